@@ -1,0 +1,56 @@
+# Two commands do everything: `make lab` (install, build the course, open JupyterLab) and `make test`.
+PYTHON ?= python3.11
+BIN := .venv/bin
+CHAPTER ?= notebooks/en/05_data_versus_detach.ipynb
+LAB_ARGS ?=
+# pip's extra arguments, e.g. PIP_ARGS="--extra-index-url https://download.pytorch.org/whl/cpu" for torch's CPU build
+PIP_ARGS ?=
+ROOT_ARGS := $(if $(filter 0,$(shell id -u)),--allow-root)
+
+.DEFAULT_GOAL := help
+.PHONY: help install system frontend course lab test check grade bench clean
+
+help:  ## this list
+	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+
+install: .venv/.installed  ## Python packages into .venv
+.venv/.installed: pyproject.toml constraints.txt
+	@command -v $(PYTHON) >/dev/null || { echo "seegrad needs $(PYTHON): install Python 3.11, or say make PYTHON=python3"; exit 1; }
+	test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet $(PIP_ARGS) -c constraints.txt -e '.[lab,grade,test]'
+	@touch $@
+
+system:  ## Chromium, by the system's package manager, where it is missing
+	@sh tools/system.sh
+
+frontend: frontend/node_modules/.installed  ## TypeScript → seegrad/static
+	cd frontend && npm run --silent build
+frontend/node_modules/.installed: frontend/package-lock.json
+	cd frontend && npm ci --silent --no-audit --no-fund
+	@touch $@
+
+course: install  ## masters → notebooks, release
+	$(BIN)/python -m tools.book build
+
+lab: install frontend course  ## JupyterLab on the chapter; LAB_ARGS=--no-browser in a script
+	$(BIN)/jupyter lab $(ROOT_ARGS) --ServerApp.root_dir='$(CURDIR)' \
+	  --LabApp.default_url='/lab/tree/$(CHAPTER)' $(LAB_ARGS)
+
+check: install  ## style and types
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+test: install system frontend check  ## everything
+	cd frontend && npm test --silent
+	$(BIN)/python -m tools.book --check
+	$(BIN)/python -m pytest $(PYTEST_ARGS)
+
+grade: install  ## a class of twelve, from submitted/ to CSV and feedback
+	$(BIN)/python -m tools.demo_class build/course
+
+bench: install  ## measurements, printed as ratios
+	for file in benchmarks/*.py; do echo "== $$file"; $(BIN)/python $$file || exit 1; done
+
+clean:  ## all that was made, the environment too
+	rm -rf .venv build dist frontend/node_modules .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -1,0 +1,17 @@
+#!/bin/sh
+# Installs what the browser tests need and Python can't bring: Chromium and a monospaced font.
+set -u
+missing=""
+command -v chromium >/dev/null || command -v chromium-browser >/dev/null || command -v google-chrome >/dev/null || missing="chromium"
+command -v fc-list >/dev/null && fc-list 2>/dev/null | grep -qi 'dejavu.*mono' || missing="$missing fontconfig fonts-dejavu-core"
+[ -z "$missing" ] && exit 0
+sudo=""
+[ "$(id -u)" = 0 ] || sudo="sudo -n"
+if command -v apt-get >/dev/null && { [ -z "$sudo" ] || $sudo true 2>/dev/null; }; then
+    echo "Installing with apt-get:$missing"
+    $sudo apt-get update -qq >/dev/null
+    # shellcheck disable=SC2086  # a list of words is meant
+    DEBIAN_FRONTEND=noninteractive $sudo apt-get install -y -qq --no-install-recommends $missing >/dev/null && exit 0
+fi
+echo "Please install:$missing (the browser tests drive a headless Chromium), then run make test again." >&2
+exit 1
