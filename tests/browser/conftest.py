@@ -73,9 +73,10 @@ def wait_until_up(process: subprocess.Popen[bytes], url: str, log: Path) -> None
             break
         try:
             urllib.request.urlopen(url, timeout=2).close()  # noqa: S310  # our own server on this machine
-            return
         except (urllib.error.URLError, OSError):
             time.sleep(0.3)
+        else:
+            return
     pytest.fail(f"JupyterLab didn't start:\n{log.read_text(errors='replace')[-3000:]}")
 
 
