@@ -1,14 +1,15 @@
 """What the grader passes from stage to stage, as frozen data: no torch, no nbgrader, no I/O.
 
-    folder ─ intake ─▶ Submission ─┐
-    gradebook ─ record ─▶ Assignment ┴─ engine ─▶ Result ─ record ─▶ gradebook
+folder ─ intake ─▶ Submission ─┐
+gradebook ─ record ─▶ Assignment ┴─ engine ─▶ Result ─ record ─▶ gradebook
 """
 
 from __future__ import annotations
 
 import enum
+import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from types import MappingProxyType
 from typing import Any
 
@@ -26,6 +27,7 @@ class Kind(enum.StrEnum):
     TIMED_OUT = "timed out"
     REFUSED = "refused"
     GRADER_FAILURE = "grader failure"
+    BY_HAND = "by hand"  # a written answer: a person reads it, `points` is None until then
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +90,7 @@ class Assignment:
     notebooks: tuple[Notebook, ...]
     seed: int
     limits: Limits = Limits()
+    files: Mapping[str, bytes] = field(default_factory=dict)  # the course's own data, laid over the student's files
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,3 +147,44 @@ class Result:
     def score(self) -> float:
         """Points reached; an ungraded question counts as none here."""
         return sum(outcome.points or 0.0 for graded in self.notebooks for outcome in graded.outcomes)
+
+    @property
+    def max_score(self) -> float:
+        """Points that could be reached; 0 for a refused submission."""
+        return sum(outcome.max_points for graded in self.notebooks for outcome in graded.outcomes)
+
+    @property
+    def outcomes(self) -> tuple[Outcome, ...]:
+        """The outcomes of all notebooks, in order."""
+        return tuple(outcome for graded in self.notebooks for outcome in graded.outcomes)
+
+    @property
+    def failed_by_us(self) -> bool:
+        """Whether the grader itself failed somewhere: such a result is reported and never kept."""
+        return any(outcome.kind is Kind.GRADER_FAILURE for outcome in self.outcomes)
+
+    def to_json(self) -> str:
+        """One line of JSON; `from_json` reads it back.
+
+        >>> result = Result("k", "ada", "ps1", None, refusal="no notebook")
+        >>> Result.from_json(result.to_json()) == result
+        True
+        """
+        return json.dumps(asdict(self), ensure_ascii=False)
+
+    @classmethod
+    def from_json(cls, text: str) -> Result:
+        """The Result that `to_json` wrote; `KeyError`, `TypeError` or `ValueError` for anything else."""
+        fields = json.loads(text)
+        notebooks = tuple(_graded(notebook) for notebook in fields.pop("notebooks"))
+        return cls(notebooks=notebooks, **fields)
+
+
+def _graded(fields: dict[str, Any]) -> Graded:
+    outcomes = tuple(_outcome(outcome) for outcome in fields.pop("outcomes"))
+    return Graded(outcomes=outcomes, notes=tuple(fields.pop("notes")), **fields)
+
+
+def _outcome(fields: dict[str, Any]) -> Outcome:
+    lists = {name: tuple(fields.pop(name)) for name in ("misconceptions", "claims")}
+    return Outcome(kind=Kind(fields.pop("kind")), **lists, **fields)
