@@ -1,0 +1,238 @@
+"""Build the course: masters → notebooks → nbgrader's source → release. `--check` compares, `--sync` goes back.
+
+::
+
+    notebooks/NN.py ─ run ─▶ notebooks/en/NN.ipynb
+    source/NN.py ─▶ source/NN/NN.ipynb ─ nbgrader ─▶ release/en/NN/
+
+    python -m tools.book build              write every derived notebook whose bytes changed
+    python -m tools.book build --missing    only those that aren't there (a learner's own edits stay)
+    python -m tools.book --check            exit 1, naming each file that isn't what its master makes
+    python -m tools.book --sync             carry an instructor's edit of source/NN/NN.ipynb back to source/NN.py
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from .chapters import executed
+from .masters import (
+    BookError,
+    Master,
+    canonical,
+    from_notebook,
+    notebook_bytes,
+    read_master,
+    read_notebook,
+    to_notebook,
+)
+from .releases import released
+
+ROOT = Path(__file__).resolve().parents[1]
+TOTAL_POINTS = 100
+KEY = "seegrad"  # in a source notebook's metadata: the hash of the master it was made from
+
+
+@dataclass(frozen=True, slots=True)
+class Course:
+    """Where the course lies. `only` names the masters to work on, all of them when empty."""
+
+    root: Path = ROOT
+    only: tuple[str, ...] = ()
+
+    def chapters(self) -> list[Path]:
+        """Masters of the chapters."""
+        return self._masters("notebooks")
+
+    def assignments(self) -> list[Path]:
+        """Masters of the assignments."""
+        return self._masters("source")
+
+    def notebook(self, name: str) -> Path:
+        """The executed chapter of master `name`."""
+        return self.root / "notebooks" / "en" / f"{name}.ipynb"
+
+    def source(self, name: str) -> Path:
+        """The assignment `name` in nbgrader's source format."""
+        return self.root / "source" / name / f"{name}.ipynb"
+
+    def release(self, name: str) -> Path:
+        """The folder of the released assignment `name`."""
+        return self.root / "release" / "en" / name
+
+    def _masters(self, folder: str) -> list[Path]:
+        found = sorted((self.root / folder).glob("*.py"))
+        return [path for path in found if not self.only or path.stem in self.only]
+
+
+def derived(course: Course, *, missing: bool = False) -> Iterator[tuple[Path, bytes]]:
+    """Each derived file and its bytes. With `missing`, masters whose files are all there are passed over."""
+    for path in course.chapters():
+        made = course.notebook(path.stem)
+        if not (missing and made.exists()):
+            made.parent.mkdir(parents=True, exist_ok=True)
+            yield made, notebook_bytes(executed(read_master(path), made.parent))
+    for path in course.assignments():
+        if missing and course.source(path.stem).exists() and course.release(path.stem).exists():
+            continue
+        yield from _assignment(course, path)
+
+
+def _assignment(course: Course, path: Path) -> Iterator[tuple[Path, bytes]]:
+    master = read_master(path)
+    _check_points(master)
+    book = to_notebook(master)
+    book.metadata[KEY] = {"master": _digest(canonical(master))}
+    data = notebook_bytes(book)
+    source = course.source(master.name)
+    yield source, data
+    files = {source.name: data, **_extra_files(source)}
+    for relative, released_data in released(master.name, files).items():
+        yield course.release(master.name) / relative, released_data
+
+
+def _extra_files(source: Path) -> dict[str, bytes]:
+    """Data files that lie beside a source notebook: they are released with it."""
+    folder = source.parent
+    return {
+        str(path.relative_to(folder)): path.read_bytes()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file()
+        and path != source
+        and not any(part.startswith(".") for part in path.relative_to(folder).parts)
+    }
+
+
+def _check_points(master: Master) -> None:
+    points = sum(cell.points or 0 for cell in master.cells)
+    if points != TOTAL_POINTS:
+        raise BookError(f"{master.path}: its points add up to {points:g}. An assignment has {TOTAL_POINTS}.")
+
+
+def build(course: Course, *, missing: bool = False) -> list[Path]:
+    """Write the derived files whose bytes changed; returns them. Raises BookError before it overwrites an edit."""
+    for path in course.assignments():
+        _refuse_to_overwrite(course.source(path.stem), path)
+    written = []
+    for path, data in derived(course, missing=missing):
+        if not path.exists() or path.read_bytes() != data:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(data)
+            written.append(path)
+    return written
+
+
+def check(course: Course) -> list[str]:
+    """One sentence for each derived file that isn't what its master makes, or that no master makes."""
+    complaints, known = [], set()
+    for path, data in derived(course):
+        known.add(path)
+        if not path.exists():
+            complaints.append(f"{path.relative_to(course.root)} is missing. Run: python -m tools.book build")
+        elif path.read_bytes() != data:
+            complaints.append(f"{path.relative_to(course.root)} isn't what its master makes. {_remedy(course, path)}")
+    if not course.only:
+        complaints += [
+            f"{path.relative_to(course.root)} has no master. Run: git rm {path.relative_to(course.root)}"
+            for path in _derived_on_disk(course)
+            if path not in known
+        ]
+    return complaints
+
+
+def _remedy(course: Course, path: Path) -> str:
+    master = course.root / "source" / f"{path.stem}.py"
+    if path == course.source(path.stem) and master.exists() and _edited(path):
+        return "It was edited in Jupyter. Run: python -m tools.book --sync"
+    return "Run: python -m tools.book build"
+
+
+def _derived_on_disk(course: Course) -> Iterator[Path]:
+    yield from sorted((course.root / "notebooks" / "en").glob("*.ipynb"))
+    yield from sorted((course.root / "source").glob("*/*.ipynb"))
+    yield from sorted(path for path in (course.root / "release" / "en").rglob("*") if path.is_file())
+
+
+def sync(course: Course) -> list[Path]:
+    """Carry edits of source notebooks back to their masters; returns the masters that changed.
+
+    Raises BookError when a master was edited too since the notebook was made: then nobody but you can settle it.
+    """
+    changed = []
+    for path in course.assignments():
+        notebook = course.source(path.stem)
+        if not notebook.exists() or not _edited(notebook):
+            continue
+        text, master = from_notebook(read_notebook(notebook), notebook), canonical(read_master(path))
+        if text == master:
+            continue
+        if _origin(notebook) != _digest(master):
+            raise BookError(f"{path} and {notebook} were both edited. Undo one of the two, then run --sync or build.")
+        path.write_text(text, encoding="utf-8")
+        changed.append(path)
+    return changed
+
+
+def _refuse_to_overwrite(notebook: Path, master: Path) -> None:
+    if not notebook.exists() or not _edited(notebook):
+        return
+    if from_notebook(read_notebook(notebook), notebook) != canonical(read_master(master)):
+        raise BookError(
+            f"{notebook} was edited in Jupyter. Run `python -m tools.book --sync` to keep the edit, or delete the file."
+        )
+
+
+def _edited(notebook: Path) -> bool:
+    """Does a source notebook say anything else than the master that it was made from?"""
+    return _origin(notebook) != _digest(from_notebook(read_notebook(notebook), notebook))
+
+
+def _origin(notebook: Path) -> str | None:
+    digest = read_notebook(notebook).metadata.get(KEY, {}).get("master")
+    return digest if isinstance(digest, str) else None
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m tools.book", description="Build the course from its masters.")
+    parser.add_argument("command", nargs="?", choices=["build"], help="write the derived notebooks")
+    parser.add_argument("names", nargs="*", help="masters to work on, by name (default: all)")
+    parser.add_argument("--check", action="store_true", help="compare the derived notebooks, write nothing")
+    parser.add_argument("--sync", action="store_true", help="carry edits of source notebooks back to their masters")
+    parser.add_argument("--missing", action="store_true", help="with build: only what isn't there yet")
+    parser.add_argument("--root", type=Path, default=ROOT, help="where the course lies")
+    arguments = parser.parse_args(argv)
+    if not (arguments.command or arguments.check or arguments.sync):
+        parser.error("say what to do: build, --check or --sync")
+    return arguments
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command; 0 when all is well, 1 when something is to be mended."""
+    arguments = _arguments(argv)
+    course = Course(arguments.root.resolve(), tuple(arguments.names))
+    try:
+        if arguments.sync:
+            for path in sync(course):
+                print(f"synced {path.relative_to(course.root)}")
+        if arguments.command == "build":
+            for path in build(course, missing=arguments.missing):
+                print(f"wrote {path.relative_to(course.root)}")
+        complaints = check(course) if arguments.check else []
+    except BookError as error:
+        complaints = [str(error)]
+    for complaint in complaints:
+        print(complaint, file=sys.stderr)
+    return 1 if complaints else 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
