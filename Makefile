@@ -32,7 +32,8 @@ frontend/node_modules/.installed: frontend/package-lock.json
 course: install  ## masters → notebooks, release
 	$(BIN)/python -m tools.book build
 
-lab: install frontend course  ## JupyterLab on the chapter; LAB_ARGS=--no-browser in a script
+lab: install frontend  ## JupyterLab on the chapter; LAB_ARGS=--no-browser in a script
+	$(BIN)/python -m tools.book build --missing
 	$(BIN)/jupyter lab $(ROOT_ARGS) --ServerApp.root_dir='$(CURDIR)' \
 	  --LabApp.default_url='/lab/tree/$(CHAPTER)' $(LAB_ARGS)
 
