@@ -1,0 +1,291 @@
+r"""What a test cell says: `expect(asked, came)` compares, and fails in at most six plain lines.
+
+Behaviour only: values, gradients, errors, versions. So the same cell runs in the learner's own kernel and in a
+judge, where a student's function is a callable that lives in another process. No sentence stands in a test cell:
+it names what it asked as code, and a misconception by its number; the words are here.
+
+Fresh inputs come from torch's global generator, which a judge seeds.
+
+>>> import torch
+>>> def halve(x):
+...     return x / 2
+>>> x = torch.tensor([2.0, 4.0])
+>>> expect("halve(x)", halve(x), x=x).close(x * 0.5)
+>>> try:
+...     expect("halve(x)", halve(x), x=x).close(x * 0.25, suggests="M06")
+... except CheckFailed as failure:
+...     print(failure)
+Asked      halve(x) with x = [2, 4]
+Came       [1, 2]  f32[2], leaf, version 0
+Expected   [0.5, 1]  f32[2]
+Suggests   M06 No error doesn't mean that the gradient is right: torch checks versions, not values.
+"""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from .beliefs import Suggests, numbers_of, suggestions
+from .errors import SeegradError
+
+MAX_LINES = 6
+MAX_CHARACTERS = 110
+STEP = 1e-6  # of a finite difference in float64
+_MISSING = object()
+
+
+class CheckFailed(SeegradError, AssertionError):  # noqa: N818  # an answer failed its check; the learner made no error
+    """An answer isn't right. `lines` say why; `misconceptions` are the numbers that it suggests.
+
+    >>> CheckFailed(["Asked  f(x)"], ("M05",)).misconceptions
+    ('M05',)
+    """
+
+    def __init__(self, lines: Iterable[str], misconceptions: Iterable[str] = ()) -> None:
+        self.lines = tuple(lines)[:MAX_LINES]
+        self.misconceptions = tuple(misconceptions)
+        super().__init__(self.lines, self.misconceptions)
+
+    @property
+    def message(self) -> str:
+        """The lines as one text."""
+        return "\n".join(self.lines)
+
+    def __str__(self) -> str:
+        return self.message
+
+    def _render_traceback_(self) -> list[str]:
+        """What Jupyter shows instead of a traceback."""
+        return list(self.lines)
+
+
+class score(float):  # noqa: N801  # reads as a verb at the end of a test cell, and is one number
+    """Partial credit, 0 to 1, as the last expression of a test cell; `of` are the cell's points.
+
+    A judge multiplies the number by the cell's points; stock nbgrader reads the printed form, which is in points.
+
+    >>> score(0.5, of=20)
+    10.0
+    >>> float(score(0.5, of=20))
+    0.5
+    """
+
+    lines: tuple[str, ...]
+    misconceptions: tuple[str, ...]
+    of: float
+
+    def __new__(
+        cls, fraction: float, of: float = 1, lines: Iterable[str] = (), misconceptions: Iterable[str] = ()
+    ) -> score:
+        """Raises ValueError outside 0 … 1."""
+        if not 0 <= fraction <= 1:
+            raise ValueError(f"a score lies between 0 and 1, not at {fraction}")
+        made = super().__new__(cls, fraction)
+        made.of, made.lines, made.misconceptions = of, tuple(lines)[:MAX_LINES], tuple(misconceptions)
+        return made
+
+    @property
+    def message(self) -> str:
+        """Why it isn't everything, as one text."""
+        return "\n".join(self.lines)
+
+    def __repr__(self) -> str:
+        return repr(float(self) * self.of)
+
+    def _repr_html_(self) -> str:
+        return f"<pre>{html.escape(chr(10).join([f'{self!r} / {self.of:g}', *self.lines]))}</pre>"
+
+
+@dataclass(frozen=True, slots=True)
+class Expectation:
+    """What was asked, what came, on which inputs. Each method returns when it holds and raises CheckFailed when not."""
+
+    asked: str
+    came: Any
+    given: Mapping[str, Any]
+
+    def equals(self, want: Any, suggests: Suggests = None) -> None:
+        """Same type and value; a mapping in `suggests` is looked up by what came."""
+        if type(self.came) is type(want) and self.came == want:
+            return
+        self._fail(repr(want), self.came if isinstance(self.came, str | int) else "wrong", suggests)
+
+    def one_of(self, choices: Sequence[Any], suggests: Suggests = None) -> None:
+        """One of the allowed answers, of the same type."""
+        if not any(type(self.came) is type(choice) and self.came == choice for choice in choices):
+            self._fail(" or ".join(map(repr, choices)), "wrong", suggests)
+
+    def close(self, want: torch.Tensor, suggests: Suggests = None, *, rtol: float = 1e-4, atol: float = 1e-6) -> None:
+        """A tensor of `want`'s shape whose values are `want`'s, within `rtol` and `atol`. Symptoms: shape, wrong."""
+        if not isinstance(self.came, torch.Tensor) or self.came.shape != want.shape:
+            self._fail(_tensor(want), "shape", suggests)
+        came, wanted = self.came.detach().to(torch.float64), want.detach().to(torch.float64)
+        if not torch.allclose(came, wanted, rtol=rtol, atol=atol):
+            self._fail(_tensor(want), "wrong", suggests)
+
+    def version(self, want: int, suggests: Suggests = None) -> None:
+        """A tensor whose version counter stands at `want`."""
+        found = self.came._version
+        if found != want:
+            self._fail(f"version {want}", "wrong", suggests)
+
+    def raises(self, kind: type[BaseException], suggests: Suggests = None) -> None:
+        """Calling what came, with the given inputs, raises `kind`."""
+        try:
+            value = self.came(*self.given.values())
+        except kind:
+            return
+        except Exception as error:
+            raise self._failure(_student_error(error), kind.__name__, "wrong", suggests) from None
+        raise self._failure(_show(value), kind.__name__, "fine", suggests)
+
+    def differentiable(self, suggests: Suggests = None) -> None:
+        """The gradient of the function that came agrees with a finite difference, for every given input.
+
+        Symptoms: raised, cut (no gradient where there should be one), wrong. Inputs: float64 tensors, few numbers.
+        """
+        inputs = [tensor.detach().clone().requires_grad_() for tensor in self.given.values()]
+        try:
+            out = self.came(*inputs)
+            weight = torch.rand_like(out.detach()) + 0.5
+            found = _gradients(out, inputs, weight)
+        except Exception as error:  # the student's: whatever it is, it is the answer that came
+            raise self._failure(_student_error(error), "a gradient", "raised", suggests) from None
+        for name, gradient, tensor in zip(self.given, found, inputs, strict=True):
+            want = _difference(self.came, inputs, tensor, weight)
+            if gradient is None and bool(want.abs().max() > 1e-6):
+                raise self._failure("no gradient: the graph is cut", _tensor(want), "cut", suggests, f"∂/∂{name} of ")
+            if gradient is not None and not torch.allclose(gradient, want, rtol=1e-3, atol=1e-5):
+                raise self._failure(_tensor(gradient), _tensor(want), "wrong", suggests, f"∂/∂{name} of ")
+
+    def _fail(self, expected: str, symptom: str | int, suggests: Suggests) -> None:
+        raise self._failure(_show(self.came), expected, symptom, suggests)
+
+    def _failure(
+        self, came: str, expected: str, symptom: str | int, suggests: Suggests, prefix: str = ""
+    ) -> CheckFailed:
+        numbers = numbers_of(suggests, symptom)
+        given = ", ".join(f"{name} = {_values(value)}" for name, value in self.given.items())
+        lines = [
+            f"Asked      {prefix}{self.asked}{f' with {given}' if given else ''}",
+            f"Came       {came}",
+            f"Expected   {expected}",
+            *suggestions(numbers),
+        ]
+        return CheckFailed([_short(line) for line in lines], numbers)
+
+
+def expect(asked: str, came: Any, **given: Any) -> Expectation:
+    """`asked` is the code that was asked, `came` its value or a function, `given` the fresh inputs by name.
+
+    >>> expect("1 + 1", 2).equals(2)
+    """
+    return Expectation(asked, came, given)
+
+
+def call(asked: str, function: Callable[..., Any], *arguments: Any, suggests: Suggests = None, **given: Any) -> Any:
+    """The value of a student's function; what it raises becomes CheckFailed, with what it suggests.
+
+    >>> call("f(2)", lambda x: x * 2, 2)
+    4
+    """
+    try:
+        return function(*arguments)
+    except Exception as error:  # the student's: whatever it is, it is the answer that came
+        raise Expectation(asked, None, given)._failure(_student_error(error), "a value", "raised", suggests) from None
+
+
+def answers(
+    asked: str, came: Any, want: Mapping[Any, Any], suggests: Mapping[Any, Mapping[Any, str]], of: float
+) -> score:
+    """Score a dict of answers item by item: the fraction that is right, with a line for each of the first wrong ones.
+
+    `suggests[key][answer]` is the misconception behind a wrong answer. Raises CheckFailed when nothing is right.
+
+    >>> answers("p", {"A": 1, "B": 3}, {"A": 1, "B": 2}, {"B": {3: "M05"}}, of=10)
+    5.0
+    """
+    given = came if isinstance(came, dict) else {}
+    wrong = [key for key in want if not _same(given.get(key, _MISSING), want[key])]
+    numbers = tuple(dict.fromkeys(number for key in wrong for number in _of_answer(suggests.get(key, {}), given, key)))
+    lines = [_short(f"{asked}[{key!r}]  came {_answer(given, key)}, expected {want[key]!r}") for key in wrong]
+    lines = [*lines[: MAX_LINES - min(len(numbers), 3)], *suggestions(numbers)]
+    if len(wrong) == len(want):
+        raise CheckFailed(lines, numbers)
+    return score(1 - len(wrong) / len(want), of, lines, numbers)
+
+
+def _same(came: Any, want: Any) -> bool:
+    return type(came) is type(want) and bool(came == want)
+
+
+def _of_answer(table: Mapping[Any, str], given: Mapping[Any, Any], key: Any) -> tuple[str, ...]:
+    answer = given.get(key)
+    found = table.get(answer) if isinstance(answer, str | int | bool) else None
+    return (found,) if found else ()
+
+
+def _answer(given: Mapping[Any, Any], key: Any) -> str:
+    return repr(given[key]) if key in given else "nothing"
+
+
+def _gradients(
+    out: torch.Tensor, inputs: Sequence[torch.Tensor], weight: torch.Tensor
+) -> tuple[torch.Tensor | None, ...]:
+    if not out.requires_grad:
+        return (None,) * len(inputs)
+    return torch.autograd.grad(out, inputs, weight, allow_unused=True)
+
+
+def _difference(
+    function: Callable[..., torch.Tensor], inputs: Sequence[torch.Tensor], at: torch.Tensor, weight: torch.Tensor
+) -> torch.Tensor:
+    """Central difference of `(function(*inputs) * weight).sum()` in each number of `at`."""
+    slope = torch.zeros_like(at.detach()).flatten()
+    for index in range(at.numel()):
+        ends = []
+        for sign in (1, -1):
+            moved = at.detach().clone()
+            moved.view(-1)[index] += sign * STEP
+            out = function(*(moved.requires_grad_() if tensor is at else tensor for tensor in inputs))
+            ends.append(float((out.detach() * weight).sum()))
+        slope[index] = (ends[0] - ends[1]) / (2 * STEP)
+    return slope.reshape(at.shape)
+
+
+def _show(value: Any) -> str:
+    return _tensor(value, facts=True) if isinstance(value, torch.Tensor) else repr(value)
+
+
+def _tensor(value: torch.Tensor, *, facts: bool = False) -> str:
+    kind = str(value.dtype).removeprefix("torch.").replace("float", "f").replace("int", "i")
+    shape = f"{kind}[{', '.join(map(str, value.shape))}]"
+    told = f", {'leaf' if value.is_leaf else 'not a leaf'}, version {value._version}" if facts else ""
+    return f"{_values(value)}  {shape}{told}"
+
+
+def _values(value: Any) -> str:
+    return _rounded(value.detach().tolist()) if isinstance(value, torch.Tensor) else repr(value)
+
+
+def _rounded(value: Any) -> str:
+    if isinstance(value, list):
+        return "[" + ", ".join(_rounded(item) for item in value) + "]"
+    return f"{value:.4g}" if isinstance(value, float) else repr(value)
+
+
+def _student_error(error: Exception) -> str:
+    """A student's error as one line. An error of the grader's own isn't an answer: it goes on."""
+    if type(error).__module__.partition(".")[0] == "grader":
+        raise error
+    return f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"
+
+
+def _short(line: str) -> str:
+    line = " ".join(line.splitlines())
+    return line if len(line) <= MAX_CHARACTERS else line[: MAX_CHARACTERS - 1] + "…"
