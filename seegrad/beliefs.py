@@ -23,7 +23,7 @@ MISCONCEPTIONS: Mapping[str, str] = {
 
 MAX_SHOWN = 3
 
-Suggests = str | Sequence[str] | Mapping[Any, str] | None
+Suggests = str | Sequence[str] | Mapping[Any, str | Sequence[str]] | None
 """Which misconception a failure suggests: one, several, or one for each symptom ("raised", "cut", "wrong", "shape")."""
 
 
@@ -35,7 +35,7 @@ def numbers_of(suggests: Suggests, symptom: str | int) -> tuple[str, ...]:
     """
     if isinstance(suggests, Mapping):
         key = symptom if symptom in suggests else "*"
-        suggests = suggests.get(key)
+        return numbers_of(suggests.get(key), symptom)
     return (suggests,) if isinstance(suggests, str) else tuple(suggests or ())
 
 

@@ -34,7 +34,7 @@ from .beliefs import Suggests, numbers_of, suggestions
 from .errors import SeegradError
 
 MAX_LINES = 6
-MAX_CHARACTERS = 110
+MAX_CHARACTERS = 120
 STEP = 1e-6  # of a finite difference in float64
 _MISSING = object()
 
@@ -196,6 +196,8 @@ def call(asked: str, function: Callable[..., Any], *arguments: Any, suggests: Su
     """
     try:
         return function(*arguments)
+    except NotImplementedError:
+        raise Expectation(asked, None, given)._failure("nothing: not answered yet", "a value", "raised", None) from None
     except Exception as error:  # the student's: whatever it is, it is the answer that came
         raise Expectation(asked, None, given)._failure(_student_error(error), "a value", "raised", suggests) from None
 

@@ -1,0 +1,324 @@
+# %% [markdown]
+# # Assignment 05: `.data` versus `.detach()`
+#
+# Six exercises, 100 points. Write your answers in the cells that say `YOUR CODE HERE` or `YOUR ANSWER HERE`, and
+# delete the line `raise NotImplementedError()`.
+#
+# The cell below each answer checks it. **Validate** runs those checks; more of them run when your work is graded,
+# with other numbers.
+#
+# Commit to an answer before you run anything. Afterwards, put `%%see` on a cell and look.
+
+# %%
+import torch
+
+# %load_ext seegrad
+
+# %% [markdown]
+# ## 1 · Predict (15 points)
+#
+# Each program starts with `x = torch.tensor([0.5, 1.0, 1.5], requires_grad=True)` and ends with
+# `out.sum().backward()`. What happens there?
+#
+# | | made by | then written by |
+# |---|---|---|
+# | A | `out = x.sigmoid()` | `out.data.zero_()` |
+# | B | `out = x.sigmoid()` | `out.detach().zero_()` |
+# | C | `out = x.sin()` | `out.detach().zero_()` |
+# | D | `out = x.exp()` | `out.detach().numpy()[:] = 0` |
+# | E | `out = x * 3` | `out.data.mul_(2)` |
+#
+# `"raises"`: backward raises. `"silent"`: no error, but `x.grad` isn't the derivative of what made `out`.
+# `"right"`: no error, and it is.
+
+# %% grade_id="predict" kind="solution"
+prediction = {"A": None, "B": None, "C": None, "D": None, "E": None}
+### BEGIN SOLUTION
+prediction = {"A": "silent", "B": "raises", "C": "right", "D": "silent", "E": "right"}
+### END SOLUTION
+
+# %% grade_id="predict_test" kind="test" points=15
+import torch
+from seegrad.check import answers, expect
+
+for program in "ABCDE":
+    expect(f"prediction[{program!r}]", prediction[program]).one_of(["raises", "silent", "right"])
+### BEGIN HIDDEN TESTS
+PROGRAMS = {
+    "A": (torch.sigmoid, lambda out: out.data.zero_()),
+    "B": (torch.sigmoid, lambda out: out.detach().zero_()),
+    "C": (torch.sin, lambda out: out.detach().zero_()),
+    "D": (torch.exp, lambda out: out.detach().numpy().fill(0)),
+    "E": (lambda x: x * 3, lambda out: out.data.mul_(2)),
+}
+
+
+def outcome(make, write):
+    x = (torch.rand(3) + 0.5).requires_grad_()
+    (want,) = torch.autograd.grad(make(x).sum(), x)
+    out = make(x)
+    write(out)
+    try:
+        out.sum().backward()
+    except RuntimeError:
+        return "raises"
+    return "right" if torch.allclose(x.grad, want) else "silent"
+
+
+answers(
+    "prediction",
+    prediction,
+    {program: outcome(*both) for program, both in PROGRAMS.items()},
+    {
+        "A": {"raises": "M05", "right": "M06"},
+        "B": {"silent": "M05", "right": "M05"},
+        "C": {"raises": "M03", "silent": "M03"},
+        "D": {"raises": "M12", "right": "M12"},
+        "E": {"raises": "M03", "silent": "M03"},
+    },
+    of=15,
+)
+### END HIDDEN TESTS
+
+# %% [markdown]
+# ## 2 · Find (15 points)
+#
+# This program runs without an error, and `w.grad` is wrong.
+#
+# ```
+# 1   p = torch.sigmoid(w * x)
+# 2   loss = (p - y).pow(2).sum()
+# 3   kept = p.detach()
+# 4   best = kept.max()
+# 5   shown = p.data
+# 6   shown[shown < best] = 0
+# 7   print(shown)
+# 8   loss.backward()
+# ```
+#
+# - `"culprit"`: the number of the line that destroys a value which backward still needs.
+# - `"victim"`: the number of the line that saved this value.
+# - `"detach"`: what would happen if line 5 were `shown = p.detach()`? `"raises"`, `"silent"` or `"right"`.
+
+# %% grade_id="find" kind="solution"
+found = {"culprit": None, "victim": None, "detach": None}
+### BEGIN SOLUTION
+found = {"culprit": 6, "victim": 1, "detach": "raises"}
+### END SOLUTION
+
+# %% grade_id="find_test" kind="test" points=15
+from seegrad.check import answers, expect
+
+for line in ("culprit", "victim"):
+    expect(f"found[{line!r}]", found[line]).one_of(range(1, 9))
+expect("found['detach']", found["detach"]).one_of(["raises", "silent", "right"])
+### BEGIN HIDDEN TESTS
+answers(
+    "found",
+    found,
+    {"culprit": 6, "victim": 1, "detach": "raises"},
+    {
+        "culprit": {1: "M04", 2: "M03", 3: "M05", 4: "M05", 5: "M05", 7: "M04", 8: "M04"},
+        "victim": {2: "M03", 3: "M05", 4: "M05", 5: "M05", 6: "M03", 7: "M04", 8: "M04"},
+        "detach": {"silent": "M05", "right": "M05"},
+    },
+    of=15,
+)
+### END HIDDEN TESTS
+
+# %% [markdown]
+# ## 3 · Repair (20 points)
+#
+# `train_step(w, x, lr)` should do one step of gradient descent on `(w * w * x).sum()`:
+#
+# 1. take the gradient at the `w` that the loss was computed with,
+# 2. update `w` **in place**: `w ← w − lr · gradient`, then keep it within −1 … 1,
+# 3. leave `w.grad` empty (`None` or zero), so that the next step starts afresh,
+# 4. return the loss.
+#
+# It raises nothing, and learns the wrong thing. Make the smallest change that repairs it.
+
+# %% grade_id="repair" kind="solution"
+def train_step(w, x, lr):
+    loss = (w * w * x).sum()
+    w.data.clamp_(-1, 1)
+    loss.backward()
+    w.data.sub_(lr * w.grad)
+    return loss
+
+
+### BEGIN SOLUTION
+def train_step(w, x, lr):
+    loss = (w * w * x).sum()
+    loss.backward()
+    with torch.no_grad():
+        w.sub_(lr * w.grad)
+        w.clamp_(-1, 1)
+    w.grad = None
+    return loss
+### END SOLUTION
+
+
+# %% grade_id="repair_test" kind="test" points=20
+import torch
+from seegrad.check import call, expect
+
+SYMPTOMS = {"raised": ("M05", "M07"), "wrong": "M06"}
+w = torch.tensor([0.5, -0.25], requires_grad=True)
+x = torch.tensor([1.0, 2.0])
+call("train_step(w, x, 0.1)", train_step, w, x, 0.1, suggests=SYMPTOMS, w=w, x=x)
+suspected = "M07" if torch.equal(w.detach(), torch.tensor([0.5, -0.25])) else "M06"
+expect("train_step(w, x, 0.1); w", w).close(torch.tensor([0.4, -0.15]), suspected)
+### BEGIN HIDDEN TESTS
+w = (2 * torch.rand(3) + 1.1).requires_grad_()
+for count in (1, 2):
+    start, x = w.detach().clone(), torch.rand(3) + 0.5
+    loss = call("train_step(w, x, 0.5)", train_step, w, x, 0.5, suggests=SYMPTOMS, w=start, x=x)
+    expect("train_step(w, x, 0.5)", torch.as_tensor(loss), w=start, x=x).close((start * start * x).sum(), "M06")
+    suspected = "M07" if torch.equal(w.detach(), start) else "M06"
+    expect("train_step(w, x, 0.5); w", w, w=start, x=x).close((start - start * x).clamp(-1, 1), suspected)
+    left = torch.zeros(3) if w.grad is None else w.grad
+    expect("train_step(w, x, 0.5); w.grad", left, w=start, x=x).close(torch.zeros(3), "M09")
+### END HIDDEN TESTS
+
+# %% [markdown]
+# ## 4 · Write (20 points)
+#
+# Write `percent(x)`. It returns two tensors:
+#
+# - `p`: the sigmoid of `x`, to train with: its gradient has to be right;
+# - `shown`: the same values in percent, with everything below 50 set to 0, to print: no gradient comes back
+#   through it.
+#
+# `x` keeps its values. How you get there is your choice.
+
+# %% grade_id="write" kind="solution"
+def percent(x):
+    ### BEGIN SOLUTION
+    p = x.sigmoid()
+    shown = p.detach() * 100
+    shown[shown < 50] = 0
+    return p, shown
+    ### END SOLUTION
+
+
+# %% grade_id="write_test" kind="test" points=20
+import torch
+from seegrad.check import call, expect
+
+x = torch.tensor([-1.0, 0.5, 2.0], requires_grad=True)
+p, shown = call("percent(x)", percent, x, suggests="M05", x=x)
+expect("percent(x)[0]", p, x=x).close(torch.sigmoid(x), "M05")
+expect("percent(x)[1]", shown, x=x).close(torch.tensor([0.0, 62.2459, 88.0797]), "M05")
+### BEGIN HIDDEN TESTS
+for size in (3, 5):
+    x = 4 * torch.rand(size, dtype=torch.float64) - 2
+    given = x.clone().requires_grad_()
+    p, shown = call("percent(x)", percent, given, suggests="M05", x=x)
+    want = torch.sigmoid(x)
+    expect("percent(x)[0]", p, x=x).close(want, "M05")
+    expect("percent(x)[1]", shown, x=x).close(torch.where(want < 0.5, 0.0, 100 * want), "M05")
+    expect("percent(x); x", given, x=x).close(x, "M11")
+    symptoms = {"raised": "M05", "wrong": "M06", "cut": "M10"}
+    expect("percent(x)[0]", lambda x: percent(x)[0], x=x).differentiable(symptoms)
+    (p.sum() + shown.sum()).backward()
+    expect("sum(percent(x)).sum().backward(); x.grad", given.grad, x=x).close(want * (1 - want), "M05")
+### END HIDDEN TESTS
+
+# %% [markdown]
+# ## 5 · Order (15 points)
+#
+# A training step, in pieces. Choose the lines that belong in it and put them in order, so that over many steps `w`
+# learns and `ema` follows the **updated** `w`. Some lines don't belong. There is more than one right order.
+#
+# ```
+# A   loss = ((w * x).sigmoid() - y).pow(2).sum()
+# B   loss.backward()
+# C   with torch.no_grad(): w -= lr * w.grad
+# D   w.grad = None
+# E   ema.mul_(0.9).add_(w.detach(), alpha=0.1)
+# F   w = w - lr * w.grad
+# G   ema = w.data
+# H   loss.data.backward()
+# ```
+#
+# Answer with the letters, for example `"AHG"`.
+
+# %% grade_id="order" kind="solution"
+steps = None
+### BEGIN SOLUTION
+steps = "ABCDE"
+### END SOLUTION
+
+# %% grade_id="order_test" kind="test" points=15
+import torch
+from seegrad.check import expect
+
+expect("type(steps).__name__", type(steps).__name__).equals("str")
+for letter in steps:
+    expect("steps", letter).one_of("ABCDEFGH")
+### BEGIN HIDDEN TESTS
+LINES = {
+    "A": "loss = ((w * x).sigmoid() - y).pow(2).sum()",
+    "B": "loss.backward()",
+    "C": "with torch.no_grad(): w -= lr * w.grad",
+    "D": "w.grad = None",
+    "E": "ema.mul_(0.9).add_(w.detach(), alpha=0.1)",
+    "F": "w = w - lr * w.grad",
+    "G": "ema = w.data",
+    "H": "loss.data.backward()",
+}
+
+
+def run(letters, start, x, y, times):
+    names = {"torch": torch, "w": start.clone().requires_grad_(), "ema": torch.zeros(3), "x": x, "y": y, "lr": 0.5}
+    for _ in range(times):
+        for letter in letters:
+            exec(LINES[letter], names)
+    return names["w"].detach(), names["ema"].detach()
+
+
+def suspicion(letters):
+    for letter, number in {"H": "M05", "F": "M07", "G": "M05"}.items():
+        if letter in letters:
+            return number
+    return "M09" if "D" not in letters or "BDC" in letters or "BDEC" in letters else "M06"
+
+
+start, x, y = torch.rand(3), torch.rand(3) + 0.5, torch.rand(3)
+suspected = suspicion(steps)
+try:
+    w, ema = run(steps[:16], start, x, y, 3)
+except Exception as error:
+    expect(f"3 × {steps[:16]}", error, w=start).equals(None, suspected)
+want_w, want_ema = run("ABCDE", start, x, y, 3)
+expect(f"3 × {steps[:16]}; w", w, w=start).close(want_w, suspected)
+expect(f"3 × {steps[:16]}; ema", ema, w=start).close(want_ema, suspected)
+### END HIDDEN TESTS
+
+# %% [markdown]
+# ## 6 · Explain (15 points)
+#
+# A colleague writes: *“After the upgrade our training raised the error about an inplace operation. I replaced each
+# `.detach()` by `.data`. The error is gone, so it's fixed.”*
+#
+# Answer in at most 120 words: what did the replacement change, what did it not change, how would you show the
+# colleague that the gradient is wrong, and what would you do instead?
+
+# %% [markdown] grade_id="explain" kind="manual" points=15
+# `.data` and `.detach()` both give a tensor with the same bytes and no history. `.detach()` shares the version
+# counter, so a write through it moves the version of what backward saved, and torch raises. `.data` has its own
+# counter: the write is the same, the value that backward reads is just as destroyed, only the alarm is off. I would
+# compare one gradient with a finite difference, or record the step and look for a silent corruption. Then I would
+# find the write and give it its own memory, with `.detach().clone()` or an out-of-place operation, or move it after
+# backward.
+
+# %% [markdown] grade_id="explain_rubric" kind="given"
+# **How this answer is graded**
+#
+# | points | the answer says |
+# |---|---|
+# | 4 | both share the bytes: the replacement didn't stop the write |
+# | 4 | `.detach()` shares the version counter, `.data` has its own: only the alarm went off |
+# | 3 | a way to show it: finite difference, a run without the write, or a recording |
+# | 4 | a remedy that removes the cause: clone, out-of-place, or write after backward |
