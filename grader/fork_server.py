@@ -1,0 +1,230 @@
+"""The zygote's own process: imports once, then forks a process per request. Started by `grader.zygote`, not by hand.
+
+It is single-threaded and runs trusted code only. It speaks with its owner over one socket (fd 3): JSON datagrams and
+file descriptors. It never sees a submission: a child reads its own over its own socket.
+"""
+
+from __future__ import annotations
+
+import array
+import contextlib
+import gc
+import importlib
+import io
+import json
+import os
+import select
+import signal
+import socket
+import sys
+import traceback
+import types
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from . import layers, sandbox
+from .errors import SandboxError
+from .model import Limits
+
+OWNER_FD, CONTROL_FD, PEER_FD = 3, 3, 4
+DATAGRAM_BYTES = 1 << 18
+FDS = 4
+CRASHED = 70
+
+
+def send(owner: socket.socket, said: Mapping[str, Any], fds: Sequence[int] = ()) -> None:
+    """One JSON datagram, with file descriptors."""
+    extra = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", fds))] if fds else []
+    owner.sendmsg([json.dumps(said).encode()], extra)
+
+
+def receive(owner: socket.socket) -> tuple[dict[str, Any] | None, list[int]]:
+    """One JSON datagram and its file descriptors; None when the other side has closed."""
+    fds = array.array("i")
+    data, extra, _, _ = owner.recvmsg(DATAGRAM_BYTES, socket.CMSG_LEN(FDS * fds.itemsize))
+    for level, kind, content in extra:
+        if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
+            fds.frombytes(content[: len(content) - len(content) % fds.itemsize])
+    return (json.loads(data) if data else None), list(fds)
+
+
+@dataclass(slots=True)
+class Server:
+    """What the loop needs to know."""
+
+    owner: socket.socket
+    chosen: sandbox.Plan
+    limits: Limits
+    modules: tuple[str, ...]
+    kernel: Any = None
+    own_pids: int = -1  # our own pid namespace, to return to after a fork
+    live: set[int] = field(default_factory=set)
+
+    def fork(self, said: Mapping[str, Any], fds: list[int]) -> None:
+        """Fork a child that goes behind the walls and then serves as `said["role"]`."""
+        if self.chosen.own_root:
+            layers.unshare(layers.NEWPID)
+        child = os.fork()
+        if child == 0:
+            self._live(said, fds)
+        if self.chosen.own_root:
+            layers.setns(self.own_pids, layers.NEWPID)
+        self.live.add(child)
+        handle = os.pidfd_open(child)
+        send(self.owner, {"pid": child}, [handle])
+        for fd in (handle, *fds):
+            os.close(fd)
+
+    def _live(self, said: Mapping[str, Any], fds: list[int]) -> None:
+        try:
+            signal.set_wakeup_fd(-1)
+            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+            os.setsid()
+            self.owner.close()
+            _settle(fds)
+            folder = Path(said["folder"]) if said.get("folder") else None
+            sandbox.enter(self.chosen, self.limits, self.modules, folder)
+            importlib.import_module(ROLES[said["role"]]).live(self.kernel, CONTROL_FD, PEER_FD)
+        except BaseException:  # noqa: BLE001 - the child must end here, whatever happened
+            os.write(2, traceback.format_exc().encode("utf-8", "replace"))
+        finally:
+            os._exit(CRASHED)
+
+    def reap(self) -> None:
+        """Report every child that has ended, and end what it has left behind."""
+        while True:
+            try:
+                pid, status, used = os.wait4(-1, os.WNOHANG)
+            except ChildProcessError:
+                return
+            if pid == 0:
+                return
+            if pid not in self.live:
+                continue  # an orphan that was given to us
+            self.live.discard(pid)
+            self._end_orphans()
+            cpu_s = used.ru_utime + used.ru_stime
+            send(self.owner, {"ended": pid, "status": status, "cpu_s": cpu_s, "peak_bytes": used.ru_maxrss * 1024})
+
+    def _end_orphans(self) -> None:
+        """Without pid namespaces, what a child started is given to us when it ends: kill it."""
+        if self.chosen.own_root:
+            return
+        listed = Path(f"/proc/self/task/{os.getpid()}/children").read_text(encoding="utf-8")
+        for pid in map(int, listed.split()):
+            if pid not in self.live:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+
+
+ROLES = {"student": "grader.student", "judge": "grader.judge_side"}
+
+
+def _settle(fds: list[int]) -> None:
+    """Put the child's own descriptors at their numbers and close every other one."""
+    copies = [os.dup(fd) for fd in fds]
+    high = max(copies) + 1
+    spare = [os.dup2(fd, high + number, inheritable=False) for number, fd in enumerate(copies)]
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(nothing, 0)
+    for number, fd in zip((CONTROL_FD, 1, 2, PEER_FD), spare, strict=True):
+        os.dup2(fd, number, inheritable=number in (1, 2))
+    os.closerange(PEER_FD + 1, 1 << 16)
+
+
+def preload(names: Sequence[str]) -> list[str]:
+    """Import by name, in silence; returns the names that are there."""
+    there = []
+    for name in names:
+        with contextlib.redirect_stderr(io.StringIO()), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            with contextlib.suppress(ImportError):
+                importlib.import_module(name)
+                there.append(name)
+    return there
+
+
+def main() -> None:
+    """Set up, say so, and serve until the owner closes its socket."""
+    owner = socket.socket(fileno=OWNER_FD)
+    said, _ = receive(owner)
+    if said is None:
+        return
+    try:
+        server = _start(owner, said)
+    except SandboxError as error:
+        send(owner, {"refused": str(error)})
+        return
+    _become_first_process(server)
+    _warm(server, said["preload"])
+    _serve(server)
+
+
+def _start(owner: socket.socket, said: Mapping[str, Any]) -> Server:
+    found = sandbox.probe()
+    if not said["trust_students"]:
+        sandbox.demand(found)
+    chosen = sandbox.plan(found)
+    modules = ("grader", *said["preload"])
+    sandbox.enter_zygote(chosen, modules, Path(said["mount_point"]))
+    return Server(owner, chosen, Limits(**said["limits"]), modules)
+
+
+def _become_first_process(server: Server) -> None:
+    """Fork once, so that we are pid 1 of our pid namespace; the outer process waits and takes over our end."""
+    if server.chosen.own_root:
+        child = os.fork()
+        if child:
+            server.owner.close()
+            _, status = os.waitpid(child, 0)
+            os._exit(os.waitstatus_to_exitcode(status) & 255)
+        from .root import mount_proc
+
+        mount_proc()
+        server.own_pids = os.pidfd_open(os.getpid())
+    layers.prctl(layers.PR_SET_PDEATHSIG, signal.SIGKILL)
+    layers.prctl(layers.PR_SET_CHILD_SUBREAPER, 1)
+
+
+def _warm(server: Server, names: Sequence[str]) -> None:
+    there = preload(names)
+    for role in ROLES.values():
+        importlib.import_module(role)
+    from .kernel import Kernel
+
+    server.kernel = Kernel()
+    threads = len(os.listdir("/proc/self/task")) if Path("/proc/self/task").exists() else 1
+    gc.collect()
+    gc.freeze()  # the collector would otherwise touch, and so copy, every page after a fork
+    ready = {"ready": os.getpid(), "preloaded": there, "namespaces": server.chosen.namespaces, "threads": threads}
+    send(server.owner, ready)
+
+
+def _serve(server: Server) -> None:
+    woken, waking = os.pipe()
+    os.set_blocking(waking, False)
+    signal.set_wakeup_fd(waking, warn_on_full_buffer=False)
+    signal.signal(signal.SIGCHLD, _noted)
+    while True:
+        readable, _, _ = select.select([server.owner, woken], [], [])
+        if woken in readable:
+            os.read(woken, 512)
+        server.reap()
+        if server.owner in readable:
+            said, fds = receive(server.owner)
+            if said is None:
+                return
+            server.fork(said, fds)
+
+
+def _noted(_signal: int, _frame: types.FrameType | None) -> None:
+    """The wake-up pipe has it."""
+
+
+if __name__ == "__main__":
+    sys.modules["grader.fork_server"] = sys.modules["__main__"]
+    main()

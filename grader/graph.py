@@ -1,0 +1,214 @@
+"""The few things that a mirror of tensors needs from torch's autograd: edges, walks, counters, a Function that asks."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeAlias
+
+import torch
+from torch import Tensor
+from torch.autograd.graph import GradientEdge, Node, get_gradient_edge
+
+from .records import History, TensorRecord, Window
+
+Edge: TypeAlias = tuple[Node, int]
+Start: TypeAlias = int | Tensor  # the number of a shared tensor, or a leaf that isn't shared yet
+Products = Callable[[int, Tensor], Sequence[Tensor | None]]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Link:
+    """Where a vector-Jacobian product starts and ends, as the graph was when the tensor was shared."""
+
+    output: GradientEdge
+    inputs: tuple[GradientEdge, ...]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Walk:
+    """What a tensor was computed from, down to the nearest shared tensors and the leaves."""
+
+    starts: Mapping[Edge, Start]
+    saves: bool
+
+
+def unsupported(tensor: Tensor) -> str | None:
+    """Why a tensor can't be carried to another process, or None."""
+    if tensor.layout is not torch.strided or tensor.is_quantized:
+        return f"a tensor with layout {tensor.layout}"
+    if tensor.device.type != "cpu":
+        return f"a tensor on {tensor.device}"
+    if str(tensor.dtype).rpartition(".")[2] not in _CARRIED:
+        return f"a tensor of {tensor.dtype}"
+    if tensor.is_inference():
+        return "an inference tensor"
+    if tensor.is_conj() or tensor.is_neg():
+        return "a lazily conjugated or negated tensor"
+    return None
+
+
+_CARRIED = frozenset("float16 bfloat16 float32 float64 complex64 complex128 uint8 int8 int16 int32 int64 bool".split())
+
+
+def edge_of(tensor: Tensor) -> Edge | None:
+    """The Node that computed a tensor, and which of its outputs it is; None for a leaf."""
+    node = tensor.grad_fn
+    return None if node is None else (node, tensor.output_nr)
+
+
+def own_edge(tensor: Tensor) -> GradientEdge:
+    """The edge into a tensor's history, as it is now."""
+    return get_gradient_edge(tensor)
+
+
+def name_of(tensor: Tensor) -> str:
+    """The name of a tensor's grad_fn."""
+    return type(tensor.grad_fn).__name__[:200]
+
+
+def without_history(record: TensorRecord) -> TensorRecord:
+    """The record, its history told."""
+    return dataclasses.replace(record, history=None)
+
+
+def walk(tensor: Tensor, shared: Mapping[Edge, int]) -> Walk:
+    """Go back from a tensor, by a stack, until each path ends at a shared tensor or at a leaf."""
+    first = tensor.grad_fn
+    assert first is not None  # noqa: S101 - called for tensors with a history only
+    starts: dict[Edge, Start] = {}
+    seen, stack, saves = {first}, [first], False
+    while stack:
+        node = stack.pop()
+        saves = saves or _holds_saved(node)
+        for below, number in node.next_functions:
+            if below is None:
+                continue
+            if (below, number) in shared:
+                starts[below, number] = shared[below, number]
+            elif (leaf := getattr(below, "variable", None)) is not None:
+                starts[below, number] = leaf
+            elif below not in seen:
+                seen.add(below)
+                stack.append(below)
+    return Walk(starts, saves)
+
+
+def _holds_saved(node: Node) -> bool:
+    if hasattr(type(node), "saved_tensors"):
+        try:
+            return bool(node.saved_tensors)  # type: ignore[attr-defined]  # only Nodes of Python Functions have it
+        except RuntimeError:
+            return True  # freed already
+    return any(name.startswith("_raw_saved_") for name in dir(type(node)))
+
+
+def compute(history: History, raw: Tensor, inputs: Sequence[Tensor], products: Products) -> Tensor:
+    """`raw` with a history: the output of one Function, computed by the other side, whose backward asks there."""
+
+    def forward(ctx: Any, *_inputs: Tensor) -> Tensor:
+        _save(ctx, history)
+        return raw
+
+    made = _function(forward, history, products, ahead=0).apply(*inputs, *_anchor(inputs))
+    assert isinstance(made, Tensor)  # noqa: S101 - apply isn't typed
+    return made
+
+
+def recompute(history: History, tensor: Tensor, inputs: Sequence[Tensor], products: Products) -> None:
+    """Give a tensor a new history in place, as an in-place operation does."""
+
+    def forward(ctx: Any, target: Tensor, *_inputs: Tensor) -> Tensor:
+        _save(ctx, history)
+        ctx.mark_dirty(target)
+        return target
+
+    _function(forward, history, products, ahead=1).apply(tensor, *inputs, *_anchor(inputs))
+
+
+def _anchor(inputs: Sequence[Tensor]) -> tuple[Tensor, ...]:
+    """The output must require a gradient, also where nothing that we know of does."""
+    return () if any(tensor.requires_grad for tensor in inputs) else (torch.zeros((), requires_grad=True),)
+
+
+def _save(ctx: Any, history: History) -> None:
+    if history.saves:
+        ctx.save_for_backward(torch.empty(0))
+
+
+def _function(forward: Callable[..., Tensor], history: History, products: Products, ahead: int) -> Any:
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        if history.saves:
+            _ = ctx.saved_tensors  # torch raises here when the graph was freed
+        wanted = len(ctx.needs_input_grad)
+        found = (None,) * ahead + tuple(products(history.link, grad))
+        return (found + (None,) * wanted)[:wanted]
+
+    methods = {"forward": staticmethod(forward), "backward": staticmethod(backward)}
+    made: Any = type("Remote", (torch.autograd.Function,), methods)
+    made._backward_cls.__name__ = history.name or "Remote"
+    return made
+
+
+def same_counter(first: Tensor, second: Tensor) -> bool:
+    """Do two tensors share their version counter? Tried, and undone."""
+    if first is second:
+        return True
+    before, other = first._version, second._version
+    if before != other:
+        return False
+    set_version(first, before + 1)
+    shared = second._version != other
+    set_version(first, before)
+    return shared
+
+
+def set_version(tensor: Tensor, version: int) -> None:
+    """Set a tensor's version counter, and so that of everything that shares it."""
+    torch._C._autograd._unsafe_set_version_counter((tensor,), (version,))
+
+
+def storage_bytes(storage: torch.UntypedStorage) -> bytes:
+    """A storage's bytes, copied."""
+    return bytes(_bytes_of(storage).numpy().tobytes())
+
+
+def storage_of(data: bytes) -> torch.UntypedStorage:
+    """A new storage with these bytes."""
+    storage = torch.UntypedStorage(len(data))
+    overwrite(storage, data)
+    return storage
+
+
+def overwrite(storage: torch.UntypedStorage, data: bytes) -> None:
+    """Write bytes without moving anybody's version counter."""
+    if data:
+        _bytes_of(storage).copy_(torch.frombuffer(bytearray(data), dtype=torch.uint8))
+
+
+def _bytes_of(storage: torch.UntypedStorage) -> Tensor:
+    return torch.empty(0, dtype=torch.uint8).set_(storage)
+
+
+def window_on(storage: torch.UntypedStorage, dtype: torch.dtype, window: Window) -> Tensor:
+    """A tensor on a storage, with a version counter of its own."""
+    made = torch.empty(0, dtype=dtype).set_(storage, window.offset, window.shape, window.stride)
+    set_version(made, 0)  # set_ counts as a write
+    return made
+
+
+def same_window(kin: Tensor, dtype: torch.dtype, window: Window) -> Tensor | None:
+    """A tensor that shares kin's storage and version counter; None where its dtype forbids that."""
+    if kin.dtype != dtype:
+        return None
+    with torch.no_grad():
+        return kin.detach().as_strided(window.shape, window.stride, window.offset)
+
+
+def contiguous_stride(shape: Sequence[int]) -> list[int]:
+    """The strides of a contiguous tensor."""
+    strides, step = [], 1
+    for size in reversed(shape):
+        strides.append(step)
+        step *= max(size, 1) if isinstance(size, int) else 1
+    return strides[::-1]

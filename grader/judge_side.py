@@ -1,0 +1,137 @@
+"""The judge's process: the instructor's cells and the test cells run here, beside the student's process, not in it.
+
+Its verdicts go to its owner over a descriptor that no other process has.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import sys
+from dataclasses import asdict
+from typing import Any
+
+from . import verdict
+from .errors import StudentGone
+from .kernel import Kernel
+from .names import definitions, names_in, read_by_functions
+from .proxy import Witness, readable
+from .student import seed
+from .values import UnsupportedError
+from .verdict import Verdict
+from .wire import Pipe, text, whole
+
+
+def live(kernel: Kernel, control_fd: int, peer_fd: int) -> None:
+    """Serve the owner's requests until it goes."""
+    control = Pipe(control_fd)
+    kernel.wire(None)  # nothing that a test prints is shown, and nothing of it scores
+    kernel.shell.showtraceback = kernel.shell.showsyntaxerror = _nothing
+    judge = Judge(kernel, Witness(Pipe(peer_fd)))
+    judge.witness.watch()
+    control.send({"msg_type": "hello"})
+    while True:
+        try:
+            frame = control.receive()
+        except EOFError:
+            os._exit(0)
+        except KeyboardInterrupt:
+            continue
+        source = text(frame.header, "code", 1 << 24)
+        if text(frame.header, "op") == "instructor":
+            judge.instruct(source)
+            control.send({"msg_type": "done"})
+        else:
+            said = judge.test(source, text(frame.header, "grade_id", 1 << 16), whole(frame.header, "seed", 0, 1 << 256))
+            control.send(said)
+
+
+def _nothing(*_args: Any, **_kwargs: Any) -> None:
+    """Show no traceback: a verdict says what is to be said."""
+
+
+def seed_for(number: int, grade_id: str) -> int:
+    """The seed of one test cell: the same for every student, unknown to all of them."""
+    return int.from_bytes(hashlib.sha256(f"judge {number} {grade_id}".encode()).digest()[:6])
+
+
+class Judge:
+    """Runs cells in its own namespace; a name that isn't ours is asked of the student's process."""
+
+    def __init__(self, kernel: Kernel, witness: Witness) -> None:
+        self.kernel = kernel
+        self.witness = witness
+        self._ours = set(kernel.namespace)  # names that instructor's and test cells have bound: never asked over there
+        self._borrowed: set[str] = set()
+
+    def instruct(self, source: str) -> None:
+        """Run an instructor's cell that isn't a test: all of it, or what it imports and defines where it needs more.
+
+        A cell that also uses what a student defined runs in the student's process alone; what it computes is theirs.
+        """
+        try:
+            plain = self.kernel.shell.transform_cell(source)
+            found = names_in(plain)
+        except SyntaxError:
+            return
+        needed = self._needed(found.read) - set(found.bound)
+        self._ours |= set(found.defined)
+        if needed:
+            plain = definitions(plain)
+        else:
+            self._ours |= set(found.bound)
+        self._run(plain)
+
+    def test(self, source: str, grade_id: str, number: int) -> dict[str, Any]:
+        """Run a test cell: its verdict, and what it rests on, as plain data."""
+        self.witness.claims.clear()
+        self.witness.unsupported = None
+        try:
+            said = self._judged(source, seed_for(number, grade_id))
+        except StudentGone as error:
+            said = Verdict(0.0, str(error))
+        except UnsupportedError as error:
+            said = Verdict(None, verdict.unsupported(str(error)))
+        if self.witness.unsupported is not None:
+            said = Verdict(None, verdict.unsupported(self.witness.unsupported))
+        claims = sorted(self.witness.claims)
+        return {"msg_type": "verdict", **asdict(said), "claims": claims, "gone": self.witness.gone}
+
+    def _judged(self, source: str, number: int) -> Verdict:
+        try:
+            found = names_in(self.kernel.shell.transform_cell(source))
+        except SyntaxError:
+            return Verdict(None, "The test cell isn't valid Python; its author has to repair it.")
+        self._borrow(self._needed(found.read), set(found.bound))
+        seed(number)
+        result = self._run(source)
+        self._ours |= set(found.bound)
+        self.witness.finish()
+        if (error := result.error_before_exec or result.error_in_exec) is not None:
+            return verdict.of_exception(error, source, self._filename(source))
+        return verdict.of_value(result.result)
+
+    def _needed(self, read: tuple[str, ...]) -> set[str]:
+        """What a cell reads that isn't ours, also through our own functions."""
+        through = read_by_functions(read, self.kernel.namespace)
+        return {name for name in {*read, *through} if name not in self._ours}
+
+    def _borrow(self, names: set[str], bound: set[str]) -> None:
+        """Fetch the student's names anew; what can't be carried matters only where the cell doesn't bind it itself."""
+        for name in self._borrowed:
+            self.kernel.namespace.pop(name, None)
+        found = self.witness.names(sorted(names)) if names else {}
+        for name, value in found.items():
+            if isinstance(value, UnsupportedError) and name not in bound:
+                raise value
+        self._borrowed = set(found)
+        self.kernel.namespace.update(readable(found.items()))
+
+    def _run(self, source: str) -> Any:
+        self.kernel.announce()
+        return self.kernel.shell.run_cell(source, store_history=True, silent=False)
+
+    def _filename(self, source: str) -> str:
+        """The file name under which IPython compiled the cell."""
+        shell = self.kernel.shell
+        return str(shell.compile.get_code_name(source, shell.transform_cell(source), shell.execution_count - 1))

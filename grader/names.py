@@ -1,0 +1,83 @@
+"""Which global names a cell reads and which it binds, from its compiled code."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import dis
+import types
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+_READS = {"LOAD_NAME", "LOAD_GLOBAL", "DELETE_NAME", "DELETE_GLOBAL", "LOAD_FROM_DICT_OR_GLOBALS"}
+_BINDS = {"STORE_NAME", "STORE_GLOBAL"}
+
+
+@dataclass(frozen=True, slots=True)
+class Names:
+    """Global names, each in alphabetical order; `defined` are bound by import, def or class."""
+
+    read: tuple[str, ...]
+    bound: tuple[str, ...]
+    defined: tuple[str, ...]
+
+
+def names_in(source: str) -> Names:
+    """The global names of a cell of plain Python (IPython's own syntax already transformed).
+
+    Raises:
+        SyntaxError: it isn't Python.
+
+    >>> names_in("import torch\\ny = f(x) + len(z)")
+    Names(read=('f', 'x', 'z'), bound=('torch', 'y'), defined=('torch',))
+    """
+    code = compile(source, "<cell>", "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, dont_inherit=True)
+    bound = sorted({name for name in _named(code, _BINDS, top=True)})
+    defined = sorted(set(_defined(ast.parse(source))))
+    read = sorted({name for name in _named(code, _READS) if not hasattr(builtins, name)} - set(defined))
+    return Names(tuple(read), tuple(bound), tuple(defined))
+
+
+def read_by_functions(names: Iterable[str], namespace: Mapping[str, Any]) -> set[str]:
+    """The global names that our own functions among `names` read, and the functions that these call, and so on."""
+    wanted, seen = list(names), set[str]()
+    while wanted:
+        value = namespace.get(wanted.pop())
+        if not isinstance(value, types.FunctionType) or value.__globals__ is not namespace:
+            continue
+        new = {name for name in _named(value.__code__, _READS) if not hasattr(builtins, name)} - seen
+        seen |= new
+        wanted.extend(new)
+    return seen
+
+
+def definitions(source: str) -> str:
+    """Only the statements at the top of a cell that import or define: what an instructor's cell brings by itself."""
+    tree = ast.parse(source)
+    kept = [node for node in tree.body if isinstance(node, _DEFINING)]
+    return ast.unparse(ast.Module(kept, []))
+
+
+_DEFINING = (ast.Import, ast.ImportFrom, ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+
+
+def _defined(tree: ast.Module) -> Iterator[str]:
+    for node in tree.body:
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            yield from (alias.asname or alias.name.partition(".")[0] for alias in node.names)
+        elif isinstance(node, _DEFINING):
+            yield node.name  # type: ignore[attr-defined]  # the imports were taken above
+
+
+def _named(code: types.CodeType, operations: set[str], *, top: bool = False) -> Iterator[str]:
+    """Names in the given operations of a code object and, unless `top`, of all inside it (STORE_GLOBAL always)."""
+    stack, outermost = [code], code
+    while stack:
+        current = stack.pop()
+        for instruction in dis.get_instructions(current):
+            inner_local = top and current is not outermost and not instruction.opname.endswith("GLOBAL")
+            in_class_body = current is not outermost and instruction.opname == "STORE_NAME"
+            if instruction.opname in operations and not inner_local and not in_class_body:
+                yield instruction.argval
+        stack.extend(constant for constant in current.co_consts if isinstance(constant, types.CodeType))

@@ -1,0 +1,155 @@
+"""A kernel's messages → a cell's outputs, by nbclient's own rules, so that they equal those of stock nbgrader. Bounded."""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from nbclient.client import NotebookClient
+from nbclient.exceptions import CellExecutionComplete
+from nbformat import NotebookNode
+
+from .wire import Frame
+
+KINDS = (
+    *("stream", "display_data", "update_display_data", "execute_result", "error", "clear_output"),
+    *("comm_open", "comm_msg", "comm_close"),
+)
+CUT = "\n[The output is longer than {limit} and was cut here.]\n"
+OVERWRITTEN = re.compile(r".*\r(?=[^\n])")
+
+
+class Outputs:
+    """Collects what cells put out. Whatever a frame says that isn't a Jupyter message is dropped."""
+
+    def __init__(self, notebook: NotebookNode, output_bytes: int) -> None:
+        self.notebook = notebook
+        self._limit_bytes = output_bytes
+        self._used_bytes = 0
+        self._cut = False
+        self._client = NotebookClient(notebook)
+        self._client.log = logging.getLogger("grader.outputs")
+        self._client.reset_execution_trackers()
+
+    def begin(self, cell: NotebookNode) -> None:
+        """The next messages belong to this cell."""
+        cell.outputs = []
+        self._client.clear_before_next_output = False
+        self._used_bytes, self._cut = 0, False
+
+    def add(self, frame: Frame, cell: NotebookNode, index: int) -> None:
+        """Take one message in; past the bound one sentence says so, and the rest is dropped."""
+        kind, content = frame.header.get("msg_type"), frame.header.get("content")
+        if kind not in KINDS or type(content) is not dict or self._cut:
+            return
+        self._used_bytes += len(frame.body) + _size(content)
+        if self._used_bytes > self._limit_bytes:
+            self._cut = True
+            kind, content = "stream", {"name": "stdout", "text": self._last_words(content)}
+        message = {
+            "msg_type": kind,
+            "header": {"msg_type": kind},
+            "parent_header": {},
+            "metadata": _mapping(frame.header.get("metadata")),
+            "content": content,
+            "buffers": _parts(frame),
+        }
+        self._process(message, cell, index)
+
+    def _process(self, message: dict[str, Any], cell: NotebookNode, index: int) -> None:
+        before = len(cell.outputs)
+        try:
+            self._client.process_message(message, cell, index)
+        except CellExecutionComplete:
+            return
+        except Exception:  # noqa: BLE001 - a forged message is dropped, whatever it breaks
+            del cell.outputs[before:]
+
+    def _last_words(self, content: Mapping[str, Any]) -> str:
+        room = max(0, self._limit_bytes - self._used_bytes + _size(content))
+        said = content.get("text")
+        head = said.encode()[:room].decode("utf-8", "ignore") if isinstance(said, str) else ""
+        return head + CUT.format(limit=_readable(self._limit_bytes))
+
+    def finish(self, cell: NotebookNode, reply: Mapping[str, Any]) -> None:
+        """As nbgrader does after a cell: an error that was hidden is shown; stream pieces are put together."""
+        if reply.get("status") == "error":
+            name = str(reply.get("ename"))
+            if not any(output.output_type == "error" and output.get("ename") == name for output in cell.outputs):
+                cell.outputs.append(error_output(name, str(reply.get("evalue")), _lines(reply.get("traceback"))))
+        cell.outputs = coalesced(cell.outputs)
+
+    def finish_notebook(self) -> None:
+        """Keep the widgets' state, as nbclient does."""
+        self._client.set_widgets_metadata()
+
+
+def error_output(name: str, value: str, lines: list[str]) -> NotebookNode:
+    """An error as a notebook keeps it."""
+    shown = lines or ["ERROR: An error occurred while showtraceback was disabled"]
+    return NotebookNode(output_type="error", ename=name, evalue=value, traceback=shown)
+
+
+def coalesced(outputs: list[NotebookNode]) -> list[NotebookNode]:
+    """One piece for each stream, where its first piece was; what a carriage return overwrites is dropped."""
+    kept: list[NotebookNode] = []
+    streams: dict[str, NotebookNode] = {}
+    for output in outputs:
+        if output.output_type == "stream" and output.name in streams:
+            streams[output.name].text += output.text
+            continue
+        kept.append(output)
+        if output.output_type == "stream":
+            streams[output.name] = output
+    for stream in streams.values():
+        stream.text = OVERWRITTEN.sub("", stream.text)
+    return _stdout_first(kept)
+
+
+def _stdout_first(outputs: list[NotebookNode]) -> list[NotebookNode]:
+    """stdout before stderr where they touch: they arrive in no fixed order."""
+    names = [output.get("name") if output.output_type == "stream" else None for output in outputs]
+    for number in range(len(outputs) - 1):
+        if names[number : number + 2] == ["stderr", "stdout"]:
+            outputs[number], outputs[number + 1] = outputs[number + 1], outputs[number]
+            break
+    return outputs
+
+
+def _size(tree: Any) -> int:
+    """About how many bytes a message holds."""
+    total, stack = 0, [tree]
+    while stack:
+        item = stack.pop()
+        if isinstance(item, dict):
+            stack.extend(item)
+            stack.extend(item.values())
+        elif isinstance(item, list):
+            stack.extend(item)
+        total += len(item) if isinstance(item, str) else 8
+    return total
+
+
+def _parts(frame: Frame) -> list[bytes]:
+    sizes = frame.header.get("buffers")
+    parts, at = [], 0
+    for size in sizes if isinstance(sizes, list) else []:
+        if type(size) is not int or not 0 <= size <= len(frame.body) - at:
+            return []
+        parts.append(frame.body[at : at + size])
+        at += size
+    return parts
+
+
+def _mapping(value: Any) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def _lines(value: Any) -> list[str]:
+    return [str(line) for line in value] if isinstance(value, list) else []
+
+
+def _readable(size_bytes: int) -> str:
+    return f"{size_bytes >> 20} MB" if size_bytes >= 1 << 20 else f"{size_bytes >> 10} kB"

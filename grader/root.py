@@ -1,0 +1,98 @@
+"""A file tree with only what Python needs, read-only: what a student's process sees instead of this machine's disk."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+
+from .layers import MS_NODEV, MS_NOEXEC, MS_NOSUID, bind_read_only, mount, mount_tmpfs, pivot
+
+HOME = Path("/home/student")
+SYSTEM = (
+    *("/bin", "/lib", "/lib32", "/lib64", "/usr/bin", "/usr/lib", "/usr/lib32", "/usr/lib64"),
+    *("/usr/local/bin", "/usr/local/lib", "/usr/share/zoneinfo", "/usr/share/fonts"),
+    *("/etc/ld.so.cache", "/etc/localtime", "/etc/fonts", "/etc/alternatives"),
+)
+DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")
+ACCOUNT = "student:x:{id}:{id}::/home/student:/bin/sh\n"
+TREE_BYTES = 16 << 20
+SHARED_MEMORY_BYTES = 128 << 20
+
+
+def visible(modules: Sequence[str]) -> tuple[Path, ...]:
+    """What a process has to see on disk: the system's libraries, this Python, the packages named.
+
+    A package that lives outside this Python (an editable install) is shown alone, not the folder around it.
+    """
+    wanted = [Path(path) for path in SYSTEM]
+    wanted += [Path(path) for path in (sys.prefix, sys.base_prefix, sys.exec_prefix) if path not in ("/usr", "/")]
+    wanted += list(_packages(modules))
+    there = {form for path in wanted if path.exists() for form in (path, path.resolve())}
+    return tuple(sorted(path for path in there if not _inside(path, there)))
+
+
+def _packages(modules: Iterable[str]) -> Iterator[Path]:
+    for name in sorted({module.partition(".")[0] for module in modules}):
+        spec = importlib.util.find_spec(name)
+        if spec is None:
+            continue
+        if spec.submodule_search_locations:
+            yield from (Path(folder) for folder in spec.submodule_search_locations)
+        elif spec.origin and Path(spec.origin).is_file():
+            yield Path(spec.origin)
+
+
+def _inside(path: Path, others: Iterable[Path]) -> bool:
+    """Already shown by a folder around it (a symbolic link on the way would show something else)."""
+    return any(other in path.parents and not other.is_symlink() for other in others)
+
+
+def build(at: Path, paths: Iterable[Path], account_id: int) -> None:
+    """Build the tree on the empty folder `at` and make it the root; needs a mount namespace of our own."""
+    mount_tmpfs(at, TREE_BYTES, "0755")
+    for path in (*paths, *(Path(device) for device in DEVICES)):
+        _show(path, at)
+    for folder in ("proc", "tmp", "dev/shm", str(HOME).lstrip("/"), "etc"):
+        (at / folder).mkdir(parents=True, exist_ok=True)
+    (at / "etc/passwd").write_text(ACCOUNT.format(id=account_id), encoding="utf-8")
+    (at / "etc/group").write_text(f"student:x:{account_id}:\n", encoding="utf-8")
+    for name, target in (("fd", "/proc/self/fd"), ("stdin", "fd/0"), ("stdout", "fd/1"), ("stderr", "fd/2")):
+        (at / "dev" / name).symlink_to(target)
+    pivot(at)
+
+
+def _show(path: Path, at: Path) -> None:
+    target = at / str(path).lstrip("/")
+    if target.exists() or target.is_symlink():
+        return
+    target.parent.mkdir(parents=True, exist_ok=True)
+    if path.is_symlink() and path.is_dir():
+        target.symlink_to(path.readlink())
+        return
+    if not path.exists():
+        return
+    if path.is_dir():
+        target.mkdir()
+    else:
+        target.touch()
+    bind_read_only(path, target)
+
+
+def mount_proc() -> bool:
+    """A /proc that shows this pid namespace only; some containers forbid it, and Python can do without."""
+    try:
+        mount("proc", Path("/proc"), "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC)
+    except OSError:
+        return False
+    return True
+
+
+def private_folders(home_bytes: int) -> None:
+    """Empty, bounded, writable folders for one student: home, /tmp and shared memory. The rest can't be written."""
+    mount_tmpfs(HOME, home_bytes, "0777")
+    mount_tmpfs(Path("/tmp"), home_bytes, "0777")  # noqa: S108 - a mount point in a root of our own
+    mount_tmpfs(Path("/dev/shm"), SHARED_MEMORY_BYTES, "0777")  # noqa: S108 - the same
+    os.chdir(HOME)

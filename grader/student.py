@@ -1,0 +1,101 @@
+"""INSIDE the sandbox: runs the student's cells as IPython would, then answers what the judge asks.
+
+Nothing here is trusted: the student's code can change all of it. It decides nothing.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import select
+import sys
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+import torch
+
+from .kernel import Kernel
+from .mirror import Message
+from .peer import Peer
+from .values import UnsupportedError
+from .wire import Frame, Pipe, listed, text, whole
+
+
+def live(kernel: Kernel, control_fd: int, peer_fd: int) -> None:
+    """Serve the owner's and the judge's requests until the owner goes."""
+    control = Pipe(control_fd)
+    peer = Peer(Pipe(peer_fd), side=1)
+    peer.answers["names"] = lambda frame: _names(kernel, peer, frame)
+    sys.path.insert(0, "")  # as in a kernel: a module beside the notebook can be imported
+    kernel.wire(control)
+    control.send({"msg_type": "hello"})
+    waiting = [control_fd, peer_fd]
+    while True:
+        try:
+            readable, _, _ = select.select(waiting, [], [])
+            if peer_fd in readable and not _answer(peer):
+                waiting.remove(peer_fd)
+            if control_fd in readable:
+                _obey(kernel, control)
+        except KeyboardInterrupt:
+            continue  # it was meant for a cell that has just ended
+
+
+def _answer(peer: Peer) -> bool:
+    try:
+        peer.answer(peer.pipe.receive())
+    except EOFError:
+        return False
+    return True
+
+
+def _obey(kernel: Kernel, control: Pipe) -> None:
+    try:
+        frame = control.receive()
+    except EOFError:
+        os._exit(0)
+    op = text(frame.header, "op")
+    if op == "files":
+        _place(frame)
+    elif op == "seed":
+        seed(whole(frame.header, "seed"))
+    elif op == "run":
+        reply = kernel.run(text(frame.header, "code", 1 << 24))
+        control.send({"msg_type": "execute_reply", "content": reply})
+        return
+    elif op == "flush":
+        kernel.flush()
+    control.send({"msg_type": "done"})
+
+
+def _place(frame: Frame) -> None:
+    """Write the submission's other files where the cells run."""
+    at = 0
+    for name, size_bytes in listed(frame.header, "files"):
+        path = Path(*PurePosixPath(name).parts)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(frame.body[at : at + size_bytes])
+        at += size_bytes
+
+
+def seed(number: int) -> None:
+    """Set every random generator that a cell is likely to use."""
+    random.seed(number)
+    torch.manual_seed(number)
+    if "numpy" in sys.modules:
+        sys.modules["numpy"].random.seed(number % (1 << 32))
+
+
+def _names(kernel: Kernel, peer: Peer, frame: Frame) -> tuple[Any, Message]:
+    """What the asked names stand for: `(how, value)` each, or why a value can't be carried."""
+    message = peer.mirror.begin()
+    trees = []
+    for name in listed(frame.header, "names"):
+        if name not in kernel.namespace:
+            trees.append([name, "missing", None])
+            continue
+        try:
+            trees.append([name, "found", peer.encode(kernel.namespace[name], message)])
+        except UnsupportedError as error:
+            trees.append([name, "unsupported", str(error)])
+    return trees, message
