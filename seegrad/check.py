@@ -35,6 +35,7 @@ from .errors import SeegradError
 
 MAX_LINES = 6
 MAX_CHARACTERS = 120
+MAX_NUMBERS = 8  # of a tensor
 STEP = 1e-6  # of a finite difference in float64
 _MISSING = object()
 
@@ -272,7 +273,11 @@ def _tensor(value: torch.Tensor, *, facts: bool = False) -> str:
 
 
 def _values(value: Any) -> str:
-    return _rounded(value.detach().tolist()) if isinstance(value, torch.Tensor) else repr(value)
+    if not isinstance(value, torch.Tensor):
+        return repr(value)
+    if value.numel() <= MAX_NUMBERS:
+        return _rounded(value.detach().tolist())
+    return f"{_rounded(value.detach().flatten()[:MAX_NUMBERS].tolist())[:-1]}, …]"
 
 
 def _rounded(value: Any) -> str:

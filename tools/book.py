@@ -86,12 +86,10 @@ def derived(course: Course, *, missing: bool = False) -> Iterator[tuple[Path, by
 def _assignment(course: Course, path: Path) -> Iterator[tuple[Path, bytes]]:
     master = read_master(path)
     _check_points(master)
-    book = to_notebook(master)
+    book, source = to_notebook(master), course.source(master.name)
+    files = {source.name: notebook_bytes(book), **_extra_files(source)}  # a release doesn't say what it was made from
     book.metadata[KEY] = {"master": _digest(canonical(master))}
-    data = notebook_bytes(book)
-    source = course.source(master.name)
-    yield source, data
-    files = {source.name: data, **_extra_files(source)}
+    yield source, notebook_bytes(book)
     for relative, released_data in released(master.name, files).items():
         yield course.release(master.name) / relative, released_data
 

@@ -1,0 +1,558 @@
+# %% [markdown]
+# # 05 · `.data` versus `.detach()`
+#
+# Both give you a tensor's numbers without its history. One of them lets you ruin a gradient without a word.
+#
+# After this hour you can
+#
+# - say what the two share, and the one thing in which they differ;
+# - predict whether a write raises, is harmless, or goes silently wrong;
+# - find the line that did it, and repair it.
+#
+# **How to work:** predict, run, look, explain, change. Commit to each prediction before you run the cell under it.
+
+# %% [markdown]
+# Every cell uses `device`. It is the CPU unless `SEEGRAD_DEVICE` says something else.
+
+# %%
+import os
+
+import torch
+
+device = os.environ.get("SEEGRAD_DEVICE", "cpu")
+
+# %load_ext seegrad
+
+# %% [markdown]
+# ## 1 · What they share
+#
+# `a` is a leaf. `out` is made from it. Take `out` apart in both ways.
+
+# %%
+a = torch.tensor([1.0, 2.0, 3.0], requires_grad=True, device=device)
+out = a.sigmoid()
+by_data = out.data
+by_detach = out.detach()
+
+out, by_data, by_detach
+
+# %% [markdown]
+# The same numbers. But the `grad_fn` is gone from both: they are leaves, and they don't ask for a gradient.
+
+# %%
+for name, t in {"a": a, "out": out, "out.data": by_data, "out.detach()": by_detach}.items():
+    print(f"{name:13} requires_grad={t.requires_grad!s:6} is_leaf={t.is_leaf!s:6} has grad_fn={t.grad_fn is not None}")
+
+# %% [markdown]
+# ### A copy?
+#
+# A document on the web says: *“`.data` only copies the data.”* Many say the same of `.detach()`.
+#
+# **Predict:** after `by_data[0] = 9`, what is `out[0]`? And `by_detach[0]`?
+
+# %%
+by_data[0] = 9.0
+
+print(out)
+print(by_detach)
+print("same bytes:", out.data_ptr() == by_data.data_ptr() == by_detach.data_ptr())
+
+# %% [markdown]
+# Neither copies. There is one storage, and three tensors look at it. A write through any of them is a write to all.
+#
+# So “only copies the data” is wrong, and the same document shows it two cells later: it zeroes `c`, and `out` is
+# zero.
+#
+# *Misconception* **M05**: “detach copies”.
+
+# %% [markdown]
+# ### Never a gradient?
+#
+# *“The result will never require gradient”*, says the document. **Predict:** does the next cell raise?
+
+# %%
+fresh = a.sigmoid().detach()
+fresh.requires_grad_()
+(fresh * 2).sum().backward()
+
+fresh.grad, a.grad
+
+# %% [markdown]
+# It is *born* without. You may switch it on: then it is a new leaf, and its gradient goes no further. Nothing
+# reaches `a`.
+
+# %% [markdown]
+# ## 2 · What differs: the version
+#
+# Each tensor has a counter, `_version`. An in-place write moves it by one. A Node notes the version of what it saves
+# and compares it in backward: that is torch's only alarm.
+#
+# **Predict** the three versions after each write. Type them into the picture.
+
+# %%
+# %%see --ask versions
+a = torch.tensor([1.0, 2.0, 3.0], requires_grad=True, device=device)
+out = a * 2
+by_data = out.data
+by_detach = out.detach()
+by_data.add_(1)
+by_detach.add_(1)
+loss = out.sum()
+
+# %% [markdown]
+# The same, as numbers:
+
+# %%
+out = (a * 2).detach()
+by_data, by_detach = out.data, out.detach()
+
+versions = lambda: (out._version, by_data._version, by_detach._version)
+print("out, .data, .detach()")
+print(versions(), "at first")
+by_data.add_(1)
+print(versions(), "after by_data.add_(1)")
+by_detach.add_(1)
+print(versions(), "after by_detach.add_(1)")
+
+# %% [markdown]
+# `.detach()` shares the bytes **and** the counter. `.data` shares the bytes and gets a counter of its own.
+#
+# That is the whole difference. What follows is what comes of it.
+
+# %% [markdown]
+# ## 3 · The silent one
+#
+# The sigmoid saves its own result: its derivative is $\sigma (1 - \sigma)$. We zero that result through `.data`, then
+# run backward.
+#
+# **Predict:** does it raise, is `a.grad` right, or is it wrong without a word?
+
+# %%
+# %%see --ask outcome
+a = torch.tensor([1.0, 2.0, 3.0], requires_grad=True, device=device)
+out = a.sigmoid()
+c = out.data
+c.zero_()
+out.sum().backward()
+
+# %% [markdown]
+# No error. Compare what came with the true derivative.
+
+# %%
+s = torch.sigmoid(a.detach())
+print("a.grad      ", a.grad)
+print("derivative  ", s * (1 - s))
+
+
+# %% [markdown]
+# Backward computed $0 \cdot (1 - 0)$ with the zeros that it found. Look at the picture once more: the pill is
+# marked, the version tag is not. The counter that the sigmoid watches never moved.
+#
+# *Misconception* **M06**: “no error means that the gradient is right”.
+
+# %% [markdown]
+# You don't need the formula to find out. A finite difference asks the function itself:
+
+# %%
+def f(x):
+    return torch.sigmoid(x).sum()
+
+
+x, h = a.detach().double(), 1e-6
+steps = h * torch.eye(3, dtype=torch.float64, device=device)
+slope = torch.stack([(f(x + step) - f(x - step)) / (2 * h) for step in steps])
+print(slope.round(decimals=4))
+
+# %% [markdown]
+# Nor do you need to look. The recording names what happened, and the line:
+
+# %%
+import seegrad
+
+a = torch.tensor([1.0, 2.0, 3.0], requires_grad=True, device=device)
+with seegrad.record() as rec:
+    out = a.sigmoid()
+    c = out.data
+    c.zero_()
+    out.sum().backward()
+
+for d in rec.diagnoses:
+    print(d.kind, "·", d.severity, "· raised:", d.raised)
+    print("culprit:", d.culprit.code)
+    print("victim: ", d.victim.code)
+    print(d.message("en"))
+
+# %% [markdown]
+# ## 4 · The loud one
+#
+# One word changes: `.data` becomes `.detach()`. Same bytes, same zeros.
+#
+# **Predict:** what happens now, and at which line? Then find the culprit in the picture.
+
+# %% tags=["raises-exception"]
+# %%see --ask culprit
+a = torch.tensor([1.0, 2.0, 3.0], requires_grad=True, device=device)
+out = a.sigmoid()
+c = out.detach()
+c.zero_()
+out.sum().backward()
+
+# %% [markdown]
+# ### Read the error as data
+#
+# | it says | it means |
+# |---|---|
+# | `[torch.FloatTensor [3]]` | type and shape of the tensor that was hit |
+# | `output 0 of Sigmoid` | who made it |
+# | `is at version 1; expected version 0` | written once since it was saved |
+# | the traceback | where backward *stopped* |
+#
+# It doesn't say **which line wrote**. That is `c.zero_()`, three lines away from where the traceback points.
+#
+# *Misconception* **M04**: “the traceback shows the line to fix”.
+
+# %% [markdown]
+# Old answers on the web show other words for the same error:
+#
+# | the document's torch (2.0.1) | your torch (from 2.13) |
+# |---|---|
+# | `output 0 of SigmoidBackward0` | `output 0 of Sigmoid` |
+# | `set_detect_anomaly(True)` | `set_detect_anomaly(True, check_nan=False)` (from 2.11) |
+#
+# Below torch 1.10 it was `SigmoidBackward`. Search the web for the middle of the message, not for the whole.
+
+# %% [markdown]
+# ### Does anomaly mode know the line?
+#
+# The hint recommends it. **Predict:** which line of this cell will it print?
+
+# %%
+import warnings
+
+a = torch.tensor([1.0, 2.0, 3.0], requires_grad=True, device=device)
+with warnings.catch_warnings(record=True) as told, torch.autograd.detect_anomaly(check_nan=False):
+    warnings.simplefilter("always")
+    out = a.sigmoid()
+    out.detach().zero_()
+    try:
+        out.sum().backward()
+    except RuntimeError as error:
+        print(type(error).__name__)
+
+text = "".join(str(warning.message) for warning in told)
+print("names the victim's line, a.sigmoid():", "a.sigmoid()" in text)
+print("names the culprit's line, zero_():   ", "zero_()" in text)
+
+# %% [markdown]
+# Anomaly mode prints the forward line of the Node that failed: the victim. The culprit stays unnamed.
+
+# %% [markdown]
+# ### The number that no backward wrote
+#
+# The document runs `.detach()`, gets the error, and then prints `a.grad`: `tensor([0., 0., 0.])`. **Predict** what
+# yours prints.
+
+# %%
+a = torch.tensor([1.0, 2.0, 3.0], requires_grad=True, device=device)
+out = a.sigmoid()
+c = out.detach()
+c.zero_()
+try:
+    out.sum().backward()
+except RuntimeError as error:
+    print(type(error).__name__)
+
+print(a.grad)
+
+# %% [markdown]
+# `None`: a backward that raises stores nothing. The document's zeros came from an *earlier* cell, the silent one: its
+# cells are numbered 69, 70, 57, so this one ran out of order.
+#
+# If a result doesn't follow from the cells above it: **Kernel ▸ Restart and run up to here**.
+
+# %% [markdown]
+# ## 5 · `.detach()` doesn't always raise
+#
+# *“`x.data` doesn't raise, `x.detach()` does”*, say two documents. Here are eight functions; each result is zeroed
+# through `.detach()`.
+#
+# **Predict** which of them raise. Write your list down.
+
+# %%
+functions = {
+    "x * 2": lambda x: x * 2,
+    "x + 2": lambda x: x + 2,
+    "sin": torch.sin,
+    "cumsum": lambda x: x.cumsum(0),
+    "exp": torch.exp,
+    "sigmoid": torch.sigmoid,
+    "tanh": torch.tanh,
+    "relu": torch.relu,
+}
+
+for name, function in functions.items():
+    x = torch.tensor([0.5, 1.0, 1.5], requires_grad=True, device=device)
+    (want,) = torch.autograd.grad(function(x).sum(), x)
+    out = function(x)
+    out.detach().zero_()
+    try:
+        out.sum().backward()
+        print(f"{name:8} fine, gradient right: {torch.equal(x.grad, want)}")
+    except RuntimeError:
+        print(f"{name:8} raises")
+
+# %% [markdown]
+# Half of them are fine, and right. What matters is **what was saved**. `exp`, `sigmoid`, `tanh`, `relu` save their
+# *result*. `sin` saves its *input*; `+`, `* 2` and `cumsum` save no tensor at all.
+#
+# *Misconception* **M03**: “any in-place write raises”.
+
+# %% [markdown]
+# See it: `sin` keeps `x`. The write hits a value that nobody saved.
+
+# %%
+# %%see --ask outcome
+x = torch.tensor([0.5, 1.0, 1.5], requires_grad=True, device=device)
+out = x.sin()
+out.detach().zero_()
+out.sum().backward()
+
+# %% [markdown]
+# And the other way round: the check is stricter than it needs to be. **Predict:** the write below changes no value.
+# Does backward raise?
+
+# %%
+x = torch.tensor([0.5, 1.0, 1.5], requires_grad=True, device=device)
+out = x.exp()
+out.detach().mul_(1)
+try:
+    out.sum().backward()
+except RuntimeError as error:
+    print("raises:", "version 1; expected version 0" in str(error))
+
+# %% [markdown]
+# Torch compares versions, not values. A moved counter raises even when the values are the same; a still counter
+# passes even when they aren't.
+
+# %% [markdown]
+# ## 6 · `.data` on a parameter
+#
+# A leaf that requires a gradient can't be written in place while gradients are recorded. The documents' way around it
+# is `.data`.
+
+# %% tags=["raises-exception"]
+w = torch.zeros(10, requires_grad=True, device=device)
+w.normal_()
+
+# %%
+torch.manual_seed(0)
+print(w.data.requires_grad)
+print(w.data)
+w.data.normal_()
+print(w.data)
+print("version", w._version)
+
+# %% [markdown]
+# The document created `w` with `torch.FloatTensor(10)` and saw zeros. That was luck: the memory isn't initialised.
+#
+# It works, and the version stays at 0. So does the next one, **between** forward and backward. The loss is $p^2$, at
+# $p = 2$. **Predict** `p.grad`.
+
+# %%
+# %%see --ask outcome
+p = torch.tensor(2.0, requires_grad=True, device=device)
+loss = p * p
+p.data.mul_(10)
+loss.backward()
+
+# %%
+p.grad
+
+# %% [markdown]
+# 40 instead of 4. Today's way to write a parameter is `torch.no_grad()`, as `torch.nn.init` does. It moves the
+# version, so the same mistake is caught:
+
+# %%
+p = torch.tensor(2.0, requires_grad=True, device=device)
+loss = p * p
+with torch.no_grad():
+    p.mul_(10)
+try:
+    loss.backward()
+except RuntimeError:
+    print("raises: p is at version", p._version)
+
+# %% [markdown]
+# `no_grad` doesn't make the write safe (**M07**). It makes it visible.
+
+# %% [markdown]
+# ## 7 · “My code has no in-place operation”
+#
+# `.data` isn't the only way past the counter. Four others follow; none raises. *Misconception* **M12**.
+#
+# `record(detail="content")` also compares *contents* at backward, so it sees writes that torch's own functions never
+# saw.
+
+# %% [markdown]
+# ### numpy
+#
+# `.numpy()` shares the bytes of a CPU tensor. numpy knows of no counter.
+
+# %%
+x = torch.tensor([0.5, 1.0, 1.5], requires_grad=True)
+with seegrad.record(detail="content") as rec:
+    out = x.exp()
+    out.detach().numpy()[:] = 0
+    out.sum().backward()
+
+print("x.grad    ", x.grad)
+print("derivative", x.detach().exp())
+print(*(f"{d.kind}: {d.message('en')}" for d in rec.diagnoses), sep="\n")
+
+# %% [markdown]
+# ### Another tensor under the same name
+#
+# `p.data = …` swaps the storage of `p`. **Predict** the gradient of $p^2$ at $p = 2$.
+
+# %%
+p = torch.tensor(2.0, requires_grad=True, device=device)
+with seegrad.record(detail="content") as rec:
+    loss = p * p
+    p.data = torch.tensor(10.0, device=device)
+    loss.backward()
+
+print("p.grad", p.grad, "version", p._version)
+print(*(f"{d.kind}: {d.message('en')}" for d in rec.diagnoses), sep="\n")
+
+# %% [markdown]
+# ### A fused optimiser
+#
+# `optimizer.step()` between forward and backward is a write. The plain SGD moves the version; the fused one doesn't.
+
+# %%
+for fused in (False, True):
+    w = torch.tensor([1.0, 2.0], requires_grad=True, device=device)
+    optimizer = torch.optim.SGD([w], lr=0.1, fused=fused)
+    w.grad = torch.ones_like(w)
+    with seegrad.record(detail="content") as rec:
+        loss = (w * w).sum()
+        optimizer.step()
+        optimizer.zero_grad()
+        try:
+            loss.backward()
+            print("fused: w.grad", w.grad, "right: [2, 4]")
+        except RuntimeError:
+            print("plain: raises, w is at version", w._version)
+
+print(*(f"{d.kind}: {d.message('en')}" for d in rec.diagnoses), sep="\n")
+
+# %% [markdown]
+# ### BatchNorm's running statistics
+#
+# In `eval()` BatchNorm saves its running statistics. A training forward overwrites them, and their version stays.
+
+# %%
+bn = torch.nn.BatchNorm1d(1, device=device).eval()
+x = torch.tensor([[1.0], [3.0]], requires_grad=True, device=device)
+with seegrad.record(detail="content") as rec:
+    out = bn(x)
+    bn.train()(torch.tensor([[10.0], [30.0]], device=device))
+    out.sum().backward()
+
+print("x.grad", x.grad.flatten(), "right: [1, 1]")
+print(*(f"{d.kind}: {d.message('en')}" for d in rec.diagnoses), sep="\n")
+
+# %% [markdown]
+# ## 8 · Remedies
+#
+# You want the numbers of `out`, and you want to write on them. Give them their own bytes:
+
+# %%
+# %%see --ask outcome
+a = torch.tensor([1.0, 2.0, 3.0], requires_grad=True, device=device)
+out = a.sigmoid()
+c = out.detach().clone()
+c.zero_()
+out.sum().backward()
+
+
+# %% [markdown]
+# Each of the following is right. **Change** one so that it is wrong again, and run it.
+
+# %%
+def copy_first(out):
+    return out.detach().clone().mul_(100)
+
+
+def out_of_place(out):
+    return out.detach() * 100
+
+
+def no_grad(out):
+    with torch.no_grad():
+        return out * 100
+
+
+for remedy in (copy_first, out_of_place, no_grad):
+    a = torch.tensor([1.0, 2.0, 3.0], requires_grad=True, device=device)
+    out = a.sigmoid()
+    shown = remedy(out)
+    out.sum().backward()
+    print(f"{remedy.__name__:13}", torch.allclose(a.grad, s * (1 - s)), shown.round(decimals=1).tolist())
+
+# %% [markdown]
+# And if the write can wait: after `backward()` nobody needs the saved value any more.
+
+# %%
+a = torch.tensor([1.0, 2.0, 3.0], requires_grad=True, device=device)
+out = a.sigmoid()
+out.sum().backward()
+out.detach().zero_()
+
+print(torch.allclose(a.grad, s * (1 - s)))
+
+# %% [markdown]
+# | you want | write |
+# |---|---|
+# | the numbers, to read | `t.detach()` |
+# | the numbers, to change | `t.detach().clone()` |
+# | to change a parameter | `with torch.no_grad(): p.mul_(…)` |
+# | to be sure | a finite difference, or `seegrad.record()` |
+#
+# `.data` is in none of the rows. It does nothing that these don't, and turns the alarm off.
+
+# %% [markdown]
+# ## 9 · Check yourself
+#
+# Three programs. For each: raises, silent, or fine? Answer in the picture, then read on.
+
+# %%
+# %%see --ask outcome
+x = torch.tensor([0.5, 1.0], requires_grad=True, device=device)
+y = x.tanh()
+z = y * 3
+y.data.add_(1)
+z.sum().backward()
+
+# %% tags=["raises-exception"]
+# %%see --ask outcome
+x = torch.tensor([0.5, 1.0], requires_grad=True, device=device)
+y = x * 3
+z = y * y
+y.detach()[0] = 0
+z.sum().backward()
+
+# %%
+# %%see --ask outcome
+x = torch.tensor([0.5, 1.0], requires_grad=True, device=device)
+y = x * 3
+z = y + y
+y.detach().zero_()
+z.sum().backward()
+
+# %% [markdown]
+# - The first is silent: `tanh` saved `y`, and `.data` moved no version.
+# - The second raises: `y * y` saved `y`, and one element is enough.
+# - The third is fine: a sum saves nothing.
+#
+# **Now the assignment:** open `release/en/05_data_versus_detach`. Six exercises, about 45 minutes.
