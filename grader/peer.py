@@ -226,9 +226,9 @@ class Peer:
         if tree.get("unsupported") is True:
             return UnsupportedError(reason)
         base = next((found for known in listed(tree, "bases", 64) if (found := _builtin_exception(known))), RemoteError)
-        if base.__name__ == name:
+        if base.__name__ == name and base is not RemoteError:
             return base(reason)
-        made: type[Exception] = type(name if name.isidentifier() else "RemoteError", (base,), {})
+        made: type[Exception] = type(name if name.isidentifier() else "RemoteError", (base,), {"__module__": "student"})
         return made(reason)
 
 

@@ -35,7 +35,11 @@ def of_value(value: Any) -> Verdict:
         return Verdict(1.0)
     fraction = float(value)
     fraction = 0.0 if math.isnan(fraction) else min(max(fraction, 0.0), 1.0)
-    return Verdict(fraction, "" if fraction == 1.0 else f"{fraction:.0%} of this question is right.")
+    if fraction == 1.0:
+        return Verdict(fraction)
+    said = getattr(value, "message", "")
+    message = clipped(said) if isinstance(said, str) and said else f"{fraction:.0%} of this question is right."
+    return Verdict(fraction, message, "", _misconceptions(value))
 
 
 def of_exception(error: BaseException, source: str, filename: str) -> Verdict:
@@ -108,8 +112,9 @@ def clipped(text: str) -> str:
     return "\n".join(line if len(line) <= LINE_CHARS else line[: LINE_CHARS - 1] + "…" for line in lines[:LINES])
 
 
-def _misconceptions(error: BaseException) -> tuple[str, ...]:
-    named = getattr(error, "misconceptions", ())
-    if type(error).__module__ not in sys.modules or not isinstance(named, tuple | list | frozenset | set):
+def _misconceptions(said: object) -> tuple[str, ...]:
+    """What an exception or a score of the judge's own names; no class of the student's exists in this process."""
+    named = getattr(said, "misconceptions", ())
+    if type(said).__module__ not in sys.modules or not isinstance(named, tuple | list | frozenset | set):
         return ()
     return tuple(sorted(str(name)[:40] for name in named))[:12]
