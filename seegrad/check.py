@@ -240,9 +240,8 @@ def _answer(given: Mapping[Any, Any], key: Any) -> str:
 def _gradients(
     out: torch.Tensor, inputs: Sequence[torch.Tensor], weight: torch.Tensor
 ) -> tuple[torch.Tensor | None, ...]:
-    if not out.requires_grad:
-        return (None,) * len(inputs)
-    return torch.autograd.grad(out, inputs, weight, allow_unused=True)
+    total = (out * weight).sum()
+    return torch.autograd.grad(total, inputs, allow_unused=True) if total.requires_grad else (None,) * len(inputs)
 
 
 def _difference(
