@@ -97,7 +97,6 @@ by_data = out.data
 by_detach = out.detach()
 by_data.add_(1)
 by_detach.add_(1)
-loss = out.sum()
 
 # %% [markdown]
 # The same, as numbers:
@@ -498,7 +497,7 @@ for remedy in (copy_first, out_of_place, no_grad):
     out = a.sigmoid()
     shown = remedy(out)
     out.sum().backward()
-    print(f"{remedy.__name__:13}", torch.allclose(a.grad, s * (1 - s)), shown.round(decimals=1).tolist())
+    print(f"{remedy.__name__:13}", torch.allclose(a.grad, s * (1 - s)), shown)
 
 # %% [markdown]
 # And if the write can wait: after `backward()` nobody needs the saved value any more.

@@ -21,6 +21,7 @@ from typing import Any
 
 import nbformat
 import pytest
+import torch
 
 from tests.answer_files import ASSIGNMENT, ROOT, Answer, answers, exercises
 from tools.book import Course
@@ -204,6 +205,36 @@ def test_the_lines_to_order_are_those_that_are_tested() -> None:
     shown = dict(re.findall(r"^([A-H])   (.*)$", prompt, re.MULTILINE))
     tested = dict(re.findall(r'^    "([A-H])": "(.*)",$', exercises()["order"][1].source, re.MULTILINE))
     assert shown == tested
+
+
+def program() -> dict[int, str]:
+    """The program of exercise 2, by line number."""
+    master = read_master(ROOT / "source" / f"{ASSIGNMENT}.py")
+    prompt = next(cell.source for cell in master.cells if cell.source.startswith("## 2"))
+    return {int(number): line for number, line in re.findall(r"^(\d)   (.*)$", prompt, re.MULTILINE)}
+
+
+def outcome(lines: Mapping[int, str]) -> str:
+    """What comes of a program like exercise 2's: its gradient against that of the loss alone."""
+    names: dict[str, Any] = {"torch": torch, "print": lambda *_: None}
+    names |= {name: torch.tensor([0.3, 0.9, 2.0]) for name in "xy"} | {"w": torch.ones(3, requires_grad=True)}
+    (want,) = torch.autograd.grad((torch.sigmoid(names["w"] * names["x"]) - names["y"]).pow(2).sum(), names["w"])
+    try:
+        exec("\n".join(lines.values()), names)  # noqa: S102  # the exercise's own lines
+    except NameError:
+        return "doesn't run"
+    except RuntimeError:
+        return "raises"
+    came = names["w"].grad
+    return "no gradient" if came is None else "right" if torch.allclose(came, want) else "silent"
+
+
+def test_the_culprit_is_the_one_line_without_which_the_gradient_is_right() -> None:
+    lines = program()
+    assert outcome(lines) == "silent"
+    without = {number: outcome({k: v for k, v in lines.items() if k != number}) for number in lines}
+    assert [number for number, came in without.items() if came == "right"] == [6]
+    assert outcome({**lines, 5: "shown = p.detach()"}) == "raises"
 
 
 def test_the_release_is_what_nbgrader_makes_of_the_source(course: Path) -> None:
