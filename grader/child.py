@@ -84,18 +84,22 @@ class Child:
         """The next frame of this kind; others are dropped.
 
         Raises:
-            StudentGone: it didn't come in time, or the process has ended.
+            StudentGone: it didn't come in time, or the process has ended; with the last line that it wrote.
         """
         deadline = time.monotonic() + timeout_s
+        written = ""
         while True:
             left_s = deadline - time.monotonic()
             if self.gone or left_s <= 0:
-                raise StudentGone("the process has ended" if self.gone else "the process didn't answer in time")
+                why = "the process has ended" if self.gone else "the process didn't answer in time"
+                raise StudentGone(": ".join((why, *written.strip().splitlines()[-1:])))
             select.select(self.descriptors(), [], [], left_s)
             try:
                 for frame in self.receive():
                     if frame.header.get("msg_type") == kind:
                         return frame
+                    if frame.header.get("msg_type") == "stream":
+                        written = str(_mapping(frame.header.get("content")).get("text"))[-500:]
             except WireError as error:
                 raise StudentGone(str(error)) from None
 
@@ -134,3 +138,7 @@ class Child:
                 break
             data += piece
         return data
+
+
+def _mapping(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, dict) else {}

@@ -59,6 +59,7 @@ class Server:
     chosen: sandbox.Plan
     limits: Limits
     modules: tuple[str, ...]
+    profile: str
     kernel: Any = None
     own_pids: int = -1  # our own pid namespace, to return to after a fork
     live: set[int] = field(default_factory=set)
@@ -159,7 +160,7 @@ def main() -> None:
     except SandboxError as error:
         send(owner, {"refused": str(error)})
         return
-    _become_first_process(server)
+    _become_first_process(server, Path(said["mount_point"]))
     _warm(server, said["preload"])
     _serve(server)
 
@@ -170,11 +171,12 @@ def _start(owner: socket.socket, said: Mapping[str, Any]) -> Server:
         sandbox.demand(found)
     chosen = sandbox.plan(found)
     modules = ("grader", *said["preload"])
-    sandbox.enter_zygote(chosen, modules, Path(said["mount_point"]))
-    return Server(owner, chosen, Limits(**said["limits"]), modules)
+    sandbox.separate(chosen)
+    profile = "/tmp/ipython" if chosen.own_root else f"{said['mount_point']}/ipython"  # noqa: S108 - in our own root
+    return Server(owner, chosen, Limits(**said["limits"]), modules, profile)
 
 
-def _become_first_process(server: Server) -> None:
+def _become_first_process(server: Server, mount_point: Path) -> None:
     """Fork once, so that we are pid 1 of our pid namespace; the outer process waits and takes over our end."""
     if server.chosen.own_root:
         child = os.fork()
@@ -182,21 +184,22 @@ def _become_first_process(server: Server) -> None:
             server.owner.close()
             _, status = os.waitpid(child, 0)
             os._exit(os.waitstatus_to_exitcode(status) & 255)
-        from .root import mount_proc
-
-        mount_proc()
+        sandbox.move_in(server.chosen, server.modules, mount_point)
         server.own_pids = os.pidfd_open(os.getpid())
     layers.prctl(layers.PR_SET_PDEATHSIG, signal.SIGKILL)
     layers.prctl(layers.PR_SET_CHILD_SUBREAPER, 1)
 
 
 def _warm(server: Server, names: Sequence[str]) -> None:
+    # A profile of our own: what a student wrote into somebody's ~/.ipython must not run here.
+    os.environ["IPYTHONDIR"] = server.profile
     there = preload(names)
     for role in ROLES.values():
         importlib.import_module(role)
     from .kernel import Kernel
 
     server.kernel = Kernel()
+    del os.environ["IPYTHONDIR"]
     threads = len(os.listdir("/proc/self/task")) if Path("/proc/self/task").exists() else 1
     gc.collect()
     gc.freeze()  # the collector would otherwise touch, and so copy, every page after a fork

@@ -14,7 +14,7 @@ from .records import History, TensorRecord, Window
 
 Edge: TypeAlias = tuple[Node, int]
 Start: TypeAlias = int | Tensor  # the number of a shared tensor, or a leaf that isn't shared yet
-Products = Callable[[int, Tensor], Sequence[Tensor | None]]
+Products: TypeAlias = Callable[[int, Tensor], Sequence[Tensor | None]]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -31,6 +31,31 @@ class Walk:
 
     starts: Mapping[Edge, Start]
     saves: bool
+
+
+class Asked:
+    """What a Node's backward asks of the other side."""
+
+    def __init__(self, link: int, products: Products) -> None:
+        self._link, self._products = link, products
+
+    def __call__(self, grad: Tensor) -> Sequence[Tensor | None]:
+        return self._products(self._link, grad)
+
+
+def describe(tensor: Tensor, number: int, window: Window, counter: int, history: History | None) -> TensorRecord:
+    """All that is said of a tensor."""
+    return TensorRecord(
+        id=number,
+        window=window,
+        counter=counter,
+        version=tensor._version,
+        leaf=tensor.is_leaf,
+        requires_grad=tensor.requires_grad,
+        retains_grad=not tensor.is_leaf and tensor.retains_grad,
+        parameter=isinstance(tensor, torch.nn.Parameter),
+        history=history,
+    )
 
 
 def unsupported(tensor: Tensor) -> str | None:
@@ -103,19 +128,19 @@ def _holds_saved(node: Node) -> bool:
     return any(name.startswith("_raw_saved_") for name in dir(type(node)))
 
 
-def compute(history: History, raw: Tensor, inputs: Sequence[Tensor], products: Products) -> Tensor:
+def compute(history: History, raw: Tensor, inputs: Sequence[Tensor], asked: Asked) -> Tensor:
     """`raw` with a history: the output of one Function, computed by the other side, whose backward asks there."""
 
     def forward(ctx: Any, *_inputs: Tensor) -> Tensor:
         _save(ctx, history)
         return raw
 
-    made = _function(forward, history, products, ahead=0).apply(*inputs, *_anchor(inputs))
+    made = _function(forward, history, asked, ahead=0).apply(*inputs, *_anchor(inputs))
     assert isinstance(made, Tensor)  # noqa: S101 - apply isn't typed
     return made
 
 
-def recompute(history: History, tensor: Tensor, inputs: Sequence[Tensor], products: Products) -> None:
+def recompute(history: History, tensor: Tensor, inputs: Sequence[Tensor], asked: Asked) -> None:
     """Give a tensor a new history in place, as an in-place operation does."""
 
     def forward(ctx: Any, target: Tensor, *_inputs: Tensor) -> Tensor:
@@ -123,7 +148,7 @@ def recompute(history: History, tensor: Tensor, inputs: Sequence[Tensor], produc
         ctx.mark_dirty(target)
         return target
 
-    _function(forward, history, products, ahead=1).apply(tensor, *inputs, *_anchor(inputs))
+    _function(forward, history, asked, ahead=1).apply(tensor, *inputs, *_anchor(inputs))
 
 
 def _anchor(inputs: Sequence[Tensor]) -> tuple[Tensor, ...]:
@@ -136,12 +161,12 @@ def _save(ctx: Any, history: History) -> None:
         ctx.save_for_backward(torch.empty(0))
 
 
-def _function(forward: Callable[..., Tensor], history: History, products: Products, ahead: int) -> Any:
+def _function(forward: Callable[..., Tensor], history: History, asked: Asked, ahead: int) -> Any:
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         if history.saves:
             _ = ctx.saved_tensors  # torch raises here when the graph was freed
         wanted = len(ctx.needs_input_grad)
-        found = (None,) * ahead + tuple(products(history.link, grad))
+        found = (None,) * ahead + tuple(asked(grad))
         return (found + (None,) * wanted)[:wanted]
 
     methods = {"forward": staticmethod(forward), "backward": staticmethod(backward)}

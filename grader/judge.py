@@ -20,7 +20,7 @@ import nbformat
 from nbformat import NotebookNode
 
 from .child import Child
-from .errors import StudentGone, WireError
+from .errors import SandboxError, StudentGone, WireError
 from .model import Kind, Limits, Outcome, Run
 from .outputs import Outputs, error_output
 from .wire import Frame
@@ -108,7 +108,10 @@ class Trial:
         self._outputs.finish_notebook()
 
     def _open(self, files: Mapping[str, bytes]) -> None:
-        self._judge.wait_for("hello", HELLO_S)
+        try:
+            self._judge.wait_for("hello", HELLO_S)
+        except StudentGone as error:
+            raise SandboxError(f"The judge couldn't be started: {error}.") from None
         try:
             self._student.wait_for("hello", HELLO_S)
             digest = hashlib.sha256(f"student {self._seed}".encode()).digest()
@@ -264,7 +267,7 @@ class Trial:
             return Outcome(grade_id, Kind.GRADER_FAILURE, None, points, said["message"], claims=claims)
         kind = Kind.PASSED if said["fraction"] == 1.0 else Kind.PARTLY if said["fraction"] > 0.0 else Kind.FAILED
         named = tuple(said["misconceptions"])
-        return Outcome(grade_id, kind, said["fraction"] * points, points, said["message"], named, claims)
+        return Outcome(grade_id, kind, round(said["fraction"] * points, 6), points, said["message"], named, claims)
 
     def _shown(self, cell: NotebookNode, outcome: Outcome) -> Outcome:
         """Put the outcome where a reader of the notebook looks for it."""

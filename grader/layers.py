@@ -111,10 +111,16 @@ def new_user_namespace(inner_id: int) -> None:
 
 
 def become(uid: int) -> None:
-    """Leave root for good; stays dumpable so that it may still map itself into a user namespace."""
-    os.setgroups([])
-    os.setresgid(uid, uid, uid)
-    os.setresuid(uid, uid, uid)
+    """Leave root for good; stays dumpable so that it may still map itself into a user namespace.
+
+    The root of a rootless container may know no other user: it stays what it is, which outside is nobody of importance.
+    """
+    if os.getuid() != 0:
+        return
+    with contextlib.suppress(OSError):
+        os.setgroups([])
+        os.setresgid(uid, uid, uid)
+        os.setresuid(uid, uid, uid)
     prctl(PR_SET_DUMPABLE, 1)
 
 
@@ -125,11 +131,12 @@ def limit_resources(limits: Limits) -> None:
         resource.RLIMIT_CORE: (0, 0),
         resource.RLIMIT_CPU: (limits.cpu_s, limits.cpu_s + 2),  # pid 1 ignores SIGXCPU; SIGKILL at the hard limit works
         resource.RLIMIT_DATA: (limits.memory_bytes, limits.memory_bytes),
-        resource.RLIMIT_AS: (reserved_bytes + 2 * limits.memory_bytes,) * 2,
         resource.RLIMIT_FSIZE: (limits.file_bytes, limits.file_bytes),
         resource.RLIMIT_NOFILE: (limits.files, limits.files),
         resource.RLIMIT_NPROC: (limits.processes, limits.processes),
     }
+    if reserved_bytes:
+        bounds[resource.RLIMIT_AS] = (reserved_bytes + 2 * limits.memory_bytes,) * 2
     for kind, (soft, hard) in bounds.items():
         _, ceiling = resource.getrlimit(kind)
         if ceiling != resource.RLIM_INFINITY:
@@ -158,6 +165,9 @@ def first_to_be_killed() -> None:
 
 
 def _status_bytes(field: str) -> int:
+    """A size from /proc/self/status; 0 where there is no /proc."""
+    if not Path("/proc/self/status").exists():
+        return 0
     for line in Path("/proc/self/status").read_text(encoding="utf-8").splitlines():
         if line.startswith(field + ":"):
             return int(line.split()[1]) * 1024

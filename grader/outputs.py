@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -18,7 +17,7 @@ KINDS = (
     *("comm_open", "comm_msg", "comm_close"),
 )
 CUT = "\n[The output is longer than {limit} and was cut here.]\n"
-OVERWRITTEN = re.compile(r".*\r(?=[^\n])")
+MESSAGE_BYTES = 200  # what even an empty message counts
 
 
 class Outputs:
@@ -44,10 +43,11 @@ class Outputs:
         kind, content = frame.header.get("msg_type"), frame.header.get("content")
         if kind not in KINDS or type(content) is not dict or self._cut:
             return
-        self._used_bytes += len(frame.body) + _size(content)
+        size_bytes = MESSAGE_BYTES + len(frame.body) + _size(content)
+        self._used_bytes += size_bytes
         if self._used_bytes > self._limit_bytes:
             self._cut = True
-            kind, content = "stream", {"name": "stdout", "text": self._last_words(content)}
+            kind, content = "stream", {"name": "stdout", "text": self._last_words(content, size_bytes)}
         message = {
             "msg_type": kind,
             "header": {"msg_type": kind},
@@ -67,8 +67,8 @@ class Outputs:
         except Exception:  # noqa: BLE001 - a forged message is dropped, whatever it breaks
             del cell.outputs[before:]
 
-    def _last_words(self, content: Mapping[str, Any]) -> str:
-        room = max(0, self._limit_bytes - self._used_bytes + _size(content))
+    def _last_words(self, content: Mapping[str, Any], size_bytes: int) -> str:
+        room = max(0, self._limit_bytes - self._used_bytes + size_bytes)
         said = content.get("text")
         head = said.encode()[:room].decode("utf-8", "ignore") if isinstance(said, str) else ""
         return head + CUT.format(limit=_readable(self._limit_bytes))
@@ -95,17 +95,29 @@ def error_output(name: str, value: str, lines: list[str]) -> NotebookNode:
 def coalesced(outputs: list[NotebookNode]) -> list[NotebookNode]:
     """One piece for each stream, where its first piece was; what a carriage return overwrites is dropped."""
     kept: list[NotebookNode] = []
-    streams: dict[str, NotebookNode] = {}
+    pieces: dict[str, list[str]] = {}
     for output in outputs:
-        if output.output_type == "stream" and output.name in streams:
-            streams[output.name].text += output.text
+        if output.output_type != "stream":
+            kept.append(output)
             continue
-        kept.append(output)
+        if output.name not in pieces:
+            kept.append(output)
+        pieces.setdefault(output.name, []).append(output.text)
+    for output in kept:
         if output.output_type == "stream":
-            streams[output.name] = output
-    for stream in streams.values():
-        stream.text = OVERWRITTEN.sub("", stream.text)
+            output.text = as_shown("".join(pieces[output.name]))
     return _stdout_first(kept)
+
+
+def as_shown(text: str) -> str:
+    """A text as a terminal would leave it: nothing of a line before its last carriage return. Linear in its length.
+
+    >>> as_shown("10%\\r20%\\nend\\r\\n")
+    '20%\\nend\\r\\n'
+    """
+    if "\r" not in text:
+        return text
+    return "\n".join(line[line.rfind("\r", 0, max(len(line) - 1, 0)) + 1 :] for line in text.split("\n"))
 
 
 def _stdout_first(outputs: list[NotebookNode]) -> list[NotebookNode]:

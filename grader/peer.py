@@ -62,15 +62,14 @@ class Peer:
         """
         message = message or self.mirror.begin()
         header = {"op": op, "grad": torch.is_grad_enabled(), **(said or {}), "tensors": message.to_json()}
-        held = list(self.mirror.tensors.values())  # nothing of what we talk about may vanish meanwhile
+        held = self.mirror.ledger.tensors()  # nothing of what we talk about may vanish meanwhile
         self.pipe.send(header, bytes(message.body))
         while True:
             frame = self.pipe.receive()
             if "op" in frame.header:
                 self.answer(frame)
                 continue
-            self.mirror.apply(frame.header.get("tensors"), frame.body)
-            del held
+            held += enumerate(self.mirror.apply(frame.header.get("tensors"), frame.body))
             return self._result(frame)
 
     def call(self, number: int, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
@@ -110,12 +109,13 @@ class Peer:
 
     def _reply_to(self, frame: Frame) -> tuple[dict[str, Any], Message]:
         try:
-            self.mirror.apply(frame.header.get("tensors"), frame.body)
+            held = self.mirror.apply(frame.header.get("tensors"), frame.body)
             handler = self.answers.get(text(frame.header, "op"))
             if handler is None:
                 raise WireError("A frame asks for something unknown.")
             with torch.set_grad_enabled(frame.header.get("grad") is not False):
                 tree, message = handler(frame)
+            held.clear()
             return {"result": tree}, message
         except (EOFError, WireError):
             raise
@@ -138,7 +138,7 @@ class Peer:
         return self.done(function(*args, **{name: self.decode(tree, frame) for name, tree in pairs}))
 
     def _answer_products(self, frame: Frame) -> tuple[Any, Message]:
-        link = self.mirror.links.get(whole(frame.header, "link"))
+        link = self.mirror.ledger.links.get(whole(frame.header, "link"))
         grad = self.decode(frame.header.get("of"), frame)
         if link is None or not isinstance(grad, Tensor):
             raise WireError("A frame asks for a gradient of something unknown.")
@@ -180,7 +180,7 @@ class Peer:
     def _decode_other(self, tree: Mapping[str, Any], frame: Frame) -> Any:
         kind = text(tree, "t")
         if kind == "tensor":
-            return self.mirror.tensor(whole(tree, "id"))
+            return self.mirror.ledger.tensor(whole(tree, "id"))
         if kind == "data":
             return self.mirror.read_data(tree, frame.body)
         if kind == "dtype" and (name := text(tree, "v")) in DTYPES:

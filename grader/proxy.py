@@ -81,8 +81,9 @@ class Witness:
 
     def vouched_elsewhere(self, tensor: Tensor) -> bool:
         """Did the student's process bring this tensor in?"""
-        number = self.peer.mirror.number_of(tensor)
-        return number is not None and number in self.peer.mirror.foreign
+        ledger = self.peer.mirror.ledger
+        number = ledger.number_of(tensor)
+        return number is not None and number in ledger.foreign
 
 
 def _watched(name: str, witness: Witness) -> property:

@@ -6,7 +6,7 @@ Storages travel as bytes, tensors as windows on them, so aliasing survives the j
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
@@ -71,10 +71,6 @@ class TensorRecord:
     parameter: bool
     history: History | None
 
-    def to_json(self) -> dict[str, Any]:
-        """The record as JSON data."""
-        return asdict(self)
-
 
 def read_storage(tree: Any, body_bytes: int) -> StoredBytes:
     """A storage's entry, checked against the body.
@@ -97,7 +93,7 @@ def read_window(tree: Any, storage_bytes: Mapping[int, int]) -> Window:
     """
     tree = _object(tree)
     dtype = text(tree, "dtype")
-    shape, stride = _numbers(tree, "shape"), _numbers(tree, "stride")
+    shape, stride = whole_numbers(tree, "shape"), whole_numbers(tree, "stride")
     window = Window(whole(tree, "storage"), dtype, shape, stride, whole(tree, "offset"))
     if dtype not in ITEM_BYTES or len(shape) != len(stride) or window.storage not in storage_bytes:
         raise WireError("A tensor has an unknown dtype or storage, or a stride that doesn't fit its shape.")
@@ -135,7 +131,7 @@ def read_tensor(tree: Any, storage_bytes: Mapping[int, int]) -> TensorRecord:
 
 def _history(tree: Any) -> History:
     tree = _object(tree)
-    inputs = _numbers(tree, "inputs", TENSORS)
+    inputs = whole_numbers(tree, "inputs", TENSORS)
     return History(whole(tree, "link"), text(tree, "name"), inputs, _flag(tree, "saves"))
 
 
@@ -145,7 +141,9 @@ def _object(tree: Any) -> Mapping[str, Any]:
     return tree
 
 
-def _numbers(tree: Mapping[str, Any], key: str, length: int = DIMENSIONS) -> tuple[int, ...]:
+def whole_numbers(tree: Any, key: str, length: int = DIMENSIONS) -> tuple[int, ...]:
+    """The list of whole numbers that `tree` has under `key`; WireError otherwise."""
+    tree = _object(tree)
     numbers = listed(tree, key, length)
     if any(type(number) is not int or not 0 <= number < 1 << 40 for number in numbers):
         raise WireError(f"{key!r} isn't a list of whole numbers.")

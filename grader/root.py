@@ -17,6 +17,7 @@ SYSTEM = (
     *("/etc/ld.so.cache", "/etc/localtime", "/etc/fonts", "/etc/alternatives"),
 )
 DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")
+HARMLESS = ("cpuinfo", "meminfo", "filesystems", "version")
 ACCOUNT = "student:x:{id}:{id}::/home/student:/bin/sh\n"
 TREE_BYTES = 16 << 20
 SHARED_MEMORY_BYTES = 128 << 20
@@ -61,6 +62,7 @@ def build(at: Path, paths: Iterable[Path], account_id: int) -> None:
     (at / "etc/group").write_text(f"student:x:{account_id}:\n", encoding="utf-8")
     for name, target in (("fd", "/proc/self/fd"), ("stdin", "fd/0"), ("stdout", "fd/1"), ("stderr", "fd/2")):
         (at / "dev" / name).symlink_to(target)
+    mount_proc(at / "proc")  # now: once the old /proc is out of sight a user namespace may not mount another
     pivot(at)
 
 
@@ -81,13 +83,15 @@ def _show(path: Path, at: Path) -> None:
     bind_read_only(path, target)
 
 
-def mount_proc() -> bool:
-    """A /proc that shows this pid namespace only; some containers forbid it, and Python can do without."""
+def mount_proc(at: Path) -> None:
+    """A /proc that shows this pid namespace only; where a container forbids it, the few files that libraries read."""
     try:
-        mount("proc", Path("/proc"), "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC)
+        mount("proc", at, "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC)
     except OSError:
-        return False
-    return True
+        for name in HARMLESS:
+            if Path("/proc", name).exists() and not (at / name).exists():
+                (at / name).touch()
+                bind_read_only(Path("/proc", name), at / name)
 
 
 def private_folders(home_bytes: int) -> None:

@@ -6,6 +6,7 @@ the fork. Where user namespaces are missing, landlock and seccomp alone hold: se
 
 from __future__ import annotations
 
+import contextlib
 import os
 import resource
 import socket
@@ -74,10 +75,8 @@ def probe() -> tuple[Layer, ...]:
 def plan(found: Sequence[Layer]) -> Plan:
     """The best that the walls found allow."""
     holds = {layer.name for layer in found if layer.holds}
-    if "namespaces made by root" in holds:
-        kind = "root"
-    else:
-        kind = "user" if "user namespace" in holds else "none"
+    kinds = {"namespaces made by root": "root", "user namespace": "user"}
+    kind = next((kind for name, kind in kinds.items() if name in holds), "none")
     return Plan(kind, landlock.abi() if "landlock" in holds else 0, "seccomp" in holds)
 
 
@@ -102,17 +101,19 @@ def demand(found: Sequence[Layer]) -> None:
         raise SandboxError(REFUSAL.format(missing=missing))
 
 
-def enter_zygote(chosen: Plan, modules: Sequence[str], mount_point: Path) -> None:
-    """Namespaces and a root of its own for a zygote; its next child is pid 1. Trusted code only, so far."""
-    if chosen.namespaces == "none":
-        return
-    if chosen.namespaces == "root":
-        layers.unshare(NAMESPACES)
-    else:
+def separate(chosen: Plan) -> None:
+    """Namespaces for a zygote; its next child is the first process of theirs, and calls `move_in`."""
+    if chosen.namespaces == "user":
         layers.new_user_namespace(INNER_ID)
+    if chosen.own_root:
         layers.unshare(NAMESPACES)
-    layers.private_mounts()
-    root.build(mount_point, root.visible(modules), INNER_ID)
+
+
+def move_in(chosen: Plan, modules: Sequence[str], mount_point: Path) -> None:
+    """A root of its own for a zygote. Trusted code only, so far."""
+    if chosen.own_root:
+        layers.private_mounts()
+        root.build(mount_point, root.visible(modules), INNER_ID)
 
 
 def enter(chosen: Plan, limits: Limits, modules: Sequence[str], folder: Path | None) -> None:
@@ -122,14 +123,14 @@ def enter(chosen: Plan, limits: Limits, modules: Sequence[str], folder: Path | N
     if chosen.own_root:
         layers.unshare(layers.NEWNS | layers.NEWNET | layers.NEWIPC | layers.NEWUTS)
         root.private_folders(limits.submission_bytes + limits.file_bytes)
-        root.mount_proc()
+        root.mount_proc(Path("/proc"))
     elif folder is not None:
         os.chdir(folder)
-    if os.getuid() == 0:
-        layers.become(SERVICE_ID)
-        layers.prctl(layers.PR_SET_PDEATHSIG, 9)  # changing the user has cleared it
+    layers.become(SERVICE_ID)
+    layers.prctl(layers.PR_SET_PDEATHSIG, 9)  # changing the user has cleared it
     if chosen.own_root and Path("/proc/self/uid_map").exists():
-        layers.new_user_namespace(INNER_ID)  # processes are counted for each user namespace on its own
+        with contextlib.suppress(OSError):  # forbidden here and there; then the limit counts all processes of this user
+            layers.new_user_namespace(INNER_ID)  # processes are counted for each user namespace on its own
     layers.limit_resources(limits)
     layers.no_new_privileges()
     layers.drop_capabilities()
@@ -188,12 +189,9 @@ def _own_mounts() -> None:
 
 
 def _process_limit() -> None:
-    if os.getuid() == 0:
-        layers.become(SERVICE_ID)
-    try:
+    layers.become(SERVICE_ID)
+    with contextlib.suppress(OSError):  # then the limit counts every process of this user
         layers.new_user_namespace(INNER_ID)
-    except OSError:
-        pass  # then the limit counts every process of this user
     resource.setrlimit(resource.RLIMIT_NPROC, (1, 1))
     try:
         child = os.fork()

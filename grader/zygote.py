@@ -23,7 +23,7 @@ from .fork_server import OWNER_FD, receive, send
 from .model import Limits
 from .sandbox import ELSEWHERE, SERVICE_ID
 
-DEFAULT_PRELOAD = ("torch", "numpy", "IPython", "ipykernel.ipkernel", "seegrad", "seegrad.check")
+DEFAULT_PRELOAD = ("torch", "torch._dynamo", "numpy", "IPython", "ipykernel.ipkernel", "seegrad", "seegrad.check")
 START_S = 120.0
 FORK_S = 20.0
 END_S = 10.0
@@ -91,12 +91,10 @@ class Zygote:
     def _start(self, theirs: socket.socket) -> subprocess.Popen[bytes]:
         (self._folder / "root").mkdir()
         self._folder.chmod(0o755)
-        environment = {**ENVIRONMENT, "IPYTHONDIR": str(self._folder / "ipython"), "TMPDIR": "/tmp"}  # noqa: S108 - inside
-        (self._folder / "ipython").mkdir()
         command = [sys.executable, "-I", "-c", _ENTRY, str(theirs.fileno())]
         with theirs:
             return subprocess.Popen(  # noqa: S603 - our own module, no text from outside
-                command, pass_fds=[theirs.fileno()], env=environment, stdin=subprocess.DEVNULL, cwd="/"
+                command, pass_fds=[theirs.fileno()], env=ENVIRONMENT, stdin=subprocess.DEVNULL, cwd="/"
             )
 
     def __enter__(self) -> Self:
