@@ -1,3 +1,25 @@
 """See PyTorch autograd: record a block of code, draw its real graph, name the line that broke it."""
 
 from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from .errors import SeegradError
+from .model import Diagnosis, Place, Recording
+from .recorder import record
+
+if TYPE_CHECKING:
+    from .magic import load_ipython_extension
+    from .widget import show
+
+__all__ = ["Diagnosis", "Place", "Recording", "SeegradError", "load_ipython_extension", "record", "show"]
+
+_LAZY = {"load_ipython_extension": "magic", "show": "widget"}
+"""Names that need Jupyter: imported when they're first used, so that recording works without it."""
+
+
+def __getattr__(name: str) -> Any:
+    if name in _LAZY:
+        return getattr(importlib.import_module(f".{_LAZY[name]}", __name__), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -160,6 +160,8 @@ class Frame:
     running: int | None = None
     gradients: tuple[Gradient, ...] = ()
     backward: int | None = None  # which backward or grad call (0, 1, …) this frame belongs to
+    grad_enabled: bool = True
+    corrupted: tuple[int, ...] = ()  # of the running Node: indices of `saved` whose bytes changed behind the version
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,6 +222,7 @@ class Recording:
     code_file: str = ""
     root: int | None = None  # the tensor that backward was called on, last call
     versions: tuple[tuple[str, str], ...] = field(default=())  # ("torch", "2.13.0"), …
+    errors: tuple[RaisedError, ...] = ()  # every error that torch raised, also those the block caught
 
     def to_json(self) -> str:
         """The Recording as JSON, the same bytes every time. `from_json` reads it back.

@@ -1,0 +1,149 @@
+"""The only file that touches private parts of torch. Each probe says what it does and where it was seen to work.
+
+Seen on torch 2.9 to 2.13 (CPU). Where a probe is missing or fails, the caller gets None or a plain value,
+never an AttributeError: a torch that has changed makes the Recording poorer, not the user's program wrong.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from torch.multiprocessing.reductions import StorageWeakRef
+from torch.utils.weak import TensorWeakRef
+
+__all__ = ["StorageWeakRef", "TensorWeakRef"]
+
+BACKWARD_CALLS = frozenset({torch.Tensor.backward, torch.autograd.backward, torch.autograd.grad})
+
+
+def bypassed() -> bool:
+    """True while a call must not be looked at: inside vmap/grad (no storage) or while a compiler reads the code."""
+    try:
+        if torch._C._functorch.maybe_current_level() is not None:
+            return True
+    except AttributeError:
+        pass
+    return torch.compiler.is_compiling()
+
+
+def function_modes() -> int:
+    """How many TorchFunctionModes are active in this thread."""
+    return int(torch._C._len_torch_function_stack())
+
+
+def tensor_key(tensor: torch.Tensor) -> int:
+    """Address of the tensor's body; meaningful only beside a weak reference that proves it's still the same one."""
+    return int(tensor._cdata)
+
+
+def storage_key(tensor: torch.Tensor) -> int | None:
+    """Address of the storage's body, None for layouts without one (sparse, …)."""
+    if tensor.layout is not torch.strided:
+        return None
+    try:
+        return int(tensor.untyped_storage()._cdata)
+    except (RuntimeError, NotImplementedError):
+        return None
+
+
+def version(tensor: torch.Tensor) -> int | None:
+    """The version counter, None for an inference tensor."""
+    return None if tensor.is_inference() else int(tensor._version)
+
+
+def span(tensor: torch.Tensor) -> tuple[int, int]:
+    """Bytes of its storage that a tensor may touch: start, stop. Empty for no elements."""
+    if tensor.layout is not torch.strided or not tensor.numel():
+        return (0, 0)
+    size, start = tensor.element_size(), tensor.storage_offset()
+    last = sum((n - 1) * stride for n, stride in zip(tensor.shape, tensor.stride(), strict=True))
+    return (start * size, (start + last + 1) * size)
+
+
+def base(tensor: torch.Tensor) -> torch.Tensor | None:
+    """The tensor that this one is a view of, as autograd knows it."""
+    return tensor._base if tensor._is_view() else None
+
+
+def grad_fn(tensor: torch.Tensor) -> Any | None:
+    """`tensor.grad_fn`, None where torch refuses to tell (a view made under no_grad whose base was written)."""
+    if not tensor.requires_grad:
+        return None
+    try:
+        return tensor.grad_fn
+    except RuntimeError:
+        return None
+
+
+def is_accumulator(node: Any) -> bool:
+    """True for the Node that adds into a leaf's `.grad`."""
+    return hasattr(node, "variable")
+
+
+def node_number(node: Any) -> int:
+    """Number that torch gave the Node at its birth; unique in a thread, except for AccumulateGrad."""
+    return int(node._sequence_nr())
+
+
+_ATTRIBUTES: dict[type, tuple[str, ...]] = {}
+
+
+def saved_tensors(node: Any) -> Iterator[tuple[str, torch.Tensor, Any]]:
+    """(attribute, tensor without version check, torch's SavedTensor) for all that a Node keeps.
+
+    Hooked saves (offloading, checkpointing) are left alone: their packed form isn't a tensor of the program.
+    The SavedTensor points into the Node: use it now, never keep it.
+    """
+    names = _ATTRIBUTES.get(type(node))
+    if names is None:
+        names = _ATTRIBUTES[type(node)] = tuple(name for name in dir(type(node)) if name.startswith("_raw_saved_"))
+    for name in names:
+        slot = getattr(node, name, None)
+        several = isinstance(slot, tuple | list)
+        for index, saved in enumerate(slot if several else (slot,)):
+            if saved is None or getattr(saved, "unpack_hook", None) is not None:
+                continue
+            data = saved.data
+            if isinstance(data, torch.Tensor):
+                yield name.removeprefix("_raw_saved_") + (f"[{index}]" if several else ""), data, saved
+
+
+def version_when_saved(saved: Any, data: torch.Tensor) -> int | None:
+    """The version torch expects, asked through torch's own check; for Nodes that are met after they were made."""
+    try:
+        saved.unpack()
+    except RuntimeError as error:
+        found = re.search(r"expected version (\d+)", str(error))
+        if found:
+            return int(found[1])
+    return version(data)
+
+
+def escaped(tensor: torch.Tensor) -> bool:
+    """True where the bytes belong to someone else (numpy, a buffer): they may change without torch."""
+    try:
+        return not tensor.untyped_storage().resizable()
+    except (RuntimeError, NotImplementedError, AttributeError):
+        return False
+
+
+_WRITTEN: dict[str, tuple[int, ...]] = {}
+
+
+def written_arguments(name: str) -> tuple[int, ...]:
+    """Positions of the arguments that torch's schema says the op `name` writes; empty where there's no such op.
+
+    >>> written_arguments("zero_"), written_arguments("sigmoid")
+    ((0,), ())
+    """
+    if name not in _WRITTEN:
+        packet = getattr(torch.ops.aten, name, None) if name.isidentifier() and not name.startswith("__") else None
+        overload = getattr(packet, packet.overloads()[0]) if packet is not None else None
+        arguments = overload._schema.arguments if overload is not None else ()
+        _WRITTEN[name] = tuple(
+            i for i, each in enumerate(arguments) if each.alias_info is not None and each.alias_info.is_write
+        )
+    return _WRITTEN[name]

@@ -1,0 +1,169 @@
+"""Watch a block of torch code and write down what it did. Watching changes nothing: see `Capture`."""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+from collections.abc import Callable
+from types import FrameType
+from typing import Any, Literal, TypeVar
+
+import torch
+from torch.overrides import TorchFunctionMode
+
+from . import _torch
+from .capture_calls import ESCAPES, is_read, name_of, tensors_in
+from .capture_run import Run
+from .capture_state import State
+from .model import Place, RaisedError, Recording
+from .places import Code, Source, user_frame
+from .stand_in import STAND_IN, call_as, caller
+
+Detail = Literal["default", "content"]
+Result = TypeVar("Result")
+
+logger = logging.getLogger("seegrad")
+
+RAISE_OWN_ERRORS = "SEEGRAD_RAISE_OWN_ERRORS"
+"""Environment variable for tests: an error in the recorder's own bookkeeping is raised instead of logged."""
+
+
+class Capture(TorchFunctionMode):
+    """Sees each call of torch in one thread, from `start` to `stop`.
+
+    What makes it transparent: a function mode doesn't change what torch computes; saved tensors are read without
+    unpacking and held weakly; hooks are on Nodes only while a backward runs; an error in the recorder's own
+    bookkeeping never reaches the user's program.
+    """
+
+    def __init__(self, detail: Detail = "default", code: Code | None = None) -> None:
+        super().__init__()
+        self._source = Source(code)
+        self._state = State(self._source, every_byte=detail == "content")
+        self._block: FrameType | None = None
+        self._code: tuple[tuple[int, str], ...] = ()
+        self._file = ""
+
+    # -- begin and end
+
+    def start(self, frame: FrameType | None) -> None:
+        """Begin; `frame` holds the block."""
+        self._block = frame
+        self._quietly(self._read_block, frame)
+        self.__enter__()
+
+    def _read_block(self, frame: FrameType | None) -> None:
+        self._code, self._file = self._source.block(frame), self._source.file(frame)
+        self._state.start(frame, self._source.place(frame))
+
+    def stop(self, error: BaseException | None) -> Recording:
+        """End, whether or not the block raised; what was seen."""
+        self.__exit__(None, None, None)
+        block, self._block = self._block, None
+        self._quietly(self._state.finish, block)
+        raised = self._quietly(self._left_by, error) if error is not None else None
+        return self.recording(raised)
+
+    def recording(self, error: RaisedError | None = None) -> Recording:
+        """What was seen so far."""
+        versions = (("python", ".".join(map(str, sys.version_info[:3]))), ("torch", str(torch.__version__)))
+        return self._state.recording(self._code, self._file, versions, error)
+
+    def _left_by(self, error: BaseException) -> RaisedError | None:
+        if isinstance(error, SystemExit | GeneratorExit):
+            return None
+        return self._state.left_by(error, _place_of(error, self._source))
+
+    # -- each call
+
+    def __torch_function__(
+        self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        del types
+        frame, kwargs = caller(sys._getframe(1)), kwargs or {}
+        name, is_property = name_of(func)
+        if is_read(name, is_property) or _torch.bypassed():
+            return call_as(frame, func, args, kwargs)
+        if name in ESCAPES:
+            self._quietly(self._state.escaped, tensors_in(args))
+            return call_as(frame, func, args, kwargs)
+        user = user_frame(frame)
+        if func in _torch.BACKWARD_CALLS:
+            return self._backward(name, frame, user, func, args, kwargs)
+        before = self._quietly(self._state.before, name, args, kwargs, user)
+        try:
+            result = call_as(frame, func, args, kwargs)
+        except Exception as error:
+            if before is not None:
+                self._quietly(self._state.failed, before, error)
+            raise
+        if before is not None:
+            self._quietly(self._state.after, before, result)
+        return result
+
+    def _backward(
+        self, name: str, frame: FrameType, user: FrameType | None, func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Any:
+        run = self._quietly(Run, self._state, name, args, kwargs, user)
+        if run is not None:
+            self._quietly(run.attach, self._quietly)
+        try:
+            result = call_as(frame, func, args, kwargs)
+        except Exception as error:
+            if run is not None:
+                self._quietly(run.failed, error)
+            raise
+        finally:
+            if run is not None:
+                self._quietly(run.detach)
+        if run is not None:
+            self._quietly(run.done, result)
+        return result
+
+    def _quietly(self, work: Callable[..., Result], *args: Any) -> Result | None:
+        """Own bookkeeping: its errors are ours, so they go to the log and not into the user's program."""
+        try:
+            return work(*args)
+        except Exception:
+            if os.environ.get(RAISE_OWN_ERRORS):
+                raise
+            logger.exception("seegrad could not record an event; the program itself is not affected")
+            return None
+
+
+def _place_of(error: BaseException, source: Source) -> Place | None:
+    """The innermost line of the user's code in the error's traceback."""
+    place, step = None, error.__traceback__
+    while step is not None:
+        frame = step.tb_frame
+        if user_frame(frame) is frame:
+            place = source.place_at(frame, step.tb_lineno)
+        step = step.tb_next
+    return place
+
+
+def without_us(error: BaseException) -> None:
+    """Take the recorder's own frames out of the error's traceback: it reads as torch raised it.
+
+    With a mode on, a Python function of torch is entered twice: once to hand over to the mode, then for real.
+    """
+    steps = []
+    step = error.__traceback__
+    while step is not None:
+        steps.append(step)
+        step = step.tb_next
+    handed_over = {i - 1 for i, each in enumerate(steps) if _is_of(each.tb_frame, "torch.overrides")}
+    kept = [each for i, each in enumerate(steps) if i not in handed_over and not _is_ours(each.tb_frame)]
+    for each, following in zip(kept, [*kept[1:], None], strict=True):
+        each.tb_next = following
+    error.__traceback__ = kept[0] if kept else None
+
+
+def _is_ours(frame: FrameType) -> bool:
+    names = (__name__, call_as.__module__, "torch.overrides")
+    return frame.f_code.co_name == STAND_IN or any(_is_of(frame, name) for name in names)
+
+
+def _is_of(frame: FrameType, module: str) -> bool:
+    return frame.f_globals.get("__name__") == module

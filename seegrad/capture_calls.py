@@ -1,0 +1,113 @@
+"""What a call of torch means to the recorder: its name, its tensors, what it may write."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import torch
+
+from . import _torch
+from .names import is_a
+
+VIEW_GETTERS = frozenset({"data", "T", "mT", "H", "mH", "real", "imag"})
+
+READS = frozenset(
+    """size dim ndimension stride numel nelement element_size storage_offset is_contiguous is_floating_point is_complex
+    is_signed is_same_size __len__ __bool__ __float__ __int__ __index__ __complex__ __repr__ __str__ __format__ __hash__
+    __dir__ item tolist get_device has_names _is_view register_hook register_post_accumulate_grad_hook retain_grad
+    _set_grad_enabled is_grad_enabled is_tensor is_inference is_shared is_pinned manual_seed __deepcopy__
+    __reduce_ex__ __setstate__ is_nonzero get_default_dtype set_default_dtype""".split()
+)
+"""Calls that make no tensor of the program and write nothing: passed straight on."""
+
+ESCAPES = frozenset({"numpy", "__array__", "untyped_storage", "storage", "_typed_storage", "data_ptr", "__dlpack__"})
+"""Calls that give the bytes to someone who writes without a version counter."""
+
+NOT_WRITES = frozenset({"requires_grad_", "detach_", "share_memory_", "rename_", "names_", "apply_grad_"})
+INPLACE_OPERATORS = frozenset(f"__i{name}__" for name in "add sub mul truediv floordiv mod pow and or xor lshift rshift matmul div".split())
+RUNNING_STATISTICS = {"batch_norm": (1, 2), "instance_norm": (1, 2)}
+"""Arguments that these ops write without moving the version: torch's schema doesn't say so."""
+
+
+def name_of(function: Callable[..., Any]) -> tuple[str, bool]:
+    """(name, is it a property getter or setter): `mul`, `detach`, `data` …
+
+    >>> name_of(torch.Tensor.data.__get__), name_of(torch.Tensor.__rsub__), name_of(torch.mm)
+    (('data', True), ('rsub', False), ('mm', False))
+    """
+    name = str(getattr(function, "__name__", function))
+    if name in ("__get__", "__set__", "__delete__"):
+        owner = getattr(function, "__self__", None)
+        inner = getattr(owner, "__name__", None) or getattr(getattr(owner, "fget", None), "__name__", "")
+        return (f"set {inner}" if name == "__set__" else inner), True
+    if name.startswith("__r") and name.endswith("__") and name not in READS:
+        return name[2:-2], False
+    return name, False
+
+
+def is_read(name: str, is_property: bool) -> bool:
+    """True for a call that the recorder needn't look at."""
+    return name not in VIEW_GETTERS and not name.startswith("set ") if is_property else name in READS
+
+
+def tensors_in(value: Any) -> list[torch.Tensor]:
+    """All tensors in nested lists, tuples and dicts, in order."""
+    found: list[torch.Tensor] = []
+    waiting = [value]
+    while waiting:
+        each = waiting.pop()
+        if is_a(each, torch.Tensor):
+            found.append(each)
+        elif is_a(each, list) or is_a(each, tuple):
+            waiting.extend(reversed(each))
+        elif is_a(each, dict):
+            waiting.extend(reversed(list(each.values())))
+    return found
+
+
+def is_inplace(name: str) -> bool:
+    """True for an op whose name says that it writes its first argument.
+
+    >>> [is_inplace(name) for name in ("zero_", "__setitem__", "mul", "requires_grad_")]
+    [True, True, False, False]
+    """
+    if name in NOT_WRITES:
+        return False
+    return name == "__setitem__" or name in INPLACE_OPERATORS or (name.endswith("_") and not name.endswith("__"))
+
+
+def may_write(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[torch.Tensor]:
+    """The tensors that the call may write, as far as its name and arguments tell."""
+    found: list[Any] = [kwargs.get("out")]
+    if is_inplace(name):
+        positions: Iterable[int] = _torch.written_arguments(name) or (0,)
+        found += [args[i] for i in positions if i < len(args)] or list(kwargs.values())[:1]
+    elif name in RUNNING_STATISTICS:
+        found += [args[i] for i in RUNNING_STATISTICS[name] if i < len(args)]
+        found += [kwargs.get("running_mean"), kwargs.get("running_var")]
+    elif name in ("embedding", "embedding_bag"):
+        found += [*args[1:2], kwargs.get("weight")]
+    elif name == "set data":
+        found += args[:1]
+    return tensors_in(found)
+
+
+def region(name: str, args: tuple[Any, ...]) -> tuple[int, int] | None:
+    """Bytes that `x[index] = …` writes, where the index is plain (numbers, slices, …)."""
+    if name != "__setitem__" or len(args) < 2:
+        return None
+    index = args[1] if type(args[1]) is tuple else (args[1],)
+    if not all(type(each) in (int, slice) or each in (Ellipsis, None) for each in index if not is_a(each, torch.Tensor)):
+        return None
+    if any(is_a(each, torch.Tensor) for each in index) or args[0].layout is not torch.strided:
+        return None
+    try:
+        return _torch.span(args[0].detach()[index])
+    except IndexError:
+        return None
+
+
+def always_writes(name: str) -> bool:
+    """True for the ops that write their first arguments and never move a version: fused optimisers."""
+    return name.startswith("_fused_") and name.endswith("_")

@@ -1,0 +1,136 @@
+"""The saved tensors that live Nodes keep, and whether their bytes are still those that were saved."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import torch
+
+from . import _torch
+
+MAX_COPY_BYTES = 64 * 2**20
+"""Bigger saved tensors are compared by fingerprint."""
+
+
+@dataclass(slots=True)
+class Saved:
+    """One saved tensor of one Node, held weakly: it dies when backward frees it."""
+
+    node: int
+    index: int
+    ref: _torch.TensorWeakRef
+    version: int | None
+    storage: int
+    span: tuple[int, int]
+    original: torch.Tensor | int | None = None  # a copy, or a fingerprint
+    last: torch.Tensor | int | None = None  # the same, moved on after each change that was reported
+    assumed: bool = False  # a write hit its bytes and they couldn't be compared
+
+    def keep(self, tensor: torch.Tensor) -> None:
+        """Remember the bytes as they are now."""
+        if self.original is None and tensor.device.type == "cpu":
+            self.original = self.last = content(tensor)
+
+    def changed(self) -> bool:
+        """True when the version hasn't moved although the bytes differ from those that were saved."""
+        tensor = self.ref()
+        if tensor is None or _torch.version(tensor) != self.version:
+            return False
+        return self.assumed if self.original is None else not same(self.original, content(tensor))
+
+
+def content(tensor: torch.Tensor) -> torch.Tensor | int:
+    """A copy of the bytes, or for big tensors a number that depends on every byte and its position."""
+    plain = tensor.detach()
+    if plain.layout is not torch.strided or plain.numel() * plain.element_size() <= MAX_COPY_BYTES:
+        return plain.clone()
+    data = plain.contiguous().reshape(-1).view(torch.uint8).to(torch.int64)
+    places = torch.arange(data.numel(), dtype=torch.int64) * 2654435761 + 97
+    return int((data * places).sum())
+
+
+def same(before: torch.Tensor | int, now: torch.Tensor | int) -> bool:
+    """True for equal contents; a NaN equals a NaN."""
+    if isinstance(before, int) or isinstance(now, int):
+        return isinstance(before, int) and before == now
+    if before.shape != now.shape or before.dtype != now.dtype or before.layout is not now.layout:
+        return False
+    if torch.equal(before, now):
+        return True
+    return before.layout is torch.strided and bool(((before == now) | ((before != before) & (now != now))).all())  # noqa: PLR0124  # NaN is what differs from itself
+
+
+class SavedTensors:
+    """All saved tensors of one Recording that still live, by storage."""
+
+    def __init__(self, *, every: bool) -> None:
+        self._every = every
+        self._by_storage: dict[int, list[Saved]] = {}
+        self._by_node: dict[int, list[Saved]] = {}
+        self._watched: set[int] = set()
+
+    def add(self, saved: Saved, tensor: torch.Tensor) -> None:
+        """A Node was born that keeps `tensor`."""
+        self._by_storage.setdefault(saved.storage, []).append(saved)
+        self._by_node.setdefault(saved.node, []).append(saved)
+        if self._every or saved.storage in self._watched or _torch.escaped(tensor):
+            self._watched.add(saved.storage)
+            saved.keep(tensor)
+
+    def of(self, node: int) -> list[Saved]:
+        """What that Node keeps."""
+        return self._by_node.get(node, [])
+
+    def live(self, storage: int) -> Iterator[tuple[Saved, torch.Tensor]]:
+        """Saved tensors on a storage that still live."""
+        for saved in self._by_storage.get(storage, ()):
+            tensor = saved.ref()
+            if tensor is not None:
+                yield saved, tensor
+
+    def keep(self, storage: int) -> None:
+        """A write to this storage may follow: remember what is saved there."""
+        for saved, tensor in self.live(storage):
+            saved.keep(tensor)
+
+    def differs(self, storage: int) -> bool:
+        """True when something saved there has just changed although its version stood."""
+        return any(
+            saved.last is not None and _torch.version(tensor) == saved.version and not same(saved.last, content(tensor))
+            for saved, tensor in self.live(storage)
+        )
+
+    def watch(self, storage: int) -> None:
+        """Someone outside torch holds these bytes from now on: compare them at every event."""
+        self._watched.add(storage)
+        self.keep(storage)
+
+    def written(self, storage: int, span: tuple[int, int]) -> None:
+        """A write was seen: what can't be compared is taken as changed where the bytes overlap and the version stood."""
+        for saved, tensor in self.live(storage):
+            if saved.original is None and _torch.version(tensor) == saved.version:
+                saved.assumed |= span[0] < saved.span[1] and saved.span[0] < span[1]
+            elif saved.original is not None:
+                saved.last = content(tensor)
+
+    def changed_behind(self) -> list[tuple[Saved, torch.Tensor]]:
+        """Watched saved tensors whose bytes changed since the last look, with no write seen. One a storage."""
+        found: dict[int, tuple[Saved, torch.Tensor]] = {}
+        for storage in self._watched:
+            for saved, tensor in self.live(storage):
+                if saved.last is None or _torch.version(tensor) != saved.version:
+                    continue
+                now = content(tensor)
+                if not same(saved.last, now):
+                    saved.last = now
+                    found.setdefault(storage, (saved, tensor))
+        return list(found.values())
+
+    def forget_dead(self) -> None:
+        """Drop what backward has freed."""
+        for table in (self._by_storage, self._by_node):
+            for key, group in list(table.items()):
+                table[key] = [saved for saved in group if saved.ref() is not None]
+                if not table[key]:
+                    del table[key]

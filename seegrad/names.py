@@ -1,0 +1,39 @@
+"""Which variable of the user holds which tensor."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import chain
+from types import FrameType
+from typing import Any
+
+import torch
+
+MAX_ITEMS = 64
+"""Longest list or dict of the user that is searched for tensors."""
+
+
+def named_tensors(frame: FrameType) -> Iterator[tuple[str, torch.Tensor]]:
+    """(name, tensor) for what the frame's variables hold: tensors first, then modules, lists and dicts of tensors.
+
+    Names with a leading underscore come from IPython's history or mean "not for you": they're left out.
+    """
+    variables = [(name, value) for name, value in list(frame.f_locals.items()) if not name.startswith("_")]
+    yield from ((name, value) for name, value in variables if is_a(value, torch.Tensor))
+    for name, value in variables:
+        yield from _inside(name, value)
+
+
+def is_a(value: Any, kind: type) -> bool:
+    """`isinstance` that asks the type alone: a proxy's `__class__` is user code and may do anything."""
+    return issubclass(type(value), kind)
+
+
+def _inside(name: str, value: Any) -> Iterator[tuple[str, torch.Tensor]]:
+    if is_a(value, torch.nn.Module):
+        members = chain(value.named_parameters(), value.named_buffers())
+        yield from ((f"{name}.{inner}", tensor) for inner, tensor in members)
+    elif type(value) in (list, tuple) and len(value) <= MAX_ITEMS:
+        yield from ((f"{name}[{i}]", item) for i, item in enumerate(value) if is_a(item, torch.Tensor))
+    elif type(value) is dict and len(value) <= MAX_ITEMS:
+        yield from ((f"{name}[{key!r}]", item) for key, item in value.items() if type(key) is str and is_a(item, torch.Tensor))

@@ -1,0 +1,108 @@
+"""`record()`: capture, then diagnose, then say it."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import replace
+from types import TracebackType
+
+from .capture import Capture, Detail, without_us
+from .diagnose import diagnose
+from .errors import RecordingError
+from .model import Diagnosis, Frame, RaisedError, Recording
+from .places import Code, user_frame
+
+
+class record:  # noqa: N801  # a context manager that is used like a function
+    """Record a block of torch code: its graph, its writes, its backward, and what went wrong.
+
+    Nothing changes for the block: same values to the bit, same errors, same version checks. An error leaves the block
+    as torch raised it, with the explanation added as a note.
+
+    `detail="content"` also compares the bytes of every saved tensor at every event (slow): it finds each write that
+    torch can't see. `code=(file, first_line, text)` gives the source to show where Python can't find it.
+
+    Raises RecordingError when it's entered twice, or asked for a Recording before it was entered.
+
+    >>> import torch
+    >>> a = torch.tensor([1.0, 2.0, 3.0], requires_grad=True)
+    >>> with record() as rec:
+    ...     out = a.sigmoid()
+    ...     out.data.zero_()
+    ...     out.sum().backward()
+    tensor([0., 0., 0.])
+    >>> [(d.kind, d.severity, d.tensor) for d in rec.diagnoses]
+    [('silent_corruption', 'wrong', 'out')]
+    """
+
+    def __init__(self, detail: Detail = "default", code: Code | None = None) -> None:
+        if detail not in ("default", "content"):
+            raise RecordingError(f'record(detail={detail!r}): it is "default" or "content".')
+        self._detail: Detail = detail
+        self._given = code
+        self._capture: Capture | None = None
+        self._recording: Recording | None = None
+
+    def __enter__(self) -> record:
+        if self._capture is not None:
+            raise RecordingError("This record() is running or was used already. Make a new one for each block.")
+        self._capture = Capture(self._detail, self._given)
+        self._capture.start(user_frame(sys._getframe(1)))
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        del kind, traceback
+        if self._capture is None:
+            return
+        self._recording = _diagnosed(self._capture.stop(error))
+        if error is not None:
+            _explain(error, self._recording)
+
+    @property
+    def recording(self) -> Recording:
+        """What was seen; inside the block, what was seen so far."""
+        if self._recording is not None:
+            return self._recording
+        if self._capture is None:
+            raise RecordingError("Nothing is recorded yet: use `with seegrad.record() as rec:` and ask rec after it.")
+        return _diagnosed(self._capture.recording())
+
+    @property
+    def diagnoses(self) -> tuple[Diagnosis, ...]:
+        """What went wrong, most important first."""
+        return self.recording.diagnoses
+
+    @property
+    def frames(self) -> tuple[Frame, ...]:
+        """The state after each event."""
+        return self.recording.frames
+
+    @property
+    def error(self) -> RaisedError | None:
+        """The error that left the block."""
+        return self.recording.error
+
+    def to_json(self) -> str:
+        """The Recording as JSON."""
+        return self.recording.to_json()
+
+    def __repr__(self) -> str:
+        if self._recording is None:
+            return "<seegrad.record, running>" if self._capture is not None else "<seegrad.record, not entered>"
+        found = self._recording
+        return f"<seegrad.record of {len(found.frames)} frames, {len(found.diagnoses)} diagnoses>"
+
+
+def _diagnosed(recording: Recording) -> Recording:
+    return replace(recording, diagnoses=diagnose(recording))
+
+
+def _explain(error: BaseException, recording: Recording) -> None:
+    """Leave `str(error)` as it is; say who did it in a note."""
+    without_us(error)
+    raised = [diagnosis for diagnosis in recording.diagnoses if diagnosis.raised and recording.error is not None]
+    for diagnosis in raised:
+        if recording.error is not None and diagnosis.frame == recording.error.frame:
+            error.add_note(f"seegrad: {diagnosis.message()}")
