@@ -1,0 +1,75 @@
+/** The question's panel: prompt, ways to answer, the button, then the verdict. */
+import { h, quiet } from "./dom";
+import { type Answer, type Draft, isComplete, judge, pythonLine } from "./quiz";
+import type { Question } from "./scene";
+import type { Words } from "./words";
+
+export interface AskPanel { element: HTMLElement; show(draft: Draft, answer: Answer | null): void }
+
+interface Moves { pick(label: string): void; type(label: string, text: string): void; commit(): void }
+
+export function askPanel(question: Question, w: Words, moves: Moves): AskPanel {
+  const prompt = h("p", { class: "sg-qp" }, question.prompt);
+  const controls = h("div", { class: "sg-qc" });
+  const button = quiet(h("button", { type: "button", class: "sg-check", onclick: () => moves.commit() }, w.check));
+  const hint = h("span", { class: "sg-qh" }, w.hidden);
+  const verdict = h("div", { class: "sg-qv", role: "status", "aria-live": "polite" });
+  const element = h("section", { class: "sg-q", "aria-label": question.prompt }, prompt, controls, h("div", { class: "sg-qb" }, button, hint), verdict);
+  const inputs = fill(question, w, controls, moves);
+  return {
+    element,
+    show(draft, answer) {
+      element.classList.toggle("answered", answer !== null);
+      button.disabled = !isComplete(question, draft);
+      inputs(draft, answer);
+      if (answer === null) verdict.replaceChildren();
+      else if (!verdict.childElementCount) verdict.append(...verdictOf(question, w, answer));
+    },
+  };
+}
+
+type Update = (draft: Draft, answer: Answer | null) => void;
+
+function fill(question: Question, w: Words, controls: HTMLElement, moves: Moves): Update {
+  if (question.kind === "outcome") return radios(question, controls, moves);
+  if (question.kind === "versions") return numbers(question, w, controls, moves);
+  const picked = h("output", { class: "sg-qk" });
+  controls.append(picked);
+  return (draft) => { picked.textContent = draft.picked.length ? `${w.picked} ${[...draft.picked].sort().join(", ")}` : ""; };
+}
+
+function radios(question: Question, controls: HTMLElement, moves: Moves): Update {
+  const all = question.choices.map((choice) => {
+    const input = quiet(h("input", { type: "radio", name: `sg-${question.id}`, value: choice.key, onchange: () => moves.pick(choice.key) }));
+    controls.append(h("label", {}, input, ` ${choice.label}`));
+    return input;
+  });
+  return (draft, answer) => { for (const input of all) { input.checked = (answer?.outcome ?? draft.picked[0]) === input.value; input.disabled = answer !== null; } };
+}
+
+function numbers(question: Question, w: Words, controls: HTMLElement, moves: Moves): Update {
+  const all = question.targets.map(([, label]) => {
+    const input: HTMLInputElement = quiet(h("input", { type: "text", inputmode: "numeric", size: 3, "aria-label": `${w.version} ${label}`, oninput: () => moves.type(label, input.value) }));
+    controls.append(h("label", {}, h("code", {}, `${label}._version = `), input));
+    return { label, input };
+  });
+  return (draft, answer) => {
+    const given = (answer?.versions ?? null) as Record<string, number> | null;
+    for (const { label, input } of all) {
+      const value = given ? String(given[label] ?? "") : (draft.typed[label] ?? "");
+      if (input.value !== value) input.value = value;
+      input.disabled = answer !== null;
+    }
+  };
+}
+
+function verdictOf(question: Question, w: Words, answer: Answer): HTMLElement[] {
+  const { right, message, misconception } = judge(question, answer);
+  const line = pythonLine(question, answer);
+  const copy = quiet(h("button", { type: "button", class: "sg-copy", onclick: () => {
+    void navigator.clipboard?.writeText(line).then(() => { copy.textContent = w.copied; });
+  } }, w.copy));
+  const head = h("b", {}, right ? `✓ ${w.right}` : `✗ ${w.wrong}`);
+  const said = h("p", { class: right ? "right" : "wrong" }, head, ` ${message}`, ...(misconception ? [h("small", {}, ` ${misconception}`)] : []));
+  return [said, h("p", { class: "sg-py" }, h("span", {}, w.keep), " ", h("code", {}, line), " ", copy)];
+}

@@ -1,0 +1,51 @@
+/** Small pieces of DOM. */
+type Attributes = Record<string, string | number | boolean | ((event: never) => void)>;
+
+export function h<K extends keyof HTMLElementTagNameMap>(tag: K, attributes: Attributes = {}, ...kids: (Node | string)[]): HTMLElementTagNameMap[K] {
+  const element = document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes)) {
+    if (typeof value === "function") element.addEventListener(name.slice(2), value as EventListener);
+    else if (value !== false) element.setAttribute(name, value === true ? "" : String(value));
+  }
+  element.append(...kids);
+  return element;
+}
+
+const ICONS = {
+  first: "M3 3h2v10H3zM13 3v10L6 8z", prev: "M12 3v10L4 8z", play: "M4 2.5v11L13.5 8z",
+  pause: "M3.5 3h3v10h-3zM9.5 3h3v10h-3z", next: "M4 3v10l8-5z", last: "M11 3h2v10h-2zM3 3v10l7-5z",
+};
+export type IconName = keyof typeof ICONS;
+export const icon = (name: IconName) => `<svg viewBox="0 0 16 16" aria-hidden="true"><path d="${ICONS[name]}"/></svg>`;
+
+/** JupyterLab looks at the focused element first, in the capture phase: the opt-out has to sit on every one of them. */
+export function quiet<T extends Element>(element: T): T {
+  element.setAttribute("data-lm-suppress-shortcuts", "true");
+  return element;
+}
+
+/** Dark or light is read off the page itself, so it is right in any notebook, static page or slide. */
+export function isDark(element: Element): boolean {
+  let here: Element | null = element.parentElement;
+  while (here) {
+    const rgba = getComputedStyle(here).backgroundColor.match(/[\d.]+/g)?.map(Number) ?? [];
+    const [r = 0, g = 0, b = 0, a = 1] = rgba;
+    if (rgba.length >= 3 && a > 0.5) return 0.2126 * r + 0.7152 * g + 0.0722 * b < 128;
+    const root = here.getRootNode();
+    here = here.parentElement ?? (root instanceof ShadowRoot ? root.host : null);
+  }
+  return false;
+}
+
+/** Call back now and whenever the page's theme may have changed. */
+export function watchTheme(element: Element, change: (theme: "dark" | "light") => void): () => void {
+  const tell = () => change(isDark(element) ? "dark" : "light");
+  const observer = new MutationObserver(tell);
+  const attributeFilter = ["class", "style", "data-jp-theme-light", "data-jp-theme-name", "data-theme", "data-vscode-theme-kind"];
+  for (const node of [document.documentElement, document.body]) observer.observe(node, { attributes: true, attributeFilter });
+  const scheme = typeof matchMedia === "function" ? matchMedia("(prefers-color-scheme: dark)") : undefined;
+  scheme?.addEventListener("change", tell);
+  tell();
+  requestAnimationFrame(tell);
+  return () => { observer.disconnect(); scheme?.removeEventListener("change", tell); };
+}

@@ -1,0 +1,30 @@
+/** The words of a step, torch's own error, and a table about one card or pill. */
+import { h } from "./dom";
+import { at, type Item, type Scene } from "./scene";
+import type { Words } from "./words";
+
+export function inspector(scene: Scene, w: Words): { element: HTMLElement; show(step: number, selected: string): void } {
+  const element = h("div", { class: "sg-in" });
+  const items = new Map(scene.items.map((item) => [item.id, item]));
+  return {
+    element,
+    show(step, selected) {
+      const frame = scene.frames[step];
+      if (!frame) return;
+      element.replaceChildren(h("p", { class: frame.severity ? `say ${frame.severity}` : "say" }, frame.text));
+      if (frame.message) element.append(h("div", { class: "ex" }, frame.message));
+      const about = selected || (step > 0 && !frame.message ? frame.on[frame.on.length - 1] : "");
+      const item = items.get(about ?? "");
+      if (item && item.born <= step) element.append(...table(item, step, w));
+    },
+  };
+}
+
+function table(item: Item, step: number, w: Words): HTMLElement[] {
+  const rows = item.rows.flatMap((row) => {
+    const value = at(row.values, step);
+    return value === undefined ? [] : [h("tr", {}, h("th", { scope: "row" }, row.key), h("td", {}, value))];
+  });
+  const kind = w[item.kind as keyof Words] ?? item.kind;
+  return [h("h4", {}, item.label, " ", h("small", {}, kind)), h("table", {}, h("tbody", {}, ...rows))];
+}

@@ -1,0 +1,161 @@
+/** The player: state machine + picture + panel, on any page. It knows nothing of Jupyter. */
+import { askPanel } from "./ask";
+import { h, icon, type IconName, quiet, watchTheme } from "./dom";
+import { inspector } from "./inspector";
+import { picture } from "./picture";
+import { type Answer, answerOf, type Draft, emptyDraft, isComplete, isEvidence, labelOf, pick, type } from "./quiz";
+import type { Scene } from "./scene";
+import { type Event, lastStep, reduce, type State } from "./state";
+import { track } from "./track";
+import { words } from "./words";
+
+/** Where the state lives: a widget's model, or a variable of a static page. */
+export interface Host {
+  get(key: "step" | "selected" | "answer"): unknown;
+  set(changes: { step?: number; selected?: string; answer?: Answer }): void;
+  on(changed: () => void): () => void;
+}
+
+const TICK_MS = 1400;
+
+export function mount(el: HTMLElement, scene: Scene, host: Host): () => void {
+  const w = words(scene.lang);
+  const question = scene.question;
+  let draft: Draft = emptyDraft;
+  let playing = false;
+  let timer = 0;
+
+  const answer = (): Answer | null => {
+    const given = host.get("answer") as Answer | null | undefined;
+    return given && Object.keys(given).length ? given : null;
+  };
+  const state = (): State => {
+    const answered = answer() !== null;
+    const step = Math.max(0, Math.min(Number(host.get("step")) || 0, lastStep(scene, answered)));
+    return { step, playing, selected: String(host.get("selected") ?? ""), answered };
+  };
+  const send = (event: Event) => {
+    const before = state();
+    const after = reduce(scene, before, event);
+    playing = after.playing;
+    host.set({ step: after.step, selected: after.selected });
+    draw();
+  };
+  const commit = () => {
+    if (!question || answer() || !isComplete(question, draft)) return;
+    host.set({ answer: answerOf(question, draft) });
+    send({ kind: "answered" });
+  };
+
+  const pic = picture(scene);
+  const button = (name: IconName, label: string, event: Event) => {
+    const made = quiet(h("button", { type: "button", title: label, "aria-label": label, onclick: () => send(event) }));
+    made.innerHTML = icon(name);
+    return made;
+  };
+  const first = button("first", w.first, { kind: "first" });
+  const prev = button("prev", w.prev, { kind: "by", steps: -1 });
+  const play = button("play", w.play, { kind: "toggle" });
+  const next = button("next", w.next, { kind: "by", steps: 1 });
+  const last = button("last", w.last, { kind: "last" });
+  const line = track(scene, w, (step) => send({ kind: "go", step }));
+  const panel = question ? askPanel(question, w, {
+    pick: (label) => { draft = pick(question, draft, label); draw(); },
+    type: (label, text) => { draft = type(draft, label, text); draw(); },
+    commit,
+  }) : null;
+  const info = inspector(scene, w);
+  const code = h("ol", { class: "sg-cd", "aria-label": w.code }, ...scene.code.map(([number, text]) => h("li", { "data-n": number, value: number }, text)));
+  const live = h("div", { class: "sg-sr", role: "status", "aria-live": "polite" });
+  const bar = h("div", { class: "sg-bar" }, first, prev, play, next, last, line.element, line.count, line.chip);
+  const root = h("div", { class: "sg", role: "group", "aria-label": w.graph }, pic.box, ...(panel ? [panel.element] : []), bar, h("div", { class: "sg-ft" }, code, info.element), live);
+  el.append(root);
+
+  const choose = (id: string) => {
+    const label = question && !answer() ? labelOf(question, id) : undefined;
+    if (question && label !== undefined && question.kind !== "versions") {
+      draft = pick(question, draft, label);
+      draw();
+    } else send({ kind: "select", id });
+  };
+
+  function draw() {
+    const now = state();
+    const end = lastStep(scene, now.answered);
+    const frame = scene.frames[now.step];
+    if (!frame) return;
+    root.dataset.phase = frame.severity === "wrong" ? "error" : frame.phase;
+    const given = answer();
+    const open = question && !given;
+    pic.show(now.step, {
+      selected: now.selected,
+      picked: (id) => !!open && draft.picked.includes(labelOf(question, id) ?? "\0"),
+      evidence: (id) => !!question && !!given && isEvidence(question, id),
+    });
+    line.show(now.step, end, !!open);
+    panel?.show(draft, given);
+    first.disabled = prev.disabled = now.step === 0;
+    next.disabled = last.disabled = now.step === end;
+    play.innerHTML = icon(playing ? "pause" : "play");
+    play.setAttribute("aria-label", playing ? w.pause : w.play);
+    [...code.children].forEach((element, k) => {
+      const target = `line:${scene.code[k]?.[0]}`;
+      const pickedLine = open && draft.picked.includes(labelOf(question, target) ?? "\0");
+      const evidence = question && given && question.evidence.includes(target);
+      element.className = [k === frame.line ? "cur" : frame.line !== null && k < frame.line ? "past" : "", pickedLine ? "picked" : "", evidence ? "evidence" : ""].join(" ").trim();
+    });
+    info.show(now.step, now.selected);
+    live.textContent = `${w.step} ${now.step + 1}: ${frame.text}`;
+    clearInterval(timer);
+    timer = playing ? window.setInterval(() => send({ kind: "tick" }), TICK_MS) : 0;
+  }
+
+  pic.svg.addEventListener("click", (event) => { const part = pic.partAt(event.target); if (part) choose(pic.idOf(part)); });
+  if (question?.kind === "culprit") {
+    for (const element of code.children) {
+      const id = `line:${(element as HTMLElement).dataset.n}`;
+      if (labelOf(question, id) === undefined) continue;
+      quiet(element).setAttribute("tabindex", "0");
+      element.setAttribute("role", "button");
+      element.addEventListener("click", () => choose(id));
+    }
+  }
+  root.addEventListener("keydown", (event) => {
+    if (onKey(event)) { event.preventDefault(); event.stopPropagation(); }
+  });
+
+  function onKey(event: KeyboardEvent): boolean {
+    const target = event.target as HTMLElement;
+    if (target.matches("input:not([type=range])")) {
+      if (event.key === "Enter") commit();
+      return event.key === "Enter";
+    }
+    const part = pic.partAt(target);
+    const enter = event.key === "Enter" || event.key === " ";
+    if (enter && part) choose(pic.idOf(part));
+    else if (enter && target.matches("li[role=button]")) choose(`line:${target.dataset.n}`);
+    else if (part && (event.key === "ArrowDown" || event.key === "ArrowUp")) walk(part, event.key === "ArrowDown" ? 1 : -1);
+    else if (event.key === "ArrowRight") send({ kind: "by", steps: 1 });
+    else if (event.key === "ArrowLeft") send({ kind: "by", steps: -1 });
+    else if (event.key === "Home") send({ kind: "first" });
+    else if (event.key === "End") send({ kind: "last" });
+    else if (event.key === " " && target.tagName !== "BUTTON") send({ kind: "toggle" });
+    else if (event.key === "Escape") state().selected ? send({ kind: "escape" }) : target.blur();
+    else return false;
+    return true;
+  }
+
+  /** Roving tabindex over the parts that are there at this step. */
+  function walk(part: SVGGElement, by: number) {
+    const there = pic.parts.filter((p) => p.dataset.s !== "g");
+    const to = there[(there.indexOf(part) + by + there.length) % there.length];
+    part.setAttribute("tabindex", "-1");
+    to?.setAttribute("tabindex", "0");
+    to?.focus();
+  }
+
+  const unwatch = watchTheme(root, (theme) => { root.dataset.theme = theme; pic.svg.dataset.theme = theme; });
+  const off = host.on(draw);
+  draw();
+  return () => { clearInterval(timer); off(); unwatch(); root.remove(); };
+}

@@ -1,0 +1,59 @@
+/** What Python's `Scene.to_data()` sends. Field names are Python's. */
+export type Phase = "start" | "forward" | "inplace" | "backward" | "error";
+export type Severity = "error" | "wrong" | "note";
+
+export interface Frame {
+  phase: Phase;
+  title: string;
+  text: string;
+  line: number | null;
+  on: string[];
+  message: string;
+  severity: Severity | null;
+}
+
+export interface Row { key: string; values: [number, string][] }
+export interface Item { id: string; kind: string; label: string; born: number; rows: Row[] }
+export interface Choice { key: string; label: string; misconception: string; message: string }
+
+export interface Question {
+  id: string;
+  kind: "outcome" | "versions" | "leaves" | "culprit";
+  prompt: string;
+  truth: string;
+  until_step: number;
+  choices: Choice[];
+  targets: [string, string][];
+  right: string;
+  wrong: string;
+  evidence: string[];
+  name: string;
+}
+
+export interface Scene {
+  schema: number;
+  uid: string;
+  body: string;
+  view_box: string;
+  width_px: number;
+  height_px: number;
+  frames: Frame[];
+  items: Item[];
+  code: [number, string][];
+  question: Question | null;
+  lang: string;
+}
+
+/** What a timeline says at a step. */
+export function at(values: [number, string][], step: number): string | undefined {
+  let found: string | undefined;
+  for (const [since, value] of values) if (since <= step) found = value;
+  return found;
+}
+
+/** The state letter in run lengths such as `g0 n3 a5`. */
+export function stateAt(runs: string, step: number): string {
+  let found = "g";
+  for (const run of runs.split(" ")) if (Number(run.slice(1)) <= step) found = run[0] ?? "g";
+  return found;
+}

@@ -1,0 +1,18 @@
+/** A page without Jupyter: `play(element, scene)` with the scene inlined. */
+import { type Host, mount } from "./player";
+import type { Scene } from "./scene";
+
+export function play(el: HTMLElement, scene: Scene, step = scene.frames.length - 1): () => void {
+  const values: Record<string, unknown> = { step, selected: "", answer: {} };
+  const callbacks = new Set<() => void>();
+  const host: Host = {
+    get: (key) => values[key],
+    set(changes) {
+      const changed = Object.entries(changes).filter(([key, value]) => value !== undefined && values[key] !== value);
+      for (const [key, value] of changed) values[key] = value;
+      if (changed.length) for (const callback of callbacks) callback();
+    },
+    on: (callback) => { callbacks.add(callback); return () => callbacks.delete(callback); },
+  };
+  return mount(el, scene, host);
+}

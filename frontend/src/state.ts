@@ -1,0 +1,51 @@
+/** The player as a pure state machine: events in, a new state out. No DOM, no clock, no model. */
+import type { Scene } from "./scene";
+
+export interface State {
+  step: number;
+  playing: boolean;
+  selected: string;
+  answered: boolean;
+}
+
+export type Event =
+  | { kind: "go"; step: number }
+  | { kind: "by"; steps: number }
+  | { kind: "first" | "last" | "toggle" | "tick" | "stop" | "escape" | "answered" }
+  | { kind: "select"; id: string };
+
+/** The last step that may be seen: an open question hides what follows it. */
+export function lastStep(scene: Scene, answered: boolean): number {
+  const last = scene.frames.length - 1;
+  return scene.question && !answered ? Math.min(scene.question.until_step, last) : last;
+}
+
+const clamp = (step: number, last: number) => Math.max(0, Math.min(last, Math.trunc(step) || 0));
+
+/** Where the evidence of a verdict first shows: the step of the first Diagnosis, else the end. */
+export function evidenceStep(scene: Scene): number {
+  const found = scene.frames.findIndex((frame) => frame.severity === "error" || frame.severity === "wrong");
+  return found < 0 ? scene.frames.length - 1 : found;
+}
+
+export function reduce(scene: Scene, state: State, event: Event): State {
+  const last = lastStep(scene, state.answered);
+  const to = (step: number): State => ({ ...state, step: clamp(step, last) });
+  switch (event.kind) {
+    case "go": return to(event.step);
+    case "by": return to(state.step + event.steps);
+    case "first": return to(0);
+    case "last": return to(last);
+    case "select": return { ...state, selected: state.selected === event.id ? "" : event.id };
+    case "escape": return { ...state, selected: "", playing: false };
+    case "stop": return { ...state, playing: false };
+    case "toggle":
+      if (state.playing) return { ...state, playing: false };
+      return { ...state, playing: last > 0, step: state.step >= last ? 0 : state.step };
+    case "tick":
+      if (!state.playing) return state;
+      return { ...to(state.step + 1), playing: state.step + 1 < last };
+    case "answered":
+      return { ...state, answered: true, playing: false, step: clamp(evidenceStep(scene), scene.frames.length - 1) };
+  }
+}

@@ -1,0 +1,42 @@
+/** The anywidget entry: the model is the host. */
+import { type Host, mount } from "./player";
+import type { Scene } from "./scene";
+
+interface Model {
+  get(key: string): unknown;
+  set(key: string, value: unknown): void;
+  on(event: string, callback: () => void): void;
+  off(event: string, callback: () => void): void;
+  save_changes(): void;
+}
+
+const KEYS = ["step", "selected", "answer"];
+
+function hostOf(model: Model): Host {
+  return {
+    get: (key) => model.get(key),
+    set(changes) {
+      let changed = false;
+      for (const [key, value] of Object.entries(changes)) {
+        if (value === undefined || model.get(key) === value) continue;
+        model.set(key, value);
+        changed = true;
+      }
+      if (changed) model.save_changes();
+    },
+    on(callback) {
+      for (const key of KEYS) model.on(`change:${key}`, callback);
+      return () => { for (const key of KEYS) model.off(`change:${key}`, callback); };
+    },
+  };
+}
+
+export default {
+  render({ model, el }: { model: Model; el: HTMLElement }) {
+    let done = () => {};
+    const start = () => { done(); done = mount(el, model.get("scene") as Scene, hostOf(model)); };
+    start();
+    model.on("change:scene", start);
+    return () => { model.off("change:scene", start); done(); };
+  },
+};

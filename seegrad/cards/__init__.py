@@ -1,0 +1,8 @@
+"""Recording → Sketch: which cards, pills and wires the picture has, and what they say at which step. No coordinates."""
+
+from __future__ import annotations
+
+from .parts import Card, Cluster, Mark, Pill, Pin, Sketch, StorageGroup, Wire, at
+from .sketch import sketch
+
+__all__ = ["Card", "Cluster", "Mark", "Pill", "Pin", "Sketch", "StorageGroup", "Wire", "at", "sketch"]

@@ -1,0 +1,124 @@
+"""Backward on the Sketch: which card a gradient belongs to, on which wires it runs, which gradients are wrong."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import replace
+
+from ..model import Diagnosis, Frame, Gradient, Node, Recording
+from .desk import Desk
+from .parts import Card
+
+Flows = tuple[tuple[int, str, str], ...]
+On = tuple[tuple[str, ...], ...]
+
+
+def with_gradients(recording: Recording, desk: Desk) -> tuple[list[Card], Flows, On]:
+    """The cards with their gradients, the wires that each step lights, and what each step is about."""
+    found: dict[str, list[tuple[int, Gradient]]] = defaultdict(list)
+    flows: list[tuple[int, str, str]] = []
+    on: list[tuple[str, ...]] = []
+    order: dict[int | None, int] = defaultdict(int)
+    for step, frame in enumerate(recording.frames):
+        if frame.phase != "backward" and frame.running is None:
+            on.append(_born(desk, step))
+            for gradient in frame.gradients:
+                found[desk.current.get(gradient.tensor, "")].append((step, gradient))
+            continue
+        _number(desk, frame, step, order)
+        lit = [_owner(desk, frame, gradient) for gradient in frame.gradients]
+        for card, gradient in zip(lit, frame.gradients, strict=True):
+            found[card].append((step, gradient))
+        flows += [(step, *pair) for pair in _lit_wires(desk, frame, {card for card in lit if card})]
+        on.append(_about(desk, frame, lit))
+    cards = [replace(card, gradients=tuple(found.get(card.id, ()))) for card in desk.cards.values()]
+    return cards, tuple(flows), tuple(on)
+
+
+def _born(desk: Desk, step: int) -> tuple[str, ...]:
+    pills = [pill.id for pill in desk.pills.values() if pill.born == step]
+    return (*pills, *(card.id for card in desk.cards.values() if card.born == step))
+
+
+def _number(desk: Desk, frame: Frame, step: int, order: dict[int | None, int]) -> None:
+    pill = desk.pills.get(f"f{frame.running}")
+    if pill is not None:
+        order[frame.backward] += 1
+        desk.pills[pill.id] = replace(pill, runs=(*pill.runs, (step, order[frame.backward])))
+
+
+def _owner(desk: Desk, frame: Frame, gradient: Gradient) -> str:
+    """The card of the tensor as the running Node knew it: an in-place write gives one tensor several cards."""
+    drawn = desk.drawn_from.get((f"f{frame.running}", gradient.tensor))
+    made = desk.made.get((frame.running, gradient.tensor)) if frame.running is not None else None
+    return drawn or made or desk.current.get(gradient.tensor, "")
+
+
+def _lit_wires(desk: Desk, frame: Frame, cards: set[str]) -> list[tuple[str, str]]:
+    pill = f"f{frame.running}"
+    node = desk.nodes.get(frame.running) if frame.running is not None else None
+    if node is not None and node.leaf is not None:
+        return [
+            (w.source, w.target)
+            for w in desk.wires
+            if w.source == desk.current.get(node.leaf) and _has_run(desk, w.target)
+        ]
+    lit = []
+    for wire in desk.wires:
+        comes = wire.source == pill
+        goes = wire.target == pill and (wire.source in cards or wire.source in desk.pills)
+        if wire.kind != "alias" and (comes or goes):
+            lit.append((wire.source, wire.target))
+    return lit
+
+
+def _has_run(desk: Desk, pill: str) -> bool:
+    return pill in desk.pills and bool(desk.pills[pill].runs)
+
+
+def _about(desk: Desk, frame: Frame, cards: list[str]) -> tuple[str, ...]:
+    pill = f"f{frame.running}"
+    node = desk.nodes.get(frame.running) if frame.running is not None else None
+    leaf = desk.current.get(node.leaf) if node is not None and node.leaf is not None else None
+    if pill in desk.pills:
+        return (pill,)
+    return (leaf,) if leaf else tuple(dict.fromkeys(card for card in cards if card))
+
+
+def mark_wrong(recording: Recording, desk: Desk, cards: list[Card]) -> list[Card]:
+    """Gradients that a silently damaged saved tensor spoilt: everything that the victim's gradient reaches."""
+    since: dict[str, int] = {}
+    for diagnosis in recording.diagnoses:
+        if diagnosis.severity == "wrong" and diagnosis.node_id in desk.nodes:
+            for card, step in _spoilt(recording, desk, diagnosis).items():
+                since[card] = min(step, since.get(card, step))
+    return [replace(card, wrong_from=since.get(card.id)) for card in cards]
+
+
+def _spoilt(recording: Recording, desk: Desk, diagnosis: Diagnosis) -> dict[str, int]:
+    victim = desk.nodes[diagnosis.node_id or 0]
+    slots = {slot for saved in victim.saved if saved.tensor == diagnosis.tensor_id for slot in saved.serves}
+    edges = [edge for edge in victim.edges if not slots or edge.slot in slots]
+    direct = {victim.inputs[edge.slot] for edge in edges if edge.slot < len(victim.inputs)} - {None}
+    reached = _reach(desk.nodes, [edge.target for edge in edges if edge.target is not None])
+    runs = [step for step, frame in enumerate(recording.frames) if frame.running == victim.id]
+    spoilt: dict[str, int] = {}
+    for step, frame in enumerate(recording.frames):
+        if not runs or step < runs[0]:
+            continue
+        for gradient in frame.gradients:
+            by_leaf = any(desk.nodes[k].leaf == gradient.tensor for k in reached)
+            if by_leaf or frame.running in reached or (frame.running == victim.id and gradient.tensor in direct):
+                spoilt.setdefault(_owner(desk, frame, gradient), step)
+    return spoilt
+
+
+def _reach(nodes: dict[int, Node], start: list[int]) -> set[int]:
+    seen: set[int] = set()
+    stack = list(start)
+    while stack:
+        here = stack.pop()
+        if here in nodes and here not in seen:
+            seen.add(here)
+            stack.extend(edge.target for edge in nodes[here].edges if edge.target is not None)
+    return seen

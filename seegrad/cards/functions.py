@@ -1,0 +1,121 @@
+"""Nodes become pills: what goes in, what comes out, and a pin for every tensor that they saved."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Literal
+
+from ..model import Frame, Node, SavedTensor
+from .desk import Desk
+from .parts import Pill, Pin, Wire
+from .symbols import shorten, sign
+
+NODE_LONGEST = 30
+
+
+def put_functions(desk: Desk, frame: Frame, nodes: list[Node]) -> None:
+    """Put down the Nodes that were born in one Frame. Inputs are looked up before outputs replace them."""
+    for node in nodes:
+        symbol = node.op if node.inplace else sign(node.name)
+        label = shorten(node.name, NODE_LONGEST)
+        desk.pills[f"f{node.id}"] = Pill(f"f{node.id}", "node", label, symbol, frame.index, node.id, node.inplace)
+    sources = {node.id: [_source(desk, node, slot) for slot in range(len(node.edges))] for node in nodes}
+    for node in nodes:
+        _put_outputs(desk, frame, node)
+    for node in nodes:
+        _wire_inputs(desk, frame, node, sources[node.id])
+    _wire_bystanders(desk, frame, nodes)
+
+
+def _source(desk: Desk, node: Node, slot: int) -> str | None:
+    """The card that input `slot` comes from, where the tensor is known."""
+    tensor = node.inputs[slot] if slot < len(node.inputs) else None
+    target = desk.nodes.get(node.edges[slot].target or 0) if node.edges[slot].target is not None else None
+    if tensor is None and target is not None:
+        tensor = target.leaf
+    return desk.known(tensor, node.frame) if tensor is not None else None
+
+
+def _put_outputs(desk: Desk, frame: Frame, node: Node) -> None:
+    for tensor in node.outputs:
+        if tensor not in desk.tensors:
+            continue
+        card = desk.current.get(tensor)
+        if card is None or desk.cards[card].born < frame.index or desk.cards[card].written != node.inplace:
+            card = desk.card(tensor, frame.index, written=node.inplace, computed=True)
+        desk.made[node.id, tensor] = card
+        desk.wires.append(Wire(f"f{node.id}", card, frame.index, "out", red=node.inplace))
+
+
+def _wire_inputs(desk: Desk, frame: Frame, node: Node, sources: list[str | None]) -> None:
+    pill = f"f{node.id}"
+    spare = list(node.saved)
+    for slot, edge in enumerate(node.edges):
+        source = sources[slot] or _maker_of(desk, edge.target, edge.output_nr)
+        if source is None:
+            continue
+        tensor = desk.cards[source].tensor if source in desk.cards else None
+        kept = []
+        if tensor is not None:
+            desk.drawn_from[pill, tensor] = source
+            kept = [saved for saved in spare if is_about(desk, saved, tensor)]
+        if source in sources[slot + 1 :]:
+            kept = kept[:1]  # x * x saves x twice: one for each of its wires
+        spare = [saved for saved in spare if saved not in kept]
+        pins = tuple(_pin(desk, saved, "in") for saved in kept)
+        red = node.inplace and tensor in node.outputs
+        desk.wires.append(Wire(source, pill, frame.index, "in", pins=pins, red=red))
+    _pin_results(desk, node, spare)
+
+
+def _maker_of(desk: Desk, node: int | None, output_nr: int) -> str | None:
+    """Where no tensor is known: the card that the next Node made, or its pill."""
+    if node is None or node not in desk.nodes:
+        return None
+    outputs = desk.nodes[node].outputs
+    if output_nr < len(outputs) and (node, outputs[output_nr]) in desk.made:
+        return desk.made[node, outputs[output_nr]]
+    return f"f{node}" if f"f{node}" in desk.pills else None
+
+
+def _pin_results(desk: Desk, node: Node, spare: list[SavedTensor]) -> None:
+    """A saved result is pinned where its line leaves the pill; the rest waits for a line that may bring it."""
+    pill = f"f{node.id}"
+    for saved in spare:
+        if saved.tensor is None and saved.version is None:
+            continue
+        made = [tensor for tensor in node.outputs if is_about(desk, saved, tensor)]
+        card = desk.made.get((node.id, made[0])) if made else None
+        if card is None:
+            desk.loose_pins.append((pill, _pin(desk, saved, "in")))
+            continue
+        k = next(k for k, wire in enumerate(desk.wires) if (wire.source, wire.target) == (pill, card))
+        desk.wires[k] = replace(desk.wires[k], pins=(*desk.wires[k].pins, _pin(desk, saved, "out")))
+
+
+def _wire_bystanders(desk: Desk, frame: Frame, nodes: list[Node]) -> None:
+    """Tensors that the op was given but that autograd has no slot for, such as indices."""
+    known = {tensor for node in nodes for tensor in (*node.inputs, *node.outputs)}
+    known |= {desk.nodes[edge.target].leaf for node in nodes for edge in node.edges if edge.target in desk.nodes}
+    makers = [f"f{node.id}" for node in nodes if node.outputs]
+    if not makers:
+        return
+    for tensor in dict.fromkeys(frame.inputs):
+        card = desk.known(tensor, frame.index) if tensor not in known and tensor not in frame.outputs else None
+        if card is not None:
+            pins = tuple(pin for pill, pin in desk.loose_pins if pill == makers[-1] and pin.tensor == tensor)
+            desk.wires.append(Wire(card, makers[-1], frame.index, "in", pins=pins))
+
+
+def is_about(desk: Desk, saved: SavedTensor, tensor: int) -> bool:
+    """Is this saved tensor that tensor? Torch saves some as unnamed aliases of the same bytes."""
+    if saved.tensor == tensor:
+        return True
+    ref = desk.tensors[tensor]
+    other = desk.tensors.get(saved.tensor) if saved.tensor is not None else None
+    return (other is None or other.name is None) and saved.storage == ref.storage and saved.span == ref.span
+
+
+def _pin(desk: Desk, saved: SavedTensor, side: Literal["in", "out"]) -> Pin:
+    ref = desk.tensors.get(saved.tensor) if saved.tensor is not None else None
+    return Pin(saved.attr, saved.version, saved.tensor, desk.name(ref) if ref else saved.attr, saved.storage, side)

@@ -1,0 +1,136 @@
+"""The parts of a picture as frozen data. A Timeline says what holds from which step on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, TypeVar
+
+from ..model import Gradient, Preview, Severity
+
+Value = TypeVar("Value")
+Timeline = tuple[tuple[int, Value], ...]
+
+
+def at(timeline: Timeline[Value], step: int) -> Value | None:
+    """What a Timeline says at a step; None before its first entry.
+
+    >>> at(((0, "v0"), (3, "v1")), 2)
+    'v0'
+    """
+    found = None
+    for since, value in timeline:
+        if since > step:
+            break
+        found = value
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class Card:
+    """One tensor between two direct in-place writes to it: a write makes the next card, and this one stale."""
+
+    id: str
+    tensor: int
+    kind: Literal["leaf", "tensor", "plain"]
+    label: str
+    full_name: str
+    shape: tuple[int, ...]
+    born: int
+    stale: int | None = None
+    written: bool = False
+    root: bool = False
+    values: Timeline[Preview | None] = ()
+    versions: Timeline[int | None] = ()
+    gradients: Timeline[Gradient] = ()
+    wrong_from: int | None = None  # the step from which its gradient is known to be wrong
+    overwritten: tuple[int, ...] = ()  # the steps in which another name of its storage changed its numbers
+
+    @property
+    def keeps(self) -> bool:
+        """Does it have a `.grad`? A leaf does, another tensor after `retain_grad()`."""
+        return self.kind == "leaf" or any(gradient.kept for _, gradient in self.gradients)
+
+
+@dataclass(frozen=True, slots=True)
+class Pill:
+    """One Function (`node`), or an op that left none: a write without history (`write`), an op without grad (`op`)."""
+
+    id: str
+    kind: Literal["node", "write", "op"]
+    label: str
+    symbol: str
+    born: int
+    node: int | None = None
+    inplace: bool = False
+    runs: Timeline[int] = ()  # (step, place in the engine's order)
+
+
+@dataclass(frozen=True, slots=True)
+class Pin:
+    """The version tag of a saved tensor. `side`: at the pill's entrance, or at its exit for its own result."""
+
+    attr: str
+    version: int | None
+    tensor: int | None
+    name: str
+    storage: int
+    side: Literal["in", "out"]
+
+
+@dataclass(frozen=True, slots=True)
+class Wire:
+    """A line between two parts. `alias`: another name of the same bytes, no Function between."""
+
+    source: str
+    target: str
+    born: int
+    kind: Literal["in", "out", "alias"]
+    label: str = ""
+    pins: tuple[Pin, ...] = ()
+    red: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    """Cards and write pills that stand in one stack: a tensor, its aliases, the writes through them."""
+
+    id: str
+    members: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class StorageGroup:
+    """The cards that share bytes. `counters` is how many version counters they have."""
+
+    storage: int
+    cards: tuple[str, ...]
+    counters: int
+    since: int
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """A Diagnosis pinned to a card or pill. `pin` is the storage of the saved tensor that it is about."""
+
+    target: str
+    severity: Severity
+    kind: str
+    since: int
+    lines: tuple[str, ...]
+    storage: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Sketch:
+    """Everything in the picture, without coordinates."""
+
+    cards: tuple[Card, ...] = ()
+    pills: tuple[Pill, ...] = ()
+    wires: tuple[Wire, ...] = ()
+    loose_pins: tuple[tuple[str, Pin], ...] = ()  # saved tensors that no wire carries: (pill, pin)
+    clusters: tuple[Cluster, ...] = ()
+    storages: tuple[StorageGroup, ...] = ()
+    marks: tuple[Mark, ...] = ()
+    on: tuple[tuple[str, ...], ...] = ()  # per step: what it is about
+    flows: tuple[tuple[int, str, str], ...] = ()  # (step, source, target): wires on which a gradient runs
+    root: str | None = None

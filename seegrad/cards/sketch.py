@@ -1,0 +1,57 @@
+"""Walk the Frames once, in order, and put down cards, pills and wires."""
+
+from __future__ import annotations
+
+from ..model import Frame, Recording
+from .desk import Desk
+from .flow import mark_wrong, with_gradients
+from .functions import put_functions
+from .groups import clusters_of, storages_of
+from .marks import marks_of
+from .parts import Sketch
+from .unrecorded import put_inner_writes, put_plain_writes, put_results
+
+
+def sketch(recording: Recording) -> Sketch:
+    """Which cards, pills and wires show this Recording.
+
+    >>> sketch(Recording()).cards
+    ()
+    """
+    desk = Desk(recording)
+    for frame in recording.frames:
+        _lay(desk, frame)
+    cards, flows, on = with_gradients(recording, desk)
+    return Sketch(
+        cards=tuple(mark_wrong(recording, desk, cards)),
+        pills=tuple(desk.pills.values()),
+        wires=tuple(desk.wires),
+        loose_pins=tuple(desk.loose_pins),
+        clusters=clusters_of(desk.cards.values(), desk.pills.values(), desk.wires),
+        storages=storages_of(recording, desk.cards.values()),
+        marks=marks_of(recording, desk),
+        on=on,
+        flows=flows,
+        root=desk.current.get(recording.root) if recording.root is not None else None,
+    )
+
+
+def _lay(desk: Desk, frame: Frame) -> None:
+    """Put down what one Frame brought."""
+    if frame.phase == "start":
+        for ref in desk.recording.tensors:
+            if ref.frame == frame.index:
+                desk.known(ref.id, frame.index)
+    if frame.phase == "backward":
+        desk.update(frame)
+        return
+    for tensor in frame.inputs:
+        if tensor not in frame.outputs:
+            desk.known(tensor, frame.index)
+    nodes = [desk.nodes[k] for k in frame.nodes if k in desk.nodes and desk.nodes[k].leaf is None]
+    written = [desk.writes[k] for k in frame.writes if k in desk.writes]
+    put_inner_writes(desk, frame, written, nodes)
+    put_functions(desk, frame, nodes)
+    put_results(desk, frame)
+    put_plain_writes(desk, frame, written)
+    desk.update(frame)

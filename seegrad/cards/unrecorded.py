@@ -1,0 +1,66 @@
+"""What leaves no Function behind: aliases, ops without gradient, and writes that autograd doesn't record."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ..model import Frame, Node, Write
+from .desk import Desk
+from .functions import NODE_LONGEST
+from .parts import Pill, Wire
+from .symbols import shorten, sign
+
+
+def put_results(desk: Desk, frame: Frame) -> None:
+    """Results without a Function: an alias hangs on its tensor, the rest came from an op that recorded nothing."""
+    fresh = [tensor for tensor in frame.outputs if tensor in desk.tensors and tensor not in desk.current]
+    made = [tensor for tensor in fresh if not desk.hang_alias(desk.tensors[tensor], None, frame.index)]
+    sources = [desk.current[tensor] for tensor in frame.inputs if tensor in desk.current]
+    if made and sources:
+        _put_op(desk, frame, made, sources)
+        return
+    for tensor in made:
+        desk.card(tensor, frame.index)
+
+
+def _put_op(desk: Desk, frame: Frame, made: list[int], sources: list[str]) -> None:
+    symbol = sign(frame.op.capitalize())
+    pill = Pill(f"o{frame.index}", "op", shorten(frame.op, NODE_LONGEST), symbol, frame.index)
+    desk.pills[pill.id] = pill
+    for source in dict.fromkeys(sources):
+        desk.wires.append(Wire(source, pill.id, frame.index, "in"))
+    for tensor in made:
+        desk.wires.append(Wire(pill.id, desk.card(tensor, frame.index), frame.index, "out"))
+
+
+def put_inner_writes(desk: Desk, frame: Frame, written: list[Write], nodes: list[Node]) -> None:
+    """An op that writes to one of its own inputs before it computes, such as an embedding with max_norm."""
+    if frame.phase == "inplace":
+        return
+    made = {tensor for node in nodes for tensor in node.outputs} | set(frame.outputs)
+    for write in written:
+        if write.tensor in desk.current and write.tensor not in made:
+            _put_write(desk, frame, write, ())
+
+
+def put_plain_writes(desk: Desk, frame: Frame, written: list[Write]) -> None:
+    """Writes that left no Function: under no_grad, through `.data` or `.detach()`."""
+    for write in written:
+        card = desk.known(write.tensor, frame.index)
+        if card is None or (desk.cards[card].born == frame.index and desk.cards[card].written):
+            continue
+        others = [desk.current[k] for k in frame.inputs if k in desk.current and k != write.tensor]
+        _put_write(desk, frame, write, tuple(dict.fromkeys(others)))
+
+
+def _put_write(desk: Desk, frame: Frame, write: Write, others: tuple[str, ...]) -> None:
+    old = desk.current[write.tensor]
+    symbol = shorten(write.op or write.aten or "write", NODE_LONGEST)
+    pill = Pill(f"w{write.id}", "write", "no Function", symbol, frame.index, inplace=True)
+    desk.pills[pill.id] = pill
+    new = desk.card(write.tensor, frame.index, written=True)
+    desk.cards[new] = replace(desk.cards[new], kind=desk.cards[old].kind)
+    for other in others:
+        desk.wires.append(Wire(other, pill.id, frame.index, "in"))
+    desk.wires.append(Wire(old, pill.id, frame.index, "in", red=True))
+    desk.wires.append(Wire(pill.id, new, frame.index, "out", red=True))

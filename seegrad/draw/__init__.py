@@ -1,0 +1,117 @@
+"""Recording → Scene: one SVG that holds every step, the words beside it, and the inspector's rows.
+
+A part carries the first and last step at which it is visible (`data-a`, `data-b`) and its state step by step
+(`data-st`). The player flips attributes; `still` reads the same string, so the two can't differ.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import textwrap
+
+from ..cards import Sketch, sketch
+from ..layout import arrange
+from ..model import Recording
+from ..scene import Layout, Point, Question, Scene
+from .captions import scene_frames
+from .functions import draw_pill
+from .inspect import items_of
+from .legend import draw_legend
+from .sizes import Box, Measured
+from .states import card_states, pill_states
+from .still import still
+from .storage import draw_frames, draw_tags
+from .svg import UID, el, text
+from .table import table
+from .tensors import draw_card
+from .wires import Wiring
+
+__all__ = ["MOST_CARDS", "draw", "layout", "still", "table"]
+
+MOST_CARDS = 400
+MARGIN_PX = 12
+RANK_GAP_PX = 30
+NARROWEST_PX = 640
+
+
+def draw(recording: Recording, question: Question | None = None, lang: str = "en") -> Scene:
+    """The Scene of a Recording. What is too large or empty becomes a plain sentence instead of a picture.
+
+    >>> draw(Recording()).frames[0].text
+    'Nothing has run yet, and no tensor is known.'
+    """
+    parts = sketch(recording)
+    frames = scene_frames(recording, parts, lang)
+    if not parts.cards:
+        body, size = _sentence("No tensor was seen in this block, so there is no graph to draw.")
+        parts = Sketch()
+    elif len(parts.cards) > MOST_CARDS:
+        body, size = _sentence(
+            f"This graph has {len(parts.cards)} tensors, more than the {MOST_CARDS} that a readable picture can hold. "
+            "Record fewer lines, or read the steps below."
+        )
+        parts = Sketch()
+    else:
+        body, size = _picture(parts, len(frames))
+    uid = "s" + hashlib.sha1((body + str(question)).encode(), usedforsecurity=False).hexdigest()[:7]
+    width, height = size
+    return Scene(
+        uid=uid,
+        body=body.replace(UID, uid),
+        view_box=f"0 0 {width:g} {height:g}",
+        width_px=width,
+        height_px=height,
+        frames=frames,
+        items=items_of(recording, parts),
+        code=recording.code,
+        question=question,
+        lang=lang,
+    )
+
+
+def layout(parts: Sketch, measured: Measured) -> tuple[Layout, list[int]]:
+    """The Layout of a Sketch, and which of its wires are links there: not those inside one stack."""
+    home = measured.home
+    linked = [k for k, wire in enumerate(parts.wires) if home[wire.source] != home[wire.target]]
+    links = [(home[parts.wires[k].source], home[parts.wires[k].target]) for k in linked]
+    root = home.get(parts.root) if parts.root else None
+    return arrange(measured.shapes, links, root, rank_gap_px=RANK_GAP_PX), linked
+
+
+def _picture(parts: Sketch, steps: int) -> tuple[str, tuple[float, float]]:
+    measured = Measured(parts)
+    placed, linked = layout(parts, measured)
+    width = max(placed.width_px, NARROWEST_PX)
+    left = MARGIN_PX + (width - placed.width_px) / 2
+    top = MARGIN_PX + 4
+    centres = {name: (x + left, y + top) for name, (x, y) in placed.centres}
+    boxes = measured.boxes(centres)
+    routes = {k: tuple((x + left, y + top) for x, y in route) for k, route in zip(linked, placed.routes, strict=True)}
+    legend, legend_height = draw_legend(parts, MARGIN_PX, placed.height_px + top + 30, width, steps)
+    body = _defs() + draw_frames(parts, measured, boxes) + _parts(parts, measured, boxes, routes, steps) + legend
+    height = placed.height_px + top + MARGIN_PX + (legend_height + 12 if legend else 0)
+    return body, (round(width + 2 * MARGIN_PX, 1), round(height, 1))
+
+
+def _parts(
+    parts: Sketch, measured: Measured, boxes: dict[str, Box], routes: dict[int, tuple[Point, ...]], steps: int
+) -> str:
+    wiring = Wiring(parts, boxes, routes, steps)
+    marks = {mark.target: mark for mark in parts.marks}
+    cards = [draw_card(c, boxes[c.id], measured.cards[c.id], card_states(c, parts, steps), steps) for c in parts.cards]
+    pills = [draw_pill(p, boxes[p.id], marks.get(p.id), pill_states(p, parts, steps), steps) for p in parts.pills]
+    return "".join([*wiring.draw(), *cards, *pills, wiring.pins(), draw_tags(parts, boxes)])
+
+
+def _defs() -> str:
+    head = el("marker", el("path", class_="mk", d="M0 0L10 5L0 10z"), id=f"{UID}-head", viewBox="0 0 10 10", refX="8.5",
+              refY=5, markerWidth=5, markerHeight=5, orient="auto")  # fmt: skip
+    hatch = el("pattern", el("rect", class_="hl", width=2, height=7), id=f"{UID}-hatch", width=7, height=7,
+               patternUnits="userSpaceOnUse", patternTransform="rotate(45)")  # fmt: skip
+    return el("defs", head, hatch)
+
+
+def _sentence(sentence: str) -> tuple[str, tuple[float, float]]:
+    lines = textwrap.wrap(sentence, 90)
+    drawn = "".join(text(line, 20, 34 + 20 * k, "say") for k, line in enumerate(lines))
+    return drawn, (720.0, 44.0 + 20 * len(lines))

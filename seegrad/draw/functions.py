@@ -1,0 +1,63 @@
+"""A Function's pill: its sign, its class name, its place in the engine's order, and torch's alarm."""
+
+from __future__ import annotations
+
+from ..cards import Mark, Pill
+from .sizes import Box
+from .svg import UID, el, text
+
+
+def draw_pill(pill: Pill, box: Box, mark: Mark | None, states: str, steps: int) -> str:
+    """The whole pill as one group that can be focused and selected."""
+    sign = f"✎ {pill.symbol}" if pill.inplace else pill.symbol
+    name = {"op": "not recorded", "write": pill.label}.get(pill.kind, pill.label)
+    parts = [
+        el("rect", class_="halo", x=-4, y=-4, width=box.width + 8, height=box.height + 8, rx=24),
+        el("rect", class_="bx", width=box.width, height=box.height, rx=20),
+        _damage(box, mark) if mark and mark.severity == "wrong" else "",
+        text(sign, box.width / 2, 17, "sym", anchor="middle"),
+        text(name, box.width / 2, 31.5, "fnm", anchor="middle"),
+        *_order(pill, box.width, mark, steps),
+        alarm(mark, box.width) if mark and mark.severity != "note" else "",
+    ]
+    classes = f"nd fn {pill.kind}{' ip' if pill.inplace else ''}"
+    return el(
+        "g", *parts, class_=classes, id=f"{UID}-{pill.id}", data_st=states, tabindex=-1, role="button",
+        aria_label=_label(pill), transform=f"translate({box.x:.1f} {box.y:.1f})",
+    )  # fmt: skip
+
+
+def _label(pill: Pill) -> str:
+    if pill.kind == "node":
+        return f"{pill.label}, Function{', in-place' if pill.inplace else ''}"
+    return (
+        f"{pill.symbol}, in-place write without a Function" if pill.kind == "write" else f"{pill.symbol}, not recorded"
+    )
+
+
+def _damage(box: Box, mark: Mark) -> str:
+    return el("rect", width=box.width, height=box.height, rx=20, fill=f"url(#{UID}-hatch)", since=mark.since)
+
+
+def _order(pill: Pill, width: float, mark: Mark | None, steps: int) -> list[str]:
+    """Numbered discs: who ran first. A new backward call numbers anew."""
+    discs = []
+    for k, (since, place) in enumerate(pill.runs):
+        until = pill.runs[k + 1][0] - 1 if k + 1 < len(pill.runs) else steps - 1
+        if mark is not None and mark.severity != "note":
+            until = min(until, mark.since - 1)
+        if since <= until:
+            disc = [el("circle", r=8, cx=4, cy=3.5), text(str(place), 4, 7.2, "", anchor="middle")]
+            discs.append(
+                el("g", *disc, class_="chk", transform=f"translate({width - 13:.1f} 3)", since=since, until=until)
+            )
+    return discs
+
+
+def alarm(mark: Mark, width: float) -> str:
+    """Torch raised: a solid triangle. It didn't, but the gradient is wrong: a ring. Both with an exclamation mark."""
+    shape = el("path", d="M4 -7.5l10 17.5h-20z") if mark.severity == "error" else el("circle", cx=4, cy=3, r=9)
+    sign = el("path", class_="ex", d="M4 -1.5v5.5M4 6.6v.2")
+    return el(
+        "g", shape, sign, class_=f"bang {mark.severity}", transform=f"translate({width - 13:.1f} 2)", since=mark.since
+    )

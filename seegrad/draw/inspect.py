@@ -1,0 +1,80 @@
+"""What the inspector says about a card or pill, step by step."""
+
+from __future__ import annotations
+
+from ..cards import Card, Pill, Sketch
+from ..model import Node, Preview, Recording, TensorRef
+from ..scene import Item, Row
+from .sizes import shape_text
+
+
+def items_of(recording: Recording, parts: Sketch) -> tuple[Item, ...]:
+    """One Item for each card and pill, in the order of the picture."""
+    tensors = {ref.id: ref for ref in recording.tensors}
+    nodes = {node.id: node for node in recording.nodes}
+    makers = {wire.target: wire.source for wire in parts.wires if wire.kind == "out"}
+    labels = {pill.id: pill.label for pill in parts.pills if pill.kind == "node"}
+    cards = [_card(card, tensors[card.tensor], labels.get(makers.get(card.id, ""))) for card in parts.cards]
+    return (*cards, *(_pill(pill, nodes, tensors) for pill in parts.pills))
+
+
+def numbers(preview: Preview | None, shape: tuple[int, ...]) -> str:
+    """Numbers in one line, as Python prints lists.
+
+    >>> numbers((("1", "2"), ("3", "4")), (2, 2))
+    '[[1, 2], [3, 4]]'
+    """
+    if not preview:
+        return f"shape {shape_text(shape)}"
+    if not shape:
+        return preview[0][0]
+    rows = ["[" + ", ".join(row) + "]" for row in preview]
+    return "[" + ", ".join(rows) + "]" if len(shape) > 1 else rows[0]
+
+
+def _card(card: Card, ref: TensorRef, maker: str | None) -> Item:
+    values = tuple((step, numbers(preview, card.shape)) for step, preview in card.values)
+    versions = tuple((step, "none: an inference tensor" if v is None else str(v)) for step, v in card.versions)
+    rows = [
+        Row("value", values or ((card.born, f"shape {shape_text(card.shape)}"),)),
+        Row("shape, dtype", ((0, f"{ref.shape}  {ref.dtype}"),)),
+        Row("requires_grad", ((0, f"{card.kind != 'plain'}{'  leaf' if card.kind == 'leaf' else ''}"),)),
+        Row("grad_fn", ((0, maker if maker and card.kind == "tensor" else "None"),)),
+        Row("_version", versions),
+        Row(".grad", _gradients(card)),
+    ]
+    if card.full_name != card.label:
+        rows.insert(0, Row("name", ((0, card.full_name),)))
+    return Item(card.id, card.kind, card.label, card.born, tuple(row for row in rows if row.values))
+
+
+def _gradients(card: Card) -> tuple[tuple[int, str], ...]:
+    if card.kind == "plain":
+        return ()
+    kept = tuple((step, numbers(g.preview, g.shape)) for step, g in card.gradients if g.kept)
+    wrong = tuple(
+        (s, f"{said}  (wrong)" if card.wrong_from is not None and s >= card.wrong_from else said) for s, said in kept
+    )
+    before = "None" if card.kind == "leaf" or kept else "None  (not a leaf; call retain_grad() to keep it)"
+    return ((0, before), *wrong)
+
+
+def _pill(pill: Pill, nodes: dict[int, Node], tensors: dict[int, TensorRef]) -> Item:
+    node = nodes.get(pill.node) if pill.node is not None else None
+    if node is None:
+        said = (
+            "an in-place write; autograd has no Function for it"
+            if pill.kind == "write"
+            else "autograd recorded nothing"
+        )
+        return Item(pill.id, pill.kind, pill.symbol, pill.born, (Row("what", ((0, said),)),))
+    next_names = [nodes[e.target].name if e.target in nodes else "None" for e in node.edges]
+    rows = [Row("made by", ((0, node.op + ("  (in place)" if node.inplace else "")),))]
+    rows.append(Row("next_functions", ((0, ", ".join(next_names) or "none"),)))
+    for saved in node.saved:
+        name = tensors[saved.tensor].name if saved.tensor in tensors else None
+        version = "" if saved.version is None else f"saved at version {saved.version}"
+        rows.append(Row(f"_saved_{saved.attr}", ((0, f"{name or 'a tensor'}  {version}".strip()),)))
+    if not node.saved:
+        rows.append(Row("saves", ((0, "nothing"),)))
+    return Item(pill.id, "node", node.name, pill.born, tuple(rows))

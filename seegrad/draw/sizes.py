@@ -1,0 +1,178 @@
+"""How much room each part takes. Text is measured by the fixed metrics of a monospaced face, never by a font."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from ..cards import Card, Cluster, Pill, Sketch
+from ..model import Preview
+from ..scene import Shape
+
+NUMBER_PX = 6.35  # advance of one character of the 10.5 px face, rounded up
+NAME_PX = 8.0  # of the 13 px bold face
+SMALL_PX = 5.85  # of the 9.5 px face
+ROW_PX = 15
+HEAD_PX = 24
+PILL_PX = 40
+PAD_PX = 9  # between a storage frame and what it holds
+LABEL_PX = 30  # two lines above a storage frame
+STACK_GAP_PX = 22
+NARROWEST_PX = 92
+
+
+@dataclass(frozen=True, slots=True)
+class CardSize:
+    """One card: its box, the width of each column of numbers, and its rows."""
+
+    width: float
+    height: float
+    columns: tuple[float, ...]
+    rows: int
+    changes: bool  # its numbers change while it is shown: a second block of rows
+    slot: bool  # room for a gradient
+
+    @property
+    def slot_top(self) -> float:
+        """Where the slot for the gradient begins, from the card's top."""
+        return HEAD_PX + self.rows * ROW_PX + (self.rows * ROW_PX + 6 if self.changes else 0) + 5
+
+    @property
+    def slot_height(self) -> float:
+        """The slot's caption and its rows."""
+        return ROW_PX + self.rows * ROW_PX + 3
+
+
+def card_size(card: Card) -> CardSize:
+    """Room for every number that the card will ever show."""
+    grids = [grid for _, grid in card.values if grid] + [g.preview for _, g in card.gradients if g.preview]
+    columns = tuple(column * NUMBER_PX + 8 for column in _columns(grids))
+    rows = max((len(grid) for grid in grids), default=1)
+    changes = len(card.overwritten) > 0
+    shown = max((len(shape_text(card.shape)), *(len(shape_text(g.shape)) for _, g in card.gradients)))
+    width = max(sum(columns) + 16, len(card.label) * NAME_PX + 56, shown * NUMBER_PX + 20, NARROWEST_PX)
+    slot = card.kind != "plain" or bool(card.gradients)
+    size = CardSize(round(width, 1), 0, columns, rows, changes, slot)
+    height = size.slot_top + 2 + (size.slot_height + 2 if slot else 0)
+    return CardSize(size.width, height, columns, rows, changes, slot)
+
+
+def _columns(grids: list[Preview]) -> list[int]:
+    count = max((len(row) for grid in grids for row in grid), default=0)
+    return [max((len(row[k]) for grid in grids for row in grid if k < len(row)), default=1) for k in range(count)]
+
+
+def shape_text(shape: tuple[int, ...]) -> str:
+    """The shape for a card that shows no numbers.
+
+    >>> shape_text((3, 5)), shape_text(()), shape_text((0,))
+    ('3×5', 'scalar', '0 (empty)')
+    """
+    if not shape:
+        return "scalar"
+    sizes = "×".join(map(str, shape))
+    return f"{sizes} (empty)" if 0 in shape else sizes
+
+
+def pill_width(pill: Pill) -> float:
+    """Wide enough for the Function's name and its sign."""
+    return round(max(64.0, len(pill.label) * NUMBER_PX + 18, len(pill.symbol) * 9.1 + (38 if pill.inplace else 20)), 1)
+
+
+@dataclass(frozen=True, slots=True)
+class Box:
+    """A part's place: top left corner and size. `port` is the y at which lines dock."""
+
+    x: float
+    y: float
+    width: float
+    height: float
+
+    @property
+    def port(self) -> float:
+        """The height at which lines dock."""
+        return self.y + self.height / 2
+
+    @property
+    def right(self) -> float:
+        """The right edge."""
+        return self.x + self.width
+
+    @property
+    def middle(self) -> float:
+        """Half way from left to right."""
+        return self.x + self.width / 2
+
+    @property
+    def bottom(self) -> float:
+        """The lower edge."""
+        return self.y + self.height
+
+
+class Measured:
+    """A Sketch with the size of every part; knows which Shape of the Layout a part belongs to."""
+
+    def __init__(self, sketch: Sketch) -> None:
+        self.cards = {card.id: card_size(card) for card in sketch.cards}
+        self.size: dict[str, tuple[float, float]] = {
+            name: (size.width, size.height) for name, size in self.cards.items()
+        }
+        self.size |= {pill.id: (pill_width(pill), PILL_PX) for pill in sketch.pills}
+        self._widen_stacks(sketch)
+        self.framed = {card for group in sketch.storages for card in group.cards}
+        self.marked = {mark.target: len(mark.lines) for mark in sketch.marks}
+        self.tag_width = {mark.target: max(map(len, mark.lines)) * 6.2 + 14 for mark in sketch.marks}
+        self.clusters = {cluster.id: cluster for cluster in sketch.clusters}
+        self.home = {name: cluster.id for cluster in sketch.clusters for name in cluster.members}
+        self.home |= {name: name for name in self.size if name not in self.home}
+        names = [card.id for card in sketch.cards] + [pill.id for pill in sketch.pills]
+        self.shapes = [self._shape(name) for name in dict.fromkeys(self.home[name] for name in names)]
+
+    def _widen_stacks(self, sketch: Sketch) -> None:
+        """Cards of one stack are equally wide."""
+        for cluster in sketch.clusters:
+            cards = [name for name in cluster.members if name in self.cards]
+            width = max(self.cards[name].width for name in cards)
+            for name in cards:
+                self.cards[name] = replace(self.cards[name], width=width)
+                self.size[name] = (width, self.cards[name].height)
+
+    def _shape(self, name: str) -> Shape:
+        if name in self.clusters:
+            return self._stack(self.clusters[name])
+        width, height = self.size[name]
+        extra = self._below(name)
+        if name in self.framed:
+            width = max(width, FRAME_LABEL_PX) + 2 * PAD_PX
+            return Shape(name, width, height / 2 + PAD_PX + LABEL_PX, height / 2 + PAD_PX + extra)
+        return Shape(name, max(width, self.tag_width.get(name, 0.0) - 40), height / 2, height / 2 + extra)
+
+    def _below(self, name: str) -> float:
+        """Room for the tag under a marked part."""
+        return 14.0 + 13 * self.marked[name] if name in self.marked else 0.0
+
+    def _stack(self, cluster: Cluster) -> Shape:
+        framed = any(name in self.framed for name in cluster.members)
+        pad, label = (PAD_PX, LABEL_PX) if framed else (0, 0)
+        width = max(self.size[name][0] for name in cluster.members)
+        width = max(width, FRAME_LABEL_PX if framed else 0.0) + 2 * pad
+        total = sum(self.size[name][1] + self._below(name) for name in cluster.members) + STACK_GAP_PX * (
+            len(cluster.members) - 1
+        )
+        head = self.size[cluster.members[0]][1] / 2
+        return Shape(cluster.id, width, head + pad + label, total - head + pad)
+
+    def boxes(self, centres: dict[str, tuple[float, float]]) -> dict[str, Box]:
+        """Where each card and pill stands, once the Shapes have their centres."""
+        found: dict[str, Box] = {}
+        for shape in self.shapes:
+            x, y = centres[shape.id]
+            members = self.clusters[shape.id].members if shape.id in self.clusters else (shape.id,)
+            top = y - self.size[members[0]][1] / 2
+            for name in members:
+                width, height = self.size[name]
+                found[name] = Box(round(x - width / 2, 1), round(top, 1), width, height)
+                top += height + self._below(name) + STACK_GAP_PX
+        return found
+
+
+FRAME_LABEL_PX = 116.0  # "two version counters"

@@ -1,0 +1,81 @@
+"""One step of a Scene as a stand-alone SVG, read from the very string that the player plays."""
+
+from __future__ import annotations
+
+import textwrap
+from xml.etree import ElementTree
+
+from ..scene import Scene
+from .svg import clean, el, text
+
+CAPTION_PX = 6.7  # advance of one character of the caption
+LINE_PX = 16
+
+
+def still(scene: Scene, step: int, css: str, *, caption: bool = True) -> str:
+    """The picture at one step on white paper: no script, the same bytes every time.
+
+    `step` may be negative, as in a list. Raises: IndexError when there is no such step.
+    """
+    frame = scene.frames[step]
+    number = step % len(scene.frames)
+    body = _at(scene.body, number)
+    lines = _caption(scene, number) if caption else []
+    height = scene.height_px + (LINE_PX * len(lines) + 10 if lines else 0)
+    words = "".join(
+        text(line, 14, scene.height_px + 10 + LINE_PX * k, f"cp {class_}".strip())
+        for k, (class_, line) in enumerate(lines)
+    )
+    return el(
+        "svg",
+        el("title", f"Autograd graph, step {number + 1} of {len(scene.frames)}: {clean(frame.title)}"),
+        el("desc", clean(frame.text)),
+        f"<style>{css}</style>",
+        el("rect", width=scene.width_px, height=height, rx=8, fill="#fff"),
+        body,
+        words,
+        xmlns="http://www.w3.org/2000/svg",
+        viewBox=f"0 0 {scene.width_px:g} {height:g}",
+        width=scene.width_px,
+        height=height,
+        role="img",
+        class_="sg-svg",
+        data_theme="light",
+    )
+
+
+def _caption(scene: Scene, step: int) -> list[tuple[str, str]]:
+    frame = scene.frames[step]
+    width = max(40, int((scene.width_px - 28) / CAPTION_PX))
+    lines = [("", line) for line in textwrap.wrap(f"Step {step + 1} of {len(scene.frames)}. {frame.text}", width)]
+    for part in frame.message.splitlines():
+        lines += [("bad", line) for line in textwrap.wrap(part, width)]
+    return lines
+
+
+def _at(body: str, step: int) -> str:
+    root = ElementTree.fromstring(f"<svg>{body}</svg>")  # noqa: S314  # our own picture, made by draw()
+    for parent in list(root.iter()):
+        for child in list(parent):
+            if not _visible(child, step):
+                if child.get("class", "").split(" ")[0] == "e":
+                    child.set("class", child.get("class", "") + " ghost")
+                else:
+                    parent.remove(child)
+    for element in root.iter():
+        _settle(element, step)
+    return "".join(ElementTree.tostring(child, encoding="unicode") for child in root)
+
+
+def _visible(element: ElementTree.Element, step: int) -> bool:
+    return int(element.get("data-a", 0)) <= step <= int(element.get("data-b", step))
+
+
+def _settle(element: ElementTree.Element, step: int) -> None:
+    """Drop what only the player needs; write down the state of this step."""
+    states = element.attrib.pop("data-st", None)
+    for name in ("data-a", "data-b", "tabindex"):
+        element.attrib.pop(name, None)
+    if states is not None:
+        element.set("data-s", [run[0] for run in states.split() if int(run[1:]) <= step][-1])
+        element.set("role", "img")

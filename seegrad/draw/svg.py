@@ -1,0 +1,82 @@
+"""Elements as text: escaped, numbers rounded, attributes in order, so that the same picture is the same bytes."""
+
+from __future__ import annotations
+
+from html import escape
+
+UID = "\ue000"  # stands for the Scene's uid until the body is known and hashed
+
+
+def el(tag: str, *children: str, since: int | None = None, until: int | None = None, **attributes: object) -> str:
+    """One SVG element; `since` and `until` are the first and last step at which it is visible.
+
+    >>> el("rect", x=1.25, class_="bx", since=3)
+    '<rect x="1.2" class="bx" data-a="3"/>'
+    """
+    pairs = [(name.rstrip("_").replace("_", "-"), value) for name, value in attributes.items() if value is not None]
+    pairs += [(name, value) for name, value in (("data-a", since), ("data-b", until)) if value is not None]
+    head = tag + "".join(f' {name}="{_value(value)}"' for name, value in pairs)
+    inside = "".join(children)
+    return f"<{head}>{inside}</{tag}>" if inside else f"<{head}/>"
+
+
+def text(
+    content: str,
+    x: float,
+    y: float,
+    class_: str,
+    *,
+    anchor: str | None = None,
+    since: int | None = None,
+    until: int | None = None,
+) -> str:
+    """A `<text>`; what it says is escaped."""
+    return el("text", clean(content), x=x, y=y, class_=class_, text_anchor=anchor, since=since, until=until)
+
+
+def clean(content: str) -> str:
+    """Escaped, without characters that XML can't hold.
+
+    >>> clean("<b>" + chr(0))
+    '&lt;b&gt;'
+    """
+    return escape(
+        "".join(
+            c
+            for c in content
+            if c in "\t\n"
+            or (c >= " " and not "\ud800" <= c <= "\udfff" and c not in "\ue000\ufffe\uffff" and c != "\x7f")
+        ),
+        quote=True,
+    )
+
+
+def _value(value: object) -> str:
+    return (
+        number(value)
+        if isinstance(value, float)
+        else clean(value)
+        if isinstance(value, str) and UID not in value
+        else str(value)
+    )
+
+
+def number(value: float) -> str:
+    """At most one decimal, no trailing zero.
+
+    >>> number(3.0), number(2.25), number(-0.01)
+    ('3', '2.2', '0')
+    """
+    short = f"{value:.1f}".removesuffix(".0")
+    return "0" if short == "-0" else short
+
+
+def curve(points: list[tuple[float, float]]) -> str:
+    """A path through the points that leaves and arrives horizontally."""
+    (x, y), path = points[0], ""
+    path = f"M{number(x)} {number(y)}"
+    for x1, y1 in points[1:]:
+        middle = number((x + x1) / 2)
+        path += f"C{middle} {number(y)} {middle} {number(y1)} {number(x1)} {number(y1)}"
+        x, y = x1, y1
+    return path

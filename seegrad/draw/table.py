@@ -1,0 +1,31 @@
+"""The same steps as plain text, for terminals, screen readers and the comparison of notebooks."""
+
+from __future__ import annotations
+
+import textwrap
+
+from ..scene import Scene, SceneFrame
+
+WIDTH = 100
+
+
+def table(scene: Scene, until: int | None = None) -> str:
+    """One line a step, wrapped; `until` is the last step to tell.
+
+    >>> from seegrad.model import Recording
+    >>> from seegrad.draw import draw
+    >>> print(table(draw(Recording())))
+     1  start     before the first line
+                  Nothing has run yet, and no tensor is known.
+    """
+    frames = scene.frames if until is None else scene.frames[: until + 1]
+    return "\n".join(line for step, frame in enumerate(frames) for line in _lines(step, frame))
+
+
+def _lines(step: int, frame: SceneFrame) -> list[str]:
+    mark = {"error": "!", "wrong": "!", "note": "·", None: " "}[frame.severity]
+    lines = [f"{step + 1:>2} {mark}{frame.phase:<9} {frame.title}".rstrip()]
+    said = frame.text if not frame.message else f"{frame.text}\n{frame.message}"
+    for part in said.splitlines():
+        lines += textwrap.wrap(part, WIDTH, initial_indent=" " * 14, subsequent_indent=" " * 14)
+    return lines

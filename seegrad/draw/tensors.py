@@ -1,0 +1,158 @@
+"""A tensor's card: name, version badge, numbers, and the slot for its gradient."""
+
+from __future__ import annotations
+
+from ..cards import Card
+from ..model import Gradient, Preview
+from .sizes import HEAD_PX, ROW_PX, Box, CardSize, shape_text
+from .svg import UID, clean, el, text
+
+
+def draw_card(card: Card, box: Box, size: CardSize, states: str, steps: int) -> str:
+    """The whole card as one group that can be focused and selected."""
+    parts = [
+        el("title", clean(card.full_name)) if card.full_name != card.label else "",
+        el("rect", class_="halo", x=-4, y=-4, width=box.width + 8, height=box.height + 8, rx=11),
+        el("rect", class_="bx", width=box.width, height=box.height, rx=7),
+        _bar(box.height) if card.kind == "leaf" else "",
+        text(card.label, 11, 17, "nm"),
+        *_badges(card, box.width, steps),
+        *_numbers(card, box.width, size, steps),
+        *(_slot(card, box.width, size, steps) if size.slot else ()),
+    ]
+    classes = f"nd tn {card.kind}{' root' if card.root else ''}{' bump' if card.written else ''}"
+    return el(
+        "g", *parts, class_=classes, id=f"{UID}-{card.id}", data_st=states, tabindex=-1, role="button",
+        aria_label=_label(card), transform=f"translate({box.x:.1f} {box.y:.1f})",
+    )  # fmt: skip
+
+
+def _label(card: Card) -> str:
+    kind = {"leaf": "leaf tensor", "tensor": "tensor", "plain": "tensor without gradient"}[card.kind]
+    last = [version for _, version in card.versions if version is not None]
+    version = f", version {last[-1]}" if last else ""
+    return f"{card.label}, {kind}, shape {shape_text(card.shape)}{version}"
+
+
+def _bar(height: float) -> str:
+    return el("path", class_="bar", d=f"M7 0a7 7 0 0 0 -7 7v{height - 14:.1f}a7 7 0 0 0 7 7h-2v-{height:.1f}z")
+
+
+def _badges(card: Card, width: float, steps: int) -> list[str]:
+    """The version badge; red with a pencil where a write made this card, or moved the counter while it is shown."""
+    badges = []
+    for k, (since, version) in enumerate(card.versions):
+        if version is None:
+            continue
+        until = card.versions[k + 1][0] - 1 if k + 1 < len(card.versions) else steps - 1
+        moved = card.written if k == 0 else True
+        label = f"{'✎' if moved else ''}v{version}"
+        badges.append(
+            el(
+                "g",
+                el("rect", width=27, height=15, rx=4),
+                text(label, 13.5, 11, "", anchor="middle"),
+                class_="ver moved" if moved else "ver",
+                transform=f"translate({width - 34:.1f} 5)",
+                since=since,
+                until=until,
+            )
+        )
+    return badges
+
+
+def grid(preview: Preview, x: float, y: float, columns: tuple[float, ...], class_: str = "nu") -> str:
+    """Numbers right-aligned in their columns, with a true minus sign."""
+    cells = []
+    for row, numbers in enumerate(preview):
+        left = x
+        for width, number in zip(columns, numbers, strict=False):
+            cells.append(text(number.replace("-", "−"), left + width - 4, y + row * ROW_PX, class_, anchor="end"))
+            left += width
+    return "".join(cells)
+
+
+def _numbers(card: Card, width: float, size: CardSize, steps: int) -> list[str]:
+    """The numbers; where another name of the bytes changed them, the old ones struck through above the new ones."""
+    left = (width - sum(size.columns)) / 2 + (2 if card.kind == "leaf" else 0)
+    values = card.values or ((card.born, None),)
+    parts = []
+    for k, (since, preview) in enumerate(values):
+        until = values[k + 1][0] - 1 if k + 1 < len(values) else steps - 1
+        y = HEAD_PX + 13
+        if k > 0:
+            parts.append(
+                el(
+                    "g",
+                    _block(card, values[k - 1][1], left, y, width, size),
+                    class_="val old",
+                    since=since,
+                    until=until,
+                )
+            )
+            parts.append(_hatch(width, size, since, until))
+            y += size.rows * ROW_PX + 5
+        new = _block(card, preview, left, y, width, size)
+        parts.append(el("g", new, class_="val new" if k else "val", since=since, until=until))
+    if card.stale is not None:
+        parts.append(_hatch(width, size, card.stale, None))
+    return parts
+
+
+def _block(card: Card, preview: Preview | None, left: float, y: float, width: float, size: CardSize) -> str:
+    if preview:
+        return grid(preview, left, y, size.columns)
+    return text(shape_text(card.shape), width / 2, y, "nu shp", anchor="middle")
+
+
+def _hatch(width: float, size: CardSize, since: int, until: int | None) -> str:
+    height = size.rows * ROW_PX + 2
+    return el(
+        "rect",
+        class_="hatch",
+        x=1,
+        y=HEAD_PX,
+        width=width - 2,
+        height=height,
+        fill=f"url(#{UID}-hatch)",
+        since=since,
+        until=until,
+    )
+
+
+def _slot(card: Card, width: float, size: CardSize, steps: int) -> list[str]:
+    """`.grad` where it is kept, `∂ flows` where it only passes through; amber while it holds a gradient."""
+    top, height = size.slot_top, size.slot_height
+    first = card.gradients[0][0] if card.gradients else steps
+    kept_from = min((step for step, gradient in card.gradients if gradient.kept), default=steps)
+    keeps = card.kind == "leaf" or kept_from == first
+    caption = ".grad" if keeps else "∂ flows"
+    parts = [
+        el("rect", class_="edge", x=6, y=top, width=width - 12, height=height, rx=4),
+        text(caption, 12, top + 11.5, "cap"),
+    ]
+    if first > 0:
+        empty = "None" if keeps else "–"
+        middle = top + 17 + size.rows * ROW_PX / 2
+        parts.append(text(empty, width / 2, middle, "none", anchor="middle", until=first - 1))
+    for k, (since, gradient) in enumerate(card.gradients):
+        until = card.gradients[k + 1][0] - 1 if k + 1 < len(card.gradients) else steps - 1
+        wrong = card.wrong_from is not None and since >= card.wrong_from
+        parts.append(_gradient(gradient, card, width, size, wrong, since, until))
+    return [el("g", *parts, class_=f"slot {'keep' if keeps else 'flow'}")]
+
+
+def _gradient(gradient: Gradient, card: Card, width: float, size: CardSize, wrong: bool, since: int, until: int) -> str:
+    top, height = size.slot_top, size.slot_height
+    left = (width - sum(size.columns)) / 2 + (2 if card.kind == "leaf" else 0)
+    caption = ".grad" if gradient.kept else "∂ flows"
+    parts = [el("rect", class_="fill", x=6, y=top, width=width - 12, height=height, rx=4)]
+    if wrong:
+        parts.append(el("rect", x=6, y=top, width=width - 12, height=height, rx=4, fill=f"url(#{UID}-hatch)"))
+        parts.append(text("wrong", width - 11, top + 11.5, "cap bad", anchor="end"))
+    parts.append(text(caption, 12, top + 11.5, "cap on"))
+    if gradient.preview:
+        parts.append(grid(gradient.preview, left, top + 26, size.columns))
+    else:
+        parts.append(text(shape_text(gradient.shape), width / 2, top + 26, "nu", anchor="middle"))
+    return el("g", *parts, class_="gv wrong" if wrong else "gv", since=since, until=until)

@@ -1,0 +1,131 @@
+"""Lines between the parts, the gradient that runs back over them, and the tags of saved tensors."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+
+from ..cards import Mark, Pin, Sketch, Wire
+from ..scene import Point
+from .sizes import Box
+from .svg import UID, clean, curve, el, text
+
+PORT_PX = 16  # between two lines on one side of a part
+
+
+class Wiring:
+    """All lines of one picture. `routes` are the Layout's bend points, one for each Wire that it was given."""
+
+    def __init__(self, sketch: Sketch, boxes: dict[str, Box], routes: dict[int, tuple[Point, ...]], steps: int) -> None:
+        self.sketch, self.boxes, self.routes, self.steps = sketch, boxes, routes, steps
+        self.marks = {mark.target: mark for mark in sketch.marks}
+        self.run_of = {pill.id: min((s for s, _ in pill.runs), default=None) for pill in sketch.pills}
+        self.flows: dict[tuple[str, str], set[int]] = defaultdict(set)
+        for step, source, target in sketch.flows:
+            self.flows[source, target].add(step)
+        self.leaves = self._ports("source")
+        self.arrives = self._ports("target")
+
+    def _ports(self, side: str) -> dict[int, float]:
+        """Where each line docks: spread along the side, ordered by where the lines come from."""
+        docked: dict[str, list[int]] = defaultdict(list)
+        for k in self.routes:
+            docked[getattr(self.sketch.wires[k], side)].append(k)
+        other = "target" if side == "source" else "source"
+        found = {}
+        for name, wires in docked.items():
+            box = self.boxes[name]
+            wires.sort(key=lambda k: (self.boxes[getattr(self.sketch.wires[k], other)].port, k))
+            span = min(box.height - 22, PORT_PX * (len(wires) - 1))
+            for place, k in enumerate(wires):
+                found[k] = round(box.port + (span * place / (len(wires) - 1) - span / 2 if len(wires) > 1 else 0), 1)
+        return found
+
+    def points(self, k: int) -> list[Point]:
+        """The line's points, from the right side of its source to the left side of its target."""
+        wire = self.sketch.wires[k]
+        inner = list(self.routes[k][1:-1])
+        return [(self.boxes[wire.source].right, self.leaves[k]), *inner, (self.boxes[wire.target].x, self.arrives[k])]
+
+    def draw(self) -> list[str]:
+        """Forward lines, then alarm and gradient above them."""
+        forward, above = [], []
+        for k, wire in enumerate(self.sketch.wires):
+            if k not in self.routes:
+                forward.append(self._stacked(wire))
+                continue
+            path = curve(self.points(k))
+            red = " ip" if wire.red else ""
+            forward.append(el("path", class_=f"e{red}", d=path, since=wire.born))
+            mark = self._mark_on(wire)
+            if mark is not None:
+                above.append(el("path", class_=f"eb {mark.severity}", d=path, since=mark.since))
+            back = curve(self.points(k)[::-1])
+            head = f"url(#{UID}-head)"
+            steps = sorted(self.flows.get((wire.source, wire.target), ()))
+            above += [el("path", class_="bk", d=back, since=k, until=k, marker_end=head) for k in steps]
+        return [el("g", *forward, *above, class_="edges")]
+
+    def _stacked(self, wire: Wire) -> str:
+        """A line inside a stack: straight down, with the code that made the alias beside it."""
+        upper, lower = self.boxes[wire.source], self.boxes[wire.target]
+        down = upper.bottom <= lower.y
+        x = min(upper.middle, lower.middle)
+        line = el(
+            "path",
+            class_="e ip" if wire.red else "e al",
+            d=f"M{x:.1f} {upper.bottom:.1f}V{lower.y:.1f}" if down else "",
+            since=wire.born,
+        )
+        if wire.kind != "alias" or not down:
+            return line
+        return line + text(wire.label, x + 6, lower.y - 7.5, "lk", since=wire.born)
+
+    def _mark_on(self, wire: Wire) -> Mark | None:
+        """The Diagnosis whose saved tensor this line carries."""
+        pill = wire.target if wire.kind == "in" else wire.source
+        mark = self.marks.get(pill)
+        if mark is None or mark.severity == "note":
+            return None
+        return mark if any(pin.storage == mark.storage for pin in wire.pins) else None
+
+    def pins(self) -> str:
+        """Version tags: at the pill's entrance for an input, at its exit for its own result."""
+        tags = []
+        for k, wire in enumerate(self.sketch.wires):
+            if not wire.pins or k not in self.routes:
+                continue
+            pill = wire.target if wire.kind == "in" else wire.source
+            first, last = self.points(k)[0], self.points(k)[-1]
+            for place, pin in enumerate(_distinct(wire.pins)):
+                x, y = last if pin.side == "in" else first
+                tags.append(self._pin(wire, pill, pin, (x + (0 if pin.side == "in" else 28), y + 16 * place)))
+        return el("g", *tags, class_="pins")
+
+    def _pin(self, wire: Wire, pill: str, pin: Pin, place: Point) -> str:
+        mark = self.marks.get(pill)
+        bad = mark if mark is not None and mark.severity != "note" and pin.storage == mark.storage else None
+        run = self.run_of.get(pill)
+        until = run if run is not None and bad is None else self.steps - 1
+        tag = self._tag(pin)
+        where = f"translate({place[0]:.1f} {place[1]:.1f})"
+        if bad is None:
+            return el("g", *tag, class_="pin", transform=where, since=wire.born, until=until)
+        return el("g", *tag, class_="pin", transform=where, since=wire.born, until=bad.since - 1) + el(
+            "g", *tag, class_=f"pin bad {bad.severity}", transform=where, since=bad.since
+        )
+
+    def _tag(self, pin: Pin) -> list[str]:
+        label = "saved" if pin.version is None else f"v{pin.version}"
+        title = f"saved: {pin.name}" + ("" if pin.version is None else f" at version {pin.version}")
+        return [
+            el("title", clean(title)),
+            el("path", d="M-22 -8h16a3 3 0 0 1 3 3v10a3 3 0 0 1 -3 3h-16a3 3 0 0 1 -3 -3v-10a3 3 0 0 1 3 -3z"),
+            text(label, -14, 3.6, "", anchor="middle"),
+        ]
+
+
+def _distinct(pins: tuple[Pin, ...]) -> list[Pin]:
+    seen: dict[tuple[int | None, str], Pin] = {}
+    for pin in pins:
+        seen.setdefault((pin.version, pin.side), pin)
+    return list(seen.values())

@@ -1,0 +1,117 @@
+"""How high each shape stands: least squares towards its neighbours, column by column, without overlap."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+
+from ..scene import Layout, Point, Shape
+from .order import LARGE, Columns
+from .ranks import Layers, Pairs
+
+WAYPOINT_PX = 1.0  # half the height of a waypoint
+STRAIGHT, BEND, LINE, LOOSE = 40.0, 2.0, 8.0, 1.0  # how strongly links pull: spine, shape–waypoint, waypoints, leaves
+
+
+def heights(layers: Layers, columns: Columns, shapes: Sequence[Shape], gap_px: float) -> list[float]:
+    """The y of every shape and waypoint, in pixels, smallest top at 0."""
+    spare = layers.count - layers.shape_count
+    above = [*(shape.above_px for shape in shapes), *[WAYPOINT_PX] * spare]
+    below = [*(shape.below_px for shape in shapes), *[WAYPOINT_PX] * spare]
+    offsets = [_offsets(column, above, below, layers.shape_count, gap_px) for column in columns]
+    y = [0.0] * layers.count
+    for column, offset in zip(columns, offsets, strict=True):
+        for here, value in zip(column, offset, strict=True):
+            y[here] = value - offset[-1] / 2
+    for sweep in range(10 if layers.count < LARGE else 6):
+        both = sweep > 1
+        for k in range(1, len(columns)):
+            _settle(layers, columns[k], offsets[k], y, (layers.before, layers.after if both else None))
+        for k in range(len(columns) - 2, -1, -1):
+            _settle(layers, columns[k], offsets[k], y, (layers.after, layers.before if both else None))
+    top = min(y[k] - above[k] for k in range(layers.count))
+    return [value - top for value in y]
+
+
+def _offsets(column: list[int], above: list[float], below: list[float], shape_count: int, gap_px: float) -> list[float]:
+    """The closest that the column's members may stand, the first at 0."""
+    offsets = [0.0]
+    for upper, lower in pairwise(column):
+        gap = gap_px if upper < shape_count and lower < shape_count else gap_px * 0.6
+        offsets.append(offsets[-1] + below[upper] + above[lower] + gap)
+    return offsets[: len(column)]
+
+
+def _pull(layers: Layers, a: int, b: int) -> float:
+    shapes = (a < layers.shape_count) + (b < layers.shape_count)
+    if shapes == 0:
+        return LINE
+    if shapes == 1:
+        return BEND
+    return STRAIGHT if (a, b) in layers.spine or (b, a) in layers.spine else LOOSE
+
+
+def _settle(
+    layers: Layers,
+    column: list[int],
+    offsets: list[float],
+    y: list[float],
+    near: tuple[list[list[int]], list[list[int]] | None],
+) -> None:
+    """Move one column as close as it can be to where its neighbours want it."""
+    wishes, weights = [], []
+    for here in column:
+        pulls = [(_pull(layers, other, here), y[other]) for other in near[0][here]]
+        pulls += [(_pull(layers, other, here) / 2, y[other]) for other in near[1][here]] if near[1] else []
+        weight = sum(pull for pull, _ in pulls)
+        wishes.append(sum(pull * at for pull, at in pulls) / weight if weight else y[here])
+        weights.append(weight or 0.05)
+    placed = isotonic([wish - offset for wish, offset in zip(wishes, offsets, strict=True)], weights)
+    for here, value, offset in zip(column, placed, offsets, strict=True):
+        y[here] = value + offset
+
+
+def isotonic(wishes: list[float], weights: list[float]) -> list[float]:
+    """The non-decreasing values nearest to `wishes` in weighted least squares (pool adjacent violators).
+
+    >>> isotonic([0.0, 4.0, 2.0, 5.0], [1.0, 1.0, 1.0, 1.0])
+    [0.0, 3.0, 3.0, 5.0]
+    """
+    blocks: list[tuple[float, float, int]] = []
+    for wish, own in zip(wishes, weights, strict=True):
+        value, weight, size = wish, own, 1
+        while blocks and blocks[-1][0] > value:
+            earlier, earlier_weight, earlier_size = blocks.pop()
+            value = (value * weight + earlier * earlier_weight) / (weight + earlier_weight)
+            weight += earlier_weight
+            size += earlier_size
+        blocks.append((value, weight, size))
+    return [value for value, _, size in blocks for _ in range(size)]
+
+
+def place(
+    layers: Layers, y: list[float], shapes: Sequence[Shape], pairs: Pairs, rank_gap_px: float, crossings: int
+) -> Layout:
+    """Columns side by side, and each link's bend points: in and out of every column that it crosses."""
+    widths = [0.0] * layers.column_count
+    for shape, rank in zip(shapes, layers.rank, strict=False):
+        widths[rank] = max(widths[rank], shape.width_px)
+    lefts, left = [], 0.0
+    for width in widths:
+        lefts.append(left)
+        left += width + rank_gap_px
+
+    def centre(k: int) -> Point:
+        return round(lefts[layers.rank[k]] + widths[layers.rank[k]] / 2, 1), round(y[k], 1)
+
+    def crossing_points(stop: int) -> list[Point]:
+        start = lefts[layers.rank[stop]]
+        return [(round(start, 1), round(y[stop], 1)), (round(start + widths[layers.rank[stop]], 1), round(y[stop], 1))]
+
+    routes = tuple(
+        (centre(source), *(point for stop in chain for point in crossing_points(stop)), centre(target))
+        for (source, target), chain in zip(pairs, layers.waypoints, strict=True)
+    )
+    bottom = max([y[k] + WAYPOINT_PX for k in range(layers.count)] + [y[k] + s.below_px for k, s in enumerate(shapes)])
+    centres = tuple((shape.id, centre(k)) for k, shape in enumerate(shapes))
+    return Layout(centres, routes, round(left - rank_gap_px, 1), round(bottom, 1), crossings)

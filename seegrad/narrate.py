@@ -1,0 +1,230 @@
+"""Frame → what the learner reads beside the picture. Every sentence is a template with named gaps, for gettext."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from .model import Diagnosis, Frame, Node, Recording, TensorRef
+
+Say = Callable[[str], str]
+
+
+def english(template: str) -> str:
+    """The master language: templates are their own translation."""
+    return template
+
+
+def tag(diagnosis: Diagnosis, say: Say = english) -> tuple[str, ...]:
+    """The one or two short lines pinned to the card or pill in question.
+
+    >>> tag(Diagnosis("saved_tensor_modified", "error", True, None, None, None, None, 0, 1))
+    ('v0 saved ≠ v1 now',)
+    """
+    saved, now = diagnosis.version_saved, diagnosis.version_now
+    if diagnosis.kind == "saved_tensor_modified" and saved is not None and now is not None:
+        return (say("v{saved} saved ≠ v{now} now").format(saved=saved, now=now),)
+    if diagnosis.kind == "silent_corruption":
+        if saved is None or now is None:
+            return (say("no version check,"), say("and the numbers changed"))
+        return (say("v{saved} saved = v{now} now,").format(saved=saved, now=now), say("but the numbers changed"))
+    return (
+        say(
+            TAGS.get(
+                diagnosis.kind,
+                {"error": "torch raised here", "wrong": "the gradient is wrong"}.get(diagnosis.severity, "note"),
+            )
+        ),
+    )
+
+
+TAGS = {
+    "saved_tensor_modified": "saved value overwritten",
+    "leaf_modified": "leaf: no in-place write here",
+    "graph_freed": "saved tensors already freed",
+    "graph_cut": "the graph is cut here",
+}
+
+
+def title(frame: Frame, say: Say = english) -> str:
+    """The line of code that this step runs, else what it is."""
+    if frame.place is not None and frame.place.code:
+        return frame.place.code.strip()
+    return frame.op or say({"start": "before the first line", "error": "error"}.get(frame.phase, frame.phase))
+
+
+class Narrator:
+    """Sentences about the Frames of one Recording."""
+
+    def __init__(self, recording: Recording, say: Say = english) -> None:
+        self.say = say
+        self.recording = recording
+        self.tensors = {ref.id: ref for ref in recording.tensors}
+        self.nodes = {node.id: node for node in recording.nodes}
+        self.writes = {write.id: write for write in recording.writes}
+        self.versions: dict[int, int | None] = {}
+
+    def sentences(self) -> list[str]:
+        """One text a Frame, in order."""
+        return [self.sentence(frame) for frame in self.recording.frames]
+
+    def sentence(self, frame: Frame) -> str:
+        """One or two short sentences: what this step did."""
+        if frame.phase == "start":
+            return self._start(frame)
+        if frame.phase == "error":
+            return self._error()
+        if frame.phase == "backward":
+            return self._backward(frame)
+        writes = " ".join(self._write(frame, k) for k in frame.writes if k in self.writes)
+        made = self._made(frame)
+        return f"{made} {writes}".strip() or self.say("{op} ran; it made no tensor.").format(op=frame.op)
+
+    def name(self, tensor: int | None) -> str:
+        """The user's name, or a description."""
+        ref = self.tensors.get(tensor) if tensor is not None else None
+        if ref is None:
+            return self.say("a tensor")
+        if ref.name:
+            return ref.name
+        parent = self.tensors.get(ref.alias_of) if ref.alias_of is not None else None
+        if parent is not None and parent.name and ref.route in ("detach", "data"):
+            return parent.name + (".detach()" if ref.route == "detach" else ".data")
+        return self.say("an unnamed tensor")
+
+    def _names(self, tensors: tuple[int, ...]) -> str:
+        return ", ".join(dict.fromkeys(self.name(tensor) for tensor in tensors))
+
+    def _start(self, frame: Frame) -> str:
+        if not self.recording.tensors:
+            return self.say("Nothing has run yet, and no tensor is known.")
+        here = [ref for ref in self.recording.tensors if ref.frame == frame.index]
+        names = self._names(tuple(ref.id for ref in here if ref.is_leaf and ref.requires_grad))
+        if not names:
+            return self.say("Nothing has run yet. Autograd has recorded nothing.")
+        return self.say("Nothing has run yet. Leaves, whose gradients will be kept: {names}.").format(names=names)
+
+    def _made(self, frame: Frame) -> str:
+        nodes = [self.nodes[k] for k in frame.nodes if k in self.nodes and self.nodes[k].leaf is None]
+        if frame.phase == "inplace":
+            return ""
+        if nodes:
+            return self._recorded(frame, nodes)
+        aliases = [
+            self.tensors[k]
+            for k in frame.outputs
+            if k in self.tensors and self.tensors[k].route in ("detach", "data", "storage")
+        ]
+        if aliases:
+            return self._alias(aliases[0])
+        if not frame.outputs:
+            return ""
+        why = (
+            "{names} is made."
+            if not frame.inputs
+            else "{names} is computed. Autograd records nothing: no input needs a gradient."
+            if frame.grad_enabled
+            else "{names} is computed. Autograd records nothing: gradients are off."
+        )
+        return self.say(why).format(names=self._names(frame.outputs))
+
+    def _recorded(self, frame: Frame, nodes: list[Node]) -> str:
+        names = self._names(frame.outputs) or self.say("A result")
+        functions = ", ".join(dict.fromkeys(node.name for node in reversed(nodes)))
+        saved = [
+            f"{self.name(item.tensor)}@v{item.version}"
+            for node in nodes
+            for item in node.saved
+            if item.version is not None and item.tensor is not None
+        ]
+        if not saved:
+            return self.say("{names} is computed; autograd records {functions}, which saves no tensor.").format(
+                names=names, functions=functions
+            )
+        return self.say("{names} is computed; autograd records {functions} and saves {saved}.").format(
+            names=names, functions=functions, saved=", ".join(dict.fromkeys(saved))
+        )
+
+    def _alias(self, ref: TensorRef) -> str:
+        parent = self.name(ref.alias_of)
+        if ref.route == "detach":
+            text = "{name} is a second name for the bytes of {parent}, without history. They share one version counter."
+        elif ref.route == "data":
+            text = (
+                "{name} is a second name for the bytes of {parent}, without history, with a version counter of its own."
+            )
+        else:
+            text = "{name} shares the bytes of {parent}, and autograd doesn't know it."
+        return self.say(text).format(name=self.name(ref.id), parent=parent)
+
+    def _write(self, frame: Frame, write_id: int) -> str:
+        write = self.writes[write_id]
+        name, before, after = self.name(write.tensor), write.version_before, write.version_after
+        others = self._others_hit(frame, write.tensor, write.storage)
+        tail = " " + others if others else ""
+        if before is None or after is None:
+            return self.say("{name} is overwritten; it has no version counter.").format(name=name) + tail
+        if before == after:
+            return (
+                self.say("{name} is overwritten, but its version stays {after}: nobody counts this write.").format(
+                    name=name, after=after
+                )
+                + tail
+            )
+        return (
+            self.say("{name} is overwritten in place: its version goes {before} → {after}.").format(
+                name=name, before=before, after=after
+            )
+            + tail
+        )
+
+    def _others_hit(self, frame: Frame, tensor: int, storage: int) -> str:
+        """The named tensors on the same bytes, and whether their own counter noticed."""
+        moved = dict(frame.versions)
+        mine = self.name(tensor)
+        same = [ref for ref in self.tensors.values() if ref.storage == storage and ref.frame < frame.index]
+        others = [ref for ref in same if ref.name and ref.name != mine]
+        if not others:
+            return ""
+        counter = self.tensors[tensor].counter if tensor in self.tensors else None
+        told = [ref.name or "" for ref in others if ref.counter == counter]
+        blind = [
+            f"{ref.name} (v{moved[ref.id]})" if moved.get(ref.id) is not None else ref.name or ""
+            for ref in others
+            if ref.counter != counter
+        ]
+        text = []
+        if told:
+            text.append(
+                self.say("The same bytes are {names}, and the shared counter moves too.").format(names=", ".join(told))
+            )
+        if blind:
+            text.append(
+                self.say("The same bytes are {names}, whose own counter doesn't notice.").format(names=", ".join(blind))
+            )
+        return " ".join(text)
+
+    def _backward(self, frame: Frame) -> str:
+        kept = [gradient for gradient in frame.gradients if gradient.kept]
+        node = self.nodes.get(frame.running) if frame.running is not None else None
+        stored = (
+            self.say("Stored in {names}.").format(
+                names=", ".join(dict.fromkeys(f"{self.name(g.tensor)}.grad" for g in kept))
+            )
+            if kept
+            else ""
+        )
+        if node is None:
+            return f"{self.say('Backward starts at the root with gradient 1.')} {stored}".strip()
+        if node.leaf is not None:
+            return self.say("AccumulateGrad adds the gradient to {name}.grad.").format(name=self.name(node.leaf))
+        to = self._names(tuple(g.tensor for g in frame.gradients if g.tensor not in node.outputs))
+        text = self.say("{node} receives the gradient of {outputs} and sends one to {inputs}.").format(
+            node=node.name,
+            outputs=self._names(node.outputs) or self.say("its result"),
+            inputs=to or self.say("its inputs"),
+        )
+        return f"{text} {stored}".strip()
+
+    def _error(self) -> str:
+        error = self.recording.error
+        return self.say("Python raised {kind}.").format(kind=error.kind) if error else self.say("An error was raised.")

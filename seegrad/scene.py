@@ -1,0 +1,145 @@
+"""What the front end plays, as frozen data: where everything stands (Layout) and one SVG with all steps (Scene)."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import typing
+from dataclasses import dataclass
+
+from .errors import PictureError
+from .model import Phase, Severity, _read
+
+SCHEMA = 1
+
+Point = tuple[float, float]
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """Something that takes room in the picture. Edges dock at `above_px` below its top."""
+
+    id: str
+    width_px: float
+    above_px: float
+    below_px: float
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """Where each Shape's docking line crosses its centre, and the bend points of each link, in the order given."""
+
+    centres: tuple[tuple[str, Point], ...]
+    routes: tuple[tuple[Point, ...], ...]
+    width_px: float
+    height_px: float
+    crossings: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class SceneFrame:
+    """One step: `line` is an index into `Scene.code`, `on` the ids of the items that this step is about.
+
+    `message` is torch's own error text in full, `severity` is set where a Diagnosis shows.
+    """
+
+    phase: Phase
+    title: str
+    text: str
+    line: int | None = None
+    on: tuple[str, ...] = ()
+    message: str = ""
+    severity: Severity | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One line of the inspector: what it is called and, step by step, what it says from then on."""
+
+    key: str
+    values: tuple[tuple[int, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """A card or a pill that can be selected. `kind`: leaf, tensor, plain (needs no gradient), node, write, op."""
+
+    id: str
+    kind: str
+    label: str
+    born: int
+    rows: tuple[Row, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """One possible answer, the misconception that it shows (`M05`) and what to say about it."""
+
+    key: str
+    label: str
+    misconception: str = ""
+    message: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """Something asked on the graph. Until it is answered, no step after `until_step` is shown.
+
+    `truth` is JSON text. `targets` are what may be clicked or typed into: (item id or `line:N`, label). `name` is the
+    variable in the line of Python that the player offers.
+    """
+
+    id: str
+    kind: str
+    prompt: str
+    truth: str
+    until_step: int
+    choices: tuple[Choice, ...] = ()
+    targets: tuple[tuple[str, str], ...] = ()
+    right: str = ""
+    wrong: str = ""
+    evidence: tuple[str, ...] = ()
+    name: str = "q1"
+
+
+@dataclass(frozen=True, slots=True)
+class Scene:
+    """Everything that the player needs. `body` is the inside of one SVG that holds every step."""
+
+    uid: str
+    body: str
+    view_box: str
+    width_px: float
+    height_px: float
+    frames: tuple[SceneFrame, ...]
+    items: tuple[Item, ...] = ()
+    code: tuple[tuple[int, str], ...] = ()
+    question: Question | None = None
+    lang: str = "en"
+
+    def to_data(self) -> dict[str, typing.Any]:
+        """Plain dicts and lists with the schema number, as the widget sends them."""
+        return {
+            "schema": SCHEMA,
+            **typing.cast("dict[str, typing.Any]", json.loads(json.dumps(dataclasses.asdict(self)))),
+        }
+
+    def to_json(self) -> str:
+        """The Scene as JSON, the same bytes every time. `from_json` reads it back.
+
+        >>> scene = Scene("a1", "", "0 0 1 1", 1, 1, ())
+        >>> Scene.from_json(scene.to_json()) == scene
+        True
+        """
+        return json.dumps(self.to_data(), ensure_ascii=False, allow_nan=False)
+
+    @classmethod
+    def from_json(cls, text: str) -> Scene:
+        """Read what `to_json` wrote. Raises PictureError with the reason when it can't."""
+        try:
+            data = json.loads(text)
+            if data.pop("schema") != SCHEMA:
+                raise PictureError(f"This Scene isn't of schema {SCHEMA}. Draw it again from its Recording.")
+            return typing.cast(Scene, _read(cls, data))
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            raise PictureError(f"This isn't a Scene: {error}. Draw it again from its Recording.") from error

@@ -1,0 +1,126 @@
+"""`show`: the interactive picture in JupyterLab, a still picture where there is no kernel, a table in a terminal."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterable
+from html import escape
+from typing import Any, Protocol
+from urllib.parse import quote
+
+import anywidget
+import traitlets
+
+from .assets import STATIC, asset
+from .draw import draw, still, table
+from .errors import PictureError, QuestionError
+from .model import Recording
+from .predictions import keep_prediction
+from .quiz import ask as ask_about
+from .scene import Question, Scene
+
+URI_SAFE = " =:/;,.'()[]{}+*!@$&-_~?|"
+
+
+class HasRecording(Protocol):
+    """What `record()` yields: it holds a Recording."""
+
+    @property
+    def recording(self) -> Recording:
+        """Everything seen so far."""
+
+
+class Picture(anywidget.AnyWidget):
+    """The player of one Scene. `answer` is a learner's answer to the Scene's question, `{}` while it is open."""
+
+    _esm = STATIC / "widget.js"
+    _css = STATIC / "widget.css"
+    scene = traitlets.Dict().tag(sync=True)
+    step = traitlets.Int(0).tag(sync=True)
+    selected = traitlets.Unicode("").tag(sync=True)
+    lang = traitlets.Unicode("en").tag(sync=True)
+    answer = traitlets.Dict().tag(sync=True)
+
+    def __init__(self, scene: Scene, step: int = -1, **more: Any) -> None:
+        last = len(scene.frames) - 1
+        first = min(max(step + len(scene.frames) if step < 0 else step, 0), last)
+        question = scene.question
+        super().__init__(
+            scene=scene.to_data(), step=min(first, question.until_step) if question else first, lang=scene.lang, **more
+        )
+        self._scene = scene
+        self.observe(self._answered, "answer")
+
+    def _answered(self, change: Any) -> None:
+        question = self._scene.question
+        if question is not None and change["new"]:
+            with contextlib.suppress(QuestionError):  # not an answer to this question: nothing to keep
+                keep_prediction(question, dict(change["new"]))
+
+    @property
+    def _shown(self) -> int:
+        """The last step that may be seen without the kernel: an open question hides what follows it."""
+        question = self._scene.question
+        return len(self._scene.frames) - 1 if question is None or self.answer else question.until_step
+
+    def svg(self, step: int | None = None) -> str:
+        """One step as a stand-alone SVG; the last one that may be seen unless `step` is given."""
+        return still(self._scene, self._shown if step is None else step, asset("svg.css"))
+
+    def text(self) -> str:
+        """The steps as a plain text table."""
+        return table(self._scene, self._shown)
+
+    def _repr_mimebundle_(self, **kwargs: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+        bundle = super()._repr_mimebundle_(**kwargs)
+        data, metadata = bundle if isinstance(bundle, tuple) else (bundle or {}, {})
+        return {**data, "text/html": self._html(), "text/plain": self.text()}, metadata
+
+    def _html(self) -> str:
+        """An image, since JupyterLab strips inline SVG from a notebook that it doesn't trust."""
+        frame = self._scene.frames[self._shown]
+        said = f"Autograd graph, step {self._shown + 1} of {len(self._scene.frames)}: {frame.title}. {frame.text}"
+        uri = "data:image/svg+xml," + quote(self.svg(), safe=URI_SAFE)
+        return (
+            f'<img alt="{escape(said, quote=True)}" style="max-width:100%;height:auto" src="{escape(uri, quote=True)}">'
+        )
+
+
+class Sentence:
+    """What is shown where no picture can be drawn: why, in words."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+
+    def __repr__(self) -> str:
+        return self.text
+
+
+def show(
+    rec: Recording | HasRecording,
+    step: int = -1,
+    ask: str | Question | None = None,
+    *,
+    tensors: Iterable[str] = (),
+    name: str = "q1",
+    lang: str = "en",
+) -> Picture | Sentence:
+    """The picture of a Recording, at one of its steps, perhaps with a question to answer first.
+
+    `ask` is a kind (`outcome`, `versions`, `leaves`, `culprit`) or a Question of your own; `tensors` are the names
+    that a `versions` question asks for, `name` is the variable in the line of Python under the answer.
+
+    Raises: QuestionError when it can't be asked. A picture that can't be drawn is replaced by a sentence: a display
+    never breaks a cell.
+    """
+    recording = rec if isinstance(rec, Recording) else rec.recording
+    question = ask_about(recording, ask, tensors=tuple(tensors), name=name) if isinstance(ask, str) else ask
+    try:
+        return Picture(draw(recording, question, lang), step)
+    except (QuestionError, FileNotFoundError):
+        raise
+    except Exception as error:  # a display error must never break the cell
+        return Sentence(f"seegrad couldn't draw this graph ({type(error).__name__}: {error}). The recording is intact.")
+
+
+__all__ = ["Picture", "PictureError", "Sentence", "show"]
