@@ -5,86 +5,14 @@ from __future__ import annotations
 import os
 import secrets
 import shutil
-import socket
 import subprocess
 import sys
-import time
-import urllib.error
-import urllib.request
 from collections.abc import Iterator
-from dataclasses import dataclass, field
-from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, Page, Playwright, Request, sync_playwright
+from playwright.sync_api import Browser, Playwright, Request, sync_playwright
 
-ROOT = Path(__file__).parents[2]
-START_TIMEOUT_S = 90
-# Chromium looks up its maker's hosts at every start unless it is told not to.
-CHROMIUM_ARGS = [
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-]
-
-
-@dataclass
-class Lab:
-    """A running JupyterLab. `root` is its folder, a copy of the course."""
-
-    url: str
-    token: str
-    root: Path
-
-    def notebook_url(self, path: str) -> str:
-        return f"{self.url}/lab/tree/{path}?token={self.token}&reset"
-
-
-@dataclass
-class Watched:
-    """A page with what went wrong on it: console errors, and requests that would leave this machine."""
-
-    page: Page
-    console_errors: list[str] = field(default_factory=list)
-    foreign_requests: list[str] = field(default_factory=list)
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
-def chromium() -> str:
-    found = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-    if found is None:
-        pytest.fail("No Chromium here. `make system` installs it with apt-get; elsewhere install it by hand.")
-    return found
-
-
-def wait_until_up(process: subprocess.Popen[bytes], url: str, log: Path) -> None:
-    deadline = time.monotonic() + START_TIMEOUT_S
-    while time.monotonic() < deadline:
-        if process.poll() is not None:
-            break
-        try:
-            urllib.request.urlopen(url, timeout=2).close()  # noqa: S310  # our own server on this machine
-        except (urllib.error.URLError, OSError):
-            time.sleep(0.3)
-        else:
-            return
-    pytest.fail(f"JupyterLab didn't start:\n{log.read_text(errors='replace')[-3000:]}")
-
-
-def settle(settings: Path) -> None:
-    """JupyterLab's own questions (news, updates) would lie over the page and ask the network."""
-    folder = settings / "@jupyterlab/apputils-extension"
-    folder.mkdir(parents=True)
-    (folder / "notification.jupyterlab-settings").write_text('{"fetchNews": "false", "checkForUpdates": false}')
+from tests.browser.harness import CHROMIUM_ARGS, ROOT, Lab, Watched, chromium, free_port, settle, wait_until_up
 
 
 @pytest.fixture(scope="session")
@@ -147,16 +75,3 @@ def watched(browser: Browser) -> Iterator[Watched]:
     seen.page.on("pageerror", lambda error: seen.console_errors.append(str(error)))
     yield seen
     context.close()
-
-
-def open_notebook(page: Page, lab: Lab, path: str) -> None:
-    """Open a notebook and wait until its kernel is idle."""
-    page.goto(lab.notebook_url(path))
-    page.wait_for_selector(".jp-NotebookPanel .jp-Cell", timeout=60_000)
-    page.wait_for_selector(".jp-Notebook-ExecutionIndicator[data-status=idle]", state="attached", timeout=60_000)
-
-
-def run_all(page: Page) -> None:
-    """Run → Run All Cells, from the menu, as a learner would."""
-    page.click(".lm-MenuBar-item:has-text('Run')")
-    page.click(".lm-Menu-item:has-text('Run All Cells')")

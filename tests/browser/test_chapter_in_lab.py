@@ -1,0 +1,193 @@
+"""Chapter 05 as a learner meets it: a real JupyterLab, a real kernel, real clicks and keys."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import nbformat
+import pytest
+from PIL import Image
+from playwright.sync_api import Locator, Page, expect
+
+from tests.browser.harness import Lab, Watched, open_notebook, run_all
+
+pytestmark = pytest.mark.browser
+
+CHAPTER = "notebooks/en/05_data_versus_detach.ipynb"
+CELL_TIMEOUT_MS = 60_000
+SILENT = """
+%load_ext seegrad
+import seegrad, torch
+a = torch.tensor([1.0, 2.0, 3.0], requires_grad=True)
+with seegrad.record() as rec:
+    out = a.sigmoid()
+    c = out.data
+    c.zero_()
+    loss = out.sum()
+    loss.backward()
+picture = seegrad.show(rec{options})
+picture
+"""
+
+
+def write_notebook(lab: Lab, name: str, *cells: str) -> str:
+    code: Any = [nbformat.v4.new_code_cell(text.strip(), id=f"cell{number}") for number, text in enumerate(cells)]
+    spec = {"kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"}}
+    (lab.root / name).write_text(nbformat.writes(nbformat.v4.new_notebook(cells=code, metadata=spec)))
+    return name
+
+
+def run_cell(page: Page, number: int) -> Locator:
+    """Put the cursor into a cell and press Shift+Enter; returns the cell."""
+    cell = page.locator(".jp-NotebookPanel:visible .jp-CodeCell").nth(number)
+    cell.locator(".cm-content").click()
+    page.keyboard.press("Shift+Enter")
+    return cell
+
+
+def told_by_python(page: Page, number: int) -> Any:
+    """Run the cell and read the JSON that it prints."""
+    cell = run_cell(page, number)
+    output = cell.locator(".jp-OutputArea-output pre").last
+    expect(output).to_contain_text("{", timeout=CELL_TIMEOUT_MS)
+    return json.loads(output.inner_text())
+
+
+def count(picture: Locator) -> tuple[int, int]:
+    """The `3 / 9` beside the track."""
+    step, total = picture.locator(".sg-ct").inner_text().split("/")
+    return int(step), int(total)
+
+
+def assert_quiet(watched: Watched) -> None:
+    assert not watched.console_errors
+    assert not watched.foreign_requests
+
+
+def test_the_chapter_runs_and_a_prediction_is_answered(lab: Lab, watched: Watched) -> None:
+    page = watched.page
+    open_notebook(page, lab, CHAPTER)
+    run_all(page)
+    asked = page.locator(".sg:has(.sg-q input[type=radio])").first
+    asked.wait_for(timeout=2 * CELL_TIMEOUT_MS)
+    asked.scroll_into_view_if_needed()
+    hidden_from, total = count(asked)
+    assert hidden_from < total
+    assert asked.locator("[data-s=e]").count() == 0, "the picture gives the answer away"
+
+    asked.get_by_label("no error, and every gradient is right").check()
+    asked.get_by_role("button", name="Check my prediction").click()
+    expect(asked.locator(".sg-qv")).to_contain_text("M06")
+    expect(asked.locator(".sg-qv code")).to_contain_text('{"outcome": "fine"}')
+    assert count(asked)[0] > hidden_from, "the picture shows the evidence"
+    expect(asked.locator(".sg-chip")).to_have_text("Wrong")
+
+    kept = json.loads((lab.root / Path(CHAPTER).parent / ".predictions.json").read_text())
+    answers = [prediction for prediction in kept.values() if prediction["answer"] == {"outcome": "fine"}]
+    assert [(answer["right"], answer["misconception"]) for answer in answers] == [(False, "M06")]
+    assert_quiet(watched)
+
+
+def test_steps_by_click_and_by_key_reach_python(lab: Lab, watched: Watched) -> None:
+    page = watched.page
+    state = "import json; print(json.dumps({'step': picture.step, 'selected': picture.selected}))"
+    open_notebook(page, lab, write_notebook(lab, "steps.ipynb", SILENT.replace("{options}", ", step=0"), state))
+    run_cell(page, 0)
+    picture = page.locator(".sg")
+    picture.wait_for(timeout=CELL_TIMEOUT_MS)
+    _, total = count(picture)
+    assert count(picture) == (1, total)
+
+    picture.get_by_role("button", name="Next step (→)").click()
+    picture.get_by_role("button", name="Next step (→)").click()
+    assert count(picture) == (3, total)
+    assert told_by_python(page, 1)["step"] == 2
+
+    picture.locator("input[type=range]").focus()
+    for key, step in (("ArrowRight", 4), ("ArrowLeft", 3), ("Home", 1), ("End", total)):
+        page.keyboard.press(key)
+        assert count(picture) == (step, total), key
+    assert told_by_python(page, 1)["step"] == total - 1
+
+    sigmoid = picture.get_by_role("button", name="SigmoidBackward0").first
+    sigmoid.click()
+    expect(picture.locator(".sg-in")).to_contain_text("_saved_result")
+    assert told_by_python(page, 1)["selected"]
+    assert_quiet(watched)
+
+
+def test_keys_pressed_in_the_picture_do_not_reach_the_notebook(lab: Lab, watched: Watched) -> None:
+    """In command mode `a`, `b` and `x` add and cut cells: JupyterLab must not hear them."""
+    page = watched.page
+    open_notebook(page, lab, write_notebook(lab, "keys.ipynb", SILENT.replace("{options}", ""), "1 + 1"))
+    run_cell(page, 0)
+    picture = page.locator(".sg")
+    picture.wait_for(timeout=CELL_TIMEOUT_MS)
+    cells = page.locator(".jp-NotebookPanel:visible .jp-Cell")
+    before = cells.count()
+    focusable = picture.locator("button:not(:disabled), input, [tabindex='0']")
+    for number in range(focusable.count()):
+        focusable.nth(number).focus()
+        for key in "abxz":
+            page.keyboard.press(key)
+    assert cells.count() == before
+    assert_quiet(watched)
+
+
+def test_an_answer_by_keyboard_alone_reaches_python(lab: Lab, watched: Watched) -> None:
+    page = watched.page
+    state = "import json; print(json.dumps(picture.answer))"
+    asking = SILENT.replace("{options}", ", ask='outcome'")
+    open_notebook(page, lab, write_notebook(lab, "answer.ipynb", asking, state))
+    run_cell(page, 0)
+    picture = page.locator(".sg")
+    picture.wait_for(timeout=CELL_TIMEOUT_MS)
+    picture.locator("input[type=radio]").first.focus()
+    page.keyboard.press("ArrowDown")  # from the first choice to the second: silent
+    picture.get_by_role("button", name="Check my prediction").focus()
+    page.keyboard.press("Enter")
+    expect(picture.locator(".sg-qv")).to_contain_text("Right")
+    assert told_by_python(page, 1) == {"outcome": "silent"}
+    assert_quiet(watched)
+
+
+def test_a_cell_that_raises_shows_the_picture_and_torch_s_own_error(lab: Lab, watched: Watched) -> None:
+    page = watched.page
+    raising = """
+%%see
+a = torch.tensor([1.0, 2.0, 3.0], requires_grad=True)
+out = a.sigmoid()
+c = out.detach()
+c.zero_()
+out.sum().backward()
+"""
+    setup = "%load_ext seegrad\nimport torch"
+    open_notebook(page, lab, write_notebook(lab, "raising.ipynb", setup, raising))
+    run_cell(page, 0)
+    cell = run_cell(page, 1)
+    picture = cell.locator(".sg")
+    picture.wait_for(timeout=CELL_TIMEOUT_MS)
+    expect(picture.locator(".sg-in .ex")).to_contain_text("modified by an inplace operation")
+    error = cell.locator(".jp-OutputArea-output[data-mime-type='application/vnd.jupyter.error']")
+    expect(error).to_contain_text("RuntimeError", timeout=CELL_TIMEOUT_MS)
+    expect(error).to_contain_text("modified by an inplace operation")
+    assert_quiet(watched)
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_the_picture_follows_the_page_s_theme(lab: Lab, watched: Watched, theme: str, tmp_path: Path) -> None:
+    page = watched.page
+    open_notebook(page, lab, write_notebook(lab, f"{theme}.ipynb", SILENT.replace("{options}", "")))
+    run_cell(page, 0)
+    picture = page.locator(".sg")
+    picture.wait_for(timeout=CELL_TIMEOUT_MS)
+    name = "JupyterLab Dark" if theme == "dark" else "JupyterLab Light"
+    page.evaluate("name => { window.jupyterapp.commands.execute('apputils:change-theme', {theme: name}); }", name)
+    expect(picture).to_have_attribute("data-theme", theme, timeout=CELL_TIMEOUT_MS)
+    picture.screenshot(path=tmp_path / "picture.png")
+    with Image.open(tmp_path / "picture.png") as shot:
+        brightness = shot.convert("L").getpixel((8, 8))
+    assert (brightness < 60) == (theme == "dark")
+    assert_quiet(watched)
