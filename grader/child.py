@@ -15,11 +15,12 @@ from typing import Any
 from .errors import StudentGone, WireError
 from .wire import PIECE_BYTES, Frame, FrameReader, pack
 
+HEADER_BYTES, PARTS_BYTES = 16 << 20, 16 << 20
 PIECES = 16  # read at once from one descriptor, so that a flood on one doesn't starve the others
 
 
 class Child:
-    """A process that a zygote has forked: frames over a socket, what C code prints over two pipes, a pidfd to end it."""
+    """A process that a zygote has forked: frames over a socket, C code's prints over two pipes, a pidfd to end it."""
 
     def __init__(self, pid: int, handle: int, control: socket.socket, out: int, err: int, folder: Path | None) -> None:
         self.pid = pid
@@ -28,7 +29,7 @@ class Child:
         self._handle = handle
         self._control = control
         self._prints = {out: "stdout", err: "stderr"}
-        self._reader = FrameReader()
+        self._reader = FrameReader(HEADER_BYTES, PARTS_BYTES)
         control.setblocking(False)
         for fd in self._prints:
             os.set_blocking(fd, False)

@@ -66,18 +66,32 @@ class Server:
 
     def fork(self, said: Mapping[str, Any], fds: list[int]) -> None:
         """Fork a child that goes behind the walls and then serves as `said["role"]`."""
-        if self.chosen.own_root:
-            layers.unshare(layers.NEWPID)
-        child = os.fork()
-        if child == 0:
-            self._live(said, fds)
-        if self.chosen.own_root:
-            layers.setns(self.own_pids, layers.NEWPID)
-        self.live.add(child)
-        handle = os.pidfd_open(child)
-        send(self.owner, {"pid": child}, [handle])
-        for fd in (handle, *fds):
+        try:
+            child = self._forked()
+        except OSError as error:
+            send(self.owner, {"refused": f"The zygote couldn't fork: {error}."})
+        else:
+            if child == 0:
+                self._live(said, fds)
+            self.live.add(child)
+            fds.append(os.pidfd_open(child))
+            send(self.owner, {"pid": child}, fds[-1:])
+        for fd in fds:
             os.close(fd)
+
+    def _forked(self) -> int:
+        """fork(2), into a pid namespace of its own where there are any."""
+        if not self.chosen.own_root:
+            return os.fork()
+        layers.unshare(layers.NEWPID)
+        try:
+            child = os.fork()
+        except OSError:
+            layers.setns(self.own_pids, layers.NEWPID)
+            raise
+        if child:
+            layers.setns(self.own_pids, layers.NEWPID)
+        return child
 
     def _live(self, said: Mapping[str, Any], fds: list[int]) -> None:
         try:
@@ -90,7 +104,7 @@ class Server:
             folder = Path(said["folder"]) if said.get("folder") else None
             sandbox.enter(self.chosen, self.limits, self.modules, folder)
             importlib.import_module(ROLES[said["role"]]).live(self.kernel, CONTROL_FD, PEER_FD)
-        except BaseException:  # noqa: BLE001 - the child must end here, whatever happened
+        except BaseException:  # the child must end here, whatever happened
             os.write(2, traceback.format_exc().encode("utf-8", "replace"))
         finally:
             os._exit(CRASHED)
@@ -200,10 +214,9 @@ def _warm(server: Server, names: Sequence[str]) -> None:
 
     server.kernel = Kernel()
     del os.environ["IPYTHONDIR"]
-    threads = len(os.listdir("/proc/self/task")) if Path("/proc/self/task").exists() else 1
     gc.collect()
     gc.freeze()  # the collector would otherwise touch, and so copy, every page after a fork
-    ready = {"ready": os.getpid(), "preloaded": there, "namespaces": server.chosen.namespaces, "threads": threads}
+    ready = {"ready": os.getpid(), "preloaded": there, "namespaces": server.chosen.namespaces}
     send(server.owner, ready)
 
 
@@ -213,11 +226,11 @@ def _serve(server: Server) -> None:
     signal.set_wakeup_fd(waking, warn_on_full_buffer=False)
     signal.signal(signal.SIGCHLD, _noted)
     while True:
-        readable, _, _ = select.select([server.owner, woken], [], [])
+        readable, _, _ = select.select([server.owner.fileno(), woken], [], [])
         if woken in readable:
             os.read(woken, 512)
         server.reap()
-        if server.owner in readable:
+        if server.owner.fileno() in readable:
             said, fds = receive(server.owner)
             if said is None:
                 return

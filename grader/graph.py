@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from torch.autograd.graph import GradientEdge, Node, get_gradient_edge
 
-from .records import History, TensorRecord, Window
+from .records import ITEM_BYTES, History, TensorRecord, Window
 
 Edge: TypeAlias = tuple[Node, int]
 Start: TypeAlias = int | Tensor  # the number of a shared tensor, or a leaf that isn't shared yet
@@ -40,6 +40,7 @@ class Asked:
         self._link, self._products = link, products
 
     def __call__(self, grad: Tensor) -> Sequence[Tensor | None]:
+        """The gradients of the Node's inputs."""
         return self._products(self._link, grad)
 
 
@@ -64,16 +65,13 @@ def unsupported(tensor: Tensor) -> str | None:
         return f"a tensor with layout {tensor.layout}"
     if tensor.device.type != "cpu":
         return f"a tensor on {tensor.device}"
-    if str(tensor.dtype).rpartition(".")[2] not in _CARRIED:
+    if str(tensor.dtype).rpartition(".")[2] not in ITEM_BYTES:
         return f"a tensor of {tensor.dtype}"
     if tensor.is_inference():
         return "an inference tensor"
     if tensor.is_conj() or tensor.is_neg():
         return "a lazily conjugated or negated tensor"
     return None
-
-
-_CARRIED = frozenset("float16 bfloat16 float32 float64 complex64 complex128 uint8 int8 int16 int32 int64 bool".split())
 
 
 def edge_of(tensor: Tensor) -> Edge | None:
@@ -200,7 +198,7 @@ def storage_bytes(storage: torch.UntypedStorage) -> bytes:
 
 def storage_of(data: bytes) -> torch.UntypedStorage:
     """A new storage with these bytes."""
-    storage = torch.UntypedStorage(len(data))
+    storage = torch.UntypedStorage(len(data))  # type: ignore[no-untyped-call]  # torch has no type for it
     overwrite(storage, data)
     return storage
 

@@ -14,12 +14,18 @@ from typing import Any
 from . import verdict
 from .errors import StudentGone
 from .kernel import Kernel
-from .names import definitions, names_in, read_by_functions
+from .names import Names, definitions, names_in, read_by_functions
 from .proxy import Witness, readable
 from .student import seed
 from .values import UnsupportedError
 from .verdict import Verdict
 from .wire import Pipe, text, whole
+
+NOT_PYTHON = "The test cell isn't valid Python; its author has to repair it."
+BROKEN = "The instructor's cell that makes {name!r} fails where the tests run: {why}"
+TWICE = (
+    "The name {name!r} was given a value by an earlier test cell, and then by the answer. The tests have to be renamed."
+)
 
 
 def live(kernel: Kernel, control_fd: int, peer_fd: int) -> None:
@@ -27,6 +33,7 @@ def live(kernel: Kernel, control_fd: int, peer_fd: int) -> None:
     control = Pipe(control_fd)
     kernel.wire(None)  # nothing that a test prints is shown, and nothing of it scores
     kernel.shell.showtraceback = kernel.shell.showsyntaxerror = _nothing
+    sys.path[:] = [path for path in sys.path if path]  # nothing is imported from where it happens to stand
     judge = Judge(kernel, Witness(Pipe(peer_fd)))
     judge.witness.watch()
     control.send({"msg_type": "hello"})
@@ -37,13 +44,13 @@ def live(kernel: Kernel, control_fd: int, peer_fd: int) -> None:
             os._exit(0)
         except KeyboardInterrupt:
             continue
-        source = text(frame.header, "code", 1 << 24)
+        source, cell = text(frame.header, "code", 1 << 24), whole(frame.header, "cell")
         if text(frame.header, "op") == "instructor":
             judge.instruct(source)
             control.send({"msg_type": "done"})
         else:
-            said = judge.test(source, text(frame.header, "grade_id", 1 << 16), whole(frame.header, "seed", 0, 1 << 256))
-            control.send(said)
+            grade_id, number = text(frame.header, "grade_id", 1 << 16), whole(frame.header, "seed", 0, 1 << 256)
+            control.send(judge.test(source, cell, seed_for(number, grade_id)))
 
 
 def _nothing(*_args: Any, **_kwargs: Any) -> None:
@@ -51,7 +58,11 @@ def _nothing(*_args: Any, **_kwargs: Any) -> None:
 
 
 def seed_for(number: int, grade_id: str) -> int:
-    """The seed of one test cell: the same for every student, unknown to all of them."""
+    """The seed of one test cell: the same for every student, unknown to all of them.
+
+    >>> seed_for(1, "q1") == seed_for(1, "q1") != seed_for(1, "q2")
+    True
+    """
     return int.from_bytes(hashlib.sha256(f"judge {number} {grade_id}".encode()).digest()[:6])
 
 
@@ -62,6 +73,8 @@ class Judge:
         self.kernel = kernel
         self.witness = witness
         self._ours = set(kernel.namespace)  # names that instructor's and test cells have bound: never asked over there
+        self._variables: dict[str, int] = {}  # names that a test cell has given a value → that cell
+        self._broken: dict[str, str] = {}  # names that an instructor's cell should have bound → why it didn't
         self._borrowed: set[str] = set()
 
     def instruct(self, source: str) -> None:
@@ -74,51 +87,67 @@ class Judge:
             found = names_in(plain)
         except SyntaxError:
             return
-        needed = self._needed(found.read) - set(found.bound)
-        self._ours |= set(found.defined)
-        if needed:
-            plain = definitions(plain)
-        else:
-            self._ours |= set(found.bound)
-        self._run(plain)
+        whole_cell = not self._needed(found) - set(found.bound)
+        bound = set(found.bound if whole_cell else found.defined)
+        result = self._run(source if whole_cell else definitions(plain))
+        self._ours |= bound
+        if (error := result.error_before_exec or result.error_in_exec) is not None:
+            why = verdict.clipped(f"{type(error).__name__}: {error}")
+            self._broken |= dict.fromkeys(bound - set(self.kernel.namespace), why)
 
-    def test(self, source: str, grade_id: str, number: int) -> dict[str, Any]:
+    def test(self, source: str, cell: int, number: int) -> dict[str, Any]:
         """Run a test cell: its verdict, and what it rests on, as plain data."""
-        self.witness.claims.clear()
-        self.witness.unsupported = None
+        self.witness.begin()
         try:
-            said = self._judged(source, seed_for(number, grade_id))
+            said = self._judged(source, cell, number)
         except StudentGone as error:
             said = Verdict(0.0, str(error))
         except UnsupportedError as error:
             said = Verdict(None, verdict.unsupported(str(error)))
+        except KeyboardInterrupt:
+            said = Verdict(0.0, "interrupted")
         if self.witness.unsupported is not None:
             said = Verdict(None, verdict.unsupported(self.witness.unsupported))
         claims = sorted(self.witness.claims)
         return {"msg_type": "verdict", **asdict(said), "claims": claims, "gone": self.witness.gone}
 
-    def _judged(self, source: str, number: int) -> Verdict:
+    def _judged(self, source: str, cell: int, number: int) -> Verdict:
         try:
             found = names_in(self.kernel.shell.transform_cell(source))
         except SyntaxError:
-            return Verdict(None, "The test cell isn't valid Python; its author has to repair it.")
-        self._borrow(self._needed(found.read), set(found.bound))
+            return Verdict(None, NOT_PYTHON)
+        if (problem := self._problem(found)) is not None:
+            return Verdict(None, problem)
+        self._borrow(self._needed(found), set(found.bound))
         seed(number)
         result = self._run(source)
         self._ours |= set(found.bound)
+        self._variables |= dict.fromkeys(set(found.bound) - set(found.defined), cell)
         self.witness.finish()
         if (error := result.error_before_exec or result.error_in_exec) is not None:
             return verdict.of_exception(error, source, self._filename(source))
         return verdict.of_value(result.result)
 
-    def _needed(self, read: tuple[str, ...]) -> set[str]:
+    def _problem(self, found: Names) -> str | None:
+        """What is wrong with the course's own cells, so that this one can't be judged."""
+        broken = sorted(set(found.read) & self._broken.keys() - set(found.bound))
+        if broken:
+            return BROKEN.format(name=broken[0], why=self._broken[broken[0]])
+        shared = sorted(set(found.read) & self._variables.keys() - set(found.bound))
+        later = self.witness.bound_at(shared) if shared else {}
+        for name in shared:
+            if later.get(name, 0) > self._variables[name]:
+                return TWICE.format(name=name)
+        return None
+
+    def _needed(self, found: Names) -> set[str]:
         """What a cell reads that isn't ours, also through our own functions."""
-        through = read_by_functions(read, self.kernel.namespace)
-        return {name for name in {*read, *through} if name not in self._ours}
+        through = read_by_functions(found.read, self.kernel.namespace)
+        return {name for name in {*found.read, *through} if name not in self._ours}
 
     def _borrow(self, names: set[str], bound: set[str]) -> None:
         """Fetch the student's names anew; what can't be carried matters only where the cell doesn't bind it itself."""
-        for name in self._borrowed:
+        for name in self._borrowed - self._ours:
             self.kernel.namespace.pop(name, None)
         found = self.witness.names(sorted(names)) if names else {}
         for name, value in found.items():

@@ -36,15 +36,15 @@ class FrameSession(Session):
         self.pipe: Pipe | None = None
         self._lock = threading.RLock()
 
-    def send(  # type: ignore[no-untyped-def]  # the signature is jupyter_client's
-        self, stream, msg_or_type, content=None, parent=None, ident=None, buffers=None, **rest
+    def send(  # type: ignore[no-untyped-def, override]  # what callers of jupyter_client pass
+        self, _stream, msg_or_type, content=None, _parent=None, *, buffers=None, metadata=None, **_rest
     ) -> None:
         """Send one message of the Jupyter protocol as a frame; what a notebook doesn't keep is left out."""
         if isinstance(msg_or_type, dict):
             kind, content = msg_or_type["header"]["msg_type"], msg_or_type["content"]
             metadata = msg_or_type.get("metadata")
         else:
-            kind, metadata = msg_or_type, rest.get("metadata")
+            kind = msg_or_type
         if self.pipe is None or kind in SILENT:
             return
         header = {"msg_type": kind, "content": plain(content or {}), "metadata": plain(metadata or {})}
@@ -110,30 +110,41 @@ class KernelApp(IPKernelApp):
     frame_session: FrameSession
 
     def init_connection_file(self) -> None:
+        """No file says where we listen: we don't."""
         self.connection_file = "/nonexistent/kernel.json"
 
-    def init_poller(self) -> None: ...
+    def init_poller(self) -> None:
+        """The zygote's end is ours too."""
 
     def init_sockets(self) -> None:
+        """Frames go over a pipe."""
         self._ports: dict[str, int] = {}
 
-    def init_heartbeat(self) -> None: ...
+    def init_heartbeat(self) -> None:
+        """Our owner sees whether we live."""
 
-    def write_connection_file(self, **_kwargs: Any) -> None: ...
+    def write_connection_file(self, **_kwargs: Any) -> None:
+        """No file."""
 
-    def log_connection_info(self) -> None: ...
+    def log_connection_info(self) -> None:
+        """Nothing to log."""
 
-    def init_session(self) -> None: ...
+    def init_session(self) -> None:
+        """The session is ours."""
 
     def init_io(self) -> None:
-        self.patch_io()
+        """The streams are set after the fork."""
+        self.patch_io()  # type: ignore[no-untyped-call]  # ipykernel has no types
 
-    def init_signal(self) -> None: ...
+    def init_signal(self) -> None:
+        """The zygote's children set their own."""
 
-    def init_crash_handler(self) -> None: ...
+    def init_crash_handler(self) -> None:
+        """An end is reported by our owner."""
 
     def init_kernel(self) -> None:
-        self.kernel = self.kernel_class.instance(
+        """As ipykernel does it, without sockets and threads."""
+        self.kernel = self.kernel_class.instance(  # type: ignore[attr-defined]  # a traitlets singleton
             parent=self,
             session=self.frame_session,
             iopub_socket=None,
@@ -155,7 +166,7 @@ class Kernel:
         app = KernelApp.instance()
         app.frame_session = self.session
         sys.argv = ["ipykernel_launcher"]
-        app.initialize(["--HistoryManager.enabled=False", "--log-level=ERROR"])
+        app.initialize(["--HistoryManager.enabled=False", "--log-level=ERROR"])  # type: ignore[no-untyped-call]  # no types
         sys.argv = ["ipykernel_launcher.py", "-f", "kernel.json"]
         sys.displayhook = hook
         self._kernel = app.kernel
@@ -186,7 +197,7 @@ class Kernel:
         assert self._loop is not None  # noqa: S101 - wire() was called; this tells the type checker
         try:
             reply = self._loop.run_until_complete(self._kernel.do_execute(code, False, True, {}, False))
-        except BaseException as error:  # noqa: BLE001 - an interrupt may hit IPython's own code
+        except BaseException as error:  # an interrupt may hit IPython's own code
             reply = {"status": "error", "ename": type(error).__name__, "evalue": str(error), "traceback": []}
         self.flush()
         return {key: plain(reply.get(key)) for key in ("status", "ename", "evalue", "traceback", "execution_count")}

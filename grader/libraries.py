@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import re
 import sys
 import types
 from typing import Any
@@ -21,6 +22,15 @@ WITH_MEMBERS = (
 )
 
 
+EXCLUDED = re.compile(r"_|set_|use_|load|save|compile|seed|manual_seed|import|init|fork|hub")
+BUILTINS = frozenset(
+    {
+        *("abs", "all", "any", "len", "max", "min", "pow", "round", "sorted", "sum", "range"),
+        *("bool", "complex", "dict", "float", "frozenset", "int", "list", "set", "str", "tuple"),
+    }
+)
+
+
 def name_in_library(value: Any) -> str | None:
     """The dotted name by which a library's module, function or class is known, or None.
 
@@ -35,9 +45,17 @@ def name_in_library(value: Any) -> str | None:
         return None
     name = str(getattr(value, "__name__", ""))
     for module in WITH_MEMBERS:
-        if module in sys.modules and vars(sys.modules[module]).get(name) is value:
+        if module in sys.modules and vars(sys.modules[module]).get(name) is value and _may_cross(module, name, value):
             return f"{module}.{name}"
     return None
+
+
+def _may_cross(module: str, name: str, value: Any) -> bool:
+    """A public function or class that computes: none that changes settings, reads files, or runs code."""
+    if not isinstance(value, type | types.FunctionType | types.BuiltinFunctionType) or EXCLUDED.match(name):
+        return False
+    is_error = isinstance(value, type) and issubclass(value, Exception)
+    return module != "builtins" or name in BUILTINS or is_error
 
 
 def find_by_name(name: str) -> Any:
@@ -49,9 +67,7 @@ def find_by_name(name: str) -> Any:
     if name in MODULES:
         return importlib.import_module(name)
     module, _, member = name.rpartition(".")
-    if module not in WITH_MEMBERS or member.startswith("_"):
-        raise WireError("A frame names something that isn't part of a known library.")
-    found = vars(importlib.import_module(module)).get(member)
-    if not isinstance(found, type | types.FunctionType | types.BuiltinFunctionType):
+    found = vars(importlib.import_module(module)).get(member) if module in WITH_MEMBERS else None
+    if not _may_cross(module, member, found):
         raise WireError("A frame names something that isn't part of a known library.")
     return found

@@ -174,7 +174,7 @@ class Mirror:
     # ------------------------------------------------------------------ hearing
 
     def apply(self, said: Any, body: bytes) -> list[Tensor]:
-        """Take over what the other side says has changed, is new, or has gone; hold what is returned while it's used."""
+        """Take over what the other side says is new, changed or gone; hold what is returned until it is used."""
         if type(said) is not dict:
             raise WireError("A frame says nothing about its tensors.")
         self.ledger.forget(Gone(**{kind: whole_numbers(said.get("gone"), kind, TENSORS) for kind in GONE}))

@@ -33,7 +33,7 @@ def names_in(source: str) -> Names:
     Names(read=('f', 'x', 'z'), bound=('torch', 'y'), defined=('torch',))
     """
     code = compile(source, "<cell>", "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, dont_inherit=True)
-    bound = sorted({name for name in _named(code, _BINDS, top=True)})
+    bound = sorted(set(_named(code, _BINDS, top=True)))
     defined = sorted(set(_defined(ast.parse(source))))
     read = sorted({name for name in _named(code, _READS) if not hasattr(builtins, name)} - set(defined))
     return Names(tuple(read), tuple(bound), tuple(defined))
@@ -55,19 +55,20 @@ def read_by_functions(names: Iterable[str], namespace: Mapping[str, Any]) -> set
 def definitions(source: str) -> str:
     """Only the statements at the top of a cell that import or define: what an instructor's cell brings by itself."""
     tree = ast.parse(source)
-    kept = [node for node in tree.body if isinstance(node, _DEFINING)]
+    kept: list[ast.stmt] = [node for node in tree.body if isinstance(node, _IMPORTING | _DEFINING)]
     return ast.unparse(ast.Module(kept, []))
 
 
-_DEFINING = (ast.Import, ast.ImportFrom, ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+_IMPORTING = ast.Import | ast.ImportFrom
+_DEFINING = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 
 
 def _defined(tree: ast.Module) -> Iterator[str]:
     for node in tree.body:
-        if isinstance(node, ast.Import | ast.ImportFrom):
+        if isinstance(node, _IMPORTING):
             yield from (alias.asname or alias.name.partition(".")[0] for alias in node.names)
         elif isinstance(node, _DEFINING):
-            yield node.name  # type: ignore[attr-defined]  # the imports were taken above
+            yield node.name
 
 
 def _named(code: types.CodeType, operations: set[str], *, top: bool = False) -> Iterator[str]:

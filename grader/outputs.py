@@ -1,4 +1,4 @@
-"""A kernel's messages → a cell's outputs, by nbclient's own rules, so that they equal those of stock nbgrader. Bounded."""
+"""A kernel's messages → a cell's outputs, by nbclient's own rules: bounded, and equal to those of stock nbgrader."""
 
 from __future__ import annotations
 
@@ -28,12 +28,14 @@ class Outputs:
         self._limit_bytes = output_bytes
         self._used_bytes = 0
         self._cut = False
+        self._kinds: tuple[str, ...] = KINDS
         self._client = NotebookClient(notebook)
         self._client.log = logging.getLogger("grader.outputs")
         self._client.reset_execution_trackers()
 
-    def begin(self, cell: NotebookNode) -> None:
-        """The next messages belong to this cell."""
+    def begin(self, cell: NotebookNode, *, streams_only: bool = False) -> None:
+        """The next messages belong to this cell; of a test cell's only what was printed is shown."""
+        self._kinds = KINDS[:1] if streams_only else KINDS
         cell.outputs = []
         self._client.clear_before_next_output = False
         self._used_bytes, self._cut = 0, False
@@ -41,7 +43,7 @@ class Outputs:
     def add(self, frame: Frame, cell: NotebookNode, index: int) -> None:
         """Take one message in; past the bound one sentence says so, and the rest is dropped."""
         kind, content = frame.header.get("msg_type"), frame.header.get("content")
-        if kind not in KINDS or type(content) is not dict or self._cut:
+        if kind not in self._kinds or type(content) is not dict or self._cut:
             return
         size_bytes = MESSAGE_BYTES + len(frame.body) + _size(content)
         self._used_bytes += size_bytes
@@ -64,7 +66,7 @@ class Outputs:
             self._client.process_message(message, cell, index)
         except CellExecutionComplete:
             return
-        except Exception:  # noqa: BLE001 - a forged message is dropped, whatever it breaks
+        except Exception:  # a forged message is dropped, whatever it breaks
             del cell.outputs[before:]
 
     def _last_words(self, content: Mapping[str, Any], size_bytes: int) -> str:
@@ -89,7 +91,16 @@ class Outputs:
 def error_output(name: str, value: str, lines: list[str]) -> NotebookNode:
     """An error as a notebook keeps it."""
     shown = lines or ["ERROR: An error occurred while showtraceback was disabled"]
-    return NotebookNode(output_type="error", ename=name, evalue=value, traceback=shown)
+    return _node(output_type="error", ename=name, evalue=value, traceback=shown)
+
+
+def result_output(text: str, count: int) -> NotebookNode:
+    """A last expression's value as a notebook keeps it."""
+    return _node(output_type="execute_result", data={"text/plain": text}, metadata={}, execution_count=count)
+
+
+def _node(**fields: Any) -> NotebookNode:
+    return NotebookNode(**fields)  # type: ignore[no-untyped-call]  # nbformat has no types
 
 
 def coalesced(outputs: list[NotebookNode]) -> list[NotebookNode]:

@@ -24,6 +24,7 @@ from .wire import Frame, Pipe, listed, text, whole
 DEPTH = 16
 REASON_CHARS = 2000
 FUNCTIONS = 1 << 16
+STUDENT = "student"  # the module that exceptions of the other process say they come from
 
 
 Answer = Callable[[Frame], tuple[Any, Message]]
@@ -112,15 +113,15 @@ class Peer:
             held = self.mirror.apply(frame.header.get("tensors"), frame.body)
             handler = self.answers.get(text(frame.header, "op"))
             if handler is None:
-                raise WireError("A frame asks for something unknown.")
+                return {"raised": _described(UnsupportedError("something unknown"))}, self.mirror.begin()
             with torch.set_grad_enabled(frame.header.get("grad") is not False):
                 tree, message = handler(frame)
-            held.clear()
-            return {"result": tree}, message
         except (EOFError, WireError):
             raise
-        except BaseException as error:  # noqa: BLE001 - whatever the function raised is the answer
+        except BaseException as error:  # whatever the function raised is the answer
             return {"raised": _described(error)}, self.mirror.begin()
+        del held
+        return {"result": tree}, message
 
     def done(self, result: Any = None) -> tuple[Any, Message]:
         """A finished answer: its value as a tree, in a message that says what has changed here."""
@@ -226,9 +227,7 @@ class Peer:
         if tree.get("unsupported") is True:
             return UnsupportedError(reason)
         base = next((found for known in listed(tree, "bases", 64) if (found := _builtin_exception(known))), RemoteError)
-        if base.__name__ == name and base is not RemoteError:
-            return base(reason)
-        made: type[Exception] = type(name if name.isidentifier() else "RemoteError", (base,), {"__module__": "student"})
+        made: type[Exception] = type(name if name.isidentifier() else "RemoteError", (base,), {"__module__": STUDENT})
         return made(reason)
 
 
@@ -242,7 +241,7 @@ class _Bare:
 def _described(error: BaseException) -> dict[str, Any]:
     try:
         reason = str(error)[:REASON_CHARS]
-    except Exception:  # noqa: BLE001 - the student's own __str__ may do anything
+    except Exception:  # the student's own __str__ may do anything
         reason = ""
     bases = [base.__name__[:200] for base in type(error).__mro__[:64]]
     unsupported = isinstance(error, UnsupportedError)

@@ -30,12 +30,22 @@ class Witness:
         self.unsupported: str | None = None
         self.claims: set[str] = set()
 
+    def begin(self) -> None:
+        """A new test cell: what was claimed or couldn't be carried before is no matter of its own."""
+        self.claims.clear()
+        self.unsupported = None
+
     def names(self, wanted: Sequence[str]) -> dict[str, Any]:
         """What these names stand for over there; a name that isn't there is left out.
 
         Values that can't be carried come as UnsupportedError objects, for the caller to raise where they are read.
         """
         return self._guarded(self._names)(wanted)
+
+    def bound_at(self, names: Sequence[str]) -> dict[str, int]:
+        """The student's cell that last gave each of these names a value."""
+        found = self._guarded(self.peer.ask)("bound", {"names": list(names)})
+        return {name: cell for name, cell in found if name in names and type(cell) is int}
 
     def finish(self) -> None:
         """Tell the other side what the test cell has changed, before the student's next cell runs."""

@@ -49,7 +49,7 @@ class Window:
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """How a tensor was computed: a handle for vector-Jacobian products, and the shared tensors that it was made from."""
+    """How a tensor was computed: a handle for vector-Jacobian products, and the shared tensors it was made from."""
 
     link: int
     name: str

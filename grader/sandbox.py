@@ -164,7 +164,7 @@ def _answer(attempt: Callable[[], None], writing: int) -> None:
     try:
         attempt()
         said = "holds"
-    except BaseException as error:  # noqa: BLE001 - whatever it is, it is this layer's detail
+    except BaseException as error:  # whatever it is, it is this layer's detail
         said = str(error) or type(error).__name__
     os.write(writing, said.encode()[:500])
     os._exit(0)

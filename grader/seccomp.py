@@ -1,4 +1,4 @@
-"""The system calls that a student's process may not make: a small BPF assembler and the deny list, no library needed."""
+"""The system calls that a student's process may not make: the deny list and a small BPF assembler."""
 
 from __future__ import annotations
 

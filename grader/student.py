@@ -5,6 +5,7 @@ Nothing here is trusted: the student's code can change all of it. It decides not
 
 from __future__ import annotations
 
+import contextlib
 import os
 import random
 import select
@@ -25,8 +26,9 @@ def live(kernel: Kernel, control_fd: int, peer_fd: int) -> None:
     """Serve the owner's and the judge's requests until the owner goes."""
     control = Pipe(control_fd)
     peer = Peer(Pipe(peer_fd), side=1)
+    bindings = Bindings(kernel.namespace)
     peer.answers["names"] = lambda frame: _names(kernel, peer, frame)
-    sys.path.insert(0, "")  # as in a kernel: a module beside the notebook can be imported
+    peer.answers["bound"] = lambda frame: peer.done(bindings.of(listed(frame.header, "names")))
     kernel.wire(control)
     control.send({"msg_type": "hello"})
     waiting = [control_fd, peer_fd]
@@ -36,7 +38,7 @@ def live(kernel: Kernel, control_fd: int, peer_fd: int) -> None:
             if peer_fd in readable and not _answer(peer):
                 waiting.remove(peer_fd)
             if control_fd in readable:
-                _obey(kernel, control)
+                _obey(kernel, control, bindings)
         except KeyboardInterrupt:
             continue  # it was meant for a cell that has just ended
 
@@ -49,7 +51,26 @@ def _answer(peer: Peer) -> bool:
     return True
 
 
-def _obey(kernel: Kernel, control: Pipe) -> None:
+class Bindings:
+    """Which cell last gave a name a value."""
+
+    def __init__(self, namespace: dict[str, Any]) -> None:
+        self._namespace = namespace
+        self._last: dict[str, int] = {}
+        self._seen = {name: id(value) for name, value in namespace.items()}
+
+    def note(self, cell: int) -> None:
+        """This cell has just run."""
+        now = {name: id(value) for name, value in list(self._namespace.items())}
+        self._last |= dict.fromkeys((name for name in now if self._seen.get(name) != now[name]), cell)
+        self._seen = now
+
+    def of(self, names: list[str]) -> list[tuple[str, int]]:
+        """The cells of these names."""
+        return [(name, self._last.get(name, 0)) for name in names]
+
+
+def _obey(kernel: Kernel, control: Pipe, bindings: Bindings) -> None:
     try:
         frame = control.receive()
     except EOFError:
@@ -61,6 +82,7 @@ def _obey(kernel: Kernel, control: Pipe) -> None:
         seed(whole(frame.header, "seed"))
     elif op == "run":
         reply = kernel.run(text(frame.header, "code", 1 << 24))
+        bindings.note(whole(frame.header, "cell"))
         control.send({"msg_type": "execute_reply", "content": reply})
         return
     elif op == "flush":
@@ -73,8 +95,11 @@ def _place(frame: Frame) -> None:
     at = 0
     for name, size_bytes in listed(frame.header, "files"):
         path = Path(*PurePosixPath(name).parts)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(frame.body[at : at + size_bytes])
+        with contextlib.suppress(
+            OSError
+        ):  # too large, or two names for one place: the cells will see that it's missing
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(frame.body[at : at + size_bytes])
         at += size_bytes
 
 

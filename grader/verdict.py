@@ -9,6 +9,7 @@ import traceback
 from dataclasses import dataclass
 from typing import Any
 
+from .peer import STUDENT
 from .values import UnsupportedError
 
 LINES = 6
@@ -46,6 +47,8 @@ def of_exception(error: BaseException, source: str, filename: str) -> Verdict:
     """A cell that raised: no points and why, in at most six lines, without a line of the hidden tests."""
     if isinstance(error, UnsupportedError):
         return Verdict(None, unsupported(str(error)))
+    if type(error).__module__ == STUDENT:
+        return Verdict(0.0, _plainly(error, source, filename), type(error).__name__)
     if isinstance(error, SyntaxError) and error.filename == filename:
         return Verdict(None, "The test cell isn't valid Python; its author has to repair it.")
     if isinstance(error, ImportError):
@@ -69,7 +72,7 @@ def _rendered(error: BaseException) -> str | None:
         return None
     try:
         return clipped("\n".join(map(str, render())))
-    except Exception:  # noqa: BLE001 - then it is shown like any other
+    except Exception:  # then it is shown like any other
         return None
 
 

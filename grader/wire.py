@@ -1,4 +1,4 @@
-"""Frames between processes: a bounded JSON header and raw bytes. Whatever isn't known is rejected, nothing is unpickled.
+"""Frames between processes: a bounded JSON header and raw bytes. What isn't known is rejected, nothing is unpickled.
 
 ::
 
@@ -24,6 +24,7 @@ HEADER_BYTES = 16 << 20
 BODY_BYTES = 256 << 20
 DEPTH = 64
 NAME_CHARS = 200
+CONTAINERS = 1 << 20
 PIECE_BYTES = 1 << 16
 _LENGTHS = struct.Struct(">II")
 
@@ -75,6 +76,8 @@ def parse_header(data: bytes) -> dict[str, Any]:
     Raises:
         WireError: it is anything else.
     """
+    if data.count(b"[") + data.count(b"{") > CONTAINERS:
+        raise WireError("A header has too many parts.")
     try:
         header = json.loads(data.decode("utf-8"), parse_constant=_reject, object_pairs_hook=_no_name_twice)
     except WireError:

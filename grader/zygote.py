@@ -1,4 +1,4 @@
-"""A warm parent process: imports once what the course imports, then gives a confined process per request in milliseconds."""
+"""A warm parent process: imports once what a course imports, then gives confined processes in milliseconds each."""
 
 from __future__ import annotations
 
@@ -24,6 +24,7 @@ from .model import Limits
 from .sandbox import ELSEWHERE, SERVICE_ID
 
 DEFAULT_PRELOAD = ("torch", "torch._dynamo", "numpy", "IPython", "ipykernel.ipkernel", "seegrad", "seegrad.check")
+LIMITS = Limits()
 START_S = 120.0
 FORK_S = 20.0
 END_S = 10.0
@@ -62,7 +63,7 @@ class Zygote:
     """
 
     def __init__(
-        self, preload: Sequence[str] = DEFAULT_PRELOAD, *, limits: Limits = Limits(), trust_students: bool = False
+        self, preload: Sequence[str] = DEFAULT_PRELOAD, *, limits: Limits = LIMITS, trust_students: bool = False
     ) -> None:
         if sys.platform != "linux":
             raise SandboxError(ELSEWHERE.format(system=sys.platform))
@@ -80,8 +81,6 @@ class Zygote:
         try:
             send(self._owner, said)
             ready, _ = self._receive(START_S)
-            if "refused" in ready:
-                raise SandboxError(ready["refused"])
         except BaseException:
             self.close()
             raise
@@ -91,7 +90,7 @@ class Zygote:
     def _start(self, theirs: socket.socket) -> subprocess.Popen[bytes]:
         (self._folder / "root").mkdir()
         self._folder.chmod(0o755)
-        command = [sys.executable, "-I", "-c", _ENTRY, str(theirs.fileno())]
+        command = [sys.executable, "-s", "-P", "-c", _ENTRY, str(theirs.fileno())]
         with theirs:
             return subprocess.Popen(  # noqa: S603 - our own module, no text from outside
                 command, pass_fds=[theirs.fileno()], env=ENVIRONMENT, stdin=subprocess.DEVNULL, cwd="/"
@@ -158,6 +157,8 @@ class Zygote:
                 said, fds = self._next(max(0.0, deadline - time.monotonic()))
             except TimeoutError:
                 raise SandboxError(f"The zygote didn't answer within {timeout_s:g} s.") from None
+            if "refused" in said:
+                raise SandboxError(said["refused"])
             if "ended" not in said:
                 return said, fds
             self._note(said)
