@@ -144,8 +144,8 @@ print("derivative  ", s * (1 - s))
 
 
 # %% [markdown]
-# Backward computed $0 \cdot (1 - 0)$ with the zeros that it found. Look at the picture once more: the pill is
-# marked, the version tag is not. The counter that the sigmoid watches never moved.
+# Backward computed $0 \cdot (1 - 0)$ with the zeros that it found. The counter that the sigmoid watches never moved,
+# so nothing raised.
 #
 # *Misconception* **M06**: “no error means that the gradient is right”.
 
@@ -163,7 +163,8 @@ slope = torch.stack([(f(x + step) - f(x - step)) / (2 * h) for step in steps])
 print(slope.round(decimals=4))
 
 # %% [markdown]
-# Nor do you need to look. The recording names what happened, and the line:
+# Nor do you need to compute. A recording names what happened, and the line. In its picture the version tag at the
+# sigmoid still says v0; the numbers behind it are gone.
 
 # %%
 import seegrad
@@ -181,6 +182,8 @@ for d in rec.diagnoses:
     print("victim: ", d.victim.code)
     print(d.message("en"))
 
+seegrad.show(rec)
+
 # %% [markdown]
 # ## 4 · The loud one
 #
@@ -195,6 +198,22 @@ out = a.sigmoid()
 c = out.detach()
 c.zero_()
 out.sum().backward()
+
+# %% [markdown]
+# The same once more, with `record()`. The error is caught; the picture keeps what led to it.
+
+# %%
+import contextlib
+
+a = torch.tensor([1.0, 2.0, 3.0], requires_grad=True, device=device)
+with contextlib.suppress(RuntimeError), seegrad.record() as rec:
+    out = a.sigmoid()
+    c = out.detach()
+    c.zero_()
+    out.sum().backward()
+
+print(rec.diagnoses[0].message("en"))
+seegrad.show(rec)
 
 # %% [markdown]
 # ### Read the error as data
