@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from .model import Diagnosis, Frame, Node, Recording, TensorRef
+from .model import Diagnosis, Frame, Node, Recording, SavedTensor, TensorRef
 
 Say = Callable[[str], str]
 
@@ -47,9 +47,9 @@ TAGS = {
 
 def title(frame: Frame, say: Say = english) -> str:
     """The line of code that this step runs, else what it is."""
-    if frame.place is not None and frame.place.code:
+    if frame.phase != "start" and frame.place is not None and frame.place.code:
         return frame.place.code.strip()
-    return frame.op or say({"start": "before the first line", "error": "error"}.get(frame.phase, frame.phase))
+    return say("before the first line") if frame.phase == "start" else frame.op or say(frame.phase)
 
 
 class Narrator:
@@ -89,7 +89,10 @@ class Narrator:
         parent = self.tensors.get(ref.alias_of) if ref.alias_of is not None else None
         if parent is not None and parent.name and ref.route in ("detach", "data"):
             return parent.name + (".detach()" if ref.route == "detach" else ".data")
-        return self.say("an unnamed tensor")
+        frame = self.recording.frames[ref.frame] if ref.frame < len(self.recording.frames) else None
+        if frame is not None and ref.id in frame.outputs and frame.op:
+            return self.say("the result of {op}").format(op=frame.op)
+        return self.say("a number") if not ref.shape else self.say("an unnamed tensor")
 
     def _names(self, tensors: tuple[int, ...]) -> str:
         return ", ".join(dict.fromkeys(self.name(tensor) for tensor in tensors))
@@ -130,12 +133,7 @@ class Narrator:
     def _recorded(self, frame: Frame, nodes: list[Node]) -> str:
         names = self._names(frame.outputs) or self.say("A result")
         functions = ", ".join(dict.fromkeys(node.name for node in reversed(nodes)))
-        saved = [
-            f"{self.name(item.tensor)}@v{item.version}"
-            for node in nodes
-            for item in node.saved
-            if item.version is not None and item.tensor is not None
-        ]
+        saved = [self._saved(item) for node in nodes for item in node.saved if item.tensor is not None]
         if not saved:
             return self.say("{names} is computed; autograd records {functions}, which saves no tensor.").format(
                 names=names, functions=functions
@@ -143,6 +141,10 @@ class Narrator:
         return self.say("{names} is computed; autograd records {functions} and saves {saved}.").format(
             names=names, functions=functions, saved=", ".join(dict.fromkeys(saved))
         )
+
+    def _saved(self, saved: SavedTensor) -> str:
+        name = self.name(saved.tensor)
+        return name if saved.version is None or name == self.say("a number") else f"{name}@v{saved.version}"
 
     def _alias(self, ref: TensorRef) -> str:
         parent = self.name(ref.alias_of)
@@ -217,7 +219,9 @@ class Narrator:
             return f"{self.say('Backward starts at the root with gradient 1.')} {stored}".strip()
         if node.leaf is not None:
             return self.say("AccumulateGrad adds the gradient to {name}.grad.").format(name=self.name(node.leaf))
-        to = self._names(tuple(g.tensor for g in frame.gradients if g.tensor not in node.outputs))
+        to = self._names(
+            tuple(k for k, e in zip(node.inputs, node.edges, strict=False) if k is not None and e.target is not None)
+        )
         text = self.say("{node} receives the gradient of {outputs} and sends one to {inputs}.").format(
             node=node.name,
             outputs=self._names(node.outputs) or self.say("its result"),

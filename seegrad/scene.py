@@ -40,7 +40,7 @@ class Layout:
 class SceneFrame:
     """One step: `line` is an index into `Scene.code`, `on` the ids of the items that this step is about.
 
-    `message` is torch's own error text in full, `severity` is set where a Diagnosis shows.
+    `message` is torch's own error text in full; `diagnosis` and `severity` are set where a Diagnosis shows.
     """
 
     phase: Phase
@@ -49,6 +49,7 @@ class SceneFrame:
     line: int | None = None
     on: tuple[str, ...] = ()
     message: str = ""
+    diagnosis: str = ""
     severity: Severity | None = None
 
 
@@ -116,6 +117,12 @@ class Scene:
     code: tuple[tuple[int, str], ...] = ()
     question: Question | None = None
     lang: str = "en"
+
+    def last_word(self, step: int) -> str:
+        """What a Diagnosis says at this step: the newest one so far that isn't a mere note."""
+        own = self.frames[step].diagnosis
+        earlier = [frame.diagnosis for frame in self.frames[:step] if frame.severity in ("error", "wrong")]
+        return own or (earlier[-1] if earlier else "")
 
     def to_data(self) -> dict[str, typing.Any]:
         """Plain dicts and lists with the schema number, as the widget sends them."""

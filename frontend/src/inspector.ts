@@ -1,6 +1,6 @@
 /** The words of a step, torch's own error, and a table about one card or pill. */
 import { h } from "./dom";
-import { at, type Item, type Scene } from "./scene";
+import { at, type Item, lastWord, type Scene } from "./scene";
 import type { Words } from "./words";
 
 export function inspector(scene: Scene, w: Words): { element: HTMLElement; show(step: number, selected: string): void } {
@@ -11,7 +11,9 @@ export function inspector(scene: Scene, w: Words): { element: HTMLElement; show(
     show(step, selected) {
       const frame = scene.frames[step];
       if (!frame) return;
-      element.replaceChildren(h("p", { class: frame.severity ? `say ${frame.severity}` : "say" }, frame.text));
+      element.replaceChildren(h("p", {}, frame.text));
+      const diagnosis = lastWord(scene, step);
+      if (diagnosis) element.append(h("p", { class: `dg ${frame.severity === "note" ? "note" : ""}` }, diagnosis));
       if (frame.message) element.append(h("div", { class: "ex" }, frame.message));
       const about = selected || (step > 0 && !frame.message ? frame.on[frame.on.length - 1] : "");
       const item = items.get(about ?? "");

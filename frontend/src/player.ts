@@ -105,7 +105,7 @@ export function mount(el: HTMLElement, scene: Scene, host: Host): () => void {
       element.className = [k === frame.line ? "cur" : frame.line !== null && k < frame.line ? "past" : "", pickedLine ? "picked" : "", evidence ? "evidence" : ""].join(" ").trim();
     });
     info.show(now.step, now.selected);
-    live.textContent = `${w.step} ${now.step + 1}: ${frame.text}`;
+    live.textContent = `${w.step} ${now.step + 1}: ${frame.text} ${frame.diagnosis}`;
     clearInterval(timer);
     timer = playing ? window.setInterval(() => send({ kind: "tick" }), TICK_MS) : 0;
   }

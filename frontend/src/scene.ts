@@ -9,6 +9,7 @@ export interface Frame {
   line: number | null;
   on: string[];
   message: string;
+  diagnosis: string;
   severity: Severity | null;
 }
 
@@ -42,6 +43,13 @@ export interface Scene {
   code: [number, string][];
   question: Question | null;
   lang: string;
+}
+
+/** What a Diagnosis says at a step: the newest one so far that isn't a mere note. */
+export function lastWord(scene: Scene, step: number): string {
+  const own = scene.frames[step]?.diagnosis;
+  const earlier = scene.frames.slice(0, step).filter((frame) => frame.severity === "error" || frame.severity === "wrong");
+  return own || earlier[earlier.length - 1]?.diagnosis || "";
 }
 
 /** What a timeline says at a step. */

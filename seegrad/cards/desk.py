@@ -45,8 +45,10 @@ class Desk:
         if kind == "tensor" and not computed and ref.is_leaf:
             kind = "leaf"
         root = tensor == self.recording.root
+        label = shorten(full, NAME_LONGEST)
+        before = self.cards[old].versions[-1][1] if old and self.cards[old].versions else None
         self.cards[name] = Card(
-            name, tensor, kind, shorten(full, NAME_LONGEST), full, ref.shape, born, written=written, root=root
+            name, tensor, kind, label, full, ref.shape, born, written=written, version_before=before, root=root
         )
         if old:
             self.cards[old] = replace(self.cards[old], stale=born, root=False)
@@ -84,6 +86,18 @@ class Desk:
         name = card or self.card(ref.id, now)
         self.wires.append(Wire(parent, name, self.cards[name].born, "alias", alias_label(ref)))
         return True
+
+    def drop_strays(self) -> None:
+        """Unnamed tensors that nothing leads to or from, such as a module's memory before it is wrapped."""
+        wired = {end for wire in self.wires for end in (wire.source, wire.target)}
+        refs = self.tensors
+        strays = [
+            k for k, card in self.cards.items() if k not in wired and refs[card.tensor].name is None and not card.root
+        ]
+        for name in strays:
+            card = self.cards.pop(name)
+            if self.current.get(card.tensor) == name:
+                del self.current[card.tensor]
 
     def update(self, frame: Frame) -> None:
         """Write down the numbers and versions that hold after a Frame."""

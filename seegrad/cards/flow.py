@@ -29,10 +29,15 @@ def with_gradients(recording: Recording, desk: Desk) -> tuple[list[Card], Flows,
         lit = [_owner(desk, frame, gradient) for gradient in frame.gradients]
         for card, gradient in zip(lit, frame.gradients, strict=True):
             found[card].append((step, gradient))
-        flows += [(step, *pair) for pair in _lit_wires(desk, frame, {card for card in lit if card})]
+        flows += [(step, *pair) for pair in _lit_wires(recording, desk, frame)]
         on.append(_about(desk, frame, lit))
-    cards = [replace(card, gradients=tuple(found.get(card.id, ()))) for card in desk.cards.values()]
+    cards = [replace(card, gradients=_last_of_each_step(found.get(card.id, []))) for card in desk.cards.values()]
     return cards, tuple(flows), tuple(on)
+
+
+def _last_of_each_step(gradients: list[tuple[int, Gradient]]) -> tuple[tuple[int, Gradient], ...]:
+    """A gradient that passes and is kept in one step is kept."""
+    return tuple(dict(gradients).items())
 
 
 def _born(desk: Desk, step: int) -> tuple[str, ...]:
@@ -51,10 +56,11 @@ def _owner(desk: Desk, frame: Frame, gradient: Gradient) -> str:
     """The card of the tensor as the running Node knew it: an in-place write gives one tensor several cards."""
     drawn = desk.drawn_from.get((f"f{frame.running}", gradient.tensor))
     made = desk.made.get((frame.running, gradient.tensor)) if frame.running is not None else None
-    return drawn or made or desk.current.get(gradient.tensor, "")
+    return made or drawn or desk.current.get(gradient.tensor, "")
 
 
-def _lit_wires(desk: Desk, frame: Frame, cards: set[str]) -> list[tuple[str, str]]:
+def _lit_wires(recording: Recording, desk: Desk, frame: Frame) -> list[tuple[str, str]]:
+    """The line to what the running Node made, and those to what it sends a gradient."""
     pill = f"f{frame.running}"
     node = desk.nodes.get(frame.running) if frame.running is not None else None
     if node is not None and node.leaf is not None:
@@ -63,11 +69,12 @@ def _lit_wires(desk: Desk, frame: Frame, cards: set[str]) -> list[tuple[str, str
             for w in desk.wires
             if w.source == desk.current.get(node.leaf) and _has_run(desk, w.target)
         ]
+    raised = recording.error is not None and recording.error.node == frame.running
     lit = []
     for wire in desk.wires:
-        comes = wire.source == pill
-        goes = wire.target == pill and (wire.source in cards or wire.source in desk.pills)
-        if wire.kind != "alias" and (comes or goes):
+        source = desk.cards.get(wire.source)
+        goes = wire.target == pill and not raised and (source is None or source.kind != "plain")
+        if wire.kind != "alias" and (wire.source == pill or goes):
             lit.append((wire.source, wire.target))
     return lit
 
@@ -99,7 +106,6 @@ def _spoilt(recording: Recording, desk: Desk, diagnosis: Diagnosis) -> dict[str,
     victim = desk.nodes[diagnosis.node_id or 0]
     slots = {slot for saved in victim.saved if saved.tensor == diagnosis.tensor_id for slot in saved.serves}
     edges = [edge for edge in victim.edges if not slots or edge.slot in slots]
-    direct = {victim.inputs[edge.slot] for edge in edges if edge.slot < len(victim.inputs)} - {None}
     reached = _reach(desk.nodes, [edge.target for edge in edges if edge.target is not None])
     runs = [step for step, frame in enumerate(recording.frames) if frame.running == victim.id]
     spoilt: dict[str, int] = {}
@@ -108,7 +114,7 @@ def _spoilt(recording: Recording, desk: Desk, diagnosis: Diagnosis) -> dict[str,
             continue
         for gradient in frame.gradients:
             by_leaf = any(desk.nodes[k].leaf == gradient.tensor for k in reached)
-            if by_leaf or frame.running in reached or (frame.running == victim.id and gradient.tensor in direct):
+            if by_leaf or frame.running in reached:
                 spoilt.setdefault(_owner(desk, frame, gradient), step)
     return spoilt
 

@@ -11,14 +11,17 @@ from .parts import Pill, Pin, Wire
 from .symbols import shorten, sign
 
 NODE_LONGEST = 30
+SLICES = "CopySlices"  # a write through a view: torch makes this Node for the base and a new one for the view
 
 
 def put_functions(desk: Desk, frame: Frame, nodes: list[Node]) -> None:
     """Put down the Nodes that were born in one Frame. Inputs are looked up before outputs replace them."""
+    slices = any(node.name == SLICES for node in nodes)
     for node in nodes:
-        symbol = node.op if node.inplace else sign(node.name)
+        writes = node.inplace and (not slices or node.name == SLICES)
+        symbol = shorten(frame.op if slices else node.op, NODE_LONGEST) if writes else sign(node.name)
         label = shorten(node.name, NODE_LONGEST)
-        desk.pills[f"f{node.id}"] = Pill(f"f{node.id}", "node", label, symbol, frame.index, node.id, node.inplace)
+        desk.pills[f"f{node.id}"] = Pill(f"f{node.id}", "node", label, symbol, frame.index, node.id, writes)
     sources = {node.id: [_source(desk, node, slot) for slot in range(len(node.edges))] for node in nodes}
     for node in nodes:
         _put_outputs(desk, frame, node)
@@ -44,7 +47,8 @@ def _put_outputs(desk: Desk, frame: Frame, node: Node) -> None:
         if card is None or desk.cards[card].born < frame.index or desk.cards[card].written != node.inplace:
             card = desk.card(tensor, frame.index, written=node.inplace, computed=True)
         desk.made[node.id, tensor] = card
-        desk.wires.append(Wire(f"f{node.id}", card, frame.index, "out", red=node.inplace))
+        red = desk.pills[f"f{node.id}"].inplace
+        desk.wires.append(Wire(f"f{node.id}", card, frame.index, "out", red=red))
 
 
 def _wire_inputs(desk: Desk, frame: Frame, node: Node, sources: list[str | None]) -> None:
@@ -63,7 +67,7 @@ def _wire_inputs(desk: Desk, frame: Frame, node: Node, sources: list[str | None]
             kept = kept[:1]  # x * x saves x twice: one for each of its wires
         spare = [saved for saved in spare if saved not in kept]
         pins = tuple(_pin(desk, saved, "in") for saved in kept)
-        red = node.inplace and tensor in node.outputs
+        red = desk.pills[pill].inplace and tensor in node.outputs
         desk.wires.append(Wire(source, pill, frame.index, "in", pins=pins, red=red))
     _pin_results(desk, node, spare)
 

@@ -38,6 +38,7 @@ class Card:
     born: int
     stale: int | None = None
     written: bool = False
+    version_before: int | None = None  # of the card that a write replaced
     root: bool = False
     values: Timeline[Preview | None] = ()
     versions: Timeline[int | None] = ()

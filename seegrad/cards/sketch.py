@@ -21,6 +21,7 @@ def sketch(recording: Recording) -> Sketch:
     desk = Desk(recording)
     for frame in recording.frames:
         _lay(desk, frame)
+    desk.drop_strays()
     cards, flows, on = with_gradients(recording, desk)
     return Sketch(
         cards=tuple(mark_wrong(recording, desk, cards)),

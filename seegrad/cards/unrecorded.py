@@ -34,9 +34,7 @@ def _put_op(desk: Desk, frame: Frame, made: list[int], sources: list[str]) -> No
 
 
 def put_inner_writes(desk: Desk, frame: Frame, written: list[Write], nodes: list[Node]) -> None:
-    """An op that writes to one of its own inputs before it computes, such as an embedding with max_norm."""
-    if frame.phase == "inplace":
-        return
+    """An op that writes to one of its inputs before it computes, such as an embedding with max_norm."""
     made = {tensor for node in nodes for tensor in node.outputs} | set(frame.outputs)
     for write in written:
         if write.tensor in desk.current and write.tensor not in made:

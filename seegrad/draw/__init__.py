@@ -30,7 +30,7 @@ __all__ = ["MOST_CARDS", "draw", "layout", "still", "table"]
 
 MOST_CARDS = 400
 MARGIN_PX = 12
-RANK_GAP_PX = 30
+RANK_GAP_PX = 27
 NARROWEST_PX = 640
 
 

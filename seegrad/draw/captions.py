@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..cards import Sketch
-from ..model import Diagnosis, Frame, Recording, Severity
+from ..model import Frame, Recording, Severity
 from ..narrate import Narrator, title
 from ..scene import SceneFrame
 
@@ -31,17 +31,10 @@ def _scene_frame(
     return SceneFrame(
         phase=frame.phase,
         title=title(frame),
-        text=_text(narrator.sentence(frame), here, lang),
+        text=narrator.sentence(frame),
         line=line_of.get(place.line) if place is not None and inside else None,
         on=on,
         message=f"{error.kind}: {error.text}" if error else "",
+        diagnosis=" ".join(dict.fromkeys(diagnosis.message(lang) for diagnosis in here)),
         severity=here[0].severity if here else None,
     )
-
-
-def _text(sentence: str, here: list[Diagnosis], lang: str) -> str:
-    """The Diagnosis says more than the plain sentence about an error; otherwise it follows it."""
-    said = list(dict.fromkeys(diagnosis.message(lang) for diagnosis in here))
-    if here and here[0].severity == "error":
-        return " ".join(said)
-    return " ".join([sentence, *said])

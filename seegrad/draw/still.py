@@ -48,6 +48,7 @@ def _caption(scene: Scene, step: int) -> list[tuple[str, str]]:
     frame = scene.frames[step]
     width = max(40, int((scene.width_px - 28) / CAPTION_PX))
     lines = [("", line) for line in textwrap.wrap(f"Step {step + 1} of {len(scene.frames)}. {frame.text}", width)]
+    lines += [("strong", line) for line in textwrap.wrap(scene.last_word(step), width)]
     for part in frame.message.splitlines():
         lines += [("bad", line) for line in textwrap.wrap(part, width)]
     return lines

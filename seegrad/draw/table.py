@@ -25,7 +25,7 @@ def table(scene: Scene, until: int | None = None) -> str:
 def _lines(step: int, frame: SceneFrame) -> list[str]:
     mark = {"error": "!", "wrong": "!", "note": "·", None: " "}[frame.severity]
     lines = [f"{step + 1:>2} {mark}{frame.phase:<9} {frame.title}".rstrip()]
-    said = frame.text if not frame.message else f"{frame.text}\n{frame.message}"
-    for part in said.splitlines():
+    said = "\n".join((frame.text, frame.diagnosis, frame.message))
+    for part in filter(None, said.splitlines()):
         lines += textwrap.wrap(part, WIDTH, initial_indent=" " * 14, subsequent_indent=" " * 14)
     return lines

@@ -45,7 +45,7 @@ def _badges(card: Card, width: float, steps: int) -> list[str]:
         if version is None:
             continue
         until = card.versions[k + 1][0] - 1 if k + 1 < len(card.versions) else steps - 1
-        moved = card.written if k == 0 else True
+        moved = k > 0 or (card.written and version != card.version_before)
         label = f"{'✎' if moved else ''}v{version}"
         badges.append(
             el(
@@ -125,7 +125,7 @@ def _slot(card: Card, width: float, size: CardSize, steps: int) -> list[str]:
     top, height = size.slot_top, size.slot_height
     first = card.gradients[0][0] if card.gradients else steps
     kept_from = min((step for step, gradient in card.gradients if gradient.kept), default=steps)
-    keeps = card.kind == "leaf" or kept_from == first
+    keeps = card.kind == "leaf" or kept_from == first < steps
     caption = ".grad" if keeps else "∂ flows"
     parts = [
         el("rect", class_="edge", x=6, y=top, width=width - 12, height=height, rx=4),
