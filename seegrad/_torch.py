@@ -7,14 +7,15 @@ never an AttributeError: a torch that has changed makes the Recording poorer, no
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
 from torch.multiprocessing.reductions import StorageWeakRef
+from torch.overrides import TorchFunctionMode
 from torch.utils.weak import TensorWeakRef
 
-__all__ = ["StorageWeakRef", "TensorWeakRef"]
+__all__ = ["TensorWeakRef"]
 
 BACKWARD_CALLS = frozenset({torch.Tensor.backward, torch.autograd.backward, torch.autograd.grad})
 
@@ -32,6 +33,12 @@ def bypassed() -> bool:
 def function_modes() -> int:
     """How many TorchFunctionModes are active in this thread."""
     return int(torch._C._len_torch_function_stack())
+
+
+def storage_ref(tensor: torch.Tensor) -> Callable[[], bool]:
+    """A function that says whether the tensor's storage still lives; it keeps the address from being used again."""
+    ref = StorageWeakRef(tensor.untyped_storage())  # type: ignore[no-untyped-call]  # torch gives it no types
+    return lambda: not ref.expired()  # type: ignore[no-untyped-call]  # torch gives it no types
 
 
 def tensor_key(tensor: torch.Tensor) -> int:
@@ -58,8 +65,8 @@ def span(tensor: torch.Tensor) -> tuple[int, int]:
     """Bytes of its storage that a tensor may touch: start, stop. Empty for no elements."""
     if tensor.layout is not torch.strided or not tensor.numel():
         return (0, 0)
-    size, start = tensor.element_size(), tensor.storage_offset()
-    last = sum((n - 1) * stride for n, stride in zip(tensor.shape, tensor.stride(), strict=True))
+    size, start = tensor.element_size(), int(tensor.storage_offset())
+    last = sum((int(n) - 1) * int(stride) for n, stride in zip(tensor.shape, tensor.stride(), strict=True))
     return (start * size, (start + last + 1) * size)
 
 
@@ -83,6 +90,16 @@ def is_accumulator(node: Any) -> bool:
     return hasattr(node, "variable")
 
 
+def push(mode: TorchFunctionMode) -> None:
+    """Switch a function mode on in this thread."""
+    mode.__enter__()  # type: ignore[no-untyped-call]  # torch gives it no types
+
+
+def pop(mode: TorchFunctionMode) -> None:
+    """Switch it off again."""
+    mode.__exit__(None, None, None)  # type: ignore[no-untyped-call]  # torch gives it no types
+
+
 def node_number(node: Any) -> int:
     """Number that torch gave the Node at its birth; unique in a thread, except for AccumulateGrad."""
     return int(node._sequence_nr())
@@ -103,7 +120,7 @@ def saved_tensors(node: Any) -> Iterator[tuple[str, torch.Tensor, Any]]:
     for name in names:
         slot = getattr(node, name, None)
         several = isinstance(slot, tuple | list)
-        for index, saved in enumerate(slot if several else (slot,)):
+        for index, saved in enumerate(slot if isinstance(slot, tuple | list) else (slot,)):
             if saved is None or getattr(saved, "unpack_hook", None) is not None:
                 continue
             data = saved.data

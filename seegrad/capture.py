@@ -51,7 +51,7 @@ class Capture(TorchFunctionMode):
         """Begin; `frame` holds the block."""
         self._block = frame
         self._quietly(self._read_block, frame)
-        self.__enter__()
+        _torch.push(self)
 
     def _read_block(self, frame: FrameType | None) -> None:
         self._code, self._file = self._source.block(frame), self._source.file(frame)
@@ -59,7 +59,7 @@ class Capture(TorchFunctionMode):
 
     def stop(self, error: BaseException | None) -> Recording:
         """End, whether or not the block raised; what was seen."""
-        self.__exit__(None, None, None)
+        _torch.pop(self)
         block, self._block = self._block, None
         self._quietly(self._state.finish, block)
         raised = self._quietly(self._left_by, error) if error is not None else None
@@ -103,7 +103,13 @@ class Capture(TorchFunctionMode):
         return result
 
     def _backward(
-        self, name: str, frame: FrameType, user: FrameType | None, func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+        self,
+        name: str,
+        frame: FrameType,
+        user: FrameType | None,
+        func: Callable[..., Any],
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
     ) -> Any:
         run = self._quietly(Run, self._state, name, args, kwargs, user)
         if run is not None:

@@ -1,4 +1,4 @@
-"""One backward call watched from inside: hooks on every Node tell the engine's order, and who was running when it failed."""
+"""One backward call watched from inside: hooks on every Node tell the engine's order, and who ran when it failed."""
 
 from __future__ import annotations
 
@@ -68,7 +68,9 @@ class Backward:
         self._finished(number, inputs)
 
 
-def roots_of(args: tuple[Any, ...], kwargs: dict[str, Any], tensors_in: Callable[[Any], list[torch.Tensor]]) -> list[torch.Tensor]:
+def roots_of(
+    args: tuple[Any, ...], kwargs: dict[str, Any], tensors_in: Callable[[Any], list[torch.Tensor]]
+) -> list[torch.Tensor]:
     """The tensors that backward starts from, whichever way it was called."""
     given = args[0] if args else kwargs.get("tensors", kwargs.get("outputs", kwargs.get("self")))
     return tensors_in(given)

@@ -12,20 +12,40 @@ from .names import is_a
 
 VIEW_GETTERS = frozenset({"data", "T", "mT", "H", "mH", "real", "imag"})
 
-READS = frozenset(
-    """size dim ndimension stride numel nelement element_size storage_offset is_contiguous is_floating_point is_complex
-    is_signed is_same_size __len__ __bool__ __float__ __int__ __index__ __complex__ __repr__ __str__ __format__ __hash__
-    __dir__ item tolist get_device has_names _is_view register_hook register_post_accumulate_grad_hook retain_grad
-    _set_grad_enabled is_grad_enabled is_tensor is_inference is_shared is_pinned manual_seed __deepcopy__
-    __reduce_ex__ __setstate__ is_nonzero get_default_dtype set_default_dtype""".split()
-)
+# fmt: off
+READS = frozenset({
+    "size", "dim", "ndimension", "stride", "numel", "nelement", "element_size", "storage_offset", "is_contiguous",
+    "is_floating_point", "is_complex", "is_signed", "is_same_size", "__len__", "__bool__", "__float__", "__int__",
+    "__index__", "__complex__", "__repr__", "__str__", "__format__", "__hash__", "__dir__", "item", "tolist",
+    "get_device", "has_names", "_is_view", "register_hook", "register_post_accumulate_grad_hook", "retain_grad",
+    "_set_grad_enabled", "is_grad_enabled", "is_tensor", "is_inference", "is_shared", "is_pinned", "manual_seed",
+    "__deepcopy__", "__reduce_ex__", "__setstate__", "is_nonzero", "get_default_dtype", "set_default_dtype",
+})
+# fmt: on
 """Calls that make no tensor of the program and write nothing: passed straight on."""
 
 ESCAPES = frozenset({"numpy", "__array__", "untyped_storage", "storage", "_typed_storage", "data_ptr", "__dlpack__"})
 """Calls that give the bytes to someone who writes without a version counter."""
 
 NOT_WRITES = frozenset({"requires_grad_", "detach_", "share_memory_", "rename_", "names_", "apply_grad_"})
-INPLACE_OPERATORS = frozenset(f"__i{name}__" for name in "add sub mul truediv floordiv mod pow and or xor lshift rshift matmul div".split())
+INPLACE_OPERATORS = frozenset(
+    f"__i{name}__"
+    for name in (
+        "add",
+        "sub",
+        "mul",
+        "truediv",
+        "div",
+        "floordiv",
+        "mod",
+        "pow",
+        "and",
+        "or",
+        "xor",
+        "lshift",
+        "rshift",
+    )
+)
 RUNNING_STATISTICS = {"batch_norm": (1, 2), "instance_norm": (1, 2)}
 """Arguments that these ops write without moving the version: torch's schema doesn't say so."""
 
@@ -39,7 +59,7 @@ def name_of(function: Callable[..., Any]) -> tuple[str, bool]:
     name = str(getattr(function, "__name__", function))
     if name in ("__get__", "__set__", "__delete__"):
         owner = getattr(function, "__self__", None)
-        inner = getattr(owner, "__name__", None) or getattr(getattr(owner, "fget", None), "__name__", "")
+        inner = str(getattr(owner, "__name__", None) or getattr(getattr(owner, "fget", None), "__name__", ""))
         return (f"set {inner}" if name == "__set__" else inner), True
     if name.startswith("__r") and name.endswith("__") and name not in READS:
         return name[2:-2], False
@@ -98,7 +118,9 @@ def region(name: str, args: tuple[Any, ...]) -> tuple[int, int] | None:
     if name != "__setitem__" or len(args) < 2:
         return None
     index = args[1] if type(args[1]) is tuple else (args[1],)
-    if not all(type(each) in (int, slice) or each in (Ellipsis, None) for each in index if not is_a(each, torch.Tensor)):
+    if not all(
+        type(each) in (int, slice) or each in (Ellipsis, None) for each in index if not is_a(each, torch.Tensor)
+    ):
         return None
     if any(is_a(each, torch.Tensor) for each in index) or args[0].layout is not torch.strided:
         return None

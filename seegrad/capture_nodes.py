@@ -136,7 +136,12 @@ class Nodes:
             version = _torch.version_when_saved(torch_saved, data) if birth.late else _torch.version(data)
             tensor = self._owner(data, node, birth)
             record = Saved(
-                number, len(described), _torch.TensorWeakRef(data), version, self._tensors.storage_number(data), _torch.span(data)
+                number,
+                len(described),
+                _torch.TensorWeakRef(data),
+                version,
+                self._tensors.storage_number(data),
+                _torch.span(data),
             )
             self._saved.add(record, data)
             described.append(
@@ -148,7 +153,11 @@ class Nodes:
         """The program's tensor that was saved: itself, or for a result the output that it is an alias of."""
         if self._tensors.find(data) is None:
             for tensor in birth.outputs:
-                if tensor.shape == data.shape and tensor.data_ptr() == data.data_ptr() and _torch.grad_fn(tensor) is node:
+                if (
+                    tensor.shape == data.shape
+                    and tensor.data_ptr() == data.data_ptr()
+                    and _torch.grad_fn(tensor) is node
+                ):
                     return self._tensors.see(tensor, birth.frame)
         return self._tensors.see(data, birth.frame, birth.inputs)
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 
+from . import _torch
 from .capture_backward import Backward, Gradients, grad_fns, roots_of
 from .capture_calls import tensors_in
 from .capture_frames import FrameDraft
@@ -89,10 +90,10 @@ class Run:
         state, failing = self._state, self._backward.failing
         frame = state.new_frame("error", self._name, self._place)
         frame.inputs, frame.running, frame.backward = self._roots, failing, self._number
-        for saved in state.nodes.found[failing].saved if failing is not None else ():
-            alive = state.tensors.alive(saved.tensor) if saved.tensor is not None else None
-            if alive is not None and saved.tensor is not None:
-                frame.versions[saved.tensor] = alive._version if not alive.is_inference() else None
+        for saved in state.saved.of(failing) if failing is not None else ():
+            tensor, number = saved.ref(), state.nodes.found[saved.node].saved[saved.index].tensor
+            if tensor is not None and number is not None:
+                frame.versions[number] = _torch.version(tensor)
         state.errors.append(RaisedError(type(error).__name__, str(error), self._place, frame.index, failing))
 
     def done(self, result: Any) -> None:

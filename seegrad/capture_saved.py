@@ -58,7 +58,7 @@ def same(before: torch.Tensor | int, now: torch.Tensor | int) -> bool:
         return False
     if torch.equal(before, now):
         return True
-    return before.layout is torch.strided and bool(((before == now) | ((before != before) & (now != now))).all())  # noqa: PLR0124  # NaN is what differs from itself
+    return before.layout is torch.strided and bool(((before == now) | (before.isnan() & now.isnan())).all())
 
 
 class SavedTensors:
@@ -107,7 +107,7 @@ class SavedTensors:
         self.keep(storage)
 
     def written(self, storage: int, span: tuple[int, int]) -> None:
-        """A write was seen: what can't be compared is taken as changed where the bytes overlap and the version stood."""
+        """A write was seen: what can't be compared counts as changed where bytes overlap and the version stood."""
         for saved, tensor in self.live(storage):
             if saved.original is None and _torch.version(tensor) == saved.version:
                 saved.assumed |= span[0] < saved.span[1] and saved.span[0] < span[1]

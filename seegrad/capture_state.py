@@ -17,7 +17,7 @@ from .capture_nodes import Birth, Nodes
 from .capture_saved import SavedTensors
 from .capture_tensors import Tensors
 from .model import Phase, Place, RaisedError, Recording, Route, Write
-from .places import Source
+from .places import Source, user_frames
 from .previews import preview
 
 ROUTES: dict[str, Route] = {"data": "data", "detach": "detach", "detach_": "detach"}
@@ -64,7 +64,6 @@ class State:
     def finish(self, block: FrameType | None) -> None:
         """The block ends: a last look at what has no name yet."""
         self.new_event(block)
-        self.tensors.name_from(block, last=True)
         self.forget_dead()
 
     def forget_dead(self) -> None:
@@ -131,7 +130,7 @@ class State:
 
     def new_event(self, user: FrameType | None) -> None:
         """What happened since the last event: names were given, bytes may have changed behind torch's back."""
-        self.tensors.name_from(user)
+        self.tensors.name_from(user_frames(user))
         line = (user.f_code.co_filename, user.f_lineno or 0) if user is not None else None
         for saved, _ in self.saved.changed_behind():
             tensor = self.nodes.found[saved.node].saved[saved.index].tensor

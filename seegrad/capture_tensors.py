@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
+from itertools import chain
 from types import FrameType
 
 import torch
@@ -43,7 +44,7 @@ class Tensors:
         self.drafts: list[TensorDraft] = []
         self._known: dict[int, tuple[_torch.TensorWeakRef, int]] = {}
         self._refs: list[_torch.TensorWeakRef] = []
-        self._storages: dict[int, tuple[_torch.StorageWeakRef, int]] = {}
+        self._storages: dict[int, tuple[Callable[[], bool], int]] = {}
         self._on_storage: dict[int, list[int]] = {}
         self._initial: dict[int, tuple[_torch.TensorWeakRef, str]] = {}
         self._unnamed: dict[int, int] = {}
@@ -76,11 +77,11 @@ class Tensors:
         """Its storage's number. A layout without a storage gets a number of its own."""
         key = _torch.storage_key(tensor)
         entry = self._storages.get(key) if key is not None else None
-        if entry is not None and not entry[0].expired():
+        if entry is not None and entry[0]():
             return entry[1]
         number, self._storage_count = self._storage_count, self._storage_count + 1
         if key is not None:
-            self._storages[key] = (_torch.StorageWeakRef(tensor.untyped_storage()), number)
+            self._storages[key] = (_torch.storage_ref(tensor), number)
         return number
 
     def on_storage(self, storage: int) -> list[int]:
@@ -149,18 +150,15 @@ class Tensors:
 
     # -- names
 
-    def name_from(self, frame: FrameType | None, *, last: bool = False) -> None:
-        """Give names to what the frame's variables hold now. `last`: the outermost frame, when the block ends."""
-        if frame is None or not (self._unnamed or last):
+    def name_from(self, frames: Sequence[FrameType]) -> None:
+        """Give names to what the frames' variables hold now: the outermost frame's name wins."""
+        if not self._unnamed:
             return
-        for name, tensor in named_tensors(frame):
+        for name, tensor in chain.from_iterable(map(named_tensors, frames)):
             number = self.find(tensor)
-            if number is None:
-                continue
-            draft = self.drafts[number]
-            if draft.name is None or (last and draft.name.startswith("self.")):
-                draft.name = name
-                self._unnamed.pop(number, None)
+            if number in self._unnamed:
+                self.drafts[number].name = name
+                del self._unnamed[number]
         for number in list(self._unnamed):
             self._unnamed[number] -= 1
             if not self._unnamed[number]:
@@ -171,7 +169,7 @@ class Tensors:
     def forget_dead(self) -> None:
         """Drop the addresses of tensors and storages that are gone."""
         self._known = {key: entry for key, entry in self._known.items() if entry[0]() is not None}
-        self._storages = {key: entry for key, entry in self._storages.items() if not entry[0].expired()}
+        self._storages = {key: entry for key, entry in self._storages.items() if entry[0]()}
 
     def freeze(self) -> tuple[TensorRef, ...]:
         """All drafts as the model's TensorRefs."""

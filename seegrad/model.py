@@ -27,7 +27,7 @@ Route = Literal["self", "view", "detach", "data", "storage", "inside"]
 """How a name reaches a storage: itself, a view, `.detach()`, `.data`, behind torch's back (numpy …), inside an op."""
 
 Preview = tuple[tuple[str, ...], ...]
-"""A small tensor's numbers, formatted, row by row; a scalar is one row of one. Bigger than 4×4: None is used instead."""
+"""A small tensor's numbers, formatted, row by row; a scalar is one row of one. None: bigger than 4×4."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,7 +230,9 @@ class Recording:
         >>> Recording.from_json(Recording().to_json()) == Recording()
         True
         """
-        return json.dumps({"schema": SCHEMA, "recording": dataclasses.asdict(self)}, ensure_ascii=False, allow_nan=False)
+        return json.dumps(
+            {"schema": SCHEMA, "recording": dataclasses.asdict(self)}, ensure_ascii=False, allow_nan=False
+        )
 
     @classmethod
     def from_json(cls, text: str) -> Recording:
@@ -241,7 +243,9 @@ class Recording:
             raise RecordingError(f"This isn't a Recording: it isn't JSON ({error}).") from error
         if not isinstance(data, dict) or data.get("schema") != SCHEMA:
             found = data.get("schema") if isinstance(data, dict) else None
-            raise RecordingError(f"This Recording has schema {found!r}; this seegrad reads schema {SCHEMA}. Record it again.")
+            raise RecordingError(
+                f"This Recording has schema {found!r}; this seegrad reads schema {SCHEMA}. Record it again."
+            )
         try:
             return typing.cast(Recording, _read(cls, data["recording"]))
         except (KeyError, TypeError, ValueError) as error:
@@ -257,7 +261,13 @@ def _read(kind: Any, value: Any) -> Any:
         hints = typing.get_type_hints(kind)
         return kind(**{name: _read(hints[name], item) for name, item in value.items()})  # type: ignore[operator]  # any dataclass of this module
     if origin in (typing.Union, types.UnionType):
-        return None if value is None else _read(next(arg for arg in typing.get_args(kind) if arg is not type(None)), value) if type(None) in typing.get_args(kind) else value
+        return (
+            None
+            if value is None
+            else _read(next(arg for arg in typing.get_args(kind) if arg is not type(None)), value)
+            if type(None) in typing.get_args(kind)
+            else value
+        )
     if origin is tuple:
         arguments = typing.get_args(kind)
         if len(arguments) == 2 and arguments[1] is Ellipsis:

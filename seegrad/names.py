@@ -36,4 +36,6 @@ def _inside(name: str, value: Any) -> Iterator[tuple[str, torch.Tensor]]:
     elif type(value) in (list, tuple) and len(value) <= MAX_ITEMS:
         yield from ((f"{name}[{i}]", item) for i, item in enumerate(value) if is_a(item, torch.Tensor))
     elif type(value) is dict and len(value) <= MAX_ITEMS:
-        yield from ((f"{name}[{key!r}]", item) for key, item in value.items() if type(key) is str and is_a(item, torch.Tensor))
+        yield from (
+            (f"{name}[{key!r}]", item) for key, item in value.items() if type(key) is str and is_a(item, torch.Tensor)
+        )

@@ -9,6 +9,7 @@ import sys
 import sysconfig
 import textwrap
 from functools import lru_cache
+from pathlib import Path
 from types import FrameType
 
 import torch
@@ -19,15 +20,18 @@ from .stand_in import STAND_IN
 Code = tuple[str, int, str]
 """Source given by hand: the file name its code objects carry, the number of its first line, its text."""
 
-_TORCH = os.path.dirname(torch.__file__) + os.sep
-_OURS = os.path.dirname(os.path.abspath(__file__)) + os.sep
+MAX_DEPTH = 32
+"""User frames that are searched for a tensor's name, from the innermost outwards."""
+
+_TORCH = f"{Path(torch.__file__).parent}{os.sep}"
+_OURS = f"{Path(__file__).parent}{os.sep}"
 _STANDARD = sysconfig.get_paths()["stdlib"] + os.sep
 
 
 @lru_cache(maxsize=4096)
 def is_users(file: str) -> bool:
     """True for a file that is neither torch's, nor ours, nor Python's own library."""
-    path = os.path.abspath(file)
+    path = str(Path(file).absolute())
     if path.startswith((_TORCH, _OURS)) or file.startswith("<frozen"):
         return False
     return "site-packages" in path or not path.startswith(_STANDARD)
@@ -38,6 +42,15 @@ def user_frame(frame: FrameType | None) -> FrameType | None:
     while frame is not None and (not is_users(frame.f_code.co_filename) or frame.f_code.co_name == STAND_IN):
         frame = frame.f_back
     return frame
+
+
+def user_frames(frame: FrameType | None) -> list[FrameType]:
+    """All frames of the user's code around `frame`, the outermost first."""
+    found = []
+    while (frame := user_frame(frame)) is not None and len(found) < MAX_DEPTH:
+        found.append(frame)
+        frame = frame.f_back
+    return found[::-1]
 
 
 def display_file(file: str) -> str:
@@ -118,7 +131,8 @@ def with_body(text: str, line: int) -> tuple[tuple[int, str], ...]:
     found = [
         node
         for node in ast.walk(tree)
-        if isinstance(node, ast.With | ast.AsyncWith) and node.lineno <= line < max(node.body[0].lineno, node.lineno + 1)
+        if isinstance(node, ast.With | ast.AsyncWith)
+        and node.lineno <= line < max(node.body[0].lineno, node.lineno + 1)
     ]
     if not found:
         return ()
@@ -138,7 +152,9 @@ def likely_write(text: str, first: int, last: int) -> int | None:
         tree = ast.parse(text)
     except (SyntaxError, ValueError, RecursionError):
         return None
-    simple = [s for s in ast.walk(tree) if isinstance(s, ast.Assign | ast.AugAssign | ast.Expr) and first <= s.lineno < last]
+    simple = [
+        s for s in ast.walk(tree) if isinstance(s, ast.Assign | ast.AugAssign | ast.Expr) and first <= s.lineno < last
+    ]
     ranked = sorted(simple, key=lambda statement: (_write_rank(statement), -statement.lineno))
     return ranked[0].lineno if ranked else None
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import torch
 
@@ -26,7 +27,7 @@ def preview(tensor: torch.Tensor) -> Preview | None:
     if not tensor.numel():
         return ()
     try:
-        values = tensor.detach().tolist()
+        values: Any = tensor.detach().tolist()
     except (RuntimeError, NotImplementedError):
         return None
     if tensor.dim() == 0:

@@ -20,9 +20,8 @@ BY_HAND: dict[str, Entry] = {"CopyBackwards": {"inputs": ["self", "src"], "serve
 
 def generate() -> str:
     """The file's text: one Node a line, sorted."""
-    from torchgen.packaged.autograd.load_derivatives import load_derivatives
-
     import torchgen.packaged as packaged
+    from torchgen.packaged.autograd.load_derivatives import load_derivatives
 
     root = Path(next(iter(packaged.__path__)))
     native = root / "ATen" / "native"

@@ -2,10 +2,20 @@
 
 from __future__ import annotations
 
+from itertools import chain
+
 from ..model import Diagnosis, Recording
+from . import cut, freed, leaf, modified, moved, overwritten, silent
+
+KINDS = (modified.find, leaf.find, freed.find, cut.errors, silent.find, cut.notes, overwritten.find, moved.find)
+SEVERITIES = ("error", "wrong", "note")
 
 
 def diagnose(recording: Recording) -> tuple[Diagnosis, ...]:
-    """What went wrong in a Recording, most important first."""
-    del recording
-    return ()
+    """What went wrong in a Recording, most important first: torch's errors, wrong gradients, notes; then by time.
+
+    >>> diagnose(Recording())
+    ()
+    """
+    found = chain.from_iterable(kind(recording) for kind in KINDS)
+    return tuple(sorted(found, key=lambda each: (SEVERITIES.index(each.severity), each.frame or 0)))

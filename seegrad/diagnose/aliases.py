@@ -1,0 +1,78 @@
+"""Who shares memory with whom, and what to call a tensor."""
+
+from __future__ import annotations
+
+from ..model import Node, Recording, Route, Write
+
+PRECEDENCE: tuple[Route, ...] = ("data", "detach", "view")
+"""Of several routes on one way, the one that explains most."""
+
+EXTERNAL = "write outside torch"
+
+
+def ancestors(recording: Recording, tensor: int) -> list[tuple[int, Route]]:
+    """The tensor and all it is an alias of, each with the route that leads on to the next."""
+    way: list[tuple[int, Route]] = []
+    number: int | None = tensor
+    while number is not None:
+        ref = recording.tensors[number]
+        way.append((number, ref.route))
+        number = ref.alias_of
+    return way
+
+
+def route_between(recording: Recording, written: int, saved: int) -> Route:
+    """How the tensor that was written reaches the bytes of the tensor that was saved."""
+    if written == saved:
+        return "self"
+    up, down = ancestors(recording, written), ancestors(recording, saved)
+    shared = {number for number, _ in up} & {number for number, _ in down}
+    if not shared:
+        return "storage"
+    routes = [route for way in (up, down) for number, route in way[: _until(way, shared)]]
+    return next((route for route in PRECEDENCE if route in routes), "self")
+
+
+def _until(way: list[tuple[int, Route]], shared: set[int]) -> int:
+    return next(index for index, (number, _) in enumerate(way) if number in shared)
+
+
+def route_of(recording: Recording, write: Write, saved: int) -> Route:
+    """The route of a Write to a saved tensor; `inside` where the op's name doesn't tell that it writes."""
+    if write.op == EXTERNAL:
+        return "storage"
+    if write.op == "set data":
+        return "data"
+    if write.op.startswith("_fused_") or not (write.op.endswith("_")):
+        return "inside"
+    return route_between(recording, write.tensor, saved)
+
+
+def counter(recording: Recording, tensor: int) -> int | None:
+    """The number of the tensor's version counter."""
+    return recording.tensors[tensor].counter
+
+
+def label(recording: Recording, tensor: int | None) -> str:
+    """What to call a tensor: its variable, else what made it."""
+    if tensor is None:
+        return "a tensor"
+    ref = recording.tensors[tensor]
+    if ref.name:
+        return f"`{ref.name}`"
+    born = recording.frames[ref.frame] if ref.frame < len(recording.frames) else None
+    if born is not None and tensor in born.outputs and born.place is not None:
+        return f"the result of `{born.op}` on line {born.place.line}"
+    return f"a tensor of shape {list(ref.shape)}"
+
+
+def needed_for(recording: Recording, node: Node, slots: tuple[int, ...]) -> str:
+    """The inputs of a Node whose gradient is at stake, as words; empty where unknown."""
+    names = []
+    for slot in slots:
+        if slot >= len(node.edges) or node.edges[slot].target is None:
+            continue
+        tensor = node.inputs[slot] if slot < len(node.inputs) else None
+        if tensor is not None and recording.tensors[tensor].name:
+            names.append(label(recording, tensor))
+    return " and ".join(dict.fromkeys(names))

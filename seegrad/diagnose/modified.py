@@ -1,0 +1,120 @@
+"""Torch raised because a saved tensor's version moved: which line moved it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from ..model import Diagnosis, Node, RaisedError, Recording, SavedTensor, Write
+from .aliases import counter, label, needed_for, route_of
+
+CORE = "modified by an inplace operation"
+"""The stable part of torch's message, seen from 1.0 to 2.13."""
+
+
+def find(recording: Recording) -> Iterator[Diagnosis]:
+    """One Diagnosis for each such error."""
+    for error in recording.errors:
+        if CORE in error.text and error.node is not None:
+            node = recording.nodes[error.node]
+            yield by_versions(recording, error, node) or by_text(recording, error, node)
+
+
+def by_versions(recording: Recording, error: RaisedError, node: Node) -> Diagnosis | None:
+    """The saved tensor of the failing Node whose version isn't the saved one."""
+    now = dict(recording.frames[error.frame].versions)
+    for saved in node.saved:
+        version = now.get(saved.tensor) if saved.tensor is not None else None
+        if version is not None and saved.version is not None and version != saved.version:
+            return describe(recording, node, saved, version, error.frame, raised=True)
+    return None
+
+
+def culprits(recording: Recording, saved: SavedTensor) -> list[Write]:
+    """The Writes that moved the version past the saved one, first first."""
+    if saved.tensor is None or saved.version is None:
+        return []
+    moved = [
+        write
+        for write in recording.writes
+        if write.storage == saved.storage
+        and write.version_before is not None
+        and write.version_after is not None
+        and write.version_after > max(saved.version, write.version_before)
+    ]
+    shared = [write for write in moved if counter(recording, write.tensor) == counter(recording, saved.tensor)]
+    return shared or moved
+
+
+def describe(
+    recording: Recording, node: Node, saved: SavedTensor, version: int, frame: int, *, raised: bool
+) -> Diagnosis:
+    """The Diagnosis of one saved tensor whose version moved."""
+    writes = culprits(recording, saved)
+    write = writes[0] if writes else None
+    tensor = recording.tensors[saved.tensor] if saved.tensor is not None else None
+    return Diagnosis(
+        kind="saved_tensor_modified" if raised else "version_moved",
+        severity="error" if raised else "note",
+        raised=raised,
+        culprit=write.place if write else None,
+        victim=recording.frames[node.frame].place,
+        node=node.name,
+        tensor=tensor.name if tensor else None,
+        version_saved=saved.version,
+        version_now=version,
+        route=route_of(recording, write, tensor.id) if write and tensor else "self",
+        arguments=(
+            ("label", label(recording, saved.tensor)),
+            ("alias", label(recording, write.tensor if write else None)),
+            ("op", write.op if write else ""),
+            ("needed_for", needed_for(recording, node, saved.serves)),
+            ("more", max(len(writes) - 1, 0)),
+            ("result", int(saved.tensor in node.outputs)),
+            ("parameter", int(tensor.parameter if tensor else False)),
+        ),
+        node_id=node.id,
+        tensor_id=saved.tensor,
+        write_id=write.id if write else None,
+        frame=frame,
+    )
+
+
+def by_text(recording: Recording, error: RaisedError, node: Node) -> Diagnosis:
+    """For a Node that hides what it saves (CopySlices): the Write whose shape and versions torch's message names."""
+    shape = re.search(r"\[[\w.]+ \[([\d, ]*)\]\]", error.text)
+    version = re.search(r"at version (\d+); expected version (\d+)", error.text)
+    sides = tuple(int(side) for side in shape[1].split(",") if side.strip()) if shape else None
+    expected, now = (int(version[2]), int(version[1])) if version else (None, None)
+    write = next(
+        (
+            each
+            for each in recording.writes
+            if each.version_before == expected and sides in (None, recording.tensors[each.tensor].shape)
+        ),
+        None,
+    )
+    return Diagnosis(
+        kind="saved_tensor_modified",
+        severity="error",
+        raised=True,
+        culprit=write.place if write else None,
+        victim=recording.frames[node.frame].place,
+        node=node.name,
+        tensor=recording.tensors[write.tensor].name if write else None,
+        version_saved=expected,
+        version_now=now,
+        arguments=(
+            ("label", label(recording, write.tensor if write else None)),
+            ("alias", label(recording, write.tensor if write else None)),
+            ("op", write.op if write else ""),
+            ("needed_for", ""),
+            ("more", 0),
+            ("result", 0),
+            ("parameter", 0),
+        ),
+        node_id=node.id,
+        tensor_id=write.tensor if write else None,
+        write_id=write.id if write else None,
+        frame=error.frame,
+    )

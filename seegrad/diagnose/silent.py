@@ -1,0 +1,69 @@
+"""A saved tensor's bytes changed and its version didn't: torch said nothing, the gradient is wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ..model import Diagnosis, Frame, Node, Place, Recording, SavedTensor, Write
+from .aliases import label, needed_for, route_of
+
+
+def find(recording: Recording) -> Iterator[Diagnosis]:
+    """One Diagnosis for each line that corrupted something, with its first victim."""
+    hits: dict[Place | None, list[tuple[Frame, Node, SavedTensor, Write | None]]] = {}
+    for frame in recording.frames:
+        if frame.running is None or not frame.corrupted:
+            continue
+        node = recording.nodes[frame.running]
+        for index in frame.corrupted:
+            write = culprit(recording, frame, node, node.saved[index])
+            hits.setdefault(write.place if write else None, []).append((frame, node, node.saved[index], write))
+    for place, victims in hits.items():
+        yield describe(recording, place, victims)
+
+
+def culprit(recording: Recording, frame: Frame, node: Node, saved: SavedTensor) -> Write | None:
+    """The first Write to these bytes between their saving and their use."""
+    return next(
+        (
+            write
+            for write in recording.writes
+            if node.frame < write.frame < frame.index
+            and (write.storage == saved.storage or write.tensor == saved.tensor)
+            and write.span[0] < saved.span[1]
+            and saved.span[0] < write.span[1]
+        ),
+        None,
+    )
+
+
+def describe(
+    recording: Recording, place: Place | None, victims: list[tuple[Frame, Node, SavedTensor, Write | None]]
+) -> Diagnosis:
+    """The Diagnosis of one silent Write; the victim that the engine reached first stands for all."""
+    frame, node, saved, write = victims[0]
+    tensor = recording.tensors[saved.tensor] if saved.tensor is not None else None
+    others = {victim.id for _, victim, _, _ in victims} - {node.id}
+    return Diagnosis(
+        kind="silent_corruption",
+        severity="wrong",
+        raised=False,
+        culprit=place,
+        victim=recording.frames[node.frame].place,
+        node=node.name,
+        tensor=tensor.name if tensor else None,
+        version_saved=saved.version,
+        version_now=saved.version,
+        route=route_of(recording, write, tensor.id) if write and tensor else "storage",
+        arguments=(
+            ("label", label(recording, saved.tensor)),
+            ("alias", label(recording, write.tensor if write else None)),
+            ("op", write.op if write else ""),
+            ("needed_for", needed_for(recording, node, saved.serves)),
+            ("others", len(others)),
+        ),
+        node_id=node.id,
+        tensor_id=saved.tensor,
+        write_id=write.id if write else None,
+        frame=frame.index,
+    )
