@@ -45,10 +45,10 @@ PORTRAITS = (
 
 def record(portrait: Portrait) -> Recording:
     """Run a Portrait's code with a leaf `a` at hand."""
-    names = {"torch": torch, "a": torch.tensor([1.0, 2.0, 3.0], requires_grad=True)}
+    program = compile(portrait.code, "example.py", "exec")
     try:
         with seegrad.record(code=("example.py", 1, portrait.code)) as rec:
-            exec(compile(portrait.code, "example.py", "exec"), names)  # noqa: S102  # our own text, above
+            exec(program, {"a": torch.tensor([1.0, 2.0, 3.0], requires_grad=True)})  # noqa: S102  # our own text, above
     except RuntimeError as error:
         print(f"{portrait.name}: torch raised, as it should: {type(error).__name__}")
     return rec.recording

@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, Playwright, Request, sync_playwright
@@ -58,15 +59,15 @@ def browser(playwright: Playwright) -> Iterator[Browser]:
 
 
 @pytest.fixture
-def watched(browser: Browser) -> Iterator[Watched]:
+def watched(browser: Browser, request: pytest.FixtureRequest) -> Iterator[Watched]:
     context = browser.new_context(
         viewport={"width": 1440, "height": 1000}, permissions=["clipboard-read", "clipboard-write"]
     )
     seen = Watched(context.new_page())
 
-    def note(request: Request) -> None:
-        if not request.url.startswith(("http://127.0.0.1", "ws://127.0.0.1", "data:", "blob:", "file:", "about:")):
-            seen.foreign_requests.append(request.url)
+    def note(asked: Request) -> None:
+        if not asked.url.startswith(("http://127.0.0.1", "ws://127.0.0.1", "data:", "blob:", "file:", "about:")):
+            seen.foreign_requests.append(asked.url)
 
     seen.page.on("request", note)
     seen.page.on(
@@ -74,4 +75,6 @@ def watched(browser: Browser) -> Iterator[Watched]:
     )
     seen.page.on("pageerror", lambda error: seen.console_errors.append(str(error)))
     yield seen
+    if shots := os.environ.get("SEEGRAD_SHOTS"):  # to look at what the test saw
+        seen.page.screenshot(path=Path(shots) / f"{request.node.name}.png")
     context.close()

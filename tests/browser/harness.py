@@ -8,14 +8,16 @@ import subprocess
 import time
 import urllib.error
 import urllib.request
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Page
+from playwright.sync_api import Locator, Page, expect
 
 ROOT = Path(__file__).parents[2]
 START_TIMEOUT_S = 90
+CODE_CELL = ".jp-NotebookPanel:visible .jp-CodeCell"
 # Chromium looks up its maker's hosts at every start unless it is told not to.
 CHROMIUM_ARGS = [
     "--no-sandbox",
@@ -92,5 +94,35 @@ def open_notebook(page: Page, lab: Lab, path: str) -> None:
 
 def run_all(page: Page) -> None:
     """Run → Run All Cells, from the menu, as a learner would."""
-    page.click(".lm-MenuBar-item:has-text('Run')")
-    page.click(".lm-Menu-item:has-text('Run All Cells')")
+
+    def press() -> None:
+        page.click(".lm-MenuBar-item:has-text('Run')")
+        page.click(".lm-Menu-item:has-text('Run All Cells')")
+
+    until_running(page.locator(CODE_CELL).first, press)
+
+
+def run_cell(page: Page, number: int) -> Locator:
+    """Put the cursor into a code cell and press Shift+Enter; returns the cell."""
+    cell = page.locator(CODE_CELL).nth(number)
+
+    def press() -> None:
+        cell.locator(".cm-content").click()
+        page.keyboard.press("Shift+Enter")
+
+    until_running(cell, press)
+    return cell
+
+
+def until_running(cell: Locator, press: Callable[[], None]) -> None:
+    """Press until the cell's prompt moves: JupyterLab drops what is run in its first moments with a kernel."""
+    prompt = cell.locator(".jp-InputPrompt").first
+    before = prompt.inner_text()
+    for _ in range(10):
+        press()
+        try:
+            expect(prompt).not_to_have_text(before, timeout=3_000)
+        except AssertionError:
+            continue
+        return
+    pytest.fail("JupyterLab doesn't run the cell.")

@@ -11,12 +11,12 @@ import pytest
 from PIL import Image
 from playwright.sync_api import Locator, Page, expect
 
-from tests.browser.harness import Lab, Watched, open_notebook, run_all
+from tests.browser.harness import Lab, Watched, open_notebook, run_all, run_cell
 
 pytestmark = pytest.mark.browser
 
 CHAPTER = "notebooks/en/05_data_versus_detach.ipynb"
-CELL_TIMEOUT_MS = 60_000
+CELL_TIMEOUT_MS = 20_000
 SILENT = """
 %load_ext seegrad
 import seegrad, torch
@@ -37,14 +37,6 @@ def write_notebook(lab: Lab, name: str, *cells: str) -> str:
     spec = {"kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"}}
     (lab.root / name).write_text(nbformat.writes(nbformat.v4.new_notebook(cells=code, metadata=spec)))
     return name
-
-
-def run_cell(page: Page, number: int) -> Locator:
-    """Put the cursor into a cell and press Shift+Enter; returns the cell."""
-    cell = page.locator(".jp-NotebookPanel:visible .jp-CodeCell").nth(number)
-    cell.locator(".cm-content").click()
-    page.keyboard.press("Shift+Enter")
-    return cell
 
 
 def told_by_python(page: Page, number: int) -> Any:
@@ -170,7 +162,7 @@ out.sum().backward()
     picture = cell.locator(".sg")
     picture.wait_for(timeout=CELL_TIMEOUT_MS)
     expect(picture.locator(".sg-in .ex")).to_contain_text("modified by an inplace operation")
-    error = cell.locator(".jp-OutputArea-output[data-mime-type='application/vnd.jupyter.error']")
+    error = cell.locator(".jp-OutputArea-output[data-mime-type='application/vnd.jupyter.stderr']")
     expect(error).to_contain_text("RuntimeError", timeout=CELL_TIMEOUT_MS)
     expect(error).to_contain_text("modified by an inplace operation")
     assert_quiet(watched)
