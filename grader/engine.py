@@ -22,7 +22,8 @@ from nbgrader.api import MissingEntry
 from nbgrader.preprocessors import CheckCellMetadata, LimitOutput, OverwriteCells
 from nbgrader.utils import parse_utc
 
-from grader import verdicts
+from grader import questions
+from grader.errors import SandboxError
 from grader.feedback import safe_outputs
 from grader.model import Assignment, Graded, Kind, Notebook, Outcome, Result, Run, Submission
 from grader.notebook import Unreadable
@@ -71,6 +72,8 @@ def attempt(submission: Submission, assignment: Assignment, run: Runner, *, give
         graded, runs = zip(*(_graded(submission, notebook, assignment, run) for notebook in wanted), strict=True)
     except Unreadable as refusal:
         return replace(blank, refusal=str(refusal))
+    except SandboxError:  # this machine's, not this submission's
+        raise
     except Exception as error:
         if not give_up:
             raise
@@ -87,8 +90,8 @@ def failure(blank: Result, assignment: Assignment, reason: str) -> Result:
     """Every question of `assignment` left ungraded, because the grader itself failed."""
     notebooks = []
     for notebook in assignment.notebooks:
-        questions = verdicts.questions(notebook)
-        lost = (Outcome(cell.grade_id, Kind.GRADER_FAILURE, None, cell.points, reason) for cell in questions)
+        asked = questions.carrying_points(notebook)
+        lost = (Outcome(cell.grade_id, Kind.GRADER_FAILURE, None, cell.points, reason) for cell in asked)
         notebooks.append(Graded(notebook.name, "", tuple(lost)))
     return replace(blank, notebooks=tuple(notebooks))
 
@@ -112,8 +115,8 @@ def _graded(submission: Submission, notebook: Notebook, assignment: Assignment, 
     document = _overwritten(repaired.document, notebook)
     files = {**submission.files, **assignment.files}
     ran = run(document, files, assignment)
-    outcomes = tuple(verdicts.outcomes(document, notebook, ran.outcomes))
-    comments = dict(verdicts.comments(document, notebook))
+    outcomes = tuple(questions.outcomes(document, notebook, ran.outcomes))
+    comments = dict(questions.comments(document, notebook))
     notes = repaired.notes + tuple(_timestamp_notes(submission))
     return Graded(notebook.name, _finished(ran.notebook), outcomes, comments, died=ran.died, notes=notes), ran
 
@@ -122,7 +125,7 @@ def _missing(notebook: Notebook) -> Graded:
     """nbgrader's own meaning of a notebook that isn't there while others are: zero for each question."""
     outcomes = tuple(
         Outcome(cell.grade_id, Kind.NOT_ANSWERED, 0.0, cell.points, "The notebook is missing.")
-        for cell in verdicts.questions(notebook)
+        for cell in questions.carrying_points(notebook)
     )
     return Graded(notebook.name, "", outcomes, missing=True)
 
@@ -178,7 +181,7 @@ class _OverwriteFromRows(OverwriteCells):  # type: ignore[misc] # nbgrader ships
 def _overwritten(document: Mapping[str, Any], notebook: Notebook) -> dict[str, Any]:
     node = _OverwriteFromRows(notebook).run(_node(document))
     node, _ = CheckCellMetadata(log=QUIET).preprocess(node, {})
-    return dict(json.loads(_text(node)))
+    return dict(json.loads(json.dumps(node)))
 
 
 def _finished(document: Mapping[str, Any]) -> str:

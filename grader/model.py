@@ -186,5 +186,6 @@ def _graded(fields: dict[str, Any]) -> Graded:
 
 
 def _outcome(fields: dict[str, Any]) -> Outcome:
-    lists = {name: tuple(fields.pop(name)) for name in ("misconceptions", "claims")}
-    return Outcome(kind=Kind(fields.pop("kind")), **lists, **fields)
+    kind = Kind(fields.pop("kind"))
+    misconceptions, claims = (tuple(fields.pop(name)) for name in ("misconceptions", "claims"))
+    return Outcome(kind=kind, misconceptions=misconceptions, claims=claims, **fields)

@@ -12,7 +12,7 @@ from grader.restore import grade_id
 MEANS_NO_ANSWER = frozenset({Kind.FAILED, Kind.CRASHED})
 
 
-def questions(notebook: Notebook) -> list[Cell]:
+def carrying_points(notebook: Notebook) -> list[Cell]:
     """The cells that carry points: tests, written answers, tasks."""
     return [cell for cell in notebook.cells if cell.grade or cell.task]
 

@@ -1,0 +1,115 @@
+"""Many submissions on this machine: N threads, each with its own warm zygote, results as they come.
+
+Threads are enough: students' cells and tests run in processes of their own, a thread only passes frames.
+"""
+
+from __future__ import annotations
+
+import os
+import queue
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from contextlib import AbstractContextManager, suppress
+from itertools import islice
+from typing import Any
+
+from grader import engine
+from grader.errors import GraderError, SandboxError
+from grader.model import Assignment, Result, Run, Submission
+
+AHEAD = 2  # submissions in memory for each worker
+OpenJudge = Callable[[], AbstractContextManager[engine.Runner]]
+
+
+def cores() -> int:
+    """How many workers this process may keep busy."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def grade_all(
+    submissions: Iterable[Submission], assignment: Assignment, open_judge: OpenJudge, workers: int | None = None
+) -> Iterator[tuple[Submission, Result]]:
+    """Each submission with its Result, in the order in which they are done; no result depends on that order.
+
+    `open_judge` starts a warm zygote and yields the judge on it. One that dies is replaced and its submission tried
+    once more. Raises `SandboxError` where this machine can't confine untrusted code; nothing was graded then.
+    """
+    count = max(1, workers or cores())
+    crew = [_Worker(open_judge) for _ in range(count)]
+    idle: queue.SimpleQueue[_Worker] = queue.SimpleQueue()
+    for worker in crew:
+        idle.put(worker)
+
+    def one(submission: Submission) -> tuple[Submission, Result]:
+        worker = idle.get()
+        try:
+            return submission, worker.grade(submission, assignment)
+        finally:
+            idle.put(worker)
+
+    pool = ThreadPoolExecutor(count, thread_name_prefix="grader")
+    try:
+        yield from _as_completed(pool, one, iter(submissions), window=count * AHEAD)
+    finally:  # also when the caller stops early: what is under way ends with its zygote
+        pool.shutdown(wait=False, cancel_futures=True)
+        for worker in crew:
+            worker.stop()
+        pool.shutdown(wait=True)
+
+
+class _Worker:
+    """A zygote, started when first needed, and replaced when it fails."""
+
+    def __init__(self, open_judge: OpenJudge) -> None:
+        self._open_judge = open_judge
+        self._opened: AbstractContextManager[engine.Runner] | None = None
+        self._judge: engine.Runner | None = None
+        self._over = False
+
+    def grade(self, submission: Submission, assignment: Assignment) -> Result:
+        try:
+            return engine.attempt(submission, assignment, self._run, give_up=False)
+        except SandboxError:
+            raise
+        except Exception:  # whatever it was, a fresh zygote may not have it
+            self.close()
+            return engine.attempt(submission, assignment, self._run, give_up=True)
+
+    def _run(self, document: Mapping[str, Any], files: Mapping[str, bytes], assignment: Assignment) -> Run:
+        if self._over:
+            raise GraderError("the run was stopped")
+        if self._judge is None:
+            opened = self._open_judge()
+            self._judge = opened.__enter__()
+            self._opened = opened
+        try:
+            return self._judge(document, files, assignment)
+        except SandboxError as error:  # the machine could confine when the zygote was opened: this one has died
+            raise GraderError(f"no process could be started: {error}") from error
+
+    def close(self) -> None:
+        opened, self._opened, self._judge = self._opened, None, None
+        if opened is not None:
+            with suppress(Exception):  # a dead zygote may fail to say goodbye
+                opened.__exit__(None, None, None)
+
+    def stop(self) -> None:
+        self._over = True
+        self.close()
+
+
+def _as_completed(
+    pool: ThreadPoolExecutor,
+    one: Callable[[Submission], tuple[Submission, Result]],
+    submissions: Iterator[Submission],
+    window: int,
+) -> Iterator[tuple[Submission, Result]]:
+    """Keeps `window` submissions under way, so that memory doesn't grow with the class."""
+    pending: set[Future[tuple[Submission, Result]]] = {
+        pool.submit(one, submission) for submission in islice(submissions, window)
+    }
+    while pending:
+        done, pending = wait(pending, return_when=FIRST_COMPLETED)
+        for future in done:
+            yield future.result()
+        pending |= {pool.submit(one, submission) for submission in islice(submissions, window - len(pending))}

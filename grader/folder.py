@@ -1,0 +1,68 @@
+"""What a graded submission leaves on disk: nbgrader's `autograded/<student>/<assignment>/`, swapped in as a whole."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from grader.course import Course
+from grader.model import Assignment, Graded, Result, Submission
+
+
+def publish(result: Result, submission: Submission, assignment: Assignment, course: Course) -> Path:
+    """Writes the folder that nbgrader's feedback and formgrader read, beside the old one, then exchanges them.
+
+    Files of an earlier submission are gone afterwards. A kill in between leaves the old folder or none, never half.
+    """
+    target = course.folder(course.autograded, result.student, result.assignment)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    for leftover in target.parent.glob(f".{target.name}.*.swap"):
+        shutil.rmtree(leftover)
+    draft, old = (target.with_name(f".{target.name}.{os.getpid()}{end}.swap") for end in ("new", "old"))
+    for name, content in _contents(result, submission, assignment):
+        path = draft / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content)
+        path.chmod(course.permissions)
+    if course.groupshared:
+        _share(draft)
+    if target.exists():
+        target.rename(old)
+    draft.rename(target)
+    shutil.rmtree(old, ignore_errors=True)
+    return target
+
+
+def _contents(result: Result, submission: Submission, assignment: Assignment) -> Iterator[tuple[str, bytes]]:
+    files: Mapping[str, bytes] = {**submission.files, **assignment.files}
+    yield from files.items()
+    if result.timestamp:
+        yield "timestamp.txt", result.timestamp.encode()
+    if result.refusal is not None:
+        for notebook in assignment.notebooks:
+            yield f"{notebook.name}.ipynb", notice(f"This submission could not be graded: {result.refusal}").encode()
+    for graded in result.notebooks:
+        if not graded.missing:
+            yield f"{graded.name}.ipynb", (graded.notebook or notice(_failure(graded))).encode()
+
+
+def _failure(graded: Graded) -> str:
+    reasons = sorted({outcome.message for outcome in graded.outcomes if outcome.message})
+    return "The grader itself failed here; nothing was counted. " + " ".join(reasons)
+
+
+def notice(sentence: str) -> str:
+    """A notebook that says one sentence, as plain text, to whoever looks for the graded one."""
+    fenced = "    " + sentence.replace("\n", " ")
+    cell = {"cell_type": "markdown", "id": "notice", "metadata": {}, "source": f"**Not graded**\n\n{fenced}"}
+    return json.dumps({"cells": [cell], "metadata": {}, "nbformat": 4, "nbformat_minor": 5}, ensure_ascii=False)
+
+
+def _share(folder: Path) -> None:
+    """nbgrader's `groupshared`: the group may write, and new files stay the group's."""
+    for path in (folder, *folder.rglob("*")):
+        if path.is_dir():
+            path.chmod((path.stat().st_mode | 0o2770) & 0o2777)

@@ -1,0 +1,179 @@
+"""What `nbgrader_config.py` names: nbgrader's own commands and formgrader's buttons go through this grader.
+
+`nbgrader autograde NAME` and formgrader's Autograde button use `SandboxedAutograde`; every page made of a submission
+(feedback, formgrader's view) is cleaned; a student's page also loses the hidden tests.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import nbformat
+from nbconvert.preprocessors import Preprocessor
+from nbgrader.converters import Autograde
+from nbgrader.converters.base import NbGraderException
+from nbgrader.coursedir import CourseDirectory
+from nbgrader.preprocessors import ClearHiddenTests
+from traitlets import Bool, Integer
+from traitlets.config import Config
+
+from grader import batch, engine, feedback
+from grader.course import Course
+from grader.errors import GraderError
+from grader.model import Limits
+
+FEEDBACK_STEPS = [
+    "nbgrader.preprocessors.GetGrades",
+    "grader.nbgrader_plugin.HideTests",
+    "nbconvert.preprocessors.CSSHTMLHeaderPreprocessor",
+]
+PAGE_STEPS = ["grader.nbgrader_plugin.CleanPage"]
+PAGE_FILTERS = {"markdown2html": "grader.feedback.safe_markdown"}
+
+
+def install(config: Config) -> None:
+    """Plugs the grader into nbgrader; call it in `nbgrader_config.py` with `get_config()`."""
+    import nbgrader.apps.api
+    import nbgrader.apps.autogradeapp
+
+    nbgrader.apps.autogradeapp.Autograde = SandboxedAutograde
+    nbgrader.apps.api.Autograde = SandboxedAutograde
+    config.GenerateFeedback.preprocessors = FEEDBACK_STEPS
+    config.HTMLExporter.preprocessors = PAGE_STEPS
+    config.HTMLExporter.filters = PAGE_FILTERS
+    config.Execute.store_widget_state = False
+
+
+class SandboxedAutograde(Autograde):  # type: ignore[misc] # nbgrader ships no types
+    """nbgrader's converter of the same purpose: same folders, same gradebook, another way to run and judge.
+
+    The tests run outside the student's process, in parallel, and each submission is recorded in one transaction.
+    """
+
+    workers = Integer(0, help="How many submissions are graded at once; 0: one per core.").tag(config=True)
+    trust_students = Bool(False, help="Run students' code even where this machine can't confine it.").tag(config=True)
+
+    def start(self) -> None:
+        """Grades what `--assignment` and `--student` name; `NbGraderException` where something isn't graded."""
+        self._refuse_what_has_no_meaning_here()
+        try:
+            entries = self.grade_class(self._log)
+        except GraderError as error:
+            self.log.error("%s", error)  # noqa: TRY400 -- a sentence for the instructor; the traceback says nothing more
+            raise NbGraderException(str(error)) from error
+        problems = [f"{entry.student}: {entry.problem}" for entry in entries if entry.problem]
+        if problems:
+            raise NbGraderException(f"{len(problems)} of {len(entries)} not graded. " + "; ".join(problems))
+
+    def grade_class(self, progress: batch.Progress, *, new_seed: bool = False) -> tuple[batch.Entry, ...]:
+        """The whole run, with this configuration."""
+        options = batch.Options(
+            students=self.coursedir.student_id,
+            excluded=frozenset(name for name in self.coursedir.student_id_exclude.split(",") if name),
+            force=self.force,
+            create_students=self.create_student,
+            new_seed=new_seed,
+            workers=self.workers or None,
+        )
+        return batch.autograde(
+            course_of(self.coursedir, self),
+            self.coursedir.assignment_id,
+            options,
+            lambda: warm_judge(options.limits, trust_students=self.trust_students),
+            progress,
+            self.config,
+        )
+
+    def _refuse_what_has_no_meaning_here(self) -> None:
+        if self.coursedir.notebook_id != "*":
+            self.log.warning("--notebook is not used here: a submission is graded as a whole")
+        if self.config.Execute.get("enabled", True) is False:
+            raise NbGraderException(
+                "--no-execute is not possible here: scores come from tests that run, never from outputs"
+            )
+
+    def _log(self, entry: batch.Entry, done: int, total: int) -> None:
+        level = logging.ERROR if entry.problem else logging.INFO
+        self.log.log(level, "%d/%d %s", done, total, summary(entry))
+
+
+def converter_for(assignment: str, *, student: str, **settings: Any) -> SandboxedAutograde:
+    """The converter that `nbgrader autograde` would make here: configuration of this folder and of the course.
+
+    `settings` are traits of the converter that win over the configuration.
+    """
+    from nbgrader.apps.autogradeapp import AutogradeApp
+
+    app = AutogradeApp(log_level=logging.ERROR)
+    app.initialize([])
+    app.coursedir.assignment_id = assignment
+    app.coursedir.student_id = student
+    return SandboxedAutograde(coursedir=app.coursedir, parent=app, **settings)
+
+
+def summary(entry: batch.Entry) -> str:
+    """One line on one student.
+
+    >>> from grader.model import Result
+    >>> summary(batch.Entry("ada", Result("k", "ada", "ps1", None), "refused: no notebook"))
+    'ada: refused: no notebook'
+    """
+    if entry.problem:
+        return f"{entry.student}: {entry.problem}"
+    same = ", unchanged" if entry.unchanged else ""
+    return f"{entry.student}: {entry.result.score:g} of {entry.result.max_score:g}{same}"
+
+
+def course_of(coursedir: CourseDirectory, converter: Autograde) -> Course:
+    """nbgrader's configuration as plain data."""
+    return Course(
+        root=Path(coursedir.root),
+        db_url=coursedir.db_url,
+        course_id=coursedir.course_id,
+        structure=coursedir.directory_structure,
+        source=coursedir.source_directory,
+        submitted=coursedir.submitted_directory,
+        autograded=coursedir.autograded_directory,
+        permissions=int(str(converter.permissions), 8),
+        groupshared=coursedir.groupshared,
+        ignore=tuple(coursedir.ignore),
+        kept_files={name: tuple(files) for name, files in converter.exclude_overwriting.items()},
+    )
+
+
+@contextmanager
+def warm_judge(limits: Limits, *, trust_students: bool) -> Iterator[engine.Runner]:
+    """A zygote and the judge on it."""
+    from grader.zygote import Zygote
+
+    with Zygote(limits=limits, trust_students=trust_students) as zygote:
+        yield engine.judged_by(zygote)
+
+
+class CleanPage(Preprocessor):
+    """Outputs, metadata and raw cells of a page, without anything that could act in the reader's browser."""
+
+    enabled = Bool(True).tag(config=True)
+
+    def preprocess(self, notebook: Any, resources: Any) -> tuple[Any, Any]:
+        """nbconvert's hook."""
+        return _node(feedback.presentable(notebook)), resources
+
+
+class HideTests(ClearHiddenTests):  # type: ignore[misc] # nbgrader ships no types
+    """nbgrader's ClearHiddenTests, which also cleans outputs that quote a hidden line."""
+
+    def preprocess(self, notebook: Any, resources: Any) -> tuple[Any, Any]:
+        """nbconvert's hook."""
+        shown = feedback.without_hidden_tests(notebook, self.begin_test_delimeter, self.end_test_delimeter)
+        return _node(shown), resources
+
+
+def _node(document: Any) -> Any:
+    plain = json.loads(json.dumps(document))
+    return nbformat.from_dict(plain)  # type: ignore[no-untyped-call]  # nbformat has no types
