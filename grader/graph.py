@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
-from collections.abc import Callable, Mapping, Sequence
+import functools
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import torch
@@ -23,6 +25,32 @@ class Link:
 
     output: GradientEdge
     inputs: tuple[GradientEdge, ...]
+
+    def products(self, grad: Tensor, *, create_graph: bool) -> tuple[Tensor | None, ...]:
+        """Vector-Jacobian products: of each input directly, not through another input."""
+        with _stopped(self.inputs):
+            return torch.autograd.grad(
+                (self.output,), self.inputs, (grad,), retain_graph=True, create_graph=create_graph, allow_unused=True
+            )
+
+
+@contextlib.contextmanager
+def _stopped(inputs: Sequence[GradientEdge]) -> Iterator[None]:
+    """Where an input was computed from another one, no gradient flows on below it: the other side adds that itself."""
+    handles: list[Any] = []
+    for node in {edge.node for edge in inputs} if len(inputs) > 1 else ():
+        stops = {edge.output_nr for edge in inputs if edge.node is node}
+        if node.next_functions:
+            handles.append(node.register_prehook(functools.partial(_without, stops)))
+    try:
+        yield
+    finally:
+        for handle in handles:
+            handle.remove()
+
+
+def _without(stops: set[int], grads: tuple[Tensor, ...]) -> Any:
+    return tuple(None if number in stops else grad for number, grad in enumerate(grads))
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -129,10 +157,13 @@ def _holds_saved(node: Node) -> bool:
 def compute(history: History, raw: Tensor, inputs: Sequence[Tensor], asked: Asked) -> Tensor:
     """`raw` with a history: the output of one Function, computed by the other side, whose backward asks there."""
 
+    only = [raw]  # emptied by forward: what a Node can reach must not reach its own output, which would never end
+
     def forward(ctx: Any, *_inputs: Tensor) -> Tensor:
         _save(ctx, history)
-        return raw
+        return only.pop()
 
+    del raw
     made = _function(forward, history, asked, ahead=0).apply(*inputs, *_anchor(inputs))
     assert isinstance(made, Tensor)  # noqa: S101 - apply isn't typed
     return made

@@ -6,6 +6,7 @@ The student's side holds what the judge may still ask for.
 
 from __future__ import annotations
 
+import contextlib
 import weakref
 from collections import deque
 from collections.abc import Iterator
@@ -65,20 +66,39 @@ class Ledger:
     _pointers: dict[int, int] = field(default_factory=dict)  # address → storage
     _counters: dict[int, list[tuple[int, int]]] = field(default_factory=dict)  # storage → (counter, tensor)
     _dead: list[int] = field(default_factory=list)
+    _pinned: list[Tensor] = field(default_factory=list)
+    _pins: int = 0
     _leaves: deque[Tensor] = field(default_factory=lambda: deque(maxlen=KEPT_LEAVES))
 
     # ------------------------------------------------------------------ tensors
 
-    def hold(self, number: int, tensor: Tensor) -> None:
-        """From now on this tensor is shared under this number."""
+    def hold(self, number: int, tensor: Tensor, *, foreign: bool = False) -> None:
+        """From now on this tensor is shared under this number; `foreign`: the other side brought it in."""
+        if foreign:
+            self.foreign.add(number)
+        if self._pins:
+            self._pinned.append(tensor)
         key = id(tensor)
         self._numbers[key] = number
         if not self.weak:
             self._strong[number] = tensor
             return
         self._references[number] = weakref.ref(tensor, lambda _gone: self._mourn(number, key))
-        if tensor.requires_grad and tensor.is_leaf:
+        if foreign and tensor.requires_grad and tensor.is_leaf:
             self._leaves.append(tensor)  # its gradient may be wanted over there when nothing here names it any more
+
+    @contextlib.contextmanager
+    def pinned(self) -> Iterator[None]:
+        """Meanwhile nothing that is shared may vanish: the other side may be about to name it."""
+        if not self._pins:
+            self._pinned = [tensor for _, tensor in self.tensors()]
+        self._pins += 1
+        try:
+            yield
+        finally:
+            self._pins -= 1
+            if not self._pins:
+                self._pinned = []
 
     def _mourn(self, number: int, key: int) -> None:
         self._numbers.pop(key, None)
@@ -152,8 +172,8 @@ class Ledger:
 
     def gone(self) -> Gone:
         """What has ended here since the last message; it leaves this side's tables now, the other's when it hears."""
-        links, self.dead_links = tuple(self.dead_links), []
-        dead, self._dead = tuple(self._dead), []
+        links, dead = tuple(self.dead_links), tuple(self._dead)
+        del self.dead_links[: len(links)], self._dead[: len(dead)]  # in place: who appends holds these very lists
         used = {known.record.window.storage for number, known in self.agreed.items() if number not in dead}
         storages = tuple(number for number in self.storages if number not in used) if dead else ()
         gone = Gone(dead, storages, links)

@@ -8,8 +8,9 @@ its `grad_fn` is over there, whose backward asks the other side.
 
 from __future__ import annotations
 
+import contextlib
 import weakref
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -171,10 +172,21 @@ class Mirror:
         storage.agreed = now
         message.storages.append(StoredBytes(storage.id, message.put(now), len(now)))
 
+    @contextlib.contextmanager
+    def grads_kept(self) -> Iterator[None]:
+        """While the other side asks for gradients it fills `.grad` itself, also of tensors that retain theirs here."""
+        retaining = [tensor for _, tensor in self.ledger.tensors() if not tensor.is_leaf and tensor.retains_grad]
+        before = [tensor.grad for tensor in retaining]
+        try:
+            yield
+        finally:
+            for tensor, grad in zip(retaining, before, strict=True):
+                tensor.grad = grad
+
     # ------------------------------------------------------------------ hearing
 
-    def apply(self, said: Any, body: bytes) -> list[Tensor]:
-        """Take over what the other side says is new, changed or gone; hold what is returned until it is used."""
+    def apply(self, said: Any, body: bytes) -> None:
+        """Take over what the other side says is new, changed or gone."""
         if type(said) is not dict:
             raise WireError("A frame says nothing about its tensors.")
         self.ledger.forget(Gone(**{kind: whole_numbers(said.get("gone"), kind, TENSORS) for kind in GONE}))
@@ -182,10 +194,10 @@ class Mirror:
             self._apply_bytes(read_storage(tree, len(body)), body)
         sizes = {number: storage.here.nbytes() for number, storage in self.ledger.storages.items()}
         with torch.enable_grad():
-            touched = [self._apply_record(read_tensor(tree, sizes)) for tree in listed(said, "tensors")]
+            for tree in listed(said, "tensors"):
+                self._apply_record(read_tensor(tree, sizes))
         for pair in listed(said, "grads"):
             self._apply_grad(pair)
-        return touched
 
     def read_data(self, tree: Mapping[str, Any], body: bytes) -> Tensor:
         """A tensor of values alone."""
@@ -207,12 +219,11 @@ class Mirror:
         graph.overwrite(known.here, data)
         known.agreed = data
 
-    def _apply_record(self, record: TensorRecord) -> Tensor:
+    def _apply_record(self, record: TensorRecord) -> None:
         tensor = self.ledger.find(record.id)
         if tensor is None:
             tensor = self._make(record)
-            self.ledger.hold(record.id, tensor)
-            self.ledger.foreign.add(record.id)
+            self.ledger.hold(record.id, tensor, foreign=True)
         else:
             self._update(tensor, record)
         if record.version > tensor._version:
@@ -222,7 +233,6 @@ class Mirror:
         self.ledger.note_counter(record.id, record.counter, record.window.storage)
         # As this side would describe it, so that nothing is told back.
         self._agree(graph.describe(tensor, record.id, record.window, record.counter, None), graph.edge_of(tensor))
-        return tensor
 
     def _window(self, record: TensorRecord) -> Tensor:
         """Values of a new tensor: on the shared storage, with the version counter of its kin where it has one."""

@@ -61,16 +61,13 @@ class Peer:
             EOFError: the other side has gone.
             WireError: it sent something that isn't a frame of ours.
         """
-        message = message or self.mirror.begin()
-        header = {"op": op, "grad": torch.is_grad_enabled(), **(said or {}), "tensors": message.to_json()}
-        held = self.mirror.ledger.tensors()  # nothing of what we talk about may vanish meanwhile
-        self.pipe.send(header, bytes(message.body))
-        while True:
-            frame = self.pipe.receive()
-            if "op" in frame.header:
+        with self.mirror.ledger.pinned():
+            message = message or self.mirror.begin()
+            header = {"op": op, "grad": torch.is_grad_enabled(), **(said or {}), "tensors": message.to_json()}
+            self.pipe.send(header, bytes(message.body))
+            while "op" in (frame := self.pipe.receive()).header:
                 self.answer(frame)
-                continue
-            held += enumerate(self.mirror.apply(frame.header.get("tensors"), frame.body))
+            self.mirror.apply(frame.header.get("tensors"), frame.body)
             return self._result(frame)
 
     def call(self, number: int, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
@@ -110,7 +107,7 @@ class Peer:
 
     def _reply_to(self, frame: Frame) -> tuple[dict[str, Any], Message]:
         try:
-            held = self.mirror.apply(frame.header.get("tensors"), frame.body)
+            self.mirror.apply(frame.header.get("tensors"), frame.body)
             handler = self.answers.get(text(frame.header, "op"))
             if handler is None:
                 return {"raised": _described(UnsupportedError("something unknown"))}, self.mirror.begin()
@@ -120,7 +117,6 @@ class Peer:
             raise
         except BaseException as error:  # whatever the function raised is the answer
             return {"raised": _described(error)}, self.mirror.begin()
-        del held
         return {"result": tree}, message
 
     def done(self, result: Any = None) -> tuple[Any, Message]:
@@ -146,9 +142,8 @@ class Peer:
         if not link.inputs:
             return self.done([])
         create = frame.header.get("create") is True
-        products = torch.autograd.grad(
-            (link.output,), link.inputs, (grad,), retain_graph=True, create_graph=create, allow_unused=True
-        )
+        with self.mirror.grads_kept():
+            products = link.products(grad, create_graph=create)
         return self.done(list(products) if create else [None if item is None else _Bare(item) for item in products])
 
     # ------------------------------------------------------------------ values
@@ -227,7 +222,8 @@ class Peer:
         if tree.get("unsupported") is True:
             return UnsupportedError(reason)
         base = next((found for known in listed(tree, "bases", 64) if (found := _builtin_exception(known))), RemoteError)
-        made: type[Exception] = type(name if name.isidentifier() else "RemoteError", (base,), {"__module__": STUDENT})
+        members = {"__module__": STUDENT, "__str__": lambda _self: reason}
+        made: type[Exception] = type(name if name.isidentifier() else "RemoteError", (base,), members)
         return made(reason)
 
 

@@ -1,0 +1,490 @@
+"""A function that lives in another process behaves as if it lived here: torch itself, in one process, is the oracle."""
+
+from __future__ import annotations
+
+import gc
+import os
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+import torch
+
+from grader.errors import StudentGone, WireError
+from grader.peer import Peer, RemoteError
+from grader.proxy import Witness
+from grader.values import UnsupportedError
+from grader.wire import Pipe, pack
+
+Lend = Callable[[Any], Any]
+
+
+@pytest.fixture
+def pair() -> Iterator[tuple[Peer, Peer]]:
+    """The judge's side, and the student's side in a thread."""
+    ours, theirs = socket.socketpair()
+    judge, student = Peer(Pipe(ours.fileno()), side=0), Peer(Pipe(theirs.fileno()), side=1)
+    thread = threading.Thread(target=serve, args=(student,))
+    thread.start()
+    yield judge, student
+    ours.shutdown(socket.SHUT_RDWR)
+    thread.join()
+    ours.close()
+    theirs.close()
+
+
+def serve(peer: Peer) -> None:
+    while True:
+        try:
+            peer.answer(peer.pipe.receive())
+        except EOFError:
+            return
+
+
+@pytest.fixture
+def lend(pair: tuple[Peer, Peer]) -> Lend:
+    """Take a function to the student's side; what comes back calls it there."""
+    judge, student = pair
+    return lambda function: judge._proxy(student._number_of(function), function.__name__)
+
+
+def facts(tensor: torch.Tensor) -> tuple[Any, ...]:
+    name = None if tensor.grad_fn is None else tensor.grad_fn.name()
+    return (tensor.tolist(), tensor.dtype, tensor.is_leaf, tensor.requires_grad, tensor._version, name)
+
+
+# Each scenario takes `lend` and returns plain values; run with and without another process these must be the same.
+
+
+def gradient(lend: Lend) -> Any:
+    f = lend(lambda x: (x * x).sum())
+    x = torch.tensor([1.0, -2.0], requires_grad=True)
+    y = f(x)
+    y.backward()
+    return facts(y), facts(x), x.grad.tolist()
+
+
+def two_calls_accumulate(lend: Lend) -> Any:
+    f = lend(lambda x: x.exp().sum())
+    x = torch.tensor([0.5, 1.0], requires_grad=True)
+    f(x).backward()
+    f(x).backward()
+    return x.grad.tolist()
+
+
+def a_graph_is_used_once(lend: Lend) -> Any:
+    f = lend(lambda x: x.exp())
+    y = f(torch.ones(2, requires_grad=True)).sum()
+    y.backward()
+    return raised(y.backward)
+
+
+def a_graph_without_saved_tensors_is_used_twice(lend: Lend) -> Any:
+    f = lend(lambda x: x + 2)
+    x = torch.ones(2, requires_grad=True)
+    y = f(x)
+    y.backward(torch.ones(2))
+    y.backward(torch.ones(2))
+    return x.grad.tolist()
+
+
+def second_derivative(lend: Lend) -> Any:
+    f = lend(lambda x: (x**3).sum())
+    x = torch.tensor([1.0, 2.0], requires_grad=True)
+    (first,) = torch.autograd.grad(f(x), x, create_graph=True)
+    (second,) = torch.autograd.grad(first.sum(), x)
+    return first.tolist(), second.tolist()
+
+
+def finite_differences(lend: Lend) -> Any:
+    f = lend(lambda x, y: x * y.sin())
+    inputs = [torch.tensor([0.3, 0.7], dtype=torch.float64, requires_grad=True) for _ in range(2)]
+    return torch.autograd.gradcheck(f, inputs), torch.autograd.gradgradcheck(f, inputs)
+
+
+def wrong_gradient(lend: Lend) -> Any:
+    class Wrong(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:
+            return x * x
+
+        @staticmethod
+        def backward(ctx: Any, grad: torch.Tensor) -> torch.Tensor:
+            return grad
+
+    f = lend(lambda x: Wrong.apply(x))
+    x = torch.tensor([0.3], dtype=torch.float64, requires_grad=True)
+    return torch.autograd.gradcheck(f, (x,), raise_exception=False)
+
+
+def in_place(lend: Lend) -> Any:
+    f = lend(lambda x: x.add_(1))
+    x = torch.zeros(3)
+    y = f(x)
+    return y is x, facts(x)
+
+
+def in_place_with_history(lend: Lend) -> Any:
+    f = lend(lambda x: x.mul_(3))
+    w = torch.tensor([1.0, 2.0], requires_grad=True)
+    h = w * 2
+    y = f(h)
+    h.sum().backward()
+    return y is h, h._version, h.tolist(), w.grad.tolist(), h.grad_fn.name()
+
+
+def in_place_on_a_leaf(lend: Lend) -> Any:
+    f = lend(lambda x: x.add_(1))
+    return raised(lambda: f(torch.ones(2, requires_grad=True)))
+
+
+def data_write_is_silent(lend: Lend) -> Any:
+    f = lend(lambda out: out.data.zero_())
+    x = torch.ones(2, requires_grad=True)
+    out = x.sigmoid()
+    f(out)
+    out.sum().backward()
+    return out._version, out.tolist(), x.grad.tolist()
+
+
+def detach_write_raises(lend: Lend) -> Any:
+    f = lend(lambda out: out.detach().zero_())
+    out = torch.ones(2, requires_grad=True).sigmoid()
+    f(out)
+    return out._version, raised(out.sum().backward)
+
+
+def a_write_here_breaks_a_graph_there(lend: Lend) -> Any:
+    f = lend(lambda x: x.exp())
+    y = f(torch.ones(2, requires_grad=True))
+    y.detach().zero_()
+    return raised(y.sum().backward)
+
+
+def a_silent_write_here_reaches_a_graph_there(lend: Lend) -> Any:
+    f = lend(lambda x: x.exp())
+    x = torch.ones(2, requires_grad=True)
+    y = f(x)
+    y.data.fill_(7)
+    y.sum().backward()
+    return x.grad.tolist()
+
+
+def detached_alias(lend: Lend) -> Any:
+    f = lend(lambda x: x.detach())
+    x = torch.tensor([1.0, 2.0], requires_grad=True)
+    y = f(x)
+    before = facts(y), y.data_ptr() == x.data_ptr(), y is x
+    y.add_(1)
+    return before, x.tolist(), x._version
+
+
+def data_alias(lend: Lend) -> Any:
+    f = lend(lambda x: x.data)
+    x = torch.tensor([1.0, 2.0], requires_grad=True)
+    y = f(x)
+    y.add_(1)
+    return y.data_ptr() == x.data_ptr(), x.tolist(), x._version, y._version
+
+
+def view(lend: Lend) -> Any:
+    f = lend(lambda x: x[1:])
+    x = torch.tensor([1.0, 2.0, 3.0], requires_grad=True)
+    y = f(x)
+    (y * y).sum().backward()
+    same = y.untyped_storage().data_ptr() == x.untyped_storage().data_ptr()
+    return facts(y), same, y.storage_offset(), x.grad.tolist()
+
+
+def copy(lend: Lend) -> Any:
+    f = lend(lambda x: x.clone())
+    x = torch.ones(2)
+    y = f(x)
+    y.zero_()
+    return y.data_ptr() == x.data_ptr(), x.tolist()
+
+
+def sees_what_it_gets(lend: Lend) -> Any:
+    def look(x: torch.Tensor) -> Any:
+        return [x.is_leaf, x.requires_grad, x._version, x.grad_fn is None, isinstance(x, torch.nn.Parameter)]
+
+    f = lend(look)
+    leaf = torch.ones(2, requires_grad=True)
+    inner = leaf * 2
+    written = torch.ones(2).add_(1)
+    return [f(leaf), f(inner), f(written), f(torch.nn.Parameter(torch.ones(1)))]
+
+
+def gradients_of_intermediate_tensors(lend: Lend) -> Any:
+    def both(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        h = x * 3
+        h.retain_grad()
+        return h, (h * h).sum()
+
+    h, y = lend(both)(x := torch.tensor([1.0, 2.0], requires_grad=True))
+    (through,) = torch.autograd.grad(y, h, retain_graph=True)
+    y.backward()
+    return through.tolist(), h.grad.tolist(), h.retains_grad, x.grad.tolist()
+
+
+def backward_inside(lend: Lend) -> Any:
+    def step(w: torch.Tensor, loss: torch.Tensor) -> None:
+        loss.backward()
+        with torch.no_grad():
+            w -= 0.5 * w.grad
+        w.grad.zero_()
+
+    w = torch.tensor([1.0, 2.0], requires_grad=True)
+    lend(step)(w, (w * w).sum())
+    return facts(w), w.grad.tolist()
+
+
+def training(lend: Lend) -> Any:
+    def step(w: torch.Tensor) -> torch.Tensor:
+        loss = (w * w).sum()
+        loss.backward()
+        with torch.no_grad():
+            w -= 0.1 * w.grad
+        w.grad = None
+        return loss.detach()
+
+    f = lend(step)
+    w = torch.tensor([1.0, 2.0], requires_grad=True)
+    losses = [float(f(w)) for _ in range(5)]
+    return losses, facts(w), w.grad
+
+
+def state_on_the_other_side(lend: Lend) -> Any:
+    weight = torch.nn.Parameter(torch.tensor([2.0]))
+    forward, look = lend(lambda x: weight * x), lend(lambda: weight)
+    forward(torch.tensor([3.0])).backward()
+    w = look()
+    with torch.no_grad():
+        w += 1
+    return facts(w), w.grad.tolist(), forward(torch.tensor([1.0])).tolist(), look() is w, type(w).__name__
+
+
+def callback(lend: Lend) -> Any:
+    f = lend(lambda g, x: g(x) + g(2 * x))
+    x = torch.tensor([1.0, 2.0], requires_grad=True)
+    scale = torch.tensor(3.0, requires_grad=True)
+    f(lambda x: scale * x.sin(), x).sum().backward()
+    return x.grad.tolist(), scale.grad.item(), f(lambda x: x + 1, 5)
+
+
+def callback_that_raises(lend: Lend) -> Any:
+    def careful(g: Callable[[], Any]) -> str:
+        try:
+            return str(g())
+        except ZeroDivisionError:
+            return "caught"
+
+    return lend(careful)(lambda: 1 / 0), raised(lambda: lend(lambda g: g())(lambda: [][1]))
+
+
+def containers(lend: Lend) -> Any:
+    f = lend(lambda x: {"a": [x * 2, (x, 3)], 1: None, "f": lambda y: y + x})
+    x = torch.tensor([1.0], requires_grad=True)
+    found = f(x)
+    value = found["f"](found["a"][0]).sum()
+    value.backward()
+    return found["a"][1][0] is x, found["a"][1][1], list(found), x.grad.tolist()
+
+
+def no_grad(lend: Lend) -> Any:
+    f = lend(lambda x: x * 2)
+    x = torch.ones(1, requires_grad=True)
+    with torch.no_grad():
+        y = f(x)
+    return facts(y), facts(f(x))
+
+
+def dtypes_and_shapes(lend: Lend) -> Any:
+    f = lend(lambda x: x)
+    kinds = (torch.int64, torch.bool, torch.float16, torch.bfloat16, torch.complex64, torch.uint8)
+    tensors = [torch.ones(2, 3).to(kind) for kind in kinds] + [torch.zeros(0, 4), torch.tensor(2.5)]
+    mixed = lend(lambda: [torch.arange(6).reshape(2, 3).T, torch.ones(1).expand(3), torch.zeros(0), torch.float16])()
+    described = [(tensor.tolist(), tensor.stride(), tensor.dtype) for tensor in mixed[:3]]
+    return [f(tensor) is tensor for tensor in tensors], described, mixed[3], f(torch.float64)
+
+
+def aliases_among_arguments(lend: Lend) -> Any:
+    def write(base: torch.Tensor, row: torch.Tensor) -> list[float]:
+        row.zero_()
+        return base.tolist()
+
+    base = torch.ones(2, 2)
+    return lend(write)(base, base[0]), base.tolist(), base._version
+
+
+def requires_grad_is_switched_on(lend: Lend) -> Any:
+    f = lend(lambda x: x.requires_grad_())
+    x = torch.ones(2)
+    return f(x) is x, x.requires_grad, x.is_leaf
+
+
+def hooks(lend: Lend) -> Any:
+    def double(x: torch.Tensor) -> torch.Tensor:
+        h = x * 1
+        h.register_hook(lambda grad: grad * 2)
+        return h.sum()
+
+    x = torch.ones(2, requires_grad=True)
+    lend(double)(x).backward()
+    return x.grad.tolist()
+
+
+def errors(lend: Lend) -> Any:
+    class OwnError(ValueError):
+        pass
+
+    def own() -> None:
+        raise OwnError("mine")
+
+    def shapes() -> torch.Tensor:
+        return torch.ones(2) @ torch.ones(3)
+
+    return [raised(lend(own)), raised(lend(shapes)), raised(lend(lambda: {}["k"]))]
+
+
+def library_functions(lend: Lend) -> Any:
+    f = lend(lambda: [torch.exp, RuntimeError, torch.nn.functional])()
+    x = torch.ones(1, requires_grad=True)
+    return (
+        f[0] is torch.exp,
+        f[1] is RuntimeError,
+        f[2] is torch.nn.functional,
+        facts(lend(lambda g, x: g(x))(torch.sin, x)),
+    )
+
+
+def raised(function: Callable[[], Any]) -> str:
+    try:
+        function()
+    except Exception as error:
+        known = next(base for base in type(error).__mro__ if base.__module__ == "builtins")
+        return f"{type(error).__name__} {known.__name__} {str(error)[:40]}"
+    return "nothing"
+
+
+SCENARIOS = [
+    value
+    for value in list(globals().values())
+    if callable(value) and getattr(value, "__annotations__", {}).get("lend") == "Lend" and value.__module__ == __name__
+]
+
+
+@pytest.mark.filterwarnings("ignore:Casting complex values to real")
+@pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.__name__)
+def test_as_in_one_process(scenario: Callable[[Lend], Any], lend: Lend) -> None:
+    assert scenario(lend) == scenario(lambda function: function)
+
+
+def test_there_are_many_scenarios() -> None:
+    assert len(SCENARIOS) > 30
+
+
+def test_what_is_no_longer_used_is_forgotten_on_both_sides(pair: tuple[Peer, Peer], lend: Lend) -> None:
+    judge, student = pair
+    f = lend(lambda x: (x * x).sum())
+    for _ in range(50):
+        f(torch.ones(3, requires_grad=True)).backward()
+    gc.collect()
+    judge.ask("sync")
+    judge.ask("sync")
+    for peer in (judge, student):
+        ledger = peer.mirror.ledger
+        assert len(ledger.tensors()) + len(ledger.storages) + len(ledger.links) + len(ledger.edges) < 10
+
+
+@pytest.mark.parametrize("value", [object(), torch.nn.Linear(1, 1), (i for i in ()), type("Own", (), {})])
+def test_what_cannot_be_carried_says_so(value: Any, lend: Lend) -> None:
+    with pytest.raises(UnsupportedError, match=r"object|Module|generator|class"):
+        lend(lambda: value)()
+
+
+def test_an_unknown_exception_is_a_remote_error(lend: Lend) -> None:
+    def leave() -> None:
+        raise SystemExit(3)
+
+    with pytest.raises(RemoteError, match="3"):
+        lend(leave)()
+
+
+ENDLESS = {"op": "call", "function": 0, "args": [], "kwargs": [], "tensors": {}}
+TENSORS = {"gone": {"tensors": [], "storages": [], "links": []}, "storages": [], "tensors": [], "grads": []}
+FORGED = [
+    {},
+    {"result": 1},
+    {"result": 1, "tensors": {}},
+    {"result": {"t": "tensor", "id": 99}, "tensors": TENSORS},
+    {"result": {"t": "yours", "id": 99}, "tensors": TENSORS},
+    {"result": {"t": "library", "v": "os.system"}, "tensors": TENSORS},
+    {"result": {"t": "library", "v": "builtins.exec"}, "tensors": TENSORS},
+    {"result": {"t": "library", "v": "torch.load"}, "tensors": TENSORS},
+    {"result": {"t": "library", "v": "torch.set_default_dtype"}, "tensors": TENSORS},
+    {"result": {"t": "data", "dtype": "float32", "shape": [2], "start": 0, "size_bytes": 8}, "tensors": TENSORS},
+    {"result": {"t": "pickle", "v": "gASVAAAA"}, "tensors": TENSORS},
+    {"result": {"t": "device", "v": "nonsense"}, "tensors": TENSORS},
+    {"raised": 3, "tensors": TENSORS},
+    {"raised": {"name": "x"}, "tensors": TENSORS},
+    {"op": "call", "function": 0, "args": [], "kwargs": [], "tensors": TENSORS},
+    {"op": "call", "function": "f", "args": [], "kwargs": [], "tensors": TENSORS},
+    {"result": 1, "tensors": {**TENSORS, "grads": [[1, 2]]}},
+    {"result": 1, "tensors": {**TENSORS, "grads": [1]}},
+    {"result": 1, "tensors": {**TENSORS, "storages": [{"id": 1, "start": 5, "size_bytes": 5}]}},
+    {"result": 1, "tensors": {**TENSORS, "tensors": [{"id": 1}]}},
+]
+
+
+@pytest.mark.parametrize("header", FORGED, ids=lambda header: str(header)[:50])
+def test_a_forged_answer_ends_the_conversation(header: dict[str, Any]) -> None:
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        witness = Witness(Pipe(ours.fileno()))
+        theirs.sendall(pack(header))
+        with pytest.raises(StudentGone):
+            witness.bound_at(["x"])
+        assert witness.gone is not None
+        with pytest.raises(StudentGone):
+            witness.names(["x"])
+
+
+def test_calls_inside_calls_are_bounded() -> None:
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        peer = Peer(Pipe(ours.fileno()), side=0)
+        peer._number_of(lambda: peer.call(0, (), {}))
+        for _ in range(40):
+            theirs.sendall(pack({**ENDLESS, "tensors": TENSORS}))
+        with pytest.raises(WireError, match="deeper"):
+            peer.ask("sync")
+
+
+def test_the_end_of_the_student_is_noticed() -> None:
+    ours, theirs = socket.socketpair()
+    witness = Witness(Pipe(ours.fileno()))
+    theirs.close()
+    with ours, pytest.raises(StudentGone):
+        witness.names(["x"])
+
+
+def test_claims_are_what_a_test_read(pair: tuple[Peer, Peer], lend: Lend, monkeypatch: pytest.MonkeyPatch) -> None:
+    judge, _ = pair
+    for name in ("is_leaf", "requires_grad", "grad_fn", "_version", "retains_grad"):
+        monkeypatch.setattr(torch.Tensor, name, getattr(torch.Tensor, name), raising=False)
+    witness = Witness(Pipe(os.dup(judge.pipe.fd)))
+    os.close(witness.peer.pipe.fd)
+    witness.peer = judge
+    f = lend(lambda x: x * 2)
+    y = f(torch.ones(2, requires_grad=True))
+    witness.watch()
+    assert torch.ones(1).is_leaf
+    assert torch.equal(y, y)
+    assert witness.claims == set()
+    assert not y.is_leaf
+    assert witness.claims == {"is_leaf"}
+    witness.begin()
+    assert witness.claims == set()
