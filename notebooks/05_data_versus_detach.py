@@ -15,9 +15,13 @@
 # Every cell uses `device`. It is the CPU unless `SEEGRAD_DEVICE` says something else.
 
 # %%
+import contextlib
 import os
 
 import torch
+from IPython.display import Markdown
+
+import seegrad
 
 device = os.environ.get("SEEGRAD_DEVICE", "cpu")
 
@@ -163,12 +167,10 @@ slope = torch.stack([(f(x + step) - f(x - step)) / (2 * h) for step in steps])
 print(slope.round(decimals=4))
 
 # %% [markdown]
-# Nor do you need to compute. A recording names what happened, and the line. In its picture the version tag at the
-# sigmoid still says v0; the numbers behind it are gone.
+# Nor do you need to compute. A recording names what happened, and the line. In its picture the tag at the sigmoid
+# still says v0; the numbers behind it are gone.
 
 # %%
-import seegrad
-
 a = torch.tensor([1.0, 2.0, 3.0], requires_grad=True, device=device)
 with seegrad.record() as rec:
     out = a.sigmoid()
@@ -176,35 +178,24 @@ with seegrad.record() as rec:
     c.zero_()
     out.sum().backward()
 
-for d in rec.diagnoses:
-    print(d.kind, "·", d.severity, "· raised:", d.raised)
-    print("culprit:", d.culprit.code)
-    print("victim: ", d.victim.code)
-    print(d.message("en"))
+d = rec.diagnoses[0]
+print(d.kind, "·", d.severity, "· raised:", d.raised)
+print("culprit:", d.culprit.code)
+print("victim: ", d.victim.code)
+Markdown(d.message())
 
+# %%
 seegrad.show(rec)
 
 # %% [markdown]
 # ## 4 · The loud one
 #
-# One word changes: `.data` becomes `.detach()`. Same bytes, same zeros.
+# One word changes: `.data` becomes `.detach()`. Same bytes, same zeros. `suppress` keeps an error, if there is one,
+# from telling you.
 #
-# **Predict:** what happens now, and at which line? Then find the culprit in the picture.
-
-# %% tags=["raises-exception"]
-# %%see --ask culprit
-a = torch.tensor([1.0, 2.0, 3.0], requires_grad=True, device=device)
-out = a.sigmoid()
-c = out.detach()
-c.zero_()
-out.sum().backward()
-
-# %% [markdown]
-# The same once more, with `record()`. The error is caught; the picture keeps what led to it.
+# **Predict:** raises, right, or wrong without a word?
 
 # %%
-import contextlib
-
 a = torch.tensor([1.0, 2.0, 3.0], requires_grad=True, device=device)
 with contextlib.suppress(RuntimeError), seegrad.record() as rec:
     out = a.sigmoid()
@@ -212,8 +203,24 @@ with contextlib.suppress(RuntimeError), seegrad.record() as rec:
     c.zero_()
     out.sum().backward()
 
-print(rec.diagnoses[0].message("en"))
-seegrad.show(rec)
+seegrad.show(rec, ask="outcome")
+
+# %% [markdown]
+# **Predict** which line did the damage. Click it, in the code or in the graph.
+
+# %%
+seegrad.show(rec, ask="culprit")
+
+# %% [markdown]
+# Now without `suppress`. `%%see` draws the picture; below it stands the error as torch raised it, and our note.
+
+# %% tags=["raises-exception"]
+# %%see
+a = torch.tensor([1.0, 2.0, 3.0], requires_grad=True, device=device)
+out = a.sigmoid()
+c = out.detach()
+c.zero_()
+out.sum().backward()
 
 # %% [markdown]
 # ### Read the error as data
@@ -225,7 +232,8 @@ seegrad.show(rec)
 # | `is at version 1; expected version 0` | written once since it was saved |
 # | the traceback | where backward *stopped* |
 #
-# It doesn't say **which line wrote**. That is `c.zero_()`, three lines away from where the traceback points.
+# It doesn't say **which line wrote**. That is `c.zero_()`: here one line above the traceback's arrow, in your code
+# perhaps a thousand.
 #
 # *Misconception* **M04**: “the traceback shows the line to fix”.
 
@@ -425,7 +433,7 @@ with seegrad.record(detail="content") as rec:
 
 print("x.grad    ", x.grad)
 print("derivative", x.detach().exp())
-print(*(f"{d.kind}: {d.message('en')}" for d in rec.diagnoses), sep="\n")
+Markdown(rec.diagnoses[0].message())
 
 # %% [markdown]
 # ### Another tensor under the same name
@@ -440,7 +448,7 @@ with seegrad.record(detail="content") as rec:
     loss.backward()
 
 print("p.grad", p.grad, "version", p._version)
-print(*(f"{d.kind}: {d.message('en')}" for d in rec.diagnoses), sep="\n")
+Markdown(rec.diagnoses[0].message())
 
 # %% [markdown]
 # ### A fused optimiser
@@ -462,7 +470,7 @@ for fused in (False, True):
         except RuntimeError:
             print("plain: raises, w is at version", w._version)
 
-print(*(f"{d.kind}: {d.message('en')}" for d in rec.diagnoses), sep="\n")
+Markdown(rec.diagnoses[0].message())
 
 # %% [markdown]
 # ### BatchNorm's running statistics
@@ -478,7 +486,7 @@ with seegrad.record(detail="content") as rec:
     out.sum().backward()
 
 print("x.grad", x.grad.flatten(), "right: [1, 1]")
-print(*(f"{d.kind}: {d.message('en')}" for d in rec.diagnoses), sep="\n")
+Markdown(rec.diagnoses[0].message())
 
 # %% [markdown]
 # ## 8 · Remedies
@@ -545,32 +553,40 @@ print(torch.allclose(a.grad, s * (1 - s)))
 # Three programs. For each: raises, silent, or fine? Answer in the picture, then read on.
 
 # %%
-# %%see --ask outcome
-x = torch.tensor([0.5, 1.0], requires_grad=True, device=device)
-y = x.tanh()
-z = y * 3
-y.data.add_(1)
-z.sum().backward()
+with contextlib.suppress(RuntimeError), seegrad.record() as rec:
+    x = torch.tensor([0.5, 1.0], requires_grad=True, device=device)
+    y = x.tanh()
+    z = y * 3
+    y.data.add_(1)
+    z.sum().backward()
 
-# %% tags=["raises-exception"]
-# %%see --ask outcome
-x = torch.tensor([0.5, 1.0], requires_grad=True, device=device)
-y = x * 3
-z = y * y
-y.detach()[0] = 0
-z.sum().backward()
+seegrad.show(rec, ask="outcome")
 
 # %%
-# %%see --ask outcome
-x = torch.tensor([0.5, 1.0], requires_grad=True, device=device)
-y = x * 3
-z = y + y
-y.detach().zero_()
-z.sum().backward()
+with contextlib.suppress(RuntimeError), seegrad.record() as rec:
+    x = torch.tensor([0.5, 1.0], requires_grad=True, device=device)
+    y = x * 3
+    z = y * y
+    y.detach()[0] = 0
+    z.sum().backward()
+
+seegrad.show(rec, ask="outcome")
+
+# %%
+with contextlib.suppress(RuntimeError), seegrad.record() as rec:
+    x = torch.tensor([0.5, 1.0], requires_grad=True, device=device)
+    y = x * 3
+    z = y + y
+    y.detach().zero_()
+    z.sum().backward()
+
+seegrad.show(rec, ask="outcome")
 
 # %% [markdown]
 # - The first is silent: `tanh` saved `y`, and `.data` moved no version.
 # - The second raises: `y * y` saved `y`, and one element is enough.
 # - The third is fine: a sum saves nothing.
+#
+# Wrong once? The picture names the misconception. **Change** the program until you can say beforehand what it does.
 #
 # **Now the assignment:** open `release/en/05_data_versus_detach`. Six exercises, about 45 minutes.
