@@ -12,7 +12,7 @@ import torch
 from . import _torch
 from .capture_saved import Saved, SavedTensors
 from .capture_tensors import Tensors
-from .derivatives import serves
+from .derivatives import reads_sign_only, serves
 from .model import Edge, Node, SavedTensor
 
 Key = tuple[str, int]
@@ -142,6 +142,7 @@ class Nodes:
                 version,
                 self._tensors.storage_number(data),
                 _torch.span(data),
+                reads_sign_only(name, attr),
             )
             self._saved.add(record, data)
             described.append(

@@ -23,13 +23,14 @@ class Saved:
     version: int | None
     storage: int
     span: tuple[int, int]
+    sign_only: bool = False  # the gradient reads nothing but the sign
     original: torch.Tensor | int | None = None  # a copy, or a fingerprint
     last: torch.Tensor | int | None = None  # the same, moved on after each change that was reported
     assumed: bool = False  # a write hit its bytes and they couldn't be compared
 
     def keep(self, tensor: torch.Tensor) -> None:
         """Remember the bytes as they are now."""
-        if self.original is None and tensor.device.type == "cpu":
+        if self.original is None and tensor.device.type == "cpu" and tensor.layout is torch.strided:
             self.original = self.last = content(tensor)
 
     def changed(self) -> bool:
@@ -37,13 +38,18 @@ class Saved:
         tensor = self.ref()
         if tensor is None or _torch.version(tensor) != self.version:
             return False
-        return self.assumed if self.original is None else not same(self.original, content(tensor))
+        if self.original is None:
+            return self.assumed
+        now = content(tensor)
+        if self.sign_only and isinstance(self.original, torch.Tensor) and isinstance(now, torch.Tensor):
+            return not same(self.original.sgn(), now.sgn())
+        return not same(self.original, now)
 
 
 def content(tensor: torch.Tensor) -> torch.Tensor | int:
     """A copy of the bytes, or for big tensors a number that depends on every byte and its position."""
     plain = tensor.detach()
-    if plain.layout is not torch.strided or plain.numel() * plain.element_size() <= MAX_COPY_BYTES:
+    if plain.numel() * plain.element_size() <= MAX_COPY_BYTES:
         return plain.clone()
     data = plain.contiguous().reshape(-1).view(torch.uint8).to(torch.int64)
     places = torch.arange(data.numel(), dtype=torch.int64) * 2654435761 + 97
@@ -54,11 +60,11 @@ def same(before: torch.Tensor | int, now: torch.Tensor | int) -> bool:
     """True for equal contents; a NaN equals a NaN."""
     if isinstance(before, int) or isinstance(now, int):
         return isinstance(before, int) and before == now
-    if before.shape != now.shape or before.dtype != now.dtype or before.layout is not now.layout:
+    if before.shape != now.shape or before.dtype != now.dtype:
         return False
     if torch.equal(before, now):
         return True
-    return before.layout is torch.strided and bool(((before == now) | (before.isnan() & now.isnan())).all())
+    return bool(((before == now) | (before.isnan() & now.isnan())).all())
 
 
 class SavedTensors:

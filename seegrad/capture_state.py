@@ -21,6 +21,9 @@ from .places import Source, user_frames
 from .previews import preview
 
 ROUTES: dict[str, Route] = {"data": "data", "detach": "detach", "detach_": "detach"}
+EMPTY = frozenset({"empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided"})
+"""Ops whose result holds whatever was in memory: not shown, it differs from run to run."""
+
 EXTERNAL = "write outside torch"
 """The op of a Write that torch never saw: numpy, a raw pointer."""
 
@@ -37,6 +40,7 @@ class Before:
     storages: list[int]  # of `inputs`
     sources: dict[tuple[int, int], int]
     place: Place | None
+    option: bool  # `inplace=True` was asked for
 
 
 class State:
@@ -52,6 +56,7 @@ class State:
         self.errors: list[RaisedError] = []
         self.backwards = 0
         self.root: int | None = None
+        self._uninitialised: set[int] = set()
         self._last_line: tuple[str, int] | None = None
 
     # -- begin and end
@@ -126,6 +131,7 @@ class State:
             storages=[self.tensors.storage_number(tensor) for tensor in inputs],
             sources=self._sources(inputs),
             place=self.source.place(user),
+            option=kwargs.get("inplace") is True,
         )
 
     def new_event(self, user: FrameType | None) -> None:
@@ -172,6 +178,8 @@ class State:
         for tensor in written:
             self._write(frame, tensor, before)
         self._rebind(frame, before)
+        if before.name in EMPTY:
+            self._uninitialised.update(self.tensors.storage_number(tensor) for tensor in outputs)
         frame.outputs = tuple(self._output(frame, tensor, before) for tensor in outputs)
         if torch.is_grad_enabled():
             bases = [base for t in written if (base := _torch.base(t)) is not None]
@@ -210,7 +218,8 @@ class State:
         version = before.versions[position] if position is not None else None
         span = before.span if before.span is not None and tensor is before.targets[0] else _torch.span(tensor)
         number, storage = self.tensors.see(tensor, frame.index), self.tensors.storage_number(tensor)
-        self._add_write(frame, number, storage, span, before.name, version, _torch.version(tensor))
+        op = f"{before.name}(inplace=True)" if before.option else before.name
+        self._add_write(frame, number, storage, span, op, version, _torch.version(tensor))
 
     def _add_write(
         self,
@@ -227,6 +236,7 @@ class State:
         self.writes.append(write)
         frame.writes += (write.id,)
         self.saved.written(storage, span)
+        self._uninitialised.discard(storage)
         for number in self.tensors.on_storage(storage):
             each = self.tensors.alive(number)
             if each is not None:
@@ -252,7 +262,8 @@ class State:
         return number
 
     def _show(self, frame: FrameDraft, number: int, tensor: torch.Tensor) -> None:
-        frame.values[number], frame.versions[number] = preview(tensor), _torch.version(tensor)
+        empty = self.tensors.drafts[number].storage in self._uninitialised
+        frame.values[number], frame.versions[number] = None if empty else preview(tensor), _torch.version(tensor)
 
     # -- other events
 

@@ -49,6 +49,19 @@ def serves(node: str, attr: str, slots: int) -> tuple[int, ...]:
     return tuple(range(slots)) if known is None else known
 
 
+SIGN_ONLY = frozenset({("ReluBackward0", "result"), ("LeakyReluBackward0", "self"), ("AbsBackward0", "self")})
+"""Saved tensors of which the formula reads nothing but the sign."""
+
+
+def reads_sign_only(node: str, attr: str) -> bool:
+    """True where the gradient stays right as long as the signs of the saved tensor do.
+
+    >>> reads_sign_only("ReluBackward0", "result"), reads_sign_only("SigmoidBackward0", "result")
+    (True, False)
+    """
+    return (node, attr) in SIGN_ONLY
+
+
 def always_zero(node: str) -> tuple[int, ...]:
     """Input slots of `node` whose gradient is 0 whatever comes: the old value was overwritten.
 

@@ -116,6 +116,9 @@ DO: dict[str, str] = {
         "`{op}` writes its argument although its name does not say so: run it before {victim} uses {label}, "
         "or let {victim} use `{name}.clone()`, which keeps the value from before the write."
     ),
+    "saved_tensor_modified.option": _(
+        "Build that module or call without `inplace=True`: {node} computes its gradient from the value that it replaced."
+    ),
     "saved_tensor_modified.storage": _(
         "Find who shares the memory of {label}, and give that its own copy before it writes."
     ),
@@ -202,6 +205,8 @@ def do_ids(diagnosis: Diagnosis) -> tuple[str, ...]:
         ids.append(f"{kind}.shared")
     if given.get("parameter") and diagnosis.route in ("self", "detach", "view"):
         ids.append(f"{kind}.parameter")
+    if str(given.get("op", "")).endswith("(inplace=True)"):
+        ids.append(f"{kind}.option")
     if given.get("result"):
         ids.append(f"{kind}.{diagnosis.route}.result")
     return (*ids, f"{kind}.{diagnosis.route}", kind, f"{kind}.self")

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import inspect
+import sys
 from collections.abc import Iterator
 from itertools import chain
 from types import FrameType
 from typing import Any
 
 import torch
+
+OWN_REFERENCES = 3
+"""References to a frame's copy of its variables that are the frame's, ours, and the question's own."""
 
 MAX_ITEMS = 64
 """Longest list or dict of the user that is searched for tensors."""
@@ -18,10 +23,24 @@ def named_tensors(frame: FrameType) -> Iterator[tuple[str, torch.Tensor]]:
 
     Names with a leading underscore come from IPython's history or mean "not for you": they're left out.
     """
-    variables = [(name, value) for name, value in list(frame.f_locals.items()) if not name.startswith("_")]
+    variables = variables_of(frame)
     yield from ((name, value) for name, value in variables if is_a(value, torch.Tensor))
     for name, value in variables:
         yield from _inside(name, value)
+
+
+def variables_of(frame: FrameType) -> list[tuple[str, Any]]:
+    """The frame's variables. Reading them leaves nothing behind that would keep their values alive.
+
+    Before Python 3.13 a function's `f_locals` is a copy that the frame keeps: it's emptied again, unless the
+    user's code holds it too (by `locals()`).
+    """
+    space = frame.f_locals
+    found = [(name, value) for name, value in list(space.items()) if not name.startswith("_")]
+    is_copy = sys.version_info < (3, 13) and frame.f_code.co_flags & inspect.CO_OPTIMIZED
+    if is_copy and sys.getrefcount(space) <= OWN_REFERENCES:
+        space.clear()
+    return found
 
 
 def is_a(value: Any, kind: type) -> bool:

@@ -1,0 +1,69 @@
+"""Small torch programs with what is expected of their diagnosis; the lines are marked where they stand.
+
+A line that ends in `# culprit` or `# victim` is the one that the first Diagnosis must name. What a program returns is
+compared with and without `record()`. Whether it raises is never written down: torch decides.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Program:
+    """One program and the first Diagnosis it must get; `kind` None: nothing above a note."""
+
+    name: str
+    run: Callable[[], Any]
+    kind: str | None
+    severity: str | None
+    node: str | None
+    tensor: str | None
+    route: str | None
+    detail: str
+
+    def line(self, mark: str) -> int | None:
+        """The line that carries the mark."""
+        lines, first = inspect.getsourcelines(self.run)
+        return next((first + i for i, line in enumerate(lines) if line.rstrip().endswith(f"# {mark}")), None)
+
+
+PROGRAMS: dict[str, Program] = {}
+
+SEVERITIES = {
+    "saved_tensor_modified": "error",
+    "leaf_modified": "error",
+    "graph_freed": "error",
+    "silent_corruption": "wrong",
+    "graph_cut": "note",
+    "version_moved": "note",
+}
+
+
+def program(
+    kind: str | None = None,
+    *,
+    node: str | None = None,
+    tensor: str | None = None,
+    route: str | None = None,
+    severity: str | None = None,
+    detail: str = "default",
+) -> Callable[[Callable[[], Any]], Callable[[], Any]]:
+    """Register a program."""
+
+    def register(run: Callable[[], Any]) -> Callable[[], Any]:
+        expected = severity or (SEVERITIES[kind] if kind else None)
+        PROGRAMS[run.__name__] = Program(run.__name__, run, kind, expected, node, tensor, route, detail)
+        return run
+
+    return register
+
+
+def programs() -> dict[str, Program]:
+    """All of them."""
+    from tests.programs import chapter, clinic, legal, odd, seeds  # noqa: F401  # importing registers
+
+    return PROGRAMS
