@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import socket
 import subprocess
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Locator, Page, expect
+from playwright.sync_api import Locator, Page
 
 ROOT = Path(__file__).parents[2]
 START_TIMEOUT_S = 90
+# JupyterLab drops what is run while it is still connecting, though its indicator says "idle".
+KERNEL_IS_READY = """() => {
+    const context = window.jupyterapp?.shell.currentWidget?.sessionContext;
+    const kernel = context?.session?.kernel;
+    return context?.isReady && kernel?.connectionStatus === "connected" && kernel.status === "idle";
+}"""
 CODE_CELL = ".jp-NotebookPanel:visible .jp-CodeCell"
 # Chromium looks up its maker's hosts at every start unless it is told not to.
 CHROMIUM_ARGS = [
@@ -79,50 +85,33 @@ def wait_until_up(process: subprocess.Popen[bytes], url: str, log: Path) -> None
 
 
 def settle(settings: Path) -> None:
-    """JupyterLab's own questions (news, updates) would lie over the page and ask the network."""
-    folder = settings / "@jupyterlab/apputils-extension"
-    folder.mkdir(parents=True)
-    (folder / "notification.jupyterlab-settings").write_text('{"fetchNews": "false", "checkForUpdates": false}')
+    """No questions of JupyterLab's own (news, updates), which ask the network; every cell in the page, also below."""
+    wanted = {
+        "apputils-extension/notification": {"fetchNews": "false", "checkForUpdates": False},
+        "notebook-extension/tracker": {"windowingMode": "none"},
+    }
+    for name, values in wanted.items():
+        path = settings / "@jupyterlab" / f"{name}.jupyterlab-settings"
+        path.parent.mkdir(parents=True)
+        path.write_text(json.dumps(values))
 
 
 def open_notebook(page: Page, lab: Lab, path: str) -> None:
     """Open a notebook and wait until its kernel is idle."""
     page.goto(lab.notebook_url(path))
     page.wait_for_selector(".jp-NotebookPanel .jp-Cell", timeout=60_000)
-    page.wait_for_selector(".jp-Notebook-ExecutionIndicator[data-status=idle]", state="attached", timeout=60_000)
+    page.wait_for_function(KERNEL_IS_READY, timeout=60_000)
 
 
 def run_all(page: Page) -> None:
     """Run → Run All Cells, from the menu, as a learner would."""
-
-    def press() -> None:
-        page.click(".lm-MenuBar-item:has-text('Run')")
-        page.click(".lm-Menu-item:has-text('Run All Cells')")
-
-    until_running(page.locator(CODE_CELL).first, press)
+    page.click(".lm-MenuBar-item:has-text('Run')")
+    page.click(".lm-Menu-item:has-text('Run All Cells')")
 
 
 def run_cell(page: Page, number: int) -> Locator:
     """Put the cursor into a code cell and press Shift+Enter; returns the cell."""
     cell = page.locator(CODE_CELL).nth(number)
-
-    def press() -> None:
-        cell.locator(".cm-content").click()
-        page.keyboard.press("Shift+Enter")
-
-    until_running(cell, press)
+    cell.locator(".cm-content").click()
+    page.keyboard.press("Shift+Enter")
     return cell
-
-
-def until_running(cell: Locator, press: Callable[[], None]) -> None:
-    """Press until the cell's prompt moves: JupyterLab drops what is run in its first moments with a kernel."""
-    prompt = cell.locator(".jp-InputPrompt").first
-    before = prompt.inner_text()
-    for _ in range(10):
-        press()
-        try:
-            expect(prompt).not_to_have_text(before, timeout=3_000)
-        except AssertionError:
-            continue
-        return
-    pytest.fail("JupyterLab doesn't run the cell.")
