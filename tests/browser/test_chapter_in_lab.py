@@ -53,6 +53,15 @@ def count(picture: Locator) -> tuple[int, int]:
     return int(step), int(total)
 
 
+def when_there(page: Page, path: Path) -> Path:
+    """The kernel hears of an answer when the cells that still run are done."""
+    for _ in range(120):
+        if path.exists():
+            break
+        page.wait_for_timeout(500)
+    return path
+
+
 def assert_quiet(watched: Watched) -> None:
     assert not watched.console_errors
     assert not watched.foreign_requests
@@ -75,7 +84,7 @@ def test_the_chapter_runs_and_a_prediction_is_answered(lab: Lab, watched: Watche
     assert count(asked)[0] > hidden_from, "the picture shows the evidence"
     expect(asked.get_by_text("but the numbers changed").first).to_be_visible()
 
-    kept = json.loads((lab.root / Path(CHAPTER).parent / ".predictions.json").read_text())
+    kept = json.loads(when_there(page, lab.root / Path(CHAPTER).parent / ".predictions.json").read_text())
     answers = [prediction for prediction in kept.values() if prediction["answer"] == {"outcome": "fine"}]
     assert [(answer["right"], answer["misconception"]) for answer in answers] == [(False, "M06")]
     assert_quiet(watched)
