@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 from torch.autograd.graph import GradientEdge, Node, get_gradient_edge
 
-from .records import ITEM_BYTES, History, TensorRecord, Window
+from .records import ITEM_BYTES, ITEMS, History, TensorRecord, Window
 
 Edge: TypeAlias = tuple[Node, int]
 Start: TypeAlias = int | Tensor  # the number of a shared tensor, or a leaf that isn't shared yet
@@ -95,6 +95,8 @@ def unsupported(tensor: Tensor) -> str | None:
         return f"a tensor on {tensor.device}"
     if str(tensor.dtype).rpartition(".")[2] not in ITEM_BYTES:
         return f"a tensor of {tensor.dtype}"
+    if tensor.numel() > ITEMS:
+        return f"a tensor of more than {ITEMS} items"
     if tensor.is_inference():
         return "an inference tensor"
     if tensor.is_conj() or tensor.is_neg():

@@ -106,6 +106,8 @@ class Judge:
             said = Verdict(None, verdict.unsupported(str(error)))
         except KeyboardInterrupt:
             said = Verdict(0.0, "interrupted")
+        except Exception as error:  # ours: this question isn't graded, the next one may be
+            said = Verdict(None, verdict.clipped(f"The judge itself failed: {type(error).__name__}: {error}"))
         if self.witness.unsupported is not None:
             said = Verdict(None, verdict.unsupported(self.witness.unsupported))
         claims = sorted(self.witness.claims)

@@ -44,8 +44,13 @@ class Witness:
 
     def bound_at(self, names: Sequence[str]) -> dict[str, int]:
         """The student's cell that last gave each of these names a value."""
-        found = self._guarded(self.peer.ask)("bound", {"names": list(names)})
-        return {name: cell for name, cell in found if name in names and type(cell) is int}
+        return self._guarded(self._bound_at)(names)
+
+    def _bound_at(self, names: Sequence[str]) -> dict[str, int]:
+        found = self.peer.ask("bound", {"names": list(names)})
+        if type(found) is not dict or any(type(cell) is not int for cell in found.values()):
+            raise WireError("The answer to a question for cells isn't one.")
+        return {name: cell for name, cell in found.items() if name in names}
 
     def finish(self) -> None:
         """Tell the other side what the test cell has changed, before the student's next cell runs."""
@@ -54,7 +59,8 @@ class Witness:
 
     def _names(self, wanted: Sequence[str]) -> dict[str, Any]:
         found: dict[str, Any] = {}
-        for item in self.peer.ask("names", {"names": list(wanted)}):
+        items = self.peer.ask("names", {"names": list(wanted)})
+        for item in items if type(items) is list else [None]:
             if type(item) is not list or len(item) != 3 or item[0] not in wanted:
                 raise WireError("The answer to a question for names isn't one.")
             name, how, value = item

@@ -65,9 +65,9 @@ class Bindings:
         self._last |= dict.fromkeys((name for name in now if self._seen.get(name) != now[name]), cell)
         self._seen = now
 
-    def of(self, names: list[str]) -> list[tuple[str, int]]:
+    def of(self, names: list[str]) -> dict[str, int]:
         """The cells of these names."""
-        return [(name, self._last.get(name, 0)) for name in names]
+        return {name: self._last.get(name, 0) for name in names}
 
 
 def _obey(kernel: Kernel, control: Pipe, bindings: Bindings) -> None:
