@@ -19,7 +19,7 @@ from nbgrader.converters import Autograde
 from nbgrader.converters.base import NbGraderException
 from nbgrader.coursedir import CourseDirectory
 from nbgrader.preprocessors import ClearHiddenTests
-from traitlets import Bool, Integer
+from traitlets import Bool, Integer, List
 from traitlets.config import Config
 
 from grader import batch, engine, feedback
@@ -167,6 +167,8 @@ class CleanPage(Preprocessor):
 
 class HideTests(ClearHiddenTests):  # type: ignore[misc] # nbgrader ships no types
     """nbgrader's ClearHiddenTests, which also cleans outputs that quote a hidden line."""
+
+    display_data_priority = List().tag(config=True)  # the exporter sets it on every step; here nothing is displayed
 
     def preprocess(self, notebook: Any, resources: Any) -> tuple[Any, Any]:
         """nbconvert's hook."""

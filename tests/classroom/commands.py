@@ -1,0 +1,23 @@
+"""Running the commands that an instructor runs."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+ENVIRONMENT = os.environ | {"PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
+
+
+def python(root: Path, *arguments: str, status: int = 0) -> str:
+    """`python …` in a folder; the output, which is also the message where it ends otherwise than with `status`."""
+    done = subprocess.run(
+        [sys.executable, *arguments], cwd=root, env=ENVIRONMENT, capture_output=True, text=True, timeout=240
+    )
+    assert done.returncode == status, f"status {done.returncode}\n{done.stdout}{done.stderr}"
+    return done.stdout + done.stderr
+
+
+def nbgrader(root: Path, *arguments: str, status: int = 0) -> str:
+    return python(root, "-m", "nbgrader", *arguments, status=status)

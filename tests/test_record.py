@@ -1,0 +1,190 @@
+"""The gradebook as nbgrader would have written it: read back through nbgrader's own classes."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import stat
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from nbgrader.api import Gradebook
+from traitlets.config import Config
+
+from grader.course import Course
+from grader.errors import CourseError, GradebookError
+from grader.model import Graded, Kind, Outcome, Result
+from grader.record import Record
+from tests.classroom import small
+from tests.classroom.commands import nbgrader
+
+SCORES = {"double_test": 2.0, "area_test": 0.5}
+
+
+@pytest.fixture(scope="module")
+def generated(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = small.make(tmp_path_factory.mktemp("record") / "course")
+    nbgrader(root, "generate_assignment", small.NAME)
+    return root
+
+
+@pytest.fixture
+def course(generated: Path, tmp_path: Path) -> Course:
+    shutil.copytree(generated, tmp_path / "course")
+    return Course(tmp_path / "course", f"sqlite:///{tmp_path / 'course' / 'gradebook.db'}", "autograd101")
+
+
+@pytest.fixture
+def record(course: Course) -> Iterator[Record]:
+    with Record(course) as record:
+        yield record
+
+
+def result(key: str = "k1", scores: dict[str, float | None] = SCORES, **fields: Any) -> Result:
+    outcomes = tuple(
+        Outcome(name, Kind.PASSED if points else Kind.BY_HAND, points, 2.0) for name, points in scores.items()
+    )
+    notebooks = (
+        Graded("coding", "{}", outcomes, {"double": None, "area": "No response."}),
+        Graded("writing", "{}", (Outcome("why", Kind.BY_HAND, None, 3.0),)),
+    )
+    return replace(Result(key, "ada", small.NAME, None, notebooks), **fields)
+
+
+def grades(course: Course) -> dict[str, tuple[float | None, float | None, bool]]:
+    """grade_id → (auto_score, manual_score, needs_manual_grade) of ada."""
+    with Gradebook(course.db_url, course.course_id) as book:
+        submission = book.find_submission(small.NAME, "ada")
+        rows = [grade for notebook in submission.notebooks for grade in notebook.grades]
+        found = {row.name: (row.auto_score, row.manual_score, row.needs_manual_grade) for row in rows}
+    book.engine.dispose()
+    return found
+
+
+def test_an_assignment_is_read_as_nbgrader_keeps_it(record: Record) -> None:
+    assignment = record.assignment(small.NAME, 5)
+    coding, writing = assignment.notebooks
+    assert [cell.grade_id for cell in coding.cells] == ["setup", "double", "double_test", "area", "area_test"]
+    test = coding.cells[2]
+    assert (test.points, test.grade, test.solution, test.locked) == (2.0, True, False, True)
+    assert "BEGIN HIDDEN TESTS" in test.source
+    assert [(cell.grade_id, cell.task, cell.solution) for cell in writing.cells] == [
+        ("why", False, True),
+        ("sketch", False, True),
+        ("draw", True, False),
+    ]
+
+
+def test_data_beside_the_source_belongs_to_the_assignment(course: Course, record: Record) -> None:
+    (course.root / "source" / small.NAME / "data.csv").write_text("1,2")
+    (course.root / "source" / small.NAME / "__pycache__").mkdir()
+    (course.root / "source" / small.NAME / "__pycache__" / "x.bin").write_text("no")
+    assert record.assignment(small.NAME, 5).files == {"data.csv": b"1,2"}
+
+
+def test_an_unknown_assignment_names_the_command_that_is_missing(record: Record) -> None:
+    with pytest.raises(CourseError, match="nbgrader generate_assignment other"):
+        record.assignment("other", 5)
+
+
+def test_a_missing_gradebook_is_not_created(tmp_path: Path) -> None:
+    with pytest.raises(CourseError, match="generate_assignment"):
+        Record(Course(tmp_path, f"sqlite:///{tmp_path / 'gradebook.db'}"))
+    assert not list(tmp_path.iterdir())
+
+
+def test_scores_and_what_waits_for_a_person(course: Course, record: Record) -> None:
+    record.write(result())
+    found = grades(course)
+    assert found["double_test"] == (2.0, None, False)
+    assert found["area_test"] == (0.5, None, False)
+    assert found["why"] == (None, None, True)
+    assert record.applied(small.NAME) == {"ada": "k1"}
+
+
+def test_a_question_that_the_grader_failed_on_is_never_zero(course: Course, record: Record) -> None:
+    record.write(result(scores={"double_test": None, "area_test": 1.0}))
+    assert grades(course)["double_test"] == (None, None, True)
+
+
+def test_a_resubmission_resets_scores_and_keeps_what_a_person_wrote(course: Course, record: Record) -> None:
+    record.write(result())
+    with Gradebook(course.db_url, course.course_id) as book:
+        grade = book.find_grade("why", "writing", small.NAME, "ada")
+        grade.manual_score, grade.needs_manual_grade = 3.0, False
+        book.db.commit()
+    book.engine.dispose()
+    record.write(result("k2", {"double_test": 0.0}))
+    found = grades(course)
+    assert found["double_test"] == (0.0, None, False)
+    assert found["area_test"] == (None, None, True)
+    assert found["why"] == (None, 3.0, True)
+
+
+def test_a_refused_submission_is_seen_and_inherits_no_points(course: Course, record: Record) -> None:
+    record.write(result())
+    record.write(Result("k2", "ada", small.NAME, None, refusal="not JSON"))
+    assert {(auto, waits) for auto, _, waits in grades(course).values()} == {(None, True)}
+
+
+def test_a_missing_notebook_among_others_is_zero_as_in_nbgrader(course: Course, record: Record) -> None:
+    lost = Graded("coding", "", (Outcome("double_test", Kind.NOT_ANSWERED, 0.0, 2.0),), missing=True)
+    record.write(replace(result(), notebooks=(lost,)))
+    assert grades(course)["double_test"] == (0.0, None, False)
+
+
+def test_all_or_nothing(course: Course, record: Record, monkeypatch: pytest.MonkeyPatch) -> None:
+    record.write(result())
+    before = grades(course)
+
+    def breaks(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(record, "_remember", breaks)
+        with pytest.raises(KeyboardInterrupt):
+            record.write(result("k2", {"double_test": 0.0, "area_test": 0.0}))
+    assert grades(course) == before
+    assert record.applied(small.NAME) == {"ada": "k1"}
+
+
+def test_a_broken_gradebook_is_told_in_a_sentence(course: Course) -> None:
+    (course.root / "gradebook.db").write_bytes(b"not a database, but long enough to be looked at" * 50)
+    with pytest.raises(GradebookError, match="db upgrade"):
+        Record(course)
+
+
+@pytest.mark.parametrize(("method", "penalty"), [("none", None), ("zero", 2.5)])
+def test_lateness_is_nbgrader_s_business(course: Course, method: str, penalty: float | None) -> None:
+    with Gradebook(course.db_url, course.course_id) as book:
+        book.update_or_create_assignment(small.NAME, duedate="2026-02-01 00:00:00 UTC")
+    book.engine.dispose()
+    config = Config({"LateSubmissionPlugin": {"penalty_method": method}})
+    with Record(course, config) as record:
+        record.write(result(timestamp="2026-02-02 10:00:00 UTC"))
+    with Gradebook(course.db_url, course.course_id) as book:
+        notebook = book.find_submission_notebook("coding", small.NAME, "ada")
+        assert notebook.late_submission_penalty == penalty
+        assert str(notebook.assignment.timestamp) == "2026-02-02 10:00:00"
+    book.engine.dispose()
+
+
+def test_the_seed_is_drawn_once_and_kept_from_others(course: Course) -> None:
+    first = course.seed(small.NAME)
+    assert course.seed(small.NAME) == first
+    assert course.seed("other") != first
+    assert course.seed(small.NAME, new=True) != first
+    path = course.root / ".grader" / f"{small.NAME}.seed"
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
+    path.write_text("x")
+    with pytest.raises(CourseError, match="--new-seed"):
+        course.seed(small.NAME)
+
+
+def test_a_result_goes_to_json_and_back() -> None:
+    original = result(refusal=None, wall_s=1.5)
+    assert Result.from_json(json.loads(json.dumps(original.to_json()))) == original
