@@ -55,13 +55,13 @@ def title(frame: Frame, say: Say = english) -> str:
 class Narrator:
     """Sentences about the Frames of one Recording."""
 
-    def __init__(self, recording: Recording, say: Say = english) -> None:
+    def __init__(self, recording: Recording, say: Say = english, veil: str = "") -> None:
         self.say = say
+        self.veil = veil  # what an open question asks for: the sentences must not tell it
         self.recording = recording
         self.tensors = {ref.id: ref for ref in recording.tensors}
         self.nodes = {node.id: node for node in recording.nodes}
         self.writes = {write.id: write for write in recording.writes}
-        self.versions: dict[int, int | None] = {}
 
     def sentences(self) -> list[str]:
         """One text a Frame, in order."""
@@ -102,7 +102,7 @@ class Narrator:
             return self.say("Nothing has run yet, and no tensor is known.")
         here = [ref for ref in self.recording.tensors if ref.frame == frame.index]
         names = self._names(tuple(ref.id for ref in here if ref.is_leaf and ref.requires_grad))
-        if not names:
+        if not names or self.veil == "leaves":
             return self.say("Nothing has run yet. Autograd has recorded nothing.")
         return self.say("Nothing has run yet. Leaves, whose gradients will be kept: {names}.").format(names=names)
 
@@ -148,7 +148,9 @@ class Narrator:
 
     def _alias(self, ref: TensorRef) -> str:
         parent = self.name(ref.alias_of)
-        if ref.route == "detach":
+        if self.veil == "counters":
+            text = "{name} is a second name for the bytes of {parent}, without history."
+        elif ref.route == "detach":
             text = "{name} is a second name for the bytes of {parent}, without history. They share one version counter."
         elif ref.route == "data":
             text = (
@@ -231,4 +233,4 @@ class Narrator:
 
     def _error(self) -> str:
         error = self.recording.error
-        return self.say("Python raised {kind}.").format(kind=error.kind) if error else self.say("An error was raised.")
+        return self.say("{kind} is raised.").format(kind=error.kind) if error else self.say("An error was raised.")

@@ -9,6 +9,7 @@ from pathlib import Path
 from .assets import asset
 from .draw import draw, table
 from .model import Recording
+from .scene import Question
 
 PAGE = """<!doctype html>
 <html lang="{lang}">
@@ -39,14 +40,16 @@ seegrad.play(document.getElementById("picture"), JSON.parse(document.getElementB
 """
 
 
-def page(recording: Recording, title: str = "Autograd graph", lang: str = "en") -> str:
-    """The whole page as text, the same bytes every time."""
-    scene = draw(recording, None, lang)
+def page(
+    recording: Recording, title: str = "Autograd graph", lang: str = "en", question: Question | None = None
+) -> str:
+    """The whole page as text, the same bytes every time; `question` has to be answered before the rest is shown."""
+    scene = draw(recording, question, lang)
     return PAGE.format(
         lang=lang,
         title=escape(title),
         css=asset("widget.css"),
-        table=escape(table(scene)),
+        table=escape(table(scene, question.until_step if question else None)),
         scene=_inline(scene.to_json()),
         script=asset("standalone.js"),
     )

@@ -113,9 +113,9 @@ def _outcome(recording: Recording, wanted: Wanted) -> Question:
     }
     choices = tuple(_choice(key, label, beliefs.get(key, "")) for key, label in labels.items())
     said = {
-        "raise": "torch raises.",
-        "silent": "torch says nothing, and the gradient is wrong.",
-        "fine": "torch raises nothing, and the gradients are right.",
+        "raise": "Torch raises.",
+        "silent": "Torch says nothing, and the gradient is wrong.",
+        "fine": "Torch raises nothing, and the gradients are right.",
     }[truth]
     return _question(
         recording,
@@ -124,8 +124,8 @@ def _outcome(recording: Recording, wanted: Wanted) -> Question:
         truth,
         _last_forward(recording),
         choices=choices,
-        right=f"Right: {said}",
-        wrong=f"Not so: {said}",
+        right=said,
+        wrong=said,
         evidence=_evidence(recording),
     )
 
@@ -149,7 +149,7 @@ def _versions(recording: Recording, wanted: Wanted) -> Question:
         for wrong in range(4)
         if wrong != version
     )
-    said = ", ".join(f"{name} is at version {version}" for name, version in truth.items())
+    said = ", ".join(f"`{name}` is at version {version}" for name, version in truth.items())
     return _question(
         recording,
         "versions",
@@ -158,9 +158,10 @@ def _versions(recording: Recording, wanted: Wanted) -> Question:
         until,
         choices=choices,
         targets=tuple((name, name) for name in truth),
-        right=f"Right: {said}.",
-        wrong=f"Not so: {said}.",
+        right=f"{said}.",
+        wrong=f"{said}.",
         evidence=tuple(f"t{asked[name].id}" for name in truth),
+        veil="counters",
     )
 
 
@@ -174,7 +175,8 @@ def _leaves(recording: Recording, wanted: Wanted) -> Question:
     asked = _named(recording, last, ())
     truth = [name for name, ref in asked.items() if ref.is_leaf]
     choices = tuple(_choice(f"{'-' if ref.is_leaf else '+'}{name}", "", "M01") for name, ref in asked.items())
-    said = f"the leaves are {', '.join(truth)}: they have no grad_fn" if truth else "there is no leaf"
+    listed = ", ".join(f"`{name}`" for name in truth)
+    said = f"The leaves are {listed}: they have no grad_fn" if truth else "There is no leaf"
     return _question(
         recording,
         "leaves",
@@ -183,9 +185,10 @@ def _leaves(recording: Recording, wanted: Wanted) -> Question:
         last,
         choices=choices,
         targets=tuple((f"t{ref.id}", name) for name, ref in asked.items()),
-        right=f"Right: {said}.",
-        wrong=f"Not so: {said}.",
+        right=f"{said}.",
+        wrong=f"{said}.",
         evidence=tuple(f"t{asked[name].id}" for name in truth),
+        veil="leaves",
     )
 
 
@@ -208,8 +211,8 @@ def _culprit(recording: Recording, wanted: Wanted) -> Question:
         _last_forward(recording),
         choices=choices,
         targets=_lines(recording, code),
-        right=f"Right: line {line} overwrote what backward needs.",
-        wrong=f"Not that one: line {line} did it, {guilty[0].culprit.code.strip()}.",
+        right=f"Line {line} overwrote what backward needs.",
+        wrong=f"Line {line} did it: `{guilty[0].culprit.code.strip()}`.",
         evidence=(f"line:{line}", *([f"w{guilty[0].write_id}"] if guilty[0].write_id is not None else [])),
     )
 

@@ -6,6 +6,7 @@ import dataclasses
 import json
 import typing
 from dataclasses import dataclass
+from typing import Literal
 
 from .errors import PictureError
 from .model import Phase, Severity, _read
@@ -87,7 +88,7 @@ class Question:
     """Something asked on the graph. Until it is answered, no step after `until_step` is shown.
 
     `truth` is JSON text. `targets` are what may be clicked or typed into: (item id or `line:N`, label). `name` is the
-    variable in the line of Python that the player offers.
+    variable in the line of Python that the player offers. `veil` is what the picture hides until the answer is given.
     """
 
     id: str
@@ -101,6 +102,7 @@ class Question:
     wrong: str = ""
     evidence: tuple[str, ...] = ()
     name: str = "q1"
+    veil: Literal["", "leaves", "counters"] = ""
 
 
 @dataclass(frozen=True, slots=True)

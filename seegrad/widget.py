@@ -65,7 +65,9 @@ class Picture(anywidget.AnyWidget):
 
     def svg(self, step: int | None = None) -> str:
         """One step as a stand-alone SVG; the last one that may be seen unless `step` is given."""
-        return still(self._scene, self._shown if step is None else step, asset("svg.css"))
+        question = self._scene.question
+        veil = question.veil if question is not None and not self.answer else ""
+        return still(self._scene, self._shown if step is None else step, asset("svg.css"), veil=veil)
 
     def text(self) -> str:
         """The steps as a plain text table."""

@@ -117,14 +117,13 @@ def overwritten_alias(route: str) -> Recording:
         values=((loss, (("0",),)),),
         versions=((loss, 0),),
     )
-    story.frame("backward", 5, "backward", gradients=(Gradient(loss, (("1",),), ()),), backward=0)
-    story.frame(
-        "backward", 5, "backward", running=total, gradients=(Gradient(out, (("1", "1", "1"),), (3,)),), backward=0
-    )
+    ones = Gradient(out, (("1", "1", "1"),), (3,))
+    story.frame("backward", 5, "backward", running=total, gradients=(Gradient(loss, (("1",),), ()),), backward=0)
+    story.frame("backward", 5, "backward", running=sigmoid, gradients=(ones,), backward=0)
     if shared:
         return _raising(story, sigmoid, out, loss)
-    story.frame("backward", 5, "backward", running=sigmoid, gradients=(Gradient(a, ZEROS, (3,)),), backward=0)
-    story.frame("backward", 5, "backward", running=leaf, gradients=(Gradient(a, ZEROS, (3,), True),), backward=0)
+    stored = (Gradient(a, ZEROS, (3,)), Gradient(a, ZEROS, (3,), True))
+    story.frame("backward", 5, "backward", running=leaf, gradients=stored, backward=0)
     silent = Diagnosis(
         "silent_corruption",
         "wrong",

@@ -1,5 +1,6 @@
 /** The question's panel: prompt, ways to answer, the button, then the verdict. */
 import { h, quiet } from "./dom";
+import { withCode } from "./inspector";
 import { type Answer, type Draft, isComplete, judge, pythonLine } from "./quiz";
 import type { Question } from "./scene";
 import type { Words } from "./words";
@@ -70,6 +71,6 @@ function verdictOf(question: Question, w: Words, answer: Answer): HTMLElement[] 
     void navigator.clipboard?.writeText(line).then(() => { copy.textContent = w.copied; });
   } }, w.copy));
   const head = h("b", {}, right ? `✓ ${w.right}` : `✗ ${w.wrong}`);
-  const said = h("p", { class: right ? "right" : "wrong" }, head, ` ${message}`, ...(misconception ? [h("small", {}, ` ${misconception}`)] : []));
+  const said = h("p", { class: right ? "right" : "wrong" }, head, " ", ...withCode(message), ...(misconception ? [h("small", {}, ` ${misconception}`)] : []));
   return [said, h("p", { class: "sg-py" }, h("span", {}, w.keep), " ", h("code", {}, line), " ", copy)];
 }

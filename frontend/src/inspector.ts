@@ -3,30 +3,37 @@ import { h } from "./dom";
 import { at, type Item, lastWord, type Scene } from "./scene";
 import type { Words } from "./words";
 
-export function inspector(scene: Scene, w: Words): { element: HTMLElement; show(step: number, selected: string): void } {
+export function inspector(scene: Scene, w: Words): { element: HTMLElement; show(step: number, selected: string, veil: string): void } {
   const element = h("div", { class: "sg-in" });
   const items = new Map(scene.items.map((item) => [item.id, item]));
   return {
     element,
-    show(step, selected) {
+    show(step, selected, veil) {
       const frame = scene.frames[step];
       if (!frame) return;
-      element.replaceChildren(h("p", {}, frame.text));
+      element.replaceChildren(h("p", {}, ...withCode(frame.text)));
       const diagnosis = lastWord(scene, step);
-      if (diagnosis) element.append(h("p", { class: `dg ${frame.severity === "note" ? "note" : ""}` }, diagnosis));
+      if (diagnosis) element.append(h("p", { class: `dg ${frame.severity === "note" ? "note" : ""}` }, ...withCode(diagnosis)));
       if (frame.message) element.append(h("div", { class: "ex" }, frame.message));
       const about = selected || (step > 0 && !frame.message ? frame.on[frame.on.length - 1] : "");
       const item = items.get(about ?? "");
-      if (item && item.born <= step) element.append(...table(item, step, w));
+      if (item && item.born <= step) element.append(...table(item, step, w, veil));
     },
   };
 }
 
-function table(item: Item, step: number, w: Words): HTMLElement[] {
+/** Text with `code` between backticks. */
+export function withCode(text: string): (Node | string)[] {
+  return text.split("`").map((piece, k) => (k % 2 ? h("code", {}, piece) : piece));
+}
+
+const VEILED: Record<string, string[]> = { leaves: ["requires_grad", "grad_fn", ".grad"] };
+
+function table(item: Item, step: number, w: Words, veil: string): HTMLElement[] {
   const rows = item.rows.flatMap((row) => {
     const value = at(row.values, step);
-    return value === undefined ? [] : [h("tr", {}, h("th", { scope: "row" }, row.key), h("td", {}, value))];
+    return value === undefined || VEILED[veil]?.includes(row.key) ? [] : [h("tr", {}, h("th", { scope: "row" }, row.key), h("td", {}, value))];
   });
-  const kind = w[item.kind as keyof Words] ?? item.kind;
+  const kind = veil === "leaves" && item.id.startsWith("t") ? w.tensor : (w[item.kind as keyof Words] ?? item.kind);
   return [h("h4", {}, item.label, " ", h("small", {}, kind)), h("table", {}, h("tbody", {}, ...rows))];
 }

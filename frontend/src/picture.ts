@@ -8,6 +8,8 @@ export interface Picture {
   parts: SVGGElement[];
   idOf(part: Element): string;
   partAt(target: EventTarget | null): SVGGElement | null;
+  /** Hide what an open question asks for, from readers of the screen too. */
+  veil(what: string): void;
   show(step: number, marks: { selected: string; picked: (id: string) => boolean; evidence: (id: string) => boolean }): void;
 }
 
@@ -24,6 +26,7 @@ export function picture(scene: Scene): Picture {
     element, since: Number(element.dataset.a ?? 0), until: Number(element.dataset.b ?? last), line: element.classList.contains("e"),
   }));
   const parts = [...svg.querySelectorAll<SVGGElement>("[data-st]")];
+  const labels = parts.map((part) => part.getAttribute("aria-label") ?? "");
   const idOf = (part: Element) => part.id.slice(scene.uid.length + 1);
   for (const part of parts) {
     quiet(part);
@@ -33,6 +36,12 @@ export function picture(scene: Scene): Picture {
   return {
     box, svg, parts, idOf,
     partAt: (target) => (target instanceof Element ? target.closest<SVGGElement>("[data-st]") : null),
+    veil(what) {
+      if ((svg.dataset.veil ?? "") === what && svg.dataset.labelled) return;
+      svg.dataset.veil = what;
+      svg.dataset.labelled = "true";
+      parts.forEach((part, k) => part.setAttribute("aria-label", (what ? labels[k]?.split(",")[0] : labels[k]) ?? ""));
+    },
     show(step, marks) {
       for (const { element, since, until, line } of timed) {
         const visible = since <= step && step <= until;

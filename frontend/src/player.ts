@@ -104,7 +104,9 @@ export function mount(el: HTMLElement, scene: Scene, host: Host): () => void {
       const evidence = question && given && question.evidence.includes(target);
       element.className = [k === frame.line ? "cur" : frame.line !== null && k < frame.line ? "past" : "", pickedLine ? "picked" : "", evidence ? "evidence" : ""].join(" ").trim();
     });
-    info.show(now.step, now.selected);
+    const veil = open ? question.veil : "";
+    pic.veil(veil);
+    info.show(now.step, now.selected, veil);
     live.textContent = `${w.step} ${now.step + 1}: ${frame.text} ${frame.diagnosis}`;
     clearInterval(timer);
     timer = playing ? window.setInterval(() => send({ kind: "tick" }), TICK_MS) : 0;

@@ -29,6 +29,7 @@ export interface Question {
   wrong: string;
   evidence: string[];
   name: string;
+  veil: "" | "leaves" | "counters";
 }
 
 export interface Scene {

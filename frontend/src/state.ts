@@ -22,12 +22,6 @@ export function lastStep(scene: Scene, answered: boolean): number {
 
 const clamp = (step: number, last: number) => Math.max(0, Math.min(last, Math.trunc(step) || 0));
 
-/** Where the evidence of a verdict first shows: the step of the first Diagnosis, else the end. */
-export function evidenceStep(scene: Scene): number {
-  const found = scene.frames.findIndex((frame) => frame.severity === "error" || frame.severity === "wrong");
-  return found < 0 ? scene.frames.length - 1 : found;
-}
-
 export function reduce(scene: Scene, state: State, event: Event): State {
   const last = lastStep(scene, state.answered);
   const to = (step: number): State => ({ ...state, step: clamp(step, last) });
@@ -46,6 +40,6 @@ export function reduce(scene: Scene, state: State, event: Event): State {
       if (!state.playing) return state;
       return { ...to(state.step + 1), playing: state.step + 1 < last };
     case "answered":
-      return { ...state, answered: true, playing: false, step: clamp(evidenceStep(scene), scene.frames.length - 1) };
+      return { ...state, answered: true, playing: false, step: scene.frames.length - 1 };
   }
 }

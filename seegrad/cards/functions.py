@@ -8,7 +8,7 @@ from typing import Literal
 from ..model import Frame, Node, SavedTensor
 from .desk import Desk
 from .parts import Pill, Pin, Wire
-from .symbols import shorten, sign
+from .symbols import op_sign, shorten, sign
 
 NODE_LONGEST = 30
 SLICES = "CopySlices"  # a write through a view: torch makes this Node for the base and a new one for the view
@@ -19,7 +19,7 @@ def put_functions(desk: Desk, frame: Frame, nodes: list[Node]) -> None:
     slices = any(node.name == SLICES for node in nodes)
     for node in nodes:
         writes = node.inplace and (not slices or node.name == SLICES)
-        symbol = shorten(frame.op if slices else node.op, NODE_LONGEST) if writes else sign(node.name)
+        symbol = op_sign(frame.op if slices else node.op) if writes else sign(node.name)
         label = shorten(node.name, NODE_LONGEST)
         desk.pills[f"f{node.id}"] = Pill(f"f{node.id}", "node", label, symbol, frame.index, node.id, writes)
     sources = {node.id: [_source(desk, node, slot) for slot in range(len(node.edges))] for node in nodes}

@@ -65,6 +65,16 @@ class Pill:
     inplace: bool = False
     runs: Timeline[int] = ()  # (step, place in the engine's order)
 
+    @property
+    def name(self) -> str:
+        """The second line: the Function's class, or that there is none."""
+        return {"op": "not recorded", "write": "no Function"}.get(self.kind, self.label)
+
+    @property
+    def sign(self) -> str:
+        """The first line; an in-place write has a pencil."""
+        return f"✎ {self.symbol}" if self.inplace else self.symbol
+
 
 @dataclass(frozen=True, slots=True)
 class Pin:

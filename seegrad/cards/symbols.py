@@ -9,6 +9,7 @@ SIGNS = {
     "Mean": "mean", "Sigmoid": "σ", "Tanh": "tanh", "Relu": "relu", "Mm": "@", "Mv": "@", "Dot": "@", "Bmm": "@",
     "Addmm": "@+", "T": "ᵀ", "Transpose": "ᵀ", "Permute": "ᵀ", "Sqrt": "√", "Abs": "|x|", "Select": "[i]",
     "Slice": "[:]", "Index": "[…]", "CopySlices": "[…]=", "Copy": "copy", "Clone": "clone", "View": "view",
+    "AsStrided": "view",
 }  # fmt: skip
 NUMBER = re.compile(r"(Backward)?\d*$")
 LONGEST = 12
@@ -22,6 +23,16 @@ def sign(name: str) -> str:
     """
     base = NUMBER.sub("", name.rsplit("::", 1)[-1])
     return shorten(SIGNS.get(base) or base.lower(), LONGEST)
+
+
+def op_sign(op: str) -> str:
+    """What an in-place op is called: its name, `[…] =` for an indexed assignment.
+
+    >>> op_sign("add_"), op_sign("__setitem__"), op_sign("__iadd__")
+    ('add_', '[…] =', '+=')
+    """
+    signs = {"setitem": "[…] =", "iadd": "+=", "isub": "−=", "imul": "×=", "itruediv": "÷=", "copy_slices": "[…] ="}
+    return shorten(signs.get(op.strip("_")) or op, 20)
 
 
 def shorten(text: str, longest: int) -> str:

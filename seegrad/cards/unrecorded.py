@@ -8,7 +8,7 @@ from ..model import Frame, Node, Write
 from .desk import Desk
 from .functions import NODE_LONGEST
 from .parts import Pill, Wire
-from .symbols import shorten, sign
+from .symbols import op_sign, shorten, sign
 
 
 def put_results(desk: Desk, frame: Frame) -> None:
@@ -53,8 +53,8 @@ def put_plain_writes(desk: Desk, frame: Frame, written: list[Write]) -> None:
 
 def _put_write(desk: Desk, frame: Frame, write: Write, others: tuple[str, ...]) -> None:
     old = desk.current[write.tensor]
-    symbol = shorten(write.op or write.aten or "write", NODE_LONGEST)
-    pill = Pill(f"w{write.id}", "write", "no Function", symbol, frame.index, inplace=True)
+    symbol = op_sign(write.op or write.aten or "write")
+    pill = Pill(f"w{write.id}", "write", write.op, symbol, frame.index, inplace=True)
     desk.pills[pill.id] = pill
     new = desk.card(write.tensor, frame.index, written=True)
     desk.cards[new] = replace(desk.cards[new], kind=desk.cards[old].kind)

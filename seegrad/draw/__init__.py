@@ -41,7 +41,7 @@ def draw(recording: Recording, question: Question | None = None, lang: str = "en
     'Nothing has run yet, and no tensor is known.'
     """
     parts = sketch(recording)
-    frames = scene_frames(recording, parts, lang)
+    frames = scene_frames(recording, parts, lang, question.veil if question else "")
     if not parts.cards:
         body, size = _sentence("No tensor was seen in this block, so there is no graph to draw.")
         parts = Sketch()

@@ -10,10 +10,10 @@ from ..scene import SceneFrame
 RANK: dict[Severity, int] = {"error": 0, "wrong": 1, "note": 2}
 
 
-def scene_frames(recording: Recording, parts: Sketch, lang: str) -> tuple[SceneFrame, ...]:
+def scene_frames(recording: Recording, parts: Sketch, lang: str, veil: str = "") -> tuple[SceneFrame, ...]:
     """One SceneFrame a Frame; an empty Recording has one, so that there is always something to say."""
     frames = recording.frames or (Frame(0, "start", None, ""),)
-    narrator = Narrator(recording)
+    narrator = Narrator(recording, veil=veil)
     line_of = {number: k for k, (number, _) in enumerate(recording.code)}
     return tuple(
         _scene_frame(recording, frame, narrator, line_of, parts.on[step] if step < len(parts.on) else (), lang)

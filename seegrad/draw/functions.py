@@ -9,14 +9,12 @@ from .svg import UID, el, text
 
 def draw_pill(pill: Pill, box: Box, mark: Mark | None, states: str, steps: int) -> str:
     """The whole pill as one group that can be focused and selected."""
-    sign = f"✎ {pill.symbol}" if pill.inplace else pill.symbol
-    name = {"op": "not recorded", "write": pill.label}.get(pill.kind, pill.label)
     parts = [
         el("rect", class_="halo", x=-4, y=-4, width=box.width + 8, height=box.height + 8, rx=24),
         el("rect", class_="bx", width=box.width, height=box.height, rx=20),
         _damage(box, mark) if mark and mark.severity == "wrong" else "",
-        text(sign, box.width / 2, 17, "sym", anchor="middle"),
-        text(name, box.width / 2, 31.5, "fnm", anchor="middle"),
+        text(pill.sign, box.width / 2, 17, "sym", anchor="middle"),
+        text(pill.name, box.width / 2, 31.5, "fnm", anchor="middle"),
         *_order(pill, box.width, mark, steps),
         alarm(mark, box.width) if mark and mark.severity != "note" else "",
     ]

@@ -38,7 +38,7 @@ WORDS = {
     "plain": "needs no gradient",
     "node": "Function",
     "op": "not recorded",
-    "pin": "saved, at version 0",
+    "pin": "saved, with its version",
     "storage": "same bytes",
     "write": "in-place write",
     "stale": "overwritten",
@@ -58,7 +58,16 @@ def draw_legend(sketch: Sketch, left: float, top: float, width: float, steps: in
         if x and x + room - BETWEEN_PX > width:
             x, y = 0.0, y + LINE_PX
         where = f"translate({left + x:.1f} {top + y:.1f})"
-        entries.append(el("g", SAMPLES[sign], text(WORDS[sign], SAMPLE_PX, 3.5, "lg"), transform=where, since=since))
+        entries.append(
+            el(
+                "g",
+                SAMPLES[sign],
+                text(WORDS[sign], SAMPLE_PX, 3.5, "lg"),
+                class_=f"lg-{sign}",
+                transform=where,
+                since=since,
+            )
+        )
         x += room
     return el("g", *entries, class_="legend"), (y + LINE_PX if entries else 0.0)
 

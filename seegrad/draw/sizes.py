@@ -10,10 +10,12 @@ from ..scene import Shape
 
 NUMBER_PX = 6.35  # advance of one character of the 10.5 px face, rounded up
 NAME_PX = 8.0  # of the 13 px bold face
+SIGN_PX = 9.1  # of the 15 px bold face
 SMALL_PX = 5.85  # of the 9.5 px face
 ROW_PX = 15
 HEAD_PX = 24
 PILL_PX = 40
+OVERHANG_PX = 20  # a tag may stick out by half of it on each side
 PAD_PX = 9  # between a storage frame and what it holds
 LABEL_PX = 30  # two lines above a storage frame
 STACK_GAP_PX = 22
@@ -75,7 +77,7 @@ def shape_text(shape: tuple[int, ...]) -> str:
 
 def pill_width(pill: Pill) -> float:
     """Wide enough for the Function's name and its sign."""
-    return round(max(64.0, len(pill.label) * NUMBER_PX + 18, len(pill.symbol) * 9.1 + (38 if pill.inplace else 20)), 1)
+    return round(max(64.0, len(pill.name) * NUMBER_PX + 16, len(pill.sign) * SIGN_PX + (34 if pill.runs else 20)), 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +146,7 @@ class Measured:
         if name in self.framed:
             width = max(width, FRAME_LABEL_PX) + 2 * PAD_PX
             return Shape(name, width, height / 2 + PAD_PX + LABEL_PX, height / 2 + PAD_PX + extra)
-        return Shape(name, max(width, self.tag_width.get(name, 0.0) - 40), height / 2, height / 2 + extra)
+        return Shape(name, max(width, self.tag_width.get(name, 0.0) - OVERHANG_PX), height / 2, height / 2 + extra)
 
     def _below(self, name: str) -> float:
         """Room for the tag under a marked part."""
@@ -154,7 +156,8 @@ class Measured:
         framed = any(name in self.framed for name in cluster.members)
         pad, label = (PAD_PX, LABEL_PX) if framed else (0, 0)
         width = max(self.size[name][0] for name in cluster.members)
-        width = max(width, FRAME_LABEL_PX if framed else 0.0) + 2 * pad
+        tags = max(self.tag_width.get(name, 0.0) for name in cluster.members) - OVERHANG_PX
+        width = max(width, tags, FRAME_LABEL_PX if framed else 0.0) + 2 * pad
         total = sum(self.size[name][1] + self._below(name) for name in cluster.members) + STACK_GAP_PX * (
             len(cluster.members) - 1
         )

@@ -12,14 +12,16 @@ CAPTION_PX = 6.7  # advance of one character of the caption
 LINE_PX = 16
 
 
-def still(scene: Scene, step: int, css: str, *, caption: bool = True) -> str:
+def still(scene: Scene, step: int, css: str, *, caption: bool = True, veil: str = "") -> str:
     """The picture at one step on white paper: no script, the same bytes every time.
 
-    `step` may be negative, as in a list. Raises: IndexError when there is no such step.
+    `step` may be negative, as in a list; `veil` is what an open question hides.
+
+    Raises: IndexError when there is no such step.
     """
     frame = scene.frames[step]
     number = step % len(scene.frames)
-    body = _at(scene.body, number)
+    body = _at(scene.body, number, veil)
     lines = _caption(scene, number) if caption else []
     height = scene.height_px + (LINE_PX * len(lines) + 10 if lines else 0)
     words = "".join(
@@ -41,6 +43,7 @@ def still(scene: Scene, step: int, css: str, *, caption: bool = True) -> str:
         role="img",
         class_="sg-svg",
         data_theme="light",
+        data_veil=veil or None,
     )
 
 
@@ -54,7 +57,7 @@ def _caption(scene: Scene, step: int) -> list[tuple[str, str]]:
     return lines
 
 
-def _at(body: str, step: int) -> str:
+def _at(body: str, step: int, veil: str) -> str:
     root = ElementTree.fromstring(f"<svg>{body}</svg>")  # noqa: S314  # our own picture, made by draw()
     for parent in list(root.iter()):
         for child in list(parent):
@@ -65,6 +68,8 @@ def _at(body: str, step: int) -> str:
                     parent.remove(child)
     for element in root.iter():
         _settle(element, step)
+        if veil and "aria-label" in element.attrib:
+            element.set("aria-label", element.attrib["aria-label"].split(",")[0])
     return "".join(ElementTree.tostring(child, encoding="unicode") for child in root)
 
 

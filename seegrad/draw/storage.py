@@ -66,6 +66,6 @@ def _tag(mark: Mark, box: Box) -> str:
         since=mark.since,
     )
     if mark.target.startswith("t") and mark.severity != "note":
-        sign = el("g", alarm(mark, box.width), transform=f"translate({box.x:.1f} {box.y:.1f})")
+        sign = el("g", alarm(mark, 9), transform=f"translate({box.x:.1f} {box.y:.1f})")
         return tag + sign
     return tag

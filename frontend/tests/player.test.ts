@@ -1,0 +1,166 @@
+// @vitest-environment jsdom
+import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+import type { Scene } from "../src/scene";
+import { play } from "../src/standalone";
+import entry from "../src/widget";
+import { question, scene } from "./scene";
+
+let el: HTMLElement;
+const $ = <T extends Element = HTMLElement>(selector: string) => el.querySelector<T>(selector)!;
+const key = (target: Element, name: string) => target.dispatchEvent(new KeyboardEvent("keydown", { key: name, bubbles: true, cancelable: true }));
+const start = (made: Scene, step?: number) => play(el, made, step);
+
+beforeEach(() => { el = document.createElement("div"); document.body.append(el); });
+afterEach(() => { el.remove(); vi.useRealTimers(); });
+
+describe("the player", () => {
+  it("flips states and visibility", () => {
+    start(scene(), 0);
+    expect($(".fn").dataset.s).toBe("g");
+    expect($("path.e").classList.contains("ghost")).toBe(true);
+    key($(".sg-tl input"), "End");
+    expect($(".fn").dataset.s).toBe("w");
+    expect($(".clash").style.display).toBe("");
+    expect($(".sg-ct").textContent).toBe("4 / 4");
+  });
+  it("steps by arrows, Home, End; keeps other keys to the page", () => {
+    start(scene(), 0);
+    const range = $(".sg-tl input");
+    expect(key(range, "ArrowRight")).toBe(false);
+    expect($(".sg-ct").textContent).toBe("2 / 4");
+    key(range, "Home");
+    expect($(".sg-ct").textContent).toBe("1 / 4");
+    expect(key(range, "b")).toBe(true);
+  });
+  it("keeps JupyterLab's shortcuts away from everything that takes the focus", () => {
+    start(scene({ question: question({ kind: "culprit", truth: "2", targets: [["line:2", "2"]] }) }));
+    const focusable = [...el.querySelectorAll("button,input,[tabindex]")];
+    expect(focusable.length).toBeGreaterThan(8);
+    for (const element of focusable) expect(element.getAttribute("data-lm-suppress-shortcuts")).toBe("true");
+  });
+  it("says each step to a screen reader", () => {
+    start(scene(), 3);
+    expect($(".sg-tl input").getAttribute("aria-valuetext")).toBe("4 of 4, Wrong: b = a * 2");
+    expect($(".sg-sr").textContent).toContain("Mul runs.");
+  });
+  it("selects by click and by Enter, and lets go with Escape", () => {
+    start(scene(), 1);
+    $(".leaf").dispatchEvent(new MouseEvent("click", { bubbles: true }));
+    expect($(".leaf").classList.contains("sel")).toBe(true);
+    expect($(".sg-in h4").textContent).toContain("a");
+    key($(".leaf"), "Escape");
+    expect(el.querySelector(".sel")).toBeNull();
+    key($(".fn"), "Enter");
+    expect($(".fn").classList.contains("sel")).toBe(true);
+  });
+  it("walks over the parts that are there", () => {
+    start(scene(), 0);
+    $(".leaf").focus();
+    key($(".leaf"), "ArrowDown");
+    expect(document.activeElement).toBe($(".leaf"));
+    key($(".leaf"), "ArrowRight");
+    key($(".leaf"), "ArrowDown");
+    expect(document.activeElement).toBe($(".fn"));
+  });
+  it("plays and stops at the end", () => {
+    vi.useFakeTimers();
+    start(scene(), 0);
+    $<HTMLButtonElement>(".sg-bar button:nth-child(3)").click();
+    vi.advanceTimersByTime(1400 * 2);
+    expect($(".sg-ct").textContent).toBe("3 / 4");
+    vi.advanceTimersByTime(1400 * 9);
+    expect($(".sg-ct").textContent).toBe("4 / 4");
+    expect($(".sg-bar button:nth-child(3)").getAttribute("aria-label")).toContain("Play");
+  });
+  it("follows the page between light and dark", async () => {
+    start(scene(), 0);
+    expect($(".sg").dataset.theme).toBe("light");
+    document.body.style.backgroundColor = "rgb(10, 10, 10)";
+    await vi.waitFor(() => expect($(".sg").dataset.theme).toBe("dark"));
+    expect($("svg.sg-svg").dataset.theme).toBe("dark");
+    document.body.style.backgroundColor = "";
+  });
+  it("leaves nothing behind", () => {
+    start(scene(), 0)();
+    expect(el.children.length).toBe(0);
+  });
+});
+
+describe("a question", () => {
+  it("locks the rest until the answer is committed", () => {
+    start(scene({ question: question() }));
+    const check = $<HTMLButtonElement>(".sg-check");
+    expect(check.disabled).toBe(true);
+    expect($(".sg-ct").textContent).toBe("2 / ?");
+    key($(".sg-tl input"), "End");
+    expect($(".fn").dataset.s).toBe("a");
+    expect($(".clash").style.display).toBe("none");
+    $<HTMLInputElement>("input[value=raise]").click();
+    expect(el.querySelector(".sg-qv p")).toBeNull();
+    check.click();
+    expect($(".sg-qv").textContent).toContain("Detach isn't data.");
+    expect($(".sg-py code").textContent).toBe('q1 = {"outcome": "raise"}');
+    expect($(".sg-ct").textContent).toBe("4 / 4");
+    expect($(".fn").classList.contains("evidence")).toBe(true);
+  });
+  it("hides leaves while it asks for them, from readers of the screen too", () => {
+    const asked = question({ kind: "leaves", truth: '["a"]', targets: [["t0", "a"]], veil: "leaves" });
+    start(scene({ question: asked }));
+    expect($("svg.sg-svg").dataset.veil).toBe("leaves");
+    expect($(".leaf").getAttribute("aria-label")).toBe("a");
+    key($(".leaf"), "Enter");
+    expect($(".leaf").classList.contains("picked")).toBe(true);
+    expect(el.querySelector(".sg-in")!.textContent).not.toContain("grad_fn");
+    $<HTMLButtonElement>(".sg-check").click();
+    expect($(".sg-qv").textContent).toContain("Right");
+    expect($("svg.sg-svg").dataset.veil).toBe("");
+    expect($(".leaf").getAttribute("aria-label")).toContain("leaf tensor");
+  });
+  it("takes typed versions and Enter", () => {
+    start(scene({ question: question({ kind: "versions", truth: '{"out": 1}', targets: [["out", "out"]] }) }));
+    const input = $<HTMLInputElement>(".sg-qc input");
+    input.value = "1";
+    input.dispatchEvent(new Event("input", { bubbles: true }));
+    expect(key(input, "ArrowLeft")).toBe(true);
+    key(input, "Enter");
+    expect($(".sg-qv").textContent).toContain("✓");
+    expect(input.disabled).toBe(true);
+  });
+  it("takes a click on the line of code", () => {
+    start(scene({ question: question({ kind: "culprit", truth: "2", targets: [["line:2", "2"]], evidence: ["line:2"] }) }));
+    const line = $(".sg-cd li:nth-child(2)");
+    line.click();
+    expect(line.className).toContain("picked");
+    $<HTMLButtonElement>(".sg-check").click();
+    expect(line.className).toContain("evidence");
+  });
+});
+
+describe("the widget", () => {
+  it("reads and writes its model, and redraws for a new scene", () => {
+    const data: Record<string, unknown> = { scene: scene({ question: question() }), step: 1, selected: "", answer: {} };
+    const callbacks = new Map<string, Set<() => void>>();
+    const save = vi.fn();
+    const model = {
+      get: (k: string) => data[k],
+      set(k: string, v: unknown) { data[k] = v; callbacks.get(`change:${k}`)?.forEach((f) => f()); },
+      on: (e: string, f: () => void) => void callbacks.set(e, (callbacks.get(e) ?? new Set()).add(f)),
+      off: (e: string, f: () => void) => void callbacks.get(e)?.delete(f),
+      save_changes: save,
+    };
+    const done = entry.render({ model, el });
+    $<HTMLInputElement>("input[value=silent]").click();
+    $<HTMLButtonElement>(".sg-check").click();
+    expect(data.answer).toEqual({ outcome: "silent" });
+    expect(data.step).toBe(3);
+    expect(save).toHaveBeenCalled();
+    model.set("step", 0);
+    expect($(".sg-ct").textContent).toBe("1 / 4");
+    model.set("scene", scene({ uid: "s1" }));
+    expect(el.querySelector(".sg-q")).toBeNull();
+    expect(el.querySelectorAll(".sg").length).toBe(1);
+    done();
+    expect(el.children.length).toBe(0);
+    expect([...callbacks.values()].every((set) => set.size === 0)).toBe(true);
+  });
+});
