@@ -1,3 +1,3 @@
-"""Grade notebooks of untrusted code: the student's cells run in a process that knows nothing, the tests in one that they can't touch."""
+"""Grade notebooks of untrusted code: student cells run in a process that knows nothing, tests in one out of their reach."""
 
 from __future__ import annotations

@@ -184,9 +184,7 @@ def test_private_torch_is_touched_in_one_file_only(path: Path) -> None:
     for node in ast.walk(parse(path)):
         if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "torch":
             private = node.attr.startswith("_") and not node.attr.endswith("__")
-                assert not private, (
-                f"line {node.lineno}: torch.{node.attr} belongs into seegrad/_torch.py"
-            )
+            assert not private, f"line {node.lineno}: torch.{node.attr} belongs into seegrad/_torch.py"
     assert not [name for name in imported(path) if re.match(r"torch(\.\w+)*\._", name)]
 
 
