@@ -56,6 +56,8 @@ class State:
         self.errors: list[RaisedError] = []
         self.backwards = 0
         self.root: int | None = None
+        self._module: dict[str, Any] = {}  # variables of the last line that ran outside any function
+        self._block: FrameType | None = None
         self._uninitialised: set[int] = set()
         self._last_line: tuple[str, int] | None = None
 
@@ -63,12 +65,14 @@ class State:
 
     def start(self, frame: FrameType | None, place: Place | None) -> None:
         """The block begins."""
+        self._block = frame
         self.new_frame("start", "start", place)
-        self.tensors.start(frame)
 
     def finish(self, block: FrameType | None) -> None:
         """The block ends: a last look at what has no name yet."""
         self.new_event(block)
+        self.tensors.name_from([self._module])
+        self._block, self._module = None, {}
         self.forget_dead()
 
     def forget_dead(self) -> None:
@@ -136,13 +140,19 @@ class State:
 
     def new_event(self, user: FrameType | None) -> None:
         """What happened since the last event: names were given, bytes may have changed behind torch's back."""
-        self.tensors.name_from(user_frames(user))
+        frames = user_frames(user, self._block)
+        if not self._last_line:  # nothing has run yet: what these frames hold existed before
+            for frame in frames:
+                self.tensors.start(frame)
+        if user is not None and user.f_code.co_name == "<module>":
+            self._module = user.f_globals
+        self.tensors.name_from(frames)
         line = (user.f_code.co_filename, user.f_lineno or 0) if user is not None else None
         for saved, _ in self.saved.changed_behind():
             tensor = self.nodes.found[saved.node].saved[saved.index].tensor
-            frame = self.new_frame("inplace", EXTERNAL, self.source.between(self._last_line, line))
+            draft = self.new_frame("inplace", EXTERNAL, self.source.between(self._last_line, line))
             if tensor is not None:
-                self._add_write(frame, tensor, saved.storage, saved.span, EXTERNAL, saved.version, saved.version)
+                self._add_write(draft, tensor, saved.storage, saved.span, EXTERNAL, saved.version, saved.version)
         self._last_line = line or self._last_line
 
     def _meet_input(self, tensor: torch.Tensor) -> None:

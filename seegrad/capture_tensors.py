@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
 from itertools import chain
 from types import FrameType
+from typing import Any
 
 import torch
 
@@ -53,9 +54,9 @@ class Tensors:
 
     # -- who is it
 
-    def start(self, frame: FrameType | None) -> None:
+    def start(self, frame: FrameType) -> None:
         """Remember what exists, and under which name, before the block runs."""
-        for name, tensor in named_tensors(frame) if frame is not None else ():
+        for name, tensor in named_tensors(frame):
             self._initial.setdefault(_torch.tensor_key(tensor), (_torch.TensorWeakRef(tensor), name))
 
     def find(self, tensor: torch.Tensor) -> int | None:
@@ -150,7 +151,7 @@ class Tensors:
 
     # -- names
 
-    def name_from(self, frames: Sequence[FrameType]) -> None:
+    def name_from(self, frames: Sequence[FrameType | dict[str, Any]]) -> None:
         """Give names to what the frames' variables hold now: the outermost frame's name wins."""
         if not self._unnamed:
             return
@@ -169,6 +170,7 @@ class Tensors:
     def forget_dead(self) -> None:
         """Drop the addresses of tensors and storages that are gone."""
         self._known = {key: entry for key, entry in self._known.items() if entry[0]() is not None}
+        self._on_storage = {key: live for key in self._on_storage if (live := self.on_storage(key))}
         self._storages = {key: entry for key, entry in self._storages.items() if entry[0]()}
 
     def freeze(self) -> tuple[TensorRef, ...]:

@@ -117,7 +117,8 @@ DO: dict[str, str] = {
         "or let {victim} use `{name}.clone()`, which keeps the value from before the write."
     ),
     "saved_tensor_modified.option": _(
-        "Build that module or call without `inplace=True`: {node} computes its gradient from the value that it replaced."
+        "Build that module or call without `inplace=True`: "
+        "{node} computes its gradient from the value that it replaced."
     ),
     "saved_tensor_modified.storage": _(
         "Find who shares the memory of {label}, and give that its own copy before it writes."

@@ -141,7 +141,7 @@ class Gradient:
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """The state after one event. Only what changed in it is held; `at(k)` of a Recording adds it up.
+    """The state after one event. Only what changed in it is held.
 
     `backward` frames are one engine event each: `running` is the Node that received a gradient.
     `values` holds the numbers of tensors born or overwritten in this frame.

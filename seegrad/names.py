@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from itertools import chain
 from types import FrameType
 from typing import Any
@@ -18,12 +18,12 @@ MAX_ITEMS = 64
 """Longest list or dict of the user that is searched for tensors."""
 
 
-def named_tensors(frame: FrameType) -> Iterator[tuple[str, torch.Tensor]]:
-    """(name, tensor) for what the frame's variables hold: tensors first, then modules, lists and dicts of tensors.
+def named_tensors(space: FrameType | dict[str, Any]) -> Iterator[tuple[str, torch.Tensor]]:
+    """(name, tensor) for what a frame's variables hold: tensors first, then modules, lists and dicts of tensors.
 
     Names with a leading underscore come from IPython's history or mean "not for you": they're left out.
     """
-    variables = variables_of(frame)
+    variables = visible(space) if isinstance(space, dict) else variables_of(space)
     yield from ((name, value) for name, value in variables if is_a(value, torch.Tensor))
     for name, value in variables:
         yield from _inside(name, value)
@@ -36,11 +36,16 @@ def variables_of(frame: FrameType) -> list[tuple[str, Any]]:
     user's code holds it too (by `locals()`).
     """
     space = frame.f_locals
-    found = [(name, value) for name, value in list(space.items()) if not name.startswith("_")]
+    found = visible(space)
     is_copy = sys.version_info < (3, 13) and frame.f_code.co_flags & inspect.CO_OPTIMIZED
     if is_copy and sys.getrefcount(space) <= OWN_REFERENCES:
         space.clear()
     return found
+
+
+def visible(space: Mapping[str, Any]) -> list[tuple[str, Any]]:
+    """The variables whose names don't start with an underscore."""
+    return [(name, value) for name, value in list(space.items()) if not name.startswith("_")]
 
 
 def is_a(value: Any, kind: type) -> bool:

@@ -44,11 +44,13 @@ def user_frame(frame: FrameType | None) -> FrameType | None:
     return frame
 
 
-def user_frames(frame: FrameType | None) -> list[FrameType]:
-    """All frames of the user's code around `frame`, the outermost first."""
-    found = []
+def user_frames(frame: FrameType | None, block: FrameType | None) -> list[FrameType]:
+    """The frames of the user's code from the one that holds the block, first, down to `frame`."""
+    found: list[FrameType] = []
     while (frame := user_frame(frame)) is not None and len(found) < MAX_DEPTH:
         found.append(frame)
+        if frame is block:
+            break
         frame = frame.f_back
     return found[::-1]
 

@@ -87,16 +87,17 @@ def test_no_hook_stays_on_a_graph() -> None:
         loss = a.exp().sum()
         loss.backward(retain_graph=True)
     frames = len(rec.frames)
-    with pytest.raises(RuntimeError, match="hook"):
-        a.register_hook(lambda grad: (_ for _ in ()).throw(RuntimeError("hook")))
-        loss.backward(retain_graph=True)
+    seen = []
+    a.register_hook(seen.append)
+    loss.backward(retain_graph=True)
+    assert len(seen) == 1
     assert len(rec.frames) == frames
 
 
 def test_the_hooks_are_gone_after_an_error_in_backward() -> None:
     a = torch.ones(2, requires_grad=True)
     rec = seegrad.record()
-    with pytest.raises(RuntimeError), rec:
+    with pytest.raises(RuntimeError), rec:  # noqa: PT012  # the whole block is recorded
         b = a.exp()
         loss = b.sum() + a.sum()
         b.detach().zero_()
@@ -193,7 +194,7 @@ def test_an_error_in_our_own_bookkeeping_stays_ours(monkeypatch, caplog) -> None
     from seegrad import capture_state
 
     monkeypatch.delenv("SEEGRAD_RAISE_OWN_ERRORS")
-    monkeypatch.setattr(capture_state, "preview", lambda tensor: 1 / 0)
+    monkeypatch.setattr(capture_state, "preview", lambda tensor: tensor.numel() / 0)
     with seegrad.record():
         a = torch.ones(2, requires_grad=True)
         (a * 3).sum().backward()
@@ -204,8 +205,7 @@ def test_an_error_in_our_own_bookkeeping_stays_ours(monkeypatch, caplog) -> None
 def test_importing_the_recorder_imports_no_compiler() -> None:
     code = "import sys, seegrad; print('torch._dynamo' in sys.modules, 'torch._inductor' in sys.modules)"
     alone = "import sys, torch; print('torch._dynamo' in sys.modules, 'torch._inductor' in sys.modules)"
-    runs = [
-        subprocess.run([sys.executable, "-c", each], capture_output=True, text=True, check=True)
-        for each in (code, alone)
+    said = [
+        subprocess.run([sys.executable, "-c", text], capture_output=True, check=True).stdout for text in (code, alone)
     ]
-    assert runs[0].stdout == runs[1].stdout
+    assert said[0] == said[1]

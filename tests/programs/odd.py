@@ -112,7 +112,7 @@ def o_a_hook_that_raises():
     y = x * 2
 
     def hook(grad):
-        raise KeyError("hook")
+        raise KeyError(grad.shape)
 
     y.register_hook(hook)
     y.sum().backward()

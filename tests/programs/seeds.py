@@ -12,7 +12,7 @@ from tests.programs import program
 def s000_in12_leaf_normal():
     w = torch.FloatTensor(10)
     w.requires_grad = True
-    w.is_leaf
+    assert w.is_leaf
     w.normal_()  # culprit
 
 

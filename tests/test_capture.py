@@ -1,0 +1,299 @@
+"""What a Recording holds, against torch's own graph, gradients and counters."""
+
+from __future__ import annotations
+
+import ctypes
+import subprocess
+import sys
+import textwrap
+
+import pytest
+import torch
+
+import seegrad
+from seegrad.errors import RecordingError
+from seegrad.model import Frame, Recording, TensorRef
+
+
+@pytest.fixture(autouse=True)
+def own_errors_are_raised(monkeypatch):
+    monkeypatch.setenv("SEEGRAD_RAISE_OWN_ERRORS", "1")
+
+
+def named(recording: Recording, name: str) -> TensorRef:
+    (found,) = [t for t in recording.tensors if t.name == name]
+    return found
+
+
+def phases(recording: Recording) -> list[tuple[str, str]]:
+    return [(frame.phase, frame.op) for frame in recording.frames]
+
+
+def gradients(recording: Recording, frame: Frame) -> list[tuple[str | None, object, bool]]:
+    return [(recording.tensors[g.tensor].name, g.preview, g.kept) for g in frame.gradients]
+
+
+@pytest.fixture
+def l1_to_l4() -> Recording:
+    inp = torch.ones([2, 2], requires_grad=True)
+    w1, w2, w3 = (torch.tensor(v, requires_grad=True) for v in (2.0, 3.0, 4.0))
+    with seegrad.record() as rec:
+        l1 = inp * w1
+        l2 = l1 + w2
+        l3 = l1 * w3
+        l4 = l2 * l3
+        l4.retain_grad()
+        loss = l4.mean()
+        loss.backward()
+    return rec.recording
+
+
+def test_one_frame_an_event(l1_to_l4: Recording) -> None:
+    assert phases(l1_to_l4) == [
+        ("start", "start"),
+        ("forward", "mul"),
+        ("forward", "add"),
+        ("forward", "mul"),
+        ("forward", "mul"),
+        ("forward", "mean"),
+        ("backward", "MeanBackward0"),
+        ("backward", "MulBackward0"),
+        ("backward", "MulBackward0"),
+        ("backward", "AccumulateGrad"),
+        ("backward", "AddBackward0"),
+        ("backward", "AccumulateGrad"),
+        ("backward", "MulBackward0"),
+        ("backward", "AccumulateGrad"),
+        ("backward", "AccumulateGrad"),
+    ]
+    assert [frame.index for frame in l1_to_l4.frames] == list(range(15))
+
+
+def test_the_graph_is_torch_s() -> None:
+    a, b = torch.ones(2, requires_grad=True), torch.ones(2, requires_grad=True)
+    with seegrad.record() as rec:
+        c = (a * b).exp() + a
+        loss = c.sum()
+    by_node, waiting, edges = {}, [loss.grad_fn], set()
+    while waiting:
+        node = waiting.pop()
+        by_node[node] = node.name().rpartition("::")[2]
+        edges |= {
+            (by_node[node], s, t.name().rpartition("::")[2], o) for s, (t, o) in enumerate(node.next_functions) if t
+        }
+        waiting += [t for t, _ in node.next_functions if t is not None]
+    ours = rec.recording.nodes
+    assert sorted(n.name for n in ours) == sorted(by_node.values())
+    assert {
+        (n.name, e.slot, ours[e.target].name, e.output_nr) for n in ours for e in n.edges if e.target is not None
+    } == edges
+    assert all(e.target < n.id for n in ours for e in n.edges if e.target is not None)
+
+
+def test_inputs_outputs_and_what_a_saved_tensor_serves(l1_to_l4: Recording) -> None:
+    node = next(n for n in l1_to_l4.nodes if n.op == "mul" and n.outputs == (named(l1_to_l4, "l4").id,))
+    names = [l1_to_l4.tensors[i].name for i in node.inputs if i is not None]
+    assert names == ["l2", "l3"]
+    assert {(s.attr, l1_to_l4.tensors[s.tensor or 0].name, s.serves) for s in node.saved} == {
+        ("self", "l2", (1,)),
+        ("other", "l3", (0,)),
+    }
+
+
+def test_an_input_without_gradient_stays_at_its_slot() -> None:
+    x, w = torch.ones(2), torch.ones(2, requires_grad=True)
+    with seegrad.record() as rec:
+        y = x * w
+    node = rec.recording.nodes[-1]
+    assert [rec.recording.tensors[i].name for i in node.inputs if i is not None] == ["x", "w"]
+    assert (node.edges[0].target, y.grad_fn.next_functions[0][0]) == (None, None)
+
+
+def test_gradients_flow_and_are_kept(l1_to_l4: Recording) -> None:
+    quarter, mul = (("0.25", "0.25"), ("0.25", "0.25")), l1_to_l4.frames[7]
+    assert gradients(l1_to_l4, mul) == [("l4", quarter, False), ("l4", quarter, True)]
+    kept = {name: value for frame in l1_to_l4.frames for name, value, is_kept in gradients(l1_to_l4, frame) if is_kept}
+    assert kept == {
+        "l4": quarter,
+        "w1": (("28",),),
+        "w2": (("8",),),
+        "w3": (("10",),),
+        "inp": (("14", "14"), ("14", "14")),
+    }
+
+
+def test_what_is_kept_adds_up() -> None:
+    a = torch.ones(2, requires_grad=True)
+    with seegrad.record() as rec:
+        for _ in range(2):
+            (a * 3).sum().backward()
+    kept = [g.preview for frame in rec.frames for g in frame.gradients if g.kept]
+    assert kept == [(("3", "3"),), (("6", "6"),)]
+    assert [frame.backward for frame in rec.frames if frame.op == "AccumulateGrad"] == [0, 1]
+
+
+def test_autograd_grad_hands_its_gradients_back() -> None:
+    a = torch.ones(2, requires_grad=True)
+    with seegrad.record() as rec:
+        (g,) = torch.autograd.grad((a * 3).sum(), a)
+    last = rec.frames[-1]
+    assert gradients(rec.recording, last) == [("a", (("3", "3"),), False)]
+    assert [rec.recording.tensors[i].name for i in last.outputs] == ["g"]
+    assert a.grad is None
+
+
+def test_storage_counter_and_route_follow_torch() -> None:
+    a = torch.arange(6.0).reshape(2, 3).requires_grad_()
+    with seegrad.record() as rec:
+        out = a * 1
+        view, detached, data = out[1], out.detach(), out.data
+        other = out.clone()
+        made = {"out": out, "view": view, "detached": detached, "data": data, "other": other}
+    refs = {name: named(rec.recording, name) for name in made}
+    assert {name: ref.route for name, ref in refs.items()} == {
+        "out": "self", "view": "view", "detached": "detach", "data": "data", "other": "self",
+    }  # fmt: skip
+    assert all(refs[name].alias_of == refs["out"].id for name in ("view", "detached", "data"))
+    assert refs["view"].span == (12, 24)
+    before = {name: t._version for name, t in made.items()}
+    with torch.no_grad():
+        out.zero_()
+    for name, tensor in made.items():
+        same_memory = tensor.untyped_storage().data_ptr() == out.untyped_storage().data_ptr()
+        assert (refs[name].storage == refs["out"].storage) == same_memory
+        assert (refs[name].counter == refs["out"].counter) == (tensor._version != before[name])
+
+
+def test_a_write_shows_in_everyone_who_shares_the_bytes() -> None:
+    with seegrad.record() as rec:
+        out = torch.ones(3)
+        c = out.data
+        c[1:] = 5
+    (write,), recording = rec.recording.writes, rec.recording
+    assert (write.op, write.span, write.version_before, write.version_after) == ("__setitem__", (4, 12), 0, 1)
+    frame = recording.frames[write.frame]
+    assert frame.phase == "inplace"
+    assert {recording.tensors[i].name: (v, dict(frame.versions)[i]) for i, v in frame.values} == {
+        "out": ((("1", "5", "5"),), 0),
+        "c": ((("1", "5", "5"),), 1),
+    }
+    assert out._version == 0
+
+
+def test_versions_are_torch_s() -> None:
+    with seegrad.record() as rec:
+        t = torch.zeros(4)
+        t.add_(1)
+        t[0] += 1
+        t[:2] *= 2
+        t.squeeze_()
+    last = {i: v for frame in rec.frames for i, v in frame.versions}
+    assert last[named(rec.recording, "t").id] == t._version
+
+
+def test_tensors_that_existed_belong_to_the_start() -> None:
+    model = torch.nn.Linear(2, 1)
+    batch = [torch.ones(1, 2)]
+    with seegrad.record() as rec:
+        loss = model(batch[0]).sum()
+        loss.backward()
+    start = {rec.recording.tensors[i].name for i, _ in rec.frames[0].values}
+    assert start == {"model.weight", "model.bias", "batch[0]"}
+    assert named(rec.recording, "model.weight").parameter
+
+
+def test_the_outermost_name_wins() -> None:
+    def inner(x: torch.Tensor) -> torch.Tensor:
+        return x * 2
+
+    with seegrad.record() as rec:
+        outside = torch.ones(2, requires_grad=True)
+        inner(outside)
+    assert named(rec.recording, "outside").is_leaf
+
+
+def test_code_is_the_block_s_body_with_its_own_line_numbers(l1_to_l4: Recording) -> None:
+    assert [text for _, text in l1_to_l4.code][:2] == ["l1 = inp * w1", "l2 = l1 + w2"]
+    places = {frame.place.line: frame.place.code for frame in l1_to_l4.frames[1:] if frame.place}
+    assert places.items() <= dict(l1_to_l4.code).items()
+    assert l1_to_l4.code_file == __file__
+
+
+def test_code_can_be_given() -> None:
+    text = "import torch\nx = torch.ones(2)\ny = x + 1"
+    with seegrad.record(code=("<cell>", 1, text)) as rec:
+        exec(compile(text, "<cell>", "exec"), {})  # noqa: S102  # code without a file is what this is about
+    assert [(f.place.line, f.place.code) for f in rec.frames[1:] if f.place] == [
+        (2, "x = torch.ones(2)"),
+        (3, "y = x + 1"),
+    ]
+    assert rec.recording.code[-1] == (3, "y = x + 1")
+    assert [t.name for t in rec.recording.tensors] == ["x", "y"]
+
+
+def test_an_error_that_the_block_catches_is_explained_too() -> None:
+    with seegrad.record() as rec:
+        a = torch.ones(2, requires_grad=True)
+        with pytest.raises(RuntimeError):
+            a.add_(1)
+        (a * 2).sum().backward()
+    assert rec.error is None
+    assert [d.kind for d in rec.diagnoses] == ["leaf_modified"]
+    assert len(rec.recording.errors) == 1
+
+
+def test_asked_inside_the_block_it_tells_what_was_seen_so_far() -> None:
+    with seegrad.record() as rec:
+        a = torch.ones(2, requires_grad=True)
+        b = a.exp()
+        assert phases(rec.recording)[1:] == [("forward", "ones"), ("forward", "exp")]
+        b.sum()
+    assert len(rec.frames) == 4
+
+
+def test_misuse_is_said_in_a_sentence() -> None:
+    rec = seegrad.record()
+    with pytest.raises(RecordingError, match="Nothing is recorded yet"):
+        _ = rec.diagnoses
+    with rec:
+        pass
+    with pytest.raises(RecordingError, match="Make a new one"):
+        rec.__enter__()
+    with pytest.raises(RecordingError, match="default"):
+        seegrad.record(detail="everything")  # type: ignore[arg-type]  # wrong on purpose
+
+
+@pytest.mark.parametrize(("detail", "kinds"), [("default", []), ("content", ["silent_corruption"])])
+def test_content_finds_the_write_that_nothing_announced(detail: str, kinds: list[str]) -> None:
+    w = torch.ones(3, requires_grad=True)
+    address = w.data_ptr()
+    with seegrad.record(detail=detail) as rec:  # type: ignore[arg-type]  # one of the two
+        loss = (w * w).sum()
+        ctypes.memset(address, 0, 12)
+        loss.backward()
+    assert [d.kind for d in rec.diagnoses] == kinds
+    assert all(d.culprit and d.culprit.code == "ctypes.memset(address, 0, 12)" for d in rec.diagnoses)
+    assert w.grad is not None
+    assert w.grad.tolist() == [0, 0, 0]  # 2 is right: the wrong gradient is real
+
+
+def test_a_notebook_cell_is_called_by_its_number() -> None:
+    script = """
+        from IPython.core.interactiveshell import InteractiveShell
+        shell = InteractiveShell.instance()
+        shell.run_cell("import torch, seegrad\\na = torch.ones(2, requires_grad=True)", store_history=True)
+        shell.run_cell("with seegrad.record() as rec:\\n    b = a.exp()\\n    c = b * 2", store_history=True)
+        shell.run_cell("print([str(f.place) for f in rec.frames], rec.recording.code, rec.recording.code_file)")
+    """
+    done = subprocess.run([sys.executable, "-c", textwrap.dedent(script)], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == (
+        "['In [2]:1: with seegrad.record() as rec:', 'In [2]:2: b = a.exp()', 'In [2]:3: c = b * 2'] "
+        "((2, 'b = a.exp()'), (3, 'c = b * 2')) In [2]"
+    )
+
+
+def test_the_formulas_are_those_of_torchgen() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "tools.derivatives", "--check"], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
