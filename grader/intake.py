@@ -43,17 +43,14 @@ def _read(folder: Path, student: str, assignment: str, limits: Limits) -> Submis
     for path in _plain_files(folder):
         name = path.relative_to(folder).as_posix()
         if name == "timestamp.txt":
-            timestamp = _text(path, TIMESTAMP_BYTES)
-            continue
-        is_notebook = name.endswith(".ipynb") and "/" not in name
-        content = _bounded(path, name, limits.notebook_bytes if is_notebook else left_bytes)
-        left_bytes -= len(content)
-        if left_bytes < 0:
-            raise Unreadable(f"all files together are larger than {_megabytes(limits.submission_bytes)}")
-        if is_notebook:
-            notebooks[name.removesuffix(".ipynb")] = canonical(content, name)
+            timestamp = _bounded(path, TIMESTAMP_BYTES)[0].decode("utf-8", "replace").strip()
+        elif name.endswith(".ipynb") and "/" not in name:
+            notebooks[name.removesuffix(".ipynb")] = canonical(_notebook(path, limits), name)
         elif not name.endswith(".ipynb"):
-            files[name] = content
+            files[name], size_bytes = _bounded(path, left_bytes)
+            left_bytes -= size_bytes
+            if left_bytes < 0:
+                raise Unreadable(f"the files beside the notebook are larger than {_megabytes(limits.submission_bytes)}")
     return Submission(student, assignment, notebooks, files, timestamp)
 
 
@@ -86,22 +83,23 @@ def _plain_files(folder: Path) -> Iterator[Path]:
                 raise Unreadable(f"{_shown(entry.name)} is {kind}; hand in the files themselves")
 
 
-def _bounded(path: Path, name: str, limit_bytes: int) -> bytes:
-    """The file's bytes, never more than one above the limit; O_NOFOLLOW closes the gap since the listing."""
+def _bounded(path: Path, limit_bytes: int) -> tuple[bytes, int]:
+    """The file's bytes where they are within the limit, and its size; O_NOFOLLOW closes the gap since the listing."""
     descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     with os.fdopen(descriptor, "rb") as file:
         size_bytes = os.fstat(descriptor).st_size
         content = b"" if size_bytes > limit_bytes else file.read(limit_bytes + 1)
-    if size_bytes > limit_bytes or len(content) > limit_bytes:
+    return content, max(size_bytes, len(content))
+
+
+def _notebook(path: Path, limits: Limits) -> bytes:
+    content, size_bytes = _bounded(path, limits.notebook_bytes)
+    if size_bytes > limits.notebook_bytes:
         raise Unreadable(
-            f"{_shown(name)} is too large: {_megabytes(max(size_bytes, len(content)))}, allowed are "
-            f"{_megabytes(limit_bytes)}; clear all outputs, save, and hand it in again"
+            f"{_shown(path.name)} is too large: {_megabytes(size_bytes)}, allowed are "
+            f"{_megabytes(limits.notebook_bytes)}; clear all outputs, save, and hand it in again"
         )
     return content
-
-
-def _text(path: Path, limit_bytes: int) -> str:
-    return _bounded(path, path.name, limit_bytes).decode("utf-8", "replace").strip()
 
 
 def _shown(name: str) -> str:
