@@ -91,19 +91,20 @@ fresh.grad, a.grad
 # Each tensor has a counter, `_version`. An in-place write moves it by one. A Node notes the version of what it saves
 # and compares it in backward: that is torch's only alarm.
 #
-# **Predict** the three versions after each write. Type them into the picture.
+# **Predict** the three versions after both writes. Type them into the picture.
 
 # %%
-# %%see --ask versions
+# %%see --ask versions --tensors out,by_data,by_detach
 a = torch.tensor([1.0, 2.0, 3.0], requires_grad=True, device=device)
 out = a * 2
 by_data = out.data
 by_detach = out.detach()
 by_data.add_(1)
 by_detach.add_(1)
+loss = out.sum()
 
 # %% [markdown]
-# The same, as numbers:
+# The same, as numbers, one write at a time:
 
 # %%
 out = (a * 2).detach()
@@ -186,6 +187,10 @@ Markdown(d.message())
 
 # %%
 seegrad.show(rec)
+
+# %% [markdown]
+# **Change** the recorded cell. First `c[2] = 0` instead of `c.zero_()`: which numbers of `a.grad` are wrong now? Then
+# `c.mul_(1)`: is it still wrong, and does the recording still complain?
 
 # %% [markdown]
 # ## 4 · The loud one
@@ -414,10 +419,9 @@ except RuntimeError:
 # %% [markdown]
 # ## 7 · “My code has no in-place operation”
 #
-# `.data` isn't the only way past the counter. Four others follow; none raises. *Misconception* **M12**.
+# A write through `.data` isn't the only way past the counter. Four others follow; none raises. *Misconception* **M12**.
 #
-# `record(detail="content")` also compares *contents* at backward, so it sees writes that torch's own functions never
-# saw.
+# `record(detail="content")` also compares *contents*, so it sees writes that torch's own functions never saw.
 
 # %% [markdown]
 # ### numpy

@@ -29,6 +29,7 @@ from tools.masters import read_master
 
 ANSWERS = answers()
 BY_CELL = {name: [answer for answer in ANSWERS if answer.cell == name] for name in exercises()}
+RELEASE = Course().release(ASSIGNMENT) / f"{ASSIGNMENT}.ipynb"
 ROWS = list(itertools.zip_longest(*BY_CELL.values()))
 POINTS = {name: float(test.points or 0) for name, (_, test) in exercises().items()}
 
@@ -47,11 +48,13 @@ class Graded:
 
 
 def section(page: str, cell: str) -> str:
-    """The outputs below the test cell of one exercise."""
-    names = [f"{name}_test" for name in exercises()]
-    parts = re.split(r"<a name=\"([\w-]+)\">|id=\"([\w-]+)\"", page)
-    wanted = [part for name, part in zip(parts, parts[3:], strict=False) if name == f"{cell}_test"]
-    return html.unescape(re.sub(r"<[^>]+>", "", "".join(wanted))) if wanted and f"{cell}_test" in names else page
+    """The part of a feedback page that belongs to the test cell of one exercise, as text."""
+    parts = page.split('<div class="cell ')
+    return text_of(next(part for part in parts if f"cell-id={cell}_test" in part))
+
+
+def text_of(page: str) -> str:
+    return html.unescape(re.sub(r"<[^>]+>", "", page))
 
 
 @pytest.fixture(scope="module")
@@ -136,13 +139,13 @@ def test_the_untouched_assignment_gets_nothing(graded: Graded) -> None:
 
 
 def test_no_hidden_line_stands_in_any_feedback(graded: Graded) -> None:
-    sources = [test.source for _, test in exercises().values()]
-    hidden = {line.strip() for source in sources for line in region(source) if len(line.strip()) > 12}
-    visible = {line.strip() for source in sources for line in re.sub(HIDDEN, "", source).splitlines()}
-    assert len(hidden - visible) > 50
+    released = "\n".join(cell.source for cell in nbformat.read(RELEASE, as_version=4).cells)
+    lines = {line.strip() for _, test in exercises().values() for line in region(test.source)}
+    hidden = {line for line in lines if len(line) > 8 and line not in released}
+    assert len(hidden) > 50
     for student, page in graded.pages.items():
-        text = html.unescape(re.sub(r"<[^>]+>", "", page))
-        assert not [line for line in hidden - visible if line in text], student
+        text = text_of(page)
+        assert not [line for line in hidden if line in text], student
 
 
 HIDDEN = re.compile(r"### BEGIN HIDDEN TESTS\n(.*?)### END HIDDEN TESTS", re.DOTALL)
@@ -239,6 +242,6 @@ def test_the_culprit_is_the_one_line_without_which_the_gradient_is_right() -> No
 
 def test_the_release_is_what_nbgrader_makes_of_the_source(course: Path) -> None:
     """The same bytes as nbgrader's full command, which also writes the gradebook, except for the origin mark."""
-    ours = nbformat.read(Course().release(ASSIGNMENT) / f"{ASSIGNMENT}.ipynb", as_version=4)
+    ours = nbformat.read(RELEASE, as_version=4)
     theirs = nbformat.read(course / "release" / "en" / ASSIGNMENT / f"{ASSIGNMENT}.ipynb", as_version=4)
     assert ours.cells == theirs.cells
