@@ -14,11 +14,16 @@ from pathlib import Path
 from typing import Any
 
 import nbformat
+import nbgrader.apps.api
+import nbgrader.apps.autogradeapp
 import pytest
+from nbconvert.exporters import HTMLExporter
 from nbgrader.api import Gradebook
+from traitlets.config import Config
 
-from tests.classroom import small
-from tests.classroom.commands import ENVIRONMENT, nbgrader, python
+from grader.nbgrader_plugin import install
+from tests.classroom import commands, small
+from tests.classroom.commands import ENVIRONMENT, python
 from tests.classroom.roster import ALERT, adding
 
 HONEST = {"nora": small.NOTHING, "petra": small.PARTLY, "rami": small.RIGHT}
@@ -39,7 +44,7 @@ Rows = dict[tuple[str, str], tuple[Any, ...]]
 def generated(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The course with its three honest students; each test grades a copy."""
     root = small.make(tmp_path_factory.mktemp("plugin") / "course")
-    nbgrader(root, "generate_assignment", small.NAME)
+    commands.nbgrader(root, "generate_assignment", small.NAME)
     for student, answers in HONEST.items():
         small.hand_in(root, student, answers, "2026-02-03 12:00:00 UTC")
     return root
@@ -77,7 +82,7 @@ def stock(generated: Path, tmp_path_factory: pytest.TempPathFactory) -> Rows:
     """What nbgrader itself makes of the honest ones."""
     root = copied(generated, tmp_path_factory.mktemp("stock") / "course")
     (root / "nbgrader_config.py").write_text(STOCK)
-    nbgrader(root, "autograde", small.NAME, "--Execute.shutdown_kernel=immediate")
+    commands.nbgrader(root, "autograde", small.NAME, "--Execute.shutdown_kernel=immediate")
     return rows(root)
 
 
@@ -92,10 +97,10 @@ def ours(generated: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     book = json.loads(twice.read_text())
     book["cells"] += [{**cell, "id": f"copy{index}"} for index, cell in enumerate(book["cells"])]
     twice.write_text(json.dumps(book))
-    said = nbgrader(root, "autograde", small.NAME, status=1)
+    said = commands.nbgrader(root, "autograde", small.NAME, status=1)
     assert "carl: refused: 'coding.ipynb' is not a notebook" in said
     assert "dina: refused: the notebook" in said
-    nbgrader(root, "generate_feedback", small.NAME)
+    commands.nbgrader(root, "generate_feedback", small.NAME)
     return root
 
 
@@ -115,6 +120,26 @@ raise ValueError({ALERT!r})
     made.cells.append(nbformat.v4.new_markdown_cell(f"{ALERT} <svg onload='window.stolen=1'> [x](javascript:stolen)"))
     made.cells.append(nbformat.v4.new_raw_cell(ALERT))
     nbformat.write(made, path)
+
+
+def test_formgrader_s_own_view_of_a_submission_is_cleaned_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    """formgrader makes its pages by an HTMLExporter with the configuration that `install` fills."""
+    monkeypatch.setattr(nbgrader.apps.api, "Autograde", None)
+    monkeypatch.setattr(nbgrader.apps.autogradeapp, "Autograde", None)
+    config = Config()
+    install(config)
+    html = {"output_type": "display_data", "data": {"text/html": f"seen{ALERT}"}, "metadata": {}}
+    cells = [
+        nbformat.v4.new_markdown_cell(f"written{ALERT}"),
+        nbformat.v4.new_raw_cell(ALERT),
+        nbformat.v4.new_code_cell("1", outputs=[nbformat.from_dict(html)]),
+    ]
+    page, _ = HTMLExporter(config=config, template_name="classic").from_notebook_node(
+        nbformat.v4.new_notebook(cells=cells)
+    )
+    assert "written" in page
+    assert "seen" in page
+    assert "<script>window.stolen" not in page
 
 
 @pytest.mark.slow

@@ -1,0 +1,273 @@
+"""Submission and Assignment in, Result out, with a judge that says what a test tells it to say."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+import nbformat
+import pytest
+
+from grader.engine import attempt, grade, key
+from grader.errors import SandboxError
+from grader.model import Assignment, Cell, Kind, Limits, Notebook, Outcome, Result, Run, Submission
+from grader.zygote import Zygote
+
+STUB = "def f(x):\n    raise NotImplementedError()"
+
+
+def row(name: str, source: str, kind: str = "code", points: float = 0.0, **flags: bool) -> Cell:
+    from nbgrader.utils import compute_checksum
+
+    given = {"grade": False, "solution": False, "locked": False, "task": False, **flags}
+    meta = {"grade_id": name, "points": points, "schema_version": 3, **given}
+    node = nbformat.from_dict({"cell_type": kind, "source": source, "metadata": {"nbgrader": meta}})
+    return Cell(name, kind, source, compute_checksum(node), points, **given)
+
+
+NOTE = row("setup", "import math", locked=True)
+ANSWER = row("f", STUB, solution=True)
+TEST = row("f_test", "assert f(1) == 1", points=2, grade=True, locked=True)
+ESSAY = row("why", "YOUR ANSWER HERE", "markdown", 3, grade=True, solution=True)
+TASK = row("draw", "Draw.", "markdown", 1, task=True, locked=True)
+BOOK = Notebook("ps1", '{"name": "python3"}', (NOTE, ANSWER, TEST, ESSAY, TASK))
+ASSIGNMENT = Assignment("ps1", (BOOK,), seed=7)
+
+
+def cell(
+    source: str, name: str | None = None, kind: str = "code", cell_id: str = "", **metadata: Any
+) -> dict[str, Any]:
+    meta = metadata | ({"nbgrader": {"grade_id": name}} if name else {})
+    made = {"cell_type": kind, "source": source, "metadata": meta, "id": cell_id or f"id{abs(hash((source, name)))}"}
+    return made | ({"outputs": [], "execution_count": None} if kind == "code" else {})
+
+
+def handed_in(*cells: dict[str, Any], **fields: Any) -> Submission:
+    text = json.dumps({"cells": cells, "metadata": {}, "nbformat": 4, "nbformat_minor": 5})
+    return replace(Submission("ada", "ps1", {"ps1": text}), **fields)
+
+
+COMPLETE = (
+    cell("import os; 'edited'", "setup"),
+    cell("f = lambda x: x", "f"),
+    cell("pass", "f_test"),
+    cell("Since.", "why", "markdown"),
+    cell("Draw.", "draw", "markdown"),
+)
+
+
+class Judge:
+    """Remembers the notebook that it was given and answers with `kind`."""
+
+    def __init__(self, kind: Kind = Kind.PASSED, points: float | None = 2.0) -> None:
+        self.outcome = Outcome("f_test", kind, points, 99.0, "said")
+        self.seen: dict[str, Any] = {}
+        self.files: Mapping[str, bytes] = {}
+
+    def __call__(self, document: Mapping[str, Any], files: Mapping[str, bytes], assignment: Assignment) -> Run:
+        assert assignment == ASSIGNMENT
+        self.seen, self.files = json.loads(json.dumps(document)), files
+        return Run(document, (self.outcome,), wall_s=1.0, cpu_s=0.5)
+
+    def cells(self) -> list[tuple[str | None, str]]:
+        return [(one["metadata"].get("nbgrader", {}).get("grade_id"), one["source"]) for one in self.seen["cells"]]
+
+
+def graded(submission: Submission, judge: Judge | None = None) -> Result:
+    return attempt(submission, ASSIGNMENT, judge or Judge(), give_up=False)
+
+
+def kinds(result: Result) -> dict[str, tuple[Kind, float | None, float]]:
+    return {outcome.grade_id: (outcome.kind, outcome.points, outcome.max_points) for outcome in result.outcomes}
+
+
+def test_every_question_has_one_outcome() -> None:
+    result = graded(handed_in(*COMPLETE))
+    assert kinds(result) == {
+        "f_test": (Kind.PASSED, 2.0, 2.0),
+        "why": (Kind.BY_HAND, None, 3.0),
+        "draw": (Kind.BY_HAND, None, 1.0),
+    }
+    assert result.notebooks[0].comments == {"f": None, "why": None, "draw": None}
+    assert (result.score, result.max_score, result.wall_s, result.cpu_s) == (2.0, 6.0, 1.0, 0.5)
+
+
+def test_locked_cells_are_the_course_s_and_answers_the_student_s() -> None:
+    judge = Judge()
+    graded(handed_in(*COMPLETE), judge)
+    assert judge.cells() == [
+        ("setup", NOTE.source),
+        ("f", "f = lambda x: x"),
+        ("f_test", TEST.source),
+        ("why", "Since."),
+        ("draw", "Draw."),
+    ]
+    assert judge.seen["metadata"]["kernelspec"] == {"name": "python3"}
+
+
+def test_flags_types_and_points_come_from_the_gradebook() -> None:
+    forged = cell("pass", "f_test", "markdown")
+    forged["metadata"]["nbgrader"] |= {"grade": False, "solution": True, "points": 1000, "schema_version": 99}
+    judge = Judge()
+    graded(handed_in(*COMPLETE[:2], forged, *COMPLETE[3:]), judge)
+    test = judge.seen["cells"][2]
+    assert (test["cell_type"], test["source"]) == ("code", TEST.source)
+    given = test["metadata"]["nbgrader"]
+    assert (given["grade"], given["solution"], given["points"], given["schema_version"]) == (True, False, 2, 3)
+
+
+@pytest.mark.parametrize("metadata", ["text", 5, None, {"grade_id": 7}, {"grade_id": "unknown", "grade": True}, {}])
+def test_odd_metadata_makes_an_ordinary_cell(metadata: Any) -> None:
+    odd = cell("x = 1")
+    odd["metadata"]["nbgrader"] = metadata
+    judge = Judge()
+    assert graded(handed_in(*COMPLETE, odd), judge).score == 2.0
+    assert judge.seen["cells"][-1]["metadata"] == {}
+
+
+def test_what_was_deleted_is_put_back_in_its_place_but_never_an_answer_s_stub() -> None:
+    judge = Judge()
+    result = graded(handed_in(cell("f = lambda x: x")), judge)
+    assert judge.cells() == [
+        ("setup", NOTE.source),
+        ("f_test", TEST.source),
+        ("why", "This cell was missing from the submission; the grader put it back.\n\nYOUR ANSWER HERE"),
+        ("draw", TASK.source),
+        (None, "f = lambda x: x"),
+    ]
+    assert kinds(result)["why"] == (Kind.BY_HAND, None, 3.0)
+    assert "cell 'f_test' was missing and was put back" in result.notebooks[0].notes
+
+
+def test_a_test_put_back_follows_its_answer() -> None:
+    judge = Judge()
+    graded(handed_in(*COMPLETE[:2], cell("mine = 1"), *COMPLETE[3:]), judge)
+    names = [name for name, _ in judge.cells()]
+    assert names == ["setup", "f", "f_test", None, "why", "draw"]
+
+
+def test_of_two_locked_copies_the_original_stays() -> None:
+    copy = cell("pass", "f_test", cell_id="copy")
+    original = cell("pass", "f_test", deletable=False)
+    judge = Judge()
+    result = graded(handed_in(COMPLETE[0], copy, COMPLETE[1], original, *COMPLETE[3:]), judge)
+    assert judge.cells()[1] == (None, "pass")
+    assert judge.cells()[3] == ("f_test", TEST.source)
+    assert any("'f_test' was there 2 times" in note for note in result.notebooks[0].notes)
+
+
+def test_of_two_answers_the_one_that_was_written_counts() -> None:
+    twice = handed_in(COMPLETE[0], cell(STUB, "f", cell_id="a"), *COMPLETE[1:])
+    assert kinds(graded(twice, Judge(Kind.FAILED, 0.0)))["f_test"][0] is Kind.FAILED
+
+
+def test_two_different_written_answers_are_refused() -> None:
+    result = graded(handed_in(*COMPLETE, cell("Or not.", "why", "markdown")))
+    assert result.refusal is not None
+    assert "the answer 'why' is there 2 times" in result.refusal
+
+
+def test_an_untouched_answer_is_not_answered_but_keeps_what_it_earns() -> None:
+    stub = handed_in(COMPLETE[0], cell(STUB, "f"), COMPLETE[2], cell("YOUR ANSWER HERE", "why", "markdown"))
+    failed = graded(stub, Judge(Kind.FAILED, 0.0))
+    assert kinds(failed)["f_test"] == (Kind.NOT_ANSWERED, 0.0, 2.0)
+    assert kinds(failed)["why"] == (Kind.NOT_ANSWERED, 0.0, 3.0)
+    assert failed.notebooks[0].comments["f"] == "No response."
+    assert kinds(graded(stub))["f_test"] == (Kind.PASSED, 2.0, 2.0)
+    assert kinds(graded(stub, Judge(Kind.GRADER_FAILURE, None)))["f_test"][0] is Kind.GRADER_FAILURE
+
+
+def test_a_test_without_a_verdict_is_our_failure() -> None:
+    judge = Judge()
+    judge.outcome = replace(judge.outcome, grade_id="another")
+    result = graded(handed_in(*COMPLETE), judge)
+    assert kinds(result)["f_test"] == (Kind.GRADER_FAILURE, None, 2.0)
+    assert result.failed_by_us
+
+
+def test_files_of_the_course_lie_over_the_student_s() -> None:
+    judge = Judge()
+    assignment = replace(ASSIGNMENT, files={"data.csv": b"true"})
+    submission = handed_in(*COMPLETE, files={"data.csv": b"forged", "notes.txt": b"mine"})
+
+    def run(document: Mapping[str, Any], files: Mapping[str, bytes], _: Assignment) -> Run:
+        return judge(document, files, ASSIGNMENT)
+
+    attempt(submission, assignment, run, give_up=False)
+    assert judge.files == {"data.csv": b"true", "notes.txt": b"mine"}
+
+
+@pytest.mark.parametrize(
+    ("submission", "reason"),
+    [
+        (Submission("ada", "ps1", refusal="not JSON"), "not JSON"),
+        (Submission("ada", "ps1", {"ps1-Copy1": "{}"}), "'ps1.ipynb' is missing; found: 'ps1-Copy1.ipynb'"),
+        (Submission("ada", "ps1"), "'ps1.ipynb' is missing; found: no notebook"),
+    ],
+)
+def test_a_refusal_says_why(submission: Submission, reason: str) -> None:
+    assert reason in str(graded(submission).refusal)
+
+
+def test_one_notebook_of_two_missing_is_zero_for_its_questions() -> None:
+    both = replace(ASSIGNMENT, notebooks=(BOOK, replace(BOOK, name="ps2")))
+
+    def run(document: Mapping[str, Any], *_: Any) -> Run:
+        return Run(document, (Judge().outcome,))
+
+    result = attempt(handed_in(*COMPLETE), both, run, give_up=False)
+    first, second = result.notebooks
+    assert (first.missing, second.missing) == (False, True)
+    assert {outcome.points for outcome in second.outcomes} == {0.0}
+
+
+def broken(*_: Any) -> Run:
+    raise RuntimeError("a pipe broke")
+
+
+def test_an_exception_of_ours_is_no_zero_and_hurts_nobody_else() -> None:
+    result = attempt(handed_in(*COMPLETE), ASSIGNMENT, broken, give_up=True)
+    assert kinds(result)["f_test"] == (Kind.GRADER_FAILURE, None, 2.0)
+    assert "a pipe broke" in result.outcomes[0].message
+    with pytest.raises(RuntimeError):
+        attempt(handed_in(*COMPLETE), ASSIGNMENT, broken, give_up=False)
+
+
+def test_a_machine_that_cannot_confine_is_nobody_s_failure() -> None:
+    def unconfined(*_: Any) -> Run:
+        raise SandboxError("no namespaces")
+
+    with pytest.raises(SandboxError):
+        attempt(handed_in(*COMPLETE), ASSIGNMENT, unconfined, give_up=True)
+
+
+def test_an_unreadable_timestamp_is_noted() -> None:
+    result = graded(handed_in(*COMPLETE, timestamp="yesterday"))
+    assert any("'yesterday' can't be read" in note for note in result.notebooks[0].notes)
+
+
+CHANGES: tuple[Callable[[Submission, Assignment], tuple[Submission, Assignment]], ...] = (
+    lambda s, a: (replace(s, notebooks={"ps1": s.notebooks["ps1"] + " "}), a),
+    lambda s, a: (replace(s, files={"a": b"1"}), a),
+    lambda s, a: (replace(s, student="bob"), a),
+    lambda s, a: (s, replace(a, seed=8)),
+    lambda s, a: (s, replace(a, limits=Limits(cell_s=1))),
+    lambda s, a: (s, replace(a, files={"a": b"1"})),
+    lambda s, a: (s, replace(a, notebooks=(replace(BOOK, cells=BOOK.cells[:-1]),))),
+)
+
+
+def test_the_key_moves_with_each_input_and_with_nothing_else() -> None:
+    submission = handed_in(*COMPLETE)
+    keys = [key(submission, ASSIGNMENT), *(key(*change(submission, ASSIGNMENT)) for change in CHANGES)]
+    assert len(set(keys)) == len(keys)
+    assert key(handed_in(*COMPLETE), ASSIGNMENT) == keys[0]
+
+
+def test_the_real_judge_graded_through_the_engine(zygote: Zygote) -> None:
+    result = grade(handed_in(*COMPLETE), ASSIGNMENT, zygote)
+    assert kinds(result)["f_test"] == (Kind.PASSED, 2.0, 2.0)
+    wrong = grade(handed_in(COMPLETE[0], cell("f = lambda x: -x", "f"), *COMPLETE[2:]), ASSIGNMENT, zygote)
+    assert kinds(wrong)["f_test"] == (Kind.FAILED, 0.0, 2.0)
