@@ -69,6 +69,10 @@ class Narrator:
 
     def sentence(self, frame: Frame) -> str:
         """One or two short sentences: what this step did."""
+        text = self._sentence(frame)
+        return text[0].upper() + text[1:] if text.startswith(("the ", "a ")) else text
+
+    def _sentence(self, frame: Frame) -> str:
         if frame.phase == "start":
             return self._start(frame)
         if frame.phase == "error":

@@ -58,16 +58,20 @@ class Picture(anywidget.AnyWidget):
                 keep_prediction(question, dict(change["new"]))
 
     @property
+    def _open(self) -> bool:
+        """Is there a question that waits for its answer?"""
+        return self._scene.question is not None and not self.answer
+
+    @property
     def _shown(self) -> int:
         """The last step that may be seen without the kernel: an open question hides what follows it."""
         question = self._scene.question
-        return len(self._scene.frames) - 1 if question is None or self.answer else question.until_step
+        return question.until_step if question is not None and self._open else len(self._scene.frames) - 1
 
     def svg(self, step: int | None = None) -> str:
         """One step as a stand-alone SVG; the last one that may be seen unless `step` is given."""
-        question = self._scene.question
-        veil = question.veil if question is not None and not self.answer else ""
-        return still(self._scene, self._shown if step is None else step, asset("svg.css"), veil=veil)
+        chosen = self._shown if step is None else step
+        return still(self._scene, chosen, asset("svg.css"), open_question=self._open)
 
     def text(self) -> str:
         """The steps as a plain text table."""
@@ -81,7 +85,8 @@ class Picture(anywidget.AnyWidget):
     def _html(self) -> str:
         """An image, since JupyterLab strips inline SVG from a notebook that it doesn't trust."""
         frame = self._scene.frames[self._shown]
-        said = f"Autograd graph, step {self._shown + 1} of {len(self._scene.frames)}: {frame.title}. {frame.text}"
+        total = "" if self._open else f" of {len(self._scene.frames)}"
+        said = f"Autograd graph, step {self._shown + 1}{total}: {frame.title}. {frame.text}"
         uri = "data:image/svg+xml," + quote(self.svg(), safe=URI_SAFE)
         return (
             f'<img alt="{escape(said, quote=True)}" style="max-width:100%;height:auto" src="{escape(uri, quote=True)}">'

@@ -4,5 +4,6 @@ from __future__ import annotations
 
 from .parts import Card, Cluster, Mark, Pill, Pin, Sketch, StorageGroup, Wire, at
 from .sketch import sketch
+from .symbols import shorten
 
-__all__ = ["Card", "Cluster", "Mark", "Pill", "Pin", "Sketch", "StorageGroup", "Wire", "at", "sketch"]
+__all__ = ["Card", "Cluster", "Mark", "Pill", "Pin", "Sketch", "StorageGroup", "Wire", "at", "shorten", "sketch"]

@@ -19,24 +19,27 @@ def clusters_of(cards: Iterable[Card], pills: Iterable[Pill], wires: Iterable[Wi
     for wire in wires:
         into[wire.target].append(wire)
     writes = {pill.id for pill in pills if pill.kind == "write" and len(into[pill.id]) == 1}
-    above: dict[str, str] = {}
-    for name in (*writes, *(card.id for card in cards)):
+    below: dict[str, list[str]] = defaultdict(list)
+    inner: set[str] = set()
+    births = [(pill.born, 0, pill.id) for pill in pills if pill.id in writes]
+    births += [(card.born, 1 + k, card.id) for k, card in enumerate(cards)]
+    for *_, name in sorted(births):
         only = into[name][0] if len(into[name]) == 1 else None
         if only is not None and (only.kind == "alias" or name in writes or only.source in writes):
-            above[name] = only.source
-    stacks: dict[str, list[str]] = defaultdict(list)
-    births = [(card.born, k, 1, card.id) for k, card in enumerate(cards)]
-    births += [(pill.born, -1, 0, pill.id) for pill in pills if pill.id in writes]
-    for *_, name in sorted(births):
-        top = name
-        while top in above:
-            top = above[top]
-        stacks[top].append(name)
-    return tuple(
-        Cluster(f"g-{top}", (top, *(name for name in members if name != top)))
-        for top, members in stacks.items()
-        if len(members) > 1
-    )
+            below[only.source].append(name)
+            inner.add(name)
+    heads = [name for name in below if name not in inner]
+    return tuple(Cluster(f"g-{head}", _downwards(head, below)) for head in heads)
+
+
+def _downwards(head: str, below: dict[str, list[str]]) -> tuple[str, ...]:
+    """Depth first, so that a write stands right under what it writes to."""
+    found, stack = [], [head]
+    while stack:
+        here = stack.pop()
+        found.append(here)
+        stack.extend(reversed(below.get(here, [])))
+    return tuple(found)
 
 
 def storages_of(recording: Recording, cards: Iterable[Card]) -> tuple[StorageGroup, ...]:

@@ -89,7 +89,7 @@ def _picture(parts: Sketch, steps: int) -> tuple[str, tuple[float, float]]:
     routes = {k: tuple((x + left, y + top) for x, y in route) for k, route in zip(linked, placed.routes, strict=True)}
     legend, legend_height = draw_legend(parts, MARGIN_PX, placed.height_px + top + 30, width, steps)
     body = _defs() + draw_frames(parts, measured, boxes) + _parts(parts, measured, boxes, routes, steps) + legend
-    height = placed.height_px + top + MARGIN_PX + (legend_height + 12 if legend else 0)
+    height = placed.height_px + top + MARGIN_PX + (legend_height + 14 if legend else 0)
     return body, (round(width + 2 * MARGIN_PX, 1), round(height, 1))
 
 

@@ -12,25 +12,28 @@ CAPTION_PX = 6.7  # advance of one character of the caption
 LINE_PX = 16
 
 
-def still(scene: Scene, step: int, css: str, *, caption: bool = True, veil: str = "") -> str:
+def still(scene: Scene, step: int, css: str, *, caption: bool = True, open_question: bool = False) -> str:
     """The picture at one step on white paper: no script, the same bytes every time.
 
-    `step` may be negative, as in a list; `veil` is what an open question hides.
+    `step` may be negative, as in a list. While its question is open the picture hides what is asked for, and how
+    many steps there are.
 
     Raises: IndexError when there is no such step.
     """
     frame = scene.frames[step]
     number = step % len(scene.frames)
+    veil = scene.question.veil if scene.question is not None and open_question else ""
+    total = "" if open_question else f" of {len(scene.frames)}"
     body = _at(scene.body, number, veil)
-    lines = _caption(scene, number) if caption else []
-    height = scene.height_px + (LINE_PX * len(lines) + 10 if lines else 0)
+    lines = _caption(scene, number, total) if caption else []
+    height = scene.height_px + (LINE_PX * len(lines) + 18 if lines else 0)
     words = "".join(
-        text(line, 14, scene.height_px + 10 + LINE_PX * k, f"cp {class_}".strip())
+        text(line, 14, scene.height_px + 18 + LINE_PX * k, f"cp {class_}".strip())
         for k, (class_, line) in enumerate(lines)
     )
     return el(
         "svg",
-        el("title", f"Autograd graph, step {number + 1} of {len(scene.frames)}: {clean(frame.title)}"),
+        el("title", f"Autograd graph, step {number + 1}{total}: {clean(frame.title)}"),
         el("desc", clean(frame.text)),
         f"<style>{css}</style>",
         el("rect", width=scene.width_px, height=height, rx=8, fill="#fff"),
@@ -47,10 +50,10 @@ def still(scene: Scene, step: int, css: str, *, caption: bool = True, veil: str 
     )
 
 
-def _caption(scene: Scene, step: int) -> list[tuple[str, str]]:
+def _caption(scene: Scene, step: int, total: str) -> list[tuple[str, str]]:
     frame = scene.frames[step]
     width = max(40, int((scene.width_px - 28) / CAPTION_PX))
-    lines = [("", line) for line in textwrap.wrap(f"Step {step + 1} of {len(scene.frames)}. {frame.text}", width)]
+    lines = [("", line) for line in textwrap.wrap(f"Step {step + 1}{total}. {frame.text}", width)]
     lines += [("strong", line) for line in textwrap.wrap(scene.last_word(step), width)]
     for part in frame.message.splitlines():
         lines += [("bad", line) for line in textwrap.wrap(part, width)]

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections import defaultdict
 
-from ..cards import Mark, Pin, Sketch, Wire
+from ..cards import Mark, Pin, Sketch, Wire, shorten
 from ..scene import Point
-from .sizes import Box
+from .sizes import STACK_GAP_PX, Box
 from .svg import UID, clean, curve, el, text
 
 PORT_PX = 16  # between two lines on one side of a part
@@ -19,6 +19,7 @@ class Wiring:
         self.sketch, self.boxes, self.routes, self.steps = sketch, boxes, routes, steps
         self.marks = {mark.target: mark for mark in sketch.marks}
         self.run_of = {pill.id: min((s for s, _ in pill.runs), default=None) for pill in sketch.pills}
+        self.labels = {card.id: shorten(card.label, 10) for card in sketch.cards}
         self.flows: dict[tuple[str, str], set[int]] = defaultdict(set)
         for step, source, target in sketch.flows:
             self.flows[source, target].add(step)
@@ -66,19 +67,17 @@ class Wiring:
         return [el("g", *forward, *above, class_="edges")]
 
     def _stacked(self, wire: Wire) -> str:
-        """A line inside a stack: straight down, with the code that made the alias beside it."""
+        """A line inside a stack, with the code that made the alias: straight down, or past what stands between."""
         upper, lower = self.boxes[wire.source], self.boxes[wire.target]
-        down = upper.bottom <= lower.y
-        x = min(upper.middle, lower.middle)
-        line = el(
-            "path",
-            class_="e ip" if wire.red else "e al",
-            d=f"M{x:.1f} {upper.bottom:.1f}V{lower.y:.1f}" if down else "",
-            since=wire.born,
-        )
-        if wire.kind != "alias" or not down:
+        near = lower.y - upper.bottom <= STACK_GAP_PX + 1
+        down = f"M{upper.middle:.1f} {upper.bottom:.1f}V{lower.y:.1f}"
+        past = f"M{upper.x:.1f} {upper.port + 12:.1f}h-5V{lower.port:.1f}h5"
+        class_ = "e ip" if wire.red else "e al"
+        line = el("path", class_=class_, d=down if near else past, since=wire.born)
+        if wire.kind != "alias":
             return line
-        return line + text(wire.label, x + 6, lower.y - 7.5, "lk", since=wire.born)
+        x, label = (lower.middle + 6, wire.label) if near else (lower.x + 4, self.labels[wire.source] + wire.label)
+        return line + text(label, x, lower.y - 7.5, "lk", since=wire.born)
 
     def _mark_on(self, wire: Wire) -> Mark | None:
         """The Diagnosis whose saved tensor this line carries."""
