@@ -3,46 +3,23 @@
 from __future__ import annotations
 
 import os
-import secrets
 import shutil
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, Playwright, Request, sync_playwright
 
-from tests.browser.harness import CHROMIUM_ARGS, ROOT, Lab, Watched, chromium, free_port, settle, wait_until_up
+from tests.browser.harness import CHROMIUM_ARGS, ROOT, Lab, Watched, chromium, running_lab
 
 
 @pytest.fixture(scope="session")
 def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
+    """The chapters, as a learner has them."""
     root = tmp_path_factory.mktemp("lab")
     shutil.copytree(ROOT / "notebooks/en", root / "notebooks/en")
-    home = tmp_path_factory.mktemp("home")
-    port, token, log = free_port(), secrets.token_hex(8), home / "lab.log"
-    command = [
-        sys.executable,
-        "-m",
-        "jupyterlab",
-        "--no-browser",
-        f"--port={port}",
-        "--allow-root",
-        "--expose-app-in-browser",
-    ]
-    command += [f"--ServerApp.root_dir={root}", f"--IdentityProvider.token={token}", "--ServerApp.port_retries=0"]
-    environment = {**os.environ, "HOME": str(home), "JUPYTER_CONFIG_DIR": str(home / "config"), "PYTHONWARNINGS": ""}
-    environment["JUPYTERLAB_SETTINGS_DIR"] = str(home / "settings")
-    settle(home / "settings")
-    with log.open("wb") as sink:
-        process = subprocess.Popen(command, cwd=root, env=environment, stdout=sink, stderr=subprocess.STDOUT)
-    try:
-        wait_until_up(process, f"http://127.0.0.1:{port}/api", log)
-        yield Lab(f"http://127.0.0.1:{port}", token, root)
-    finally:
-        process.terminate()
-        process.wait(20)
+    with running_lab(root, tmp_path_factory.mktemp("home")) as running:
+        yield running
 
 
 @pytest.fixture(scope="session")

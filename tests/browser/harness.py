@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import json
+import os
+import secrets
 import shutil
 import socket
 import subprocess
+import sys
 import time
 import urllib.error
 import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -94,6 +99,31 @@ def settle(settings: Path) -> None:
         path = settings / "@jupyterlab" / f"{name}.jupyterlab-settings"
         path.parent.mkdir(parents=True)
         path.write_text(json.dumps(values))
+
+
+@contextmanager
+def running_lab(root: Path, home: Path) -> Iterator[Lab]:
+    """JupyterLab on a folder, with a home and settings of its own."""
+    port, token, log = free_port(), secrets.token_hex(8), home / "lab.log"
+    command = [sys.executable, "-m", "jupyterlab", "--no-browser", f"--port={port}", "--allow-root"]
+    command += ["--expose-app-in-browser", "--ServerApp.port_retries=0"]
+    command += [f"--ServerApp.root_dir={root}", f"--IdentityProvider.token={token}"]
+    settle(home / "settings")
+    environment = {
+        **os.environ,
+        "HOME": str(home),
+        "JUPYTER_CONFIG_DIR": str(home / "config"),
+        "JUPYTERLAB_SETTINGS_DIR": str(home / "settings"),
+        "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",  # nbgrader looks for alembic there
+    }
+    with log.open("wb") as sink:
+        process = subprocess.Popen(command, cwd=root, env=environment, stdout=sink, stderr=subprocess.STDOUT)
+    try:
+        wait_until_up(process, f"http://127.0.0.1:{port}/api", log)
+        yield Lab(f"http://127.0.0.1:{port}", token, root)
+    finally:
+        process.terminate()
+        process.wait(20)
 
 
 def open_notebook(page: Page, lab: Lab, path: str) -> None:
