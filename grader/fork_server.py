@@ -44,7 +44,10 @@ def send(owner: socket.socket, said: Mapping[str, Any], fds: Sequence[int] = ())
 def receive(owner: socket.socket) -> tuple[dict[str, Any] | None, list[int]]:
     """One JSON datagram and its file descriptors; None when the other side has closed."""
     fds = array.array("i")
-    data, extra, _, _ = owner.recvmsg(DATAGRAM_BYTES, socket.CMSG_LEN(FDS * fds.itemsize))
+    try:
+        data, extra, _, _ = owner.recvmsg(DATAGRAM_BYTES, socket.CMSG_LEN(FDS * fds.itemsize))
+    except ConnectionResetError:
+        return None, []
     for level, kind, content in extra:
         if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
             fds.frombytes(content[: len(content) - len(content) % fds.itemsize])

@@ -76,12 +76,12 @@ class Outputs:
         return head + CUT.format(limit=_readable(self._limit_bytes))
 
     def finish(self, cell: NotebookNode, reply: Mapping[str, Any]) -> None:
-        """As nbgrader does after a cell: an error that was hidden is shown; stream pieces are put together."""
+        """As nbgrader does after a cell: an error that was hidden is shown; pieces of streams are joined."""
         if reply.get("status") == "error":
             name = str(reply.get("ename"))
             if not any(output.output_type == "error" and output.get("ename") == name for output in cell.outputs):
                 cell.outputs.append(error_output(name, str(reply.get("evalue")), _lines(reply.get("traceback"))))
-        cell.outputs = coalesced(cell.outputs)
+        cell.outputs = joined(cell.outputs)
 
     def finish_notebook(self) -> None:
         """Keep the widgets' state, as nbclient does."""
@@ -103,42 +103,21 @@ def _node(**fields: Any) -> NotebookNode:
     return NotebookNode(**fields)  # type: ignore[no-untyped-call]  # nbformat has no types
 
 
-def coalesced(outputs: list[NotebookNode]) -> list[NotebookNode]:
-    """One piece for each stream, where its first piece was; what a carriage return overwrites is dropped."""
+def joined(outputs: list[NotebookNode]) -> list[NotebookNode]:
+    """Pieces of one stream that follow each other as one: where they were cut is a matter of timing."""
     kept: list[NotebookNode] = []
-    pieces: dict[str, list[str]] = {}
+    pieces: list[list[str]] = []  # of each output that is kept; joined once, since there may be thousands
     for output in outputs:
-        if output.output_type != "stream":
-            kept.append(output)
+        last = kept[-1] if kept else None
+        if last is not None and output.output_type == last.output_type == "stream" and output.name == last.name:
+            pieces[-1].append(output.text)
             continue
-        if output.name not in pieces:
-            kept.append(output)
-        pieces.setdefault(output.name, []).append(output.text)
-    for output in kept:
-        if output.output_type == "stream":
-            output.text = as_shown("".join(pieces[output.name]))
-    return _stdout_first(kept)
-
-
-def as_shown(text: str) -> str:
-    """A text as a terminal would leave it: nothing of a line before its last carriage return. Linear in its length.
-
-    >>> as_shown("10%\\r20%\\nend\\r\\n")
-    '20%\\nend\\r\\n'
-    """
-    if "\r" not in text:
-        return text
-    return "\n".join(line[line.rfind("\r", 0, max(len(line) - 1, 0)) + 1 :] for line in text.split("\n"))
-
-
-def _stdout_first(outputs: list[NotebookNode]) -> list[NotebookNode]:
-    """stdout before stderr where they touch: they arrive in no fixed order."""
-    names = [output.get("name") if output.output_type == "stream" else None for output in outputs]
-    for number in range(len(outputs) - 1):
-        if names[number : number + 2] == ["stderr", "stdout"]:
-            outputs[number], outputs[number + 1] = outputs[number + 1], outputs[number]
-            break
-    return outputs
+        kept.append(output)
+        pieces.append([output.text] if output.output_type == "stream" else [])
+    for output, texts in zip(kept, pieces, strict=True):
+        if texts:
+            output.text = "".join(texts)
+    return kept
 
 
 def _size(tree: Any) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import os
 import sys
@@ -17,6 +18,7 @@ SYSTEM = (
     *("/etc/ld.so.cache", "/etc/localtime", "/etc/fonts", "/etc/alternatives"),
 )
 DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")
+TERMINALS = Path("/dev/pts")
 HARMLESS = ("cpuinfo", "meminfo", "filesystems", "version")
 ACCOUNT = "student:x:{id}:{id}::/home/student:/bin/sh\n"
 TREE_BYTES = 16 << 20
@@ -56,11 +58,17 @@ def build(at: Path, paths: Iterable[Path], account_id: int) -> None:
     mount_tmpfs(at, TREE_BYTES, "0755")
     for path in (*paths, *(Path(device) for device in DEVICES)):
         _show(path, at)
-    for folder in ("proc", "tmp", "dev/shm", str(HOME).lstrip("/"), "etc"):
+    for folder in ("proc", "tmp", "dev/shm", "dev/pts", str(HOME).lstrip("/"), "etc"):
         (at / folder).mkdir(parents=True, exist_ok=True)
     (at / "etc/passwd").write_text(ACCOUNT.format(id=account_id), encoding="utf-8")
     (at / "etc/group").write_text(f"student:x:{account_id}:\n", encoding="utf-8")
-    for name, target in (("fd", "/proc/self/fd"), ("stdin", "fd/0"), ("stdout", "fd/1"), ("stderr", "fd/2")):
+    for name, target in (
+        ("ptmx", "pts/ptmx"),
+        ("fd", "/proc/self/fd"),
+        ("stdin", "fd/0"),
+        ("stdout", "fd/1"),
+        ("stderr", "fd/2"),
+    ):
         (at / "dev" / name).symlink_to(target)
     mount_proc(at / "proc")  # now: once the old /proc is out of sight a user namespace may not mount another
     pivot(at)
@@ -99,4 +107,6 @@ def private_folders(home_bytes: int) -> None:
     mount_tmpfs(HOME, home_bytes, "0777")
     mount_tmpfs(Path("/tmp"), home_bytes, "0777")  # noqa: S108 - a mount point in a root of our own
     mount_tmpfs(Path("/dev/shm"), SHARED_MEMORY_BYTES, "0777")  # noqa: S108 - the same
+    with contextlib.suppress(OSError):  # a terminal of its own, for `!command`; some containers forbid it
+        mount("devpts", TERMINALS, "devpts", MS_NOSUID | MS_NOEXEC, "newinstance,ptmxmode=0666,mode=0600")
     os.chdir(HOME)

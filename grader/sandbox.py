@@ -143,7 +143,7 @@ def enter(chosen: Plan, limits: Limits, modules: Sequence[str], folder: Path | N
 def _paths(chosen: Plan, modules: Sequence[str], folder: Path | None) -> tuple[list[Path], list[Path]]:
     devices = [Path(device) for device in root.DEVICES]
     if chosen.own_root:
-        return [Path("/")], [root.HOME, Path("/tmp"), Path("/dev/shm"), *devices]  # noqa: S108 - in a root of our own
+        return [Path("/")], [root.HOME, Path("/tmp"), Path("/dev/shm"), root.TERMINALS, *devices]  # noqa: S108 - in a root of our own
     return list(root.visible(modules)), [*devices, *([folder] if folder else [])]
 
 

@@ -29,6 +29,7 @@ def live(kernel: Kernel, control_fd: int, peer_fd: int) -> None:
     bindings = Bindings(kernel.namespace)
     peer.answers["names"] = lambda frame: _names(kernel, peer, frame)
     peer.answers["bound"] = lambda frame: peer.done(bindings.of(listed(frame.header, "names")))
+    see_own_modules(sys.path)
     kernel.wire(control)
     control.send({"msg_type": "hello"})
     waiting = [control_fd, peer_fd]
@@ -41,6 +42,18 @@ def live(kernel: Kernel, control_fd: int, peer_fd: int) -> None:
                 _obey(kernel, control, bindings)
         except KeyboardInterrupt:
             continue  # it was meant for a cell that has just ended
+
+
+def see_own_modules(path: list[str]) -> None:
+    """As in a kernel: a module beside the notebook can be imported, but none hides one of Python's own.
+
+    >>> path = ["/lib/python", "/lib/python/site-packages"]
+    >>> see_own_modules(path)
+    >>> path
+    ['/lib/python', '', '/lib/python/site-packages']
+    """
+    if "" not in path:
+        path.insert(next((at for at, entry in enumerate(path) if "-packages" in entry), len(path)), "")
 
 
 def _answer(peer: Peer) -> bool:

@@ -28,6 +28,7 @@ LIMITS = Limits()
 START_S = 120.0
 FORK_S = 20.0
 END_S = 10.0
+ENDED = "The zygote has ended; what it wrote on its standard error says why."
 # One thread everywhere: a fork of a process with threads can hang, and grades must not depend on the number of cores.
 ENVIRONMENT = {
     **dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS"), "1"),
@@ -79,7 +80,7 @@ class Zygote:
             "mount_point": str(self._folder / "root"),
         }
         try:
-            send(self._owner, said)
+            self._send(said)
             ready, _ = self._receive(START_S)
         except BaseException:
             self.close()
@@ -122,7 +123,7 @@ class Zygote:
         folder = self._work_folder()
         with theirs:
             fds = [theirs.fileno(), out_theirs, err_theirs, peer.fileno()]
-            send(self._owner, {"op": "fork", "role": role, "folder": folder and str(folder)}, fds)
+            self._send({"op": "fork", "role": role, "folder": folder and str(folder)}, fds)
         os.close(out_theirs)
         os.close(err_theirs)
         said, handles = self._receive(FORK_S)
@@ -149,6 +150,12 @@ class Zygote:
             shutil.rmtree(child.folder, ignore_errors=True)
         return self._ended.pop(child.pid, None)
 
+    def _send(self, said: dict[str, Any], fds: Sequence[int] = ()) -> None:
+        try:
+            send(self._owner, said, fds)
+        except OSError:
+            raise SandboxError(ENDED) from None
+
     def _receive(self, timeout_s: float) -> tuple[dict[str, Any], list[int]]:
         """The next answer to a request; reports of ended children are noted on the way."""
         deadline = time.monotonic() + timeout_s
@@ -172,7 +179,7 @@ class Zygote:
             raise TimeoutError
         said, fds = receive(self._owner)
         if said is None:
-            raise SandboxError("The zygote has ended; what it wrote on its standard error says why.")
+            raise SandboxError(ENDED)
         return said, fds
 
 

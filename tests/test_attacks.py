@@ -103,7 +103,9 @@ def test_nothing_of_it_reaches_the_next_student(zygote: Zygote) -> None:
 
 
 def test_a_tag_does_not_skip_a_test(zygote: Zygote) -> None:
-    tests = [{**test, "metadata": {**test["metadata"], "tags": ["skip-execution", "raises-exception"]}} for test in TESTS]
+    tests = [
+        {**test, "metadata": {**test["metadata"], "tags": ["skip-execution", "raises-exception"]}} for test in TESTS
+    ]
     result = run(zygote, SETUP, answer("number = 0"), *tests, limits=LIMITS)
     assert [outcome.kind for outcome in result.outcomes] == [Kind.FAILED] * 3
 

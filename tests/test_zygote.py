@@ -1,0 +1,114 @@
+"""The zygote outlives each of its children, and leaves nothing behind."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from grader.child import Child
+from grader.errors import SandboxError, StudentGone
+from grader.model import Kind, Limits
+from grader.zygote import Zygote
+from tests.test_attacks import descendants
+from tests.trials import LIMITS, answer, cell, check, only, printed, run
+
+
+@pytest.fixture
+def child(zygote: Zygote) -> Iterator[Child]:
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        child = zygote.fork("student", theirs)
+        child.wait_for("hello", 20)
+        yield child
+        zygote.end(child)
+
+
+DEATHS = {
+    "exit": "import os; os._exit(3)",
+    "killed": "import os, signal; os.kill(os.getpid(), signal.SIGSEGV); import ctypes; ctypes.string_at(0)",
+    "abort": "import os; os.abort()",
+    "closed": "import os; os.closerange(0, 100)",
+    "junk": "import os; os.write(3, b'\\xff' * 100)",
+    "thread": "import os, threading; threading.Thread(target=os._exit, args=(1,)).start(); import time; time.sleep(5)",
+}
+
+
+@pytest.mark.parametrize("name", DEATHS)
+def test_the_zygote_survives_what_a_child_dies_of(name: str, zygote: Zygote) -> None:
+    before = descendants(zygote._process.pid)
+    died = run(zygote, answer(DEATHS[name]), check("assert f(1) == 2"), limits=Limits(cell_s=4, notebook_s=10))
+    assert only(died).kind is Kind.CRASHED
+    assert died.died is not None
+    assert died.died.startswith("The notebook's process was over in code cell 1: ")
+    assert descendants(zygote._process.pid) == before
+    alive = run(zygote, answer("def f(x): return 2 * x"), check("assert f(1) == 2"))
+    assert only(alive).kind is Kind.PASSED
+
+
+def test_what_a_child_used_is_known(zygote: Zygote) -> None:
+    result = run(zygote, cell("sum(range(3_000_000))"))
+    assert 0 < result.cpu_s < 60
+    assert result.wall_s > 0
+
+
+def test_a_child_is_killed_and_gone(zygote: Zygote) -> None:
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        child = zygote.fork("student", theirs)
+        child.wait_for("hello", 20)
+        ended = zygote.end(child)
+    assert ended is not None
+    assert os.WIFSIGNALED(ended.status)
+    with pytest.raises(StudentGone):
+        child.wait_for("done", 1)
+
+
+def test_a_child_that_does_not_answer_is_given_up(child: Child) -> None:
+    with pytest.raises(StudentGone, match="in time"):
+        child.wait_for("no such thing", 0.2)
+
+
+def test_children_know_nothing_of_each_other(zygote: Zygote) -> None:
+    run(zygote, cell("import torch; torch.left = 1; left = 2; open('left', 'w').write('x'); open('/tmp/left', 'w')"))
+    result = run(
+        zygote,
+        cell(
+            "import os, torch\nprint('left' in globals(), hasattr(torch, 'left'), os.listdir('.'), os.listdir('/tmp'))"
+        ),
+    )
+    assert printed(result, 0) == "False False [] []\n"
+
+
+def test_random_numbers_are_new_but_fixed(zygote: Zygote) -> None:
+    draw = cell("import random, torch, numpy\nprint(random.random(), torch.rand(1).item(), numpy.random.rand())")
+    first, again, other = (printed(run(zygote, draw, seed=seed), 0) for seed in (1, 1, 2))
+    assert first == again != other
+
+
+def test_no_module_is_missing_from_the_preload_because_another_is() -> None:
+    before = {path.name for path in Path("/tmp").glob("grader-*")}
+    with Zygote(["no_such_module", "json"], limits=Limits(cell_s=5)) as zygote:
+        assert zygote.preloaded == ("json",)
+        assert only(run(zygote, answer("a = 1"), check("assert a == 1"), limits=LIMITS)).kind is Kind.PASSED
+        process = zygote._process
+    assert process.returncode == 0
+    assert {path.name for path in Path("/tmp").glob("grader-*")} <= before
+
+
+def test_the_caller_s_environment_stays_outside(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COURSE_SECRET", "7421")
+    monkeypatch.setenv("PYTHONSTARTUP", "/nonexistent")
+    monkeypatch.setenv("PYTHONPATH", "/nonexistent")
+    with Zygote(["json"]) as zygote:
+        result = run(zygote, cell("import os, sys\nprint('COURSE_SECRET' in os.environ, '/nonexistent' in sys.path)"))
+    assert printed(result, 0) == "False False\n"
+
+
+def test_a_zygote_that_cannot_start_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("grader.zygote._ENTRY", "raise SystemExit(1)")
+    with pytest.raises(SandboxError, match="has ended"):
+        Zygote([])
