@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable
 
 from .model import Diagnosis, Frame, Node, Recording, SavedTensor, TensorRef
@@ -62,6 +63,9 @@ class Narrator:
         self.tensors = {ref.id: ref for ref in recording.tensors}
         self.nodes = {node.id: node for node in recording.nodes}
         self.writes = {write.id: write for write in recording.writes}
+        self.on_storage: dict[int, list[TensorRef]] = defaultdict(list)
+        for ref in recording.tensors:
+            self.on_storage[ref.storage].append(ref)
 
     def sentences(self) -> list[str]:
         """One text a Frame, in order."""
@@ -189,7 +193,7 @@ class Narrator:
         """The named tensors on the same bytes, and whether their own counter noticed."""
         moved = dict(frame.versions)
         mine = self.name(tensor)
-        same = [ref for ref in self.tensors.values() if ref.storage == storage and ref.frame < frame.index]
+        same = [ref for ref in self.on_storage[storage] if ref.frame < frame.index]
         others = [ref for ref in same if ref.name and ref.name != mine]
         if not others:
             return ""

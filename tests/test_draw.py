@@ -13,12 +13,12 @@ import torch
 import seegrad
 from seegrad.assets import asset
 from seegrad.cards import Sketch, at, sketch
-from seegrad.draw import MOST_CARDS, draw, layout, still, table
+from seegrad.draw import MOST_CARDS, MOST_STEPS, draw, layout, still, table
 from seegrad.draw.sizes import Measured
 from seegrad.errors import PictureError
 from seegrad.model import Frame, Recording, TensorRef
 from seegrad.scene import Scene
-from tests.recordings import Story, overwritten_alias
+from tests.recordings import overwritten_alias
 
 SVG = "{http://www.w3.org/2000/svg}"
 
@@ -301,14 +301,30 @@ def test_nothing_recorded_is_a_sentence() -> None:
 
 
 def test_too_large_a_graph_is_a_sentence_with_its_size() -> None:
-    story = Story(["x"])
-    for number in range(MOST_CARDS + 5):
-        story.tensor(f"a{number}", leaf=True)
-    story.frame("start", None, "start")
-    recording = replace(story.recording(), tensors=tuple(replace(t, frame=0) for t in story.tensors))
-    shown = "".join(words(picture(recording)))
-    assert str(MOST_CARDS + 5) in shown
-    assert len(table(draw(recording)).splitlines()) > 1
+    x = torch.ones(1, requires_grad=True)
+    with seegrad.record() as rec:
+        y = x
+        for _ in range(MOST_CARDS + 5):
+            y = y * 1
+    shown = " ".join(words(picture(rec.recording)))
+    assert f"it has {len(rec.recording.tensors)} tensors" in shown
+    assert len(table(draw(rec.recording)).splitlines()) > MOST_CARDS
+
+
+def test_a_very_long_recording_tells_its_ends_and_what_went_wrong() -> None:
+    a = torch.ones(1, requires_grad=True)
+    with seegrad.record() as rec:
+        out = a.sigmoid()
+        out.data.zero_()
+        out.sum().backward()
+        y = a
+        for _ in range(MOST_STEPS):
+            y = y * 1
+    scene = draw(rec.recording)
+    assert len(scene.frames) < 200
+    assert "wrong" in {frame.severity for frame in scene.frames}
+    left_out = [frame.text for frame in scene.frames if frame.title == "…"]
+    assert left_out == [f"{len(rec.recording.frames) - len(scene.frames) + 1} steps are left out here."]
 
 
 def test_a_deep_graph_needs_no_recursion() -> None:

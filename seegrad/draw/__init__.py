@@ -12,8 +12,8 @@ import textwrap
 from ..cards import Sketch, sketch
 from ..layout import arrange
 from ..model import Recording
-from ..scene import Layout, Point, Question, Scene
-from .captions import scene_frames
+from ..scene import Layout, Point, Question, Scene, SceneFrame
+from .captions import MOST_STEPS, scene_frames
 from .functions import draw_pill
 from .inspect import items_of
 from .legend import draw_legend
@@ -26,7 +26,7 @@ from .table import table
 from .tensors import draw_card
 from .wires import Wiring
 
-__all__ = ["MOST_CARDS", "draw", "layout", "still", "table"]
+__all__ = ["MOST_CARDS", "MOST_STEPS", "draw", "layout", "still", "table"]
 
 MOST_CARDS = 400
 MARGIN_PX = 12
@@ -40,19 +40,46 @@ def draw(recording: Recording, question: Question | None = None, lang: str = "en
     >>> draw(Recording()).frames[0].text
     'Nothing has run yet, and no tensor is known.'
     """
+    reason = _too_large(len(recording.tensors) // 4, recording)
+    if reason is not None:
+        return _told(recording, reason, lang)
     parts = sketch(recording)
-    frames = scene_frames(recording, parts, lang, question.veil if question else "")
+    reason = _too_large(len(parts.cards), recording)
+    if reason is not None:
+        return _told(recording, reason, lang)
     if not parts.cards:
-        body, size = _sentence("No tensor was seen in this block, so there is no graph to draw.")
-        parts = Sketch()
-    elif len(parts.cards) > MOST_CARDS:
-        body, size = _sentence(
-            f"This graph has {len(parts.cards)} tensors, more than the {MOST_CARDS} that a readable picture can hold. "
-            "Record fewer lines, or read the steps below."
-        )
-        parts = Sketch()
-    else:
-        body, size = _picture(parts, len(frames))
+        return _told(recording, "No tensor was seen in this block, so there is no graph to draw.", lang)
+    frames = scene_frames(recording, parts, lang, question.veil if question else "")
+    body, size = _picture(parts, len(frames))
+    return _scene(recording, parts, frames, body, size, question, lang)
+
+
+def _too_large(cards: int, recording: Recording) -> str | None:
+    """Why there is no picture, or None. A quarter of the tensors is a cheap guess that never counts too many."""
+    steps = len(recording.frames)
+    if cards <= MOST_CARDS and steps <= MOST_STEPS:
+        return None
+    return (
+        f"This graph is too large for a picture: it has {len(recording.tensors)} tensors and {steps} steps, and at "
+        f"most {MOST_CARDS} and {MOST_STEPS} can be read. Record fewer lines, or read the steps below."
+    )
+
+
+def _told(recording: Recording, sentence: str, lang: str) -> Scene:
+    """A Scene whose picture is a sentence; its steps are told all the same."""
+    frames = scene_frames(recording, Sketch(), lang)
+    return _scene(recording, Sketch(), frames, *_sentence(sentence), None, lang)
+
+
+def _scene(
+    recording: Recording,
+    parts: Sketch,
+    frames: tuple[SceneFrame, ...],
+    body: str,
+    size: tuple[float, float],
+    question: Question | None,
+    lang: str,
+) -> Scene:
     uid = "s" + hashlib.sha1((body + str(question)).encode(), usedforsecurity=False).hexdigest()[:7]
     width, height = size
     return Scene(

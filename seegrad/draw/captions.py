@@ -7,6 +7,8 @@ from ..model import Frame, Recording, Severity
 from ..narrate import Narrator, title
 from ..scene import SceneFrame
 
+MOST_STEPS = 1500
+ENDS = 60
 RANK: dict[Severity, int] = {"error": 0, "wrong": 1, "note": 2}
 
 
@@ -15,10 +17,23 @@ def scene_frames(recording: Recording, parts: Sketch, lang: str, veil: str = "")
     frames = recording.frames or (Frame(0, "start", None, ""),)
     narrator = Narrator(recording, veil=veil)
     line_of = {number: k for k, (number, _) in enumerate(recording.code)}
-    return tuple(
-        _scene_frame(recording, frame, narrator, line_of, parts.on[step] if step < len(parts.on) else (), lang)
-        for step, frame in enumerate(frames)
-    )
+    told: list[SceneFrame] = []
+    before = -1
+    for step in _kept(recording, len(frames)):
+        if step > before + 1:
+            told.append(SceneFrame("forward", "…", f"{step - before - 1} steps are left out here."))
+        on = parts.on[step] if step < len(parts.on) else ()
+        told.append(_scene_frame(recording, frames[step], narrator, line_of, on, lang))
+        before = step
+    return tuple(told)
+
+
+def _kept(recording: Recording, count: int) -> list[int]:
+    """Every step; of a very long Recording its beginning, its end, and where a Diagnosis shows."""
+    if count <= MOST_STEPS:
+        return list(range(count))
+    shown = {diagnosis.frame for diagnosis in recording.diagnoses[:ENDS]} - {None}
+    return [step for step in range(count) if step < ENDS or step >= count - ENDS or step in shown]
 
 
 def _scene_frame(
