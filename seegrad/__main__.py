@@ -24,10 +24,10 @@ SEVERITY = {"error": "error", "wrong": "WRONG GRADIENT", "note": "note"}
 def main(arguments: list[str]) -> int:
     """Run the command; the script's own status, or 2 where the script can't be read."""
     options = parser().parse_args(arguments)
-    script = Path(options.script)
+    script = Path(options.script).absolute()  # as Python names the script that it runs
     try:
         text = script.read_text(encoding="utf-8")
-        code = compile(text, options.script, "exec", dont_inherit=True)
+        code = compile(text, str(script), "exec", dont_inherit=True)
     except (OSError, UnicodeDecodeError) as error:
         print(f"seegrad: can't read {options.script}: {error}", file=sys.stderr)
         return 2
@@ -35,7 +35,7 @@ def main(arguments: list[str]) -> int:
         traceback.print_exc(limit=0)
         return 1
     with acting_as(script, options.script, options.arguments):
-        status, recording = run(code, options.script, text)
+        status, recording = run(code, str(script), text)
     report(recording)
     if options.html is not None:
         write_html(recording, options.html)
@@ -56,9 +56,9 @@ class acting_as:  # noqa: N801  # a context manager that is used like a function
 
     def __init__(self, script: Path, name: str, arguments: list[str]) -> None:
         self._argv = [name, *arguments]
-        self._folder = str(script.absolute().parent)
+        self._folder = str(script.parent)
         self._module = ModuleType("__main__")
-        self._module.__dict__.update(__file__=name, __builtins__=builtins)
+        self._module.__dict__.update(__file__=str(script), __builtins__=builtins)
 
     def __enter__(self) -> None:
         self._before = sys.argv, sys.path[:], sys.modules["__main__"]
@@ -118,8 +118,14 @@ def report(recording: Recording) -> None:
 def heading(diagnosis: Diagnosis) -> str:
     """One line that names the culprit, as a compiler would."""
     place = diagnosis.culprit or diagnosis.victim
-    where = f"{place.file}:{place.line}: " if place else ""
+    where = f"{near(place.file)}:{place.line}: " if place else ""
     return f"{where}{SEVERITY[diagnosis.severity]}: {diagnosis.kind.replace('_', ' ')}"
+
+
+def near(file: str) -> str:
+    """The path from here, where it lies below the working folder."""
+    path = Path(file)
+    return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else file
 
 
 def plural(count: int, noun: str) -> str:

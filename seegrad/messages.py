@@ -14,6 +14,7 @@ from pathlib import Path, PurePath
 from string import Formatter
 
 from .model import Diagnosis, Place
+from .sentences import DO, THROUGH, WHAT, WHY
 
 LANGUAGES = ("en", "zh_CN")
 LOCALE = Path(__file__).parent / "locale"
@@ -25,154 +26,6 @@ def _(template: str) -> str:
     return template
 
 
-WHAT: dict[str, str] = {
-    "saved_tensor_modified": _(
-        "{Culprit} overwrote {label}{through}: its version is {now}, "
-        "but {node} from {victim} saved version {saved}{need}."
-    ),
-    "saved_tensor_modified.unknown": _(
-        "{label} was overwritten on a line that was not recorded: its version is {now}, "
-        "but {node} from {victim} saved version {saved}{need}."
-    ),
-    "silent_corruption": _(
-        "{Culprit} overwrote {label}{through}, after {node} from {victim} had saved it{need}{others}; "
-        "the version stayed {saved}, so torch raised nothing and the gradient is wrong."
-    ),
-    "silent_corruption.unknown": _(
-        "The bytes of {label} changed after {node} from {victim} had saved it{need}{others}; "
-        "the version stayed {saved}, so torch raised nothing and the gradient is wrong."
-    ),
-    "leaf_modified": _(
-        "{Culprit} writes in place to {label}, a leaf that requires grad: autograd would lose the value "
-        "that the gradient belongs to, so torch refuses before anything is written."
-    ),
-    "leaf_modified.view": _(
-        "{Culprit} writes in place to a view of {label}, a leaf that requires grad: it would change the leaf itself, "
-        "so torch refuses before anything is written."
-    ),
-    "graph_freed": _(
-        "The backward call on line {again} needs what {node} from {victim} had saved, "
-        "but {culprit} has freed it already."
-    ),
-    "graph_freed.unknown": _(
-        "The backward call on line {again} needs what {node} from {victim} had saved, "
-        "but an earlier backward call has freed it already."
-    ),
-    "graph_cut.error": _("{label} has no graph behind it, because {culprit} cut it: {why}."),
-    "graph_cut.error.nothing": _(
-        "{label} has no graph behind it: none of the recorded tensors that led to it requires grad."
-    ),
-    "graph_cut.note": _("{label} led to the loss but got no gradient, because {culprit} cut the graph: {why}."),
-    "graph_cut.overwritten": _(
-        "{Culprit} overwrote {given}, so whatever made it no longer matters: "
-        "the gradient of {label} is 0 by construction."
-    ),
-    "version_moved": _(
-        "{Culprit} overwrote {label}{through}: its version is {now}, "
-        "but {node} from {victim} saved version {saved}{need}."
-    ),
-}
-
-THROUGH: dict[str, str] = {
-    "detach": _(" through {alias}, which `.detach()` made to share memory and version with it"),
-    "data": _(" through {alias}, which shares the memory of its `.data` but not its version"),
-    "view": _(" through {alias}, a view of the same memory"),
-    "storage": _(" behind torch's back"),
-    "inside": _(" inside `{op}`"),
-}
-
-WHY: dict[str, str] = {
-    "detach": _("`.detach()` returns {given} without its history"),
-    "data": _("`.data` returns {given} without its history"),
-    "no_grad": _("`{op}` ran with gradients switched off"),
-    "op": _("`{op}` has no derivative for {given}, so its result does not require grad"),
-}
-
-DO: dict[str, str] = {
-    "saved_tensor_modified.detach.result": _(
-        "Give the write its own memory, `{alias_name} = {name}.detach().clone()`, "
-        "or move it below the backward call; the alias of `.detach()` is for reading."
-    ),
-    "saved_tensor_modified.detach": _(
-        "Give the write its own memory, `{alias_name} = {name}.detach().clone()`, or move it above {victim}, "
-        "where {node} saves {label}, or below the backward call."
-    ),
-    "saved_tensor_modified.view": _(
-        "A view is the same memory: build the new value without writing into {label} (`torch.cat`, `torch.where`), "
-        "or move the write above {victim} or below the backward call."
-    ),
-    "saved_tensor_modified.self.result": _(
-        "{node} computes its gradient from its own result: make a new tensor instead "
-        "(`y = y + 1`, not `y += 1`), or move the write below the backward call."
-    ),
-    "saved_tensor_modified.self": _(
-        "Move the write above {victim}, where {node} saves {label}, or keep {label} and give the new value a new name."
-    ),
-    "saved_tensor_modified.parameter": _(
-        "An update belongs after the backward call that uses the old value: call backward first, then write {label}, "
-        "or run the forward again after the write."
-    ),
-    "saved_tensor_modified.inside": _(
-        "`{op}` writes its argument although its name does not say so: run it before {victim} uses {label}, "
-        "or let {victim} use `{name}.clone()`, which keeps the value from before the write."
-    ),
-    "saved_tensor_modified.option": _(
-        "Build that module or call without `inplace=True`: "
-        "{node} computes its gradient from the value that it replaced."
-    ),
-    "saved_tensor_modified.storage": _(
-        "Find who shares the memory of {label}, and give that its own copy before it writes."
-    ),
-    "silent_corruption.data": _(
-        "Replace `.data` by `.detach()` and torch will raise here instead; to be right, write to a copy, "
-        "`{name}.detach().clone()`, or after the backward call."
-    ),
-    "silent_corruption.inside": _(
-        "`{op}` does not move the version of what it writes: let the backward call come before it, "
-        "or run the forward again after it."
-    ),
-    "silent_corruption.storage": _(
-        "Torch cannot see writes through numpy or a raw pointer: write to a copy, `{name}.detach().clone().numpy()`, "
-        "or after the backward call."
-    ),
-    "silent_corruption": _(
-        "The version counter was held back while the bytes changed: write without that, so that torch can check, "
-        "or write after the backward call."
-    ),
-    "leaf_modified": _(
-        "To set or update values outside the graph, write under `with torch.no_grad():`; "
-        "to compute with a changed value, make a new tensor, for example `{name}_new = {name} + …`."
-    ),
-    "leaf_modified.parameter": _(
-        "To initialise or update a parameter, write under `with torch.no_grad():` or use `torch.nn.init`; "
-        "to compute with a changed value, make a new tensor."
-    ),
-    "graph_freed": _(
-        "Run the forward again before each backward, or pass `retain_graph=True` to the first call "
-        "if both really belong to one forward."
-    ),
-    "graph_freed.shared": _(
-        "The two losses share this part of the graph: add them and call backward once, "
-        "or pass `retain_graph=True` to the first call."
-    ),
-    "graph_cut.detach": _("Use {given} itself where the gradient should flow; keep `.detach()` if the cut is meant."),
-    "graph_cut.data": _("Use {given} itself where the gradient should flow; if the cut is meant, write `.detach()`."),
-    "graph_cut.no_grad": _("Move this line out of the `no_grad` block if the gradient should flow through it."),
-    "graph_cut.op": _(
-        "Use an op that has a derivative (a soft version instead of a choice or a comparison), "
-        "or call `.detach()` to say that the cut is meant."
-    ),
-    "graph_cut.nothing": _("Set `requires_grad=True` on the tensors you want a gradient for, before the forward runs."),
-    "graph_cut.overwritten": _(
-        "Compute with {given} before this line, or write only the part that you mean to replace."
-    ),
-    "version_moved": _(
-        "No backward has run yet, so nothing is wrong so far: if it runs, torch will raise, "
-        "so move the write below it or above {victim}."
-    ),
-}
-
-
 def sentence(diagnosis: Diagnosis, lang: str = "en") -> str:
     """Two sentences: what happened (culprit, victim, tensor, versions), what to do.
 
@@ -180,7 +33,7 @@ def sentence(diagnosis: Diagnosis, lang: str = "en") -> str:
 
     >>> from seegrad.model import Diagnosis, Place
     >>> print(sentence(Diagnosis("leaf_modified", "error", True, Place("a.py", 3, "w.normal_()"), None, None, "w",
-    ...     arguments=(("label", "`w`"), ("op", "normal_"), ("parameter", 0)))))
+    ...     arguments=(("label", "`w`"), ("op", "normal_"), ("trained", 0)))))
     Line 3 (`w.normal_()`) writes in place to `w`, a leaf that requires grad: autograd would lose the value that the \
 gradient belongs to, so torch refuses before anything is written. To set or update values outside the graph, write \
 under `with torch.no_grad():`; to compute with a changed value, make a new tensor, for example `w_new = w + …`.
@@ -204,13 +57,19 @@ def do_ids(diagnosis: Diagnosis) -> tuple[str, ...]:
     ids = [f"{kind}.{given['cause']}"] if "cause" in given else []
     if given.get("shared"):
         ids.append(f"{kind}.shared")
-    if given.get("parameter") and diagnosis.route in ("self", "detach", "view"):
-        ids.append(f"{kind}.parameter")
+    if given.get("trained") and diagnosis.route in ("self", "detach", "data", "view"):
+        ids += [f"{kind}.{diagnosis.route}.trained", f"{kind}.trained"]
     if str(given.get("op", "")).endswith("(inplace=True)"):
         ids.append(f"{kind}.option")
     if given.get("result"):
         ids.append(f"{kind}.{diagnosis.route}.result")
-    return (*ids, f"{kind}.{diagnosis.route}", kind, f"{kind}.self")
+    return (*ids, f"{kind}.{way(diagnosis)}", kind, f"{kind}.self")
+
+
+def way(diagnosis: Diagnosis) -> str:
+    """The route, told apart where torch saw the write from where it saw nothing."""
+    unseen = diagnosis.route == "storage" and dict(diagnosis.arguments).get("op") in ("write outside torch", "")
+    return "outside" if unseen else diagnosis.route
 
 
 class _Words:
@@ -237,7 +96,7 @@ class _Words:
             "saved": lambda: str(self._diagnosis.version_saved),
             "node": lambda: self._diagnosis.node or "a Node",
             "name": lambda: self._diagnosis.tensor or "x",
-            "alias_name": lambda: str(self._given.get("alias", "y")).strip("`"),
+            "copy": self._copy,
             "through": self._through,
             "need": self._need,
             "others": self._others,
@@ -258,7 +117,12 @@ class _Words:
             "inside",
             "storage",
         )
-        return "" if itself else self.say(THROUGH, self._diagnosis.route)
+        return "" if itself else self.say(THROUGH, way(self._diagnosis))
+
+    def _copy(self) -> str:
+        alias = str(self._given.get("alias", "")).strip("`")
+        copy = f"{self._diagnosis.tensor or '…'}.detach().clone()"
+        return f"{alias} = {copy}" if alias.isidentifier() and alias != self._diagnosis.tensor else copy
 
     def _need(self) -> str:
         needed = self._given.get("needed_for")
@@ -274,6 +138,7 @@ def _capital(text: str) -> str:
 
 
 def _short(code: str) -> str:
+    code = code.split("  #")[0].rstrip()
     return code if len(code) <= MAX_CODE else code[: MAX_CODE - 1] + "…"
 
 

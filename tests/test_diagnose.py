@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from dataclasses import dataclass
 from unittest import mock
@@ -149,10 +150,8 @@ def test_the_most_important_comes_first() -> None:
         out = a.sigmoid()
         out.data.zero_()
         (out.sum() + b.sum()).backward()
-        try:
+        with contextlib.suppress(RuntimeError):
             torch.ones(2).sum().backward()
-        except RuntimeError:
-            pass
     ranks = [SEVERITIES.index(d.severity) for d in rec.diagnoses]
     assert ranks == sorted(ranks)
     assert [d.kind for d in rec.diagnoses][:2] == ["graph_cut", "silent_corruption"]

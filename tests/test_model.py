@@ -26,7 +26,7 @@ def some(strategy: st.SearchStrategy) -> st.SearchStrategy:
 
 tensors = st.builds(
     model.TensorRef, small, names, tuples, st.just("float32"), st.just("cpu"), st.booleans(), st.booleans(), small,
-    st.none() | small, spans, small, st.none() | small, st.sampled_from(["self", "view", "detach", "data"]), st.booleans(),
+    st.none() | small, spans, small, st.none() | small, st.sampled_from(["self", "view", "detach"]), st.booleans(),
 )  # fmt: skip
 saved = st.builds(model.SavedTensor, st.text(max_size=4), st.none() | small, st.none() | small, small, spans, tuples)
 nodes = st.builds(

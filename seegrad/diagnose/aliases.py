@@ -53,13 +53,29 @@ def counter(recording: Recording, tensor: int) -> int | None:
     return recording.tensors[tensor].counter
 
 
+SUFFIXES: dict[Route, str] = {"detach": ".detach()", "data": ".data", "view": "[…]"}
+
+
+def expression(recording: Recording, tensor: int) -> str | None:
+    """The tensor as the user would write it: `out`, or for an alias without a variable `out.detach()`."""
+    suffix = ""
+    for number, route in ancestors(recording, tensor):
+        ref = recording.tensors[number]
+        if ref.name:
+            return ref.name + suffix
+        if route == "view" and recording.frames[ref.frame].op != "__getitem__":
+            return None
+        suffix = SUFFIXES.get(route, "") + suffix
+    return None
+
+
 def label(recording: Recording, tensor: int | None) -> str:
-    """What to call a tensor: its variable, else what made it."""
+    """What to call a tensor: its variable, what it's an alias of, or what made it."""
     if tensor is None:
         return "a tensor"
-    ref = recording.tensors[tensor]
-    if ref.name:
-        return f"`{ref.name}`"
+    ref, written = recording.tensors[tensor], expression(recording, tensor)
+    if written:
+        return f"`{written}`"
     born = recording.frames[ref.frame] if ref.frame < len(recording.frames) else None
     if born is not None and tensor in born.outputs and born.place is not None:
         return f"the result of `{born.op}` on line {born.place.line}"

@@ -34,7 +34,7 @@ def describe(recording: Recording, error: RaisedError) -> Diagnosis:
         arguments=(
             ("label", label(recording, leaf.id if leaf else None)),
             ("op", frame.op),
-            ("parameter", int(leaf.parameter if leaf else False)),
+            ("trained", int(leaf.parameter if leaf else False)),
         ),
         tensor_id=leaf.id if leaf else None,
         frame=error.frame,

@@ -61,6 +61,7 @@ def describe(
             ("op", write.op if write else ""),
             ("needed_for", needed_for(recording, node, saved.serves)),
             ("others", len(others)),
+            ("trained", int(tensor.is_leaf and tensor.requires_grad if tensor else False)),
         ),
         node_id=node.id,
         tensor_id=saved.tensor,

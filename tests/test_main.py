@@ -1,0 +1,107 @@
+"""`python -m seegrad SCRIPT.py`: as if the script had run alone, then the diagnoses."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+CORRUPT = """
+import sys, torch
+a = torch.tensor([1.0, 2.0, 3.0], requires_grad=True)
+out = a.sigmoid()
+c = out.data
+c.zero_()
+out.sum().backward()
+print(__name__, __file__, sys.argv, sys.path[0], a.grad.tolist())
+"""
+
+
+def python(*command: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, *command], cwd=folder, capture_output=True, text=True, check=False)
+
+
+@pytest.fixture
+def script(tmp_path):
+    def write(text: str) -> Path:
+        path = tmp_path / "script.py"
+        path.write_text(text, encoding="utf-8")
+        return path
+
+    return write
+
+
+def test_the_script_s_output_comes_first_and_is_its_own(script, tmp_path) -> None:
+    script(CORRUPT)
+    alone, seen = (python(*c, "script.py", "-x", "--html", "y", folder=tmp_path) for c in ([], ["-m", "seegrad"]))
+    assert seen.stdout.startswith(alone.stdout)
+    assert (seen.returncode, seen.stderr) == (alone.returncode, alone.stderr)
+    assert seen.stdout.removeprefix(alone.stdout) == (
+        "\n── seegrad: 1 finding in 1 backward call ──\n"
+        "script.py:6: WRONG GRADIENT: silent corruption\n"
+        "    Line 6 (`c.zero_()`) overwrote `out` through `c`, which shares its memory but not its version, after "
+        "SigmoidBackward0 from line 4 had saved it for the gradient of `a`; the version stayed 0, so torch raised "
+        "nothing and the gradient is wrong. Replace `.data` by `.detach()` and torch will raise here instead; to be "
+        "right, write to a copy, `c = out.detach().clone()`, or after the backward call.\n"
+    )
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "import sys; sys.exit()",
+        "import sys; sys.exit(7)",
+        "import sys; sys.exit('a reason')",
+        "1 / 0",
+        "def f():\n    raise KeyError('x')\n\ntry:\n    1 / 0\nexcept ZeroDivisionError as e:\n    f()",
+        "print('no torch at all')",
+        "def f(:",
+        "import atexit\natexit.register(lambda: print('bye'))",
+        "import __main__\nx = 3\nprint(__main__.x)",
+        "import torch\na = torch.ones(2, requires_grad=True)\na.add_(1)",
+    ],
+)
+def test_status_output_and_traceback_are_the_script_s(script, tmp_path, text: str) -> None:
+    script(text)
+    alone, seen = (python(*command, "script.py", folder=tmp_path) for command in ([], ["-m", "seegrad"]))
+    assert seen.returncode == alone.returncode
+    assert [line for line in alone.stdout.splitlines() if line not in seen.stdout.splitlines()] == []
+    assert errors(seen.stderr) == errors(alone.stderr)
+
+
+def errors(text: str) -> list[str]:
+    """The traceback without the explanation that follows it."""
+    return [line for line in text.splitlines() if not line.startswith("seegrad: ")]
+
+
+def test_the_explanation_follows_the_traceback(script, tmp_path) -> None:
+    script("import torch\na = torch.ones(2, requires_grad=True)\na.add_(1)")
+    assert (
+        "\nseegrad: Line 3 (`a.add_(1)`) writes in place to `a`"
+        in python("-m", "seegrad", "script.py", folder=tmp_path).stderr
+    )
+
+
+def test_html_holds_the_picture_and_asks_no_network(script, tmp_path) -> None:
+    script(CORRUPT)
+    done = python("-m", "seegrad", "--html", "out.html", "script.py", folder=tmp_path)
+    assert done.returncode == 0, done.stderr
+    text = (tmp_path / "out.html").read_text(encoding="utf-8")
+    assert "SigmoidBackward0" in text
+    assert 'src="http' not in text
+    assert 'href="http' not in text
+
+
+def test_a_picture_that_cannot_be_written_leaves_the_status_alone(script, tmp_path) -> None:
+    script("import sys; sys.exit(5)")
+    done = python("-m", "seegrad", "--html", "no/such/folder.html", "script.py", folder=tmp_path)
+    assert done.returncode == 5
+    assert done.stderr.startswith("seegrad: can't write")
+
+
+def test_a_script_that_is_not_there(tmp_path) -> None:
+    done = python("-m", "seegrad", "missing.py", folder=tmp_path)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith("seegrad: can't read missing.py")
