@@ -47,7 +47,7 @@ def become(kind: str, folder: Path) -> None:
 
 
 def show_to_everybody(paths: list[Path], copies_in: Path) -> None:
-    """As root: make these paths reachable where a folder above them is closed to others, in a mount namespace of ours."""
+    """As root: make these paths reachable where a folder above them is closed, in a mount namespace of our own."""
     layers.unshare(layers.NEWNS)
     layers.private_mounts()
     closed: dict[Path, set[Path]] = {}

@@ -107,11 +107,11 @@ def finite_differences(lend: Lend) -> Any:
 def wrong_gradient(lend: Lend) -> Any:
     class Wrong(torch.autograd.Function):
         @staticmethod
-        def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:
+        def forward(_ctx: Any, x: torch.Tensor) -> torch.Tensor:
             return x * x
 
         @staticmethod
-        def backward(ctx: Any, grad: torch.Tensor) -> torch.Tensor:
+        def backward(_ctx: Any, grad: torch.Tensor) -> torch.Tensor:
             return grad
 
     f = lend(lambda x: Wrong.apply(x))

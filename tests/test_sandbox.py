@@ -1,4 +1,4 @@
-"""Each wall is tried from inside; the system call filter also by an interpreter of its own, as the kernel would run it."""
+"""Each wall is tried from inside; the filter of system calls also by an interpreter of its own."""
 
 from __future__ import annotations
 
@@ -164,22 +164,26 @@ def tried(function):
         return "worked"
     except Exception as error:
         return type(error).__name__
+def written(path):
+    return tried(lambda: open(path, "w").write("x"))
 def called(number, *arguments):
     return "worked" if libc.syscall(number, *arguments) >= 0 else os.strerror(ctypes.get_errno())
 status = dict(line.split(":\t", 1) for line in open("/proc/self/status").read().splitlines())
 print(json.dumps({
     "home": sorted(os.listdir(".")), "cwd": os.getcwd(), "root": sorted(os.listdir("/")),
     "read": {path: tried(open(path).read) if os.path.exists(path) else "not there" for path in PATHS},
-    "write": {path: tried(lambda: open(path, "w").write("x")) for path in ("/x", "/etc/passwd", "/usr/x", sys.prefix + "/x")},
-    "own": {path: tried(lambda: open(path, "w").write("x")) for path in ("x", "/tmp/x", "/dev/shm/x", "/dev/null")},
+    "write": {path: written(path) for path in ("/x", "/etc/passwd", "/usr/x", sys.prefix + "/x")},
+    "own": {path: written(path) for path in ("x", "/tmp/x", "/dev/shm/x", "/dev/null")},
     "big": tried(lambda: open("big", "wb").write(b"x" * (70 << 20))),
-    "environment": sorted(os.environ), "pid": os.getpid(), "processes": [name for name in os.listdir("/proc") if name.isdigit()],
+    "environment": sorted(os.environ), "pid": os.getpid(),
+    "processes": [name for name in os.listdir("/proc") if name.isdigit()],
     "inet": tried(lambda: socket.socket(socket.AF_INET)), "netlink": tried(lambda: socket.socket(socket.AF_NETLINK)),
     "mount": called(MOUNT, b"none", b"/tmp", b"tmpfs", 0, 0), "unshare": called(UNSHARE, 0x10000000),
     "ptrace": called(PTRACE, 16, 1, 0, 0), "bpf": called(BPF, 0, 0, 0),
     "capabilities": [status[name].strip() for name in ("CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb")],
     "no_new_privs": status["NoNewPrivs"].strip(), "seccomp": status["Seccomp"].strip(),
-    "user": os.getuid(), "kill": tried(lambda: os.kill(2, 9)), "descriptors": sorted(map(int, os.listdir("/proc/self/fd"))),
+    "user": os.getuid(), "kill": tried(lambda: os.kill(2, 9)),
+    "descriptors": sorted(map(int, os.listdir("/proc/self/fd"))),
     "oom": open("/proc/self/oom_score_adj").read().strip(),
     "notebooks": glob.glob("**/*.ipynb", recursive=True),
 }))

@@ -29,7 +29,8 @@ CELLS = (
     "print('gone'); clear_output(); print('stays')",
     "print('gone'); clear_output(wait=True); print('stays')",
     "1 / 0",
-    "def inner():\n    raise ValueError('mine')\ntry:\n    inner()\nexcept ValueError as error:\n    raise KeyError('other') from error",
+    "def inner():\n    raise ValueError('mine')\n"
+    "try:\n    inner()\nexcept ValueError as error:\n    raise KeyError('other') from error",
     "this is not Python",
     "undefined_name",
     "class Own(Exception):\n    def _render_traceback_(self):\n        return ['shown', 'as told']\nraise Own()",
@@ -107,10 +108,11 @@ def test_output_is_cut_with_a_sentence(zygote: Zygote) -> None:
 def test_messages_that_are_none_are_dropped(zygote: Zygote) -> None:
     forged = """
 send = get_ipython().kernel.session.pipe.send
-for header in ({}, {"msg_type": "stream"}, {"msg_type": "stream", "content": {}}, {"msg_type": "error", "content": {"x": 1}},
-               {"msg_type": "display_data", "content": {"data": 3}}, {"msg_type": "comm_open", "content": {"data": 1}},
-               {"msg_type": "comm_msg", "content": {}}, {"msg_type": "nonsense", "content": {}}, {"msg_type": 3, "content": []}):
-    send(header)
+kinds = ("stream", "error", "display_data", "execute_result", "comm_open", "comm_msg", "nonsense", 3, None)
+for kind in kinds:
+    for content in ({}, [], 3, None, {"data": 3}, {"data": {}}, {"text": 3, "name": "stdout"}, {"x": 1}):
+        send({"msg_type": kind, "content": content})
+send({})
 print("after")
 """
     result = run(zygote, cell(forged), cell("print('next')"))
@@ -121,7 +123,8 @@ print("after")
 
 def test_files_are_placed_and_a_module_among_them_can_be_imported(zygote: Zygote) -> None:
     files = {"own.py": b"value = 3", "data/table.csv": b"1,2", "torch.py": b"raise SystemExit", "x.ipynb": b"{}"}
-    source = "import own, os, torch\nprint(own.value, open('data/table.csv').read(), os.path.exists('x.ipynb'), torch.ones(1).item())"
+    source = "import own, os, torch\n"
+    source += "print(own.value, open('data/table.csv').read(), os.path.exists('x.ipynb'), torch.ones(1).item())"
     result = run(zygote, cell(source), files=files)
     assert printed(result, 0) == "3 1,2 False 1.0\n"
 

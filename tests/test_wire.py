@@ -86,8 +86,10 @@ def test_a_damaged_frame_is_a_frame_or_a_wire_error(header: dict[str, Any], body
         b'{"a": ' + b"9" * 5000 + b"}",
         b'{"a": [' + b"[]," * (1 << 20) + b"[]]}",
     ],
-    ids=["list", "number", "nothing", "nan", "infinity", "too large", "twice", "half a character", "not UTF-8"]
-    + ["deep", "very deep", "long number", "many parts"],
+    ids=[
+        *("list", "number", "nothing", "nan", "infinity", "too large", "twice", "half a character", "not UTF-8"),
+        *("deep", "very deep", "long number", "many parts"),
+    ],
 )
 def test_a_header_that_is_not_ours_is_rejected(header: bytes) -> None:
     with pytest.raises(WireError):
