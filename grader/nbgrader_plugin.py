@@ -168,7 +168,9 @@ class CleanPage(Preprocessor):
 class HideTests(ClearHiddenTests):  # type: ignore[misc] # nbgrader ships no types
     """nbgrader's ClearHiddenTests, which also cleans outputs that quote a hidden line."""
 
-    display_data_priority = List().tag(config=True)  # the exporter sets it on every step; here nothing is displayed
+    display_data_priority: Any = List().tag(
+        config=True
+    )  # the exporter sets it on every step; here nothing is displayed
 
     def preprocess(self, notebook: Any, resources: Any) -> tuple[Any, Any]:
         """nbconvert's hook."""

@@ -15,7 +15,7 @@ from typing import Any, Self
 from nbgrader.api import Gradebook, InvalidEntry, MissingEntry
 from nbgrader.preprocessors import AssignLatePenalties
 from nbgrader.utils import parse_utc
-from sqlalchemy import event, text
+from sqlalchemy import Column, MetaData, String, Table, delete, event, insert, select
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import SQLAlchemyError
 from traitlets.config import Config
@@ -25,10 +25,12 @@ from grader.errors import CourseError, GradebookError
 from grader.model import Assignment, Cell, Graded, Limits, Notebook, Result
 
 BUSY_MS = 30_000  # how long to wait for another writer, formgrader for one
-APPLIED = "grader_applied"  # (student, assignment, key): which Result a row of grades came from
-CREATE_APPLIED = (
-    f"CREATE TABLE IF NOT EXISTS {APPLIED} (student VARCHAR(128) NOT NULL, assignment VARCHAR(128) NOT NULL, "
-    "result_key VARCHAR(64) NOT NULL, PRIMARY KEY (student, assignment))"
+APPLIED = Table(  # which Result the grades of a submission came from
+    "grader_applied",
+    MetaData(),
+    Column("student", String(128), primary_key=True),
+    Column("assignment", String(128), primary_key=True),
+    Column("result_key", String(64), nullable=False),
 )
 
 
@@ -45,7 +47,7 @@ class Record:
             self._commit = self._session.commit
             self._session.commit = self._session.flush  # nbgrader commits up to 18 times a submission
             with self._transaction():
-                self._session.execute(text(CREATE_APPLIED))
+                APPLIED.create(self._session.connection(), checkfirst=True)
         self._penalties = AssignLatePenalties(config=config or Config())
         self._penalties.init_plugin()
 
@@ -95,10 +97,8 @@ class Record:
 
     def applied(self, assignment: str) -> dict[str, str]:
         """student → key of the Result that their grades came from."""
-        rows = self._session.execute(
-            text(f"SELECT student, result_key FROM {APPLIED} WHERE assignment = :assignment"),  # noqa: S608 -- a constant
-            {"assignment": assignment},
-        )
+        wanted = select(APPLIED.c.student, APPLIED.c.result_key).where(APPLIED.c.assignment == assignment)
+        rows = self._session.execute(wanted)
         found: dict[str, str] = dict(rows.all())
         self._session.rollback()
         return found
@@ -139,10 +139,10 @@ class Record:
         return None if penalty is None else float(self._penalties._check_late_penalty(notebook, penalty))
 
     def _remember(self, result: Result) -> None:
-        row = {"student": result.student, "assignment": result.assignment, "key": result.key}
-        where = "student = :student AND assignment = :assignment"
-        self._session.execute(text(f"DELETE FROM {APPLIED} WHERE {where}"), row)  # noqa: S608 -- constants
-        self._session.execute(text(f"INSERT INTO {APPLIED} VALUES (:student, :assignment, :key)"), row)  # noqa: S608
+        where = (APPLIED.c.student == result.student, APPLIED.c.assignment == result.assignment)
+        self._session.execute(delete(APPLIED).where(*where))
+        row = {"student": result.student, "assignment": result.assignment, "result_key": result.key}
+        self._session.execute(insert(APPLIED).values(row))
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:

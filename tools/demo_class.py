@@ -36,7 +36,7 @@ def main() -> int:
     for command in (("generate_feedback", ASSIGNMENT, "--log-level=WARN"), ("export", "--to", "grades.csv")):
         if failed := run(course, "-m", "nbgrader", *command):
             return failed
-    print(f"\n{course / 'grades.csv'}\n" + "\n".join(grades(course / "grades.csv")))
+    print(f"\n{course / 'grades.csv'}\n" + "\n".join(sorted(grades(course / "grades.csv"))))
     pages = sorted(course.glob("feedback/*/*/*.html"))
     print(f"\n{len(pages)} feedback pages, such as {pages[0]}")
     return 0
@@ -67,7 +67,8 @@ def class_answers() -> Answers:
     wrong = {cell: [answer.source for answer in known if answer.cell == cell and not answer.right] for cell in cells}
     first = {cell: sources[0] for cell, sources in right.items()}
     other = {cell: sources[-1] for cell, sources in right.items()}
-    return Answers(first, other, tuple(_in_turn(wrong)), ("explain",))
+    endless = {"write": "def percent(x):\n    while True:\n        pass"}
+    return Answers(first, other, tuple(_in_turn(wrong)), ("explain",), endless)
 
 
 def _in_turn(wrong: Mapping[str, list[str]]) -> Iterator[Mapping[str, str]]:

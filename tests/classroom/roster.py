@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +41,7 @@ class Answers:
     other: Mapping[str, str]
     wrong: tuple[Mapping[str, str], ...]
     written: tuple[str, ...] = ()  # answers that a person reads
+    endless: Mapping[str, str] = field(default_factory=dict)  # an answer that never comes to an end
 
 
 def hand_in(submitted: Path, name: str, released: Any, answers: Answers) -> tuple[str, ...]:
@@ -68,7 +69,7 @@ def roster(released: Any, answers: Answers) -> dict[str, Callable[[Path], object
         "emil": saves(wrong[1]),
         "fatima": saves(filled(released, dict(list(answers.right.items())[:1]), ())),
         "goran": saves(adding(right, first, "1 / 0")),
-        "hana": saves(adding(right, first, "while True:\n    pass")),
+        "hana": saves(filled(released, {**answers.right, **answers.endless}, answers.written)),
         "ivo": saves(adding(right, list(answers.right)[-1], "import os\nos._exit(9)")),
         "jana": saves(cheating(released, first)),
         "kofi": lambda path: path.write_bytes(nbformat.writes(right).encode()[:2000]),
