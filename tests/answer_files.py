@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 from tools.masters import MasterCell, read_master
-from tools.releases import released  # noqa: F401  # re-exported for the tests that want the stub
 
 ROOT = Path(__file__).parents[1]
 ASSIGNMENT = "05_data_versus_detach"

@@ -22,6 +22,8 @@ from typing import Any
 import nbformat
 import pytest
 import torch
+from nbclient import NotebookClient
+from nbgrader.utils import determine_grade
 
 from tests.answer_files import ASSIGNMENT, ROOT, Answer, answers, exercises
 from tools.book import Course
@@ -153,6 +155,36 @@ HIDDEN = re.compile(r"### BEGIN HIDDEN TESTS\n(.*?)### END HIDDEN TESTS", re.DOT
 
 def region(source: str) -> list[str]:
     return [line for found in HIDDEN.findall(source) for line in found.splitlines()]
+
+
+# --- the same cells in a learner's own kernel, as Validate and stock nbgrader run them --------------------------------
+
+
+def run_in_one_kernel(made: Any, folder: Path) -> dict[str, Any]:
+    """The cells by grade_id after an ordinary run, errors included."""
+    options = {"kernel_name": "python3", "allow_errors": True, "extra_arguments": ["--log-level=ERROR"]}
+    NotebookClient(made, resources={"metadata": {"path": str(folder)}}, **options).execute()
+    return {cell.id: cell for cell in made.cells}
+
+
+def test_stock_nbgrader_reads_the_same_points(tmp_path: Path) -> None:
+    """nbgrader's own reading of the outputs, for the instructor's answers and for one that is partly right."""
+    instructor = nbformat.read(Course().source(ASSIGNMENT), as_version=4)
+    partly = next(answer for answer in BY_CELL["predict"] if not answer.right and answer.points is None)
+    for answer, want in ((None, 15), (partly, 12)):
+        cells = run_in_one_kernel(answered(instructor, [answer] if answer else []), tmp_path)
+        for name in exercises():
+            points, most = determine_grade(cells[f"{name}_test"])
+            assert (points, most) == (want if name == "predict" else POINTS[name], POINTS[name])
+
+
+def test_an_empty_answer_is_told_in_six_lines_without_a_traceback(tmp_path: Path) -> None:
+    cells = run_in_one_kernel(nbformat.read(RELEASE, as_version=4), tmp_path)
+    for name in exercises():
+        (error,) = [output for output in cells[f"{name}_test"].outputs if output.output_type == "error"]
+        assert error.ename == "CheckFailed"
+        assert 3 <= len(error.traceback) <= 6
+        assert error.traceback[0].startswith("Asked")
 
 
 # --- the assignment itself -------------------------------------------------------------------------------------------
