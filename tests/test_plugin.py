@@ -20,8 +20,9 @@ import pytest
 from nbconvert.exporters import HTMLExporter
 from nbgrader.api import Gradebook
 from traitlets.config import Config
+from traitlets.config.loader import PyFileConfigLoader
 
-from grader.nbgrader_plugin import install
+from grader.nbgrader_plugin import SandboxedAutograde, install
 from tests.classroom import commands, small
 from tests.classroom.commands import ENVIRONMENT, python
 from tests.classroom.roster import ALERT, adding
@@ -140,6 +141,26 @@ def test_formgrader_s_own_view_of_a_submission_is_cleaned_too(monkeypatch: pytes
     assert "written" in page
     assert "seen" in page
     assert "<script>window.stolen" not in page
+
+
+def configuration() -> Config:
+    return PyFileConfigLoader("nbgrader_config.py", str(small.ROOT)).load_config()
+
+
+def test_the_configuration_plugs_the_grader_in(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(nbgrader.apps.api, "Autograde", None)
+    monkeypatch.setattr(nbgrader.apps.autogradeapp, "Autograde", None)
+    config = configuration()
+    assert config.CourseDirectory.root == str(small.ROOT)
+    assert nbgrader.apps.api.Autograde is nbgrader.apps.autogradeapp.Autograde is SandboxedAutograde
+
+
+def test_without_the_grader_nbgrader_s_own_autograder_stops(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Falling back to it would run the tests inside the students' processes, and nobody would notice."""
+    monkeypatch.setitem(sys.modules, "grader.nbgrader_plugin", None)
+    (step,) = configuration().Autograde.sanitize_preprocessors
+    with pytest.raises(ImportError):
+        HTMLExporter().register_preprocessor(step)
 
 
 @pytest.mark.slow
