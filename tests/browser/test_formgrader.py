@@ -59,7 +59,7 @@ def scores(course: Path) -> dict[str, float]:
 
 def test_the_button_grades_as_the_command_does(course: Path, instructor: Lab, watched: Watched) -> None:
     page = watched.page
-    page.goto(f"{instructor.url}/formgrader/manage_submissions/{ASSIGNMENT}?token={instructor.token}")
+    page.goto(f"{instructor.url}/lab?token={instructor.token}")  # logs in: formgrader's own pages don't
     page.goto(f"{instructor.url}/formgrader/manage_submissions/{ASSIGNMENT}")
     for student in STUDENTS:
         row = page.locator("tbody tr", has_text=student).first
@@ -68,7 +68,7 @@ def test_the_button_grades_as_the_command_does(course: Path, instructor: Lab, wa
         expect(dialog).to_contain_text("Success", timeout=GRADING_TIMEOUT_MS)
         dialog.get_by_role("button", name="Close").last.click()
         expect(dialog).to_be_hidden()
-        expect(row).to_contain_text("graded", timeout=GRADING_TIMEOUT_MS)
+        expect(row).to_contain_text("needs manual grading")  # one question is read by a person
     by_button = scores(course)
     python(course, "-m", "grader", "autograde", ASSIGNMENT, "--force")
     assert by_button == scores(course)
