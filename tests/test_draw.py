@@ -113,6 +113,13 @@ def test_a_pin_stands_where_the_result_leaves_and_names_its_version() -> None:
     assert pin.findtext(f"{SVG}title") == "saved: out at version 0"
 
 
+def test_pins_go_when_their_function_has_run_but_stay_where_it_failed() -> None:
+    assert words(picture(raising()), "pins") == ["v0"]
+    fine = seed()
+    assert words(picture(fine, 3), "pins")
+    assert not words(picture(fine), "pins")
+
+
 def test_accumulate_grad_is_no_pill() -> None:
     assert not [pill for pill in sketch(silent()).pills if "Accumulate" in pill.label]
 

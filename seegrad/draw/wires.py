@@ -104,7 +104,8 @@ class Wiring:
         mark = self.marks.get(pill)
         bad = mark if mark is not None and mark.severity != "note" and pin.storage == mark.storage else None
         run = self.run_of.get(pill)
-        until = run if run is not None and bad is None else self.steps - 1
+        failed = mark is not None and mark.severity == "error"  # what a failed Function saved isn't freed
+        until = run if run is not None and not failed else self.steps - 1
         tag = self._tag(pin)
         where = f"translate({place[0]:.1f} {place[1]:.1f})"
         if bad is None:
