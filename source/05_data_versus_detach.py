@@ -318,7 +318,7 @@ expect(f"3 × {steps[:16]}; ema", ema, w=start).close(want_ema, suspected)
 #
 # | points | the answer says |
 # |---|---|
-# | 4 | both share the bytes: the replacement didn't stop the write |
-# | 4 | `.detach()` shares the version counter, `.data` has its own: only the alarm went off |
-# | 3 | a way to show it: finite difference, a run without the write, or a recording |
-# | 4 | a remedy that removes the cause: clone, out-of-place, or write after backward |
+# | 4 | what the two have in common, and what the replacement therefore didn't change |
+# | 4 | in what they differ, and what torch therefore doesn't notice any more |
+# | 3 | a way to show that the gradient is wrong |
+# | 4 | a remedy that removes the cause, not the alarm |
