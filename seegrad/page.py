@@ -43,7 +43,11 @@ seegrad.play(document.getElementById("picture"), JSON.parse(document.getElementB
 def page(
     recording: Recording, title: str = "Autograd graph", lang: str = "en", question: Question | None = None
 ) -> str:
-    """The whole page as text, the same bytes every time; `question` has to be answered before the rest is shown."""
+    """The whole page as text, the same bytes every time; `question` has to be answered before the rest is shown.
+
+    >>> page(Recording()).splitlines()[0]
+    '<!doctype html>'
+    """
     scene = draw(recording, question, lang)
     return PAGE.format(
         lang=lang,

@@ -46,6 +46,13 @@ def ask(recording: Recording, kind: str, prompt: str = "", tensors: tuple[str, .
     `name` is the variable in the line of Python that shows the answer.
 
     Raises: QuestionError when the kind is unknown, or the Recording has nothing to ask about.
+
+    >>> import seegrad, torch
+    >>> a = torch.ones(2, requires_grad=True)
+    >>> with seegrad.record() as rec:
+    ...     b = a * 2
+    >>> ask(rec.recording, "leaves").truth
+    '["a"]'
     """
     if kind not in KINDS:
         raise QuestionError(f"There is no question of kind {kind!r}. Choose one of {', '.join(sorted(KINDS))}.")
@@ -58,6 +65,10 @@ def judge(question: Question, answer: Answer) -> Verdict:
     """Is the answer right, and if not, what does the mistake show?
 
     Raises: QuestionError when the answer isn't one to this question.
+
+    >>> question = Question("q", "outcome", "What will happen?", '"fine"', 0, right="All is well.")
+    >>> judge(question, {"outcome": "fine"})
+    Verdict(right=True, message='All is well.', misconception='')
     """
     if question.kind not in answer:
         raise QuestionError(f'Expected an answer like {{"{question.kind}": …}}, not {dict(answer)!r}.')

@@ -119,6 +119,10 @@ def show(
 
     Raises: QuestionError when it can't be asked. A picture that can't be drawn is replaced by a sentence: a display
     never breaks a cell.
+
+    >>> print(show(Recording()).text())
+     1  start     before the first line
+                  Nothing has run yet, and no tensor is known.
     """
     recording = rec if isinstance(rec, Recording) else rec.recording
     question = ask_about(recording, ask, tensors=tuple(tensors), name=name) if isinstance(ask, str) else ask

@@ -29,9 +29,7 @@ def draw_card(card: Card, box: Box, size: CardSize, states: str, steps: int) -> 
 
 def _label(card: Card) -> str:
     kind = {"leaf": "leaf tensor", "tensor": "tensor", "plain": "tensor without gradient"}[card.kind]
-    last = [version for _, version in card.versions if version is not None]
-    version = f", version {last[-1]}" if last else ""
-    return f"{card.label}, {kind}, shape {shape_text(card.shape)}{version}"
+    return f"{card.label}, {kind}, shape {shape_text(card.shape)}"
 
 
 def _bar(height: float) -> str:
