@@ -21,13 +21,11 @@ BACKWARD_CALLS = frozenset({torch.Tensor.backward, torch.autograd.backward, torc
 
 
 def bypassed() -> bool:
-    """True while a call must not be looked at: inside vmap/grad (no storage) or while a compiler reads the code."""
+    """True while a call must not be looked at: inside vmap or grad, whose tensors have no storage."""
     try:
-        if torch._C._functorch.maybe_current_level() is not None:
-            return True
+        return torch._C._functorch.maybe_current_level() is not None
     except AttributeError:
-        pass
-    return torch.compiler.is_compiling()
+        return False
 
 
 def function_modes() -> int:

@@ -55,7 +55,7 @@ class Capture(TorchFunctionMode):
 
     def _read_block(self, frame: FrameType | None) -> None:
         self._code, self._file = self._source.block(frame), self._source.file(frame)
-        self._state.start(frame, self._source.place(frame))
+        self._state.start(frame, self._source.start(frame))
 
     def stop(self, error: BaseException | None) -> Recording:
         """End, whether or not the block raised; what was seen."""
@@ -81,6 +81,8 @@ class Capture(TorchFunctionMode):
         self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         del types
+        if torch.compiler.is_compiling():  # the compiler reads this very function: it must find nothing but the call
+            return func(*args, **(kwargs or {}))
         frame, kwargs = caller(sys._getframe(1)), kwargs or {}
         name, is_property = name_of(func)
         if is_read(name, is_property) or _torch.bypassed():

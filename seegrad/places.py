@@ -85,6 +85,10 @@ class Source:
         """Where `frame` is now."""
         return None if frame is None else self.place_at(frame, frame.f_lineno or 0)
 
+    def start(self, frame: FrameType | None) -> Place | None:
+        """Where the block begins; code that was given by hand has no line before its first."""
+        return None if self._lines else self.place(frame)
+
     def place_at(self, frame: FrameType, number: int) -> Place:
         """A given line of the file that `frame` runs."""
         file = frame.f_code.co_filename

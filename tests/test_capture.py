@@ -232,6 +232,18 @@ def test_code_can_be_given() -> None:
     assert [t.name for t in rec.recording.tensors] == ["x", "y"]
 
 
+def test_a_graph_from_before_the_block_has_no_line() -> None:
+    a = torch.ones(2, requires_grad=True)
+    loss = a.exp().sum()
+    loss.backward()
+    rec = seegrad.record()
+    with pytest.raises(RuntimeError), rec:
+        loss.backward()
+    (found,) = rec.diagnoses
+    assert (found.kind, found.node, found.culprit, found.victim) == ("graph_freed", "ExpBackward0", None, None)
+    assert "from a line before the recording" in found.message()
+
+
 def test_an_error_that_the_block_catches_is_explained_too() -> None:
     with seegrad.record() as rec:
         a = torch.ones(2, requires_grad=True)

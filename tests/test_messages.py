@@ -68,7 +68,8 @@ GOLDEN = {
     "k_view_of_a_leaf": (
         "Line 4 (`first.zero_()`) writes in place to a view of `a`, a leaf that requires grad: it would change the "
         "leaf itself, so torch refuses before anything is written. To set or update values outside the graph, write "
-        "under `with torch.no_grad():`; to compute with a changed value, make a new tensor, for example `a_new = a + …`."
+        "under `with torch.no_grad():`; to compute with a changed value, make a new tensor, for example "
+        "`a_new = a + …`."
     ),
     "k_no_grad_around_the_loss": (
         "`loss` has no graph behind it, because line 5 (`loss = model(x).sum()`) cut it: `linear` ran with gradients "

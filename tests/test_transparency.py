@@ -6,6 +6,7 @@ import gc
 import io
 import subprocess
 import sys
+import textwrap
 import traceback
 import warnings
 import weakref
@@ -177,6 +178,23 @@ def test_a_graph_of_many_nodes_is_ordinary() -> None:
         y.backward()
     assert len(rec.recording.nodes) == 3001
     assert x.grad == 1
+
+
+def test_a_compiled_function_gives_what_it_gives_alone() -> None:
+    """The compiler reads the code of active modes: what it reads must be nothing but the call."""
+    script = """
+        import torch, seegrad
+        function = torch.compile(lambda x: (x.sin() * 2).sum(), backend="eager")
+        a = torch.ones(3, requires_grad=True)
+        with seegrad.record() as rec:
+            y = function(a)
+            y.backward()
+        b = torch.ones(3, requires_grad=True)
+        (b.sin() * 2).sum().backward()
+        print(torch.equal(y, (b.sin() * 2).sum()), torch.equal(a.grad, b.grad), rec.diagnoses)
+    """
+    done = subprocess.run([sys.executable, "-c", textwrap.dedent(script)], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines() == ["True True ()"]
 
 
 def test_one_record_inside_another() -> None:

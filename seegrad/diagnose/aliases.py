@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..model import Node, Recording, Route, Write
+from ..model import Node, Place, Recording, Route, Write
 
 PRECEDENCE: tuple[Route, ...] = ("data", "detach", "view")
 """Of several routes on one way, the one that explains most."""
@@ -80,6 +80,12 @@ def label(recording: Recording, tensor: int | None) -> str:
     if born is not None and tensor in born.outputs and born.place is not None:
         return f"the result of `{born.op}` on line {born.place.line}"
     return f"a tensor of shape {list(ref.shape)}"
+
+
+def birthplace(recording: Recording, node: Node) -> Place | None:
+    """The line that made a Node; None where that was before the recording."""
+    frame = recording.frames[node.frame]
+    return None if frame.phase == "start" else frame.place
 
 
 def needed_for(recording: Recording, node: Node, slots: tuple[int, ...]) -> str:

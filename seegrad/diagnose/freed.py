@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ..model import Diagnosis, Frame, RaisedError, Recording
-from .aliases import label
+from .aliases import birthplace, label
 
 CORE = "backward through the graph a second time"
 
@@ -35,7 +35,7 @@ def describe(recording: Recording, error: RaisedError) -> Diagnosis:
         severity="error",
         raised=True,
         culprit=runs[-1].place if runs else None,
-        victim=recording.frames[node.frame].place if node else None,
+        victim=birthplace(recording, node) if node else None,
         node=node.name if node else None,
         tensor=recording.tensors[output].name if output is not None else None,
         arguments=(

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from ..derivatives import always_zero
 from ..model import Diagnosis, Frame, Node, Recording
-from .aliases import label
+from .aliases import birthplace, label
 from .cut import backward_calls
 
 
@@ -44,7 +44,7 @@ def reach(recording: Recording, roots: list[int]) -> set[int]:
 
 def describe(recording: Recording, node: Node, slot: int, leaf: Node, shown: Frame) -> Diagnosis:
     """The Diagnosis of one overwritten history."""
-    place = recording.frames[node.frame].place
+    place = birthplace(recording, node)
     lost = node.inputs[slot] if slot < len(node.inputs) else None
     return Diagnosis(
         kind="graph_cut",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ..model import Diagnosis, Frame, Node, Place, Recording, SavedTensor, Write
-from .aliases import label, needed_for, route_of
+from .aliases import birthplace, label, needed_for, route_of
 
 
 def find(recording: Recording) -> Iterator[Diagnosis]:
@@ -49,7 +49,7 @@ def describe(
         severity="wrong",
         raised=False,
         culprit=place,
-        victim=recording.frames[node.frame].place,
+        victim=birthplace(recording, node),
         node=node.name,
         tensor=tensor.name if tensor else None,
         version_saved=saved.version,
