@@ -15,7 +15,6 @@ from typing import Any
 from .errors import StudentGone, WireError
 from .wire import PIECE_BYTES, Frame, FrameReader, pack
 
-HEADER_BYTES, PARTS_BYTES = 16 << 20, 16 << 20
 PIECES = 16  # read at once from one descriptor, so that a flood on one doesn't starve the others
 
 
@@ -29,7 +28,7 @@ class Child:
         self._handle = handle
         self._control = control
         self._prints = {out: "stdout", err: "stderr"}
-        self._reader = FrameReader(HEADER_BYTES, PARTS_BYTES)
+        self._reader = FrameReader()
         control.setblocking(False)
         for fd in self._prints:
             os.set_blocking(fd, False)

@@ -21,10 +21,13 @@ from ipykernel import debugger
 from ipykernel.kernelapp import IPKernelApp
 from jupyter_client.session import Session
 
+from .errors import WireError
 from .wire import Pipe
 
 SILENT = ("status", "execute_input")
 STREAM_CHARS = 8192
+PIECE_CHARS = 1 << 20
+TOO_LARGE = "[An output was too large and is left out.]\n"
 DEPTH = 48
 
 
@@ -51,7 +54,10 @@ class FrameSession(Session):
         parts = [bytes(part) for part in buffers or ()]
         header["buffers"] = [len(part) for part in parts]
         with self._lock:
-            self.pipe.send(header, b"".join(parts))
+            try:
+                self.pipe.send(header, b"".join(parts))
+            except WireError:
+                self.pipe.send({"msg_type": "stream", "content": {"name": "stderr", "text": TOO_LARGE}})
 
 
 class Stream(io.TextIOBase):
@@ -100,7 +106,9 @@ class Stream(io.TextIOBase):
         if self._pieces and os.getpid() == self._pid:
             text = "".join(self._pieces)
             self._pieces, self._chars = [], 0
-            self._session.send(None, "stream", {"name": self._name, "text": text})
+            for start in range(0, len(text), PIECE_CHARS):
+                piece = text[start : start + PIECE_CHARS]
+                self._session.send(None, "stream", {"name": self._name, "text": piece})
 
 
 class KernelApp(IPKernelApp):

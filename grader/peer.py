@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from . import values
+from . import arrays, values
 from .errors import WireError
 from .libraries import find_by_name, name_in_library
 from .mirror import DTYPES, NAMES, Message, Mirror
@@ -48,6 +48,8 @@ class Peer:
         }
         self._depth = 0
         self._functions: dict[int, Callable[..., Any]] = {}  # ours, by the number that the other side knows
+        self._kept: list[Any] = []
+        self._classes: dict[int, type[torch.autograd.Function]] = {}  # their autograd Functions
         self._numbers: dict[int, int] = {}  # id() of a function of ours → its number
         self._proxies: dict[int, Callable[..., Any]] = {}  # theirs, by number
         self._proxy_numbers: dict[int, int] = {}
@@ -161,6 +163,9 @@ class Peer:
             return {"t": "tensor", "id": self.mirror.share(value, message)}
         if isinstance(value, _Bare):
             return self.mirror.data(value.tensor, message)
+        if arrays.is_numpy(value):
+            kind = "array" if arrays.is_array(value) else "scalar"
+            return {**self.mirror.data(arrays.to_tensor(value), message), "t": kind}
         if isinstance(value, torch.dtype) and value in NAMES:
             return {"t": "dtype", "v": NAMES[value]}
         if isinstance(value, torch.device):
@@ -169,6 +174,8 @@ class Peer:
             return {"t": "yours", "id": number}
         if (name := name_in_library(value)) is not None:
             return {"t": "library", "v": name}
+        if isinstance(value, type) and issubclass(value, torch.autograd.Function):
+            return {"t": "Function", "id": self._number_of(value.apply, value), "name": _name_of(value)}
         if _is_function(value):
             return {"t": "function", "id": self._number_of(value), "name": _name_of(value)}
         raise UnsupportedError(_why_not(value))
@@ -177,8 +184,9 @@ class Peer:
         kind = text(tree, "t")
         if kind == "tensor":
             return self.mirror.ledger.tensor(whole(tree, "id"))
-        if kind == "data":
-            return self.mirror.read_data(tree, frame.body)
+        if kind in ("data", "array", "scalar"):
+            tensor = self.mirror.read_data(tree, frame.body)
+            return tensor if kind == "data" else arrays.from_tensor(tensor, scalar=kind == "scalar")
         if kind == "dtype" and (name := text(tree, "v")) in DTYPES:
             return DTYPES[name]
         if kind == "device":
@@ -189,16 +197,20 @@ class Peer:
             return find_by_name(text(tree, "v"))
         if kind == "function":
             return self._proxy(whole(tree, "id"), text(tree, "name"))
+        if kind == "Function":
+            return self._proxy_class(whole(tree, "id"), text(tree, "name"))
         raise WireError("A value isn't one of the kinds that are carried.")
 
-    def _number_of(self, function: Callable[..., Any]) -> int:
-        if (number := self._numbers.get(id(function))) is not None:
+    def _number_of(self, function: Callable[..., Any], known_as: Any = None) -> int:
+        known_as = function if known_as is None else known_as
+        if (number := self._numbers.get(id(known_as))) is not None:
             return number
         if len(self._functions) >= FUNCTIONS:
             raise UnsupportedError("more functions than are carried")
         number = len(self._functions)
         self._functions[number] = function
-        self._numbers[id(function)] = number
+        self._numbers[id(known_as)] = number
+        self._kept.append(known_as)  # id() names it only while it lives
         return number
 
     def _proxy(self, number: int, name: str) -> Callable[..., Any]:
@@ -213,6 +225,14 @@ class Peer:
         self._proxies[number] = remote
         self._proxy_numbers[id(remote)] = number
         return remote
+
+    def _proxy_class(self, number: int, name: str) -> type[torch.autograd.Function]:
+        """A Function here whose `apply` is the one over there."""
+        if number not in self._classes:
+            members = {"apply": staticmethod(self._proxy(number, name)), "__module__": STUDENT}
+            named = name if name.isidentifier() else "Function"
+            self._classes[number] = type(named, (torch.autograd.Function,), members)
+        return self._classes[number]
 
     def _exception(self, tree: Any) -> BaseException:
         """The exception that the other side describes: Python's own class where it names one, else a RemoteError."""

@@ -10,9 +10,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 import os
+import signal
 import struct
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -135,20 +137,23 @@ class Pipe:
         self.fd = fd
 
     def send(self, header: Mapping[str, Any], body: bytes = b"") -> None:
-        """Write one frame, all of it."""
+        """Write one frame, all of it: an interrupt waits until it is out."""
         rest = memoryview(pack(header, body))
-        while rest:
-            try:
-                rest = rest[os.write(self.fd, rest) :]
-            except (BrokenPipeError, ConnectionResetError):
-                raise EOFError("the other process has gone") from None
+        with _uninterrupted():
+            while rest:
+                try:
+                    rest = rest[os.write(self.fd, rest) :]
+                except (BrokenPipeError, ConnectionResetError):
+                    raise EOFError("the other process has gone") from None
 
     def receive(self) -> Frame:
         """Read one frame, all of it."""
-        lengths = self._read(_LENGTHS.size)
-        header_bytes, body_bytes = _LENGTHS.unpack(lengths)
-        _check_lengths(header_bytes, body_bytes)
-        return Frame(parse_header(self._read(header_bytes)), self._read(body_bytes))
+        first = self._read(1)  # here an interrupt may come; once a frame has begun it is read to its end
+        with _uninterrupted():
+            header_bytes, body_bytes = _LENGTHS.unpack(first + self._read(_LENGTHS.size - 1))
+            _check_lengths(header_bytes, body_bytes)
+            header, body = self._read(header_bytes), self._read(body_bytes)
+        return Frame(parse_header(header), body)
 
     def _read(self, size_bytes: int) -> bytes:
         data = bytearray()
@@ -161,6 +166,16 @@ class Pipe:
                 raise EOFError("the other process has gone")
             data += piece
         return bytes(data)
+
+
+@contextlib.contextmanager
+def _uninterrupted() -> Iterator[None]:
+    """Half a frame would make nonsense of all that follows, so SIGINT is held back meanwhile."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def whole(tree: Mapping[str, Any], key: str, low: int = 0, high: int = 1 << 53) -> int:

@@ -9,6 +9,7 @@ import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
@@ -334,6 +335,36 @@ def hooks(lend: Lend) -> Any:
     x = torch.ones(2, requires_grad=True)
     lend(double)(x).backward()
     return x.grad.tolist()
+
+
+def numpy_values(lend: Lend) -> Any:
+    array = np.arange(6.0).reshape(2, 3)
+    found = lend(lambda given: [given.T, np.float32(1.5), np.int64(7), np.bool_(True), np.zeros(0)])(array)
+    return [(type(item).__name__, item.dtype.name, item.tolist()) for item in found]
+
+
+def own_function(lend: Lend) -> Any:
+    class Double(torch.autograd.Function):
+        @staticmethod
+        def forward(_ctx: Any, x: torch.Tensor) -> torch.Tensor:
+            return x * 2
+
+        @staticmethod
+        def backward(_ctx: Any, grad: torch.Tensor) -> torch.Tensor:
+            return grad * 2
+
+    found = lend(lambda: Double)
+    x = torch.tensor([0.3], dtype=torch.float64, requires_grad=True)
+    y = found().apply(x)
+    y.backward()
+    same = found() is found()
+    return (
+        issubclass(found(), torch.autograd.Function),
+        same,
+        facts(y),
+        x.grad.tolist(),
+        torch.autograd.gradcheck(found().apply, (x,)),
+    )
 
 
 def errors(lend: Lend) -> Any:
