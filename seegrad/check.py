@@ -40,7 +40,7 @@ STEP = 1e-6  # of a finite difference in float64
 _MISSING = object()
 
 
-class CheckFailed(SeegradError, AssertionError):  # noqa: N818  # an answer failed its check; the learner made no error
+class CheckFailed(SeegradError, AssertionError):  # an answer failed its check; the learner made no error
     """An answer isn't right. `lines` say why; `misconceptions` are the numbers that it suggests.
 
     >>> CheckFailed(["Asked  f(x)"], ("M05",)).misconceptions
