@@ -27,7 +27,7 @@ from grader.errors import SandboxError
 from grader.feedback import safe_outputs
 from grader.model import Assignment, Graded, Kind, Notebook, Outcome, Result, Run, Submission
 from grader.notebook import Unreadable
-from grader.restore import restored
+from grader.restore import grade_id, restored
 
 if TYPE_CHECKING:
     from grader.zygote import Zygote
@@ -118,7 +118,9 @@ def _graded(submission: Submission, notebook: Notebook, assignment: Assignment, 
     outcomes = tuple(questions.outcomes(document, notebook, ran.outcomes))
     comments = dict(questions.comments(document, notebook))
     notes = repaired.notes + tuple(_timestamp_notes(submission))
-    return Graded(notebook.name, _finished(ran.notebook), outcomes, comments, died=ran.died, notes=notes), ran
+    return Graded(
+        notebook.name, _finished(ran.notebook, ran.outcomes), outcomes, comments, died=ran.died, notes=notes
+    ), ran
 
 
 def _missing(notebook: Notebook) -> Graded:
@@ -184,12 +186,18 @@ def _overwritten(document: Mapping[str, Any], notebook: Notebook) -> dict[str, A
     return dict(json.loads(json.dumps(node)))
 
 
-def _finished(document: Mapping[str, Any]) -> str:
-    """The executed notebook as it is kept: safe outputs, nbgrader's limit of lines, this kernel's language."""
+def _finished(document: Mapping[str, Any], verdicts: Iterable[Outcome]) -> str:
+    """The executed notebook as it is kept: safe outputs, nbgrader's limit of lines, this kernel's language.
+
+    A question that earned a part gets its message too: a stock cell would show the fraction alone.
+    """
     node = _node(document)
+    partly = {outcome.grade_id: outcome.message for outcome in verdicts if outcome.kind is Kind.PARTLY}
     for cell in node.cells:
         if cell.cell_type == "code":
-            cell.outputs = _node(safe_outputs(cell.outputs))
+            said = partly.get(grade_id(cell) or "")
+            shown = [{"output_type": "display_data", "data": {"text/plain": said}}] if said else []
+            cell.outputs = _node(safe_outputs([*cell.outputs, *shown]))
     node, _ = LimitOutput(log=QUIET).preprocess(node, {})
     node, _ = CheckCellMetadata(log=QUIET).preprocess(node, {})
     node.metadata = _node({"kernelspec": node.metadata.get("kernelspec", {}), "language_info": language()})

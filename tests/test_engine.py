@@ -179,6 +179,12 @@ def test_an_untouched_answer_is_not_answered_but_keeps_what_it_earns() -> None:
     assert kinds(graded(stub, Judge(Kind.GRADER_FAILURE, None)))["f_test"][0] is Kind.GRADER_FAILURE
 
 
+def test_a_part_of_the_points_comes_with_its_reason() -> None:
+    partly = graded(handed_in(*COMPLETE), Judge(Kind.PARTLY, 1.0)).notebooks[0]
+    outputs = [out for cell in json.loads(partly.notebook)["cells"] for out in cell.get("outputs", ())]
+    assert outputs == [{"output_type": "display_data", "data": {"text/plain": ["said"]}, "metadata": {}}]
+
+
 def test_a_test_without_a_verdict_is_our_failure() -> None:
     judge = Judge()
     judge.outcome = replace(judge.outcome, grade_id="another")
