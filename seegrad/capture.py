@@ -29,6 +29,17 @@ RAISE_OWN_ERRORS = "SEEGRAD_RAISE_OWN_ERRORS"
 """Environment variable for tests: an error in the recorder's own bookkeeping is raised instead of logged."""
 
 
+def quietly(work: Callable[..., Result], *args: Any) -> Result | None:
+    """Own bookkeeping: its errors are ours, so they go to the log and not into the user's program."""
+    try:
+        return work(*args)
+    except Exception:
+        if os.environ.get(RAISE_OWN_ERRORS):
+            raise
+        logger.exception("seegrad could not record an event; the program itself is not affected")
+        return None
+
+
 class Capture(TorchFunctionMode):
     """Sees each call of torch in one thread, from `start` to `stop`.
 
@@ -50,7 +61,7 @@ class Capture(TorchFunctionMode):
     def start(self, frame: FrameType | None) -> None:
         """Begin; `frame` holds the block."""
         self._block = frame
-        self._quietly(self._read_block, frame)
+        quietly(self._read_block, frame)
         _torch.push(self)
 
     def _read_block(self, frame: FrameType | None) -> None:
@@ -61,9 +72,9 @@ class Capture(TorchFunctionMode):
         """End, whether or not the block raised; what was seen."""
         _torch.pop(self)
         block, self._block = self._block, None
-        self._quietly(self._state.finish, block)
-        raised = self._quietly(self._left_by, error) if error is not None else None
-        return self.recording(raised)
+        quietly(self._state.finish, block)
+        raised = quietly(self._left_by, error) if error is not None else None
+        return quietly(self.recording, raised) or Recording(error=raised)
 
     def recording(self, error: RaisedError | None = None) -> Recording:
         """What was seen so far."""
@@ -88,20 +99,20 @@ class Capture(TorchFunctionMode):
         if is_read(name, is_property) or _torch.bypassed():
             return call_as(frame, func, args, kwargs)
         if name in ESCAPES:
-            self._quietly(self._state.escaped, tensors_in(args))
+            quietly(self._state.escaped, tensors_in(args))
             return call_as(frame, func, args, kwargs)
         user = user_frame(frame)
         if func in _torch.BACKWARD_CALLS:
             return self._backward(name, frame, user, func, args, kwargs)
-        before = self._quietly(self._state.before, name, args, kwargs, user)
+        before = quietly(self._state.before, name, args, kwargs, user)
         try:
             result = call_as(frame, func, args, kwargs)
         except Exception as error:
             if before is not None:
-                self._quietly(self._state.failed, before, error)
+                quietly(self._state.failed, before, error)
             raise
         if before is not None:
-            self._quietly(self._state.after, before, result)
+            quietly(self._state.after, before, result)
         return result
 
     def _backward(
@@ -113,31 +124,21 @@ class Capture(TorchFunctionMode):
         args: tuple[Any, ...],
         kwargs: dict[str, Any],
     ) -> Any:
-        run = self._quietly(Run, self._state, name, args, kwargs, user)
+        run = quietly(Run, self._state, name, args, kwargs, user)
         if run is not None:
-            self._quietly(run.attach, self._quietly)
+            quietly(run.attach, quietly)
         try:
             result = call_as(frame, func, args, kwargs)
         except Exception as error:
             if run is not None:
-                self._quietly(run.failed, error)
+                quietly(run.failed, error)
             raise
         finally:
             if run is not None:
-                self._quietly(run.detach)
+                quietly(run.detach)
         if run is not None:
-            self._quietly(run.done, result)
+            quietly(run.done, result)
         return result
-
-    def _quietly(self, work: Callable[..., Result], *args: Any) -> Result | None:
-        """Own bookkeeping: its errors are ours, so they go to the log and not into the user's program."""
-        try:
-            return work(*args)
-        except Exception:
-            if os.environ.get(RAISE_OWN_ERRORS):
-                raise
-            logger.exception("seegrad could not record an event; the program itself is not affected")
-            return None
 
 
 def _place_of(error: BaseException, source: Source) -> Place | None:

@@ -6,9 +6,10 @@ import sys
 from dataclasses import replace
 from types import TracebackType
 
-from .capture import Capture, Detail, without_us
+from .capture import Capture, Detail, quietly, without_us
 from .diagnose import diagnose
 from .errors import RecordingError
+from .messages import language
 from .model import Diagnosis, Frame, RaisedError, Recording
 from .places import Code, user_frame
 
@@ -58,7 +59,7 @@ class record:  # noqa: N801  # a context manager that is used like a function
             return
         self._recording = _diagnosed(self._capture.stop(error))
         if error is not None:
-            _explain(error, self._recording)
+            quietly(_explain, error, self._recording)
 
     @property
     def recording(self) -> Recording:
@@ -96,13 +97,15 @@ class record:  # noqa: N801  # a context manager that is used like a function
 
 
 def _diagnosed(recording: Recording) -> Recording:
-    return replace(recording, diagnoses=diagnose(recording))
+    found = quietly(diagnose, recording)
+    return recording if found is None else replace(recording, diagnoses=found)
 
 
 def _explain(error: BaseException, recording: Recording) -> None:
     """Leave `str(error)` as it is; say who did it in a note."""
     without_us(error)
-    raised = [diagnosis for diagnosis in recording.diagnoses if diagnosis.raised and recording.error is not None]
-    for diagnosis in raised:
-        if recording.error is not None and diagnosis.frame == recording.error.frame:
-            error.add_note(f"seegrad: {diagnosis.message()}")
+    for diagnosis in recording.diagnoses:
+        note = f"seegrad: {diagnosis.message(language())}"
+        told = note in getattr(error, "__notes__", ())  # by a record() inside this one
+        if diagnosis.raised and recording.error and diagnosis.frame == recording.error.frame and not told:
+            error.add_note(note)

@@ -208,6 +208,12 @@ def test_one_record_inside_another() -> None:
     assert inner.diagnoses[0].culprit == outer.diagnoses[0].culprit
 
 
+def test_an_error_is_explained_once_however_many_record_it() -> None:
+    with pytest.raises(RuntimeError) as raised, seegrad.record(), seegrad.record():
+        torch.ones(2, requires_grad=True).add_(1)
+    assert len(raised.value.__notes__) == 1
+
+
 def test_an_error_in_our_own_bookkeeping_stays_ours(monkeypatch, caplog) -> None:
     from seegrad import capture_state
 
@@ -218,6 +224,18 @@ def test_an_error_in_our_own_bookkeeping_stays_ours(monkeypatch, caplog) -> None
         (a * 3).sum().backward()
     assert a.grad.tolist() == [3, 3]
     assert "ZeroDivisionError" in caplog.text
+
+
+def test_an_error_in_our_own_diagnosis_does_not_hide_the_user_s(monkeypatch, caplog) -> None:
+    from seegrad import recorder
+
+    monkeypatch.delenv("SEEGRAD_RAISE_OWN_ERRORS")
+    monkeypatch.setattr(recorder, "diagnose", lambda recording: recording.frames[10**9])
+    rec = seegrad.record()
+    with pytest.raises(KeyError, match="mine"), rec:
+        raise KeyError("mine")
+    assert rec.diagnoses == ()
+    assert "IndexError" in caplog.text
 
 
 def test_importing_the_recorder_imports_no_compiler() -> None:

@@ -48,6 +48,11 @@ def route_of(recording: Recording, write: Write, saved: int) -> Route:
     return route_between(recording, write.tensor, saved)
 
 
+def line_of(write: Write | None) -> Place | None:
+    """The line that wrote; None where no line of the user's code was found."""
+    return write.place if write is not None and write.place.line else None
+
+
 def counter(recording: Recording, tensor: int) -> int | None:
     """The number of the tensor's version counter."""
     return recording.tensors[tensor].counter

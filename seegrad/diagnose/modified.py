@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from ..model import Diagnosis, Node, RaisedError, Recording, SavedTensor, Write
-from .aliases import birthplace, counter, label, needed_for, route_of
+from .aliases import birthplace, counter, label, line_of, needed_for, route_of
 
 CORE = "modified by an inplace operation"
 """The stable part of torch's message, seen from 1.0 to 2.13."""
@@ -57,7 +57,7 @@ def describe(
         kind="saved_tensor_modified" if raised else "version_moved",
         severity="error" if raised else "note",
         raised=raised,
-        culprit=write.place if write else None,
+        culprit=line_of(write),
         victim=birthplace(recording, node),
         node=node.name,
         tensor=tensor.name if tensor else None,
@@ -98,7 +98,7 @@ def by_text(recording: Recording, error: RaisedError, node: Node) -> Diagnosis:
         kind="saved_tensor_modified",
         severity="error",
         raised=True,
-        culprit=write.place if write else None,
+        culprit=line_of(write),
         victim=birthplace(recording, node),
         node=node.name,
         tensor=recording.tensors[write.tensor].name if write else None,

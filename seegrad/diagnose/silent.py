@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ..model import Diagnosis, Frame, Node, Place, Recording, SavedTensor, Write
-from .aliases import birthplace, label, needed_for, route_of
+from .aliases import birthplace, label, line_of, needed_for, route_of
 
 
 def find(recording: Recording) -> Iterator[Diagnosis]:
@@ -17,7 +17,7 @@ def find(recording: Recording) -> Iterator[Diagnosis]:
         node = recording.nodes[frame.running]
         for index in frame.corrupted:
             write = culprit(recording, frame, node, node.saved[index])
-            hits.setdefault(write.place if write else None, []).append((frame, node, node.saved[index], write))
+            hits.setdefault(line_of(write), []).append((frame, node, node.saved[index], write))
     for place, victims in hits.items():
         yield describe(recording, place, victims)
 
