@@ -100,7 +100,7 @@ def _obey(kernel: Kernel, control: Pipe, bindings: Bindings) -> None:
         return
     elif op == "flush":
         kernel.flush()
-    control.send({"msg_type": "done"})
+    control.send({"msg_type": "flushed" if op == "flush" else "done"})
 
 
 def _place(frame: Frame) -> None:

@@ -19,7 +19,7 @@ from .wire import Frame
 
 HELLO_S = 20.0
 GRACE_S = 3.0  # after an interrupt
-FLUSH_S = 2.0
+FLUSH_S = 5.0
 ENDED = "the process ended (a crash, os._exit, or a limit of memory or CPU time)"
 TIMEOUT = ("\x1b[0;31mCellTimeoutError\x1b[0m: No reply from kernel before timeout",)
 Step = Callable[[], None]
@@ -161,9 +161,9 @@ class Trial:
         if not self._student.gone:
             try:
                 self._student.send({"op": "flush"})
-                self._wait(self._student, "done", [lambda: None], FLUSH_S)
+                self._wait(self._student, "flushed", (), FLUSH_S)
             except StudentGone:
-                self._student.gone = True
+                self._bury("the process doesn't answer any more")
         self._outputs.finish(self._cell, {})
 
     def _shown(self, outcome: Outcome) -> Outcome:

@@ -231,6 +231,11 @@ def test_what_the_student_s_functions_print_is_shown(zygote: Zygote) -> None:
     assert shown[1]["ename"] == "failed"
 
 
+def test_also_in_the_first_cell_of_a_notebook(zygote: Zygote) -> None:
+    result = run(zygote, check("print('from the test')"), check("1"), answer("print('mine')"))
+    assert [printed(result, index) for index in range(3)] == ["", "", "mine\n"]
+
+
 def test_the_same_seed_gives_the_same_inputs_and_each_question_its_own(zygote: Zygote) -> None:
     test = "import torch, random\nraise ValueError(f'{torch.rand(1).item()} {random.random()}')"
     first, other = run(zygote, check(test, "a"), check(test, "b"), seed=1).outcomes
