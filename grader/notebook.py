@@ -18,7 +18,7 @@ MAX_CELLS = 5000
 CELL_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 
-class Unreadable(Exception):  # noqa: N818 -- a refusal with its reason, caught by intake and engine; not an error of ours
+class Unreadable(Exception):
     """Why a submission can't be graded, as the sentence that instructor and student read."""
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import io
+import sys
 from pathlib import Path
 
 import pytest
 
-from grader.__main__ import main, table
+from grader.__main__ import _Progress, main, table
 from grader.batch import Entry
 from grader.model import Graded, Kind, Outcome, Result
 from tests.classroom import small
@@ -34,6 +36,26 @@ def test_the_table_says_all_that_an_instructor_needs() -> None:
         "",
         "1 graded, 1 not; 1.2 s of work",
     ]
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize("terminal", [True, False])
+def test_a_bar_in_a_terminal_and_a_line_a_student_in_a_log(terminal: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    screen = Terminal() if terminal else io.StringIO()
+    monkeypatch.setattr(sys, "stderr", screen)
+    entry = Entry("ada", Result("k", "ada", "ps1", None, refusal="not JSON"), "refused: not JSON")
+    with _Progress() as progress:
+        for done in (1, 2):
+            progress.show(entry, done, 2)
+    if terminal:
+        assert "100%" in screen.getvalue()
+        assert "student/s" in screen.getvalue()
+    else:
+        assert screen.getvalue() == "1/2 ada: refused: not JSON\n2/2 ada: refused: not JSON\n"
 
 
 @pytest.mark.parametrize("arguments", [[], ["autograde"], ["regrade", "x"]])
