@@ -146,7 +146,7 @@ class State:
                 self.tensors.start(frame)
         if user is not None and user.f_code.co_name == "<module>":
             self._module = user.f_globals
-        self.tensors.name_from(frames)
+        self.meet_late(self.tensors.name_from(frames))
         line = (user.f_code.co_filename, user.f_lineno or 0) if user is not None else None
         for saved, _ in self.saved.changed_behind():
             tensor = self.nodes.found[saved.node].saved[saved.index].tensor

@@ -151,12 +151,19 @@ class Tensors:
 
     # -- names
 
-    def name_from(self, frames: Sequence[FrameType | dict[str, Any]]) -> None:
-        """Give names to what the frames' variables hold now: the outermost frame's name wins."""
+    def name_from(self, frames: Sequence[FrameType | dict[str, Any]]) -> list[torch.Tensor]:
+        """Give names to what the frames' variables hold now: the outermost frame's name wins.
+
+        Returns the variables that no recorded call made although they have a graph.
+        """
+        unseen: list[torch.Tensor] = []
         if not self._unnamed:
-            return
+            return unseen
         for name, tensor in chain.from_iterable(map(named_tensors, frames)):
             number = self.find(tensor)
+            known = self.drafts[number].requires_grad if number is not None else self.existed_at_start(tensor)
+            if tensor.requires_grad and not tensor.is_leaf and not known:
+                unseen.append(tensor)
             if number in self._unnamed:
                 self.drafts[number].name = name
                 del self._unnamed[number]
@@ -164,6 +171,7 @@ class Tensors:
             self._unnamed[number] -= 1
             if not self._unnamed[number]:
                 del self._unnamed[number]
+        return unseen
 
     # -- end
 

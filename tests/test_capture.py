@@ -13,6 +13,7 @@ import torch
 import seegrad
 from seegrad.errors import RecordingError
 from seegrad.model import Frame, Recording, TensorRef
+from tests.programs import programs
 
 
 @pytest.fixture(autouse=True)
@@ -242,6 +243,16 @@ def test_a_graph_from_before_the_block_has_no_line() -> None:
     (found,) = rec.diagnoses
     assert (found.kind, found.node, found.culprit, found.victim) == ("graph_freed", "ExpBackward0", None, None)
     assert "from a line before the recording" in found.message()
+
+
+def test_a_custom_function_is_met_where_its_forward_ran() -> None:
+    rec = seegrad.record()
+    with pytest.raises(RuntimeError), rec:
+        programs()["k_custom_function"].run()
+    (found,) = rec.diagnoses
+    assert found.node == "SquareBackward"
+    assert found.victim is not None
+    assert found.victim.code == "return x * x"
 
 
 def test_an_error_that_the_block_catches_is_explained_too() -> None:
