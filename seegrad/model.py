@@ -247,30 +247,30 @@ class Recording:
                 f"This Recording has schema {found!r}; this seegrad reads schema {SCHEMA}. Record it again."
             )
         try:
-            return typing.cast(Recording, _read(cls, data["recording"]))
+            return typing.cast(Recording, as_kind(cls, data["recording"]))
         except (KeyError, TypeError, ValueError) as error:
             raise RecordingError(f"This Recording is damaged: {error}. Record it again.") from error
 
 
-def _read(kind: Any, value: Any) -> Any:
+def as_kind(kind: Any, value: Any) -> Any:
     """JSON value → the dataclass, tuple or scalar that `kind` asks for."""
     origin = typing.get_origin(kind)
     if dataclasses.is_dataclass(kind):
         if not isinstance(value, dict):
             raise TypeError(f"expected an object for {getattr(kind, '__name__', kind)}")
         hints = typing.get_type_hints(kind)
-        return kind(**{name: _read(hints[name], item) for name, item in value.items()})  # type: ignore[operator]  # any dataclass of this module
+        return kind(**{name: as_kind(hints[name], item) for name, item in value.items()})  # type: ignore[operator]  # any dataclass of this module
     if origin in (typing.Union, types.UnionType):
         return (
             None
             if value is None
-            else _read(next(arg for arg in typing.get_args(kind) if arg is not type(None)), value)
+            else as_kind(next(arg for arg in typing.get_args(kind) if arg is not type(None)), value)
             if type(None) in typing.get_args(kind)
             else value
         )
     if origin is tuple:
         arguments = typing.get_args(kind)
         if len(arguments) == 2 and arguments[1] is Ellipsis:
-            return tuple(_read(arguments[0], item) for item in value)
-        return tuple(_read(each, item) for each, item in zip(arguments, value, strict=True))
+            return tuple(as_kind(arguments[0], item) for item in value)
+        return tuple(as_kind(each, item) for each, item in zip(arguments, value, strict=True))
     return value

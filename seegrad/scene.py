@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from .errors import PictureError
-from .model import Phase, Severity, _read
+from .model import Phase, Severity, as_kind
 
 SCHEMA = 1
 
@@ -149,6 +149,6 @@ class Scene:
             data = json.loads(text)
             if data.pop("schema") != SCHEMA:
                 raise PictureError(f"This Scene isn't of schema {SCHEMA}. Draw it again from its Recording.")
-            return typing.cast(Scene, _read(cls, data))
+            return typing.cast(Scene, as_kind(cls, data))
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise PictureError(f"This isn't a Scene: {error}. Draw it again from its Recording.") from error
