@@ -5,7 +5,9 @@ from __future__ import annotations
 import argparse
 import ast
 import shlex
+import sys
 from dataclasses import dataclass
+from types import FrameType
 from typing import Any, NoReturn
 
 from IPython.core.error import UsageError
@@ -95,10 +97,19 @@ def prepare(shell: Any, cell: str) -> Cell:
     Raises: SyntaxError as Python says it.
     """
     text = shell.transform_cell(cell)
-    file = shell.compile.cache(text, shell.execution_count, cell)
+    file = shell.compile.cache(text, running_number(shell), cell)
     tree = ast.parse(text, file)
     last = tree.body.pop() if tree.body and isinstance(tree.body[-1], ast.Expr) else None
     return Cell(file, text, tree, ast.Expression(last.value) if isinstance(last, ast.Expr) else None)
+
+
+def running_number(shell: Any) -> int:
+    """The number of the cell that is running. IPython counts on before it runs a cell, so the counter is one ahead."""
+    numbers = shell.compile._filename_map
+    frame: FrameType | None = sys._getframe()
+    while frame is not None and frame.f_code.co_filename not in numbers:
+        frame = frame.f_back
+    return int(numbers[frame.f_code.co_filename] if frame is not None else shell.execution_count)
 
 
 def run(cell: Cell, namespace: dict[str, Any]) -> Any:

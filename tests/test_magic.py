@@ -122,3 +122,12 @@ def test_content_finds_a_write_that_no_op_made(shell: Any, displayed: list[Any])
     cell = "out = a.sigmoid()\nout.detach().numpy()[:] = 0\nout.sum().backward()"
     shell.run_cell("%%see --content\n" + cell)
     assert "wrong" in {frame["severity"] for frame in displayed[0].scene["frames"]}
+
+
+def test_the_traceback_carries_the_number_of_the_cell_that_runs(shell: Any, displayed: list[Any]) -> None:
+    """IPython counts on before it runs a cell that goes into the history."""
+    number = shell.execution_count
+    seen = shell.run_cell("%%see\n" + RAISES, store_history=True)
+    assert len(displayed) == 1
+    said = re.sub(r"\x1b\[[0-9;]*m", "", "\n".join(seen.error_in_exec._render_traceback_()))
+    assert re.search(r"Cell In\s?\[(\d+)\], line 4", said)[1] == str(number)  # type: ignore[index]  # None fails too
