@@ -1,4 +1,4 @@
-"""What several test files share: one warm zygote, since its start takes seconds."""
+"""What several test files share, since its start takes seconds: one warm zygote, one headless Chromium."""
 
 from __future__ import annotations
 
@@ -7,9 +7,11 @@ from collections.abc import Iterator
 
 import pytest
 from hypothesis import settings
+from playwright.sync_api import Browser, Playwright, sync_playwright
 
 from grader.model import Limits
 from grader.zygote import Zygote
+from tests.browser.harness import CHROMIUM_ARGS, chromium
 
 settings.register_profile("house", settings.get_profile("ci") if "CI" in os.environ else None, deadline=None)
 settings.load_profile("house")  # a noisy machine is no failure
@@ -19,3 +21,16 @@ settings.load_profile("house")  # a noisy machine is no failure
 def zygote() -> Iterator[Zygote]:
     with Zygote(limits=Limits(memory_bytes=2 << 30)) as warm:
         yield warm
+
+
+@pytest.fixture(scope="session")
+def playwright() -> Iterator[Playwright]:
+    with sync_playwright() as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def browser(playwright: Playwright) -> Iterator[Browser]:
+    running = playwright.chromium.launch(executable_path=chromium(), args=CHROMIUM_ARGS)
+    yield running
+    running.close()

@@ -2,30 +2,24 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Page, expect, sync_playwright
+from playwright.sync_api import Browser, Page, expect
 
 from seegrad.page import page as page_text
 from seegrad.quiz import ask
-from tests.browser.harness import CHROMIUM_ARGS
 from tests.recordings import overwritten_alias
 
 pytestmark = pytest.mark.browser
 
 
 @pytest.fixture(scope="module")
-def tab() -> Iterator[Page]:
-    chromium = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-    if chromium is None:
-        pytest.fail("No Chromium here. `make system` installs it with apt-get; elsewhere install it by hand.")
-    with sync_playwright() as play:
-        browser = play.chromium.launch(executable_path=chromium, args=CHROMIUM_ARGS)
-        yield browser.new_page(viewport={"width": 1000, "height": 900})
-        browser.close()
+def tab(browser: Browser) -> Iterator[Page]:
+    page = browser.new_page(viewport={"width": 1000, "height": 900})
+    yield page
+    page.close()
 
 
 def visit(tab: Page, folder: Path, text: str) -> list[str]:

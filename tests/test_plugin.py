@@ -19,6 +19,7 @@ import nbgrader.apps.autogradeapp
 import pytest
 from nbconvert.exporters import HTMLExporter
 from nbgrader.api import Gradebook
+from playwright.sync_api import Browser
 from traitlets.config import Config
 from traitlets.config.loader import PyFileConfigLoader
 
@@ -217,19 +218,15 @@ def test_a_failing_student_is_told_what_failed(ours: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.browser
-def test_no_script_of_a_submission_runs_in_its_page(ours: Path) -> None:
+def test_no_script_of_a_submission_runs_in_its_page(ours: Path, browser: Browser) -> None:
     """Opened in a real browser: the page of the hostile submission sets nothing and asks before nothing."""
-    sync_api = pytest.importorskip("playwright.sync_api")
-    page_path = ours / "feedback" / "xena" / small.NAME / "coding.html"
-    with sync_api.sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path="/usr/bin/chromium", args=["--no-sandbox"])
-        page = browser.new_page()
-        page.goto(page_path.as_uri(), wait_until="domcontentloaded")
-        page.wait_for_timeout(300)
-        assert page.evaluate("window.stolen") is None
-        assert page.locator("[onerror], [onload], iframe, a[href^=javascript]").count() == 0
-        assert "window.stolen = 1" in page.inner_text("body")  # the printed text is still shown, as text
-        browser.close()
+    page = browser.new_page()
+    page.goto((ours / "feedback" / "xena" / small.NAME / "coding.html").as_uri(), wait_until="domcontentloaded")
+    page.wait_for_timeout(300)
+    assert page.evaluate("window.stolen") is None
+    assert page.locator("[onerror], [onload], iframe, a[href^=javascript]").count() == 0
+    assert "window.stolen = 1" in page.inner_text("body")  # the printed text is still shown, as text
+    page.close()
 
 
 @pytest.mark.slow

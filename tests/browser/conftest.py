@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, Playwright, Request, sync_playwright
+from playwright.sync_api import Browser, Request
 
-from tests.browser.harness import CHROMIUM_ARGS, ROOT, Lab, Watched, chromium, running_lab
+from tests.browser.harness import ROOT, Lab, Watched, running_lab
 
 
 @pytest.fixture(scope="session")
@@ -20,19 +20,6 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
     shutil.copytree(ROOT / "notebooks/en", root / "notebooks/en")
     with running_lab(root, tmp_path_factory.mktemp("home")) as running:
         yield running
-
-
-@pytest.fixture(scope="session")
-def playwright() -> Iterator[Playwright]:
-    with sync_playwright() as running:
-        yield running
-
-
-@pytest.fixture(scope="session")
-def browser(playwright: Playwright) -> Iterator[Browser]:
-    running = playwright.chromium.launch(executable_path=chromium(), args=CHROMIUM_ARGS)
-    yield running
-    running.close()
 
 
 @pytest.fixture
