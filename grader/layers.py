@@ -27,6 +27,8 @@ MS_RDONLY, MS_NOSUID, MS_NODEV, MS_NOEXEC, MS_REMOUNT, MS_BIND, MS_REC, MS_PRIVA
 LOCKED_FLAGS = MS_NOSUID | MS_NODEV | MS_NOEXEC | 0x400 | 0x800 | 0x1000  # noatime, nodiratime, relatime
 PR_SET_PDEATHSIG, PR_SET_DUMPABLE, PR_CAPBSET_DROP = 1, 4, 24
 PR_SET_CHILD_SUBREAPER, PR_SET_NO_NEW_PRIVS, PR_CAP_AMBIENT = 36, 38, 47
+OPEN_TREE, MOVE_MOUNT = 428, 429  # the same number everywhere, since Linux 5.2
+HERE, CLONE_TREE, RECURSIVE, EMPTY_PATH = -100, 1, 0x8000, 4
 PIVOT_ROOT = {"x86_64": 155, "aarch64": 41}
 CAPABILITY_VERSION_3 = 0x20080522
 DETACH = 2
@@ -88,6 +90,20 @@ def bind_read_only(source: Path, target: Path) -> None:
     except PermissionError:
         locked = os.statvfs(target).f_flag & LOCKED_FLAGS
         mount(None, target, None, MS_BIND | MS_REMOUNT | MS_RDONLY | locked)
+
+
+def take_mount(path: Path) -> int:
+    """A mounted folder or file as a descriptor that outlives what is mounted over its path."""
+    flags = CLONE_TREE | RECURSIVE | os.O_CLOEXEC
+    return check(libc().syscall(OPEN_TREE, HERE, str(path).encode(), flags), f"open_tree {path}")
+
+
+def put_mount(taken: int, path: Path) -> None:
+    """Mount what `take_mount` took on a folder or file of the same kind."""
+    try:
+        check(libc().syscall(MOVE_MOUNT, taken, b"", HERE, str(path).encode(), EMPTY_PATH), f"move_mount {path}")
+    finally:
+        os.close(taken)
 
 
 def pivot(new_root: Path) -> None:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import importlib.util
 import os
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from .layers import MS_NODEV, MS_NOEXEC, MS_NOSUID, bind_read_only, mount, mount_tmpfs, pivot
+from .layers import MS_NODEV, MS_NOEXEC, MS_NOSUID, bind_read_only, mount, mount_tmpfs, pivot, put_mount, take_mount
 
 HOME = Path("/home/student")
 SYSTEM = (
@@ -25,7 +26,8 @@ TREE_BYTES = 16 << 20
 SHARED_MEMORY_BYTES = 128 << 20
 
 
-def visible(modules: Sequence[str]) -> tuple[Path, ...]:
+@functools.cache  # asked again in each child, where nothing of the old tree is left to look at
+def visible(modules: tuple[str, ...]) -> tuple[Path, ...]:
     """What a process has to see on disk: the system's libraries, this Python, the packages named.
 
     A package that lives outside this Python (an editable install) is shown alone, not the folder around it.
@@ -102,11 +104,30 @@ def mount_proc(at: Path) -> None:
                 bind_read_only(Path("/proc", name), at / name)
 
 
-def private_folders(home_bytes: int) -> None:
-    """Empty, bounded, writable folders for one student: home, /tmp and shared memory. The rest can't be written."""
-    mount_tmpfs(HOME, home_bytes, "0777")
-    mount_tmpfs(Path("/tmp"), home_bytes, "0777")  # noqa: S108 - a mount point in a root of our own
-    mount_tmpfs(Path("/dev/shm"), SHARED_MEMORY_BYTES, "0777")  # noqa: S108 - the same
+def private_folders(home_bytes: int, kept: Iterable[Path]) -> None:
+    """Empty, bounded, writable folders for one student: home, /tmp and shared memory. The rest can't be written.
+
+    `kept` stays in sight also where it lies below one of them: a Python that is installed under /tmp, say.
+    """
+    shown = tuple(kept)
+    _cover(HOME, home_bytes, shown)
+    _cover(Path("/tmp"), home_bytes, shown)  # noqa: S108 - a mount point in a root of our own
+    _cover(Path("/dev/shm"), SHARED_MEMORY_BYTES, shown)  # noqa: S108 - the same
     with contextlib.suppress(OSError):  # a terminal of its own, for `!command`; some containers forbid it
         mount("devpts", TERMINALS, "devpts", MS_NOSUID | MS_NOEXEC, "newinstance,ptmxmode=0666,mode=0600")
     os.chdir(HOME)
+
+
+def _cover(folder: Path, size_bytes: int, shown: Iterable[Path]) -> None:
+    """Mount an empty folder over `folder`, then put back what has to be seen below it."""
+    below = [path for path in shown if folder in path.parents and os.path.lexists(path)]
+    links = {path: path.readlink() for path in below if path.is_symlink()}
+    taken = {path: (path.is_dir(), take_mount(path)) for path in below if path not in links}
+    mount_tmpfs(folder, size_bytes, "0777")
+    for path, target in links.items():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.symlink_to(target)
+    for path, (is_folder, mounted) in taken.items():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.mkdir() if is_folder else path.touch()
+        put_mount(mounted, path)

@@ -113,7 +113,7 @@ def move_in(chosen: Plan, modules: Sequence[str], mount_point: Path) -> None:
     """A root of its own for a zygote. Trusted code only, so far."""
     if chosen.own_root:
         layers.private_mounts()
-        root.build(mount_point, root.visible(modules), INNER_ID)
+        root.build(mount_point, root.visible(tuple(modules)), INNER_ID)
 
 
 def enter(chosen: Plan, limits: Limits, modules: Sequence[str], folder: Path | None) -> None:
@@ -122,7 +122,7 @@ def enter(chosen: Plan, limits: Limits, modules: Sequence[str], folder: Path | N
     layers.first_to_be_killed()
     if chosen.own_root:
         layers.unshare(layers.NEWNS | layers.NEWNET | layers.NEWIPC | layers.NEWUTS)
-        root.private_folders(limits.submission_bytes + limits.file_bytes)
+        root.private_folders(limits.submission_bytes + limits.file_bytes, root.visible(tuple(modules)))
         root.mount_proc(Path("/proc"))
     elif folder is not None:
         os.chdir(folder)
@@ -144,7 +144,7 @@ def _paths(chosen: Plan, modules: Sequence[str], folder: Path | None) -> tuple[l
     devices = [Path(device) for device in root.DEVICES]
     if chosen.own_root:
         return [Path("/")], [root.HOME, Path("/tmp"), Path("/dev/shm"), root.TERMINALS, *devices]  # noqa: S108 - in a root of our own
-    return list(root.visible(modules)), [*devices, *([folder] if folder else [])]
+    return list(root.visible(tuple(modules))), [*devices, *([folder] if folder else [])]
 
 
 def _tried(name: str, attempt: Callable[[], None], detail: str) -> Layer:

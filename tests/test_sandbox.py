@@ -148,7 +148,7 @@ def test_the_numbers_are_the_kernel_s(column: int, header: str) -> None:
 
 
 def test_a_package_outside_this_python_is_shown_alone() -> None:
-    shown = root.visible(["grader", "torch", "no_such_package"])
+    shown = root.visible(("grader", "torch", "no_such_package"))
     assert ROOT not in shown
     assert any(path == ROOT / "grader" or path in (ROOT / "grader").parents for path in shown)
     for hidden in ("source", "tests", "gradebook.db"):
@@ -271,3 +271,34 @@ def test_without_namespaces_landlock_and_seccomp_hold(tmp_path: Path) -> None:
     if "landlock" not in {layer.name for layer in sandbox.probe() if layer.holds}:
         pytest.skip("this kernel has no landlock")
     assert as_other_user("without-namespaces", tmp_path) == "none passed" + HELD
+
+
+COVERED = """
+import sys
+from pathlib import Path
+from grader import layers, root
+folder = Path(sys.argv[1])
+layers.new_user_namespace(1000)
+layers.unshare(layers.NEWNS)
+layers.private_mounts()
+names = ("python/lib", "link", "a.txt", "gone")
+root._cover(folder, 1 << 20, [*(folder / name for name in names), Path("/usr/lib")])
+print(sorted(str(path.relative_to(folder)) for path in folder.rglob("*")))
+print((folder / "python/lib/torch.py").read_text(), (folder / "a.txt").read_text(), (folder / "link").readlink())
+(folder / "new.txt").write_text("mine")
+"""
+
+
+def test_a_python_below_a_private_folder_stays_in_sight(tmp_path: Path) -> None:
+    """Installed under /tmp, as in a clone there: what isn't needed is hidden, what is needed isn't."""
+    (tmp_path / "python/lib").mkdir(parents=True)
+    (tmp_path / "python/lib/torch.py").write_text("torch")
+    (tmp_path / "a.txt").write_text("a")
+    (tmp_path / "secret.txt").write_text("secret")
+    (tmp_path / "link").symlink_to("python")
+    done = subprocess.run([sys.executable, "-c", COVERED, str(tmp_path)], cwd=ROOT, capture_output=True, text=True)
+    assert done.stdout.splitlines() == [
+        "['a.txt', 'link', 'python', 'python/lib', 'python/lib/torch.py']",
+        "torch a python",
+    ], done.stderr
+    assert not (tmp_path / "new.txt").exists()
