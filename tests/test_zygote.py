@@ -74,13 +74,9 @@ def test_a_child_that_does_not_answer_is_given_up(child: Child) -> None:
 
 def test_children_know_nothing_of_each_other(zygote: Zygote) -> None:
     run(zygote, cell("import torch; torch.left = 1; left = 2; open('left', 'w').write('x'); open('/tmp/left', 'w')"))
-    result = run(
-        zygote,
-        cell(
-            "import os, torch\nprint('left' in globals(), hasattr(torch, 'left'), os.listdir('.'), os.listdir('/tmp'))"
-        ),
-    )
-    assert printed(result, 0) == "False False [] []\n"
+    seen = "'left' in globals(), hasattr(torch, 'left'), os.listdir('.'), os.path.exists('/tmp/left')"
+    look = f"import os, torch\nprint({seen})"
+    assert printed(run(zygote, cell(look)), 0) == "False False [] False\n"
 
 
 def test_random_numbers_are_new_but_fixed(zygote: Zygote) -> None:
