@@ -28,11 +28,6 @@ def bypassed() -> bool:
         return False
 
 
-def function_modes() -> int:
-    """How many TorchFunctionModes are active in this thread."""
-    return int(torch._C._len_torch_function_stack())
-
-
 def storage_ref(tensor: torch.Tensor) -> Callable[[], bool]:
     """A function that says whether the tensor's storage still lives; it keeps the address from being used again."""
     ref = StorageWeakRef(tensor.untyped_storage())  # type: ignore[no-untyped-call]  # torch gives it no types

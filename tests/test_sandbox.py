@@ -192,7 +192,10 @@ print(json.dumps({
 
 @pytest.fixture(scope="module")
 def inside(zygote: Zygote) -> dict[str, Any]:
-    secrets = ["/etc/shadow", "/root/.bashrc", str(ROOT / "pyproject.toml"), str(ROOT / "source"), str(ROOT / "tests")]
+    secrets = [
+        "/etc/shadow",
+        *map(str, (Path.home() / ".bashrc", ROOT / "pyproject.toml", ROOT / "source", ROOT / "tests")),
+    ]
     column = seccomp.ARCHITECTURES[os.uname().machine][0]
     numbers = {name.upper(): seccomp.DENIED[name][column] for name in ("mount", "unshare", "ptrace", "bpf")}
     given = "\n".join([f"PATHS = {secrets!r}", *(f"{name} = {number}" for name, number in numbers.items())])
