@@ -42,7 +42,7 @@ QUIET.propagate = False
 def key(submission: Submission, assignment: Assignment) -> str:
     """What a Result depends on, as a hash: both inputs, this engine, and the packages that decide values."""
     parts = (
-        (ENGINE_VERSION, platform.python_version(), version("torch"), version("nbgrader")),
+        (ENGINE_VERSION, platform.python_version(), *map(version, ("torch", "nbgrader", "seegrad"))),  # the checks too
         _hashable(asdict(assignment)),
         _hashable(asdict(submission)),
     )
