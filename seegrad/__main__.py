@@ -13,7 +13,6 @@ import traceback
 from pathlib import Path
 from types import CodeType, ModuleType, TracebackType
 
-from .messages import language
 from .model import Diagnosis, Recording
 from .places import is_users
 from .recorder import record
@@ -111,7 +110,7 @@ def report(recording: Recording) -> None:
     backwards = len({frame.backward for frame in recording.frames if frame.backward is not None})
     print(f"\n── seegrad: {plural(len(found), 'finding')} in {plural(backwards, 'backward call')} ──")
     for diagnosis in found:
-        print(f"{heading(diagnosis)}\n    {diagnosis.message(language())}")
+        print(f"{heading(diagnosis)}\n    {diagnosis.message()}")
     sys.stdout.flush()
 
 

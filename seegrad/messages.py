@@ -6,30 +6,19 @@ catalogue, or a sentence that it lacks, falls back to English.
 
 from __future__ import annotations
 
-import gettext
-import os
 from collections.abc import Callable
-from functools import cache
-from pathlib import Path, PurePath
+from pathlib import PurePath
 from string import Formatter
 
+from .languages import _, speaking
 from .model import Diagnosis, Place
 from .sentences import DO, THROUGH, WHAT, WHY
 
-LANGUAGES = ("en", "zh_CN")
-LOCALE = Path(__file__).parent / "locale"
 MAX_CODE = 60
 
 
-def _(template: str) -> str:
-    """Mark a template for the catalogues."""
-    return template
-
-
-def sentence(diagnosis: Diagnosis, lang: str = "en") -> str:
-    """Two sentences: what happened (culprit, victim, tensor, versions), what to do.
-
-    An unknown language falls back to English.
+def sentence(diagnosis: Diagnosis, lang: str | None = None) -> str:
+    """Two sentences: what happened (culprit, victim, tensor, versions), what to do; in `language(lang)`.
 
     >>> from seegrad.model import Diagnosis, Place
     >>> print(sentence(Diagnosis("leaf_modified", "error", True, Place("a.py", 3, "w.normal_()"), None, None, "w",
@@ -38,8 +27,9 @@ def sentence(diagnosis: Diagnosis, lang: str = "en") -> str:
 gradient belongs to, so torch refuses before anything is written. To set or update values outside the graph, write \
 under `with torch.no_grad():`; to compute with a changed value, make a new tensor, for example `w_new = w + …`.
     """
-    words = _Words(diagnosis, lang)
-    return f"{words.say(WHAT, *what_ids(diagnosis))} {words.say(DO, *do_ids(diagnosis))}"
+    with speaking(lang):
+        words = _Words(diagnosis)
+        return _("{what} {do}").format(what=words.say(WHAT, *what_ids(diagnosis)), do=words.say(DO, *do_ids(diagnosis)))
 
 
 def what_ids(diagnosis: Diagnosis) -> tuple[str, ...]:
@@ -75,15 +65,14 @@ def way(diagnosis: Diagnosis) -> str:
 class _Words:
     """The words that fill one Diagnosis's templates."""
 
-    def __init__(self, diagnosis: Diagnosis, lang: str) -> None:
-        self._lang = lang
+    def __init__(self, diagnosis: Diagnosis) -> None:
         self._diagnosis = diagnosis
         self._given = dict(diagnosis.arguments)
 
     def say(self, templates: dict[str, str], *ids: str) -> str:
         """The first template that exists, translated and filled."""
         template = next((templates[each] for each in ids if each in templates), "")
-        text = translate(template, self._lang)
+        text = _(template)
         wanted = {name for _, name, _, _ in Formatter().parse(text) if name}
         return text.format(**{name: self._word(name) for name in wanted})
 
@@ -106,11 +95,11 @@ class _Words:
 
     def _line(self, place: Place | None, *, code: bool = False) -> str:
         if place is None:
-            return translate(_("a line before the recording"), self._lang)
+            return _("a line before the recording")
         other = {each.file for each in (self._diagnosis.culprit, self._diagnosis.victim) if each} - {place.file}
-        text = translate(_("line {line} of {file}") if other else _("line {line}"), self._lang)
+        text = _("line {line} of {file}") if other else _("line {line}")
         text = text.format(line=place.line, file=PurePath(place.file).name)
-        return f"{text} (`{_short(place.code)}`)" if code and place.code else text
+        return _("{line} (`{code}`)").format(line=text, code=_short(place.code)) if code and place.code else text
 
     def _through(self) -> str:
         itself = self._given.get("alias") == self._given.get("label") and self._diagnosis.route not in (
@@ -126,11 +115,11 @@ class _Words:
 
     def _need(self) -> str:
         needed = self._given.get("needed_for")
-        return translate(_(" for the gradient of {needed}"), self._lang).format(needed=needed) if needed else ""
+        return _(" for the gradient of {needed}").format(needed=needed) if needed else ""
 
     def _others(self) -> str:
         count = self._given.get("others")
-        return translate(_(" (and {count} more Nodes)"), self._lang).format(count=count) if count else ""
+        return _(" (and {count} more Nodes)").format(count=count) if count else ""
 
 
 def _capital(text: str) -> str:
@@ -140,22 +129,3 @@ def _capital(text: str) -> str:
 def _short(code: str) -> str:
     code = code.split("  #")[0].rstrip()
     return code if len(code) <= MAX_CODE else code[: MAX_CODE - 1] + "…"
-
-
-@cache
-def _catalogue(lang: str) -> gettext.NullTranslations:
-    return gettext.translation("seegrad", LOCALE, [lang], fallback=True)
-
-
-def translate(template: str, lang: str) -> str:
-    """The template in that language, English where there's none."""
-    return _catalogue(lang).gettext(template) if template and lang != "en" else template
-
-
-def language() -> str:
-    """The language to speak: SEEGRAD_LANG, else the folder of the running notebook, else English."""
-    wanted = os.environ.get("SEEGRAD_LANG", "")
-    if wanted in LANGUAGES:
-        return wanted
-    folders = PurePath(os.environ.get("JPY_SESSION_NAME", "")).parts
-    return next((folder for folder in reversed(folders) if folder in LANGUAGES), "en")

@@ -198,10 +198,10 @@ class Diagnosis:
     write_id: int | None = None
     frame: int | None = None  # the Frame in which it shows
 
-    def message(self, lang: str = "en") -> str:
-        """Two sentences: what happened, what to do.
+    def message(self, lang: str | None = None) -> str:
+        """Two sentences: what happened, what to do; in `lang`, else in the reader's own language.
 
-        Raises: KeyError never; an unknown language falls back to English.
+        Raises: KeyError never; an unknown language falls back to the reader's own, or English.
         """
         from .messages import sentence
 

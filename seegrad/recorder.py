@@ -9,7 +9,6 @@ from types import TracebackType
 from .capture import Capture, Detail, quietly, without_us
 from .diagnose import diagnose
 from .errors import RecordingError
-from .messages import language
 from .model import Diagnosis, Frame, RaisedError, Recording
 from .places import Code, user_frame
 
@@ -105,7 +104,7 @@ def _explain(error: BaseException, recording: Recording) -> None:
     """Leave `str(error)` as it is; say who did it in a note."""
     without_us(error)
     for diagnosis in recording.diagnoses:
-        note = f"seegrad: {diagnosis.message(language())}"
+        note = f"seegrad: {diagnosis.message()}"
         told = note in getattr(error, "__notes__", ())  # by a record() inside this one
         if diagnosis.raised and recording.error and diagnosis.frame == recording.error.frame and not told:
             error.add_note(note)

@@ -6,11 +6,7 @@ write, `WHY` the reason of a cut. `seegrad.messages` chooses among them and fill
 
 from __future__ import annotations
 
-
-def _(template: str) -> str:
-    """Mark a template for the catalogues."""
-    return template
-
+from .languages import marked as _
 
 WHAT: dict[str, str] = {
     "saved_tensor_modified": _(

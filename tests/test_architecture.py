@@ -26,6 +26,8 @@ PURE = {  # imports neither torch nor Jupyter
         "svg",
         "narrate",
         "messages",
+        "languages",
+        "widths",
         "quiz",
         "diagnose",
         "collapse",

@@ -1,4 +1,4 @@
-"""The words: whole messages of the cases that learners meet most, and the choice of the language."""
+"""The words: whole messages of the cases that learners meet most."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 
 import seegrad
 from seegrad import sentences
-from seegrad.messages import LANGUAGES, language, sentence
+from seegrad.messages import sentence
 from tests.programs import programs
 
 
@@ -108,21 +108,3 @@ def test_other_files_are_named() -> None:
     found = seegrad.Diagnosis("saved_tensor_modified", "error", True, here, there, "MulBackward0", "x", 0, 1)
     assert "line 9 of model.py" in found.message()
     assert found.message().startswith("Line 3 of train.py (`x.zero_()`)")
-
-
-@pytest.mark.parametrize(
-    ("variable", "session", "expected"),
-    [
-        ("", "", "en"),
-        ("zh_CN", "/home/me/notebooks/en/05.ipynb", "zh_CN"),
-        ("", "/home/me/notebooks/zh_CN/05.ipynb", "zh_CN"),
-        ("", "/home/en/notebooks/zh_CN/05.ipynb", "zh_CN"),
-        ("", "/home/me/notebooks/fr/05.ipynb", "en"),
-        ("klingon", "", "en"),
-    ],
-)
-def test_the_language(monkeypatch, variable: str, session: str, expected: str) -> None:
-    monkeypatch.setenv("SEEGRAD_LANG", variable)
-    monkeypatch.setenv("JPY_SESSION_NAME", session)
-    assert language() == expected
-    assert expected in LANGUAGES

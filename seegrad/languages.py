@@ -1,0 +1,84 @@
+"""Which language to speak, and a template's words in it. English templates are the ids of the catalogues.
+
+`_` translates where a sentence is made, in the language that `speaking` set, else in the reader's own; `marked` only
+marks a template that stands in a table and is translated later. Without a translation the English words are said.
+"""
+
+from __future__ import annotations
+
+import gettext
+import os
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from functools import cache
+from pathlib import Path, PurePath
+
+LANGUAGES = ("en", "zh_CN")
+LOCALE = Path(__file__).parent / "locale"
+DOMAIN = "seegrad"
+TAG = re.compile(r"(?P<tongue>[a-z]{2})([-_](hans|hant|[a-z]{2}))*(\.[\w-]+)?(@\w+)?", re.IGNORECASE)
+
+_spoken: ContextVar[str | None] = ContextVar("seegrad_language", default=None)
+
+
+def known(name: str | None) -> str | None:
+    """The language that a name such as `zh`, `zh-CN` or `zh_CN.UTF-8` means; None for one that isn't spoken here.
+
+    >>> known("zh-Hans-CN"), known("en_GB.UTF-8"), known("fr")
+    ('zh_CN', 'en', None)
+    """
+    tag = TAG.fullmatch(name or "")
+    return next((each for each in LANGUAGES if tag and each[:2] == tag["tongue"].lower()), None)
+
+
+def language(wanted: str | None = None) -> str:
+    """The first that names a language spoken here: `wanted`, SEEGRAD_LANG, a folder of the notebook; else English.
+
+    >>> language("zh")
+    'zh_CN'
+    """
+    folders = PurePath(os.environ.get("JPY_SESSION_NAME", "")).parts[:-1]
+    names = (wanted, os.environ.get("SEEGRAD_LANG"), *reversed(folders))
+    return next((found for found in map(known, names) if found), "en")
+
+
+@contextmanager
+def speaking(lang: str | None) -> Iterator[str]:
+    """In this block `_` speaks `language(lang)`, which is also what the block is given.
+
+    >>> with speaking("zh") as lang:
+    ...     lang
+    'zh_CN'
+    """
+    token = _spoken.set(language(lang))
+    try:
+        yield _spoken.get() or "en"
+    finally:
+        _spoken.reset(token)
+
+
+def marked(template: str) -> str:
+    """A template in a table: the extractor finds it here, `_` translates it when it is said."""
+    return template
+
+
+def _(template: str) -> str:
+    """The template in the language that is spoken now."""
+    return translate(template, _spoken.get() or language())
+
+
+def counted(one: str, many: str, count: int) -> str:
+    """The template for this count: languages differ in how many forms they have."""
+    return _catalogue(_spoken.get() or language()).ngettext(one, many, count)
+
+
+def translate(template: str, lang: str) -> str:
+    """The template in `lang`, English where there's none."""
+    return _catalogue(lang).gettext(template) if template else template
+
+
+@cache
+def _catalogue(lang: str) -> gettext.NullTranslations:
+    return gettext.translation(DOMAIN, LOCALE, [lang], fallback=True)
