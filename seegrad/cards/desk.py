@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
+from ..languages import _
 from ..model import Frame, Recording, TensorRef
 from .parts import Card, Pill, Pin, Wire, at
 from .symbols import shorten
@@ -74,7 +75,7 @@ class Desk:
         if parent and parent.name:
             return parent.name + alias_label(ref)
         frame = self.recording.frames[ref.frame] if ref.frame < len(self.recording.frames) else None
-        return f"({frame.op})" if frame and ref.id in frame.outputs and frame.op else "(unnamed)"
+        return f"({frame.op})" if frame and ref.id in frame.outputs and frame.op else _("(unnamed)")
 
     def hang_alias(self, ref: TensorRef, card: str | None, now: int) -> bool:
         """Hang an alias on the tensor whose bytes it shares; False where there is no such tensor."""
@@ -125,4 +126,4 @@ def alias_label(ref: TensorRef) -> str:
     >>> alias_label(TensorRef(0, None, (), "float32", "cpu", True, False, 0, 0, (0, 4), 0, 1, "data"))
     '.data'
     """
-    return {"detach": ".detach()", "data": ".data", "view": " view"}.get(ref.route, " same bytes")
+    return {"detach": ".detach()", "data": ".data", "view": _(" view")}.get(ref.route, _(" same bytes"))

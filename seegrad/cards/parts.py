@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, TypeVar
 
+from ..languages import _
 from ..model import Gradient, Preview, Severity
 
 Value = TypeVar("Value")
@@ -68,7 +69,7 @@ class Pill:
     @property
     def name(self) -> str:
         """The second line: the Function's class, or that there is none."""
-        return {"op": "not recorded", "write": "no Function"}.get(self.kind, self.label)
+        return {"op": _("not recorded"), "write": _("no Function")}.get(self.kind, self.label)
 
     @property
     def sign(self) -> str:

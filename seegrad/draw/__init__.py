@@ -7,12 +7,13 @@ A part carries the first and last step at which it is visible (`data-a`, `data-b
 from __future__ import annotations
 
 import hashlib
-import textwrap
 
 from ..cards import Sketch, sketch
+from ..languages import _, speaking
 from ..layout import arrange
 from ..model import Recording
 from ..scene import Layout, Point, Question, Scene, SceneFrame
+from ..widths import wrapped
 from .captions import MOST_STEPS, scene_frames
 from .functions import draw_pill
 from .inspect import items_of
@@ -34,12 +35,17 @@ RANK_GAP_PX = 27
 NARROWEST_PX = 640
 
 
-def draw(recording: Recording, question: Question | None = None, lang: str = "en") -> Scene:
+def draw(recording: Recording, question: Question | None = None, lang: str | None = None) -> Scene:
     """The Scene of a Recording. What is too large or empty becomes a plain sentence instead of a picture.
 
     >>> draw(Recording()).frames[0].text
     'Nothing has run yet, and no tensor is known.'
     """
+    with speaking(lang) as spoken:
+        return _draw(recording, question, spoken)
+
+
+def _draw(recording: Recording, question: Question | None, lang: str) -> Scene:
     reason = _too_large(len(recording.tensors) // 4, recording)
     if reason is not None:
         return _told(recording, reason, lang)
@@ -48,7 +54,7 @@ def draw(recording: Recording, question: Question | None = None, lang: str = "en
     if reason is not None:
         return _told(recording, reason, lang)
     if not parts.cards:
-        return _told(recording, "No tensor was seen in this block, so there is no graph to draw.", lang)
+        return _told(recording, _("No tensor was seen in this block, so there is no graph to draw."), lang)
     frames = scene_frames(recording, parts, lang, question.veil if question else "")
     body, size = _picture(parts, len(frames))
     return _scene(recording, parts, frames, body, size, question, lang)
@@ -59,10 +65,10 @@ def _too_large(cards: int, recording: Recording) -> str | None:
     steps = len(recording.frames)
     if cards <= MOST_CARDS and steps <= MOST_STEPS:
         return None
-    return (
-        f"This graph is too large for a picture: it has {len(recording.tensors)} tensors and {steps} steps, and at "
-        f"most {MOST_CARDS} and {MOST_STEPS} can be read. Record fewer lines, or read the steps below."
-    )
+    return _(
+        "This graph is too large for a picture: it has {tensors} tensors and {steps} steps, and at most {cards} and "
+        "{most_steps} can be read. Record fewer lines, or read the steps below."
+    ).format(tensors=len(recording.tensors), steps=steps, cards=MOST_CARDS, most_steps=MOST_STEPS)
 
 
 def _told(recording: Recording, sentence: str, lang: str) -> Scene:
@@ -139,6 +145,6 @@ def _defs() -> str:
 
 
 def _sentence(sentence: str) -> tuple[str, tuple[float, float]]:
-    lines = textwrap.wrap(sentence, 90)
+    lines = wrapped(sentence, 90)
     drawn = "".join(text(line, 20, 34 + 20 * k, "say") for k, line in enumerate(lines))
     return drawn, (720.0, 44.0 + 20 * len(lines))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ..cards import Sketch
+from ..languages import _, counted
 from ..model import Frame, Recording, Severity
 from ..narrate import Narrator, title
 from ..scene import SceneFrame
@@ -21,11 +22,15 @@ def scene_frames(recording: Recording, parts: Sketch, lang: str, veil: str = "")
     before = -1
     for step in _kept(recording, len(frames)):
         if step > before + 1:
-            told.append(SceneFrame("forward", "…", f"{step - before - 1} steps are left out here."))
+            told.append(SceneFrame("forward", "…", _left_out(step - before - 1)))
         on = parts.on[step] if step < len(parts.on) else ()
         told.append(_scene_frame(recording, frames[step], narrator, line_of, on, lang))
         before = step
     return tuple(told)
+
+
+def _left_out(count: int) -> str:
+    return counted("{count} step is left out here.", "{count} steps are left out here.", count).format(count=count)
 
 
 def _kept(recording: Recording, count: int) -> list[int]:
@@ -50,6 +55,6 @@ def _scene_frame(
         line=line_of.get(place.line) if place is not None and inside else None,
         on=on,
         message=f"{error.kind}: {error.text}" if error else "",
-        diagnosis=" ".join(dict.fromkeys(diagnosis.message(lang) for diagnosis in here)),
+        diagnosis=_(" ").join(dict.fromkeys(diagnosis.message(lang) for diagnosis in here)),
         severity=here[0].severity if here else None,
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ..cards import Mark, Pill
+from ..languages import _
 from .sizes import Box
 from .svg import UID, el, text
 
@@ -27,10 +28,9 @@ def draw_pill(pill: Pill, box: Box, mark: Mark | None, states: str, steps: int) 
 
 def _label(pill: Pill) -> str:
     if pill.kind == "node":
-        return f"{pill.label}, Function{', in-place' if pill.inplace else ''}"
-    return (
-        f"{pill.symbol}, in-place write without a Function" if pill.kind == "write" else f"{pill.symbol}, not recorded"
-    )
+        return (_("{name}, Function, in-place") if pill.inplace else _("{name}, Function")).format(name=pill.label)
+    said = _("{name}, in-place write without a Function") if pill.kind == "write" else _("{name}, not recorded")
+    return said.format(name=pill.symbol)
 
 
 def _damage(box: Box, mark: Mark) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ..cards import Card, Pill, Sketch
+from ..languages import _
 from ..model import Node, Preview, Recording, TensorRef
 from ..scene import Item, Row
 from .sizes import shape_text
@@ -25,7 +26,7 @@ def numbers(preview: Preview | None, shape: tuple[int, ...]) -> str:
     '[[1, 2], [3, 4]]'
     """
     if not preview:
-        return f"shape {shape_text(shape)}"
+        return _("shape {shape}").format(shape=shape_text(shape))
     if not shape:
         return preview[0][0]
     rows = ["[" + ", ".join(row) + "]" for row in preview]
@@ -34,17 +35,17 @@ def numbers(preview: Preview | None, shape: tuple[int, ...]) -> str:
 
 def _card(card: Card, ref: TensorRef, maker: str | None) -> Item:
     values = tuple((step, numbers(preview, card.shape)) for step, preview in card.values)
-    versions = tuple((step, "none: an inference tensor" if v is None else str(v)) for step, v in card.versions)
+    versions = tuple((step, _("none: an inference tensor") if v is None else str(v)) for step, v in card.versions)
     rows = [
-        Row("value", values or ((card.born, f"shape {shape_text(card.shape)}"),)),
-        Row("shape, dtype", ((0, f"{ref.shape}  {ref.dtype}"),)),
-        Row("requires_grad", ((0, f"{card.kind != 'plain'}{'  leaf' if card.kind == 'leaf' else ''}"),)),
+        Row(_("value"), values or ((card.born, _("shape {shape}").format(shape=shape_text(card.shape))),)),
+        Row(_("shape, dtype"), ((0, f"{ref.shape}  {ref.dtype}"),)),
+        Row("requires_grad", ((0, f"{card.kind != 'plain'}{_('  leaf') if card.kind == 'leaf' else ''}"),)),
         Row("grad_fn", ((0, maker if maker and card.kind == "tensor" else "None"),)),
         Row("_version", versions),
         Row(".grad", _gradients(card)),
     ]
     if card.full_name != card.label:
-        rows.insert(0, Row("name", ((0, card.full_name),)))
+        rows.insert(0, Row(_("name"), ((0, card.full_name),)))
     return Item(card.id, card.kind, card.label, card.born, tuple(row for row in rows if row.values))
 
 
@@ -53,9 +54,10 @@ def _gradients(card: Card) -> tuple[tuple[int, str], ...]:
         return ()
     kept = tuple((step, numbers(g.preview, g.shape)) for step, g in card.gradients if g.kept)
     wrong = tuple(
-        (s, f"{said}  (wrong)" if card.wrong_from is not None and s >= card.wrong_from else said) for s, said in kept
+        (s, _("{value}  (wrong)").format(value=said) if card.wrong_from is not None and s >= card.wrong_from else said)
+        for s, said in kept
     )
-    before = "None" if card.kind == "leaf" or kept else "None  (not a leaf; call retain_grad() to keep it)"
+    before = "None" if card.kind == "leaf" or kept else _("None  (not a leaf; call retain_grad() to keep it)")
     return ((0, before), *wrong)
 
 
@@ -63,18 +65,18 @@ def _pill(pill: Pill, nodes: dict[int, Node], tensors: dict[int, TensorRef]) -> 
     node = nodes.get(pill.node) if pill.node is not None else None
     if node is None:
         said = (
-            "an in-place write; autograd has no Function for it"
+            _("an in-place write; autograd has no Function for it")
             if pill.kind == "write"
-            else "autograd recorded nothing"
+            else _("autograd recorded nothing")
         )
-        return Item(pill.id, pill.kind, pill.symbol, pill.born, (Row("what", ((0, said),)),))
+        return Item(pill.id, pill.kind, pill.symbol, pill.born, (Row(_("what"), ((0, said),)),))
     next_names = [nodes[e.target].name if e.target in nodes else "None" for e in node.edges]
-    rows = [Row("made by", ((0, node.op + ("  (in place)" if node.inplace else "")),))]
-    rows.append(Row("next_functions", ((0, ", ".join(next_names) or "none"),)))
+    rows = [Row(_("made by"), ((0, _("{op}  (in place)").format(op=node.op) if node.inplace else node.op),))]
+    rows.append(Row("next_functions", ((0, ", ".join(next_names) or _("none")),)))
     for saved in node.saved:
         name = tensors[saved.tensor].name if saved.tensor in tensors else None
-        version = "" if saved.version is None else f"saved at version {saved.version}"
-        rows.append(Row(f"_saved_{saved.attr}", ((0, f"{name or 'a tensor'}  {version}".strip()),)))
+        version = "" if saved.version is None else _("saved at version {version}").format(version=saved.version)
+        rows.append(Row(f"_saved_{saved.attr}", ((0, f"{name or _('a tensor')}  {version}".strip()),)))
     if not node.saved:
-        rows.append(Row("saves", ((0, "nothing"),)))
+        rows.append(Row(_("saves"), ((0, _("nothing")),)))
     return Item(pill.id, "node", node.name, pill.born, tuple(rows))

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from ..cards import Sketch
+from ..languages import _, marked
+from ..widths import columns
 from .sizes import SMALL_PX
 from .svg import UID, el, text
 
@@ -33,20 +35,20 @@ def first_steps(sketch: Sketch, steps: int) -> dict[str, int]:
 
 
 WORDS = {
-    "leaf": "leaf tensor",
-    "tensor": "computed tensor",
-    "plain": "needs no gradient",
-    "node": "Function",
-    "op": "not recorded",
-    "pin": "saved, with its version",
-    "storage": "same bytes",
-    "write": "in-place write",
-    "stale": "overwritten",
-    "order": "order of backward",
-    "flow": "gradient passes",
-    "kept": "gradient is kept",
-    "error": "torch raised",
-    "wrong": "wrong, no error",
+    "leaf": marked("leaf tensor"),
+    "tensor": marked("computed tensor"),
+    "plain": marked("needs no gradient"),
+    "node": marked("Function"),
+    "op": marked("not recorded"),
+    "pin": marked("saved, with its version"),
+    "storage": marked("same bytes"),
+    "write": marked("in-place write"),
+    "stale": marked("overwritten"),
+    "order": marked("order of backward"),
+    "flow": marked("gradient passes"),
+    "kept": marked("gradient is kept"),
+    "error": marked("torch raised"),
+    "wrong": marked("wrong, no error"),
 }
 
 
@@ -54,7 +56,7 @@ def draw_legend(sketch: Sketch, left: float, top: float, width: float, steps: in
     """The entries in lines of at most `width`, and the height they take."""
     entries, x, y = [], 0.0, 0.0
     for sign, since in first_steps(sketch, steps).items():
-        room = SAMPLE_PX + len(WORDS[sign]) * SMALL_PX + BETWEEN_PX
+        room = SAMPLE_PX + columns(_(WORDS[sign])) * SMALL_PX + BETWEEN_PX
         if x and x + room - BETWEEN_PX > width:
             x, y = 0.0, y + LINE_PX
         where = f"translate({left + x:.1f} {top + y:.1f})"
@@ -62,7 +64,7 @@ def draw_legend(sketch: Sketch, left: float, top: float, width: float, steps: in
             el(
                 "g",
                 SAMPLES[sign],
-                text(WORDS[sign], SAMPLE_PX, 3.5, "lg"),
+                text(_(WORDS[sign]), SAMPLE_PX, 3.5, "lg"),
                 class_=f"lg-{sign}",
                 transform=where,
                 since=since,

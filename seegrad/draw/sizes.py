@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from ..cards import Card, Cluster, Pill, Sketch
+from ..languages import _
 from ..model import Preview
 from ..scene import Shape
+from ..widths import columns
 
 NUMBER_PX = 6.35  # advance of one character of the 10.5 px face, rounded up
 NAME_PX = 8.0  # of the 13 px bold face
@@ -47,15 +49,15 @@ class CardSize:
 def card_size(card: Card) -> CardSize:
     """Room for every number that the card will ever show."""
     grids = [grid for _, grid in card.values if grid] + [g.preview for _, g in card.gradients if g.preview]
-    columns = tuple(column * NUMBER_PX + 8 for column in _columns(grids))
+    widths = tuple(column * NUMBER_PX + 8 for column in _columns(grids))
     rows = max((len(grid) for grid in grids), default=1)
     changes = len(card.overwritten) > 0
-    shown = max((len(shape_text(card.shape)), *(len(shape_text(g.shape)) for _, g in card.gradients)))
-    width = max(sum(columns) + 16, len(card.label) * NAME_PX + 56, shown * NUMBER_PX + 20, NARROWEST_PX)
+    shown = max(columns(shape_text(shape)) for shape in (card.shape, *(g.shape for _, g in card.gradients)))
+    width = max(sum(widths) + 16, columns(card.label) * NAME_PX + 56, shown * NUMBER_PX + 20, NARROWEST_PX)
     slot = card.kind != "plain" or bool(card.gradients)
-    size = CardSize(round(width, 1), 0, columns, rows, changes, slot)
+    size = CardSize(round(width, 1), 0, widths, rows, changes, slot)
     height = size.slot_top + 2 + (size.slot_height + 2 if slot else 0)
-    return CardSize(size.width, height, columns, rows, changes, slot)
+    return CardSize(size.width, height, widths, rows, changes, slot)
 
 
 def _columns(grids: list[Preview]) -> list[int]:
@@ -70,14 +72,16 @@ def shape_text(shape: tuple[int, ...]) -> str:
     ('3×5', 'scalar', '0 (empty)')
     """
     if not shape:
-        return "scalar"
+        return _("scalar")
     sizes = "×".join(map(str, shape))
-    return f"{sizes} (empty)" if 0 in shape else sizes
+    return _("{sizes} (empty)").format(sizes=sizes) if 0 in shape else sizes
 
 
 def pill_width(pill: Pill) -> float:
     """Wide enough for the Function's name and its sign."""
-    return round(max(64.0, len(pill.name) * NUMBER_PX + 16, len(pill.sign) * SIGN_PX + (34 if pill.runs else 20)), 1)
+    return round(
+        max(64.0, columns(pill.name) * NUMBER_PX + 16, columns(pill.sign) * SIGN_PX + (34 if pill.runs else 20)), 1
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +126,7 @@ class Measured:
         self._widen_stacks(sketch)
         self.framed = {card for group in sketch.storages for card in group.cards}
         self.marked = {mark.target: len(mark.lines) for mark in sketch.marks}
-        self.tag_width = {mark.target: max(map(len, mark.lines)) * 6.2 + 14 for mark in sketch.marks}
+        self.tag_width = {mark.target: max(map(columns, mark.lines)) * 6.2 + 14 for mark in sketch.marks}
         self.clusters = {cluster.id: cluster for cluster in sketch.clusters}
         self.home = {name: cluster.id for cluster in sketch.clusters for name in cluster.members}
         self.home |= {name: name for name in self.size if name not in self.home}

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import textwrap
 from xml.etree import ElementTree
 
+from ..languages import _, speaking
 from ..scene import Scene
+from ..widths import wrapped
 from .svg import clean, el, text
 
 CAPTION_PX = 6.7  # advance of one character of the caption
@@ -20,10 +21,15 @@ def still(scene: Scene, step: int, css: str, *, caption: bool = True, open_quest
 
     Raises: IndexError when there is no such step.
     """
+    with speaking(scene.lang):
+        return _still(scene, step, css, caption, open_question)
+
+
+def _still(scene: Scene, step: int, css: str, caption: bool, open_question: bool) -> str:
     frame = scene.frames[step]
     number = step % len(scene.frames)
     veil = scene.question.veil if scene.question is not None and open_question else ""
-    total = "" if open_question else f" of {len(scene.frames)}"
+    total = None if open_question else len(scene.frames)
     body = _at(scene.body, number, veil)
     lines = _caption(scene, number, total) if caption else []
     height = scene.height_px + (LINE_PX * len(lines) + 18 if lines else 0)
@@ -33,7 +39,7 @@ def still(scene: Scene, step: int, css: str, *, caption: bool = True, open_quest
     )
     return el(
         "svg",
-        el("title", f"Autograd graph, step {number + 1}{total}: {clean(frame.title)}"),
+        el("title", f"{headline(number, total)}: {clean(frame.title)}"),
         el("desc", clean(frame.text)),
         f"<style>{css}</style>",
         el("rect", width=scene.width_px, height=height, rx=8, fill="#fff"),
@@ -50,13 +56,21 @@ def still(scene: Scene, step: int, css: str, *, caption: bool = True, open_quest
     )
 
 
-def _caption(scene: Scene, step: int, total: str) -> list[tuple[str, str]]:
+def headline(step: int, total: int | None) -> str:
+    """What a picture of one step is called; `total` is None while the number of steps is hidden."""
+    said = _("Autograd graph, step {step}") if total is None else _("Autograd graph, step {step} of {total}")
+    return said.format(step=step + 1, total=total)
+
+
+def _caption(scene: Scene, step: int, total: int | None) -> list[tuple[str, str]]:
     frame = scene.frames[step]
     width = max(40, int((scene.width_px - 28) / CAPTION_PX))
-    lines = [("", line) for line in textwrap.wrap(f"Step {step + 1}{total}. {frame.text}", width)]
-    lines += [("strong", line) for line in textwrap.wrap(scene.last_word(step), width)]
+    said = _("Step {step}. {text}") if total is None else _("Step {step} of {total}. {text}")
+    told = said.format(step=step + 1, total=total, text=frame.text)
+    lines = [("", line) for line in wrapped(told, width)]
+    lines += [("strong", line) for line in wrapped(scene.last_word(step), width)]
     for part in frame.message.splitlines():
-        lines += [("bad", line) for line in textwrap.wrap(part, width)]
+        lines += [("bad", line) for line in wrapped(part, width)]
     return lines
 
 

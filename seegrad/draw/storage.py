@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 from ..cards import Mark, Sketch, StorageGroup
+from ..languages import _, marked
+from ..widths import columns
 from .functions import alarm
 from .sizes import FRAME_LABEL_PX, LABEL_PX, PAD_PX, Box, Measured
 from .svg import el, text
 
-COUNTERS = {0: "no version counter", 1: "one version counter", 2: "two version counters", 3: "three version counters"}
+COUNTERS = {
+    0: marked("no version counter"),
+    1: marked("one version counter"),
+    2: marked("two version counters"),
+    3: marked("three version counters"),
+}
 
 
 def draw_frames(sketch: Sketch, measured: Measured, boxes: dict[str, Box]) -> str:
@@ -16,7 +23,8 @@ def draw_frames(sketch: Sketch, measured: Measured, boxes: dict[str, Box]) -> st
     for k, group in enumerate(sketch.storages):
         homes = list(dict.fromkeys(measured.home[card] for card in group.cards))
         letter = chr(ord("A") + k % 26)
-        title = "one storage" if len(homes) == 1 and len(sketch.storages) == 1 else f"storage {letter}"
+        alone = len(homes) == 1 and len(sketch.storages) == 1
+        title = _("one storage") if alone else _("storage {letter}").format(letter=letter)
         for home in homes:
             members = measured.clusters[home].members if home in measured.clusters else (home,)
             frames.append(_frame(group, title, [boxes[name] for name in members]))
@@ -29,7 +37,7 @@ def _frame(group: StorageGroup, title: str, boxes: list[Box]) -> str:
     if right - left < FRAME_LABEL_PX:
         left, right = (left + right - FRAME_LABEL_PX) / 2, (left + right + FRAME_LABEL_PX) / 2
     top, bottom = min(box.y for box in boxes) - LABEL_PX, max(box.bottom for box in boxes)
-    counters = COUNTERS.get(group.counters, f"{group.counters} version counters")
+    counters = _(COUNTERS.get(group.counters, marked("{count} version counters"))).format(count=group.counters)
     return el(
         "g",
         el(
@@ -53,7 +61,7 @@ def draw_tags(sketch: Sketch, boxes: dict[str, Box]) -> str:
 
 
 def _tag(mark: Mark, box: Box) -> str:
-    width = max(map(len, mark.lines)) * 6.1 + 14
+    width = max(map(columns, mark.lines)) * 6.1 + 14
     height = 6 + 13 * len(mark.lines)
     lines = [text(line, 0, 4 + 13 * k, "", anchor="middle") for k, line in enumerate(mark.lines)]
     tag = el(

@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
-import textwrap
-
+from ..languages import _, marked, speaking
 from ..scene import Scene, SceneFrame
+from ..widths import padded, wrapped
 
 WIDTH = 100
+INDENT = " " * 14
+PHASES = {
+    "start": marked("start"),
+    "forward": marked("forward"),
+    "inplace": marked("inplace"),
+    "backward": marked("backward"),
+    "error": marked("error"),
+}
 
 
 def table(scene: Scene, until: int | None = None) -> str:
@@ -19,13 +27,14 @@ def table(scene: Scene, until: int | None = None) -> str:
                   Nothing has run yet, and no tensor is known.
     """
     frames = scene.frames if until is None else scene.frames[: until + 1]
-    return "\n".join(line for step, frame in enumerate(frames) for line in _lines(step, frame))
+    with speaking(scene.lang):
+        return "\n".join(line for step, frame in enumerate(frames) for line in _lines(step, frame))
 
 
 def _lines(step: int, frame: SceneFrame) -> list[str]:
     mark = {"error": "!", "wrong": "!", "note": "·", None: " "}[frame.severity]
-    lines = [f"{step + 1:>2} {mark}{frame.phase:<9} {frame.title}".rstrip()]
+    lines = [f"{step + 1:>2} {mark}{padded(_(PHASES[frame.phase]), 9)} {frame.title}".rstrip()]
     said = "\n".join((frame.text, frame.diagnosis, frame.message))
     for part in filter(None, said.splitlines()):
-        lines += textwrap.wrap(part, WIDTH, initial_indent=" " * 14, subsequent_indent=" " * 14)
+        lines += [INDENT + line for line in wrapped(part, WIDTH - len(INDENT))]
     return lines

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from ..cards import Card
+from ..languages import _, marked
 from ..model import Gradient, Preview
 from .sizes import HEAD_PX, ROW_PX, Box, CardSize, shape_text
 from .svg import UID, clean, el, text
+
+KINDS = {"leaf": marked("leaf tensor"), "tensor": marked("tensor"), "plain": marked("tensor without gradient")}
 
 
 def draw_card(card: Card, box: Box, size: CardSize, states: str, steps: int) -> str:
@@ -28,8 +31,8 @@ def draw_card(card: Card, box: Box, size: CardSize, states: str, steps: int) -> 
 
 
 def _label(card: Card) -> str:
-    kind = {"leaf": "leaf tensor", "tensor": "tensor", "plain": "tensor without gradient"}[card.kind]
-    return f"{card.label}, {kind}, shape {shape_text(card.shape)}"
+    said = _("{name}, {kind}, shape {shape}")
+    return said.format(name=card.label, kind=_(KINDS[card.kind]), shape=shape_text(card.shape))
 
 
 def _bar(height: float) -> str:
@@ -124,7 +127,7 @@ def _slot(card: Card, width: float, size: CardSize, steps: int) -> list[str]:
     first = card.gradients[0][0] if card.gradients else steps
     kept_from = min((step for step, gradient in card.gradients if gradient.kept), default=steps)
     keeps = card.kind == "leaf" or kept_from == first < steps
-    caption = ".grad" if keeps else "∂ flows"
+    caption = ".grad" if keeps else _("∂ flows")
     parts = [
         el("rect", class_="edge", x=6, y=top, width=width - 12, height=height, rx=4),
         text(caption, 12, top + 11.5, "cap"),
@@ -143,11 +146,11 @@ def _slot(card: Card, width: float, size: CardSize, steps: int) -> list[str]:
 def _gradient(gradient: Gradient, card: Card, width: float, size: CardSize, wrong: bool, since: int, until: int) -> str:
     top, height = size.slot_top, size.slot_height
     left = (width - sum(size.columns)) / 2 + (2 if card.kind == "leaf" else 0)
-    caption = ".grad" if gradient.kept else "∂ flows"
+    caption = ".grad" if gradient.kept else _("∂ flows")
     parts = [el("rect", class_="fill", x=6, y=top, width=width - 12, height=height, rx=4)]
     if wrong:
         parts.append(el("rect", x=6, y=top, width=width - 12, height=height, rx=4, fill=f"url(#{UID}-hatch)"))
-        parts.append(text("wrong", width - 11, top + 11.5, "cap bad", anchor="end"))
+        parts.append(text(_("wrong"), width - 11, top + 11.5, "cap bad", anchor="end"))
     parts.append(text(caption, 12, top + 11.5, "cap on"))
     if gradient.preview:
         parts.append(grid(gradient.preview, left, top + 26, size.columns))

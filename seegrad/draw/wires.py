@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 
 from ..cards import Mark, Pin, Sketch, Wire, shorten
+from ..languages import _
 from ..scene import Point
 from .sizes import STACK_GAP_PX, Box
 from .svg import UID, clean, curve, el, text
@@ -115,8 +116,9 @@ class Wiring:
         )
 
     def _tag(self, pin: Pin) -> list[str]:
-        label = "saved" if pin.version is None else f"v{pin.version}"
-        title = f"saved: {pin.name}" + ("" if pin.version is None else f" at version {pin.version}")
+        label = _("saved") if pin.version is None else f"v{pin.version}"
+        title = _("saved: {name}") if pin.version is None else _("saved: {name} at version {version}")
+        title = title.format(name=pin.name, version=pin.version)
         return [
             el("title", clean(title)),
             el("path", d="M-22 -8h16a3 3 0 0 1 3 3v10a3 3 0 0 1 -3 3h-16a3 3 0 0 1 -3 -3v-10a3 3 0 0 1 3 -3z"),
