@@ -162,6 +162,31 @@ class Frame:
     backward: int | None = None  # which backward or grad call (0, 1, …) this frame belongs to
     grad_enabled: bool = True
     corrupted: tuple[int, ...] = ()  # of the running Node: indices of `saved` whose bytes changed behind the version
+    module: str = ""  # path of the innermost nn.Module whose forward made this op: `model.layers.3.linear1`
+    keeps_graph: bool = False  # of a backward Frame: called with retain_graph or create_graph, so nothing is freed
+
+
+@dataclass(frozen=True, slots=True)
+class HookCall:
+    """A hook ran in a backward Frame: what it was given, and what it put in its place, if anything."""
+
+    frame: int
+    saw: Preview | None
+    returned: Preview | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Hook:
+    """A hook of the user, registered after Frame `frame`. `retain`: `retain_grad()`; `name` is the callable's."""
+
+    id: int
+    kind: Literal["tensor", "accumulated", "retain", "node", "node_pre"]
+    frame: int
+    place: Place | None
+    tensor: int | None = None
+    node: int | None = None
+    name: str = ""
+    calls: tuple[HookCall, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,6 +248,7 @@ class Recording:
     root: int | None = None  # the tensor that backward was called on, last call
     versions: tuple[tuple[str, str], ...] = field(default=())  # ("torch", "2.13.0"), …
     errors: tuple[RaisedError, ...] = ()  # every error that torch raised, also those the block caught
+    hooks: tuple[Hook, ...] = ()
 
     def to_json(self) -> str:
         """The Recording as JSON, the same bytes every time. `from_json` reads it back.
@@ -243,9 +269,7 @@ class Recording:
             raise RecordingError(f"This isn't a Recording: it isn't JSON ({error}).") from error
         if not isinstance(data, dict) or data.get("schema") != SCHEMA:
             found = data.get("schema") if isinstance(data, dict) else None
-            raise RecordingError(
-                f"This Recording has schema {found!r}; this seegrad reads schema {SCHEMA}. Record it again."
-            )
+            raise RecordingError(f"This Recording has schema {found!r}, seegrad reads {SCHEMA}. Record it again.")
         try:
             return typing.cast(Recording, as_kind(cls, data["recording"]))
         except (KeyError, TypeError, ValueError) as error:
