@@ -15,7 +15,7 @@ from torch.overrides import TorchFunctionMode
 from . import _torch
 from .capture_calls import ESCAPES, is_read, name_of, tensors_in
 from .capture_run import Run
-from .capture_state import State
+from .capture_state import Before, State
 from .model import Place, RaisedError, Recording
 from .places import Code, Source, user_frame
 from .stand_in import STAND_IN, call_as, caller
@@ -104,16 +104,21 @@ class Capture(TorchFunctionMode):
         user = user_frame(frame)
         if func in _torch.BACKWARD_CALLS:
             return self._backward(name, frame, user, func, args, kwargs)
-        before = quietly(self._state.before, name, args, kwargs, user)
+        before = quietly(self._look, name, args, kwargs, user, user is frame)
         try:
             result = call_as(frame, func, args, kwargs)
         except Exception as error:
             if before is not None:
-                quietly(self._state.failed, before, error)
+                quietly(self._state.failed, before, error, user)
             raise
         if before is not None:
             quietly(self._state.after, before, result)
         return result
+
+    def _look(
+        self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any], user: FrameType | None, direct: bool
+    ) -> Before:
+        return self._state.before(name, args, kwargs, user, direct=direct)
 
     def _backward(
         self,

@@ -26,7 +26,7 @@ class Run:
     def __init__(
         self, state: State, name: str, args: tuple[Any, ...], kwargs: dict[str, Any], user: FrameType | None
     ) -> None:
-        state.new_event(user)
+        state.new_event(user, deep=True)
         roots = roots_of(args, kwargs, tensors_in)
         state.meet_late(roots)
         self._state = state

@@ -13,6 +13,7 @@ from . import _torch
 from .capture_backward import grad_fns
 from .capture_calls import always_writes, may_write, region, tensors_in
 from .capture_frames import FrameDraft
+from .capture_names import Names
 from .capture_nodes import Birth, Nodes
 from .capture_saved import SavedTensors
 from .capture_tensors import Tensors
@@ -49,6 +50,7 @@ class State:
     def __init__(self, source: Source, *, every_byte: bool) -> None:
         self.source = source
         self.tensors = Tensors()
+        self.names = Names(self.tensors)
         self.saved = SavedTensors(every=every_byte)
         self.nodes = Nodes(self.tensors, self.saved)
         self.frames: list[FrameDraft] = []
@@ -70,8 +72,8 @@ class State:
 
     def finish(self, block: FrameType | None) -> None:
         """The block ends: a last look at what has no name yet."""
-        self.new_event(block)
-        self.tensors.name_from([self._module])
+        self.new_event(block, deep=True)
+        self.names.everything([self._module])
         self._block, self._module = None, {}
         self.forget_dead()
 
@@ -117,10 +119,15 @@ class State:
 
     # -- before a call
 
-    def before(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any], user: FrameType | None) -> Before:
-        """Look before the call runs: names, versions, and the bytes that it may overwrite."""
-        self.new_event(user)
+    def before(
+        self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any], user: FrameType | None, *, direct: bool
+    ) -> Before:
+        """Look before the call runs: names, versions, and the bytes that it may overwrite.
+
+        `direct`: the user's own line makes the call, not a function of torch's.
+        """
         inputs, targets = tensors_in((args, kwargs)), may_write(name, args, kwargs)
+        self.new_event(user, direct=direct, deep=any(self.tensors.is_new(tensor) for tensor in inputs))
         self.meet_late(inputs)
         for tensor in inputs:
             self._meet_input(tensor)
@@ -138,15 +145,15 @@ class State:
             option=kwargs.get("inplace") is True,
         )
 
-    def new_event(self, user: FrameType | None) -> None:
+    def new_event(self, user: FrameType | None, *, direct: bool = True, deep: bool = False) -> None:
         """What happened since the last event: names were given, bytes may have changed behind torch's back."""
         frames = user_frames(user, self._block)
         if not self._last_line:  # nothing has run yet: what these frames hold existed before
-            for frame in frames:
-                self.tensors.start(frame)
+            self.names.start(frames)
         if user is not None and user.f_code.co_name == "<module>":
             self._module = user.f_globals
-        self.meet_late(self.tensors.name_from(frames))
+        unseen = self.names.event(frames, direct=direct)
+        self.meet_late(self.names.everything(frames) if deep else unseen)
         line = (user.f_code.co_filename, user.f_lineno or 0) if user is not None else None
         for saved, _ in self.saved.changed_behind():
             tensor = self.nodes.found[saved.node].saved[saved.index].tensor
@@ -282,8 +289,9 @@ class State:
         for tensor in tensors:
             self.saved.watch(self.tensors.storage_number(tensor))
 
-    def failed(self, before: Before, error: BaseException) -> None:
-        """The call raised."""
+    def failed(self, before: Before, error: BaseException, user: FrameType | None) -> None:
+        """The call raised: the last moment at which the variables of these functions can be read."""
+        self.names.everything(user_frames(user, self._block))
         frame = self.new_frame("error", before.name, before.place)
         frame.inputs = tuple(self.tensors.see(t, frame.index) for t in before.inputs)
         self.errors.append(RaisedError(type(error).__name__, str(error), before.place, frame.index))

@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict, dataclass
-from itertools import chain
-from types import FrameType
-from typing import Any
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import lru_cache
 
 import torch
 
 from . import _torch
 from .model import Route, TensorRef
-from .names import named_tensors
-
-NAME_PATIENCE = 8
-"""Events after which a tensor without a variable is taken for a temporary."""
 
 
 @dataclass(slots=True)
@@ -47,22 +41,26 @@ class Tensors:
         self._refs: list[_torch.TensorWeakRef] = []
         self._storages: dict[int, tuple[Callable[[], bool], int]] = {}
         self._on_storage: dict[int, list[int]] = {}
-        self._initial: dict[int, tuple[_torch.TensorWeakRef, str]] = {}
-        self._unnamed: dict[int, int] = {}
+        self._foreseen: dict[int, tuple[_torch.TensorWeakRef, str, bool]] = {}
         self._storage_count = 0
         self._counter_count = 0
 
     # -- who is it
 
-    def start(self, frame: FrameType) -> None:
-        """Remember what exists, and under which name, before the block runs."""
-        for name, tensor in named_tensors(frame):
-            self._initial.setdefault(_torch.tensor_key(tensor), (_torch.TensorWeakRef(tensor), name))
+    def foresee(self, tensor: torch.Tensor, name: str, *, existed: bool = False) -> None:
+        """Remember the name of a tensor that may be met later; `existed`: it was there before the block ran."""
+        number = self.find(tensor)
+        if number is not None and self.drafts[number].name is None:
+            self.drafts[number].name = name
+        key = _torch.tensor_key(tensor)
+        entry = self._foreseen.get(key)
+        if number is None and (entry is None or entry[0].ref() is not tensor):
+            self._foreseen[key] = (_torch.TensorWeakRef(tensor), name, existed)
 
     def find(self, tensor: torch.Tensor) -> int | None:
         """Its number, None when it was never seen."""
         entry = self._known.get(_torch.tensor_key(tensor))
-        return entry[1] if entry is not None and entry[0]() is tensor else None
+        return entry[1] if entry is not None and entry[0].ref() is tensor else None
 
     def alive(self, number: int) -> torch.Tensor | None:
         """The tensor of that number, None when the program has dropped it."""
@@ -71,8 +69,16 @@ class Tensors:
 
     def existed_at_start(self, tensor: torch.Tensor) -> bool:
         """True when a variable held it before the block ran."""
-        entry = self._initial.get(_torch.tensor_key(tensor))
-        return entry is not None and entry[0]() is tensor
+        entry = self._foreseen.get(_torch.tensor_key(tensor))
+        return entry is not None and entry[2] and entry[0].ref() is tensor
+
+    def is_new(self, tensor: torch.Tensor) -> bool:
+        """True for a tensor that was neither met nor seen in a variable."""
+        return self.find(tensor) is None and self._name_of(tensor) is None
+
+    def _name_of(self, tensor: torch.Tensor) -> str | None:
+        entry = self._foreseen.get(_torch.tensor_key(tensor))
+        return entry[1] if entry is not None and entry[0].ref() is tensor else None
 
     def storage_number(self, tensor: torch.Tensor) -> int:
         """Its storage's number. A layout without a storage gets a number of its own."""
@@ -108,10 +114,10 @@ class Tensors:
         source = self._source(tensor, storage, sources)
         draft = TensorDraft(
             id=number,
-            name=self._initial[_torch.tensor_key(tensor)][1] if self.existed_at_start(tensor) else None,
+            name=self._name_of(tensor),
             shape=tuple(tensor.shape),
-            dtype=str(tensor.dtype).removeprefix("torch."),
-            device=str(tensor.device),
+            dtype=_dtype(tensor.dtype),
+            device=_device(tensor.device),
             is_leaf=tensor.is_leaf,
             requires_grad=tensor.requires_grad,
             storage=storage,
@@ -127,8 +133,6 @@ class Tensors:
         self._refs.append(ref)
         self._known[_torch.tensor_key(tensor)] = (ref, number)
         self._on_storage.setdefault(storage, []).append(number)
-        if draft.name is None:
-            self._unnamed[number] = NAME_PATIENCE
         return number
 
     def _source(self, tensor: torch.Tensor, storage: int, sources: list[torch.Tensor]) -> TensorDraft | None:
@@ -151,26 +155,22 @@ class Tensors:
 
     # -- names
 
-    def name_from(self, frames: Sequence[FrameType | dict[str, Any]]) -> list[torch.Tensor]:
-        """Give names to what the frames' variables hold now: the outermost frame's name wins.
+    def name_from(self, variables: Iterable[tuple[str, torch.Tensor]]) -> list[torch.Tensor]:
+        """Give names to what these variables hold now: the first name that a tensor gets stays.
 
         Returns the variables that no recorded call made although they have a graph.
         """
         unseen: list[torch.Tensor] = []
-        if not self._unnamed:
-            return unseen
-        for name, tensor in chain.from_iterable(map(named_tensors, frames)):
+        for name, tensor in variables:
             number = self.find(tensor)
-            known = self.drafts[number].requires_grad if number is not None else self.existed_at_start(tensor)
-            if tensor.requires_grad and not tensor.is_leaf and not known:
+            draft = self.drafts[number] if number is not None else None
+            known = draft.requires_grad if draft is not None else self.existed_at_start(tensor)
+            if not known and tensor.requires_grad and not tensor.is_leaf:
                 unseen.append(tensor)
-            if number in self._unnamed:
-                self.drafts[number].name = name
-                del self._unnamed[number]
-        for number in list(self._unnamed):
-            self._unnamed[number] -= 1
-            if not self._unnamed[number]:
-                del self._unnamed[number]
+            if draft is None and not known:
+                self.foresee(tensor, name)
+            elif draft is not None and draft.name is None:
+                draft.name = name
         return unseen
 
     # -- end
@@ -183,4 +183,14 @@ class Tensors:
 
     def freeze(self) -> tuple[TensorRef, ...]:
         """All drafts as the model's TensorRefs."""
-        return tuple(TensorRef(**asdict(draft)) for draft in self.drafts)
+        return tuple(TensorRef(*(getattr(draft, name) for name in TensorDraft.__slots__)) for draft in self.drafts)
+
+
+@lru_cache
+def _dtype(dtype: torch.dtype) -> str:
+    return str(dtype).removeprefix("torch.")
+
+
+@lru_cache
+def _device(device: torch.device) -> str:
+    return str(device)

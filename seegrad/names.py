@@ -5,7 +5,6 @@ from __future__ import annotations
 import inspect
 import sys
 from collections.abc import Iterator, Mapping
-from itertools import chain
 from types import FrameType
 from typing import Any
 
@@ -17,16 +16,42 @@ OWN_REFERENCES = 3
 MAX_ITEMS = 64
 """Longest list or dict of the user that is searched for tensors."""
 
+Named = Iterator[tuple[str, torch.Tensor]]
 
-def named_tensors(space: FrameType | dict[str, Any]) -> Iterator[tuple[str, torch.Tensor]]:
-    """(name, tensor) for what a frame's variables hold: tensors first, then modules, lists and dicts of tensors.
+
+def plain_tensors(frame: FrameType) -> Named:
+    """(name, tensor) for the variables that are tensors. Of a module's variables, those that its code speaks of."""
+    space: FrameType | dict[str, Any] = frame
+    if frame.f_code.co_name == "<module>":
+        space = {name: frame.f_locals[name] for name in frame.f_code.co_names if name in frame.f_locals}
+    return ((name, value) for name, value in variables(space) if is_a(value, torch.Tensor))
+
+
+def held_tensors(space: FrameType | dict[str, Any]) -> Named:
+    """(name, tensor) for the variables that are tensors, then for the items of lists, tuples and dicts."""
+    found = variables(space)
+    yield from ((name, value) for name, value in found if is_a(value, torch.Tensor))
+    for name, value in found:
+        yield from _items(name, value)
+
+
+def modules(space: FrameType | dict[str, Any]) -> list[tuple[str, torch.nn.Module]]:
+    """(name, module) for the variables that are modules."""
+    return [(name, value) for name, value in variables(space) if is_a(value, torch.nn.Module)]
+
+
+def module_tensors(name: str, module: torch.nn.Module) -> Named:
+    """(name, tensor) for a module's parameters and buffers: `model.layers.0.weight`."""
+    yield from ((f"{name}.{inner}", tensor) for inner, tensor in module.named_parameters())
+    yield from ((f"{name}.{inner}", tensor) for inner, tensor in module.named_buffers())
+
+
+def variables(space: FrameType | dict[str, Any]) -> list[tuple[str, Any]]:
+    """(name, value) for the variables of a frame or of a dict.
 
     Names with a leading underscore come from IPython's history or mean "not for you": they're left out.
     """
-    variables = visible(space) if isinstance(space, dict) else variables_of(space)
-    yield from ((name, value) for name, value in variables if is_a(value, torch.Tensor))
-    for name, value in variables:
-        yield from _inside(name, value)
+    return visible(space) if isinstance(space, dict) else variables_of(space)
 
 
 def variables_of(frame: FrameType) -> list[tuple[str, Any]]:
@@ -53,11 +78,8 @@ def is_a(value: Any, kind: type) -> bool:
     return issubclass(type(value), kind)
 
 
-def _inside(name: str, value: Any) -> Iterator[tuple[str, torch.Tensor]]:
-    if is_a(value, torch.nn.Module):
-        members = chain(value.named_parameters(), value.named_buffers())
-        yield from ((f"{name}.{inner}", tensor) for inner, tensor in members)
-    elif type(value) in (list, tuple) and len(value) <= MAX_ITEMS:
+def _items(name: str, value: Any) -> Named:
+    if type(value) in (list, tuple) and len(value) <= MAX_ITEMS:
         yield from ((f"{name}[{i}]", item) for i, item in enumerate(value) if is_a(item, torch.Tensor))
     elif type(value) is dict and len(value) <= MAX_ITEMS:
         yield from (

@@ -1,0 +1,72 @@
+"""When to look at the user's variables for names: as seldom as names can have changed."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Iterable, Sequence
+from itertools import chain
+from types import FrameType
+from typing import Any
+
+import torch
+
+from .capture_tensors import Tensors
+from .names import held_tensors, module_tensors, modules, plain_tensors
+
+Position = tuple[int, int]
+"""A frame's address and the instruction it's at."""
+
+Space = FrameType | dict[str, Any]
+
+
+class Names:
+    """Gives the tensors of one Recording the names of the user's variables: the outermost frame's name wins.
+
+    A variable is bound when its statement ends. So the plain variables are read at an event whose position has moved
+    on since the last one; lists, dicts and modules only where that can matter: before a backward, for a tensor that
+    nobody knows, and at the end.
+    """
+
+    def __init__(self, tensors: Tensors) -> None:
+        self._tensors = tensors
+        self._positions: list[Position] = []
+        self._walked: dict[int, weakref.ref[torch.nn.Module]] = {}
+
+    def start(self, frames: Sequence[FrameType]) -> None:
+        """Remember what exists, and under which name, before the block runs."""
+        for frame in frames:
+            for name, tensor in chain(held_tensors(frame), self._in_modules(frame)):
+                self._tensors.foresee(tensor, name, existed=True)
+
+    def event(self, frames: Sequence[FrameType], *, direct: bool) -> list[torch.Tensor]:
+        """A call of torch begins; `direct`: the innermost frame makes it, not a function of torch's.
+
+        Returns the variables that no recorded call made although they have a graph.
+        """
+        now = [(id(frame), frame.f_lasti) for frame in frames]
+        before, self._positions = self._positions, now
+        if now == before and not direct:
+            return []
+        moved = frames[-1:] if _moved_on(before, now) else frames
+        return self._tensors.name_from(chain.from_iterable(map(plain_tensors, moved)))
+
+    def everything(self, spaces: Sequence[Space]) -> list[torch.Tensor]:
+        """Read the variables, what lists and dicts hold, and modules that are new."""
+        unseen = self._tensors.name_from(chain.from_iterable(map(held_tensors, spaces)))
+        for name, tensor in chain.from_iterable(map(self._in_modules, spaces)):
+            self._tensors.foresee(tensor, name)
+        return unseen
+
+    def _in_modules(self, space: Space) -> Iterable[tuple[str, torch.Tensor]]:
+        for name, module in modules(space):
+            known = self._walked.get(id(module))
+            if known is None or known() is not module:
+                self._walked[id(module)] = weakref.ref(module)
+                yield from module_tensors(name, module)
+
+
+def _moved_on(before: Sequence[Position], now: Sequence[Position]) -> bool:
+    """True when nothing but the innermost frame has gone on, and forwards: no other frame has ended a statement."""
+    if len(before) != len(now) or not now or before[:-1] != now[:-1]:
+        return False
+    return before[-1][0] == now[-1][0] and before[-1][1] < now[-1][1]
