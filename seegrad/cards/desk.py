@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
@@ -29,12 +30,20 @@ class Desk:
     current: dict[int, str] = field(default_factory=dict)
     made: dict[tuple[int, int], str] = field(default_factory=dict)
     drawn_from: dict[tuple[str, int], str] = field(default_factory=dict)
+    leaving: dict[str, list[int]] = field(default_factory=lambda: defaultdict(list))  # part → its wires, by number
+    arriving: dict[str, list[int]] = field(default_factory=lambda: defaultdict(list))
 
     def __post_init__(self) -> None:
         self.tensors = {ref.id: ref for ref in self.recording.tensors}
         self.nodes = {node.id: node for node in self.recording.nodes}
         self.writes = {write.id: write for write in self.recording.writes}
         self.outputs = {tensor for frame in self.recording.frames for tensor in frame.outputs}
+
+    def put(self, wire: Wire) -> None:
+        """Put down a wire."""
+        self.leaving[wire.source].append(len(self.wires))
+        self.arriving[wire.target].append(len(self.wires))
+        self.wires.append(wire)
 
     def card(self, tensor: int, born: int, *, written: bool = False, computed: bool = False) -> str:
         """Put down a new card for a tensor; the one before it becomes stale."""
@@ -85,12 +94,12 @@ class Desk:
         if parent is None:
             return False
         name = card or self.card(ref.id, now)
-        self.wires.append(Wire(parent, name, self.cards[name].born, "alias", alias_label(ref)))
+        self.put(Wire(parent, name, self.cards[name].born, "alias", alias_label(ref)))
         return True
 
     def drop_strays(self) -> None:
         """Unnamed tensors that nothing leads to or from, such as a module's memory before it is wrapped."""
-        wired = {end for wire in self.wires for end in (wire.source, wire.target)}
+        wired = self.leaving.keys() | self.arriving.keys()
         refs = self.tensors
         strays = [
             k for k, card in self.cards.items() if k not in wired and refs[card.tensor].name is None and not card.root

@@ -19,9 +19,10 @@ def with_gradients(recording: Recording, desk: Desk) -> tuple[list[Card], Flows,
     flows: list[tuple[int, str, str]] = []
     on: list[tuple[str, ...]] = []
     order: dict[int | None, int] = defaultdict(int)
+    births = _births(desk)
     for step, frame in enumerate(recording.frames):
         if frame.phase != "backward" and frame.running is None:
-            on.append(_born(desk, step))
+            on.append(tuple(births[step]))
             for gradient in frame.gradients:
                 found[desk.current.get(gradient.tensor, "")].append((step, gradient))
             continue
@@ -40,9 +41,14 @@ def _last_of_each_step(gradients: list[tuple[int, Gradient]]) -> tuple[tuple[int
     return tuple(dict(gradients).items())
 
 
-def _born(desk: Desk, step: int) -> tuple[str, ...]:
-    pills = [pill.id for pill in desk.pills.values() if pill.born == step]
-    return (*pills, *(card.id for card in desk.cards.values() if card.born == step))
+def _births(desk: Desk) -> dict[int, list[str]]:
+    """What was put down at each step, Functions first."""
+    births: dict[int, list[str]] = defaultdict(list)
+    for pill in desk.pills.values():
+        births[pill.born].append(pill.id)
+    for card in desk.cards.values():
+        births[card.born].append(card.id)
+    return births
 
 
 def _number(desk: Desk, frame: Frame, step: int, order: dict[int | None, int]) -> None:
@@ -64,14 +70,11 @@ def _lit_wires(recording: Recording, desk: Desk, frame: Frame) -> list[tuple[str
     pill = f"f{frame.running}"
     node = desk.nodes.get(frame.running) if frame.running is not None else None
     if node is not None and node.leaf is not None:
-        return [
-            (w.source, w.target)
-            for w in desk.wires
-            if w.source == desk.current.get(node.leaf) and _has_run(desk, w.target)
-        ]
+        leaving = [desk.wires[k] for k in desk.leaving.get(desk.current.get(node.leaf, ""), ())]
+        return [(wire.source, wire.target) for wire in leaving if _has_run(desk, wire.target)]
     raised = recording.error is not None and recording.error.node == frame.running
     lit = []
-    for wire in desk.wires:
+    for wire in (desk.wires[k] for k in (*desk.leaving.get(pill, ()), *desk.arriving.get(pill, ()))):
         source = desk.cards.get(wire.source)
         goes = wire.target == pill and not raised and (source is None or source.kind != "plain")
         if wire.kind != "alias" and (wire.source == pill or goes):
@@ -108,13 +111,13 @@ def _spoilt(recording: Recording, desk: Desk, diagnosis: Diagnosis) -> dict[str,
     edges = [edge for edge in victim.edges if not slots or edge.slot in slots]
     reached = _reach(desk.nodes, [edge.target for edge in edges if edge.target is not None])
     runs = [step for step, frame in enumerate(recording.frames) if frame.running == victim.id]
+    leaves = {desk.nodes[k].leaf for k in reached} - {None}
     spoilt: dict[str, int] = {}
     for step, frame in enumerate(recording.frames):
         if not runs or step < runs[0]:
             continue
         for gradient in frame.gradients:
-            by_leaf = any(desk.nodes[k].leaf == gradient.tensor for k in reached)
-            if by_leaf or frame.running in reached:
+            if gradient.tensor in leaves or frame.running in reached:
                 spoilt.setdefault(_owner(desk, frame, gradient), step)
     return spoilt
 

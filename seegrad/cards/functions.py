@@ -48,7 +48,7 @@ def _put_outputs(desk: Desk, frame: Frame, node: Node) -> None:
             card = desk.card(tensor, frame.index, written=node.inplace, computed=True)
         desk.made[node.id, tensor] = card
         red = desk.pills[f"f{node.id}"].inplace
-        desk.wires.append(Wire(f"f{node.id}", card, frame.index, "out", red=red))
+        desk.put(Wire(f"f{node.id}", card, frame.index, "out", red=red))
 
 
 def _wire_inputs(desk: Desk, frame: Frame, node: Node, sources: list[str | None]) -> None:
@@ -68,7 +68,7 @@ def _wire_inputs(desk: Desk, frame: Frame, node: Node, sources: list[str | None]
         spare = [saved for saved in spare if saved not in kept]
         pins = tuple(_pin(desk, saved, "in") for saved in kept)
         red = desk.pills[pill].inplace and tensor in node.outputs
-        desk.wires.append(Wire(source, pill, frame.index, "in", pins=pins, red=red))
+        desk.put(Wire(source, pill, frame.index, "in", pins=pins, red=red))
     _pin_results(desk, node, spare)
 
 
@@ -93,7 +93,7 @@ def _pin_results(desk: Desk, node: Node, spare: list[SavedTensor]) -> None:
         if card is None:
             desk.loose_pins.append((pill, _pin(desk, saved, "in")))
             continue
-        k = next(k for k, wire in enumerate(desk.wires) if (wire.source, wire.target) == (pill, card))
+        k = next(k for k in desk.arriving[card] if desk.wires[k].source == pill)
         desk.wires[k] = replace(desk.wires[k], pins=(*desk.wires[k].pins, _pin(desk, saved, "out")))
 
 
@@ -108,7 +108,7 @@ def _wire_bystanders(desk: Desk, frame: Frame, nodes: list[Node]) -> None:
         card = desk.known(tensor, frame.index) if tensor not in known and tensor not in frame.outputs else None
         if card is not None:
             pins = tuple(pin for pill, pin in desk.loose_pins if pill == makers[-1] and pin.tensor == tensor)
-            desk.wires.append(Wire(card, makers[-1], frame.index, "in", pins=pins))
+            desk.put(Wire(card, makers[-1], frame.index, "in", pins=pins))
 
 
 def is_about(desk: Desk, saved: SavedTensor, tensor: int) -> bool:

@@ -28,9 +28,9 @@ def _put_op(desk: Desk, frame: Frame, made: list[int], sources: list[str]) -> No
     pill = Pill(f"o{frame.index}", "op", shorten(frame.op, NODE_LONGEST), symbol, frame.index)
     desk.pills[pill.id] = pill
     for source in dict.fromkeys(sources):
-        desk.wires.append(Wire(source, pill.id, frame.index, "in"))
+        desk.put(Wire(source, pill.id, frame.index, "in"))
     for tensor in made:
-        desk.wires.append(Wire(pill.id, desk.card(tensor, frame.index), frame.index, "out"))
+        desk.put(Wire(pill.id, desk.card(tensor, frame.index), frame.index, "out"))
 
 
 def put_inner_writes(desk: Desk, frame: Frame, written: list[Write], nodes: list[Node]) -> None:
@@ -59,6 +59,6 @@ def _put_write(desk: Desk, frame: Frame, write: Write, others: tuple[str, ...]) 
     new = desk.card(write.tensor, frame.index, written=True)
     desk.cards[new] = replace(desk.cards[new], kind=desk.cards[old].kind)
     for other in others:
-        desk.wires.append(Wire(other, pill.id, frame.index, "in"))
-    desk.wires.append(Wire(old, pill.id, frame.index, "in", red=True))
-    desk.wires.append(Wire(pill.id, new, frame.index, "out", red=True))
+        desk.put(Wire(other, pill.id, frame.index, "in"))
+    desk.put(Wire(old, pill.id, frame.index, "in", red=True))
+    desk.put(Wire(pill.id, new, frame.index, "out", red=True))

@@ -19,7 +19,7 @@ from .functions import draw_pill
 from .inspect import items_of
 from .legend import draw_legend
 from .sizes import Box, Measured
-from .states import card_states, pill_states
+from .states import States
 from .still import still
 from .storage import draw_frames, draw_tags
 from .svg import UID, el, text
@@ -131,8 +131,9 @@ def _parts(
 ) -> str:
     wiring = Wiring(parts, boxes, routes, steps)
     marks = {mark.target: mark for mark in parts.marks}
-    cards = [draw_card(c, boxes[c.id], measured.cards[c.id], card_states(c, parts, steps), steps) for c in parts.cards]
-    pills = [draw_pill(p, boxes[p.id], marks.get(p.id), pill_states(p, parts, steps), steps) for p in parts.pills]
+    states = States(parts, steps)
+    cards = [draw_card(c, boxes[c.id], measured.cards[c.id], states.of_card(c), steps) for c in parts.cards]
+    pills = [draw_pill(p, boxes[p.id], marks.get(p.id), states.of_pill(p), steps) for p in parts.pills]
     return "".join([*wiring.draw(), *cards, *pills, wiring.pins(), draw_tags(parts, boxes)])
 
 

@@ -2,61 +2,53 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
+
 from ..cards import Card, Pill, Sketch
+from ..model import Severity
 
 GHOST, ACTIVE, NORMAL, DONE, STALE, ERROR, WRONG = "g", "a", "n", "d", "s", "e", "w"
 
-
-def card_states(card: Card, sketch: Sketch, steps: int) -> str:
-    """`g0 n3 a5`: a letter and the step from which it holds."""
-    marked = _marked(card.id, sketch)
-    letters = []
-    for step in range(steps):
-        if step < card.born:
-            letters.append(GHOST)
-        elif step in marked:
-            letters.append(marked[step])
-        elif card.stale is not None and step >= card.stale:
-            letters.append(STALE)
-        else:
-            letters.append(ACTIVE if card.id in sketch.on[step] else NORMAL)
-    return runs(letters)
+LETTERS: dict[Severity, str] = {"error": ERROR, "wrong": WRONG}
 
 
-def pill_states(pill: Pill, sketch: Sketch, steps: int) -> str:
-    """Like `card_states`; a Function that has run is done, and hollow, until it runs again."""
-    marked = _marked(pill.id, sketch)
-    first_run = min((step for step, _ in pill.runs), default=steps)
-    letters = []
-    for step in range(steps):
-        if step < pill.born:
-            letters.append(GHOST)
-        elif step in marked:
-            letters.append(marked[step])
-        elif pill.id in sketch.on[step]:
-            letters.append(ACTIVE)
-        else:
-            letters.append(DONE if step > first_run else NORMAL)
-    return runs(letters)
+class States:
+    """The states of every part of one Sketch, found from the few steps at which each may change."""
 
+    def __init__(self, sketch: Sketch, steps: int) -> None:
+        self.steps = steps
+        self.marks = {mark.target: mark for mark in sketch.marks if mark.severity in LETTERS}
+        self.about: dict[str, list[int]] = defaultdict(list)
+        for step, parts in enumerate(sketch.on):
+            for part in parts:
+                self.about[part].append(step)
 
-def _marked(name: str, sketch: Sketch) -> dict[int, str]:
-    """The steps at which a Diagnosis shows on this part."""
-    letter = {"error": ERROR, "wrong": WRONG}
-    return {
-        step: letter[mark.severity]
-        for mark in sketch.marks
-        if mark.target == name and mark.severity in letter
-        for step in range(mark.since, len(sketch.on))
-    }
+    def of_card(self, card: Card) -> str:
+        """`g0 n3 a5`: a letter and the step from which it holds."""
+        stale = self.steps if card.stale is None else card.stale
+        return self._runs(card.id, card.born, stale, STALE, active_late=False)
 
+    def of_pill(self, pill: Pill) -> str:
+        """Like `of_card`; a Function that has run is done, and hollow, until it runs again."""
+        done = min((step for step, _ in pill.runs), default=self.steps) + 1
+        return self._runs(pill.id, pill.born, done, DONE, active_late=True)
 
-def runs(letters: list[str]) -> str:
-    """Run lengths.
-
-    >>> runs(["g", "g", "n", "a"])
-    'g0 n2 a3'
-    """
-    return " ".join(
-        f"{letter}{step}" for step, letter in enumerate(letters) if step == 0 or letters[step - 1] != letter
-    )
+    def _runs(self, name: str, born: int, late: int, letter: str, *, active_late: bool) -> str:
+        """Letters before and after the step `late`; `active_late`: may a part be active after it?"""
+        about = set(self.about[name])
+        mark = self.marks.get(name)
+        since = mark.since if mark else self.steps
+        changes = {0, born, late, since, *about, *(step + 1 for step in about)}
+        found: list[tuple[int, str]] = []
+        for step in sorted(step for step in changes if step < self.steps):
+            if step < born:
+                now = GHOST
+            elif mark is not None and step >= since:
+                now = LETTERS[mark.severity]
+            elif step in about and (active_late or step < late):
+                now = ACTIVE
+            else:
+                now = letter if step >= late else NORMAL
+            if not found or found[-1][1] != now:
+                found.append((step, now))
+        return " ".join(f"{letter}{step}" for step, letter in found)

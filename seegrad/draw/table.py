@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-from ..languages import _, marked, speaking
+from ..languages import _, speaking
+from ..narrate import PHASES
 from ..scene import Scene, SceneFrame
 from ..widths import padded, wrapped
 
 WIDTH = 100
 INDENT = " " * 14
-PHASES = {
-    "start": marked("start"),
-    "forward": marked("forward"),
-    "inplace": marked("inplace"),
-    "backward": marked("backward"),
-    "error": marked("error"),
-}
 
 
 def table(scene: Scene, until: int | None = None) -> str:
