@@ -28,11 +28,13 @@ from typing import Any
 from . import layers, sandbox
 from .errors import SandboxError
 from .model import Limits
+from .scratch import Scratch
 
 OWNER_FD, CONTROL_FD, PEER_FD = 3, 3, 4
 DATAGRAM_BYTES = 1 << 18
 FDS = 4
 CRASHED = 70
+PREFIX = "grader-zygote-"
 
 
 def send(owner: socket.socket, said: Mapping[str, Any], fds: Sequence[int] = ()) -> None:
@@ -62,7 +64,7 @@ class Server:
     chosen: sandbox.Plan
     limits: Limits
     modules: tuple[str, ...]
-    profile: str
+    scratch: Scratch | None  # without a root of our own
     kernel: Any = None
     own_pids: int = -1  # our own pid namespace, to return to after a fork
     live: set[int] = field(default_factory=set)
@@ -177,9 +179,13 @@ def main() -> None:
     except SandboxError as error:
         send(owner, {"refused": str(error)})
         return
-    _become_first_process(server, Path(said["mount_point"]))
-    _warm(server, said["preload"])
-    _serve(server)
+    _become_first_process(server)
+    try:
+        _warm(server, said["preload"])
+        _serve(server)
+    finally:
+        if server.scratch:
+            server.scratch.close()
 
 
 def _start(owner: socket.socket, said: Mapping[str, Any]) -> Server:
@@ -189,11 +195,11 @@ def _start(owner: socket.socket, said: Mapping[str, Any]) -> Server:
     chosen = sandbox.plan(found)
     modules = ("grader", *said["preload"])
     sandbox.separate(chosen)
-    profile = "/tmp/ipython" if chosen.own_root else f"{said['mount_point']}/ipython"  # noqa: S108 - in our own root
-    return Server(owner, chosen, Limits(**said["limits"]), modules, profile)
+    scratch = None if chosen.own_root else Scratch(PREFIX)
+    return Server(owner, chosen, Limits(**said["limits"]), modules, scratch)
 
 
-def _become_first_process(server: Server, mount_point: Path) -> None:
+def _become_first_process(server: Server) -> None:
     """Fork once, so that we are pid 1 of our pid namespace; the outer process waits and takes over our end."""
     if server.chosen.own_root:
         child = os.fork()
@@ -201,7 +207,7 @@ def _become_first_process(server: Server, mount_point: Path) -> None:
             server.owner.close()
             _, status = os.waitpid(child, 0)
             os._exit(os.waitstatus_to_exitcode(status) & 255)
-        sandbox.move_in(server.chosen, server.modules, mount_point)
+        sandbox.move_in(server.chosen, server.modules)
         server.own_pids = os.pidfd_open(os.getpid())
     layers.prctl(layers.PR_SET_PDEATHSIG, signal.SIGKILL)
     layers.prctl(layers.PR_SET_CHILD_SUBREAPER, 1)
@@ -209,7 +215,7 @@ def _become_first_process(server: Server, mount_point: Path) -> None:
 
 def _warm(server: Server, names: Sequence[str]) -> None:
     # A profile of our own: what a student wrote into somebody's ~/.ipython must not run here.
-    os.environ["IPYTHONDIR"] = server.profile
+    os.environ["IPYTHONDIR"] = str((server.scratch.path if server.scratch else Path("/tmp")) / "ipython")  # noqa: S108 - in our own root
     there = preload(names)
     for role in ROLES.values():
         importlib.import_module(role)
@@ -219,7 +225,8 @@ def _warm(server: Server, names: Sequence[str]) -> None:
     del os.environ["IPYTHONDIR"]
     gc.collect()
     gc.freeze()  # the collector would otherwise touch, and so copy, every page after a fork
-    ready = {"ready": os.getpid(), "preloaded": there, "namespaces": server.chosen.namespaces}
+    scratch = server.scratch and str(server.scratch.path)
+    ready = {"ready": os.getpid(), "preloaded": there, "namespaces": server.chosen.namespaces, "scratch": scratch}
     send(server.owner, ready)
 
 

@@ -10,6 +10,7 @@ import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+from .errors import SandboxError
 from .layers import MS_NODEV, MS_NOEXEC, MS_NOSUID, bind_read_only, mount, mount_tmpfs, pivot, put_mount, take_mount
 
 HOME = Path("/home/student")
@@ -22,6 +23,7 @@ DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")
 TERMINALS = Path("/dev/pts")
 HARMLESS = ("cpuinfo", "meminfo", "filesystems", "version")
 ACCOUNT = "student:x:{id}:{id}::/home/student:/bin/sh\n"
+SITES = ("/sys", "/mnt", "/media", "/srv", "/var")
 TREE_BYTES = 16 << 20
 SHARED_MEMORY_BYTES = 128 << 20
 
@@ -55,8 +57,21 @@ def _inside(path: Path, others: Iterable[Path]) -> bool:
     return any(other in path.parents and not other.is_symlink() for other in others)
 
 
+def site(paths: Iterable[Path]) -> Path:
+    """A folder that is there anyway and hides nothing of `paths`, to build on: no leftover, however we end.
+
+    >>> site([Path("/usr/lib")]).is_dir()
+    True
+    """
+    shown = tuple(paths)
+    for folder in map(Path, SITES):
+        if folder.is_dir() and not any(folder == path or folder in path.parents for path in shown):
+            return folder
+    raise SandboxError(f"None of {', '.join(SITES)} is there and free to mount on.")
+
+
 def build(at: Path, paths: Iterable[Path], account_id: int) -> None:
-    """Build the tree on the empty folder `at` and make it the root; needs a mount namespace of our own."""
+    """Build the tree over the folder `at` and make it the root; needs a mount namespace of our own."""
     mount_tmpfs(at, TREE_BYTES, "0755")
     for path in (*paths, *(Path(device) for device in DEVICES)):
         _show(path, at)

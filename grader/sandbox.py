@@ -109,11 +109,12 @@ def separate(chosen: Plan) -> None:
         layers.unshare(NAMESPACES)
 
 
-def move_in(chosen: Plan, modules: Sequence[str], mount_point: Path) -> None:
+def move_in(chosen: Plan, modules: Sequence[str]) -> None:
     """A root of its own for a zygote. Trusted code only, so far."""
     if chosen.own_root:
         layers.private_mounts()
-        root.build(mount_point, root.visible(tuple(modules)), INNER_ID)
+        shown = root.visible(tuple(modules))
+        root.build(root.site(shown), shown, INNER_ID)
 
 
 def enter(chosen: Plan, limits: Limits, modules: Sequence[str], folder: Path | None) -> None:

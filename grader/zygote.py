@@ -69,7 +69,6 @@ class Zygote:
         if sys.platform != "linux":
             raise SandboxError(ELSEWHERE.format(system=sys.platform))
         self.limits = limits
-        self._folder = Path(tempfile.mkdtemp(prefix="grader-zygote-"))
         self._ended: dict[int, Ended] = {}
         self._owner, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._process = self._start(theirs)
@@ -77,7 +76,6 @@ class Zygote:
             "preload": list(preload),
             "limits": dataclasses.asdict(limits),
             "trust_students": trust_students,
-            "mount_point": str(self._folder / "root"),
         }
         try:
             self._send(said)
@@ -87,10 +85,9 @@ class Zygote:
             raise
         self.preloaded: tuple[str, ...] = tuple(ready["preloaded"])
         self.namespaces: str = ready["namespaces"]
+        self._scratch: str | None = ready["scratch"]
 
     def _start(self, theirs: socket.socket) -> subprocess.Popen[bytes]:
-        (self._folder / "root").mkdir()
-        self._folder.chmod(0o755)
         command = [sys.executable, "-s", "-P", "-c", _ENTRY, str(theirs.fileno())]
         with theirs:
             return subprocess.Popen(  # noqa: S603 - our own module, no text from outside
@@ -113,7 +110,6 @@ class Zygote:
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
-        shutil.rmtree(self._folder, ignore_errors=True)
 
     def fork(self, role: str, peer: socket.socket) -> Child:
         """A confined child that serves as `role` ("student" or "judge") and speaks with another one over `peer`."""
@@ -131,9 +127,9 @@ class Zygote:
 
     def _work_folder(self) -> Path | None:
         """Without a root of its own a child works in a folder of ours."""
-        if self.namespaces != "none":
+        if self._scratch is None:
             return None
-        folder = Path(tempfile.mkdtemp(prefix="grader-work-"))
+        folder = Path(tempfile.mkdtemp(dir=self._scratch))
         if os.getuid() == 0:
             os.chown(folder, SERVICE_ID, SERVICE_ID)
         return folder
