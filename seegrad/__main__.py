@@ -13,11 +13,13 @@ import traceback
 from pathlib import Path
 from types import CodeType, ModuleType, TracebackType
 
+from .languages import _, counted, marked
 from .model import Diagnosis, Recording
+from .narrate import KINDS
 from .places import is_users
 from .recorder import record
 
-SEVERITY = {"error": "error", "wrong": "WRONG GRADIENT", "note": "note"}
+SEVERITY = {"error": marked("error"), "wrong": marked("WRONG GRADIENT"), "note": marked("note")}
 
 
 def main(arguments: list[str]) -> int:
@@ -28,7 +30,7 @@ def main(arguments: list[str]) -> int:
         text = script.read_text(encoding="utf-8")
         code = compile(text, str(script), "exec", dont_inherit=True)
     except (OSError, UnicodeDecodeError) as error:
-        print(f"seegrad: can't read {options.script}: {error}", file=sys.stderr)
+        print(_("seegrad: can't read {file}: {error}").format(file=options.script, error=error), file=sys.stderr)
         return 2
     except SyntaxError:
         traceback.print_exc(limit=0)
@@ -108,7 +110,9 @@ def report(recording: Recording) -> None:
     """Print the diagnoses."""
     found = recording.diagnoses
     backwards = len({frame.backward for frame in recording.frames if frame.backward is not None})
-    print(f"\n── seegrad: {plural(len(found), 'finding')} in {plural(backwards, 'backward call')} ──")
+    findings = counted("{count} finding", "{count} findings", len(found)).format(count=len(found))
+    calls = counted("{count} backward call", "{count} backward calls", backwards).format(count=backwards)
+    print(_("\n── seegrad: {findings} in {calls} ──").format(findings=findings, calls=calls))
     for diagnosis in found:
         print(f"{heading(diagnosis)}\n    {diagnosis.message()}")
     sys.stdout.flush()
@@ -118,22 +122,13 @@ def heading(diagnosis: Diagnosis) -> str:
     """One line that names the culprit, as a compiler would."""
     place = diagnosis.culprit or diagnosis.victim
     where = f"{near(place.file)}:{place.line}: " if place else ""
-    return f"{where}{SEVERITY[diagnosis.severity]}: {diagnosis.kind.replace('_', ' ')}"
+    return f"{where}{_(SEVERITY[diagnosis.severity])}: {_(KINDS.get(diagnosis.kind, diagnosis.kind.replace('_', ' ')))}"
 
 
 def near(file: str) -> str:
     """The path from here, where it lies below the working folder."""
     path = Path(file)
     return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else file
-
-
-def plural(count: int, noun: str) -> str:
-    """`1 finding`, `2 findings`.
-
-    >>> plural(1, "finding"), plural(0, "finding")
-    ('1 finding', '0 findings')
-    """
-    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
 def write_html(recording: Recording, path: Path) -> None:
@@ -143,9 +138,9 @@ def write_html(recording: Recording, path: Path) -> None:
     try:
         write_page(recording, path)
     except OSError as error:
-        print(f"seegrad: can't write {path}: {error}", file=sys.stderr)
+        print(_("seegrad: can't write {file}: {error}").format(file=path, error=error), file=sys.stderr)
     else:
-        print(f"picture: {path}")
+        print(_("picture: {file}").format(file=path))
 
 
 if __name__ == "__main__":

@@ -30,13 +30,14 @@ from typing import Any
 
 import torch
 
-from .beliefs import Suggests, numbers_of, suggestions
+from .beliefs import Suggests, headed, numbers_of, suggestions
 from .errors import SeegradError
+from .languages import _
+from .slopes import difference, gradients
 
 MAX_LINES = 6
 MAX_CHARACTERS = 120
 MAX_NUMBERS = 8  # of a tensor
-STEP = 1e-6  # of a finite difference in float64
 _MISSING = object()
 
 
@@ -119,7 +120,7 @@ class Expectation:
     def one_of(self, choices: Sequence[Any], suggests: Suggests = None) -> None:
         """One of the allowed answers, of the same type."""
         if not any(type(self.came) is type(choice) and self.came == choice for choice in choices):
-            self._fail(" or ".join(map(repr, choices)), "wrong", suggests)
+            self._fail(_(" or ").join(map(repr, choices)), "wrong", suggests)
 
     def close(self, want: torch.Tensor, suggests: Suggests = None, *, rtol: float = 1e-4, atol: float = 1e-6) -> None:
         """A tensor of `want`'s shape whose values are `want`'s, within `rtol` and `atol`. Symptoms: shape, wrong."""
@@ -133,7 +134,7 @@ class Expectation:
         """A tensor whose version counter stands at `want`."""
         found = self.came._version
         if found != want:
-            self._fail(f"version {want}", "wrong", suggests)
+            self._fail(_("version {version}").format(version=want), "wrong", suggests)
 
     def raises(self, kind: type[BaseException], suggests: Suggests = None) -> None:
         """Calling what came, with the given inputs, raises `kind`."""
@@ -154,28 +155,27 @@ class Expectation:
         try:
             out = self.came(*inputs)
             weight = torch.rand_like(out.detach()) + 0.5
-            found = _gradients(out, inputs, weight)
+            found = gradients(out, inputs, weight)
         except Exception as error:  # the student's: whatever it is, it is the answer that came
-            raise self._failure(_student_error(error), "a gradient", "raised", suggests) from None
+            raise self._failure(_student_error(error), _("a gradient"), "raised", suggests) from None
         for name, gradient, tensor in zip(self.given, found, inputs, strict=True):
-            want = _difference(self.came, inputs, tensor, weight)
+            want = difference(self.came, inputs, tensor, weight)
             if gradient is None and bool(want.abs().max() > 1e-6):
-                raise self._failure("no gradient: the graph is cut", _tensor(want), "cut", suggests, f"∂/∂{name} of ")
+                raise self._failure(_("no gradient: the graph is cut"), _tensor(want), "cut", suggests, name)
             if gradient is not None and not torch.allclose(gradient, want, rtol=1e-3, atol=1e-5):
-                raise self._failure(_tensor(gradient), _tensor(want), "wrong", suggests, f"∂/∂{name} of ")
+                raise self._failure(_tensor(gradient), _tensor(want), "wrong", suggests, name)
 
     def _fail(self, expected: str, symptom: str | int, suggests: Suggests) -> None:
         raise self._failure(_show(self.came), expected, symptom, suggests)
 
-    def _failure(
-        self, came: str, expected: str, symptom: str | int, suggests: Suggests, prefix: str = ""
-    ) -> CheckFailed:
+    def _failure(self, came: str, expected: str, symptom: str | int, suggests: Suggests, by: str = "") -> CheckFailed:
         numbers = numbers_of(suggests, symptom)
         given = ", ".join(f"{name} = {_values(value)}" for name, value in self.given.items())
+        asked = _("∂/∂{name} of {asked}").format(name=by, asked=self.asked) if by else self.asked
         lines = [
-            f"Asked      {prefix}{self.asked}{f' with {given}' if given else ''}",
-            f"Came       {came}",
-            f"Expected   {expected}",
+            headed(_("Asked"), _("{asked} with {given}").format(asked=asked, given=given) if given else asked),
+            headed(_("Came"), came),
+            headed(_("Expected"), expected),
             *suggestions(numbers),
         ]
         return CheckFailed([_short(line) for line in lines], numbers)
@@ -198,9 +198,13 @@ def call(asked: str, function: Callable[..., Any], *arguments: Any, suggests: Su
     try:
         return function(*arguments)
     except NotImplementedError:
-        raise Expectation(asked, None, given)._failure("nothing: not answered yet", "a value", "raised", None) from None
+        raise Expectation(asked, None, given)._failure(
+            _("nothing: not answered yet"), _("a value"), "raised", None
+        ) from None
     except Exception as error:  # the student's: whatever it is, it is the answer that came
-        raise Expectation(asked, None, given)._failure(_student_error(error), "a value", "raised", suggests) from None
+        raise Expectation(asked, None, given)._failure(
+            _student_error(error), _("a value"), "raised", suggests
+        ) from None
 
 
 def answers(
@@ -216,11 +220,15 @@ def answers(
     given = came if isinstance(came, dict) else {}
     wrong = [key for key in want if not _same(given.get(key, _MISSING), want[key])]
     numbers = tuple(dict.fromkeys(number for key in wrong for number in _of_answer(suggests.get(key, {}), given, key)))
-    lines = [_short(f"{asked}[{key!r}]  came {_answer(given, key)}, expected {want[key]!r}") for key in wrong]
+    lines = [_short(_wrong_item(f"{asked}[{key!r}]", _answer(given, key), repr(want[key]))) for key in wrong]
     lines = [*lines[: MAX_LINES - min(len(numbers), 3)], *suggestions(numbers)]
     if len(wrong) == len(want):
         raise CheckFailed(lines, numbers)
     return score(1 - len(wrong) / len(want), of, lines, numbers)
+
+
+def _wrong_item(asked: str, came: str, want: str) -> str:
+    return _("{asked}  came {came}, expected {want}").format(asked=asked, came=came, want=want)
 
 
 def _same(came: Any, want: Any) -> bool:
@@ -234,30 +242,7 @@ def _of_answer(table: Mapping[Any, str], given: Mapping[Any, Any], key: Any) -> 
 
 
 def _answer(given: Mapping[Any, Any], key: Any) -> str:
-    return repr(given[key]) if key in given else "nothing"
-
-
-def _gradients(
-    out: torch.Tensor, inputs: Sequence[torch.Tensor], weight: torch.Tensor
-) -> tuple[torch.Tensor | None, ...]:
-    total = (out * weight).sum()
-    return torch.autograd.grad(total, inputs, allow_unused=True) if total.requires_grad else (None,) * len(inputs)
-
-
-def _difference(
-    function: Callable[..., torch.Tensor], inputs: Sequence[torch.Tensor], at: torch.Tensor, weight: torch.Tensor
-) -> torch.Tensor:
-    """Central difference of `(function(*inputs) * weight).sum()` in each number of `at`."""
-    slope = torch.zeros_like(at.detach()).flatten()
-    for index in range(at.numel()):
-        ends = []
-        for sign in (1, -1):
-            moved = at.detach().clone()
-            moved.view(-1)[index] += sign * STEP
-            out = function(*(moved.requires_grad_() if tensor is at else tensor for tensor in inputs))
-            ends.append(float((out.detach() * weight).sum()))
-        slope[index] = (ends[0] - ends[1]) / (2 * STEP)
-    return slope.reshape(at.shape)
+    return repr(given[key]) if key in given else _("nothing")
 
 
 def _show(value: Any) -> str:
@@ -267,8 +252,10 @@ def _show(value: Any) -> str:
 def _tensor(value: torch.Tensor, *, facts: bool = False) -> str:
     kind = str(value.dtype).removeprefix("torch.").replace("float", "f").replace("int", "i")
     shape = f"{kind}[{', '.join(map(str, value.shape))}]"
-    told = f", {'leaf' if value.is_leaf else 'not a leaf'}, version {value._version}" if facts else ""
-    return f"{_values(value)}  {shape}{told}"
+    if not facts:
+        return f"{_values(value)}  {shape}"
+    told = _("{tensor}, leaf, version {version}") if value.is_leaf else _("{tensor}, not a leaf, version {version}")
+    return told.format(tensor=f"{_values(value)}  {shape}", version=value._version)
 
 
 def _values(value: Any) -> str:

@@ -20,6 +20,9 @@ LOCALE = Path(__file__).parent / "locale"
 DOMAIN = "seegrad"
 TAG = re.compile(r"(?P<tongue>[a-z]{2})([-_](hans|hant|[a-z]{2}))*(\.[\w-]+)?(@\w+)?", re.IGNORECASE)
 
+CHINESE = "一-鿿，。；：、！？（）「」“”"
+BLANK = re.compile(rf"(?<=[{CHINESE}]) +(?=[{CHINESE}])")
+
 _spoken: ContextVar[str | None] = ContextVar("seegrad_language", default=None)
 
 
@@ -72,6 +75,15 @@ def _(template: str) -> str:
 def counted(one: str, many: str, count: int) -> str:
     """The template for this count: languages differ in how many forms they have."""
     return _catalogue(_spoken.get() or language()).ngettext(one, many, count)
+
+
+def closed(text: str) -> str:
+    """The text without the blanks between two Chinese characters, which a template can't know of.
+
+    >>> closed("一个张量 被改写了，之后 out 的版本是 1。")
+    '一个张量被改写了，之后 out 的版本是 1。'
+    """
+    return BLANK.sub("", text)
 
 
 def translate(template: str, lang: str) -> str:

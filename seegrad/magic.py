@@ -15,6 +15,7 @@ from IPython.core.magic import MAGIC_NO_VAR_EXPAND_ATTR
 from IPython.display import display
 
 from .errors import QuestionError
+from .languages import _
 from .model import Recording
 from .quiz import KINDS
 from .recorder import record
@@ -44,7 +45,11 @@ class Options(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Say what was wrong with the line; IPython shows it without a traceback."""
-        raise UsageError(f"%%see: {message}. Usage: {self.format_usage().removeprefix('usage: ').strip()}")
+        raise UsageError(
+            _("%%see: {problem}. Usage: {usage}").format(
+                problem=message, usage=self.format_usage()[len("usage: ") :].strip()
+            )
+        )
 
 
 def see(line: str, cell: str) -> Any:

@@ -1,21 +1,14 @@
-"""Frame → what the learner reads beside the picture. Every sentence is a template with named gaps, for gettext."""
+"""Frame → what the learner reads beside the picture, in the language that is spoken."""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable
 
+from .languages import _, closed, marked
 from .model import Diagnosis, Frame, Node, Recording, SavedTensor, TensorRef
 
-Say = Callable[[str], str]
 
-
-def english(template: str) -> str:
-    """The master language: templates are their own translation."""
-    return template
-
-
-def tag(diagnosis: Diagnosis, say: Say = english) -> tuple[str, ...]:
+def tag(diagnosis: Diagnosis) -> tuple[str, ...]:
     """The one or two short lines pinned to the card or pill in question.
 
     >>> tag(Diagnosis("saved_tensor_modified", "error", True, None, None, None, None, 0, 1))
@@ -23,41 +16,49 @@ def tag(diagnosis: Diagnosis, say: Say = english) -> tuple[str, ...]:
     """
     saved, now = diagnosis.version_saved, diagnosis.version_now
     if diagnosis.kind == "saved_tensor_modified" and saved is not None and now is not None:
-        return (say("v{saved} saved ≠ v{now} now").format(saved=saved, now=now),)
+        return (_("v{saved} saved ≠ v{now} now").format(saved=saved, now=now),)
     if diagnosis.kind == "silent_corruption":
         if saved is None or now is None:
-            return (say("no version check,"), say("and the numbers changed"))
-        return (say("v{saved} saved = v{now} now,").format(saved=saved, now=now), say("but the numbers changed"))
-    return (
-        say(
-            TAGS.get(
-                diagnosis.kind,
-                {"error": "torch raised here", "wrong": "the gradient is wrong"}.get(diagnosis.severity, "note"),
-            )
-        ),
-    )
+            return (_("no version check,"), _("and the numbers changed"))
+        return (_("v{saved} saved = v{now} now,").format(saved=saved, now=now), _("but the numbers changed"))
+    return (_(TAGS.get(diagnosis.kind, SEVERITIES[diagnosis.severity])),)
 
 
+KINDS = {
+    "saved_tensor_modified": marked("saved tensor modified"),
+    "silent_corruption": marked("silent corruption"),
+    "leaf_modified": marked("leaf modified"),
+    "graph_freed": marked("graph freed"),
+    "graph_cut": marked("graph cut"),
+    "version_moved": marked("version moved"),
+}
 TAGS = {
-    "saved_tensor_modified": "saved value overwritten",
-    "leaf_modified": "leaf: no in-place write here",
-    "graph_freed": "saved tensors already freed",
-    "graph_cut": "the graph is cut here",
+    "saved_tensor_modified": marked("saved value overwritten"),
+    "leaf_modified": marked("leaf: no in-place write here"),
+    "graph_freed": marked("saved tensors already freed"),
+    "graph_cut": marked("the graph is cut here"),
+}
+SEVERITIES = {"error": marked("torch raised here"), "wrong": marked("the gradient is wrong"), "note": marked("note")}
+PHASES = {
+    "start": marked("start"),
+    "forward": marked("forward"),
+    "inplace": marked("inplace"),
+    "backward": marked("backward"),
+    "error": marked("error"),
 }
 
 
-def title(frame: Frame, say: Say = english) -> str:
+def title(frame: Frame) -> str:
     """The line of code that this step runs, else what it is."""
     if frame.phase != "start" and frame.place is not None and frame.place.code:
         return frame.place.code.strip()
-    return say("before the first line") if frame.phase == "start" else frame.op or say(frame.phase)
+    return _("before the first line") if frame.phase == "start" else frame.op or _(PHASES[frame.phase])
 
 
 class Narrator:
     """Sentences about the Frames of one Recording."""
 
-    def __init__(self, recording: Recording, say: Say = english, veil: str = "") -> None:
-        self.say = say
+    def __init__(self, recording: Recording, veil: str = "") -> None:
         self.veil = veil  # what an open question asks for: the sentences must not tell it
         self.recording = recording
         self.tensors = {ref.id: ref for ref in recording.tensors}
@@ -73,7 +74,7 @@ class Narrator:
 
     def sentence(self, frame: Frame) -> str:
         """One or two short sentences: what this step did."""
-        text = self._sentence(frame)
+        text = closed(self._sentence(frame))
         return text[0].upper() + text[1:] if text.startswith(("the ", "a ")) else text
 
     def _sentence(self, frame: Frame) -> str:
@@ -83,15 +84,15 @@ class Narrator:
             return self._error()
         if frame.phase == "backward":
             return self._backward(frame)
-        writes = " ".join(self._write(frame, k) for k in frame.writes if k in self.writes)
+        writes = [self._write(frame, k) for k in frame.writes if k in self.writes]
         made = self._made(frame)
-        return f"{made} {writes}".strip() or self.say("{op} ran; it made no tensor.").format(op=frame.op)
+        return _(" ").join(filter(None, (made, *writes))) or _("{op} ran; it made no tensor.").format(op=frame.op)
 
     def name(self, tensor: int | None) -> str:
         """The user's name, or a description."""
         ref = self.tensors.get(tensor) if tensor is not None else None
         if ref is None:
-            return self.say("a tensor")
+            return _("a tensor")
         if ref.name:
             return ref.name
         parent = self.tensors.get(ref.alias_of) if ref.alias_of is not None else None
@@ -99,20 +100,20 @@ class Narrator:
             return parent.name + (".detach()" if ref.route == "detach" else ".data")
         frame = self.recording.frames[ref.frame] if ref.frame < len(self.recording.frames) else None
         if frame is not None and ref.id in frame.outputs and frame.op:
-            return self.say("the result of {op}").format(op=frame.op)
-        return self.say("a number") if not ref.shape else self.say("an unnamed tensor")
+            return _("the result of {op}").format(op=frame.op)
+        return _("a number") if not ref.shape else _("an unnamed tensor")
 
     def _names(self, tensors: tuple[int, ...]) -> str:
-        return ", ".join(dict.fromkeys(self.name(tensor) for tensor in tensors))
+        return _(", ").join(dict.fromkeys(self.name(tensor) for tensor in tensors))
 
     def _start(self, frame: Frame) -> str:
         if not self.recording.tensors:
-            return self.say("Nothing has run yet, and no tensor is known.")
+            return _("Nothing has run yet, and no tensor is known.")
         here = [ref for ref in self.recording.tensors if ref.frame == frame.index]
         names = self._names(tuple(ref.id for ref in here if ref.is_leaf and ref.requires_grad))
         if not names or self.veil == "leaves":
-            return self.say("Nothing has run yet. Autograd has recorded nothing.")
-        return self.say("Nothing has run yet. Leaves, whose gradients will be kept: {names}.").format(names=names)
+            return _("Nothing has run yet. Autograd has recorded nothing.")
+        return _("Nothing has run yet. Leaves, whose gradients will be kept: {names}.").format(names=names)
 
     def _made(self, frame: Frame) -> str:
         nodes = [self.nodes[k] for k in frame.nodes if k in self.nodes and self.nodes[k].leaf is None]
@@ -130,73 +131,66 @@ class Narrator:
         if not frame.outputs:
             return ""
         why = (
-            "{names} is made."
+            _("{names} is made.")
             if not frame.inputs
-            else "{names} is computed. Autograd records nothing: no input needs a gradient."
+            else _("{names} is computed. Autograd records nothing: no input needs a gradient.")
             if frame.grad_enabled
-            else "{names} is computed. Autograd records nothing: gradients are off."
+            else _("{names} is computed. Autograd records nothing: gradients are off.")
         )
-        return self.say(why).format(names=self._names(frame.outputs))
+        return why.format(names=self._names(frame.outputs))
 
     def _recorded(self, frame: Frame, nodes: list[Node]) -> str:
-        names = self._names(frame.outputs) or self.say("A result")
-        functions = ", ".join(dict.fromkeys(node.name for node in reversed(nodes)))
+        names = self._names(frame.outputs) or _("A result")
+        functions = _(", ").join(dict.fromkeys(node.name for node in reversed(nodes)))
         saved = [self._saved(item) for node in nodes for item in node.saved if item.tensor is not None]
         if not saved:
-            return self.say("{names} is computed; autograd records {functions}, which saves no tensor.").format(
+            return _("{names} is computed; autograd records {functions}, which saves no tensor.").format(
                 names=names, functions=functions
             )
-        return self.say("{names} is computed; autograd records {functions} and saves {saved}.").format(
-            names=names, functions=functions, saved=", ".join(dict.fromkeys(saved))
+        return _("{names} is computed; autograd records {functions} and saves {saved}.").format(
+            names=names, functions=functions, saved=_(", ").join(dict.fromkeys(saved))
         )
 
     def _saved(self, saved: SavedTensor) -> str:
         name = self.name(saved.tensor)
-        return name if saved.version is None or name == self.say("a number") else f"{name}@v{saved.version}"
+        return name if saved.version is None or name == _("a number") else f"{name}@v{saved.version}"
 
     def _alias(self, ref: TensorRef) -> str:
         parent = self.name(ref.alias_of)
         if self.veil == "counters":
-            text = "{name} is a second name for the bytes of {parent}, without history."
+            text = _("{name} is a second name for the bytes of {parent}, without history.")
         elif ref.route == "detach":
-            text = "{name} is a second name for the bytes of {parent}, without history. They share one version counter."
+            text = _(
+                "{name} is a second name for the bytes of {parent}, without history. They share one version counter."
+            )
         elif ref.route == "data":
-            text = (
+            text = _(
                 "{name} is a second name for the bytes of {parent}, without history, with a version counter of its own."
             )
         else:
-            text = "{name} shares the bytes of {parent}, and autograd doesn't know it."
-        return self.say(text).format(name=self.name(ref.id), parent=parent)
+            text = _("{name} shares the bytes of {parent}, and autograd doesn't know it.")
+        return text.format(name=self.name(ref.id), parent=parent)
 
     def _write(self, frame: Frame, write_id: int) -> str:
         write = self.writes[write_id]
         name, before, after = self.name(write.tensor), write.version_before, write.version_after
-        others = self._others_hit(frame, write.tensor, write.storage)
-        tail = " " + others if others else ""
         if before is None or after is None:
-            return self.say("{name} is overwritten; it has no version counter.").format(name=name) + tail
-        if before == after:
-            return (
-                self.say("{name} is overwritten, but its version stays {after}: nobody counts this write.").format(
-                    name=name, after=after
-                )
-                + tail
-            )
-        return (
-            self.say("{name} is overwritten in place: its version goes {before} → {after}.").format(
-                name=name, before=before, after=after
-            )
-            + tail
-        )
+            said = _("{name} is overwritten; it has no version counter.")
+        elif before == after:
+            said = _("{name} is overwritten, but its version stays {after}: nobody counts this write.")
+        else:
+            said = _("{name} is overwritten in place: its version goes {before} → {after}.")
+        own = said.format(name=name, before=before, after=after)
+        return _(" ").join([own, *self._others_hit(frame, write.tensor, write.storage)])
 
-    def _others_hit(self, frame: Frame, tensor: int, storage: int) -> str:
+    def _others_hit(self, frame: Frame, tensor: int, storage: int) -> list[str]:
         """The named tensors on the same bytes, and whether their own counter noticed."""
         moved = dict(frame.versions)
         mine = self.name(tensor)
         same = [ref for ref in self.on_storage[storage] if ref.frame < frame.index]
         others = [ref for ref in same if ref.name and ref.name != mine]
         if not others:
-            return ""
+            return []
         counter = self.tensors[tensor].counter if tensor in self.tensors else None
         told = [ref.name or "" for ref in others if ref.counter == counter]
         blind = [
@@ -207,38 +201,38 @@ class Narrator:
         text = []
         if told:
             text.append(
-                self.say("The same bytes are {names}, and the shared counter moves too.").format(names=", ".join(told))
+                _("The same bytes are {names}, and the shared counter moves too.").format(names=_(", ").join(told))
             )
         if blind:
             text.append(
-                self.say("The same bytes are {names}, whose own counter doesn't notice.").format(names=", ".join(blind))
+                _("The same bytes are {names}, whose own counter doesn't notice.").format(names=_(", ").join(blind))
             )
-        return " ".join(text)
+        return text
 
     def _backward(self, frame: Frame) -> str:
         kept = [gradient for gradient in frame.gradients if gradient.kept]
         node = self.nodes.get(frame.running) if frame.running is not None else None
         stored = (
-            self.say("Stored in {names}.").format(
-                names=", ".join(dict.fromkeys(f"{self.name(g.tensor)}.grad" for g in kept))
+            _("Stored in {names}.").format(
+                names=_(", ").join(dict.fromkeys(f"{self.name(g.tensor)}.grad" for g in kept))
             )
             if kept
             else ""
         )
         if node is None:
-            return f"{self.say('Backward starts at the root with gradient 1.')} {stored}".strip()
+            return _(" ").join(filter(None, (_("Backward starts at the root with gradient 1."), stored)))
         if node.leaf is not None:
-            return self.say("AccumulateGrad adds the gradient to {name}.grad.").format(name=self.name(node.leaf))
+            return _("AccumulateGrad adds the gradient to {name}.grad.").format(name=self.name(node.leaf))
         to = self._names(
             tuple(k for k, e in zip(node.inputs, node.edges, strict=False) if k is not None and e.target is not None)
         )
-        text = self.say("{node} receives the gradient of {outputs} and sends one to {inputs}.").format(
+        text = _("{node} receives the gradient of {outputs} and sends one to {inputs}.").format(
             node=node.name,
-            outputs=self._names(node.outputs) or self.say("its result"),
-            inputs=to or self.say("its inputs"),
+            outputs=self._names(node.outputs) or _("its result"),
+            inputs=to or _("its inputs"),
         )
-        return f"{text} {stored}".strip()
+        return _(" ").join(filter(None, (text, stored)))
 
     def _error(self) -> str:
         error = self.recording.error
-        return self.say("{kind} is raised.").format(kind=error.kind) if error else self.say("An error was raised.")
+        return _("{kind} is raised.").format(kind=error.kind) if error else _("An error was raised.")

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from .assets import asset
 from .draw import draw, table
+from .languages import marked, translate
 from .model import Recording
 from .scene import Question
 
@@ -41,7 +42,7 @@ seegrad.play(document.getElementById("picture"), JSON.parse(document.getElementB
 
 
 def page(
-    recording: Recording, title: str = "Autograd graph", lang: str = "en", question: Question | None = None
+    recording: Recording, title: str | None = None, lang: str | None = None, question: Question | None = None
 ) -> str:
     """The whole page as text, the same bytes every time; `question` has to be answered before the rest is shown.
 
@@ -50,8 +51,8 @@ def page(
     """
     scene = draw(recording, question, lang)
     return PAGE.format(
-        lang=lang,
-        title=escape(title),
+        lang=scene.lang.replace("_", "-"),
+        title=escape(title or translate(marked("Autograd graph"), scene.lang)),
         css=asset("widget.css"),
         table=escape(table(scene, question.until_step if question else None)),
         scene=_inline(scene.to_json()),
@@ -59,7 +60,7 @@ def page(
     )
 
 
-def write_page(recording: Recording, path: str | Path, title: str = "Autograd graph", lang: str = "en") -> Path:
+def write_page(recording: Recording, path: str | Path, title: str | None = None, lang: str | None = None) -> Path:
     """Write the page to a file and return its path. Raises: OSError when it can't be written."""
     target = Path(path)
     target.write_text(page(recording, title, lang), encoding="utf-8")

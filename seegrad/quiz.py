@@ -15,6 +15,7 @@ from typing import Any
 
 from .beliefs import MISCONCEPTIONS
 from .errors import QuestionError
+from .languages import _, marked
 from .model import Recording, TensorRef
 from .scene import Choice, Question
 
@@ -55,9 +56,10 @@ def ask(recording: Recording, kind: str, prompt: str = "", tensors: tuple[str, .
     '["a"]'
     """
     if kind not in KINDS:
-        raise QuestionError(f"There is no question of kind {kind!r}. Choose one of {', '.join(sorted(KINDS))}.")
+        said = _("There is no question of kind {kind}. Choose one of {kinds}.")
+        raise QuestionError(said.format(kind=repr(kind), kinds=", ".join(sorted(KINDS))))
     if not recording.frames:
-        raise QuestionError("Nothing was recorded in this block, so there is nothing to ask about.")
+        raise QuestionError(_("Nothing was recorded in this block, so there is nothing to ask about."))
     return replace(KINDS[kind](recording, Wanted(prompt, tensors)), name=name)
 
 
@@ -71,14 +73,15 @@ def judge(question: Question, answer: Answer) -> Verdict:
     Verdict(right=True, message='All is well.', misconception='')
     """
     if question.kind not in answer:
-        raise QuestionError(f'Expected an answer like {{"{question.kind}": …}}, not {dict(answer)!r}.')
+        wanted = f'{{"{question.kind}": …}}'
+        raise QuestionError(_("Expected an answer like {wanted}, not {came}.").format(wanted=wanted, came=dict(answer)))
     found = mistakes(question, answer[question.kind])
     if not found:
         return Verdict(True, question.right)
     known = {choice.key: choice for choice in question.choices}
     told = [known[key] for key in found if key in known and known[key].misconception]
     said = list(dict.fromkeys(choice.message for choice in told)) or [question.wrong]
-    return Verdict(False, " ".join([question.wrong, *said] if told else said), told[0].misconception if told else "")
+    return Verdict(False, _(" ").join([question.wrong, *said] if told else said), told[0].misconception if told else "")
 
 
 def mistakes(question: Question, value: Any) -> list[str]:
@@ -118,20 +121,20 @@ def _outcome(recording: Recording, wanted: Wanted) -> Question:
         "fine": {"raise": "M03", "silent": "M03"},
     }[truth]
     labels = {
-        "raise": "torch raises an error",
-        "silent": "no error, but a gradient is wrong",
-        "fine": "no error, and every gradient is right",
+        "raise": _("torch raises an error"),
+        "silent": _("no error, but a gradient is wrong"),
+        "fine": _("no error, and every gradient is right"),
     }
     choices = tuple(_choice(key, label, beliefs.get(key, "")) for key, label in labels.items())
     said = {
-        "raise": "Torch raises.",
-        "silent": "Torch says nothing, and the gradient is wrong.",
-        "fine": "Torch raises nothing, and the gradients are right.",
+        "raise": _("Torch raises."),
+        "silent": _("Torch says nothing, and the gradient is wrong."),
+        "fine": _("Torch raises nothing, and the gradients are right."),
     }[truth]
     return _question(
         recording,
         "outcome",
-        wanted.prompt or "What will happen in the backward pass?",
+        wanted.prompt or marked("What will happen in the backward pass?"),
         truth,
         _last_forward(recording),
         choices=choices,
@@ -150,7 +153,9 @@ def _versions(recording: Recording, wanted: Wanted) -> Question:
         now |= dict(frame.versions)
     truth = {name: now[ref.id] for name, ref in asked.items() if now.get(ref.id) is not None}
     if not truth:
-        raise QuestionError("No named tensor of this block has a version counter, so there is no version to ask for.")
+        raise QuestionError(
+            _("No named tensor of this block has a version counter, so there is no version to ask for.")
+        )
     aliased = _aliases(recording)
     writes = [write.frame for write in recording.writes]
     until = max(0, min([last + 1, *writes]) - 1) if writes else last
@@ -160,17 +165,18 @@ def _versions(recording: Recording, wanted: Wanted) -> Question:
         for wrong in range(4)
         if wrong != version
     )
-    said = ", ".join(f"`{name}` is at version {version}" for name, version in truth.items())
+    told = [_("`{name}` is at version {version}").format(name=name, version=version) for name, version in truth.items()]
+    said = _("{clauses}.").format(clauses=_(", ").join(told))
     return _question(
         recording,
         "versions",
-        wanted.prompt or "Which version will each tensor have after the last line before backward?",
+        wanted.prompt or marked("Which version will each tensor have after the last line before backward?"),
         truth,
         until,
         choices=choices,
         targets=tuple((name, name) for name in truth),
-        right=f"{said}.",
-        wrong=f"{said}.",
+        right=said,
+        wrong=said,
         evidence=tuple(f"t{asked[name].id}" for name in truth),
         veil="counters",
     )
@@ -186,18 +192,18 @@ def _leaves(recording: Recording, wanted: Wanted) -> Question:
     asked = _named(recording, last, ())
     truth = [name for name, ref in asked.items() if ref.is_leaf]
     choices = tuple(_choice(f"{'-' if ref.is_leaf else '+'}{name}", "", "M01") for name, ref in asked.items())
-    listed = ", ".join(f"`{name}`" for name in truth)
-    said = f"The leaves are {listed}: they have no grad_fn" if truth else "There is no leaf"
+    listed = _(", ").join(f"`{name}`" for name in truth)
+    said = _("The leaves are {names}: they have no grad_fn.").format(names=listed) if truth else _("There is no leaf.")
     return _question(
         recording,
         "leaves",
-        wanted.prompt or "Which tensors are leaves? Click them all.",
+        wanted.prompt or marked("Which tensors are leaves? Click them all."),
         truth,
         last,
         choices=choices,
         targets=tuple((f"t{ref.id}", name) for name, ref in asked.items()),
-        right=f"{said}.",
-        wrong=f"{said}.",
+        right=said,
+        wrong=said,
         evidence=tuple(f"t{asked[name].id}" for name in truth),
         veil="leaves",
     )
@@ -206,7 +212,7 @@ def _leaves(recording: Recording, wanted: Wanted) -> Question:
 def _culprit(recording: Recording, wanted: Wanted) -> Question:
     guilty = [d for d in recording.diagnoses if d.culprit is not None and d.severity != "note"]
     if not guilty or guilty[0].culprit is None:
-        raise QuestionError("Nothing went wrong in this block, so there is no culprit to find.")
+        raise QuestionError(_("Nothing went wrong in this block, so there is no culprit to find."))
     line = guilty[0].culprit.line
     victim = guilty[0].victim
     code = recording.code or ((line, guilty[0].culprit.code),)
@@ -217,13 +223,13 @@ def _culprit(recording: Recording, wanted: Wanted) -> Question:
     return _question(
         recording,
         "culprit",
-        wanted.prompt or "Which line did the damage? Click it, or its pill.",
+        wanted.prompt or marked("Which line did the damage? Click it, or its pill."),
         line,
         _last_forward(recording),
         choices=choices,
         targets=_lines(recording, code),
-        right=f"Line {line} overwrote what backward needs.",
-        wrong=f"Line {line} did it: `{guilty[0].culprit.code.strip()}`.",
+        right=_("Line {line} overwrote what backward needs.").format(line=line),
+        wrong=_("Line {line} did it: `{code}`.").format(line=line, code=guilty[0].culprit.code.strip()),
         evidence=(f"line:{line}", *([f"w{guilty[0].write_id}"] if guilty[0].write_id is not None else [])),
     )
 
@@ -247,14 +253,14 @@ KINDS: dict[str, Callable[[Recording, Wanted], Question]] = {
 
 
 def _choice(key: str, label: str, belief: str) -> Choice:
-    return Choice(key, label, belief, MISCONCEPTIONS.get(belief, ""))
+    return Choice(key, label, belief, _(MISCONCEPTIONS.get(belief, "")))
 
 
 def _question(recording: Recording, kind: str, prompt: str, truth: Any, until_step: int, **more: Any) -> Question:
-    """The id names the question and the code it is about, not the run."""
+    """The id names the question and the code it is about, not the run and not the language."""
     subject = "\n".join(text.strip() for _, text in recording.code)
     number = hashlib.sha1(f"{kind}\n{prompt}\n{subject}".encode(), usedforsecurity=False).hexdigest()[:8]
-    return Question(f"{kind}-{number}", kind, prompt, json.dumps(truth), until_step, **more)
+    return Question(f"{kind}-{number}", kind, _(prompt), json.dumps(truth), until_step, **more)
 
 
 def _last_forward(recording: Recording) -> int:
@@ -268,7 +274,8 @@ def _named(recording: Recording, last: int, only: tuple[str, ...]) -> dict[str, 
     found = {ref.name: ref for ref in recording.tensors if ref.name and ref.frame <= last}
     missing = set(only) - found.keys()
     if missing:
-        raise QuestionError(f"This block has no tensor named {', '.join(sorted(missing))}.")
+        said = _("This block has no tensor named {names}.")
+        raise QuestionError(said.format(names=_(", ").join(sorted(missing))))
     return {name: ref for name, ref in found.items() if not only or name in only}
 
 

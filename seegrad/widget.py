@@ -13,7 +13,9 @@ import traitlets
 
 from .assets import STATIC, asset
 from .draw import draw, still, table
+from .draw.still import headline
 from .errors import PictureError, QuestionError
+from .languages import _, speaking
 from .model import Recording
 from .predictions import keep_prediction
 from .quiz import ask as ask_about
@@ -85,8 +87,11 @@ class Picture(anywidget.AnyWidget):
     def _html(self) -> str:
         """An image, since JupyterLab strips inline SVG from a notebook that it doesn't trust."""
         frame = self._scene.frames[self._shown]
-        total = "" if self._open else f" of {len(self._scene.frames)}"
-        said = f"Autograd graph, step {self._shown + 1}{total}: {frame.title}. {frame.text}"
+        total = None if self._open else len(self._scene.frames)
+        with speaking(self._scene.lang):
+            said = _("{headline}: {title}. {text}").format(
+                headline=headline(self._shown, total), title=frame.title, text=frame.text
+            )
         uri = "data:image/svg+xml," + quote(self.svg(), safe=URI_SAFE)
         return (
             f'<img alt="{escape(said, quote=True)}" style="max-width:100%;height:auto" src="{escape(uri, quote=True)}">'
@@ -110,12 +115,13 @@ def show(
     *,
     tensors: Iterable[str] = (),
     name: str = "q1",
-    lang: str = "en",
+    lang: str | None = None,
 ) -> Picture | Sentence:
     """The picture of a Recording, at one of its steps, perhaps with a question to answer first.
 
     `ask` is a kind (`outcome`, `versions`, `leaves`, `culprit`) or a Question of your own; `tensors` are the names
-    that a `versions` question asks for, `name` is the variable in the line of Python under the answer.
+    that a `versions` question asks for, `name` is the variable in the line of Python under the answer. `lang` is
+    `en` or `zh_CN`; without it SEEGRAD_LANG or the notebook's folder says.
 
     Raises: QuestionError when it can't be asked. A picture that can't be drawn is replaced by a sentence: a display
     never breaks a cell.
@@ -124,14 +130,16 @@ def show(
      1  start     before the first line
                   Nothing has run yet, and no tensor is known.
     """
-    recording = rec if isinstance(rec, Recording) else rec.recording
-    question = ask_about(recording, ask, tensors=tuple(tensors), name=name) if isinstance(ask, str) else ask
-    try:
-        return Picture(draw(recording, question, lang), step)
-    except (QuestionError, FileNotFoundError):
-        raise
-    except Exception as error:  # a display error must never break the cell
-        return Sentence(f"seegrad couldn't draw this graph ({type(error).__name__}: {error}). The recording is intact.")
+    with speaking(lang) as spoken:
+        recording = rec if isinstance(rec, Recording) else rec.recording
+        question = ask_about(recording, ask, tensors=tuple(tensors), name=name) if isinstance(ask, str) else ask
+        try:
+            return Picture(draw(recording, question, spoken), step)
+        except (QuestionError, FileNotFoundError):
+            raise
+        except Exception as error:  # a display error must never break the cell
+            said = _("seegrad couldn't draw this graph ({kind}: {text}). The recording is intact.")
+            return Sentence(said.format(kind=type(error).__name__, text=error))
 
 
 __all__ = ["Picture", "PictureError", "Sentence", "show"]
