@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from seegrad.layout import arrange
+from seegrad.layout import arrange, fold
 from seegrad.layout.coordinates import isotonic
+from seegrad.layout.fold import EDGE_PX
 from seegrad.layout.order import count_crossings, first_order
 from seegrad.layout.ranks import layers_of
 from seegrad.scene import Layout, Shape
@@ -143,3 +144,50 @@ def test_the_order_of_links_from_one_shape_does_not_change_the_size() -> None:
     mixed = links[::-3] + links[1::3] + links[2::3]
     mixed += [link for link in links if link not in mixed]
     assert arrange(shapes, mixed, "loss").crossings == arrange(shapes, links, "loss").crossings
+
+
+# folded
+
+
+@given(graphs(), st.floats(200, 900))
+def test_a_folded_layout_is_narrower_and_nothing_overlaps(graph: Graph, widest: float) -> None:
+    shapes, links = graph
+    flat = arrange(shapes, links)
+    layout = fold(flat, shapes, widest)
+    assert layout.width_px <= max(flat.width_px, max(shape.width_px for shape in shapes) + 2 * EDGE_PX) + 0.2
+    boxes = list(rectangles(shapes, layout).values())
+    for k, (left, top, right, bottom) in enumerate(boxes):
+        assert left >= -0.2
+        assert top >= -0.2
+        assert right <= layout.width_px + 0.2
+        assert bottom <= layout.height_px + 0.2
+        for other in boxes[k + 1 :]:
+            apart = right < other[0] + 0.4 or other[2] < left + 0.4 or bottom < other[1] + 0.4 or other[3] < top + 0.4
+            assert apart
+
+
+@given(graphs(), st.floats(200, 900))
+def test_a_folded_route_still_begins_and_ends_at_its_shapes(graph: Graph, widest: float) -> None:
+    shapes, links = graph
+    layout = fold(arrange(shapes, links), shapes, widest)
+    centres = dict(layout.centres)
+    for (source, target), route in zip(links, layout.routes, strict=True):
+        assert (route[0], route[-1]) == (centres[source], centres[target])
+
+
+def test_a_chain_is_folded_into_even_bands_and_each_line_turns_once() -> None:
+    count = 20
+    shapes = [Shape(f"n{k}", 90, 20, 20) for k in range(count)]
+    links = [(f"n{k}", f"n{k + 1}") for k in range(count - 1)]
+    layout = fold(arrange(shapes, links), shapes, 800)
+    rows: dict[float, list[float]] = {}
+    for _, (x, y) in layout.centres:
+        rows.setdefault(y, []).append(x)
+    assert len(rows) == 4
+    assert all(len(row) >= 4 and row == sorted(row) for row in rows.values())
+    assert sorted(len(route) for route in layout.routes) == [2] * 16 + [5] * 3
+
+
+def test_what_fits_is_left_alone() -> None:
+    flat = arrange(*chain(), "loss")
+    assert fold(flat, chain()[0], flat.width_px) == flat

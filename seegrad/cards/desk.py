@@ -109,6 +109,10 @@ class Desk:
             if self.current.get(card.tensor) == name:
                 del self.current[card.tensor]
 
+    def storages(self) -> dict[str, int]:
+        """The bytes of each card."""
+        return {name: self.tensors[card.tensor].storage for name, card in self.cards.items()}
+
     def update(self, frame: Frame) -> None:
         """Write down the numbers and versions that hold after a Frame."""
         changed = {self.writes[k].storage for k in frame.writes if k in self.writes}

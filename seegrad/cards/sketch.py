@@ -28,7 +28,7 @@ def sketch(recording: Recording) -> Sketch:
         pills=tuple(desk.pills.values()),
         wires=tuple(desk.wires),
         loose_pins=tuple(desk.loose_pins),
-        clusters=clusters_of(desk.cards.values(), desk.pills.values(), desk.wires),
+        clusters=clusters_of(desk.cards.values(), desk.pills.values(), desk.wires, desk.storages()),
         storages=storages_of(recording, desk.cards.values()),
         marks=marks_of(recording, desk),
         on=on,

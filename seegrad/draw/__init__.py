@@ -10,7 +10,7 @@ import hashlib
 
 from ..cards import Sketch, sketch
 from ..languages import _, speaking
-from ..layout import arrange
+from ..layout import arrange, fold
 from ..model import Recording
 from ..scene import Layout, Point, Question, Scene, SceneFrame
 from ..widths import wrapped
@@ -32,6 +32,8 @@ __all__ = ["MOST_CARDS", "MOST_STEPS", "draw", "layout", "still", "table"]
 MOST_CARDS = 400
 MARGIN_PX = 12
 RANK_GAP_PX = 27
+PAGE_PX = 950  # the width of a notebook's page
+SHRINKS_PX = 1180  # a picture of this width is still readable when it is shrunk to the page
 NARROWEST_PX = 640
 
 
@@ -108,7 +110,8 @@ def layout(parts: Sketch, measured: Measured) -> tuple[Layout, list[int]]:
     linked = [k for k, wire in enumerate(parts.wires) if home[wire.source] != home[wire.target]]
     links = [(home[parts.wires[k].source], home[parts.wires[k].target]) for k in linked]
     root = home.get(parts.root) if parts.root else None
-    return arrange(measured.shapes, links, root, rank_gap_px=RANK_GAP_PX), linked
+    placed = arrange(measured.shapes, links, root, rank_gap_px=RANK_GAP_PX)
+    return (placed if placed.width_px <= SHRINKS_PX else fold(placed, measured.shapes, PAGE_PX)), linked
 
 
 def _picture(parts: Sketch, steps: int) -> tuple[str, tuple[float, float]]:

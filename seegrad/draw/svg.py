@@ -71,12 +71,33 @@ def number(value: float) -> str:
     return "0" if short == "-0" else short
 
 
-def curve(points: list[tuple[float, float]]) -> str:
-    """A path through the points that leaves and arrives horizontally."""
+TURN_PX = 17.0  # how far a line swings out where it turns round
+
+
+def curve(points: list[tuple[float, float]], *, back: bool = False) -> str:
+    """A path through the points that leaves and arrives horizontally; `back`: it runs from right to left.
+
+    Where it runs the other way, between two bands of a folded picture, it turns round beside them.
+
+    >>> curve([(0, 0), (20, 10)])
+    'M0 0C10 0 10 10 20 10'
+    """
     (x, y), path = points[0], ""
     path = f"M{number(x)} {number(y)}"
+    ahead = -1.0 if back else 1.0
+    turned = False
     for x1, y1 in points[1:]:
-        middle = number((x + x1) / 2)
-        path += f"C{middle} {number(y)} {middle} {number(y1)} {number(x1)} {number(y1)}"
+        if (x1 - x) * ahead > -1.0:
+            middle = number((x + x1) / 2)
+            path += f"C{middle} {number(y)} {middle} {number(y1)} {number(x1)} {number(y1)}"
+            turned = False
+        elif not turned:  # out beside the first band, and half of the way back
+            swing = number(x + TURN_PX * ahead)
+            path += f"C{swing} {number(y)} {swing} {number(y1)} {number(x)} {number(y1)}H{number(x1)}"
+            turned = True
+        else:  # the other half, and into the second band
+            swing = number(x1 - TURN_PX * ahead)
+            path += f"H{number(x1)}C{swing} {number(y)} {swing} {number(y1)} {number(x1)} {number(y1)}"
+            turned = False
         x, y = x1, y1
     return path

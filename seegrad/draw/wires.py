@@ -53,7 +53,7 @@ class Wiring:
         forward, above = [], []
         for k, wire in enumerate(self.sketch.wires):
             if k not in self.routes:
-                forward.append(self._stacked(wire))
+                forward += self._stacked(wire)
                 continue
             path = curve(self.points(k))
             red = " ip" if wire.red else ""
@@ -61,24 +61,31 @@ class Wiring:
             mark = self._mark_on(wire)
             if mark is not None:
                 above.append(el("path", class_=f"eb {mark.severity}", d=path, since=mark.since))
-            back = curve(self.points(k)[::-1])
+            back = curve(self.points(k)[::-1], back=True)
             head = f"url(#{UID}-head)"
             steps = sorted(self.flows.get((wire.source, wire.target), ()))
             above += [el("path", class_="bk", d=back, since=k, until=k, marker_end=head) for k in steps]
         return [el("g", *forward, *above, class_="edges")]
 
-    def _stacked(self, wire: Wire) -> str:
+    def _stacked(self, wire: Wire) -> list[str]:
         """A line inside a stack, with the code that made the alias: straight down, or past what stands between."""
         upper, lower = self.boxes[wire.source], self.boxes[wire.target]
         near = lower.y - upper.bottom <= STACK_GAP_PX + 1
+        beside = min(upper.x, lower.x) - 5
+        here, there = upper.port + 12, lower.port
         down = f"M{upper.middle:.1f} {upper.bottom:.1f}V{lower.y:.1f}"
-        past = f"M{upper.x:.1f} {upper.port + 12:.1f}h-5V{lower.port:.1f}h5"
-        class_ = "e ip" if wire.red else "e al"
-        line = el("path", class_=class_, d=down if near else past, since=wire.born)
-        if wire.kind != "alias":
-            return line
-        x, label = (lower.middle + 6, wire.label) if near else (lower.x + 4, self.labels[wire.source] + wire.label)
-        return line + text(label, x, lower.y - 7.5, "lk", since=wire.born)
+        up = f"M{upper.middle:.1f} {lower.y:.1f}V{upper.bottom:.1f}"
+        past = f"M{upper.x:.1f} {here:.1f}H{beside:.1f}V{there:.1f}H{lower.x:.1f}"
+        back = f"M{lower.x:.1f} {there:.1f}H{beside:.1f}V{here:.1f}H{upper.x:.1f}"
+        class_ = "e ip" if wire.red else "e al" if wire.kind == "alias" else "e"
+        parts = [el("path", class_=class_, d=down if near else past, since=wire.born)]
+        head = f"url(#{UID}-head)"
+        steps = sorted(self.flows.get((wire.source, wire.target), ()))
+        parts += [el("path", class_="bk", d=up if near else back, since=k, until=k, marker_end=head) for k in steps]
+        if wire.kind == "alias":
+            x, label = (lower.middle + 6, wire.label) if near else (lower.x + 4, self.labels[wire.source] + wire.label)
+            parts.append(text(label, x, lower.y - 7.5, "lk", since=wire.born))
+        return parts
 
     def _mark_on(self, wire: Wire) -> Mark | None:
         """The Diagnosis whose saved tensor this line carries."""

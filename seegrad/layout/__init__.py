@@ -1,7 +1,8 @@
 """Shapes and links → Layout: layered, left to right, the same every time; plain Python, nearly linear.
 
-Three stages, one module each: `ranks` (which column), `order` (above whom in the column, few crossings),
-`coordinates` (how high, edges straight). It runs once, on the final graph, so that nothing moves between steps.
+Four stages, one module each: `ranks` (which column), `order` (above whom in the column, few crossings),
+`coordinates` (how high, edges straight), `fold` (into bands that fit the page). It runs once, on the final graph, so
+that nothing moves between steps.
 """
 
 from __future__ import annotations
@@ -10,10 +11,11 @@ from collections.abc import Sequence
 
 from ..scene import Layout, Shape
 from .coordinates import heights, place
+from .fold import fold
 from .order import best_order
 from .ranks import Layers, layers_of
 
-__all__ = ["arrange"]
+__all__ = ["arrange", "fold"]
 
 
 def arrange(
