@@ -5,13 +5,15 @@ CHAPTER ?= notebooks/en/05_data_versus_detach.ipynb
 LAB_ARGS ?=
 # pip's extra arguments, e.g. PIP_ARGS="--extra-index-url https://download.pytorch.org/whl/cpu" for torch's CPU build
 PIP_ARGS ?=
+VERSIONS ?= 2.9 2.11 2.13
+BENCHMARKS ?= record op_db
 ROOT_ARGS := $(if $(filter 0,$(shell id -u)),--allow-root)
 
 .DEFAULT_GOAL := help
-.PHONY: help install system frontend course lab test check grade bench clean
+.PHONY: help install system frontend course lab test test-torch test-gpu check grade bench clean
 
 help:  ## this list
-	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
 
 install: .venv/.installed  ## Python packages into .venv
 .venv/.installed: pyproject.toml constraints.txt
@@ -50,8 +52,15 @@ test: install system frontend check  ## everything
 grade: install  ## a class of twelve, from submitted/ to CSV and feedback
 	$(BIN)/python -m tools.demo_class build/course
 
-bench: install  ## measurements, printed as ratios
-	for file in benchmarks/*.py; do echo "== $$file"; $(BIN)/python $$file || exit 1; done
+bench: install  ## measurements, printed as ratios; the peers are installed too
+	$(BIN)/python -m pip install --quiet $(PIP_ARGS) -c constraints.txt -e '.[bench]'
+	for name in $(BENCHMARKS); do echo "== $$name"; $(BIN)/python -m benchmarks.$$name || exit 1; done
+
+test-torch: install  ## the library's tests on other torches: VERSIONS="2.9 2.11 2.13" (gigabytes)
+	$(BIN)/python -m tools.versions $(VERSIONS)
+
+test-gpu: install  ## the corpus on an accelerator; says so by a skip where there is none
+	$(BIN)/python -m pytest tests/gpu $(PYTEST_ARGS)
 
 clean:  ## all that was made, the environment too
 	rm -rf .venv build dist frontend/node_modules .mypy_cache .ruff_cache .pytest_cache .hypothesis

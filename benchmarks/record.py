@@ -1,100 +1,164 @@
-"""What recording costs: ratios to the plain run, both sides alternating in one process.
+"""What recording costs, against the plain run and against its peers.
 
-    python benchmarks/record.py [ROUNDS]
+    python -m benchmarks.record [--rounds N] [--only WORD] [--markdown docs/performance.md]
 
-Each round runs every side once, in turn; the figure is the median over the rounds of (side / plain).
+Each round runs every side once, in turn, in one process; a figure is the median over the rounds of (side / plain).
+A peer that isn't installed (`pip install -e '.[bench]'`) is named as such.
 """
 
 from __future__ import annotations
 
-import statistics
+import argparse
+import datetime
+import os
+import platform
 import sys
-import time
-from collections.abc import Callable, Iterable
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
 
 import torch
 
-import seegrad
+from tools.marks import markdown_table, write_between
+
+from . import memory
+from .paired import Measured, measure
+from .programs import NotInstalled, Program, chain, encoder, gpt2, lstm
+from .sides import PLAIN, SIDES
 
 ROUNDS = 7
-Program = Callable[[], list[torch.Tensor]]
-Side = Callable[[], AbstractContextManager[object]]
+SCALES = (10_000, 30_000, 100_000)
+MARK = "figures"
 
-SIDES: dict[str, Side] = {
-    "plain": nullcontext,
-    "record()": seegrad.record,
-    'record(detail="content")': lambda: seegrad.record(detail="content"),
-    "detect_anomaly": lambda: torch.autograd.detect_anomaly(check_nan=False),
-}
-
-
-def encoder(layers: int, batch: int, tokens: int) -> Program:
-    """Forward and backward of a TransformerEncoder, d=256, 4 heads; f32[batch, tokens, 256]."""
-    torch.manual_seed(0)
-    layer = torch.nn.TransformerEncoderLayer(256, 4, 1024, dropout=0.0, batch_first=True)
-    model = torch.nn.TransformerEncoder(layer, layers, enable_nested_tensor=False)
-    x = torch.randn(batch, tokens, 256)
-
-    def run() -> list[torch.Tensor]:
-        model.zero_grad()
-        model(x).square().mean().backward()
-        return [p.grad.clone() for p in model.parameters() if p.grad is not None]
-
-    return run
+PROGRAMS: tuple[tuple[str, Callable[[], Program], int], ...] = (
+    ("encoder small", lambda: encoder(2, 16), ROUNDS),
+    ("encoder large", lambda: encoder(8, 128), ROUNDS),
+    ("gpt2", lambda: gpt2(32), 5),
+    ("lstm", lambda: lstm(1000), 5),
+    ("chain", lambda: chain(100_000), 3),
+)
+"""A word to choose it by, the Program, and its rounds."""
 
 
-def chain(ops: int) -> Program:
-    """A chain of scalar multiplications and its backward: nothing but overhead."""
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A title and what stands under it."""
 
-    def run() -> list[torch.Tensor]:
-        x = torch.ones((), requires_grad=True)
-        y = x
-        for _ in range(ops):
-            y = y * 1.0001
-        y.backward()
-        return [] if x.grad is None else [x.grad]
-
-    return run
+    title: str
+    head: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
 
 
-def measure(program: Program, rounds: int) -> dict[str, list[float]]:
-    """Seconds of each side, round by round. The gradients must be those of the plain run, to the bit."""
-    found: dict[str, list[float]] = {name: [] for name in SIDES}
-    expected = program()
-    for _ in range(rounds):
-        for name, side in SIDES.items():
-            start = time.perf_counter()
-            with side():
-                gradients = program()
-            found[name].append(time.perf_counter() - start)
-            assert all(map(torch.equal, expected, gradients)), f"{name} changed a gradient"
-    return found
+def ratios(programs: Sequence[tuple[str, Callable[[], Program], int]], rounds: int | None) -> Iterator[Table]:
+    """One table a program."""
+    for _, make, usual in programs:
+        try:
+            program = make()
+        except NotInstalled as missing:
+            yield Table(f"not installed: {missing}", (), ())
+            continue
+        yield ratio_table(measure(program, SIDES, rounds or usual))
 
 
-def ratios(seconds: dict[str, list[float]]) -> Iterable[str]:
-    """One line a side."""
-    for name, values in seconds.items():
-        each = [value / plain for value, plain in zip(values, seconds["plain"], strict=True)]
-        yield f"  {name:<26} ×{statistics.median(each):6.2f}   ({1e3 * statistics.median(values):8.1f} ms)"
+def ratio_table(found: Sequence[Measured]) -> Table:
+    """Ratios, and the plain run in seconds."""
+    rows = [(each.side.name, each.words, "" if each.stopped else each.side.says) for each in found]
+    plain = sorted(found[0].seconds)[len(found[0].seconds) // 2]
+    title = f"{found[0].program}: plain forward and backward {milliseconds(plain)}, {len(found[0].seconds)} rounds"
+    return Table(title, ("side", "time", ""), tuple(rows))
 
 
-def main() -> None:
-    """Print the table."""
-    import warnings
+def milliseconds(seconds: float) -> str:
+    """`12.3 ms`.
 
-    warnings.simplefilter("ignore")  # anomaly mode warns that it is slow
+    >>> milliseconds(0.0123), milliseconds(2)
+    ('12.3 ms', '2,000 ms')
+    """
+    return f"{1e3 * seconds:,.1f} ms" if seconds < 0.1 else f"{1e3 * seconds:,.0f} ms"
+
+
+def linear(scales: Sequence[int], rounds: int = 3) -> Table:
+    """Time per op of a chain, as it grows: flat means linear."""
+    sides = [side for side in SIDES if side is PLAIN or (side.ours and "content" not in side.name)]
+    columns = [measure(chain(ops), sides, rounds) for ops in scales]
+    rows = tuple(
+        (
+            side.name,
+            *(
+                f"{1e6 * sorted(each.seconds)[rounds // 2] / ops:.1f} µs"
+                for each, ops in zip(line, scales, strict=True)
+            ),
+        )
+        for side, line in zip(sides, zip(*columns, strict=True), strict=True)
+    )
+    return Table("Time per op of a chain", ("side", *(f"{ops:,} ops" for ops in scales)), rows)
+
+
+def memory_table(found: dict[str, list[float]], steps: Sequence[int]) -> Table:
+    """Peak memory, and what it is above plain."""
+    plain = found["plain"]
+    rows = tuple(
+        (
+            side,
+            *(
+                f"{each / 2**20:,.0f} MiB ({100 * (each / base - 1):+.1f} %)"
+                for each, base in zip(peaks, plain, strict=True)
+            ),
+        )
+        for side, peaks in found.items()
+    )
+    title = "Peak memory of the process over a training loop (4-layer encoder d=256, 4×32 tokens, Adam)"
+    return Table(title, ("side", *(f"after {count} steps" for count in steps)), rows)
+
+
+def machine() -> str:
+    """The machine in words."""
+    today = datetime.datetime.now(datetime.UTC)
+    return (
+        f"{os.cpu_count()} cores ({platform.machine()}), {platform.system()}, one torch thread, "
+        f"Python {platform.python_version()}, torch {torch.__version__}, {today:%Y-%m-%d}"
+    )
+
+
+def as_text(table: Table) -> str:
+    """A table for a terminal."""
+    widths = [max(map(len, column)) for column in zip(table.head, *table.rows, strict=True)] if table.head else []
+    lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) for row in table.rows]
+    return "\n".join([table.title, *(f"  {line.rstrip()}" for line in lines)])
+
+
+def as_markdown(table: Table) -> str:
+    """A table for a page."""
+    return f"### {table.title}\n\n{markdown_table(table.head, table.rows)}" if table.head else f"### {table.title}"
+
+
+def tables(options: argparse.Namespace) -> Iterator[Table]:
+    """All that was asked for, one after the other."""
+    yield from ratios([each for each in PROGRAMS if options.only in each[0]], options.rounds)
+    if options.only in "linear":
+        yield linear(SCALES)
+    if options.only in "memory":
+        yield memory_table(memory.measure(), memory.STEPS)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Measure, print, and write the page where one is named."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.record", description=(__doc__ or "").split("\n")[0])
+    parser.add_argument("--rounds", type=int, help="rounds of each program, instead of its usual number")
+    parser.add_argument("--only", default="", metavar="WORD", help="encoder, gpt2, lstm, chain, linear or memory")
+    parser.add_argument("--markdown", type=Path, metavar="FILE", help=f"write between the page's marks <!-- {MARK} -->")
+    options = parser.parse_args(arguments)
     torch.set_num_threads(1)
-    rounds = int(sys.argv[1]) if len(sys.argv) > 1 else ROUNDS
-    programs = {
-        "12-layer encoder, 2×16 tokens": encoder(12, 2, 16),
-        "12-layer encoder, 8×128 tokens": encoder(12, 8, 128),
-        "chain of 1,000 scalar ops": chain(1000),
-    }
-    for name, program in programs.items():
-        print(name)
-        print("\n".join(ratios(measure(program, rounds))), flush=True)
+    print(machine(), flush=True)
+    found = []
+    for table in tables(options):
+        found.append(table)
+        print(f"\n{as_text(table)}", flush=True)
+    if options.markdown is not None:
+        text = "\n\n".join([f"{machine()}.", *map(as_markdown, found)])
+        write_between(options.markdown, text, MARK)
+    return 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

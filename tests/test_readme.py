@@ -26,8 +26,8 @@ def test_links_and_pictures_lead_somewhere(document: Path) -> None:
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
 def test_make_targets_exist(document: Path) -> None:
-    known = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
-    named = set(re.findall(r"(?:^|`)make ([a-z]+)", document.read_text(encoding="utf-8"), re.MULTILINE))
+    known = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    named = set(re.findall(r"(?:^|`)make ([a-z-]+)", document.read_text(encoding="utf-8"), re.MULTILINE))
     assert named <= known
 
 
@@ -35,7 +35,7 @@ def test_make_targets_exist(document: Path) -> None:
 def test_python_modules_can_be_run(document: Path) -> None:
     """`python -m X` names a module that has a command line of its own."""
     for name in sorted(
-        set(re.findall(r"python -m ((?:seegrad|grader|tools)[\w.]*)", document.read_text(encoding="utf-8")))
+        set(re.findall(r"python -m ((?:seegrad|grader|tools|benchmarks)[\w.]*)", document.read_text(encoding="utf-8")))
     ):
         path = ROOT.joinpath(*name.split("."))
         runnable = path / "__main__.py" if path.is_dir() else path.with_suffix(".py")

@@ -1,0 +1,1 @@
+"""Measurements as ratios to the plain run, both sides alternating in one process."""
