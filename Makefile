@@ -47,6 +47,7 @@ check: install  ## style and types
 test: install system frontend check  ## everything
 	cd frontend && npm test --silent
 	$(BIN)/python -m tools.book --check
+	$(BIN)/python -m tools.catalogue --check
 	$(BIN)/python -m pytest $(PYTEST_ARGS)
 
 grade: install  ## a class of twelve, from submitted/ to CSV and feedback

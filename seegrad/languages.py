@@ -77,6 +77,19 @@ def counted(one: str, many: str, count: int) -> str:
     return _catalogue(_spoken.get() or language()).ngettext(one, many, count)
 
 
+def together(*sentences: str) -> str:
+    """Several sentences as one text; empty ones are left out.
+
+    >>> together("One.", "", "Two.")
+    'One. Two.'
+    """
+    said = [each for each in sentences if each]
+    text = said[0] if said else ""
+    for each in said[1:]:
+        text = _("{first} {then}").format(first=text, then=each)
+    return text
+
+
 def closed(text: str) -> str:
     """The text without the blanks between two Chinese characters, which a template can't know of.
 

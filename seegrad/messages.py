@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import PurePath
 from string import Formatter
 
-from .languages import _, closed, speaking
+from .languages import _, closed, speaking, together
 from .model import Diagnosis, Place
 from .sentences import DO, THROUGH, WHAT, WHY
 
@@ -29,8 +29,7 @@ under `with torch.no_grad():`; to compute with a changed value, make a new tenso
     """
     with speaking(lang):
         words = _Words(diagnosis)
-        what, do = words.say(WHAT, *what_ids(diagnosis)), words.say(DO, *do_ids(diagnosis))
-        return closed(_("{what} {do}").format(what=what, do=do))
+        return closed(together(words.say(WHAT, *what_ids(diagnosis)), words.say(DO, *do_ids(diagnosis))))
 
 
 def what_ids(diagnosis: Diagnosis) -> tuple[str, ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 
-from .languages import _, closed, marked
+from .languages import _, closed, marked, together
 from .model import Diagnosis, Frame, Node, Recording, SavedTensor, TensorRef
 
 
@@ -86,7 +86,7 @@ class Narrator:
             return self._backward(frame)
         writes = [self._write(frame, k) for k in frame.writes if k in self.writes]
         made = self._made(frame)
-        return _(" ").join(filter(None, (made, *writes))) or _("{op} ran; it made no tensor.").format(op=frame.op)
+        return together(made, *writes) or _("{op} ran; it made no tensor.").format(op=frame.op)
 
     def name(self, tensor: int | None) -> str:
         """The user's name, or a description."""
@@ -181,7 +181,7 @@ class Narrator:
         else:
             said = _("{name} is overwritten in place: its version goes {before} → {after}.")
         own = said.format(name=name, before=before, after=after)
-        return _(" ").join([own, *self._others_hit(frame, write.tensor, write.storage)])
+        return together(own, *self._others_hit(frame, write.tensor, write.storage))
 
     def _others_hit(self, frame: Frame, tensor: int, storage: int) -> list[str]:
         """The named tensors on the same bytes, and whether their own counter noticed."""
@@ -220,7 +220,7 @@ class Narrator:
             else ""
         )
         if node is None:
-            return _(" ").join(filter(None, (_("Backward starts at the root with gradient 1."), stored)))
+            return together(_("Backward starts at the root with gradient 1."), stored)
         if node.leaf is not None:
             return _("AccumulateGrad adds the gradient to {name}.grad.").format(name=self.name(node.leaf))
         to = self._names(
@@ -231,7 +231,7 @@ class Narrator:
             outputs=self._names(node.outputs) or _("its result"),
             inputs=to or _("its inputs"),
         )
-        return _(" ").join(filter(None, (text, stored)))
+        return together(text, stored)
 
     def _error(self) -> str:
         error = self.recording.error

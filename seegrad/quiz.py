@@ -15,7 +15,7 @@ from typing import Any
 
 from .beliefs import MISCONCEPTIONS
 from .errors import QuestionError
-from .languages import _, marked
+from .languages import _, marked, together
 from .model import Recording, TensorRef
 from .scene import Choice, Question
 
@@ -81,7 +81,7 @@ def judge(question: Question, answer: Answer) -> Verdict:
     known = {choice.key: choice for choice in question.choices}
     told = [known[key] for key in found if key in known and known[key].misconception]
     said = list(dict.fromkeys(choice.message for choice in told)) or [question.wrong]
-    return Verdict(False, _(" ").join([question.wrong, *said] if told else said), told[0].misconception if told else "")
+    return Verdict(False, together(*([question.wrong, *said] if told else said)), told[0].misconception if told else "")
 
 
 def mistakes(question: Question, value: Any) -> list[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..cards import Sketch
-from ..languages import _, counted
+from ..languages import counted, together
 from ..model import Frame, Recording, Severity
 from ..narrate import Narrator, title
 from ..scene import SceneFrame
@@ -55,6 +55,6 @@ def _scene_frame(
         line=line_of.get(place.line) if place is not None and inside else None,
         on=on,
         message=f"{error.kind}: {error.text}" if error else "",
-        diagnosis=_(" ").join(dict.fromkeys(diagnosis.message(lang) for diagnosis in here)),
+        diagnosis=together(*dict.fromkeys(diagnosis.message(lang) for diagnosis in here)),
         severity=here[0].severity if here else None,
     )
