@@ -6,15 +6,17 @@ catalogue, or a sentence that it lacks, falls back to English.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import PurePath
 from string import Formatter
 
 from .languages import _, closed, speaking, together
 from .model import Diagnosis, Place
-from .sentences import DO, THROUGH, WHAT, WHY
+from .sentences import A_RESULT, A_TENSOR, AND, DO, OF_SHAPE, THROUGH, WHAT, WHY
 
 MAX_CODE = 60
+GAP = re.compile(r"\{(\w+)\}")
 
 
 def sentence(diagnosis: Diagnosis, lang: str | None = None) -> str:
@@ -91,7 +93,7 @@ class _Words:
             "others": self._others,
             "why": lambda: self.say(WHY, str(self._given.get("cause"))),
         }
-        return makers[name]() if name in makers else str(self._given.get(name, ""))
+        return makers[name]() if name in makers else retold(str(self._given.get(name, "")))
 
     def _line(self, place: Place | None, *, code: bool = False) -> str:
         if place is None:
@@ -115,11 +117,34 @@ class _Words:
 
     def _need(self) -> str:
         needed = self._given.get("needed_for")
-        return _(" for the gradient of {needed}").format(needed=needed) if needed else ""
+        return _(" for the gradient of {needed}").format(needed=retold(str(needed))) if needed else ""
 
     def _others(self) -> str:
         count = self._given.get("others")
         return _(" (and {count} more Nodes)").format(count=count) if count else ""
+
+
+PHRASES = {
+    template: re.compile(GAP.sub(r"(?P<\1>.+?)", re.escape(template).replace(r"\{", "{").replace(r"\}", "}")))
+    for template in (A_RESULT, OF_SHAPE, A_TENSOR)
+}
+
+
+def retold(text: str) -> str:
+    """A label that a Diagnosis carries in English, in the language that is spoken; code stays as it is.
+
+    >>> retold("`w` and the result of `exp` on line 3")
+    '`w` and the result of `exp` on line 3'
+    """
+    return _(AND).join(_phrase(label) for label in text.split(AND))
+
+
+def _phrase(label: str) -> str:
+    for template, pattern in PHRASES.items():
+        found = pattern.fullmatch(label)
+        if found:
+            return _(template).format(**found.groupdict())
+    return label
 
 
 def _capital(text: str) -> str:

@@ -8,6 +8,12 @@ from __future__ import annotations
 
 from .languages import marked as _
 
+# Words inside `Diagnosis.arguments`: kept in English, read back by these very templates when they are said.
+A_TENSOR = _("a tensor")
+A_RESULT = _("the result of `{op}` on line {line}")
+OF_SHAPE = _("a tensor of shape {shape}")
+AND = _(" and ")
+
 WHAT: dict[str, str] = {
     "saved_tensor_modified": _(
         "{Culprit} overwrote {label}{through}: {label} is now at version {now}, "

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ..model import Node, Place, Recording, Route, Write
+from ..sentences import A_RESULT, A_TENSOR, AND, OF_SHAPE
 
 PRECEDENCE: tuple[Route, ...] = ("data", "detach", "view")
 """Of several routes on one way, the one that explains most."""
@@ -77,14 +78,14 @@ def expression(recording: Recording, tensor: int) -> str | None:
 def label(recording: Recording, tensor: int | None) -> str:
     """What to call a tensor: its variable, what it's an alias of, or what made it."""
     if tensor is None:
-        return "a tensor"
+        return A_TENSOR
     ref, written = recording.tensors[tensor], expression(recording, tensor)
     if written:
         return f"`{written}`"
     born = recording.frames[ref.frame] if ref.frame < len(recording.frames) else None
     if born is not None and tensor in born.outputs and born.place is not None:
-        return f"the result of `{born.op}` on line {born.place.line}"
-    return f"a tensor of shape {list(ref.shape)}"
+        return A_RESULT.format(op=born.op, line=born.place.line)
+    return OF_SHAPE.format(shape=list(ref.shape))
 
 
 def birthplace(recording: Recording, node: Node) -> Place | None:
@@ -102,4 +103,4 @@ def needed_for(recording: Recording, node: Node, slots: tuple[int, ...]) -> str:
         tensor = node.inputs[slot] if slot < len(node.inputs) else None
         if tensor is not None and recording.tensors[tensor].name:
             names.append(label(recording, tensor))
-    return " and ".join(dict.fromkeys(names))
+    return AND.join(dict.fromkeys(names))
