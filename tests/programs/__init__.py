@@ -1,7 +1,8 @@
 """Small torch programs with what is expected of their diagnosis; the lines are marked where they stand.
 
-A line that ends in `# culprit` or `# victim` is the one that the first Diagnosis must name. What a program returns is
-compared with and without `record()`. Whether it raises is never written down: torch decides.
+A line that ends in `# culprit`, `# victim` or `# culprit, victim` is the one that the first Diagnosis must name; the
+marks were set before the program ran. What a program returns is compared with and without `record()`. Whether it raises
+is never written down: torch decides.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ class Program:
     def line(self, mark: str) -> int | None:
         """The line that carries the mark."""
         lines, first = inspect.getsourcelines(self.run)
-        return next((first + i for i, line in enumerate(lines) if line.rstrip().endswith(f"# {mark}")), None)
+        return next((first + i for i, line in enumerate(lines) if mark in line.rpartition("# ")[2].strip().split(", ")), None)
 
 
 PROGRAMS: dict[str, Program] = {}
@@ -40,6 +41,15 @@ SEVERITIES = {
     "silent_corruption": "wrong",
     "graph_cut": "note",
     "version_moved": "note",
+    "view_modified": "error",
+    "memory_overlaps": "error",
+    "marked_dirty": "error",
+    "saved_tensor_detached": "error",
+    "inference_tensor": "error",
+    "optimiser_given_non_leaf": "error",
+    "unused_input": "error",
+    "gradient_overwritten": "wrong",
+    "grad_of_non_leaf": "note",
 }
 
 
