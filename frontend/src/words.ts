@@ -8,5 +8,13 @@ const en = {
   leaf: "leaf tensor", tensor: "tensor", plain: "tensor, needs no gradient", node: "Function", write: "in-place write", op: "not recorded",
 };
 export type Words = typeof en;
-const tables: Record<string, Words> = { en };
+const zh_CN: Words = {
+  graph: "自动求导图，逐步演示", first: "第一步（Home）", prev: "上一步（←）", next: "下一步（→）",
+  last: "最后一步（End）", play: "播放（空格）", pause: "暂停（空格）", step: "步骤", code: "代码", of: "/",
+  check: "提交我的预测", right: "正确", wrong: "不对", copy: "复制", copied: "已复制", keep: "你的答案写成 Python：",
+  hidden: "作答之后才显示其余部分。", picked: "你选的是：", version: "版本",
+  start: "开始", forward: "前向", inplace: "原地写入", backward: "反向", error: "报错", silent: "出错",
+  leaf: "叶子张量", tensor: "张量", plain: "张量，不需要梯度", node: "Function", write: "原地写入", op: "未记录",
+};
+const tables: Record<string, Words> = { en, zh_CN };
 export const words = (lang: string): Words => tables[lang] ?? en;
