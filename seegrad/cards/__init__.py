@@ -2,8 +2,22 @@
 
 from __future__ import annotations
 
-from .parts import Card, Cluster, Mark, Pill, Pin, Sketch, StorageGroup, Wire, at
+from .parts import Card, Cluster, Mark, Pill, Pin, Sketch, StorageGroup, Timeline, Value, Wire, at
 from .sketch import sketch
 from .symbols import shorten
 
-__all__ = ["Card", "Cluster", "Mark", "Pill", "Pin", "Sketch", "StorageGroup", "Wire", "at", "shorten", "sketch"]
+__all__ = [
+    "Card",
+    "Cluster",
+    "Mark",
+    "Pill",
+    "Pin",
+    "Sketch",
+    "StorageGroup",
+    "Timeline",
+    "Value",
+    "Wire",
+    "at",
+    "shorten",
+    "sketch",
+]

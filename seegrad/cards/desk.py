@@ -12,6 +12,7 @@ from .parts import Card, Pill, Pin, Wire, at
 from .symbols import shorten
 
 NAME_LONGEST = 20
+CUTS = frozenset({"detach", "data", "storage"})  # ways to another name through which no gradient comes back
 
 
 @dataclass
@@ -94,7 +95,7 @@ class Desk:
         if parent is None:
             return False
         name = card or self.card(ref.id, now)
-        self.put(Wire(parent, name, self.cards[name].born, "alias", alias_label(ref)))
+        self.put(Wire(parent, name, self.cards[name].born, "alias", alias_label(ref), cut=ref.route in CUTS))
         return True
 
     def drop_strays(self) -> None:

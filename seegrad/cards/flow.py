@@ -26,7 +26,8 @@ def with_gradients(recording: Recording, desk: Desk) -> tuple[list[Card], Flows,
             for gradient in frame.gradients:
                 found[desk.current.get(gradient.tensor, "")].append((step, gradient))
             continue
-        _number(desk, frame, step, order)
+        if frame.phase == "backward":
+            _number(desk, frame, step, order)
         lit = [_owner(desk, frame, gradient) for gradient in frame.gradients]
         for card, gradient in zip(lit, frame.gradients, strict=True):
             found[card].append((step, gradient))
@@ -55,7 +56,8 @@ def _number(desk: Desk, frame: Frame, step: int, order: dict[int | None, int]) -
     pill = desk.pills.get(f"f{frame.running}")
     if pill is not None:
         order[frame.backward] += 1
-        desk.pills[pill.id] = replace(pill, runs=(*pill.runs, (step, order[frame.backward])))
+        run, lap = (step, order[frame.backward]), (step, (frame.backward or 0) + 1)
+        desk.pills[pill.id] = replace(pill, runs=(*pill.runs, run), laps=(*pill.laps, lap))
 
 
 def _owner(desk: Desk, frame: Frame, gradient: Gradient) -> str:

@@ -21,13 +21,34 @@ def put_functions(desk: Desk, frame: Frame, nodes: list[Node]) -> None:
         writes = node.inplace and (not slices or node.name == SLICES)
         symbol = op_sign(frame.op if slices else node.op) if writes else sign(node.name)
         label = shorten(node.name, NODE_LONGEST)
-        desk.pills[f"f{node.id}"] = Pill(f"f{node.id}", "node", label, symbol, frame.index, node.id, writes)
+        desk.pills[f"f{node.id}"] = Pill(
+            f"f{node.id}",
+            "node",
+            label,
+            symbol,
+            frame.index,
+            node.id,
+            writes,
+            custom=is_custom(node),
+            of_gradient=frame.phase == "backward",
+            module=frame.module,
+        )
     sources = {node.id: [_source(desk, node, slot) for slot in range(len(node.edges))] for node in nodes}
     for node in nodes:
         _put_outputs(desk, frame, node)
     for node in nodes:
         _wire_inputs(desk, frame, node, sources[node.id])
-    _wire_bystanders(desk, frame, nodes)
+    if frame.phase != "backward":
+        _wire_bystanders(desk, frame, nodes)
+
+
+def is_custom(node: Node) -> bool:
+    """A `torch.autograd.Function` of the user: torch numbers the names of its own.
+
+    >>> is_custom(Node(0, "ClipBackward", "apply", 0, (), ())), is_custom(Node(0, "MulBackward0", "mul", 0, (), ()))
+    (True, False)
+    """
+    return node.name.endswith("Backward")
 
 
 def _source(desk: Desk, node: Node, slot: int) -> str | None:
@@ -40,7 +61,8 @@ def _source(desk: Desk, node: Node, slot: int) -> str | None:
 
 
 def _put_outputs(desk: Desk, frame: Frame, node: Node) -> None:
-    for tensor in node.outputs:
+    several = len(node.outputs) > 1 and not node.inplace
+    for number, tensor in enumerate(node.outputs):
         if tensor not in desk.tensors:
             continue
         card = desk.current.get(tensor)
@@ -48,7 +70,7 @@ def _put_outputs(desk: Desk, frame: Frame, node: Node) -> None:
             card = desk.card(tensor, frame.index, written=node.inplace, computed=True)
         desk.made[node.id, tensor] = card
         red = desk.pills[f"f{node.id}"].inplace
-        desk.put(Wire(f"f{node.id}", card, frame.index, "out", red=red))
+        desk.put(Wire(f"f{node.id}", card, frame.index, "out", str(number) if several else "", red=red))
 
 
 def _wire_inputs(desk: Desk, frame: Frame, node: Node, sources: list[str | None]) -> None:

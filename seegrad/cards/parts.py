@@ -6,10 +6,12 @@ from dataclasses import dataclass
 from typing import Literal, TypeVar
 
 from ..languages import _
-from ..model import Gradient, Preview, Severity
+from ..model import Gradient, Hook, Preview, Severity
 
 Value = TypeVar("Value")
 Timeline = tuple[tuple[int, Value], ...]
+Share = tuple[int, int]
+"""How many of the gradients that are to be added up have come, and how many there will be."""
 
 
 def at(timeline: Timeline[Value], step: int) -> Value | None:
@@ -46,16 +48,34 @@ class Card:
     gradients: Timeline[Gradient] = ()
     wrong_from: int | None = None  # the step from which its gradient is known to be wrong
     overwritten: tuple[int, ...] = ()  # the steps in which another name of its storage changed its numbers
+    shares: Timeline[Share] = ()  # of the gradients that it adds up
+    accumulates: int | None = None  # the step from which an AccumulateGrad adds to its `.grad`
+    retained: int | None = None  # the step of its `retain_grad()`
+    hooks: tuple[Hook, ...] = ()
+
+    @property
+    def keeps_from(self) -> int | None:
+        """The step from which it has a `.grad`: a leaf always, another tensor after `retain_grad()`."""
+        kept = [step for step, gradient in self.gradients if gradient.kept]
+        return 0 if self.kind == "leaf" else self.retained if self.retained is not None else min(kept, default=None)
 
     @property
     def keeps(self) -> bool:
-        """Does it have a `.grad`? A leaf does, another tensor after `retain_grad()`."""
-        return self.kind == "leaf" or any(gradient.kept for _, gradient in self.gradients)
+        """Does it ever have a `.grad`?"""
+        return self.keeps_from is not None
+
+    @property
+    def is_retained(self) -> bool:
+        """Is it no leaf, and keeps its gradient all the same?"""
+        return self.kind == "tensor" and self.keeps_from is not None
 
 
 @dataclass(frozen=True, slots=True)
 class Pill:
-    """One Function (`node`), or an op that left none: a write without history (`write`), an op without grad (`op`)."""
+    """One Function (`node`), or an op that left none: a write without history (`write`), an op without grad (`op`).
+
+    `of_gradient`: a backward call made it, so it belongs to the graph of a gradient; `off`: gradients were off.
+    """
 
     id: str
     kind: Literal["node", "write", "op"]
@@ -65,16 +85,26 @@ class Pill:
     node: int | None = None
     inplace: bool = False
     runs: Timeline[int] = ()  # (step, place in the engine's order)
+    laps: Timeline[int] = ()  # (step, which backward call: 1, 2, …)
+    freed: int | None = None  # the step from which its saved tensors are gone
+    custom: bool = False
+    of_gradient: bool = False
+    off: bool = False
+    module: str = ""
+    hooks: tuple[Hook, ...] = ()
 
     @property
     def name(self) -> str:
         """The second line: the Function's class, or that there is none."""
-        return {"op": _("not recorded"), "write": _("no Function")}.get(self.kind, self.label)
+        if self.kind == "node":
+            return self.label
+        return _("gradients off") if self.off else _("not recorded") if self.kind == "op" else _("no Function")
 
     @property
     def sign(self) -> str:
-        """The first line; an in-place write has a pencil."""
-        return f"✎ {self.symbol}" if self.inplace else self.symbol
+        """The first line: a pencil for an in-place write, ∂ for a Function of a gradient, ƒ for one of the user's."""
+        before = "✎ " if self.inplace else "∂ " if self.of_gradient else "ƒ " if self.custom else ""
+        return before + self.symbol
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +130,8 @@ class Wire:
     label: str = ""
     pins: tuple[Pin, ...] = ()
     red: bool = False
+    cut: bool = False  # no gradient passes: `.detach()`, `.data`
+    loose: bool = False  # a result that has no gradient, such as indices
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from ..model import Frame, Recording
+from ..model import Frame, Node, Recording
 from .desk import Desk
 from .flow import mark_wrong, with_gradients
 from .functions import put_functions
 from .groups import clusters_of, storages_of
+from .hooks import hang_hooks
+from .laps import free, with_shares
 from .marks import marks_of
 from .parts import Sketch
 from .unrecorded import put_inner_writes, put_plain_writes, put_results
@@ -23,6 +25,9 @@ def sketch(recording: Recording) -> Sketch:
         _lay(desk, frame)
     desk.drop_strays()
     cards, flows, on = with_gradients(recording, desk)
+    cards = with_shares(recording, desk, cards)
+    free(recording, desk)
+    cards = hang_hooks(recording, desk, cards)
     return Sketch(
         cards=tuple(mark_wrong(recording, desk, cards)),
         pills=tuple(desk.pills.values()),
@@ -44,15 +49,22 @@ def _lay(desk: Desk, frame: Frame) -> None:
             if ref.frame == frame.index:
                 desk.known(ref.id, frame.index)
     if frame.phase == "backward":
+        put_functions(desk, frame, _born(desk, frame))
+        put_results(desk, frame)
         desk.update(frame)
         return
     for tensor in frame.inputs:
         if tensor not in frame.outputs:
             desk.known(tensor, frame.index)
-    nodes = [desk.nodes[k] for k in frame.nodes if k in desk.nodes and desk.nodes[k].leaf is None]
+    nodes = _born(desk, frame)
     written = [desk.writes[k] for k in frame.writes if k in desk.writes]
     put_inner_writes(desk, frame, written, nodes)
     put_functions(desk, frame, nodes)
     put_results(desk, frame)
     put_plain_writes(desk, frame, written)
     desk.update(frame)
+
+
+def _born(desk: Desk, frame: Frame) -> list[Node]:
+    """The Functions that a Frame brought, without those that add into `.grad`: these are drawn on their leaf."""
+    return [desk.nodes[k] for k in frame.nodes if k in desk.nodes and desk.nodes[k].leaf is None]

@@ -15,6 +15,11 @@ def put_results(desk: Desk, frame: Frame) -> None:
     """Results without a Function: an alias hangs on its tensor, the rest came from an op that recorded nothing."""
     fresh = [tensor for tensor in frame.outputs if tensor in desk.tensors and tensor not in desk.current]
     made = [tensor for tensor in fresh if not desk.hang_alias(desk.tensors[tensor], None, frame.index)]
+    makers = [f"f{node}" for node in frame.nodes if f"f{node}" in desk.pills]
+    if made and makers:  # a Function's result that has no gradient, such as the indices of `max`
+        for tensor in made:
+            desk.put(Wire(makers[-1], desk.card(tensor, frame.index), frame.index, "out", loose=True))
+        return
     sources = [desk.current[tensor] for tensor in frame.inputs if tensor in desk.current]
     if made and sources:
         _put_op(desk, frame, made, sources)
@@ -25,8 +30,10 @@ def put_results(desk: Desk, frame: Frame) -> None:
 
 def _put_op(desk: Desk, frame: Frame, made: list[int], sources: list[str]) -> None:
     symbol = sign(frame.op.capitalize())
-    pill = Pill(f"o{frame.index}", "op", shorten(frame.op, NODE_LONGEST), symbol, frame.index)
-    desk.pills[pill.id] = pill
+    pill = Pill(
+        f"o{frame.index}", "op", shorten(frame.op, NODE_LONGEST), symbol, frame.index, off=not frame.grad_enabled
+    )
+    desk.pills[pill.id] = replace(pill, module=frame.module)
     for source in dict.fromkeys(sources):
         desk.put(Wire(source, pill.id, frame.index, "in"))
     for tensor in made:
@@ -54,7 +61,7 @@ def put_plain_writes(desk: Desk, frame: Frame, written: list[Write]) -> None:
 def _put_write(desk: Desk, frame: Frame, write: Write, others: tuple[str, ...]) -> None:
     old = desk.current[write.tensor]
     symbol = op_sign(write.op or write.aten or "write")
-    pill = Pill(f"w{write.id}", "write", write.op, symbol, frame.index, inplace=True)
+    pill = Pill(f"w{write.id}", "write", write.op, symbol, frame.index, inplace=True, off=not frame.grad_enabled)
     desk.pills[pill.id] = pill
     new = desk.card(write.tensor, frame.index, written=True)
     desk.cards[new] = replace(desk.cards[new], kind=desk.cards[old].kind)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ..cards import Mark, Pill
 from ..languages import _
+from .gradients import draw_hooks, spans
 from .sizes import Box
 from .svg import UID, el, text
 
@@ -13,13 +14,15 @@ def draw_pill(pill: Pill, box: Box, mark: Mark | None, states: str, steps: int) 
     parts = [
         el("rect", class_="halo", x=-4, y=-4, width=box.width + 8, height=box.height + 8, rx=24),
         el("rect", class_="bx", width=box.width, height=box.height, rx=20),
+        el("rect", class_="own", x=3, y=3, width=box.width - 6, height=box.height - 6, rx=17) if pill.custom else "",
         _damage(box, mark) if mark and mark.severity == "wrong" else "",
         text(pill.sign, box.width / 2, 17, "sym", anchor="middle"),
         text(pill.name, box.width / 2, 31.5, "fnm", anchor="middle"),
         *_order(pill, box.width, mark, steps),
+        draw_hooks(pill.hooks, box.width / 2 - 24, box.height + 4, pill.born, steps),
         alarm(mark, box.width) if mark and mark.severity != "note" else "",
     ]
-    classes = f"nd fn {pill.kind}{' ip' if pill.inplace else ''}"
+    classes = f"nd fn {pill.kind}{' ip' if pill.inplace else ''}{' off' if pill.off else ''}"
     return el(
         "g", *parts, class_=classes, id=f"{UID}-{pill.id}", data_st=states, tabindex=-1, role="button",
         aria_label=_label(pill), transform=f"translate({box.x:.1f} {box.y:.1f})",
@@ -28,7 +31,12 @@ def draw_pill(pill: Pill, box: Box, mark: Mark | None, states: str, steps: int) 
 
 def _label(pill: Pill) -> str:
     if pill.kind == "node":
-        return (_("{name}, Function, in-place") if pill.inplace else _("{name}, Function")).format(name=pill.label)
+        kind = _("{name}, Function, in-place") if pill.inplace else _("{name}, Function")
+        if pill.custom:
+            kind = _("{name}, custom Function")
+        if pill.of_gradient:
+            kind = _("{name}, Function of a gradient")
+        return kind.format(name=pill.label)
     said = _("{name}, in-place write without a Function") if pill.kind == "write" else _("{name}, not recorded")
     return said.format(name=pill.symbol)
 
@@ -38,18 +46,27 @@ def _damage(box: Box, mark: Mark) -> str:
 
 
 def _order(pill: Pill, width: float, mark: Mark | None, steps: int) -> list[str]:
-    """Numbered discs: who ran first. A new backward call numbers anew."""
+    """Numbered discs: who ran first. A second backward call numbers anew, with its own number before the dot."""
     discs = []
-    for k, (since, place) in enumerate(pill.runs):
-        until = pill.runs[k + 1][0] - 1 if k + 1 < len(pill.runs) else steps - 1
-        if mark is not None and mark.severity != "note":
-            until = min(until, mark.since - 1)
-        if since <= until:
-            disc = [el("circle", r=8, cx=4, cy=3.5), text(str(place), 4, 7.2, "", anchor="middle")]
+    end = mark.since - 1 if mark is not None and mark.severity != "note" else steps - 1
+    laps = dict(pill.laps)
+    for since, until, place in spans(pill.runs, steps):
+        if since <= min(until, end):
+            where = f"translate({width - 9:.1f} 6.5)"
             discs.append(
-                el("g", *disc, class_="chk", transform=f"translate({width - 13:.1f} 3)", since=since, until=until)
+                el("g", *disc(place, laps[since]), class_="chk", transform=where, since=since, until=min(until, end))
             )
     return discs
+
+
+def disc(place: int, lap: int) -> list[str]:
+    """A disc for the first backward call, a wider tag for later ones: their shapes differ too."""
+    if lap == 1:
+        return [el("circle", r=8 + 2.4 * (place > 99)), text(str(place), 0, 3.7, "", anchor="middle")]
+    said = f"{lap}.{place}"
+    width = 6.4 * len(said) + 6
+    box = el("rect", x=-width / 2, y=-8, width=width, height=16, rx=3)
+    return [box, text(said, 0, 3.7, "", anchor="middle")]
 
 
 def alarm(mark: Mark, width: float) -> str:

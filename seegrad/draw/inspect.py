@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from ..cards import Card, Pill, Sketch
-from ..languages import _
-from ..model import Node, Preview, Recording, TensorRef
+from ..languages import _, marked
+from ..model import Hook, Node, Preview, Recording, TensorRef
 from ..scene import Item, Row
+from .gradients import share_text
 from .sizes import shape_text
 
 
@@ -44,6 +45,12 @@ def _card(card: Card, ref: TensorRef, maker: str | None) -> Item:
         Row("_version", versions),
         Row(".grad", _gradients(card)),
     ]
+    if card.accumulates is not None:
+        rows.append(Row("AccumulateGrad", ((card.accumulates, _("adds what comes to .grad")),)))
+    if card.shares:
+        told = tuple((step, share_text(*share)) for step, share in card.shares)
+        rows.append(Row(_("gradients that have come"), told))
+    rows += [_hook(hook, card.born) for hook in card.hooks]
     if card.full_name != card.label:
         rows.insert(0, Row(_("name"), ((0, card.full_name),)))
     return Item(card.id, card.kind, card.label, card.born, tuple(row for row in rows if row.values))
@@ -58,7 +65,35 @@ def _gradients(card: Card) -> tuple[tuple[int, str], ...]:
         for s, said in kept
     )
     before = "None" if card.kind == "leaf" or kept else _("None  (not a leaf; call retain_grad() to keep it)")
-    return ((0, before), *wrong)
+    asked = ((card.retained, _("None  (retain_grad() was called)")),) if card.retained is not None else ()
+    return ((0, before), *asked, *wrong)
+
+
+def _hook(hook: Hook, born: int) -> Row:
+    """A hook: where it was registered, and in each call what it saw and what it gave back."""
+    where = _(" of line {line}").format(line=hook.place.line) if hook.place is not None else ""
+    said = [(max(hook.frame, born), hook.name + where)]
+    for call in hook.calls:
+        template = (
+            _("{name} saw {saw} and changed nothing") if call.returned is None else _("{name} saw {saw}, gave {gave}")
+        )
+        said.append(
+            (call.frame, template.format(name=hook.name + where, saw=_grid(call.saw), gave=_grid(call.returned)))
+        )
+    return Row(_(HOOKS[hook.kind]), tuple(said))
+
+
+def _grid(preview: Preview | None) -> str:
+    return numbers(preview, (len(preview), 0) if preview and len(preview) > 1 else (1,)) if preview else _("a gradient")
+
+
+HOOKS = {
+    "tensor": marked("hook on the gradient"),
+    "accumulated": marked("hook after .grad is written"),
+    "retain": "retain_grad()",
+    "node": marked("hook after it runs"),
+    "node_pre": marked("hook before it runs"),
+}
 
 
 def _pill(pill: Pill, nodes: dict[int, Node], tensors: dict[int, TensorRef]) -> Item:
@@ -77,6 +112,11 @@ def _pill(pill: Pill, nodes: dict[int, Node], tensors: dict[int, TensorRef]) -> 
         name = tensors[saved.tensor].name if saved.tensor in tensors else None
         version = "" if saved.version is None else _("saved at version {version}").format(version=saved.version)
         rows.append(Row(f"_saved_{saved.attr}", ((0, f"{name or _('a tensor')}  {version}".strip()),)))
+    if pill.freed is not None and node.saved:
+        rows.append(Row(_("saved tensors"), ((0, _("held for backward")), (pill.freed, _("freed")))))
+    if pill.module:
+        rows.insert(1, Row(_("module"), ((0, pill.module),)))
+    rows += [_hook(hook, pill.born) for hook in pill.hooks]
     if not node.saved:
         rows.append(Row(_("saves"), ((0, _("nothing")),)))
     return Item(pill.id, "node", node.name, pill.born, tuple(rows))

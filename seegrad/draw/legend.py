@@ -13,20 +13,35 @@ SAMPLE_PX, BETWEEN_PX, LINE_PX = 25, 20, 19
 
 def first_steps(sketch: Sketch, steps: int) -> dict[str, int]:
     """Sign → the step at which it first shows; signs that never do are left out."""
+    freed = {pill.id: pill.freed for pill in sketch.pills if pill.freed is not None}
     seen: dict[str, list[int]] = {
         "leaf": [card.born for card in sketch.cards if card.kind == "leaf"],
         "tensor": [card.born for card in sketch.cards if card.kind == "tensor"],
         "plain": [card.born for card in sketch.cards if card.kind == "plain"],
         "node": [pill.born for pill in sketch.pills if pill.kind == "node" and not pill.inplace],
-        "op": [pill.born for pill in sketch.pills if pill.kind == "op"],
+        "custom": [pill.born for pill in sketch.pills if pill.custom],
+        "second": [pill.born for pill in sketch.pills if pill.of_gradient],
+        "op": [pill.born for pill in sketch.pills if pill.kind == "op" and not pill.off],
+        "off": [pill.born for pill in sketch.pills if pill.off],
+        "loose": [wire.born for wire in sketch.wires if wire.loose],
+        "cut": [wire.born for wire in sketch.wires if wire.cut],
+        "output": [wire.born for wire in sketch.wires if wire.kind == "out" and wire.label],
         "pin": [wire.born for wire in sketch.wires if wire.pins],
+        "free": [freed[wire.target] for wire in sketch.wires if wire.pins and wire.target in freed]
+        + [freed[wire.source] for wire in sketch.wires if wire.pins and wire.source in freed],
+        "hook": [max(hook.frame, card.born) for card in sketch.cards for hook in card.hooks]
+        + [max(hook.frame, pill.born) for pill in sketch.pills for hook in pill.hooks],
+        "accumulate": [card.accumulates for card in sketch.cards if card.accumulates is not None],
         "storage": [group.since for group in sketch.storages],
         "write": [pill.born for pill in sketch.pills if pill.inplace],
         "stale": [card.stale for card in sketch.cards if card.stale is not None]
         + [step for card in sketch.cards for step in card.overwritten],
-        "order": [step for pill in sketch.pills for step, _ in pill.runs],
+        "order": [step for pill in sketch.pills for step, lap in pill.laps if lap == 1],
+        "again": [step for pill in sketch.pills for step, lap in pill.laps if lap > 1],
+        "share": [step for card in sketch.cards for step, _ in card.shares],
         "flow": [step for card in sketch.cards for step, g in card.gradients if not g.kept],
         "kept": [step for card in sketch.cards for step, g in card.gradients if g.kept],
+        "retain": [card.keeps_from or 0 for card in sketch.cards if card.is_retained],
         "error": [mark.since for mark in sketch.marks if mark.severity == "error"],
         "wrong": [mark.since for mark in sketch.marks if mark.severity == "wrong"],
     }
@@ -39,7 +54,19 @@ WORDS = {
     "tensor": marked("computed tensor"),
     "plain": marked("needs no gradient"),
     "node": marked("Function"),
+    "custom": marked("custom Function"),
+    "second": marked("Function of a gradient"),
     "op": marked("not recorded"),
+    "off": marked("gradients were off"),
+    "loose": marked("result without gradient"),
+    "cut": marked("no gradient comes back"),
+    "output": marked("number of the output"),
+    "free": marked("freed after backward"),
+    "hook": marked("hook"),
+    "accumulate": marked("AccumulateGrad: adds to .grad"),
+    "again": marked("order of a later backward"),
+    "share": marked("gradients that have come"),
+    "retain": marked("kept by retain_grad()"),
     "pin": marked("saved, with its version"),
     "storage": marked("same bytes"),
     "write": marked("in-place write"),
@@ -83,7 +110,37 @@ SAMPLES = {
     "tensor": _box("tensor"),
     "plain": _box("plain"),
     "node": _box("fn node", rx=6),
+    "custom": _box("fn node", el("rect", class_="own", x=2, y=-4, width=14, height=8, rx=4), rx=6),
+    "second": _box("fn node", text("∂", 9, 4, "fnm", anchor="middle"), rx=6),
     "op": _box("fn op", rx=6),
+    "off": _box("fn op off", rx=6),
+    "loose": el("path", class_="e lo", d="M0 0h19"),
+    "cut": el("g", el("path", class_="e al", d="M0 0h19"), el("path", class_="cut", d="M5 5l4 -10m1 10l4 -10")),
+    "output": text("1", 6, 4, "nr"),
+    "hook": el(
+        "g",
+        el("rect", x=0, y=-6.5, width=18, height=13, rx=4),
+        el("path", class_="curl", d="M6 -4v5a3 3 0 0 0 6 0v-2"),
+        class_="hook",
+    ),
+    "accumulate": el(
+        "g", el("rect", x=-3, y=-7, width=23, height=14, rx=7), text("+=", 8.5, 3.7, "", anchor="middle"), class_="acc"
+    ),
+    "again": el(
+        "g", el("rect", x=-3, y=-7, width=23, height=14, rx=3), text("2.1", 8.5, 3.7, "", anchor="middle"), class_="chk"
+    ),
+    "share": el(
+        "g",
+        el("rect", class_="edge", x=0, y=-6, width=18, height=12, rx=3),
+        el("rect", class_="share", x=1, y=2.5, width=8, height=3, rx=1.5),
+        class_="slot flow",
+    ),
+    "free": el(
+        "g",
+        el("path", d="M1 -6.5h16a2 2 0 0 1 2 2v9a2 2 0 0 1 -2 2h-16a2 2 0 0 1 -2 -2v-9a2 2 0 0 1 2 -2z"),
+        class_="pin free",
+    ),
+    "retain": el("g", el("rect", class_="edge", x=0, y=-6, width=18, height=12, rx=3), class_="slot keep"),
     "pin": el(
         "g",
         el("path", d="M1 -6.5h16a2 2 0 0 1 2 2v9a2 2 0 0 1 -2 2h-16a2 2 0 0 1 -2 -2v-9a2 2 0 0 1 2 -2z"),

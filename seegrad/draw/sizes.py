@@ -9,12 +9,12 @@ from ..languages import _
 from ..model import Preview
 from ..scene import Shape
 from ..widths import columns
+from .svg import ROW_PX
 
 NUMBER_PX = 6.35  # advance of one character of the 10.5 px face, rounded up
 NAME_PX = 8.0  # of the 13 px bold face
 SIGN_PX = 9.1  # of the 15 px bold face
 SMALL_PX = 5.85  # of the 9.5 px face
-ROW_PX = 15
 HEAD_PX = 24
 PILL_PX = 40
 OVERHANG_PX = 20  # a tag may stick out by half of it on each side
@@ -22,6 +22,7 @@ PAD_PX = 9  # between a storage frame and what it holds
 LABEL_PX = 30  # two lines above a storage frame
 STACK_GAP_PX = 22
 NARROWEST_PX = 92
+SHARE_PX = 112  # `.grad` and `∂ 1 of 3` on one line
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +55,8 @@ def card_size(card: Card) -> CardSize:
     changes = len(card.overwritten) > 0
     shown = max(columns(shape_text(shape)) for shape in (card.shape, *(g.shape for _, g in card.gradients)))
     width = max(sum(widths) + 16, columns(card.label) * NAME_PX + 56, shown * NUMBER_PX + 20, NARROWEST_PX)
+    if card.shares:
+        width = max(width, SHARE_PX if card.keeps else 0)
     slot = card.kind != "plain" or bool(card.gradients)
     size = CardSize(round(width, 1), 0, widths, rows, changes, slot)
     height = size.slot_top + 2 + (size.slot_height + 2 if slot else 0)

@@ -29,9 +29,9 @@ class States:
         return self._runs(card.id, card.born, stale, STALE, active_late=False)
 
     def of_pill(self, pill: Pill) -> str:
-        """Like `of_card`; a Function that has run is done, and hollow, until it runs again."""
-        done = min((step for step, _ in pill.runs), default=self.steps) + 1
-        return self._runs(pill.id, pill.born, done, DONE, active_late=True)
+        """Like `of_card`; a Function whose saved tensors are freed is done, and hollow."""
+        freed = self.steps if pill.freed is None else pill.freed
+        return self._runs(pill.id, pill.born, freed, DONE, active_late=True)
 
     def _runs(self, name: str, born: int, late: int, letter: str, *, active_late: bool) -> str:
         """Letters before and after the step `late`; `active_late`: may a part be active after it?"""

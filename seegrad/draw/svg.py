@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from html import escape
 
+ROW_PX = 15  # one row of numbers
 UID = "\ue000"  # stands for the Scene's uid until the body is known and hashed
 
 
@@ -69,6 +70,19 @@ def number(value: float) -> str:
     """
     short = f"{value:.1f}".removesuffix(".0")
     return "0" if short == "-0" else short
+
+
+def grid(
+    preview: tuple[tuple[str, ...], ...], x: float, y: float, columns: tuple[float, ...], class_: str = "nu"
+) -> str:
+    """Numbers right-aligned in their columns, with a true minus sign."""
+    cells = []
+    for row, numbers in enumerate(preview):
+        left = x
+        for width, number in zip(columns, numbers, strict=False):
+            cells.append(text(number.replace("-", "−"), left + width - 4, y + row * ROW_PX, class_, anchor="end"))
+            left += width
+    return "".join(cells)
 
 
 TURN_PX = 17.0  # how far a line swings out where it turns round

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from ..cards import Card
 from ..languages import _, marked
-from ..model import Gradient, Preview
-from .sizes import HEAD_PX, ROW_PX, Box, CardSize, shape_text
-from .svg import UID, clean, el, text
+from ..model import Preview
+from .gradients import draw_accumulator, draw_hooks, draw_slot
+from .sizes import HEAD_PX, Box, CardSize, shape_text
+from .svg import ROW_PX, UID, clean, el, grid, text
 
 KINDS = {"leaf": marked("leaf tensor"), "tensor": marked("tensor"), "plain": marked("tensor without gradient")}
 
@@ -21,7 +22,9 @@ def draw_card(card: Card, box: Box, size: CardSize, states: str, steps: int) -> 
         text(card.label, 11, 17, "nm"),
         *_badges(card, box.width, steps),
         *_numbers(card, box.width, size, steps),
-        *(_slot(card, box.width, size, steps) if size.slot else ()),
+        draw_slot(card, box.width, size, steps) if size.slot else "",
+        draw_accumulator(card, box.width, box.height),
+        draw_hooks(card.hooks, 6, box.height + 3, card.born, steps),
     ]
     classes = f"nd tn {card.kind}{' root' if card.root else ''}{' bump' if card.written else ''}"
     return el(
@@ -60,17 +63,6 @@ def _badges(card: Card, width: float, steps: int) -> list[str]:
             )
         )
     return badges
-
-
-def grid(preview: Preview, x: float, y: float, columns: tuple[float, ...], class_: str = "nu") -> str:
-    """Numbers right-aligned in their columns, with a true minus sign."""
-    cells = []
-    for row, numbers in enumerate(preview):
-        left = x
-        for width, number in zip(columns, numbers, strict=False):
-            cells.append(text(number.replace("-", "−"), left + width - 4, y + row * ROW_PX, class_, anchor="end"))
-            left += width
-    return "".join(cells)
 
 
 def _numbers(card: Card, width: float, size: CardSize, steps: int) -> list[str]:
@@ -119,41 +111,3 @@ def _hatch(width: float, size: CardSize, since: int, until: int | None) -> str:
         since=since,
         until=until,
     )
-
-
-def _slot(card: Card, width: float, size: CardSize, steps: int) -> list[str]:
-    """`.grad` where it is kept, `∂ flows` where it only passes through; amber while it holds a gradient."""
-    top, height = size.slot_top, size.slot_height
-    first = card.gradients[0][0] if card.gradients else steps
-    kept_from = min((step for step, gradient in card.gradients if gradient.kept), default=steps)
-    keeps = card.kind == "leaf" or kept_from == first < steps
-    caption = ".grad" if keeps else _("∂ flows")
-    parts = [
-        el("rect", class_="edge", x=6, y=top, width=width - 12, height=height, rx=4),
-        text(caption, 12, top + 11.5, "cap"),
-    ]
-    if first > 0:
-        empty = "None" if keeps else "–"
-        middle = top + 17 + size.rows * ROW_PX / 2
-        parts.append(text(empty, width / 2, middle, "none", anchor="middle", until=first - 1))
-    for k, (since, gradient) in enumerate(card.gradients):
-        until = card.gradients[k + 1][0] - 1 if k + 1 < len(card.gradients) else steps - 1
-        wrong = card.wrong_from is not None and since >= card.wrong_from
-        parts.append(_gradient(gradient, card, width, size, wrong, since, until))
-    return [el("g", *parts, class_=f"slot {'keep' if keeps else 'flow'}")]
-
-
-def _gradient(gradient: Gradient, card: Card, width: float, size: CardSize, wrong: bool, since: int, until: int) -> str:
-    top, height = size.slot_top, size.slot_height
-    left = (width - sum(size.columns)) / 2 + (2 if card.kind == "leaf" else 0)
-    caption = ".grad" if gradient.kept else _("∂ flows")
-    parts = [el("rect", class_="fill", x=6, y=top, width=width - 12, height=height, rx=4)]
-    if wrong:
-        parts.append(el("rect", x=6, y=top, width=width - 12, height=height, rx=4, fill=f"url(#{UID}-hatch)"))
-        parts.append(text(_("wrong"), width - 11, top + 11.5, "cap bad", anchor="end"))
-    parts.append(text(caption, 12, top + 11.5, "cap on"))
-    if gradient.preview:
-        parts.append(grid(gradient.preview, left, top + 26, size.columns))
-    else:
-        parts.append(text(shape_text(gradient.shape), width / 2, top + 26, "nu", anchor="middle"))
-    return el("g", *parts, class_="gv wrong" if wrong else "gv", since=since, until=until)

@@ -19,7 +19,7 @@ class Wiring:
     def __init__(self, sketch: Sketch, boxes: dict[str, Box], routes: dict[int, tuple[Point, ...]], steps: int) -> None:
         self.sketch, self.boxes, self.routes, self.steps = sketch, boxes, routes, steps
         self.marks = {mark.target: mark for mark in sketch.marks}
-        self.run_of = {pill.id: min((s for s, _ in pill.runs), default=None) for pill in sketch.pills}
+        self.freed = {pill.id: pill.freed for pill in sketch.pills}
         self.labels = {card.id: shorten(card.label, 10) for card in sketch.cards}
         self.flows: dict[tuple[str, str], set[int]] = defaultdict(set)
         for step, source, target in sketch.flows:
@@ -56,8 +56,8 @@ class Wiring:
                 forward += self._stacked(wire)
                 continue
             path = curve(self.points(k))
-            red = " ip" if wire.red else ""
-            forward.append(el("path", class_=f"e{red}", d=path, since=wire.born))
+            forward.append(el("path", class_=_class_of(wire), d=path, since=wire.born))
+            forward += self._signs(k, wire)
             mark = self._mark_on(wire)
             if mark is not None:
                 above.append(el("path", class_=f"eb {mark.severity}", d=path, since=mark.since))
@@ -77,15 +77,31 @@ class Wiring:
         up = f"M{upper.middle:.1f} {lower.y:.1f}V{upper.bottom:.1f}"
         past = f"M{upper.x:.1f} {here:.1f}H{beside:.1f}V{there:.1f}H{lower.x:.1f}"
         back = f"M{lower.x:.1f} {there:.1f}H{beside:.1f}V{here:.1f}H{upper.x:.1f}"
-        class_ = "e ip" if wire.red else "e al" if wire.kind == "alias" else "e"
-        parts = [el("path", class_=class_, d=down if near else past, since=wire.born)]
+        parts = [el("path", class_=_class_of(wire), d=down if near else past, since=wire.born)]
         head = f"url(#{UID}-head)"
         steps = sorted(self.flows.get((wire.source, wire.target), ()))
         parts += [el("path", class_="bk", d=up if near else back, since=k, until=k, marker_end=head) for k in steps]
         if wire.kind == "alias":
             x, label = (lower.middle + 6, wire.label) if near else (lower.x + 4, self.labels[wire.source] + wire.label)
             parts.append(text(label, x, lower.y - 7.5, "lk", since=wire.born))
+        if wire.kind == "out" and wire.label:
+            parts.append(text(wire.label, lower.middle + 5, lower.y - 6, "nr", since=wire.born))
+        if wire.cut:
+            x, y = (upper.middle, (upper.bottom + lower.y) / 2) if near else (beside, (here + there) / 2)
+            parts.append(el("path", class_="cut", d=f"M{x - 6:.1f} {y + 1:.1f}l12 -5m-12 9l12 -5", since=wire.born))
         return parts
+
+    def _signs(self, k: int, wire: Wire) -> list[str]:
+        """The number of an output; two strokes across a line on which no gradient comes back."""
+        x, y = self.points(k)[0]
+        if wire.kind == "out" and wire.label:
+            return [text(wire.label, x + 4, y - 4, "nr", since=wire.born)]
+        if wire.cut:
+            return [
+                el("path", class_="cut", d=f"M{x + 7:.1f} {y + 6:.1f}l5 -12m1 12l5 -12", since=wire.born),
+                text(wire.label, x + 4, y - 8, "lk", since=wire.born),
+            ]
+        return []
 
     def _mark_on(self, wire: Wire) -> Mark | None:
         """The Diagnosis whose saved tensor this line carries."""
@@ -111,13 +127,13 @@ class Wiring:
     def _pin(self, wire: Wire, pill: str, pin: Pin, place: Point) -> str:
         mark = self.marks.get(pill)
         bad = mark if mark is not None and mark.severity != "note" and pin.storage == mark.storage else None
-        run = self.run_of.get(pill)
-        failed = mark is not None and mark.severity == "error"  # what a failed Function saved isn't freed
-        until = run if run is not None and not failed else self.steps - 1
+        freed = self.freed.get(pill)
+        until = self.steps - 1 if freed is None else freed - 1
         tag = self._tag(pin)
         where = f"translate({place[0]:.1f} {place[1]:.1f})"
         if bad is None:
-            return el("g", *tag, class_="pin", transform=where, since=wire.born, until=until)
+            held = el("g", *tag, class_="pin", transform=where, since=wire.born, until=until)
+            return held if freed is None else held + el("g", *tag[:2], class_="pin free", transform=where, since=freed)
         return el("g", *tag, class_="pin", transform=where, since=wire.born, until=bad.since - 1) + el(
             "g", *tag, class_=f"pin bad {bad.severity}", transform=where, since=bad.since
         )
@@ -131,6 +147,11 @@ class Wiring:
             el("path", d="M-22 -8h16a3 3 0 0 1 3 3v10a3 3 0 0 1 -3 3h-16a3 3 0 0 1 -3 -3v-10a3 3 0 0 1 3 -3z"),
             text(label, -14, 3.6, "", anchor="middle"),
         ]
+
+
+def _class_of(wire: Wire) -> str:
+    kind = " ip" if wire.red else " al" if wire.kind == "alias" else " lo" if wire.loose else ""
+    return f"e{kind}"
 
 
 def _distinct(pins: tuple[Pin, ...]) -> list[Pin]:

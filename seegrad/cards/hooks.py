@@ -1,0 +1,38 @@
+"""What hangs on cards and pills: hooks of the user, `retain_grad()`, and the AccumulateGrad of each leaf."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import replace
+
+from ..model import Hook, Recording
+from .desk import Desk
+from .parts import Card
+
+
+def hang_hooks(recording: Recording, desk: Desk, cards: Iterable[Card]) -> list[Card]:
+    """The cards with their hooks; those of Functions go to their pills."""
+    of_tensor: dict[int, list[Hook]] = defaultdict(list)
+    for hook in recording.hooks:
+        pill = desk.pills.get(f"f{hook.node}") if hook.node is not None else None
+        if pill is not None:
+            desk.pills[pill.id] = replace(pill, hooks=(*pill.hooks, hook))
+        elif hook.tensor is not None:
+            of_tensor[hook.tensor].append(hook)
+    accumulators = {node.leaf: node.frame for node in recording.nodes if node.leaf is not None}
+    return [_hung(card, of_tensor.get(card.tensor, []), accumulators.get(card.tensor)) for card in cards]
+
+
+def _hung(card: Card, hooks: list[Hook], accumulator: int | None) -> Card:
+    """A tensor's hooks hang on its newest card; a written-over card keeps what ran while it was the newest."""
+    retained = [hook.frame for hook in hooks if hook.kind == "retain"]
+    others = tuple(hook for hook in hooks if hook.kind != "retain" and (card.stale is None or hook.frame < card.stale))
+    if not hooks and accumulator is None:
+        return card
+    return replace(
+        card,
+        hooks=others,
+        retained=max(retained[0], card.born) if retained else None,
+        accumulates=None if accumulator is None else max(accumulator, card.born),
+    )
