@@ -24,6 +24,7 @@ def tag(diagnosis: Diagnosis) -> tuple[str, ...]:
     return (_(TAGS.get(diagnosis.kind, SEVERITIES[diagnosis.severity])),)
 
 
+DESCRIBED = ("the result of ", "a tensor ", "a number ", "an unnamed tensor ")  # no name of the user's: a capital fits
 KINDS = {
     "saved_tensor_modified": marked("saved tensor modified"),
     "silent_corruption": marked("silent corruption"),
@@ -75,7 +76,7 @@ class Narrator:
     def sentence(self, frame: Frame) -> str:
         """One or two short sentences: what this step did."""
         text = closed(self._sentence(frame))
-        return text[0].upper() + text[1:] if text.startswith(("the ", "a ")) else text
+        return text[0].upper() + text[1:] if text.startswith(DESCRIBED) else text
 
     def _sentence(self, frame: Frame) -> str:
         if frame.phase == "start":
