@@ -35,6 +35,9 @@ def _parser() -> argparse.ArgumentParser:
     grade.add_argument("--workers", type=int, default=0, help="submissions at once; default: one per core")
     grade.add_argument("--new-seed", action="store_true", help="draw other secret inputs for the tests")
     grade.add_argument(
+        "--without-reference", action="store_true", help="don't ask first whether the source's own answers pass"
+    )
+    grade.add_argument(
         "--i-trust-these-students", action="store_true", help="run their code even where it can't be confined"
     )
     commands.add_parser("doctor", help="which walls around students' code hold on this machine")
@@ -49,13 +52,12 @@ def _autograde(options: argparse.Namespace) -> int:
 
     if options.i_trust_these_students:
         print("grader: students' code runs even where it can't be confined, as was asked", file=sys.stderr)
-    converter = converter_for(
-        options.name,
-        student=options.student,
-        force=options.force,
-        workers=options.workers,
-        trust_students=options.i_trust_these_students,
-    )
+    asked = {
+        **({"workers": options.workers} if options.workers else {}),
+        **({"trust_students": True} if options.i_trust_these_students else {}),
+        **({"check_reference": False} if options.without_reference else {}),
+    }
+    converter = converter_for(options.name, student=options.student, force=options.force, **asked)
     with _Progress() as progress:
         entries = converter.grade_class(progress.show, new_seed=options.new_seed)
     print(table(entries))

@@ -6,21 +6,21 @@ that was killed at any moment goes on where it stopped, and an unchanged submiss
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Iterator
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from pathlib import Path
 
 from traitlets.config import Config
 
-from grader import engine, intake
+from grader import engine, intake, reference
 from grader.course import Course, checked_name
-from grader.errors import CourseError, GradebookError
-from grader.farm import OpenJudge, grade_all
-from grader.folder import publish
+from grader.errors import CourseError, DiskFull, GradebookError, StorageError
+from grader.folder import publish, sweep_swaps
+from grader.kept import Kept
 from grader.model import Assignment, Limits, Result, Submission
 from grader.record import Record
+from grader.storage import held_alone
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,7 @@ class Options:
     force: bool = False  # run and record again what is unchanged
     create_students: bool = True
     new_seed: bool = False
-    workers: int | None = None  # default: one per core
+    check_reference: bool = True  # the instructor's answers have to pass before anything is recorded
     limits: Limits = field(default_factory=Limits)
 
 
@@ -46,6 +46,7 @@ class Entry:
     unchanged: bool = False  # already in the gradebook
 
 
+Farm = Callable[[Iterable[Submission], Assignment], Iterator[tuple[Submission, Result]]]
 Progress = Callable[[Entry, int, int], None]  # what was done, how many are done, of how many
 
 
@@ -53,59 +54,99 @@ def autograde(
     course: Course,
     name: str,
     options: Options,
-    open_judge: OpenJudge,
+    farm: Farm,
     progress: Progress = lambda _entry, _done, _total: None,
     config: Config | None = None,
 ) -> tuple[Entry, ...]:
     """Grades everything handed in for assignment `name`; one Entry per student, sorted.
 
-    Raises `CourseError`, `GradebookError` or `SandboxError` where it could not start; nothing was changed then.
+    `farm` yields each submission with its Result, in any order. Raises `CourseError`, `GradebookError`, `BusyError`
+    or `SandboxError` where it could not start, and nothing was changed then; `StorageError` where the disk gives out:
+    what is recorded until then is safe.
     """
-    folders = [
-        (student, folder)
-        for student, folder in course.submissions(checked_name(name), options.students)
-        if student not in options.excluded
-    ]
-    with Record(course, config) as record:
+    checked_name(name)
+    with held_alone(course.state), Record(course, config) as record:
         known = record.assignment(name, 0)  # complain of a missing assignment before missing submissions
-        if not folders:
-            pattern = course.folder(course.submitted, options.students, name)
-            raise CourseError(f"nobody handed anything in: no folder matches {pattern}")
+        folders = _folders(course, name, options)
         seed = course.seed(name, new=options.new_seed)
         assignment = replace(known, seed=seed, limits=options.limits)
-        run = _Run(course, assignment, record, options)
-        entries = []
-        for entry in run.entries(folders, open_judge):
-            entries.append(entry)
-            progress(entry, len(entries), len(folders))
-    return tuple(sorted(entries, key=lambda entry: entry.student))
+        run = _Run(course, assignment, record, options, Kept(course.state), progress, len(folders))
+        run.sweep()
+        run.grade(folders, farm)
+    return tuple(sorted(run.entries, key=lambda entry: entry.student))
 
 
-@dataclass(frozen=True, slots=True)
+def _folders(course: Course, name: str, options: Options) -> list[tuple[str, Path]]:
+    found = [
+        (student, folder)
+        for student, folder in course.submissions(name, options.students)
+        if student not in options.excluded
+    ]
+    if not found:
+        pattern = course.folder(course.submitted, options.students, name)
+        raise CourseError(f"nobody handed anything in: no folder matches {pattern}")
+    return found
+
+
+@dataclass(slots=True)
 class _Run:
     course: Course
     assignment: Assignment
     record: Record
     options: Options
+    kept: Kept
+    progress: Progress
+    total: int
+    entries: list[Entry] = field(default_factory=list)
+    waiting: list[tuple[Submission, Result]] | None = None  # while the reference answer is being judged
 
-    def entries(self, folders: list[tuple[str, Path]], open_judge: OpenJudge) -> Iterator[Entry]:
-        """First what needs no judge, then the rest as the farm yields it."""
+    def sweep(self) -> None:
+        """Takes away what a killed run has left half-made."""
+        self.kept.sweep()
+        sweep_swaps(self.course, self.assignment.name)
+
+    def grade(self, folders: list[tuple[str, Path]], farm: Farm) -> None:
+        """Everything that was never judged through the farm; the rest from what is kept.
+
+        Nothing is recorded before the reference answer has passed, which is judged beside the first submissions.
+        """
+        asked = self._reference()
+        self.waiting = [] if asked else None
+        for submission, result in farm(chain([asked] if asked else [], self._left(folders)), self.assignment):
+            self.kept.put(result)
+            if submission is asked:
+                reference.demand(result, self.assignment, self.course)
+                early, self.waiting = self.waiting or [], None
+                for waited in early:
+                    self._recorded(*waited)
+            else:
+                self._recorded(submission, result)
+
+    def _reference(self) -> Submission | None:
+        """The reference answer, where it has still to be judged."""
+        if not self.options.check_reference:
+            return None
+        asked = reference.submission(self.course, self.assignment)
+        known = self.kept.get(engine.key(asked, self.assignment))
+        if known is None:
+            return asked
+        reference.demand(known, self.assignment, self.course)
+        return None
+
+    def _left(self, folders: list[tuple[str, Path]]) -> Iterator[Submission]:
+        """What has to be judged; what hasn't is settled on the way."""
         applied = self.record.applied(self.assignment.name)
-        waiting: list[tuple[str, Path]] = []
         for student, folder in folders:
             submission = self._read(student, folder)
-            kept = None if self.options.force else self._kept(engine.key(submission, self.assignment))
+            kept = None if self.options.force else self.kept.get(engine.key(submission, self.assignment))
             if not self._may_record(student):
-                yield self._unknown(submission)
-            elif kept is not None and applied.get(student) == kept.key and self._published(student):
-                yield Entry(student, kept, problem(kept), unchanged=True)
-            elif kept is not None:
-                yield self._recorded(kept, submission)
+                self._done(self._unknown(submission))
+            elif kept is None:
+                yield submission
+            elif applied.get(student) == kept.key and self._published(student):
+                self._done(Entry(student, kept, problem(kept), unchanged=True))
             else:
-                waiting.append((student, folder))
-        submissions = (self._read(student, folder) for student, folder in waiting)
-        for submission, result in grade_all(submissions, self.assignment, open_judge, self.options.workers):
-            yield self._recorded(result, submission)
+                self._recorded(submission, kept)
 
     def _read(self, student: str, folder: Path) -> Submission:
         return intake.read(folder, student, self.assignment.name, self.assignment.limits)
@@ -121,32 +162,24 @@ class _Run:
     def _published(self, student: str) -> bool:
         return self.course.folder(self.course.autograded, student, self.assignment.name).is_dir()
 
-    def _recorded(self, result: Result, submission: Submission) -> Entry:
-        """Keeps the result, then its folder, then the gradebook's row: each step can be done again."""
-        if not result.failed_by_us:
-            self._keep(result)
+    def _recorded(self, submission: Submission, result: Result) -> None:
+        """Its folder, then the gradebook's rows: each step can be done again."""
+        if self.waiting is not None:
+            self.waiting.append((submission, result))
+            return
+        trouble = None
         try:
             publish(result, submission, self.assignment, self.course)
             self.record.write(result)
-        except (GradebookError, OSError) as error:
-            return Entry(result.student, result, f"not recorded: {error}")
-        return Entry(result.student, result, problem(result))
+        except DiskFull:
+            raise
+        except (GradebookError, StorageError) as error:  # this one's; the others go on
+            trouble = f"not recorded: {error}"
+        self._done(Entry(result.student, result, trouble or problem(result)))
 
-    def _place(self, key: str) -> Path:
-        folder = self.course.state / "results"
-        folder.mkdir(mode=0o700, exist_ok=True)
-        return folder / f"{key}.json"
-
-    def _keep(self, result: Result) -> None:
-        place = self._place(result.key)
-        draft = place.with_suffix(f".{os.getpid()}.tmp")
-        draft.write_text(result.to_json(), encoding="utf-8")
-        draft.replace(place)
-
-    def _kept(self, key: str) -> Result | None:
-        with suppress(OSError, ValueError, KeyError, TypeError):  # damaged is as good as absent: it is run again
-            return Result.from_json(self._place(key).read_text(encoding="utf-8"))
-        return None
+    def _done(self, entry: Entry) -> None:
+        self.entries.append(entry)
+        self.progress(entry, len(self.entries), self.total)
 
 
 def problem(result: Result) -> str | None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import glob
-import os
 import secrets
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -11,6 +10,7 @@ from fnmatch import fnmatch
 from pathlib import Path
 
 from grader.errors import CourseError
+from grader.storage import write_whole, writing
 
 SEED_BITS = 63  # torch takes a signed 64-bit seed
 
@@ -39,7 +39,8 @@ class Course:
     def state(self) -> Path:
         """The grader's own folder, readable by its owner alone: it holds executed hidden tests and the seeds."""
         path = self.root / ".grader"
-        path.mkdir(mode=0o700, exist_ok=True)
+        with writing(path):
+            path.mkdir(mode=0o700, exist_ok=True)
         return path
 
     def submissions(self, assignment: str, students: str = "*") -> Iterator[tuple[str, Path]]:
@@ -71,7 +72,7 @@ class Course:
         """
         path = self.state / f"{checked_name(assignment)}.seed"
         if new or not path.exists():
-            _write_secret(path, f"{secrets.randbits(SEED_BITS)}\n")
+            write_whole(path, f"{secrets.randbits(SEED_BITS)}\n".encode())
         try:
             return int(path.read_text(encoding="ascii"))
         except ValueError:
@@ -87,12 +88,3 @@ def checked_name(assignment: str) -> str:
     if not assignment or assignment.startswith(".") or any(letter in assignment for letter in "/\\\0*?[]"):
         raise CourseError(f"{assignment!r} can't be an assignment: its name has to be the name of its folder")
     return assignment
-
-
-def _write_secret(path: Path, text: str) -> None:
-    """Readable by its owner from the first moment, and whole or not at all."""
-    draft = path.with_name(f"{path.name}.{os.getpid()}.tmp")
-    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    with os.fdopen(descriptor, "w", encoding="ascii") as file:
-        file.write(text)
-    draft.replace(path)

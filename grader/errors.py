@@ -5,8 +5,12 @@
     GraderError                  everything below; catch this one
     ├── CourseError              the course is broken: no such assignment, not generated, a bad test cell
     ├── SandboxError             this machine can't confine untrusted code as the configuration demands
+    ├── ZygoteGone               a warm process of ours died; another one may live
     ├── WireError                a process sent something that isn't a frame of ours
     ├── StudentGone              the student's process died or was ended (carries the reason)
+    ├── StorageError             a file of the course can't be written; what was recorded is safe
+    │   └── DiskFull             nothing at all can be written any more
+    ├── BusyError                another grader is at work on this course
     └── GradebookError           the gradebook can't be read or written; nothing was recorded
 """
 
@@ -29,6 +33,10 @@ class SandboxError(GraderError):
     """This machine can't confine untrusted code as the configuration demands."""
 
 
+class ZygoteGone(GraderError):
+    """A warm process of ours died or doesn't answer; another one may live."""
+
+
 class WireError(GraderError):
     """A process sent something that isn't a frame of ours."""
 
@@ -39,3 +47,15 @@ class StudentGone(GraderError):
 
 class GradebookError(GraderError):
     """The gradebook can't be read or written; nothing was recorded."""
+
+
+class StorageError(GraderError):
+    """A file of the course can't be written. What was recorded is safe."""
+
+
+class DiskFull(StorageError):
+    """Nothing at all can be written any more. What was recorded is safe."""
+
+
+class BusyError(GraderError):
+    """Another grader is at work on this course. Nothing was done."""

@@ -14,9 +14,10 @@ from itertools import islice
 from typing import Any
 
 from grader import engine
-from grader.errors import GraderError, SandboxError
+from grader.errors import GraderError, SandboxError, ZygoteGone
 from grader.model import Assignment, Result, Run, Submission
 
+STARTS = 3  # of a zygote
 AHEAD = 2  # submissions in memory for each worker
 OpenJudge = Callable[[], AbstractContextManager[engine.Runner]]
 
@@ -78,14 +79,25 @@ class _Worker:
     def _run(self, document: Mapping[str, Any], files: Mapping[str, bytes], assignment: Assignment) -> Run:
         if self._over:
             raise GraderError("the run was stopped")
-        if self._judge is None:
-            opened = self._open_judge()
-            self._judge = opened.__enter__()
-            self._opened = opened
+        judge = self._judge or self._open()
         try:
-            return self._judge(document, files, assignment)
+            return judge(document, files, assignment)
         except SandboxError as error:  # the machine could confine when the zygote was opened: this one has died
             raise GraderError(f"no process could be started: {error}") from error
+
+    def _open(self) -> engine.Runner:
+        """A warm judge; what kills a few in a row kills them all, and ends the run."""
+        for attempt in range(1, STARTS + 1):
+            opened = self._open_judge()
+            try:
+                judge = self._judge = opened.__enter__()
+            except ZygoteGone as error:
+                if attempt == STARTS:
+                    raise SandboxError(f"No process for students' code could be started: {error}") from error
+            else:
+                self._opened = opened
+                return judge
+        raise AssertionError("the last attempt returns or raises")
 
     def close(self) -> None:
         opened, self._opened, self._judge = self._opened, None, None

@@ -5,35 +5,51 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from grader.course import Course
 from grader.model import Assignment, Graded, Result, Submission
+from grader.storage import writing
 
 
 def publish(result: Result, submission: Submission, assignment: Assignment, course: Course) -> Path:
     """Writes the folder that nbgrader's feedback and formgrader read, beside the old one, then exchanges them.
 
     Files of an earlier submission are gone afterwards. A kill in between leaves the old folder or none, never half.
+    Raises `StorageError`, and the old folder stays.
     """
     target = course.folder(course.autograded, result.student, result.assignment)
-    target.parent.mkdir(parents=True, exist_ok=True)
-    for leftover in target.parent.glob(f".{target.name}.*.swap"):
-        shutil.rmtree(leftover)
     draft, old = (target.with_name(f".{target.name}.{os.getpid()}{end}.swap") for end in ("new", "old"))
-    for name, content in _contents(result, submission, assignment):
+    with writing(target):
+        try:
+            _write(draft, _contents(result, submission, assignment), course)
+        except OSError:
+            shutil.rmtree(draft, ignore_errors=True)
+            raise
+        if target.exists():
+            target.rename(old)
+        draft.rename(target)
+    shutil.rmtree(old, ignore_errors=True)
+    return target
+
+
+def sweep_swaps(course: Course, assignment: str) -> None:
+    """Removes what killed runs have left beside the graded folders; call it while you hold the course alone."""
+    target = course.folder(course.autograded, "*", assignment)
+    for leftover in course.root.glob(str(target.with_name(f".{target.name}.*.swap").relative_to(course.root))):
+        shutil.rmtree(leftover, ignore_errors=True)
+
+
+def _write(draft: Path, contents: Iterable[tuple[str, bytes]], course: Course) -> None:
+    draft.mkdir(parents=True)
+    for name, content in contents:
         path = draft / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(content)
         path.chmod(course.permissions)
     if course.groupshared:
         _share(draft)
-    if target.exists():
-        target.rename(old)
-    draft.rename(target)
-    shutil.rmtree(old, ignore_errors=True)
-    return target
 
 
 def _contents(result: Result, submission: Submission, assignment: Assignment) -> Iterator[tuple[str, bytes]]:

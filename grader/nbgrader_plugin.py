@@ -10,6 +10,7 @@ import json
 import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,7 @@ from traitlets.config import Config
 from grader import batch, engine, feedback
 from grader.course import Course
 from grader.errors import GraderError
+from grader.farm import grade_all
 from grader.model import Limits
 
 FEEDBACK_STEPS = [
@@ -58,6 +60,10 @@ class SandboxedAutograde(Autograde):  # type: ignore[misc] # nbgrader ships no t
     workers = Integer(0, help="How many submissions are graded at once; 0: one per core.").tag(config=True)
     trust_students = Bool(False, help="Run students' code even where this machine can't confine it.").tag(config=True)
 
+    check_reference = Bool(True, help="Grade the source's own answers first; if a test fails on them, stop.").tag(
+        config=True
+    )
+
     def start(self) -> None:
         """Grades what `--assignment` and `--student` name; `NbGraderException` where something isn't graded."""
         self._refuse_what_has_no_meaning_here()
@@ -78,16 +84,20 @@ class SandboxedAutograde(Autograde):  # type: ignore[misc] # nbgrader ships no t
             force=self.force,
             create_students=self.create_student,
             new_seed=new_seed,
-            workers=self.workers or None,
+            check_reference=self.check_reference,
         )
         return batch.autograde(
             course_of(self.coursedir, self),
             self.coursedir.assignment_id,
             options,
-            lambda: warm_judge(options.limits, trust_students=self.trust_students),
+            self._farm(options.limits),
             progress,
             self.config,
         )
+
+    def _farm(self, limits: Limits) -> batch.Farm:
+        open_judge = partial(warm_judge, limits, trust_students=self.trust_students)
+        return partial(grade_all, open_judge=open_judge, workers=self.workers or None)
 
     def _refuse_what_has_no_meaning_here(self) -> None:
         if self.coursedir.notebook_id != "*":

@@ -17,11 +17,11 @@ from nbgrader.preprocessors import AssignLatePenalties
 from nbgrader.utils import parse_utc
 from sqlalchemy import Column, MetaData, String, Table, delete, event, insert, select
 from sqlalchemy.engine import make_url
-from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 from traitlets.config import Config
 
 from grader.course import Course
-from grader.errors import CourseError, GradebookError
+from grader.errors import CourseError, DiskFull, GradebookError
 from grader.model import Assignment, Cell, Graded, Limits, Notebook, Result
 
 BUSY_MS = 30_000  # how long to wait for another writer, formgrader for one
@@ -98,9 +98,9 @@ class Record:
     def applied(self, assignment: str) -> dict[str, str]:
         """student → key of the Result that their grades came from."""
         wanted = select(APPLIED.c.student, APPLIED.c.result_key).where(APPLIED.c.assignment == assignment)
-        rows = self._session.execute(wanted)
-        found: dict[str, str] = dict(rows.all())
-        self._session.rollback()
+        with _in_our_words():
+            found: dict[str, str] = dict(self._session.execute(wanted).all())
+            self._session.rollback()
         return found
 
     def write(self, result: Result) -> None:
@@ -109,7 +109,16 @@ class Record:
         What an earlier submission had earned is reset; what a person wrote stays, marked to be looked at again.
         Raises `GradebookError`.
         """
-        with _in_our_words(), self._transaction():
+        with _in_our_words():
+            try:
+                self._write(result)
+            except DBAPIError as error:
+                if not error.connection_invalidated:
+                    raise
+                self._write(result)  # the server went away: once more, over a new connection
+
+    def _write(self, result: Result) -> None:
+        with self._transaction():
             submission = self._submission(result)
             graded = {notebook.name: notebook for notebook in result.notebooks}
             for notebook in submission.notebooks:
@@ -232,6 +241,11 @@ def _in_our_words() -> Iterator[None]:
         yield
     except (SQLAlchemyError, InvalidEntry) as error:
         reason = str(getattr(error, "orig", None) or error).splitlines()[0]
-        raise GradebookError(
-            f"the gradebook can't be used: {reason}. If nbgrader was updated, back it up and run `nbgrader db upgrade`"
-        ) from error
+        if "disk is full" in reason or "No space left" in reason:
+            raise DiskFull(
+                f"the gradebook can't be written: {reason}. Make room and run the same command again"
+            ) from error
+        advice = "Back it up; if nbgrader was updated, run `nbgrader db upgrade`"
+        if "readonly" in reason or "read-only" in reason:
+            advice = "Give this user the right to write to it and to its folder"
+        raise GradebookError(f"the gradebook can't be used: {reason}. {advice}") from error

@@ -18,7 +18,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from .child import Child
-from .errors import SandboxError
+from .errors import SandboxError, ZygoteGone
 from .fork_server import OWNER_FD, receive, send
 from .model import Limits
 from .sandbox import ELSEWHERE, SERVICE_ID
@@ -60,7 +60,8 @@ class Zygote:
         trust_students: go on where this machine holds fewer walls than untrusted code needs.
 
     Raises:
-        SandboxError: fewer walls hold than the stated minimum (see `grader.sandbox.minimum`), or the start failed.
+        SandboxError: fewer walls hold than the stated minimum (see `grader.sandbox.minimum`).
+        ZygoteGone: it died at its start.
     """
 
     def __init__(
@@ -150,7 +151,7 @@ class Zygote:
         try:
             send(self._owner, said, fds)
         except OSError:
-            raise SandboxError(ENDED) from None
+            raise ZygoteGone(ENDED) from None
 
     def _receive(self, timeout_s: float) -> tuple[dict[str, Any], list[int]]:
         """The next answer to a request; reports of ended children are noted on the way."""
@@ -159,7 +160,7 @@ class Zygote:
             try:
                 said, fds = self._next(max(0.0, deadline - time.monotonic()))
             except TimeoutError:
-                raise SandboxError(f"The zygote didn't answer within {timeout_s:g} s.") from None
+                raise ZygoteGone(f"The zygote didn't answer within {timeout_s:g} s.") from None
             if "refused" in said:
                 raise SandboxError(said["refused"])
             if "ended" not in said:
@@ -175,7 +176,7 @@ class Zygote:
             raise TimeoutError
         said, fds = receive(self._owner)
         if said is None:
-            raise SandboxError(ENDED)
+            raise ZygoteGone(ENDED)
         return said, fds
 
 

@@ -2,24 +2,30 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+import subprocess
+import sys
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from grader.batch import Entry, Options, autograde
+from grader.batch import Entry, Farm, Options, autograde
 from grader.course import Course
-from grader.errors import CourseError, GradebookError
+from grader.errors import BusyError, CourseError, GradebookError
+from grader.farm import grade_all
 from grader.model import Assignment, Kind, Outcome, Run
 from grader.record import Record
+from grader.storage import held_alone
 from tests.classroom import small
 from tests.classroom.commands import nbgrader
 
-ONE = Options(workers=1)
+ONE = Options(check_reference=False)
 
 
 @pytest.fixture(scope="module")
@@ -37,6 +43,12 @@ def course(generated: Path, tmp_path: Path) -> Course:
     return Course(tmp_path / "course", f"sqlite:///{tmp_path / 'course' / 'gradebook.db'}", "autograd101")
 
 
+def name_of_test(cell: Mapping[str, Any]) -> str | None:
+    """The grade_id of a test cell."""
+    marks = cell["metadata"].get("nbgrader", {})
+    return marks["grade_id"] if marks.get("grade") and not marks["solution"] else None
+
+
 class Counting:
     """Passes every test; counts the coding notebooks, and remembers the seeds."""
 
@@ -50,16 +62,19 @@ class Counting:
         yield self._judge
 
     def _judge(self, document: Mapping[str, Any], _files: Mapping[str, bytes], assignment: Assignment) -> Run:
-        cells = [cell["metadata"].get("nbgrader", {}) for cell in document["cells"]]
-        tests = [meta["grade_id"] for meta in cells if meta.get("grade") and not meta["solution"]]
+        tests = [grade_id for cell in document["cells"] if (grade_id := name_of_test(cell))]
         self.runs += bool(tests)
         self.seeds.add(assignment.seed)
         points = None if self.kind is Kind.GRADER_FAILURE else 1.0
         return Run(document, tuple(Outcome(name, self.kind, points, 1.0, "said") for name in tests))
 
 
+def farm(judge: Counting) -> Farm:
+    return partial(grade_all, open_judge=judge, workers=1)
+
+
 def run(course: Course, judge: Counting, options: Options = ONE) -> dict[str, Entry]:
-    return {entry.student: entry for entry in autograde(course, small.NAME, options, judge)}
+    return {entry.student: entry for entry in autograde(course, small.NAME, options, farm(judge))}
 
 
 def test_the_second_run_runs_and_records_nothing(course: Course) -> None:
@@ -161,4 +176,87 @@ def test_a_refused_submission_leaves_a_notice_in_place_of_its_notebooks(course: 
 @pytest.mark.parametrize("name", ["", "..", "a/b", "a*"])
 def test_an_assignment_is_named_by_its_folder(course: Course, name: str) -> None:
     with pytest.raises(CourseError, match="name of its folder"):
-        autograde(course, name, ONE, Counting())
+        autograde(course, name, ONE, farm(Counting()))
+
+
+# ---------------------------------------------------------------------- the reference answer
+
+
+def fails(document: Mapping[str, Any], _files: Mapping[str, bytes], _assignment: Assignment) -> Run:
+    """A judge on a course whose first test is wrong."""
+    tests = [grade_id for cell in document["cells"] if (grade_id := name_of_test(cell))]
+    return Run(document, tuple(Outcome(name, Kind.FAILED, 0.0, 1.0, "Got 5\nmore") for name in tests))
+
+
+def test_a_test_that_fails_on_the_reference_answer_is_named_and_nothing_is_recorded(course: Course) -> None:
+    failing = partial(grade_all, open_judge=lambda: nullcontext(fails), workers=1)
+    with pytest.raises(CourseError, match="double_test: failed, 0 of 2: Got 5\n") as raised:
+        autograde(course, small.NAME, Options(), failing)
+    assert "2 of the tests fail" in str(raised.value)
+    with Record(course) as record:
+        assert not record.applied(small.NAME)
+    assert not (course.root / "autograded").exists()
+
+
+def test_the_reference_answer_is_judged_once_and_is_nobody_s_grade(course: Course) -> None:
+    first, second = Counting(), Counting()
+    entries = run(course, first, Options())
+    assert set(entries) == {"ada", "bo", "cy"}
+    assert {entry.problem for entry in entries.values()} == {None}
+    run(course, second, Options(force=True))
+    assert (first.runs, second.runs) == (4, 3)
+
+
+def test_a_lost_source_is_named(course: Course) -> None:
+    (course.root / "source" / small.NAME / "writing.ipynb").unlink()
+    with pytest.raises(CourseError, match=r"writing\.ipynb is missing"):
+        autograde(course, small.NAME, Options(), farm(Counting()))
+    assert len(run(course, Counting())) == 3  # where nobody asks for it, it isn't needed
+
+
+# ---------------------------------------------------------------------- one at a time, and whole
+
+
+def test_a_second_grader_is_refused_by_name(course: Course) -> None:
+    with held_alone(course.state), pytest.raises(BusyError, match=f"process {os.getpid()} on "):
+        run(course, Counting())
+    assert len(run(course, Counting())) == 3
+
+
+def test_what_a_killed_run_left_is_taken_away(course: Course) -> None:
+    run(course, Counting())
+    drafts = [
+        course.root / "autograded" / "bo" / f".{small.NAME}.77new.swap",
+        course.state / "results" / "0a.json.77.tmp",
+    ]
+    drafts[0].mkdir()
+    (drafts[0] / "half.ipynb").write_text("{")
+    drafts[1].write_text("{")
+    run(course, Counting())
+    assert not [draft for draft in drafts if draft.exists()]
+
+
+@pytest.mark.parametrize("folder", ["", ".grader", "autograded"])
+def test_a_full_disk_ends_the_run_with_a_sentence_and_loses_nothing(course: Course, folder: str) -> None:
+    said = on_a_disk("full", course.root, folder)
+    assert "No space left on device" in said or "disk is full" in said
+    assert "ake room and run the same command again" in said
+    assert "after: 20 graded, 20 recorded" in said
+
+
+@pytest.mark.parametrize("folder", ["", ".grader", "gradebook.db", "autograded"])
+def test_a_read_only_course_is_named(course: Course, folder: str) -> None:
+    said = on_a_disk("readonly", course.root, folder)
+    assert Path(folder).stem in said
+    assert "Give this user the right to write" in said
+    assert "after: 20 graded, 20 recorded" in said
+
+
+def on_a_disk(kind: str, root: Path, folder: str) -> str:
+    """What a run says on such a disk, then how a run on a healthy one ends."""
+    for number in range(17):
+        small.hand_in(root, f"s{number:02}", small.RIGHT)
+    command = [sys.executable, "-m", "tests.other_disk", kind, str(root), folder]
+    done = subprocess.run(command, cwd=small.ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from grader.errors import SandboxError
+from grader.errors import SandboxError, ZygoteGone
 from grader.farm import OpenJudge, grade_all
 from grader.model import Assignment, Kind, Outcome, Result, Run, Submission
 from tests.test_engine import ASSIGNMENT, COMPLETE, handed_in
@@ -88,6 +88,23 @@ def test_a_machine_that_cannot_confine_ends_the_run() -> None:
 
     with pytest.raises(SandboxError, match="no walls"):
         graded(unconfined, 2)
+
+
+@pytest.mark.parametrize(("deaths", "ends"), [(2, False), (3, True)])
+def test_zygotes_that_die_at_birth_are_replaced_for_a_while(deaths: int, ends: bool) -> None:
+    births = iter([True] * deaths)
+
+    @contextmanager
+    def frail() -> Iterator[Any]:
+        if next(births, False):
+            raise ZygoteGone("killed")
+        yield judge
+
+    if ends:
+        with pytest.raises(SandboxError, match="could be started: killed"):
+            graded(frail, 1)
+    else:
+        assert graded(frail, 1) == graded(Zygotes(), 1)
 
 
 def test_a_class_of_refused_submissions_starts_no_zygote() -> None:

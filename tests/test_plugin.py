@@ -11,7 +11,6 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import Any
 
 import nbformat
 import nbgrader.apps.api
@@ -26,6 +25,7 @@ from traitlets.config.loader import PyFileConfigLoader
 from grader.nbgrader_plugin import SandboxedAutograde, install
 from tests.classroom import commands, small
 from tests.classroom.commands import ENVIRONMENT, python
+from tests.classroom.gradebook import Rows, rows
 from tests.classroom.roster import ALERT, adding
 
 HONEST = {"nora": small.NOTHING, "petra": small.PARTLY, "rami": small.RIGHT}
@@ -39,7 +39,6 @@ api = NbGraderAPI(config=app.config)
 done = api.autograde({name!r}, {student!r})
 assert done["success"], done
 """
-Rows = dict[tuple[str, str], tuple[Any, ...]]
 
 
 @pytest.fixture(scope="module")
@@ -55,28 +54,6 @@ def generated(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def copied(generated: Path, to: Path) -> Path:
     shutil.copytree(generated, to)
     return to
-
-
-def rows(root: Path) -> Rows:
-    """(student, cell) → all that nbgrader keeps of a grade or a comment."""
-    found: Rows = {}
-    with Gradebook(f"sqlite:///{root / 'gradebook.db'}", "autograd101") as book:
-        for submission in book.assignment_submissions(small.NAME):
-            student = submission.student.id
-            found[student, ""] = (str(submission.timestamp), submission.score, submission.needs_manual_grade)
-            for notebook in submission.notebooks:
-                for grade in notebook.grades:
-                    found[student, grade.name] = (
-                        grade.auto_score,
-                        grade.manual_score,
-                        grade.needs_manual_grade,
-                        grade.max_score,
-                        notebook.late_submission_penalty,
-                    )
-                for comment in notebook.comments:
-                    found[student, f"comment on {comment.name}"] = (comment.auto_comment, comment.manual_comment)
-    book.engine.dispose()
-    return found
 
 
 @pytest.fixture(scope="module")

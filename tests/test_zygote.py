@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from grader.child import Child
-from grader.errors import SandboxError, StudentGone
+from grader.errors import StudentGone, ZygoteGone
 from grader.model import Kind, Limits
 from grader.zygote import Zygote
 from tests.test_attacks import descendants
@@ -100,5 +100,5 @@ def test_a_fresh_zygote_takes_nothing_from_its_caller_and_leaves_nothing(monkeyp
 
 def test_a_zygote_that_cannot_start_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("grader.zygote._ENTRY", "raise SystemExit(1)")
-    with pytest.raises(SandboxError, match="has ended"):
+    with pytest.raises(ZygoteGone, match="has ended"):
         Zygote([])

@@ -1,0 +1,52 @@
+"""kill -9 at random moments: after a rerun the grades are those of a run that nobody disturbed, and nothing is left."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from tests import crashes
+from tests.classroom import small
+from tests.classroom.commands import nbgrader, python
+from tests.classroom.gradebook import Rows, rows
+
+STUDENTS, KILLS = 40, 15
+
+
+@pytest.fixture(scope="module")
+def handed_in(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = small.make(tmp_path_factory.mktemp("crash") / "course")
+    nbgrader(root, "generate_assignment", small.NAME)
+    answers = (small.RIGHT, small.PARTLY, small.NOTHING)
+    for number in range(STUDENTS):
+        small.hand_in(root, f"s{number:02}", answers[number % 3], "2026-02-03 12:00:00 UTC")
+    return root
+
+
+@pytest.fixture(scope="module")
+def undisturbed(handed_in: Path, tmp_path_factory: pytest.TempPathFactory) -> Rows:
+    root = tmp_path_factory.mktemp("quiet") / "course"
+    shutil.copytree(handed_in, root)
+    python(root, "-m", "grader", "autograde", small.NAME)
+    return rows(root)
+
+
+@pytest.mark.slow
+def test_fifteen_kills_change_no_grade_and_leave_nothing(handed_in: Path, undisturbed: Rows, tmp_path: Path) -> None:
+    root = tmp_path / "course"
+    shutil.copytree(handed_in, root)
+    before = leftovers(root)
+    siege = crashes.besiege(crashes.grading(small.NAME), root, KILLS, seed=5)
+    assert siege.kills.total() == KILLS
+    assert len(siege.kills) >= 3, siege
+    assert rows(root) == undisturbed
+    assert leftovers(root) == before
+
+
+def leftovers(root: Path) -> set[str]:
+    """What a killed process may leave: drafts in the course, folders below the temporary one."""
+    drafts = [*root.rglob("*.tmp"), *root.rglob("*.swap"), *root.rglob("*-journal")]
+    return {str(path) for path in (*drafts, *Path(tempfile.gettempdir()).glob("grader-*"))}
