@@ -121,7 +121,8 @@ def heading(diagnosis: Diagnosis, here: Path) -> str:
     """One line that names the culprit, as a compiler would."""
     place = diagnosis.culprit or diagnosis.victim
     where = f"{near(place.file, here)}:{place.line}: " if place else ""
-    return f"{where}{_(SEVERITY[diagnosis.severity])}: {_(KINDS.get(diagnosis.kind, diagnosis.kind.replace('_', ' ')))}"
+    severity, kind = _(SEVERITY[diagnosis.severity]), _(KINDS.get(diagnosis.kind, diagnosis.kind.replace("_", " ")))
+    return f"{where}{severity}: {kind}"
 
 
 def near(file: str, here: Path) -> str:

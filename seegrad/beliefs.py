@@ -45,7 +45,7 @@ def numbers_of(suggests: Suggests, symptom: str | int) -> tuple[str, ...]:
 
 def suggestions(numbers: Sequence[str]) -> list[str]:
     """One line for each of the first misconceptions."""
-    return [headed(_("Suggests"), f"{number} {_(MISCONCEPTIONS[number])}") for number in numbers[:MAX_SHOWN]]
+    return [headed(_("Suggests"), " ".join((number, _(MISCONCEPTIONS[number])))) for number in numbers[:MAX_SHOWN]]
 
 
 def headed(head: str, text: str) -> str:

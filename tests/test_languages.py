@@ -167,7 +167,7 @@ def test_a_reworded_template_becomes_fuzzy(tmp_path) -> None:
 
 @pytest.mark.parametrize("path", sorted((ROOT / "seegrad").rglob("*.py")), ids=lambda path: path.stem)
 def test_sentences_are_translated_when_they_are_said(path: Path) -> None:
-    """`_` at module level would speak the language of the first import; an f-string is in no catalogue."""
+    """`_` at module level speaks the language of the first import; into or out of an f-string no extractor looks."""
     tree = ast.parse(path.read_text(encoding="utf-8"))
     marker = any(
         alias.name == "marked" and alias.asname == "_"
@@ -181,6 +181,7 @@ def test_sentences_are_translated_when_they_are_said(path: Path) -> None:
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
         for each in ast.walk(node)
     }
+    hidden = {id(each) for node in ast.walk(tree) if isinstance(node, ast.JoinedStr) for each in ast.walk(node)}
     for node in ast.walk(tree):
         if (
             isinstance(node, ast.Call)
@@ -188,6 +189,7 @@ def test_sentences_are_translated_when_they_are_said(path: Path) -> None:
             and node.func.id in ("_", "marked", "counted")
         ):
             assert not isinstance(node.args[0], ast.JoinedStr), f"line {node.lineno}: a template, not an f-string"
+            assert id(node) not in hidden, f"line {node.lineno}: say it before the f-string"
             assert marker or node.func.id == "marked" or id(node) in inside, f"line {node.lineno}: use `marked` here"
 
 

@@ -59,7 +59,7 @@ export function judge(question: Question, answer: Answer): Verdict {
   if (!found.length) return { right: true, message: question.right, misconception: "" };
   const told = found.flatMap((key) => question.choices.filter((c) => c.key === key && c.misconception));
   const said = [...new Set(told.map((c) => c.message))];
-  return { right: false, message: [question.wrong, ...said].join(" "), misconception: told[0]?.misconception ?? "" };
+  return { right: false, message: [question.wrong, ...said].join(" ").replaceAll("。 ", "。"), misconception: told[0]?.misconception ?? "" };
 }
 
 /** The answer as one line of Python, to keep in a cell. */

@@ -40,7 +40,7 @@ def _card(card: Card, ref: TensorRef, maker: str | None) -> Item:
     rows = [
         Row(_("value"), values or ((card.born, _("shape {shape}").format(shape=shape_text(card.shape))),)),
         Row(_("shape, dtype"), ((0, f"{ref.shape}  {ref.dtype}"),)),
-        Row("requires_grad", ((0, f"{card.kind != 'plain'}{_('  leaf') if card.kind == 'leaf' else ''}"),)),
+        Row("requires_grad", ((0, {"leaf": _("True  leaf"), "plain": "False"}.get(card.kind, "True")),)),
         Row("grad_fn", ((0, maker if maker and card.kind == "tensor" else "None"),)),
         Row("_version", versions),
         Row(".grad", _gradients(card)),
@@ -109,9 +109,9 @@ def _pill(pill: Pill, nodes: dict[int, Node], tensors: dict[int, TensorRef]) -> 
     rows = [Row(_("made by"), ((0, _("{op}  (in place)").format(op=node.op) if node.inplace else node.op),))]
     rows.append(Row("next_functions", ((0, ", ".join(next_names) or _("none")),)))
     for saved in node.saved:
-        name = tensors[saved.tensor].name if saved.tensor in tensors else None
+        name = (tensors[saved.tensor].name if saved.tensor in tensors else None) or _("a tensor")
         version = "" if saved.version is None else _("saved at version {version}").format(version=saved.version)
-        rows.append(Row(f"_saved_{saved.attr}", ((0, f"{name or _('a tensor')}  {version}".strip()),)))
+        rows.append(Row(f"_saved_{saved.attr}", ((0, f"{name}  {version}".strip()),)))
     if pill.freed is not None and node.saved:
         rows.append(Row(_("saved tensors"), ((0, _("held for backward")), (pill.freed, _("freed")))))
     if pill.module:

@@ -27,7 +27,8 @@ def table(scene: Scene, until: int | None = None) -> str:
 
 def _lines(step: int, frame: SceneFrame) -> list[str]:
     mark = {"error": "!", "wrong": "!", "note": "·", None: " "}[frame.severity]
-    lines = [f"{step + 1:>2} {mark}{padded(_(PHASES[frame.phase]), 9)} {frame.title}".rstrip()]
+    phase = padded(_(PHASES[frame.phase]), 9)
+    lines = [f"{step + 1:>2} {mark}{phase} {frame.title}".rstrip()]
     said = "\n".join((frame.text, frame.diagnosis, frame.message))
     for part in filter(None, said.splitlines()):
         lines += [INDENT + line for line in wrapped(part, WIDTH - len(INDENT))]
