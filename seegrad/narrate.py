@@ -32,6 +32,15 @@ KINDS = {
     "graph_freed": marked("graph freed"),
     "graph_cut": marked("graph cut"),
     "version_moved": marked("version moved"),
+    "view_modified": marked("view modified"),
+    "memory_overlaps": marked("memory overlaps"),
+    "marked_dirty": marked("mark_dirty misused"),
+    "saved_tensor_detached": marked("saved tensor detached"),
+    "inference_tensor": marked("inference tensor"),
+    "optimiser_given_non_leaf": marked("optimiser given a non-leaf"),
+    "unused_input": marked("unused input"),
+    "gradient_overwritten": marked("gradient overwritten"),
+    "grad_of_non_leaf": marked(".grad of a non-leaf"),
 }
 TAGS = {
     "saved_tensor_modified": marked("saved value overwritten"),

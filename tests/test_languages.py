@@ -26,6 +26,7 @@ from seegrad.check import CheckFailed, expect
 from seegrad.draw import draw, still, table
 from seegrad.languages import LANGUAGES, closed, counted, language, speaking, together, translate
 from seegrad.messages import sentence
+from seegrad.narrate import KINDS as KINDS_SAID
 from seegrad.page import page
 from seegrad.quiz import KINDS, ask
 from seegrad.widget import show
@@ -201,6 +202,12 @@ def test_every_sentence_is_said_in_chinese(text: str) -> None:
     said = translate(text, "zh_CN")
     assert said != text
     assert said.endswith("。") == text.endswith("."), said
+
+
+def test_every_kind_of_diagnosis_has_a_name() -> None:
+    kinds = {kind.split(".")[0] for kind in sentences.WHAT}
+    assert kinds == KINDS_SAID.keys()
+    assert all(translate(name, "zh_CN") != name for name in KINDS_SAID.values())
 
 
 @pytest.mark.parametrize("lang", LANGUAGES)
