@@ -21,3 +21,19 @@ except ImportError as error:
     c.Autograde.sanitize_preprocessors = ["grader.nbgrader_plugin.HideTests"]
 else:
     install(c)
+
+# How the class is graded; `python -m grader settings` says more. These are the defaults:
+# c.SandboxedAutograde.workers = 0                         # submissions at once; 0: one per core
+# c.SandboxedAutograde.dask = ""                           # or a scheduler: "tcp://10.0.0.1:8786"
+# c.SandboxedAutograde.check_reference = True              # the source's own answers have to pass first
+# What one submission may use:
+# c.SandboxedAutograde.max_cell_s = 30.0                   # wall clock of one cell
+# c.SandboxedAutograde.max_notebook_s = 120.0              # wall clock of one notebook
+# c.SandboxedAutograde.max_cpu_s = 120                     # CPU seconds of all its processes
+# c.SandboxedAutograde.max_memory_bytes = 4 << 30          # of all its processes
+# c.SandboxedAutograde.max_processes = 64
+# c.SandboxedAutograde.max_files = 256                     # open at a time
+# c.SandboxedAutograde.max_file_bytes = 64 << 20           # of a file that it writes
+# c.SandboxedAutograde.max_output_bytes = 8 << 20          # of one cell
+# c.SandboxedAutograde.max_notebook_bytes = 16 << 20       # of a notebook that is handed in
+# c.SandboxedAutograde.max_submission_bytes = 64 << 20     # of all other files that are handed in

@@ -25,7 +25,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from . import layers, sandbox
+from . import layers, sandbox, watch
 from .errors import SandboxError
 from .model import Limits
 from .scratch import Scratch
@@ -68,6 +68,8 @@ class Server:
     kernel: Any = None
     own_pids: int = -1  # our own pid namespace, to return to after a fork
     live: set[int] = field(default_factory=set)
+    shared_bytes: int = 0  # our own memory: what each child shares with us
+    stopped: dict[int, str] = field(default_factory=dict)  # child → what it used too much of
 
     def fork(self, said: Mapping[str, Any], fds: list[int]) -> None:
         """Fork a child that goes behind the walls and then serves as `said["role"]`."""
@@ -128,7 +130,15 @@ class Server:
             self.live.discard(pid)
             self._end_orphans()
             cpu_s = used.ru_utime + used.ru_stime
-            send(self.owner, {"ended": pid, "status": status, "cpu_s": cpu_s, "peak_bytes": used.ru_maxrss * 1024})
+            ended = {"ended": pid, "status": status, "cpu_s": cpu_s, "peak_bytes": used.ru_maxrss * 1024}
+            send(self.owner, ended | {"over": self.stopped.pop(pid, None)})
+
+    def watch(self) -> None:
+        """End each child that uses too much together with all that it has started."""
+        for pid in self.live - self.stopped.keys():
+            if said := watch.over(pid, self.limits, self.shared_bytes):
+                self.stopped[pid] = said
+                os.kill(pid, signal.SIGKILL)
 
     def _end_orphans(self) -> None:
         """Without pid namespaces, what a child started is given to us when it ends: kill it."""
@@ -235,11 +245,13 @@ def _serve(server: Server) -> None:
     os.set_blocking(waking, False)
     signal.set_wakeup_fd(waking, warn_on_full_buffer=False)
     signal.signal(signal.SIGCHLD, _noted)
+    server.shared_bytes = watch.own_bytes()
     while True:
-        readable, _, _ = select.select([server.owner.fileno(), woken], [], [])
+        readable, _, _ = select.select([server.owner.fileno(), woken], [], [], watch.PERIOD_S if server.live else None)
         if woken in readable:
             os.read(woken, 512)
         server.reap()
+        server.watch()
         if server.owner.fileno() in readable:
             said, fds = receive(server.owner)
             if said is None:

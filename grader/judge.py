@@ -57,4 +57,6 @@ def run_notebook(
     finally:
         ended = [zygote.end(child) for child in (student, judge)]
     cpu_s = sum(end.cpu_s for end in ended if end is not None)
-    return Run(trial.notebook, tuple(trial.outcomes), trial.died, time.monotonic() - started, cpu_s)
+    over = ended[0] and ended[0].over
+    died = f"{trial.died} More exactly: {over}." if trial.died and over else trial.died
+    return Run(trial.notebook, tuple(trial.outcomes), died, time.monotonic() - started, cpu_s)

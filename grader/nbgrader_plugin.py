@@ -27,6 +27,7 @@ from grader import batch, engine, feedback
 from grader.course import Course
 from grader.errors import GraderError
 from grader.farm import grade_all
+from grader.limits import Limited
 from grader.model import Limits
 
 FEEDBACK_STEPS = [
@@ -49,9 +50,11 @@ def install(config: Config) -> None:
     config.HTMLExporter.preprocessors = PAGE_STEPS
     config.HTMLExporter.filters = PAGE_FILTERS
     config.Execute.store_widget_state = False
+    if "plugin_class" not in config.ExportApp:
+        config.ExportApp.plugin_class = "grader.exporters.GradesCsv"
 
 
-class SandboxedAutograde(Autograde):  # type: ignore[misc] # nbgrader ships no types
+class SandboxedAutograde(Limited, Autograde):  # type: ignore[misc] # nbgrader ships no types
     """nbgrader's converter of the same purpose: same folders, same gradebook, another way to run and judge.
 
     The tests run outside the student's process, in parallel, and each submission is recorded in one transaction.
@@ -85,6 +88,7 @@ class SandboxedAutograde(Autograde):  # type: ignore[misc] # nbgrader ships no t
             create_students=self.create_student,
             new_seed=new_seed,
             check_reference=self.check_reference,
+            limits=self.limits(),
         )
         return batch.autograde(
             course_of(self.coursedir, self),

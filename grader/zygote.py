@@ -49,6 +49,7 @@ class Ended:
     status: int
     cpu_s: float
     peak_bytes: int
+    over: str | None = None  # what it used too much of together with all that it had started
 
 
 class Zygote:
@@ -168,7 +169,7 @@ class Zygote:
             self._note(said)
 
     def _note(self, said: dict[str, Any]) -> None:
-        self._ended[said["ended"]] = Ended(said["status"], said["cpu_s"], said["peak_bytes"])
+        self._ended[said["ended"]] = Ended(said["status"], said["cpu_s"], said["peak_bytes"], said["over"])
 
     def _next(self, timeout_s: float) -> tuple[dict[str, Any], list[int]]:
         readable, _, _ = select.select([self._owner], [], [], timeout_s)
