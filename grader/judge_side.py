@@ -19,7 +19,8 @@ from .proxy import Witness, readable
 from .student import seed
 from .values import UnsupportedError
 from .verdict import Verdict
-from .wire import Pipe, text, whole
+from .wire import Pipe, listed, text, whole
+from .words import Reads
 
 NOT_PYTHON = "The test cell isn't valid Python; its author has to repair it."
 BROKEN = "The instructor's cell that makes {name!r} fails where the tests run: {why}"
@@ -33,6 +34,7 @@ def live(kernel: Kernel, control_fd: int, peer_fd: int) -> None:
     control = Pipe(control_fd)
     kernel.wire(None)  # nothing that a test prints is shown, and nothing of it scores
     kernel.shell.showtraceback = kernel.shell.showsyntaxerror = _nothing
+    kernel.shell.displayhook.compute_format_data = lambda _value: ({}, {})  # a last expression isn't shown either
     sys.path[:] = [path for path in sys.path if path]  # nothing is imported from where it happens to stand
     judge = Judge(kernel, Witness(Pipe(peer_fd)))
     judge.witness.watch()
@@ -43,6 +45,9 @@ def live(kernel: Kernel, control_fd: int, peer_fd: int) -> None:
         except EOFError:
             os._exit(0)
         except KeyboardInterrupt:
+            continue
+        if text(frame.header, "op") == "asked":
+            judge.expect(listed(frame.header, "names"), listed(frame.header, "classes"))
             continue
         source, cell = text(frame.header, "code", 1 << 24), whole(frame.header, "cell")
         if text(frame.header, "op") == "instructor":
@@ -76,6 +81,12 @@ class Judge:
         self._variables: dict[str, int] = {}  # names that a test cell has given a value → that cell
         self._broken: dict[str, str] = {}  # names that an instructor's cell should have bound → why it didn't
         self._borrowed: set[str] = set()
+        self._asked: frozenset[str] = frozenset()  # names that the released answers give a value
+
+    def expect(self, names: list[str], classes: list[str]) -> None:
+        """What the assignment asks for: such a name is the student's, also where Python has one like it."""
+        self._asked = frozenset(names)
+        self.witness.words.classes = frozenset(classes)
 
     def instruct(self, source: str) -> None:
         """Run an instructor's cell that isn't a test: all of it, or what it imports and defines where it needs more.
@@ -84,7 +95,7 @@ class Judge:
         """
         try:
             plain = self.kernel.shell.transform_cell(source)
-            found = names_in(plain)
+            found = names_in(plain, self._asked)
         except SyntaxError:
             return
         whole_cell = not self._needed(found) - set(found.bound)
@@ -110,19 +121,22 @@ class Judge:
             said = Verdict(None, verdict.clipped(f"The judge itself failed: {type(error).__name__}: {error}"))
         if self.witness.unsupported is not None:
             said = Verdict(None, verdict.unsupported(self.witness.unsupported))
-        claims = sorted(self.witness.claims)
-        return {"msg_type": "verdict", **asdict(said), "claims": claims, "gone": self.witness.gone}
+        words = self.witness.words
+        rest = {"claims": words.claims, "alone": words.alone, "gone": self.witness.gone}
+        return {"msg_type": "verdict", **asdict(said), **rest}
 
     def _judged(self, source: str, cell: int, number: int) -> Verdict:
         try:
-            found = names_in(self.kernel.shell.transform_cell(source))
+            found = names_in(self.kernel.shell.transform_cell(source), self._asked)
         except SyntaxError:
             return Verdict(None, NOT_PYTHON)
         if (problem := self._problem(found)) is not None:
             return Verdict(None, problem)
         self._borrow(self._needed(found), set(found.bound))
         seed(number)
-        result = self._run(source)
+        self.witness.peer.surroundings.begin()
+        with Reads(self.witness.words, self.witness.vouched_elsewhere):
+            result = self._run(source)
         self._ours |= set(found.bound)
         self._variables |= dict.fromkeys(set(found.bound) - set(found.defined), cell)
         self.witness.finish()
@@ -144,7 +158,7 @@ class Judge:
 
     def _needed(self, found: Names) -> set[str]:
         """What a cell reads that isn't ours, also through our own functions."""
-        through = read_by_functions(found.read, self.kernel.namespace)
+        through = read_by_functions(found.read, self.kernel.namespace, self._asked)
         return {name for name in {*found.read, *through} if name not in self._ours}
 
     def _borrow(self, names: set[str], bound: set[str]) -> None:
@@ -155,6 +169,7 @@ class Judge:
         for name, value in found.items():
             if isinstance(value, UnsupportedError) and name not in bound:
                 raise value
+        self.witness.words.expect(found, self._asked)
         self._borrowed = set(found)
         self.kernel.namespace.update(readable(found.items()))
 

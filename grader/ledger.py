@@ -87,6 +87,13 @@ class Ledger:
         if foreign and tensor.requires_grad and tensor.is_leaf:
             self._leaves.append(tensor)  # its gradient may be wanted over there when nothing here names it any more
 
+    def release(self, number: int, tensor: Tensor) -> None:
+        """It couldn't be told of after all: it isn't shared."""
+        self._strong.pop(number, None)
+        self._references.pop(number, None)
+        self._numbers.pop(id(tensor), None)
+        self.agreed.pop(number, None)
+
     @contextlib.contextmanager
     def pinned(self) -> Iterator[None]:
         """Meanwhile nothing that is shared may vanish: the other side may be about to name it."""

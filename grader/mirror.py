@@ -23,6 +23,7 @@ from .errors import WireError
 from .ledger import Agreed, Gone, Ledger, Storage
 from .records import (
     ITEM_BYTES,
+    SHARED_BYTES,
     STORAGE_BYTES,
     TENSORS,
     History,
@@ -52,6 +53,12 @@ class Message:
     storages: list[StoredBytes] = field(default_factory=list)
     tensors: list[TensorRecord] = field(default_factory=list)
     grads: list[tuple[int, int | None]] = field(default_factory=list)
+    problem: UnsupportedError | None = None  # something that has changed and can't be said
+
+    def check(self) -> None:
+        """Raises UnsupportedError where something couldn't be said."""
+        if self.problem is not None:
+            raise self.problem
 
     def put(self, data: bytes) -> int:
         """Append bytes to the body; returns where they start."""
@@ -87,10 +94,12 @@ class Mirror:
             if now != storage.agreed:
                 self._tell_bytes(storage, now, message)
         living = self.ledger.tensors()
-        for number, tensor in living:
-            self._tell(number, tensor, message)
-        for number, tensor in living:
-            self._tell_grad(number, tensor, message)
+        for tell in (self._tell, self._tell_grad):
+            for number, tensor in living:
+                try:
+                    tell(number, tensor, message)
+                except UnsupportedError as error:  # the rest is told, and the question ends with this
+                    message.problem = error
         return message
 
     def share(self, tensor: Tensor, message: Message) -> int:
@@ -101,12 +110,18 @@ class Mirror:
             raise UnsupportedError(reason)
         number = self._new_number()
         self.ledger.hold(number, tensor)
-        self._tell(number, tensor, message)
-        self._tell_grad(number, tensor, message)
+        try:
+            self._tell(number, tensor, message)
+            self._tell_grad(number, tensor, message)
+        except UnsupportedError:
+            self.ledger.release(number, tensor)
+            raise
         return number
 
     def data(self, tensor: Tensor, message: Message) -> dict[str, Any]:
         """A tensor's values alone: neither identity nor history travels."""
+        if tensor.nbytes + len(message.body) > SHARED_BYTES:
+            raise UnsupportedError(f"more than {SHARED_BYTES >> 20} MiB of numbers at once")
         values = tensor.detach().contiguous()
         data = graph.storage_bytes(values.clone().untyped_storage())
         start = message.put(data)
@@ -163,6 +178,8 @@ class Mirror:
             return known
         if here.nbytes() > STORAGE_BYTES:
             raise UnsupportedError(f"a tensor of {here.nbytes() >> 20} MiB (at most {STORAGE_BYTES >> 20} are carried)")
+        if here.nbytes() + sum(shared.here.nbytes() for shared in self.ledger.storages.values()) > SHARED_BYTES:
+            raise UnsupportedError(f"more than {SHARED_BYTES >> 20} MiB of tensors at once")
         storage = Storage(self._new_number(), here, b"")
         self.ledger.know(storage)
         self._tell_bytes(storage, graph.storage_bytes(here), message)

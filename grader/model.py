@@ -104,6 +104,7 @@ class Outcome:
     message: str = ""
     misconceptions: tuple[str, ...] = ()
     claims: tuple[str, ...] = ()  # what it rests on that only the student's process said
+    alone: bool = False  # does it rest on nothing else?
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ import ast
 import builtins
 import dis
 import types
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,8 +23,10 @@ class Names:
     defined: tuple[str, ...]
 
 
-def names_in(source: str) -> Names:
+def names_in(source: str, asked: Collection[str] = ()) -> Names:
     """The global names of a cell of plain Python (IPython's own syntax already transformed).
+
+    A name of Python's own, like `sum`, isn't among them, unless the assignment asks for one.
 
     Raises:
         SyntaxError: it isn't Python.
@@ -35,18 +37,22 @@ def names_in(source: str) -> Names:
     code = compile(source, "<cell>", "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, dont_inherit=True)
     bound = sorted(set(_named(code, _BINDS, top=True)))
     defined = sorted(set(_defined(ast.parse(source))))
-    read = sorted({name for name in _named(code, _READS) if not hasattr(builtins, name)} - set(defined))
+    read = sorted({name for name in _named(code, _READS) if _is_global(name, asked)} - set(defined))
     return Names(tuple(read), tuple(bound), tuple(defined))
 
 
-def read_by_functions(names: Iterable[str], namespace: Mapping[str, Any]) -> set[str]:
+def _is_global(name: str, asked: Collection[str]) -> bool:
+    return name in asked or not hasattr(builtins, name)
+
+
+def read_by_functions(names: Iterable[str], namespace: Mapping[str, Any], asked: Collection[str] = ()) -> set[str]:
     """The global names that our own functions among `names` read, and the functions that these call, and so on."""
     wanted, seen = list(names), set[str]()
     while wanted:
         value = namespace.get(wanted.pop())
         if not isinstance(value, types.FunctionType) or value.__globals__ is not namespace:
             continue
-        new = {name for name in _named(value.__code__, _READS) if not hasattr(builtins, name)} - seen
+        new = {name for name in _named(value.__code__, _READS) if _is_global(name, asked)} - seen
         seen |= new
         wanted.extend(new)
     return seen

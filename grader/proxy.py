@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeVar
 
@@ -13,8 +12,8 @@ from .errors import StudentGone, WireError
 from .peer import Peer
 from .values import UnsupportedError
 from .wire import Pipe
+from .words import FACTS, Words, watched
 
-CLAIMS = ("is_leaf", "requires_grad", "grad_fn", "_version", "retains_grad")
 GONE = "the student's process ended during this question"
 T = TypeVar("T")
 
@@ -23,16 +22,18 @@ class Witness:
     """The student's process, as a test cell sees it. Remembers what went wrong, also when a test's `except` hid it."""
 
     def __init__(self, pipe: Pipe) -> None:
-        self.peer = Peer(pipe, side=0)
-        self.peer.call = self._guarded(self.peer.call)  # type: ignore[method-assign]  # proxies call it by name
-        self.peer._products = self._guarded(self.peer._products)  # type: ignore[method-assign]  # the same
+        self.words = Words()
         self.gone: str | None = None
         self.unsupported: str | None = None
-        self.claims: set[str] = set()
+        self.peer = Peer(pipe, side=0)
+        self.peer.noticed = self.words.noticed
+        self.peer.ask = self._guarded(self.peer.ask)  # type: ignore[method-assign]  # stand-ins call it by name
 
     def begin(self) -> None:
         """A new test cell: what was claimed or couldn't be carried before is no matter of its own."""
-        self.claims.clear()
+        self.words.begin()
+        self.peer.begin_question()
+        self.peer.surroundings.begin()
         self.unsupported = None
 
     def names(self, wanted: Sequence[str]) -> dict[str, Any]:
@@ -40,35 +41,29 @@ class Witness:
 
         Values that can't be carried come as UnsupportedError objects, for the caller to raise where they are read.
         """
-        return self._guarded(self._names)(wanted)
+        found: dict[str, Any] = {}
+        pairs = self.peer.ask("names", {"names": list(wanted)})
+        for pair in pairs if type(pairs) is tuple else (None,):
+            if type(pair) is not tuple or len(pair) != 2 or pair[0] not in wanted:
+                self._break("the answer to a question for names isn't one")
+            found[pair[0]] = pair[1]
+        return found
 
     def bound_at(self, names: Sequence[str]) -> dict[str, int]:
         """The student's cell that last gave each of these names a value."""
-        return self._guarded(self._bound_at)(names)
-
-    def _bound_at(self, names: Sequence[str]) -> dict[str, int]:
         found = self.peer.ask("bound", {"names": list(names)})
         if type(found) is not dict or any(type(cell) is not int for cell in found.values()):
-            raise WireError("The answer to a question for cells isn't one.")
+            self._break("the answer to a question for cells isn't one")
         return {name: cell for name, cell in found.items() if name in names}
 
     def finish(self) -> None:
         """Tell the other side what the test cell has changed, before the student's next cell runs."""
         if self.gone is None:
-            self._guarded(self.peer.ask)("sync")
+            self.peer.ask("sync")
 
-    def _names(self, wanted: Sequence[str]) -> dict[str, Any]:
-        found: dict[str, Any] = {}
-        items = self.peer.ask("names", {"names": list(wanted)})
-        for item in items if type(items) is list else [None]:
-            if type(item) is not list or len(item) != 3 or item[0] not in wanted:
-                raise WireError("The answer to a question for names isn't one.")
-            name, how, value = item
-            if how == "found":
-                found[name] = value
-            elif how == "unsupported":
-                found[name] = UnsupportedError(str(value)[:300])
-        return found
+    def _break(self, why: str) -> None:
+        self.gone = f"the student's process broke the rules of the conversation: {why}"
+        raise StudentGone(self.gone)
 
     def _guarded(self, ask: Callable[..., T]) -> Callable[..., T]:
         def guarded(*args: Any, **kwargs: Any) -> T:
@@ -83,8 +78,8 @@ class Witness:
                 self.gone = GONE
                 raise StudentGone(self.gone) from None
             except WireError as error:
-                self.gone = f"the student's process broke the rules of the conversation: {error}"
-                raise StudentGone(self.gone) from None
+                self._break(str(error))
+                raise
 
         return guarded
 
@@ -92,32 +87,15 @@ class Witness:
 
     def watch(self) -> None:
         """From here on, note when a test reads something of a tensor that only the student's process vouches for."""
-        for name in CLAIMS:
-            setattr(torch.Tensor, name, _watched(name, self))
+        self.peer.surroundings.watch()
+        for name in FACTS:
+            setattr(torch.Tensor, name, watched(name, self.words, self.vouched_elsewhere))
 
     def vouched_elsewhere(self, tensor: Tensor) -> bool:
         """Did the student's process bring this tensor in?"""
         ledger = self.peer.mirror.ledger
         number = ledger.number_of(tensor)
         return number is not None and number in ledger.foreign
-
-
-def _watched(name: str, witness: Witness) -> property:
-    original = getattr(torch._C.TensorBase, name)
-
-    def read(tensor: Tensor) -> Any:
-        if not _inside_torch(sys._getframe(1).f_globals.get("__name__", "")) and witness.vouched_elsewhere(tensor):
-            witness.claims.add(name)
-        return original.__get__(tensor)
-
-    def write(tensor: Tensor, value: Any) -> None:
-        original.__set__(tensor, value)
-
-    return property(read, write)
-
-
-def _inside_torch(module: str) -> bool:
-    return module.partition(".")[0] in ("torch", "grader")
 
 
 def readable(values: Iterable[tuple[str, Any]]) -> dict[str, Any]:

@@ -21,6 +21,7 @@ ITEM_BYTES: Mapping[str, int] = MappingProxyType(
 )
 DIFFERENTIABLE = frozenset({"float16", "bfloat16", "float32", "float64", "complex64", "complex128"})
 STORAGE_BYTES = 64 << 20
+SHARED_BYTES = 96 << 20  # of all shared tensors; twice that still fits into a frame
 ITEMS = 16 << 20
 DIMENSIONS = 16
 TENSORS = 1 << 16

@@ -8,6 +8,7 @@ student's.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -16,6 +17,7 @@ from grader.model import Cell, Notebook
 from grader.notebook import Unreadable
 
 JsonCell = dict[str, Any]
+DEFINES = re.compile(r"^(?:async )?(?:(def|class) +(\w+)|(\w+) *(?::[^=\n]+)?=(?!=))", re.MULTILINE)
 PUT_BACK = "This cell was missing from the submission; the grader put it back.\n\n"
 
 
@@ -44,8 +46,20 @@ def restored(text: str, notebook: Notebook) -> Restored:
                 notes.append(f"cell {row.grade_id!r} was there {len(copies)} times; one was kept as the original")
     notes.extend(f"cell {grade_id!r} is none of this assignment's" for grade_id in sorted(claims))
     notes.extend(_put_back_missing(document["cells"], notebook.cells))
-    document["metadata"] = {"kernelspec": json.loads(notebook.kernelspec or "{}")}
+    document["metadata"] = {"kernelspec": json.loads(notebook.kernelspec or "{}"), "asked": asked(notebook.cells)}
     return Restored(document, tuple(notes))
+
+
+def asked(rows: Sequence[Cell]) -> dict[str, list[str]]:
+    """The names that the released answers define at their top, and which of these are classes.
+
+    >>> asked([Cell("q", "code", "class A:\\n    pass\\ndef sum(x): ...\\nb = 1", None, 1, False, True, False, False)])
+    {'names': ['A', 'b', 'sum'], 'classes': ['A']}
+    """
+    released = "\n".join(row.source for row in rows if row.solution and row.cell_type == "code")
+    found = [(how or "=", name or other) for how, name, other in DEFINES.findall(released)]
+    names = sorted({name for _, name in found})
+    return {"names": names, "classes": sorted({name for how, name in found if how == "class"})}
 
 
 def grade_id(cell: Mapping[str, Any]) -> str | None:

@@ -16,9 +16,8 @@ from typing import Any
 import torch
 
 from .kernel import Kernel
-from .mirror import Message
 from .peer import Peer
-from .values import UnsupportedError
+from .raised import Attempted
 from .wire import Frame, Pipe, listed, text, whole
 
 
@@ -27,8 +26,8 @@ def live(kernel: Kernel, control_fd: int, peer_fd: int) -> None:
     control = Pipe(control_fd)
     peer = Peer(Pipe(peer_fd), side=1)
     bindings = Bindings(kernel.namespace)
-    peer.answers["names"] = lambda frame: _names(kernel, peer, frame)
-    peer.answers["bound"] = lambda frame: peer.done(bindings.of(listed(frame.header, "names")))
+    peer.answers["names"] = lambda frame: _names(kernel, frame)
+    peer.answers["bound"] = lambda frame: bindings.of(listed(frame.header, "names"))
     see_own_modules(sys.path)
     kernel.wire(control)
     control.send({"msg_type": "hello"})
@@ -124,16 +123,7 @@ def seed(number: int) -> None:
         sys.modules["numpy"].random.seed(number % (1 << 32))
 
 
-def _names(kernel: Kernel, peer: Peer, frame: Frame) -> tuple[Any, Message]:
-    """What the asked names stand for: `(how, value)` each, or why a value can't be carried."""
-    message = peer.mirror.begin()
-    trees = []
-    for name in listed(frame.header, "names"):
-        if name not in kernel.namespace:
-            trees.append([name, "missing", None])
-            continue
-        try:
-            trees.append([name, "found", peer.encode(kernel.namespace[name], message)])
-        except UnsupportedError as error:
-            trees.append([name, "unsupported", str(error)])
-    return trees, message
+def _names(kernel: Kernel, frame: Frame) -> tuple[Any, ...]:
+    """What the asked names stand for, as `(name, value)`; a name without a value is left out."""
+    wanted = [name for name in listed(frame.header, "names") if name in kernel.namespace]
+    return tuple((name, Attempted(kernel.namespace[name])) for name in wanted)

@@ -86,6 +86,8 @@ class Trial:
             self._judge.wait_for("hello", HELLO_S)
         except StudentGone as error:
             raise SandboxError(f"The judge couldn't be started: {error}.") from None
+        asked = self.notebook.metadata.get("asked", {})
+        self._judge.send({"op": "asked", "names": asked.get("names", []), "classes": asked.get("classes", [])})
         digest = hashlib.sha256(f"student {self._seed}".encode()).digest()
         kept = {name: data for name, data in sorted(files.items()) if may_be_placed(name)}
         sizes = [[name, len(data)] for name, data in kept.items()]
@@ -154,7 +156,8 @@ class Trial:
             return Outcome(grade_id, Kind.GRADER_FAILURE, None, points, said["message"], (), claims)
         kind = Kind.PASSED if fraction == 1.0 else Kind.PARTLY if fraction > 0.0 else Kind.FAILED
         reached = round(fraction * points, 6)
-        return Outcome(grade_id, kind, reached, points, said["message"], tuple(said["misconceptions"]), claims)
+        misconceptions = tuple(said["misconceptions"])
+        return Outcome(grade_id, kind, reached, points, said["message"], misconceptions, claims, said["alone"])
 
     def _flush(self) -> None:
         """Show what the student's functions printed during the test; it never scores."""

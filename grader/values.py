@@ -1,6 +1,6 @@
 """Python values as JSON trees and back, exactly typed; what isn't a plain value is asked of the two `other` functions.
 
-A tree is a JSON scalar, a JSON list (a Python list), or an object with a kind `t` (everything else).
+A tree is a JSON scalar, or an object with a kind `t`.
 """
 
 from __future__ import annotations
@@ -19,31 +19,37 @@ WHOLE_BITS = 4096
 TEXT_CHARS = 4 << 20
 
 Encode = Callable[[Any], Any]
-Decode = Callable[[Mapping[str, Any]], Any]
+Other = Callable[[Any, Encode], Any]  # a value that isn't plain, and how to encode what it holds
+OtherTree = Callable[[Mapping[str, Any], Encode], Any]
 
 
 class UnsupportedError(BaseException):
     """A value can't be carried to the other process. Not an Exception, so that a test's `except` doesn't hide it."""
 
 
-def encode(value: Any, other: Encode, depth: int = DEPTH) -> Any:
-    """`value` as a tree; an instance of a subclass of a plain type travels as that plain type.
+def encode(value: Any, other: Other, depth: int = DEPTH) -> Any:
+    """`value` as a tree; a number or text of a subclass travels as that plain type.
 
     Raises:
         UnsupportedError: nested too deep, or larger than what is carried.
 
-    >>> encode([1, (2.5, None)], other=repr)
-    [1, {'t': 'tuple', 'v': [2.5, None]}]
+    >>> encode((1, (2.5, None)), other=repr)
+    {'t': 'tuple', 'v': [1, {'t': 'tuple', 'v': [2.5, None]}]}
     """
     if depth == 0:
-        raise UnsupportedError(f"a value that is nested deeper than {DEPTH} levels (or contains itself)")
-    for kind, form in _FORMS:
+        raise UnsupportedError(f"a value that is nested deeper than {DEPTH} levels")
+
+    def inner(item: Any) -> Any:
+        return encode(item, other, depth - 1)
+
+    for kind, form in _SCALARS:
         if isinstance(value, kind):
-            return form(value, lambda item: encode(item, other, depth - 1))
-    return other(value)
+            return form(value, inner)
+    exact = _EXACT.get(type(value))
+    return exact(value, inner) if exact is not None else other(value, inner)
 
 
-def decode(tree: Any, other: Decode) -> Any:
+def decode(tree: Any, other: OtherTree) -> Any:
     """The value that `tree` stands for; depth is bounded by the frame's own bound.
 
     Raises:
@@ -54,12 +60,14 @@ def decode(tree: Any, other: Decode) -> Any:
     """
     if tree is None or type(tree) in (bool, int, float, str):
         return tree
-    if type(tree) is list:
-        return [decode(item, other) for item in tree]
     if type(tree) is not dict:
         raise WireError("A value isn't one of the kinds that are carried.")
+
+    def inner(item: Any) -> Any:
+        return decode(item, other)
+
     form = _KINDS.get(text(tree, "t"))
-    return other(tree) if form is None else form(tree, lambda item: decode(item, other))
+    return other(tree, inner) if form is None else form(tree, inner)
 
 
 def _encode_none(_value: None, _encode: Encode) -> Any:
@@ -98,35 +106,15 @@ def _encode_bytes(value: bytes, _encode: Encode) -> Any:
     return {"t": "bytes", "v": base64.b64encode(value).decode()}
 
 
-def _encode_dict(value: dict[Any, Any], encode: Encode) -> Any:
-    pairs = [[_encode_key(key), encode(item)] for key, item in dict.items(value)]
-    return {"t": "dict", "v": pairs}
+def _encode_slice(value: slice, encode: Encode) -> Any:
+    return {"t": "slice", "v": [encode(part) for part in (value.start, value.stop, value.step)]}
 
 
 def _sequence(kind: str) -> Callable[[Any, Encode], Any]:
-    def form(value: Any, encode: Encode) -> Any:
-        carry = encode if kind == "tuple" else _encode_key
-        return {"t": kind, "v": [carry(item) for item in _BUILTIN[kind].__iter__(value)]}
-
-    return form
+    return lambda value, encode: {"t": kind, "v": [encode(item) for item in value]}
 
 
-def _encode_key(key: Any) -> Any:
-    """Keys travel by value only: their equality must be Python's own."""
-    return encode(key, _no_key)
-
-
-def _no_key(key: Any) -> Any:
-    raise UnsupportedError(f"a dict or set that holds a {type(key).__name__} as key")
-
-
-def _encode_list(value: list[Any], encode: Encode) -> Any:
-    return [encode(item) for item in list.__iter__(value)]
-
-
-_BUILTIN: Mapping[str, Any] = {"tuple": tuple, "set": set, "frozenset": frozenset}
-
-_FORMS: tuple[tuple[Any, Callable[[Any, Encode], Any]], ...] = (
+_SCALARS: tuple[tuple[Any, Callable[[Any, Encode], Any]], ...] = (
     (type(None), _encode_none),
     (bool, _encode_bool),
     (int, _encode_int),
@@ -134,12 +122,15 @@ _FORMS: tuple[tuple[Any, Callable[[Any, Encode], Any]], ...] = (
     (str, _encode_str),
     (complex, _encode_complex),
     (bytes, _encode_bytes),
-    (type(Ellipsis), lambda _value, _encode: {"t": "ellipsis"}),
-    (range, lambda value, _encode: {"t": "range", "v": [value.start, value.stop, value.step]}),
-    (list, _encode_list),
-    (dict, _encode_dict),
-    *((_BUILTIN[kind], _sequence(kind)) for kind in _BUILTIN),
 )
+_EXACT: Mapping[type, Callable[[Any, Encode], Any]] = {
+    type(Ellipsis): lambda _value, _encode: {"t": "ellipsis"},
+    type(NotImplemented): lambda _value, _encode: {"t": "not implemented"},
+    range: lambda value, _encode: {"t": "range", "v": [value.start, value.stop, value.step]},
+    slice: _encode_slice,
+    tuple: _sequence("tuple"),
+    frozenset: _sequence("frozenset"),
+}
 
 
 def _decode_float(tree: Mapping[str, Any], _decode: Encode) -> float:
@@ -170,29 +161,25 @@ def _decode_range(tree: Mapping[str, Any], _decode: Encode) -> range:
     return range(*parts)
 
 
-def _decode_dict(tree: Mapping[str, Any], decode: Encode) -> dict[Any, Any]:
-    pairs = listed(tree, "v")
-    if any(type(pair) is not list or len(pair) != 2 for pair in pairs):
-        raise WireError("A dict isn't made of pairs.")
-    decoded = [(_key(decode(key)), decode(item)) for key, item in pairs]
-    return dict(decoded)
+def _decode_slice(tree: Mapping[str, Any], decode: Encode) -> slice:
+    parts = [decode(part) for part in listed(tree, "v", 3)]
+    if len(parts) != 3:
+        raise WireError("A slice isn't made of start, stop and step.")
+    return slice(*parts)
 
 
 def _decode_sequence(tree: Mapping[str, Any], decode: Encode) -> Any:
-    kind = text(tree, "t")
     items = [decode(item) for item in listed(tree, "v")]
-    return _BUILTIN[kind](items if kind == "tuple" else [_key(item) for item in items])
+    return tuple(items) if tree["t"] == "tuple" else frozenset(map(key, items))
 
 
-def _key(value: Any) -> Any:
-    """What a dict or a set may hold: plain values, whose equality is Python's own."""
-    if value is None or type(value) in (bool, int, float, str, bytes, complex):
-        return value
-    if type(value) in (tuple, frozenset):
-        for item in value:
-            _key(item)
-        return value
-    raise WireError("A key of a dict, or an item of a set, isn't a plain value.")
+def key(value: Any) -> Any:
+    """What a dict or a set may hold; WireError for a value without a hash."""
+    try:
+        hash(value)
+    except TypeError:
+        raise WireError("A key of a dict, or an item of a set, can't be one.") from None
+    return value
 
 
 _KINDS: Mapping[str, Callable[[Mapping[str, Any], Encode], Any]] = {
@@ -201,8 +188,8 @@ _KINDS: Mapping[str, Callable[[Mapping[str, Any], Encode], Any]] = {
     "bytes": _decode_bytes,
     "ellipsis": lambda _tree, _decode: Ellipsis,
     "range": _decode_range,
-    "dict": _decode_dict,
+    "slice": _decode_slice,
+    "not implemented": lambda _tree, _decode: NotImplemented,
     "tuple": _decode_sequence,
-    "set": _decode_sequence,
     "frozenset": _decode_sequence,
 }

@@ -24,7 +24,7 @@ from .errors import WireError
 
 HEADER_BYTES = 16 << 20
 BODY_BYTES = 256 << 20
-DEPTH = 64
+DEPTH = 128
 NAME_CHARS = 200
 CONTAINERS = 1 << 20
 PIECE_BYTES = 1 << 16

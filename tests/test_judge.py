@@ -174,10 +174,9 @@ def test_a_missing_module_of_the_student_s_is_their_error_and_of_the_test_ours(z
 @pytest.mark.parametrize(
     ("source", "named"),
     [
-        ("import torch\nclass a(torch.nn.Module): pass", "the class a"),
-        ("import torch\na = torch.nn.Linear(1, 1)", "an nn.Module (Linear)"),
-        ("a = (i for i in range(3))", "a generator"),
-        ("a = [1, object()]", "an object of class object"),
+        ("a = 1 << 9999", "a whole number of more than 4096 bits"),
+        ("a = [[[1 << 9999]]]", "a whole number"),
+        ("a = []\nfor _ in range(99): a = [a]", "nested deeper"),
         ("import torch\na = torch.ones(2).to_sparse()", "layout"),
         ("import torch\na = torch.ones(2, device='meta')", "a tensor on meta"),
     ],
@@ -189,7 +188,7 @@ def test_what_cannot_be_carried_is_our_failure_never_a_zero(source: str, named: 
 
 
 def test_also_when_a_test_catches_everything(zygote: Zygote) -> None:
-    outcome = judged(zygote, "def f(): return object()", "try:\n    f()\nexcept BaseException:\n    pass")
+    outcome = judged(zygote, "def f(): return 1 << 9999", "try:\n    f()\nexcept BaseException:\n    pass")
     assert outcome.kind is Kind.GRADER_FAILURE
 
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import socket
-import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -16,39 +15,11 @@ import torch
 from grader.errors import StudentGone, WireError
 from grader.peer import Peer, RemoteError
 from grader.proxy import Witness
-from grader.values import UnsupportedError
 from grader.wire import Pipe, pack
+from grader.words import FACTS, Reads, watched
+from tests.two_sides import Lend, lend, pair, raised, scenarios
 
-Lend = Callable[[Any], Any]
-
-
-@pytest.fixture
-def pair() -> Iterator[tuple[Peer, Peer]]:
-    """The judge's side, and the student's side in a thread."""
-    ours, theirs = socket.socketpair()
-    judge, student = Peer(Pipe(ours.fileno()), side=0), Peer(Pipe(theirs.fileno()), side=1)
-    thread = threading.Thread(target=serve, args=(student,))
-    thread.start()
-    yield judge, student
-    ours.shutdown(socket.SHUT_RDWR)
-    thread.join()
-    ours.close()
-    theirs.close()
-
-
-def serve(peer: Peer) -> None:
-    while True:
-        try:
-            peer.answer(peer.pipe.receive())
-        except EOFError:
-            return
-
-
-@pytest.fixture
-def lend(pair: tuple[Peer, Peer]) -> Lend:
-    """Take a function to the student's side; what comes back calls it there."""
-    judge, student = pair
-    return lambda function: judge._proxy(student._number_of(function), function.__name__)
+__all__ = ["lend", "pair"]  # fixtures
 
 
 def facts(tensor: torch.Tensor) -> tuple[Any, ...]:
@@ -391,20 +362,7 @@ def library_functions(lend: Lend) -> Any:
     )
 
 
-def raised(function: Callable[[], Any]) -> str:
-    try:
-        function()
-    except Exception as error:
-        known = next(base for base in type(error).__mro__ if base.__module__ == "builtins")
-        return f"{type(error).__name__} {known.__name__} {str(error)[:40]}"
-    return "nothing"
-
-
-SCENARIOS = [
-    value
-    for value in list(globals().values())
-    if callable(value) and getattr(value, "__annotations__", {}).get("lend") == "Lend" and value.__module__ == __name__
-]
+SCENARIOS = scenarios(globals())
 
 
 @pytest.mark.filterwarnings("ignore:Casting complex values to real")
@@ -430,12 +388,6 @@ def test_what_is_no_longer_used_is_forgotten_on_both_sides(pair: tuple[Peer, Pee
         assert len(ledger.tensors()) + len(ledger.storages) + len(ledger.links) + len(ledger.edges) < 10
 
 
-@pytest.mark.parametrize("value", [object(), torch.nn.Linear(1, 1), (i for i in ()), type("Own", (), {})])
-def test_what_cannot_be_carried_says_so(value: Any, lend: Lend) -> None:
-    with pytest.raises(UnsupportedError, match=r"object|Module|generator|class"):
-        lend(lambda: value)()
-
-
 def test_an_unknown_exception_is_a_remote_error(lend: Lend) -> None:
     def leave() -> None:
         raise SystemExit(3)
@@ -444,29 +396,70 @@ def test_an_unknown_exception_is_a_remote_error(lend: Lend) -> None:
         lend(leave)()
 
 
-ENDLESS = {"op": "call", "function": 0, "args": [], "kwargs": [], "tensors": {}}
-TENSORS = {"gone": {"tensors": [], "storages": [], "links": []}, "storages": [], "tensors": [], "grads": []}
-FORGED = [
+TENSORS: dict[str, Any] = {
+    "gone": {"tensors": [], "storages": [], "links": []},
+    "storages": [],
+    "tensors": [],
+    "grads": [],
+}
+WELL: dict[str, Any] = {"tensors": TENSORS, "gone": [], "containers": []}
+NOTHING: dict[str, Any] = {"t": "tuple", "v": []}
+KIND = {"t": "class", "id": 5, "name": "K", "bases": [], "special": [], "hashable": True}
+FORGED: list[dict[str, Any]] = [
     {},
     {"result": 1},
-    {"result": 1, "tensors": {}},
-    {"result": {"t": "tensor", "id": 99}, "tensors": TENSORS},
-    {"result": {"t": "yours", "id": 99}, "tensors": TENSORS},
-    {"result": {"t": "library", "v": "os.system"}, "tensors": TENSORS},
-    {"result": {"t": "library", "v": "builtins.exec"}, "tensors": TENSORS},
-    {"result": {"t": "library", "v": "torch.load"}, "tensors": TENSORS},
-    {"result": {"t": "library", "v": "torch.set_default_dtype"}, "tensors": TENSORS},
-    {"result": {"t": "data", "dtype": "float32", "shape": [2], "start": 0, "size_bytes": 8}, "tensors": TENSORS},
-    {"result": {"t": "pickle", "v": "gASVAAAA"}, "tensors": TENSORS},
-    {"result": {"t": "device", "v": "nonsense"}, "tensors": TENSORS},
-    {"raised": 3, "tensors": TENSORS},
-    {"raised": {"name": "x"}, "tensors": TENSORS},
-    {"op": "call", "function": 0, "args": [], "kwargs": [], "tensors": TENSORS},
-    {"op": "call", "function": "f", "args": [], "kwargs": [], "tensors": TENSORS},
-    {"result": 1, "tensors": {**TENSORS, "grads": [[1, 2]]}},
-    {"result": 1, "tensors": {**TENSORS, "grads": [1]}},
-    {"result": 1, "tensors": {**TENSORS, "storages": [{"id": 1, "start": 5, "size_bytes": 5}]}},
-    {"result": 1, "tensors": {**TENSORS, "tensors": [{"id": 1}]}},
+    {**WELL, "result": 1, "tensors": {}},
+    {**WELL, "result": 1, "gone": 3},
+    {**WELL, "result": 1, "gone": [[1]]},
+    {**WELL, "result": 1, "containers": [3]},
+    {**WELL, "result": 1, "containers": [{"t": "list", "id": 7, "v": []}]},
+    *(
+        {**WELL, "result": tree}
+        for tree in (
+            [],
+            {"t": "tensor", "id": 99},
+            {"t": "yours", "id": 99},
+            {"t": "library", "v": "os.system"},
+            {"t": "library", "v": "builtins.exec"},
+            {"t": "library", "v": "torch.load"},
+            {"t": "library", "v": "torch.set_default_dtype"},
+            {"t": "data", "dtype": "float32", "shape": [2], "start": 0, "size_bytes": 8},
+            {"t": "pickle", "v": "gASVAAAA"},
+            {"t": "device", "v": "nonsense"},
+            {"t": "dtype", "v": "object"},
+            {"t": "same", "id": 3},
+            {"t": "list", "id": 1},
+            {"t": "dict", "id": 1, "v": [[{"t": "list", "v": []}, 1]]},
+            {"t": "dict", "id": 1, "v": [1]},
+            {"t": "deque", "id": 1, "v": [], "most": -1},
+            {"t": "array", "id": 1, "v": {"t": "data"}},
+            {"t": "size", "v": ["x"]},
+            {"t": "slice", "v": [1]},
+            {"t": "named", "name": "class", "fields": ["def"], "v": [1]},
+            {"t": "class", "id": 5},
+            {"t": "class", "id": 5, "name": "K", "bases": 3, "special": [], "hashable": True},
+            {"t": "object", "id": 6, "class": 3},
+            {"t": "object", "id": 6, "class": {"t": "library", "v": "torch.nn.Linear"}},
+            {"t": "object", "id": 5, "class": KIND},
+            {"t": "method", "of": 3, "name": "x"},
+            {"t": "method", "of": {"t": "library", "v": "torch.nn"}, "name": "Linear"},
+            {"t": "function", "id": 5, "name": "f", "parameters": [["a b", 1, None]]},
+            {"t": "function", "id": 5, "name": "f", "parameters": [["a", 9, None]]},
+            {"t": "function", "id": 5, "name": "f", "doc": 3},
+            {"t": "exception"},
+        )
+    ),
+    {**WELL, "raised": 3},
+    {**WELL, "raised": {"name": "x"}},
+    {**WELL, "raised": {"name": "x", "text": "", "bases": [], "args": [], "vars": [1]}},
+    {**WELL, "op": "call", "value": {"t": "tuple", "v": [{"t": "yours", "id": 0}, NOTHING, NOTHING]}},
+    {**WELL, "op": "call", "value": {"t": "tuple", "v": [{"t": "library", "v": "math.sin"}, NOTHING, NOTHING]}},
+    {**WELL, "op": "call", "value": 3},
+    {**WELL, "op": "attribute", "value": {"t": "tuple", "v": []}, "name": "x"},
+    {**WELL, "result": 1, "tensors": {**TENSORS, "grads": [[1, 2]]}},
+    {**WELL, "result": 1, "tensors": {**TENSORS, "grads": [1]}},
+    {**WELL, "result": 1, "tensors": {**TENSORS, "storages": [{"id": 1, "start": 5, "size_bytes": 5}]}},
+    {**WELL, "result": 1, "tensors": {**TENSORS, "tensors": [{"id": 1}]}},
 ]
 
 
@@ -487,9 +480,10 @@ def test_calls_inside_calls_are_bounded() -> None:
     ours, theirs = socket.socketpair()
     with ours, theirs:
         peer = Peer(Pipe(ours.fileno()), side=0)
-        peer._number_of(lambda: peer.call(0, (), {}))
+        number = peer.carrier.lent.function(lambda: peer.ask("sync"))
+        call = {"t": "tuple", "v": [{"t": "yours", "id": number}, NOTHING, NOTHING]}
         for _ in range(40):
-            theirs.sendall(pack({**ENDLESS, "tensors": TENSORS}))
+            theirs.sendall(pack({**WELL, "op": "call", "value": call}))
         with pytest.raises(WireError, match="deeper"):
             peer.ask("sync")
 
@@ -504,18 +498,24 @@ def test_the_end_of_the_student_is_noticed() -> None:
 
 def test_claims_are_what_a_test_read(pair: tuple[Peer, Peer], lend: Lend, monkeypatch: pytest.MonkeyPatch) -> None:
     judge, _ = pair
-    for name in ("is_leaf", "requires_grad", "grad_fn", "_version", "retains_grad"):
+    for name in FACTS:
         monkeypatch.setattr(torch.Tensor, name, getattr(torch.Tensor, name), raising=False)
     witness = Witness(Pipe(os.dup(judge.pipe.fd)))
     os.close(witness.peer.pipe.fd)
     witness.peer = judge
     f = lend(lambda x: x * 2)
     y = f(torch.ones(2, requires_grad=True))
-    witness.watch()
+    for name in FACTS:
+        setattr(torch.Tensor, name, watched(name, witness.words, witness.vouched_elsewhere))
     assert torch.ones(1).is_leaf
     assert torch.equal(y, y)
-    assert witness.claims == set()
+    assert witness.words.claims == ()
     assert not y.is_leaf
-    assert witness.claims == {"is_leaf"}
+    assert (witness.words.claims, witness.words.alone) == (("is_leaf",), True)
+    with Reads(witness.words, witness.vouched_elsewhere):
+        assert y.shape == (2,)
+        assert witness.words.alone
+        assert torch.equal(y, y)
+    assert not witness.words.alone
     witness.begin()
-    assert witness.claims == set()
+    assert witness.words.claims == ()
