@@ -31,7 +31,7 @@ from seegrad.page import page
 from seegrad.quiz import KINDS, ask
 from seegrad.widget import show
 from tests.programs import programs
-from tools import catalogue
+from tools import catalogue, entries
 
 ROOT = Path(__file__).parents[1]
 CODE = re.compile(r"`[^`]*`")
@@ -132,36 +132,35 @@ def test_the_catalogue_is_whole() -> None:
     ],
 )
 def test_a_wrong_translation_is_found(original: str, translation: str, complaint: str) -> None:
-    catalog = catalogue.Catalog(locale="zh_CN")
+    catalog = entries.Catalog(locale="zh_CN")
     catalog.add(original, translation)
-    assert [complaint in problem for problem in catalogue.problems(catalog)] == [True]
+    assert [complaint in problem for problem in entries.problems(catalog)] == [True]
 
 
 def test_a_fuzzy_translation_is_found_and_never_said() -> None:
-    catalog = catalogue.Catalog(locale="zh_CN")
+    catalog = entries.Catalog(locale="zh_CN")
     catalog.add("the old words", "旧", flags=["fuzzy"])
-    assert ["fuzzy" in problem for problem in catalogue.problems(catalog)] == [True]
-    assert not list(messages(read_mo(io.BytesIO(catalogue.mo_bytes(catalog)))))
+    assert ["fuzzy" in problem for problem in entries.problems(catalog)] == [True]
+    assert not list(messages(read_mo(io.BytesIO(entries.mo_bytes(catalog)))))
 
 
-def messages(catalog: catalogue.Catalog) -> Iterator[Message]:
+def messages(catalog: entries.Catalog) -> Iterator[Message]:
     return (message for message in catalog if message.id)
 
 
 def test_a_reworded_template_becomes_fuzzy(tmp_path) -> None:
-    package = tmp_path / "seegrad"
-    package.mkdir()
-    source = package / "words.py"
+    source = tmp_path / "seegrad" / "words.py"
+    source.parent.mkdir()
     source.write_text('text = _("The version stays as it is, so torch raises nothing.")\n')
-    catalogue.build(package)
-    path = catalogue.po_file("zh_CN", package)
-    catalog = catalogue.read(path, "zh_CN")
+    catalogue.build(tmp_path)
+    path = catalogue.po_file("zh_CN", tmp_path)
+    catalog = entries.read(path, "zh_CN")
     next(messages(catalog)).string = "版本不变，所以 torch 不报错。"
-    path.write_bytes(catalogue.po_bytes(catalog))
-    catalogue.build(package)
-    assert catalogue.check(package) == []
+    path.write_bytes(entries.po_bytes(catalog))
+    catalogue.build(tmp_path)
+    assert catalogue.check(tmp_path) == []
     source.write_text('text = _("The version stays as it was, so torch raises nothing.")\n')
-    complaints = catalogue.check(package)
+    complaints = catalogue.check(tmp_path)
     assert any("isn't what the sources make" in complaint for complaint in complaints)
     assert any("is fuzzy" in complaint for complaint in complaints)
 

@@ -1,0 +1,122 @@
+"""Chapters and assignments in other languages: their prose by catalogue, their code, ids and points as they are.
+
+::
+
+    notebooks/NN.py, source/NN.py ─ extract ─▶ paragraphs ─ merge ─▶ locale/zh_CN/NN.po
+    notebooks/en/NN.ipynb, release/en/NN ─ locale/zh_CN/NN.po ─▶ notebooks/zh_CN/NN.ipynb, release/zh_CN/NN
+
+A message is one paragraph, heading, list or table of a markdown cell; a block of code isn't one. The catalogue is
+applied after nbgrader, so one gradebook serves every language. A master without a catalogue stays in English.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from babel.messages.catalog import Catalog
+
+from .entries import CODE, LANGUAGES, empty, merged, po_bytes, problems, read
+from .masters import BookError, Master, read_master
+
+FENCE = "```"
+MATH = {"formulas": re.compile(r"\$[^$]+\$")}
+FOLDER = re.compile(r"\b(notebooks|release)/zh_CN\b")  # the same place in another language's folder
+
+
+def catalogue_of(root: Path, lang: str, name: str) -> Path:
+    """The translations of chapter `name` and its assignment."""
+    return root / "locale" / lang / f"{name}.po"
+
+
+def paragraphs(source: str) -> list[str]:
+    """A markdown cell in pieces that join to it again: paragraphs, and what stands between them.
+
+    >>> paragraphs("# Title\\n\\nText,\\nmore.")
+    ['# Title', '\\n\\n', 'Text,\\nmore.']
+    """
+    pieces: list[str] = []
+    fenced = False
+    for piece in re.split(r"(\n(?:[ \t]*\n)+)", source):
+        if fenced:
+            pieces[-1] += piece
+        else:
+            pieces.append(piece)
+        fenced ^= piece.count(FENCE) % 2 == 1
+    return pieces
+
+
+def is_prose(paragraph: str) -> bool:
+    """Is there anything to translate?"""
+    return bool(paragraph.strip()) and not paragraph.startswith(FENCE)
+
+
+def extracted(masters: list[Master]) -> Catalog:
+    """Every paragraph of these masters in the order in which it is read."""
+    catalog = empty("en")
+    for master in masters:
+        folder = master.path.parent.name
+        for cell in master.cells:
+            if cell.cell_type == "markdown" and cell.kind != "manual":  # that one holds the answer
+                for paragraph in filter(is_prose, paragraphs(cell.source)):
+                    catalog.add(paragraph, locations=[(f"{folder}/{master.path.name}", 0)])
+    return catalog
+
+
+def translated(book: Any, catalog: Catalog) -> Any:
+    """The notebook with its prose in the catalogue's language, in place.
+
+    Raises BookError for a paragraph that has no translation.
+    """
+    for cell in book.cells:
+        manual = cell.metadata.get("nbgrader", {}).get("solution")
+        if cell.cell_type == "markdown" and not manual:
+            cell.source = "".join(_translation(piece, catalog) for piece in paragraphs(cell.source))
+    return book
+
+
+def _translation(paragraph: str, catalog: Catalog) -> str:
+    if not is_prose(paragraph):
+        return paragraph
+    message = catalog.get(paragraph)
+    if message is None or message.fuzzy or not isinstance(message.string, str) or not message.string:
+        raise BookError(f"{catalog.locale} lacks {paragraph[:60]!r}. Run: python -m tools.catalogue build")
+    return message.string
+
+
+def names(root: Path, lang: str) -> list[str]:
+    """The masters that have a catalogue in `lang`."""
+    return sorted(path.stem for path in (root / "locale" / lang).glob("*.po"))
+
+
+def masters_of(root: Path, name: str) -> list[Master]:
+    """The chapter and the assignment of that name."""
+    paths = (root / "notebooks" / f"{name}.py", root / "source" / f"{name}.py")
+    return [read_master(path) for path in paths if path.exists()]
+
+
+def derived(root: Path) -> Iterator[tuple[Path, bytes, list[str]]]:
+    """Each catalogue, its bytes with what the masters say today, and what a translator has to mend there."""
+    for lang in LANGUAGES:
+        for name in names(root, lang):
+            path = catalogue_of(root, lang, name)
+            catalog = merged(read(path, lang), extracted(masters_of(root, name)))
+            yield path, po_bytes(catalog, by_file=False), list(problems(catalog, CODE | MATH, _in_english))
+
+
+def _in_english(text: str) -> str:
+    """Code may name the same file in the language's own folder."""
+    return FOLDER.sub(r"\1/en", text)
+
+
+def begin(root: Path, name: str) -> None:
+    """A catalogue for a master that has none. Raises BookError when there's no such master."""
+    if not masters_of(root, name):
+        raise BookError(f"There is no notebooks/{name}.py and no source/{name}.py. Write the master first.")
+    for lang in LANGUAGES:
+        path = catalogue_of(root, lang, name)
+        if not path.exists():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(po_bytes(empty(lang), by_file=False))
