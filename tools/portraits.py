@@ -40,6 +40,7 @@ PORTRAITS = (
     Portrait(
         "raising_dark", "out = a.sigmoid()\nc = out.detach()\nc.zero_()\nloss = out.sum()\nloss.backward()", "dark"
     ),
+    Portrait("softmax_masked", "weights = a.softmax(dim=0)\nweights[2] = 0.0\nloss = weights.sum()\nloss.backward()"),
 )
 
 
