@@ -36,7 +36,8 @@ def storage_ref(tensor: torch.Tensor) -> Callable[[], bool]:
 
 def tensor_key(tensor: torch.Tensor) -> int:
     """Address of the tensor's body; meaningful only beside a weak reference that proves it's still the same one."""
-    return int(tensor._cdata)
+    key: int = tensor._cdata
+    return key
 
 
 def storage_key(tensor: torch.Tensor) -> int | None:
@@ -51,7 +52,10 @@ def storage_key(tensor: torch.Tensor) -> int | None:
 
 def version(tensor: torch.Tensor) -> int | None:
     """The version counter, None for an inference tensor."""
-    return None if tensor.is_inference() else int(tensor._version)
+    try:
+        return tensor._version
+    except RuntimeError:
+        return None
 
 
 def span(tensor: torch.Tensor) -> tuple[int, int]:
@@ -59,6 +63,8 @@ def span(tensor: torch.Tensor) -> tuple[int, int]:
     if tensor.layout is not torch.strided or not tensor.numel():
         return (0, 0)
     size, start = tensor.element_size(), int(tensor.storage_offset())
+    if tensor.is_contiguous():
+        return (start * size, (start + tensor.numel()) * size)
     last = sum((int(n) - 1) * int(stride) for n, stride in zip(tensor.shape, tensor.stride(), strict=True))
     return (start * size, (start + last + 1) * size)
 
@@ -78,6 +84,10 @@ def grad_fn(tensor: torch.Tensor) -> Any | None:
         return None
 
 
+NO_NUMBER = 2**64 - 1
+"""What an AccumulateGrad answers when it's asked for its number."""
+
+
 def is_accumulator(node: Any) -> bool:
     """True for the Node that adds into a leaf's `.grad`."""
     return hasattr(node, "variable")
@@ -95,7 +105,8 @@ def pop(mode: TorchFunctionMode) -> None:
 
 def node_number(node: Any) -> int:
     """Number that torch gave the Node at its birth; unique in a thread, except for AccumulateGrad."""
-    return int(node._sequence_nr())
+    number: int = node._sequence_nr()
+    return number
 
 
 _ATTRIBUTES: dict[type, tuple[str, ...]] = {}

@@ -13,9 +13,11 @@ import torch
 from torch.overrides import TorchFunctionMode
 
 from . import _torch
-from .capture_calls import ESCAPES, is_read, name_of, tensors_in
+from .capture_calls import Call, call_of, tensors_in
+from .capture_freeze import freeze
+from .capture_op import Op
 from .capture_run import Run
-from .capture_state import Before, State
+from .capture_state import State
 from .model import Place, RaisedError, Recording
 from .places import Code, Source, user_frame
 from .stand_in import STAND_IN, call_as, caller
@@ -52,6 +54,7 @@ class Capture(TorchFunctionMode):
         super().__init__()
         self._source = Source(code)
         self._state = State(self._source, every_byte=detail == "content")
+        self._calls: dict[Callable[..., Any], Call] = {}
         self._block: FrameType | None = None
         self._code: tuple[tuple[int, str], ...] = ()
         self._file = ""
@@ -68,18 +71,18 @@ class Capture(TorchFunctionMode):
         self._code, self._file = self._source.block(frame), self._source.file(frame)
         self._state.start(frame, self._source.start(frame))
 
-    def stop(self, error: BaseException | None) -> Recording:
-        """End, whether or not the block raised; what was seen."""
+    def stop(self, error: BaseException | None) -> RaisedError | None:
+        """End, whether or not the block raised; the error that left the block."""
         _torch.pop(self)
         block, self._block = self._block, None
         quietly(self._state.finish, block)
         raised = quietly(self._left_by, error) if error is not None else None
-        return quietly(self.recording, raised) or Recording(error=raised)
+        return raised
 
     def recording(self, error: RaisedError | None = None) -> Recording:
         """What was seen so far."""
         versions = (("python", ".".join(map(str, sys.version_info[:3]))), ("torch", str(torch.__version__)))
-        return self._state.recording(self._code, self._file, versions, error)
+        return freeze(self._state, self._code, self._file, versions, error)
 
     def _left_by(self, error: BaseException) -> RaisedError | None:
         if isinstance(error, SystemExit | GeneratorExit):
@@ -95,30 +98,39 @@ class Capture(TorchFunctionMode):
         if torch.compiler.is_compiling():  # the compiler reads this very function: it must find nothing but the call
             return func(*args, **(kwargs or {}))
         frame, kwargs = caller(sys._getframe(1)), kwargs or {}
-        name, is_property = name_of(func)
-        if is_read(name, is_property) or _torch.bypassed():
+        call = self._call_of(func)
+        if call.kind == "read" or _torch.bypassed():
             return call_as(frame, func, args, kwargs)
-        if name in ESCAPES:
+        if call.kind == "escape":
             quietly(self._state.escaped, tensors_in(args))
             return call_as(frame, func, args, kwargs)
         user = user_frame(frame)
-        if func in _torch.BACKWARD_CALLS:
-            return self._backward(name, frame, user, func, args, kwargs)
-        before = quietly(self._look, name, args, kwargs, user, user is frame)
+        if call.kind == "backward":
+            return self._backward(call.name, frame, user, func, args, kwargs)
+        op = quietly(self._look, call, args, kwargs, user, user is frame)
         try:
             result = call_as(frame, func, args, kwargs)
         except Exception as error:
-            if before is not None:
-                quietly(self._state.failed, before, error, user)
+            if op is not None:
+                quietly(op.failed, error)
             raise
-        if before is not None:
-            quietly(self._state.after, before, result)
+        if op is not None:
+            quietly(op.done, result)
         return result
 
+    def _call_of(self, function: Callable[..., Any]) -> Call:
+        try:
+            call = self._calls.get(function)
+            if call is None:
+                call = self._calls[function] = call_of(function)
+        except TypeError:  # a function of the user's that can't be hashed
+            return call_of(function)
+        return call
+
     def _look(
-        self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any], user: FrameType | None, direct: bool
-    ) -> Before:
-        return self._state.before(name, args, kwargs, user, direct=direct)
+        self, call: Call, args: tuple[Any, ...], kwargs: dict[str, Any], user: FrameType | None, direct: bool
+    ) -> Op:
+        return Op(self._state, call, args, kwargs, user, direct=direct)
 
     def _backward(
         self,

@@ -1,79 +1,38 @@
-"""One backward call watched from inside: hooks on every Node tell the engine's order, and who ran when it failed."""
+"""Reading a backward or grad call: where it starts, what it was asked for, what it leaves."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Sequence
 from typing import Any
 
 import torch
 
 from . import _torch
+from .capture_calls import tensors_in
 
-Gradients = tuple[torch.Tensor | None, ...]
-Event = Callable[[int, Gradients], None]
-
-
-def _ignore(_number: int, _gradients: Gradients) -> None:
-    """Nobody listens yet."""
+RETAIN = {"backward": 2, "grad": 3}
+"""Position of `retain_graph` among the arguments; `create_graph` follows it."""
 
 
-class Backward:
-    """Hooks on all Nodes behind some roots, from `attach` to `detach`.
-
-    `started(number, gradients)` is called when a Node has received its gradients,
-    `finished(number, gradients of its inputs)` when it has run.
-    """
-
-    def __init__(self) -> None:
-        self._started: Event = _ignore
-        self._finished: Event = _ignore
-        self._handles: list[Any] = []
-        self._open: list[int] = []
-
-    def attach(
-        self, roots: Sequence[Any], number: Callable[[Any], int | None], started: Event, finished: Event
-    ) -> None:
-        """Hook every Node that can be reached; `number` gives a Node's number."""
-        self._started, self._finished = started, finished
-        waiting, seen = list(roots), set()
-        while waiting:
-            node = waiting.pop()
-            found = number(node)
-            if found is None or found in seen:
-                continue
-            seen.add(found)
-            self._handles.append(node.register_prehook(partial(self._before, found)))
-            self._handles.append(node.register_hook(partial(self._after, found)))
-            waiting.extend(target for target, _ in node.next_functions if target is not None)
-
-    def detach(self) -> None:
-        """Take every hook off again."""
-        for handle in self._handles:
-            handle.remove()
-        self._handles.clear()
-        self._started = self._finished = _ignore
-
-    @property
-    def failing(self) -> int | None:
-        """The Node that has started and not finished."""
-        return self._open[-1] if self._open else None
-
-    def _before(self, number: int, gradients: Gradients) -> None:
-        self._open.append(number)
-        self._started(number, gradients)
-
-    def _after(self, number: int, inputs: Gradients, _outputs: Gradients) -> None:
-        self._open.remove(number)
-        self._finished(number, inputs)
-
-
-def roots_of(
-    args: tuple[Any, ...], kwargs: dict[str, Any], tensors_in: Callable[[Any], list[torch.Tensor]]
-) -> list[torch.Tensor]:
+def roots_of(args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[torch.Tensor]:
     """The tensors that backward starts from, whichever way it was called."""
-    given = args[0] if args else kwargs.get("tensors", kwargs.get("outputs", kwargs.get("self")))
-    return tensors_in(given)
+    return tensors_in(args[0] if args else kwargs.get("tensors", kwargs.get("outputs", kwargs.get("self"))))
+
+
+def wanted_of(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[torch.Tensor]:
+    """The tensors whose gradients were asked for by name, empty for all leaves."""
+    return tensors_in(kwargs.get("inputs", args[1] if name == "grad" and len(args) > 1 else None))
+
+
+def keeps_graph(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+    """True when the call leaves the saved tensors where they are.
+
+    >>> keeps_graph("backward", (None, None, True), {}), keeps_graph("grad", (), {"create_graph": True})
+    (True, True)
+    """
+    given = dict(zip(("retain_graph", "create_graph"), args[RETAIN[name] :], strict=False)) | kwargs
+    retain = given.get("retain_graph")
+    return bool(given.get("create_graph") if retain is None else retain)
 
 
 def grad_fns(tensors: Sequence[torch.Tensor]) -> list[Any]:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Literal
 
 import torch
 
@@ -49,6 +50,44 @@ INPLACE_OPERATORS = frozenset(
 RUNNING_STATISTICS = {"batch_norm": (1, 2), "instance_norm": (1, 2)}
 """Arguments that these ops write without moving the version: torch's schema doesn't say so."""
 
+HIDDEN_WRITERS = frozenset({"embedding", "embedding_bag", "set data"})
+"""Ops that write an argument although their name doesn't end in an underscore."""
+
+
+CallKind = Literal["read", "escape", "backward", "op"]
+
+# fmt: off
+SCALARS = frozenset({int, float, bool, str, type(None), complex, slice, torch.dtype, torch.device, torch.Size})
+# fmt: on
+"""Types of arguments that hold no tensor: most arguments are one of these."""
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A function of torch as the recorder sees it: known by its name."""
+
+    name: str
+    kind: CallKind
+    inplace: bool = False  # the name says that it writes
+    writes: bool = False  # it may write an argument that isn't called `out`
+
+
+def call_of(function: Callable[..., Any]) -> Call:
+    """What the recorder makes of a function.
+
+    >>> call_of(torch.Tensor.size).kind, call_of(torch.Tensor.numpy).kind, call_of(torch.Tensor.add_)
+    ('read', 'escape', Call(name='add_', kind='op', inplace=True, writes=True))
+    """
+    name, is_property = name_of(function)
+    if is_read(name, is_property):
+        return Call(name, "read")
+    if name in ESCAPES:
+        return Call(name, "escape")
+    if function in _torch.BACKWARD_CALLS:
+        return Call(name, "backward")
+    inplace = is_inplace(name)
+    return Call(name, "op", inplace, inplace or name in RUNNING_STATISTICS or name in HIDDEN_WRITERS)
+
 
 def name_of(function: Callable[..., Any]) -> tuple[str, bool]:
     """(name, is it a property getter or setter): `mul`, `detach`, `data` …
@@ -77,11 +116,14 @@ def tensors_in(value: Any) -> list[torch.Tensor]:
     waiting = [value]
     while waiting:
         each = waiting.pop()
-        if is_a(each, torch.Tensor):
+        kind = type(each)
+        if kind in SCALARS:
+            continue
+        if issubclass(kind, torch.Tensor):
             found.append(each)
-        elif is_a(each, list) or is_a(each, tuple):
+        elif issubclass(kind, list | tuple):
             waiting.extend(reversed(each))
-        elif is_a(each, dict):
+        elif issubclass(kind, dict):
             waiting.extend(reversed(list(each.values())))
     return found
 
@@ -97,10 +139,12 @@ def is_inplace(name: str) -> bool:
     return name == "__setitem__" or name in INPLACE_OPERATORS or (name.endswith("_") and not name.endswith("__"))
 
 
-def may_write(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[torch.Tensor]:
+def may_write(call: Call, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[torch.Tensor]:
     """The tensors that the call may write, as far as its name and arguments tell."""
-    found: list[Any] = [kwargs.get("out")]
-    if is_inplace(name):
+    if not call.writes and "out" not in kwargs:
+        return []
+    name, found = call.name, [kwargs.get("out")]
+    if call.inplace:
         positions: Iterable[int] = _torch.written_arguments(name) or (0,)
         found += [args[i] for i in positions if i < len(args)] or list(kwargs.values())[:1]
     elif name in RUNNING_STATISTICS:

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 
+import torch
+
+from .capture_ids import Ids
 from .model import Frame, Gradient, Phase, Place, Preview
+
+Seen = tuple[int, Preview | None, tuple[int, ...], bool]
+"""A Gradient's fields: tensor, preview, shape, kept."""
 
 
 @dataclass(slots=True)
@@ -22,14 +28,57 @@ class FrameDraft:
     values: dict[int, Preview | None] = field(default_factory=dict)
     versions: dict[int, int | None] = field(default_factory=dict)
     running: int | None = None
-    gradients: list[Gradient] = field(default_factory=list)
+    gradients: list[Seen] = field(default_factory=list)
     backward: int | None = None
     grad_enabled: bool = True
     corrupted: tuple[int, ...] = ()
+    module: str = ""
+    keeps_graph: bool = False
 
-    def freeze(self) -> Frame:
+    def freeze(self, ids: Ids) -> Frame:
         """The Frame as the model has it."""
-        state = {each.name: getattr(self, each.name) for each in fields(self)}
-        state["values"], state["versions"] = tuple(self.values.items()), tuple(self.versions.items())
-        state["gradients"] = tuple(self.gradients)
-        return Frame(**state)
+        tensors = ids.tensors
+        return Frame(
+            index=ids.frames[self.index],
+            phase=self.phase,
+            place=self.place,
+            op=self.op,
+            inputs=ids.of(tensors, self.inputs),
+            outputs=ids.of(tensors, self.outputs),
+            nodes=ids.of(ids.nodes, self.nodes),
+            writes=ids.of(ids.writes, self.writes),
+            values=tuple((tensors[number], value) for number, value in self.values.items() if number in tensors),
+            versions=tuple((tensors[number], value) for number, value in self.versions.items() if number in tensors),
+            running=ids.one(ids.nodes, self.running),
+            gradients=tuple(Gradient(tensors[each[0]], *each[1:]) for each in self.gradients if each[0] in tensors),
+            backward=self.backward,
+            grad_enabled=self.grad_enabled,
+            corrupted=self.corrupted,
+            module=self.module,
+            keeps_graph=self.keeps_graph,
+        )
+
+
+class Frames:
+    """All Frames of one Recording that weren't forgotten."""
+
+    def __init__(self) -> None:
+        self.drafts: dict[int, FrameDraft] = {}
+        self.next = 0
+
+    @property
+    def last(self) -> FrameDraft:
+        """The newest Frame."""
+        return self.drafts[self.next - 1]
+
+    def new(self, phase: Phase, op: str, place: Place | None) -> FrameDraft:
+        """The next Frame."""
+        draft = FrameDraft(self.next, phase, place, op, grad_enabled=torch.is_grad_enabled())
+        self.drafts[self.next] = draft
+        self.next += 1
+        return draft
+
+    def drop_last(self) -> None:
+        """Nothing happened in the newest Frame: it's taken back."""
+        self.next -= 1
+        del self.drafts[self.next]

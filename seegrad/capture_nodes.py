@@ -10,13 +10,19 @@ from typing import Any
 import torch
 
 from . import _torch
+from .capture_ids import Ids
 from .capture_saved import Saved, SavedTensors
 from .capture_tensors import Tensors
-from .derivatives import reads_sign_only, serves
-from .model import Edge, Node, SavedTensor
+from .model import Edge, Node
 
 Key = tuple[str, int]
 """What a Node is known by: its name and torch's number, or the number of the leaf it adds into."""
+
+Source = tuple[int, int]
+"""(Node, output number): who made a tensor."""
+
+Met = tuple[Key, Any, Sequence[tuple[Any, int]]]
+"""A Node of torch at the moment it's met: its key, itself, its `next_functions`."""
 
 
 @dataclass(slots=True)
@@ -25,37 +31,71 @@ class Birth:
 
     frame: int
     op: str
-    inputs: Sequence[torch.Tensor]
+    inputs: Sequence[int]
     outputs: Sequence[torch.Tensor]
     written: Sequence[torch.Tensor] = ()
-    sources: dict[tuple[int, int], int] = field(default_factory=dict)  # (Node, output number) → the input it made
+    sources: dict[Source, int] = field(default_factory=dict)  # who made an input → that input
     late: bool = False  # the Node is older than this look at it
 
 
+@dataclass(slots=True)
+class NodeDraft:
+    """A Node in the making; `ran` holds the Frames in which it received a gradient."""
+
+    id: int
+    name: str
+    op: str
+    frame: int
+    edges: list[tuple[int, int | None, int]]
+    inputs: list[int | None]
+    outputs: list[int]
+    leaf: int | None
+    inplace: bool
+    saved: list[Saved]
+    ran: list[int]
+
+    def freeze(self, ids: Ids) -> Node:
+        """The Node as the model has it."""
+        return Node(
+            id=ids.nodes[self.id],
+            name=self.name,
+            op=self.op,
+            frame=ids.frames[self.frame],
+            edges=tuple(Edge(slot, ids.one(ids.nodes, target), output) for slot, target, output in self.edges),
+            saved=tuple(saved.freeze(ids) for saved in self.saved),
+            inputs=tuple(ids.one(ids.tensors, number) for number in self.inputs),
+            outputs=ids.of(ids.tensors, self.outputs),
+            leaf=ids.one(ids.tensors, self.leaf),
+            inplace=self.inplace,
+        )
+
+
 class Nodes:
-    """All Nodes of one Recording."""
+    """All Nodes of one Recording that weren't forgotten."""
 
     def __init__(self, tensors: Tensors, saved: SavedTensors) -> None:
-        self.found: list[Node] = []
+        self.drafts: dict[int, NodeDraft] = {}
+        self._next = 0
         self._tensors = tensors
         self._saved = saved
         self._numbers: dict[Key, int] = {}
-        self._outputs: dict[tuple[int, int], int] = {}
+        self._outputs: dict[Source, int] = {}
 
     def key(self, node: Any, frame: int) -> Key:
         """How the Node is known again without holding it."""
-        if _torch.is_accumulator(node):
+        number = _torch.node_number(node)
+        if number == _torch.NO_NUMBER and _torch.is_accumulator(node):
             return ("leaf", self._tensors.see(node.variable, frame))
-        return (str(node.name()), _torch.node_number(node))
+        return (node.name(), number)
 
     def number(self, node: Any, frame: int) -> int | None:
         """The Node's number, None when it was never met."""
         return self._numbers.get(self.key(node, frame))
 
-    def source(self, tensor: torch.Tensor, frame: int) -> tuple[int, int] | None:
-        """(Node, output number) that made the tensor, where that Node was met."""
+    def source(self, tensor: torch.Tensor, frame: int) -> Source | None:
+        """Who made the tensor, where that Node was met."""
         node = _torch.grad_fn(tensor)
-        number = self.number(node, frame) if node is not None else None
+        number = self._numbers.get(self.key(node, frame)) if node is not None else None
         return None if number is None else (number, tensor.output_nr)
 
     def output(self, number: int, output_nr: int) -> int | None:
@@ -64,103 +104,107 @@ class Nodes:
 
     def walk(self, roots: Sequence[Any], birth: Birth) -> tuple[int, ...]:
         """Describe every unknown Node behind `roots`; their numbers, those nearest the inputs first."""
-        fresh: list[tuple[Key, Any]] = []
-        seen: set[Key] = set()
-        waiting = list(roots)
+        fresh = self._unknown(roots, birth.frame)
+        if not fresh:
+            return ()
+        # Torch numbers Nodes in the order of their making; an AccumulateGrad carries no number and comes first.
+        fresh.sort(key=lambda met: (met[0][0] != "leaf", met[0][1]))
+        numbers = range(self._next, self._next + len(fresh))
+        self._next += len(fresh)
+        self._numbers.update((met[0], number) for met, number in zip(fresh, numbers, strict=True))
+        op = birth.op if not birth.late and sum(met[0][0] != "leaf" for met in fresh) == 1 else None
+        for met, number in zip(fresh, numbers, strict=True):
+            self._describe(number, met, birth, op)
+        return tuple(numbers)
+
+    def _unknown(self, roots: Sequence[Any], frame: int) -> list[Met]:
+        fresh: list[Met] = []
+        waiting, seen = list(roots), set[Key]()
         while waiting:
             node = waiting.pop()
-            key = self.key(node, birth.frame)
+            key = self.key(node, frame)
             if key in self._numbers or key in seen:
                 continue
             seen.add(key)
-            fresh.append((key, node))
-            waiting.extend(target for target, _ in node.next_functions if target is not None)
-        # Torch numbers Nodes in the order of their making; an AccumulateGrad carries no number and comes first.
-        fresh.sort(key=lambda item: (item[0][0] != "leaf", item[0][1]))
-        for key, _ in fresh:
-            self._numbers[key] = len(self._numbers)
-        made = sum(key[0] != "leaf" for key, _ in fresh)
-        for key, node in fresh:
-            self._describe(self._numbers[key], node, birth, only=made == 1)
-        return tuple(self._numbers[key] for key, _ in fresh)
+            following = node.next_functions
+            fresh.append((key, node, following))
+            waiting += [target for target, _ in following if target is not None]
+        return fresh
 
-    def _describe(self, number: int, node: Any, birth: Birth, *, only: bool) -> None:
-        name = str(node.name()).removeprefix("struct ").rpartition("::")[2]
-        leaf = self._tensors.see(node.variable, birth.frame) if _torch.is_accumulator(node) else None
-        edges = self._edges(node, birth.frame)
-        made = [t for t in birth.outputs if _torch.grad_fn(t) is node]
-        for tensor in made:
-            self._outputs[number, tensor.output_nr] = self._tensors.see(tensor, birth.frame)
-        self.found.append(
-            Node(
-                id=number,
-                name=name,
-                op=birth.op if only and leaf is None and not birth.late else op_of(name),
-                frame=birth.frame,
-                edges=edges,
-                saved=self._describe_saved(number, node, name, edges, birth),
-                inputs=self._inputs(edges, birth),
-                outputs=tuple(self._tensors.see(t, birth.frame) for t in made),
-                leaf=leaf,
-                inplace=any(t is each for t in made for each in birth.written),
-            )
+    def _describe(self, number: int, met: Met, birth: Birth, op: str | None) -> None:
+        (name, leaf), node, following = met
+        made = [tensor for tensor in birth.outputs if _torch.grad_fn(tensor) is node]
+        outputs = [self._tensors.see(tensor, birth.frame) for tensor in made]
+        for tensor, output in zip(made, outputs, strict=True):
+            self._outputs[number, tensor.output_nr] = output
+        short = "AccumulateGrad" if name == "leaf" else name.removeprefix("struct ").rpartition("::")[2]
+        edges = self._edges(following, birth.frame)
+        self.drafts[number] = NodeDraft(
+            id=number,
+            name=short,
+            op=op_of(short) if op is None or name == "leaf" else op,
+            frame=birth.frame,
+            edges=edges,
+            inputs=self._inputs(edges, birth),
+            outputs=outputs,
+            leaf=leaf if name == "leaf" else None,
+            inplace=any(tensor is each for tensor in made for each in birth.written),
+            saved=self._kept_by(number, short, node, len(edges), made, birth),
+            ran=[],
         )
 
-    def _edges(self, node: Any, frame: int) -> tuple[Edge, ...]:
-        return tuple(
-            Edge(slot, None if target is None else self.number(target, frame), output)
-            for slot, (target, output) in enumerate(node.next_functions)
-        )
+    def _edges(self, following: Sequence[tuple[Any, int]], frame: int) -> list[tuple[int, int | None, int]]:
+        return [
+            (slot, None if target is None else self._numbers.get(self.key(target, frame)), output)
+            for slot, (target, output) in enumerate(following)
+        ]
 
-    def _inputs(self, edges: tuple[Edge, ...], birth: Birth) -> tuple[int | None, ...]:
+    def _inputs(self, edges: list[tuple[int, int | None, int]], birth: Birth) -> list[int | None]:
         """The tensor given at each Edge: by what made it; then, where it's unambiguous, by order."""
         found: list[int | None] = []
-        for edge in edges:
-            target = edge.target
-            leaf = self.found[target].leaf if target is not None and target < len(self.found) else None
-            made = birth.sources.get((target, edge.output_nr)) if target is not None else None
-            found.append(leaf if leaf is not None else made)
-        numbers = [number for t in birth.inputs if (number := self._tensors.find(t)) is not None]
-        rest = [number for number in numbers if number not in found]
-        free = [slot for slot, edge in enumerate(edges) if edge.target is None]
-        if len(rest) == len(free) and len(edges) == len(numbers):
-            for slot, number in zip(free, rest, strict=True):
-                found[slot] = number
-        return tuple(found)
+        for _, target, output in edges:
+            draft = self.drafts.get(target) if target is not None else None
+            leaf = draft.leaf if draft is not None else None
+            found.append(leaf if leaf is not None or target is None else birth.sources.get((target, output)))
+        free = [slot for slot, target, _ in edges if target is None]
+        if free and len(edges) == len(birth.inputs):
+            rest = [number for number in birth.inputs if number not in found]
+            if len(rest) == len(free):
+                for slot, number in zip(free, rest, strict=True):
+                    found[slot] = number
+        return found
 
-    def _describe_saved(
-        self, number: int, node: Any, name: str, edges: tuple[Edge, ...], birth: Birth
-    ) -> tuple[SavedTensor, ...]:
-        described: list[SavedTensor] = []
+    def _kept_by(
+        self, number: int, name: str, node: Any, slots: int, made: Sequence[torch.Tensor], birth: Birth
+    ) -> list[Saved]:
+        found: list[Saved] = []
         for attr, data, torch_saved in _torch.saved_tensors(node):
             version = _torch.version_when_saved(torch_saved, data) if birth.late else _torch.version(data)
-            tensor = self._owner(data, node, birth)
-            record = Saved(
-                number,
-                len(described),
-                _torch.TensorWeakRef(data),
-                version,
-                self._tensors.storage_number(data),
-                _torch.span(data),
-                reads_sign_only(name, attr),
-            )
-            self._saved.add(record, data)
-            described.append(
-                SavedTensor(attr, tensor, version, record.storage, record.span, serves(name, attr, len(edges)))
-            )
-        return tuple(described)
+            owner = self._owner(data, made, birth)
+            draft, ref = self._tensors.drafts[owner], self._tensors.ref(owner)
+            if ref.ref() is not data:
+                ref = _torch.TensorWeakRef(data)
+            saved = Saved(number, len(found), attr, owner, ref, version, draft.storage, draft.span, name, slots)
+            self._saved.add(saved, data)
+            found.append(saved)
+        return found
 
-    def _owner(self, data: torch.Tensor, node: Any, birth: Birth) -> int:
+    def _owner(self, data: torch.Tensor, made: Sequence[torch.Tensor], birth: Birth) -> int:
         """The program's tensor that was saved: itself, or for a result the output that it is an alias of."""
-        if self._tensors.find(data) is None:
-            for tensor in birth.outputs:
-                if (
-                    tensor.shape == data.shape
-                    and tensor.data_ptr() == data.data_ptr()
-                    and _torch.grad_fn(tensor) is node
-                ):
-                    return self._tensors.see(tensor, birth.frame)
+        number = self._tensors.find(data)
+        if number is not None:
+            return number
+        for tensor in made:
+            if tensor.data_ptr() == data.data_ptr() and tensor.shape == data.shape:
+                return self._tensors.see(tensor, birth.frame)
         return self._tensors.see(data, birth.frame, birth.inputs)
+
+    def forget(self, kept: set[int]) -> None:
+        """Drop all other Nodes."""
+        self._saved.release(self.drafts.keys() - kept)
+        self.drafts = {number: draft for number, draft in self.drafts.items() if number in kept}
+        self._numbers = {key: number for key, number in self._numbers.items() if number in kept}
+        self._outputs = {source: tensor for source, tensor in self._outputs.items() if source[0] in kept}
 
 
 def op_of(name: str) -> str:

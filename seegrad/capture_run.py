@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from types import FrameType
 from typing import Any
 
 import torch
 
 from . import _torch
-from .capture_backward import Backward, Gradients, grad_fns, roots_of
+from .capture_backward import grad_fns, keeps_graph, roots_of, wanted_of
 from .capture_calls import tensors_in
 from .capture_frames import FrameDraft
+from .capture_nodes import NodeDraft
 from .capture_state import State
-from .model import Gradient, RaisedError
+from .model import RaisedError
 from .previews import preview
 
+Gradients = tuple[torch.Tensor | None, ...]
 Quietly = Callable[..., Any]
 """Runs a piece of the recorder's own bookkeeping so that its errors stay its own."""
 
@@ -27,94 +30,129 @@ class Run:
         self, state: State, name: str, args: tuple[Any, ...], kwargs: dict[str, Any], user: FrameType | None
     ) -> None:
         state.new_event(user, deep=True)
-        roots = roots_of(args, kwargs, tensors_in)
+        roots = roots_of(args, kwargs)
         state.meet_late(roots)
-        self._state = state
-        self._name = name
+        self._state, self._name = state, name
         self._number, state.backwards = state.backwards, state.backwards + 1
         self._place = state.source.place(user)
-        self._roots = tuple(state.tensors.see(root, state.frames[-1].index) for root in roots)
-        self._inputs = tensors_in(kwargs.get("inputs", args[1] if name == "grad" and len(args) > 1 else None))
-        self._open: dict[int, FrameDraft] = {}
-        self._changed: dict[int, list[int]] = {}
+        self._roots = tuple(state.tensors.see(root, state.frames.last.index) for root in roots)
+        self._wanted = wanted_of(name, args, kwargs)
+        self._keeps_graph = keeps_graph(name, args, kwargs)
+        self._handles: list[Any] = []
+        self._ran: list[int] = []
+        self._open: dict[int, tuple[FrameDraft, list[int]]] = {}  # Frames of Nodes whose end is awaited
+        self._running: int | None = None
         state.root = self._roots[0] if self._roots else state.root
-        self._backward = Backward()
         self._grad_fns = grad_fns(roots)
 
+    # -- hooks
+
     def attach(self, quietly: Quietly) -> None:
-        """Put the hooks on."""
-        at = self._state.frames[-1].index
-        nodes, self._grad_fns = self._grad_fns, []
-        self._backward.attach(
-            nodes,
-            lambda node: self._state.nodes.number(node, at),
-            lambda number, gradients: quietly(self._started, number, gradients),
-            lambda number, gradients: quietly(self._finished, number, gradients),
-        )
+        """Hook every Node that can be reached: all at their start, at their end those of which more is to be known."""
+        waiting, self._grad_fns = self._grad_fns, []
+        nodes, at, seen = self._state.nodes, self._state.frames.last.index, set[int]()
+        while waiting:
+            node = waiting.pop()
+            number = nodes.number(node, at)
+            if number is None or number in seen:
+                continue
+            seen.add(number)
+            draft = nodes.drafts[number]
+            self._handles.append(node.register_prehook(partial(quietly, self._started, draft)))
+            if draft.leaf is not None or any(saved.suspect() for saved in draft.saved):
+                self._handles.append(node.register_hook(partial(quietly, self._finished, draft)))
+            waiting += [target for target, _ in node.next_functions if target is not None]
 
     def detach(self) -> None:
-        """Take the hooks off."""
-        self._backward.detach()
+        """Take every hook off again."""
+        for handle in self._handles:
+            handle.remove()
+        self._handles.clear()
 
-    def _started(self, number: int, gradients: Gradients) -> None:
-        state, node = self._state, self._state.nodes.found[number]
-        frame = state.new_frame("backward", node.name, self._place)
-        frame.running, frame.backward = number, self._number
-        self._open[number] = frame
-        self._changed[number] = [saved.index for saved in state.saved.of(number) if saved.changed()]
-        for output, gradient in enumerate(gradients):
-            tensor = node.leaf if node.leaf is not None else state.nodes.output(number, output)
-            if tensor is not None and gradient is not None:
-                frame.gradients.append(Gradient(tensor, preview(gradient), tuple(gradient.shape)))
-                self._kept_by_request(frame, tensor)
+    def _started(self, node: NodeDraft, gradients: Gradients) -> None:
+        state = self._state
+        with state.lock:
+            frame = self._new_frame("backward", node.name)
+            frame.running = self._running = node.id
+            node.ran.append(frame.index)
+            self._ran.append(node.id)
+            changed = [saved.index for saved in node.saved if saved.changed()]
+            frame.corrupted = tuple(i for i in changed if _matters(node, i))
+            self._open[node.id] = frame, changed
+            for output, gradient in enumerate(gradients):
+                tensor = node.leaf if node.leaf is not None else state.nodes.output(node.id, output)
+                if tensor is not None and gradient is not None:
+                    frame.gradients.append((tensor, preview(gradient), tuple(gradient.shape), False))
+                    self._kept_by_request(frame, tensor)
 
     def _kept_by_request(self, frame: FrameDraft, tensor: int) -> None:
         """A non-leaf with `retain_grad()` has its `.grad` by now."""
         alive = self._state.tensors.alive(tensor)
         if alive is not None and alive.retains_grad and alive.grad is not None:
-            frame.gradients.append(Gradient(tensor, preview(alive.grad), tuple(alive.grad.shape), kept=True))
+            frame.gradients.append((tensor, preview(alive.grad), tuple(alive.grad.shape), True))
 
-    def _finished(self, number: int, gradients: Gradients) -> None:
-        frame, node = self._open.pop(number), self._state.nodes.found[number]
-        leaf = self._state.tensors.alive(node.leaf) if node.leaf is not None else None
-        if leaf is not None and leaf.grad is not None and node.leaf is not None:
-            frame.gradients.append(Gradient(node.leaf, preview(leaf.grad), tuple(leaf.grad.shape), kept=True))
-        frame.corrupted = tuple(
-            index
-            for index in self._changed.pop(number)
-            if any(slot < len(gradients) and gradients[slot] is not None for slot in node.saved[index].serves)
-        )
+    def _finished(self, node: NodeDraft, gradients: Gradients, _outputs: Gradients) -> None:
+        with self._state.lock:
+            self._running = None
+            frame, changed = self._open.pop(node.id)
+            leaf = self._state.tensors.alive(node.leaf) if node.leaf is not None else None
+            if leaf is not None and leaf.grad is not None and node.leaf is not None:
+                frame.gradients.append((node.leaf, preview(leaf.grad), tuple(leaf.grad.shape), True))
+            computed = {slot for slot, gradient in enumerate(gradients) if gradient is not None}
+            frame.corrupted = tuple(i for i in changed if not computed.isdisjoint(node.saved[i].serves))
+
+    # -- how it ended
+
+    def _new_frame(self, phase: Any, op: str) -> FrameDraft:
+        frame = self._state.frames.new(phase, op, self._place)
+        frame.backward, frame.keeps_graph = self._number, self._keeps_graph
+        return frame
 
     def failed(self, error: BaseException) -> None:
         """The call raised."""
-        state, failing = self._state, self._backward.failing
-        frame = state.new_frame("error", self._name, self._place)
-        frame.inputs, frame.running, frame.backward = self._roots, failing, self._number
-        for saved in state.saved.of(failing) if failing is not None else ():
-            tensor, number = saved.ref(), state.nodes.found[saved.node].saved[saved.index].tensor
-            if tensor is not None and number is not None:
-                frame.versions[number] = _torch.version(tensor)
+        state, failing = self._state, self._running
+        frame = self._new_frame("error", self._name)
+        frame.inputs, frame.running = self._roots, failing
+        for saved in state.nodes.drafts[failing].saved if failing is not None else ():
+            tensor = saved.ref()
+            if tensor is not None:
+                frame.versions[saved.tensor] = _torch.version(tensor)
         state.errors.append(RaisedError(type(error).__name__, str(error), self._place, frame.index, failing))
+        self._end([number for number in self._ran if number != failing])
 
     def done(self, result: Any) -> None:
         """The call returned."""
         state, outputs = self._state, tensors_in(result)
         if outputs:
             self._results(outputs, result)
-        leaves = [state.tensors.alive(node.leaf) for node in state.nodes.found if node.leaf is not None]
+        leaves = [state.tensors.alive(node.leaf) for node in self._nodes() if node.leaf is not None]
         state.meet_late([leaf.grad for leaf in leaves if leaf is not None and leaf.grad is not None])
-        state.forget_dead()
+        self._end(self._ran)
+
+    def _nodes(self) -> list[NodeDraft]:
+        return [self._state.nodes.drafts[number] for number in self._ran]
+
+    def _end(self, ran: list[int]) -> None:
+        """The lap is over; what these Nodes had saved is gone, unless the graph was to be kept."""
+        if not self._keeps_graph:
+            self._state.saved.release(ran)
+        self._state.forgetting.lap(self._state)
 
     def _results(self, outputs: list[torch.Tensor], result: Any) -> None:
         """`autograd.grad` hands gradients back instead of keeping them."""
-        state = self._state
-        frame = state.new_frame("backward", self._name, self._place)
-        frame.inputs, frame.backward = self._roots, self._number
+        state, frame = self._state, self._new_frame("backward", self._name)
+        frame.inputs = self._roots
         frame.outputs = tuple(state.tensors.see(tensor, frame.index) for tensor in outputs)
         for number, tensor in zip(frame.outputs, outputs, strict=True):
             frame.values[number], frame.versions[number] = preview(tensor), 0
-        for tensor, gradient in zip(self._inputs, result, strict=False):
+        for tensor, gradient in zip(self._wanted, result, strict=False):
             number = state.tensors.see(tensor, frame.index)
             if isinstance(gradient, torch.Tensor):
-                frame.gradients.append(Gradient(number, preview(gradient), tuple(gradient.shape)))
+                frame.gradients.append((number, preview(gradient), tuple(gradient.shape), False))
         state.meet_late(outputs)
+
+
+def _matters(node: NodeDraft, index: int) -> bool:
+    """True when a gradient that somebody needs is computed from what was saved there."""
+    needed = {slot for slot, target, _ in node.edges if target is not None}
+    return not needed.isdisjoint(node.saved[index].serves)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Container, Iterable, Iterator
 from dataclasses import dataclass
 
 import torch
 
 from . import _torch
+from .capture_ids import Ids
+from .derivatives import reads_sign_only, serves
+from .model import SavedTensor
 
 MAX_COPY_BYTES = 64 * 2**20
 """Bigger saved tensors are compared by fingerprint."""
@@ -15,15 +18,18 @@ MAX_COPY_BYTES = 64 * 2**20
 
 @dataclass(slots=True)
 class Saved:
-    """One saved tensor of one Node, held weakly: it dies when backward frees it."""
+    """One saved tensor of one Node, held weakly."""
 
     node: int
     index: int
+    attr: str
+    tensor: int  # the program's tensor: itself, or for a result the output that it is an alias of
     ref: _torch.TensorWeakRef
     version: int | None
     storage: int
     span: tuple[int, int]
-    sign_only: bool = False  # the gradient reads nothing but the sign
+    name: str  # of the Node
+    slots: int  # number of the Node's Edges
     original: torch.Tensor | int | None = None  # a copy, or a fingerprint
     last: torch.Tensor | int | None = None  # the same, moved on after each change that was reported
     assumed: bool = False  # a write hit its bytes and they couldn't be compared
@@ -33,17 +39,35 @@ class Saved:
         if self.original is None and tensor.device.type == "cpu" and tensor.layout is torch.strided:
             self.original = self.last = content(tensor)
 
+    @property
+    def serves(self) -> tuple[int, ...]:
+        """The input slots whose gradient reads it."""
+        return serves(self.name, self.attr, self.slots)
+
+    def suspect(self) -> bool:
+        """True when it's worth asking whether its bytes have changed: a write may have hit them."""
+        return self.assumed or self.original is not None
+
     def changed(self) -> bool:
         """True when the version hasn't moved although the bytes differ from those that were saved."""
+        if not self.suspect():
+            return False
         tensor = self.ref()
         if tensor is None or _torch.version(tensor) != self.version:
             return False
         if self.original is None:
             return self.assumed
         now = content(tensor)
-        if self.sign_only and isinstance(self.original, torch.Tensor) and isinstance(now, torch.Tensor):
+        signs = reads_sign_only(self.name, self.attr)
+        if signs and isinstance(self.original, torch.Tensor) and isinstance(now, torch.Tensor):
             return not same(self.original.sgn(), now.sgn())
         return not same(self.original, now)
+
+    def freeze(self, ids: Ids) -> SavedTensor:
+        """The SavedTensor as the model has it."""
+        return SavedTensor(
+            self.attr, ids.one(ids.tensors, self.tensor), self.version, self.storage, self.span, self.serves
+        )
 
 
 def content(tensor: torch.Tensor) -> torch.Tensor | int:
@@ -68,7 +92,7 @@ def same(before: torch.Tensor | int, now: torch.Tensor | int) -> bool:
 
 
 class SavedTensors:
-    """All saved tensors of one Recording that still live, by storage."""
+    """All saved tensors of one Recording that live Nodes keep, by storage."""
 
     def __init__(self, *, every: bool) -> None:
         self._every = every
@@ -133,10 +157,21 @@ class SavedTensors:
                     found.setdefault(storage, (saved, tensor))
         return list(found.values())
 
-    def forget_dead(self) -> None:
-        """Drop what backward has freed."""
+    def release(self, nodes: Iterable[int]) -> None:
+        """These Nodes are gone, or backward has freed what they kept."""
+        for storage in {saved.storage for node in nodes for saved in self._by_node.pop(node, ())}:
+            _sift(self._by_storage, storage, lambda saved: saved.node in self._by_node)
+
+    def forget_dead(self, storages: Container[int]) -> None:
+        """Drop the saved tensors that no longer exist; `storages` are those that do."""
         for table in (self._by_storage, self._by_node):
-            for key, group in list(table.items()):
-                table[key] = [saved for saved in group if saved.ref() is not None]
-                if not table[key]:
-                    del table[key]
+            for key in list(table):
+                _sift(table, key, lambda saved: saved.ref() is not None)
+        self._watched = {storage for storage in self._watched if storage in storages}
+
+
+def _sift(table: dict[int, list[Saved]], key: int, keep: Callable[[Saved], bool]) -> None:
+    """Keep some of a group, and the group only if anything is left of it."""
+    table[key] = [saved for saved in table[key] if keep(saved)]
+    if not table[key]:
+        del table[key]

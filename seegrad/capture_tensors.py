@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
 import torch
 
 from . import _torch
+from .capture_ids import Ids
 from .model import Route, TensorRef
 
 
@@ -31,14 +32,35 @@ class TensorDraft:
     route: Route = "self"
     parameter: bool = False
 
+    def freeze(self, ids: Ids) -> TensorRef:
+        """The TensorRef as the model has it."""
+        alias_of = ids.one(ids.tensors, self.alias_of)
+        return TensorRef(
+            id=ids.tensors[self.id],
+            name=self.name,
+            shape=self.shape,
+            dtype=self.dtype,
+            device=self.device,
+            is_leaf=self.is_leaf,
+            requires_grad=self.requires_grad,
+            storage=self.storage,
+            counter=self.counter,
+            span=self.span,
+            frame=ids.frames[self.frame],
+            alias_of=alias_of,
+            route=self.route if alias_of is not None else "self",
+            parameter=self.parameter,
+        )
+
 
 class Tensors:
-    """All tensors of one Recording."""
+    """All tensors of one Recording that weren't forgotten."""
 
     def __init__(self) -> None:
-        self.drafts: list[TensorDraft] = []
+        self.drafts: dict[int, TensorDraft] = {}
+        self._next = 0
         self._known: dict[int, tuple[_torch.TensorWeakRef, int]] = {}
-        self._refs: list[_torch.TensorWeakRef] = []
+        self._refs: dict[int, _torch.TensorWeakRef] = {}
         self._storages: dict[int, tuple[Callable[[], bool], int]] = {}
         self._on_storage: dict[int, list[int]] = {}
         self._foreseen: dict[int, tuple[_torch.TensorWeakRef, str, bool]] = {}
@@ -47,38 +69,40 @@ class Tensors:
 
     # -- who is it
 
-    def foresee(self, tensor: torch.Tensor, name: str, *, existed: bool = False) -> None:
-        """Remember the name of a tensor that may be met later; `existed`: it was there before the block ran."""
-        number = self.find(tensor)
-        if number is not None and self.drafts[number].name is None:
-            self.drafts[number].name = name
-        key = _torch.tensor_key(tensor)
-        entry = self._foreseen.get(key)
-        if number is None and (entry is None or entry[0].ref() is not tensor):
-            self._foreseen[key] = (_torch.TensorWeakRef(tensor), name, existed)
-
     def find(self, tensor: torch.Tensor) -> int | None:
         """Its number, None when it was never seen."""
         entry = self._known.get(_torch.tensor_key(tensor))
         return entry[1] if entry is not None and entry[0].ref() is tensor else None
 
+    def ref(self, number: int) -> _torch.TensorWeakRef:
+        """The weak reference to the tensor of that number."""
+        return self._refs[number]
+
     def alive(self, number: int) -> torch.Tensor | None:
         """The tensor of that number, None when the program has dropped it."""
-        found: torch.Tensor | None = self._refs[number]()
+        found: torch.Tensor | None = self._refs[number]() if number in self._refs else None
         return found
+
+    def foresee(self, tensor: torch.Tensor, name: str, *, existed: bool = False) -> None:
+        """Remember the name of a tensor that may be met later; `existed`: it was there before the block ran."""
+        number = self.find(tensor)
+        if number is not None and self.drafts[number].name is None:
+            self.drafts[number].name = name
+        if number is None and self._foreseen_as(tensor) is None:
+            self._foreseen[_torch.tensor_key(tensor)] = (_torch.TensorWeakRef(tensor), name, existed)
 
     def existed_at_start(self, tensor: torch.Tensor) -> bool:
         """True when a variable held it before the block ran."""
-        entry = self._foreseen.get(_torch.tensor_key(tensor))
-        return entry is not None and entry[2] and entry[0].ref() is tensor
+        entry = self._foreseen_as(tensor)
+        return entry is not None and entry[1]
 
     def is_new(self, tensor: torch.Tensor) -> bool:
         """True for a tensor that was neither met nor seen in a variable."""
-        return self.find(tensor) is None and self._name_of(tensor) is None
+        return self.find(tensor) is None and self._foreseen_as(tensor) is None
 
-    def _name_of(self, tensor: torch.Tensor) -> str | None:
+    def _foreseen_as(self, tensor: torch.Tensor) -> tuple[str, bool] | None:
         entry = self._foreseen.get(_torch.tensor_key(tensor))
-        return entry[1] if entry is not None and entry[0].ref() is tensor else None
+        return entry[1:] if entry is not None and entry[0].ref() is tensor else None
 
     def storage_number(self, tensor: torch.Tensor) -> int:
         """Its storage's number. A layout without a storage gets a number of its own."""
@@ -93,11 +117,11 @@ class Tensors:
 
     def on_storage(self, storage: int) -> list[int]:
         """Numbers of the tensors on a storage that still live."""
-        return [number for number in self._on_storage.get(storage, ()) if self._refs[number]() is not None]
+        return [number for number in self._on_storage.get(storage, ()) if self.alive(number) is not None]
 
     # -- see it
 
-    def see(self, tensor: torch.Tensor, frame: int, sources: Iterable[torch.Tensor] = (), route: Route = "view") -> int:
+    def see(self, tensor: torch.Tensor, frame: int, sources: Sequence[int] = (), route: Route = "view") -> int:
         """Its number; a tensor met for the first time is described. `sources` are the tensors it may alias."""
         number = self.find(tensor)
         if number is not None:
@@ -105,16 +129,17 @@ class Tensors:
             draft.is_leaf, draft.requires_grad = tensor.is_leaf, tensor.requires_grad
             return number
         base = _torch.base(tensor)
-        if base is not None and self.find(base) is None:
-            self.see(base, frame)
-        return self._describe(tensor, frame, [*sources, *([base] if base is not None else [])], route)
+        if base is not None:
+            sources = (*sources, self.see(base, frame))
+        return self._describe(tensor, frame, sources, route)
 
-    def _describe(self, tensor: torch.Tensor, frame: int, sources: list[torch.Tensor], route: Route) -> int:
-        storage, number = self.storage_number(tensor), len(self.drafts)
-        source = self._source(tensor, storage, sources)
-        draft = TensorDraft(
+    def _describe(self, tensor: torch.Tensor, frame: int, sources: Sequence[int], route: Route) -> int:
+        storage, number, foreseen = self.storage_number(tensor), self._next, self._foreseen_as(tensor)
+        source = next((each for i in sources if (each := self.drafts[i]).storage == storage), None)
+        self._next += 1
+        self.drafts[number] = TensorDraft(
             id=number,
-            name=self._name_of(tensor),
+            name=foreseen[0] if foreseen is not None else None,
             shape=tuple(tensor.shape),
             dtype=_dtype(tensor.dtype),
             device=_device(tensor.device),
@@ -128,16 +153,10 @@ class Tensors:
             route=route if source else "self",
             parameter=isinstance(tensor, torch.nn.Parameter),
         )
-        self.drafts.append(draft)
-        ref = _torch.TensorWeakRef(tensor)
-        self._refs.append(ref)
+        ref = self._refs[number] = _torch.TensorWeakRef(tensor)
         self._known[_torch.tensor_key(tensor)] = (ref, number)
         self._on_storage.setdefault(storage, []).append(number)
         return number
-
-    def _source(self, tensor: torch.Tensor, storage: int, sources: list[torch.Tensor]) -> TensorDraft | None:
-        numbers = [number for each in sources if each is not tensor and (number := self.find(each)) is not None]
-        return next((self.drafts[number] for number in numbers if self.drafts[number].storage == storage), None)
 
     def _counter(self, tensor: torch.Tensor, source: TensorDraft | None, route: Route) -> int | None:
         if _torch.version(tensor) is None:
@@ -175,15 +194,22 @@ class Tensors:
 
     # -- end
 
-    def forget_dead(self) -> None:
-        """Drop the addresses of tensors and storages that are gone."""
-        self._known = {key: entry for key, entry in self._known.items() if entry[0]() is not None}
+    def forget_dead(self) -> set[int]:
+        """Drop the addresses of tensors and storages that are gone; the storages that aren't."""
+        self._known = {key: entry for key, entry in self._known.items() if entry[0].ref() is not None}
+        self._foreseen = {key: entry for key, entry in self._foreseen.items() if entry[0].ref() is not None}
         self._on_storage = {key: live for key in self._on_storage if (live := self.on_storage(key))}
         self._storages = {key: entry for key, entry in self._storages.items() if entry[0]()}
+        return {number for _, number in self._storages.values()}
 
-    def freeze(self) -> tuple[TensorRef, ...]:
-        """All drafts as the model's TensorRefs."""
-        return tuple(TensorRef(*(getattr(draft, name) for name in TensorDraft.__slots__)) for draft in self.drafts)
+    def living(self) -> set[int]:
+        """Numbers of the tensors that the program, or a graph that it holds, still has."""
+        return {number for number, ref in self._refs.items() if ref() is not None}
+
+    def forget(self, kept: set[int]) -> None:
+        """Drop all other tensors."""
+        self.drafts = {number: draft for number, draft in self.drafts.items() if number in kept}
+        self._refs = {number: ref for number, ref in self._refs.items() if number in kept}
 
 
 @lru_cache

@@ -73,6 +73,7 @@ class Source:
     def __init__(self, code: Code | None = None) -> None:
         self._file, self._first, text = code or ("", 1, "")
         self._lines = text.splitlines()
+        self._places: dict[tuple[str, int], Place] = {}
 
     def line(self, file: str, number: int) -> str:
         """One line without its indentation, empty where there's no source."""
@@ -92,7 +93,10 @@ class Source:
     def place_at(self, frame: FrameType, number: int) -> Place:
         """A given line of the file that `frame` runs."""
         file = frame.f_code.co_filename
-        return Place(display_file(file), number, self.line(file, number))
+        known = self._places.get((file, number))
+        if known is None:
+            known = self._places[file, number] = Place(display_file(file), number, self.line(file, number))
+        return known
 
     def between(self, before: tuple[str, int] | None, now: tuple[str, int] | None) -> Place | None:
         """The line that most likely wrote bytes after the event on line `before`, up to the event on line `now`."""

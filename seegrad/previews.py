@@ -20,6 +20,8 @@ def preview(tensor: torch.Tensor) -> Preview | None:
     >>> preview(torch.zeros(5)) is None
     True
     """
+    if tensor.numel() > MAX_SIDE**2:
+        return None
     if tensor.device.type != "cpu" or tensor.layout is not torch.strided or tensor.dim() > 2:
         return None
     if any(side > MAX_SIDE for side in tensor.shape):

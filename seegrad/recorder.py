@@ -42,6 +42,8 @@ class record:  # noqa: N801  # a context manager that is used like a function
         self._given = code
         self._capture: Capture | None = None
         self._recording: Recording | None = None
+        self._error: RaisedError | None = None
+        self._ended = False
 
     def __enter__(self) -> record:
         if self._capture is not None:
@@ -56,18 +58,22 @@ class record:  # noqa: N801  # a context manager that is used like a function
         del kind, traceback
         if self._capture is None:
             return
-        self._recording = _diagnosed(self._capture.stop(error))
+        self._error = self._capture.stop(error)
+        self._ended = True
         if error is not None:
-            quietly(_explain, error, self._recording)
+            quietly(_explain, error, self.recording)
 
     @property
     def recording(self) -> Recording:
-        """What was seen; inside the block, what was seen so far."""
+        """What was seen; inside the block, what was seen so far. It's put together when it's first asked for."""
         if self._recording is not None:
             return self._recording
         if self._capture is None:
             raise RecordingError("Nothing is recorded yet: use `with seegrad.record() as rec:` and ask rec after it.")
-        return _diagnosed(self._capture.recording())
+        found = _diagnosed(quietly(self._capture.recording, self._error) or Recording(error=self._error))
+        if self._ended:
+            self._recording = found
+        return found
 
     @property
     def diagnoses(self) -> tuple[Diagnosis, ...]:
@@ -89,9 +95,9 @@ class record:  # noqa: N801  # a context manager that is used like a function
         return self.recording.to_json()
 
     def __repr__(self) -> str:
-        if self._recording is None:
+        if not self._ended:
             return "<seegrad.record, running>" if self._capture is not None else "<seegrad.record, not entered>"
-        found = self._recording
+        found = self.recording
         return f"<seegrad.record of {len(found.frames)} frames, {len(found.diagnoses)} diagnoses>"
 
 

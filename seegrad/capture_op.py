@@ -1,0 +1,178 @@
+"""One call of torch: what was true before it, and what it did to tensors, Nodes, Writes and Frames."""
+
+from __future__ import annotations
+
+from types import FrameType
+from typing import Any
+
+import torch
+
+from . import _torch
+from .capture_backward import grad_fns
+from .capture_calls import Call, always_writes, may_write, region, tensors_in
+from .capture_frames import FrameDraft
+from .capture_nodes import Birth, Source
+from .capture_state import State
+from .model import Place, RaisedError, Route
+from .places import user_frames
+
+ROUTES: dict[str, Route] = {"data": "data", "detach": "detach", "detach_": "detach"}
+EMPTY = frozenset({"empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided"})
+"""Ops whose result holds whatever was in memory: not shown, it differs from run to run."""
+
+
+class Op:
+    """Looks before the call when it's made; then `done` or `failed` says how the call ended.
+
+    `direct`: the user's own line makes the call, not a function of torch's.
+    """
+
+    def __init__(
+        self,
+        state: State,
+        call: Call,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        user: FrameType | None,
+        *,
+        direct: bool,
+    ) -> None:
+        self._state, self._call, self._user = state, call, user
+        self._option = kwargs.get("inplace") is True
+        self._inputs = inputs = tensors_in((args, kwargs) if kwargs else args)
+        self._targets = may_write(call, args, kwargs)
+        numbers = [state.tensors.find(tensor) for tensor in inputs]
+        unknown = None in numbers
+        state.new_event(user, direct=direct, deep=unknown and any(map(state.tensors.is_new, inputs)))
+        made = self._made()
+        self._numbers = [state.meet(tensor) for tensor in inputs]
+        self._sources = {each: number for each, number in zip(made, self._numbers, strict=True) if each is not None}
+        self._versions = [_torch.version(tensor) for tensor in inputs]
+        self._storages: list[int] = []
+        self._span: tuple[int, int] | None = None
+        if call.writes:
+            self._look_at_targets(args)
+
+    def _made(self) -> list[Source | None]:
+        """Who made each input, as far as it has a graph."""
+        if not torch.is_grad_enabled():
+            return [None] * len(self._inputs)
+        nodes, at = self._state.nodes, self._state.frames.last.index
+        made = [nodes.source(tensor, at) if tensor.requires_grad else None for tensor in self._inputs]
+        if any(not each and tensor.requires_grad for each, tensor in zip(made, self._inputs, strict=True)):
+            self._state.meet_late(self._inputs)
+            made = [nodes.source(tensor, at) if tensor.requires_grad else None for tensor in self._inputs]
+        return made
+
+    def _look_at_targets(self, args: tuple[Any, ...]) -> None:
+        """Remember the bytes that the call may overwrite, and the storages that it may exchange."""
+        tensors = self._state.tensors
+        self._storages = [tensors.storage_number(tensor) for tensor in self._inputs]
+        self._span = region(self._call.name, args)
+        for tensor in self._targets:
+            self._state.saved.keep(tensors.storage_number(tensor))
+
+    # -- after the call
+
+    def done(self, result: Any) -> None:
+        """The call returned: what was written, made, saved."""
+        state, name = self._state, self._call.name
+        if name.startswith("set "):  # `x.requires_grad = True`: what is known of x has changed
+            for tensor in self._inputs:
+                state.tensors.see(tensor, state.frames.last.index)
+        outputs = tensors_in(result)
+        written = self._written()
+        if not (outputs or written or self._storages):
+            return
+        frame = state.frames.new("inplace" if written else "forward", name, self._place())
+        frame.inputs, frame.module = tuple(self._numbers), ""
+        for tensor in written:
+            self._write(frame, tensor)
+        if self._storages:
+            self._rebind(frame)
+        if name in EMPTY:
+            state.uninitialised.update(state.tensors.storage_number(tensor) for tensor in outputs)
+        frame.outputs = tuple([self._output(frame, tensor) for tensor in outputs])
+        if frame.grad_enabled:
+            self._walk(frame, outputs, written)
+        if not (outputs or frame.writes or frame.nodes):
+            state.frames.drop_last()
+
+    def _place(self) -> Place | None:
+        return self._state.source.place(self._user)
+
+    def _walk(self, frame: FrameDraft, outputs: list[torch.Tensor], written: list[torch.Tensor]) -> None:
+        """Meet the Nodes that the call made."""
+        made, changed = outputs, written
+        if written:
+            changed = [*written, *(base for tensor in written if (base := _torch.base(tensor)) is not None)]
+            made = [*outputs, *(t for t in changed if not any(t is output for output in outputs))]
+        nodes = grad_fns(made)
+        if nodes:
+            birth = Birth(frame.index, self._call.name, self._numbers, made, changed, self._sources)
+            frame.nodes = self._state.nodes.walk(nodes, birth)
+
+    def _written(self) -> list[torch.Tensor]:
+        """The tensors that the call wrote: those it names, then one for each other counter that moved."""
+        versions = zip(self._inputs, self._versions, strict=True)
+        moved = [tensor for tensor, version in versions if version is not None and _torch.version(tensor) != version]
+        if not moved and not self._targets:
+            return []
+        found: list[torch.Tensor] = []
+        for tensor in self._targets:
+            behind = always_writes(self._call.name) or _torch.version(tensor) is None or self._hit(tensor)
+            if (behind or any(tensor is t for t in moved)) and not any(tensor is t for t in found):
+                found.append(tensor)
+        counters = {self._counter(tensor) for tensor in found}
+        for tensor in moved:
+            if self._counter(tensor) not in counters:
+                counters.add(self._counter(tensor))
+                found.append(tensor)
+        return found
+
+    def _hit(self, tensor: torch.Tensor) -> bool:
+        return self._state.saved.differs(self._state.tensors.storage_number(tensor))
+
+    def _counter(self, tensor: torch.Tensor) -> int | None:
+        number = self._state.tensors.find(tensor)
+        return None if number is None else self._state.tensors.drafts[number].counter
+
+    def _write(self, frame: FrameDraft, tensor: torch.Tensor) -> None:
+        position = next((i for i, each in enumerate(self._inputs) if each is tensor), None)
+        version = self._versions[position] if position is not None else None
+        part = self._span is not None and bool(self._targets) and tensor is self._targets[0]
+        span = self._span if part and self._span is not None else _torch.span(tensor)
+        tensors = self._state.tensors
+        number, storage = tensors.see(tensor, frame.index), tensors.storage_number(tensor)
+        op = f"{self._call.name}(inplace=True)" if self._option else self._call.name
+        self._state.write(frame, number, storage, span, op, (version, _torch.version(tensor)))
+
+    def _rebind(self, frame: FrameDraft) -> None:
+        """`x.data = y`, `set_`: the tensor left its storage, and whoever saved it sees the new one."""
+        tensors = self._state.tensors
+        for tensor, storage, version in zip(self._inputs, self._storages, self._versions, strict=True):
+            number = tensors.see(tensor, frame.index)
+            if tensors.storage_number(tensor) == storage:
+                continue
+            span = tensors.drafts[number].span
+            tensors.rebound(number, tensor)
+            now = _torch.version(tensor)
+            self._state.write(frame, number, storage, span, self._call.name, (version, now))
+            self._state.show(frame, number, tensor)
+            frame.phase = "inplace"
+
+    def _output(self, frame: FrameDraft, tensor: torch.Tensor) -> int:
+        fresh = self._state.tensors.find(tensor) is None
+        route = ROUTES.get(self._call.name, "view")
+        number = self._state.tensors.see(tensor, frame.index, self._numbers, route)
+        if fresh:
+            self._state.show(frame, number, tensor)
+        return number
+
+    def failed(self, error: BaseException) -> None:
+        """The call raised: the last moment at which the variables of these functions can be read."""
+        state = self._state
+        state.names.everything(user_frames(self._user, state.block))
+        frame = state.frames.new("error", self._call.name, self._place())
+        frame.inputs = tuple(self._numbers)
+        state.errors.append(RaisedError(type(error).__name__, str(error), frame.place, frame.index))
