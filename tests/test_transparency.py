@@ -10,13 +10,17 @@ import textwrap
 import traceback
 import warnings
 import weakref
+from collections.abc import Callable, Iterator
+from functools import cache
 from typing import Any
 
 import pytest
 import torch
 
 import seegrad
-from tests.programs import Program, programs
+from tests.programs import programs
+from tests.transparency import wholes
+from tests.transparency.observe import Observation, observe
 
 
 @pytest.fixture(autouse=True)
@@ -24,45 +28,60 @@ def own_errors_are_raised(monkeypatch):
     monkeypatch.setenv("SEEGRAD_RAISE_OWN_ERRORS", "1")
 
 
-def plain(value: Any) -> Any:
-    """A result as data that `==` compares bit by bit."""
-    if isinstance(value, torch.Tensor):
-        version = None if value.is_inference() else value._version
-        bits = value.detach().contiguous().reshape(-1).view(torch.uint8).tolist() if value.numel() else []
-        return (str(value.dtype), tuple(value.shape), value.requires_grad, value.is_leaf, version, bits)
-    if isinstance(value, list | tuple):
-        return [plain(each) for each in value]
-    return value
+NOT_YET = {
+    "w_anomaly_mode_finds_a_nan": "anomaly mode's stack shows the recorder",
+    "w_anomaly_mode_finds_a_write": "anomaly mode's stack shows the recorder",
+    "w_dispatch_mode_of_another_inside": "a dispatch mode sees the recorder's own reading",
+    "w_dispatch_mode_of_another_outside": "a dispatch mode sees the recorder's own reading",
+    "w_embedding_with_max_norm": "is_leaf of a stale view raises",
+    "w_error_chained_by_the_program": "the cause's traceback shows the recorder",
+    "w_fake_tensors": "a fake tensor has no bytes to read",
+    "w_function_mode_of_another_outside": "an outer mode sees the recorder's own reading",
+    "w_initialised": "is_leaf of a stale view raises",
+    "w_lazy_modules": "a lazy parameter refuses to be read",
+    "w_locals_are_a_copy": "reading a frame's variables refreshes what locals() gave",
+    "w_mutation_allowed": "a dispatch mode sees the recorder's own reading",
+    "w_stack_seen_by_the_program": "a subclass sees the recorder's own reading",
+    "w_two_threads_run_one_graph": "another thread's backward fires the recorder's hooks",
+    "w_subclass_that_logs": "a subclass sees the recorder's own reading",
+    "w_views_whose_base_was_written": "is_leaf of a stale view raises",
+}
 
 
-def outcome(program: Program, detail: str | None) -> tuple[Any, Any, Any]:
-    """(result, error, warnings) of one run, recorded or not."""
-    torch.manual_seed(0)
-    result, raised = None, None
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        try:
-            if detail is None:
-                result = program.run()
-            else:
-                with seegrad.record(detail=detail):
-                    result = program.run()
-        except Exception as error:
-            raised = (type(error), str(error), user_lines(error))
-    return plain(result), raised, [(w.category, str(w.message), w.filename, w.lineno) for w in caught]
+@pytest.fixture(scope="module", autouse=True)
+def the_collector_sees_all_again() -> Iterator[None]:
+    """`observe` puts what lives out of its sight."""
+    yield
+    gc.unfreeze()
 
 
-def user_lines(error: BaseException) -> list[tuple[str, str]]:
-    """Files and functions of the traceback below this test's own frames."""
-    frames = [(frame.filename, frame.name) for frame in traceback.extract_tb(error.__traceback__)]
-    return [each for each in frames if each[0] != __file__]
+@cache
+def alone(run: Callable[[], Any]) -> Observation:
+    """What a program shows without a recorder; its second run, when torch's own caches are warm."""
+    observe(run, None)
+    return observe(run, None)
 
 
 @pytest.mark.parametrize("detail", ["default", "content"])
 @pytest.mark.parametrize("name", programs())
-def test_same_values_errors_and_warnings(name: str, detail: str) -> None:
-    program = programs()[name]
-    assert outcome(program, detail) == outcome(program, None)
+def test_the_clinic_s_programs_show_the_same(name: str, detail: str) -> None:
+    run = programs()[name].run
+    expected = alone(run)
+    assert observe(run, detail) == expected
+
+
+@pytest.mark.parametrize("detail", ["default", "content"])
+@pytest.mark.parametrize("name", wholes())
+def test_whole_programs_show_the_same(name: str, detail: str, request: pytest.FixtureRequest) -> None:
+    if name in NOT_YET:
+        request.applymarker(
+            pytest.mark.xfail(
+                strict=name not in ("w_mutation_allowed", "w_two_threads_run_one_graph"), reason=NOT_YET[name]
+            )
+        )
+    run = wholes()[name]
+    expected = alone(run)
+    assert observe(run, detail) == expected
 
 
 def test_nothing_is_switched_on_afterwards() -> None:
