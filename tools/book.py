@@ -2,8 +2,8 @@
 
 ::
 
-    notebooks/NN.py ─ run ─▶ notebooks/en/NN.ipynb
-    source/NN.py ─▶ source/NN/NN.ipynb ─ nbgrader ─▶ release/en/NN/
+    notebooks/NN.py ─ run ─▶ notebooks/en/NN.ipynb, and with locale/zh_CN/NN.po ─▶ notebooks/zh_CN/NN.ipynb
+    source/NN.py ─▶ source/NN/NN.ipynb ─ nbgrader ─▶ release/en/NN/ ─ locale/zh_CN/NN.po ─▶ release/zh_CN/NN/
 
     python -m tools.book build              write every derived notebook whose bytes changed
     python -m tools.book build --missing    only those that aren't there (a learner's own edits stay)
@@ -19,19 +19,23 @@ import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from .chapters import executed
+from .entries import LANGUAGES, read
 from .masters import (
     BookError,
     Master,
     canonical,
     from_notebook,
     notebook_bytes,
+    notebook_of,
     read_master,
     read_notebook,
     to_notebook,
 )
 from .releases import released
+from .translations import catalogue_of, translated
 
 ROOT = Path(__file__).resolve().parents[1]
 TOTAL_POINTS = 100
@@ -53,17 +57,21 @@ class Course:
         """Masters of the assignments."""
         return self._masters("source")
 
-    def notebook(self, name: str) -> Path:
+    def languages(self, name: str) -> list[str]:
+        """English, and each language with a catalogue for master `name`."""
+        return ["en", *(lang for lang in LANGUAGES if catalogue_of(self.root, lang, name).exists())]
+
+    def notebook(self, name: str, lang: str = "en") -> Path:
         """The executed chapter of master `name`."""
-        return self.root / "notebooks" / "en" / f"{name}.ipynb"
+        return self.root / "notebooks" / lang / f"{name}.ipynb"
 
     def source(self, name: str) -> Path:
         """The assignment `name` in nbgrader's source format."""
         return self.root / "source" / name / f"{name}.ipynb"
 
-    def release(self, name: str) -> Path:
+    def release(self, name: str, lang: str = "en") -> Path:
         """The folder of the released assignment `name`."""
-        return self.root / "release" / "en" / name
+        return self.root / "release" / lang / name
 
     def _masters(self, folder: str) -> list[Path]:
         found = sorted((self.root / folder).glob("*.py"))
@@ -73,14 +81,22 @@ class Course:
 def derived(course: Course, *, missing: bool = False) -> Iterator[tuple[Path, bytes]]:
     """Each derived file and its bytes. With `missing`, masters whose files are all there are passed over."""
     for path in course.chapters():
-        made = course.notebook(path.stem)
-        if not (missing and made.exists()):
-            made.parent.mkdir(parents=True, exist_ok=True)
-            yield made, notebook_bytes(executed(read_master(path), made.parent))
+        for lang in course.languages(path.stem):
+            made = course.notebook(path.stem, lang)
+            if not (missing and made.exists()):
+                made.parent.mkdir(parents=True, exist_ok=True)
+                book = executed(read_master(path), made.parent, lang)
+                yield made, notebook_bytes(_in_language(course, path.stem, book, lang))
     for path in course.assignments():
-        if missing and course.source(path.stem).exists() and course.release(path.stem).exists():
+        releases = [course.release(path.stem, lang) for lang in course.languages(path.stem)]
+        if missing and all(made.exists() for made in (course.source(path.stem), *releases)):
             continue
         yield from _assignment(course, path)
+
+
+def _in_language(course: Course, name: str, book: Any, lang: str) -> Any:
+    """The notebook with its prose translated; English is what it was written in."""
+    return book if lang == "en" else translated(book, read(catalogue_of(course.root, lang, name), lang))
 
 
 def _assignment(course: Course, path: Path) -> Iterator[tuple[Path, bytes]]:
@@ -90,8 +106,15 @@ def _assignment(course: Course, path: Path) -> Iterator[tuple[Path, bytes]]:
     files = {source.name: notebook_bytes(book), **_extra_files(source)}  # a release doesn't say what it was made from
     book.metadata[KEY] = {"master": _digest(canonical(master))}
     yield source, notebook_bytes(book)
-    for relative, released_data in released(master.name, files).items():
-        yield course.release(master.name) / relative, released_data
+    for relative, data in released(master.name, files).items():
+        for lang in course.languages(master.name):
+            path = course.release(master.name, lang) / relative
+            yield path, _released_in(course, master.name, data, lang) if path.suffix == ".ipynb" else data
+
+
+def _released_in(course: Course, name: str, data: bytes, lang: str) -> bytes:
+    """A released notebook in a language; nbgrader's own bytes in English."""
+    return data if lang == "en" else notebook_bytes(_in_language(course, name, notebook_of(data), lang))
 
 
 def _extra_files(source: Path) -> dict[str, bytes]:
@@ -151,9 +174,10 @@ def _remedy(course: Course, path: Path) -> str:
 
 
 def _derived_on_disk(course: Course) -> Iterator[Path]:
-    yield from sorted((course.root / "notebooks" / "en").glob("*.ipynb"))
+    for lang in ("en", *LANGUAGES):
+        yield from sorted((course.root / "notebooks" / lang).glob("*.ipynb"))
+        yield from sorted(path for path in (course.root / "release" / lang).rglob("*") if path.is_file())
     yield from sorted((course.root / "source").glob("*/*.ipynb"))
-    yield from sorted(path for path in (course.root / "release" / "en").rglob("*") if path.is_file())
 
 
 def sync(course: Course) -> list[Path]:

@@ -21,18 +21,17 @@ from .masters import BookError, Master, to_notebook
 CELL_TIMEOUT_S = 60
 RAISES = "raises-exception"
 WIDGET_VIEW = "application/vnd.jupyter.widget-view+json"
-ENVIRONMENT = {  # CPU, one language, the same order of sets: nothing that differs between two runs
+ENVIRONMENT = {  # CPU, the same order of sets: nothing that differs between two runs
     "CUDA_VISIBLE_DEVICES": "",
     "PYTHONHASHSEED": "0",
-    "SEEGRAD_LANG": "en",
     "OMP_NUM_THREADS": "1",
     "PYDEVD_DISABLE_FILE_VALIDATION": "1",
 }
 ANSI = re.compile(r"\x1b\[[0-9;]*m")
 
 
-def executed(master: Master, folder: Path) -> Any:
-    """The chapter as a notebook with outputs, run from top to bottom with `folder` as working directory.
+def executed(master: Master, folder: Path, lang: str = "en") -> Any:
+    """The chapter as a notebook with outputs, run from top to bottom in `folder`, where the pictures speak `lang`.
 
     Raises BookError, with the master's line, for a cell that raises and isn't tagged for it, that is tagged and
     doesn't raise, that writes to stderr, or that takes longer than a minute.
@@ -48,7 +47,7 @@ def executed(master: Master, folder: Path) -> Any:
         extra_arguments=["--log-level=ERROR"],  # ipykernel would warn of TCP on our own stderr
         resources={"metadata": {"path": str(folder)}},
     )
-    with _environment():
+    with _environment(lang):
         _run(client, master)
     for line, cell in zip(master.cells, book.cells, strict=True):
         if cell.cell_type == "code":
@@ -97,10 +96,10 @@ def _lasting(output: Any) -> Any:
 
 
 @contextlib.contextmanager
-def _environment() -> Iterator[None]:
-    """ENVIRONMENT for the kernel that is about to start; ours is put back."""
+def _environment(lang: str) -> Iterator[None]:
+    """ENVIRONMENT and the language for the kernel that is about to start; ours is put back."""
     before = dict(os.environ)
-    os.environ.update(ENVIRONMENT)
+    os.environ.update(ENVIRONMENT, SEEGRAD_LANG=lang)
     try:
         yield
     finally:

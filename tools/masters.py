@@ -248,6 +248,11 @@ def read_notebook(path: Path) -> Any:
         raise BookError(f"{path} isn't a notebook: {error}. Restore it, or delete it and build.") from error
 
 
+def notebook_of(data: bytes) -> Any:
+    """A notebook from its bytes, as nbformat 4."""
+    return NBFORMAT.reads(data.decode(), as_version=4)
+
+
 def notebook_bytes(book: Any) -> bytes:
     """A notebook as it is stored: JSON, sorted keys, one newline at the end."""
     return (str(NBFORMAT.writes(book)).rstrip("\n") + "\n").encode()
