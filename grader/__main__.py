@@ -1,25 +1,33 @@
-"""python -m grader autograde NAME | doctor: grade a class, or ask what this machine can confine."""
+"""python -m grader autograde | regrade | report | why | settings | doctor: grade a class and see how it went."""
 
 from __future__ import annotations
 
 import argparse
 import sys
-from collections import Counter
 from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
-from tqdm import tqdm
-
-from grader.batch import Entry
 from grader.errors import GraderError
+
+if TYPE_CHECKING:
+    from grader.nbgrader_plugin import SandboxedAutograde
 
 ALL_GRADED, SOME_NOT, COULD_NOT_START = 0, 1, 2
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs one command; returns 0 (all graded), 1 (some refused or failed) or 2 (could not start)."""
+    """Runs one command; returns 0 (all graded), 1 (some refused or failed) or 2 (could not start, could not go on)."""
     options = _parser().parse_args(arguments)
+    commands = {
+        "autograde": _autograde,
+        "regrade": _regrade,
+        "report": _report,
+        "why": _why,
+        "settings": _settings,
+        "doctor": _doctor,
+    }
     try:
-        return _doctor() if options.command == "doctor" else _autograde(options)
+        return commands[options.command](options)
     except GraderError as error:
         print(f"grader: {error}", file=sys.stderr)
         return COULD_NOT_START
@@ -29,105 +37,126 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m grader", description=__doc__)
     commands = parser.add_subparsers(dest="command", required=True)
     grade = commands.add_parser("autograde", help="grade what students handed in for an assignment")
-    grade.add_argument("name", help="the assignment")
-    grade.add_argument("--student", default="*", help="only this student (a pattern may be given)")
-    grade.add_argument("--force", action="store_true", help="grade again what is unchanged")
-    grade.add_argument("--workers", type=int, default=0, help="submissions at once; default: one per core")
-    grade.add_argument("--new-seed", action="store_true", help="draw other secret inputs for the tests")
-    grade.add_argument(
-        "--without-reference", action="store_true", help="don't ask first whether the source's own answers pass"
+    again = commands.add_parser(
+        "regrade", help="after a mended test: back up, grade again, show every score that moves"
     )
-    grade.add_argument(
-        "--i-trust-these-students", action="store_true", help="run their code even where it can't be confined"
-    )
+    again.add_argument("--no-backup", action="store_true", help="don't copy the gradebook first")
+    for command in (grade, again):
+        _add_run_options(command)
+    report = commands.add_parser("report", help="one HTML page on how the class did")
+    report.add_argument("name", help="the assignment")
+    report.add_argument("--to", default="", help="the file; default: report-NAME.html")
+    why = commands.add_parser("why", help="one student's points, question by question")
+    why.add_argument("student")
+    why.add_argument("name", help="the assignment")
+    commands.add_parser("settings", help="what nbgrader_config.py may set for the grader")
     commands.add_parser("doctor", help="which walls around students' code hold on this machine")
     return parser
 
 
-# --- autograde -------------------------------------------------------------------------------------------------------
+def _add_run_options(command: argparse.ArgumentParser) -> None:
+    flag: dict[str, Any] = {"action": "store_true"}
+    command.add_argument("name", help="the assignment")
+    command.add_argument("--student", default="*", help="only this student (a pattern may be given)")
+    command.add_argument("--force", **flag, help="grade again what is unchanged")
+    command.add_argument("--workers", type=int, default=0, help="submissions at once; default: one per core")
+    command.add_argument("--dask", default="", metavar="ADDRESS", help="grade on a Dask cluster: tcp://HOST:8786")
+    command.add_argument("--new-seed", **flag, help="draw other secret inputs for the tests")
+    command.add_argument("--without-reference", **flag, help="don't ask first whether the source's own answers pass")
+    command.add_argument("--i-trust-these-students", **flag, help="run their code even where it can't be confined")
+
+
+# --- grading ---------------------------------------------------------------------------------------------------------
 
 
 def _autograde(options: argparse.Namespace) -> int:
-    from grader.nbgrader_plugin import converter_for
+    from grader.screen import Progress, table
 
-    if options.i_trust_these_students:
-        print("grader: students' code runs even where it can't be confined, as was asked", file=sys.stderr)
-    asked = {
-        **({"workers": options.workers} if options.workers else {}),
-        **({"trust_students": True} if options.i_trust_these_students else {}),
-        **({"check_reference": False} if options.without_reference else {}),
-    }
-    converter = converter_for(options.name, student=options.student, force=options.force, **asked)
-    with _Progress() as progress:
+    converter = _converter(options)
+    with Progress() as progress:
         entries = converter.grade_class(progress.show, new_seed=options.new_seed)
     print(table(entries))
     return SOME_NOT if any(entry.problem for entry in entries) else ALL_GRADED
 
 
-class _Progress:
-    """A bar with rate and time left in a terminal; one line per student in a log."""
+def _converter(options: argparse.Namespace) -> SandboxedAutograde:
+    """nbgrader's configuration, and what the command line says on top of it."""
+    from grader.nbgrader_plugin import converter_for
 
-    def __init__(self) -> None:
-        self._bar: tqdm[None] | None = None
-
-    def __enter__(self) -> _Progress:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self._bar is not None:
-            self._bar.close()
-
-    def show(self, entry: Entry, done: int, total: int) -> None:
-        from grader.nbgrader_plugin import summary
-
-        if not sys.stderr.isatty():
-            print(f"{done}/{total} {summary(entry)}", file=sys.stderr, flush=True)
-            return
-        if self._bar is None:
-            self._bar = tqdm(total=total, unit="student", desc="grading")
-        self._bar.set_postfix_str(entry.student)
-        self._bar.update(done - self._bar.n)
+    if options.i_trust_these_students:
+        print("grader: students' code runs even where it can't be confined, as was asked", file=sys.stderr)
+    asked: dict[str, Any] = {
+        **({"workers": options.workers} if options.workers else {}),
+        **({"dask": options.dask} if options.dask else {}),
+        **({"trust_students": True} if options.i_trust_these_students else {}),
+        **({"check_reference": False} if options.without_reference else {}),
+    }
+    return converter_for(options.name, student=options.student, force=options.force, **asked)
 
 
-def table(entries: Sequence[Entry]) -> str:
-    """Student, score, how their questions ended, and what was wrong; then a line of totals."""
-    rows = [("student", "score", "questions", "remark"), *(_row(entry) for entry in entries)]
-    widths = [max(len(row[column]) for row in rows) for column in range(3)]
-    lines = [
-        "  ".join([*(text.ljust(width) for text, width in zip(row[:3], widths, strict=True)), row[3]]).rstrip()
-        for row in rows
-    ]
-    return "\n".join([lines[0], "-" * max(map(len, lines[:1])), *lines[1:], "", _totals(entries)])
+def _regrade(options: argparse.Namespace) -> int:
+    from grader import regrade
+    from grader.screen import Progress, columns, totals
+
+    converter = _converter(options)
+    course = converter.course()
+    with converter.record() as record:
+        regrade.demand_generated(course, record.assignment(options.name, 0))
+        before = record.standings(options.name)
+    if not options.no_backup:
+        print(f"The gradebook as it was: {regrade.back_up(course)}")
+    with Progress() as progress:
+        entries = converter.grade_class(progress.show, new_seed=options.new_seed)
+    with converter.record() as record:
+        found = regrade.moves(before, record.standings(options.name), entries)
+    print("\n".join(columns(regrade.rows(found))) if found else "No score moves.")
+    print(f"\n{len(found)} scores moved, {len({move.student for move in found})} students; {totals(entries)}")
+    return SOME_NOT if any(entry.problem for entry in entries) else ALL_GRADED
 
 
-def _row(entry: Entry) -> tuple[str, str, str, str]:
-    result = entry.result
-    if result.refusal is not None:
-        return entry.student, "–", "", entry.problem or ""
-    kinds = Counter(outcome.kind.value for outcome in result.outcomes)
-    counts = ", ".join(f"{count} {kind}" for kind, count in kinds.items())
-    return entry.student, f"{result.score:g}/{result.max_score:g}", counts, _remark(entry)
+# --- looking ---------------------------------------------------------------------------------------------------------
 
 
-def _remark(entry: Entry) -> str:
-    notes = [note for graded in entry.result.notebooks for note in graded.notes]
-    died = [graded.died for graded in entry.result.notebooks if graded.died]
-    claims = sum(bool(outcome.claims) for outcome in entry.result.outcomes)
-    said = [f"{claims} rest on the student's word"] if claims else []
-    unchanged = ["unchanged"] if entry.unchanged else []
-    return "; ".join([*([entry.problem] if entry.problem else []), *died, *notes, *said, *unchanged])
+def _report(options: argparse.Namespace) -> int:
+    from pathlib import Path
+
+    from grader.nbgrader_plugin import converter_for
+    from grader.report import page
+    from grader.storage import write_whole
+
+    converter = converter_for(options.name, student="*")
+    standings, results = converter.past(options.name)
+    path = Path(options.to or f"report-{options.name}.html").absolute()
+    write_whole(path, page(options.name, standings, results).encode())
+    print(path)
+    return ALL_GRADED
 
 
-def _totals(entries: Sequence[Entry]) -> str:
-    bad = sum(entry.problem is not None for entry in entries)
-    wall_s = sum(entry.result.wall_s for entry in entries if not entry.unchanged)
-    return f"{len(entries) - bad} graded, {bad} not; {wall_s:.1f} s of work"
+def _why(options: argparse.Namespace) -> int:
+    from grader.errors import CourseError
+    from grader.nbgrader_plugin import converter_for
+    from grader.standings import found
+    from grader.why import explain
+
+    converter = converter_for(options.name, student="*")
+    standings, results = converter.past(options.name)
+    standing = found(standings, options.student)
+    if standing is None or not standing.handed_in:
+        known = ", ".join(one.student for one in standings if one.handed_in) or "nobody yet"
+        raise CourseError(f"{options.student!r} has no graded submission of {options.name}; graded are: {known}")
+    print(explain(standing, results.get(options.student)))
+    return ALL_GRADED
 
 
-# --- doctor ----------------------------------------------------------------------------------------------------------
+def _settings(_: argparse.Namespace) -> int:
+    from grader.nbgrader_plugin import SandboxedAutograde, own_settings
+
+    for name, trait in own_settings().items():
+        print(f"c.{SandboxedAutograde.__name__}.{name} = {trait.default_value!r}\n    {trait.help}")
+    return ALL_GRADED
 
 
-def _doctor() -> int:
+def _doctor(_: argparse.Namespace) -> int:
     from grader.sandbox import minimum, probe
 
     layers = probe()

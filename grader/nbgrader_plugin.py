@@ -20,15 +20,18 @@ from nbgrader.converters import Autograde
 from nbgrader.converters.base import NbGraderException
 from nbgrader.coursedir import CourseDirectory
 from nbgrader.preprocessors import ClearHiddenTests
-from traitlets import Bool, Integer, List
+from traitlets import Bool, Integer, List, Unicode
 from traitlets.config import Config
 
-from grader import batch, engine, feedback
+from grader import batch, engine, feedback, screen
 from grader.course import Course
 from grader.errors import GraderError
 from grader.farm import grade_all
+from grader.kept import Kept
 from grader.limits import Limited
-from grader.model import Limits
+from grader.model import Limits, Result
+from grader.record import Record
+from grader.standings import Standing
 
 FEEDBACK_STEPS = [
     "nbgrader.preprocessors.GetGrades",
@@ -63,6 +66,9 @@ class SandboxedAutograde(Limited, Autograde):  # type: ignore[misc] # nbgrader s
     workers = Integer(0, help="How many submissions are graded at once; 0: one per core.").tag(config=True)
     trust_students = Bool(False, help="Run students' code even where this machine can't confine it.").tag(config=True)
 
+    dask = Unicode("", help="Grade on the Dask cluster of this scheduler, such as tcp://10.0.0.1:8786.").tag(
+        config=True
+    )
     check_reference = Bool(True, help="Grade the source's own answers first; if a test fails on them, stop.").tag(
         config=True
     )
@@ -91,13 +97,32 @@ class SandboxedAutograde(Limited, Autograde):  # type: ignore[misc] # nbgrader s
             limits=self.limits(),
         )
         return batch.autograde(
-            course_of(self.coursedir, self),
+            self.course(),
             self.coursedir.assignment_id,
             options,
             self._farm(options.limits),
             progress,
             self.config,
         )
+
+    def course(self) -> Course:
+        """nbgrader's configuration of the course as plain data."""
+        return course_of(self.coursedir, self)
+
+    def record(self) -> Record:
+        """The gradebook, to be used as a context manager."""
+        return Record(self.course(), self.config)
+
+    def past(self, name: str) -> tuple[list[Standing], dict[str, Result]]:
+        """Where each student stands in an assignment, and by student the Result that it came from, where it is kept.
+
+        Raises `CourseError` where the gradebook knows no such assignment.
+        """
+        with self.record() as record:
+            record.assignment(name, 0)
+            found, applied = record.standings(name), record.applied(name)
+        kept = Kept(self.course().state)
+        return found, {student: result for student, key in applied.items() if (result := kept.get(key))}
 
     def _farm(self, limits: Limits) -> batch.Farm:
         open_judge = partial(warm_judge, limits, trust_students=self.trust_students)
@@ -113,7 +138,7 @@ class SandboxedAutograde(Limited, Autograde):  # type: ignore[misc] # nbgrader s
 
     def _log(self, entry: batch.Entry, done: int, total: int) -> None:
         level = logging.ERROR if entry.problem else logging.INFO
-        self.log.log(level, "%d/%d %s", done, total, summary(entry))
+        self.log.log(level, "%d/%d %s", done, total, screen.summary(entry))
 
 
 def converter_for(assignment: str, *, student: str, **settings: Any) -> SandboxedAutograde:
@@ -130,17 +155,11 @@ def converter_for(assignment: str, *, student: str, **settings: Any) -> Sandboxe
     return SandboxedAutograde(coursedir=app.coursedir, parent=app, **settings)
 
 
-def summary(entry: batch.Entry) -> str:
-    """One line on one student.
-
-    >>> from grader.model import Result
-    >>> summary(batch.Entry("ada", Result("k", "ada", "ps1", None), "refused: no notebook"))
-    'ada: refused: no notebook'
-    """
-    if entry.problem:
-        return f"{entry.student}: {entry.problem}"
-    same = ", unchanged" if entry.unchanged else ""
-    return f"{entry.student}: {entry.result.score:g} of {entry.result.max_score:g}{same}"
+def own_settings() -> dict[str, Any]:
+    """The traits that nbgrader's own Autograde doesn't have, by name."""
+    inherited = Autograde.class_traits(config=True)
+    ours = SandboxedAutograde.class_traits(config=True)
+    return {name: trait for name, trait in sorted(ours.items()) if name not in inherited}
 
 
 def course_of(coursedir: CourseDirectory, converter: Autograde) -> Course:

@@ -23,6 +23,7 @@ from traitlets.config import Config
 from grader.course import Course
 from grader.errors import CourseError, DiskFull, GradebookError
 from grader.model import Assignment, Cell, Graded, Limits, Notebook, Result
+from grader.standings import Standing, standings
 
 BUSY_MS = 30_000  # how long to wait for another writer, formgrader for one
 APPLIED = Table(  # which Result the grades of a submission came from
@@ -100,6 +101,13 @@ class Record:
         wanted = select(APPLIED.c.student, APPLIED.c.result_key).where(APPLIED.c.assignment == assignment)
         with _in_our_words():
             found: dict[str, str] = dict(self._session.execute(wanted).all())
+            self._session.rollback()
+        return found
+
+    def standings(self, assignment: str) -> list[Standing]:
+        """Where every student stands."""
+        with _in_our_words():
+            found = list(standings(self._gradebook, assignment))
             self._session.rollback()
         return found
 

@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from grader.__main__ import _Progress, main, table
+from grader.__main__ import main
 from grader.batch import Entry
 from grader.model import Graded, Kind, Outcome, Result
+from grader.screen import Progress, table
 from tests.classroom import small
 from tests.classroom.commands import nbgrader, python
 
@@ -34,7 +35,7 @@ def test_the_table_says_all_that_an_instructor_needs() -> None:
         "1 rest on the student's word",
         "carl     –                                     refused: not JSON",
         "",
-        "1 graded, 1 not; 1.2 s of work",
+        "1 graded, 1 refused; 1.2 s of work",
     ]
 
 
@@ -48,7 +49,7 @@ def test_a_bar_in_a_terminal_and_a_line_a_student_in_a_log(terminal: bool, monke
     screen = Terminal() if terminal else io.StringIO()
     monkeypatch.setattr(sys, "stderr", screen)
     entry = Entry("ada", Result("k", "ada", "ps1", None, refusal="not JSON"), "refused: not JSON")
-    with _Progress() as progress:
+    with Progress() as progress:
         for done in (1, 2):
             progress.show(entry, done, 2)
     if terminal:
@@ -58,7 +59,7 @@ def test_a_bar_in_a_terminal_and_a_line_a_student_in_a_log(terminal: bool, monke
         assert screen.getvalue() == "1/2 ada: refused: not JSON\n2/2 ada: refused: not JSON\n"
 
 
-@pytest.mark.parametrize("arguments", [[], ["autograde"], ["regrade", "x"]])
+@pytest.mark.parametrize("arguments", [[], ["autograde"], ["unknown", "x"]])
 def test_a_wrong_call_is_told_how_to(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as ended:
         main(arguments)
