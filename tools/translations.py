@@ -82,7 +82,7 @@ def _translation(paragraph: str, catalog: Catalog) -> str:
         return paragraph
     message = catalog.get(paragraph)
     if message is None or message.fuzzy or not isinstance(message.string, str) or not message.string:
-        raise BookError(f"{catalog.locale} lacks {paragraph[:60]!r}. Run: python -m tools.catalogue build")
+        raise BookError(f"{catalog.locale_identifier} lacks {paragraph[:60]!r}. Run: python -m tools.catalogue build")
     return message.string
 
 
