@@ -64,13 +64,30 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """A card or a pill that can be selected. `kind`: leaf, tensor, plain (needs no gradient), node, write, op."""
+    """A card, pill or box that can be selected.
+
+    `kind`: leaf, tensor, plain (needs no gradient), node, write, op, group. `level` is the id of the SceneLevel in
+    which it is drawn, empty for the outermost.
+    """
 
     id: str
     kind: str
     label: str
     born: int
     rows: tuple[Row, ...] = ()
+    level: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class SceneLevel:
+    """What is seen after opening a box: its own drawing with every step inside. `parent` is the level around it."""
+
+    id: str
+    label: str
+    parent: str | None
+    body: str
+    width_px: float
+    height_px: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +136,19 @@ class Scene:
     code: tuple[tuple[int, str], ...] = ()
     question: Question | None = None
     lang: str = "en"
+    levels: tuple[SceneLevel, ...] = ()  # those inside boxes; `body` is the outermost
+
+    def level_of(self, step: int) -> str:
+        """The level that has to be open at this step: where something is wrong, else the outermost."""
+        if self.frames[step].severity not in ("error", "wrong"):
+            return ""
+        where = {item.id: item.level for item in self.items}
+        return next((where[part] for part in reversed(self.frames[step].on) if part in where), "")
+
+    def level(self, name: str) -> SceneLevel:
+        """A level by its id. Raises: KeyError when there is no such level."""
+        outer = SceneLevel("", "", None, self.body, self.width_px, self.height_px)
+        return {level.id: level for level in (outer, *self.levels)}[name]
 
     def last_word(self, step: int) -> str:
         """What a Diagnosis says at this step: the newest one so far that isn't a mere note."""
@@ -128,10 +158,8 @@ class Scene:
 
     def to_data(self) -> dict[str, typing.Any]:
         """Plain dicts and lists with the schema number, as the widget sends them."""
-        return {
-            "schema": SCHEMA,
-            **typing.cast("dict[str, typing.Any]", json.loads(json.dumps(dataclasses.asdict(self)))),
-        }
+        plain: dict[str, typing.Any] = json.loads(json.dumps(self, default=_fields, ensure_ascii=False))
+        return {"schema": SCHEMA, **plain}
 
     def to_json(self) -> str:
         """The Scene as JSON, the same bytes every time. `from_json` reads it back.
@@ -140,7 +168,8 @@ class Scene:
         >>> Scene.from_json(scene.to_json()) == scene
         True
         """
-        return json.dumps(self.to_data(), ensure_ascii=False, allow_nan=False)
+        plain = {"schema": SCHEMA, **_fields(self)}
+        return json.dumps(plain, default=_fields, ensure_ascii=False, allow_nan=False)
 
     @classmethod
     def from_json(cls, text: str) -> Scene:
@@ -152,3 +181,8 @@ class Scene:
             return typing.cast(Scene, as_kind(cls, data))
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise PictureError(f"This isn't a Scene: {error}. Draw it again from its Recording.") from error
+
+
+def _fields(value: typing.Any) -> dict[str, typing.Any]:
+    """The fields of one of this module's dataclasses."""
+    return {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}

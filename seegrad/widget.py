@@ -33,7 +33,10 @@ class HasRecording(Protocol):
 
 
 class Picture(anywidget.AnyWidget):
-    """The player of one Scene. `answer` is a learner's answer to the Scene's question, `{}` while it is open."""
+    """The player of one Scene. `answer` is a learner's answer to the Scene's question, `{}` while it is open.
+
+    `level` is the box that is open, None until one is opened.
+    """
 
     _esm = STATIC / "widget.js"
     _css = STATIC / "widget.css"
@@ -41,6 +44,7 @@ class Picture(anywidget.AnyWidget):
     step = traitlets.Int(0).tag(sync=True)
     selected = traitlets.Unicode("").tag(sync=True)
     lang = traitlets.Unicode("en").tag(sync=True)
+    level = traitlets.Unicode(None, allow_none=True).tag(sync=True)
     answer = traitlets.Dict().tag(sync=True)
 
     def __init__(self, scene: Scene, step: int = -1, **more: Any) -> None:

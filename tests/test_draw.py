@@ -13,10 +13,9 @@ import torch
 import seegrad
 from seegrad.assets import asset
 from seegrad.cards import Sketch, at, sketch
-from seegrad.draw import MOST_CARDS, MOST_STEPS, draw, layout, still, table
-from seegrad.draw.sizes import Measured
+from seegrad.draw import MOST_NODES, MOST_TOLD, draw, layout, measure, still, table
 from seegrad.errors import PictureError
-from seegrad.model import Frame, Recording, TensorRef
+from seegrad.model import Edge, Frame, Node, Place, Recording, TensorRef
 from seegrad.scene import Scene
 from tests.recordings import overwritten_alias
 
@@ -122,6 +121,23 @@ def test_pins_go_when_their_function_has_run_but_stay_where_it_failed() -> None:
 
 def test_accumulate_grad_is_no_pill() -> None:
     assert not [pill for pill in sketch(silent()).pills if "Accumulate" in pill.label]
+
+
+def chain(count: int) -> Recording:
+    """`y = y * 1`, `count` times."""
+    place = Place("a.py", 2, "y = y * 1")
+    tensors = [
+        TensorRef(k, "y" if k else "x", (), "float32", "cpu", k == 0, True, k, k, (0, 4), k) for k in range(count + 1)
+    ]
+    nodes = [
+        Node(k, "MulBackward0", "mul", k + 1, (Edge(0, k - 1 if k else None, 0),), (), (k,), (k + 1,))
+        for k in range(count)
+    ]
+    start = Frame(0, "start", None, "start")
+    frames = [
+        Frame(k, "forward", place, "mul", inputs=(k - 1,), outputs=(k,), nodes=(k - 1,)) for k in range(1, count + 1)
+    ]
+    return Recording(frames=(start, *frames), tensors=tuple(tensors), nodes=tuple(nodes))
 
 
 # real Recordings
@@ -233,7 +249,7 @@ def test_what_is_no_scene_is_refused_in_words(text: str) -> None:
 @pytest.mark.parametrize("case", CASES)
 def test_parts_do_not_overlap(case: str) -> None:
     parts = sketch(CASES[case]())
-    measured = Measured(parts)
+    measured = measure(parts)
     placed, _ = layout(parts, measured)
     boxes = list(measured.boxes(dict(placed.centres)).values())
     for k, one in enumerate(boxes):
@@ -308,39 +324,36 @@ def test_nothing_recorded_is_a_sentence() -> None:
 
 
 def test_too_large_a_graph_is_a_sentence_with_its_size() -> None:
-    x = torch.ones(1, requires_grad=True)
-    with seegrad.record() as rec:
-        y = x
-        for _ in range(MOST_CARDS + 5):
-            y = y * 1
-    shown = " ".join(words(picture(rec.recording)))
-    assert f"it has {len(rec.recording.tensors)} tensors" in shown
-    assert len(table(draw(rec.recording)).splitlines()) > MOST_CARDS
+    recording = chain(MOST_NODES + 1)
+    shown = " ".join(words(picture(recording)))
+    assert f"it has {MOST_NODES + 1} Functions" in shown
+    assert "Record fewer lines" in shown
 
 
-def test_a_very_long_recording_tells_its_ends_and_what_went_wrong() -> None:
-    a = torch.ones(1, requires_grad=True)
-    with seegrad.record() as rec:
-        out = a.sigmoid()
-        out.data.zero_()
-        out.sum().backward()
-        y = a
-        for _ in range(MOST_STEPS):
-            y = y * 1
-    scene = draw(rec.recording)
+def test_fifty_thousand_nodes_are_a_sentence_and_the_ends_of_the_story() -> None:
+    recording = chain(50_000)
+    scene = draw(recording)
+    assert "it has 50000 Functions" in " ".join(words(picture(recording)))
     assert len(scene.frames) < 200
-    assert "wrong" in {frame.severity for frame in scene.frames}
+    assert len(scene.to_json()) < 100_000
     left_out = [frame.text for frame in scene.frames if frame.title == "…"]
-    assert left_out == [f"{len(rec.recording.frames) - len(scene.frames) + 1} steps are left out here."]
+    assert left_out == [f"{len(recording.frames) - len(scene.frames) + 1} steps are left out here."]
+    assert len(recording.frames) > MOST_TOLD
 
 
-def test_a_deep_graph_needs_no_recursion() -> None:
-    x = torch.ones(1, requires_grad=True)
-    with seegrad.record() as rec:
-        y = x
-        for _ in range(380):
-            y = y * 1
-    assert draw(rec.recording).width_px > 10_000
+def test_a_very_long_story_tells_what_went_wrong_in_its_middle() -> None:
+    recording = chain(MOST_NODES + 1)
+    middle = len(recording.frames) // 2
+    damage = replace(silent().diagnoses[0], frame=middle)
+    scene = draw(replace(recording, diagnoses=(damage,)))
+    assert "wrong" in {frame.severity for frame in scene.frames}
+
+
+def test_a_deep_graph_needs_no_recursion_and_fits_the_page() -> None:
+    scene = draw(chain(3000))
+    assert len(scene.levels) > 80
+    for level in scene.levels:
+        assert level.width_px <= 1210
 
 
 def test_there_is_no_step_beyond_the_last() -> None:

@@ -1,54 +1,116 @@
-/** The one SVG with every step inside: a step only flips attributes. */
+/** One SVG with every step inside for each level: a step only flips attributes, opening a box swaps the SVG. */
 import { quiet } from "./dom";
-import { type Scene, stateAt } from "./scene";
+import { levelAt, type Scene, stateAt } from "./scene";
+
+export interface Marks { selected: string; focused: boolean; picked: (id: string) => boolean; evidence: (id: string) => boolean }
 
 export interface Picture {
   box: HTMLElement;
-  svg: SVGSVGElement;
-  parts: SVGGElement[];
+  /** The parts of the open level. */
+  parts(): SVGGElement[];
   idOf(part: Element): string;
   partAt(target: EventTarget | null): SVGGElement | null;
+  theme(name: string): void;
   /** Hide what an open question asks for, from readers of the screen too. */
   veil(what: string): void;
-  show(step: number, marks: { selected: string; picked: (id: string) => boolean; evidence: (id: string) => boolean }): void;
+  show(step: number, level: string, marks: Marks): void;
 }
+
+interface Timed { element: SVGElement; since: number; until: number; line: boolean }
+interface Wire { element: SVGElement; ends: string[] }
+interface Drawing { svg: SVGSVGElement; timed: Timed[]; parts: SVGGElement[]; labels: string[]; wires: Wire[]; scroll: [number, number] }
 
 const SMALLEST = 0.8; // below 80 % the numbers get too small: scroll instead
 
-export function picture(scene: Scene): Picture {
+function drawing(scene: Scene, id: string): Drawing {
+  const { body, width_px, height_px, label } = levelAt(scene, id);
   const box = document.createElement("div");
-  box.className = "sg-cv";
-  box.innerHTML = `<svg class="sg-svg" viewBox="${scene.view_box}" width="${scene.width_px}" height="${scene.height_px}" role="group" aria-label="graph">${scene.body}</svg>`;
+  box.innerHTML = `<svg class="sg-svg" viewBox="0 0 ${width_px} ${height_px}" width="${width_px}" height="${height_px}" role="group">${body}</svg>`;
   const svg = box.firstElementChild as SVGSVGElement;
-  svg.style.minWidth = `${Math.round(scene.width_px * SMALLEST)}px`;
+  svg.setAttribute("aria-label", label || "graph");
+  svg.style.minWidth = `${Math.round(width_px * SMALLEST)}px`;
   const last = scene.frames.length - 1;
   const timed = [...svg.querySelectorAll<SVGElement>("[data-a],[data-b]")].map((element) => ({
     element, since: Number(element.dataset.a ?? 0), until: Number(element.dataset.b ?? last), line: element.classList.contains("e"),
   }));
   const parts = [...svg.querySelectorAll<SVGGElement>("[data-st]")];
-  const labels = parts.map((part) => part.getAttribute("aria-label") ?? "");
-  const idOf = (part: Element) => part.id.slice(scene.uid.length + 1);
   for (const part of parts) {
     quiet(part);
     for (const kid of part.children) if (kid.tagName !== "title") kid.setAttribute("aria-hidden", "true");
   }
   parts[0]?.setAttribute("tabindex", "0");
+  const labels = parts.map((part) => part.getAttribute("aria-label") ?? "");
+  const wires = [...svg.querySelectorAll<SVGElement>("[data-w]")].map((element) => ({ element, ends: element.dataset.w?.split(" ") ?? [] }));
+  return { svg, timed, parts, labels, wires, scroll: [0, 0] };
+}
+
+export function picture(scene: Scene): Picture {
+  const box = document.createElement("div");
+  box.className = "sg-cv";
+  const drawings = new Map<string, Drawing>();
+  let here = drawing(scene, "");
+  let open = "";
+  let theme = "light";
+  let veiled = "";
+  drawings.set("", here);
+  box.append(here.svg);
+  const idOf = (part: Element) => part.id.slice(scene.uid.length + 1);
+
+  function turnTo(level: string) {
+    if (level === open) return;
+    const focused = box.contains(document.activeElement);
+    here.scroll = [box.scrollLeft, box.scrollTop];
+    here = drawings.get(level) ?? drawing(scene, level);
+    drawings.set(level, here);
+    open = level;
+    box.replaceChildren(here.svg);
+    [box.scrollLeft, box.scrollTop] = here.scroll;
+    dress();
+    if (focused) here.parts.find((part) => part.getAttribute("tabindex") === "0")?.focus();
+  }
+
+  /** What holds for every level: the theme, and what an open question hides. */
+  function dress() {
+    here.svg.dataset.theme = theme;
+    here.svg.dataset.veil = veiled;
+    here.parts.forEach((part, k) => part.setAttribute("aria-label", (veiled ? here.labels[k]?.split(",")[0] : here.labels[k]) ?? ""));
+  }
+
+  function focusOn(id: string, focused: boolean) {
+    here.svg.classList.toggle("foc", focused && here.parts.some((part) => idOf(part) === id));
+    if (!focused) return;
+    const near = new Set([id]);
+    for (const { element, ends } of here.wires) {
+      const touches = ends.includes(id);
+      element.classList.toggle("near", touches);
+      if (touches) for (const end of ends) near.add(end);
+    }
+    for (const part of here.parts) part.classList.toggle("near", near.has(idOf(part)));
+  }
+
+  /** Scroll inside the box, never the page, until the part is in sight. */
+  function reveal(part: SVGGElement | undefined) {
+    if (!part || typeof part.getBoundingClientRect !== "function") return;
+    const view = box.getBoundingClientRect();
+    const at = part.getBoundingClientRect();
+    if (at.left < view.left || at.right > view.right) box.scrollLeft += (at.left + at.right - view.left - view.right) / 2;
+    if (at.top < view.top || at.bottom > view.bottom) box.scrollTop += (at.top + at.bottom - view.top - view.bottom) / 2;
+  }
+
   return {
-    box, svg, parts, idOf,
+    box, idOf,
+    parts: () => here.parts,
     partAt: (target) => (target instanceof Element ? target.closest<SVGGElement>("[data-st]") : null),
-    veil(what) {
-      if ((svg.dataset.veil ?? "") === what && svg.dataset.labelled) return;
-      svg.dataset.veil = what;
-      svg.dataset.labelled = "true";
-      parts.forEach((part, k) => part.setAttribute("aria-label", (what ? labels[k]?.split(",")[0] : labels[k]) ?? ""));
-    },
-    show(step, marks) {
-      for (const { element, since, until, line } of timed) {
+    theme(name) { theme = name; dress(); },
+    veil(what) { if (what !== veiled) { veiled = what; dress(); } },
+    show(step, level, marks) {
+      turnTo(level);
+      for (const { element, since, until, line } of here.timed) {
         const visible = since <= step && step <= until;
         if (line) element.classList.toggle("ghost", !visible);
         else element.style.display = visible ? "" : "none";
       }
-      for (const part of parts) {
+      for (const part of here.parts) {
         const id = idOf(part);
         part.dataset.s = stateAt(part.dataset.st ?? "", step);
         part.classList.toggle("sel", id === marks.selected);
@@ -56,6 +118,9 @@ export function picture(scene: Scene): Picture {
         part.classList.toggle("evidence", marks.evidence(id));
         part.setAttribute("aria-hidden", String(part.dataset.s === "g"));
       }
+      focusOn(marks.selected, marks.focused);
+      const state = (letters: string) => here.parts.find((part) => letters.includes(part.dataset.s ?? "g"));
+      if (box.isConnected) reveal(here.parts.find((part) => idOf(part) === marks.selected) ?? state("a") ?? state("ew"));
     },
   };
 }

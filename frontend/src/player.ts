@@ -1,18 +1,19 @@
 /** The player: state machine + picture + panel, on any page. It knows nothing of Jupyter. */
 import { askPanel } from "./ask";
 import { h, icon, type IconName, quiet, watchTheme } from "./dom";
+import { finder, minimap, TALL_PX } from "./find";
 import { inspector } from "./inspector";
 import { picture } from "./picture";
 import { type Answer, answerOf, type Draft, emptyDraft, isComplete, isEvidence, labelOf, pick, type } from "./quiz";
-import type { Scene } from "./scene";
+import { levelInSight, type Scene } from "./scene";
 import { type Event, lastStep, reduce, type State } from "./state";
 import { track } from "./track";
 import { words } from "./words";
 
 /** Where the state lives: a widget's model, or a variable of a static page. */
 export interface Host {
-  get(key: "step" | "selected" | "answer"): unknown;
-  set(changes: { step?: number; selected?: string; answer?: Answer }): void;
+  get(key: "step" | "selected" | "answer" | "level"): unknown;
+  set(changes: { step?: number; selected?: string; answer?: Answer; level?: string }): void;
   on(changed: () => void): () => void;
 }
 
@@ -23,6 +24,7 @@ export function mount(el: HTMLElement, scene: Scene, host: Host): () => void {
   const question = scene.question;
   let draft: Draft = emptyDraft;
   let playing = false;
+  let focused = false;
   let timer = 0;
 
   const answer = (): Answer | null => {
@@ -32,13 +34,14 @@ export function mount(el: HTMLElement, scene: Scene, host: Host): () => void {
   const state = (): State => {
     const answered = answer() !== null;
     const step = Math.max(0, Math.min(Number(host.get("step")) || 0, lastStep(scene, answered)));
-    return { step, playing, selected: String(host.get("selected") ?? ""), answered };
+    const level = host.get("level") ?? (answered || !question ? levelInSight(scene, step) : undefined);
+    return { step, playing, selected: String(host.get("selected") ?? ""), answered, level: String(level ?? "") };
   };
   const send = (event: Event) => {
     const before = state();
     const after = reduce(scene, before, event);
     playing = after.playing;
-    host.set({ step: after.step, selected: after.selected });
+    host.set({ step: after.step, selected: after.selected, ...(after.level === before.level ? {} : { level: after.level }) });
     draw();
   };
   const commit = () => {
@@ -65,10 +68,15 @@ export function mount(el: HTMLElement, scene: Scene, host: Host): () => void {
     commit,
   }) : null;
   const info = inspector(scene, w);
+  const toggleFocus = () => { focused = !focused && state().selected !== ""; draw(); };
+  const find = finder(scene, w, send, toggleFocus);
+  const map = minimap(scene, pic);
   const code = h("ol", { class: "sg-cd", "aria-label": w.code }, ...scene.code.map(([number, text]) => h("li", { "data-n": number, value: number }, text)));
   const live = h("div", { class: "sg-sr", role: "status", "aria-live": "polite" });
   const bar = h("div", { class: "sg-bar" }, first, prev, play, next, last, line.element, line.count, line.chip);
-  const root = h("div", { class: "sg", role: "group", "aria-label": w.graph }, pic.box, ...(panel ? [panel.element] : []), bar, h("div", { class: "sg-ft" }, code, info.element), live);
+  const root = h("div", { class: "sg", role: "group", "aria-label": w.graph }, find.element, h("div", { class: "sg-pic" }, pic.box, map.element), ...(panel ? [panel.element] : []), bar, h("div", { class: "sg-ft" }, code, info.element), live);
+  const tallest = Math.max(scene.height_px, ...scene.levels.map((level) => level.height_px));
+  root.classList.toggle("tall", tallest > TALL_PX);
   el.append(root);
 
   const choose = (id: string) => {
@@ -87,11 +95,14 @@ export function mount(el: HTMLElement, scene: Scene, host: Host): () => void {
     root.dataset.phase = frame.severity === "wrong" ? "error" : frame.phase;
     const given = answer();
     const open = question && !given;
-    pic.show(now.step, {
-      selected: now.selected,
+    focused &&= now.selected !== "";
+    pic.show(now.step, now.level, {
+      selected: now.selected, focused,
       picked: (id) => !!open && draft.picked.includes(labelOf(question, id) ?? "\0"),
       evidence: (id) => !!question && !!given && isEvidence(question, id),
     });
+    find.show(now.step, now.level, now.selected, focused);
+    map.show(now.level);
     line.show(now.step, end, !!open);
     panel?.show(draft, given);
     first.disabled = prev.disabled = now.step === 0;
@@ -112,7 +123,15 @@ export function mount(el: HTMLElement, scene: Scene, host: Host): () => void {
     timer = playing ? window.setInterval(() => send({ kind: "tick" }), TICK_MS) : 0;
   }
 
-  pic.svg.addEventListener("click", (event) => { const part = pic.partAt(event.target); if (part) choose(pic.idOf(part)); });
+  /** A box opens, a chip leads to what it names, anything else is selected. */
+  function press(part: SVGGElement) {
+    const { open, goto } = part.dataset;
+    if (open) send({ kind: "open", level: open });
+    else if (goto) send({ kind: "find", id: goto });
+    else choose(pic.idOf(part));
+  }
+
+  pic.box.addEventListener("click", (event) => { const part = pic.partAt(event.target); if (part) press(part); });
   if (question?.kind === "culprit") {
     for (const element of code.children) {
       const id = `line:${(element as HTMLElement).dataset.n}`;
@@ -134,7 +153,8 @@ export function mount(el: HTMLElement, scene: Scene, host: Host): () => void {
     }
     const part = pic.partAt(target);
     const enter = event.key === "Enter" || event.key === " ";
-    if (enter && part) choose(pic.idOf(part));
+    if (enter && part) press(part);
+    else if (part && event.key === "f") toggleFocus();
     else if (enter && target.matches("li[role=button]")) choose(`line:${target.dataset.n}`);
     else if (part && (event.key === "ArrowDown" || event.key === "ArrowUp")) walk(part, event.key === "ArrowDown" ? 1 : -1);
     else if (event.key === "ArrowRight") send({ kind: "by", steps: 1 });
@@ -142,21 +162,21 @@ export function mount(el: HTMLElement, scene: Scene, host: Host): () => void {
     else if (event.key === "Home") send({ kind: "first" });
     else if (event.key === "End") send({ kind: "last" });
     else if (event.key === " " && target.tagName !== "BUTTON") send({ kind: "toggle" });
-    else if (event.key === "Escape") state().selected ? send({ kind: "escape" }) : target.blur();
+    else if (event.key === "Escape") state().selected || state().level ? send({ kind: "escape" }) : target.blur();
     else return false;
     return true;
   }
 
   /** Roving tabindex over the parts that are there at this step. */
   function walk(part: SVGGElement, by: number) {
-    const there = pic.parts.filter((p) => p.dataset.s !== "g");
+    const there = pic.parts().filter((p) => p.dataset.s !== "g");
     const to = there[(there.indexOf(part) + by + there.length) % there.length];
     part.setAttribute("tabindex", "-1");
     to?.setAttribute("tabindex", "0");
     to?.focus();
   }
 
-  const unwatch = watchTheme(root, (theme) => { root.dataset.theme = theme; pic.svg.dataset.theme = theme; });
+  const unwatch = watchTheme(root, (theme) => { root.dataset.theme = theme; pic.theme(theme); });
   const off = host.on(draw);
   draw();
   return () => { clearInterval(timer); off(); unwatch(); root.remove(); };

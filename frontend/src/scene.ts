@@ -14,7 +14,9 @@ export interface Frame {
 }
 
 export interface Row { key: string; values: [number, string][] }
-export interface Item { id: string; kind: string; label: string; born: number; rows: Row[] }
+export interface Item { id: string; kind: string; label: string; born: number; rows: Row[]; level: string }
+/** What is seen after opening a box. */
+export interface Level { id: string; label: string; parent: string | null; body: string; width_px: number; height_px: number }
 export interface Choice { key: string; label: string; misconception: string; message: string }
 
 export interface Question {
@@ -44,6 +46,36 @@ export interface Scene {
   code: [number, string][];
   question: Question | null;
   lang: string;
+  levels: Level[];
+}
+
+/** A level by its id; the outermost one where there is no such level. */
+export function levelAt(scene: Scene, id: string): Level {
+  return scene.levels.find((level) => level.id === id) ?? { id: "", label: "", parent: null, body: scene.body, width_px: scene.width_px, height_px: scene.height_px };
+}
+
+/** From the outermost level to this one. */
+export function pathTo(scene: Scene, id: string): Level[] {
+  const path: Level[] = [];
+  for (let here: string | null = id; here !== null && path.length < 64; here = path[0]?.parent ?? null) path.unshift(levelAt(scene, here));
+  return path;
+}
+
+/** The level in which a part is drawn. */
+export const levelOf = (scene: Scene, id: string): string | undefined => scene.items.find((item) => item.id === id)?.level;
+
+/** Where something is wrong at a step: that has to be in sight. */
+export function levelInSight(scene: Scene, step: number): string | undefined {
+  const frame = scene.frames[step];
+  if (frame?.severity !== "error" && frame?.severity !== "wrong") return undefined;
+  return [...frame.on].reverse().map((id) => levelOf(scene, id)).find((level) => level !== undefined);
+}
+
+/** Parts whose name holds the text, in the order of the program. */
+export function search(scene: Scene, text: string, step: number): Item[] {
+  const wanted = text.trim().toLowerCase();
+  if (!wanted) return [];
+  return scene.items.filter((item) => item.born <= step && `${item.label} ${item.rows[0]?.values[0]?.[1] ?? ""}`.toLowerCase().includes(wanted)).sort((a, b) => a.born - b.born);
 }
 
 /** What a Diagnosis says at a step: the newest one so far that isn't a mere note. */

@@ -1,18 +1,21 @@
 /** The player as a pure state machine: events in, a new state out. No DOM, no clock, no model. */
-import type { Scene } from "./scene";
+import { levelInSight, levelOf, pathTo, type Scene } from "./scene";
 
 export interface State {
   step: number;
   playing: boolean;
   selected: string;
   answered: boolean;
+  /** The box that is open, "" for none. */
+  level: string;
 }
 
 export type Event =
   | { kind: "go"; step: number }
   | { kind: "by"; steps: number }
   | { kind: "first" | "last" | "toggle" | "tick" | "stop" | "escape" | "answered" }
-  | { kind: "select"; id: string };
+  | { kind: "select" | "find"; id: string }
+  | { kind: "open"; level: string };
 
 /** The last step that may be seen: an open question hides what follows it. */
 export function lastStep(scene: Scene, answered: boolean): number {
@@ -24,14 +27,21 @@ const clamp = (step: number, last: number) => Math.max(0, Math.min(last, Math.tr
 
 export function reduce(scene: Scene, state: State, event: Event): State {
   const last = lastStep(scene, state.answered);
-  const to = (step: number): State => ({ ...state, step: clamp(step, last) });
+  const to = (wanted: number): State => {
+    const step = clamp(wanted, last);
+    return { ...state, step, level: step === state.step ? state.level : (levelInSight(scene, step) ?? state.level) };
+  };
   switch (event.kind) {
     case "go": return to(event.step);
     case "by": return to(state.step + event.steps);
     case "first": return to(0);
     case "last": return to(last);
     case "select": return { ...state, selected: state.selected === event.id ? "" : event.id };
-    case "escape": return { ...state, selected: "", playing: false };
+    case "open": return { ...state, level: event.level, selected: "" };
+    case "find": return { ...state, level: levelOf(scene, event.id) ?? state.level, selected: event.id };
+    case "escape":
+      if (state.selected || state.playing) return { ...state, selected: "", playing: false };
+      return { ...state, level: pathTo(scene, state.level).at(-2)?.id ?? "" };
     case "stop": return { ...state, playing: false };
     case "toggle":
       if (state.playing) return { ...state, playing: false };
@@ -40,6 +50,6 @@ export function reduce(scene: Scene, state: State, event: Event): State {
       if (!state.playing) return state;
       return { ...to(state.step + 1), playing: state.step + 1 < last };
     case "answered":
-      return { ...state, answered: true, playing: false, step: scene.frames.length - 1 };
+      return { ...state, answered: true, playing: false, step: scene.frames.length - 1, level: levelInSight(scene, scene.frames.length - 1) ?? state.level };
   }
 }

@@ -29,9 +29,9 @@ export const scene = (more: Partial<Scene> = {}): Scene => ({
     frame({ phase: "backward", severity: "wrong", diagnosis: "Line `2` did it.", text: "Mul runs." }),
   ],
   items: [
-    { id: "f1", kind: "node", label: "MulBackward0", born: 1, rows: [{ key: "made by", values: [[0, "mul"]] }] },
-    { id: "t0-0", kind: "leaf", label: "a", born: 0, rows: [{ key: "grad_fn", values: [[0, "None"]] }, { key: "_version", values: [[0, "0"], [2, "1"]] }] },
+    { id: "f1", kind: "node", label: "MulBackward0", born: 1, level: "", rows: [{ key: "made by", values: [[0, "mul"]] }] },
+    { id: "t0-0", kind: "leaf", label: "a", born: 0, level: "", rows: [{ key: "grad_fn", values: [[0, "None"]] }, { key: "_version", values: [[0, "0"], [2, "1"]] }] },
   ],
   code: [[1, "b = a * 2"], [2, "b.backward()"]],
-  question: null, lang: "en", ...more,
+  question: null, lang: "en", levels: [], ...more,
 });

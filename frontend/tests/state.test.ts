@@ -3,7 +3,7 @@ import { at, lastWord, stateAt } from "../src/scene";
 import { lastStep, reduce, type State } from "../src/state";
 import { question, scene } from "./scene";
 
-const state = (more: Partial<State> = {}): State => ({ step: 0, playing: false, selected: "", answered: false, ...more });
+const state = (more: Partial<State> = {}): State => ({ step: 0, playing: false, selected: "", answered: false, level: "", ...more });
 const open = scene({ question: question() });
 
 describe("steps", () => {

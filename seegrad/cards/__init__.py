@@ -2,12 +2,30 @@
 
 from __future__ import annotations
 
-from .parts import Card, Cluster, Mark, Pill, Pin, Sketch, StorageGroup, Timeline, Value, Wire, at
+from .parts import (
+    Bundle,
+    Card,
+    Chip,
+    ChipKind,
+    Cluster,
+    Mark,
+    Pill,
+    Pin,
+    Sketch,
+    StorageGroup,
+    Timeline,
+    Value,
+    Wire,
+    at,
+)
 from .sketch import sketch
 from .symbols import shorten
 
 __all__ = [
+    "Bundle",
     "Card",
+    "Chip",
+    "ChipKind",
     "Cluster",
     "Mark",
     "Pill",

@@ -153,6 +153,32 @@ class StorageGroup:
 
 
 @dataclass(frozen=True, slots=True)
+class Bundle:
+    """A box for Functions that are seen one level below. `ran`: how many of its `count` Functions have run."""
+
+    id: str
+    label: str
+    count: int
+    born: int
+    ran: Timeline[int] = ()
+    freed: int | None = None
+
+
+ChipKind = Literal["leaf", "in", "out"]
+
+
+@dataclass(frozen=True, slots=True)
+class Chip:
+    """A name for what stands elsewhere: a leaf that several use, where a line comes from, where it leads to."""
+
+    id: str
+    kind: ChipKind
+    labels: tuple[str, ...]
+    goes_to: str
+    born: int
+
+
+@dataclass(frozen=True, slots=True)
 class Mark:
     """A Diagnosis pinned to a card or pill. `pin` is the storage of the saved tensor that it is about."""
 
@@ -178,3 +204,13 @@ class Sketch:
     on: tuple[tuple[str, ...], ...] = ()  # per step: what it is about
     flows: tuple[tuple[int, str, str], ...] = ()  # (step, source, target): wires on which a gradient runs
     root: str | None = None
+    bundles: tuple[Bundle, ...] = ()
+    chips: tuple[Chip, ...] = ()
+
+    def about(self) -> dict[str, list[int]]:
+        """Part → the steps that are about it."""
+        found: dict[str, list[int]] = {}
+        for step, parts in enumerate(self.on):
+            for part in parts:
+                found.setdefault(part, []).append(step)
+        return found

@@ -8,7 +8,7 @@ from ..model import Frame, Recording, Severity
 from ..narrate import Narrator, title
 from ..scene import SceneFrame
 
-MOST_STEPS = 1500
+MOST_TOLD = 1500
 ENDS = 60
 RANK: dict[Severity, int] = {"error": 0, "wrong": 1, "note": 2}
 
@@ -20,7 +20,7 @@ def scene_frames(recording: Recording, parts: Sketch, lang: str, veil: str = "")
     line_of = {number: k for k, (number, _) in enumerate(recording.code)}
     told: list[SceneFrame] = []
     before = -1
-    for step in _kept(recording, len(frames)):
+    for step in _kept(recording, len(frames)) if not parts.cards else range(len(frames)):
         if step > before + 1:
             told.append(SceneFrame("forward", "…", _left_out(step - before - 1)))
         on = parts.on[step] if step < len(parts.on) else ()
@@ -35,7 +35,7 @@ def _left_out(count: int) -> str:
 
 def _kept(recording: Recording, count: int) -> list[int]:
     """Every step; of a very long Recording its beginning, its end, and where a Diagnosis shows."""
-    if count <= MOST_STEPS:
+    if count <= MOST_TOLD:
         return list(range(count))
     shown = {diagnosis.frame for diagnosis in recording.diagnoses[:ENDS]} - {None}
     return [step for step in range(count) if step < ENDS or step >= count - ENDS or step in shown]

@@ -61,11 +61,11 @@ def _order(pill: Pill, width: float, mark: Mark | None, steps: int) -> list[str]
 
 def disc(place: int, lap: int) -> list[str]:
     """A disc for the first backward call, a wider tag for later ones: their shapes differ too."""
-    if lap == 1:
-        return [el("circle", r=8 + 2.4 * (place > 99)), text(str(place), 0, 3.7, "", anchor="middle")]
-    said = f"{lap}.{place}"
+    if lap == 1 and place < 100:
+        return [el("circle", r=8), text(str(place), 0, 3.7, "", anchor="middle")]
+    said = str(place) if lap == 1 else f"{lap}.{place}"
     width = 6.4 * len(said) + 6
-    box = el("rect", x=-width / 2, y=-8, width=width, height=16, rx=3)
+    box = el("rect", x=-width / 2, y=-8, width=width, height=16, rx=8 if lap == 1 else 3)
     return [box, text(said, 0, 3.7, "", anchor="middle")]
 
 

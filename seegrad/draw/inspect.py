@@ -2,22 +2,33 @@
 
 from __future__ import annotations
 
-from ..cards import Card, Pill, Sketch
+from dataclasses import replace
+
+from ..cards import Bundle, Card, Pill, Sketch
 from ..languages import _, marked
 from ..model import Hook, Node, Preview, Recording, TensorRef
 from ..scene import Item, Row
+from .bundles import functions
 from .gradients import share_text
 from .sizes import shape_text
 
 
-def items_of(recording: Recording, parts: Sketch) -> tuple[Item, ...]:
-    """One Item for each card and pill, in the order of the picture."""
+def items_of(recording: Recording, parts: Sketch, level: str = "") -> tuple[Item, ...]:
+    """One Item for each card, pill and box of one level, in the order of the picture."""
     tensors = {ref.id: ref for ref in recording.tensors}
     nodes = {node.id: node for node in recording.nodes}
     makers = {wire.target: wire.source for wire in parts.wires if wire.kind == "out"}
     labels = {pill.id: pill.label for pill in parts.pills if pill.kind == "node"}
     cards = [_card(card, tensors[card.tensor], labels.get(makers.get(card.id, ""))) for card in parts.cards]
-    return (*cards, *(_pill(pill, nodes, tensors) for pill in parts.pills))
+    pills = [_pill(pill, nodes, tensors) for pill in parts.pills]
+    boxes = [Item(b.id, "group", b.label, b.born, _box_rows(b)) for b in parts.bundles]
+    return tuple(replace(item, level=level) for item in (*cards, *pills, *boxes))
+
+
+def _box_rows(bundle: Bundle) -> tuple[Row, ...]:
+    ran = tuple((step, _("{done} of {count}").format(done=done, count=bundle.count)) for step, done in bundle.ran)
+    rows = Row(_("inside"), ((0, functions(bundle.count)),)), Row(_("backward has run"), ran)
+    return tuple(row for row in rows if row.values)
 
 
 def numbers(preview: Preview | None, shape: tuple[int, ...]) -> str:

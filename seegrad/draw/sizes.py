@@ -118,14 +118,18 @@ class Box:
 
 
 class Measured:
-    """A Sketch with the size of every part; knows which Shape of the Layout a part belongs to."""
+    """A Sketch with the size of every part; knows which Shape of the Layout a part belongs to.
 
-    def __init__(self, sketch: Sketch) -> None:
+    `more` are the sizes of what is neither card nor pill.
+    """
+
+    def __init__(self, sketch: Sketch, more: dict[str, tuple[float, float]]) -> None:
         self.cards = {card.id: card_size(card) for card in sketch.cards}
         self.size: dict[str, tuple[float, float]] = {
             name: (size.width, size.height) for name, size in self.cards.items()
         }
         self.size |= {pill.id: (pill_width(pill), PILL_PX) for pill in sketch.pills}
+        self.size |= more
         self._widen_stacks(sketch)
         self.framed = {card for group in sketch.storages for card in group.cards}
         self.marked = {mark.target: len(mark.lines) for mark in sketch.marks}
@@ -133,7 +137,7 @@ class Measured:
         self.clusters = {cluster.id: cluster for cluster in sketch.clusters}
         self.home = {name: cluster.id for cluster in sketch.clusters for name in cluster.members}
         self.home |= {name: name for name in self.size if name not in self.home}
-        names = [card.id for card in sketch.cards] + [pill.id for pill in sketch.pills]
+        names = [card.id for card in sketch.cards] + [pill.id for pill in sketch.pills] + list(more)
         self.shapes = [self._shape(name) for name in dict.fromkeys(self.home[name] for name in names)]
 
     def _widen_stacks(self, sketch: Sketch) -> None:

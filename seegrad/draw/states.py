@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-
-from ..cards import Card, Pill, Sketch
+from ..cards import Bundle, Card, Chip, Pill, Sketch
 from ..model import Severity
 
 GHOST, ACTIVE, NORMAL, DONE, STALE, ERROR, WRONG = "g", "a", "n", "d", "s", "e", "w"
@@ -15,13 +13,9 @@ LETTERS: dict[Severity, str] = {"error": ERROR, "wrong": WRONG}
 class States:
     """The states of every part of one Sketch, found from the few steps at which each may change."""
 
-    def __init__(self, sketch: Sketch, steps: int) -> None:
-        self.steps = steps
+    def __init__(self, sketch: Sketch, steps: int, about: dict[str, list[int]]) -> None:
+        self.steps, self.about = steps, about
         self.marks = {mark.target: mark for mark in sketch.marks if mark.severity in LETTERS}
-        self.about: dict[str, list[int]] = defaultdict(list)
-        for step, parts in enumerate(sketch.on):
-            for part in parts:
-                self.about[part].append(step)
 
     def of_card(self, card: Card) -> str:
         """`g0 n3 a5`: a letter and the step from which it holds."""
@@ -33,9 +27,18 @@ class States:
         freed = self.steps if pill.freed is None else pill.freed
         return self._runs(pill.id, pill.born, freed, DONE, active_late=True)
 
+    def of_bundle(self, bundle: Bundle) -> str:
+        """A box is active while something inside it is, and done when all of it is."""
+        freed = self.steps if bundle.freed is None else bundle.freed
+        return self._runs(bundle.id, bundle.born, freed, DONE, active_late=True)
+
+    def of_chip(self, chip: Chip) -> str:
+        """A chip is there from the first line that it names on."""
+        return self._runs(chip.id, chip.born, self.steps, NORMAL, active_late=True)
+
     def _runs(self, name: str, born: int, late: int, letter: str, *, active_late: bool) -> str:
         """Letters before and after the step `late`; `active_late`: may a part be active after it?"""
-        about = set(self.about[name])
+        about = set(self.about.get(name, ()))
         mark = self.marks.get(name)
         since = mark.since if mark else self.steps
         changes = {0, born, late, since, *about, *(step + 1 for step in about)}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from xml.etree import ElementTree
 
 from ..languages import _, speaking
-from ..scene import Scene
+from ..scene import Scene, SceneLevel
 from ..widths import wrapped
 from .svg import clean, el, text
 
@@ -30,11 +30,12 @@ def _still(scene: Scene, step: int, css: str, caption: bool, open_question: bool
     number = step % len(scene.frames)
     veil = scene.question.veil if scene.question is not None and open_question else ""
     total = None if open_question else len(scene.frames)
-    body = _at(scene.body, number, veil)
-    lines = _caption(scene, number, total) if caption else []
-    height = scene.height_px + (LINE_PX * len(lines) + 18 if lines else 0)
+    level = scene.level("" if open_question else scene.level_of(step))
+    body = _at(level.body, number, veil)
+    lines = _caption(scene, level, number, total) if caption else []
+    height = level.height_px + (LINE_PX * len(lines) + 18 if lines else 0)
     words = "".join(
-        text(line, 14, scene.height_px + 18 + LINE_PX * k, f"cp {class_}".strip())
+        text(line, 14, level.height_px + 18 + LINE_PX * k, f"cp {class_}".strip())
         for k, (class_, line) in enumerate(lines)
     )
     return el(
@@ -42,12 +43,12 @@ def _still(scene: Scene, step: int, css: str, caption: bool, open_question: bool
         el("title", f"{headline(number, total)}: {clean(frame.title)}"),
         el("desc", clean(frame.text)),
         f"<style>{css}</style>",
-        el("rect", width=scene.width_px, height=height, rx=8, fill="#fff"),
+        el("rect", width=level.width_px, height=height, rx=8, fill="#fff"),
         body,
         words,
         xmlns="http://www.w3.org/2000/svg",
-        viewBox=f"0 0 {scene.width_px:g} {height:g}",
-        width=scene.width_px,
+        viewBox=f"0 0 {level.width_px:g} {height:g}",
+        width=level.width_px,
         height=height,
         role="img",
         class_="sg-svg",
@@ -62,12 +63,14 @@ def headline(step: int, total: int | None) -> str:
     return said.format(step=step + 1, total=total)
 
 
-def _caption(scene: Scene, step: int, total: int | None) -> list[tuple[str, str]]:
+def _caption(scene: Scene, level: SceneLevel, step: int, total: int | None) -> list[tuple[str, str]]:
     frame = scene.frames[step]
-    width = max(40, int((scene.width_px - 28) / CAPTION_PX))
+    width = max(40, int((level.width_px - 28) / CAPTION_PX))
     said = _("Step {step}. {text}") if total is None else _("Step {step} of {total}. {text}")
     told = said.format(step=step + 1, total=total, text=frame.text)
     lines = [("", line) for line in wrapped(told, width)]
+    if level.label:
+        lines.insert(0, ("strong", _("Inside {name}").format(name=level.label)))
     lines += [("strong", line) for line in wrapped(scene.last_word(step), width)]
     for part in frame.message.splitlines():
         lines += [("bad", line) for line in wrapped(part, width)]
@@ -97,7 +100,7 @@ def _visible(element: ElementTree.Element, step: int) -> bool:
 def _settle(element: ElementTree.Element, step: int) -> None:
     """Drop what only the player needs; write down the state of this step."""
     states = element.attrib.pop("data-st", None)
-    for name in ("data-a", "data-b", "tabindex"):
+    for name in ("data-a", "data-b", "data-w", "data-open", "data-goto", "tabindex"):
         element.attrib.pop(name, None)
     if states is not None:
         element.set("data-s", [run[0] for run in states.split() if int(run[1:]) <= step][-1])

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from html import escape
 
 ROW_PX = 15  # one row of numbers
+UNFIT = re.compile(
+    "[^\\t\\n -~\\x80-\\ud7ff\\ue001-\\ufffd\\U00010000-\\U0010ffff]"
+)  # characters that XML can't hold, and UID
 UID = "\ue000"  # stands for the Scene's uid until the body is known and hashed
 
 
@@ -41,15 +45,7 @@ def clean(content: str) -> str:
     >>> clean("<b>" + chr(0))
     '&lt;b&gt;'
     """
-    return escape(
-        "".join(
-            c
-            for c in content
-            if c in "\t\n"
-            or (c >= " " and not "\ud800" <= c <= "\udfff" and c not in "\ue000\ufffe\uffff" and c != "\x7f")
-        ),
-        quote=True,
-    )
+    return escape(UNFIT.sub("", content), quote=True)
 
 
 def _value(value: object) -> str:

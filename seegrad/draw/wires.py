@@ -56,7 +56,7 @@ class Wiring:
                 forward += self._stacked(wire)
                 continue
             path = curve(self.points(k))
-            forward.append(el("path", class_=_class_of(wire), d=path, since=wire.born))
+            forward.append(el("path", class_=_class_of(wire), d=path, since=wire.born, data_w=_ends(wire)))
             forward += self._signs(k, wire)
             mark = self._mark_on(wire)
             if mark is not None:
@@ -77,7 +77,7 @@ class Wiring:
         up = f"M{upper.middle:.1f} {lower.y:.1f}V{upper.bottom:.1f}"
         past = f"M{upper.x:.1f} {here:.1f}H{beside:.1f}V{there:.1f}H{lower.x:.1f}"
         back = f"M{lower.x:.1f} {there:.1f}H{beside:.1f}V{here:.1f}H{upper.x:.1f}"
-        parts = [el("path", class_=_class_of(wire), d=down if near else past, since=wire.born)]
+        parts = [el("path", class_=_class_of(wire), d=down if near else past, since=wire.born, data_w=_ends(wire))]
         head = f"url(#{UID}-head)"
         steps = sorted(self.flows.get((wire.source, wire.target), ()))
         parts += [el("path", class_="bk", d=up if near else back, since=k, until=k, marker_end=head) for k in steps]
@@ -147,6 +147,10 @@ class Wiring:
             el("path", d="M-22 -8h16a3 3 0 0 1 3 3v10a3 3 0 0 1 -3 3h-16a3 3 0 0 1 -3 -3v-10a3 3 0 0 1 3 -3z"),
             text(label, -14, 3.6, "", anchor="middle"),
         ]
+
+
+def _ends(wire: Wire) -> str:
+    return f"{wire.source} {wire.target}"
 
 
 def _class_of(wire: Wire) -> str:

@@ -1,0 +1,105 @@
+/** Ways through a large picture: where one is, a search box, the neighbours of one part, a map. */
+import { h, quiet } from "./dom";
+import type { Picture } from "./picture";
+import { levelAt, pathTo, type Scene, search } from "./scene";
+import type { Event } from "./state";
+import type { Words } from "./words";
+
+const MANY = 24; // parts from which on a search is worth its place
+const MAP_NODES = 60; // Functions from which on a map is drawn
+const MAP_PX = 132;
+export const WIDE_PX = 1220; // pictures beyond these scroll in their own box
+export const TALL_PX = 860;
+
+export interface Finder { element: HTMLElement; show(step: number, level: string, selected: string, focused: boolean): void }
+
+export function finder(scene: Scene, w: Words, send: (event: Event) => void, focus: () => void): Finder {
+  const crumbs = h("nav", { class: "sg-cr", "aria-label": w.where });
+  const found = h("output", { class: "sg-fn" });
+  let step = 0;
+  let place = -1;
+  const input: HTMLInputElement = quiet(h("input", { type: "search", placeholder: w.search, "aria-label": w.search, oninput: () => { place = -1; tell(); } }));
+  const tell = () => {
+    const hits = search(scene, input.value, step);
+    found.textContent = input.value.trim() ? `${hits.length ? Math.max(place, 0) + (place < 0 ? 0 : 1) : 0} / ${hits.length}` : "";
+    return hits;
+  };
+  const jump = (by: number) => {
+    const hits = tell();
+    if (!hits.length) return;
+    place = (place + by + hits.length + (place < 0 && by < 0 ? 1 : 0)) % hits.length;
+    send({ kind: "find", id: hits[place]?.id ?? "" });
+    tell();
+  };
+  input.addEventListener("keydown", (event) => {
+    if (event.key !== "Enter") return;
+    event.preventDefault();
+    event.stopPropagation();
+    jump(event.shiftKey ? -1 : 1);
+  });
+  const near: HTMLButtonElement = quiet(h("button", { type: "button", class: "sg-nr", onclick: () => focus() }, w.near));
+  const element = h("div", { class: "sg-nav" }, crumbs, near, h("span", { class: "sg-se" }, input, found));
+  const large = scene.levels.length > 0 || scene.items.length > MANY;
+  element.hidden = !large;
+  let drawn = "?";
+  return {
+    element,
+    show(now, level, selected, focused) {
+      step = now;
+      if (!large) return;
+      near.disabled = !selected && !focused;
+      near.setAttribute("aria-pressed", String(focused));
+      if (level === drawn) return;
+      drawn = level;
+      const path = scene.levels.length ? pathTo(scene, level) : [];
+      crumbs.replaceChildren(...path.flatMap((here, k) => {
+        const last = k === path.length - 1;
+        const name = here.label || w.whole;
+        const crumb = last ? h("b", { "aria-current": "location" }, name) : quiet(h("button", { type: "button", onclick: () => send({ kind: "open", level: here.id }) }, name));
+        return k ? [" › ", crumb] : [crumb];
+      }));
+    },
+  };
+}
+
+/** A small map beside the picture while a large picture doesn't fit; a click scrolls there. The box itself scrolls by keyboard. */
+export function minimap(scene: Scene, pic: Picture): { element: HTMLElement; show(level: string): void } {
+  const element = h("div", { class: "sg-map", "aria-hidden": "true", hidden: true });
+  const large = scene.items.filter((item) => item.kind === "node").length > MAP_NODES;
+  const { box } = pic;
+  const size = () => ({ width: box.scrollWidth, height: box.scrollHeight, scale: Math.min(MAP_PX / box.scrollWidth, MAP_PX / box.scrollHeight) });
+  const frame = h("i", {});
+  const follow = () => {
+    const { scale } = size();
+    Object.assign(frame.style, { left: `${box.scrollLeft * scale}px`, top: `${box.scrollTop * scale}px`, width: `${box.clientWidth * scale}px`, height: `${box.clientHeight * scale}px` });
+  };
+  box.addEventListener("scroll", follow);
+  element.addEventListener("pointerdown", (event) => {
+    const { scale } = size();
+    const at = element.getBoundingClientRect();
+    box.scrollLeft = (event.clientX - at.left) / scale - box.clientWidth / 2;
+    box.scrollTop = (event.clientY - at.top) / scale - box.clientHeight / 2;
+  });
+  return {
+    element,
+    show(level) {
+      const { width_px, height_px } = levelAt(scene, level);
+      const overflows = width_px > WIDE_PX || height_px > TALL_PX;
+      if (overflows) quiet(box).setAttribute("tabindex", "0");
+      else box.removeAttribute("tabindex");
+      element.hidden = !large || !overflows;
+      if (element.hidden) return;
+      const { width, height, scale } = size();
+      const origin = box.getBoundingClientRect();
+      const blocks = pic.parts().map((part) => {
+        const at = part.getBoundingClientRect();
+        const left = (at.left - origin.left + box.scrollLeft) * scale;
+        const top = (at.top - origin.top + box.scrollTop) * scale;
+        return `<rect class="${part.dataset.s}" x="${left.toFixed(1)}" y="${top.toFixed(1)}" width="${(at.width * scale).toFixed(1)}" height="${(at.height * scale).toFixed(1)}"/>`;
+      });
+      element.innerHTML = `<svg width="${width * scale}" height="${height * scale}">${blocks.join("")}</svg>`;
+      element.append(frame);
+      follow();
+    },
+  };
+}

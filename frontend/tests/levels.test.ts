@@ -1,0 +1,111 @@
+// @vitest-environment jsdom
+import { beforeEach, describe, expect, it } from "vitest";
+import { levelInSight, pathTo, type Scene, search } from "../src/scene";
+import { play } from "../src/standalone";
+import { reduce, type State } from "../src/state";
+import { BODY, scene } from "./scene";
+
+const INSIDE =
+  '<path class="e" d="M0 0" data-w="i-f1 f2"/><path class="e" d="M0 0" data-w="f2 f3"/>' +
+  '<g class="nd ch in" id="s1-i-f1" data-st="n0" data-goto="f1" tabindex="-1" role="button" aria-label="comes from a"></g>' +
+  '<g class="nd fn" id="s1-f2" data-st="n0" tabindex="-1" role="button" aria-label="TanhBackward0, Function"></g>' +
+  '<g class="nd fn" id="s1-f3" data-st="n0 e3" tabindex="-1" role="button" aria-label="AddBackward0, Function"></g>';
+const BOX = '<g class="nd bd" id="s1-m1" data-st="n0" data-open="m1" tabindex="-1" role="button" aria-label="h.0, open"></g>';
+
+const nested = (): Scene => {
+  const base = scene();
+  const item = (id: string, label: string, level: string) => ({ id, kind: "node", label, born: 0, rows: [], level });
+  const frames = base.frames.map((frame, k) => (k === 3 ? { ...frame, on: ["f3"] } : frame));
+  return {
+    ...base, frames, body: BODY + BOX,
+    items: [...base.items, item("f2", "TanhBackward0", "m1"), item("f3", "AddBackward0", "m1")],
+    levels: [{ id: "m1", label: "h.0", parent: "", body: INSIDE, width_px: 100, height_px: 50 }, { id: "m2", label: "attn", parent: "m1", body: "", width_px: 1, height_px: 1 }],
+  };
+};
+const state = (more: Partial<State> = {}): State => ({ step: 0, playing: false, selected: "", answered: false, level: "", ...more });
+
+describe("levels as state", () => {
+  it("knows the way from the outside in", () => {
+    expect(pathTo(nested(), "m2").map((level) => level.label)).toEqual(["", "h.0", "attn"]);
+  });
+  it("keeps the step and the level apart", () => {
+    const open = reduce(nested(), state({ step: 2, selected: "f1" }), { kind: "open", level: "m1" });
+    expect(open).toEqual(state({ step: 2, level: "m1" }));
+    expect(reduce(nested(), open, { kind: "by", steps: -1 })).toEqual(state({ step: 1, level: "m1" }));
+  });
+  it("opens what has to be in sight", () => {
+    expect(levelInSight(nested(), 3)).toBe("m1");
+    expect(reduce(nested(), state({ step: 2 }), { kind: "last" }).level).toBe("m1");
+    expect(reduce(nested(), state({ step: 1 }), { kind: "by", steps: 1 }).level).toBe("");
+  });
+  it("finds a part in its level, and escape leads out again", () => {
+    const found = reduce(nested(), state(), { kind: "find", id: "f2" });
+    expect(found).toEqual(state({ level: "m1", selected: "f2" }));
+    const deselected = reduce(nested(), found, { kind: "escape" });
+    expect(deselected).toEqual(state({ level: "m1" }));
+    expect(reduce(nested(), deselected, { kind: "escape" }).level).toBe("");
+  });
+  it("searches by name, and never what isn't there yet", () => {
+    expect(search(nested(), " tanh", 0).map((item) => item.id)).toEqual(["f2"]);
+    expect(search(nested(), "mul", 0)).toEqual([]);
+    expect(search(nested(), "mul", 1).map((item) => item.id)).toEqual(["f1"]);
+    expect(search(nested(), "  ", 3)).toEqual([]);
+  });
+});
+
+describe("levels on the page", () => {
+  let el: HTMLElement;
+  const $ = (selector: string) => el.querySelector<HTMLElement>(selector);
+  const click = (selector: string) => $(selector)?.dispatchEvent(new MouseEvent("click", { bubbles: true }));
+  beforeEach(() => {
+    el = document.createElement("div");
+    document.body.replaceChildren(el);
+    play(el, nested(), 0);
+  });
+  it("opens a box by click, and by its crumb leads back", () => {
+    expect($("#s1-f2")).toBeNull();
+    click("#s1-m1");
+    expect($("#s1-f2")).not.toBeNull();
+    expect($(".sg-cr [aria-current]")?.textContent).toBe("h.0");
+    click(".sg-cr button");
+    expect($("#s1-f2")).toBeNull();
+    expect($("#s1-m1")).not.toBeNull();
+  });
+  it("opens a box by keyboard and keeps the focus inside", () => {
+    $("#s1-m1")?.focus();
+    $("#s1-m1")?.dispatchEvent(new KeyboardEvent("keydown", { key: "Enter", bubbles: true }));
+    expect(document.activeElement?.id).toBe("s1-i-f1");
+  });
+  it("a chip leads to what it names", () => {
+    click("#s1-m1");
+    click("#s1-i-f1");
+    expect($("#s1-f1")?.classList.contains("sel")).toBe(true);
+  });
+  it("shows only the neighbours of what is selected", () => {
+    click("#s1-m1");
+    click("#s1-f3");
+    click(".sg-nr");
+    expect($(".sg-svg")?.classList.contains("foc")).toBe(true);
+    expect([...el.querySelectorAll(".near")].map((part) => part.id || part.getAttribute("data-w"))).toEqual(["f2 f3", "s1-f2", "s1-f3"]);
+    click(".sg-nr");
+    expect($(".sg-svg")?.classList.contains("foc")).toBe(false);
+  });
+  it("jumps from hit to hit by Enter", () => {
+    const input = el.querySelector<HTMLInputElement>(".sg-se input")!;
+    input.value = "backward";
+    const enter = () => input.dispatchEvent(new KeyboardEvent("keydown", { key: "Enter", bubbles: true }));
+    enter();
+    expect($(".sg-fn")?.textContent).toBe("1 / 2");
+    expect($("#s1-f2")?.classList.contains("sel")).toBe(true);
+    enter();
+    expect($("#s1-f3")?.classList.contains("sel")).toBe(true);
+    enter();
+    expect($("#s1-f2")?.classList.contains("sel")).toBe(true);
+  });
+  it("opens the failing level when its step comes", () => {
+    const range = el.querySelector<HTMLInputElement>(".sg-tl input")!;
+    range.value = "3";
+    range.dispatchEvent(new Event("input"));
+    expect($("#s1-f3")?.dataset.s).toBe("e");
+  });
+});
