@@ -11,6 +11,7 @@ import matplotlib as mpl
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 
 from grader.model import Kind
 
@@ -47,6 +48,7 @@ def distribution(points: Sequence[float], possible: float) -> str:
     axes.bar_label(bars, [str(places[place] or "") for place in range(bins)])
     axes.set_xlabel("points")
     axes.set_ylabel("students")
+    axes.yaxis.set_major_locator(MaxNLocator(integer=True))
     axes.set_xlim(0, possible or 1)
     axes.margins(y=0.15)
     return _svg(figure)
@@ -63,9 +65,11 @@ def questions(counts: Mapping[str, Mapping[Kind, int]]) -> str:
             bars = axes.barh(names, values, left=left, color=colour, hatch=hatch, edgecolor="white", label=kind.value)
             dark = kind in (Kind.PASSED, Kind.FAILED, Kind.CRASHED, Kind.TIMED_OUT, Kind.REFUSED, Kind.GRADER_FAILURE)
             texts = [str(value) if value else "" for value in values]
-            axes.bar_label(bars, texts, label_type="center", color="white" if dark else INK)
+            label: Any = {"color": "white" if dark else INK, "bbox": {"facecolor": colour, "edgecolor": "none", "pad": 1.5}}
+            axes.bar_label(bars, texts, label_type="center", **label)
             left = [start + value for start, value in zip(left, values, strict=True)]
     axes.invert_yaxis()
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes.set_xlabel("students")
     axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.55 / max(1, len(names)) - 0.12), ncols=5, frameon=False)
     return _svg(figure)
@@ -80,6 +84,7 @@ def misconceptions(holders: Mapping[str, int], students: int) -> str:
     axes.bar_label(bars, [f" {count}" for count in holders.values()])
     axes.invert_yaxis()
     axes.set_xlim(0, max(1, students))
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes.set_xlabel(f"students of {students}")
     return _svg(figure)
 

@@ -81,8 +81,7 @@ def _questions(results: Iterable[Result]) -> str:
 
 
 def _rate(kinds: Counter[Kind]) -> str:
-    judged = kinds.total() - kinds[Kind.BY_HAND]
-    return f"{kinds[Kind.PASSED] / judged:.0%}" if judged else "by hand"
+    return "by hand" if kinds[Kind.BY_HAND] else f"{kinds[Kind.PASSED] / kinds.total():.0%}"
 
 
 def _said(kinds: Counter[Kind]) -> str:

@@ -14,7 +14,7 @@ class State(enum.StrEnum):
     """How far the grading of a submission is."""
 
     GRADED = "graded"
-    WAITS = "waits for a person"
+    WAITS = "waiting for a person"
     NOT_GRADED = "not graded"  # refused, or the grader itself failed: no question has a score
     NOT_HANDED_IN = "not handed in"
 

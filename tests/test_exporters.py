@@ -63,7 +63,7 @@ def test_nobody_who_could_not_be_graded_gets_a_zero(book: Gradebook, tmp_path: P
     header, *rows = read(tmp_path / "grades.csv")
     found = {row[3]: dict(zip(header, row, strict=True)) for row in rows}
     assert {name: (row["score"], row["state"]) for name, row in found.items()} == {
-        "ada": ("2.5", "waits for a person"),
+        "ada": ("2.5", "waiting for a person"),
         "bo": ("", "not graded"),
         "cy": ("0", "not handed in"),
         "dee": ("7", "graded"),
