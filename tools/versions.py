@@ -66,10 +66,11 @@ def imported(path: Path) -> set[str]:
 
 
 def environment(version: str) -> Path:
-    """A fresh environment with that torch and the project; its Python."""
+    """An environment with that torch and the project, made where it isn't kept from before; its Python."""
     folder = BUILD / f"torch-{version}"
-    venv.create(folder, clear=True, with_pip=True)
     python = folder / "bin" / "python"
+    if not python.exists():
+        venv.create(folder, with_pip=True)
     pins = folder / "constraints.txt"
     pins.write_text(without_torch((ROOT / "constraints.txt").read_text(encoding="utf-8")), encoding="utf-8")
     pip = [str(python), "-m", "pip", "install", "--quiet", "--no-cache-dir", "--disable-pip-version-check"]
@@ -123,7 +124,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m tools.versions", description=(__doc__ or "").split("\n")[0])
     parser.add_argument("versions", nargs="+", metavar="VERSION", help="2.9, 2.11, …: the newest patch is taken")
     parser.add_argument("--write", action="store_true", help=f"put the counts into {PAGE.relative_to(ROOT)}")
-    parser.add_argument("--keep", action="store_true", help="leave the environments in build/")
+    parser.add_argument(
+        "--keep", action="store_true", help="leave the environments in build/, and use them the next time"
+    )
     options = parser.parse_args(arguments)
     outcomes = [one(version, keep=options.keep) for version in options.versions]
     if options.write:
