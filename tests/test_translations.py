@@ -111,6 +111,22 @@ def test_pictures_speak_chinese(name: str) -> None:
     assert "Autograd graph" not in text
 
 
+def outline(text: str) -> list[str]:
+    """What stays as it is: blocks of code, the levels of headings, where links and pictures lead."""
+    text = text.replace("README.zh_CN.md", "README.md").replace("notebooks/zh_CN", "notebooks/en")
+    return re.findall(r"```.*?```|^#+|\]\([^)]*\)|^\d+\.|^\|.*?\|", text, flags=re.DOTALL | re.MULTILINE)
+
+
+def test_the_two_readmes_are_one_document_in_two_languages() -> None:
+    english, chinese = ((ROOT / name).read_text(encoding="utf-8") for name in ("README.md", "README.zh_CN.md"))
+    ours, theirs = outline(english), outline(chinese)
+    assert len(ours) > 30
+    assert [each for each in ours if each[0] in "`#]"] == [each for each in theirs if each[0] in "`#]"]
+    assert len(ours) == len(theirs)
+    assert "(README.zh_CN.md)" in english.split("\n\n")[1]
+    assert "(README.md)" in chinese.split("\n\n")[1]
+
+
 @given(st.lists(st.sampled_from(["a", "b c", "```", "", " ", "- x", "```py"]), max_size=12).map("\n".join))
 def test_paragraphs_join_to_the_cell(source: str) -> None:
     assert "".join(translations.paragraphs(source)) == source

@@ -63,7 +63,7 @@ def problems(
     kept: Mapping[str, re.Pattern[str]] = GAPS | CODE,
     seen_as: Callable[[str], str] = str,
 ) -> Iterator[str]:
-    """One sentence for each message that isn't translated, or whose `kept` parts differ; `seen_as` forgives first."""
+    """One sentence for each message that isn't translated, or whose `kept` parts differ; `seen_as` reads both sides."""
     for message in catalog:
         if message.id:
             said = f'"{_head(message)}"'
@@ -79,7 +79,7 @@ def _inexact(message: Message, kept: Mapping[str, re.Pattern[str]], seen_as: Cal
     originals = list(message.id) if isinstance(message.id, tuple | list) else [message.id]
     for text in map(seen_as, translations(message)):
         for name, pattern in kept.items():
-            wanted = [frozenset(pattern.findall(each)) for each in originals]
+            wanted = [frozenset(pattern.findall(seen_as(each))) for each in originals]
             came = frozenset(pattern.findall(text))
             if came not in wanted:
                 yield f"its {name} are {sorted(came)}, not {sorted(wanted[-1])}. They stay as they are."

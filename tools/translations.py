@@ -1,9 +1,10 @@
-"""Chapters and assignments in other languages: their prose by catalogue, their code, ids and points as they are.
+"""Chapters, assignments and the README in other languages: prose by catalogue; code, ids and points as they are.
 
 ::
 
     notebooks/NN.py, source/NN.py ─ extract ─▶ paragraphs ─ merge ─▶ locale/zh_CN/NN.po
     notebooks/en/NN.ipynb, release/en/NN ─ locale/zh_CN/NN.po ─▶ notebooks/zh_CN/NN.ipynb, release/zh_CN/NN
+    README.md ─ locale/zh_CN/README.po ─▶ README.zh_CN.md
 
 A message is one paragraph, heading, list or table of a markdown cell; a block of code isn't one. The catalogue is
 applied after nbgrader, so one gradebook serves every language. A master without a catalogue stays in English.
@@ -22,8 +23,10 @@ from .entries import CODE, LANGUAGES, empty, merged, po_bytes, problems, read
 from .masters import BookError, Master, read_master
 
 FENCE = "```"
-MATH = {"formulas": re.compile(r"\$[^$]+\$")}
-FOLDER = re.compile(r"\b(notebooks|release)/zh_CN\b")  # the same place in another language's folder
+DOCUMENTS = ("README",)
+KEPT = CODE | {"formulas": re.compile(r"\$[^$]+\$"), "links": re.compile(r"\]\(([^)\s]+)\)")}
+OWN_FOLDER = re.compile(r"\b(notebooks|release)/zh_CN\b")
+OWN_FILE = re.compile(r"\b(README)\.zh_CN\.md\b")
 
 
 def catalogue_of(root: Path, lang: str, name: str) -> Path:
@@ -88,7 +91,7 @@ def _translation(paragraph: str, catalog: Catalog) -> str:
 
 def names(root: Path, lang: str) -> list[str]:
     """The masters that have a catalogue in `lang`."""
-    return sorted(path.stem for path in (root / "locale" / lang).glob("*.po"))
+    return sorted({path.stem for path in (root / "locale" / lang).glob("*.po")} - set(DOCUMENTS))
 
 
 def masters_of(root: Path, name: str) -> list[Master]:
@@ -98,22 +101,49 @@ def masters_of(root: Path, name: str) -> list[Master]:
 
 
 def derived(root: Path) -> Iterator[tuple[Path, bytes, list[str]]]:
-    """Each catalogue, its bytes with what the masters say today, and what a translator has to mend there."""
+    """Each catalogue and document, its bytes with what is said today, and what a translator has to mend there."""
     for lang in LANGUAGES:
         for name in names(root, lang):
             path = catalogue_of(root, lang, name)
-            catalog = merged(read(path, lang), extracted(masters_of(root, name)))
-            yield path, po_bytes(catalog, by_file=False), list(problems(catalog, CODE | MATH, _in_english))
+            yield path, *_updated(path, lang, extracted(masters_of(root, name)))[:2]
+        for name in DOCUMENTS:
+            original, path = root / f"{name}.md", catalogue_of(root, lang, name)
+            if original.exists() and path.exists():
+                text = original.read_text(encoding="utf-8")
+                data, found, catalog = _updated(path, lang, _extracted_from(text, original.name))
+                yield path, data, found
+                yield original.with_suffix(f".{lang}.md"), _document(text, catalog).encode(), []
+
+
+def _updated(path: Path, lang: str, template: Catalog) -> tuple[bytes, list[str], Catalog]:
+    catalog = merged(read(path, lang), template)
+    return po_bytes(catalog, by_file=False), list(problems(catalog, KEPT, _in_english)), catalog
+
+
+def _extracted_from(text: str, name: str) -> Catalog:
+    catalog = empty("en")
+    for paragraph in filter(is_prose, paragraphs(text)):
+        catalog.add(paragraph, locations=[(name, 0)])
+    return catalog
+
+
+def _document(text: str, catalog: Catalog) -> str:
+    """A document with the paragraphs that are translated; the others are complained of elsewhere."""
+    pieces = []
+    for piece in paragraphs(text):
+        message = catalog.get(piece) if is_prose(piece) else None
+        pieces.append(str(message.string) if message is not None and message.string and not message.fuzzy else piece)
+    return "".join(pieces).rstrip("\n") + "\n"
 
 
 def _in_english(text: str) -> str:
-    """Code may name the same file in the language's own folder."""
-    return FOLDER.sub(r"\1/en", text)
+    """A language's own folder or file is the same place as the English one."""
+    return OWN_FILE.sub(r"\1.md", OWN_FOLDER.sub(r"\1/en", text))
 
 
 def begin(root: Path, name: str) -> None:
     """A catalogue for a master that has none. Raises BookError when there's no such master."""
-    if not masters_of(root, name):
+    if not masters_of(root, name) and name not in DOCUMENTS:
         raise BookError(f"There is no notebooks/{name}.py and no source/{name}.py. Write the master first.")
     for lang in LANGUAGES:
         path = catalogue_of(root, lang, name)
