@@ -39,10 +39,20 @@ QUIET.addHandler(logging.NullHandler())
 QUIET.propagate = False
 
 
+def environment() -> dict[str, str]:
+    """What decides scores besides the inputs: this engine, Python, the packages that make values and checks."""
+    packages = ("torch", "nbgrader", "seegrad")
+    return {
+        "engine": str(ENGINE_VERSION),
+        "python": platform.python_version(),
+        **{name: version(name) for name in packages},
+    }
+
+
 def key(submission: Submission, assignment: Assignment) -> str:
-    """What a Result depends on, as a hash: both inputs, this engine, and the packages that decide values."""
+    """What a Result depends on, as a hash: both inputs, and this environment."""
     parts = (
-        (ENGINE_VERSION, platform.python_version(), *map(version, ("torch", "nbgrader", "seegrad"))),  # the checks too
+        sorted(environment().items()),
         _hashable(asdict(assignment)),
         _hashable(asdict(submission)),
     )

@@ -36,26 +36,41 @@ def grade_all(
     once more. Raises `SandboxError` where this machine can't confine untrusted code; nothing was graded then.
     """
     count = max(1, workers or cores())
-    crew = [_Worker(open_judge) for _ in range(count)]
-    idle: queue.SimpleQueue[_Worker] = queue.SimpleQueue()
-    for worker in crew:
-        idle.put(worker)
+    crew = Crew(open_judge, count)
 
     def one(submission: Submission) -> tuple[Submission, Result]:
-        worker = idle.get()
-        try:
-            return submission, worker.grade(submission, assignment)
-        finally:
-            idle.put(worker)
+        return submission, crew.grade(submission, assignment)
 
     pool = ThreadPoolExecutor(count, thread_name_prefix="grader")
     try:
         yield from _as_completed(pool, one, iter(submissions), window=count * AHEAD)
     finally:  # also when the caller stops early: what is under way ends with its zygote
         pool.shutdown(wait=False, cancel_futures=True)
-        for worker in crew:
-            worker.stop()
+        crew.close()
         pool.shutdown(wait=True)
+
+
+class Crew:
+    """Warm zygotes, each used by one thread at a time."""
+
+    def __init__(self, open_judge: OpenJudge, count: int) -> None:
+        self._all = [_Worker(open_judge) for _ in range(count)]
+        self._idle: queue.SimpleQueue[_Worker] = queue.SimpleQueue()
+        for worker in self._all:
+            self._idle.put(worker)
+
+    def grade(self, submission: Submission, assignment: Assignment) -> Result:
+        """On the next free one. Raises `SandboxError` where this machine can't confine."""
+        worker = self._idle.get()
+        try:
+            return worker.grade(submission, assignment)
+        finally:
+            self._idle.put(worker)
+
+    def close(self) -> None:
+        """Ends them all, and what is under way on them."""
+        for worker in self._all:
+            worker.stop()
 
 
 class _Worker:
