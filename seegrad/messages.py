@@ -11,11 +11,15 @@ from collections.abc import Callable
 from pathlib import PurePath
 from string import Formatter
 
+from .advice import DO
 from .languages import _, closed, speaking, together
 from .model import Diagnosis, Place
-from .sentences import A_RESULT, A_TENSOR, AND, DO, OF_SHAPE, THROUGH, WHAT, WHY
+from .sentences import A_RESULT, A_TENSOR, AND, OF_SHAPE, THROUGH, WHAT, WHY
 
 MAX_CODE = 60
+
+SHAPES = frozenset({"squeeze_", "unsqueeze_", "t_", "transpose_", "swapaxes_", "swapdims_"})
+"""Ops in place that change nothing but the shape."""
 GAP = re.compile(r"\{(\w+)\}")
 
 
@@ -36,19 +40,24 @@ under `with torch.no_grad():`; to compute with a changed value, make a new tenso
 
 def what_ids(diagnosis: Diagnosis) -> tuple[str, ...]:
     """Ids of the first sentence, the most special one first; the first that exists is used."""
-    kind, cause = diagnosis.kind, dict(diagnosis.arguments).get("cause")
+    kind, given = diagnosis.kind, dict(diagnosis.arguments)
+    cause = given.get("cause")
     if kind == "graph_cut":
         stem = f"{kind}.{'error' if diagnosis.raised else 'note'}"
         return (f"{kind}.{cause}", f"{stem}.{cause}", stem)
-    return (f"{kind}.unknown", kind) if diagnosis.culprit is None else (f"{kind}.{diagnosis.route}", kind)
+    if diagnosis.culprit is None:
+        return (f"{kind}.{cause}", f"{kind}.unknown", kind)
+    traits = [trait for trait in ("marked", "trained") if given.get(trait) and diagnosis.route != "inside"]
+    return (f"{kind}.{cause}", *(f"{kind}.{trait}" for trait in traits), f"{kind}.{diagnosis.route}", kind)
 
 
 def do_ids(diagnosis: Diagnosis) -> tuple[str, ...]:
     """Ids of the second sentence, the most special one first."""
     kind, given = diagnosis.kind, dict(diagnosis.arguments)
-    ids = [f"{kind}.{given['cause']}"] if "cause" in given else []
-    if given.get("shared"):
-        ids.append(f"{kind}.shared")
+    ids = [f"{kind}.{given[choice]}" for choice in ("cause", "how") if choice in given]
+    ids += [f"{kind}.{trait}" for trait in ("marked", "part") if given.get(trait)]
+    if given.get("op") in SHAPES:
+        ids.append(f"{kind}.shape")
     if given.get("trained") and diagnosis.route in ("self", "detach", "data", "view"):
         ids += [f"{kind}.{diagnosis.route}.trained", f"{kind}.trained"]
     if str(given.get("op", "")).endswith("(inplace=True)"):
@@ -91,7 +100,10 @@ class _Words:
             "through": self._through,
             "need": self._need,
             "others": self._others,
-            "why": lambda: self.say(WHY, str(self._given.get("cause"))),
+            "leaves": self._leaves,
+            "plain": lambda: str(self._given.get("op", "")).rstrip("_"),
+            "detached": lambda: f"{self._diagnosis.tensor or '…'}.detach()",
+            "why": lambda: self.say(WHY, str(self._given.get("reason") or self._given.get("cause"))),
         }
         return makers[name]() if name in makers else retold(str(self._given.get(name, "")))
 
@@ -122,6 +134,10 @@ class _Words:
     def _others(self) -> str:
         count = self._given.get("others")
         return _(" (and {count} more Nodes)").format(count=count) if count else ""
+
+    def _leaves(self) -> str:
+        count = self._given.get("leaves")
+        return _(" (and {count} more leaves)").format(count=count) if count else ""
 
 
 PHRASES = {

@@ -91,6 +91,7 @@ class SavedTensor:
     storage: int
     span: tuple[int, int]
     serves: tuple[int, ...] = ()
+    checked: bool = True  # False: a hook or an attribute of the Node keeps it, torch never looks at its version
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,6 +164,8 @@ class Frame:
     grad_enabled: bool = True
     corrupted: tuple[int, ...] = ()  # of the running Node: indices of `saved` whose bytes changed behind the version
     module: str = ""  # path of the innermost nn.Module whose forward made this op: `model.layers.3.linear1`
+    spoiled: tuple[int, ...] = ()  # Writes that hit the gradient which the running Node was given, before it had it
+    wanted: tuple[int, ...] = ()  # the tensors whose gradient `autograd.grad` was asked for
     keeps_graph: bool = False  # of a backward Frame: called with retain_graph or create_graph, so nothing is freed
 
 
@@ -256,9 +259,8 @@ class Recording:
         >>> Recording.from_json(Recording().to_json()) == Recording()
         True
         """
-        return json.dumps(
-            {"schema": SCHEMA, "recording": dataclasses.asdict(self)}, ensure_ascii=False, allow_nan=False
-        )
+        data = {"schema": SCHEMA, "recording": dataclasses.asdict(self)}
+        return json.dumps(data, ensure_ascii=False, allow_nan=False)
 
     @classmethod
     def from_json(cls, text: str) -> Recording:
@@ -285,13 +287,9 @@ def as_kind(kind: Any, value: Any) -> Any:
         hints = typing.get_type_hints(kind)
         return kind(**{name: as_kind(hints[name], item) for name, item in value.items()})  # type: ignore[operator]  # any dataclass of this module
     if origin in (typing.Union, types.UnionType):
-        return (
-            None
-            if value is None
-            else as_kind(next(arg for arg in typing.get_args(kind) if arg is not type(None)), value)
-            if type(None) in typing.get_args(kind)
-            else value
-        )
+        if value is None or type(None) not in typing.get_args(kind):
+            return value
+        return as_kind(next(arg for arg in typing.get_args(kind) if arg is not type(None)), value)
     if origin is tuple:
         arguments = typing.get_args(kind)
         if len(arguments) == 2 and arguments[1] is Ellipsis:

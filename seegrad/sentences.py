@@ -1,7 +1,7 @@
-"""The sentences of all Diagnoses in English: the message ids of the catalogues.
+"""What happened: the first sentence of every Diagnosis, in English. The message ids of the catalogues.
 
-`WHAT` happened and what to `DO`, by kind and, after a dot, what makes the case special; `THROUGH` names the route of a
-write, `WHY` the reason of a cut. `seegrad.messages` chooses among them and fills the braces.
+`WHAT` happened, by kind and, after a dot, what makes the case special; `THROUGH` names the route of a write, `WHY` the
+reason of a cut. `seegrad.messages` chooses among them and fills the braces; `seegrad.advice` says what to do.
 """
 
 from __future__ import annotations
@@ -23,6 +23,16 @@ WHAT: dict[str, str] = {
         "{label} was overwritten on a line that was not recorded: it is now at version {now}, "
         "but {node} from {victim} saved version {saved}{need}."
     ),
+    "saved_tensor_modified.trained": _(
+        "{Culprit} updated {label}{through}: {label} is now at version {now}, "
+        "but {node} from {victim} saved version {saved}{need}."
+    ),
+    "saved_tensor_detached": _(
+        "{Culprit} took the history of {label} away in place, but {node} from {victim} had saved it with that history."
+    ),
+    "saved_tensor_detached.unknown": _(
+        "{label} lost its history in place, but {node} from {victim} had saved it with that history."
+    ),
     "silent_corruption": _(
         "{Culprit} overwrote {label}{through}, after {node} from {victim} had saved it{need}{others}; "
         "the version stayed {saved}, so torch raised nothing and the gradient is wrong."
@@ -39,6 +49,84 @@ WHAT: dict[str, str] = {
         "{Culprit} writes in place to a view of {label}, a leaf that requires grad: it would change the leaf itself, "
         "so torch refuses before anything is written."
     ),
+    "leaf_modified.marked": _(
+        "{Culprit} writes in place to {label} inside a custom Function: {label} is a leaf that requires grad, "
+        "and no mark tells autograd where the value that the gradient belongs to has gone."
+    ),
+    "view_modified.several": _(
+        "{Culprit} writes in place to {label}, one of the views that `{maker}` on {victim} returned together: "
+        "autograd cannot follow a write to one of them, so torch refuses."
+    ),
+    "view_modified.function": _(
+        "{Culprit} writes in place to {label}, which a custom Function on {victim} returned as a view of its input: "
+        "the write would pass by the Function's own backward, so torch refuses."
+    ),
+    "view_modified.no_grad": _(
+        "{Culprit} writes in place to {label}, a view that was made on {victim} with gradients switched off: "
+        "the write would be recorded although the view is not, so torch refuses."
+    ),
+    "view_modified.inference": _(
+        "{Culprit} writes in place to {label}, a view that was made on {victim} in inference mode: "
+        "the write would be recorded although the view is not, so torch refuses."
+    ),
+    "memory_overlaps.within": _(
+        "{Culprit} writes in place to {label}, but several of its elements are one place in memory: "
+        "`{maker}` on {victim} repeats elements without copying them, so torch refuses."
+    ),
+    "memory_overlaps.between": _(
+        "{Culprit} reads and writes the same memory at shifted places: "
+        "the result would depend on the order in which the elements are visited, so torch refuses."
+    ),
+    "marked_dirty.not_returned": _(
+        "{Culprit} writes in place to {label}, which `ctx.mark_dirty` announces, "
+        "but the Function called on {victim} does not return it: what came after would use a value without a history."
+    ),
+    "marked_dirty.view": _(
+        "{Culprit} writes in place to {label}, a view, and the Function called on {victim} returns more than that: "
+        "autograd cannot rebase a view's history onto a Function with several outputs."
+    ),
+    "inference_tensor.saved": _(
+        "{label} was made in inference mode by {culprit}, so it has no version, "
+        "but `{op}` on {victim} has to save it for backward."
+    ),
+    "inference_tensor.written": _(
+        "{label} was made in inference mode by {culprit}, so it has no version, "
+        "and {victim} writes to it in place where versions count."
+    ),
+    "optimiser_given_non_leaf": _(
+        "{label} is the result of `{op}` on {culprit}, not a leaf: gradients are kept in leaves alone, "
+        "so an optimiser could never update it."
+    ),
+    "optimiser_given_non_leaf.unnamed": _(
+        "{Culprit} gives the optimiser the result of `{op}`, not a leaf: gradients are kept in leaves alone, "
+        "so it could never update it."
+    ),
+    "optimiser_given_non_leaf.unknown": _(
+        "The optimiser on {victim} was given the result of an op, not a leaf: gradients are kept in leaves alone, "
+        "so it could never update it."
+    ),
+    "grad_of_non_leaf": _(
+        "`{name}.grad` on {victim} is None, because `{name}` is the result of {culprit}, not a leaf: "
+        "backward keeps gradients in leaves alone."
+    ),
+    "unused_input.unused": _(
+        "The gradient of {label} was asked for on {victim}, but nothing that led to {root} used {label} as a tensor."
+    ),
+    "unused_input.cut": _(
+        "The gradient of {label} was asked for on {victim}, but {culprit} cut the graph between {label} and {root}: "
+        "{why}."
+    ),
+    "unused_input.fresh": _(
+        "The gradient of {label} was asked for on {victim}, but {culprit} has only just made that tensor from {given}: "
+        "{root} was computed without it."
+    ),
+    "unused_input.late": _(
+        "The gradient of {label} was asked for on {victim}, but {label} did not require grad when {root} was computed."
+    ),
+    "gradient_overwritten": _(
+        "{Culprit} overwrote a gradient while backward ran, and {node} from {victim} was given the same tensor: "
+        "torch raised nothing and the gradient of {label} is wrong."
+    ),
     "graph_freed": _(
         "The backward call on line {again} needs what {node} from {victim} had saved, "
         "but {culprit} has freed it already."
@@ -48,10 +136,13 @@ WHAT: dict[str, str] = {
         "but an earlier backward call has freed it already."
     ),
     "graph_cut.error": _("{label} has no graph behind it, because {culprit} cut it: {why}."),
+    "graph_cut.error.left": _(
+        "{label} has no graph behind it: {given} left torch on {culprit}, and what comes back has no history."
+    ),
     "graph_cut.error.nothing": _(
         "{label} has no graph behind it: none of the recorded tensors that led to it requires grad."
     ),
-    "graph_cut.note": _("{label} led to the loss but got no gradient, because {culprit} cut the graph: {why}."),
+    "graph_cut.note": _("{label}{leaves} led to the loss but got no gradient, because {culprit} cut the graph: {why}."),
     "graph_cut.overwritten": _(
         "{Culprit} overwrote {given}, so whatever made it no longer matters: "
         "the gradient of {label} is 0 by construction."
@@ -76,95 +167,8 @@ WHY: dict[str, str] = {
     "data": _("`.data` returns {given} without its history"),
     "no_grad": _("`{op}` ran with gradients switched off"),
     "op": _("`{op}` has no derivative for {given}, so its result does not require grad"),
-}
-
-DO: dict[str, str] = {
-    "saved_tensor_modified.detach.result": _(
-        "Write to a copy, `{copy}`, or move the write below the backward call: "
-        "{node} computes its gradient from its own result."
-    ),
-    "saved_tensor_modified.detach": _(
-        "Write to a copy, `{copy}`, or move the write above {victim}, where {node} saves {label}, "
-        "or below the backward call."
-    ),
-    "saved_tensor_modified.view": _(
-        "A view is the same memory: build the new value without writing into {label} (`torch.cat`, `torch.where`), "
-        "or move the write above {victim} or below the backward call."
-    ),
-    "saved_tensor_modified.self.result": _(
-        "{node} computes its gradient from its own result: make a new tensor instead "
-        "(`y = y + 1`, not `y += 1`), or move the write below the backward call."
-    ),
-    "saved_tensor_modified.self": _(
-        "Move the write above {victim}, where {node} saves {label}, or keep {label} and give the new value a new name."
-    ),
-    "saved_tensor_modified.trained": _(
-        "An update belongs after the backward call that uses the old value: call backward first, then write {label}, "
-        "or run the forward again after the write."
-    ),
-    "saved_tensor_modified.inside": _(
-        "`{op}` writes its argument although its name does not say so: run it before {victim} uses {label}, "
-        "or let {victim} use `{name}.clone()`, which keeps the value from before the write."
-    ),
-    "saved_tensor_modified.option": _(
-        "Build that module or call without `inplace=True`: "
-        "{node} computes its gradient from the value that it replaced."
-    ),
-    "saved_tensor_modified.storage": _(
-        "Find who shares the memory of {label}, and give that its own copy before it writes."
-    ),
-    "silent_corruption.data": _(
-        "Replace `.data` by `.detach()` and torch will raise here instead; to be right, write to a copy, "
-        "`{copy}`, or after the backward call."
-    ),
-    "silent_corruption.data.trained": _(
-        "An update belongs after the backward call that uses the old value; "
-        "write it under `with torch.no_grad():` instead of through `.data`, and torch will check the order."
-    ),
-    "silent_corruption.inside": _(
-        "`{op}` does not move the version of what it writes: let the backward call come before it, "
-        "or run the forward again after it."
-    ),
-    "silent_corruption.storage": _(
-        "Give {alias} a storage of its own (`.clone()` instead of `set_`), or write after the backward call."
-    ),
-    "silent_corruption.outside": _(
-        "Torch cannot see writes through numpy or a raw pointer: write to a copy, `{name}.detach().clone().numpy()`, "
-        "or after the backward call."
-    ),
-    "silent_corruption": _(
-        "The version counter was held back while the bytes changed: write without that, so that torch can check, "
-        "or write after the backward call."
-    ),
-    "leaf_modified": _(
-        "To set or update values outside the graph, write under `with torch.no_grad():`; "
-        "to compute with a changed value, make a new tensor, for example `{name}_new = {name} + …`."
-    ),
-    "leaf_modified.trained": _(
-        "To initialise or update a parameter, write under `with torch.no_grad():` or use `torch.nn.init`; "
-        "to compute with a changed value, make a new tensor."
-    ),
-    "graph_freed": _(
-        "Run the forward again before each backward, or pass `retain_graph=True` to the first call "
-        "if both really belong to one forward."
-    ),
-    "graph_freed.shared": _(
-        "The two losses share this part of the graph: add them and call backward once, "
-        "or pass `retain_graph=True` to the first call."
-    ),
-    "graph_cut.detach": _("Use {given} itself where the gradient should flow; keep `.detach()` if the cut is meant."),
-    "graph_cut.data": _("Use {given} itself where the gradient should flow; if the cut is meant, write `.detach()`."),
-    "graph_cut.no_grad": _("Move this line out of the `no_grad` block if the gradient should flow through it."),
-    "graph_cut.op": _(
-        "Use an op that has a derivative (a soft version instead of a choice or a comparison), "
-        "or call `.detach()` to say that the cut is meant."
-    ),
-    "graph_cut.nothing": _("Set `requires_grad=True` on the tensors you want a gradient for, before the forward runs."),
-    "graph_cut.overwritten": _(
-        "Compute with {given} before this line, or write only the part that you mean to replace."
-    ),
-    "version_moved": _(
-        "No backward has run yet, so nothing is wrong so far: if it runs, torch will raise, "
-        "so move the write below it or above {victim}."
-    ),
+    "integer": _("`{op}` turns {given} into integers, which carry no gradient"),
+    "leaf": _("a new leaf was made there of the numbers in {given}, and it knows nothing of their history"),
+    "left": _("{given} left torch there, and what comes back has no history"),
+    "grad": _("`autograd.grad` returns a gradient without a history unless it is asked to keep one"),
 }

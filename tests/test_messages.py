@@ -7,7 +7,7 @@ import re
 import pytest
 
 import seegrad
-from seegrad import sentences
+from seegrad import advice, sentences
 from seegrad.messages import sentence
 from tests.programs import programs
 
@@ -97,7 +97,7 @@ def test_an_unrecorded_culprit_is_admitted() -> None:
     )
 
 
-@pytest.mark.parametrize("table", [sentences.WHAT, sentences.DO, sentences.THROUGH, sentences.WHY])
+@pytest.mark.parametrize("table", [sentences.WHAT, advice.DO, sentences.THROUGH, sentences.WHY])
 def test_no_sentence_is_a_generic_advice(table: dict[str, str]) -> None:
     for text in table.values():
         assert not re.search(r"\b(use|try) (a )?`?\.?clone\b", text, re.IGNORECASE), text

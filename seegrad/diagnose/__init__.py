@@ -5,9 +5,42 @@ from __future__ import annotations
 from itertools import chain
 
 from ..model import Diagnosis, Recording
-from . import cut, freed, leaf, modified, moved, overwritten, silent
+from . import (
+    cut,
+    detached,
+    dirty,
+    freed,
+    inference,
+    leaf,
+    modified,
+    moved,
+    optimiser,
+    overlap,
+    overwritten,
+    rebound,
+    silent,
+    unused,
+    view,
+)
 
-KINDS = (modified.find, leaf.find, freed.find, cut.errors, silent.find, cut.notes, overwritten.find, moved.find)
+KINDS = (
+    modified.find,
+    detached.find,
+    leaf.find,
+    view.find,
+    overlap.find,
+    dirty.find,
+    inference.find,
+    optimiser.find,
+    freed.find,
+    cut.errors,
+    unused.find,
+    silent.find,
+    cut.notes,
+    rebound.find,
+    overwritten.find,
+    moved.find,
+)
 SEVERITIES = ("error", "wrong", "note")
 
 

@@ -22,6 +22,16 @@ def ancestors(recording: Recording, tensor: int) -> list[tuple[int, Route]]:
     return way
 
 
+def owner(recording: Recording, tensor: int) -> int:
+    """The tensor to speak of: the nearest one with a name of which this is a view, else itself."""
+    for number, route in ancestors(recording, tensor):
+        if recording.tensors[number].name:
+            return number
+        if route != "view":
+            break
+    return tensor
+
+
 def route_between(recording: Recording, written: int, saved: int) -> Route:
     """How the tensor that was written reaches the bytes of the tensor that was saved."""
     if written == saved:

@@ -1,48 +1,50 @@
-"""The graph ends where the data goes on: under no_grad, at a `.detach()` or `.data`, at an op without a derivative."""
+"""The graph ends where the data goes on: under no_grad, at a `.detach()`, in numpy, at an op without a derivative."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from ..model import Diagnosis, Frame, Recording, Route, Severity
+from ..model import Diagnosis, Frame, Place, Recording, Route, Severity
 from .aliases import label
+from .flow import Cut, Flow, is_trained
+from .raised import errors_with
 
 ROUTES: dict[str, Route] = {"detach": "detach", "data": "data"}
-Makers = dict[int, Frame]
-"""Tensor → the last Frame in which it was made or written."""
+CAUSES = {"detach": "detach", "detach_": "detach", "data": "data", "grad": "grad"}
+CASTS = frozenset({"to", "type", "long", "int", "short", "char", "byte", "bool"})
+INTEGERS = ("int", "uint", "bool")
 
 CORE = "does not require grad and does not have a grad_fn"
 
 
 def errors(recording: Recording) -> Iterator[Diagnosis]:
     """Backward was called on a tensor without a graph."""
-    for error in recording.errors:
+    for error in errors_with(recording, CORE):
         frame = recording.frames[error.frame]
-        if CORE in error.text and frame.inputs:
-            made: Makers = {}
+        if frame.inputs:
+            flow = Flow(recording)
             for earlier in recording.frames[: error.frame]:
-                remember(recording, made, earlier)
-            cuts = cut_frames(recording, made, frame.inputs)
-            yield describe(recording, cuts[0][0] if cuts else None, frame, frame.inputs[0], "error")
+                flow.remember(earlier)
+            cuts = flow.cuts(frame.inputs[:1])
+            yield describe(recording, cuts[0] if cuts else None, frame, frame.inputs[:1], "error")
 
 
 def notes(recording: Recording) -> Iterator[Diagnosis]:
-    """A leaf that led to the loss got no gradient."""
+    """Leaves that led to a loss and got no gradient at all, neither from it nor from any other; one note a line."""
+    got = rewarded(recording)
+    if all(ref.id in got for ref in recording.tensors if is_trained(recording, ref.id)):
+        return
     calls = {frames[0].index: frames for frames in backward_calls(recording)}
-    made: Makers = {}
-    told: set[tuple[int, int]] = set()
+    flow = Flow(recording)
     for frame in recording.frames:
-        remember(recording, made, frame)
-        frames = calls.get(frame.index)
-        if frames is None or frame.running is None:
-            continue
-        reached = {recording.nodes[each.running].leaf for each in frames if each.running is not None}
-        for cut, given in cut_frames(recording, made, recording.nodes[frame.running].outputs):
-            for leaf in sorted(leaves_behind(recording, made, given) - reached):
-                key = (leaf, cut.place.line if cut.place else 0)
-                if key not in told:
-                    told.add(key)
-                    yield describe(recording, cut, frames[-1], leaf, "note")
+        flow.remember(frame)
+        groups: dict[Place | None, tuple[Cut, list[int]]] = {}
+        for cut in flow.cuts(roots_of(recording, frame)) if frame.index in calls else ():
+            found = [leaf for leaf in flow.leaves(cut.given) if leaf not in got]
+            groups.setdefault(cut.frame.place, (cut, []))[1].extend(found)
+        for cut, leaves in groups.values():
+            if leaves:
+                yield describe(recording, cut, calls[frame.index][-1], leaves, "note")
 
 
 def backward_calls(recording: Recording) -> list[list[Frame]]:
@@ -51,87 +53,59 @@ def backward_calls(recording: Recording) -> list[list[Frame]]:
     for frame in recording.frames:
         if frame.backward is not None:
             calls.setdefault(frame.backward, []).append(frame)
-    return [frames for frames in calls.values() if all(f.phase == "backward" and f.running is not None for f in frames)]
+    return [frames for frames in calls.values() if all(f.phase == "backward" and f.op != "grad" for f in frames)]
 
 
-def remember(recording: Recording, made: Makers, frame: Frame) -> None:
-    """Note in which Frame each tensor was made or written last."""
-    if frame.phase in ("forward", "inplace"):
-        made.update(dict.fromkeys(frame.outputs, frame))
-        made.update(dict.fromkeys((recording.writes[write].tensor for write in frame.writes), frame))
+def roots_of(recording: Recording, first: Frame) -> tuple[int, ...]:
+    """The tensors that a call of backward began with; `first` is its first Frame."""
+    if first.running is None:
+        return first.inputs
+    node = recording.nodes[first.running]
+    return node.outputs if node.leaf is None else (node.leaf,)
 
 
-def behind(recording: Recording, made: Makers, tensors: Sequence[int]) -> list[int]:
-    """These tensors and all that led to them, nearest first; the way ends at a leaf that requires grad."""
-    waiting, seen = list(dict.fromkeys(tensors)), set(tensors)
-    for tensor in waiting:  # grows while it's read
-        frame = made.get(tensor)
-        if frame is None or is_trained(recording, tensor):
-            continue
-        fresh = [number for number in frame.inputs if number not in seen]
-        seen.update(fresh)
-        waiting.extend(dict.fromkeys(fresh))
-    return waiting
+def rewarded(recording: Recording) -> set[int]:
+    """The leaves that got a gradient from any call."""
+    ran = {frame.running for frame in recording.frames if frame.running is not None}
+    asked = {gradient.tensor for frame in recording.frames if frame.phase == "backward" for gradient in frame.gradients}
+    return asked | {leaf for number in ran if (leaf := recording.nodes[number].leaf) is not None}
 
 
-def is_trained(recording: Recording, tensor: int) -> bool:
-    """True for a leaf that requires grad."""
-    return recording.tensors[tensor].is_leaf and recording.tensors[tensor].requires_grad
-
-
-def cut_frames(recording: Recording, made: Makers, roots: Sequence[int]) -> list[tuple[Frame, tuple[int, ...]]]:
-    """The Frames, nearest to `roots` first, where something with a gradient went in and nothing with one came out."""
-    found = []
-    for tensor in behind(recording, made, roots):
-        frame = made.get(tensor)
-        if frame is None or recording.tensors[tensor].requires_grad:
-            continue
-        given = tuple(number for number in frame.inputs if recording.tensors[number].requires_grad)
-        if given:
-            found.append((frame, given))
-    return found
-
-
-def leaves_behind(recording: Recording, made: Makers, tensors: Sequence[int]) -> set[int]:
-    """The leaves that require grad and lead to these tensors."""
-    return {number for number in behind(recording, made, tensors) if is_trained(recording, number)}
-
-
-def cause(cut: Frame | None) -> str:
-    """Why the graph ends there: `detach`, `data`, `no_grad`, `op`; `nothing` where nothing ever needed a gradient."""
+def cause(recording: Recording, cut: Cut | None) -> str:
+    """Why the graph ends there; an id of `sentences.WHY`."""
     if cut is None:
         return "nothing"
-    if cut.op in ("detach", "detach_"):
-        return "detach"
-    if cut.op == "data":
-        return "data"
-    return "op" if cut.grad_enabled else "no_grad"
+    op, made = cut.frame.op, [recording.tensors[number] for number in cut.frame.outputs]
+    if cut.why:
+        return cut.why
+    if op in CAUSES:
+        return CAUSES[op]
+    if not cut.frame.grad_enabled:
+        return "no_grad"
+    return "integer" if op in CASTS and all(ref.dtype.startswith(INTEGERS) for ref in made) else "op"
 
 
 def describe(
-    recording: Recording,
-    cut: Frame | None,
-    shown: Frame,
-    tensor: int,
-    severity: Severity,
+    recording: Recording, cut: Cut | None, shown: Frame, tensors: Sequence[int], severity: Severity
 ) -> Diagnosis:
-    """The Diagnosis of one cut: `tensor` is the loss of an error, the leaf of a note."""
-    before = [i for i in cut.inputs if recording.tensors[i].requires_grad] if cut else []
+    """The Diagnosis of one cut: `tensors` are the loss of an error, the leaves of a note."""
+    why = cause(recording, cut)
     return Diagnosis(
         kind="graph_cut",
         severity=severity,
         raised=severity == "error",
-        culprit=cut.place if cut else None,
+        culprit=cut.frame.place if cut else None,
         victim=shown.place,
         node=None,
-        tensor=recording.tensors[tensor].name,
-        route=ROUTES.get(cause(cut), "self"),
+        tensor=recording.tensors[tensors[0]].name,
+        route=ROUTES.get(why, "self"),
         arguments=(
-            ("label", label(recording, tensor)),
-            ("cause", cause(cut)),
-            ("op", cut.op if cut else ""),
-            ("given", label(recording, before[0]) if before else ""),
+            ("label", label(recording, tensors[0])),
+            ("cause", why),
+            ("op", cut.frame.op if cut else ""),
+            ("given", label(recording, cut.given[0]) if cut else ""),
+            ("leaves", len(tensors) - 1),
         ),
-        tensor_id=tensor,
+        tensor_id=tensors[0],
         frame=shown.index,
     )

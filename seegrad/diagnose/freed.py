@@ -1,57 +1,41 @@
-"""A second backward through a graph whose saved tensors are gone: which call freed them."""
+"""A second backward through a graph whose saved tensors are gone: which call freed them, what led back to them."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ..model import Diagnosis, Frame, RaisedError, Recording
-from .aliases import birthplace, label
+from ..model import Diagnosis, RaisedError, Recording
+from .aliases import birthplace
+from .carried import Carried, carried, earlier_run
+from .raised import errors_with
 
 CORE = "backward through the graph a second time"
 
 
 def find(recording: Recording) -> Iterator[Diagnosis]:
     """One Diagnosis for each such error."""
-    for error in recording.errors:
-        if CORE in error.text:
-            yield describe(recording, error)
+    for error in errors_with(recording, CORE):
+        yield describe(recording, error)
 
 
 def describe(recording: Recording, error: RaisedError) -> Diagnosis:
-    """The last earlier call that ran the failing Node."""
+    """The last earlier call that ran the failing Node is the culprit; its tensor is what led into the old graph."""
     node = recording.nodes[error.node] if error.node is not None else None
     failed = recording.frames[error.frame]
-    runs = [
-        frame
-        for frame in recording.frames
-        if node is not None
-        and frame.running == node.id
-        and frame.phase == "backward"
-        and frame.backward != failed.backward
-    ]
+    earlier = earlier_run(recording, error.node, failed)
+    way = carried(recording, node.id, failed, earlier) if node and earlier else Carried("again")
     output = node.outputs[0] if node and node.outputs else None
+    tensor = way.tensors[0] if way.tensors else output
     return Diagnosis(
         kind="graph_freed",
         severity="error",
         raised=True,
-        culprit=runs[-1].place if runs else None,
+        culprit=earlier.place if earlier else None,
         victim=birthplace(recording, node) if node else None,
         node=node.name if node else None,
-        tensor=recording.tensors[output].name if output is not None else None,
-        arguments=(
-            ("label", label(recording, output)),
-            ("again", error.place.line if error.place else 0),
-            ("shared", int(bool(runs) and root(recording, runs[-1]) != root(recording, failed))),
-        ),
+        tensor=recording.tensors[tensor].name if tensor is not None else None,
+        arguments=(("again", error.place.line if error.place else 0), *way.arguments(recording)),
         node_id=node.id if node else None,
-        tensor_id=output,
+        tensor_id=tensor,
         frame=error.frame,
-    )
-
-
-def root(recording: Recording, frame: Frame) -> int | None:
-    """The Node at which the call of this Frame began."""
-    return next(
-        (each.running for each in recording.frames if each.backward == frame.backward and each.running is not None),
-        None,
     )

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 
 from ..model import Diagnosis, Node, RaisedError, Recording, SavedTensor, Write
-from .aliases import birthplace, counter, label, line_of, needed_for, route_of
+from .aliases import birthplace, counter, label, line_of, needed_for, owner, route_of
+from .carried import Carried, carried, earlier_run
+from .raised import errors_with
 
 CORE = "modified by an inplace operation"
 """The stable part of torch's message, seen from 1.0 to 2.13."""
@@ -14,10 +17,11 @@ CORE = "modified by an inplace operation"
 
 def find(recording: Recording) -> Iterator[Diagnosis]:
     """One Diagnosis for each such error."""
-    for error in recording.errors:
-        if CORE in error.text and error.node is not None:
+    for error in errors_with(recording, CORE):
+        if error.node is not None:
             node = recording.nodes[error.node]
-            yield by_versions(recording, error, node) or by_text(recording, error, node)
+            found = by_versions(recording, error, node) or by_text(recording, error, node)
+            yield replace(found, arguments=found.arguments + surroundings(recording, error))
 
 
 def by_versions(recording: Recording, error: RaisedError, node: Node) -> Diagnosis | None:
@@ -49,10 +53,10 @@ def culprits(recording: Recording, saved: SavedTensor) -> list[Write]:
 def describe(
     recording: Recording, node: Node, saved: SavedTensor, version: int, frame: int, *, raised: bool
 ) -> Diagnosis:
-    """The Diagnosis of one saved tensor whose version moved."""
+    """The Diagnosis of one saved tensor whose version moved; of an unnamed view, it speaks of the tensor viewed."""
     writes = culprits(recording, saved)
     write = writes[0] if writes else None
-    tensor = recording.tensors[saved.tensor] if saved.tensor is not None else None
+    tensor = recording.tensors[owner(recording, saved.tensor)] if saved.tensor is not None else None
     return Diagnosis(
         kind="saved_tensor_modified" if raised else "version_moved",
         severity="error" if raised else "note",
@@ -65,19 +69,38 @@ def describe(
         version_now=version,
         route=route_of(recording, write, tensor.id) if write and tensor else "self",
         arguments=(
-            ("label", label(recording, saved.tensor)),
+            ("label", label(recording, tensor.id if tensor else None)),
             ("alias", label(recording, write.tensor if write else None)),
             ("op", write.op if write else ""),
             ("needed_for", needed_for(recording, node, saved.serves)),
             ("more", max(len(writes) - 1, 0)),
             ("result", int(saved.tensor in node.outputs)),
             ("trained", int(tensor.is_leaf and tensor.requires_grad if tensor else False)),
+            ("part", int(write is not None and is_part(recording, write, saved))),
         ),
         node_id=node.id,
-        tensor_id=saved.tensor,
+        tensor_id=tensor.id if tensor else None,
         write_id=write.id if write else None,
         frame=frame,
     )
+
+
+def is_part(recording: Recording, write: Write, saved: SavedTensor) -> bool:
+    """True for `x[…] = …` that fills a tensor piece by piece while pieces of it are read."""
+    return (
+        write.op == "__setitem__"
+        and write.span != recording.tensors[write.tensor].span
+        and (write.span[1] <= saved.span[0] or saved.span[1] <= write.span[0])
+    )
+
+
+def surroundings(recording: Recording, error: RaisedError) -> tuple[tuple[str, str | int], ...]:
+    """The line that called backward, and how it came into the graph of an earlier step, if it did."""
+    failed = recording.frames[error.frame]
+    earlier = earlier_run(recording, error.node, failed)
+    way = carried(recording, error.node, failed, earlier) if earlier and error.node is not None else Carried("again")
+    again = ("again", error.place.line if error.place else 0)
+    return (again, *way.arguments(recording)) if way.how in ("carried", "summed") else (again,)
 
 
 def by_text(recording: Recording, error: RaisedError, node: Node) -> Diagnosis:

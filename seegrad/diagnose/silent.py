@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ..model import Diagnosis, Frame, Node, Place, Recording, SavedTensor, Write
-from .aliases import birthplace, label, line_of, needed_for, route_of
+from .aliases import birthplace, label, line_of, needed_for, owner, route_of
 
 
 def find(recording: Recording) -> Iterator[Diagnosis]:
@@ -42,7 +42,7 @@ def describe(
 ) -> Diagnosis:
     """The Diagnosis of one silent Write; the victim that the engine reached first stands for all."""
     frame, node, saved, write = victims[0]
-    tensor = recording.tensors[saved.tensor] if saved.tensor is not None else None
+    tensor = recording.tensors[owner(recording, saved.tensor)] if saved.tensor is not None else None
     others = {victim.id for _, victim, _, _ in victims} - {node.id}
     return Diagnosis(
         kind="silent_corruption",
@@ -56,7 +56,7 @@ def describe(
         version_now=saved.version,
         route=route_of(recording, write, tensor.id) if write and tensor else "storage",
         arguments=(
-            ("label", label(recording, saved.tensor)),
+            ("label", label(recording, tensor.id if tensor else None)),
             ("alias", label(recording, write.tensor if write else None)),
             ("op", write.op if write else ""),
             ("needed_for", needed_for(recording, node, saved.serves)),
@@ -64,7 +64,7 @@ def describe(
             ("trained", int(tensor.is_leaf and tensor.requires_grad if tensor else False)),
         ),
         node_id=node.id,
-        tensor_id=saved.tensor,
+        tensor_id=tensor.id if tensor else None,
         write_id=write.id if write else None,
         frame=frame.index,
     )

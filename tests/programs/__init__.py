@@ -15,7 +15,10 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Program:
-    """One program and the first Diagnosis it must get; `kind` None: nothing above a note."""
+    """One program and the first Diagnosis it must get; `kind` None: nothing above a note.
+
+    `missed` says why it gets another one, where it does.
+    """
 
     name: str
     run: Callable[[], Any]
@@ -25,13 +28,17 @@ class Program:
     tensor: str | None
     route: str | None
     detail: str
+    missed: str
 
     def line(self, mark: str) -> int | None:
         """The line that carries the mark."""
         lines, first = inspect.getsourcelines(self.run)
-        return next((first + i for i, line in enumerate(lines) if mark in line.rpartition("# ")[2].strip().split(", ")), None)
+        return next(
+            (first + i for i, line in enumerate(lines) if mark in line.rpartition("# ")[2].strip().split(", ")), None
+        )
 
 
+CAPTURE = "the recorder does not see it yet"
 PROGRAMS: dict[str, Program] = {}
 
 SEVERITIES = {
@@ -61,12 +68,13 @@ def program(
     route: str | None = None,
     severity: str | None = None,
     detail: str = "default",
+    missed: str = "",
 ) -> Callable[[Callable[[], Any]], Callable[[], Any]]:
     """Register a program."""
 
     def register(run: Callable[[], Any]) -> Callable[[], Any]:
         expected = severity or (SEVERITIES[kind] if kind else None)
-        PROGRAMS[run.__name__] = Program(run.__name__, run, kind, expected, node, tensor, route, detail)
+        PROGRAMS[run.__name__] = Program(run.__name__, run, kind, expected, node, tensor, route, detail, missed)
         return run
 
     return register
@@ -74,6 +82,21 @@ def program(
 
 def programs() -> dict[str, Program]:
     """All of them."""
-    from tests.programs import chapter, clinic, legal, odd, seeds  # noqa: F401  # importing registers
+    from tests.programs import (  # noqa: F401  # importing registers
+        adversarial,
+        chapter,
+        clinic,
+        cuts,
+        functions,
+        legal,
+        legal_training,
+        legal_writes,
+        odd,
+        recurrent,
+        seeds,
+        silent,
+        updates,
+        views,
+    )
 
     return PROGRAMS

@@ -1,0 +1,144 @@
+"""Which tensor leads from a new graph into one that an earlier backward has been through."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from ..model import Edge, Frame, Node, Place, Recording
+from .aliases import label, owner
+
+How = Literal["again", "shared", "later", "carried", "summed", "once"]
+"""How the second backward came into the graph of the first.
+
+`again`: from the same loss. `shared`: two losses of one forward. `later`: a loss made after the first backward.
+In a loop, `carried`: through a tensor that each step makes anew from the last; `summed`: through a sum of all losses;
+`once`: through a tensor that was made before the loop.
+"""
+
+MAX_NAMED = 3
+"""Tensors that are named, where several lead into the old graph."""
+
+
+@dataclass(frozen=True, slots=True)
+class Carried:
+    """The tensors through which a backward reached what an earlier one has used, and the line that took them up."""
+
+    how: How
+    tensors: tuple[int, ...] = ()
+    taken: Place | None = None
+
+    def arguments(self, recording: Recording) -> tuple[tuple[str, str | int], ...]:
+        """What the sentences need of it."""
+        names = [name for number in self.tensors if (name := recording.tensors[number].name)]
+        first = self.tensors[0] if self.tensors else None
+        made = made_at(recording, first) if first is not None else None
+        return (
+            ("how", self.how),
+            ("carried", " and ".join(dict.fromkeys(label(recording, number) for number in self.tensors))),
+            (
+                "cut",
+                f"{', '.join(names)} = {', '.join(f'{name}.detach()' for name in names)}" if names else ".detach()",
+            ),
+            ("taken", self.taken.line if self.taken else 0),
+            ("made", made.line if made else 0),
+        )
+
+
+def earlier_run(recording: Recording, node: int | None, failed: Frame) -> Frame | None:
+    """The last Frame in which another call ran the Node."""
+    runs = [
+        frame
+        for frame in recording.frames[: failed.index]
+        if node is not None
+        and frame.running == node
+        and frame.phase == "backward"
+        and frame.backward != failed.backward
+    ]
+    return runs[-1] if runs else None
+
+
+def carried(recording: Recording, failing: int, failed: Frame, earlier: Frame) -> Carried:
+    """How the call of `failed` came to the Node `failing`, which the call of `earlier` had run."""
+    start, call = root(recording, failed), [frame for frame in recording.frames if frame.backward == earlier.backward]
+    ran = {frame.running for frame in call if frame.running is not None}
+    if start is None or start in ran:
+        return Carried("again")
+    old = {node.id for node in recording.nodes if node.frame < call[0].index}
+    shared = start in old
+    links = links_into(recording, start, ran if shared else old, leading_to(recording, failing))
+    tensors = tuple(dict.fromkeys(found for link in links if (found := tensor_of(recording, *link)) is not None))
+    taken = recording.frames[links[0][0].frame].place if links else None
+    how = "shared" if shared else how_it_came(recording, tensors, failed, call[0])
+    return Carried(how, tensors[:MAX_NAMED], taken)
+
+
+def root(recording: Recording, frame: Frame) -> int | None:
+    """The Node at which the call of this Frame began."""
+    return next(
+        (each.running for each in recording.frames if each.backward == frame.backward and each.running is not None),
+        None,
+    )
+
+
+def leading_to(recording: Recording, target: int) -> set[int]:
+    """The Node and all from which it can be reached."""
+    above: dict[int, list[int]] = {}
+    for node in recording.nodes:
+        for edge in node.edges:
+            if edge.target is not None:
+                above.setdefault(edge.target, []).append(node.id)
+    waiting, seen = [target], {target}
+    while waiting:
+        for number in above.get(waiting.pop(), ()):
+            if number not in seen:
+                seen.add(number)
+                waiting.append(number)
+    return seen
+
+
+def links_into(recording: Recording, start: int, old: set[int], leading: set[int]) -> list[tuple[Node, Edge]]:
+    """The Edges, nearest to `start` first, from a new Node into the `old` ones, on the ways that are `leading` on."""
+    waiting, seen, links = [start], {start}, []
+    for number in waiting:  # grows while it's read
+        node = recording.nodes[number]
+        for edge in node.edges:
+            if edge.target is None or edge.target not in leading:
+                continue
+            if edge.target in old:
+                links.append((node, edge))
+            elif edge.target not in seen:
+                seen.add(edge.target)
+                waiting.append(edge.target)
+    return links
+
+
+def tensor_of(recording: Recording, node: Node, edge: Edge) -> int | None:
+    """The tensor that an Edge stands for, by the name that the user knows it under."""
+    given = node.inputs[edge.slot] if edge.slot < len(node.inputs) else None
+    made = recording.nodes[edge.target].outputs if edge.target is not None else ()
+    found = given if given is not None else made[0] if len(made) == 1 else None
+    return None if found is None else owner(recording, found)
+
+
+def made_at(recording: Recording, tensor: int) -> Place | None:
+    """The line that made a tensor; None where that was before the recording."""
+    frame = recording.frames[recording.tensors[tensor].frame]
+    return None if frame.phase == "start" else frame.place
+
+
+def how_it_came(recording: Recording, tensors: tuple[int, ...], failed: Frame, first: Frame) -> How:
+    """Tell the ways of a new loss apart; `first` is the first Frame of the earlier call."""
+    if failed.place is None or first.place is None or at(failed.place) != at(first.place):
+        return "later"
+    roots = {recording.tensors[number].name for number in failed.inputs} - {None}
+    if roots & {recording.tensors[number].name for number in tensors}:
+        return "summed"
+    lines = {at(place) for number in tensors if (place := made_at(recording, number)) is not None}
+    since = (frame.place for frame in recording.frames[first.index : failed.index] if frame.phase != "backward")
+    return "carried" if any(place is not None and at(place) in lines for place in since) else "once"
+
+
+def at(place: Place) -> tuple[str, int]:
+    """File and line."""
+    return place.file, place.line
