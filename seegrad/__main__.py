@@ -49,10 +49,10 @@ def main(arguments: list[str]) -> int:
 def parser() -> argparse.ArgumentParser:
     """The command line: our options come before the script, everything after it is the script's."""
     found = argparse.ArgumentParser(prog="python -m seegrad", description=(__doc__ or "").split("\n", maxsplit=1)[0])
-    found.add_argument("--html", metavar="FILE", type=Path, help="write the picture there, interactive and offline")
-    found.add_argument("-m", dest="module", action="store_true", help="what follows is a module, not a file")
+    found.add_argument("--html", metavar="FILE", type=Path, help=_("write the picture there, interactive and offline"))
+    found.add_argument("-m", dest="module", action="store_true", help=_("what follows is a module, not a file"))
     found.add_argument("program", metavar="SCRIPT.py")
-    found.add_argument("arguments", nargs=argparse.REMAINDER, metavar="...", help="the script's own arguments")
+    found.add_argument("arguments", nargs=argparse.REMAINDER, metavar="...", help=_("the script's own arguments"))
     return found
 
 

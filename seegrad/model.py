@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from .errors import RecordingError
+from .languages import _
 
 SCHEMA = 1
 
@@ -268,14 +269,15 @@ class Recording:
         try:
             data = json.loads(text)
         except ValueError as error:
-            raise RecordingError(f"This isn't a Recording: it isn't JSON ({error}).") from error
+            raise RecordingError(_("This isn't a Recording: it isn't JSON ({error}).").format(error=error)) from error
         if not isinstance(data, dict) or data.get("schema") != SCHEMA:
             found = data.get("schema") if isinstance(data, dict) else None
-            raise RecordingError(f"This Recording has schema {found!r}, seegrad reads {SCHEMA}. Record it again.")
+            said = _("This Recording has schema {found}, seegrad reads {known}. Record it again.")
+            raise RecordingError(said.format(found=repr(found), known=SCHEMA))
         try:
             return typing.cast(Recording, as_kind(cls, data["recording"]))
-        except (KeyError, TypeError, ValueError) as error:
-            raise RecordingError(f"This Recording is damaged: {error}. Record it again.") from error
+        except (KeyError, TypeError, ValueError) as why:
+            raise RecordingError(_("This Recording is damaged: {error}. Record it again.").format(error=why)) from why
 
 
 def as_kind(kind: Any, value: Any) -> Any:

@@ -9,6 +9,7 @@ from types import TracebackType
 from .capture import Capture, Detail, quietly, without_us
 from .diagnose import diagnose
 from .errors import RecordingError
+from .languages import _
 from .model import Diagnosis, Frame, RaisedError, Recording
 from .places import Code, user_frame
 
@@ -37,7 +38,8 @@ class record:  # noqa: N801  # a context manager that is used like a function
 
     def __init__(self, detail: Detail = "default", code: Code | None = None) -> None:
         if detail not in ("default", "content"):
-            raise RecordingError(f'record(detail={detail!r}): it is "default" or "content".')
+            said = _('record(detail={detail}): it is "default" or "content".')
+            raise RecordingError(said.format(detail=repr(detail)))
         self._detail: Detail = detail
         self._given = code
         self._capture: Capture | None = None
@@ -47,7 +49,7 @@ class record:  # noqa: N801  # a context manager that is used like a function
 
     def __enter__(self) -> record:
         if self._capture is not None:
-            raise RecordingError("This record() is running or was used already. Make a new one for each block.")
+            raise RecordingError(_("This record() is running or was used already. Make a new one for each block."))
         self._capture = Capture(self._detail, self._given)
         self._capture.start(user_frame(sys._getframe(1)))
         return self
@@ -69,7 +71,9 @@ class record:  # noqa: N801  # a context manager that is used like a function
         if self._recording is not None:
             return self._recording
         if self._capture is None:
-            raise RecordingError("Nothing is recorded yet: use `with seegrad.record() as rec:` and ask rec after it.")
+            raise RecordingError(
+                _("Nothing is recorded yet: use `with seegrad.record() as rec:` and ask rec after it.")
+            )
         found = _diagnosed(quietly(self._capture.recording, self._error) or Recording(error=self._error))
         if self._ended:
             self._recording = found

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from .errors import PictureError
+from .languages import _
 from .model import Phase, Severity, as_kind
 
 SCHEMA = 1
@@ -177,10 +178,12 @@ class Scene:
         try:
             data = json.loads(text)
             if data.pop("schema") != SCHEMA:
-                raise PictureError(f"This Scene isn't of schema {SCHEMA}. Draw it again from its Recording.")
+                said = _("This Scene isn't of schema {known}. Draw it again from its Recording.")
+                raise PictureError(said.format(known=SCHEMA))
             return typing.cast(Scene, as_kind(cls, data))
         except (AttributeError, KeyError, TypeError, ValueError) as error:
-            raise PictureError(f"This isn't a Scene: {error}. Draw it again from its Recording.") from error
+            said = _("This isn't a Scene: {error}. Draw it again from its Recording.")
+            raise PictureError(said.format(error=error)) from error
 
 
 def _fields(value: typing.Any) -> dict[str, typing.Any]:

@@ -12,6 +12,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from types import CodeType, ModuleType
 
+from .languages import _
+
 
 @dataclass(frozen=True, slots=True)
 class Program:
@@ -49,7 +51,7 @@ def module(name: str) -> Program:
     if spec is not None and spec.submodule_search_locations is not None:
         spec = find_spec(f"{name}.__main__")
     if spec is None or spec.origin is None or not spec.origin.endswith(".py"):
-        raise ImportError(f"from {here}, no source file of a module of that name is found")
+        raise ImportError(_("from {here}, no source file of a module of that name is found").format(here=here))
     return Program(spec.origin, *_read(Path(spec.origin)), spec.origin, here, spec)
 
 
