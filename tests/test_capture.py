@@ -316,6 +316,7 @@ def test_a_notebook_cell_is_called_by_its_number() -> None:
     )
 
 
+@pytest.mark.skipif(not torch.__version__.startswith("2.13."), reason="derivatives.json is made from torch 2.13")
 def test_the_formulas_are_those_of_torchgen() -> None:
     done = subprocess.run(
         [sys.executable, "-m", "tools.derivatives", "--check"], capture_output=True, text=True, check=False

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -21,7 +22,13 @@ print(__name__, __file__, sys.argv, sys.path[0], a.grad.tolist())
 
 def python(*command: str, folder: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, *command], cwd=folder, capture_output=True, text=True, check=False, input="41\nx\n"
+        [sys.executable, *command],
+        cwd=folder,
+        env=os.environ | {"PYTHONWARNINGS": "ignore:seegrad sees less:RuntimeWarning"},  # on torch 2.9
+        capture_output=True,
+        text=True,
+        check=False,
+        input="41\nx\n",
     )
 
 

@@ -26,7 +26,7 @@ PAGE = ROOT / "docs" / "versions.md"
 
 NOT_THE_LIBRARY = frozenset({"grader", "nbgrader", "nbformat", "jupytext", "playwright", "tools"})
 """What a test of the library doesn't import: the rest is about the grader, the course, its tools or a browser."""
-BY_COMMAND = frozenset({"test_main.py"})
+BY_COMMAND = frozenset({"test_main.py", "test_missing_probes.py"})
 """Tests that import no seegrad since they run it as a command."""
 SHOWN = 20
 """Failed tests that are named on the screen; the log and the page name all."""
