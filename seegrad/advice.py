@@ -22,7 +22,7 @@ DO: dict[str, str] = {
     ),
     "saved_tensor_modified.self.result": _(
         "{node} computes its gradient from its own result: make a new tensor instead "
-        "(`y = y + 1`, not `y += 1`), or move the write below the backward call."
+        "(`{new}`, not `{old}`), or move the write below the backward call."
     ),
     "saved_tensor_modified.self": _(
         "Move the write above {victim}, where {node} saves {label}, or keep {label} and give the new value a new name."
@@ -38,6 +38,10 @@ DO: dict[str, str] = {
     "saved_tensor_modified.trained": _(
         "An update belongs after the last backward call that needs the old value: move it below line {again}, "
         "or run the forward again after the write."
+    ),
+    "saved_tensor_modified.same": _(
+        "The line reads {label} and writes to it: give the new value memory of its own "
+        "(`torch.cat` or `torch.stack` of its parts, `torch.where`), not `{old}`."
     ),
     "saved_tensor_modified.part": _(
         "Torch counts the writes to the whole of {label}, not to its parts: "
@@ -98,11 +102,11 @@ DO: dict[str, str] = {
         "or give the Function a result (`{name} * 1`) instead of the leaf."
     ),
     "view_modified.several": _(
-        "Make a new tensor (`y = y + 1`, not `y += 1`), or take that part alone by its index, "
+        "Make a new tensor (`{new}`, not `{old}`), or take that part alone by its index, "
         "`x[…]` or `x.narrow(…)`, which may be written."
     ),
     "view_modified.function": _(
-        "Make a new tensor (`y = y + 1`, not `y += 1`), or let forward return memory of its own, "
+        "Make a new tensor (`{new}`, not `{old}`), or let forward return memory of its own, "
         "or call `ctx.mark_dirty` on an input that it means to change and return."
     ),
     "view_modified.no_grad": _(
@@ -114,7 +118,7 @@ DO: dict[str, str] = {
     ),
     "memory_overlaps.within": _(
         "Write before `{maker}` repeats the elements, or let it copy them: `.repeat(…)` for `.expand(…)`, "
-        "or a new tensor (`y = y * mask`, not `y *= mask`)."
+        "or make a new tensor (`{new}`, not `{old}`)."
     ),
     "memory_overlaps.between": _(
         "Compute the new values first, as a tensor of their own, and write them afterwards: "

@@ -18,6 +18,9 @@ from .sentences import A_RESULT, A_TENSOR, AND, OF_SHAPE, THROUGH, WHAT, WHY
 
 MAX_CODE = 60
 
+AUGMENTED = re.compile(r"(?<![<>=!])(\*\*|//|[-+*/@%&|^])=(?!=)")
+"""The sign of `x += y` and the like."""
+
 SHAPES = frozenset({"squeeze_", "unsqueeze_", "t_", "transpose_", "swapaxes_", "swapdims_"})
 """Ops in place that change nothing but the shape."""
 GAP = re.compile(r"\{(\w+)\}")
@@ -55,7 +58,7 @@ def do_ids(diagnosis: Diagnosis) -> tuple[str, ...]:
     """Ids of the second sentence, the most special one first."""
     kind, given = diagnosis.kind, dict(diagnosis.arguments)
     ids = [f"{kind}.{given[choice]}" for choice in ("cause", "how") if choice in given]
-    ids += [f"{kind}.{trait}" for trait in ("marked", "part") if given.get(trait)]
+    ids += [f"{kind}.{trait}" for trait in ("marked", "part", "same") if given.get(trait)]
     if given.get("op") in SHAPES:
         ids.append(f"{kind}.shape")
     if given.get("trained") and diagnosis.route in ("self", "detach", "data", "view"):
@@ -101,6 +104,8 @@ class _Words:
             "need": self._need,
             "others": self._others,
             "leaves": self._leaves,
+            "new": lambda: self._instead()[0],
+            "old": lambda: self._instead()[1],
             "plain": lambda: str(self._given.get("op", "")).rstrip("_"),
             "detached": lambda: f"{self._diagnosis.tensor or '…'}.detach()",
             "why": lambda: self.say(WHY, str(self._given.get("reason") or self._given.get("cause"))),
@@ -134,6 +139,19 @@ class _Words:
     def _others(self) -> str:
         count = self._given.get("others")
         return _(" (and {count} more Nodes)").format(count=count) if count else ""
+
+    def _instead(self) -> tuple[str, str]:
+        """How to write the culprit out of place, and how it was written."""
+        name, op = self._diagnosis.tensor or "y", str(self._given.get("op", ""))
+        code = self._diagnosis.culprit.code if self._diagnosis.culprit else ""
+        sign = AUGMENTED.search(code)
+        if sign:
+            return f"{name} = {name} {sign[1]} …", f"{name} {sign[1]}= …"
+        if op == "__setitem__":
+            return f"{name} = torch.where(…)", f"{name}[…] = …"
+        if f".{op}(" in code and op.endswith("_"):
+            return f"{name}.{op[:-1]}(…)", f"{name}.{op}(…)"
+        return f"{name} = {name} + …", f"{name} += …"
 
     def _leaves(self) -> str:
         count = self._given.get("leaves")

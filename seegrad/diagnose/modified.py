@@ -38,15 +38,18 @@ def culprits(recording: Recording, saved: SavedTensor) -> list[Write]:
     """The Writes that moved the version past the saved one, first first."""
     if saved.tensor is None or saved.version is None:
         return []
+    own = counter(recording, saved.tensor)
     moved = [
         write
         for write in recording.writes
-        if write.storage == saved.storage
+        if (
+            write.storage == saved.storage or counter(recording, write.tensor) == own
+        )  # `x.data = y` moves it elsewhere
         and write.version_before is not None
         and write.version_after is not None
         and write.version_after > max(saved.version, write.version_before)
     ]
-    shared = [write for write in moved if counter(recording, write.tensor) == counter(recording, saved.tensor)]
+    shared = [write for write in moved if counter(recording, write.tensor) == own]
     return shared or moved
 
 
@@ -76,6 +79,7 @@ def describe(
             ("more", max(len(writes) - 1, 0)),
             ("result", int(saved.tensor in node.outputs)),
             ("trained", int(tensor.is_leaf and tensor.requires_grad if tensor else False)),
+            ("same", int(write is not None and is_same_line(recording, write, node))),
             ("part", int(write is not None and is_part(recording, write, saved))),
         ),
         node_id=node.id,
@@ -83,6 +87,11 @@ def describe(
         write_id=write.id if write else None,
         frame=frame,
     )
+
+
+def is_same_line(recording: Recording, write: Write, node: Node) -> bool:
+    """True for `x[…] = f(x[…])`: one line that reads and writes."""
+    return write.op.endswith("_") and line_of(write) == birthplace(recording, node)
 
 
 def is_part(recording: Recording, write: Write, saved: SavedTensor) -> bool:
