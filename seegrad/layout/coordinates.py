@@ -20,15 +20,16 @@ def heights(layers: Layers, columns: Columns, shapes: Sequence[Shape], gap_px: f
     below = [*(shape.below_px for shape in shapes), *[WAYPOINT_PX] * spare]
     offsets = [_offsets(column, above, below, layers.shape_count, gap_px) for column in columns]
     y = [0.0] * layers.count
+    before, after = _pulls(layers, layers.before), _pulls(layers, layers.after)
     for column, offset in zip(columns, offsets, strict=True):
         for here, value in zip(column, offset, strict=True):
             y[here] = value - offset[-1] / 2
     for sweep in range(10 if layers.count < LARGE else 6):
         both = sweep > 1
         for k in range(1, len(columns)):
-            _settle(layers, columns[k], offsets[k], y, (layers.before, layers.after if both else None))
+            _settle(columns[k], offsets[k], y, (before, after if both else None))
         for k in range(len(columns) - 2, -1, -1):
-            _settle(layers, columns[k], offsets[k], y, (layers.after, layers.before if both else None))
+            _settle(columns[k], offsets[k], y, (after, before if both else None))
     top = min(y[k] - above[k] for k in range(layers.count))
     return [value - top for value in y]
 
@@ -42,32 +43,38 @@ def _offsets(column: list[int], above: list[float], below: list[float], shape_co
     return offsets[: len(column)]
 
 
-def _pull(layers: Layers, a: int, b: int) -> float:
-    shapes = (a < layers.shape_count) + (b < layers.shape_count)
-    if shapes == 0:
-        return LINE
-    if shapes == 1:
-        return BEND
-    return STRAIGHT if (a, b) in layers.spine or (b, a) in layers.spine else LOOSE
+Pulls = list[list[tuple[int, float]]]
+"""For each shape and waypoint its neighbours on one side, and how strongly each pulls."""
 
 
-def _settle(
-    layers: Layers,
-    column: list[int],
-    offsets: list[float],
-    y: list[float],
-    near: tuple[list[list[int]], list[list[int]] | None],
-) -> None:
+def _pulls(layers: Layers, near: list[list[int]]) -> Pulls:
+    shapes, spine = layers.shape_count, layers.spine
+
+    def pull(a: int, b: int) -> float:
+        if a >= shapes and b >= shapes:
+            return LINE
+        if a >= shapes or b >= shapes:
+            return BEND
+        return STRAIGHT if (a, b) in spine or (b, a) in spine else LOOSE
+
+    return [[(other, pull(other, here)) for other in others] for here, others in enumerate(near)]
+
+
+def _settle(column: list[int], offsets: list[float], y: list[float], near: tuple[Pulls, Pulls | None]) -> None:
     """Move one column as close as it can be to where its neighbours want it."""
+    first, second = near
     wishes, weights = [], []
-    for here in column:
-        pulls = [(_pull(layers, other, here), y[other]) for other in near[0][here]]
-        pulls += [(_pull(layers, other, here) / 2, y[other]) for other in near[1][here]] if near[1] else []
-        weight = sum(pull for pull, _ in pulls)
-        wishes.append(sum(pull * at for pull, at in pulls) / weight if weight else y[here])
+    for here, offset in zip(column, offsets, strict=True):
+        total = weight = 0.0
+        for other, pull in first[here]:
+            total += pull * y[other]
+            weight += pull
+        for other, pull in second[here] if second else ():
+            total += pull / 2 * y[other]
+            weight += pull / 2
+        wishes.append((total / weight if weight else y[here]) - offset)
         weights.append(weight or 0.05)
-    placed = isotonic([wish - offset for wish, offset in zip(wishes, offsets, strict=True)], weights)
-    for here, value, offset in zip(column, placed, offsets, strict=True):
+    for here, value, offset in zip(column, isotonic(wishes, weights), offsets, strict=True):
         y[here] = value + offset
 
 
@@ -104,14 +111,35 @@ def place(
     def centre(k: int) -> Point:
         return round(lefts[layers.rank[k]] + widths[layers.rank[k]] / 2, 1), round(y[k], 1)
 
-    def crossing_points(stop: int) -> list[Point]:
-        start = lefts[layers.rank[stop]]
-        return [(round(start, 1), round(y[stop], 1)), (round(start + widths[layers.rank[stop]], 1), round(y[stop], 1))]
+    lines = {source: _bends(layers, bus, lefts, widths, y) for source, bus in layers.bus.items()}
 
-    routes = tuple(
-        (centre(source), *(point for stop in chain for point in crossing_points(stop)), centre(target))
-        for (source, target), chain in zip(pairs, layers.waypoints, strict=True)
-    )
+    def route(source: int, target: int) -> tuple[Point, ...]:
+        between = layers.rank[target] - layers.rank[source] - 1
+        if not between:
+            return centre(source), centre(target)
+        points, stops = lines[source]
+        bends, end = stops[between - 1]
+        return (centre(source), *points[:bends], end, centre(target))
+
+    routes = tuple(route(source, target) for source, target in pairs)
     bottom = max([y[k] + WAYPOINT_PX for k in range(layers.count)] + [y[k] + s.below_px for k, s in enumerate(shapes)])
     centres = tuple((shape.id, centre(k)) for k, shape in enumerate(shapes))
     return Layout(centres, routes, round(left - rank_gap_px, 1), round(bottom, 1), crossings)
+
+
+def _bends(
+    layers: Layers, bus: list[int], lefts: list[float], widths: list[float], y: list[float]
+) -> tuple[list[Point], list[tuple[int, Point]]]:
+    """The points at which a source's bus line bends, and for each column on its way how many are behind, and its end.
+
+    A route is the beginning of the line up to the column before its target.
+    """
+    points: list[Point] = []
+    stops: list[tuple[int, Point]] = []
+    for stop in bus:
+        left, height = lefts[layers.rank[stop]], round(y[stop], 1)
+        if not stops or stops[-1][1][1] != height:
+            points += [stops[-1][1]] if stops else []
+            points.append((round(left, 1), height))
+        stops.append((len(points), (round(left + widths[layers.rank[stop]], 1), height)))
+    return points, stops

@@ -56,15 +56,14 @@ def _columns(layout: Layout, shapes: Sequence[Shape]) -> list[_Column]:
     return [edges[x] for x in sorted(edges)]
 
 
-def _crossing(layout: Layout, columns: list[_Column]) -> list[set[Point]]:
-    """For each gap between two columns the points from which lines cross it; lines of one source count once."""
+def _crossing(layout: Layout, columns: list[_Column]) -> list[set[float]]:
+    """For each gap between two columns the heights from which lines cross it; lines of one source count once."""
     rights = [column.right for column in columns]
-    crossing: list[set[Point]] = [set() for _ in columns]
+    crossing: list[set[float]] = [set() for _ in columns]
     for route in layout.routes:
         for here, there in pairwise(route):
-            gap = bisect_left(rights, here[0] - 0.2)
-            if gap < len(columns) - 1 and there[0] > rights[gap] + 0.2:
-                crossing[gap].add(here)
+            for gap in range(bisect_left(rights, here[0] - 0.2), bisect_left(rights, there[0] - 0.2)):
+                crossing[gap].add(here[1])
     return crossing
 
 
@@ -98,7 +97,7 @@ class _Folding:
         shapes: Sequence[Shape],
         columns: list[_Column],
         cuts: list[int],
-        crossing: list[set[Point]],
+        crossing: list[set[float]],
     ) -> None:
         self.old, self.shapes = layout, shapes
         self.ends = [columns[cut].right + 0.2 for cut in cuts]
@@ -106,10 +105,7 @@ class _Folding:
         stops = [*cuts, len(columns) - 1]
         self.lefts = [columns[start].left for start in starts]
         self.width = max(columns[b].right - columns[a].left for a, b in zip(starts, stops, strict=True)) + 2 * EDGE_PX
-        self.lanes = [
-            {point: lane for lane, point in enumerate(sorted(crossing[cut], key=lambda p: (-p[1], p[0])))}
-            for cut in cuts
-        ]
+        self.lanes = [{height: lane for lane, height in enumerate(sorted(crossing[cut], reverse=True))} for cut in cuts]
         self.tops, self.drops, self.height = self._heights()
 
     def _band(self, x: float) -> int:
@@ -137,26 +133,24 @@ class _Folding:
     def _moved(self, point: Point, band: int) -> Point:
         return round(point[0] - self.lefts[band] + EDGE_PX, 1), round(point[1] + self.drops[band], 1)
 
-    def _lane(self, band: int, point: Point) -> float:
-        """The height of the lane below a band in which the line from `point` runs back."""
+    def _lane(self, band: int, height: float) -> float:
+        """The height of the lane below a band in which the line that leaves at `height` runs back."""
         first = self.tops[band + 1] + self.drops[band + 1] - GUTTER_PX / 2
-        return round(first - LANE_PX * (len(self.lanes[band]) - self.lanes[band][point] - 0.5), 1)
+        return round(first - LANE_PX * (len(self.lanes[band]) - self.lanes[band][height] - 0.5), 1)
 
     def _route(self, route: Sequence[Point]) -> tuple[Point, ...]:
-        points: list[Point] = []
-        for k, point in enumerate(route):
-            band = self._band(point[0])
-            before = route[k - 1] if k else point
-            came = self._band(before[0])
-            here = self._moved(point, band)
-            if came != band:
+        points = [self._moved(route[0], self._band(route[0][0]))]
+        for (x0, y0), (x1, y1) in pairwise(route):
+            last = self._band(x1)
+            for band in range(self._band(x0), last):  # a straight line may cross several bands
                 right, left = self.width - EDGE_PX, EDGE_PX
+                arrives = y1 if band + 1 == last else y0
                 points += [
-                    (round(right, 1), self._moved(before, came)[1]),
-                    (round((left + right) / 2, 1), self._lane(came, before)),
-                    (left, here[1]),
+                    (round(right, 1), self._moved((x0, y0), band)[1]),
+                    (round((left + right) / 2, 1), self._lane(band, y0)),
+                    (left, self._moved((x1, arrives), band + 1)[1]),
                 ]
-            points.append(here)
+            points.append(self._moved((x1, y1), last))
         return tuple(points)
 
     def layout(self) -> Layout:

@@ -14,7 +14,7 @@ class Layers:
     """The graph with waypoints: numbers below `shape_count` are shapes, the others waypoints.
 
     `before` and `after` hold the neighbours in the previous and next column; `spine` the links between
-    computed things, which are to be straight; `waypoints` the chain of each link.
+    computed things, which are to be straight; `bus` the waypoints of each source, column by column.
     """
 
     shape_count: int
@@ -22,7 +22,7 @@ class Layers:
     before: list[list[int]]
     after: list[list[int]]
     spine: set[tuple[int, int]]
-    waypoints: list[list[int]] = field(default_factory=list)
+    bus: dict[int, list[int]] = field(default_factory=dict)
 
     @property
     def count(self) -> int:
@@ -116,18 +116,15 @@ def spine_of(order: list[int], before: list[list[int]], after: list[list[int]]) 
 
 def _share_waypoints(layers: Layers, pairs: Pairs) -> None:
     """Long links of one source share one chain of waypoints, like a bus line: far fewer of them."""
-    shared: dict[tuple[int, int], int] = {}
     for source, target in pairs:
-        previous, chain = source, []
-        for rank in range(layers.rank[source] + 1, layers.rank[target]):
-            stop = shared.get((source, rank))
-            if stop is None:
-                stop = shared[source, rank] = _new_waypoint(layers, rank)
-                _join(layers, previous, stop)
-            previous = stop
-            chain.append(stop)
-        _join(layers, previous, target)
-        layers.waypoints.append(chain)
+        start = layers.rank[source] + 1
+        bus = layers.bus.setdefault(source, [])
+        for rank in range(start + len(bus), layers.rank[target]):
+            stop = _new_waypoint(layers, rank)
+            _join(layers, bus[-1] if bus else source, stop)
+            bus.append(stop)
+        stops = layers.rank[target] - start
+        _join(layers, bus[stops - 1] if stops else source, target)
 
 
 def _new_waypoint(layers: Layers, rank: int) -> int:
