@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 from torch.multiprocessing.reductions import StorageWeakRef
@@ -28,10 +28,17 @@ def bypassed() -> bool:
         return False
 
 
-def storage_ref(tensor: torch.Tensor) -> Callable[[], bool]:
-    """A function that says whether the tensor's storage still lives; it keeps the address from being used again."""
-    ref = StorageWeakRef(tensor.untyped_storage())  # type: ignore[no-untyped-call]  # torch gives it no types
-    return lambda: not ref.expired()  # type: ignore[no-untyped-call]  # torch gives it no types
+class StorageRef(Protocol):
+    """A weak reference to a storage: it keeps the storage's address from being used again."""
+
+    def expired(self) -> bool:
+        """True when the storage is gone."""
+
+
+def storage_ref(tensor: torch.Tensor) -> StorageRef:
+    """A weak reference to the tensor's storage."""
+    ref: StorageRef = StorageWeakRef(tensor.untyped_storage())  # type: ignore[no-untyped-call]  # torch gives it no types
+    return ref
 
 
 def tensor_key(tensor: torch.Tensor) -> int:
@@ -71,7 +78,7 @@ def span(tensor: torch.Tensor) -> tuple[int, int]:
 
 def base(tensor: torch.Tensor) -> torch.Tensor | None:
     """The tensor that this one is a view of, as autograd knows it."""
-    return tensor._base if tensor._is_view() else None
+    return tensor._base
 
 
 def grad_fn(tensor: torch.Tensor) -> Any | None:
@@ -86,6 +93,11 @@ def grad_fn(tensor: torch.Tensor) -> Any | None:
 
 NO_NUMBER = 2**64 - 1
 """What an AccumulateGrad answers when it's asked for its number."""
+
+
+def is_leaf(tensor: torch.Tensor) -> bool:
+    """`tensor.is_leaf`; True where torch refuses to tell (see `grad_fn`)."""
+    return not tensor.requires_grad or grad_fn(tensor) is None
 
 
 def is_accumulator(node: Any) -> bool:

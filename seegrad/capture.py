@@ -76,8 +76,7 @@ class Capture(TorchFunctionMode):
         _torch.pop(self)
         block, self._block = self._block, None
         quietly(self._state.finish, block)
-        raised = quietly(self._left_by, error) if error is not None else None
-        return raised
+        return quietly(self._left_by, error) if error is not None else None
 
     def recording(self, error: RaisedError | None = None) -> Recording:
         """What was seen so far."""

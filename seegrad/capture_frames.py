@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import torch
 
 from .capture_ids import Ids
 from .model import Frame, Gradient, Phase, Place, Preview
 
-Seen = tuple[int, Preview | None, tuple[int, ...], bool]
+Seen = tuple[int, Preview | None, torch.Size, bool]
 """A Gradient's fields: tensor, preview, shape, kept."""
 
 
@@ -25,19 +25,25 @@ class FrameDraft:
     outputs: tuple[int, ...] = ()
     nodes: tuple[int, ...] = ()
     writes: tuple[int, ...] = ()
-    values: dict[int, Preview | None] = field(default_factory=dict)
-    versions: dict[int, int | None] = field(default_factory=dict)
+    shown: dict[int, tuple[Preview | None, int | None]] | None = None  # tensor → numbers, version
     running: int | None = None
-    gradients: list[Seen] = field(default_factory=list)
+    gradients: tuple[Seen, ...] = ()
     backward: int | None = None
     grad_enabled: bool = True
     corrupted: tuple[int, ...] = ()
     module: str = ""
     keeps_graph: bool = False
 
+    def show(self, tensor: int, numbers: Preview | None, version: int | None) -> None:
+        """The state of a tensor after this Frame."""
+        if self.shown is None:
+            self.shown = {}
+        self.shown[tensor] = numbers, version
+
     def freeze(self, ids: Ids) -> Frame:
         """The Frame as the model has it."""
         tensors = ids.tensors
+        shown = [(number, state) for number, state in (self.shown or {}).items() if number in tensors]
         return Frame(
             index=ids.frames[self.index],
             phase=self.phase,
@@ -47,10 +53,14 @@ class FrameDraft:
             outputs=ids.of(tensors, self.outputs),
             nodes=ids.of(ids.nodes, self.nodes),
             writes=ids.of(ids.writes, self.writes),
-            values=tuple((tensors[number], value) for number, value in self.values.items() if number in tensors),
-            versions=tuple((tensors[number], value) for number, value in self.versions.items() if number in tensors),
+            values=tuple((tensors[number], value) for number, (value, _) in shown),
+            versions=tuple((tensors[number], version) for number, (_, version) in shown),
             running=ids.one(ids.nodes, self.running),
-            gradients=tuple(Gradient(tensors[each[0]], *each[1:]) for each in self.gradients if each[0] in tensors),
+            gradients=tuple(
+                Gradient(tensors[number], numbers, tuple(shape), kept)
+                for number, numbers, shape, kept in self.gradients
+                if number in tensors
+            ),
             backward=self.backward,
             grad_enabled=self.grad_enabled,
             corrupted=self.corrupted,

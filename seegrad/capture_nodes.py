@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 import torch
@@ -46,13 +47,13 @@ class NodeDraft:
     name: str
     op: str
     frame: int
-    edges: list[tuple[int, int | None, int]]
-    inputs: list[int | None]
-    outputs: list[int]
-    leaf: int | None
-    inplace: bool
-    saved: list[Saved]
-    ran: list[int]
+    edges: tuple[tuple[int, int | None, int], ...]
+    inputs: tuple[int | None, ...]
+    outputs: tuple[int, ...]
+    leaf: int | None = None
+    inplace: bool = False
+    saved: Sequence[Saved] = ()
+    ran: tuple[int, ...] = ()
 
     def freeze(self, ids: Ids) -> Node:
         """The Node as the model has it."""
@@ -133,58 +134,59 @@ class Nodes:
 
     def _describe(self, number: int, met: Met, birth: Birth, op: str | None) -> None:
         (name, leaf), node, following = met
-        made = [tensor for tensor in birth.outputs if _torch.grad_fn(tensor) is node]
-        outputs = [self._tensors.see(tensor, birth.frame) for tensor in made]
-        for tensor, output in zip(made, outputs, strict=True):
-            self._outputs[number, tensor.output_nr] = output
-        short = "AccumulateGrad" if name == "leaf" else name.removeprefix("struct ").rpartition("::")[2]
-        edges = self._edges(following, birth.frame)
-        self.drafts[number] = NodeDraft(
-            id=number,
-            name=short,
-            op=op_of(short) if op is None or name == "leaf" else op,
-            frame=birth.frame,
-            edges=edges,
-            inputs=self._inputs(edges, birth),
-            outputs=outputs,
-            leaf=leaf if name == "leaf" else None,
-            inplace=any(tensor is each for tensor in made for each in birth.written),
-            saved=self._kept_by(number, short, node, len(edges), made, birth),
-            ran=[],
+        if name == "leaf":
+            self.drafts[number] = NodeDraft(number, "AccumulateGrad", "accumulate_grad", birth.frame, (), (), (), leaf)
+            return
+        short = _short(name)
+        edges = tuple(
+            [
+                (slot, None if target is None else self._numbers.get(self.key(target, birth.frame)), output)
+                for slot, (target, output) in enumerate(following)
+            ]
         )
+        made = [tensor for tensor in birth.outputs if _torch.grad_fn(tensor) is node]
+        draft = self.drafts[number] = NodeDraft(
+            number, short, op or op_of(short), birth.frame, edges, self._inputs(edges, birth), ()
+        )
+        if made:
+            self._made(draft, made, birth)
+        draft.saved = self._kept_by(draft, node, made, birth)
 
-    def _edges(self, following: Sequence[tuple[Any, int]], frame: int) -> list[tuple[int, int | None, int]]:
-        return [
-            (slot, None if target is None else self._numbers.get(self.key(target, frame)), output)
-            for slot, (target, output) in enumerate(following)
-        ]
+    def _made(self, draft: NodeDraft, made: Sequence[torch.Tensor], birth: Birth) -> None:
+        """The tensors that the Node's call made."""
+        draft.outputs = tuple([self._tensors.see(tensor, birth.frame) for tensor in made])
+        for tensor, output in zip(made, draft.outputs, strict=True):
+            self._outputs[draft.id, tensor.output_nr] = output
+        draft.inplace = any(tensor is each for tensor in made for each in birth.written)
 
-    def _inputs(self, edges: list[tuple[int, int | None, int]], birth: Birth) -> list[int | None]:
+    def _inputs(self, edges: Sequence[tuple[int, int | None, int]], birth: Birth) -> tuple[int | None, ...]:
         """The tensor given at each Edge: by what made it; then, where it's unambiguous, by order."""
         found: list[int | None] = []
-        for _, target, output in edges:
-            draft = self.drafts.get(target) if target is not None else None
-            leaf = draft.leaf if draft is not None else None
-            found.append(leaf if leaf is not None or target is None else birth.sources.get((target, output)))
-        free = [slot for slot, target, _ in edges if target is None]
+        free: list[int] = []
+        for slot, target, output in edges:
+            if target is None:
+                free.append(slot)
+                found.append(None)
+                continue
+            leaf = self.drafts[target].leaf if target in self.drafts else None
+            found.append(birth.sources.get((target, output)) if leaf is None else leaf)
         if free and len(edges) == len(birth.inputs):
             rest = [number for number in birth.inputs if number not in found]
             if len(rest) == len(free):
                 for slot, number in zip(free, rest, strict=True):
                     found[slot] = number
-        return found
+        return tuple(found)
 
-    def _kept_by(
-        self, number: int, name: str, node: Any, slots: int, made: Sequence[torch.Tensor], birth: Birth
-    ) -> list[Saved]:
+    def _kept_by(self, draft: NodeDraft, node: Any, made: Sequence[torch.Tensor], birth: Birth) -> Sequence[Saved]:
         found: list[Saved] = []
         for attr, data, torch_saved in _torch.saved_tensors(node):
             version = _torch.version_when_saved(torch_saved, data) if birth.late else _torch.version(data)
             owner = self._owner(data, made, birth)
-            draft, ref = self._tensors.drafts[owner], self._tensors.ref(owner)
+            tensor, ref = self._tensors.drafts[owner], self._tensors.ref(owner)
             if ref.ref() is not data:
                 ref = _torch.TensorWeakRef(data)
-            saved = Saved(number, len(found), attr, owner, ref, version, draft.storage, draft.span, name, slots)
+            index, slots = len(found), len(draft.edges)
+            saved = Saved(draft.id, index, attr, owner, ref, version, tensor.storage, tensor.span, draft.name, slots)
             self._saved.add(saved, data)
             found.append(saved)
         return found
@@ -207,6 +209,13 @@ class Nodes:
         self._outputs = {source: tensor for source, tensor in self._outputs.items() if source[0] in kept}
 
 
+@lru_cache(maxsize=1024)
+def _short(name: str) -> str:
+    """The Node's name as torch prints it in Python."""
+    return name.removeprefix("struct ").rpartition("::")[2]
+
+
+@lru_cache(maxsize=1024)
 def op_of(name: str) -> str:
     """The op behind a Node's name.
 

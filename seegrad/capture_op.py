@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from types import FrameType
-from typing import Any
+from typing import Any, cast
 
 import torch
 
@@ -41,28 +41,31 @@ class Op:
         self._option = kwargs.get("inplace") is True
         self._inputs = inputs = tensors_in((args, kwargs) if kwargs else args)
         self._targets = may_write(call, args, kwargs)
-        numbers = [state.tensors.find(tensor) for tensor in inputs]
-        unknown = None in numbers
-        state.new_event(user, direct=direct, deep=unknown and any(map(state.tensors.is_new, inputs)))
-        made = self._made()
-        self._numbers = [state.meet(tensor) for tensor in inputs]
-        self._sources = {each: number for each, number in zip(made, self._numbers, strict=True) if each is not None}
+        known = list(map(state.tensors.find, inputs))
+        unmet = None in known
+        state.new_event(user, direct=direct, deep=unmet and any(map(state.tensors.is_new, inputs)))
+        made = self._made() if torch.is_grad_enabled() else ()
+        self._numbers = [state.meet(tensor) for tensor in inputs] if unmet else cast(list[int], known)
+        self._sources = {source: self._numbers[position] for position, source in made}
         self._versions = [_torch.version(tensor) for tensor in inputs]
         self._storages: list[int] = []
         self._span: tuple[int, int] | None = None
         if call.writes:
             self._look_at_targets(args)
 
-    def _made(self) -> list[Source | None]:
-        """Who made each input, as far as it has a graph."""
-        if not torch.is_grad_enabled():
-            return [None] * len(self._inputs)
+    def _made(self) -> list[tuple[int, Source]]:
+        """(position, who made it) of each input that has a graph."""
+        graph = [
+            (i, tensor) for i, tensor in enumerate(self._inputs) if tensor.requires_grad and not _torch.is_leaf(tensor)
+        ]
+        if not graph:
+            return []
         nodes, at = self._state.nodes, self._state.frames.last.index
-        made = [nodes.source(tensor, at) if tensor.requires_grad else None for tensor in self._inputs]
-        if any(not each and tensor.requires_grad for each, tensor in zip(made, self._inputs, strict=True)):
-            self._state.meet_late(self._inputs)
-            made = [nodes.source(tensor, at) if tensor.requires_grad else None for tensor in self._inputs]
-        return made
+        made = [(i, nodes.source(tensor, at)) for i, tensor in graph]
+        if any(source is None for _, source in made):
+            self._state.meet_late([tensor for _, tensor in graph])
+            made = [(i, nodes.source(tensor, at)) for i, tensor in graph]
+        return [(i, source) for i, source in made if source is not None]
 
     def _look_at_targets(self, args: tuple[Any, ...]) -> None:
         """Remember the bytes that the call may overwrite, and the storages that it may exchange."""
@@ -85,7 +88,7 @@ class Op:
         if not (outputs or written or self._storages):
             return
         frame = state.frames.new("inplace" if written else "forward", name, self._place())
-        frame.inputs, frame.module = tuple(self._numbers), ""
+        frame.inputs = tuple(self._numbers)
         for tensor in written:
             self._write(frame, tensor)
         if self._storages:

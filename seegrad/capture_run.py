@@ -40,7 +40,8 @@ class Run:
         self._keeps_graph = keeps_graph(name, args, kwargs)
         self._handles: list[Any] = []
         self._ran: list[int] = []
-        self._open: dict[int, tuple[FrameDraft, list[int]]] = {}  # Frames of Nodes whose end is awaited
+        self._awaited: set[int] = set()  # Nodes whose end is awaited
+        self._open: dict[int, tuple[FrameDraft, list[int]]] = {}
         self._running: int | None = None
         state.root = self._roots[0] if self._roots else state.root
         self._grad_fns = grad_fns(roots)
@@ -61,6 +62,7 @@ class Run:
             self._handles.append(node.register_prehook(partial(quietly, self._started, draft)))
             if draft.leaf is not None or any(saved.suspect() for saved in draft.saved):
                 self._handles.append(node.register_hook(partial(quietly, self._finished, draft)))
+                self._awaited.add(number)
             waiting += [target for target, _ in node.next_functions if target is not None]
 
     def detach(self) -> None:
@@ -74,22 +76,25 @@ class Run:
         with state.lock:
             frame = self._new_frame("backward", node.name)
             frame.running = self._running = node.id
-            node.ran.append(frame.index)
+            node.ran += (frame.index,)
             self._ran.append(node.id)
             changed = [saved.index for saved in node.saved if saved.changed()]
-            frame.corrupted = tuple(i for i in changed if _matters(node, i))
-            self._open[node.id] = frame, changed
+            if changed:
+                frame.corrupted = tuple(i for i in changed if _matters(node, i))
+            if node.id in self._awaited:
+                self._open[node.id] = frame, changed
             for output, gradient in enumerate(gradients):
                 tensor = node.leaf if node.leaf is not None else state.nodes.output(node.id, output)
                 if tensor is not None and gradient is not None:
-                    frame.gradients.append((tensor, preview(gradient), tuple(gradient.shape), False))
-                    self._kept_by_request(frame, tensor)
+                    frame.gradients += ((tensor, preview(gradient), gradient.shape, False),)
+                    if node.leaf is None:
+                        self._kept_by_request(frame, tensor)
 
     def _kept_by_request(self, frame: FrameDraft, tensor: int) -> None:
         """A non-leaf with `retain_grad()` has its `.grad` by now."""
         alive = self._state.tensors.alive(tensor)
         if alive is not None and alive.retains_grad and alive.grad is not None:
-            frame.gradients.append((tensor, preview(alive.grad), tuple(alive.grad.shape), True))
+            frame.gradients += ((tensor, preview(alive.grad), alive.grad.shape, True),)
 
     def _finished(self, node: NodeDraft, gradients: Gradients, _outputs: Gradients) -> None:
         with self._state.lock:
@@ -97,7 +102,7 @@ class Run:
             frame, changed = self._open.pop(node.id)
             leaf = self._state.tensors.alive(node.leaf) if node.leaf is not None else None
             if leaf is not None and leaf.grad is not None and node.leaf is not None:
-                frame.gradients.append((node.leaf, preview(leaf.grad), tuple(leaf.grad.shape), True))
+                frame.gradients += ((node.leaf, preview(leaf.grad), leaf.grad.shape, True),)
             computed = {slot for slot, gradient in enumerate(gradients) if gradient is not None}
             frame.corrupted = tuple(i for i in changed if not computed.isdisjoint(node.saved[i].serves))
 
@@ -116,7 +121,7 @@ class Run:
         for saved in state.nodes.drafts[failing].saved if failing is not None else ():
             tensor = saved.ref()
             if tensor is not None:
-                frame.versions[saved.tensor] = _torch.version(tensor)
+                frame.show(saved.tensor, preview(tensor), _torch.version(tensor))
         state.errors.append(RaisedError(type(error).__name__, str(error), self._place, frame.index, failing))
         self._end([number for number in self._ran if number != failing])
 
@@ -144,11 +149,11 @@ class Run:
         frame.inputs = self._roots
         frame.outputs = tuple(state.tensors.see(tensor, frame.index) for tensor in outputs)
         for number, tensor in zip(frame.outputs, outputs, strict=True):
-            frame.values[number], frame.versions[number] = preview(tensor), 0
+            frame.show(number, preview(tensor), 0)
         for tensor, gradient in zip(self._wanted, result, strict=False):
             number = state.tensors.see(tensor, frame.index)
             if isinstance(gradient, torch.Tensor):
-                frame.gradients.append((number, preview(gradient), tuple(gradient.shape), False))
+                frame.gradients += ((number, preview(gradient), gradient.shape, False),)
         state.meet_late(outputs)
 
 

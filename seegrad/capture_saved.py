@@ -108,6 +108,11 @@ class SavedTensors:
             self._watched.add(saved.storage)
             saved.keep(tensor)
 
+    @property
+    def watching(self) -> bool:
+        """True when there are bytes to compare at every event."""
+        return bool(self._watched)
+
     def of(self, node: int) -> list[Saved]:
         """What that Node keeps."""
         return self._by_node.get(node, [])

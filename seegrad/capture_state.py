@@ -84,7 +84,7 @@ class State:
         self.forgetting.now_and_then(self)
 
     def _look_behind(self, line: tuple[str, int] | None) -> None:
-        for saved, _ in self.saved.changed_behind():
+        for saved, _ in self.saved.changed_behind() if self.saved.watching else ():
             frame = self.frames.new("inplace", EXTERNAL, self.source.between(self._last_line, line))
             self.write(frame, saved.tensor, saved.storage, saved.span, EXTERNAL, (saved.version, saved.version))
 
@@ -103,7 +103,9 @@ class State:
         if not tensors or not torch.is_grad_enabled():
             return
         last = self.frames.last
-        unknown = [t for t in tensors if t.requires_grad and not t.is_leaf and not self.nodes.source(t, last.index)]
+        unknown = [
+            t for t in tensors if t.requires_grad and not _torch.is_leaf(t) and not self.nodes.source(t, last.index)
+        ]
         if unknown:
             last.nodes += self.nodes.walk(grad_fns(unknown), Birth(last.index, last.op, (), unknown, late=True))
 
@@ -117,7 +119,7 @@ class State:
     def show(self, frame: FrameDraft, number: int, tensor: torch.Tensor) -> None:
         """The tensor's numbers and version after this Frame."""
         empty = self.tensors.drafts[number].storage in self.uninitialised
-        frame.values[number], frame.versions[number] = None if empty else preview(tensor), _torch.version(tensor)
+        frame.show(number, None if empty else preview(tensor), _torch.version(tensor))
 
     def write(
         self,

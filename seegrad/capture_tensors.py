@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 
 import torch
 
@@ -19,9 +18,9 @@ class TensorDraft:
 
     id: int
     name: str | None
-    shape: tuple[int, ...]
-    dtype: str
-    device: str
+    shape: torch.Size
+    dtype: torch.dtype
+    device: torch.device
     is_leaf: bool
     requires_grad: bool
     storage: int
@@ -38,9 +37,9 @@ class TensorDraft:
         return TensorRef(
             id=ids.tensors[self.id],
             name=self.name,
-            shape=self.shape,
-            dtype=self.dtype,
-            device=self.device,
+            shape=tuple(self.shape),
+            dtype=str(self.dtype).removeprefix("torch."),
+            device=str(self.device),
             is_leaf=self.is_leaf,
             requires_grad=self.requires_grad,
             storage=self.storage,
@@ -61,7 +60,7 @@ class Tensors:
         self._next = 0
         self._known: dict[int, tuple[_torch.TensorWeakRef, int]] = {}
         self._refs: dict[int, _torch.TensorWeakRef] = {}
-        self._storages: dict[int, tuple[Callable[[], bool], int]] = {}
+        self._storages: dict[int, tuple[_torch.StorageRef, int]] = {}
         self._on_storage: dict[int, list[int]] = {}
         self._foreseen: dict[int, tuple[_torch.TensorWeakRef, str, bool]] = {}
         self._storage_count = 0
@@ -108,7 +107,7 @@ class Tensors:
         """Its storage's number. A layout without a storage gets a number of its own."""
         key = _torch.storage_key(tensor)
         entry = self._storages.get(key) if key is not None else None
-        if entry is not None and entry[0]():
+        if entry is not None and not entry[0].expired():
             return entry[1]
         number, self._storage_count = self._storage_count, self._storage_count + 1
         if key is not None:
@@ -126,7 +125,7 @@ class Tensors:
         number = self.find(tensor)
         if number is not None:
             draft = self.drafts[number]
-            draft.is_leaf, draft.requires_grad = tensor.is_leaf, tensor.requires_grad
+            draft.is_leaf, draft.requires_grad = _torch.is_leaf(tensor), tensor.requires_grad
             return number
         base = _torch.base(tensor)
         if base is not None:
@@ -135,15 +134,15 @@ class Tensors:
 
     def _describe(self, tensor: torch.Tensor, frame: int, sources: Sequence[int], route: Route) -> int:
         storage, number, foreseen = self.storage_number(tensor), self._next, self._foreseen_as(tensor)
-        source = next((each for i in sources if (each := self.drafts[i]).storage == storage), None)
+        source = next((each for i in sources if (each := self.drafts[i]).storage == storage), None) if sources else None
         self._next += 1
         self.drafts[number] = TensorDraft(
             id=number,
             name=foreseen[0] if foreseen is not None else None,
-            shape=tuple(tensor.shape),
-            dtype=_dtype(tensor.dtype),
-            device=_device(tensor.device),
-            is_leaf=tensor.is_leaf,
+            shape=tensor.shape,
+            dtype=tensor.dtype,
+            device=tensor.device,
+            is_leaf=_torch.is_leaf(tensor),
             requires_grad=tensor.requires_grad,
             storage=storage,
             counter=self._counter(tensor, source, route),
@@ -151,7 +150,7 @@ class Tensors:
             frame=frame,
             alias_of=source.id if source else None,
             route=route if source else "self",
-            parameter=isinstance(tensor, torch.nn.Parameter),
+            parameter=issubclass(type(tensor), torch.nn.Parameter),
         )
         ref = self._refs[number] = _torch.TensorWeakRef(tensor)
         self._known[_torch.tensor_key(tensor)] = (ref, number)
@@ -184,7 +183,7 @@ class Tensors:
             number = self.find(tensor)
             draft = self.drafts[number] if number is not None else None
             known = draft.requires_grad if draft is not None else self.existed_at_start(tensor)
-            if not known and tensor.requires_grad and not tensor.is_leaf:
+            if not known and tensor.requires_grad and not _torch.is_leaf(tensor):
                 unseen.append(tensor)
             if draft is None and not known:
                 self.foresee(tensor, name)
@@ -199,7 +198,7 @@ class Tensors:
         self._known = {key: entry for key, entry in self._known.items() if entry[0].ref() is not None}
         self._foreseen = {key: entry for key, entry in self._foreseen.items() if entry[0].ref() is not None}
         self._on_storage = {key: live for key in self._on_storage if (live := self.on_storage(key))}
-        self._storages = {key: entry for key, entry in self._storages.items() if entry[0]()}
+        self._storages = {key: entry for key, entry in self._storages.items() if not entry[0].expired()}
         return {number for _, number in self._storages.values()}
 
     def living(self) -> set[int]:
@@ -210,13 +209,3 @@ class Tensors:
         """Drop all other tensors."""
         self.drafts = {number: draft for number, draft in self.drafts.items() if number in kept}
         self._refs = {number: ref for number, ref in self._refs.items() if number in kept}
-
-
-@lru_cache
-def _dtype(dtype: torch.dtype) -> str:
-    return str(dtype).removeprefix("torch.")
-
-
-@lru_cache
-def _device(device: torch.device) -> str:
-    return str(device)
