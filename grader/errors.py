@@ -10,6 +10,7 @@
     ├── StudentGone              the student's process died or was ended (carries the reason)
     ├── StorageError             a file of the course can't be written; what was recorded is safe
     │   └── DiskFull             nothing at all can be written any more
+    ├── ClusterError             no Dask scheduler, or no worker there that may grade
     ├── BusyError                another grader is at work on this course
     └── GradebookError           the gradebook can't be read or written; nothing was recorded
 """
@@ -55,6 +56,10 @@ class StorageError(GraderError):
 
 class DiskFull(StorageError):
     """Nothing at all can be written any more. What was recorded is safe."""
+
+
+class ClusterError(GraderError):
+    """There is no Dask scheduler, or no worker there that may grade."""
 
 
 class BusyError(GraderError):

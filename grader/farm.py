@@ -67,6 +67,10 @@ class Crew:
         finally:
             self._idle.put(worker)
 
+    def warm(self) -> None:
+        """Starts one now. Raises `SandboxError` where this machine can't confine."""
+        self._all[0].open()
+
     def close(self) -> None:
         """Ends them all, and what is under way on them."""
         for worker in self._all:
@@ -94,13 +98,13 @@ class _Worker:
     def _run(self, document: Mapping[str, Any], files: Mapping[str, bytes], assignment: Assignment) -> Run:
         if self._over:
             raise GraderError("the run was stopped")
-        judge = self._judge or self._open()
+        judge = self._judge or self.open()
         try:
             return judge(document, files, assignment)
         except SandboxError as error:  # the machine could confine when the zygote was opened: this one has died
             raise GraderError(f"no process could be started: {error}") from error
 
-    def _open(self) -> engine.Runner:
+    def open(self) -> engine.Runner:
         """A warm judge; what kills a few in a row kills them all, and ends the run."""
         for attempt in range(1, STARTS + 1):
             opened = self._open_judge()

@@ -23,10 +23,9 @@ from nbgrader.preprocessors import ClearHiddenTests
 from traitlets import Bool, Integer, List, Unicode
 from traitlets.config import Config
 
-from grader import batch, engine, feedback, screen
+from grader import batch, engine, farm, feedback, screen
 from grader.course import Course
-from grader.errors import GraderError
-from grader.farm import grade_all
+from grader.errors import ClusterError, GraderError
 from grader.kept import Kept
 from grader.limits import Limited
 from grader.model import Limits, Result
@@ -126,7 +125,13 @@ class SandboxedAutograde(Limited, Autograde):  # type: ignore[misc] # nbgrader s
 
     def _farm(self, limits: Limits) -> batch.Farm:
         open_judge = partial(warm_judge, limits, trust_students=self.trust_students)
-        return partial(grade_all, open_judge=open_judge, workers=self.workers or None)
+        if not self.dask:
+            return partial(farm.grade_all, open_judge=open_judge, workers=self.workers or None)
+        try:
+            from grader import cluster
+        except ImportError as error:
+            raise ClusterError(f"Dask isn't installed ({error}): pip install 'seegrad[cluster]'") from error
+        return partial(cluster.grade_all, address=self.dask, open_judge=open_judge, say=self.log.warning)
 
     def _refuse_what_has_no_meaning_here(self) -> None:
         if self.coursedir.notebook_id != "*":

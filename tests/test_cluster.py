@@ -1,0 +1,160 @@
+"""A real scheduler and real workers in processes of their own: the same grades, whoever of them dies."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.classroom import small
+from tests.classroom.commands import ENVIRONMENT, nbgrader, python
+from tests.classroom.gradebook import Rows, rows
+from tests.crashes import children
+
+pytest.importorskip("distributed")
+pytestmark = pytest.mark.slow
+
+STUDENTS = 16
+START_S = 60.0
+OTHER_TORCH = """
+import importlib.metadata as metadata, runpy
+told = metadata.version
+metadata.version = lambda name: "9.9.9" if name == "torch" else told(name)
+runpy.run_module("distributed.cli.dask_worker", run_name="__main__", alter_sys=True)
+"""
+
+
+@pytest.fixture(scope="module")
+def handed_in(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = small.make(tmp_path_factory.mktemp("cluster") / "course")
+    nbgrader(root, "generate_assignment", small.NAME)
+    answers = (small.RIGHT, small.PARTLY, small.NOTHING)
+    for number in range(STUDENTS):
+        small.hand_in(root, f"s{number:02}", answers[number % 3], "2026-02-03 12:00:00 UTC")
+    return root
+
+
+@pytest.fixture(scope="module")
+def alone(handed_in: Path, tmp_path_factory: pytest.TempPathFactory) -> Rows:
+    """What this machine makes of the class without a cluster."""
+    root = tmp_path_factory.mktemp("alone") / "course"
+    shutil.copytree(handed_in, root)
+    python(root, "-m", "grader", "autograde", small.NAME)
+    return rows(root)
+
+
+@pytest.fixture
+def course(handed_in: Path, tmp_path: Path) -> Path:
+    shutil.copytree(handed_in, tmp_path / "course")
+    return tmp_path / "course"
+
+
+Start = Callable[..., "subprocess.Popen[bytes]"]
+
+
+@contextmanager
+def cluster(folder: Path) -> Iterator[tuple[str, Start]]:
+    """A scheduler's address and what starts a worker of it; all are ended afterwards."""
+    place, running = folder / "scheduler.json", []
+
+    def start(*arguments: str, code: str | None = None) -> subprocess.Popen[bytes]:
+        program = ["-c", code] if code else ["-m", "distributed.cli.dask_worker"]
+        command = [
+            sys.executable,
+            *program,
+            "--scheduler-file",
+            str(place),
+            "--nthreads",
+            "1",
+            "--no-dashboard",
+            *arguments,
+        ]
+        with (folder / f"worker{len(running)}.log").open("wb") as log:
+            running.append(subprocess.Popen(command, cwd=folder, env=ENVIRONMENT, stdout=log, stderr=log))
+        return running[-1]
+
+    with (folder / "scheduler.log").open("wb") as log:
+        command = [sys.executable, "-m", "distributed.cli.dask_scheduler", "--host", "127.0.0.1", "--port", "0"]
+        scheduler = subprocess.Popen(
+            [*command, "--no-dashboard", "--scheduler-file", str(place)],
+            cwd=folder,
+            env=ENVIRONMENT,
+            stdout=log,
+            stderr=log,
+        )
+    try:
+        yield until(lambda: json.loads(place.read_text())["address"] if place.exists() else None), start
+    finally:
+        for process in [*running, scheduler]:
+            process.terminate()
+        for process in [*running, scheduler]:
+            process.wait()
+
+
+def until(found: Callable[[], Any]) -> Any:
+    deadline = time.monotonic() + START_S
+    while time.monotonic() < deadline:
+        if (value := found()) is not None:
+            return value
+        time.sleep(0.1)
+    raise AssertionError("not in time")
+
+
+def workers(address: str) -> int:
+    """How many have joined."""
+    from distributed import Client
+
+    with Client(address, set_as_default=False) as client:
+        return len(client.scheduler_info(n_workers=-1)["workers"])
+
+
+def test_the_same_grades_though_a_worker_dies_in_mid_run(course: Path, alone: Rows, tmp_path: Path) -> None:
+    with cluster(tmp_path) as (address, start):
+        nanny, _ = start(), start("--no-nanny")
+        until(lambda: True if workers(address) == 2 else None)
+        command = [sys.executable, "-m", "grader", "autograde", small.NAME, "--dask", address]
+        running = subprocess.Popen(command, cwd=course, env=ENVIRONMENT, stderr=subprocess.PIPE, text=True)
+        assert running.stderr is not None
+        for line in running.stderr:
+            if line.startswith("4/"):
+                (victim,) = [pid for pid in children(nanny.pid) if "resource_tracker" not in command_of(pid)][-1:]
+                os.kill(victim, signal.SIGKILL)
+                break
+        said = running.stderr.read()
+        running.stderr.close()
+        assert running.wait() == 0, said
+        assert f"{STUDENTS}/{STUDENTS} " in said
+    assert rows(course) == alone
+
+
+def command_of(pid: int) -> str:
+    return Path(f"/proc/{pid}/cmdline").read_text(encoding="utf-8")
+
+
+def test_a_worker_with_another_torch_is_refused_by_name(course: Path, alone: Rows, tmp_path: Path) -> None:
+    with cluster(tmp_path) as (address, start):
+        start("--no-nanny", code=OTHER_TORCH)
+        until(lambda: True if workers(address) == 1 else None)
+        only_other = python(course, "-m", "grader", "autograde", small.NAME, "--dask", address, status=2)
+        assert "may grade: it has torch 9.9.9 instead of " in only_other
+        start("--no-nanny")
+        until(lambda: True if workers(address) == 2 else None)
+        both = python(course, "-m", "grader", "autograde", small.NAME, "--dask", address)
+        assert "is not used: it has torch 9.9.9 instead of " in both
+    assert rows(course) == alone
+
+
+def test_no_scheduler_is_told_in_a_sentence(course: Path) -> None:
+    said = python(course, "-m", "grader", "autograde", small.NAME, "--dask", "tcp://127.0.0.1:1", status=2)
+    assert "no Dask scheduler answers at tcp://127.0.0.1:1" in said
+    assert "Traceback" not in said
