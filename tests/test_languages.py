@@ -21,7 +21,7 @@ from babel.messages.catalog import Message
 from babel.messages.mofile import read_mo
 
 import seegrad
-from seegrad import beliefs, sentences
+from seegrad import advice, beliefs, sentences
 from seegrad.check import CheckFailed, expect
 from seegrad.draw import draw, still, table
 from seegrad.languages import LANGUAGES, closed, counted, language, speaking, together, translate
@@ -38,7 +38,7 @@ CODE = re.compile(r"`[^`]*`")
 LATIN = re.compile(r"[A-Za-z_][A-Za-z_0-9.]*")
 ALLOWED = {  # torch's own words, which Chinese sentences keep; see locale/TERMS.md
     "torch", "autograd", "numpy", "backward", "retain_graph", "no_grad", "detach", "grad", ".grad", "Function", "None",
-    "AccumulateGrad", "seegrad", "inference", "tensor", "traceback",
+    "AccumulateGrad", "seegrad", "forward", "Python", "float()", ".item()", "inference", "tensor", "traceback",
 }  # fmt: skip
 
 
@@ -193,7 +193,7 @@ def test_sentences_are_translated_when_they_are_said(path: Path) -> None:
             assert marker or node.func.id == "marked" or id(node) in inside, f"line {node.lineno}: use `marked` here"
 
 
-TABLES = (sentences.WHAT, sentences.DO, sentences.THROUGH, sentences.WHY, beliefs.MISCONCEPTIONS)
+TABLES = (sentences.WHAT, advice.DO, sentences.THROUGH, sentences.WHY, beliefs.MISCONCEPTIONS)
 
 
 @pytest.mark.parametrize("text", [text for words in TABLES for text in words.values()])
@@ -345,4 +345,4 @@ def test_the_player_has_the_same_words_in_both_languages() -> None:
     chinese = text[text.index("const zh_CN") : text.index("const tables")]
     values = [json.loads(value) for value in re.findall(r': ("[^"]*")', chinese)]
     assert len(values) > 20
-    assert set(LATIN.findall(" ".join(values))) <= {"Home", "End", "Python", "Function"}
+    assert set(LATIN.findall(" ".join(values))) <= {"Home", "End", "Python", "Function", "f"}
