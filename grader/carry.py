@@ -178,7 +178,7 @@ class Carrier:
 
     def _hear_method(self, tree: Mapping[str, Any], inner: values.Encode) -> Any:
         of, name = inner(tree.get("of")), text(tree, "name")
-        if not isinstance(of, remote.RemoteObject | RemoteClass):
+        if self.borrowed.number_of(of) is None:
             raise WireError("A method belongs to nothing of the other side's.")
 
         def method(*args: Any, **kwargs: Any) -> Any:

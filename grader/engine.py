@@ -90,7 +90,7 @@ def attempt(submission: Submission, assignment: Assignment, run: Runner, *, give
         return failure(blank, assignment, f"{type(error).__name__}: {error}")
     return replace(
         blank,
-        notebooks=graded,
+        notebooks=questions.within_the_tenth(graded),
         wall_s=sum(run.wall_s for run in runs),
         cpu_s=sum(run.cpu_s for run in runs),
     )

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from grader.model import Cell, Kind, Notebook, Outcome
+from grader.model import Cell, Graded, Kind, Notebook, Outcome
 from grader.restore import grade_id
 
+WORD_SHARE = 0.1  # of an assignment's points may rest on the word of the student's process alone
+ONLY_A_WORD = (
+    "This rests on what the student's own objects or tensors say of themselves ({claims}), and on nothing else. More "
+    "than a tenth of the points would: a person has to look."
+)
 MEANS_NO_ANSWER = frozenset({Kind.FAILED, Kind.CRASHED})
 
 
@@ -32,6 +37,24 @@ def outcomes(document: Mapping[str, Any], notebook: Notebook, verdicts: Iterable
         elif cell.grade:
             tested = True
             yield _verdict(cell, judged.get(cell.grade_id), empty=bool(answers) and set(answers) <= blank)
+
+
+def within_the_tenth(notebooks: Sequence[Graded]) -> tuple[Graded, ...]:
+    """Points that rest on the student's word alone: past a tenth of all points each of them waits for a person."""
+    left = WORD_SHARE * sum(outcome.max_points for graded in notebooks for outcome in graded.outcomes) + 1e-9
+    bounded = []
+    for graded in notebooks:
+        kept = []
+        for outcome in graded.outcomes:
+            left -= (outcome.points or 0.0) if outcome.alone else 0.0
+            kept.append(_unproven(outcome) if left < 0 and outcome.alone and outcome.points else outcome)
+        bounded.append(replace(graded, outcomes=tuple(kept)))
+    return tuple(bounded)
+
+
+def _unproven(outcome: Outcome) -> Outcome:
+    message = ONLY_A_WORD.format(claims=", ".join(outcome.claims[:5]))
+    return replace(outcome, kind=Kind.BY_HAND, points=None, message=message)
 
 
 def _by_hand(cell: Cell, *, empty: bool) -> Outcome:

@@ -72,7 +72,8 @@ class Words:
         kind = thing if isinstance(thing, RemoteClass) else type(thing)
         ours = [value for value in (*given[0], *(value for _, value in given[1])) if not _is_theirs(value)]
         if op == "special" and name in COMPARING:
-            (self.facts if not ours and self._expected(kind) else self.words).add(f"{name} of {kind.__name__[:80]}")
+            fact = self._expected(kind) and (not ours or name == "__contains__")
+            (self.facts if fact else self.words).add(f"{name} of {kind.__name__[:80]}")
         elif op == "special" and name in ARITHMETIC and ours and not self._expected(kind):
             self.words.add(f"{name} of {kind.__name__[:80]}")
         elif op == "method" and any(map(is_data, ours)) and is_data(result) and not self._known(kind, name):

@@ -1,65 +1,36 @@
 """Submissions that solve nothing and want points, secrets or damage: each file is what a student might hand in.
 
-In one kernel with the tests most of them get full marks.
+In one kernel with the tests most of them get full marks. Here they are one class, graded in one run.
 """
 
 from __future__ import annotations
 
+import ast
+import itertools
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from typing import Any
 
+import nbformat
 import pytest
+from nbgrader.api import Gradebook
 
+from grader.batch import Entry, Options, autograde
+from grader.course import Course
+from grader.farm import grade_all
+from grader.feedback import presentable, without_hidden_tests
 from grader.model import Kind, Limits
-from grader.zygote import Zygote
-from tests.trials import answer, check, everything, locked, printed, run
+from grader.nbgrader_plugin import warm_judge
+from tests.classroom import hostile
+from tests.classroom.commands import nbgrader
+from tests.classroom.hostile import ATTACKS, FULL, HONEST, NAME, SECRETS, WORD_ONLY
 
-ATTACKS = sorted(Path(__file__).with_name("attacks").glob("*.ipy"))
-LIMITS = Limits(cell_s=2, notebook_s=25, output_bytes=200_000)
-SETUP = locked("import torch")
-TESTS = (
-    check(
-        """
-assert type(number) is int
-### BEGIN HIDDEN TESTS
-secret_of_the_tests = 7421
-assert number == secret_of_the_tests
-### END HIDDEN TESTS""",
-        "number",
-        5,
-    ),
-    check(
-        """
-import torch
-x = torch.rand(2) + 1
-x.requires_grad_()
-### BEGIN HIDDEN TESTS
-secret_of_the_tests = (x * x).detach()
-y = square(x)
-assert torch.equal(y, secret_of_the_tests)
-y.sum().backward()
-assert torch.allclose(x.grad, 2 * x.detach())
-### END HIDDEN TESTS""",
-        "square",
-        10,
-    ),
-    check(
-        """
-import torch
-from seegrad.check import score
-x = torch.rand(3) + 1
-secret_of_the_tests = 3 * float(x.sum())
-score(1.0 if abs(float(grade_of(x)) - secret_of_the_tests) < 1e-3 else 0.0)""",
-        "partial",
-        10,
-    ),
-)
-RIGHT = answer("number = 7421\ndef square(x): return x * x\ndef grade_of(x): return 3 * float(x.sum())")
-
-
-@pytest.fixture(autouse=True)
-def little_patience(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("grader.trial.GRACE_S", 0.7)
-
+LIMITS = Limits(cell_s=1.5, notebook_s=20, output_bytes=200_000, memory_bytes=2 << 30)
+LEFT = ("/tmp/left_behind", "/dev/shm/left_behind", "/var/tmp/left_behind", "/run/left_behind")
 
 # What an attack prints when it has got at nothing.
 EMPTY_HANDS = {
@@ -67,48 +38,139 @@ EMPTY_HANDS = {
     "read_disk": "seen []",
     "write_outside": "written []\nbefore []",
     "network": "reached []",
+    "own_descriptors": "found []",
+    "other_processes": "reached []",
+    "escape_the_root": "reached []",
+    "poison_the_cache": "written []",
+    "ask_the_judge": "heard []",
+    "histories": "seen []",
+    "mailbox_in": "found []",
 }
 
 
-def descendants(pid: int) -> set[int]:
-    """The processes that a process has started, and these, and so on."""
-    found, wanted = set[int](), [pid]
+@dataclass(frozen=True)
+class Graded:
+    """What came of the class."""
+
+    entries: Mapping[str, Entry]
+    points: Mapping[str, Mapping[str, float | None]]  # student → question → points, from the gradebook
+    before: Mapping[str, str]
+    after: Mapping[str, str]
+    left: frozenset[int]  # processes that the run has started and not ended
+
+
+@pytest.fixture(scope="module")
+def graded(tmp_path_factory: pytest.TempPathFactory) -> Graded:
+    root = hostile.make(tmp_path_factory.mktemp("hostile") / "course")
+    nbgrader(root, "generate_assignment", NAME)
+    hostile.hand_in(root)
+    course = Course(root, f"sqlite:///{root / 'gradebook.db'}", "autograd101")
+    before, running = digests(root), descendants()
+    farm = partial(grade_all, open_judge=partial(warm_judge, LIMITS, trust_students=False), workers=2)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("grader.trial.GRACE_S", 0.5)
+        entries = autograde(course, NAME, Options(limits=LIMITS), farm)
+    after = digests(root)
+    left = frozenset(descendants() - running)
+    return Graded({entry.student: entry for entry in entries}, recorded(root), before, after, left)
+
+
+def digests(root: Path) -> dict[str, str]:
+    """The class's submissions and the course's sources, which nobody may touch."""
+    return {**hostile.digest(root / "submitted"), **hostile.digest(root / "source"), **hostile.digest(root / "release")}
+
+
+def recorded(root: Path) -> dict[str, dict[str, float | None]]:
+    with Gradebook(f"sqlite:///{root / 'gradebook.db'}") as book:
+        return {
+            submission.student.id: {
+                grade.name: grade.auto_score for notebook in submission.notebooks for grade in notebook.grades
+            }
+            for submission in book.assignment_submissions(NAME)
+        }
+
+
+def descendants() -> set[int]:
+    """The processes that this one has started, and these, and so on."""
+    found, wanted = set[int](), ["self"]
     while wanted:
-        current = wanted.pop()
-        listed = Path(f"/proc/{current}/task/{current}/children")
-        children = [int(child) for child in listed.read_text().split()] if listed.exists() else []
-        found.update(children)
-        wanted.extend(children)
+        for listed in Path(f"/proc/{wanted.pop()}/task").glob("*/children"):
+            children = listed.read_text().split()
+            found.update(map(int, children))
+            wanted.extend(children)
     return found
 
 
-@pytest.mark.parametrize("attack", ATTACKS, ids=lambda path: path.stem)
-def test_an_attack_gains_nothing(attack: Path, zygote: Zygote) -> None:
-    before = descendants(zygote._process.pid)
-    result = run(zygote, SETUP, answer(attack.read_text(encoding="utf-8")), *TESTS, limits=LIMITS)
-    assert [outcome.grade_id for outcome in result.outcomes] == ["number", "square", "partial"]
-    assert sum(outcome.points or 0 for outcome in result.outcomes) == 0
-    assert not {outcome.kind for outcome in result.outcomes} & {Kind.PASSED, Kind.PARTLY}
-    for secret in ("secret_of_the_tests", "HIDDEN", "7421"):
-        shown = everything(result).replace(attack.read_text(encoding="utf-8"), "")
-        assert secret not in shown
-    if attack.stem in EMPTY_HANDS:
-        assert EMPTY_HANDS[attack.stem] in printed(result, 1)
-    assert descendants(zygote._process.pid) == before
+def pages(entry: Entry) -> list[Any]:
+    """The executed notebooks as the feedback page shows them."""
+    texts = [graded.notebook for graded in entry.result.notebooks if graded.notebook]
+    return [without_hidden_tests(presentable(nbformat.reads(text, as_version=4))) for text in texts]
 
 
-def test_nothing_of_it_reaches_the_next_student(zygote: Zygote) -> None:
-    result = run(zygote, SETUP, RIGHT, *TESTS, limits=LIMITS)
-    assert [outcome.points for outcome in result.outcomes] == [5, 10, 10]
+def shown(entry: Entry) -> str:
+    """All that a student may read of a result and hasn't written: outputs, the course's cells, each question's word."""
+    cells = [cell for page in pages(entry) for cell in page["cells"]]
+    written = [cell["source"] for cell in cells if not is_students(cell)]
+    messages = [outcome.message for outcome in entry.result.outcomes]
+    return json.dumps([written, [cell.get("outputs") for cell in cells], messages, entry.problem], ensure_ascii=False)
 
 
-def test_a_tag_does_not_skip_a_test(zygote: Zygote) -> None:
-    tests = [
-        {**test, "metadata": {**test["metadata"], "tags": ["skip-execution", "raises-exception"]}} for test in TESTS
-    ]
-    result = run(zygote, SETUP, answer("number = 0"), *tests, limits=LIMITS)
-    assert [outcome.kind for outcome in result.outcomes] == [Kind.FAILED] * 3
+def is_students(cell: Mapping[str, Any]) -> bool:
+    marks = cell["metadata"].get("nbgrader", {})
+    return not marks or bool(marks.get("solution"))
 
 
-def test_there_is_a_dozen_and_more() -> None:
-    assert len(ATTACKS) >= 12
+@pytest.mark.parametrize("attack", ATTACKS)
+def test_an_attack_gains_nothing(attack: str, graded: Graded) -> None:
+    entry = graded.entries[attack]
+    gained = {outcome.grade_id for outcome in entry.result.outcomes if outcome.points}
+    assert gained <= WORD_ONLY
+    assert {outcome.claims for outcome in entry.result.outcomes if outcome.points} <= {("is_leaf", "requires_grad")}
+    assert {name for name, points in graded.points[attack].items() if points} == gained
+
+
+@pytest.mark.parametrize("attack", ATTACKS)
+def test_an_attack_learns_nothing(attack: str, graded: Graded) -> None:
+    text = shown(graded.entries[attack])
+    own = ATTACKS[attack].read_text(encoding="utf-8")
+    for secret in SECRETS:
+        assert secret in own or secret not in text
+    if attack in EMPTY_HANDS:
+        assert EMPTY_HANDS[attack] in text.replace("\\n", "\n")
+
+
+@pytest.mark.parametrize("attack", ATTACKS)
+def test_nothing_acts_on_the_page(attack: str, graded: Graded) -> None:
+    cells = [cell for page in pages(graded.entries[attack]) for cell in page["cells"]]
+    for output in itertools.chain.from_iterable(cell.get("outputs", ()) for cell in cells):
+        data = output.get("data", {})
+        assert not re.search(r"<script|onerror|onload|javascript:|<iframe", data.get("text/html", ""), re.IGNORECASE)
+        assert not {"application/javascript", "application/vnd.jupyter.widget-view+json"} & set(data)
+
+
+@pytest.mark.parametrize("student", HONEST)
+def test_the_rest_of_the_class_is_graded(student: str, graded: Graded) -> None:
+    entry = graded.entries[student]
+    assert entry.problem is None
+    assert {outcome.kind for outcome in entry.result.outcomes} == {Kind.PASSED}
+    assert graded.points[student] == FULL
+
+
+def test_no_file_no_process_and_no_other_grade_is_touched(graded: Graded) -> None:
+    assert graded.after == graded.before
+    assert not graded.left
+    assert not [path for path in LEFT if Path(path).exists()]
+    assert set(graded.points) == {*ATTACKS, *HONEST}
+
+
+def test_points_on_a_word_are_a_tenth_at_most() -> None:
+    assert sum(FULL[name] for name in WORD_ONLY) <= 0.1 * sum(FULL.values())
+
+
+def test_there_are_a_hundred_and_more_and_each_says_what_it_tries() -> None:
+    assert len(ATTACKS) >= 120
+    for path in ATTACKS.values():
+        text = path.read_text(encoding="utf-8")
+        line = text.splitlines()[0] if path.suffix == ".ipy" else ast.get_docstring(ast.parse(text))
+        assert line is not None
+        assert re.match(r"(# )?[A-Z].{15,140}\.$", line), path.name
