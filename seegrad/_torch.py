@@ -7,7 +7,8 @@ never an AttributeError: a torch that has changed makes the Recording poorer, no
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from types import CodeType
 from typing import Any, Protocol
 
 import torch
@@ -18,6 +19,10 @@ from torch.utils.weak import TensorWeakRef
 __all__ = ["TensorWeakRef"]
 
 BACKWARD_CALLS = frozenset({torch.Tensor.backward, torch.autograd.backward, torch.autograd.grad})
+
+
+MODULE_CALL: CodeType | None = getattr(getattr(torch.nn.Module, "_call_impl", None), "__code__", None)
+"""Every call of a module passes through this code."""
 
 
 def bypassed() -> bool:

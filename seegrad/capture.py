@@ -104,9 +104,12 @@ class Capture(TorchFunctionMode):
             quietly(self._state.escaped, tensors_in(args))
             return call_as(frame, func, args, kwargs)
         user = user_frame(frame)
+        if call.kind == "hook":
+            quietly(self._state.hooked, call.name, args, user)
+            return call_as(frame, func, args, kwargs)
         if call.kind == "backward":
             return self._backward(call.name, frame, user, func, args, kwargs)
-        op = quietly(self._look, call, args, kwargs, user, user is frame)
+        op = quietly(Op, self._state, call, args, kwargs, frame, user)
         try:
             result = call_as(frame, func, args, kwargs)
         except Exception as error:
@@ -125,11 +128,6 @@ class Capture(TorchFunctionMode):
         except TypeError:  # a function of the user's that can't be hashed
             return call_of(function)
         return call
-
-    def _look(
-        self, call: Call, args: tuple[Any, ...], kwargs: dict[str, Any], user: FrameType | None, direct: bool
-    ) -> Op:
-        return Op(self._state, call, args, kwargs, user, direct=direct)
 
     def _backward(
         self,

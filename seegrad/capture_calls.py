@@ -9,6 +9,7 @@ from typing import Any, Literal
 import torch
 
 from . import _torch
+from .capture_hooks import KINDS as HOOKS
 from .names import is_a
 
 VIEW_GETTERS = frozenset({"data", "T", "mT", "H", "mH", "real", "imag"})
@@ -18,7 +19,7 @@ READS = frozenset({
     "size", "dim", "ndimension", "stride", "numel", "nelement", "element_size", "storage_offset", "is_contiguous",
     "is_floating_point", "is_complex", "is_signed", "is_same_size", "__len__", "__bool__", "__float__", "__int__",
     "__index__", "__complex__", "__repr__", "__str__", "__format__", "__hash__", "__dir__", "item", "tolist",
-    "get_device", "has_names", "_is_view", "register_hook", "register_post_accumulate_grad_hook", "retain_grad",
+    "get_device", "has_names", "_is_view",
     "_set_grad_enabled", "is_grad_enabled", "is_tensor", "is_inference", "is_shared", "is_pinned", "manual_seed",
     "__deepcopy__", "__reduce_ex__", "__setstate__", "is_nonzero", "get_default_dtype", "set_default_dtype",
 })
@@ -54,7 +55,7 @@ HIDDEN_WRITERS = frozenset({"embedding", "embedding_bag", "set data"})
 """Ops that write an argument although their name doesn't end in an underscore."""
 
 
-CallKind = Literal["read", "escape", "backward", "op"]
+CallKind = Literal["read", "escape", "backward", "hook", "op"]
 
 # fmt: off
 SCALARS = frozenset({int, float, bool, str, type(None), complex, slice, torch.dtype, torch.device, torch.Size})
@@ -83,6 +84,8 @@ def call_of(function: Callable[..., Any]) -> Call:
         return Call(name, "read")
     if name in ESCAPES:
         return Call(name, "escape")
+    if name in HOOKS:
+        return Call(name, "hook")
     if function in _torch.BACKWARD_CALLS:
         return Call(name, "backward")
     inplace = is_inplace(name)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from .capture_hooks import frozen
 from .capture_ids import Ids
 from .capture_state import State
 from .model import RaisedError, Recording
@@ -30,6 +31,7 @@ def freeze(
         code_file=file,
         root=ids.one(ids.tensors, state.root),
         versions=versions,
+        hooks=frozen(state.hooks, ids),
         errors=tuple(_renumbered(each, ids) for each in state.errors),
     )
 

@@ -10,8 +10,9 @@ from typing import Any
 
 import torch
 
+from . import _torch
 from .capture_tensors import Tensors
-from .names import held_tensors, module_tensors, modules, plain_tensors
+from .names import held_tensors, is_a, module_tensors, modules, plain_tensors, variable
 
 Position = tuple[int, int]
 """A frame's address and the instruction it's at."""
@@ -31,6 +32,7 @@ class Names:
         self._tensors = tensors
         self._positions: list[Position] = []
         self._walked: dict[int, weakref.ref[torch.nn.Module]] = {}
+        self._paths: dict[int, tuple[weakref.ref[torch.nn.Module], str]] = {}
 
     def start(self, frames: Sequence[FrameType]) -> None:
         """Remember what exists, and under which name, before the block runs."""
@@ -62,7 +64,43 @@ class Names:
             known = self._walked.get(id(module))
             if known is None or known() is not module:
                 self._walked[id(module)] = weakref.ref(module)
+                self._learn_paths(name, module)
                 yield from module_tensors(name, module)
+
+    # -- modules
+
+    def module(self, frame: FrameType | None, block: FrameType | None) -> str:
+        """Path of the innermost module whose forward is running: `model.layers.0.linear1`; empty outside of any."""
+        while frame is not None and frame is not block:
+            if frame.f_code is _torch.MODULE_CALL:
+                return self._path(frame, block)
+            frame = frame.f_back
+        return ""
+
+    def _path(self, frame: FrameType, block: FrameType | None) -> str:
+        module = variable(frame, "self")
+        entry = self._paths.get(id(module))
+        if entry is None or entry[0]() is not module:
+            self._learn_paths("", self._outermost(frame, block))
+            entry = self._paths.get(id(module))
+        return entry[1] if entry is not None else type(module).__name__
+
+    def _outermost(self, frame: FrameType, block: FrameType | None) -> Any:
+        """The module that the user called: no variable of theirs holds it."""
+        called = frame
+        step: FrameType | None = frame
+        while step is not None and step is not block:
+            called = step if step.f_code is _torch.MODULE_CALL else called
+            step = step.f_back
+        return variable(called, "self")
+
+    def _learn_paths(self, name: str, module: Any) -> None:
+        if not is_a(module, torch.nn.Module):
+            return
+        for path, each in module.named_modules(prefix=name or type(module).__name__):
+            known = self._paths.get(id(each))
+            if known is None or known[0]() is not each:
+                self._paths[id(each)] = (weakref.ref(each), path)
 
 
 def _moved_on(before: Sequence[Position], now: Sequence[Position]) -> bool:

@@ -24,7 +24,7 @@ EMPTY = frozenset({"empty", "empty_like", "empty_strided", "new_empty", "new_emp
 class Op:
     """Looks before the call when it's made; then `done` or `failed` says how the call ended.
 
-    `direct`: the user's own line makes the call, not a function of torch's.
+    `frame` makes the call; `user` is the user's line, the same where no function of torch's is between.
     """
 
     def __init__(
@@ -33,17 +33,17 @@ class Op:
         call: Call,
         args: tuple[Any, ...],
         kwargs: dict[str, Any],
+        frame: FrameType,
         user: FrameType | None,
-        *,
-        direct: bool,
     ) -> None:
         self._state, self._call, self._user = state, call, user
+        self._module = state.names.module(frame, state.block)
         self._option = kwargs.get("inplace") is True
         self._inputs = inputs = tensors_in((args, kwargs) if kwargs else args)
         self._targets = may_write(call, args, kwargs)
         known = list(map(state.tensors.find, inputs))
         unmet = None in known
-        state.new_event(user, direct=direct, deep=unmet and any(map(state.tensors.is_new, inputs)))
+        state.new_event(user, direct=user is frame, deep=unmet and any(map(state.tensors.is_new, inputs)))
         made = self._made() if torch.is_grad_enabled() else ()
         self._numbers = [state.meet(tensor) for tensor in inputs] if unmet else cast(list[int], known)
         self._sources = {source: self._numbers[position] for position, source in made}
@@ -88,7 +88,7 @@ class Op:
         if not (outputs or written or self._storages):
             return
         frame = state.frames.new("inplace" if written else "forward", name, self._place())
-        frame.inputs = tuple(self._numbers)
+        frame.inputs, frame.module = tuple(self._numbers), self._module
         for tensor in written:
             self._write(frame, tensor)
         if self._storages:

@@ -11,8 +11,10 @@ import torch
 
 from . import _torch
 from .capture_backward import grad_fns
+from .capture_calls import tensors_in
 from .capture_forget import Forgetting
 from .capture_frames import FrameDraft, Frames
+from .capture_hooks import KINDS, HookDraft, name_of
 from .capture_names import Names
 from .capture_nodes import Birth, Nodes
 from .capture_saved import SavedTensors
@@ -39,6 +41,7 @@ class State:
         self.nodes = Nodes(self.tensors, self.saved)
         self.writes = Writes()
         self.errors: list[RaisedError] = []
+        self.hooks: list[HookDraft] = []
         self.backwards = 0
         self.root: int | None = None
         self.uninitialised: set[int] = set()  # storages that hold whatever was in memory
@@ -113,6 +116,15 @@ class State:
         """Someone outside torch was given these tensors' bytes."""
         for tensor in tensors:
             self.saved.watch(self.tensors.storage_number(tensor))
+
+    def hooked(self, method: str, args: tuple[Any, ...], user: FrameType | None) -> None:
+        """The user puts a hook on a tensor."""
+        self.new_event(user)
+        (tensor,) = tensors_in(args[:1])
+        draft = HookDraft(
+            KINDS[method], self.frames.last.index, self.source.place(user), self.meet(tensor), name_of(args[1:])
+        )
+        self.hooks.append(draft)
 
     # -- what a Frame shows
 

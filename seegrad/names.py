@@ -68,6 +68,11 @@ def variables_of(frame: FrameType) -> list[tuple[str, Any]]:
     return found
 
 
+def variable(frame: FrameType, name: str) -> Any:
+    """One variable of a frame, None where it has none of that name; underscored names aren't looked at."""
+    return dict(variables_of(frame)).get(name)
+
+
 def visible(space: Mapping[str, Any]) -> list[tuple[str, Any]]:
     """The variables whose names don't start with an underscore."""
     return [(name, value) for name, value in list(space.items()) if not name.startswith("_")]

@@ -275,6 +275,50 @@ def test_asked_inside_the_block_it_tells_what_was_seen_so_far() -> None:
     assert len(rec.frames) == 4
 
 
+def test_an_op_knows_the_module_whose_forward_made_it() -> None:
+    class Net(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.first = torch.nn.Linear(2, 2)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return self.first(x).relu()
+
+    class Holder:
+        hidden = torch.nn.Sequential(torch.nn.Linear(2, 1))
+
+    net, holder = Net(), Holder()
+    with seegrad.record() as rec:
+        y = net(torch.ones(1, 2)) * 2
+        holder.hidden(y).sum()
+    modules = [(frame.op, frame.module) for frame in rec.frames[1:]]
+    assert modules == [
+        ("ones", ""),
+        ("linear", "net.first"),
+        ("relu", "net"),
+        ("mul", ""),
+        ("linear", "Sequential.0"),
+        ("sum", ""),
+    ]
+
+
+def test_the_user_s_hooks_are_seen_where_they_are_put_on() -> None:
+    def halve(gradient: torch.Tensor) -> torch.Tensor:
+        return gradient / 2
+
+    with seegrad.record() as rec:
+        a = torch.ones(2, requires_grad=True)
+        b = a * 3
+        b.retain_grad()
+        b.register_hook(halve)
+        a.register_post_accumulate_grad_hook(print)
+        b.sum()
+    tensors = rec.recording.tensors
+    found = [(each.kind, tensors[each.tensor or 0].name, each.name) for each in rec.recording.hooks]
+    assert found == [("retain", "b", ""), ("tensor", "b", "halve"), ("accumulated", "a", "print")]
+    assert [each.place.code for each in rec.recording.hooks if each.place][1] == "b.register_hook(halve)"
+
+
 def test_misuse_is_said_in_a_sentence() -> None:
     rec = seegrad.record()
     with pytest.raises(RecordingError, match="Nothing is recorded yet"):

@@ -1,0 +1,50 @@
+"""The hooks that the user registers: where they sit, and on which line that was said."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from .capture_ids import Ids
+from .model import Hook, Place
+
+KINDS: dict[str, Literal["tensor", "accumulated", "retain"]] = {
+    "register_hook": "tensor",
+    "register_post_accumulate_grad_hook": "accumulated",
+    "retain_grad": "retain",
+}
+"""Methods of a tensor that register a hook. A Node's own are methods of C++ that no mode sees."""
+
+
+@dataclass(frozen=True, slots=True)
+class HookDraft:
+    """A Hook, numbered as capture numbers."""
+
+    kind: Literal["tensor", "accumulated", "retain"]
+    frame: int
+    place: Place | None
+    tensor: int
+    name: str
+
+    def freeze(self, number: int, ids: Ids) -> Hook:
+        """The Hook as the model has it."""
+        frame, tensor = ids.frames[self.frame], ids.tensors[self.tensor]
+        return Hook(number, self.kind, frame, self.place, tensor, name=self.name)
+
+
+def frozen(drafts: Sequence[HookDraft], ids: Ids) -> tuple[Hook, ...]:
+    """The Hooks of what wasn't forgotten."""
+    kept = [draft for draft in drafts if draft.tensor in ids.tensors and draft.frame in ids.frames]
+    return tuple(draft.freeze(number, ids) for number, draft in enumerate(kept))
+
+
+def name_of(arguments: Sequence[Any]) -> str:
+    """What the hook is called: `print`, `<lambda>`. Asked of functions alone: another object's answer is user code.
+
+    >>> name_of((print,)), name_of(())
+    ('print', '')
+    """
+    given = arguments[0] if arguments else None
+    plain = type(given).__name__ in ("function", "builtin_function_or_method", "method")
+    return str(getattr(given, "__qualname__", "")).rpartition("<locals>.")[2] if plain else ""
