@@ -20,7 +20,7 @@ def draw_slot(card: Card, width: float, size: CardSize, steps: int) -> str:
     top, height = size.slot_top, size.slot_height
     first = card.gradients[0][0] if card.gradients else steps
     keeps_from = card.keeps_from if card.keeps_from is not None else steps
-    if keeps_from == first and card.kind != "leaf":
+    if keeps_from == first < steps and card.kind != "leaf":
         keeps_from = 0  # kept as soon as it came, and nobody saw when that was asked for
     parts = [el("rect", class_="edge", x=6, y=top, width=width - 12, height=height, rx=4)]
     parts += _empty(width / 2, top + 17 + size.rows * ROW_PX / 2, keeps_from, first)
