@@ -130,9 +130,8 @@ _ATTRIBUTES: dict[type, tuple[str, ...]] = {}
 
 
 def saved_tensors(node: Any) -> Iterator[tuple[str, torch.Tensor, Any]]:
-    """(attribute, tensor without version check, torch's SavedTensor) for all that a Node keeps.
+    """(attribute, tensor without version check, torch's SavedTensor) for all that a Node keeps and torch checks.
 
-    Hooked saves (offloading, checkpointing) are left alone: their packed form isn't a tensor of the program.
     The SavedTensor points into the Node: use it now, never keep it.
     """
     names = _ATTRIBUTES.get(type(node))
@@ -147,6 +146,34 @@ def saved_tensors(node: Any) -> Iterator[tuple[str, torch.Tensor, Any]]:
             data = saved.data
             if isinstance(data, torch.Tensor):
                 yield name.removeprefix("_raw_saved_") + (f"[{index}]" if several else ""), data, saved
+
+
+def is_custom(node: Any) -> bool:
+    """True for the Node of a Function that was written in Python."""
+    return isinstance(node, torch.autograd.function.BackwardCFunction)
+
+
+def unchecked_tensors(node: Any) -> Iterator[tuple[str, torch.Tensor]]:
+    """(attribute, tensor) for what a Node keeps behind torch's back: attributes of a custom Function, hooked saves.
+
+    A hook that packs something else than a tensor, or a tuple with one (offloading), keeps nothing of the program.
+    """
+    for name, value in (vars(node) if is_custom(node) else {}).items():
+        for tensor in value if type(value) in (list, tuple) else (value,):
+            if isinstance(tensor, torch.Tensor):
+                yield f"ctx.{name}", tensor
+    for name in _ATTRIBUTES.get(type(node), ()):
+        slot = getattr(node, name, None)
+        for saved in slot if isinstance(slot, tuple | list) else (slot,):
+            packed = saved.data if getattr(saved, "unpack_hook", None) is not None else None
+            for tensor in packed if type(packed) is tuple else (packed,):
+                if isinstance(tensor, torch.Tensor):
+                    yield name.removeprefix("_raw_saved_"), tensor
+
+
+def is_read(node: Any, attr: str) -> bool:
+    """False for what a Node saves although its formula, as it was called, doesn't read it: statistics in training."""
+    return not (attr.startswith("running_") and getattr(node, "_saved_training", False) is True)
 
 
 def version_when_saved(saved: Any, data: torch.Tensor) -> int | None:

@@ -100,6 +100,9 @@ class Capture(TorchFunctionMode):
         call = self._call_of(func)
         if call.kind == "read" or _torch.bypassed():
             return call_as(frame, func, args, kwargs)
+        if call.kind == "gradient":
+            quietly(self._state.gradient_read, args[0], frame)
+            return call_as(frame, func, args, kwargs)
         if call.kind == "escape":
             quietly(self._state.escaped, tensors_in(args))
             return call_as(frame, func, args, kwargs)

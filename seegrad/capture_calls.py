@@ -55,7 +55,7 @@ HIDDEN_WRITERS = frozenset({"embedding", "embedding_bag", "set data"})
 """Ops that write an argument although their name doesn't end in an underscore."""
 
 
-CallKind = Literal["read", "escape", "backward", "hook", "op"]
+CallKind = Literal["read", "escape", "backward", "gradient", "hook", "op"]
 
 # fmt: off
 SCALARS = frozenset({int, float, bool, str, type(None), complex, slice, torch.dtype, torch.device, torch.Size})
@@ -80,6 +80,8 @@ def call_of(function: Callable[..., Any]) -> Call:
     ('read', 'escape', Call(name='add_', kind='op', inplace=True, writes=True))
     """
     name, is_property = name_of(function)
+    if is_property and name == "grad":
+        return Call(name, "gradient")
     if is_read(name, is_property):
         return Call(name, "read")
     if name in ESCAPES:

@@ -97,7 +97,8 @@ def _tensors(state: State, frames: set[int], nodes: set[int], writes: set[int], 
     waiting: list[int | None] = [*living, state.root]
     for number in frames:
         frame = state.frames.drafts[number]
-        waiting += [*frame.inputs, *frame.outputs, *(frame.shown or ()), *(each[0] for each in frame.gradients)]
+        waiting += [*frame.inputs, *frame.outputs, *frame.wanted]
+        waiting += [*(frame.shown or ()), *(each[0] for each in frame.gradients)]
     for node in (state.nodes.drafts[number] for number in nodes):
         waiting += [*node.inputs, *node.outputs, node.leaf, *(saved.tensor for saved in node.saved)]
     waiting += [state.writes.drafts[number].tensor for number in writes]

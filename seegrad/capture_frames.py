@@ -32,6 +32,7 @@ class FrameDraft:
     grad_enabled: bool = True
     corrupted: tuple[int, ...] = ()
     module: str = ""
+    wanted: tuple[int, ...] = ()
     keeps_graph: bool = False
 
     def show(self, tensor: int, numbers: Preview | None, version: int | None) -> None:
@@ -65,6 +66,7 @@ class FrameDraft:
             grad_enabled=self.grad_enabled,
             corrupted=self.corrupted,
             module=self.module,
+            wanted=ids.of(tensors, self.wanted),
             keeps_graph=self.keeps_graph,
         )
 

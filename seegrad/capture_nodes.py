@@ -185,11 +185,34 @@ class Nodes:
             tensor, ref = self._tensors.drafts[owner], self._tensors.ref(owner)
             if ref.ref() is not data:
                 ref = _torch.TensorWeakRef(data)
-            index, slots = len(found), len(draft.edges)
+            index, slots = len(found), len(draft.edges) if _torch.is_read(node, attr) else 0
             saved = Saved(draft.id, index, attr, owner, ref, version, tensor.storage, tensor.span, draft.name, slots)
             self._saved.add(saved, data)
             found.append(saved)
+        self._kept_unchecked(draft, node, found)
         return found
+
+    def _kept_unchecked(self, draft: NodeDraft, node: Any, found: list[Saved]) -> None:
+        """Tensors of the program that the Node keeps where torch doesn't check their version."""
+        for attr, data in _torch.unchecked_tensors(node):
+            tensor = self._tensors.sharing(data)
+            if tensor is None or not (data.is_floating_point() or data.is_complex()):
+                continue
+            saved = Saved(
+                node=draft.id,
+                index=len(found),
+                attr=attr,
+                tensor=tensor.id,
+                ref=_torch.TensorWeakRef(data),
+                version=_torch.version(data),
+                storage=tensor.storage,
+                span=_torch.span(data),
+                name=draft.name,
+                slots=len(draft.edges),
+                checked=False,
+            )
+            self._saved.add(saved, data)
+            found.append(saved)
 
     def _owner(self, data: torch.Tensor, made: Sequence[torch.Tensor], birth: Birth) -> int:
         """The program's tensor that was saved: itself, or for a result the output that it is an alias of."""

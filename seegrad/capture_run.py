@@ -118,6 +118,7 @@ class Run:
         state, failing = self._state, self._running
         frame = self._new_frame("error", self._name)
         frame.inputs, frame.running = self._roots, failing
+        frame.wanted = tuple(state.tensors.see(tensor, frame.index) for tensor in self._wanted)
         for saved in state.nodes.drafts[failing].saved if failing is not None else ():
             tensor = saved.ref()
             if tensor is not None:
@@ -130,9 +131,20 @@ class Run:
         state, outputs = self._state, tensors_in(result)
         if outputs:
             self._results(outputs, result)
+        elif not self._ran:
+            self._at_a_leaf()
         leaves = [state.tensors.alive(node.leaf) for node in self._nodes() if node.leaf is not None]
         state.meet_late([leaf.grad for leaf in leaves if leaf is not None and leaf.grad is not None])
         self._end(self._ran)
+
+    def _at_a_leaf(self) -> None:
+        """Backward began at leaves alone: no Node ran, yet the call was made."""
+        state, frame = self._state, self._new_frame("backward", self._name)
+        frame.inputs = self._roots
+        for number in self._roots:
+            leaf = state.tensors.alive(number)
+            if leaf is not None and leaf.grad is not None:
+                frame.gradients += ((number, preview(leaf.grad), leaf.grad.shape, True),)
 
     def _nodes(self) -> list[NodeDraft]:
         return [self._state.nodes.drafts[number] for number in self._ran]
@@ -147,11 +159,11 @@ class Run:
         """`autograd.grad` hands gradients back instead of keeping them."""
         state, frame = self._state, self._new_frame("backward", self._name)
         frame.inputs = self._roots
+        frame.wanted = tuple(state.tensors.see(tensor, frame.index) for tensor in self._wanted)
         frame.outputs = tuple(state.tensors.see(tensor, frame.index) for tensor in outputs)
         for number, tensor in zip(frame.outputs, outputs, strict=True):
             frame.show(number, preview(tensor), 0)
-        for tensor, gradient in zip(self._wanted, result, strict=False):
-            number = state.tensors.see(tensor, frame.index)
+        for number, gradient in zip(frame.wanted, result, strict=False):
             if isinstance(gradient, torch.Tensor):
                 frame.gradients += ((number, preview(gradient), gradient.shape, False),)
         state.meet_late(outputs)

@@ -21,8 +21,11 @@ from .capture_saved import SavedTensors
 from .capture_tensors import Tensors
 from .capture_writes import Writes
 from .model import Place, RaisedError
-from .places import Source, user_frames
+from .places import Source, user_frame, user_frames
 from .previews import preview
+
+GRADIENT_READ = ".grad"
+"""The op of a Frame in which a gradient was read that isn't kept."""
 
 EXTERNAL = "write outside torch"
 """The op of a Write that torch never saw: numpy, a raw pointer."""
@@ -111,6 +114,15 @@ class State:
         ]
         if unknown:
             last.nodes += self.nodes.walk(grad_fns(unknown), Birth(last.index, last.op, (), unknown, late=True))
+
+    def gradient_read(self, tensor: torch.Tensor, frame: FrameType) -> None:
+        """`.grad` was read: a Frame where it's None because backward keeps gradients in leaves alone."""
+        if not self.backwards or not tensor.requires_grad or _torch.is_leaf(tensor) or tensor.retains_grad:
+            return
+        user = user_frame(frame)
+        self.new_event(user)
+        read = self.frames.new("forward", GRADIENT_READ, self.source.place(user))
+        read.inputs = (self.meet(tensor),)
 
     def escaped(self, tensors: Sequence[torch.Tensor]) -> None:
         """Someone outside torch was given these tensors' bytes."""

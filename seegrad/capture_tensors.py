@@ -114,6 +114,14 @@ class Tensors:
             self._storages[key] = (_torch.storage_ref(tensor), number)
         return number
 
+    def sharing(self, tensor: torch.Tensor) -> TensorDraft | None:
+        """The tensor itself, or one that was seen on its storage and lives; None where nobody uses that storage."""
+        number = self.find(tensor)
+        if number is not None:
+            return self.drafts[number]
+        same = self.on_storage(self.storage_number(tensor))
+        return self.drafts[same[0]] if same else None
+
     def on_storage(self, storage: int) -> list[int]:
         """Numbers of the tensors on a storage that still live."""
         return [number for number in self._on_storage.get(storage, ()) if self.alive(number) is not None]
