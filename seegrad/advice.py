@@ -66,6 +66,14 @@ DO: dict[str, str] = {
     "saved_tensor_modified.storage": _(
         "Find who shares the memory of {label}, and give that its own copy before it writes."
     ),
+    "silent_corruption.attribute": _(
+        "Keep it with `ctx.save_for_backward` and torch will raise here instead; "
+        "to be right, write to a copy, `{copy}`, or after the backward call."
+    ),
+    "silent_corruption.hook": _(
+        "Let the pack hook return a copy of what it's given, not the tensor itself (`save_on_cpu` copies nothing that is "
+        "on the CPU already), or write to a copy, `{copy}`, or after the backward call."
+    ),
     "silent_corruption.data": _(
         "Replace `.data` by `.detach()` and torch will raise here instead; to be right, write to a copy, "
         "`{copy}`, or after the backward call."

@@ -50,6 +50,8 @@ def what_ids(diagnosis: Diagnosis) -> tuple[str, ...]:
         return (f"{kind}.{cause}", f"{stem}.{cause}", stem)
     if diagnosis.culprit is None:
         return (f"{kind}.{cause}", f"{kind}.unknown", kind)
+    if "kept" in given:
+        cause = given["kept"]
     traits = [trait for trait in ("marked", "trained") if given.get(trait) and diagnosis.route != "inside"]
     return (f"{kind}.{cause}", *(f"{kind}.{trait}" for trait in traits), f"{kind}.{diagnosis.route}", kind)
 
@@ -57,7 +59,7 @@ def what_ids(diagnosis: Diagnosis) -> tuple[str, ...]:
 def do_ids(diagnosis: Diagnosis) -> tuple[str, ...]:
     """Ids of the second sentence, the most special one first."""
     kind, given = diagnosis.kind, dict(diagnosis.arguments)
-    ids = [f"{kind}.{given[choice]}" for choice in ("cause", "how") if choice in given]
+    ids = [f"{kind}.{given[choice]}" for choice in ("cause", "how", "kept") if choice in given]
     ids += [f"{kind}.{trait}" for trait in ("marked", "part", "same") if given.get(trait)]
     if given.get("op") in SHAPES:
         ids.append(f"{kind}.shape")

@@ -37,6 +37,14 @@ WHAT: dict[str, str] = {
         "{Culprit} overwrote {label}{through}, after {node} from {victim} had saved it{need}{others}; "
         "the version stayed {saved}, so torch raised nothing and the gradient is wrong."
     ),
+    "silent_corruption.attribute": _(
+        "{Culprit} overwrote {label}{through}, after {node} from {victim} had kept it as `{attr}`{need}{others}; "
+        "torch checks only what `ctx.save_for_backward` saves, so it raised nothing and the gradient is wrong."
+    ),
+    "silent_corruption.hook": _(
+        "{Culprit} overwrote {label}{through}, after {node} from {victim} had saved it{need}{others}; "
+        "a saved-tensor hook keeps it, which switches torch's check off: nothing was raised, the gradient is wrong."
+    ),
     "silent_corruption.unknown": _(
         "The bytes of {label} changed after {node} from {victim} had saved it{need}{others}; "
         "the version stayed {saved}, so torch raised nothing and the gradient is wrong."

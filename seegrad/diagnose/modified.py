@@ -29,7 +29,7 @@ def by_versions(recording: Recording, error: RaisedError, node: Node) -> Diagnos
     now = dict(recording.frames[error.frame].versions)
     for saved in node.saved:
         version = now.get(saved.tensor) if saved.tensor is not None else None
-        if version is not None and saved.version is not None and version != saved.version:
+        if saved.checked and version is not None and saved.version is not None and version != saved.version:
             return describe(recording, node, saved, version, error.frame, raised=True)
     return None
 

@@ -13,7 +13,7 @@ def find(recording: Recording) -> Iterator[Diagnosis]:
     if any(frame.backward is not None for frame in recording.frames):
         return
     for node in recording.nodes:
-        for saved in node.saved:
+        for saved in (each for each in node.saved if each.checked):
             writes = [write for write in culprits(recording, saved) if write.frame > node.frame]
             if writes and writes[-1].version_after is not None:
                 yield describe(recording, node, saved, writes[-1].version_after, writes[0].frame, raised=False)

@@ -60,6 +60,8 @@ def describe(
             ("alias", label(recording, write.tensor if write else None)),
             ("op", write.op if write else ""),
             ("needed_for", needed_for(recording, node, saved.serves)),
+            ("kept", "version" if saved.checked else "attribute" if saved.attr.startswith("ctx.") else "hook"),
+            ("attr", saved.attr),
             ("others", len(others)),
             ("trained", int(tensor.is_leaf and tensor.requires_grad if tensor else False)),
         ),
