@@ -71,8 +71,8 @@ DO: dict[str, str] = {
         "to be right, write to a copy, `{copy}`, or after the backward call."
     ),
     "silent_corruption.hook": _(
-        "Let the pack hook return a copy of what it's given, not the tensor itself (`save_on_cpu` copies nothing that is "
-        "on the CPU already), or write to a copy, `{copy}`, or after the backward call."
+        "Let the pack hook return a copy of what it's given, not the tensor itself (`save_on_cpu` copies nothing "
+        "that is on the CPU already), or write to a copy, `{copy}`, or after the backward call."
     ),
     "silent_corruption.data": _(
         "Replace `.data` by `.detach()` and torch will raise here instead; to be right, write to a copy, "
