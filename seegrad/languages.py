@@ -39,12 +39,24 @@ def known(name: str | None) -> str | None:
 def language(wanted: str | None = None) -> str:
     """The first that names a language spoken here: `wanted`, SEEGRAD_LANG, a folder of the notebook; else English.
 
+    Jupyter tells a kernel its notebook's path; where nobody does (Validate, VS Code) it's the working folder.
+
     >>> language("zh")
     'zh_CN'
     """
-    folders = PurePath(os.environ.get("JPY_SESSION_NAME", "")).parts[:-1]
-    names = (wanted, os.environ.get("SEEGRAD_LANG"), *reversed(folders))
+    names = (wanted, os.environ.get("SEEGRAD_LANG"), *reversed(_folders()))
     return next((found for found in map(known, names) if found), "en")
+
+
+def _folders() -> tuple[str, ...]:
+    """The folders that the running notebook lies in, outermost first."""
+    notebook = os.environ.get("JPY_SESSION_NAME")
+    if notebook:
+        return PurePath(notebook).parts[:-1]
+    try:
+        return Path.cwd().parts
+    except OSError:  # the working folder is gone
+        return ()
 
 
 @contextmanager
