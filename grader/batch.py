@@ -66,6 +66,7 @@ def autograde(
     """
     checked_name(name)
     with held_alone(course.state), Record(course, config) as record:
+        record.hold_alone()
         known = record.assignment(name, 0)  # complain of a missing assignment before missing submissions
         folders = _folders(course, name, options)
         seed = course.seed(name, new=options.new_seed)

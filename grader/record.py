@@ -15,16 +15,17 @@ from typing import Any, Self
 from nbgrader.api import Gradebook, InvalidEntry, MissingEntry
 from nbgrader.preprocessors import AssignLatePenalties
 from nbgrader.utils import parse_utc
-from sqlalchemy import Column, MetaData, String, Table, delete, event, insert, select
-from sqlalchemy.engine import make_url
+from sqlalchemy import Column, MetaData, String, Table, delete, event, func, insert, select
+from sqlalchemy.engine import Connection, make_url
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 from traitlets.config import Config
 
 from grader.course import Course
-from grader.errors import CourseError, DiskFull, GradebookError
+from grader.errors import BusyError, CourseError, DiskFull, GradebookError
 from grader.model import Assignment, Cell, Graded, Limits, Notebook, Result
 from grader.standings import Standing, standings
 
+LOCK = 0x5EE6  # of a PostgreSQL database, as its advisory locks are named: by a number
 BUSY_MS = 30_000  # how long to wait for another writer, formgrader for one
 APPLIED = Table(  # which Result the grades of a submission came from
     "grader_applied",
@@ -40,6 +41,7 @@ class Record:
 
     def __init__(self, course: Course, config: Config | None = None) -> None:
         self._course = course
+        self._alone: Connection | None = None  # holds a server's lock
         self._refuse_missing_database()
         with _in_our_words():
             self._gradebook = Gradebook(course.db_url, course.course_id)
@@ -56,8 +58,24 @@ class Record:
         return self
 
     def __exit__(self, *_: object) -> None:
+        if self._alone is not None:
+            self._alone.close()
         self._gradebook.close()
         self._gradebook.engine.dispose()
+
+    def hold_alone(self) -> None:
+        """No other grader writes to this gradebook until it is closed, on whatever machine it runs.
+
+        Raises `BusyError`. A gradebook that is a file is held by its course's folder (`grader.storage`).
+        """
+        if self._gradebook.engine.dialect.name != "postgresql":
+            return
+        with _in_our_words():
+            alone = self._gradebook.engine.connect().execution_options(isolation_level="AUTOCOMMIT")
+            if not alone.execute(select(func.pg_try_advisory_lock(LOCK))).scalar():
+                alone.close()
+                raise BusyError("another grader is at work on the same gradebook. Wait until it has ended")
+            self._alone = alone
 
     def _refuse_missing_database(self) -> None:
         url = make_url(self._course.db_url)

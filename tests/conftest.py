@@ -11,6 +11,7 @@ from playwright.sync_api import Browser, Playwright, sync_playwright
 
 from grader.model import Limits
 from grader.zygote import Zygote
+from tests import databases
 from tests.browser.harness import CHROMIUM_ARGS, chromium
 
 settings.register_profile("house", settings.get_profile("ci") if "CI" in os.environ else None, deadline=None)
@@ -21,6 +22,24 @@ settings.load_profile("house")  # a noisy machine is no failure
 def zygote() -> Iterator[Zygote]:
     with Zygote(limits=Limits(memory_bytes=2 << 30)) as warm:
         yield warm
+
+
+@pytest.fixture(scope="session")
+def postgresql() -> Iterator[databases.Postgresql]:
+    folder = databases.programs()
+    if folder is None:
+        pytest.skip("PostgreSQL's server isn't installed (make system)")
+    with databases.server(folder) as running:
+        yield running
+
+
+@pytest.fixture(scope="session", params=["sqlite", "postgresql"])
+def database(request: pytest.FixtureRequest) -> databases.Database:
+    """Every test that asks for it runs on both."""
+    if request.param == "sqlite":
+        return databases.Sqlite()
+    server: databases.Postgresql = request.getfixturevalue("postgresql")
+    return server
 
 
 @pytest.fixture(scope="session")

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from nbgrader.api import Gradebook
+from sqlalchemy import text
 from traitlets.config import Config
 
 from grader.course import Course
@@ -20,21 +21,23 @@ from grader.model import Graded, Kind, Outcome, Result
 from grader.record import Record
 from tests.classroom import small
 from tests.classroom.commands import nbgrader
+from tests.databases import Database, Sqlite
 
 SCORES = {"double_test": 2.0, "area_test": 0.5}
 
 
 @pytest.fixture(scope="module")
-def generated(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    root = small.make(tmp_path_factory.mktemp("record") / "course")
-    nbgrader(root, "generate_assignment", small.NAME)
-    return root
+def generated(tmp_path_factory: pytest.TempPathFactory, database: Database) -> Course:
+    root = tmp_path_factory.mktemp("record") / "course"
+    url = database.fresh(root)
+    nbgrader(small.make(root, url), "generate_assignment", small.NAME)
+    return Course(root, url, "autograd101")
 
 
 @pytest.fixture
-def course(generated: Path, tmp_path: Path) -> Course:
-    shutil.copytree(generated, tmp_path / "course")
-    return Course(tmp_path / "course", f"sqlite:///{tmp_path / 'course' / 'gradebook.db'}", "autograd101")
+def course(generated: Course, tmp_path: Path, database: Database) -> Course:
+    shutil.copytree(generated.root, tmp_path / "course")
+    return replace(generated, root=tmp_path / "course", db_url=database.copy(generated.db_url, tmp_path / "course"))
 
 
 @pytest.fixture
@@ -151,7 +154,9 @@ def test_all_or_nothing(course: Course, record: Record, monkeypatch: pytest.Monk
     assert record.applied(small.NAME) == {"ada": "k1"}
 
 
-def test_a_broken_gradebook_is_told_in_a_sentence(course: Course) -> None:
+def test_a_broken_gradebook_is_told_in_a_sentence(course: Course, database: Database) -> None:
+    if not isinstance(database, Sqlite):
+        pytest.skip("a file is what breaks like this")
     (course.root / "gradebook.db").write_bytes(b"not a database, but long enough to be looked at" * 50)
     with pytest.raises(GradebookError, match="db upgrade"):
         Record(course)
@@ -188,3 +193,12 @@ def test_the_seed_is_drawn_once_and_kept_from_others(course: Course) -> None:
 def test_a_result_goes_to_json_and_back() -> None:
     original = result(refusal=None, wall_s=1.5)
     assert Result.from_json(json.loads(json.dumps(original.to_json()))) == original
+
+
+def test_a_gradebook_of_an_older_nbgrader_is_named_with_its_remedy(course: Course) -> None:
+    with Gradebook(course.db_url, course.course_id) as book:
+        book.db.execute(text("ALTER TABLE grade DROP COLUMN extra_credit"))
+        book.db.commit()
+    book.engine.dispose()
+    with pytest.raises(GradebookError, match="nbgrader db upgrade"), Record(course) as record:
+        record.write(result())

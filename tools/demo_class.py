@@ -87,7 +87,7 @@ def grades(path: Path) -> Iterator[str]:
     """The CSV's rows, as text."""
     with path.open(newline="") as file:
         for row in csv.DictReader(file):
-            yield f"{row['student_id']:<10} {row['score']:>7} of {row['max_score']}"
+            yield f"{row['student_id']:<10} {row['score'] or '–':>7} of {row['max_score']}  {row['state']}"
 
 
 if __name__ == "__main__":

@@ -1,9 +1,10 @@
 #!/bin/sh
-# Installs what the browser tests need and Python can't bring: Chromium and a monospaced font.
+# Installs what the tests need and Python can't bring: Chromium, a monospaced font, PostgreSQL's server.
 set -u
 missing=""
 command -v chromium >/dev/null || command -v chromium-browser >/dev/null || command -v google-chrome >/dev/null || missing="chromium"
 command -v fc-list >/dev/null && fc-list 2>/dev/null | grep -qi 'dejavu.*mono' || missing="$missing fontconfig fonts-dejavu-core"
+command -v initdb >/dev/null || ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || missing="$missing postgresql"
 [ -z "$missing" ] && exit 0
 sudo=""
 [ "$(id -u)" = 0 ] || sudo="sudo -n"
@@ -13,5 +14,5 @@ if command -v apt-get >/dev/null && { [ -z "$sudo" ] || $sudo true 2>/dev/null; 
     # shellcheck disable=SC2086  # a list of words is meant
     DEBIAN_FRONTEND=noninteractive $sudo apt-get install -y -qq --no-install-recommends $missing >/dev/null && exit 0
 fi
-echo "Please install:$missing (the browser tests drive a headless Chromium), then run make test again." >&2
+echo "Please install:$missing (the tests drive a headless Chromium and a PostgreSQL server), then run make test again." >&2
 exit 1

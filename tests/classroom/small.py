@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -68,10 +67,12 @@ PARTLY = {
 NOTHING: Mapping[str, str] = {}
 
 
-def make(root: Path) -> Path:
-    """The course's folder with its sources; nothing generated yet."""
+def make(root: Path, db_url: str = "") -> Path:
+    """The course's folder with its sources; nothing generated yet. `db_url`: not nbgrader's own gradebook."""
     root.mkdir(parents=True, exist_ok=True)
-    shutil.copy(ROOT / "nbgrader_config.py", root)
+    configuration = (ROOT / "nbgrader_config.py").read_text(encoding="utf-8")
+    named = f"\nc.CourseDirectory.db_url = {db_url!r}\n" if db_url else ""
+    (root / "nbgrader_config.py").write_text(configuration + named, encoding="utf-8")
     folder = root / "source" / NAME
     folder.mkdir(parents=True)
     nbformat.write(coding(), folder / "coding.ipynb")
