@@ -16,7 +16,8 @@ from .containers import Containers, is_container, raw_array
 from .errors import WireError
 from .lent import Borrowed, Lent
 from .libraries import find_by_name, name_in_library
-from .mirror import DTYPES, NAMES, Message, Mirror
+from .message import Message
+from .mirror import DTYPES, NAMES, Mirror
 from .offers import may_lend, offered_specials
 from .raised import Attempted
 from .remote import RemoteClass
@@ -191,8 +192,7 @@ class Carrier:
     def _hear_class(self, tree: Mapping[str, Any], inner: values.Encode) -> Any:
         number = whole(tree, "id")
         if number in self._classes:
-            if self.borrowed.find(number) is not self._classes[number]:
-                raise WireError("A number stands for a class and for something else.")
+            self.borrowed.find(number)
             return self._classes[number]
         if len(self._classes) >= CLASSES:
             raise UnsupportedError(f"more than {CLASSES} classes")

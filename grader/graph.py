@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 from torch.autograd.graph import GradientEdge, Node, get_gradient_edge
 
+from .hooks import is_hooked
 from .records import ITEM_BYTES, ITEMS, History, TensorRecord, Window
 
 Edge: TypeAlias = tuple[Node, int]
@@ -25,6 +26,13 @@ class Link:
 
     output: GradientEdge
     inputs: tuple[GradientEdge, ...]
+
+    def starts_at(self, tensor: Tensor) -> bool:
+        """Is this tensor one of the inputs?"""
+        own = edge_of(tensor)
+        return any(
+            (edge.node, edge.output_nr) == own or getattr(edge.node, "variable", None) is tensor for edge in self.inputs
+        )
 
     def products(self, grad: Tensor, *, create_graph: bool) -> tuple[Tensor | None, ...]:
         """Vector-Jacobian products: of each input directly, not through another input."""
@@ -82,6 +90,7 @@ def describe(tensor: Tensor, number: int, window: Window, counter: int, history:
         leaf=tensor.is_leaf,
         requires_grad=tensor.requires_grad,
         retains_grad=not tensor.is_leaf and tensor.retains_grad,
+        hooked=is_hooked(tensor),
         parameter=isinstance(tensor, torch.nn.Parameter),
         history=history,
     )

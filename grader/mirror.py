@@ -11,7 +11,6 @@ from __future__ import annotations
 import contextlib
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import torch
@@ -20,7 +19,9 @@ from torch.autograd.graph import GradientEdge
 
 from . import graph
 from .errors import WireError
+from .hooks import Ask, Hooks
 from .ledger import Agreed, Gone, Ledger, Storage
+from .message import Message
 from .records import (
     ITEM_BYTES,
     SHARED_BYTES,
@@ -44,43 +45,12 @@ GONE = ("tensors", "storages", "links")
 NAMES: Mapping[torch.dtype, str] = {dtype: name for name, dtype in DTYPES.items()}
 
 
-@dataclass(slots=True)
-class Message:
-    """What one frame says about tensors, while it is put together."""
-
-    gone: Gone = field(default_factory=Gone)
-    body: bytearray = field(default_factory=bytearray)
-    storages: list[StoredBytes] = field(default_factory=list)
-    tensors: list[TensorRecord] = field(default_factory=list)
-    grads: list[tuple[int, int | None]] = field(default_factory=list)
-    problem: UnsupportedError | None = None  # something that has changed and can't be said
-
-    def check(self) -> None:
-        """Raises UnsupportedError where something couldn't be said."""
-        if self.problem is not None:
-            raise self.problem
-
-    def put(self, data: bytes) -> int:
-        """Append bytes to the body; returns where they start."""
-        start = len(self.body)
-        self.body += data
-        return start
-
-    def to_json(self) -> dict[str, Any]:
-        """The part of the header that is about tensors."""
-        return {
-            "gone": asdict(self.gone),
-            "storages": [asdict(part) for part in self.storages],
-            "tensors": [asdict(record) for record in self.tensors],
-            "grads": [list(pair) for pair in self.grads],
-        }
-
-
 class Mirror:
     """This side's shared tensors. `side` is 0 (the judge) or 1: each side numbers what it brings in its own way."""
 
-    def __init__(self, side: int, products: Products) -> None:
+    def __init__(self, side: int, products: Products, hook: Ask) -> None:
         self._products = products
+        self.hooks = Hooks(hook)
         self._next = side
         self.ledger = Ledger(weak=side == 0)
 
@@ -89,6 +59,7 @@ class Mirror:
     def begin(self) -> Message:
         """A message that starts with everything that has changed here since the last one."""
         message = Message(gone=self.ledger.gone())
+        self.hooks.forget(message.gone.tensors)
         for storage in self.ledger.storages.values():
             now = graph.storage_bytes(storage.here)
             if now != storage.agreed:
@@ -190,15 +161,20 @@ class Mirror:
         message.storages.append(StoredBytes(storage.id, message.put(now), len(now)))
 
     @contextlib.contextmanager
-    def grads_kept(self) -> Iterator[None]:
-        """While the other side asks for gradients it fills `.grad` itself, also of tensors that retain theirs here."""
-        retaining = [tensor for _, tensor in self.ledger.tensors() if not tensor.is_leaf and tensor.retains_grad]
+    def grads_kept(self, link: graph.Link) -> Iterator[None]:
+        """The other side asks for gradients: it fills `.grad`, and has the hooks of a link's inputs called, itself.
+
+        That holds also for the `.grad` of tensors that retain theirs here.
+        """
+        shared = [tensor for _, tensor in self.ledger.tensors()]
+        retaining = [tensor for tensor in shared if not tensor.is_leaf and tensor.retains_grad]
         before = [tensor.grad for tensor in retaining]
-        try:
-            yield
-        finally:
-            for tensor, grad in zip(retaining, before, strict=True):
-                tensor.grad = grad
+        with self.hooks.silent([tensor for tensor in shared if link.starts_at(tensor)]):
+            try:
+                yield
+            finally:
+                for tensor, grad in zip(retaining, before, strict=True):
+                    tensor.grad = grad
 
     # ------------------------------------------------------------------ hearing
 
@@ -206,7 +182,9 @@ class Mirror:
         """Take over what the other side says is new, changed or gone."""
         if type(said) is not dict:
             raise WireError("A frame says nothing about its tensors.")
-        self.ledger.forget(Gone(**{kind: whole_numbers(said.get("gone"), kind, TENSORS) for kind in GONE}))
+        gone = Gone(**{kind: whole_numbers(said.get("gone"), kind, TENSORS) for kind in GONE})
+        self.ledger.forget(gone)
+        self.hooks.forget(gone.tensors)
         for tree in listed(said, "storages"):
             self._apply_bytes(read_storage(tree, len(body)), body)
         sizes = {number: storage.here.nbytes() for number, storage in self.ledger.storages.items()}
@@ -247,6 +225,7 @@ class Mirror:
             graph.set_version(tensor, record.version)
         if record.retains_grad and tensor.requires_grad and not tensor.is_leaf:
             tensor.retain_grad()
+        self.hooks.relay(record.id, tensor, wanted=record.hooked)
         self.ledger.note_counter(record.id, record.counter, record.window.storage)
         # As this side would describe it, so that nothing is told back.
         self._agree(graph.describe(tensor, record.id, record.window, record.counter, None), graph.edge_of(tensor))

@@ -12,10 +12,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from . import offers, raised
+from . import hooks, offers, raised
 from .carry import Bare, Carrier
 from .errors import WireError
-from .mirror import Message, Mirror
+from .message import Message
+from .mirror import Mirror
 from .raised import RemoteError
 from .remote import STUDENT
 from .surroundings import Around, Surroundings
@@ -39,13 +40,14 @@ class Peer:
     def __init__(self, pipe: Pipe, side: int) -> None:
         self.pipe = pipe
         self.side = side
-        self.mirror = Mirror(side, self._products)
+        self.mirror = Mirror(side, self._products, self._hooked)
         self.carrier = Carrier(side, self.mirror, self)
         self.surroundings = Surroundings()
         self.noticed: Noticed | None = None  # told of every answer about a thing of the other side's
         self.answers: dict[str, Answer] = {
             "call": self._answer_call,
             "products": self._answer_products,
+            "hooks": self._answer_hooks,
             "sync": lambda _frame: None,
             **dict.fromkeys(OBJECT_OPS, self._answer_object),
         }
@@ -137,6 +139,14 @@ class Peer:
             raise WireError("Gradients aren't tensors.")
         return products
 
+    def _hooked(self, number: int, grad: Tensor) -> Tensor | None:
+        """What the other side's hooks make of the gradient of a shared tensor."""
+        create = torch.is_grad_enabled()
+        changed = self.ask("hooks", {"tensor": number, "create": create}, grad if create else Bare(grad))
+        if not isinstance(changed, Tensor) or changed.shape != grad.shape:
+            raise WireError("A hook has made something else of a gradient.")
+        return changed
+
     # ------------------------------------------------------------------ answering
 
     def answer(self, frame: Frame) -> None:
@@ -203,6 +213,14 @@ class Peer:
             offers.check(op, thing, name, tuple(given))
         return offers.answer(op, thing, name, tuple(given))
 
+    def _answer_hooks(self, frame: Frame) -> Any:
+        tensor = self.mirror.ledger.tensor(whole(frame.header, "tensor"))
+        grad = self.carrier.decode(frame.header.get("value"), frame)
+        if not isinstance(grad, Tensor):
+            raise WireError("A frame passes no gradient to a hook.")
+        changed = hooks.run(tensor, grad)
+        return changed if frame.header.get("create") is True else Bare(changed)
+
     def _answer_products(self, frame: Frame) -> Any:
         link = self.mirror.ledger.links.get(whole(frame.header, "link"))
         grad = self.carrier.decode(frame.header.get("value"), frame)
@@ -211,7 +229,7 @@ class Peer:
         if not link.inputs:
             return ()
         create = frame.header.get("create") is True
-        with self.mirror.grads_kept():
+        with self.mirror.grads_kept(link):
             products = link.products(grad, create_graph=create)
         return tuple(products) if create else tuple(None if item is None else Bare(item) for item in products)
 

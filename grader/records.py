@@ -70,6 +70,7 @@ class TensorRecord:
     requires_grad: bool
     retains_grad: bool
     parameter: bool
+    hooked: bool
     history: History | None
 
 
@@ -119,7 +120,7 @@ def read_tensor(tree: Any, storage_bytes: Mapping[int, int]) -> TensorRecord:
     """
     tree = _object(tree)
     window = read_window(tree.get("window"), storage_bytes)
-    flags = {name: _flag(tree, name) for name in ("leaf", "requires_grad", "retains_grad", "parameter")}
+    flags = {name: _flag(tree, name) for name in ("leaf", "requires_grad", "retains_grad", "parameter", "hooked")}
     history = None if tree.get("history") is None else _history(tree["history"])
     if flags["requires_grad"] and window.dtype not in DIFFERENTIABLE:
         raise WireError(f"A tensor of {window.dtype} can't require a gradient.")

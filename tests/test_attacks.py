@@ -42,7 +42,7 @@ EMPTY_HANDS = {
     "other_processes": "reached []",
     "escape_the_root": "reached []",
     "poison_the_cache": "written []",
-    "ask_the_judge": "heard []",
+    "behind_a_function": "heard []",
     "histories": "seen []",
     "mailbox_in": "found []",
 }

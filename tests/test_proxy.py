@@ -308,6 +308,38 @@ def hooks(lend: Lend) -> Any:
     return x.grad.tolist()
 
 
+def a_hook_on_what_was_given(lend: Lend) -> Any:
+    def clipped(x: torch.Tensor) -> torch.Tensor:
+        x.register_hook(lambda grad: grad.clamp(-1, 1))
+        return x
+
+    def both(x: torch.Tensor) -> torch.Tensor:
+        x.register_hook(lambda grad: grad.clamp(-1, 1))
+        return (x * 5).sum()
+
+    x, z = torch.ones(2, requires_grad=True), torch.ones(2, requires_grad=True)
+    inner = z * 1
+    (lend(clipped)(x) * 3).sum().backward()
+    (lend(both)(inner) + (inner * 7).sum()).backward()
+    return x.grad.tolist(), z.grad.tolist()
+
+
+def a_hook_on_a_parameter(lend: Lend) -> Any:
+    w = torch.nn.Parameter(torch.ones(2))
+    seen: list[Any] = []
+    w.register_hook(lambda grad: seen.append(grad.tolist()))
+    handle = w.register_hook(lambda grad: 2 * grad)
+    f, look = lend(lambda x: (w * x).sum() + w.prod()), lend(lambda: w)
+    f(torch.tensor([1.0, 2.0])).backward()
+    first = look().grad.tolist()
+    lend(handle.remove)()
+    f(torch.tensor([1.0, 2.0])).backward()
+    mine = look().register_hook(lambda grad: grad * 10)
+    f(torch.tensor([1.0, 2.0])).backward()
+    mine.remove()
+    return first, look().grad.tolist(), lend(lambda: seen)()
+
+
 def numpy_values(lend: Lend) -> Any:
     array = np.arange(6.0).reshape(2, 3)
     found = lend(lambda given: [given.T, np.float32(1.5), np.int64(7), np.bool_(True), np.zeros(0)])(array)

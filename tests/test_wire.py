@@ -248,7 +248,15 @@ def test_a_storage_lies_inside_its_frame(tree: dict[str, Any]) -> None:
 RECORD = {
     "id": 1,
     "window": {"storage": 0, "dtype": "float32", "shape": [2], "stride": [1], "offset": 0},
-    **{"counter": 1, "version": 0, "leaf": True, "requires_grad": False, "retains_grad": False, "parameter": False},
+    **{
+        "counter": 1,
+        "version": 0,
+        "leaf": True,
+        "requires_grad": False,
+        "retains_grad": False,
+        "parameter": False,
+        "hooked": False,
+    },
     "history": None,
 }
 

@@ -1,0 +1,76 @@
+"""Hooks that one side has registered on a shared tensor are called when a gradient passes on the other side."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from torch import Tensor
+
+Ask = Callable[[int, Tensor], Tensor | None]  # run the other side's hooks on a gradient
+
+
+class Relay:
+    """A hook of ours that stands for the other side's hooks."""
+
+    def __init__(self, number: int, ask: Ask) -> None:
+        self._number, self._ask = number, ask
+
+    def __call__(self, grad: Tensor) -> Tensor | None:
+        """What the other side's hooks make of a gradient."""
+        return self._ask(self._number, grad)
+
+
+class Hooks:
+    """One side's relays."""
+
+    def __init__(self, ask: Ask) -> None:
+        self._ask = ask
+        self._handles: dict[int, Any] = {}
+
+    def relay(self, number: int, tensor: Tensor, *, wanted: bool) -> None:
+        """Have, or don't have, the other side's hooks called for this tensor."""
+        if wanted and number not in self._handles and tensor.requires_grad:
+            self._handles[number] = _register(tensor, Relay(number, self._ask))
+        elif not wanted and number in self._handles:
+            self._handles.pop(number).remove()
+
+    def forget(self, numbers: Sequence[int]) -> None:
+        """These tensors aren't shared any more."""
+        for number in numbers:
+            self._handles.pop(number, None)
+
+    @contextlib.contextmanager
+    def silent(self, tensors: Sequence[Tensor]) -> Iterator[None]:
+        """Meanwhile no hook of these tensors is called."""
+        tables = [table for tensor in tensors if (table := _hooks(tensor))]
+        before = [dict(table) for table in tables]
+        for table in tables:
+            table.clear()
+        try:
+            yield
+        finally:
+            for table, kept in zip(tables, before, strict=True):
+                table.update(kept)
+
+
+def _register(tensor: Any, hook: Relay) -> Any:
+    return tensor.register_hook(hook)
+
+
+def _hooks(tensor: Tensor) -> Any:
+    return tensor._backward_hooks
+
+
+def is_hooked(tensor: Tensor) -> bool:
+    """Has this side registered a hook of its own?"""
+    return any(not isinstance(hook, Relay) for hook in (_hooks(tensor) or {}).values())
+
+
+def run(tensor: Tensor, grad: Tensor) -> Tensor:
+    """What this side's own hooks make of a gradient."""
+    for hook in list((_hooks(tensor) or {}).values()):
+        if not isinstance(hook, Relay) and (changed := hook(grad)) is not None:
+            grad = changed
+    return grad
