@@ -148,6 +148,15 @@ def saved_tensors(node: Any) -> Iterator[tuple[str, torch.Tensor, Any]]:
                 yield name.removeprefix("_raw_saved_") + (f"[{index}]" if several else ""), data, saved
 
 
+APPLY = torch.autograd.Function.apply.__func__.__code__
+"""The code that runs a custom Function's forward."""
+
+
+def function_name(node: Any) -> str:
+    """Name of the Function that was written in Python, of another Node its own."""
+    return str(getattr(getattr(node, "_forward_cls", None), "__name__", node.name()))
+
+
 def is_custom(node: Any) -> bool:
     """True for the Node of a Function that was written in Python."""
     return isinstance(node, torch.autograd.function.BackwardCFunction)

@@ -103,6 +103,13 @@ class Nodes:
         """The tensor that was a Node's output of that number."""
         return self._outputs.get((number, output_nr))
 
+    def given(self, numbers: Sequence[int]) -> list[int]:
+        """The tensors with a history that went into these Nodes, as far as they're known."""
+        edges = [(target, output) for number in numbers for _, target, output in self.drafts[number].edges]
+        leaves = [self.drafts[target].leaf for target, _ in edges if target in self.drafts]
+        made = [self._outputs.get((target, output)) for target, output in edges if target is not None]
+        return [number for number in (*leaves, *made) if number is not None]
+
     def walk(self, roots: Sequence[Any], birth: Birth) -> tuple[int, ...]:
         """Describe every unknown Node behind `roots`; their numbers, those nearest the inputs first."""
         fresh = self._unknown(roots, birth.frame)

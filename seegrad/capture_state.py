@@ -52,6 +52,10 @@ class State:
         self.block: FrameType | None = None
         self._module: dict[str, Any] = {}  # variables of the last line that ran outside any function
         self._last_line: tuple[str, int] | None = None
+        self._applying: Place | None = (
+            None  # the line that called a custom Function which was running at the last event
+        )
+        self._applied: Place | None = None  # the same, one event before
 
     # -- begin and end
 
@@ -83,11 +87,18 @@ class State:
         if user is not None and user.f_code.co_name == "<module>":
             self._module = user.f_globals
         unseen = self.names.event(frames, direct=direct)
+        self._applied, self._applying = self._applying, self._applying_line(frames)
         self.meet_late(self.names.everything(frames) if deep else unseen)
         line = (user.f_code.co_filename, user.f_lineno or 0) if user is not None else None
         self._look_behind(line)
         self._last_line = line or self._last_line
         self.forgetting.now_and_then(self)
+
+    def _applying_line(self, frames: Sequence[FrameType]) -> Place | None:
+        for frame in frames[1:]:
+            if frame.f_back is not None and frame.f_back.f_code is _torch.APPLY:
+                return self.source.place(user_frame(frame.f_back))
+        return None
 
     def _look_behind(self, line: tuple[str, int] | None) -> None:
         for saved, _ in self.saved.changed_behind() if self.saved.watching else ():
@@ -112,8 +123,16 @@ class State:
         unknown = [
             t for t in tensors if t.requires_grad and not _torch.is_leaf(t) and not self.nodes.source(t, last.index)
         ]
-        if unknown:
-            last.nodes += self.nodes.walk(grad_fns(unknown), Birth(last.index, last.op, (), unknown, late=True))
+        if not unknown:
+            return
+        nodes = grad_fns(unknown)
+        applied = self._applied if any(map(_torch.is_custom, nodes)) else None
+        if applied is not None:
+            last = self.frames.new("forward", _torch.function_name(nodes[0]), applied)
+        last.nodes += self.nodes.walk(nodes, Birth(last.index, last.op, (), unknown, late=True))
+        if applied is not None:
+            last.inputs = tuple(dict.fromkeys(self.nodes.given(last.nodes)))
+            last.outputs = tuple(self.meet(tensor) for tensor in unknown)
 
     def gradient_read(self, tensor: torch.Tensor, frame: FrameType) -> None:
         """`.grad` was read: a Frame where it's None because backward keeps gradients in leaves alone."""
