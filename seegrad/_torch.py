@@ -1,12 +1,15 @@
 """The only file that touches private parts of torch. Each probe says what it does and where it was seen to work.
 
-Seen on torch 2.9 to 2.13 (CPU). Where a probe is missing or fails, the caller gets None or a plain value,
-never an AttributeError: a torch that has changed makes the Recording poorer, not the user's program wrong.
+Seen on torch 2.9, 2.10, 2.11 and 2.13 (CPU), where nothing else is said. Where a probe is missing or fails, the caller
+gets None or a plain value, never an AttributeError: a torch that has changed makes the Recording poorer, not the user's
+program wrong.
 """
 
 from __future__ import annotations
 
+import contextlib
 import re
+import warnings
 from collections.abc import Iterator
 from types import CodeType
 from typing import Any, Protocol
@@ -18,11 +21,32 @@ from torch.utils.weak import TensorWeakRef
 
 __all__ = ["TensorWeakRef"]
 
+_SAVED = getattr(torch._C._autograd, "SavedTensor", object)
+
+READS_SAVED = hasattr(_SAVED, "data") and hasattr(_SAVED, "unpack_hook")
+"""Seen on 2.10 to 2.13, not on 2.9: what a Node keeps can be read without torch's check and without calling a hook."""
+
 BACKWARD_CALLS = frozenset({torch.Tensor.backward, torch.autograd.backward, torch.autograd.grad})
 
 
 MODULE_CALL: CodeType | None = getattr(getattr(torch.nn.Module, "_call_impl", None), "__code__", None)
 """Every call of a module passes through this code."""
+
+
+def tell_what_is_missing() -> None:
+    """Say once, in one warning, what this torch doesn't show; never an error, whatever the filters say."""
+    if READS_SAVED:
+        return
+    with contextlib.suppress(Warning):
+        warnings.warn(
+            f"seegrad sees less on torch {torch.__version__} (no SavedTensor.data, new in 2.10): a result that "
+            "the graph alone still holds isn't watched, so some causes are not named.",
+            RuntimeWarning,
+            stacklevel=2,
+        )
+
+
+tell_what_is_missing()
 
 
 def bypassed() -> bool:
@@ -143,9 +167,30 @@ def saved_tensors(node: Any) -> Iterator[tuple[str, torch.Tensor, Any]]:
         for index, saved in enumerate(slot if isinstance(slot, tuple | list) else (slot,)):
             if saved is None or getattr(saved, "unpack_hook", None) is not None:
                 continue
-            data = saved.data
+            attr = name.removeprefix("_raw_saved_") + (f"[{index}]" if several else "")
+            data = saved.data if READS_SAVED else _checked(node, attr)
             if isinstance(data, torch.Tensor):
-                yield name.removeprefix("_raw_saved_") + (f"[{index}]" if several else ""), data, saved
+                yield attr, data, saved
+
+
+def _checked(node: Any, attr: str) -> Any:
+    """What a Node keeps, through torch's own check; None where that fails, or where it would call someone's hook."""
+    hooks: Any = torch._C._autograd._top_saved_tensors_default_hooks(False)
+    if hooks is not None:
+        return None
+    try:
+        return _unpacked(node, attr)
+    except RuntimeError:
+        return None
+
+
+def _unpacked(node: Any, attr: str) -> Any:
+    """`node._saved_self` for `self`, `node._saved_tensors[1]` for `tensors[1]`. Raises what torch raises."""
+    name, _, index = attr.rstrip("]").partition("[")
+    found = (
+        node.saved_tensors if name == "tensors" and hasattr(node, "saved_tensors") else getattr(node, f"_saved_{name}")
+    )
+    return found[int(index)] if index else found
 
 
 APPLY = torch.autograd.Function.apply.__func__.__code__
@@ -185,15 +230,16 @@ def is_read(node: Any, attr: str) -> bool:
     return not (attr.startswith("running_") and getattr(node, "_saved_training", False) is True)
 
 
-def version_when_saved(saved: Any, data: torch.Tensor) -> int | None:
+def version_when_saved(node: Any, attr: str, saved: Any, data: torch.Tensor) -> int | None:
     """The version torch expects, asked through torch's own check; for Nodes that are met after they were made."""
+    now = version(data)
     try:
-        saved.unpack()
+        saved.unpack() if hasattr(saved, "unpack") else _unpacked(node, attr)
     except RuntimeError as error:
-        found = re.search(r"expected version (\d+)", str(error))
-        if found:
-            return int(found[1])
-    return version(data)
+        found = re.search(r"is at version (\d+); expected version (\d+)", str(error))
+        if found and int(found[1]) == now:
+            return int(found[2])
+    return now
 
 
 def escaped(tensor: torch.Tensor) -> bool:

@@ -187,10 +187,10 @@ class Nodes:
     def _kept_by(self, draft: NodeDraft, node: Any, made: Sequence[torch.Tensor], birth: Birth) -> Sequence[Saved]:
         found: list[Saved] = []
         for attr, data, torch_saved in _torch.saved_tensors(node):
-            version = _torch.version_when_saved(torch_saved, data) if birth.late else _torch.version(data)
+            version = _torch.version_when_saved(node, attr, torch_saved, data) if birth.late else _torch.version(data)
             owner = self._owner(data, made, birth)
             tensor, ref = self._tensors.drafts[owner], self._tensors.ref(owner)
-            if ref.ref() is not data:
+            if ref.ref() is not data and _torch.READS_SAVED:
                 ref = _torch.TensorWeakRef(data)
             index, slots = len(found), len(draft.edges) if _torch.is_read(node, attr) else 0
             saved = Saved(draft.id, index, attr, owner, ref, version, tensor.storage, tensor.span, draft.name, slots)
