@@ -127,7 +127,13 @@ class _Words:
             "inside",
             "storage",
         )
-        return "" if itself else self.say(THROUGH, way(self._diagnosis))
+        return "" if itself or self._inner() else self.say(THROUGH, way(self._diagnosis))
+
+    def _inner(self) -> bool:
+        """True where the alias was made by an op that the culprit's line doesn't show: inside torch."""
+        made = re.fullmatch(r"the result of `(\w+)` on line \d+", str(self._given.get("alias", "")))
+        code = self._diagnosis.culprit.code if self._diagnosis.culprit else ""
+        return made is not None and f"{made[1]}(" not in code and self._diagnosis.route == "view"
 
     def _copy(self) -> str:
         alias = str(self._given.get("alias", "")).strip("`")

@@ -96,7 +96,8 @@ class Flow:
 
     def _made_of_numbers(self, frame: Frame) -> Cut | None:
         """`torch.tensor(y.tolist(), requires_grad=True)`: the last result that nothing else took up is what it's of."""
-        unused = (number for made, number in reversed(self._results) if number not in self._taken and made is not frame)
+        earlier = (number for made, number in reversed(self._results) if made.index < frame.index)
+        unused = (number for number in earlier if number not in self._taken)
         found = next(unused, None)
         return None if found is None else Cut(frame, (found,), "leaf")
 

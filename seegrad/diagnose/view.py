@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ..model import Diagnosis, RaisedError, Recording
+from ..model import Diagnosis, Frame, RaisedError, Recording
 from .aliases import label
-from .carried import made_at
 from .raised import errors_with
 
 CAUSES = {
@@ -24,17 +23,25 @@ def find(recording: Recording) -> Iterator[Diagnosis]:
         yield describe(recording, error)
 
 
+def last_made(recording: Recording, tensor: int | None, before: int) -> Frame | None:
+    """The last Frame that gave the tensor to the program: a custom Function's own, not what ran inside it."""
+    made = (frame for frame in recording.frames[before - 1 :: -1] if tensor in frame.outputs and not frame.writes)
+    born = recording.frames[recording.tensors[tensor].frame] if tensor is not None else None
+    return next(made, born if born is not None and born.phase != "start" else None)
+
+
 def describe(recording: Recording, error: RaisedError) -> Diagnosis:
     """The culprit is the write, the victim the line that made the view."""
     frame = recording.frames[error.frame]
     tensor = frame.inputs[0] if frame.inputs else None
     ref = recording.tensors[tensor] if tensor is not None else None
+    made = last_made(recording, tensor, error.frame)
     return Diagnosis(
         kind="view_modified",
         severity="error",
         raised=True,
         culprit=error.place,
-        victim=made_at(recording, ref.id) if ref else None,
+        victim=made.place if made else None,
         node=None,
         tensor=ref.name if ref else None,
         route="view",
@@ -42,7 +49,7 @@ def describe(recording: Recording, error: RaisedError) -> Diagnosis:
             ("cause", next(cause for core, cause in CAUSES.items() if core in error.text)),
             ("label", label(recording, tensor)),
             ("op", frame.op),
-            ("maker", recording.frames[ref.frame].op if ref else ""),
+            ("maker", made.op if made else ""),
         ),
         tensor_id=tensor,
         frame=error.frame,

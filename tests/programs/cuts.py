@@ -9,7 +9,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F  # noqa: N812  # torch's own convention
 
-from tests.programs import CAPTURE, program
+from tests.programs import program
 
 
 @program("graph_cut", tensor="encoder.weight", route="detach")
@@ -42,7 +42,7 @@ def x_training_with_gradients_switched_off():
     loss.backward()  # victim
 
 
-@program("graph_cut", severity="note", tensor="model.weight", missed=CAPTURE)
+@program("graph_cut", severity="note", tensor="model.weight")
 def x_loss_rebuilt_from_its_number():
     model = nn.Linear(3, 1, bias=False)
     value = model(torch.randn(2, 3)).pow(2).mean().item()
@@ -51,7 +51,7 @@ def x_loss_rebuilt_from_its_number():
     return model.weight.grad
 
 
-@program("graph_cut", severity="note", tensor="model.weight", missed=CAPTURE)
+@program("graph_cut", severity="note", tensor="model.weight")
 def x_prediction_wrapped_in_a_new_tensor():
     model = nn.Linear(3, 1, bias=False)
     prediction = model(torch.randn(2, 3))
@@ -144,7 +144,7 @@ def x_inference_tensor_updated_later():
     return weight * cache
 
 
-@program("grad_of_non_leaf", tensor="w", missed=CAPTURE)
+@program("grad_of_non_leaf", tensor="w")
 def x_leaf_rebound_by_arithmetic():
     w = torch.randn(3, requires_grad=True)
     w = w * 0.5  # culprit
@@ -153,7 +153,7 @@ def x_leaf_rebound_by_arithmetic():
         return w.grad  # victim
 
 
-@program("grad_of_non_leaf", tensor="w", missed=CAPTURE)
+@program("grad_of_non_leaf", tensor="w")
 def x_leaf_rebound_by_a_cast():
     w = torch.randn(3, requires_grad=True).to(torch.float64)  # culprit
     (w**2).sum().backward()
@@ -161,7 +161,7 @@ def x_leaf_rebound_by_a_cast():
         return w.grad  # victim
 
 
-@program("grad_of_non_leaf", tensor="h", missed=CAPTURE)
+@program("grad_of_non_leaf", tensor="h")
 def x_gradient_of_a_hidden_value():
     layer = nn.Linear(3, 2)
     h = layer(torch.randn(2, 3))  # culprit
@@ -190,35 +190,35 @@ def x_optimiser_of_a_cast_tensor():
     torch.optim.RMSprop([{"params": [scale]}, {"params": [theta], "lr": 0.1}])  # victim
 
 
-@program("unused_input", tensor="b", missed=CAPTURE)
+@program("unused_input", tensor="b")
 def x_gradient_of_an_unused_input():
     a, b = torch.randn(3, requires_grad=True), torch.randn(3, requires_grad=True)
     loss = (a * 2).sum() + b.detach().sum()  # culprit
     torch.autograd.grad(loss, [a, b])  # victim
 
 
-@program("unused_input", tensor="z", missed=CAPTURE)
+@program("unused_input", tensor="z")
 def x_gradient_of_something_never_used():
     x, z = torch.randn(3, requires_grad=True), torch.randn(3, requires_grad=True)
     loss = (x**2).sum()
     torch.autograd.grad(loss, [x, z])  # victim
 
 
-@program("unused_input", missed=CAPTURE)
+@program("unused_input")
 def x_gradient_of_a_fresh_slice():
     x = torch.randn(4, 2, requires_grad=True)
     energy = (x**2).sum()
     torch.autograd.grad(energy, x[:, 0])  # culprit
 
 
-@program("unused_input", tensor="x", missed=CAPTURE)
+@program("unused_input", tensor="x")
 def x_gradient_of_an_input_without_requires_grad():
     net, x = nn.Linear(2, 1), torch.randn(4, 2)
     u = net(x).sum()
     torch.autograd.grad(u, x)  # victim
 
 
-@program("unused_input", tensor="x", missed=CAPTURE)
+@program("unused_input", tensor="x")
 def x_requires_grad_set_after_the_forward():
     net, x = nn.Linear(2, 1), torch.randn(4, 2)
     u = net(x).sum()
@@ -226,7 +226,7 @@ def x_requires_grad_set_after_the_forward():
     torch.autograd.grad(u, x)  # victim
 
 
-@program("unused_input", tensor="lamda", missed=CAPTURE)
+@program("unused_input", tensor="lamda")
 def x_derivative_by_a_variable_that_was_converted():
     lamda = torch.tensor(0.5, requires_grad=True)
     w = torch.randn(3, requires_grad=True)

@@ -41,7 +41,7 @@ class Halves(Function):
         return torch.cat([left, right])
 
 
-@program("view_modified", missed=CAPTURE)
+@program("view_modified")
 def f_view_returned_by_a_function_modified():
     x = torch.randn(2, 2, requires_grad=True)
     y = Flat.apply(x * 2)  # victim
@@ -57,7 +57,7 @@ def f_input_returned_as_it_is_modified():
     y.sum().backward()
 
 
-@program("view_modified", missed=CAPTURE)
+@program("view_modified")
 def f_one_of_two_halves_modified():
     x = torch.randn(4, requires_grad=True)
     left, right = Halves.apply(x * 1)  # victim
@@ -134,7 +134,7 @@ def f_write_that_was_not_marked():
     Threshold.apply(gate).sum().backward()
 
 
-@program("silent_corruption", tensor="h", missed=CAPTURE)
+@program("silent_corruption", tensor="h")
 def f_input_kept_as_an_attribute():
     class Square(Function):
         @staticmethod
@@ -154,7 +154,7 @@ def f_input_kept_as_an_attribute():
     return w.grad
 
 
-@program("saved_tensor_modified", tensor="h", missed=CAPTURE)
+@program("saved_tensor_modified", tensor="h")
 def f_input_saved_the_right_way():
     class Cube(Function):
         @staticmethod
@@ -214,7 +214,7 @@ def f_leaf_hook_zeroes_in_place():
     return w.grad, v.grad
 
 
-@program("silent_corruption", tensor="y", missed=CAPTURE)
+@program("silent_corruption", tensor="y")
 def f_identity_hooks_switch_the_check_off():
     x = torch.randn(3, requires_grad=True)
     with torch.autograd.graph.saved_tensors_hooks(lambda t: t, lambda t: t):
@@ -224,7 +224,7 @@ def f_identity_hooks_switch_the_check_off():
     return x.grad
 
 
-@program("silent_corruption", tensor="h", missed=CAPTURE)
+@program("silent_corruption", tensor="h")
 def f_save_on_cpu_of_a_cpu_tensor():
     w = torch.randn(3, requires_grad=True)
     h = w * 1

@@ -8,7 +8,7 @@ from torch import nn
 from torch.autograd import Function
 from torch.nn import functional as F  # noqa: N812  # torch's own convention
 
-from tests.programs import CAPTURE, program
+from tests.programs import program
 
 
 @program()
@@ -276,7 +276,7 @@ def w_functional_call_with_in_place_state():
     return [p.grad for p in params.values()]
 
 
-@program(missed=CAPTURE)
+@program()
 def w_batch_norm_in_training_twice():
     norm = nn.BatchNorm1d(3)
     x = torch.randn(4, 3, requires_grad=True)
