@@ -10,7 +10,7 @@ import hashlib
 import json
 import logging
 import platform
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, replace
 from functools import lru_cache
 from importlib.metadata import version
@@ -27,6 +27,7 @@ from grader.errors import SandboxError
 from grader.feedback import safe_outputs
 from grader.model import Assignment, Graded, Kind, Notebook, Outcome, Result, Run, Submission
 from grader.notebook import Unreadable
+from grader.recover import recognised
 from grader.restore import grade_id, restored
 
 if TYPE_CHECKING:
@@ -78,8 +79,9 @@ def attempt(submission: Submission, assignment: Assignment, run: Runner, *, give
     """Like `grade`, with any judge. With `give_up` an exception of ours becomes a failure of this submission alone."""
     blank = Result(key(submission, assignment), submission.student, submission.assignment, submission.timestamp)
     try:
-        wanted = _present(submission, assignment)
-        graded, runs = zip(*(_graded(submission, notebook, assignment, run) for notebook in wanted), strict=True)
+        handed_in = _present(submission, assignment)
+        wanted = assignment.notebooks
+        graded, runs = zip(*(_graded(handed_in, notebook, assignment, run) for notebook in wanted), strict=True)
     except Unreadable as refusal:
         return replace(blank, refusal=str(refusal))
     except SandboxError:  # this machine's, not this submission's
@@ -106,15 +108,16 @@ def failure(blank: Result, assignment: Assignment, reason: str) -> Result:
     return replace(blank, notebooks=tuple(notebooks))
 
 
-def _present(submission: Submission, assignment: Assignment) -> Sequence[Notebook]:
-    """The assignment's notebooks; refuses a submission that has none of them."""
+def _present(submission: Submission, assignment: Assignment) -> Submission:
+    """The submission with the assignment's notebooks under their names; refuses one that has none of them."""
     if submission.refusal:
         raise Unreadable(submission.refusal)
-    wanted = [notebook.name for notebook in assignment.notebooks]
-    if not set(wanted) & set(submission.notebooks):
+    notebooks, _ = recognised(submission.notebooks, assignment.notebooks)
+    if not notebooks:
+        wanted = assignment.notebooks[0].name
         found = ", ".join(repr(f"{name}.ipynb") for name in sorted(submission.notebooks)[:5]) or "no notebook"
-        raise Unreadable(f"the notebook {wanted[0] + '.ipynb'!r} is missing; found: {found}")
-    return assignment.notebooks
+        raise Unreadable(f"the notebook {wanted + '.ipynb'!r} is missing; found: {found}")
+    return replace(submission, notebooks={**submission.notebooks, **notebooks})
 
 
 def _graded(submission: Submission, notebook: Notebook, assignment: Assignment, run: Runner) -> tuple[Graded, Run]:
@@ -127,7 +130,7 @@ def _graded(submission: Submission, notebook: Notebook, assignment: Assignment, 
     ran = run(document, files, assignment)
     outcomes = tuple(questions.outcomes(document, notebook, ran.outcomes))
     comments = dict(questions.comments(document, notebook))
-    notes = repaired.notes + tuple(_timestamp_notes(submission))
+    notes = (*_name_notes(submission, notebook), *repaired.notes, *_timestamp_notes(submission))
     return Graded(
         notebook.name, _finished(ran.notebook, ran.outcomes), outcomes, comments, died=ran.died, notes=notes
     ), ran
@@ -140,6 +143,13 @@ def _missing(notebook: Notebook) -> Graded:
         for cell in questions.carrying_points(notebook)
     )
     return Graded(notebook.name, "", outcomes, missing=True)
+
+
+def _name_notes(submission: Submission, notebook: Notebook) -> Iterable[str]:
+    """A notebook that is there under two names was handed in under the other one."""
+    text = submission.notebooks[notebook.name]
+    others = [name for name, other in submission.notebooks.items() if other is text and name != notebook.name]
+    return [f"the notebook was handed in as {f'{name}.ipynb'!r}" for name in others[:1]]
 
 
 def _timestamp_notes(submission: Submission) -> Iterable[str]:

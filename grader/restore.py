@@ -8,16 +8,14 @@ student's.
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from grader.model import Cell, Notebook
-from grader.notebook import Unreadable
+from grader.recover import DEFINES, lost_answers, rejoined, put_behind_answers
 
 JsonCell = dict[str, Any]
-DEFINES = re.compile(r"^(?:async )?(?:(def|class) +(\w+)|(\w+) *(?::[^=\n]+)?=(?!=))", re.MULTILINE)
 PUT_BACK = "This cell was missing from the submission; the grader put it back.\n\n"
 
 
@@ -32,18 +30,22 @@ class Restored:
 def restored(text: str, notebook: Notebook) -> Restored:
     """The canonical text of a submission with every cell of the assignment as the gradebook has it.
 
-    Raises `Unreadable` where two different written answers claim the same question.
+    Whatever was unclear has become a note.
     """
     document = json.loads(text)
     notes: list[str] = []
     claims = _claims(document["cells"])
+    notes.extend(lost_answers(document["cells"], claims, notebook.cells))
+    places: dict[str, JsonCell] = {}
     for row in notebook.cells:
         copies = claims.pop(row.grade_id, [])
         if copies:
-            original = _original(copies, row)
+            original, said = _original(copies, row)
+            places[row.grade_id] = original
             _mark(original, row)
             if len(copies) > 1:
-                notes.append(f"cell {row.grade_id!r} was there {len(copies)} times; one was kept as the original")
+                notes.append(f"cell {row.grade_id!r} was there {len(copies)} times; {said}")
+    notes.extend(put_behind_answers(document["cells"], places, notebook.cells))
     notes.extend(f"cell {grade_id!r} is none of this assignment's" for grade_id in sorted(claims))
     notes.extend(_put_back_missing(document["cells"], notebook.cells))
     document["metadata"] = {"kernelspec": json.loads(notebook.kernelspec or "{}"), "asked": asked(notebook.cells)}
@@ -80,17 +82,14 @@ def _claims(cells: Sequence[JsonCell]) -> dict[str, list[JsonCell]]:
     return claims
 
 
-def _original(copies: Sequence[JsonCell], row: Cell) -> JsonCell:
-    """The cell that was there first: Jupyter gives a copy a new id and drops `deletable`."""
+def _original(copies: Sequence[JsonCell], row: Cell) -> tuple[JsonCell, str]:
+    """The cell that counts, and how it was found: Jupyter gives a copy a new id and drops `deletable`."""
     if row.locked or row.task:
-        return min(copies, key=lambda cell: not _looks_original(cell, row))
+        return min(copies, key=lambda cell: not _looks_original(cell, row)), "one was kept as the original"
+    if row.grade and (whole := rejoined(copies, row)) is not None:
+        return whole, "all that was written was put together, in order"
     changed = [cell for cell in copies if cell["source"] != row.source]
-    if row.grade and len({cell["source"] for cell in changed}) > 1:
-        raise Unreadable(
-            f"the answer {row.grade_id!r} is there {len(changed)} times with different text; "
-            "keep one, delete the other, and hand it in again"
-        )
-    return changed[-1] if changed else copies[0]
+    return (changed[-1] if changed else copies[0]), "the last that was written counts, the others run before it"
 
 
 def _looks_original(cell: JsonCell, row: Cell) -> bool:

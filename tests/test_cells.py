@@ -14,7 +14,7 @@ import pytest
 
 from grader.judge import run_notebook
 from grader.model import Kind, Outcome
-from grader.restore import DEFINES
+from grader.recover import DEFINES
 from grader.zygote import Zygote
 from tests.test_judge import stock_points
 from tests.trials import LIMITS, answer, cell, check, notebook

@@ -13,6 +13,7 @@ import pytest
 from grader.engine import attempt, grade, key
 from grader.errors import SandboxError
 from grader.model import Assignment, Cell, Kind, Limits, Notebook, Outcome, Result, Run, Submission
+from grader.recover import released
 from grader.zygote import Zygote
 
 STUB = "def f(x):\n    raise NotImplementedError()"
@@ -129,13 +130,13 @@ def test_odd_metadata_makes_an_ordinary_cell(metadata: Any) -> None:
 
 def test_what_was_deleted_is_put_back_in_its_place_but_never_an_answer_s_stub() -> None:
     judge = Judge()
-    result = graded(handed_in(cell("f = lambda x: x")), judge)
+    result = graded(handed_in(cell("g = lambda x: x")), judge)
     assert judge.cells() == [
         ("setup", NOTE.source),
         ("f_test", TEST.source),
         ("why", "This cell was missing from the submission; the grader put it back.\n\nYOUR ANSWER HERE"),
         ("draw", TASK.source),
-        (None, "f = lambda x: x"),
+        (None, "g = lambda x: x"),
     ]
     assert kinds(result)["why"] == (Kind.BY_HAND, None, 3.0)
     assert "cell 'f_test' was missing and was put back" in result.notebooks[0].notes
@@ -163,10 +164,104 @@ def test_of_two_answers_the_one_that_was_written_counts() -> None:
     assert kinds(graded(twice, Judge(Kind.FAILED, 0.0)))["f_test"][0] is Kind.FAILED
 
 
-def test_two_different_written_answers_are_refused() -> None:
-    result = graded(handed_in(*COMPLETE, cell("Or not.", "why", "markdown")))
-    assert result.refusal is not None
-    assert "the answer 'why' is there 2 times" in result.refusal
+# ---------------------------------------------------------------------- what an editor may have done
+
+
+def notes(result: Result) -> str:
+    return "; ".join(result.notebooks[0].notes)
+
+
+def test_a_written_answer_in_pieces_is_put_together() -> None:
+    judge = Judge()
+    result = graded(handed_in(*COMPLETE[:4], cell("And so.", "why", "markdown"), COMPLETE[4]), judge)
+    assert ("why", "Since.\n\nAnd so.") in judge.cells()
+    assert "'why' was there 2 times; all that was written was put together" in notes(result)
+
+
+def test_a_split_answer_runs_whole() -> None:
+    judge = Judge()
+    graded(handed_in(COMPLETE[0], cell("k = 1", "f"), cell("f = lambda x: k * x", "f"), *COMPLETE[2:]), judge)
+    assert judge.cells()[1:3] == [(None, "k = 1"), ("f", "f = lambda x: k * x")]
+
+
+def test_merged_answers_count_for_both() -> None:
+    second = replace(ANSWER, grade_id="g", source="def g(x):\n    raise NotImplementedError()")
+    judge = Judge()
+
+    def run(document: Mapping[str, Any], files: Mapping[str, bytes], _: Assignment) -> Run:
+        return judge(document, files, ASSIGNMENT)
+
+    both = replace(ASSIGNMENT, notebooks=(replace(BOOK, cells=(NOTE, ANSWER, second, *BOOK.cells[2:])),))
+    merged = cell("def f(x): return x\ndef g(x): return x", "f")
+    result = attempt(handed_in(COMPLETE[0], merged, *COMPLETE[2:]), both, run, give_up=False)
+    assert kinds(result)["f_test"][0] is Kind.PASSED
+
+
+@pytest.mark.parametrize("mark", [None, "f-copy"])
+def test_an_answer_without_its_mark_is_recognised_by_what_it_defines(mark: str | None) -> None:
+    judge = Judge()
+    lost = cell("import math\ndef f(x):\n    return x", mark)
+    result = graded(handed_in(COMPLETE[0], cell("print(f)"), lost, *COMPLETE[2:]), judge)
+    assert judge.cells()[2] == ("f", lost["source"])
+    assert "'f' had lost its mark" in notes(result)
+
+
+def test_two_answers_without_their_mark_are_not_guessed_at() -> None:
+    judge = Judge()
+    result = graded(handed_in(COMPLETE[0], cell("f = 1"), cell("f = 2"), *COMPLETE[2:]), judge)
+    assert "lost its mark" not in notes(result)
+    assert [name for name, _ in judge.cells()] == ["setup", None, None, "f_test", "why", "draw"]
+
+
+def test_a_written_answer_is_recognised_by_its_cell_s_id() -> None:
+    result = graded(handed_in(*COMPLETE[:3], cell("Since.", None, "markdown", "why"), COMPLETE[4]))
+    assert kinds(result)["why"] == (Kind.BY_HAND, None, 3.0)
+    assert "'why' had lost its mark" in notes(result)
+
+
+@pytest.mark.parametrize("where", ["setup", "f_test"])
+def test_an_answer_merged_into_a_locked_cell_is_taken_out(where: str) -> None:
+    answer = "def f(x):\n    return x"
+    own = {"setup": f"{NOTE.source}\n\n{answer}", "f_test": f"{answer}\n{TEST.source}"}
+    cells = [cell(own.get(name, "pass"), name) if name == where else cell("pass", name) for name in ("setup", "f_test")]
+    judge = Judge()
+    result = graded(handed_in(*cells, *COMPLETE[3:]), judge)
+    assert judge.cells()[:3] == [("setup", NOTE.source), ("f", answer), ("f_test", TEST.source)]
+    assert "'f' was found inside a locked cell" in notes(result)
+
+
+def test_hidden_lines_of_a_locked_cell_are_none_of_an_answer() -> None:
+    hidden = replace(TEST, source="assert f(1) == 1\n### BEGIN HIDDEN TESTS\nf = 3\n### END HIDDEN TESTS")
+    assert released(hidden.source) == "assert f(1) == 1\n"
+
+
+def test_a_test_before_its_answer_is_moved_behind_it() -> None:
+    judge = Judge()
+    result = graded(handed_in(COMPLETE[0], COMPLETE[2], COMPLETE[3], cell("n = 1"), COMPLETE[1], COMPLETE[4]), judge)
+    assert [name for name, _ in judge.cells()] == ["setup", "why", None, "f", "f_test", "draw"]
+    assert "'f_test' stood before its answer" in notes(result)
+
+
+@pytest.mark.parametrize("name", ["ps1 (1)", "ps1-Copy1", "Copy of ps1", "Ps1_final"])
+def test_a_renamed_notebook_is_recognised(name: str) -> None:
+    text = handed_in(*COMPLETE).notebooks["ps1"]
+    result = graded(handed_in(*COMPLETE, notebooks={name: text}))
+    assert kinds(result)["f_test"][0] is Kind.PASSED
+    assert f"handed in as '{name}.ipynb'" in notes(result)
+    two = graded(handed_in(*COMPLETE, notebooks={name: text, "other": text}))
+    assert "is missing; found" in str(two.refusal)
+
+
+def test_points_on_a_word_stop_at_a_tenth() -> None:
+    judge = Judge()
+    judge.outcome = replace(judge.outcome, alone=True, claims=("__eq__ of Yes",))
+    outcome = graded(handed_in(*COMPLETE), judge).outcomes[0]
+    assert (outcome.kind, outcome.points) == (Kind.BY_HAND, None)
+    assert "__eq__ of Yes" in outcome.message
+    judge.outcome = replace(judge.outcome, alone=False)
+    assert graded(handed_in(*COMPLETE), judge).outcomes[0].kind is Kind.PASSED
+    judge.outcome = replace(judge.outcome, alone=True, points=0.5, kind=Kind.PARTLY)
+    assert graded(handed_in(*COMPLETE), judge).outcomes[0].points == 0.5
 
 
 def test_an_untouched_answer_is_not_answered_but_keeps_what_it_earns() -> None:
