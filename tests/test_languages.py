@@ -19,12 +19,14 @@ from pathlib import Path
 import pytest
 from babel.messages.catalog import Message
 from babel.messages.mofile import read_mo
+from IPython.core.error import UsageError
 
 import seegrad
 from seegrad import advice, beliefs, sentences
 from seegrad.check import CheckFailed, expect
 from seegrad.draw import draw, still, table
 from seegrad.languages import LANGUAGES, closed, counted, language, speaking, together, translate
+from seegrad.magic import Options
 from seegrad.messages import sentence
 from seegrad.narrate import KINDS as KINDS_SAID
 from seegrad.page import page
@@ -38,7 +40,8 @@ CODE = re.compile(r"`[^`]*`")
 LATIN = re.compile(r"[A-Za-z_][A-Za-z_0-9.]*")
 ALLOWED = {  # torch's own words, which Chinese sentences keep; see locale/TERMS.md
     "torch", "autograd", "numpy", "backward", "retain_graph", "no_grad", "detach", "grad", ".grad", "Function", "None",
-    "AccumulateGrad", "seegrad", "forward", "Python", "pack", "CPU", "saved", "float()", ".item()", "inference", "tensor", "traceback",
+    "AccumulateGrad", "seegrad", "forward", "Python", "pack", "CPU", "saved", "float()", ".item()",
+    "inference", "tensor", "traceback",
 }  # fmt: skip
 
 
@@ -326,6 +329,19 @@ def test_the_command_speaks_chinese(tmp_path) -> None:
     )
     assert "── seegrad：1 次反向传播，1 处发现 ──" in done.stdout
     assert "script.py:4: 梯度错误: 静默出错\n    第 4 行（`out.data.zero_()`）通过 `out.data`" in done.stdout
+
+
+def test_what_a_notebook_keeps_is_chinese(recording) -> None:
+    """The image of a saved notebook, its description, and the text that stands behind it."""
+    bundle = show(recording, lang="zh")._repr_mimebundle_()[0]
+    assert '<img alt="自动求导图，第' in bundle["text/html"]
+    assert "梯度却是错的" in bundle["text/plain"].replace("\n", "").replace(" ", "")
+
+
+def test_a_wrong_option_of_the_magic_is_told_in_chinese(monkeypatch) -> None:
+    monkeypatch.setenv("SEEGRAD_LANG", "zh")
+    with pytest.raises(UsageError, match=r"%%see 这一行的选项不对：.*用法：%%see"):
+        Options().error("--sted")
 
 
 def test_counts_have_their_own_form() -> None:

@@ -113,7 +113,9 @@ def test_pictures_speak_chinese(name: str) -> None:
 
 def outline(text: str) -> list[str]:
     """What stays as it is: blocks of code, the levels of headings, where links and pictures lead."""
-    text = text.replace("README.zh_CN.md", "README.md").replace("notebooks/zh_CN", "notebooks/en")
+    own = {"README.zh_CN.md": "README.md", "notebooks/zh_CN": "notebooks/en", "pictures/zh_CN/": "pictures/"}
+    for theirs, ours in own.items():
+        text = text.replace(theirs, ours)
     return re.findall(r"```.*?```|^#+|\]\([^)]*\)|^\d+\.|^\|.*?\|", text, flags=re.DOTALL | re.MULTILINE)
 
 

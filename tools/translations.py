@@ -26,6 +26,7 @@ FENCE = "```"
 DOCUMENTS = ("README",)
 KEPT = CODE | {"formulas": re.compile(r"\$[^$]+\$"), "links": re.compile(r"\]\(([^)\s]+)\)")}
 OWN_FOLDER = re.compile(r"\b(notebooks|release)/zh_CN\b")
+OWN_PICTURE = re.compile(r"\bdocs/pictures/zh_CN/")
 OWN_FILE = re.compile(r"\b(README)\.zh_CN\.md\b")
 
 
@@ -138,7 +139,8 @@ def _document(text: str, catalog: Catalog) -> str:
 
 def _in_english(text: str) -> str:
     """A language's own folder or file is the same place as the English one."""
-    return OWN_FILE.sub(r"\1.md", OWN_FOLDER.sub(r"\1/en", text))
+    text = OWN_FOLDER.sub(r"\1/en", text)
+    return OWN_FILE.sub(r"\1.md", OWN_PICTURE.sub("docs/pictures/", text))
 
 
 def begin(root: Path, name: str) -> None:
