@@ -6,7 +6,7 @@ LAB_ARGS ?=
 # pip's extra arguments, e.g. PIP_ARGS="--extra-index-url https://download.pytorch.org/whl/cpu" for torch's CPU build
 PIP_ARGS ?=
 VERSIONS ?= 2.9 2.11 2.13
-BENCHMARKS ?= record op_db
+BENCHMARKS ?= record op_db autograde crash
 ROOT_ARGS := $(if $(filter 0,$(shell id -u)),--allow-root)
 
 .DEFAULT_GOAL := help

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import os
+import platform
 import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -12,6 +14,10 @@ from grader.errors import GraderError
 if TYPE_CHECKING:
     from grader.nbgrader_plugin import SandboxedAutograde
 
+ADVICE = """What helps: Linux 6.12 or later, or user namespaces for this user
+  sysctl user.max_user_namespaces=10000
+  sysctl kernel.apparmor_restrict_unprivileged_userns=0      (Ubuntu 24.04 and later)
+or a container that allows them (see the Dockerfile). --i-trust-these-students grades all the same."""
 ALL_GRADED, SOME_NOT, COULD_NOT_START = 0, 1, 2
 
 
@@ -160,11 +166,18 @@ def _doctor(_: argparse.Namespace) -> int:
     from grader.sandbox import minimum, probe
 
     layers = probe()
+    print(f"{platform.system()} {platform.release()} on {platform.machine()}, {_user()}\n")
     for layer in layers:
-        print(f"{'holds  ' if layer.holds else 'MISSING'}  {layer.name:<22} {layer.detail}")
+        print(f"{'holds  ' if layer.holds else 'MISSING'}  {layer.name:<22}  {layer.detail}")
     missing = minimum(layers)
-    print(f"\nNot enough for untrusted code: {missing}." if missing else "\nEnough for untrusted code.")
+    print(f"\nNot enough for untrusted code: {missing}.\n{ADVICE}" if missing else "\nEnough for untrusted code.")
     return COULD_NOT_START if missing else ALL_GRADED
+
+
+def _user() -> str:
+    if not hasattr(os, "getuid"):
+        return "an ordinary user"
+    return "as root, which students' code leaves at once" if os.getuid() == 0 else f"as user {os.getuid()}"
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 python -m tests.other_user become (plain | without-namespaces) FOLDER     then starts itself again as
 python -m tests.other_user grade
+python -m tests.other_user become (doctor | doctor-without-namespaces) FOLDER     then starts the doctor
 """
 
 from __future__ import annotations
@@ -40,10 +41,11 @@ def become(kind: str, folder: Path) -> None:
     if os.getuid() == 0:
         show_to_everybody([Path(sys.prefix).resolve(), Path(sys.base_prefix).resolve(), ROOT], folder)
         layers.become(65534)
-    if kind == "without-namespaces":
+    if kind.endswith("without-namespaces"):
         layers.new_user_namespace(1000)
         Path("/proc/sys/user/max_user_namespaces").write_text("0", encoding="utf-8")
-    os.execv(sys.executable, [sys.executable, "-B", "-m", "tests.other_user", "grade"])  # noqa: S606 -- our own program
+    program = ["grader", "doctor"] if kind.startswith("doctor") else ["tests.other_user", "grade"]
+    os.execv(sys.executable, [sys.executable, "-B", "-m", *program])  # noqa: S606 -- our own program
 
 
 def show_to_everybody(paths: list[Path], copies_in: Path) -> None:

@@ -265,6 +265,16 @@ def as_other_user(kind: str, folder: Path) -> str:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize(("kind", "missing"), [("doctor", 1), ("doctor-without-namespaces", 2)])
+def test_the_doctor_tells_an_ordinary_user_which_walls_hold(kind: str, missing: int, tmp_path: Path) -> None:
+    said = as_other_user(kind, tmp_path).splitlines()
+    assert re.fullmatch(r"Linux .*, as user \d+", said[0])
+    absent = [line.split("  ")[1] for line in said if line.startswith("MISSING")]
+    assert absent == ["namespaces made by root", "user namespace"][:missing]
+    assert "Enough for untrusted code." in said
+
+
+@pytest.mark.slow
 def test_an_ordinary_user_has_the_same_walls(tmp_path: Path) -> None:
     assert as_other_user("plain", tmp_path) == "user passed" + HELD
 
