@@ -43,7 +43,7 @@ def test_it_plays_by_keyboard_and_click(tab: Page, tmp_path: Path) -> None:
     expect(tab.get_by_text("but the numbers changed")).to_be_hidden()
     tab.keyboard.press("End")
     tab.locator("[id$='-f1']").click()
-    expect(tab.locator(".sg-in h4")).to_contain_text("SigmoidBackward0")
+    expect(tab.locator(".sg-in caption")).to_contain_text("SigmoidBackward0")
     assert wrong == []
 
 

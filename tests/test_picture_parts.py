@@ -167,7 +167,7 @@ def test_a_custom_function_is_told_from_torch_s() -> None:
     parts = sketch(recording)
     assert [each.label for each in parts.pills if each.custom] == ["DoubleBackward"]
     assert len(having(svg(recording), "lg-custom")) == 1
-    assert "DoubleBackward, custom Function" in [each.get("aria-label") for each in svg(recording).iter()]
+    assert "DoubleBackward, custom Function" in [each.text for each in svg(recording).iter(f"{SVG}title")]
 
 
 def test_outputs_are_numbered_and_one_without_a_gradient_hangs_loosely() -> None:

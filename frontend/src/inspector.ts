@@ -27,7 +27,7 @@ export function withCode(text: string): (Node | string)[] {
   return text.split("`").map((piece, k) => (k % 2 ? h("code", {}, piece) : piece));
 }
 
-const VEILED: Record<string, string[]> = { leaves: ["requires_grad", "grad_fn", ".grad"] };
+const VEILED: Record<string, string[]> = { leaves: ["requires_grad", "grad_fn", ".grad", "AccumulateGrad"] };
 
 function table(item: Item, step: number, w: Words, veil: string): HTMLElement[] {
   const rows = item.rows.flatMap((row) => {
@@ -35,5 +35,5 @@ function table(item: Item, step: number, w: Words, veil: string): HTMLElement[] 
     return value === undefined || VEILED[veil]?.includes(row.key) ? [] : [h("tr", {}, h("th", { scope: "row" }, row.key), h("td", {}, value))];
   });
   const kind = veil === "leaves" && item.id.startsWith("t") ? w.tensor : (w[item.kind as keyof Words] ?? item.kind);
-  return [h("h4", {}, item.label, " ", h("small", {}, kind)), h("table", {}, h("tbody", {}, ...rows))];
+  return [h("table", {}, h("caption", {}, item.label, " ", h("small", {}, kind)), h("tbody", {}, ...rows))];
 }

@@ -39,10 +39,13 @@ function drawing(scene: Scene, id: string): Drawing {
     for (const kid of part.children) if (kid.tagName !== "title") kid.setAttribute("aria-hidden", "true");
   }
   parts[0]?.setAttribute("tabindex", "0");
-  const labels = parts.map((part) => part.getAttribute("aria-label") ?? "");
+  const labels = parts.map((part) => nameOf(part)?.textContent ?? "");
   const wires = [...svg.querySelectorAll<SVGElement>("[data-w]")].map((element) => ({ element, ends: element.dataset.w?.split(" ") ?? [] }));
   return { svg, timed, parts, labels, wires, scroll: [0, 0] };
 }
+
+/** A part is called by its `<title>`: a label beside the text that it shows would be a second name. */
+const nameOf = (part: Element) => part.querySelector(":scope > title");
 
 export function picture(scene: Scene): Picture {
   const box = document.createElement("div");
@@ -73,7 +76,20 @@ export function picture(scene: Scene): Picture {
   function dress() {
     here.svg.dataset.theme = theme;
     here.svg.dataset.veil = veiled;
-    here.parts.forEach((part, k) => part.setAttribute("aria-label", (veiled ? here.labels[k]?.split(",")[0] : here.labels[k]) ?? ""));
+    here.parts.forEach((part, k) => {
+      const name = nameOf(part);
+      if (name) name.textContent = (veiled ? here.labels[k]?.split(",")[0] : here.labels[k]) ?? "";
+    });
+  }
+
+  /** One part takes the Tab key, and never one that isn't there yet; a focus that would be lost moves to it. */
+  function rove() {
+    const there = here.parts.filter((part) => part.dataset.s !== "g");
+    const stop = there.find((part) => part.getAttribute("tabindex") === "0") ?? there[0];
+    const lost = here.parts.includes(document.activeElement as SVGGElement) && !there.includes(document.activeElement as SVGGElement);
+    for (const part of here.parts) part.setAttribute("tabindex", part === stop ? "0" : "-1");
+    if (lost) stop?.focus();
+    for (const part of here.parts) if (part.dataset.s === "g") part.removeAttribute("tabindex");
   }
 
   function focusOn(id: string, focused: boolean) {
@@ -118,6 +134,7 @@ export function picture(scene: Scene): Picture {
         part.classList.toggle("evidence", marks.evidence(id));
         part.setAttribute("aria-hidden", String(part.dataset.s === "g"));
       }
+      rove();
       focusOn(marks.selected, marks.focused);
       const state = (letters: string) => here.parts.find((part) => letters.includes(part.dataset.s ?? "g"));
       if (box.isConnected) reveal(here.parts.find((part) => idOf(part) === marks.selected) ?? state("a") ?? state("ew"));

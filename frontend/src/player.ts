@@ -136,9 +136,7 @@ export function mount(el: HTMLElement, scene: Scene, host: Host): () => void {
     for (const element of code.children) {
       const id = `line:${(element as HTMLElement).dataset.n}`;
       if (labelOf(question, id) === undefined) continue;
-      quiet(element).setAttribute("tabindex", "0");
-      element.setAttribute("role", "button");
-      element.addEventListener("click", () => choose(id));
+      element.replaceChildren(quiet(h("button", { type: "button", onclick: () => choose(id) }, element.textContent ?? "")));
     }
   }
   root.addEventListener("keydown", (event) => {
@@ -155,7 +153,6 @@ export function mount(el: HTMLElement, scene: Scene, host: Host): () => void {
     const enter = event.key === "Enter" || event.key === " ";
     if (enter && part) press(part);
     else if (part && event.key === "f") toggleFocus();
-    else if (enter && target.matches("li[role=button]")) choose(`line:${target.dataset.n}`);
     else if (part && (event.key === "ArrowDown" || event.key === "ArrowUp")) walk(part, event.key === "ArrowDown" ? 1 : -1);
     else if (event.key === "ArrowRight") send({ kind: "by", steps: 1 });
     else if (event.key === "ArrowLeft") send({ kind: "by", steps: -1 });

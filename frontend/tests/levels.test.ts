@@ -7,10 +7,10 @@ import { BODY, scene } from "./scene";
 
 const INSIDE =
   '<path class="e" d="M0 0" data-w="i-f1 f2"/><path class="e" d="M0 0" data-w="f2 f3"/>' +
-  '<g class="nd ch in" id="s1-i-f1" data-st="n0" data-goto="f1" tabindex="-1" role="button" aria-label="comes from a"></g>' +
-  '<g class="nd fn" id="s1-f2" data-st="n0" tabindex="-1" role="button" aria-label="TanhBackward0, Function"></g>' +
-  '<g class="nd fn" id="s1-f3" data-st="n0 e3" tabindex="-1" role="button" aria-label="AddBackward0, Function"></g>';
-const BOX = '<g class="nd bd" id="s1-m1" data-st="n0" data-open="m1" tabindex="-1" role="button" aria-label="h.0, open"></g>';
+  '<g class="nd ch in" id="s1-i-f1" data-st="n0" data-goto="f1" tabindex="-1" role="button"><title>comes from a</title></g>' +
+  '<g class="nd fn" id="s1-f2" data-st="n0" tabindex="-1" role="button"><title>TanhBackward0, Function</title></g>' +
+  '<g class="nd fn" id="s1-f3" data-st="n0 e3" tabindex="-1" role="button"><title>AddBackward0, Function</title></g>';
+const BOX = '<g class="nd bd" id="s1-m1" data-st="n0" data-open="m1" tabindex="-1" role="button"><title>h.0, open</title></g>';
 
 const nested = (): Scene => {
   const base = scene();

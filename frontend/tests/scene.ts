@@ -16,8 +16,8 @@ export const question = (more: Partial<Question> = {}): Question => ({
 
 export const BODY =
   '<path class="e" d="M0 0" data-a="1"/>' +
-  '<g class="nd tn leaf" id="s1-t0-0" data-st="a0 n1" tabindex="-1" role="button" aria-label="a, leaf tensor, shape 3"><rect class="halo"/></g>' +
-  '<g class="nd fn" id="s1-f1" data-st="g0 a1 n2 w3" tabindex="-1" role="button" aria-label="MulBackward0, Function"><rect class="halo"/></g>' +
+  '<g class="nd tn leaf" id="s1-t0-0" data-st="a0 n1" tabindex="-1" role="button"><title>a, leaf tensor, shape 3</title><rect class="halo"/></g>' +
+  '<g class="nd fn" id="s1-f1" data-st="g0 a1 n2 w3" tabindex="-1" role="button"><title>MulBackward0, Function</title><rect class="halo"/></g>' +
   '<g class="clash" data-a="3"><text>v0 saved</text></g>';
 
 export const scene = (more: Partial<Scene> = {}): Scene => ({

@@ -17,7 +17,7 @@ def draw_bundle(bundle: Bundle, box: Box, mark: Mark | None, states: str, steps:
     """The box as one group that opens its level; a bar tells how many of its Functions have run."""
     back = "".join(el("rect", class_="bx under", x=d, y=d, width=box.width, height=box.height, rx=9) for d in (6, 3))
     parts = [
-        el("title", clean(bundle.label)),
+        el("title", clean(_("{name}, {count}, open").format(name=bundle.label, count=functions(bundle.count)))),
         back,
         el("rect", class_="halo", x=-4, y=-4, width=box.width + 11, height=box.height + 11, rx=13),
         el("rect", class_="bx", width=box.width, height=box.height, rx=9),
@@ -29,8 +29,7 @@ def draw_bundle(bundle: Bundle, box: Box, mark: Mark | None, states: str, steps:
     ]
     return el(
         "g", *parts, class_="nd bd", id=f"{UID}-{bundle.id}", data_st=states, data_open=bundle.id, tabindex=-1,
-        role="button", aria_label=_("{name}, {count}, open").format(name=bundle.label, count=functions(bundle.count)),
-        transform=f"translate({box.x:.1f} {box.y:.1f})",
+        role="button", transform=f"translate({box.x:.1f} {box.y:.1f})",
     )  # fmt: skip
 
 
@@ -71,6 +70,7 @@ def draw_chip(chip: Chip, box: Box, states: str) -> str:
     bar = el("rect", class_="bar", x=0, y=0, width=4, height=box.height, rx=2) if chip.kind == "leaf" else ""
     return el(
         "g",
+        el("title", clean(said[chip.kind].format(name=", ".join(chip.labels)))),
         el("rect", class_="halo", x=-3, y=-3, width=box.width + 6, height=box.height + 6, rx=8),
         el("rect", class_="bx", width=box.width, height=box.height, rx=5),
         bar,
@@ -81,6 +81,5 @@ def draw_chip(chip: Chip, box: Box, states: str) -> str:
         data_goto=chip.goes_to,
         tabindex=-1,
         role="button",
-        aria_label=said[chip.kind].format(name=", ".join(chip.labels)),
         transform=f"translate({box.x:.1f} {box.y:.1f})",
     )

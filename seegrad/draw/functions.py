@@ -6,12 +6,13 @@ from ..cards import Mark, Pill
 from ..languages import _
 from .gradients import draw_hooks, spans
 from .sizes import Box
-from .svg import UID, el, text
+from .svg import UID, clean, el, text
 
 
 def draw_pill(pill: Pill, box: Box, mark: Mark | None, states: str, steps: int) -> str:
     """The whole pill as one group that can be focused and selected."""
     parts = [
+        el("title", clean(_label(pill))),
         el("rect", class_="halo", x=-4, y=-4, width=box.width + 8, height=box.height + 8, rx=24),
         el("rect", class_="bx", width=box.width, height=box.height, rx=20),
         el("rect", class_="own", x=3, y=3, width=box.width - 6, height=box.height - 6, rx=17) if pill.custom else "",
@@ -25,7 +26,7 @@ def draw_pill(pill: Pill, box: Box, mark: Mark | None, states: str, steps: int) 
     classes = f"nd fn {pill.kind}{' ip' if pill.inplace else ''}{' off' if pill.off else ''}"
     return el(
         "g", *parts, class_=classes, id=f"{UID}-{pill.id}", data_st=states, tabindex=-1, role="button",
-        aria_label=_label(pill), transform=f"translate({box.x:.1f} {box.y:.1f})",
+        transform=f"translate({box.x:.1f} {box.y:.1f})",
     )  # fmt: skip
 
 

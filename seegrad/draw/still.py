@@ -88,8 +88,8 @@ def _at(body: str, step: int, veil: str) -> str:
                     parent.remove(child)
     for element in root.iter():
         _settle(element, step)
-        if veil and "aria-label" in element.attrib:
-            element.set("aria-label", element.attrib["aria-label"].split(",")[0])
+        if veil and element.tag == "title" and element.text:
+            element.text = element.text.split(",")[0]
     return "".join(ElementTree.tostring(child, encoding="unicode") for child in root)
 
 

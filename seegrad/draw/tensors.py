@@ -15,7 +15,7 @@ KINDS = {"leaf": marked("leaf tensor"), "tensor": marked("tensor"), "plain": mar
 def draw_card(card: Card, box: Box, size: CardSize, states: str, steps: int) -> str:
     """The whole card as one group that can be focused and selected."""
     parts = [
-        el("title", clean(card.full_name)) if card.full_name != card.label else "",
+        el("title", clean(_label(card))),
         el("rect", class_="halo", x=-4, y=-4, width=box.width + 8, height=box.height + 8, rx=11),
         el("rect", class_="bx", width=box.width, height=box.height, rx=7),
         _bar(box.height) if card.kind == "leaf" else "",
@@ -29,13 +29,13 @@ def draw_card(card: Card, box: Box, size: CardSize, states: str, steps: int) -> 
     classes = f"nd tn {card.kind}{' root' if card.root else ''}{' bump' if card.written else ''}"
     return el(
         "g", *parts, class_=classes, id=f"{UID}-{card.id}", data_st=states, tabindex=-1, role="button",
-        aria_label=_label(card), transform=f"translate({box.x:.1f} {box.y:.1f})",
+        transform=f"translate({box.x:.1f} {box.y:.1f})",
     )  # fmt: skip
 
 
 def _label(card: Card) -> str:
     said = _("{name}, {kind}, shape {shape}")
-    return said.format(name=card.label, kind=_(KINDS[card.kind]), shape=shape_text(card.shape))
+    return said.format(name=card.full_name, kind=_(KINDS[card.kind]), shape=shape_text(card.shape))
 
 
 def _bar(height: float) -> str:
