@@ -245,14 +245,14 @@ def test_a_graph_from_before_the_block_has_no_line() -> None:
     assert "from a line before the recording" in found.message()
 
 
-def test_a_custom_function_is_met_where_its_forward_ran() -> None:
+def test_a_custom_function_stands_where_it_is_applied() -> None:
     rec = seegrad.record()
     with pytest.raises(RuntimeError), rec:
         programs()["k_custom_function"].run()
     (found,) = rec.diagnoses
     assert found.node == "SquareBackward"
     assert found.victim is not None
-    assert found.victim.code == "return x * x"
+    assert found.victim.code == "y = Square.apply(h)"
 
 
 def test_an_error_that_the_block_catches_is_explained_too() -> None:
