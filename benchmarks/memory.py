@@ -35,12 +35,12 @@ def peak_bytes() -> int:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
 
 
-def train(side: str, steps: Sequence[int], width: int = 256) -> list[int]:
-    """Train a 4-layer encoder with Adam; the peak in bytes once each number of steps is done."""
+def train(side: str, steps: Sequence[int], width: int = 128) -> list[int]:
+    """Train a 2-layer encoder with Adam; the peak in bytes once each number of steps is done."""
     around_loop, around_step = AROUND[side]
     torch.manual_seed(0)
     layer = nn.TransformerEncoderLayer(width, 4, 4 * width, dropout=0.0, batch_first=True)
-    model = nn.Sequential(nn.TransformerEncoder(layer, 4, enable_nested_tensor=False), nn.Linear(width, 8))
+    model = nn.Sequential(nn.TransformerEncoder(layer, 2, enable_nested_tensor=False), nn.Linear(width, 8))
     optimiser = torch.optim.Adam(model.parameters())
     peaks = []
     with around_loop():
@@ -56,7 +56,7 @@ def train(side: str, steps: Sequence[int], width: int = 256) -> list[int]:
     return peaks
 
 
-def measure(steps: Sequence[int] = STEPS, rounds: int = 3) -> dict[str, list[float]]:
+def measure(steps: Sequence[int] = STEPS, rounds: int = 2) -> dict[str, list[float]]:
     """Median peak in bytes of each side at each number of steps; the sides alternate."""
     found: dict[str, list[list[int]]] = {side: [] for side in AROUND}
     for _ in range(rounds):

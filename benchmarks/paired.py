@@ -1,4 +1,7 @@
-"""Measure sides against the plain run: they alternate, round by round, and the median of the ratios counts."""
+"""Measure sides against the plain run: they alternate, round by round, and the median of the ratios counts.
+
+Times are the process's own CPU time: other work on the machine takes nothing away from it.
+"""
 
 from __future__ import annotations
 
@@ -17,8 +20,10 @@ import torch
 from .programs import NotInstalled, Program
 from .sides import PLAIN, Side
 
-PATIENCE_S = 60
-"""A side that takes longer than that for one run is not asked again."""
+PATIENCE_S = 40
+"""A side that takes longer than that for one run, in CPU time, is not asked again."""
+SLOW, SLOW_ROUNDS = 4.0, 3
+"""A side slower than that ratio is clear after a few rounds."""
 
 
 class OutOfPatience(BaseException):
@@ -43,6 +48,11 @@ class Measured:
         return statistics.median(self.ratios) if self.ratios and not self.stopped else None
 
     @property
+    def done(self) -> bool:
+        """True when it isn't asked again."""
+        return bool(self.stopped) or (len(self.ratios) >= SLOW_ROUNDS and (self.ratio or 0) > SLOW)
+
+    @property
     def words(self) -> str:
         """The ratio, or why there is none."""
         if self.ratio is None:
@@ -57,11 +67,11 @@ def measure(program: Program, sides: Sequence[Side], rounds: int) -> list[Measur
     program.run()
     expected = program.gradients()
     for counted in (False, *(True,) * rounds):
-        for each in found:
-            if not each.stopped:
-                once(program, each, expected, counted=counted)
+        running = [each for each in found if not each.done]
+        for each in running:
+            once(program, each, expected, counted=counted)
         if counted:
-            compare(found)
+            compare(running)
     return found
 
 
@@ -69,7 +79,7 @@ def once(program: Program, measured: Measured, expected: Sequence[torch.Tensor],
     """Run one side once and note its time; whatever stops it is its result."""
     program.clear()
     gc.collect()
-    start = time.perf_counter()
+    start = time.process_time()
     try:
         with warnings.catch_warnings(action="ignore"), patience(PATIENCE_S):  # anomaly mode warns that it is slow
             measured.side.run(program)
@@ -83,7 +93,7 @@ def once(program: Program, measured: Measured, expected: Sequence[torch.Tensor],
         measured.stopped = f"{type(error).__name__}: {first_words(error)}"
     else:
         if counted:
-            measured.seconds.append(time.perf_counter() - start)
+            measured.seconds.append(time.process_time() - start)
         check_gradients(program, measured, expected)
 
 
@@ -113,15 +123,15 @@ def compare(found: Sequence[Measured]) -> None:
 
 @contextmanager
 def patience(seconds: int) -> Iterator[None]:
-    """Stop what runs inside after some seconds, at its next line of Python."""
+    """Stop what runs inside after some seconds of CPU time, at its next line of Python."""
 
     def stop(_number: int, _frame: FrameType | None) -> None:
         raise OutOfPatience
 
-    before = signal.signal(signal.SIGALRM, stop)
-    signal.alarm(seconds)
+    before = signal.signal(signal.SIGPROF, stop)
+    signal.setitimer(signal.ITIMER_PROF, seconds)
     try:
         yield
     finally:
-        signal.alarm(0)
-        signal.signal(signal.SIGALRM, before)
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        signal.signal(signal.SIGPROF, before)

@@ -107,7 +107,7 @@ def memory_table(found: dict[str, list[float]], steps: Sequence[int]) -> Table:
         )
         for side, peaks in found.items()
     )
-    title = "Peak memory of the process over a training loop (4-layer encoder d=256, 4×32 tokens, Adam)"
+    title = "Peak memory of the process over a training loop (2-layer encoder d=128, 4×32 tokens, Adam)"
     return Table(title, ("side", *(f"after {count} steps" for count in steps)), rows)
 
 

@@ -6,6 +6,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F  # noqa: N812  # torch's own convention
 
+from seegrad import _torch
 from tests.programs import program
 
 
@@ -71,7 +72,12 @@ def k_inplace_on_a_relu():
     h.sum().backward()
 
 
-@program("saved_tensor_modified", node="SigmoidBackward0", route="inside")
+@program(
+    "saved_tensor_modified",
+    node="SigmoidBackward0",
+    route="inside",
+    missed="" if _torch.READS_SAVED else "torch 2.9 doesn't show a saved result that the graph alone holds",
+)
 def k_inplace_module():
     model = nn.Sequential(nn.Linear(2, 2), nn.Sigmoid(), nn.ReLU(inplace=True))
     model(torch.ones(1, 2)).sum().backward()  # culprit
