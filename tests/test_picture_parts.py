@@ -170,6 +170,26 @@ def test_a_custom_function_is_told_from_torch_s() -> None:
     assert "DoubleBackward, custom Function" in [each.text for each in svg(recording).iter(f"{SVG}title")]
 
 
+class Exponential(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:
+        y = x.exp()
+        ctx.save_for_backward(y)
+        return y
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: torch.Tensor) -> torch.Tensor:
+        (y,) = ctx.saved_tensors
+        return gradients[0] * y
+
+
+def test_what_a_custom_forward_computed_is_no_second_tensor() -> None:
+    recording = recorded(lambda a: Exponential.apply(a).sum().backward(), leaf(1, 2))
+    parts = sketch(recording)
+    assert [each.label for each in parts.pills] == ["ExponentialBackward", "SumBackward0"]
+    assert not [each for each in parts.cards if each.stale is not None]
+
+
 def test_outputs_are_numbered_and_one_without_a_gradient_hangs_loosely() -> None:
     def program(a: torch.Tensor) -> None:
         u, v = a.unbind(0)

@@ -32,6 +32,7 @@ class Desk:
     made: dict[tuple[int, int], str] = field(default_factory=dict)
     drawn_from: dict[tuple[str, int], str] = field(default_factory=dict)
     leaving: dict[str, list[int]] = field(default_factory=lambda: defaultdict(list))  # part → its wires, by number
+    hidden: set[str] = field(default_factory=set)  # what ran inside a custom Function: its pill stands for it
     arriving: dict[str, list[int]] = field(default_factory=lambda: defaultdict(list))
 
     def __post_init__(self) -> None:
@@ -113,6 +114,12 @@ class Desk:
     def storages(self) -> dict[str, int]:
         """The bytes of each card."""
         return {name: self.tensors[card.tensor].storage for name, card in self.cards.items()}
+
+    def hide_inside(self, card: str) -> None:
+        """A custom Function's forward made this tensor by an op of its own: the Function's pill stands for both."""
+        makers = [self.wires[k].source for k in self.arriving.get(card, ())]
+        if len(makers) == 1 and makers[0].startswith("o") and len(self.leaving[makers[0]]) == 1:
+            self.hidden |= {card, makers[0]}
 
     def update(self, frame: Frame) -> None:
         """Write down the numbers and versions that hold after a Frame."""

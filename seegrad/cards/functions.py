@@ -66,6 +66,8 @@ def _put_outputs(desk: Desk, frame: Frame, node: Node) -> None:
         if tensor not in desk.tensors:
             continue
         card = desk.current.get(tensor)
+        if card is not None and is_custom(node):
+            desk.hide_inside(card)
         if card is None or desk.cards[card].born < frame.index or desk.cards[card].written != node.inplace:
             card = desk.card(tensor, frame.index, written=node.inplace, computed=True)
         desk.made[node.id, tensor] = card

@@ -27,14 +27,17 @@ def sketch(recording: Recording) -> Sketch:
     cards, flows, on = with_gradients(recording, desk)
     cards = with_shares(recording, desk, cards)
     free(recording, desk)
-    cards = hang_hooks(recording, desk, cards)
+    cards = hang_hooks(recording, desk, [card for card in cards if card.id not in desk.hidden])
+    for name in desk.hidden & desk.pills.keys():
+        del desk.pills[name]
+    wires = tuple(wire for wire in desk.wires if not {wire.source, wire.target} & desk.hidden)
     return Sketch(
         cards=tuple(mark_wrong(recording, desk, cards)),
         pills=tuple(desk.pills.values()),
-        wires=tuple(desk.wires),
+        wires=wires,
         loose_pins=tuple(desk.loose_pins),
-        clusters=clusters_of(desk.cards.values(), desk.pills.values(), desk.wires, desk.storages()),
-        storages=storages_of(recording, desk.cards.values()),
+        clusters=clusters_of(cards, desk.pills.values(), wires, desk.storages()),
+        storages=storages_of(recording, cards),
         marks=marks_of(recording, desk),
         on=on,
         flows=flows,
