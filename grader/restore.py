@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from grader.model import Cell, Notebook
-from grader.recover import DEFINES, lost_answers, rejoined, put_behind_answers
+from grader.recover import DEFINES, lost_answers, put_behind_answers, rejoined
 
 JsonCell = dict[str, Any]
 PUT_BACK = "This cell was missing from the submission; the grader put it back.\n\n"

@@ -188,3 +188,75 @@ def test_any_json_is_a_valid_notebook_or_a_refusal(value: Any) -> None:
     except Unreadable:
         return
     nbformat.validate(nbformat.reads(text, as_version=4))
+
+
+# ---------------------------------------------------------------------- other editors
+
+COLAB = {
+    "nbformat": 4,
+    "nbformat_minor": 0,
+    "metadata": {"colab": {"provenance": [], "toc_visible": True}, "kernelspec": {"name": "python3"}},
+    "cells": [
+        {
+            "cell_type": "markdown",
+            "source": ["# One\n", "text"],
+            "metadata": {"id": "view-in-github", "colab_type": "text"},
+        },
+        {
+            "cell_type": "code",
+            "source": ["#@title Answer\n", "x = 1"],
+            "metadata": {"id": "Xy_-12ab", "nbgrader": {"grade_id": "q"}, "cellView": "form", "outputId": "3f"},
+            "execution_count": 3,
+            "outputs": [{"output_type": "stream", "name": "stdout", "text": ["1\n"]}],
+        },
+    ],
+}
+VSCODE = {
+    "nbformat": 4,
+    "nbformat_minor": 2,
+    "metadata": {"language_info": {"name": "python"}, "orig_nbformat": 4, "vscode": {"interpreter": {"hash": "ab"}}},
+    "cells": [
+        {"cell_type": "markdown", "metadata": {}, "source": "# One\ntext", "attachments": {}},
+        {
+            "cell_type": "code",
+            "execution_count": None,
+            "metadata": {"vscode": {"languageId": "python"}, "nbgrader": {"grade_id": "q"}},
+            "outputs": [{"name": "stderr", "output_type": "error", "evalue": "x", "ename": "y", "traceback": []}],
+            "source": ["#@title Answer\n", "x = 1"],
+        },
+    ],
+}
+OLD = {
+    "nbformat": 3,
+    "nbformat_minor": 0,
+    "metadata": {"name": "one"},
+    "worksheets": [
+        {
+            "metadata": {},
+            "cells": [
+                {"cell_type": "markdown", "metadata": {}, "source": ["# One\n", "text"]},
+                {
+                    "cell_type": "code",
+                    "collapsed": False,
+                    "input": ["#@title Answer\n", "x = 1"],
+                    "language": "python",
+                    "metadata": {"nbgrader": {"grade_id": "q"}},
+                    "outputs": [{"output_type": "pyout", "prompt_number": 1, "text": ["1"]}],
+                    "prompt_number": 1,
+                },
+            ],
+        }
+    ],
+}
+
+
+@pytest.mark.parametrize("made", [COLAB, VSCODE, OLD], ids=["Colab", "VS Code", "nbformat 3"])
+def test_notebooks_of_other_editors_are_accepted(folder: Path, made: dict[str, Any]) -> None:
+    submission = handed_in(folder, json.dumps(made))
+    notebook = nbformat.reads(submission.notebooks["ps1"], as_version=4)
+    nbformat.validate(notebook)
+    assert [(cell.cell_type, cell.source) for cell in notebook.cells] == [
+        ("markdown", "# One\ntext"),
+        ("code", "#@title Answer\nx = 1"),
+    ]
+    assert [cell.metadata.get("nbgrader") for cell in notebook.cells] == [None, {"grade_id": "q"}]

@@ -11,6 +11,7 @@ from nbgrader.preprocessors import Execute
 from nbgrader.utils import determine_grade
 
 from grader import verdict
+from grader.judge import run_notebook
 from grader.model import Kind, Limits, Outcome
 from grader.names import definitions, names_in
 from grader.zygote import Zygote
@@ -141,6 +142,59 @@ def test_nothing_but_a_score_scores(last: str, zygote: Zygote) -> None:
     source = "import sys\ndef f():\n    print('noise', file=sys.stderr)\n    return 0.0"
     outcome = judged(zygote, source, f"assert f() == 0\n{last}")
     assert (outcome.kind, outcome.points) == (Kind.PASSED, 1.0)
+
+
+def test_a_thread_that_prints_warns_and_fails_costs_nothing(zygote: Zygote) -> None:
+    source = """
+import sys, threading, time, warnings
+def noise():
+    while True:
+        print("out"); print("err", file=sys.stderr); warnings.warn("careful")
+        time.sleep(0.002)
+def fail(): raise ValueError("of the thread")
+for work in (noise, fail): threading.Thread(target=work, daemon=True).start()
+def f(x): return x + 1
+"""
+    tests = [check("import torch\nx = torch.rand(3)\nassert torch.equal(f(x), x + 1)", f"q{n}") for n in range(3)]
+    assert {outcome.kind for outcome in run(zygote, answer(source), *tests).outcomes} == {Kind.PASSED}
+
+
+def test_each_way_to_end_is_kept_apart(zygote: Zygote) -> None:
+    source = "import os, time\na = 1\nbig = 1 << 9999\ndef slow(): time.sleep(60)\ndef leave(): os._exit(3)"
+    tests = (
+        check("assert a == 1", "passed"),
+        check("assert a == 2", "failed"),
+        check("from seegrad.check import score\nscore(0.5)", "partly"),
+        check("assert big", "grader failure"),
+        check("slow()", "timed out"),
+        check("leave()", "crashed"),
+    )
+    outcomes = run(zygote, answer(source), *tests, limits=Limits(cell_s=2, notebook_s=30)).outcomes
+    assert [str(outcome.kind) for outcome in outcomes] == [outcome.grade_id for outcome in outcomes]
+    assert [outcome.points for outcome in outcomes] == [1, 0, 0.5, None, 0, 0]
+    assert all(outcome.message for outcome in outcomes[1:])
+
+
+def test_an_object_that_agrees_with_everything_is_a_word_and_a_class_that_was_asked_for_is_not(zygote: Zygote) -> None:
+    agreeing = "class Yes:\n    def __eq__(self, other): return True\n    def __sub__(self, other): return 0.0\n"
+    lied = judged(zygote, f"{agreeing}def f(x): return Yes()", "assert f(3) == 9")
+    assert (lied.kind, lied.claims, lied.alone) == (Kind.PASSED, ("__eq__ of Yes",), True)
+    difference = judged(zygote, f"{agreeing}def f(x): return Yes()", "assert abs(f(3) - 9) < 1e-6")
+    assert (difference.claims, difference.alone) == (("__sub__ of Yes",), True)
+    asked = "class Vector:\n    def __init__(self, x): self.x = x\n    def __add__(self, y): return Vector(self.x + y)"
+    honest = judged(zygote, asked, "assert (Vector(2) + 3).x == 5")
+    assert (honest.kind, honest.claims, honest.alone) == (Kind.PASSED, (), False)
+    method = judged(
+        zygote, f"{agreeing}    def equal(self, y): return True\ndef f(x): return Yes()", "assert f(3).equal(9)"
+    )
+    assert (method.claims, method.alone) == (("equal of Yes",), True)
+
+
+def test_a_name_of_python_s_own_is_the_answer_s_where_the_assignment_asks_for_it(zygote: Zygote) -> None:
+    cells = (answer("def sum(values): return 7\nabs = lambda value: 0"), check("assert sum([1]) == 7 and abs(-3) == 3"))
+    book = notebook(*cells) | {"metadata": {"asked": {"names": ["sum"], "classes": []}}}
+    (outcome,) = run_notebook(book, {}, zygote=zygote, seed=5, limits=Limits()).outcomes
+    assert outcome.kind is Kind.PASSED
 
 
 def test_a_score_of_the_student_s_own_does_not_count(zygote: Zygote) -> None:
