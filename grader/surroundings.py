@@ -7,6 +7,7 @@ it does here. Only the judge tells; nothing of the student's process moves the j
 from __future__ import annotations
 
 import base64
+import builtins
 import contextlib
 import io
 import random
@@ -20,11 +21,13 @@ import torch
 
 from .errors import WireError
 from .libraries import find_by_name, name_in_library
+from .values import UnsupportedError
 from .wire import listed, text
 
 DTYPES = {str(dtype): dtype for dtype in (torch.float16, torch.bfloat16, torch.float32, torch.float64)}
 PRINTED_CHARS = 1 << 20
 WARNED = 100
+REPLACED = ("input", "print", "open")
 SEEDING = tuple((module, name) for module in (torch, torch.random) for name in ("manual_seed", "set_rng_state"))
 _SHOW_WARNING = warnings._showwarnmsg_impl  # type: ignore[attr-defined]  # replaced while a test records warnings
 
@@ -60,10 +63,12 @@ class Surroundings:
     streams: tuple[Any, Any] | None = None  # sys.stdout and sys.stderr as they are when nobody redirects them
     _told: dict[str, bytes] = field(default_factory=dict)
     _seeded: bool = False
+    _builtins: tuple[Any, ...] = ()
 
     def begin(self) -> None:
-        """A new question: it hasn't seeded anything itself, so its generators stay its own."""
+        """A new question: it hasn't seeded or replaced anything itself."""
         self._seeded = False
+        self._builtins = tuple(getattr(builtins, name) for name in REPLACED)
 
     def watch(self) -> None:
         """From here on a test that seeds a generator seeds the student's too."""
@@ -82,7 +87,14 @@ class Surroundings:
         return seeding
 
     def told(self) -> dict[str, Any]:
-        """What the next question takes along."""
+        """What the next question takes along.
+
+        Raises:
+            UnsupportedError: the test has put something in place of a function that only the student's process uses.
+        """
+        for name, before in zip(REPLACED, self._builtins, strict=False):
+            if getattr(builtins, name) is not before:
+                raise UnsupportedError(f"asked while the test has replaced Python's own {name}()")
         said: dict[str, Any] = {"grad": torch.is_grad_enabled(), "dtype": str(torch.get_default_dtype())}
         if self.streams is not None and (sys.stdout, sys.stderr) != self.streams:
             said["capture"] = True

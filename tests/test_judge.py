@@ -159,6 +159,13 @@ def f(x): return x + 1
     assert {outcome.kind for outcome in run(zygote, answer(source), *tests).outcomes} == {Kind.PASSED}
 
 
+def test_a_test_that_replaces_a_function_of_python_s_own_is_never_a_silent_zero(zygote: Zygote) -> None:
+    test = "from unittest.mock import patch\nwith patch('builtins.input', return_value='3'):\n    assert ask() == 3"
+    outcome = judged(zygote, "def ask(): return int(input('how many?'))", test)
+    assert (outcome.kind, outcome.points) == (Kind.GRADER_FAILURE, None)
+    assert "input()" in outcome.message
+
+
 def test_each_way_to_end_is_kept_apart(zygote: Zygote) -> None:
     source = "import os, time\na = 1\nbig = 1 << 9999\ndef slow(): time.sleep(60)\ndef leave(): os._exit(3)"
     tests = (
