@@ -131,7 +131,7 @@ class SandboxedAutograde(Limited, Autograde):  # type: ignore[misc] # nbgrader s
             from grader import cluster
         except ImportError as error:
             raise ClusterError(f"Dask isn't installed ({error}): pip install 'seegrad[cluster]'") from error
-        return partial(cluster.grade_all, address=self.dask, open_judge=open_judge, say=self.log.warning)
+        return partial(cluster.grade_all, address=self.dask, open_judge=open_judge, say=self.log.error)
 
     def _refuse_what_has_no_meaning_here(self) -> None:
         if self.coursedir.notebook_id != "*":
