@@ -66,10 +66,14 @@ def _put_outputs(desk: Desk, frame: Frame, node: Node) -> None:
         if tensor not in desk.tensors:
             continue
         card = desk.current.get(tensor)
-        if card is not None and is_custom(node):
-            desk.hide_inside(card)
+        old = card or ""
+        if old and is_custom(node):
+            desk.hide_inside(old)
         if card is None or desk.cards[card].born < frame.index or desk.cards[card].written != node.inplace:
             card = desk.card(tensor, frame.index, written=node.inplace, computed=True)
+        if is_custom(node) and old in desk.hidden and not desk.cards[card].values:
+            values = tuple((frame.index, preview) for _, preview in desk.cards[old].values[-1:])
+            desk.cards[card] = replace(desk.cards[card], values=values)
         desk.made[node.id, tensor] = card
         red = desk.pills[f"f{node.id}"].inplace
         desk.put(Wire(f"f{node.id}", card, frame.index, "out", str(number) if several else "", red=red))
@@ -130,7 +134,7 @@ def _wire_bystanders(desk: Desk, frame: Frame, nodes: list[Node]) -> None:
         return
     for tensor in dict.fromkeys(frame.inputs):
         card = desk.known(tensor, frame.index) if tensor not in known and tensor not in frame.outputs else None
-        if card is not None:
+        if card is not None and not any(desk.wires[k].source == card for k in desk.arriving.get(makers[-1], ())):
             pins = tuple(pin for pill, pin in desk.loose_pins if pill == makers[-1] and pin.tensor == tensor)
             desk.put(Wire(card, makers[-1], frame.index, "in", pins=pins))
 
