@@ -17,6 +17,9 @@ from tests.browser.harness import CHROMIUM_ARGS, chromium
 settings.register_profile("house", settings.get_profile("ci") if "CI" in os.environ else None, deadline=None)
 settings.load_profile("house")  # a noisy machine is no failure
 
+for variable in ("SEEGRAD_LANG", "JPY_SESSION_NAME"):  # tests speak English unless they say otherwise
+    os.environ.pop(variable, None)
+
 
 @pytest.fixture(scope="session")
 def zygote() -> Iterator[Zygote]:
