@@ -58,7 +58,7 @@ def forget(state: State, horizon: int) -> None:
 
 def _troubles(state: State) -> set[int]:
     drafts = state.frames.drafts
-    corrupted = [number for number, draft in drafts.items() if draft.corrupted][:MAX_TROUBLES]
+    corrupted = [number for number, draft in drafts.items() if draft.corrupted or draft.spoiled][:MAX_TROUBLES]
     return {number for number in (*corrupted, *(error.frame for error in state.errors)) if number in drafts}
 
 

@@ -33,6 +33,7 @@ class FrameDraft:
     corrupted: tuple[int, ...] = ()
     module: str = ""
     wanted: tuple[int, ...] = ()
+    spoiled: tuple[int, ...] = ()
     keeps_graph: bool = False
 
     def show(self, tensor: int, numbers: Preview | None, version: int | None) -> None:
@@ -67,6 +68,7 @@ class FrameDraft:
             corrupted=self.corrupted,
             module=self.module,
             wanted=ids.of(tensors, self.wanted),
+            spoiled=ids.of(ids.writes, self.spoiled),
             keeps_graph=self.keeps_graph,
         )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from types import FrameType
+from types import CodeType, FrameType
 from typing import Any
 
 import torch
@@ -12,6 +12,8 @@ import torch
 from . import _torch
 from .capture_backward import grad_fns, keeps_graph, roots_of, wanted_of
 from .capture_calls import tensors_in
+from .capture_edits import Edit, codes_of, writing_line
+from .capture_edits import Gradients as GivenGradients
 from .capture_frames import FrameDraft
 from .capture_nodes import NodeDraft
 from .capture_state import State
@@ -43,6 +45,9 @@ class Run:
         self._awaited: set[int] = set()  # Nodes whose end is awaited
         self._open: dict[int, tuple[FrameDraft, list[int]]] = {}
         self._running: int | None = None
+        self._custom: set[int] = set()  # Nodes of Functions that were written in Python
+        self._codes: dict[int, tuple[CodeType, ...]] = {}  # what the user's code runs for a Node
+        self._given = GivenGradients(self._leads)
         state.root = self._roots[0] if self._roots else state.root
         self._grad_fns = grad_fns(roots)
 
@@ -63,7 +68,48 @@ class Run:
             if draft.leaf is not None or any(saved.suspect() for saved in draft.saved):
                 self._handles.append(node.register_hook(partial(quietly, self._finished, draft)))
                 self._awaited.add(number)
+            self._note_code(node, draft)
             waiting += [target for target, _ in node.next_functions if target is not None]
+
+    def _note_code(self, node: Any, draft: NodeDraft) -> None:
+        """Remember what the user's code may run for this Node."""
+        if _torch.is_custom(node):
+            self._custom.add(draft.id)
+        elif draft.leaf is None and not self._state.hooks:
+            return
+        tensor = draft.leaf if draft.leaf is not None else next(iter(draft.outputs), None)
+        codes = tuple(codes_of(node, self._state.tensors.alive(tensor) if tensor is not None else None))
+        if codes:
+            self._codes[draft.id] = codes
+
+    def _leads(self, start: int, end: int) -> bool:
+        """True when gradients flow from one Node to the other."""
+        waiting, seen = [start], {start}
+        while waiting:
+            for _, target, _ in self._state.nodes.drafts[waiting.pop()].edges:
+                if target is not None and target not in seen:
+                    seen.add(target)
+                    waiting.append(target)
+        return end in seen
+
+    def _spoiled(self, node: NodeDraft, gradients: Gradients) -> tuple[int, ...]:
+        """The Writes that hit a gradient which this Node is given and weren't made on the way to it."""
+        edits = self._given.give(node.id, gradients, self._custom)
+        written = [self._write_down(edit) for edit in edits]
+        return tuple(number for number in written if number is not None)
+
+    def _write_down(self, edit: Edit) -> int | None:
+        line = writing_line(self._codes.get(edit.writer, ()), self._state.source)
+        tensor = edit.ref()
+        if edit.write is None and line is not None and tensor is not None:
+            state = self._state
+            frame = state.frames.new("inplace", line[1], line[0])
+            number = state.tensors.see(tensor, frame.index)
+            frame.inputs = frame.outputs = (number,)
+            storage, span = state.tensors.storage_number(tensor), _torch.span(tensor)
+            state.write(frame, number, storage, span, line[1], edit.versions)
+            edit.write = frame.writes[-1]
+        return edit.write
 
     def detach(self) -> None:
         """Take every hook off again."""
@@ -74,7 +120,9 @@ class Run:
     def _started(self, node: NodeDraft, gradients: Gradients) -> None:
         state = self._state
         with state.lock:
+            spoiled = self._spoiled(node, gradients) if self._codes else ()
             frame = self._new_frame("backward", node.name)
+            frame.spoiled = spoiled
             frame.running = self._running = node.id
             node.ran += (frame.index,)
             self._ran.append(node.id)

@@ -90,6 +90,10 @@ class Source:
         """Where the block begins; code that was given by hand has no line before its first."""
         return None if self._lines else self.place(frame)
 
+    def shown(self, file: str) -> str:
+        """The file as a Place names it."""
+        return display_file(file)
+
     def place_at(self, frame: FrameType, number: int) -> Place:
         """A given line of the file that `frame` runs."""
         file = frame.f_code.co_filename

@@ -1,0 +1,86 @@
+"""Gradients that a hook or a custom backward wrote in place although others were given the same memory."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from types import CodeType
+from typing import Any
+
+import torch
+
+from . import _torch
+from .model import Place
+from .places import Source, is_users
+
+WRITES = re.compile(r"\.([a-z]\w*_)\(|(?<![<>=!])(?:\*\*|//|[-+*/@%&|^])=(?!=)|\]\s*=(?!=)")
+"""What a line looks like that writes in place: `g.mul_(2)`, `g *= 2`, `g[0] = 2`."""
+
+
+@dataclass(slots=True)
+class Sight:
+    """A gradient as a Node was given it last."""
+
+    ref: _torch.TensorWeakRef
+    version: int | None
+    node: int
+
+
+@dataclass(slots=True)
+class Edit:
+    """A write to a gradient that was made by a Node's own backward or by a hook on the way to it."""
+
+    storage: int
+    ref: _torch.TensorWeakRef
+    writer: int
+    versions: tuple[int | None, int | None]
+    write: int | None = None  # its number, once it's written down
+
+
+class Gradients:
+    """The gradients of one backward, by the address of their memory; `leads(a, b)`: gradients flow from Node a to b."""
+
+    def __init__(self, leads: Callable[[int, int], bool]) -> None:
+        self._leads = leads
+        self._seen: dict[int, Sight] = {}
+        self._edits: list[Edit] = []
+
+    def give(self, node: int, gradients: Sequence[torch.Tensor | None], custom: set[int]) -> list[Edit]:
+        """A Node is given these: the writes of others that spoiled them. `custom` are the Nodes written in Python."""
+        found: list[Edit] = []
+        for gradient in gradients:
+            key = _torch.storage_key(gradient) if gradient is not None else None
+            if gradient is None or key is None:
+                continue
+            sight, version = self._seen.get(key), _torch.version(gradient)
+            if sight is not None and sight.ref() is not None and sight.version != version:
+                writer = sight.node if sight.node in custom else node
+                self._edits.append(Edit(key, sight.ref, writer, (sight.version, version)))
+            self._seen[key] = Sight(_torch.TensorWeakRef(gradient), version, node)
+            found += [edit for edit in self._edits if edit.storage == key and self._is_hit(node, edit)]
+        return found
+
+    def _is_hit(self, node: int, edit: Edit) -> bool:
+        return edit.ref() is not None and edit.writer != node and not self._leads(edit.writer, node)
+
+
+def codes_of(node: Any, tensor: torch.Tensor | None) -> Iterator[CodeType]:
+    """What the user's code may run for a Node: its own backward, and the hooks on the tensor that its gradient is of."""
+    function = getattr(getattr(node, "_forward_cls", None), "backward", None)
+    hooks = tensor._backward_hooks if tensor is not None else None
+    for each in (function, *(hooks or {}).values()):
+        code = getattr(each, "__code__", None)
+        if isinstance(code, CodeType):
+            yield code
+
+
+def writing_line(codes: Sequence[CodeType], source: Source) -> tuple[Place, str] | None:
+    """The first line in the user's code that looks like a write in place, and the op."""
+    for code in codes:
+        for number in sorted({line for _, _, line in code.co_lines() if line}):
+            text = source.line(code.co_filename, number)
+            found = WRITES.search(text)
+            if found and is_users(code.co_filename):
+                return Place(source.shown(code.co_filename), number, text), found[1] or "write"
+    return None
