@@ -15,10 +15,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Program:
-    """One program and the first Diagnosis it must get; `kind` None: nothing above a note.
-
-    `missed` says why it gets another one, where it does.
-    """
+    """One program and the first Diagnosis it must get; `kind` None: nothing above a note."""
 
     name: str
     run: Callable[[], Any]
@@ -28,7 +25,6 @@ class Program:
     tensor: str | None
     route: str | None
     detail: str
-    missed: str
 
     def line(self, mark: str) -> int | None:
         """The line that carries the mark."""
@@ -38,7 +34,6 @@ class Program:
         )
 
 
-CAPTURE = "the recorder does not see it yet"
 PROGRAMS: dict[str, Program] = {}
 
 SEVERITIES = {
@@ -68,13 +63,12 @@ def program(
     route: str | None = None,
     severity: str | None = None,
     detail: str = "default",
-    missed: str = "",
 ) -> Callable[[Callable[[], Any]], Callable[[], Any]]:
     """Register a program."""
 
     def register(run: Callable[[], Any]) -> Callable[[], Any]:
         expected = severity or (SEVERITIES[kind] if kind else None)
-        PROGRAMS[run.__name__] = Program(run.__name__, run, kind, expected, node, tensor, route, detail, missed)
+        PROGRAMS[run.__name__] = Program(run.__name__, run, kind, expected, node, tensor, route, detail)
         return run
 
     return register

@@ -7,7 +7,7 @@ from torch import nn
 from torch.autograd import Function
 from torch.utils.checkpoint import checkpoint
 
-from tests.programs import CAPTURE, program
+from tests.programs import program
 
 
 class Flat(Function):
@@ -172,7 +172,7 @@ def f_input_saved_the_right_way():
     y.sum().backward()
 
 
-@program("gradient_overwritten", missed=CAPTURE)
+@program("gradient_overwritten")
 def f_backward_scales_its_gradient_in_place():
     class Reverse(Function):
         @staticmethod
@@ -190,7 +190,7 @@ def f_backward_scales_its_gradient_in_place():
     return a.grad, b.grad
 
 
-@program("gradient_overwritten", missed=CAPTURE)
+@program("gradient_overwritten")
 def f_tensor_hook_clips_in_place():
     a, b = torch.ones(3, requires_grad=True), torch.ones(3, requires_grad=True)
     right = b.exp()  # victim
@@ -200,7 +200,7 @@ def f_tensor_hook_clips_in_place():
     return a.grad, b.grad
 
 
-@program("gradient_overwritten", missed=CAPTURE)
+@program("gradient_overwritten")
 def f_leaf_hook_zeroes_in_place():
     w, v = torch.ones(3, requires_grad=True), torch.ones(3, requires_grad=True)
     mask = torch.tensor([1.0, 0.0, 1.0])

@@ -161,7 +161,11 @@ def w_hooks_that_return_new_gradients():
 @program()
 def w_gradient_written_after_accumulation():
     w = torch.ones(3, requires_grad=True)
-    w.register_post_accumulate_grad_hook(lambda p: p.grad.mul_(0.5))
+
+    def halve(p):
+        p.grad.mul_(0.5)
+
+    w.register_post_accumulate_grad_hook(halve)
     (w * w).sum().backward()
     return w.grad
 
