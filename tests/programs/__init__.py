@@ -15,7 +15,10 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Program:
-    """One program and the first Diagnosis it must get; `kind` None: nothing above a note."""
+    """One program and the first Diagnosis it must get; `kind` None: nothing above a note.
+
+    `missed` says why this torch lets it get another one, where it does.
+    """
 
     name: str
     run: Callable[[], Any]
@@ -25,6 +28,7 @@ class Program:
     tensor: str | None
     route: str | None
     detail: str
+    missed: str
 
     def line(self, mark: str) -> int | None:
         """The line that carries the mark."""
@@ -63,12 +67,13 @@ def program(
     route: str | None = None,
     severity: str | None = None,
     detail: str = "default",
+    missed: str = "",
 ) -> Callable[[Callable[[], Any]], Callable[[], Any]]:
     """Register a program."""
 
     def register(run: Callable[[], Any]) -> Callable[[], Any]:
         expected = severity or (SEVERITIES[kind] if kind else None)
-        PROGRAMS[run.__name__] = Program(run.__name__, run, kind, expected, node, tensor, route, detail)
+        PROGRAMS[run.__name__] = Program(run.__name__, run, kind, expected, node, tensor, route, detail, missed)
         return run
 
     return register
