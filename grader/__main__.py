@@ -37,6 +37,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except GraderError as error:
         print(f"grader: {error}", file=sys.stderr)
         return COULD_NOT_START
+    except KeyboardInterrupt:
+        print("grader: stopped. What is done is done; the same command goes on from here", file=sys.stderr)
+        return COULD_NOT_START
 
 
 def _parser() -> argparse.ArgumentParser:

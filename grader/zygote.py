@@ -93,7 +93,12 @@ class Zygote:
         command = [sys.executable, "-s", "-P", "-c", _ENTRY, str(theirs.fileno())]
         with theirs:
             return subprocess.Popen(  # noqa: S603 - our own module, no text from outside
-                command, pass_fds=[theirs.fileno()], env=ENVIRONMENT, stdin=subprocess.DEVNULL, cwd="/"
+                command,
+                pass_fds=[theirs.fileno()],
+                env=ENVIRONMENT,
+                stdin=subprocess.DEVNULL,
+                cwd="/",
+                start_new_session=True,  # a terminal's Ctrl-C is for its owner, who ends it
             )
 
     def __enter__(self) -> Self:

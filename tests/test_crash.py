@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+import signal
+import subprocess
 import tempfile
 from pathlib import Path
 
@@ -10,7 +13,7 @@ import pytest
 
 from tests import crashes
 from tests.classroom import small
-from tests.classroom.commands import nbgrader, python
+from tests.classroom.commands import ENVIRONMENT, nbgrader, python
 from tests.classroom.gradebook import Rows, rows
 
 STUDENTS, KILLS = 40, 15
@@ -44,6 +47,33 @@ def test_fifteen_kills_change_no_grade_and_leave_nothing(handed_in: Path, undist
     assert len(siege.kills) >= 3, siege
     assert rows(root) == undisturbed
     assert leftovers(root) == before
+
+
+@pytest.mark.slow
+def test_ctrl_c_ends_it_with_a_sentence_and_the_next_run_goes_on(
+    handed_in: Path, undisturbed: Rows, tmp_path: Path
+) -> None:
+    root = tmp_path / "course"
+    shutil.copytree(handed_in, root)
+    running = subprocess.Popen(
+        crashes.grading(small.NAME),
+        cwd=root,
+        env=ENVIRONMENT,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    assert running.stderr is not None
+    first = running.stderr.readline()
+    os.killpg(running.pid, signal.SIGINT)
+    said = running.stderr.read()
+    running.stderr.close()
+    assert running.wait() == 2
+    assert first.startswith("1/40 ")
+    assert "the same command goes on from here" in said
+    assert "Traceback" not in said
+    assert "unchanged" in python(root, "-m", "grader", "autograde", small.NAME)
+    assert rows(root) == undisturbed
 
 
 def leftovers(root: Path) -> set[str]:
