@@ -5,7 +5,7 @@ import { finder, minimap, TALL_PX } from "./find";
 import { inspector } from "./inspector";
 import { picture } from "./picture";
 import { type Answer, answerOf, type Draft, emptyDraft, isComplete, isEvidence, labelOf, pick, type } from "./quiz";
-import { levelInSight, type Scene } from "./scene";
+import { levelInSight, readScene, type Scene } from "./scene";
 import { type Event, lastStep, reduce, type State } from "./state";
 import { track } from "./track";
 import { words } from "./words";
@@ -19,7 +19,20 @@ export interface Host {
 
 const TICK_MS = 1400;
 
-export function mount(el: HTMLElement, scene: Scene, host: Host): () => void {
+/** Show a Scene; what is no Scene is a sentence and never an empty cell. */
+export function mount(el: HTMLElement, data: unknown, host: Host): () => void {
+  const scene = readScene(data);
+  try {
+    if (scene) return start(el, scene, host);
+  } catch (error) {
+    console.warn("seegrad:", error);
+  }
+  const said = h("p", { class: "sg sg-sorry", role: "note" }, words((data as Scene | null)?.lang ?? "en").broken);
+  el.replaceChildren(said);
+  return () => said.remove();
+}
+
+function start(el: HTMLElement, scene: Scene, host: Host): () => void {
   const w = words(scene.lang);
   const question = scene.question;
   let draft: Draft = emptyDraft;

@@ -49,6 +49,16 @@ export interface Scene {
   levels: Level[];
 }
 
+const SCHEMA = 1;
+
+/** What arrived, if it is a Scene that this player can show; what an older seegrad didn't send yet is filled in. */
+export function readScene(data: unknown): Scene | null {
+  const scene = data as Partial<Scene> | null | undefined;
+  if (!scene || scene.schema !== SCHEMA || typeof scene.body !== "string" || !Array.isArray(scene.frames) || !scene.frames.length) return null;
+  const { items, code, levels, width_px, height_px } = scene;
+  return { ...(scene as Scene), items: items ?? [], code: code ?? [], levels: levels ?? [], width_px: width_px || 640, height_px: height_px || 200, question: scene.question ?? null };
+}
+
 /** A level by its id; the outermost one where there is no such level. */
 export function levelAt(scene: Scene, id: string): Level {
   return scene.levels.find((level) => level.id === id) ?? { id: "", label: "", parent: null, body: scene.body, width_px: scene.width_px, height_px: scene.height_px };

@@ -2,7 +2,7 @@
 import { type Host, mount } from "./player";
 import type { Scene } from "./scene";
 
-export function play(el: HTMLElement, scene: Scene, step = scene.frames.length - 1): () => void {
+export function play(el: HTMLElement, scene: Scene, step = (scene?.frames?.length ?? 1) - 1): () => void {
   const values: Record<string, unknown> = { step, selected: "", answer: {} };
   const callbacks = new Set<() => void>();
   const host: Host = {

@@ -1,6 +1,6 @@
 // @vitest-environment jsdom
 import { beforeEach, describe, expect, it } from "vitest";
-import { levelInSight, pathTo, type Scene, search } from "../src/scene";
+import { levelInSight, pathTo, readScene, type Scene, search } from "../src/scene";
 import { play } from "../src/standalone";
 import { reduce, type State } from "../src/state";
 import { BODY, scene } from "./scene";
@@ -107,5 +107,26 @@ describe("levels on the page", () => {
     range.value = "3";
     range.dispatchEvent(new Event("input"));
     expect($("#s1-f3")?.dataset.s).toBe("e");
+  });
+});
+
+describe("what is no scene", () => {
+  it.each([null, undefined, 3, "x", {}, { schema: 0 }, { schema: 2, frames: [] }, { schema: 1, body: "", frames: [] }])("%j is a sentence", (data) => {
+    const el = document.createElement("div");
+    play(el, data as unknown as Scene);
+    expect(el.textContent).toContain("Run its cell again");
+  });
+  it("a scene whose frames are broken is a sentence too", () => {
+    const el = document.createElement("div");
+    play(el, { ...nested(), frames: [null] } as unknown as Scene);
+    expect(el.textContent).not.toBe("");
+  });
+  it("an older scene without levels is shown", () => {
+    const { levels: _levels, ...older } = scene();
+    expect(readScene(older)?.levels).toEqual([]);
+    const el = document.createElement("div");
+    document.body.replaceChildren(el);
+    play(el, older as Scene);
+    expect(el.querySelector(".sg-ct")?.textContent).toBe("4 / 4");
   });
 });
