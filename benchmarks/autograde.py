@@ -15,7 +15,9 @@ import tempfile
 from collections import defaultdict
 from pathlib import Path
 
-from .classes import ASSIGNMENT, Cost, cost, course, forget, run, scores, template
+from tests.answer_files import ASSIGNMENT
+
+from .classes import Cost, cost, course, forget, run, scores, template
 
 NBGRADER = ("-m", "nbgrader", "autograde", ASSIGNMENT, "--log-level=ERROR")
 SIDES = {

@@ -47,7 +47,7 @@ def template(at: Path) -> Path:
 def course(made: Path, at: Path, students: int, *, stock: bool = False, burn_s: float = 0.0) -> Path:
     """A copy with a class: right answers in two styles, wrong ones, and answers left open, in turn."""
     shutil.copytree(made, at)
-    released = nbformat.read(at / "release" / "en" / ASSIGNMENT / f"{ASSIGNMENT}.ipynb", as_version=4)
+    released = nbformat.read(at / "release" / "en" / ASSIGNMENT / f"{ASSIGNMENT}.ipynb", as_version=4)  # type: ignore[no-untyped-call]  # nbformat has no types
     answers = class_answers()
     kinds = [answers.right, answers.other, {**answers.right, **answers.wrong[0]}, answers.wrong[1], {}]
     for number in range(students):
@@ -55,7 +55,7 @@ def course(made: Path, at: Path, students: int, *, stock: bool = False, burn_s: 
         notebook = adding(notebook, next(iter(answers.right)), f"# s{number}\n" + BURN.format(seconds=burn_s))
         folder = at / "submitted" / f"s{number:05}" / ASSIGNMENT
         folder.mkdir(parents=True)
-        nbformat.write(notebook, folder / f"{ASSIGNMENT}.ipynb")
+        nbformat.write(notebook, folder / f"{ASSIGNMENT}.ipynb")  # type: ignore[no-untyped-call]  # the same
     if stock:
         (at / "nbgrader_config.py").write_text(STOCK)
     return at

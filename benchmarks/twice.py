@@ -9,7 +9,9 @@ import sys
 import tempfile
 from pathlib import Path
 
-from .classes import ASSIGNMENT, cost, course, scores, template
+from tests.answer_files import ASSIGNMENT
+
+from .classes import cost, course, scores, template
 
 STUDENTS = 500
 
