@@ -3,6 +3,7 @@
 python -m tests.other_user become (plain | without-namespaces) FOLDER     then starts itself again as
 python -m tests.other_user grade
 python -m tests.other_user become (doctor | doctor-without-namespaces) FOLDER     then starts the doctor
+python -m tests.other_user become class FOLDER COURSE     then grades the hostile class
 """
 
 from __future__ import annotations
@@ -44,7 +45,8 @@ def become(kind: str, folder: Path) -> None:
     if kind.endswith("without-namespaces"):
         layers.new_user_namespace(1000)
         Path("/proc/sys/user/max_user_namespaces").write_text("0", encoding="utf-8")
-    program = ["grader", "doctor"] if kind.startswith("doctor") else ["tests.other_user", "grade"]
+    programs = {"doctor": ["grader", "doctor"], "class": ["tests.classroom.hostile", *sys.argv[4:]]}
+    program = programs.get(kind.partition("-")[0], ["tests.other_user", "grade"])
     os.execv(sys.executable, [sys.executable, "-B", "-m", *program])  # noqa: S606 -- our own program
 
 

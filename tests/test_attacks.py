@@ -8,10 +8,14 @@ from __future__ import annotations
 import ast
 import itertools
 import json
+import os
 import re
+import shutil
+import stat
+import subprocess
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,17 +23,14 @@ import nbformat
 import pytest
 from nbgrader.api import Gradebook
 
-from grader.batch import Entry, Options, autograde
-from grader.course import Course
-from grader.farm import grade_all
+from grader.batch import Entry
 from grader.feedback import presentable, without_hidden_tests
-from grader.model import Kind, Limits
-from grader.nbgrader_plugin import warm_judge
+from grader.model import Kind, Result
 from tests.classroom import hostile
 from tests.classroom.commands import nbgrader
 from tests.classroom.hostile import ATTACKS, FULL, HONEST, NAME, SECRETS, WORD_ONLY
 
-LIMITS = Limits(cell_s=1.5, notebook_s=20, output_bytes=200_000, memory_bytes=2 << 30)
+ROOT = Path(__file__).parents[1]
 LEFT = ("/tmp/left_behind", "/dev/shm/left_behind", "/var/tmp/left_behind", "/run/left_behind")
 
 # What an attack prints when it has got at nothing.
@@ -57,6 +58,7 @@ class Graded:
     before: Mapping[str, str]
     after: Mapping[str, str]
     left: frozenset[int]  # processes that the run has started and not ended
+    again: Path  # the same course and class, not graded yet
 
 
 @pytest.fixture(scope="module")
@@ -64,15 +66,22 @@ def graded(tmp_path_factory: pytest.TempPathFactory) -> Graded:
     root = hostile.make(tmp_path_factory.mktemp("hostile") / "course")
     nbgrader(root, "generate_assignment", NAME)
     hostile.hand_in(root)
-    course = Course(root, f"sqlite:///{root / 'gradebook.db'}", "autograd101")
+    shutil.copytree(root, root.with_name("again"), symlinks=True, copy_function=copied)
     before, running = digests(root), descendants()
-    farm = partial(grade_all, open_judge=partial(warm_judge, LIMITS, trust_students=False), workers=2)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("grader.trial.GRACE_S", 0.5)
-        entries = autograde(course, NAME, Options(limits=LIMITS), farm)
+    entries = hostile.grade(root)
     after = digests(root)
     left = frozenset(descendants() - running)
-    return Graded({entry.student: entry for entry in entries}, recorded(root), before, after, left)
+    return Graded(
+        {entry.student: entry for entry in entries}, recorded(root), before, after, left, root.with_name("again")
+    )
+
+
+def copied(source: str, target: str) -> str:
+    """Files; a pipe can't be read, so it is made anew."""
+    if stat.S_ISFIFO(Path(source).lstat().st_mode):
+        os.mkfifo(target)
+        return target
+    return str(shutil.copy2(source, target, follow_symlinks=False))
 
 
 def digests(root: Path) -> dict[str, str]:
@@ -161,6 +170,30 @@ def test_no_file_no_process_and_no_other_grade_is_touched(graded: Graded) -> Non
     assert not graded.left
     assert not [path for path in LEFT if Path(path).exists()]
     assert set(graded.points) == {*ATTACKS, *HONEST}
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can become somebody else")
+def test_the_same_holds_for_a_grader_that_is_an_ordinary_user(graded: Graded, tmp_path: Path) -> None:
+    for path in [graded.again, *graded.again.rglob("*")]:
+        os.chown(path, 65534, 65534, follow_symlinks=False)
+    for folder in graded.again.parents[:2]:
+        folder.chmod(0o755)
+    tmp_path.chmod(0o777)
+    command = [sys.executable, "-B", "-m", "tests.other_user", "become", "class", str(tmp_path), str(graded.again)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=900)
+    assert done.returncode == 0, done.stdout + done.stderr
+    lines = (graded.again / "results.jsonl").read_text(encoding="utf-8").splitlines()
+    again = {result.student: result for result in map(Result.from_json, lines)}
+    assert {student: points(result) for student, result in again.items()} == {
+        student: points(entry.result) for student, entry in graded.entries.items()
+    }
+    for attack, text in EMPTY_HANDS.items():
+        assert text in shown(Entry(attack, again[attack])).replace("\\n", "\n")
+
+
+def points(result: Result) -> list[float]:
+    return [outcome.points or 0.0 for outcome in result.outcomes]
 
 
 def test_points_on_a_word_are_a_tenth_at_most() -> None:

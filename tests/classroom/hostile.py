@@ -1,6 +1,8 @@
 """A course of five questions, and a class most of which wants points without answers, secrets, or damage.
 
 `tests/attacks/*.ipy` is what a student writes into the answer's cell; `tests/attacks/*.py` writes a whole folder.
+
+python -m tests.classroom.hostile FOLDER     grades the class in FOLDER and writes FOLDER/results.jsonl
 """
 
 from __future__ import annotations
@@ -10,16 +12,25 @@ import hashlib
 import importlib
 import json
 import shutil
+import sys
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import nbformat
 from nbformat.v4 import new_markdown_cell, new_notebook
 
+import grader.trial
+from grader.batch import Entry, Options, autograde
+from grader.course import Course
+from grader.farm import grade_all
+from grader.model import Limits
+from grader.nbgrader_plugin import warm_judge
 from tests.classroom.small import KERNEL, cell
 
 NAME = "ps1"
+LIMITS = Limits(cell_s=1.5, notebook_s=20, output_bytes=200_000, memory_bytes=2 << 30)
 ROOT = Path(__file__).parents[2]
 ATTACKS = {path.stem: path for path in sorted((ROOT / "tests" / "attacks").glob("*.*py"))}
 SECRETS = ("secret_of_the_tests", "HIDDEN TESTS", "7421")
@@ -148,6 +159,17 @@ def _answered(released: Mapping[str, Any], source: str) -> dict[str, Any]:
     return made
 
 
+def grade(root: Path) -> tuple[Entry, ...]:
+    """The whole class, graded with little patience."""
+    course = Course(root, f"sqlite:///{root / 'gradebook.db'}", "autograd101")
+    farm = partial(grade_all, open_judge=partial(warm_judge, LIMITS, trust_students=False), workers=2)
+    patience, grader.trial.GRACE_S = grader.trial.GRACE_S, 0.5
+    try:
+        return autograde(course, NAME, Options(limits=LIMITS), farm)
+    finally:
+        grader.trial.GRACE_S = patience
+
+
 def digest(folder: Path) -> dict[str, str]:
     """Every file below a folder and a hash of its content; of a link where it leads."""
     found = {}
@@ -157,3 +179,12 @@ def digest(folder: Path) -> dict[str, str]:
         elif path.is_file():
             found[str(path)] = hashlib.sha256(path.read_bytes()).hexdigest()
     return found
+
+
+def main(root: Path) -> None:
+    results = [entry.result.to_json() for entry in grade(root)]
+    (root / "results.jsonl").write_text("\n".join(results), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))
