@@ -207,6 +207,20 @@ def test_outputs_are_numbered_and_one_without_a_gradient_hangs_loosely() -> None
     assert not [each for each in parts.pills if each.kind == "op"]
 
 
+def test_a_gradient_is_seen_when_it_comes_and_stays_after_a_write() -> None:
+    def program(w: torch.Tensor) -> None:
+        (w * w).sum().backward()
+        with torch.no_grad():
+            w -= 0.1
+
+    recording = recorded(program, leaf(1, 2))
+    old, new = (each for each in sketch(recording).cards if each.kind == "leaf")
+    ((came, gradient),) = old.gradients
+    assert came < new.born
+    assert new.gradients == ((new.born, gradient),)
+    assert gradient.preview == (("2", "4"),)
+
+
 # what autograd doesn't see
 
 

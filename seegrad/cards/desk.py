@@ -29,6 +29,7 @@ class Desk:
     wires: list[Wire] = field(default_factory=list)
     loose_pins: list[tuple[str, Pin]] = field(default_factory=list)
     current: dict[int, str] = field(default_factory=dict)
+    history: dict[int, list[str]] = field(default_factory=lambda: defaultdict(list))  # all cards of each tensor
     made: dict[tuple[int, int], str] = field(default_factory=dict)
     drawn_from: dict[tuple[str, int], str] = field(default_factory=dict)
     leaving: dict[str, list[int]] = field(default_factory=lambda: defaultdict(list))  # part → its wires, by number
@@ -65,7 +66,14 @@ class Desk:
         if old:
             self.cards[old] = replace(self.cards[old], stale=born, root=False)
         self.current[tensor] = name
+        self.history[tensor].append(name)
         return name
+
+    def card_at(self, tensor: int, step: int) -> str:
+        """The card that was a tensor's newest at a step, "" where it has none."""
+        cards = [name for name in self.history.get(tensor, ()) if name in self.cards]
+        seen = [name for name in cards if self.cards[name].born <= step]
+        return seen[-1] if seen else cards[0] if cards else ""
 
     def known(self, tensor: int, now: int) -> str | None:
         """The tensor's newest card; what no Frame made was there before the block, so its card is from the start."""

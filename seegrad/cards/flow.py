@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import replace
+from itertools import pairwise
 
 from ..model import Diagnosis, Frame, Gradient, Node, Recording
 from .desk import Desk
@@ -24,7 +25,7 @@ def with_gradients(recording: Recording, desk: Desk) -> tuple[list[Card], Flows,
         if frame.phase != "backward" and frame.running is None:
             on.append(tuple(births[step]))
             for gradient in frame.gradients:
-                found[desk.current.get(gradient.tensor, "")].append((step, gradient))
+                found[desk.card_at(gradient.tensor, step)].append((step, gradient))
             continue
         if frame.phase == "backward":
             _number(desk, frame, step, order)
@@ -33,8 +34,19 @@ def with_gradients(recording: Recording, desk: Desk) -> tuple[list[Card], Flows,
             found[card].append((step, gradient))
         flows += [(step, *pair) for pair in _lit_wires(recording, desk, frame)]
         on.append(_about(desk, frame, lit))
+    _hand_on(desk, found)
     cards = [replace(card, gradients=_last_of_each_step(found.get(card.id, []))) for card in desk.cards.values()]
     return cards, tuple(flows), tuple(on)
+
+
+def _hand_on(desk: Desk, found: dict[str, list[tuple[int, Gradient]]]) -> None:
+    """A `.grad` that is there when its tensor is written to belongs to the new card too."""
+    for names in desk.history.values():
+        for old, new in pairwise(name for name in names if name in desk.cards):
+            born = desk.cards[new].born
+            kept = [gradient for step, gradient in found.get(old, ()) if gradient.kept and step <= born]
+            if kept:
+                found[new].insert(0, (born, kept[-1]))
 
 
 def _last_of_each_step(gradients: list[tuple[int, Gradient]]) -> tuple[tuple[int, Gradient], ...]:
@@ -64,7 +76,7 @@ def _owner(desk: Desk, frame: Frame, gradient: Gradient) -> str:
     """The card of the tensor as the running Node knew it: an in-place write gives one tensor several cards."""
     drawn = desk.drawn_from.get((f"f{frame.running}", gradient.tensor))
     made = desk.made.get((frame.running, gradient.tensor)) if frame.running is not None else None
-    return made or drawn or desk.current.get(gradient.tensor, "")
+    return made or drawn or desk.card_at(gradient.tensor, frame.index)
 
 
 def _lit_wires(recording: Recording, desk: Desk, frame: Frame) -> list[tuple[str, str]]:
@@ -72,7 +84,7 @@ def _lit_wires(recording: Recording, desk: Desk, frame: Frame) -> list[tuple[str
     pill = f"f{frame.running}"
     node = desk.nodes.get(frame.running) if frame.running is not None else None
     if node is not None and node.leaf is not None:
-        leaving = [desk.wires[k] for k in desk.leaving.get(desk.current.get(node.leaf, ""), ())]
+        leaving = [desk.wires[k] for k in desk.leaving.get(desk.card_at(node.leaf, frame.index), ())]
         return [(wire.source, wire.target) for wire in leaving if _has_run(desk, wire.target)]
     raised = recording.error is not None and recording.error.node == frame.running
     lit = []
@@ -91,7 +103,7 @@ def _has_run(desk: Desk, pill: str) -> bool:
 def _about(desk: Desk, frame: Frame, cards: list[str]) -> tuple[str, ...]:
     pill = f"f{frame.running}"
     node = desk.nodes.get(frame.running) if frame.running is not None else None
-    leaf = desk.current.get(node.leaf) if node is not None and node.leaf is not None else None
+    leaf = desk.card_at(node.leaf, frame.index) if node is not None and node.leaf is not None else None
     if pill in desk.pills:
         return (pill,)
     return (leaf,) if leaf else tuple(dict.fromkeys(card for card in cards if card))

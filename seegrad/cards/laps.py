@@ -65,7 +65,7 @@ def _shares(desk: Desk, lap: list[tuple[int, Frame]], failed: int | None) -> dic
             if edge.target is None or expected[output] < 2:
                 continue
             come[output] += 1
-            card = _card_of(desk, node, output)
+            card = _card_of(desk, node, output, step)
             if card is not None:
                 found[card].append((step, (come[output], expected[output])))
     return {card: list(dict(timeline).items()) for card, timeline in found.items()}
@@ -84,13 +84,13 @@ def _behind(nodes: dict[int, Node], start: Iterable[int | None]) -> set[int | No
     return seen
 
 
-def _card_of(desk: Desk, sender: Node, output: Output) -> str | None:
+def _card_of(desk: Desk, sender: Node, output: Output, step: int) -> str | None:
     """The card in which the gradients for an output add up, as the sender knew it."""
     target = desk.nodes.get(output[0])
     if target is None:
         return None
     if target.leaf is not None:
-        return desk.drawn_from.get((f"f{sender.id}", target.leaf)) or desk.current.get(target.leaf)
+        return desk.drawn_from.get((f"f{sender.id}", target.leaf)) or desk.card_at(target.leaf, step) or None
     return desk.made.get((target.id, target.outputs[output[1]])) if output[1] < len(target.outputs) else None
 
 
