@@ -66,7 +66,7 @@ class Gradients:
 
 
 def codes_of(node: Any, tensor: torch.Tensor | None) -> Iterator[CodeType]:
-    """What the user's code may run for a Node: its own backward, and the hooks on the tensor that its gradient is of."""
+    """What the user's code may run for a Node: its own backward, and the hooks on the tensor whose gradient it gets."""
     function = getattr(getattr(node, "_forward_cls", None), "backward", None)
     hooks = tensor._backward_hooks if tensor is not None else None
     for each in (function, *(hooks or {}).values()):
