@@ -14,6 +14,7 @@ import shutil
 import stat
 import subprocess
 import sys
+import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -175,15 +176,17 @@ def test_no_file_no_process_and_no_other_grade_is_touched(graded: Graded) -> Non
 @pytest.mark.slow
 @pytest.mark.skipif(os.getuid() != 0, reason="only root can become somebody else")
 def test_the_same_holds_for_a_grader_that_is_an_ordinary_user(graded: Graded, tmp_path: Path) -> None:
-    for path in [graded.again, *graded.again.rglob("*")]:
-        os.chown(path, 65534, 65534, follow_symlinks=False)
-    for folder in graded.again.parents[:2]:
-        folder.chmod(0o755)
-    tmp_path.chmod(0o777)
-    command = [sys.executable, "-B", "-m", "tests.other_user", "become", "class", str(tmp_path), str(graded.again)]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=900)
-    assert done.returncode == 0, done.stdout + done.stderr
-    lines = (graded.again / "results.jsonl").read_text(encoding="utf-8").splitlines()
+    place = Path(tempfile.mkdtemp(prefix="ordinary-"))  # pytest's own folders are closed to others
+    try:
+        shutil.copytree(graded.again, place, symlinks=True, copy_function=copied, dirs_exist_ok=True)
+        for path in [place, *place.rglob("*")]:
+            os.chown(path, 65534, 65534, follow_symlinks=False)
+        command = [sys.executable, "-B", "-m", "tests.other_user", "become", "class", str(tmp_path), str(place)]
+        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=900)
+        assert done.returncode == 0, done.stdout + done.stderr
+        lines = (place / "results.jsonl").read_text(encoding="utf-8").splitlines()
+    finally:
+        shutil.rmtree(place)
     again = {result.student: result for result in map(Result.from_json, lines)}
     assert {student: points(result) for student, result in again.items()} == {
         student: points(entry.result) for student, entry in graded.entries.items()
