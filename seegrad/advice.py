@@ -117,6 +117,9 @@ DO: dict[str, str] = {
         "Make a new tensor (`{new}`, not `{old}`), or let forward return memory of its own, "
         "or call `ctx.mark_dirty` on an input that it means to change and return."
     ),
+    "view_modified.base": _(
+        "Make the views after the write, or let that line make a new tensor instead of writing to the old one."
+    ),
     "view_modified.no_grad": _(
         "Make the view and write to it on the same side: both inside the `no_grad` block if the write is not to be "
         "differentiated, both outside if it is."

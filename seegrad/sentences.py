@@ -69,6 +69,10 @@ WHAT: dict[str, str] = {
         "{Culprit} writes in place to {label}, which a custom Function on {victim} returned as a view of its input: "
         "the write would pass by the Function's own backward, so torch refuses."
     ),
+    "view_modified.base": _(
+        "{Culprit} overwrote memory that {label} is a view of: `{maker}` on line {made} returned views "
+        "that autograd cannot bring up to date, so {victim} may not use it any more."
+    ),
     "view_modified.no_grad": _(
         "{Culprit} writes in place to {label}, a view that was made on {victim} with gradients switched off: "
         "the write would be recorded although the view is not, so torch refuses."

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ..model import Diagnosis, Frame, RaisedError, Recording
+from ..model import Diagnosis, Frame, RaisedError, Recording, Write
 from .aliases import label
 from .raised import errors_with
 
@@ -15,6 +15,9 @@ CAUSES = {
     "view was created in inference mode": "inference",
 }
 """Stable part of torch's message → why the view may not be written."""
+
+
+BASE_CORE = "its base or another view of its base has been modified"
 
 
 def find(recording: Recording) -> Iterator[Diagnosis]:
@@ -30,25 +33,37 @@ def last_made(recording: Recording, tensor: int | None, before: int) -> Frame | 
     return next(made, born if born is not None and born.phase != "start" else None)
 
 
+def stale(recording: Recording, error: RaisedError) -> tuple[int | None, Write | None]:
+    """The view that was read after its base had been written, and that write."""
+    for number in recording.frames[error.frame].inputs:
+        ref = recording.tensors[number]
+        writes = [each for each in recording.writes if each.storage == ref.storage and ref.frame < each.frame]
+        if writes and ref.alias_of is not None:
+            return number, writes[-1]
+    return None, None
+
+
 def describe(recording: Recording, error: RaisedError) -> Diagnosis:
-    """The culprit is the write, the victim the line that made the view."""
+    """The culprit is the write, the victim the line that made the view, or the one that read it afterwards."""
     frame = recording.frames[error.frame]
-    tensor = frame.inputs[0] if frame.inputs else None
+    read, write = stale(recording, error) if BASE_CORE in error.text else (None, None)
+    tensor = read if read is not None else frame.inputs[0] if frame.inputs else None
     ref = recording.tensors[tensor] if tensor is not None else None
     made = last_made(recording, tensor, error.frame)
     return Diagnosis(
         kind="view_modified",
         severity="error",
         raised=True,
-        culprit=error.place,
-        victim=made.place if made else None,
+        culprit=write.place if write else error.place,
+        victim=error.place if write else made.place if made else None,
         node=None,
         tensor=ref.name if ref else None,
         route="view",
         arguments=(
-            ("cause", next(cause for core, cause in CAUSES.items() if core in error.text)),
+            ("cause", "base" if write else next(cause for core, cause in CAUSES.items() if core in error.text)),
             ("label", label(recording, tensor)),
-            ("op", frame.op),
+            ("op", write.op if write else frame.op),
+            ("made", made.place.line if made and made.place else 0),
             ("maker", made.op if made else ""),
         ),
         tensor_id=tensor,

@@ -266,6 +266,14 @@ def t_checkpoint_with_inplace_relu():
 
 
 @program()
+def t_checkpointed_lambda():
+    layer = nn.Linear(3, 3)
+    x = torch.randn(2, 3, requires_grad=True)
+    checkpoint(lambda v: F.gelu(layer(v)), x, use_reentrant=True).sum().backward()
+    return layer.weight.grad
+
+
+@program()
 def t_autocast_with_a_step():
     model, scaler_like = mlp(), 128.0
     opt = torch.optim.SGD(model.parameters(), lr=0.1)

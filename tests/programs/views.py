@@ -42,6 +42,14 @@ def v_loop_over_the_rows():
     scores.exp().sum().backward()
 
 
+@program("view_modified")
+def v_whole_written_after_it_was_split():
+    hidden = nn.Linear(4, 6)(torch.randn(3, 4))
+    mean, spread = hidden.chunk(2, dim=1)
+    hidden.clamp_(-1, 1)  # culprit
+    (mean + spread.exp()).sum().backward()  # victim
+
+
 @program("memory_overlaps")
 def v_expanded_mask_filled():
     lengths = torch.tensor([2, 3, 1])
