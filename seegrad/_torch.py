@@ -11,6 +11,7 @@ import contextlib
 import re
 import warnings
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from types import CodeType
 from typing import Any, Protocol
 
@@ -27,7 +28,6 @@ READS_SAVED = hasattr(_SAVED, "data") and hasattr(_SAVED, "unpack_hook")
 """Seen on 2.10 to 2.13, not on 2.9: what a Node keeps can be read without torch's check and without calling a hook."""
 
 BACKWARD_CALLS = frozenset({torch.Tensor.backward, torch.autograd.backward, torch.autograd.grad})
-
 
 MODULE_CALL: CodeType | None = getattr(getattr(torch.nn.Module, "_call_impl", None), "__code__", None)
 """Every call of a module passes through this code."""
@@ -55,6 +55,38 @@ def bypassed() -> bool:
         return torch._C._functorch.maybe_current_level() is not None
     except AttributeError:
         return False
+
+
+def unseen() -> AbstractContextManager[Any]:
+    """A guard under which nobody sees what is read: no other mode, and no subclass of Tensor. Seen on 2.9 to 2.13.
+
+    Switching dispatch modes off costs ten times as much, so that is done only where one is on.
+    """
+    guard: AbstractContextManager[Any] = torch._C.DisableTorchFunction()
+    if not torch._C._len_torch_dispatch_stack():
+        return guard
+    both = contextlib.ExitStack()
+    both.enter_context(guard)
+    both.enter_context(torch._C._DisableTorchDispatch())
+    return both
+
+
+def is_opaque(tensor: torch.Tensor) -> bool:
+    """True for a tensor without bytes of its own: a shell around others (fake, nested …), a parameter not made yet."""
+    kind = type(tensor)
+    if kind is torch.Tensor or kind is torch.nn.Parameter:
+        return False
+    return kind.__torch_dispatch__ is not torch.Tensor.__torch_dispatch__ or kind.shape is not torch.Tensor.shape
+
+
+def shape(tensor: torch.Tensor) -> Any:
+    """`tensor.shape`, also of a parameter that isn't made yet and refuses to tell."""
+    return torch.Tensor.shape.__get__(tensor)  # type: ignore[attr-defined]  # a getter, whatever its type says
+
+
+def task_number() -> int:
+    """Number of the engine's run that this thread is working on. Seen on 2.9 to 2.13; 0 where there is none."""
+    return int(getattr(torch._C, "_current_graph_task_id", int)())
 
 
 class StorageRef(Protocol):
@@ -187,13 +219,12 @@ def _checked(node: Any, attr: str) -> Any:
 def _unpacked(node: Any, attr: str) -> Any:
     """`node._saved_self` for `self`, `node._saved_tensors[1]` for `tensors[1]`. Raises what torch raises."""
     name, _, index = attr.rstrip("]").partition("[")
-    found = (
-        node.saved_tensors if name == "tensors" and hasattr(node, "saved_tensors") else getattr(node, f"_saved_{name}")
-    )
+    own = name == "tensors" and hasattr(node, "saved_tensors")
+    found = node.saved_tensors if own else getattr(node, f"_saved_{name}")
     return found[int(index)] if index else found
 
 
-APPLY = torch.autograd.Function.apply.__func__.__code__
+APPLY = torch.autograd.Function.apply.__func__.__code__  # type: ignore[attr-defined]  # a bound classmethod
 """The code that runs a custom Function's forward."""
 
 

@@ -20,7 +20,7 @@ from .capture_run import Run
 from .capture_state import State
 from .model import Place, RaisedError, Recording
 from .places import Code, Source, user_frame
-from .stand_in import STAND_IN, call_as, caller
+from .stand_in import call_as, caller
 
 Detail = Literal["default", "content"]
 Result = TypeVar("Result")
@@ -32,9 +32,10 @@ RAISE_OWN_ERRORS = "SEEGRAD_RAISE_OWN_ERRORS"
 
 
 def quietly(work: Callable[..., Result], *args: Any) -> Result | None:
-    """Own bookkeeping: its errors are ours, so they go to the log and not into the user's program."""
+    """Own bookkeeping: nobody's mode or subclass sees it; its errors go to the log and not into the user's program."""
     try:
-        return work(*args)
+        with _torch.unseen():
+            return work(*args)
     except Exception:
         if os.environ.get(RAISE_OWN_ERRORS):
             raise
@@ -142,9 +143,9 @@ class Capture(TorchFunctionMode):
         kwargs: dict[str, Any],
     ) -> Any:
         run = quietly(Run, self._state, name, args, kwargs, user)
-        if run is not None:
-            quietly(run.attach, quietly)
         try:
+            if run is not None:
+                quietly(run.attach, quietly)
             result = call_as(frame, func, args, kwargs)
         except Exception as error:
             if run is not None:
@@ -167,29 +168,3 @@ def _place_of(error: BaseException, source: Source) -> Place | None:
             place = source.place_at(frame, step.tb_lineno)
         step = step.tb_next
     return place
-
-
-def without_us(error: BaseException) -> None:
-    """Take the recorder's own frames out of the error's traceback: it reads as torch raised it.
-
-    With a mode on, a Python function of torch is entered twice: once to hand over to the mode, then for real.
-    """
-    steps = []
-    step = error.__traceback__
-    while step is not None:
-        steps.append(step)
-        step = step.tb_next
-    handed_over = {i - 1 for i, each in enumerate(steps) if _is_of(each.tb_frame, "torch.overrides")}
-    kept = [each for i, each in enumerate(steps) if i not in handed_over and not _is_ours(each.tb_frame)]
-    for each, following in zip(kept, [*kept[1:], None], strict=True):
-        each.tb_next = following
-    error.__traceback__ = kept[0] if kept else None
-
-
-def _is_ours(frame: FrameType) -> bool:
-    names = (__name__, call_as.__module__, "torch.overrides")
-    return frame.f_code.co_name == STAND_IN or any(_is_of(frame, name) for name in names)
-
-
-def _is_of(frame: FrameType, module: str) -> bool:
-    return frame.f_globals.get("__name__") == module

@@ -13,6 +13,19 @@ Seen = tuple[int, Preview | None, torch.Size, bool]
 """A Gradient's fields: tensor, preview, shape, kept."""
 
 
+RAGGED = -1
+"""The side of a nested tensor that has no one length."""
+
+
+def sides(shape: torch.Size) -> tuple[int, ...]:
+    """A shape as plain numbers.
+
+    >>> sides(torch.ones(2, 3).shape)
+    (2, 3)
+    """
+    return tuple([side if type(side) is int else RAGGED for side in shape])
+
+
 @dataclass(slots=True)
 class FrameDraft:
     """A Frame that may still grow; its fields are the Frame's."""
@@ -59,7 +72,7 @@ class FrameDraft:
             versions=tuple((tensors[number], version) for number, (_, version) in shown),
             running=ids.one(ids.nodes, self.running),
             gradients=tuple(
-                Gradient(tensors[number], numbers, tuple(shape), kept)
+                Gradient(tensors[number], numbers, sides(shape), kept)
                 for number, numbers, shape, kept in self.gradients
                 if number in tensors
             ),

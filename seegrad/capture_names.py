@@ -97,7 +97,7 @@ class Names:
     def _learn_paths(self, name: str, module: Any) -> None:
         if not is_a(module, torch.nn.Module):
             return
-        for path, each in module.named_modules(prefix=name or type(module).__name__):
+        for path, each in torch.nn.Module.named_modules(module, prefix=name or type(module).__name__):
             known = self._paths.get(id(each))
             if known is None or known[0]() is not each:
                 self._paths[id(each)] = (weakref.ref(each), path)

@@ -15,6 +15,7 @@ from .capture_ids import Ids
 from .capture_saved import Saved, SavedTensors
 from .capture_tensors import Tensors
 from .model import Edge, Node
+from .own_frames import clean_stack
 
 Key = tuple[str, int]
 """What a Node is known by: its name and torch's number, or the number of the leaf it adds into."""
@@ -115,6 +116,9 @@ class Nodes:
         fresh = self._unknown(roots, birth.frame)
         if not fresh:
             return ()
+        if torch.is_anomaly_enabled():
+            for _, node, _ in fresh:
+                clean_stack(node.metadata.get("traceback_", []))
         # Torch numbers Nodes in the order of their making; an AccumulateGrad carries no number and comes first.
         fresh.sort(key=lambda met: (met[0][0] != "leaf", met[0][1]))
         numbers = range(self._next, self._next + len(fresh))
@@ -227,7 +231,7 @@ class Nodes:
         if number is not None:
             return number
         for tensor in made:
-            if tensor.data_ptr() == data.data_ptr() and tensor.shape == data.shape:
+            if not _torch.is_opaque(data) and tensor.data_ptr() == data.data_ptr() and tensor.shape == data.shape:
                 return self._tensors.see(tensor, birth.frame)
         return self._tensors.see(data, birth.frame, birth.inputs)
 

@@ -13,6 +13,7 @@ from .capture_calls import Call, always_writes, may_write, region, tensors_in
 from .capture_frames import FrameDraft
 from .capture_nodes import Birth, Source
 from .capture_state import State
+from .errors import text_of
 from .model import Place, RaisedError, Route
 from .places import user_frames
 
@@ -178,4 +179,4 @@ class Op:
         state.names.everything(user_frames(self._user, state.block))
         frame = state.frames.new("error", self._call.name, self._place())
         frame.inputs = tuple(self._numbers)
-        state.errors.append(RaisedError(type(error).__name__, str(error), frame.place, frame.index))
+        state.errors.append(RaisedError(type(error).__name__, text_of(error), frame.place, frame.index))

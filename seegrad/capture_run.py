@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from functools import partial
 from types import CodeType, FrameType
@@ -17,6 +18,7 @@ from .capture_edits import Gradients as GivenGradients
 from .capture_frames import FrameDraft
 from .capture_nodes import NodeDraft
 from .capture_state import State
+from .errors import text_of
 from .model import RaisedError
 from .previews import preview
 
@@ -41,6 +43,8 @@ class Run:
         self._wanted = wanted_of(name, args, kwargs)
         self._keeps_graph = keeps_graph(name, args, kwargs)
         self._handles: list[Any] = []
+        self._thread = threading.get_ident()
+        self._task: int | None = None
         self._ran: list[int] = []
         self._awaited: set[int] = set()  # Nodes whose end is awaited
         self._open: dict[int, tuple[FrameDraft, list[int]]] = {}
@@ -117,7 +121,16 @@ class Run:
             handle.remove()
         self._handles.clear()
 
+    def _is_ours(self) -> bool:
+        """False where another thread's backward passes through a Node of this graph: its hooks fire for everyone."""
+        task = _torch.task_number()
+        if self._task is None or threading.get_ident() == self._thread:
+            self._task = task
+        return task == self._task
+
     def _started(self, node: NodeDraft, gradients: Gradients) -> None:
+        if not self._is_ours():
+            return
         state = self._state
         with state.lock:
             spoiled = self._spoiled(node, gradients) if self._codes else ()
@@ -127,6 +140,8 @@ class Run:
             node.ran += (frame.index,)
             self._ran.append(node.id)
             changed = [saved.index for saved in node.saved if saved.changed()]
+            if changed and _are_zero(gradients):
+                changed = []
             if changed:
                 frame.corrupted = tuple(i for i in changed if _matters(node, i))
             if node.id in self._awaited:
@@ -145,6 +160,8 @@ class Run:
             frame.gradients += ((tensor, preview(alive.grad), alive.grad.shape, True),)
 
     def _finished(self, node: NodeDraft, gradients: Gradients, _outputs: Gradients) -> None:
+        if not self._is_ours():
+            return
         with self._state.lock:
             self._running = None
             frame, changed = self._open.pop(node.id)
@@ -171,7 +188,7 @@ class Run:
             tensor = saved.ref()
             if tensor is not None:
                 frame.show(saved.tensor, preview(tensor), _torch.version(tensor))
-        state.errors.append(RaisedError(type(error).__name__, str(error), self._place, frame.index, failing))
+        state.errors.append(RaisedError(type(error).__name__, text_of(error), self._place, frame.index, failing))
         self._end([number for number in self._ran if number != failing])
 
     def done(self, result: Any) -> None:
@@ -215,6 +232,12 @@ class Run:
             if isinstance(gradient, torch.Tensor):
                 frame.gradients += ((number, preview(gradient), gradient.shape, False),)
         state.meet_late(outputs)
+
+
+def _are_zero(gradients: Gradients) -> bool:
+    """True where nothing but 0 arrives: whatever was saved, the result is right. Only the CPU is asked."""
+    given = [gradient for gradient in gradients if gradient is not None]
+    return all(each.device.type == "cpu" and not _torch.is_opaque(each) and not each.any() for each in given)
 
 
 def _matters(node: NodeDraft, index: int) -> bool:

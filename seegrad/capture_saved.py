@@ -37,7 +37,8 @@ class Saved:
 
     def keep(self, tensor: torch.Tensor) -> None:
         """Remember the bytes as they are now."""
-        if self.original is None and tensor.device.type == "cpu" and tensor.layout is torch.strided:
+        strided = tensor.device.type == "cpu" and tensor.layout is torch.strided
+        if self.original is None and strided and not _torch.is_opaque(tensor):
             self.original = self.last = content(tensor)
 
     @property

@@ -20,6 +20,7 @@ from .capture_nodes import Birth, Nodes
 from .capture_saved import SavedTensors
 from .capture_tensors import Tensors
 from .capture_writes import Writes
+from .errors import text_of
 from .model import Place, RaisedError
 from .places import Source, user_frame, user_frames
 from .previews import preview
@@ -72,7 +73,7 @@ class State:
 
     def left_by(self, error: BaseException, place: Place | None) -> RaisedError:
         """The error that leaves the block: the one seen in a call of torch, or one of the user's own."""
-        kind, text = type(error).__name__, str(error)
+        kind, text = type(error).__name__, text_of(error)
         if self.errors and (self.errors[-1].kind, self.errors[-1].text) == (kind, text):
             return self.errors[-1]
         return RaisedError(kind, text, place, self.frames.new("error", kind, place).index)
@@ -95,9 +96,15 @@ class State:
         self.forgetting.now_and_then(self)
 
     def _applying_line(self, frames: Sequence[FrameType]) -> Place | None:
-        for frame in frames[1:]:
-            if frame.f_back is not None and frame.f_back.f_code is _torch.APPLY:
-                return self.source.place(user_frame(frame.f_back))
+        """The user's line that called the custom Function whose forward runs now: without gradients, always."""
+        if torch.is_grad_enabled():
+            return None
+        for outer, frame in zip(frames, frames[1:], strict=False):
+            step = frame.f_back
+            while step is not None and step is not outer:
+                if step.f_code is _torch.APPLY:
+                    return self.source.place(outer)
+                step = step.f_back
         return None
 
     def _look_behind(self, line: tuple[str, int] | None) -> None:

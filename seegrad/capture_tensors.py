@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import torch
 
 from . import _torch
+from .capture_frames import sides
 from .capture_ids import Ids
 from .model import Route, TensorRef
 
@@ -37,7 +38,7 @@ class TensorDraft:
         return TensorRef(
             id=ids.tensors[self.id],
             name=self.name,
-            shape=tuple(self.shape),
+            shape=sides(self.shape),
             dtype=str(self.dtype).removeprefix("torch."),
             device=str(self.device),
             is_leaf=self.is_leaf,
@@ -147,7 +148,7 @@ class Tensors:
         self.drafts[number] = TensorDraft(
             id=number,
             name=foreseen[0] if foreseen is not None else None,
-            shape=tensor.shape,
+            shape=_torch.shape(tensor),
             dtype=tensor.dtype,
             device=tensor.device,
             is_leaf=_torch.is_leaf(tensor),

@@ -22,6 +22,18 @@ class SeegradError(Exception):
     """
 
 
+def text_of(error: BaseException) -> str:
+    """`str(error)`; empty where the user's class can't say it.
+
+    >>> text_of(ValueError("mine"))
+    'mine'
+    """
+    try:
+        return str(error)
+    except Exception:
+        return ""
+
+
 class RecordingError(SeegradError):
     """A Recording can't be made or read."""
 

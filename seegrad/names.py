@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import dis
 import inspect
 import sys
 from collections.abc import Iterator, Mapping
-from types import FrameType
+from functools import lru_cache
+from types import CodeType, FrameType
 from typing import Any
 
 import torch
@@ -41,9 +43,9 @@ def modules(space: FrameType | dict[str, Any]) -> list[tuple[str, torch.nn.Modul
 
 
 def module_tensors(name: str, module: torch.nn.Module) -> Named:
-    """(name, tensor) for a module's parameters and buffers: `model.layers.0.weight`."""
-    yield from ((f"{name}.{inner}", tensor) for inner, tensor in module.named_parameters())
-    yield from ((f"{name}.{inner}", tensor) for inner, tensor in module.named_buffers())
+    """(name, tensor) for a module's parameters and buffers: `model.layers.0.weight`. Asks nothing of the user's."""
+    yield from ((f"{name}.{inner}", tensor) for inner, tensor in torch.nn.Module.named_parameters(module))
+    yield from ((f"{name}.{inner}", tensor) for inner, tensor in torch.nn.Module.named_buffers(module))
 
 
 def variables(space: FrameType | dict[str, Any]) -> list[tuple[str, Any]]:
@@ -58,14 +60,28 @@ def variables_of(frame: FrameType) -> list[tuple[str, Any]]:
     """The frame's variables. Reading them leaves nothing behind that would keep their values alive.
 
     Before Python 3.13 a function's `f_locals` is a copy that the frame keeps: it's emptied again, unless the
-    user's code holds it too (by `locals()`).
+    user's code holds it too. A function that calls `locals()` is not read: it would see that copy change.
     """
+    is_function = frame.f_code.co_flags & inspect.CO_OPTIMIZED
+    if sys.version_info < (3, 13) and is_function and "locals" in frame.f_code.co_names and asks_locals(frame.f_code):
+        return []
     space = frame.f_locals
     found = visible(space)
-    is_copy = sys.version_info < (3, 13) and frame.f_code.co_flags & inspect.CO_OPTIMIZED
+    is_copy = sys.version_info < (3, 13) and is_function
     if is_copy and sys.getrefcount(space) <= OWN_REFERENCES:
         space.clear()
     return found
+
+
+@lru_cache(maxsize=256)
+def asks_locals(code: CodeType) -> bool:
+    """True for code that speaks of the builtin `locals`.
+
+    >>> asks_locals((lambda: locals()).__code__), asks_locals((lambda x: x.locals()).__code__)
+    (True, False)
+    """
+    names = {"LOAD_GLOBAL", "LOAD_NAME"}
+    return any(each.opname in names and each.argval == "locals" for each in dis.get_instructions(code))
 
 
 def variable(frame: FrameType, name: str) -> Any:

@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 
+from . import _torch
 from .model import Preview
 
 MAX_SIDE = 4
@@ -20,7 +21,7 @@ def preview(tensor: torch.Tensor) -> Preview | None:
     >>> preview(torch.zeros(5)) is None
     True
     """
-    if tensor.numel() > MAX_SIDE**2:
+    if tensor.numel() > MAX_SIDE**2 or _torch.is_opaque(tensor):
         return None
     if tensor.device.type != "cpu" or tensor.layout is not torch.strided or tensor.dim() > 2:
         return None

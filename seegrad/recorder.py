@@ -6,11 +6,12 @@ import sys
 from dataclasses import replace
 from types import TracebackType
 
-from .capture import Capture, Detail, quietly, without_us
+from .capture import Capture, Detail, quietly
 from .diagnose import diagnose
 from .errors import RecordingError
 from .languages import _
 from .model import Diagnosis, Frame, RaisedError, Recording
+from .own_frames import without_us
 from .places import Code, user_frame
 
 
