@@ -56,7 +56,7 @@ def train(side: str, steps: Sequence[int], width: int = 128) -> list[int]:
     return peaks
 
 
-def measure(steps: Sequence[int] = STEPS, rounds: int = 2) -> dict[str, list[float]]:
+def measure(steps: Sequence[int], rounds: int) -> dict[str, list[float]]:
     """Median peak in bytes of each side at each number of steps; the sides alternate."""
     found: dict[str, list[list[int]]] = {side: [] for side in AROUND}
     for _ in range(rounds):

@@ -20,10 +20,10 @@ import torch
 from .programs import NotInstalled, Program
 from .sides import PLAIN, Side
 
-PATIENCE_S = 40
+PATIENCE_S = 20
 """A side that takes longer than that for one run, in CPU time, is not asked again."""
-SLOW, SLOW_ROUNDS = 4.0, 3
-"""A side slower than that ratio is clear after a few rounds."""
+SLOW, SLOW_ROUNDS = 4.0, 1
+"""A side slower than that ratio is clear after so many rounds."""
 
 
 class OutOfPatience(BaseException):

@@ -24,7 +24,7 @@ from tools.marks import markdown_table, write_between
 from . import memory
 from .paired import Measured, measure
 from .programs import NotInstalled, Program, chain, encoder, gpt2, lstm
-from .sides import PLAIN, SIDES
+from .sides import PLAIN, SIDES, Side
 
 ROUNDS = 7
 SCALES = (10_000, 30_000, 100_000)
@@ -49,7 +49,9 @@ class Table:
     rows: tuple[tuple[str, ...], ...]
 
 
-def ratios(programs: Sequence[tuple[str, Callable[[], Program], int]], rounds: int | None) -> Iterator[Table]:
+def ratios(
+    programs: Sequence[tuple[str, Callable[[], Program], int]], sides: Sequence[Side], rounds: int | None
+) -> Iterator[Table]:
     """One table a program."""
     for _, make, usual in programs:
         try:
@@ -57,7 +59,7 @@ def ratios(programs: Sequence[tuple[str, Callable[[], Program], int]], rounds: i
         except NotInstalled as missing:
             yield Table(f"not installed: {missing}", (), ())
             continue
-        yield ratio_table(measure(program, SIDES, rounds or usual))
+        yield ratio_table(measure(program, sides, rounds or usual))
 
 
 def ratio_table(found: Sequence[Measured]) -> Table:
@@ -134,11 +136,12 @@ def as_markdown(table: Table) -> str:
 
 def tables(options: argparse.Namespace) -> Iterator[Table]:
     """All that was asked for, one after the other."""
-    yield from ratios([each for each in PROGRAMS if options.only in each[0]], options.rounds)
+    sides = [side for side in SIDES if side is PLAIN or side.name.startswith(options.sides)]
+    yield from ratios([each for each in PROGRAMS if options.only in each[0]], sides, options.rounds)
     if options.only in "linear":
-        yield linear(SCALES)
+        yield linear(SCALES, options.rounds or 3)
     if options.only in "memory":
-        yield memory_table(memory.measure(), memory.STEPS)
+        yield memory_table(memory.measure(memory.STEPS, options.rounds or 3), memory.STEPS)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -146,6 +149,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.record", description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--rounds", type=int, help="rounds of each program, instead of its usual number")
     parser.add_argument("--only", default="", metavar="WORD", help="encoder, gpt2, lstm, chain, linear or memory")
+    parser.add_argument("--sides", default="", metavar="WORD", help="only the sides whose names begin so, e.g. record")
     parser.add_argument("--markdown", type=Path, metavar="FILE", help=f"write between the page's marks <!-- {MARK} -->")
     options = parser.parse_args(arguments)
     torch.set_num_threads(1)
