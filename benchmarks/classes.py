@@ -22,6 +22,7 @@ from tests.answer_files import ASSIGNMENT, ROOT
 from tests.classroom.roster import adding, filled
 from tools.demo_class import class_answers
 
+DIGITS = 6  # nbgrader keeps 10.000000000000002 of a fraction of 15, we 10
 STOCK = "c = get_config()\nc.CourseDirectory.course_id = 'autograd101'\n"
 ENVIRONMENT = os.environ | {"PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
 BURN = "import time\nstarted = time.process_time()\nwhile time.process_time() - started < {seconds}:\n    pass"
@@ -90,7 +91,11 @@ def scores(root: Path) -> Mapping[str, Any]:
     with Gradebook(f"sqlite:///{root / 'gradebook.db'}", "autograd101") as book:
         found = {
             submission.student.id: sorted(
-                (grade.name, grade.auto_score, grade.needs_manual_grade)
+                (
+                    grade.name,
+                    None if grade.auto_score is None else round(grade.auto_score, DIGITS),
+                    grade.needs_manual_grade,
+                )
                 for notebook in submission.notebooks
                 for grade in notebook.grades
             )
