@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from benchmarks.picture import graph_of, lstm, ours
 from seegrad.layout import arrange, fold
 from seegrad.layout.coordinates import isotonic
 from seegrad.layout.fold import EDGE_PX
@@ -191,3 +192,11 @@ def test_a_chain_is_folded_into_even_bands_and_each_line_turns_once() -> None:
 def test_what_fits_is_left_alone() -> None:
     flat = arrange(*chain(), "loss")
     assert fold(flat, chain()[0], flat.width_px) == flat
+
+
+def test_the_benchmark_s_graphs_are_laid_out() -> None:
+    graph = graph_of("two steps", lstm(2))
+    assert ours(graph) > 0
+    layout = arrange(graph.shapes, graph.links, graph.shapes[0].id)
+    assert len(layout.centres) == len(graph.shapes) > 20
+    assert len(layout.routes) == len(graph.links)
