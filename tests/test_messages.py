@@ -18,7 +18,7 @@ def message(name: str) -> str:
     try:
         with rec:
             program.run()
-    except RuntimeError:
+    except (RuntimeError, ValueError):
         pass
     first = program.run.__code__.co_firstlineno
     return re.sub(r"(?i)(line )(\d+)", lambda m: f"{m[1]}{int(m[2]) - first}", rec.diagnoses[0].message())
@@ -78,6 +78,78 @@ GOLDEN = {
     "s000_in21_write_before_use": (
         "Line 8 (`d[:] = 0`) overwrote `d`, so whatever made it no longer matters: the gradient of `w1` is 0 by "
         "construction. Compute with `d` before this line, or write only the part that you mean to replace."
+    ),
+    "r_hidden_state_carried_over": (
+        "The backward call on line 7 needs what TanhBackward0 from line 5 had saved, but line 7 "
+        "(`loss.backward()`) has freed it already. `h` still leads into the step before: cut it there, `h = "
+        "h.detach()`, before line 5 uses it again, and each backward ends where its own step begins."
+    ),
+    "r_running_loss_that_keeps_its_graph": (
+        "The backward call on line 9 needs what PowBackward0 from line 6 had saved, but line 9 "
+        "(`total.backward()`) has freed it already. `total` adds up losses with their graphs, so backward goes "
+        "through every earlier step: call backward on the new loss alone, and add its `.detach()` to `total`."
+    ),
+    "r_retain_graph_does_not_help_when_parameters_move": (
+        "Line 10 (`opt.step()`) updated `recur.weight`: `recur.weight` is now at version 3, but AddmmBackward0 "
+        "from line 6 saved version 2 for the gradient of `h`. `h` still leads into an earlier step, which needs "
+        "the old values: cut it there, `h = h.detach()`, before line 6 uses it again; `retain_graph=True` is not "
+        "needed then."
+    ),
+    "g_generated_images_not_detached": (
+        "The backward call on line 8 needs what TanhBackward0 from line 4 had saved, but line 6 "
+        "(`d_loss.backward()`) has freed it already. Both backward calls lead through `fake`: give the one that "
+        "is not to train what made it `fake.detach()`; if both are, pass `retain_graph=True` to the first."
+    ),
+    "g_actor_and_critic_share_the_advantage": (
+        "The backward call on line 10 needs what AddmmBackward0 from line 4 had saved, but line 9 "
+        "(`critic_loss.backward()`) has freed it already. Both losses lead through `advantage`: add them and call "
+        "backward once; if only one of them is to train what made it, give the other one `advantage.detach()`."
+    ),
+    "g_discriminator_stepped_before_the_generator_s_backward": (
+        "Line 8 (`opt_d.step()`) updated `discriminator.2.weight`: `discriminator.2.weight` is now at version 2, "
+        "but AddmmBackward0 from line 5 saved version 1. An update belongs after the last backward call that "
+        "needs the old value: move it below line 9, or run the forward again after the write."
+    ),
+    "x_optimiser_of_a_scaled_weight": (
+        "`w` is the result of `mul` on line 2 (`w = torch.randn(3, requires_grad=True) * 0.1`), not a leaf: "
+        "gradients are kept in leaves alone, so an optimiser could never update it. If `w` itself is to be "
+        "trained, make it a leaf first, `w = w.detach().requires_grad_()`; otherwise give the optimiser the leaf "
+        "that it was computed from."
+    ),
+    "x_leaf_rebound_by_arithmetic": (
+        "`w.grad` on line 6 is None, because `w` is the result of line 3 (`w = w * 0.5`), not a leaf: backward "
+        "keeps gradients in leaves alone. Keep the leaf under a name of its own and read its `.grad`; if it is "
+        "the result that should be trained, make it a leaf, `w = w.detach().requires_grad_()`, or call "
+        "`w.retain_grad()` before backward."
+    ),
+    "x_gradient_of_a_fresh_slice": (
+        "The gradient of `x[…]` was asked for on line 4, but line 4 (`torch.autograd.grad(energy, x[:, 0])`) has "
+        "only just made that tensor from `x`: `energy` was computed without it. Ask for the gradient of `x`, "
+        "which `energy` did use, and take the same part of the result."
+    ),
+    "v_gates_of_a_chunk": (
+        "Line 4 (`i.sigmoid_()`) writes in place to `i`, one of the views that `chunk` on line 3 returned "
+        "together: autograd cannot follow a write to one of them, so torch refuses. Make a new tensor "
+        "(`i.sigmoid(…)`, not `i.sigmoid_(…)`), or take that part alone by its index, `x[…]` or `x.narrow(…)`, "
+        "which may be written."
+    ),
+    "f_tensor_hook_clips_in_place": (
+        "Line 5 (`left.register_hook(lambda grad: grad.clamp_(-0.1, 0.1))`) overwrote a gradient while backward "
+        "ran, and ExpBackward0 from line 3 was given the same tensor: torch raised nothing and the gradient of "
+        "`right` is wrong. A hook or a custom backward may share its gradient with others: return a new tensor "
+        "(`grad * 2`) instead of writing to it (`grad.mul_(2)`)."
+    ),
+    "f_identity_hooks_switch_the_check_off": (
+        "Line 5 (`y.mul_(2)`) overwrote `y`, after ExpBackward0 from line 4 had saved it for the gradient of `x`; "
+        "a saved-tensor hook keeps it, which switches torch's check off: nothing was raised, the gradient is "
+        "wrong. Let the pack hook return a copy of what it's given, not the tensor itself (`save_on_cpu` copies "
+        "nothing that is on the CPU already), or write to a copy, `y.detach().clone()`, or after the backward "
+        "call."
+    ),
+    "v_box_sizes_squared_into_themselves": (
+        "Line 3 (`boxes[:, 2:] = boxes[:, 2:] * boxes[:, 2:]`) overwrote `boxes`: `boxes` is now at version 1, "
+        "but MulBackward0 from line 3 saved version 0. The line reads `boxes` and writes to it: give the new "
+        "value memory of its own (`torch.cat` or `torch.stack` of its parts, `torch.where`), not `boxes[…] = …`."
     ),
 }
 
