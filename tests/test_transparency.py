@@ -28,26 +28,6 @@ def own_errors_are_raised(monkeypatch):
     monkeypatch.setenv("SEEGRAD_RAISE_OWN_ERRORS", "1")
 
 
-NOT_YET = {
-    "w_anomaly_mode_finds_a_nan": "anomaly mode's stack shows the recorder",
-    "w_anomaly_mode_finds_a_write": "anomaly mode's stack shows the recorder",
-    "w_dispatch_mode_of_another_inside": "a dispatch mode sees the recorder's own reading",
-    "w_dispatch_mode_of_another_outside": "a dispatch mode sees the recorder's own reading",
-    "w_embedding_with_max_norm": "is_leaf of a stale view raises",
-    "w_error_chained_by_the_program": "the cause's traceback shows the recorder",
-    "w_fake_tensors": "a fake tensor has no bytes to read",
-    "w_function_mode_of_another_outside": "an outer mode sees the recorder's own reading",
-    "w_initialised": "is_leaf of a stale view raises",
-    "w_lazy_modules": "a lazy parameter refuses to be read",
-    "w_locals_are_a_copy": "reading a frame's variables refreshes what locals() gave",
-    "w_mutation_allowed": "a dispatch mode sees the recorder's own reading",
-    "w_stack_seen_by_the_program": "a subclass sees the recorder's own reading",
-    "w_two_threads_run_one_graph": "another thread's backward fires the recorder's hooks",
-    "w_subclass_that_logs": "a subclass sees the recorder's own reading",
-    "w_views_whose_base_was_written": "is_leaf of a stale view raises",
-}
-
-
 @pytest.fixture(scope="module", autouse=True)
 def the_collector_sees_all_again() -> Iterator[None]:
     """`observe` puts what lives out of its sight."""
@@ -72,13 +52,7 @@ def test_the_clinic_s_programs_show_the_same(name: str, detail: str) -> None:
 
 @pytest.mark.parametrize("detail", ["default", "content"])
 @pytest.mark.parametrize("name", wholes())
-def test_whole_programs_show_the_same(name: str, detail: str, request: pytest.FixtureRequest) -> None:
-    if name in NOT_YET:
-        request.applymarker(
-            pytest.mark.xfail(
-                strict=name not in ("w_mutation_allowed", "w_two_threads_run_one_graph"), reason=NOT_YET[name]
-            )
-        )
+def test_whole_programs_show_the_same(name: str, detail: str) -> None:
     run = wholes()[name]
     expected = alone(run)
     assert observe(run, detail) == expected

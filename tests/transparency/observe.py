@@ -6,11 +6,11 @@ import contextlib
 import gc
 import io
 import random
+import re
 import sys
 import threading
 import traceback
 import warnings
-from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -41,7 +41,7 @@ class Observation:
     printed: str
     events: tuple[str, ...]  # what `watch` and `mark` said, in order
     switched: tuple[tuple[str, Any], ...]  # switches of torch and Python that are not as before
-    alive: Counter[str]  # tensors and modules that it has left alive
+    alive: bool  # it has left tensors or modules alive
     random: Any  # state of every random generator
 
 
@@ -57,11 +57,11 @@ def observe(run: Callable[[], Any], detail: str | None) -> Observation:
     gc.collect()
     gc.freeze()  # what lives now is out of sight: afterwards the collector lists what this run has made
     gc.disable()
-    before = switches()
+    before, drain = switches(), torch.ones((), requires_grad=True).exp()
     try:
         with silence() as (caught, text):
             result, error = outcome(run, stage)
-        torch.ones((), requires_grad=True).backward()  # the engine's queue holds a graph that failed until its next run
+        drain.backward()  # the engine's queue keeps what a failed graph still had to do until an older Node runs
         left = living()
     finally:
         gc.enable()
@@ -69,7 +69,7 @@ def observe(run: Callable[[], Any], detail: str | None) -> Observation:
     return Observation(
         result,
         error,
-        tuple((each.category, str(each.message), each.filename, each.lineno) for each in caught),
+        tuple((each.category, below_us(str(each.message)), each.filename, each.lineno) for each in caught),
         text.getvalue(),
         tuple(stage.events),
         tuple((name, now) for (name, now), (_, then) in zip(switches(), before, strict=True) if now != then),
@@ -110,6 +110,11 @@ def seed(number: int) -> None:
 def random_state() -> Any:
     """Where every random generator stands."""
     return bits(torch.get_rng_state()), random.getstate(), str(np.random.get_state())  # as above
+
+
+def below_us(text: str) -> str:
+    """A stack in a warning without the frames of those who called the program."""
+    return re.sub(r"(forward call that caused the error:\n).*result = run\(\)\n", r"\1", text, flags=re.DOTALL)
 
 
 def described(error: BaseException | None) -> Any:
@@ -175,11 +180,14 @@ def graph(tensor: torch.Tensor) -> tuple[str, ...]:
     return tuple(names)
 
 
-def living() -> Counter[str]:
-    """Tensors and modules that were made since `gc.freeze()` and aren't gone, by kind."""
+def living() -> bool:
+    """True when a tensor or a module was made since `gc.freeze()` and isn't gone.
+
+    Not how many: where torch itself leaks a graph, one more of its tensors may have been seen by Python.
+    """
     kinds = (torch.Tensor, torch.nn.Module)
-    found = Counter(type(each).__name__ for each in gc.get_objects() if issubclass(type(each), kinds))
-    return Counter({kind: count for kind, count in found.items() if kind not in COMPILER_KINDS})
+    found = (type(each) for each in gc.get_objects())
+    return any(issubclass(kind, kinds) and kind.__name__ not in COMPILER_KINDS for kind in found)
 
 
 def switches() -> tuple[tuple[str, Any], ...]:
