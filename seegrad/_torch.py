@@ -186,8 +186,10 @@ _ATTRIBUTES: dict[type, tuple[str, ...]] = {}
 
 
 def saved_tensors(node: Any) -> Iterator[tuple[str, torch.Tensor, Any]]:
-    """(attribute, tensor without version check, torch's SavedTensor) for all that a Node keeps and torch checks.
+    """(attribute, tensor without version check, torch's SavedTensor) for all that a Node keeps.
 
+    None instead of a SavedTensor: a hook keeps the tensor and torch doesn't check it. A hook that packs something else
+    than a tensor or a tuple with one (offloading) keeps nothing of the program.
     The SavedTensor points into the Node: use it now, never keep it.
     """
     names = _ATTRIBUTES.get(type(node))
@@ -197,7 +199,13 @@ def saved_tensors(node: Any) -> Iterator[tuple[str, torch.Tensor, Any]]:
         slot = getattr(node, name, None)
         several = isinstance(slot, tuple | list)
         for index, saved in enumerate(slot if isinstance(slot, tuple | list) else (slot,)):
-            if saved is None or getattr(saved, "unpack_hook", None) is not None:
+            if saved is None:
+                continue
+            if getattr(saved, "unpack_hook", None) is not None:
+                packed = saved.data if READS_SAVED else None
+                for part in packed if type(packed) is tuple else (packed,):
+                    if isinstance(part, torch.Tensor):
+                        yield name.removeprefix("_raw_saved_"), part, None
                 continue
             attr = name.removeprefix("_raw_saved_") + (f"[{index}]" if several else "")
             data = saved.data if READS_SAVED else _checked(node, attr)
@@ -238,22 +246,12 @@ def is_custom(node: Any) -> bool:
     return isinstance(node, torch.autograd.function.BackwardCFunction)
 
 
-def unchecked_tensors(node: Any) -> Iterator[tuple[str, torch.Tensor]]:
-    """(attribute, tensor) for what a Node keeps behind torch's back: attributes of a custom Function, hooked saves.
-
-    A hook that packs something else than a tensor, or a tuple with one (offloading), keeps nothing of the program.
-    """
-    for name, value in (vars(node) if is_custom(node) else {}).items():
+def attribute_tensors(node: Any) -> Iterator[tuple[str, torch.Tensor]]:
+    """(attribute, tensor) for what a custom Function keeps as `ctx.attribute`: torch doesn't check it."""
+    for name, value in vars(node).items():
         for tensor in value if type(value) in (list, tuple) else (value,):
             if isinstance(tensor, torch.Tensor):
                 yield f"ctx.{name}", tensor
-    for name in _ATTRIBUTES.get(type(node), ()):
-        slot = getattr(node, name, None)
-        for saved in slot if isinstance(slot, tuple | list) else (slot,):
-            packed = saved.data if getattr(saved, "unpack_hook", None) is not None else None
-            for tensor in packed if type(packed) is tuple else (packed,):
-                if isinstance(tensor, torch.Tensor):
-                    yield name.removeprefix("_raw_saved_"), tensor
 
 
 def is_read(node: Any, attr: str) -> bool:

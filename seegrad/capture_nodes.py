@@ -191,6 +191,9 @@ class Nodes:
     def _kept_by(self, draft: NodeDraft, node: Any, made: Sequence[torch.Tensor], birth: Birth) -> Sequence[Saved]:
         found: list[Saved] = []
         for attr, data, torch_saved in _torch.saved_tensors(node):
+            if torch_saved is None:
+                self._keep_unchecked(draft, attr, data, found)
+                continue
             version = _torch.version_when_saved(node, attr, torch_saved, data) if birth.late else _torch.version(data)
             owner = self._owner(data, made, birth)
             tensor, ref = self._tensors.drafts[owner], self._tensors.ref(owner)
@@ -200,30 +203,30 @@ class Nodes:
             saved = Saved(draft.id, index, attr, owner, ref, version, tensor.storage, tensor.span, draft.name, slots)
             self._saved.add(saved, data)
             found.append(saved)
-        self._kept_unchecked(draft, node, found)
+        for attr, data in _torch.attribute_tensors(node) if _torch.is_custom(node) else ():
+            self._keep_unchecked(draft, attr, data, found)
         return found
 
-    def _kept_unchecked(self, draft: NodeDraft, node: Any, found: list[Saved]) -> None:
-        """Tensors of the program that the Node keeps where torch doesn't check their version."""
-        for attr, data in _torch.unchecked_tensors(node):
-            tensor = self._tensors.sharing(data)
-            if tensor is None or not (data.is_floating_point() or data.is_complex()):
-                continue
-            saved = Saved(
-                node=draft.id,
-                index=len(found),
-                attr=attr,
-                tensor=tensor.id,
-                ref=_torch.TensorWeakRef(data),
-                version=_torch.version(data),
-                storage=tensor.storage,
-                span=_torch.span(data),
-                name=draft.name,
-                slots=len(draft.edges),
-                checked=False,
-            )
-            self._saved.add(saved, data)
-            found.append(saved)
+    def _keep_unchecked(self, draft: NodeDraft, attr: str, data: torch.Tensor, found: list[Saved]) -> None:
+        """A tensor of the program that the Node keeps where torch doesn't check its version."""
+        tensor = self._tensors.sharing(data)
+        if tensor is None or not (data.is_floating_point() or data.is_complex()):
+            return
+        saved = Saved(
+            node=draft.id,
+            index=len(found),
+            attr=attr,
+            tensor=tensor.id,
+            ref=_torch.TensorWeakRef(data),
+            version=_torch.version(data),
+            storage=tensor.storage,
+            span=_torch.span(data),
+            name=draft.name,
+            slots=len(draft.edges),
+            checked=False,
+        )
+        self._saved.add(saved, data)
+        found.append(saved)
 
     def _owner(self, data: torch.Tensor, made: Sequence[torch.Tensor], birth: Birth) -> int:
         """The program's tensor that was saved: itself, or for a result the output that it is an alias of."""
