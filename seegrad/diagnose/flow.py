@@ -36,6 +36,7 @@ class Flow:
         self._taken: set[int] = set()
         self._left: list[Frame] = []
         self._results: list[tuple[Frame, int]] = []
+        self._result_on: dict[int, int] = {}  # storage → the first result with a history that was there
         self._walked: set[int] = set()
         self._walked_to_leaves: set[int] = set()
 
@@ -52,7 +53,10 @@ class Flow:
             self._left.append(frame)
         else:
             self._taken.update(frame.inputs)
-            self._results += [(frame, n) for n in fresh if tensors[n].requires_grad and not tensors[n].is_leaf]
+            results = [number for number in fresh if tensors[number].requires_grad and not tensors[number].is_leaf]
+            self._results += [(frame, number) for number in results]
+            for number in results:
+                self._result_on.setdefault(tensors[number].storage, number)
 
     def cuts(self, roots: Iterable[int]) -> list[Cut]:
         """Nearest to `roots` first: where something with a history went in and nothing with one came out."""
@@ -104,9 +108,8 @@ class Flow:
     def _wrapped(self, tensor: int) -> Cut | None:
         """`Parameter(y)`: a leaf that was first seen on the storage of a tensor with a history."""
         ref = self._recording.tensors[tensor]
-        same = (number for _, number in self._results if self._recording.tensors[number].storage == ref.storage)
-        found = next((number for number in same if number < tensor), None)
-        return None if found is None else Cut(self._recording.frames[ref.frame], (found,), "leaf")
+        found = self._result_on.get(ref.storage)
+        return None if found is None or found > tensor else Cut(self._recording.frames[ref.frame], (found,), "leaf")
 
     def _came_back(self, tensor: int) -> Cut | None:
         """The last Frame from which data may have left torch, for a tensor that came into the program from outside."""
