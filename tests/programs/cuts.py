@@ -230,7 +230,9 @@ def x_requires_grad_set_after_the_forward():
 def x_derivative_by_a_variable_that_was_converted():
     lamda = torch.tensor(0.5, requires_grad=True)
     w = torch.randn(3, requires_grad=True)
-    loss = (w**2).sum() * float(lamda)
+    with warnings.catch_warnings(action="ignore"):
+        factor = float(lamda)
+    loss = (w**2).sum() * factor
     torch.autograd.grad(loss, [w, lamda])  # victim
 
 
