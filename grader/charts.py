@@ -65,8 +65,8 @@ def questions(counts: Mapping[str, Mapping[Kind, int]]) -> str:
             bars = axes.barh(names, values, left=left, color=colour, hatch=hatch, edgecolor="white", label=kind.value)
             dark = kind in (Kind.PASSED, Kind.FAILED, Kind.CRASHED, Kind.TIMED_OUT, Kind.REFUSED, Kind.GRADER_FAILURE)
             texts = [str(value) if value else "" for value in values]
-            label: Any = {"color": "white" if dark else INK, "bbox": {"facecolor": colour, "edgecolor": "none", "pad": 1.5}}
-            axes.bar_label(bars, texts, label_type="center", **label)
+            box: Any = {"facecolor": colour, "edgecolor": "none", "pad": 1.5}
+            axes.bar_label(bars, texts, label_type="center", color="white" if dark else INK, bbox=box)
             left = [start + value for start, value in zip(left, values, strict=True)]
     axes.invert_yaxis()
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))

@@ -28,8 +28,10 @@ Row = Sequence[object]
 def table(rows: Iterable[Row]) -> str:
     """Rows as CSV that a spreadsheet shows and never computes: a text that looks like a formula gets an apostrophe.
 
-    >>> table([["id", "score"], ["=1+1", -2.5], ["Ng, Ada", None]])
-    "id,score\\r\\n'=1+1,-2.5\\r\\n\\"Ng, Ada\\",\\r\\n"
+    >>> print(table([["id", "score"], ["=1+1", -2.5], ["Ng, Ada", None]]).replace("\\r\\n", "\\n"), end="")
+    id,score
+    '=1+1,-2.5
+    "Ng, Ada",
     """
     text = io.StringIO()
     csv.writer(text).writerows([_plain(value) for value in row] for row in rows)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
+from itertools import pairwise
 from types import FrameType
 from typing import Any
 
@@ -99,7 +100,7 @@ class State:
         """The user's line that called the custom Function whose forward runs now: without gradients, always."""
         if torch.is_grad_enabled():
             return None
-        for outer, frame in zip(frames, frames[1:], strict=False):
+        for outer, frame in pairwise(frames):
             step = frame.f_back
             while step is not None and step is not outer:
                 if step.f_code is _torch.APPLY:

@@ -50,8 +50,10 @@ def test_torch_is_wide_in_the_project_and_fixed_in_ci() -> None:
     assert pins()["torch"] == Version("2.13.0")
 
 
-def test_the_conda_environment_installs_this_project_with_all_its_extras() -> None:
-    assert pip_part() == ["-c constraints.txt", f"-e .[{','.join(PROJECT['optional-dependencies'])}]"]
+def test_the_conda_environment_installs_this_project_with_its_extras() -> None:
+    """All but the benchmarks' peers, which nobody needs to learn, teach or test."""
+    extras = [name for name in PROJECT["optional-dependencies"] if name != "bench"]
+    assert pip_part() == ["-c constraints.txt", f"-e .[{','.join(extras)}]"]
 
 
 def test_the_conda_environment_s_python_is_the_project_s() -> None:
