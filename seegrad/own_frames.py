@@ -14,8 +14,9 @@ from typing import Any
 
 from .stand_in import STAND_IN, call_as
 
-_OURS = ("seegrad.capture", call_as.__module__, "torch.overrides")
+_OURS = ("seegrad.capture", call_as.__module__)
 _FILES = tuple(str(Path(__file__).with_name(name)) for name in ("capture.py", "stand_in.py"))
+_OVERRIDES = str(Path("torch", "overrides.py"))
 _ENTRY = re.compile(r'  File "(?P<file>.*)", line \d+, in (?P<function>.*)')
 
 
@@ -42,11 +43,18 @@ def _mend(error: BaseException) -> None:
     while step is not None:
         steps.append(step)
         step = step.tb_next
-    handed_over = {i - 1 for i, each in enumerate(steps) if _module(each.tb_frame) == "torch.overrides"}
-    kept = [each for i, each in enumerate(steps) if i not in handed_over and not _is_ours(each.tb_frame)]
+    ours = {i for i, each in enumerate(steps) if _is_ours(each.tb_frame)}
+    ours |= _handed_over(ours, {i for i, each in enumerate(steps) if _module(each.tb_frame) == "torch.overrides"})
+    kept = [each for i, each in enumerate(steps) if i not in ours]
     for each, following in zip(kept, [*kept[1:], None], strict=True):
         each.tb_next = following
     error.__traceback__ = kept[0] if kept else None
+
+
+def _handed_over(ours: set[int], handing: set[int]) -> set[int]:
+    """The steps that hand over to us, each with the function of torch that it's from; not those to another mode."""
+    to_us = {i for i in handing if i + 1 in ours}
+    return to_us | {i - 1 for i in to_us}
 
 
 def _is_ours(frame: FrameType) -> bool:
@@ -66,8 +74,6 @@ def clean_stack(entries: list[str]) -> None:
     1
     """
     heads = [_ENTRY.match(entry) for entry in entries]
-    files = [head["file"] if head else "" for head in heads]
-    handed_over = {i - 1 for i, file in enumerate(files) if file.endswith("torch/overrides.py")}
     ours = {i for i, head in enumerate(heads) if head and (head["file"] in _FILES or head["function"] == STAND_IN)}
-    ours |= handed_over | {i + 1 for i in handed_over}
+    ours |= _handed_over(ours, {i for i, head in enumerate(heads) if head and head["file"].endswith(_OVERRIDES)})
     entries[:] = [entry for i, entry in enumerate(entries) if i not in ours]

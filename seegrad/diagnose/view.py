@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ..model import Diagnosis, Frame, RaisedError, Recording, Write
-from .aliases import label
+from ..model import Diagnosis, Frame, Place, RaisedError, Recording, Write
+from .aliases import birthplace, counter, label
 from .raised import errors_with
 
 CAUSES = {
     "function that returns multiple views": "several",
     "created inside a custom Function": "function",
-    "view was created in no_grad mode": "no_grad",
-    "view was created in inference mode": "inference",
+    "created in no_grad mode": "no_grad",
+    "created in inference mode": "inference",
 }
 """Stable part of torch's message → why the view may not be written."""
 
@@ -34,13 +34,21 @@ def last_made(recording: Recording, tensor: int | None, before: int) -> Frame | 
 
 
 def stale(recording: Recording, error: RaisedError) -> tuple[int | None, Write | None]:
-    """The view that was read after its base had been written, and that write."""
-    for number in recording.frames[error.frame].inputs:
+    """The view that was read after its base had been written, and that write; in backward a Node reads it."""
+    saved = recording.nodes[error.node].saved if error.node is not None else ()
+    for number in [each.tensor for each in saved if each.tensor is not None] or recording.frames[error.frame].inputs:
         ref = recording.tensors[number]
-        writes = [each for each in recording.writes if each.storage == ref.storage and ref.frame < each.frame]
+        after = (each for each in recording.writes if ref.frame < each.frame)
+        moved = (each for each in after if each.version_before != each.version_after)  # torch knows what it counts
+        writes = [each for each in moved if counter(recording, each.tensor) == ref.counter]
         if writes and ref.alias_of is not None:
             return number, writes[-1]
     return None, None
+
+
+def reader(recording: Recording, error: RaisedError) -> Place | None:
+    """The line that read the view; for a Node in backward, the line that made it."""
+    return birthplace(recording, recording.nodes[error.node]) if error.node is not None else error.place
 
 
 def describe(recording: Recording, error: RaisedError) -> Diagnosis:
@@ -55,7 +63,7 @@ def describe(recording: Recording, error: RaisedError) -> Diagnosis:
         severity="error",
         raised=True,
         culprit=write.place if write else error.place,
-        victim=error.place if write else made.place if made else None,
+        victim=reader(recording, error) if write else made.place if made else None,
         node=None,
         tensor=ref.name if ref else None,
         route="view",
