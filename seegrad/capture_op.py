@@ -38,13 +38,13 @@ class Op:
         user: FrameType | None,
     ) -> None:
         self._state, self._call, self._user = state, call, user
-        self._module = state.names.module(frame, state.block)
         self._option = kwargs.get("inplace") is True
         self._inputs = inputs = tensors_in((args, kwargs) if kwargs else args)
         self._targets = may_write(call, args, kwargs)
         known = list(map(state.tensors.find, inputs))
         unmet = None in known
         state.new_event(user, direct=user is frame, deep=unmet and any(map(state.tensors.is_new, inputs)))
+        self._module = state.names.module(frame, state.block)  # after the event: its names are known now
         made = self._made() if torch.is_grad_enabled() else ()
         self._numbers = [state.meet(tensor) for tensor in inputs] if unmet else cast(list[int], known)
         self._sources = {source: self._numbers[position] for position, source in made}
