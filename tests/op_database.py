@@ -84,5 +84,5 @@ def bits(value: Any) -> Any:
     if not isinstance(value, torch.Tensor):
         return value
     dense = value.detach().to_dense() if value.layout is not torch.strided else value.detach()
-    plain = dense.resolve_conj().resolve_neg().contiguous().reshape(-1)
+    plain = dense.resolve_conj().resolve_neg().reshape(-1).clone(memory_format=torch.contiguous_format)
     return str(value.dtype), tuple(value.shape), plain.view(torch.uint8).numpy().tobytes() if plain.numel() else b""
