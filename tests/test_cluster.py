@@ -26,6 +26,7 @@ pytestmark = pytest.mark.slow
 
 STUDENTS = 16
 START_S = 60.0
+GRACE_S = 10.0
 OTHER_TORCH = """
 import importlib.metadata as metadata, runpy
 told = metadata.version
@@ -98,7 +99,16 @@ def cluster(folder: Path) -> Iterator[tuple[str, Start]]:
         for process in [*running, scheduler]:
             process.terminate()
         for process in [*running, scheduler]:
-            process.wait()
+            end(process)
+
+
+def end(process: subprocess.Popen[bytes]) -> None:
+    """Wait for its end; a worker whose scheduler went first may wait for it for ever."""
+    try:
+        process.wait(timeout=GRACE_S)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
 
 
 def until(found: Callable[[], Any]) -> Any:
