@@ -164,7 +164,10 @@ class Run:
             return
         with self._state.lock:
             self._running = None
-            frame, changed = self._open.pop(node.id)
+            started = self._open.pop(node.id, None)
+            if started is None:  # another thread's, which had passed the start before the hooks were put on
+                return
+            frame, changed = started
             leaf = self._state.tensors.alive(node.leaf) if node.leaf is not None else None
             if leaf is not None and leaf.grad is not None and node.leaf is not None:
                 frame.gradients += ((node.leaf, preview(leaf.grad), leaf.grad.shape, True),)

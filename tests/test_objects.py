@@ -12,6 +12,7 @@ import gc
 import inspect
 import types
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -360,14 +361,8 @@ def coroutines(lend: Lend) -> Any:
     async def both() -> Any:
         return await lend(later)(2)
 
-    found: list[Any] = []
-    loop = asyncio.new_event_loop()
-    asyncio.set_event_loop(loop)
-    try:
-        found.append(loop.run_until_complete(both()))
-    finally:
-        loop.close()
-    return found
+    with ThreadPoolExecutor(1) as pool:  # a browser test of this process may keep a loop running in the main thread
+        return [pool.submit(asyncio.run, both()).result()]
 
 
 def functions(lend: Lend) -> Any:

@@ -12,7 +12,7 @@ CAUSES = {
     "function that returns multiple views": "several",
     "created inside a custom Function": "function",
     "created in no_grad mode": "no_grad",
-    "created in inference mode": "inference",
+    "view was created in inference mode": "inference",
 }
 """Stable part of torch's message → why the view may not be written."""
 
