@@ -6,7 +6,6 @@ something went wrong; of older Frames only those in which something that still l
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -43,13 +42,16 @@ class Forgetting:
 
 def forget(state: State, horizon: int) -> None:
     """Drop what is older than Frame `horizon`, dead, and without fault."""
-    state.saved.forget_dead(state.tensors.forget_dead())
+    storages = state.tensors.forget_dead()
+    state.saved.forget_dead(storages)
+    state.uninitialised &= storages
     frames = {0} | {number for number in state.frames.drafts if number >= horizon} | _troubles(state)
     living = state.tensors.living()
     nodes = _nodes(state, frames, living)
     writes = _writes(state, frames, nodes)
     tensors = _tensors(state, frames, nodes, writes, living)
     frames |= _needed_frames(state, nodes, writes, tensors)
+    state.hooks = [hook for hook in state.hooks if hook.tensor in tensors]
     state.nodes.forget(nodes)
     state.tensors.forget(tensors)
     state.frames.drafts = {number: draft for number, draft in state.frames.drafts.items() if number in frames}
@@ -88,7 +90,7 @@ def _writes(state: State, frames: set[int], nodes: set[int]) -> set[int]:
     return {
         number
         for number, write in drafts.items()
-        if write.frame in frames or write.frame > since.get(write.storage, write.frame)
+        if write.frame in frames or write.frame > since.get(write.hit.storage, write.frame)
     }
 
 
@@ -101,7 +103,7 @@ def _tensors(state: State, frames: set[int], nodes: set[int], writes: set[int], 
         waiting += [*(frame.shown or ()), *(each[0] for each in frame.gradients)]
     for node in (state.nodes.drafts[number] for number in nodes):
         waiting += [*node.inputs, *node.outputs, node.leaf, *(saved.tensor for saved in node.saved)]
-    waiting += [state.writes.drafts[number].tensor for number in writes]
+    waiting += [state.writes.drafts[number].hit.tensor for number in writes]
     kept: set[int] = set()
     while waiting:
         number_or_none = waiting.pop()
@@ -111,10 +113,11 @@ def _tensors(state: State, frames: set[int], nodes: set[int], writes: set[int], 
     return kept
 
 
-def _needed_frames(state: State, nodes: set[int], writes: set[int], tensors: Iterable[int]) -> set[int]:
-    """The Frames in which what is kept was made, written, and last run."""
+def _needed_frames(state: State, nodes: set[int], writes: set[int], tensors: set[int]) -> set[int]:
+    """The Frames in which what is kept was made, written, hooked, and last run."""
     needed = {state.tensors.drafts[number].frame for number in tensors}
     needed |= {state.writes.drafts[number].frame for number in writes}
+    needed |= {hook.frame for hook in state.hooks if hook.tensor in tensors}
     for node in (state.nodes.drafts[number] for number in nodes):
         needed.add(node.frame)
         needed.update(node.ran[-1:])

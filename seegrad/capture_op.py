@@ -13,6 +13,7 @@ from .capture_calls import Call, always_writes, may_write, region, tensors_in
 from .capture_frames import FrameDraft
 from .capture_nodes import Birth, Source
 from .capture_state import State
+from .capture_writes import Hit
 from .errors import text_of
 from .model import Place, RaisedError, Route
 from .places import user_frames
@@ -149,7 +150,7 @@ class Op:
         tensors = self._state.tensors
         number, storage = tensors.see(tensor, frame.index), tensors.storage_number(tensor)
         op = f"{self._call.name}(inplace=True)" if self._option else self._call.name
-        self._state.write(frame, number, storage, span, op, (version, _torch.version(tensor)))
+        self._state.write(frame, Hit(number, storage, span, op, (version, _torch.version(tensor))))
 
     def _rebind(self, frame: FrameDraft) -> None:
         """`x.data = y`, `set_`: the tensor left its storage, and whoever saved it sees the new one."""
@@ -161,7 +162,7 @@ class Op:
             span = tensors.drafts[number].span
             tensors.rebound(number, tensor)
             now = _torch.version(tensor)
-            self._state.write(frame, number, storage, span, self._call.name, (version, now))
+            self._state.write(frame, Hit(number, storage, span, self._call.name, (version, now)))
             self._state.show(frame, number, tensor)
             frame.phase = "inplace"
 

@@ -18,6 +18,7 @@ from .capture_edits import Gradients as GivenGradients
 from .capture_frames import FrameDraft
 from .capture_nodes import NodeDraft
 from .capture_state import State
+from .capture_writes import Hit
 from .errors import text_of
 from .model import RaisedError
 from .previews import preview
@@ -45,6 +46,7 @@ class Run:
         self._handles: list[Any] = []
         self._thread = threading.get_ident()
         self._task: int | None = None
+        self._begins_here = all(root.device.type == "cpu" for root in roots)  # another device has a thread of its own
         self._ran: list[int] = []
         self._awaited: set[int] = set()  # Nodes whose end is awaited
         self._open: dict[int, tuple[FrameDraft, list[int]]] = {}
@@ -111,7 +113,7 @@ class Run:
             number = state.tensors.see(tensor, frame.index)
             frame.inputs = frame.outputs = (number,)
             storage, span = state.tensors.storage_number(tensor), _torch.span(tensor)
-            state.write(frame, number, storage, span, line[1], edit.versions)
+            state.write(frame, Hit(number, storage, span, line[1], edit.versions))
             edit.write = frame.writes[-1]
         return edit.write
 
@@ -123,10 +125,10 @@ class Run:
 
     def _is_ours(self) -> bool:
         """False where another thread's backward passes through a Node of this graph: its hooks fire for everyone."""
-        task = _torch.task_number()
-        if self._task is None or threading.get_ident() == self._thread:
+        task, here = _torch.task_number(), threading.get_ident() == self._thread
+        if here or (self._task is None and not self._begins_here):
             self._task = task
-        return task == self._task
+        return self._task is not None and task == self._task
 
     def _started(self, node: NodeDraft, gradients: Gradients) -> None:
         if not self._is_ours():
@@ -165,7 +167,7 @@ class Run:
         with self._state.lock:
             self._running = None
             started = self._open.pop(node.id, None)
-            if started is None:  # another thread's, which had passed the start before the hooks were put on
+            if started is None:  # it had started before the hooks were put on: another thread's, by another device
                 return
             frame, changed = started
             leaf = self._state.tensors.alive(node.leaf) if node.leaf is not None else None

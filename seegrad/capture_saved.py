@@ -121,10 +121,6 @@ class SavedTensors:
         """True when there are bytes to compare at every event."""
         return bool(self._watched)
 
-    def of(self, node: int) -> list[Saved]:
-        """What that Node keeps."""
-        return self._by_node.get(node, [])
-
     def live(self, storage: int) -> Iterator[tuple[Saved, torch.Tensor]]:
         """Saved tensors on a storage that still live."""
         for saved in self._by_storage.get(storage, ()):

@@ -20,17 +20,12 @@ from .capture_names import Names
 from .capture_nodes import Birth, Nodes
 from .capture_saved import SavedTensors
 from .capture_tensors import Tensors
-from .capture_writes import Writes
+from .capture_writes import Hit, Writes
 from .errors import text_of
+from .invented import EXTERNAL_WRITE, GRADIENT_READ
 from .model import Place, RaisedError
 from .places import Source, user_frame, user_frames
 from .previews import preview
-
-GRADIENT_READ = ".grad"
-"""The op of a Frame in which a gradient was read that isn't kept."""
-
-EXTERNAL = "write outside torch"
-"""The op of a Write that torch never saw: numpy, a raw pointer."""
 
 
 class State:
@@ -54,10 +49,9 @@ class State:
         self.block: FrameType | None = None
         self._module: dict[str, Any] = {}  # variables of the last line that ran outside any function
         self._last_line: tuple[str, int] | None = None
-        self._applying: Place | None = (
-            None  # the line that called a custom Function which was running at the last event
-        )
-        self._applied: Place | None = None  # the same, one event before
+        # The line that called the custom Function which was running at the last event; and one event before.
+        self._applying: Place | None = None
+        self._applied: Place | None = None
 
     # -- begin and end
 
@@ -110,8 +104,9 @@ class State:
 
     def _look_behind(self, line: tuple[str, int] | None) -> None:
         for saved, _ in self.saved.changed_behind() if self.saved.watching else ():
-            frame = self.frames.new("inplace", EXTERNAL, self.source.between(self._last_line, line))
-            self.write(frame, saved.tensor, saved.storage, saved.span, EXTERNAL, (saved.version, saved.version))
+            frame = self.frames.new("inplace", EXTERNAL_WRITE, self.source.between(self._last_line, line))
+            versions = saved.version, saved.version
+            self.write(frame, Hit(saved.tensor, saved.storage, saved.span, EXTERNAL_WRITE, versions))
 
     def meet(self, tensor: torch.Tensor) -> int:
         """A tensor that's first seen as an input was there already: in the Frame before, or from the start."""
@@ -172,20 +167,12 @@ class State:
         empty = self.tensors.drafts[number].storage in self.uninitialised
         frame.show(number, None if empty else preview(tensor), _torch.version(tensor))
 
-    def write(
-        self,
-        frame: FrameDraft,
-        tensor: int,
-        storage: int,
-        span: tuple[int, int],
-        op: str,
-        versions: tuple[int | None, int | None],
-    ) -> None:
+    def write(self, frame: FrameDraft, hit: Hit) -> None:
         """A Write was made: everyone who shares the bytes shows it."""
-        frame.writes += (self.writes.add(frame, tensor, storage, span, op, versions),)
-        self.saved.written(storage, span)
-        self.uninitialised.discard(storage)
-        for number in self.tensors.on_storage(storage):
+        frame.writes += (self.writes.add(frame, hit),)
+        self.saved.written(hit.storage, hit.span)
+        self.uninitialised.discard(hit.storage)
+        for number in self.tensors.on_storage(hit.storage):
             each = self.tensors.alive(number)
             if each is not None:
                 self.show(frame, number, each)

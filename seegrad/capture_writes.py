@@ -10,31 +10,38 @@ from .model import Place, Write
 
 
 @dataclass(frozen=True, slots=True)
+class Hit:
+    """What an op did to some bytes, through which tensor; `versions` before and after."""
+
+    tensor: int
+    storage: int
+    span: tuple[int, int]
+    op: str
+    versions: tuple[int | None, int | None]
+
+
+@dataclass(frozen=True, slots=True)
 class WriteDraft:
     """A Write, numbered as capture numbers."""
 
     id: int
     frame: int
-    tensor: int
-    storage: int
-    span: tuple[int, int]
-    op: str
     place: Place
-    versions: tuple[int | None, int | None]  # before, after
+    hit: Hit
 
     def freeze(self, ids: Ids) -> Write:
         """The Write as the model has it."""
         return Write(
             id=ids.writes[self.id],
             frame=ids.frames[self.frame],
-            tensor=ids.tensors[self.tensor],
-            storage=self.storage,
-            span=self.span,
-            op=self.op,
+            tensor=ids.tensors[self.hit.tensor],
+            storage=self.hit.storage,
+            span=self.hit.span,
+            op=self.hit.op,
             aten=None,
             place=self.place,
-            version_before=self.versions[0],
-            version_after=self.versions[1],
+            version_before=self.hit.versions[0],
+            version_after=self.hit.versions[1],
         )
 
 
@@ -45,17 +52,8 @@ class Writes:
         self.drafts: dict[int, WriteDraft] = {}
         self._next = 0
 
-    def add(
-        self,
-        frame: FrameDraft,
-        tensor: int,
-        storage: int,
-        span: tuple[int, int],
-        op: str,
-        versions: tuple[int | None, int | None],
-    ) -> int:
+    def add(self, frame: FrameDraft, hit: Hit) -> int:
         """The number of a new Write."""
         number, self._next = self._next, self._next + 1
-        place = frame.place or Place("", 0, "")
-        self.drafts[number] = WriteDraft(number, frame.index, tensor, storage, span, op, place, versions)
+        self.drafts[number] = WriteDraft(number, frame.index, frame.place or Place("", 0, ""), hit)
         return number

@@ -12,6 +12,7 @@ from pathlib import PurePath
 from string import Formatter
 
 from .advice import DO
+from .invented import EXTERNAL_WRITE
 from .languages import _, closed, speaking, together
 from .model import Diagnosis, Place
 from .sentences import A_RESULT, A_TENSOR, AND, OF_SHAPE, THROUGH, WHAT, WHY
@@ -74,7 +75,7 @@ def do_ids(diagnosis: Diagnosis) -> tuple[str, ...]:
 
 def way(diagnosis: Diagnosis) -> str:
     """The route, told apart where torch saw the write from where it saw nothing."""
-    unseen = diagnosis.route == "storage" and dict(diagnosis.arguments).get("op") in ("write outside torch", "")
+    unseen = diagnosis.route == "storage" and dict(diagnosis.arguments).get("op") in (EXTERNAL_WRITE, "")
     return "outside" if unseen else diagnosis.route
 
 

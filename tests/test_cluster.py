@@ -16,8 +16,8 @@ from typing import Any
 
 import pytest
 
-from tests.classroom import small
-from tests.classroom.commands import ENVIRONMENT, nbgrader, python
+from tests.classroom import crowd, small
+from tests.classroom.commands import ENVIRONMENT, python
 from tests.classroom.gradebook import Rows, rows
 from tests.crashes import children
 
@@ -38,20 +38,14 @@ runpy.run_module("distributed.cli.dask_worker", run_name="__main__", alter_sys=T
 @pytest.fixture(scope="module")
 def handed_in(tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = small.make(tmp_path_factory.mktemp("cluster") / "course")
-    nbgrader(root, "generate_assignment", small.NAME)
-    answers = (small.RIGHT, small.PARTLY, small.NOTHING)
-    for number in range(STUDENTS):
-        small.hand_in(root, f"s{number:02}", answers[number % 3], "2026-02-03 12:00:00 UTC")
+    crowd.hand_in_class(root, STUDENTS)
     return root
 
 
 @pytest.fixture(scope="module")
 def alone(handed_in: Path, tmp_path_factory: pytest.TempPathFactory) -> Rows:
     """What this machine makes of the class without a cluster."""
-    root = tmp_path_factory.mktemp("alone") / "course"
-    shutil.copytree(handed_in, root)
-    python(root, "-m", "grader", "autograde", small.NAME)
-    return rows(root)
+    return crowd.graded_alone(handed_in, tmp_path_factory.mktemp("alone") / "course")
 
 
 @pytest.fixture

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from tests import crashes
-from tests.classroom import small
-from tests.classroom.commands import ENVIRONMENT, nbgrader, python
+from tests.classroom import crowd, small
+from tests.classroom.commands import ENVIRONMENT, python
 from tests.classroom.gradebook import Rows, rows
 
 STUDENTS, KILLS = 40, 15
@@ -22,19 +22,13 @@ STUDENTS, KILLS = 40, 15
 @pytest.fixture(scope="module")
 def handed_in(tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = small.make(tmp_path_factory.mktemp("crash") / "course")
-    nbgrader(root, "generate_assignment", small.NAME)
-    answers = (small.RIGHT, small.PARTLY, small.NOTHING)
-    for number in range(STUDENTS):
-        small.hand_in(root, f"s{number:02}", answers[number % 3], "2026-02-03 12:00:00 UTC")
+    crowd.hand_in_class(root, STUDENTS)
     return root
 
 
 @pytest.fixture(scope="module")
 def undisturbed(handed_in: Path, tmp_path_factory: pytest.TempPathFactory) -> Rows:
-    root = tmp_path_factory.mktemp("quiet") / "course"
-    shutil.copytree(handed_in, root)
-    python(root, "-m", "grader", "autograde", small.NAME)
-    return rows(root)
+    return crowd.graded_alone(handed_in, tmp_path_factory.mktemp("quiet") / "course")
 
 
 @pytest.mark.slow

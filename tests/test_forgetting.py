@@ -101,6 +101,21 @@ def test_an_error_at_the_end_names_its_line() -> None:
     assert [d.culprit.code for d in rec.diagnoses if d.culprit and d.raised] == ["y.add_(1)"]
 
 
+def test_hooks_of_finished_steps_go_and_those_of_living_tensors_stay() -> None:
+    w = torch.ones(2, requires_grad=True)
+    with seegrad.record() as rec:
+        w.register_hook(print)
+        w.sum()
+        for _ in itertools.repeat(None, 60):
+            y = torch.ones(2, requires_grad=True) * 2
+            y.register_hook(abs)
+            y.exp().sum().backward()
+    assert len(rec._capture._state.hooks) < 40
+    found = [(each.name, rec.recording.tensors[each.tensor or 0].name) for each in rec.recording.hooks]
+    assert found[0] == ("print", "w")
+    assert found[-1] == ("abs", "y")
+
+
 def test_a_graph_that_is_carried_along_is_never_forgotten() -> None:
     cell = torch.nn.Linear(2, 2)
     with seegrad.record() as rec:

@@ -37,10 +37,8 @@ def rectangles(shapes: list[Shape], layout: Layout) -> dict[str, tuple[float, fl
     return found
 
 
-@given(graphs())
-def test_nothing_overlaps_and_everything_is_inside(graph: Graph) -> None:
-    shapes, links = graph
-    layout = arrange(shapes, links)
+def assert_apart_and_inside(shapes: list[Shape], layout: Layout, gap_px: float) -> None:
+    """No two shapes touch by more than rounding; none leaves the picture."""
     boxes = list(rectangles(shapes, layout).values())
     for k, (left, top, right, bottom) in enumerate(boxes):
         assert left >= -0.2
@@ -48,8 +46,20 @@ def test_nothing_overlaps_and_everything_is_inside(graph: Graph) -> None:
         assert right <= layout.width_px + 0.2
         assert bottom <= layout.height_px + 0.2
         for other in boxes[k + 1 :]:
-            apart = right < other[0] + 0.2 or other[2] < left + 0.2 or bottom < other[1] + 0.2 or other[3] < top + 0.2
+            apart = (
+                right < other[0] + gap_px
+                or other[2] < left + gap_px
+                or bottom < other[1] + gap_px
+                or other[3] < top + gap_px
+            )
             assert apart
+
+
+@given(graphs())
+def test_nothing_overlaps_and_everything_is_inside(graph: Graph) -> None:
+    shapes, links = graph
+    layout = arrange(shapes, links)
+    assert_apart_and_inside(shapes, layout, 0.2)
 
 
 @given(graphs())
@@ -156,15 +166,7 @@ def test_a_folded_layout_is_narrower_and_nothing_overlaps(graph: Graph, widest: 
     flat = arrange(shapes, links)
     layout = fold(flat, shapes, widest)
     assert layout.width_px <= max(flat.width_px, max(shape.width_px for shape in shapes) + 2 * EDGE_PX) + 0.2
-    boxes = list(rectangles(shapes, layout).values())
-    for k, (left, top, right, bottom) in enumerate(boxes):
-        assert left >= -0.2
-        assert top >= -0.2
-        assert right <= layout.width_px + 0.2
-        assert bottom <= layout.height_px + 0.2
-        for other in boxes[k + 1 :]:
-            apart = right < other[0] + 0.4 or other[2] < left + 0.4 or bottom < other[1] + 0.4 or other[3] < top + 0.4
-            assert apart
+    assert_apart_and_inside(shapes, layout, 0.4)
 
 
 @given(graphs(), st.floats(200, 900))

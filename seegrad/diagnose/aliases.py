@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
+from ..invented import EXTERNAL_WRITE
 from ..model import Node, Place, Recording, Route, Write
 from ..sentences import A_RESULT, A_TENSOR, AND, OF_SHAPE
 
 PRECEDENCE: tuple[Route, ...] = ("data", "detach", "view")
 """Of several routes on one way, the one that explains most."""
-
-EXTERNAL = "write outside torch"
 
 
 def ancestors(recording: Recording, tensor: int) -> list[tuple[int, Route]]:
@@ -50,7 +49,7 @@ def _until(way: list[tuple[int, Route]], shared: set[int]) -> int:
 
 def route_of(recording: Recording, write: Write, saved: int) -> Route:
     """The route of a Write to a saved tensor; `inside` where the op's name doesn't tell that it writes."""
-    if write.op == EXTERNAL:
+    if write.op == EXTERNAL_WRITE:
         return "storage"
     if write.op == "set data":
         return "data"

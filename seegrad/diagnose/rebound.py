@@ -4,19 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ..invented import GRADIENT_READ
 from ..model import Diagnosis, Frame, Place, Recording
 from .aliases import label
 from .carried import made_at
-
-READ = ".grad"
-"""The op of the Frame in which a `.grad` that torch doesn't keep was read."""
 
 
 def find(recording: Recording) -> Iterator[Diagnosis]:
     """One note for each line that made such a tensor, at its first reading."""
     told: set[Place | None] = set()
     for frame in recording.frames:
-        made = made_at(recording, frame.inputs[0]) if frame.op == READ and frame.inputs else None
+        made = made_at(recording, frame.inputs[0]) if frame.op == GRADIENT_READ and frame.inputs else None
         if made is not None and made not in told:
             told.add(made)
             yield describe(recording, frame, frame.inputs[0])
