@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -35,6 +37,18 @@ def test_an_outcome_is_right_exactly_when_it_is_what_happens(truth: str, said: s
     verdict = judge(ask(RECORDINGS[truth], "outcome"), {"outcome": said})
     assert verdict.right == (said == truth)
     assert (verdict.misconception in MISCONCEPTIONS) == (said != truth)
+
+
+@pytest.mark.parametrize(("function", "truth"), [(lambda a: a * a, "raise"), (lambda a: a + 2, "fine")])
+def test_what_backward_frees_is_a_belief_about_the_graph(function: Any, truth: str) -> None:
+    a = torch.ones(3, requires_grad=True)
+    with contextlib.suppress(RuntimeError), seegrad.record() as rec:
+        loss = function(a).sum()
+        loss.backward()
+        loss.backward()
+    question = ask(rec.recording, "outcome")
+    assert json.loads(question.truth) == truth
+    assert {choice.misconception for choice in question.choices if choice.key != truth} == {"M10"}
 
 
 def test_no_step_of_backward_is_shown_before_the_answer() -> None:
