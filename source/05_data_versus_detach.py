@@ -31,6 +31,24 @@ import torch
 # `"raises"`: backward raises. `"silent"`: no error, but `x.grad` isn't the derivative of what made `out`.
 # `"right"`: no error, and it is.
 
+# %% [markdown]
+# <details><summary>Hint 1 of 3</summary>
+#
+# Which tensors does each Node keep for backward: its input, its result, or none? And which of them does the
+# second column overwrite?
+#
+# <details><summary>Hint 2 of 3</summary>
+#
+# Chapter 05, sections 3 to 5: a write through `.data` or numpy moves no counter, one through `.detach()` does. The
+# list of eight functions says what each of them saves.
+#
+# <details><summary>Hint 3 of 3</summary>
+#
+# Ask two things of each row. Was the overwritten value saved? If not, nothing can go wrong. If it was, did the
+# counter that the Node watches move? Only then does torch know.
+#
+# </details></details></details>
+
 # %% grade_id="predict" kind="solution"
 prediction = {"A": None, "B": None, "C": None, "D": None, "E": None}
 ### BEGIN SOLUTION
@@ -100,6 +118,23 @@ answers(
 # - `"victim"`: the number of the line that saved this value.
 # - `"detach"`: what would happen if line 5 were `shown = p.detach()`? `"raises"`, `"silent"` or `"right"`.
 
+# %% [markdown]
+# <details><summary>Hint 1 of 3</summary>
+#
+# Which line makes a value whose Node keeps it for backward, and which later line changes those very bytes?
+#
+# <details><summary>Hint 2 of 3</summary>
+#
+# Chapter 05, section 1: `.data` and `.detach()` give another name for the same bytes, and copy nothing. Section 4: the
+# line that fails and the line that wrote are two different lines.
+#
+# <details><summary>Hint 3 of 3</summary>
+#
+# Only one line here writes into a tensor that exists already; the others make new ones or look. Go up from there:
+# whose bytes are they? For the last question ask whether those bytes and their counter are shared.
+#
+# </details></details></details>
+
 # %% grade_id="find" kind="solution"
 found = {"culprit": None, "victim": None, "detach": None}
 ### BEGIN SOLUTION
@@ -137,6 +172,23 @@ answers(
 # 4. return the loss.
 #
 # It raises nothing, and learns the wrong thing. Make the smallest change that repairs it.
+
+# %% [markdown]
+# <details><summary>Hint 1 of 3</summary>
+#
+# At the moment when backward runs, is `w` still what the loss was computed with?
+#
+# <details><summary>Hint 2 of 3</summary>
+#
+# Chapter 05, section 6, shows today's way to write a parameter and what it does to the version; section 8 says when a
+# write harms nobody.
+#
+# <details><summary>Hint 3 of 3</summary>
+#
+# Sort the lines: first everything that needs the old `w`, then everything that changes it. What changes `w` belongs
+# where gradients aren't recorded, and the last thing to do is to empty what backward filled.
+#
+# </details></details></details>
 
 # %% grade_id="repair" kind="solution"
 def train_step(w, x, lr):
@@ -192,6 +244,22 @@ for count in (1, 2):
 #
 # `x` keeps its values. How you get there is your choice.
 
+# %% [markdown]
+# <details><summary>Hint 1 of 3</summary>
+#
+# Which of the two results may share its bytes with the other, if one of them is overwritten?
+#
+# <details><summary>Hint 2 of 3</summary>
+#
+# Chapter 05, section 8, “Remedies”: three ways to get numbers of one's own, without history.
+#
+# <details><summary>Hint 3 of 3</summary>
+#
+# Make `p` first and leave it alone. `shown` has to be cut from the graph and needs memory of its own *before* you set
+# anything to zero; a multiplication makes new memory.
+#
+# </details></details></details>
+
 # %% grade_id="write" kind="solution"
 def percent(x):
     ### BEGIN SOLUTION
@@ -243,6 +311,22 @@ for size in (3, 5):
 # ```
 #
 # Answer with the letters, for example `"AHG"`.
+
+# %% [markdown]
+# <details><summary>Hint 1 of 3</summary>
+#
+# Which of the lines use a gradient, which of them makes it, and which one throws it away?
+#
+# <details><summary>Hint 2 of 3</summary>
+#
+# Chapter 05, section 6, on updating a parameter, and the table at the end of section 8.
+#
+# <details><summary>Hint 3 of 3</summary>
+#
+# Three lines don't belong: one has no history to run backward on, one gives a name a new tensor, one shares bytes
+# instead of averaging. The rest follows from what each line needs: the average comes after what it averages.
+#
+# </details></details></details>
 
 # %% grade_id="order" kind="solution"
 steps = None
@@ -304,6 +388,22 @@ expect(f"3 × {steps[:16]}; ema", ema, w=start).close(want_ema, suspected)
 #
 # Answer in at most 120 words: what did the replacement change, what did it not change, how would you show the
 # colleague that the gradient is wrong, and what would you do instead?
+
+# %% [markdown]
+# <details><summary>Hint 1 of 3</summary>
+#
+# Did the write that the error complained of go away?
+#
+# <details><summary>Hint 2 of 3</summary>
+#
+# Chapter 05, section 2, names the one thing in which the two differ; section 3 shows two ways to examine a gradient.
+#
+# <details><summary>Hint 3 of 3</summary>
+#
+# Four sentences are enough: what stays the same, what torch can no longer see, one comparison that anybody can run,
+# and a remedy that gives the write a place of its own or another moment.
+#
+# </details></details></details>
 
 # %% [markdown] grade_id="explain" kind="manual" points=15
 # `.data` and `.detach()` both give a tensor with the same bytes and no history. `.detach()` shares the version

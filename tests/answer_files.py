@@ -1,4 +1,4 @@
-"""The answers under tests/answers/: right ones, wrong ones tagged with their misconception, and the stub."""
+"""The answers under tests/answers/NN_topic/: right ones, wrong ones tagged with their misconception."""
 
 from __future__ import annotations
 
@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tools.masters import MasterCell, read_master
+from tools.masters import Master, MasterCell, read_master
 
 ROOT = Path(__file__).parents[1]
-ASSIGNMENT = "05_data_versus_detach"
-FOLDER = ROOT / "tests" / "answers" / ASSIGNMENT
+FOLDER = ROOT / "tests" / "answers"
+ASSIGNMENT = "05_data_versus_detach"  # the one that benchmarks and browsers use as an example
+EXERCISES = {"solution", "manual"}
 
 
 @dataclass(frozen=True)
@@ -32,21 +33,50 @@ class Answer:
         return f"{self.cell}-{self.label}"
 
 
-def exercises() -> dict[str, tuple[MasterCell, MasterCell]]:
+def assignments() -> list[str]:
+    """The assignments whose answers are here."""
+    return sorted(path.name for path in FOLDER.iterdir() if any(path.glob("*.toml")))
+
+
+def master(name: str) -> Master:
+    return read_master(ROOT / "source" / f"{name}.py")
+
+
+def exercises(name: str = ASSIGNMENT) -> dict[str, tuple[MasterCell, MasterCell]]:
     """grade_id of the solution → (solution cell, test cell), for what is graded by machine."""
-    cells = {cell.grade_id: cell for cell in read_master(ROOT / "source" / f"{ASSIGNMENT}.py").cells if cell.grade_id}
-    return {name: (cell, cells[f"{name}_test"]) for name, cell in cells.items() if f"{name}_test" in cells}
+    cells = {cell.grade_id: cell for cell in master(name).cells if cell.grade_id}
+    return {
+        exercise: (cell, cells[f"{exercise}_test"]) for exercise, cell in cells.items() if f"{exercise}_test" in cells
+    }
 
 
-def answers() -> list[Answer]:
+def by_hand(name: str) -> dict[str, MasterCell]:
+    """grade_id → cell, for what is graded by hand."""
+    return {str(cell.grade_id): cell for cell in master(name).cells if cell.kind == "manual"}
+
+
+def before(name: str, exercise: str) -> list[MasterCell]:
+    """The cells between the exercise before and the answer's own cell: prompt, hints, what is given."""
+    cells = master(name).cells
+    end = next(number for number, cell in enumerate(cells) if cell.grade_id == exercise)
+    start = max((number for number, cell in enumerate(cells[:end]) if cell.kind is not None), default=-1)
+    return list(cells[start + 1 : end])
+
+
+def kind_of(exercise: str) -> str:
+    """What a learner does there: the part of the grade_id before the first `_`."""
+    return exercise.partition("_")[0]
+
+
+def answers(name: str = ASSIGNMENT) -> list[Answer]:
     """Every right and wrong answer of the assignment, in the order of the files."""
-    return [answer for path in sorted(FOLDER.glob("*.toml")) for answer in _read(path)]
+    return [answer for path in sorted((FOLDER / name).glob("*.toml")) for answer in _read(path)]
 
 
 def _read(path: Path) -> list[Answer]:
     data = tomllib.loads(path.read_text(encoding="utf-8"))
     found = []
-    if "change" in data["wrong"][0]:
+    if any("change" in entry for entry in data["wrong"]):
         found.append(Answer(data["cell"], "right-0", _source(data, {}), True))
     for kind in ("right", "wrong"):
         for number, entry in enumerate(data.get(kind, ()), 1):

@@ -1,156 +1,120 @@
-"""Assignment 05 proven: what is right gets everything, what is wrong is told why, an empty answer gets nothing.
+"""Each assignment proven: what is right gets everything, what is wrong is told why, an empty answer gets nothing.
 
-One class is graded by nbgrader's own command through the real grader: row k of the class hands in the k-th answer to
-every exercise, so all answers are graded in about twenty submissions.
+One class an assignment is graded by nbgrader's own command through the real grader. `-k NN_topic` selects one.
 """
 
 from __future__ import annotations
 
-import copy
-import html
-import itertools
-import os
+import ast
 import re
-import shutil
-import subprocess
-import sys
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import nbformat
 import pytest
-import torch
 from nbclient import NotebookClient
 from nbgrader.utils import determine_grade
 
-from tests.answer_files import ASSIGNMENT, ROOT, Answer, answers, exercises
+from seegrad.check import Expectation
+from tests.answer_files import (
+    EXERCISES,
+    FOLDER,
+    Answer,
+    answers,
+    assignments,
+    before,
+    by_hand,
+    exercises,
+    kind_of,
+    master,
+)
+from tests.graded_class import Graded, class_of, text_of
 from tools.book import Course
-from tools.masters import read_master
 
-ANSWERS = answers()
-BY_CELL = {name: [answer for answer in ANSWERS if answer.cell == name] for name in exercises()}
-RELEASE = Course().release(ASSIGNMENT) / f"{ASSIGNMENT}.ipynb"
-ROWS = list(itertools.zip_longest(*BY_CELL.values()))
-POINTS = {name: float(test.points or 0) for name, (_, test) in exercises().items()}
-
-
-@dataclass(frozen=True)
-class Graded:
-    """What came of the class: points by student and test cell, the text of each student's feedback page."""
-
-    points: Mapping[str, Mapping[str, float | None]]
-    pages: Mapping[str, str]
-
-    def of(self, answer: Answer) -> tuple[float | None, str]:
-        """The points and the feedback of one answer: the part of the page that its test cell has."""
-        student = f"row{next(number for number, row in enumerate(ROWS) if answer in row):02}"
-        return self.points[student][f"{answer.cell}_test"], section(self.pages[student], answer.cell)
+NAMES = assignments()
+KINDS = {"predict", "find", "repair", "write", "order", "explain"}
+CHOICES = {"predict", "find"}  # one right answer, all wrong ones are there
+AUTOGRADED = [(name, exercise) for name in NAMES for exercise in exercises(name)]
+ALL = [(name, str(cell.grade_id)) for name in NAMES for cell in master(name).cells if cell.kind in EXERCISES]
+HIDDEN = re.compile(r"### BEGIN HIDDEN TESTS\n(.*?)### END HIDDEN TESTS", re.DOTALL)
+SOLUTION = re.compile(r"### BEGIN SOLUTION\n(.*?)### END SOLUTION", re.DOTALL)
+HINTS = re.compile(
+    r"<details><summary>Hint 1 of 3</summary>\n\n(?P<first>.+?)\n\n"
+    r"<details><summary>Hint 2 of 3</summary>\n\n(?P<second>.+?)\n\n"
+    r"<details><summary>Hint 3 of 3</summary>\n\n(?P<third>.+?)\n\n</details></details></details>",
+    re.DOTALL,
+)
 
 
-def section(page: str, cell: str) -> str:
-    """The part of a feedback page that belongs to the test cell of one exercise, as text."""
-    parts = page.split('<div class="cell ')
-    return text_of(next(part for part in parts if f"cell-id={cell}_test" in part))
-
-
-def text_of(page: str) -> str:
-    return html.unescape(re.sub(r"<[^>]+>", "", page))
+def each(pairs: list[tuple[str, Any]]) -> Any:
+    return pytest.mark.parametrize(("name", "exercise"), pairs, ids=lambda value: str(value))
 
 
 @pytest.fixture(scope="module")
-def course(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A course of its own, with the assignment generated into a gradebook of its own."""
-    root = tmp_path_factory.mktemp("course")
-    shutil.copy(ROOT / "nbgrader_config.py", root)
-    shutil.copytree(ROOT / "source" / ASSIGNMENT, root / "source" / ASSIGNMENT)
-    nbgrader(root, "generate_assignment", ASSIGNMENT)
-    return root
+def graded(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Graded]:
+    """The class of an assignment, by name."""
+    return class_of(lambda name: tmp_path_factory.mktemp(name))
 
 
-@pytest.fixture(scope="module")
-def graded(course: Path) -> Graded:
-    """The whole class, graded by `nbgrader autograde`, with its feedback."""
-    released = nbformat.read(course / "release" / "en" / ASSIGNMENT / f"{ASSIGNMENT}.ipynb", as_version=4)
-    instructor = nbformat.read(ROOT / "source" / ASSIGNMENT / f"{ASSIGNMENT}.ipynb", as_version=4)
-    hand_in(course, "stub", released)
-    hand_in(course, "source", instructor)
-    for number, row in enumerate(ROWS):
-        hand_in(course, f"row{number:02}", answered(released, [answer for answer in row if answer]))
-    nbgrader(course, "autograde", ASSIGNMENT)
-    nbgrader(course, "generate_feedback", ASSIGNMENT)
-    return Graded(dict(recorded(course)), dict(pages(course)))
+def points_of(name: str) -> dict[str, float]:
+    return {exercise: float(test.points or 0) for exercise, (_, test) in exercises(name).items()}
 
 
-def nbgrader(root: Path, *arguments: str) -> None:
-    """One nbgrader command in a course; its output is the message when it fails."""
-    environment = os.environ | {"PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
-    command = [sys.executable, "-m", "nbgrader", *arguments]
-    done = subprocess.run(command, cwd=root, env=environment, capture_output=True, text=True, timeout=240)
-    assert done.returncode == 0, done.stdout + done.stderr
+# --- through the real grader -----------------------------------------------------------------------------------------
 
 
-def answered(released: Any, row: list[Answer]) -> Any:
-    made = copy.deepcopy(released)
-    for cell in made.cells:
-        cell.source = next((answer.source for answer in row if answer.cell == cell.id), cell.source)
-    return made
-
-
-def hand_in(root: Path, student: str, made: Any) -> None:
-    folder = root / "submitted" / student / ASSIGNMENT
-    folder.mkdir(parents=True)
-    nbformat.write(made, folder / f"{ASSIGNMENT}.ipynb")
-
-
-def recorded(root: Path) -> Iterator[tuple[str, dict[str, float | None]]]:
-    from nbgrader.api import Gradebook
-
-    os.environ["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    with Gradebook(f"sqlite:///{root / 'gradebook.db'}") as book:
-        for submission in book.assignment_submissions(ASSIGNMENT):
-            grades = [grade for notebook in submission.notebooks for grade in notebook.grades]
-            yield submission.student.id, {grade.name: grade.auto_score for grade in grades}
-
-
-def pages(root: Path) -> Iterator[tuple[str, str]]:
-    for path in root.glob(f"feedback/*/{ASSIGNMENT}/{ASSIGNMENT}.html"):
-        yield path.parts[-3], path.read_text(encoding="utf-8")
-
-
-@pytest.mark.parametrize("answer", ANSWERS, ids=str)
-def test_each_answer_gets_what_it_deserves_and_is_told_why(graded: Graded, answer: Answer) -> None:
-    points, feedback = graded.of(answer)
-    full = POINTS[answer.cell]
+@pytest.mark.parametrize(
+    ("name", "answer"), [(name, answer) for name in NAMES for answer in answers(name)], ids=lambda value: str(value)
+)
+def test_each_answer_gets_what_it_deserves_and_is_told_why(
+    graded: Callable[[str], Graded], name: str, answer: Answer
+) -> None:
+    points, feedback = graded(name).of(answer)
+    full = points_of(name)[answer.cell]
     if answer.right:
         assert points == full, feedback
         return
     assert points is not None
     assert points < full
-    assert answer.points is None or points == answer.points
+    assert answer.points is None or points == answer.points, feedback
     assert answer.misconception is None or answer.misconception in feedback
 
 
-def test_the_instructor_s_own_answers_get_everything(graded: Graded) -> None:
-    assert graded.points["source"] == {**{f"{name}_test": points for name, points in POINTS.items()}, "explain": None}
+@pytest.mark.parametrize("name", NAMES)
+def test_the_instructor_s_own_answers_get_everything(graded: Callable[[str], Graded], name: str) -> None:
+    found = graded(name)
+    assert not found.complaint
+    by_machine = {f"{exercise}_test": points for exercise, points in points_of(name).items()}
+    assert found.points["source"] == {**by_machine, **dict.fromkeys(by_hand(name))}
 
 
-def test_the_untouched_assignment_gets_nothing(graded: Graded) -> None:
-    assert sum(points or 0 for points in graded.points["stub"].values()) == 0
+@pytest.mark.parametrize("name", NAMES)
+def test_the_untouched_assignment_gets_nothing(graded: Callable[[str], Graded], name: str) -> None:
+    assert sum(points or 0 for points in graded(name).points["stub"].values()) == 0
 
 
-def test_no_hidden_line_stands_in_any_feedback(graded: Graded) -> None:
-    released = "\n".join(cell.source for cell in nbformat.read(RELEASE, as_version=4).cells)
-    lines = {line.strip() for _, test in exercises().values() for line in region(test.source)}
+@pytest.mark.parametrize("name", NAMES)
+def test_no_hidden_line_stands_in_any_feedback(graded: Callable[[str], Graded], name: str) -> None:
+    released = "\n".join(cell.source for cell in nbformat.read(release(name), as_version=4).cells)
+    lines = {line.strip() for _, test in exercises(name).values() for line in region(test.source)}
     hidden = {line for line in lines if len(line) > 8 and line not in released}
-    assert len(hidden) > 50
-    for student, page in graded.pages.items():
+    assert len(hidden) > 20
+    assert graded(name).pages
+    for student, page in graded(name).pages.items():
         text = text_of(page)
         assert not [line for line in hidden if line in text], student
 
 
-HIDDEN = re.compile(r"### BEGIN HIDDEN TESTS\n(.*?)### END HIDDEN TESTS", re.DOTALL)
+@pytest.mark.parametrize("name", NAMES)
+def test_the_release_is_what_nbgrader_makes_of_the_source(graded: Callable[[str], Graded], name: str) -> None:
+    """The same cells as from nbgrader's full command, which also writes the gradebook."""
+    theirs = graded(name).course / "release" / "en" / name / f"{name}.ipynb"
+    assert nbformat.read(release(name), as_version=4).cells == nbformat.read(theirs, as_version=4).cells
+
+
+def release(name: str) -> Path:
+    return Course().release(name) / f"{name}.ipynb"
 
 
 def region(source: str) -> list[str]:
@@ -167,113 +131,170 @@ def run_in_one_kernel(made: Any, folder: Path) -> dict[str, Any]:
     return {cell.id: cell for cell in made.cells}
 
 
-def test_stock_nbgrader_reads_the_same_points(tmp_path: Path) -> None:
-    """nbgrader's own reading of the outputs, for the instructor's answers and for one that is partly right."""
-    instructor = nbformat.read(Course().source(ASSIGNMENT), as_version=4)
-    partly = next(answer for answer in BY_CELL["predict"] if not answer.right and answer.points is None)
-    for answer, want in ((None, 15), (partly, 12)):
-        cells = run_in_one_kernel(answered(instructor, [answer] if answer else []), tmp_path)
-        for name in exercises():
-            points, most = determine_grade(cells[f"{name}_test"])
-            assert (points, most) == (want if name == "predict" else POINTS[name], POINTS[name])
+def errors(cell: Any) -> list[Any]:
+    return [output for output in cell.get("outputs", ()) if output.output_type == "error"]
 
 
-def test_an_empty_answer_is_told_in_six_lines_without_a_traceback(tmp_path: Path) -> None:
-    cells = run_in_one_kernel(nbformat.read(RELEASE, as_version=4), tmp_path)
-    for name in exercises():
-        (error,) = [output for output in cells[f"{name}_test"].outputs if output.output_type == "error"]
-        assert error.ename == "CheckFailed"
+@pytest.mark.parametrize("name", NAMES)
+def test_stock_nbgrader_reads_full_points_for_the_instructor_s_answers(name: str, tmp_path: Path) -> None:
+    cells = run_in_one_kernel(nbformat.read(Course().source(name), as_version=4), tmp_path)
+    assert not [error for cell in cells.values() for error in errors(cell)]
+    assert {exercise: determine_grade(cells[f"{exercise}_test"]) for exercise in exercises(name)} == {
+        exercise: (points, points) for exercise, points in points_of(name).items()
+    }
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_stubs_fail_exactly_where_they_should_in_six_lines_without_a_traceback(name: str, tmp_path: Path) -> None:
+    cells = run_in_one_kernel(nbformat.read(release(name), as_version=4), tmp_path)
+    tests = {f"{exercise}_test" for exercise in exercises(name)}
+    unanswered = {
+        identity for identity, cell in cells.items() if re.search(r"^raise NotImplementedError", cell.source, re.M)
+    }
+    assert {identity for identity, cell in cells.items() if errors(cell)} == tests | unanswered
+    for identity in tests:
+        (error,) = errors(cells[identity])
+        assert error.ename == "CheckFailed", error
         assert 3 <= len(error.traceback) <= 6
         assert error.traceback[0].startswith("Asked")
 
 
-# --- the assignment itself -------------------------------------------------------------------------------------------
+# --- the assignments themselves --------------------------------------------------------------------------------------
 
 
-def test_there_are_six_exercises_of_at_least_four_kinds_for_a_hundred_points() -> None:
-    cells = read_master(ROOT / "source" / f"{ASSIGNMENT}.py").cells
+@pytest.mark.parametrize("name", NAMES)
+def test_there_are_five_to_seven_exercises_of_at_least_four_kinds_for_a_hundred_points(name: str) -> None:
+    cells = master(name).cells
+    found = [str(cell.grade_id) for cell in cells if cell.kind in EXERCISES]
     assert sum(cell.points or 0 for cell in cells) == 100
-    assert [cell.grade_id for cell in cells if cell.kind in {"solution", "manual"}] == [
-        "predict",
-        "find",
-        "repair",
-        "write",
-        "order",
-        "explain",
-    ]
+    assert 5 <= len(found) <= 7
+    assert {kind_of(exercise) for exercise in found} <= KINDS
+    assert len({kind_of(exercise) for exercise in found}) >= 4
+    assert set(found) == exercises(name).keys() | by_hand(name).keys()
 
 
-@pytest.mark.parametrize("name", exercises())
-def test_each_test_has_a_visible_and_a_hidden_part(name: str) -> None:
-    source = exercises()[name][1].source
-    assert "expect(" in re.sub(HIDDEN, "", source)
+@pytest.mark.parametrize("name", NAMES)
+def test_one_answer_is_graded_by_hand_with_a_rubric_that_adds_up(name: str) -> None:
+    rubrics = {cell.grade_id: cell for cell in master(name).cells if cell.kind == "given"}
+    assert [kind_of(exercise) for exercise in by_hand(name)] == ["explain"]
+    for exercise, cell in by_hand(name).items():
+        rubric = rubrics[f"{exercise}_rubric"]
+        assert sum(map(int, re.findall(r"^\| (\d+) \|", rubric.source, re.MULTILINE))) == cell.points
+
+
+@each(AUTOGRADED)
+def test_each_test_has_a_visible_and_a_hidden_part(name: str, exercise: str) -> None:
+    source = exercises(name)[exercise][1].source
+    assert re.search(r"^(?!from ).*\b(expect|call|answers)\(", re.sub(HIDDEN, "", source), re.MULTILINE)
     assert len(region(source)) >= 5
 
 
-@pytest.mark.parametrize("name", exercises())
-def test_each_exercise_has_its_wrong_and_right_answers(name: str) -> None:
-    wrong = [answer for answer in BY_CELL[name] if not answer.right]
+@each(AUTOGRADED)
+def test_each_exercise_has_its_wrong_and_right_answers(name: str, exercise: str) -> None:
+    found = [answer for answer in answers(name) if answer.cell == exercise]
+    right = [answer for answer in found if answer.right]
+    wrong = [answer for answer in found if answer.misconception and not answer.right]
     assert len(wrong) >= 5
-    assert len({answer.misconception for answer in wrong} - {None}) >= 3
-    choice = name in {"predict", "find"}  # one right answer, all wrong ones are there
-    assert len([answer for answer in BY_CELL[name] if answer.right]) >= (1 if choice else 3)
+    assert len({answer.misconception for answer in wrong}) >= 3
+    assert len({answer.source for answer in right}) >= (1 if kind_of(exercise) in CHOICES else 3)
 
 
-def test_every_wrong_choice_is_among_the_answers() -> None:
-    choices = {"predict": 5 * 2, "find": 7 + 7 + 2}
-    for name, count in choices.items():
-        single = [answer for answer in BY_CELL[name] if answer.misconception and answer.points is None]
-        assert len({answer.source for answer in single}) == count
+@pytest.mark.parametrize("name", NAMES)
+def test_each_file_of_answers_belongs_to_an_exercise(name: str) -> None:
+    assert {path.stem for path in (FOLDER / name).glob("*.toml")} == exercises(name).keys()
+    assert {answer.cell for answer in answers(name)} == exercises(name).keys()
 
 
-def test_prompts_are_plain_markdown_and_code_holds_no_sentence() -> None:
-    for cell in read_master(ROOT / "source" / f"{ASSIGNMENT}.py").cells:
+@each([(name, exercise) for name, exercise in AUTOGRADED if kind_of(exercise) in CHOICES])
+def test_every_wrong_choice_is_among_the_answers(monkeypatch: pytest.MonkeyPatch, name: str, exercise: str) -> None:
+    """What the visible part of the test offers by `one_of`, item by item; each is handed in alone."""
+    offered: dict[str, list[Any]] = {}
+    monkeypatch.setattr(Expectation, "one_of", lambda self, choices, *_: offered.__setitem__(self.asked, list(choices)))
+    names = after_the_given_cells(name, exercise)
+    right = dict(names)
+    exec(re.sub(HIDDEN, "", exercises(name)[exercise][1].source), names)  # noqa: S102  # the course's own cell
+    missing = {
+        asked: {choice for choice in choices if choice != eval(asked, dict(right))}  # noqa: S307  # as above
+        for asked, choices in offered.items()
+    }
+    for answer in answers(name):
+        if answer.cell == exercise and not answer.right:
+            given = dict(right)
+            exec(answer.source, given)  # noqa: S102  # the same
+            changed = [asked for asked in offered if eval(asked, given) != eval(asked, dict(right))]  # noqa: S307
+            if len(changed) == 1:
+                missing[changed[0]].discard(eval(changed[0], given))  # noqa: S307
+    assert not {asked: choices for asked, choices in missing.items() if choices}
+
+
+def after_the_given_cells(name: str, exercise: str) -> dict[str, Any]:
+    """The names that the plain code cells above the exercise and its own solution leave behind."""
+    names: dict[str, Any] = {}
+    for cell in master(name).cells:
+        if cell.cell_type == "code" and (cell.kind is None or cell.grade_id == exercise):
+            exec(re.sub(r"^%.*$", "", cell.source, flags=re.MULTILINE), names)  # noqa: S102  # the course's own cells
+        if cell.grade_id == exercise:
+            break
+    return names
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_prompts_are_plain_markdown_and_code_holds_no_sentence(name: str) -> None:
+    for cell in master(name).cells:
         if cell.cell_type == "code":
             assert not re.search(r"#\s*[A-Z][a-z]+ .* .* ", cell.source), "prose in a code cell can't be translated"
         elif cell.kind is not None:
-            assert cell.grade_id in {"explain", "explain_rubric"}
+            assert cell.grade_id is not None
+            assert cell.grade_id.removesuffix("_rubric") in by_hand(name)
 
 
-def test_the_lines_to_order_are_those_that_are_tested() -> None:
-    master = read_master(ROOT / "source" / f"{ASSIGNMENT}.py")
-    prompt = next(cell.source for cell in master.cells if cell.source.startswith("## 5"))
-    shown = dict(re.findall(r"^([A-H])   (.*)$", prompt, re.MULTILINE))
-    tested = dict(re.findall(r'^    "([A-H])": "(.*)",$', exercises()["order"][1].source, re.MULTILINE))
-    assert shown == tested
+# --- hints -----------------------------------------------------------------------------------------------------------
 
 
-def program() -> dict[int, str]:
-    """The program of exercise 2, by line number."""
-    master = read_master(ROOT / "source" / f"{ASSIGNMENT}.py")
-    prompt = next(cell.source for cell in master.cells if cell.source.startswith("## 2"))
-    return {int(number): line for number, line in re.findall(r"^(\d)   (.*)$", prompt, re.MULTILINE)}
+def hints(name: str, exercise: str) -> tuple[str, ...]:
+    """The texts of the three hints, in one cell of their own between prompt and answer."""
+    (cell,) = [cell for cell in before(name, exercise) if "<details>" in cell.source]
+    assert cell.cell_type == "markdown"
+    found = HINTS.fullmatch(cell.source)
+    assert found, "three <details>, each within the one before: see CONTRIBUTING.md"
+    return found.groups()
 
 
-def outcome(lines: Mapping[int, str]) -> str:
-    """What comes of a program like exercise 2's: its gradient against that of the loss alone."""
-    names: dict[str, Any] = {"torch": torch, "print": lambda *_: None}
-    names |= {name: torch.tensor([0.3, 0.9, 2.0]) for name in "xy"} | {"w": torch.ones(3, requires_grad=True)}
-    (want,) = torch.autograd.grad((torch.sigmoid(names["w"] * names["x"]) - names["y"]).pow(2).sum(), names["w"])
-    try:
-        exec("\n".join(lines.values()), names)  # noqa: S102  # the exercise's own lines
-    except NameError:
-        return "doesn't run"
-    except RuntimeError:
-        return "raises"
-    came = names["w"].grad
-    return "no gradient" if came is None else "right" if torch.allclose(came, want) else "silent"
+@each(ALL)
+def test_each_exercise_has_three_hints_that_open_one_at_a_time(name: str, exercise: str) -> None:
+    found = hints(name, exercise)
+    assert len(set(found)) == 3
+    for hint in found:
+        assert "details" not in hint
+        assert 4 <= len(re.findall(r"\w+", hint)) <= 60
+    assert "?" in found[0], "the first is a question"
 
 
-def test_the_culprit_is_the_one_line_without_which_the_gradient_is_right() -> None:
-    lines = program()
-    assert outcome(lines) == "silent"
-    without = {number: outcome({k: v for k, v in lines.items() if k != number}) for number in lines}
-    assert [number for number, came in without.items() if came == "right"] == [6]
-    assert outcome({**lines, 5: "shown = p.detach()"}) == "raises"
+@each(ALL)
+def test_no_hint_shows_the_answer(name: str, exercise: str) -> None:
+    shown = re.sub(r"[\s`*]+", "", "".join(hints(name, exercise)))
+    told = re.sub(
+        r"[\s`*]+", "", "".join(cell.source for cell in before(name, exercise) if "<details>" not in cell.source)
+    )
+    for line in secrets(name, exercise):
+        assert line not in shown or line in told, line
 
 
-def test_the_release_is_what_nbgrader_makes_of_the_source(course: Path) -> None:
-    """The same bytes as nbgrader's full command, which also writes the gradebook, except for the origin mark."""
-    ours = nbformat.read(RELEASE, as_version=4)
-    theirs = nbformat.read(course / "release" / "en" / ASSIGNMENT / f"{ASSIGNMENT}.ipynb", as_version=4)
-    assert ours.cells == theirs.cells
+def bare(text: str) -> str:
+    return re.sub(r"[\s`*]+", "", text)
+
+
+def secrets(name: str, exercise: str) -> Iterator[str]:
+    """What would be the answer, without blanks: the solution's lines, those of right answers, an order."""
+    own = next(cell for cell in master(name).cells if cell.grade_id == exercise)
+    solution = "\n".join(SOLUTION.findall(own.source)) or own.source
+    given = {bare(line) for line in re.sub(SOLUTION, "", own.source).splitlines()}
+    right = [answer.source for answer in answers(name) if answer.cell == exercise and answer.right]
+    for line in "\n".join([solution, *right]).splitlines():
+        if len(bare(line)) > 14 and bare(line) not in given:
+            yield bare(line)
+    if kind_of(exercise) == "order":
+        tree = ast.parse("\n".join(right))
+        yield from (
+            node.value for node in ast.walk(tree) if isinstance(node, ast.Constant) and isinstance(node.value, str)
+        )

@@ -23,6 +23,7 @@ from .entries import CODE, LANGUAGES, empty, merged, po_bytes, problems, read
 from .masters import BookError, Master, read_master
 
 FENCE = "```"
+TAGS = re.compile(r"(\s*</?\w+>)+\s*")  # nothing but tags, such as those that close a hint
 DOCUMENTS = ("README",)
 KEPT = CODE | {"formulas": re.compile(r"\$[^$]+\$"), "links": re.compile(r"\]\(([^)\s]+)\)")}
 OWN_FOLDER = re.compile(r"\b(notebooks|release)/zh_CN\b")
@@ -54,7 +55,7 @@ def paragraphs(source: str) -> list[str]:
 
 def is_prose(paragraph: str) -> bool:
     """Is there anything to translate?"""
-    return bool(paragraph.strip()) and not paragraph.startswith(FENCE)
+    return bool(paragraph.strip()) and not paragraph.startswith(FENCE) and not TAGS.fullmatch(paragraph)
 
 
 def extracted(masters: list[Master]) -> Catalog:

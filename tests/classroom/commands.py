@@ -10,14 +10,14 @@ from pathlib import Path
 ENVIRONMENT = os.environ | {"PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
 
 
-def python(root: Path, *arguments: str, status: int = 0) -> str:
+def python(root: Path, *arguments: str, status: int = 0, timeout_s: float = 240) -> str:
     """`python …` in a folder; the output, which is also the message where it ends otherwise than with `status`."""
     done = subprocess.run(
-        [sys.executable, *arguments], cwd=root, env=ENVIRONMENT, capture_output=True, text=True, timeout=240
+        [sys.executable, *arguments], cwd=root, env=ENVIRONMENT, capture_output=True, text=True, timeout=timeout_s
     )
     assert done.returncode == status, f"status {done.returncode}\n{done.stdout}{done.stderr}"
     return done.stdout + done.stderr
 
 
-def nbgrader(root: Path, *arguments: str, status: int = 0) -> str:
-    return python(root, "-m", "nbgrader", *arguments, status=status)
+def nbgrader(root: Path, *arguments: str, status: int = 0, timeout_s: float = 240) -> str:
+    return python(root, "-m", "nbgrader", *arguments, status=status, timeout_s=timeout_s)
