@@ -121,7 +121,7 @@ class Narrator:
             return _("Nothing has run yet, and no tensor is known.")
         here = [ref for ref in self.recording.tensors if ref.frame == frame.index]
         names = self._names(tuple(ref.id for ref in here if ref.is_leaf and ref.requires_grad))
-        if not names or self.veil == "leaves":
+        if not names or self.veil in ("leaves", "keeps"):
             return _("Nothing has run yet. Autograd has recorded nothing.")
         return _("Nothing has run yet. Leaves, whose gradients will be kept: {names}.").format(names=names)
 
@@ -152,6 +152,8 @@ class Narrator:
     def _recorded(self, frame: Frame, nodes: list[Node]) -> str:
         names = self._names(frame.outputs) or _("A result")
         functions = _(", ").join(dict.fromkeys(node.name for node in reversed(nodes)))
+        if self.veil == "saves":
+            return _("{names} is computed; autograd records {functions}.").format(names=names, functions=functions)
         saved = [self._saved(item) for node in nodes for item in node.saved if item.tensor is not None]
         if not saved:
             return _("{names} is computed; autograd records {functions}, which saves no tensor.").format(

@@ -120,7 +120,7 @@ class Question:
     wrong: str = ""
     evidence: tuple[str, ...] = ()
     name: str = "q1"
-    veil: Literal["", "leaves", "counters"] = ""
+    veil: Literal["", "leaves", "counters", "keeps", "saves"] = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,6 +29,7 @@ PURE = {  # imports neither torch nor Jupyter
         "languages",
         "widths",
         "quiz",
+        "questions",
         "diagnose",
         "collapse",
     ),
