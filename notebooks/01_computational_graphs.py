@@ -1,0 +1,633 @@
+# %% [markdown]
+# # 01 · Computational graphs
+#
+# While your code computes, torch writes down how to compute backward. What it writes is a graph, and you can read it.
+#
+# After this hour you can
+#
+# - say what autograd recorded for a line, what each Function saved, and why;
+# - follow a gradient through the graph, in the order in which torch does it;
+# - answer three questions from a picture alone: who gets a `.grad`, what was saved, which line broke it.
+#
+# **How to work:** predict, run, look, explain, change. Commit to each prediction before you run the cell under it.
+
+# %% [markdown]
+# Every cell uses `device`. It is the CPU unless `SEEGRAD_DEVICE` says something else.
+
+# %%
+import contextlib
+import os
+import warnings
+
+import torch
+from IPython.display import Markdown
+
+import seegrad
+
+device = os.environ.get("SEEGRAD_DEVICE", "cpu")
+
+# %load_ext seegrad
+
+# %% [markdown]
+# ## 1 · A tensor and a Function
+#
+# A graph is made of two things, say the documents: tensors, and Functions. First a tensor.
+
+# %%
+x = torch.tensor([0.4011, -0.9069], requires_grad=True, device=device)
+x
+
+# %%
+x.tolist()
+
+# %% [markdown]
+# The document writes `torch.randn(2, requires_grad=True, device='cuda')`: random numbers, on a GPU. Without a GPU that
+# line raises. Here `device` decides, and the numbers stay the same.
+#
+# `tolist()` gives plain Python numbers, with the digits that a 32-bit float really holds. A Python number has no
+# history: what you compute with it is in no graph.
+
+# %% [markdown]
+# Now a Function. **Predict:** what does `b` remember besides 7.3891?
+
+# %%
+# %%see
+a = torch.tensor(2.0, requires_grad=True, device=device)
+b = a.exp()
+b
+
+# %% [markdown]
+# The green card with the bar is `a`. The blue pill is a Function: `ExpBackward0`. It isn't `exp`; it is what has to be
+# done in backward *because* `exp` was done. `b` points to it:
+
+# %%
+b.grad_fn.name(), a.grad_fn
+
+# %% [markdown]
+# | the documents' torch (below 1.10) | your torch |
+# |---|---|
+# | `grad_fn=<ExpBackward>` | `grad_fn=<ExpBackward0>` |
+#
+# The number tells overloads of one operation apart. Nothing else changed.
+
+# %% [markdown]
+# ### `forward()` and `backward()`?
+#
+# *“Inside a Function there are two methods, `forward()` and `backward()`”*, says a document.
+#
+# **Predict:** does `b.grad_fn` have either of them?
+
+# %%
+function = b.grad_fn
+print("forward: ", hasattr(function, "forward"))
+print("backward:", hasattr(function, "backward"))
+print("callable:", callable(function))
+print("next_functions:", [node.name() for node, slot in function.next_functions])
+
+# %% [markdown]
+# Neither. The forward work is done and gone. A Function *is* the backward step: you call it with the gradient of its
+# result, and it returns the gradient of its input.
+#
+# (The two methods exist where you write a Function yourself, in a class derived from `torch.autograd.Function`.)
+
+# %%
+with torch.no_grad():
+    print("1 in, out comes", function(torch.tensor(1.0, device=device)))
+    print("3 in, out comes", function(torch.tensor(3.0, device=device)))
+
+# %% [markdown]
+# $(e^x)' = e^x$. So it has to multiply by $e^2 = 7.3891$, and need not compute that again: it **saved** the result. In
+# the picture that is the small tag `v0` at the pill.
+
+# %%
+function._saved_result.data_ptr() == b.data_ptr()
+
+# %% [markdown]
+# The saved tensor isn't a copy: the same bytes as `b`. Remember this. A whole chapter of errors comes from it.
+
+# %% [markdown]
+# ## 2 · The example
+#
+# Four leaves, five lines. Multiplications and a sum stand for the layers of a network: the graph has the same shape.
+#
+# **Predict** which tensors are leaves. Click them, then look at the graph.
+
+# %%
+# %%see --ask leaves
+inp = torch.ones([2, 2], requires_grad=True, device=device)
+w1 = torch.tensor(2.0, requires_grad=True, device=device)
+w2 = torch.tensor(3.0, requires_grad=True, device=device)
+w3 = torch.tensor(4.0, requires_grad=True, device=device)
+
+l1 = inp * w1
+l2 = l1 + w2
+l3 = l1 * w3
+l4 = l2 * l3
+loss = l4.mean()
+
+# %% [markdown]
+# A **leaf** is a tensor without a `grad_fn`: the graph has nothing behind it. Step through the picture with the arrow
+# keys: each line adds one pill and one card.
+#
+# The same three things, asked of each tensor: its value, its gradient, its Function.
+
+
+# %%
+def told(name, tensor):
+    with warnings.catch_warnings(record=True) as heard:
+        warnings.simplefilter("always")
+        grad = tensor.grad
+    function = None if tensor.grad_fn is None else tensor.grad_fn.name()
+    print(f"{name:5} {tensor.data.tolist()!s:30} grad={grad!s:6} grad_fn={function!s:14} warnings={len(heard)}")
+    return heard
+
+
+for name, tensor in {"inp": inp, "w1": w1, "l1": l1, "l2": l2, "l3": l3, "l4": l4, "loss": loss}.items():
+    heard = told(name, tensor)
+
+# %% [markdown]
+# Before backward nobody has a gradient. The documents show the Function as `<MulBackward0 object at 0x7f40…>`: an
+# address, another one in every run.
+#
+# And what is this warning?
+
+# %%
+heard = told("l1", l1)
+Markdown("> " + str(heard[0].message).split(". ")[0])
+
+# %% [markdown]
+# You asked a non-leaf for its `.grad`. The documents got the same warning; all that is left of it there is a puzzling
+# line of code, `print(l1.data, l1.grad, l1.grad_fn)`, printed below the output.
+#
+# Only non-leaves give it, as the table shows. It says: this `None` isn't going to change.
+
+# %% [markdown]
+# ## 3 · The graph, as torch holds it
+#
+# The picture was drawn from what torch keeps. You can walk it yourself: from `loss.grad_fn` along `next_functions`.
+#
+# **Predict:** nine tensors have names. How many things will you meet?
+
+# %%
+found = [loss.grad_fn]
+for function in found:
+    following = [node for node, slot in function.next_functions if node is not None]
+    found += [node for node in following if node not in found]
+    print(f"{function.name():32} → {', '.join(node.name() for node in following)}")
+
+print(len(found), "tensors among them:", sum(isinstance(node, torch.Tensor) for node in found))
+
+# %% [markdown]
+# Nine, and none of them is a tensor. *“A graph consists of tensors and Functions”* describes a good drawing of it; what
+# torch keeps are **Functions and edges** alone. Edges point backward, from a result to what it was made of.
+#
+# So no tensor between the leaf and the loss needs a name, or even to be alive:
+
+# %%
+w = torch.tensor(2.0, requires_grad=True, device=device)
+(w * 3 + 1).square().backward()
+w.grad
+
+# %% [markdown]
+# Where the graph ends stands an `AccumulateGrad`, one for each leaf. It alone knows a tensor: the one whose `.grad` it
+# fills. In the picture it is the small `+=` at a leaf's card.
+
+# %%
+ends = [node for node in found if not node.next_functions]
+for name, leaf in {"inp": inp, "w1": w1, "w2": w2, "w3": w3}.items():
+    print(f"{name:3}", any(node.variable is leaf for node in ends))
+
+# %% [markdown]
+# **Change** `l3 = l1 * w3` to `l3 = l1 * 4` in the example, run it again, and walk again. How many Functions now? Which
+# `AccumulateGrad` has gone?
+
+# %% [markdown]
+# ## 4 · What a Function saves, and why
+#
+# Backward needs numbers from forward. Each Function keeps those that *its* derivative needs, and no others.
+#
+# **Predict** for each of the five lines: which tensors does its Function save?
+
+# %%
+# %%see --ask leaves
+inp = torch.ones([2, 2], requires_grad=True, device=device)
+w1, w2, w3 = (torch.tensor(v, requires_grad=True, device=device) for v in (2.0, 3.0, 4.0))
+l1 = inp * w1
+l2 = l1 + w2
+l3 = l1 * w3
+l4 = l2 * l3
+loss = l4.mean()
+
+# %%
+for name, tensor in {"l1": l1, "l2": l2, "l3": l3, "l4": l4, "loss": loss}.items():
+    saved = [word for word in dir(tensor.grad_fn) if word.startswith("_saved")]
+    print(f"{name:5} {tensor.grad_fn.name():13} {', '.join(saved)}")
+
+# %% [markdown]
+# | line | derivatives | so it saves |
+# |---|---|---|
+# | `l4 = l2 * l3` | by `l2`: `l3`. By `l3`: `l2` | both |
+# | `l2 = l1 + w2` | 1 and 1 | no tensor (`alpha` is a number) |
+# | `loss = l4.mean()` | 1/4, whatever `l4` is | no tensor, only the size |
+#
+# A product saves each factor **for the sake of the other**. See that it does:
+
+# %%
+multiply = l4.grad_fn
+print("saves l2:", multiply._saved_self is l2)
+print("saves l3:", multiply._saved_other is l3)
+
+# %% [markdown]
+# ### Only for those who ask
+#
+# One document writes `inp` without `requires_grad`. **Predict:** what does the first product save then: `inp`, `w1`,
+# both, nothing?
+
+# %%
+# %%see
+inp = torch.ones([2, 2], device=device)
+w1 = torch.tensor(2.0, requires_grad=True, device=device)
+l1 = inp * w1
+
+# %%
+first = l1.grad_fn
+print("saves inp:", first._saved_self is inp)
+print("saves w1: ", first._saved_other)
+print("edges:    ", [node and node.name() for node, slot in first.next_functions])
+
+# %% [markdown]
+# Only `inp`, because `w1` wants a gradient and its derivative is `inp`. Nobody asks for the gradient of `inp`, so `w1`
+# isn't kept, and the edge to it is empty: `None`.
+#
+# That is why frozen layers save memory.
+
+# %% [markdown]
+# ### Other Functions
+#
+# **Predict:** which of these save their input, which their result, which nothing?
+
+# %%
+operations = {
+    "exp": torch.exp,
+    "sigmoid": torch.sigmoid,
+    "tanh": torch.tanh,
+    "sin": torch.sin,
+    "log": torch.log,
+    "x * x": lambda x: x * x,
+    "x + x": lambda x: x + x,
+    "x * 3": lambda x: x * 3,
+    "sum": torch.sum,
+}
+x = torch.tensor([0.5, 1.0], requires_grad=True, device=device)
+for name, operation in operations.items():
+    y = operation(x)
+    saved = [getattr(y.grad_fn, word) for word in dir(y.grad_fn) if word.startswith("_saved")]
+    places = [value.data_ptr() for value in saved if isinstance(value, torch.Tensor)]
+    print(f"{name:8} input: {x.data_ptr() in places!s:6} result: {y.data_ptr() in places}")
+
+# %% [markdown]
+# Read it as mathematics. $(e^x)' = e^x$: the result is at hand, so it is the result. $(\sin x)' = \cos x$: only the
+# input will do. $(3x)' = 3$: nothing.
+#
+# What nobody saved may be overwritten; what somebody saved may not. We come back to this in section 8.
+
+# %% [markdown]
+# ## 5 · Backward, in order
+#
+# `backward()` starts at `loss` with the gradient 1 and works through the Functions, one at a time.
+#
+# **Predict** the order. `l1` is used twice: which of its two users comes first?
+
+# %%
+with seegrad.record() as rec:
+    inp = torch.ones([2, 2], requires_grad=True, device=device)
+    w1, w2, w3 = (torch.tensor(v, requires_grad=True, device=device) for v in (2.0, 3.0, 4.0))
+    l1 = inp * w1
+    l2 = l1 + w2
+    l3 = l1 * w3
+    l4 = l2 * l3
+    loss = l4.mean()
+    loss.backward()
+
+seegrad.show(rec, ask="outcome")
+
+# %%
+seegrad.show(rec)
+
+# %% [markdown]
+# The amber discs number the Functions: `mean`, `×` of `l4`, `×` of `l3`, `+` of `l2`, `×` of `l1`. Two rules make this
+# order:
+#
+# - a Function waits until **all** gradients of its result have come;
+# - of those that are ready, the one that was **made last** runs first.
+#
+# Each Function carries the number of its birth:
+
+# %%
+for name, tensor in {"l1": l1, "l2": l2, "l3": l3, "l4": l4, "loss": loss}.items():
+    print(f"{name:5} {tensor.grad_fn.name():13} {tensor.grad_fn._sequence_nr() - l1.grad_fn._sequence_nr()}")
+
+# %% [markdown]
+# Look at `l1` once more: its card says *2 of 2*. One gradient came from `l3`, one from `l2`. They are **added**, and
+# only then does the first product run.
+#
+# **Change:** swap the lines of `l2` and `l3`. Which disc does `+` get now? Do any gradients change?
+
+# %% [markdown]
+# One more thing changed in the picture: the tags of what was saved are dashed outlines. As soon as a Function has run,
+# what it saved is **freed**. Ask for it now:
+
+# %%
+try:
+    print(l4.grad_fn._saved_self)
+except RuntimeError as error:
+    print(type(error).__name__, "| freed:", "already been freed" in str(error))
+
+# %% [markdown]
+# The Functions and the edges are still there. (Why a second `backward()` raises, and when it doesn't: chapter 07.)
+
+# %% [markdown]
+# ## 6 · Who has a gradient afterwards
+#
+# **Predict:** which of the nine tensors have a `.grad` now?
+
+# %%
+seegrad.show(rec, ask="leaves")
+
+# %%
+print("leaves:", w1.grad, w2.grad, w3.grad)
+print(inp.grad)
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore")
+    print("others:", l1.grad, l2.grad, l3.grad, l4.grad, loss.grad)
+
+# %% [markdown]
+# The four leaves. Gradients *passed* through `l1` … `loss` as well (dashed in the picture), but they were dropped once
+# they had been used: in a network those would fill the memory.
+#
+# Two documents differ here: where `inp` is made with `requires_grad=False`, `inp.grad` stays `None`. A leaf has to ask.
+# Chapter 03 shows how a non-leaf can ask too.
+
+# %% [markdown]
+# ### Run it twice
+#
+# **Predict** `w1.grad` after a second forward and backward with the same numbers: 28, or something else?
+
+# %%
+inp = torch.ones([2, 2], requires_grad=True, device=device)
+w1, w2, w3 = (torch.tensor(v, requires_grad=True, device=device) for v in (2.0, 3.0, 4.0))
+for count in (1, 2):
+    l1 = inp * w1
+    ((l1 + w2) * (l1 * w3)).mean().backward()
+    print(count, w1.grad)
+
+# %% [markdown]
+# 56. `AccumulateGrad` does what it is called: it **adds**. So a cell that you run twice gives other gradients, unless
+# it makes its leaves anew, as ours do, or sets `w1.grad = None`.
+#
+# *Misconception* **M09**: “`.grad` is overwritten by each backward”.
+
+# %% [markdown]
+# ## 7 · The chain rule, read off the picture
+#
+# Why 28? Follow the graph from `loss` to `w1`. Along a path the derivatives are **multiplied**; where paths meet they
+# are **added**.
+#
+# $$\frac{\partial loss}{\partial l_1} = \underbrace{\tfrac14\, l_3 \cdot 1}_{\text{through } l_2} +
+# \underbrace{\tfrac14\, l_2 \cdot w_3}_{\text{through } l_3}$$
+#
+# **Predict** both numbers from the cards: $l_2 = 5$, $l_3 = 8$, $w_3 = 4$.
+
+# %%
+with torch.no_grad():
+    by_l4 = torch.full([2, 2], 1 / 4, device=device)
+    by_l2 = by_l4 * 8
+    by_l3 = by_l4 * 5
+    by_l1 = by_l2 * 1 + by_l3 * 4
+    by_w1 = (by_l1 * 1).sum()
+
+print("l1, through l2:", (by_l2 * 1).tolist())
+print("l1, through l3:", (by_l3 * 4).tolist())
+print("l1, together:  ", by_l1.tolist())
+print("w1:", by_w1, " w2:", by_l2.sum(), " w3:", (by_l3 * 2).sum())
+
+# %% [markdown]
+# Each line is one pill, and its numbers are those that the pill saved. 2 + 5 = 7 is what stands on the card of `l1`.
+#
+# Then `w1`: one number that was multiplied with **four** elements. Each of them sends a 7, and they are summed: 28. What
+# forward spread out (broadcast), backward adds up.
+
+# %% [markdown]
+# You don't have to believe either of us. Nudge `w1` and watch the loss:
+
+
+# %%
+def loss_at(w1, w2=3.0, w3=4.0):
+    l1 = torch.ones([2, 2], dtype=torch.float64, device=device) * w1
+    return ((l1 + w2) * (l1 * w3)).mean()
+
+
+h = 1e-5
+print("w1", round(float(loss_at(2 + h) - loss_at(2 - h)) / (2 * h), 4))
+print("w2", round(float(loss_at(2.0, 3 + h) - loss_at(2.0, 3 - h)) / (2 * h), 4))
+print("w3", round(float(loss_at(2.0, 3.0, 4 + h) - loss_at(2.0, 3.0, 4 - h)) / (2 * h), 4))
+
+# %% [markdown]
+# **Change** the power of the example: replace `l3 = l1 * w3` by `l3 = l1.exp()`. Compute the gradient of `w1` by hand
+# from the cards, then run backward. (Which number did the new pill save?)
+
+# %% [markdown]
+# ## 8 · Which line broke it?
+#
+# Between forward and backward something writes. This is the example with one line too many; `suppress` keeps an error
+# from telling you.
+#
+# **Predict:** raises, silent, or fine?
+
+# %%
+with contextlib.suppress(RuntimeError), seegrad.record() as rec:
+    inp = torch.ones([2, 2], requires_grad=True, device=device)
+    w1, w2, w3 = (torch.tensor(v, requires_grad=True, device=device) for v in (2.0, 3.0, 4.0))
+    l1 = inp * w1
+    l2 = l1 + w2
+    l3 = l1 * w3
+    l4 = l2 * l3
+    l3.add_(1)
+    loss = l4.mean()
+    loss.backward()
+
+seegrad.show(rec, ask="outcome")
+
+# %% [markdown]
+# Answer three questions from the picture alone, without reading the code.
+#
+# 1. Which tensors would have had a `.grad`?
+# 2. What did each `×` save, and is it still the same?
+# 3. Which line broke it? Click it.
+
+# %%
+seegrad.show(rec, ask="culprit")
+
+# %% [markdown]
+# 1. The green cards: `inp`, `w1`, `w2`, `w3`.
+# 2. The `×` of `l4` saved `l2` and `l3`. The tag at `l3` says `v0 saved ≠ v1 now`.
+# 3. `l3.add_(1)`, the red pill. An operation whose name ends in `_` writes in place: it moves the **version**.
+#
+# Torch compares the two versions in backward, and refuses. Its traceback points to `loss.backward()`; the line to mend
+# is another one (**M04**).
+
+# %%
+seegrad.show(rec)
+
+# %%
+d = rec.diagnoses[0]
+print("culprit:", d.culprit.code)
+print("victim: ", d.victim.code)
+Markdown(d.message())
+
+# %% [markdown]
+# ### Which writes do harm?
+#
+# Ten lines, each put just before `loss.backward()`. **Predict** which raise. Look at section 4 first: who saved what?
+
+# %%
+forward = """
+inp = torch.ones([2, 2], requires_grad=True, device=device)
+w1, w2, w3 = (torch.tensor(v, requires_grad=True, device=device) for v in (2.0, 3.0, 4.0))
+l1 = inp * w1; l2 = l1 + w2; l3 = l1 * w3; l4 = l2 * l3; loss = l4.mean()
+"""
+lines = ["l4.zero_()", "l4[0] = 7", "l2.zero_()", "l3.relu_()", "l3.detach().zero_()", "l1[0].zero_()"]
+lines += ["l1 += 1", "l1 = l1 + 1", "l3 = 0 * l3", "loss.detach().zero_()"]
+for line in lines:
+    names = {"torch": torch, "device": device}
+    exec(forward + line, names)
+    try:
+        names["loss"].backward()
+        print(f"{line:21} fine   w1.grad = {names['w1'].grad}")
+    except RuntimeError:
+        print(f"{line:21} raises")
+
+# %% [markdown]
+# - `l4` and `loss`: `mean` saved no tensor. Write what you like (**M03**: “any in-place write raises”).
+# - `relu_` changed no value here, all were positive. Torch compares versions, not values.
+# - `l1[0]` is a *view*, `l3.detach()` another name: both share bytes and version with their origin (**M12**, **M05**).
+# - `l1 += 1` writes; `l1 = l1 + 1` makes a new tensor and leaves the old one to the graph (**M11**).
+
+# %% [markdown]
+# ## 9 · Edges that aren't there
+#
+# The graph holds what ran *while torch was recording*. What is missing there gets no gradient, and **no error** says so.
+#
+# **Predict:** which of `w1`, `w2`, `w3` will have a `.grad`?
+
+# %%
+# %%see
+inp = torch.ones([2, 2], device=device)
+w1, w2, w3 = (torch.tensor(v, requires_grad=True, device=device) for v in (2.0, 3.0, 4.0))
+l1 = inp * w1
+l2 = l1.detach() + w2
+with torch.no_grad():
+    l3 = l1 * w3
+l4 = l2 * l3
+loss = l4.mean()
+loss.backward()
+
+# %%
+print(w1.grad, w2.grad, w3.grad)
+
+# %% [markdown]
+# Only `w2`. From `loss` no path leads to the others:
+#
+# - `detach()` gives the numbers and cuts the edge to `l1`;
+# - under `no_grad()` nothing is recorded: `l3` has no `grad_fn`, though `w3` requires a gradient.
+#
+# *Misconceptions* **M01**: “`requires_grad=True` fills `.grad`”. **M10**: “`retain_graph` mends that”. It doesn't: no
+# edge is there to retain.
+
+# %% [markdown]
+# ### Two that look alike
+#
+# **Predict** for each line: is `w` reached?
+
+# %%
+ways = {
+    "w * 2": lambda w: w * 2,
+    "(w * 0.5) * 2": lambda w: (w * 0.5) * 2,
+    "w.item() * 2": lambda w: torch.tensor(w.item() * 2, requires_grad=True, device=device),
+    "torch.tensor(w.tolist(), …)": lambda w: torch.tensor(w.tolist(), requires_grad=True, device=device) * 2,
+    "w.clone() * 2": lambda w: w.clone() * 2,
+    "w.data * 2": lambda w: (w.data * 2).requires_grad_(),
+    "dropout.eval()(w) * 2": lambda w: torch.nn.Dropout().eval()(w) * 2,
+}
+for name, way in ways.items():
+    w = torch.tensor(3.0, requires_grad=True, device=device)
+    way(w).backward()
+    print(f"{name:28} {w.grad}")
+
+# %% [markdown]
+# - `requires_grad=True` on a *new* tensor starts a new graph. It doesn't mend the old one.
+# - `clone()` copies the numbers and keeps the edge.
+# - `eval()` changes how some layers compute; it doesn't stop recording (**M08**).
+#
+# And `half = torch.tensor(3.0, requires_grad=True) * 0.5`: is `half` a leaf? Ask it.
+
+# %%
+half = torch.tensor(3.0, requires_grad=True, device=device) * 0.5
+print(half.requires_grad, half.is_leaf, half.grad_fn.name())
+
+# %% [markdown]
+# No: the product made it. The leaf is a tensor that has no name here, and its gradient will be lost. Chapter 02 is about
+# leaves.
+
+# %% [markdown]
+# ## 10 · Check yourself
+#
+# Three programs. Answer in the picture, then read on. First: click the leaves.
+
+# %%
+with seegrad.record() as rec:
+    x = torch.tensor([1.0, 2.0], device=device)
+    w = torch.tensor(3.0, requires_grad=True, device=device) * 2
+    b = torch.tensor(1.0, requires_grad=True, device=device)
+    y = (x * w + b).exp()
+    y.sum().backward()
+
+seegrad.show(rec, ask="leaves")
+
+# %% [markdown]
+# Raises, silent, or fine?
+
+# %%
+with contextlib.suppress(RuntimeError), seegrad.record() as rec:
+    x = torch.tensor([1.0, 2.0], device=device)
+    w = torch.tensor(3.0, requires_grad=True, device=device)
+    y = x * w
+    z = y.sin()
+    z.mul_(2)
+    z.sum().backward()
+
+seegrad.show(rec, ask="outcome")
+
+# %%
+with contextlib.suppress(RuntimeError), seegrad.record() as rec:
+    x = torch.tensor([1.0, 2.0], device=device)
+    w = torch.tensor(3.0, requires_grad=True, device=device)
+    y = x * w
+    z = y.exp()
+    z.mul_(2)
+    z.sum().backward()
+
+seegrad.show(rec, ask="outcome")
+
+# %% [markdown]
+# - `x` and `b`. `w` was made by a product, so it is none; `x` is one although it asks for nothing.
+# - Fine: `sin` saved `y`, and `z` is nobody's.
+# - Raises: `exp` saved `z` itself.
+#
+# | you ask | look at |
+# |---|---|
+# | who will have `.grad`? | green cards that require a gradient and are connected to `loss` |
+# | what was saved, is it the same? | the tags at the pill |
+# | which line broke it? | the red pill |
+#
+# **Now the assignment:** open `release/en/01_computational_graphs`. Seven exercises, about 60 minutes.
