@@ -1,0 +1,787 @@
+# %% [markdown]
+# # 07 · Dynamic graphs
+#
+# You never draw the graph. Your code does, while it runs, and it draws a new one each time.
+#
+# After this hour you can
+#
+# - say when a graph is born, what backward frees, and what keeps the rest alive;
+# - predict whether a second backward raises, and what it leaves in `.grad`;
+# - tell when `retain_graph=True` is right, and when it hides a mistake;
+# - say what `torch.compile` builds only once.
+#
+# **How to work:** predict, run, look, explain, change.
+
+# %% [markdown]
+# Every cell uses `device`. It is the CPU unless `SEEGRAD_DEVICE` says something else.
+
+# %%
+import contextlib
+import os
+import weakref
+
+import torch
+from IPython.display import Markdown
+
+import seegrad
+
+device = os.environ.get("SEEGRAD_DEVICE", "cpu")
+
+# %load_ext seegrad
+
+# %% [markdown]
+# ## 1 · The graph is what ran
+#
+# This loop doubles `y` until it is large enough. How often, only the numbers know.
+#
+# **Predict:** how many `MulBackward0` will the picture have?
+
+# %%
+# %%see
+x = torch.tensor(3.0, requires_grad=True, device=device)
+y = x
+while y < 20:
+    y = y * 2
+loss = y * y
+loss.backward()
+
+# %% [markdown]
+# Three rounds, three Nodes, and one more for `y * y`. No Node says `while`: the loop itself isn't in the graph. Only
+# the operations that it ran are.
+#
+# **Change** 3.0 to 0.5, then to 50.0. Predict the number of Nodes before each run.
+
+# %% [markdown]
+# To count Nodes without a picture, walk along `next_functions`. This function is used all through the chapter.
+
+
+# %%
+def nodes(loss):
+    found, waiting = [], [loss.grad_fn]
+    while waiting:
+        node = waiting.pop()
+        if node is not None and node not in found:
+            found.append(node)
+            waiting += [earlier for earlier, _ in node.next_functions]
+    return [node.name() for node in found]
+
+
+for start in (50.0, 3.0, 0.5):
+    y = x = torch.tensor(start, requires_grad=True, device=device)
+    while y < 20:
+        y = y * 2
+    print(start, nodes(y * y))
+
+# %% [markdown]
+# ### The other branch
+#
+# **Predict** both gradients: `a` is used where the sum is positive, `b` where it isn't.
+
+# %%
+# %%see
+a = torch.tensor(2.0, requires_grad=True, device=device)
+b = torch.tensor(5.0, requires_grad=True, device=device)
+x = torch.tensor([1.0, 3.0], device=device)
+out = a * x if x.sum() > 0 else b * x
+out.sum().backward()
+
+# %%
+a.grad, b.grad
+
+# %% [markdown]
+# `b.grad` isn't 0, it is `None`: nothing in this graph leads to it. Nor does a gradient come through the condition:
+# `x.sum() > 0` chose the branch, and left no Node.
+#
+# Zero and `None` are not the same to an optimiser. **Predict** which of these two it moves.
+
+# %%
+zero = torch.tensor(5.0, requires_grad=True, device=device)
+none = torch.tensor(5.0, requires_grad=True, device=device)
+zero.grad = torch.zeros_like(zero)
+torch.optim.SGD([zero, none], lr=0.1, weight_decay=0.5).step()
+
+zero.item(), none.item()
+
+# %% [markdown]
+# A gradient of zero is a gradient: weight decay pulls that parameter along. `None` is skipped. So a branch that wasn't
+# taken leaves its parameters in peace.
+
+# %% [markdown]
+# ### When is it born?
+#
+# Some say that backward builds the graph. **Predict:** what does this print? No backward runs here.
+
+# %%
+w = torch.tensor([1.0, 2.0], requires_grad=True, device=device)
+first = (w.exp() * 3).sum()
+
+print(nodes(first))
+
+# %% [markdown]
+# Complete, before any backward: each operation hangs up its Node as it runs. *Misconception* **M10**: “backward builds
+# (or destroys) the graph”.
+
+# %% [markdown]
+# ### Two runs, two graphs
+#
+# **Predict** three answers: do two runs of the same line share their last Node? Do they share the Node of the leaf?
+# What is `w.grad` after backward on both?
+
+
+# %%
+def forward(w):
+    return (w * 2).sum()
+
+
+w = torch.tensor([1.0, 2.0], requires_grad=True, device=device)
+one, two = forward(w), forward(w)
+leaf_of = lambda loss: loss.grad_fn.next_functions[0][0].next_functions[0][0]
+
+print("same SumBackward0:  ", one.grad_fn is two.grad_fn)
+print("same AccumulateGrad:", leaf_of(one) is leaf_of(two))
+one.backward()
+two.backward()
+print(w.grad)
+
+# %% [markdown]
+# Two graphs that meet only at the leaf. So each can run its own backward, and `.grad` adds both up: 2 + 2.
+#
+# *Misconception* **M09**: “each backward overwrites `.grad`”.
+
+# %% [markdown]
+# ## 2 · What backward frees
+#
+# *“After backward the whole computational graph is freed from memory. To use it again, you have to build it from the
+# start”*, says a document, and shows it with this program.
+#
+# **Predict** what the second backward does.
+
+# %% tags=["raises-exception"]
+# %%see --ask outcome
+a = torch.tensor([3.0, 1.0], requires_grad=True, device=device)
+b = a * a
+loss = b.mean()
+
+loss.backward()
+loss.backward()
+
+# %% [markdown]
+# It raises. In the picture, the first backward passes `MulBackward0`, and what it had saved is crossed out.
+#
+# The document has this and what comes next in *one* cell. After an error a cell stops, so the rest of it never ran:
+
+# %%
+a = torch.tensor([3.0, 1.0], requires_grad=True, device=device)
+b = a * a
+loss = b.mean()
+loss.backward()
+
+a.grad
+
+# %% [markdown]
+# A new forward, a new graph, and backward runs.
+#
+# The document makes a new `a` too. That isn't needed for the graph. **Change** the cell: repeat only its last three
+# lines. What does `a.grad` hold now?
+
+# %% [markdown]
+# ### Read the error as data
+#
+# The words changed three times. The cell below prints yours.
+#
+# | torch | *Trying to backward through the graph a second time, …* |
+# |---|---|
+# | to 1.5 | but the buffers have already been freed |
+# | 1.6 – 1.8 (the document) | but the saved intermediate results have already been freed |
+# | 1.9 | (… directly access saved variables after they have already been freed) |
+# | from 1.10 | (… directly access saved **tensors** after they have already been freed) |
+
+# %% tags=["version-dependent"]
+try:
+    loss.backward()
+except RuntimeError as error:
+    print(*str(error).replace(". ", ".\n").splitlines(), sep="\n")
+
+# %% [markdown]
+# Today's words are exact: *saved tensors* are freed. They also name a cure, `retain_graph=True`. Section 4 shows how
+# often that is the wrong one.
+
+# %% [markdown]
+# ### Is the graph gone?
+#
+# “The whole graph is freed.” Run it. **Predict** both lines: the Nodes after backward, and the tensor that
+# `MulBackward0` had saved.
+
+# %%
+a = torch.tensor([3.0, 1.0], requires_grad=True, device=device)
+b = a * a
+loss = b.mean()
+
+print("before", nodes(loss), b.grad_fn._saved_self)
+loss.backward()
+print("after ", nodes(loss))
+try:
+    b.grad_fn._saved_self
+except RuntimeError as error:
+    print(type(error).__name__, "freed" in str(error))
+
+# %% [markdown]
+# Every Node is still there, and so is every edge. Only the saved tensor has gone. So the document is wrong in one word:
+# not the *graph* is freed, but what its Nodes had *saved*.
+
+# %% [markdown]
+# ### Then what if nothing was saved?
+#
+# One character changes: `a * a` becomes `a + 2`. **Predict:** raises, or not? And `a.grad`?
+
+# %%
+# %%see --ask outcome
+a = torch.tensor([3.0, 1.0], requires_grad=True, device=device)
+loss = (a + 2).sum()
+
+loss.backward()
+loss.backward()
+
+# %%
+a.grad
+
+# %% [markdown]
+# A sum saves no tensor, so there is nothing to free, and nothing to miss. Backward runs as often as you like, and
+# `.grad` adds up: 1 + 1.
+
+# %% [markdown]
+# **Predict** which of these ten can run backward twice. Write your list down.
+
+# %%
+functions = {
+    "x + 2": lambda x: x + 2,
+    "-x": lambda x: -x,
+    "x * 3": lambda x: x * 3,
+    "x * x": lambda x: x * x,
+    "exp": torch.exp,
+    "relu": torch.relu,
+    "cumsum": lambda x: x.cumsum(0),
+    "reshape": lambda x: x.reshape(2, 1),
+    "mean": torch.mean,
+    "max": torch.max,
+}
+
+for name, function in functions.items():
+    x = torch.tensor([3.0, 1.0], requires_grad=True, device=device)
+    loss = function(x).sum()
+    loss.backward()
+    try:
+        loss.backward()
+        print(f"{name:8} runs twice", x.grad)
+    except RuntimeError:
+        print(f"{name:8} raises")
+
+# %% [markdown]
+# Whoever needs no value for its derivative runs twice. One line may surprise you: `x * 3`. Its derivative is 3, and
+# that 3 is a saved tensor too:
+
+# %%
+x = torch.tensor([3.0, 1.0], requires_grad=True, device=device)
+
+(x * 3).grad_fn._saved_other, (x * 3).grad_fn._saved_self
+
+# %% [markdown]
+# ### An error in the middle
+#
+# Here one half of the graph can run twice, the other can't. **Predict** both gradients after the error.
+
+# %%
+# %%see --ask outcome
+a = torch.tensor([3.0, 1.0], requires_grad=True, device=device)
+b = torch.tensor([3.0, 1.0], requires_grad=True, device=device)
+loss = (a * a).sum() + (b + 1).sum()
+loss.backward()
+with contextlib.suppress(RuntimeError):
+    loss.backward()
+
+# %%
+a.grad, b.grad
+
+# %% [markdown]
+# `b` got its gradient twice, `a` once. Backward ran until it met the Node that had nothing left. Nobody takes back what
+# had been added.
+#
+# After an error in backward: set every `.grad` to `None` before you go on.
+
+# %% [markdown]
+# ## 3 · Who keeps a graph alive
+#
+# Saved tensors go when backward has passed. A weak reference watches without holding. `h` has no name of its own after
+# `del`: only the graph keeps it.
+
+# %%
+a = torch.tensor([3.0, 1.0], requires_grad=True, device=device)
+h = a * 2
+loss = (h * h).sum()
+watch = weakref.ref(h)
+del h
+
+print("saved:", watch() is not None)
+loss.backward()
+print("saved:", watch() is not None)
+
+# %% [markdown]
+# The Nodes stay for as long as somebody holds the loss. A classic: a running total, to print at the end.
+#
+# **Predict:** after 50 steps, how many Nodes hang on `total`? And on `plain`?
+
+# %%
+w = torch.tensor([1.0, 2.0], requires_grad=True, device=device)
+total, plain = 0.0, 0.0
+for _ in range(50):
+    loss = (w * w).sum()
+    loss.backward()
+    total = total + loss
+    plain = plain + loss.detach()
+
+print("total", len(nodes(total)), total.item())
+print("plain", plain.grad_fn, plain.item())
+
+# %% [markdown]
+# Fifty graphs hang on `total`, one a step, and none on `plain`. It raises nothing. Memory grows, and one day the
+# machine has none left.
+#
+# A number to print is `loss.item()` or `loss.detach()`.
+
+# %% [markdown]
+# And whoever calls backward on such a total meets the graphs of all earlier steps. **Predict:** in which step does this
+# raise?
+
+# %%
+w = torch.tensor([1.0, 2.0], requires_grad=True, device=device)
+with contextlib.suppress(RuntimeError), seegrad.record() as rec:
+    total = 0.0
+    for _ in range(3):
+        loss = (w * w).sum()
+        total = total + loss
+        total.backward()
+
+print("backward call number", 1 + rec.recording.frames[-1].backward)
+Markdown(rec.diagnoses[0].message())
+
+# %% [markdown]
+# In the second: its backward runs into the first step's graph, whose saved tensors have gone. The note under the cell
+# says what to do.
+
+# %% [markdown]
+# ## 4 · `retain_graph=True`
+#
+# It tells backward to leave the saved tensors where they are. Nothing else. **Predict** `a.grad`: one backward alone
+# gives `[3, 1]`.
+
+# %%
+# %%see --ask outcome
+a = torch.tensor([3.0, 1.0], requires_grad=True, device=device)
+loss = (a * a).mean()
+
+loss.backward(retain_graph=True)
+loss.backward()
+
+# %%
+a.grad
+
+# %% [markdown]
+# Twice the gradient. The second call kept nothing, so a third would raise.
+#
+# You see the flag in many answers on the web. Below are three programs that raise without it. For each: is it the cure?
+
+# %% [markdown]
+# ### First: two losses, one trunk
+#
+# Both losses go through `h`. **Predict** which line raises, and why.
+
+# %%
+w = torch.tensor([1.0, 2.0], requires_grad=True, device=device)
+with contextlib.suppress(RuntimeError), seegrad.record() as rec:
+    h = torch.tanh(w)
+    size = (h * h).sum()
+    mean = h.mean()
+    size.backward()
+    mean.backward()
+
+seegrad.show(rec)
+
+# %% [markdown]
+# The second loss needs what `TanhBackward0` had saved; the first backward has freed it.
+#
+# Here `retain_graph=True` is right. But one backward on the sum gives the same and passes the trunk only once:
+
+# %%
+grads = {}
+for way in ("retained", "added"):
+    w = torch.tensor([1.0, 2.0], requires_grad=True, device=device)
+    h = torch.tanh(w)
+    size, mean = (h * h).sum(), h.mean()
+    if way == "retained":
+        size.backward(retain_graph=True)
+        mean.backward()
+    else:
+        (size + mean).backward()
+    grads[way] = w.grad
+
+grads
+
+# %% [markdown]
+# Not every shared trunk raises. **Predict:** `torch.tanh(w)` becomes `w + 2`. Does the second call still raise?
+
+# %%
+# %%see --ask outcome
+w = torch.tensor([1.0, 2.0], requires_grad=True, device=device)
+h = w + 2
+size = (h * h).sum()
+mean = h.mean()
+size.backward()
+mean.backward()
+
+# %% [markdown]
+# ### Second: a state carried along
+#
+# A recurrent network hands its state from step to step. So step 2's graph leads into step 1's: follow `h` in the
+# picture.
+
+# %%
+w = torch.tensor(0.5, requires_grad=True, device=device)
+with contextlib.suppress(RuntimeError), seegrad.record() as rec:
+    h = torch.tensor(1.0, device=device)
+    for x in (0.1, 0.2, 0.3):
+        h = torch.tanh(w * h + x)
+        loss = (h - 1).pow(2)
+        loss.backward()
+
+seegrad.show(rec)
+
+# %% [markdown]
+# Torch's message proposes `retain_graph=True`. Here is what the picture's note proposes:
+
+# %%
+Markdown(rec.diagnoses[0].message())
+
+# %% [markdown]
+# Try both. **Predict** how many Nodes each step's backward passes.
+
+
+# %%
+def train(retain, steps=6):
+    w = torch.tensor(0.5, requires_grad=True, device=device)
+    h = torch.tensor(1.0, device=device)
+    passed = []
+    for _ in range(steps):
+        h = torch.tanh(w * (h if retain else h.detach()) + 0.1)
+        loss = (h - 1).pow(2)
+        passed.append(len(nodes(loss)))
+        loss.backward(retain_graph=retain)
+    return passed
+
+
+print("retain_graph", train(retain=True))
+print("detach      ", train(retain=False))
+
+# %% [markdown]
+# With the flag each step is longer than the one before, and no saved tensor is ever freed: after a thousand steps, a
+# thousand times the work and the memory. With `.detach()` a step ends where it began.
+
+# %% [markdown]
+# And it gets worse: a real step also updates `w`. **Predict:** does the flag still help?
+
+# %%
+w = torch.tensor(0.5, requires_grad=True, device=device)
+with contextlib.suppress(RuntimeError), seegrad.record() as rec:
+    h = torch.tensor(1.0, device=device)
+    for x in (0.1, 0.2, 0.3):
+        h = torch.tanh(w * h + x)
+        loss = (h - 1).pow(2)
+        loss.backward(retain_graph=True)
+        with torch.no_grad():
+            w -= 0.1 * w.grad
+        w.grad = None
+
+Markdown(rec.diagnoses[0].message())
+
+# %% [markdown]
+# It raises another error. The flag kept step 1's saved `w`, and the update has written to it. Now the web's answer to
+# *this* error is `.data`, and that is how gradients go silently wrong (chapter 05).
+#
+# *Misconception* **M10** again: “`retain_graph` is the cure”. The cure is `.detach()`.
+
+# %% [markdown]
+# ### Third: computed once, before the loop
+#
+# `h` is computed outside of the loop; the flag keeps it. **Predict** the four losses.
+
+# %%
+w = torch.tensor([1.0, 2.0], requires_grad=True, device=device)
+scale = torch.tensor([0.5, 0.5], device=device)
+h = w * scale
+for _ in range(4):
+    loss = (h - 1).pow(2).sum()
+    loss.backward(retain_graph=True)
+    with torch.no_grad():
+        w -= 0.1 * w.grad
+    w.grad = None
+    print(f"{loss.item():.4f}", w.detach())
+
+# %% [markdown]
+# No error; `w` moves, and the loss stands still. `h` was made from the *first* `w`, and a graph is a record: it doesn't
+# compute again. Every step takes the gradient at the old place.
+#
+# *Misconception* **M06**: “no error means that the gradient is right”. **Change** the cell: move `h = …` into the loop,
+# and drop the flag.
+
+# %% [markdown]
+# ### No graph, no cure
+#
+# A graph that was cut looks alike on the web: an error in backward, and somebody recommends the flag. **Predict.**
+
+# %%
+w = torch.tensor([1.0, 2.0], requires_grad=True, device=device)
+loss = (w.detach() * 2).sum()
+for retain in (False, True):
+    try:
+        loss.backward(retain_graph=retain)
+    except RuntimeError as error:
+        print(retain, "·", error)
+
+# %% [markdown]
+# | the error says | it means | do |
+# |---|---|---|
+# | *a second time* | saved tensors were freed | new forward; add the losses; `.detach()` what is carried over |
+# | *does not require grad* | there is no graph at all | find the cut |
+# | *modified by an inplace operation* | a saved tensor was overwritten | find the write |
+#
+# `retain_graph=True` cures none of them, save where two backward calls really belong to one forward.
+
+# %% [markdown]
+# ## 5 · The graph of a gradient
+#
+# Backward computes with tensors. With `create_graph=True` those operations hang up Nodes as well, and a gradient has a
+# gradient.
+#
+# **Predict** both numbers for $y = x^3$ at $x = 2$.
+
+# %%
+# %%see
+x = torch.tensor(2.0, requires_grad=True, device=device)
+y = x**3
+(slope,) = torch.autograd.grad(y, x, create_graph=True)
+(bend,) = torch.autograd.grad(slope, x)
+
+# %%
+print("3x² =", slope.item(), nodes(slope))
+print("6x  =", bend.item(), bend.grad_fn)
+
+# %% [markdown]
+# Is `retain_graph=True` enough? It keeps the old graph; it doesn't draw the new one. **Predict.**
+
+# %%
+x = torch.tensor(2.0, requires_grad=True, device=device)
+y = x**3
+(slope,) = torch.autograd.grad(y, x, retain_graph=True)
+print(slope, slope.requires_grad)
+try:
+    torch.autograd.grad(slope, x)
+except RuntimeError as error:
+    print(error)
+
+# %% [markdown]
+# `slope` is right, and it has no history. Gradient penalties and Newton's method need `create_graph`.
+
+# %% [markdown]
+# ## 6 · Static graphs
+#
+# *“PyTorch uses dynamic graphs, TensorFlow static ones: design the graph first, then pour in the inputs, again and
+# again, until the session ends”*, says the document, and adds that it isn't sure about `tf.Session`.
+#
+# That was TensorFlow 1. TensorFlow 2 (2019) runs eagerly by default, and PyTorch can do both. See a static graph
+# without leaving it:
+
+# %%
+import torch.fx
+
+
+def repeat(x, times):
+    for _ in range(times):
+        x = x * 2
+    return x.sin()
+
+
+static = torch.fx.symbolic_trace(lambda x: repeat(x, 3))
+
+print(*static.graph.nodes)
+print(static(torch.tensor(1.0, device=device)), repeat(torch.tensor(1.0, device=device), 3))
+
+# %% [markdown]
+# Traced once, with no numbers in it: three multiplications, and no loop. Three they will stay. **Predict** what happens
+# with a branch that asks for a number.
+
+
+# %%
+def branch(x):
+    y = x * 2
+    return y.sin() if y.sum() > 0 else y.cos()
+
+
+try:
+    torch.fx.symbolic_trace(branch)
+except torch.fx.proxy.TraceError as error:
+    print(error)
+
+# %% [markdown]
+# That is the price: while this graph is drawn there are no numbers, so no `if` and no `while` may ask for one. The
+# prize: it is drawn once, whole, before it runs, so somebody can make it faster.
+
+# %% [markdown]
+# ### `torch.compile`: static where it can be
+#
+# It watches your function run, and hands the graph to a *backend*. Ours writes down what it got, and runs it unchanged.
+#
+# **Predict:** three calls. How many graphs does the backend get?
+
+# %% tags=["version-dependent"]
+built = []
+
+
+def backend(graph, inputs):
+    built.append([node.name for node in graph.graph.nodes if node.op.startswith("call")])
+    return graph.forward
+
+
+def square(x):
+    return (x.sin() ** 2).sum()
+
+
+torch.compiler.reset()
+compiled = torch.compile(square, backend=backend)
+for _ in range(3):
+    x = torch.tensor([0.5, 1.0], requires_grad=True, device=device)
+    loss = compiled(x)
+    loss.backward()
+
+print(len(built), built)
+print(x.grad, (2 * x.sin() * x.cos()).detach())
+
+# %% [markdown]
+# One. The *forward* was captured once and used three times. And the graph of *autograd*? **Predict:** can the third
+# loss run backward twice?
+
+# %%
+print(nodes(loss))
+try:
+    loss.backward()
+except RuntimeError as error:
+    print(type(error).__name__, "a second time" in str(error))
+
+# %% [markdown]
+# Born at each call, freed by each backward, as ever. Compiling changes who computes; the rules of this chapter stay.
+
+# %% [markdown]
+# And the branch that `fx` refused? **Predict** how many graphs come, first with a positive, then with a negative input.
+
+# %% tags=["version-dependent"]
+built.clear()
+torch.compiler.reset()
+compiled = torch.compile(branch, backend=backend)
+for number in (1.0, 2.0, -1.0, -2.0):
+    compiled(torch.tensor([number, number], device=device))
+    print(f"{number:4}", len(built), built[-1])
+
+# %% [markdown]
+# The graph *breaks* at the `if`: one graph before it, Python decides, another graph after it. The negative branch is
+# captured when it is first taken. So your code stays dynamic, in pieces.
+#
+# With `fullgraph=True` you ask for one piece, and it refuses as `fx` did:
+
+# %%
+torch.compiler.reset()
+try:
+    torch.compile(branch, backend=backend, fullgraph=True)(torch.ones(2, device=device))
+except RuntimeError as error:
+    print(str(error).splitlines()[0])
+
+# %% [markdown]
+# ### When does it capture again?
+#
+# What it took for granted is guarded: `times`, types, shapes. **Predict** the count after each call.
+
+# %% tags=["version-dependent"]
+built.clear()
+torch.compiler.reset()
+compiled = torch.compile(repeat, backend=backend)
+for times in (2, 2, 3, 2, 4):
+    compiled(torch.tensor(1.0, device=device), times)
+    print("times", times, "· graphs", len(built), built[-1])
+
+# %% [markdown]
+# Another `times`, another graph; a known one is reused. A loop whose length changes at every call is captured at every
+# call.
+
+# %% [markdown]
+# A backend may also take over *backward*. `aot_eager` does, without compiling anything. **Predict** how many Nodes the
+# picture has.
+
+# %% tags=["version-dependent"]
+torch.compiler.reset()
+fused = torch.compile(square, backend="aot_eager")
+x = torch.tensor([0.5, 1.0], requires_grad=True, device=device)
+with seegrad.record() as rec:
+    loss = fused(x)
+    loss.backward()
+
+print(nodes(loss))
+print(x.grad, (2 * x.sin() * x.cos()).detach())
+seegrad.show(rec)
+
+# %% [markdown]
+# One Node for the whole function. Its backward was drawn together with its forward: a static piece inside a dynamic
+# graph.
+#
+# | | eager | compiled |
+# |---|---|---|
+# | forward captured | never | once for each set of guards |
+# | autograd graph built | each call | each call, with fewer Nodes |
+# | saved tensors freed | by backward | by backward |
+# | `if` on a number | free | breaks the graph |
+
+# %% [markdown]
+# ## 7 · Check yourself
+#
+# Three programs. For each: raises, or fine? Answer in the picture, then read on.
+
+# %%
+with contextlib.suppress(RuntimeError), seegrad.record() as rec:
+    a = torch.tensor([1.0, 2.0], requires_grad=True, device=device)
+    b = (a * a).detach().requires_grad_()
+    (b + 1).sum().backward()
+    (b + 1).sum().backward()
+
+seegrad.show(rec, ask="outcome")
+
+# %%
+with contextlib.suppress(RuntimeError), seegrad.record() as rec:
+    a = torch.tensor([1.0, 2.0], requires_grad=True, device=device)
+    b = a.exp()
+    (b * 2).sum().backward()
+    (b + 2).sum().backward()
+
+seegrad.show(rec, ask="outcome")
+
+# %%
+with contextlib.suppress(RuntimeError), seegrad.record() as rec:
+    a = torch.tensor([1.0, 2.0], requires_grad=True, device=device)
+    b = a.cumsum(0)
+    (b * b).sum().backward()
+    (b + 2).sum().backward()
+
+seegrad.show(rec, ask="outcome")
+
+# %% [markdown]
+# - The first is fine: two forwards, two graphs, and `b` is a leaf. Its `.grad` is 2.
+# - The second raises: both losses need what `exp` had saved.
+# - The third is fine: the shared Node is `cumsum`, and it saves no tensor. `b * b` was freed, and nobody asks for it
+#   again.
+#
+# **Now the assignment:** open `release/en/07_dynamic_graphs`. Seven exercises, about 60 minutes.
