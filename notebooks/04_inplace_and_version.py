@@ -261,8 +261,8 @@ print("victim: ", d.victim.code)
 Markdown(d.message())
 
 # %% [markdown]
-# The traceback's arrow points at `loss.backward()`. That is where the alarm rang, three lines and perhaps three files
-# away from the fire.
+# The traceback's arrow points at `loss.backward()`. That is where the alarm rang. The fire is one line above it here;
+# in your code it may be in another file.
 #
 # *Misconception* **M04**: “the traceback shows the line to fix”.
 
@@ -390,8 +390,18 @@ b.zero_()
 y.sum().backward()
 
 # %% [markdown]
+# So ask what is saved. **Predict:** tick what each of these three Functions keeps.
+
+# %%
+# %%see --ask saves
+x = torch.tensor([0.5, 1.0], requires_grad=True, device=device)
+grown = x.exp()
+wave = x.sin()
+moved = x + 1
+
+# %% [markdown]
 # Now a list. Each function is run twice: once its *result* is written, once its *input*. **Predict** the table: who
-# needs which?
+# minds which?
 
 # %%
 functions = {
@@ -449,9 +459,9 @@ with contextlib.suppress(RuntimeError):
 
 # %%
 # %%see --ask outcome
-x = torch.tensor([1.0, 2.0, 3.0], requires_grad=True, device=device)
-squares = torch.zeros(3, device=device)
-for k in range(3):
+x = torch.tensor([1.0, 2.0], requires_grad=True, device=device)
+squares = torch.zeros(2, device=device)
+for k in range(2):
     squares[k] = x[k] ** 2
 squares.sum().backward()
 
