@@ -319,6 +319,36 @@ def test_retain_grad_gives_a_tensor_a_slot_of_its_own_from_then_on() -> None:
     assert not having(svg(three_uses()), "lg-retain")
 
 
+def written_between_hooks() -> Recording:
+    def program(x: torch.Tensor) -> None:
+        h = x * 2
+        h.retain_grad()
+        h.register_hook(lambda grad: None)
+        h.mul_(10)
+        h.register_hook(lambda grad: None)
+        (h * 3).sum().backward()
+
+    return recorded(program, leaf(1, 2))
+
+
+def test_after_a_write_the_first_hook_stays_with_the_old_value_and_retain_grad_goes_along() -> None:
+    old, new = (each for each in sketch(written_between_hooks()).cards if each.label == "h")
+    assert [hook.place.line - old.hooks[0].place.line for hook in (*old.hooks, *new.hooks) if hook.place] == [0, 2]
+    assert (old.is_retained, new.is_retained) == (False, True)
+    assert [gradient.preview for _, gradient in (*old.gradients, *new.gradients)] == [(("30", "30"),), (("3", "3"),)]
+
+
+def test_the_caption_of_a_kept_gradient_leaves_room_for_how_much_has_come() -> None:
+    def program(a: torch.Tensor) -> None:
+        x = a * 2
+        (x * x).sum().backward(inputs=[x])
+
+    recording = recorded(program, leaf(1, 2))
+    root = svg(recording)
+    (share,) = [each for each in root.iter(f"{SVG}text") if each.text == "∂ 2 of 2"]
+    assert share.get("text-anchor") == "end"
+
+
 # the legend
 
 

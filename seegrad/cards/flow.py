@@ -31,12 +31,18 @@ def with_gradients(recording: Recording, desk: Desk) -> tuple[list[Card], Flows,
             _number(desk, frame, step, order)
         lit = [_owner(desk, frame, gradient) for gradient in frame.gradients]
         for card, gradient in zip(lit, frame.gradients, strict=True):
-            found[card].append((step, gradient))
+            if not (gradient.kept and _is_past(desk.cards.get(card), step)):
+                found[card].append((step, gradient))
         flows += [(step, *pair) for pair in _lit_wires(recording, desk, frame)]
         on.append(_about(desk, frame, lit))
     _hand_on(desk, found)
     cards = [replace(card, gradients=_last_of_each_step(found.get(card.id, []))) for card in desk.cards.values()]
     return cards, tuple(flows), tuple(on)
+
+
+def _is_past(card: Card | None, step: int) -> bool:
+    """Has a write replaced it by now? Then the tensor's `.grad` is told on the newest card, unless it's a leaf's."""
+    return card is not None and card.kind != "leaf" and card.stale is not None and card.stale <= step
 
 
 def _hand_on(desk: Desk, found: dict[str, list[tuple[int, Gradient]]]) -> None:

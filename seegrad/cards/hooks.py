@@ -25,9 +25,12 @@ def hang_hooks(recording: Recording, desk: Desk, cards: Iterable[Card]) -> list[
 
 
 def _hung(card: Card, hooks: list[Hook], accumulator: int | None) -> Card:
-    """A tensor's hooks hang on its newest card; a written-over card keeps what ran while it was the newest."""
-    retained = [hook.frame for hook in hooks if hook.kind == "retain"]
-    others = tuple(hook for hook in hooks if hook.kind != "retain" and (card.stale is None or hook.frame < card.stale))
+    """A hook stays with the value that it was registered on; `retain_grad()` and a leaf's hooks follow the tensor."""
+    leaf, end = card.kind == "leaf", card.stale
+    follows = leaf or end is None
+    retained = [hook.frame for hook in hooks if hook.kind == "retain" and follows]
+    fresh = [hook for hook in hooks if (leaf or hook.frame >= card.born) and (end is None or hook.frame < end)]
+    others = tuple(hook for hook in fresh if hook.kind != "retain")
     if not hooks and accumulator is None:
         return card
     return replace(

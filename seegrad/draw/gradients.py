@@ -26,7 +26,10 @@ def draw_slot(card: Card, width: float, size: CardSize, steps: int) -> str:
     parts += _empty(width / 2, top + 17 + size.rows * ROW_PX / 2, keeps_from, first)
     parts += [_gradient(card, width, size, since, until, g) for since, until, g in spans(card.gradients, steps)]
     parts += _captions(card, top, keeps_from, steps)
-    parts += [_share(card, width, size, since, until, *share) for since, until, share in spans(card.shares, steps)]
+    parts += [
+        _share(card, width, size, max(since, keeps_from), since, until, *share)
+        for since, until, share in spans(card.shares, steps)
+    ]
     return el("g", *parts, class_=f"slot {'keep' if keeps_from < steps else 'flow'}")
 
 
@@ -60,22 +63,19 @@ def _captions(card: Card, top: float, keeps_from: int, steps: int) -> list[str]:
     return parts
 
 
-def _share(card: Card, width: float, size: CardSize, since: int, until: int, come: int, expected: int) -> str:
+def _share(
+    card: Card, width: float, size: CardSize, kept_from: int, since: int, until: int, come: int, expected: int
+) -> str:
     """How many of the gradients that are added up have come: in words, and as a bar that fills the slot's floor."""
-    kept = card.keeps_from is not None and since >= card.keeps_from
-    wrong = card.wrong_from is not None and until >= card.wrong_from
-    said = text(
-        share_text(come, expected),
-        width - 11 if kept else 12,
-        size.slot_top + 11.5,
-        "cap on",
-        anchor="end" if kept else None,
-        until=card.wrong_from - 1 if wrong and kept and card.wrong_from is not None else None,
-    )
+    y, said = size.slot_top + 11.5, share_text(come, expected)
+    wrong_from = card.wrong_from if card.wrong_from is not None else until + 1
+    words = [text(said, 12, y, "cap on", until=kept_from - 1)] if kept_from > since else []
+    if kept_from <= until and kept_from < wrong_from:
+        words.append(text(said, width - 11, y, "cap on", anchor="end", since=kept_from, until=wrong_from - 1))
     room = width - 16
     floor = size.slot_top + size.slot_height - 4.5
     bar = el("rect", class_="share", x=8, y=floor, width=room * come / expected, height=3, rx=1.5)
-    return el("g", said, bar, since=since, until=until)
+    return el("g", *words, bar, since=since, until=until)
 
 
 def share_text(come: int, expected: int) -> str:
