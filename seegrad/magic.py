@@ -40,6 +40,7 @@ class Options(argparse.ArgumentParser):
         self.add_argument("--step", type=int, default=-1, help="the step to show first; -1 is the last one")
         self.add_argument("--ask", choices=sorted(KINDS), help="a question to answer before the rest is shown")
         self.add_argument("--tensors", default="", help="names that a versions question asks for, with commas between")
+        self.add_argument("--nodes", default="", help="Functions that a saves question asks for, with commas between")
         self.add_argument("--name", default="q1", help="the variable in the line of Python under the answer")
         self.add_argument("--content", action="store_true", help="compare bytes too: finds writes that no op made")
 
@@ -55,7 +56,8 @@ class Options(argparse.ArgumentParser):
 def see(line: str, cell: str) -> Any:
     """Record this cell, show its graph, and say what went wrong.
 
-    Options: `--step N`, `--ask outcome|versions|leaves|culprit`, `--tensors a,b`, `--name q1`, `--content`.
+    Options: `--step N`, `--ask outcome|versions|leaves|keeps|saves|order|culprit`, `--tensors a,b`,
+    `--nodes MulBackward0`, `--name q1`, `--content`.
     """
     from IPython.core.getipython import get_ipython
 
@@ -88,12 +90,16 @@ def _options(line: str) -> argparse.Namespace:
 
 
 def _picture(recording: Recording, options: argparse.Namespace) -> Any:
-    names = [name.strip() for name in options.tensors.split(",") if name.strip()]
+    tensors, nodes = _names(options.tensors), _names(options.nodes)
     try:
-        return show(recording, options.step, options.ask, tensors=names, name=options.name)
+        return show(recording, options.step, options.ask, tensors=tensors, nodes=nodes, name=options.name)
     except QuestionError as error:
         display(Sentence(str(error)))  # type: ignore[no-untyped-call]  # the same
         return show(recording, options.step)
+
+
+def _names(listed: str) -> list[str]:
+    return [name.strip() for name in listed.split(",") if name.strip()]
 
 
 def prepare(shell: Any, cell: str) -> Cell:

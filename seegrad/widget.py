@@ -118,14 +118,16 @@ def show(
     ask: str | Question | None = None,
     *,
     tensors: Iterable[str] = (),
+    nodes: Iterable[str] = (),
     name: str = "q1",
     lang: str | None = None,
 ) -> Picture | Sentence:
     """The picture of a Recording, at one of its steps, perhaps with a question to answer first.
 
-    `ask` is a kind (`outcome`, `versions`, `leaves`, `culprit`) or a Question of your own; `tensors` are the names
-    that a `versions` question asks for, `name` is the variable in the line of Python under the answer. `lang` is
-    `en` or `zh_CN`; without it SEEGRAD_LANG or the notebook's folder says.
+    `ask` is a kind (`outcome`, `versions`, `leaves`, `keeps`, `saves`, `order`, `culprit`) or a Question of your own;
+    `tensors` are the names that a `versions` question asks for, `nodes` the Functions of a `saves` question, `name` is
+    the variable in the line of Python under the answer. `lang` is `en` or `zh_CN`; without it SEEGRAD_LANG or the
+    notebook's folder says.
 
     Raises: QuestionError when it can't be asked. A picture that can't be drawn is replaced by a sentence: a display
     never breaks a cell.
@@ -136,7 +138,8 @@ def show(
     """
     with speaking(lang) as spoken:
         recording = rec if isinstance(rec, Recording) else rec.recording
-        question = ask_about(recording, ask, tensors=tuple(tensors), name=name) if isinstance(ask, str) else ask
+        names = {"tensors": tuple(tensors), "nodes": tuple(nodes)}
+        question = ask_about(recording, ask, name=name, **names) if isinstance(ask, str) else ask
         try:
             return Picture(draw(recording, question, spoken), step)
         except (QuestionError, FileNotFoundError):

@@ -1,7 +1,7 @@
 /** The question's panel: prompt, ways to answer, the button, then the verdict. */
 import { h, quiet } from "./dom";
 import { withCode } from "./inspector";
-import { type Answer, type Draft, isComplete, judge, pythonLine } from "./quiz";
+import { type Answer, current, type Draft, isComplete, judge, pairs, pythonLine } from "./quiz";
 import type { Question } from "./scene";
 import type { Words } from "./words";
 
@@ -10,12 +10,12 @@ export interface AskPanel { element: HTMLElement; show(draft: Draft, answer: Ans
 interface Moves { pick(label: string): void; type(label: string, text: string): void; commit(): void }
 
 export function askPanel(question: Question, w: Words, moves: Moves): AskPanel {
-  const prompt = h("p", { class: "sg-qp" }, question.prompt);
+  const prompt = h("p", { class: "sg-qp" }, ...withCode(question.prompt));
   const controls = h("div", { class: "sg-qc" });
   const button = quiet(h("button", { type: "button", class: "sg-check", onclick: () => moves.commit() }, w.check));
   const hint = h("span", { class: "sg-qh" }, w.hidden);
   const verdict = h("div", { class: "sg-qv", role: "status", "aria-live": "polite" });
-  const element = h("section", { class: "sg-q", "aria-label": question.prompt }, prompt, controls, h("div", { class: "sg-qb" }, button, hint), verdict);
+  const element = h("section", { class: "sg-q", "aria-label": question.prompt.replaceAll("`", "") }, prompt, controls, h("div", { class: "sg-qb" }, button, hint), verdict);
   const inputs = fill(question, w, controls, moves);
   return {
     element,
@@ -34,9 +34,11 @@ type Update = (draft: Draft, answer: Answer | null) => void;
 function fill(question: Question, w: Words, controls: HTMLElement, moves: Moves): Update {
   if (question.kind === "outcome") return radios(question, controls, moves);
   if (question.kind === "versions") return numbers(question, w, controls, moves);
+  if (question.kind === "saves") return ticks(question, controls, moves);
+  const inOrder = question.kind === "order";
   const picked = h("output", { class: "sg-qk" });
   controls.append(picked);
-  return (draft) => { picked.textContent = draft.picked.length ? `${w.picked} ${[...draft.picked].sort().join(", ")}` : ""; };
+  return (draft) => { picked.textContent = draft.picked.length ? `${w.picked} ${inOrder ? draft.picked.join(" → ") : [...draft.picked].sort().join(", ")}` : ""; };
 }
 
 function radios(question: Question, controls: HTMLElement, moves: Moves): Update {
@@ -46,6 +48,27 @@ function radios(question: Question, controls: HTMLElement, moves: Moves): Update
     return input;
   });
   return (draft, answer) => { for (const input of all) { input.checked = (answer?.outcome ?? draft.picked[0]) === input.value; input.disabled = answer !== null; } };
+}
+
+/** One row for each Function: the tensors around it, each with a box to tick. */
+function ticks(question: Question, controls: HTMLElement, moves: Moves): Update {
+  const rows = pairs(question).map(([node, names]) => {
+    const inputs = names.map((name) => {
+      const pair = `${node} ${name}`;
+      return { pair, name, input: quiet(h("input", { type: "checkbox", onchange: () => moves.pick(pair) })) };
+    });
+    const labels = inputs.map(({ name, input }) => h("label", {}, input, h("code", {}, name)));
+    const row = h("div", { class: "sg-qr", role: "group", "aria-label": node }, h("code", {}, node), ...labels);
+    controls.append(row);
+    return { node, row, inputs };
+  });
+  return (draft, answer) => {
+    const given = answer?.saves as Record<string, string[]> | undefined;
+    for (const { node, row, inputs } of rows) {
+      row.classList.toggle("cur", !answer && node === current(question, draft));
+      for (const { pair, name, input } of inputs) { input.checked = answer ? !!given?.[node]?.includes(name) : draft.picked.includes(pair); input.disabled = answer !== null; }
+    }
+  };
 }
 
 function numbers(question: Question, w: Words, controls: HTMLElement, moves: Moves): Update {

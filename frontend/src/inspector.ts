@@ -27,12 +27,12 @@ export function withCode(text: string): (Node | string)[] {
   return text.split("`").map((piece, k) => (k % 2 ? h("code", {}, piece) : piece));
 }
 
-const VEILED: Record<string, string[]> = { leaves: ["requires_grad", "grad_fn", ".grad", "AccumulateGrad"] };
+const VEILED: Record<string, RegExp> = { leaves: /^(requires_grad|grad_fn|\.grad|AccumulateGrad)$/, keeps: /^(\.grad|AccumulateGrad)$/, saves: /save|保存/ };
 
 function table(item: Item, step: number, w: Words, veil: string): HTMLElement[] {
   const rows = item.rows.flatMap((row) => {
     const value = at(row.values, step);
-    return value === undefined || VEILED[veil]?.includes(row.key) ? [] : [h("tr", {}, h("th", { scope: "row" }, row.key), h("td", {}, value))];
+    return value === undefined || VEILED[veil]?.test(row.key) ? [] : [h("tr", {}, h("th", { scope: "row" }, row.key), h("td", {}, value))];
   });
   const kind = veil === "leaves" && item.id.startsWith("t") ? w.tensor : (w[item.kind as keyof Words] ?? item.kind);
   return [h("table", {}, h("caption", {}, item.label, " ", h("small", {}, kind)), h("tbody", {}, ...rows))];

@@ -2,7 +2,7 @@
 import { quiet } from "./dom";
 import { levelAt, type Scene, stateAt } from "./scene";
 
-export interface Marks { selected: string; focused: boolean; picked: (id: string) => boolean; evidence: (id: string) => boolean }
+export interface Marks { selected: string; focused: boolean; picked: (id: string) => boolean; place?: ((id: string) => number) | undefined; evidence: (id: string) => boolean }
 
 export interface Picture {
   box: HTMLElement;
@@ -44,6 +44,20 @@ function drawing(scene: Scene, id: string): Drawing {
   return { svg, timed, parts, labels, wires, scroll: [0, 0] };
 }
 
+/** The learner's own number on a part, none for 0. */
+function number(part: SVGGElement, place: number) {
+  let tag = part.querySelector(":scope > .qn");
+  if (!place) return tag?.remove();
+  if (!tag) {
+    tag = document.createElementNS("http://www.w3.org/2000/svg", "text");
+    tag.setAttribute("class", "qn");
+    tag.setAttribute("y", "5");
+    tag.setAttribute("aria-hidden", "true");
+    part.append(tag);
+  }
+  tag.textContent = String(place);
+}
+
 /** A part is called by its `<title>`: a label beside the text that it shows would be a second name. */
 const nameOf = (part: Element) => part.querySelector(":scope > title");
 
@@ -55,6 +69,7 @@ export function picture(scene: Scene): Picture {
   let open = "";
   let theme = "light";
   let veiled = "";
+  let numbers = false; // has any part had a place in an order?
   drawings.set("", here);
   box.append(here.svg);
   const idOf = (part: Element) => part.id.slice(scene.uid.length + 1);
@@ -121,6 +136,7 @@ export function picture(scene: Scene): Picture {
     veil(what) { if (what !== veiled) { veiled = what; dress(); } },
     show(step, level, marks) {
       turnTo(level);
+      numbers ||= !!marks.place;
       for (const { element, since, until, line } of here.timed) {
         const visible = since <= step && step <= until;
         if (line) element.classList.toggle("ghost", !visible);
@@ -132,6 +148,7 @@ export function picture(scene: Scene): Picture {
         part.classList.toggle("sel", id === marks.selected);
         part.classList.toggle("picked", marks.picked(id));
         part.classList.toggle("evidence", marks.evidence(id));
+        if (numbers) number(part, marks.place?.(id) ?? 0);
         part.setAttribute("aria-hidden", String(part.dataset.s === "g"));
       }
       rove();

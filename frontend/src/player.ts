@@ -4,7 +4,7 @@ import { h, icon, type IconName, quiet, watchTheme } from "./dom";
 import { finder, minimap, TALL_PX } from "./find";
 import { inspector } from "./inspector";
 import { picture } from "./picture";
-import { type Answer, answerOf, type Draft, emptyDraft, isComplete, isEvidence, labelOf, pick, type } from "./quiz";
+import { type Answer, answerOf, type Draft, emptyDraft, isComplete, isEvidence, isPicked, labelOf, pick, type } from "./quiz";
 import { levelInSight, readScene, type Scene } from "./scene";
 import { type Event, lastStep, reduce, type State } from "./state";
 import { track } from "./track";
@@ -59,7 +59,7 @@ function start(el: HTMLElement, scene: Scene, host: Host): () => void {
   };
   const commit = () => {
     if (!question || answer() || !isComplete(question, draft)) return;
-    host.set({ answer: answerOf(question, draft) });
+    host.set({ answer: answerOf(question, draft), step: state().step });
     send({ kind: "answered" });
   };
 
@@ -111,8 +111,9 @@ function start(el: HTMLElement, scene: Scene, host: Host): () => void {
     focused &&= now.selected !== "";
     pic.show(now.step, now.level, {
       selected: now.selected, focused,
-      picked: (id) => !!open && draft.picked.includes(labelOf(question, id) ?? "\0"),
-      evidence: (id) => !!question && !!given && isEvidence(question, id),
+      picked: (id) => !!open && isPicked(question, draft, labelOf(question, id) ?? "\0"),
+      place: question?.kind === "order" ? (id) => (open ? draft.picked.indexOf(labelOf(question, id) ?? "\0") + 1 : 0) : undefined,
+      evidence: (id) => !!question && !!given && isEvidence(question, id, given),
     });
     find.show(now.step, now.level, now.selected, focused);
     map.show(now.level);

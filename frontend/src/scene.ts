@@ -21,7 +21,7 @@ export interface Choice { key: string; label: string; misconception: string; mes
 
 export interface Question {
   id: string;
-  kind: "outcome" | "versions" | "leaves" | "culprit";
+  kind: "outcome" | "versions" | "leaves" | "keeps" | "saves" | "order" | "culprit";
   prompt: string;
   truth: string;
   until_step: number;
@@ -31,7 +31,7 @@ export interface Question {
   wrong: string;
   evidence: string[];
   name: string;
-  veil: "" | "leaves" | "counters";
+  veil: "" | "leaves" | "counters" | "keeps" | "saves";
 }
 
 export interface Scene {

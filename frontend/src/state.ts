@@ -50,6 +50,7 @@ export function reduce(scene: Scene, state: State, event: Event): State {
       if (!state.playing) return state;
       return { ...to(state.step + 1), playing: state.step + 1 < last };
     case "answered":
+      if (scene.question?.kind === "saves") return { ...state, answered: true, playing: false }; // backward frees what was asked for
       return { ...state, answered: true, playing: false, step: scene.frames.length - 1, level: levelInSight(scene, scene.frames.length - 1) ?? state.level };
   }
 }

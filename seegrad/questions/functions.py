@@ -47,7 +47,6 @@ def saves(recording: Recording, wanted: Wanted) -> Question:
         ),
         right=said,
         wrong=said,
-        evidence=tuple(asked.values()),
         veil="saves",
     )
 
@@ -63,7 +62,7 @@ def _card_labels(parts: Sketch) -> list[str]:
 def _around(parts: Sketch, labels: dict[str, str]) -> dict[str, dict[str, bool]]:
     """Pill → the tensors that go in and come out, and whether the pill saves each."""
     found: dict[str, dict[str, bool]] = {}
-    for wire in parts.wires:
+    for wire in sorted(parts.wires, key=lambda wire: wire.kind != "in"):  # what goes in stands before what comes out
         pill, card = (wire.target, wire.source) if wire.kind == "in" else (wire.source, wire.target)
         if wire.kind in ("in", "out") and card in labels:
             tensors = found.setdefault(pill, {})
@@ -98,7 +97,6 @@ def order(recording: Recording, wanted: Wanted) -> Question:
         targets=tuple(pills.items()),
         right=said,
         wrong=said,
-        evidence=tuple(pill for pill, name in pills.items() if name in truth),
     )
 
 

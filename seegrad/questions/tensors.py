@@ -96,7 +96,6 @@ def keeps(recording: Recording, wanted: Wanted) -> Question:
         targets=tuple((f"t{ref.id}", name) for name, ref in asked.items()),
         right=said,
         wrong=said,
-        evidence=tuple(f"t{asked[name].id}" for name in truth),
         veil="keeps",
     )
 
