@@ -1,4 +1,4 @@
-"""Every cell of the documents that chapter 05 goes back to: run anew, and its verdict checked against torch."""
+"""Every cell of the documents that the course goes back to: run anew, and its verdict checked against torch."""
 
 from __future__ import annotations
 
@@ -7,8 +7,11 @@ import contextlib
 import io
 import pprint
 import re
+import sys
 import tomllib
+import warnings
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -17,32 +20,42 @@ import pytest
 import torch
 
 ROOT = Path(__file__).parents[1]
-CHAPTER = ROOT / "notebooks" / "en" / "05_data_versus_detach.ipynb"
 ROWS = tomllib.loads((ROOT / "tests" / "seed_coverage.toml").read_text(encoding="utf-8"))["row"]
-RELEVANT = {  # the code cells of each document that speak of .data, .detach, or of what the chapter shows with them
-    "000": {"In[9]", "In[10]", "In[11]", "In[12]", "In[13]", "In[14]", "In[22]", "In[23]"},
-    "001": {"In[31]", "In[55]", "In[64]", "In[69]"},
-    "002": {f"In[{number}]" for number in (20, 21, 22, 23, 24, 25, 57, 61, 62, 63, 64, 68, 69, 70, 72)},
-}
+CELLS = tomllib.loads((ROOT / "tests" / "seed_cells.toml").read_text(encoding="utf-8"))
+FIRST_CHAPTER = "05_data_versus_detach"
 NAMES = [f"{row['seed']}-{row['cell']}" for row in ROWS]
 
 
-def run(row: dict[str, Any]) -> tuple[str, dict[str, Any]]:
-    """What a cell shows: its prints, then its value or its error; and the names it leaves behind."""
+@dataclass(frozen=True)
+class Ran:
+    """What a cell shows (its prints, then its value or its error), the names it leaves behind, its warnings."""
+
+    shown: str
+    names: dict[str, Any]
+    warned: str
+
+
+def run(row: dict[str, Any]) -> Ran:
     names: dict[str, Any] = {"torch": torch}
-    exec(row.get("setup", ""), names)  # noqa: S102  # the rows are ours
-    tree = ast.parse(row["code"].strip())
-    last = tree.body.pop() if isinstance(tree.body[-1], ast.Expr) else None
     shown = io.StringIO()
-    with contextlib.redirect_stdout(shown):
-        try:
-            exec(compile(tree, row["cell"], "exec"), names)  # noqa: S102  # the same
-            if isinstance(last, ast.Expr):
-                value = eval(compile(ast.Expression(last.value), row["cell"], "eval"), names)  # noqa: S307  # the same
-                shown.write("" if value is None else pprint.pformat(value, width=79) + "\n")
-        except Exception as error:
-            shown.write(f"{type(error).__name__}: {error}\n")
-    return shown.getvalue().strip(), names
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        exec(row.get("setup", ""), names)  # noqa: S102  # the rows are ours
+        with contextlib.redirect_stdout(shown):
+            try:
+                _run_cell(row["code"].strip(), names)
+            except Exception as error:
+                print(f"{type(error).__name__}: {error}", file=shown)  # what Jupyter shows last
+    return Ran(shown.getvalue().strip(), names, "\n".join(str(warning.message) for warning in told))
+
+
+def _run_cell(code: str, names: dict[str, Any]) -> None:
+    tree = ast.parse(code)
+    last = tree.body.pop() if isinstance(tree.body[-1], ast.Expr) else None
+    exec(compile(tree, "cell", "exec"), names)  # noqa: S102  # the same
+    if isinstance(last, ast.Expr):
+        value = eval(compile(ast.Expression(last.value), "cell", "eval"), names)  # noqa: S307  # the same
+        sys.stdout.write("" if value is None else pprint.pformat(value, width=79) + "\n")
 
 
 def version(text: str) -> tuple[int, int]:
@@ -61,30 +74,44 @@ def memory_filled_with_nan() -> Iterator[None]:
         torch.use_deterministic_algorithms(False)
 
 
+def check_same(row: dict[str, Any]) -> None:
+    assert run(row).shown == row["document"].strip()
+
+
 def check_nondeterministic(row: dict[str, Any]) -> None:
-    """Unwritten memory, or another value on each run, or a version that isn't the document's."""
+    """Unwritten memory, or another value on each run, or a version that isn't the document's; or what never changes."""
+    if "claim" in row:
+        check_claim(row)
+        return
     with memory_filled_with_nan():
-        first, _ = run(row)
-    second, _ = run(row)
-    assert "nan" in first or first != second or first == "False False"
+        first = run(row).shown
+    assert "nan" in first or first != run(row).shown or first == "False False"
 
 
-def check_wrong(row: dict[str, Any]) -> None:
-    _, names = run(row)
-    assert eval(row["claim"], names) is True  # noqa: S307  # the rows are ours
+def check_claim(row: dict[str, Any]) -> None:
+    assert eval(row["claim"], run(row).names) is True  # noqa: S307  # the rows are ours
 
 
-def check_wording(row: dict[str, Any], since: str) -> None:
-    """Other words for the same: the same lines before, the same kind of error, the same tensor and versions."""
-    shown, _ = run(row)
-    document = row["document"].strip()
+def check_cuda(row: dict[str, Any]) -> None:
+    """Without CUDA torch says so; with it the tensor says where it lives."""
+    shown = run(row).shown
+    if torch.cuda.is_available():
+        assert "device='cuda:0'" in shown
+    else:
+        assert re.match(r"(AssertionError|RuntimeError): .*CUDA", shown)
+
+
+def check_changed(row: dict[str, Any], since: str, *, words_only: bool) -> None:
+    """Today's words are there, and not the document's; where only words changed, the rest is the same."""
+    shown, document = run(row).shown, row["document"].strip()
     if version(torch.__version__) < version(since):
         assert row["today"] not in shown
         return
     assert row["today"] in shown
     assert row["today"] not in document
-    assert shown.splitlines()[:-1] == document.splitlines()[:-1]
-    assert core(shown) == core(document)
+    if words_only:
+        assert shown.splitlines()[:-1] == document.splitlines()[:-1]
+        assert core(shown) == core(document)
 
 
 def core(text: str) -> list[str]:
@@ -92,33 +119,47 @@ def core(text: str) -> list[str]:
     return re.findall(r"^\w+Error|\[torch\.\w+ \[[\d, ]*\]\]|version \d+|tensor\([^,]*", text.splitlines()[-1])
 
 
+CHECKS = {
+    "same": check_same,
+    "nondeterministic": check_nondeterministic,
+    "seed is wrong": check_claim,
+    "needs CUDA": check_cuda,
+}
+
+
 @pytest.mark.parametrize("row", ROWS, ids=NAMES)
 def test_the_verdict_holds(row: dict[str, Any]) -> None:
     verdict = row["verdict"]
-    if verdict == "same":
-        assert run(row)[0] == row["document"].strip()
-    elif verdict == "nondeterministic":
-        check_nondeterministic(row)
-    elif verdict == "seed is wrong":
-        check_wrong(row)
-    else:
-        found = re.fullmatch(r"wording changed since v(\d+\.\d+)", verdict)
-        assert found, f"unknown verdict {verdict!r}"
-        check_wording(row, found[1])
+    if verdict in CHECKS:
+        CHECKS[verdict](row)
+        return
+    found = re.fullmatch(r"(wording|behaviour) changed since v(\d+\.\d+)", verdict)
+    assert found, f"unknown verdict {verdict!r}"
+    check_changed(row, found[2], words_only=found[1] == "wording")
+
+
+@pytest.mark.parametrize("row", ROWS, ids=NAMES)
+def test_what_it_warns_of_is_said(row: dict[str, Any]) -> None:
+    warned = run(row).warned
+    assert row["warns"] in warned if "warns" in row else not warned
 
 
 @pytest.mark.parametrize("row", ROWS, ids=NAMES)
 def test_the_chapter_takes_it_up(row: dict[str, Any]) -> None:
-    cells = {cell.id: cell for cell in nbformat.read(CHAPTER, as_version=4).cells if cell.cell_type == "code"}
+    path = ROOT / "notebooks" / "en" / f"{row.get('chapter', FIRST_CHAPTER)}.ipynb"
+    cells = {cell.id: cell for cell in nbformat.read(path, as_version=4).cells if cell.cell_type == "code"}
     known = "\n".join(f"{name}  {cell.source.splitlines()[0][:60]}" for name, cell in cells.items())
     assert row["chapter_cell"] in cells, f"the chapter has these cells:\n{known}"
     assert row["reason"]
 
 
-def test_every_relevant_cell_has_a_row() -> None:
-    found: dict[str, set[str]] = {}
-    for row in ROWS:
-        if not row["cell"].startswith("text"):
-            found.setdefault(row["seed"], set()).add(row["cell"])
-    assert found == RELEVANT
+@pytest.mark.parametrize("seed", CELLS)
+def test_every_code_cell_of_the_document_has_a_row(seed: str) -> None:
+    rows = [row["cell"] for row in ROWS if row["seed"] == seed and not row["cell"].startswith("text")]
+    assert not set(CELLS[seed]) - set(rows), "no chapter takes these up"
+    assert not set(rows) - set(CELLS[seed]), "the document has no such cells"
+
+
+def test_no_cell_has_two_rows() -> None:
     assert len(NAMES) == len(set(NAMES))
+    assert sum(map(len, CELLS.values())) > 70
