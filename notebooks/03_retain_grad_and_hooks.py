@@ -1,0 +1,785 @@
+# %% [markdown]
+# # 03 · `retain_grad` and hooks
+#
+# Backward computes a gradient for every tensor on its way, and keeps those of the leaves. This hour is about all the
+# others.
+#
+# After it you can
+#
+# - say which `.grad` will be filled, and have one more filled;
+# - watch a gradient pass, and change it on its way;
+# - say what a hook sees when somebody writes in place;
+# - ask for just the gradients that you want.
+#
+# **How to work:** predict, run, look, explain, change. Commit to each prediction before you run the cell under it.
+
+# %% [markdown]
+# Every cell uses `device`. It is the CPU unless `SEEGRAD_DEVICE` says something else.
+
+# %%
+import contextlib
+import os
+import warnings
+
+import torch
+from IPython.display import Markdown
+
+import seegrad
+
+device = os.environ.get("SEEGRAD_DEVICE", "cpu")
+
+# %load_ext seegrad
+
+# %% [markdown]
+# ## 1 · What backward throws away
+#
+# The network of chapter 01: three weights, four steps, a mean. `w1`, `w2`, `w3` are leaves; all that is made from them
+# isn't.
+#
+# **Predict:** which tensors will have a `.grad` after backward? Click them in the picture.
+
+# %%
+# %%see --ask keeps
+inp = torch.ones(2, 2, device=device)
+w1 = torch.tensor(2.0, requires_grad=True, device=device)
+w2 = torch.tensor(3.0, requires_grad=True, device=device)
+w3 = torch.tensor(4.0, requires_grad=True, device=device)
+l1 = inp * w1
+l2 = l1 + w2
+l3 = l1 * w3
+l4 = l2 * l3
+loss = l4.mean()
+loss.backward()
+
+# %% [markdown]
+# Walk through the picture step by step. A gradient passes *every* card: the dashed field `∂ flows`. Once it has been
+# passed on, its memory is free for the next one. Only the green cards keep theirs, in `.grad`.
+#
+# Ask a thrown-away gradient for its value, and torch answers `None`, with a warning:
+
+# %%
+with warnings.catch_warnings(record=True) as told:
+    warnings.simplefilter("always")
+    print("leaves", w1.grad, w2.grad, w3.grad)
+    print("others", l1.grad, l2.grad, l3.grad, l4.grad, loss.grad)
+
+print(len(told), told[0].category.__name__)
+print("names retain_grad:", ".retain_grad()" in str(told[0].message))
+
+# %% [markdown]
+# Five warnings for five questions. In a notebook you see such a warning once for each line; below torch 1.5 there was
+# none.
+#
+# It names the remedy of the next section. From here on we know what we do, so we switch it off.
+
+# %%
+warnings.filterwarnings("ignore", message="The .grad attribute of a Tensor that is not a leaf")
+
+# %% [markdown]
+# ## 2 · `retain_grad`: keep it
+#
+# `t.retain_grad()` asks backward to leave its gradient in `t.grad`. Here three tensors ask.
+#
+# **Predict:** which tensors have a `.grad` now? And what is `loss.grad`?
+
+# %%
+# %%see --ask keeps
+inp = torch.ones(2, 2, device=device)
+w1 = torch.tensor(2.0, requires_grad=True, device=device)
+w2 = torch.tensor(3.0, requires_grad=True, device=device)
+w3 = torch.tensor(4.0, requires_grad=True, device=device)
+l1 = inp * w1
+l2 = l1 + w2
+l3 = l1 * w3
+l4 = l2 * l3
+loss = l4.mean()
+l1.retain_grad()
+l4.retain_grad()
+loss.retain_grad()
+loss.backward()
+
+# %%
+print("loss", loss.grad)
+print("l4  ", l4.grad)
+print("l1  ", l1.grad)
+
+# %% [markdown]
+# `loss.grad` is $\partial loss / \partial loss = 1$. A mean of four gives each element a quarter.
+#
+# `l1` is used twice: by `l2` and by `l3`. Its gradient is the sum over both ways. **Predict** each part before you
+# run this.
+
+# %%
+through_l2 = 0.25 * l3
+through_l3 = 0.25 * l2 * w3
+
+print("through l2", through_l2[0, 0].item())
+print("through l3", through_l3[0, 0].item())
+print("sum is l1.grad:", torch.equal(through_l2 + through_l3, l1.grad))
+
+# %% [markdown]
+# ### Who has asked?
+#
+# `retains_grad` tells. **Predict** it for `l1`, for `l2`, and for `w1`, which has its `.grad` without asking.
+
+# %%
+w1.retain_grad()
+
+print("l1", l1.retains_grad)
+print("l2", l2.retains_grad)
+print("w1", w1.retains_grad, "is_leaf", w1.is_leaf)
+
+# %% [markdown]
+# On a leaf `retain_grad()` does nothing: no error, no change. Leaves keep their gradient anyway.
+#
+# And a tensor that needs no gradient has none to keep. **Predict:** `None`, or an error?
+
+# %%
+x = torch.tensor([1.0, 2.0], requires_grad=True, device=device)
+for name, t in {"ones": torch.ones(2, device=device), "x.detach()": x.detach()}.items():
+    try:
+        t.retain_grad()
+        print(name, t.retains_grad)
+    except RuntimeError as error:
+        print(name, type(error).__name__, "requires_grad=False" in str(error))
+
+# %% [markdown]
+# *Misconception* **M02**: “`retain_grad` is for leaves”. It is for all the others that need a gradient.
+
+# %% [markdown]
+# ### Too late
+#
+# **Predict** the three lines: `h.grad` after each of two backward calls. `retain_grad` stands between them.
+
+# %%
+x = torch.tensor([1.0, 2.0], requires_grad=True, device=device)
+h = x * 3
+loss = (h * h).sum()
+
+loss.backward(retain_graph=True)
+print("first ", h.grad)
+h.retain_grad()
+print("asked ", h.grad)
+loss.backward()
+print("second", h.grad)
+
+# %% [markdown]
+# The first gradient had passed before anyone asked. `retain_grad` is a promise for the *next* backward, not a search
+# for the last one.
+#
+# *Misconception* **M02** again: “it works after backward”. Nor does it do nothing: the second backward keeps its
+# promise.
+
+# %% [markdown]
+# ### It adds up
+#
+# Leaves add up their gradients over backward calls. **Predict** both `.grad`s after the second call.
+
+# %%
+x = torch.tensor([1.0, 2.0], requires_grad=True, device=device)
+h = x * 3
+h.retain_grad()
+loss = (h * h).sum()
+for _ in range(2):
+    loss.backward(retain_graph=True)
+    print("h.grad", h.grad, " x.grad", x.grad)
+
+# %% [markdown]
+# A kept gradient adds up like a leaf's. (*Misconception* **M09**: “`.grad` is overwritten”.) In a training loop you
+# don't see it, since each forward makes a new `h`.
+
+# %% [markdown]
+# ### The tensor, not the name
+#
+# **Predict:** which names have a `.grad` in the end?
+
+# %%
+# %%see --ask keeps
+x = torch.tensor([-1.0, 2.0], requires_grad=True, device=device)
+h = x * 3
+h.retain_grad()
+h = h.relu()
+h.sum().backward()
+
+# %%
+print(h.grad, h.retains_grad)
+
+# %% [markdown]
+# In the picture the kept gradient sits at the result of `x * 3`. The name `h` has moved on to the relu's result, which
+# nobody asked to keep anything. The gradient is there; you have no name for it.
+#
+# **Change** the cell: ask after the relu. Or keep a second name: `first = h`.
+
+# %% [markdown]
+# ## 3 · A hook: look at it as it passes
+#
+# To look once, you needn't keep anything. `t.register_hook(f)` has `f` called with the gradient of `t`.
+#
+# **Predict:** in which order will the three lines be printed? And what does `loss.grad` say afterwards?
+
+# %%
+# %%see
+inp = torch.ones(2, 2, device=device)
+w1 = torch.tensor(2.0, requires_grad=True, device=device)
+w2 = torch.tensor(3.0, requires_grad=True, device=device)
+w3 = torch.tensor(4.0, requires_grad=True, device=device)
+l1 = inp * w1
+l2 = l1 + w2
+l3 = l1 * w3
+l4 = l2 * l3
+loss = l4.mean()
+l1.register_hook(lambda grad: print("l1 grad", grad))
+l4.register_hook(lambda grad: print("l4 grad", grad))
+loss.register_hook(lambda grad: print("loss grad", grad))
+loss.backward()
+print(loss.grad)
+
+# %% [markdown]
+# The order is backward's, not yours: `loss` first, though it was registered last.
+#
+# `l1` is used twice, and its hook ran **once**, with 7: the engine waits until both parts have arrived, adds them, and
+# then calls.
+
+# %% [markdown]
+# ### “Cleared after the print”?
+#
+# The document runs that cell, sees `None` at the end, and says: *“the grad of `loss` is cleared once it has been
+# printed”*.
+#
+# Then it must be there while the hook runs. **Predict:** what does `x.grad` say *inside* the hook? And `h.grad`?
+
+# %%
+x = torch.tensor([1.0, 2.0], requires_grad=True, device=device)
+h = x * 3
+
+
+def look(grad):
+    print("argument", grad)
+    print("h.grad  ", h.grad)
+    print("x.grad  ", x.grad)
+
+
+h.register_hook(look)
+h.sum().backward()
+print("after   ", h.grad, x.grad)
+
+# %% [markdown]
+# Nothing is cleared, because nothing was ever stored. The gradient is an *argument*: it exists while it is passed on.
+# A hook stores nothing in `.grad`, and a print destroys nothing.
+#
+# If you want both, ask for both:
+
+# %%
+x = torch.tensor([1.0, 2.0], requires_grad=True, device=device)
+h = x * 3
+h.register_hook(lambda grad: print("hook", grad))
+h.retain_grad()
+h.sum().backward()
+
+print("kept", h.grad)
+
+# %% [markdown]
+# ### Store it yourself
+#
+# A hook may put the gradient wherever you like: into a dict, or only its norm into a list. That is how a training run
+# is watched without keeping every gradient.
+
+# %%
+seen = {}
+norms = []
+
+x = torch.tensor([3.0, 4.0], requires_grad=True, device=device)
+h = x * 2
+h.register_hook(lambda grad: seen.update(h=grad))
+h.register_hook(lambda grad: norms.append(grad.norm().item()))
+(h * h).sum().backward()
+
+seen, norms
+
+# %% [markdown]
+# ### Hooks in a loop
+#
+# **Predict** the two lines.
+
+# %%
+x = torch.tensor([1.0, 2.0], requires_grad=True, device=device)
+first = x * 3
+second = first + 1
+for name, t in {"first": first, "second": second}.items():
+    t.register_hook(lambda grad: print(name, grad))
+(second * 10).sum().backward()
+
+# %% [markdown]
+# `second`, twice. That is Python, not torch: a lambda looks up `name` when it is *called*, and by then the loop is
+# over. Give each hook its own: a default argument holds the value of now.
+
+# %%
+x = torch.tensor([1.0, 2.0], requires_grad=True, device=device)
+first = x * 3
+second = first + 1
+for name, t in {"first": first, "second": second}.items():
+    t.register_hook(lambda grad, name=name: print(name, grad))
+(second * 10).sum().backward()
+
+# %% [markdown]
+# ### Take it off again
+#
+# A hook lives as long as its tensor. `h` is new in each forward; a weight stays. So a cell that hooks a weight and is
+# run twice hooks it twice. **Predict** how many lines each backward prints.
+
+# %%
+w = torch.tensor([1.0, 2.0], requires_grad=True, device=device)
+handles = [w.register_hook(lambda grad: print("  hook", grad)) for _ in range(2)]
+
+print("two hooks")
+(w * 3).sum().backward()
+handles[0].remove()
+print("one hook")
+(w * 3).sum().backward()
+handles[1].remove()
+print("no hook")
+(w * 3).sum().backward()
+print("w.grad", w.grad)
+
+# %% [markdown]
+# `register_hook` returns a handle, and its `remove()` takes the hook off. Look at the last line too: 9. Each hook saw
+# what *its* backward brought, 3; `w.grad` has added up all three.
+#
+# On a tensor that needs no gradient, `register_hook` raises, like `retain_grad`: none will ever pass.
+
+# %%
+try:
+    torch.ones(2, device=device).register_hook(print)
+except RuntimeError as error:
+    print(type(error).__name__, "doesn't require gradient" in str(error))
+
+# %% [markdown]
+# ## 4 · A hook that answers
+#
+# What a hook *returns* takes the gradient's place. `None` means: leave it as it is. So a hook with `print` only looks,
+# since `print` returns `None`.
+#
+# Without the hook, `x.grad` would be $2 \cdot 6 \cdot 3 = 36$. **Predict** it.
+
+# %%
+# %%see
+x = torch.tensor(2.0, requires_grad=True, device=device)
+h = x * 3
+h.register_hook(lambda grad: grad * 10)
+(h * h).backward()
+
+# %%
+x.grad
+
+# %% [markdown]
+# 12 arrives at `h`, the hook makes 120 of it, and 120 is what the picture shows there. Whatever lies *before* `h` in
+# your code comes after it in backward, and gets the new gradient: $120 \cdot 3$.
+#
+# **Change** it to `-grad`: a gradient that is turned round. To `grad * 0`: nothing above `h` learns.
+
+# %% [markdown]
+# ### How far does it reach?
+#
+# `h` is clipped: no element of its gradient may exceed 1. **Predict:** which of the two weights notice?
+
+# %%
+w1 = torch.tensor([2.0, 2.0], requires_grad=True, device=device)
+w2 = torch.tensor([5.0, 0.5], requires_grad=True, device=device)
+for clipped in (False, True):
+    h = w1 * 3
+    if clipped:
+        h.register_hook(lambda grad: grad.clamp(-1, 1))
+    (h * w2).sum().backward()
+    print("w1.grad", w1.grad, " w2.grad", w2.grad)
+    w1.grad = w2.grad = None
+
+# %% [markdown]
+# `w1` lies behind `h` and gets $1 \cdot 3$ instead of $5 \cdot 3$. `w2` has a way of its own: untouched.
+
+# %% [markdown]
+# ### Several at once
+#
+# **Predict** `h.grad` and `x.grad`. The gradient of `h` is 12 when it arrives. Three things happen to it.
+
+# %%
+x = torch.tensor(2.0, requires_grad=True, device=device)
+h = x * 3
+h.retain_grad()
+h.register_hook(lambda grad: grad * 10)
+h.register_hook(lambda grad: grad + 1)
+(h * h).backward()
+
+print("h.grad", h.grad)
+print("x.grad", x.grad)
+
+# %% [markdown]
+# Hooks run in the order in which you registered them, each on what the one before returned: $12 \cdot 10 + 1 = 121$.
+# `retain_grad` was called first, and keeps what comes out **last**. It shows what really flows on.
+
+# %% [markdown]
+# ### Not everything is an answer
+#
+# **Predict** which of these five hooks raise. None of them returns `None`.
+
+# %%
+answers = {
+    "grad * 2": lambda grad: grad * 2,
+    "5": lambda grad: 5,
+    "grad.sum()": lambda grad: grad.sum(),
+    "grad[:1]": lambda grad: grad[:1],
+    "grad.double()": lambda grad: grad.double(),
+}
+for name, answer in answers.items():
+    x = torch.tensor([1.0, 2.0], requires_grad=True, device=device)
+    x.register_hook(answer)
+    try:
+        (x * 3).sum().backward()
+        print(f"{name:13}", x.grad)
+    except (RuntimeError, TypeError) as error:
+        print(f"{name:13}", type(error).__name__, "·", x.grad)
+
+# %% [markdown]
+# A hook answers with a tensor of the same shape and type, or with nothing. A backward that raises in a hook stores
+# nothing there either.
+
+# %% [markdown]
+# ### The hook that writes
+#
+# This hook wants a tenth of `a`'s gradient. It returns nothing; it writes. **Predict:** does it raise, are both
+# gradients right, or is one wrong without a word?
+
+
+# %%
+# %%see --ask outcome
+def shrink(grad):
+    grad.mul_(0.1)
+
+
+a = torch.tensor([1.0, 2.0], requires_grad=True, device=device)
+b = torch.tensor([3.0, 4.0], requires_grad=True, device=device)
+a.register_hook(shrink)
+out = (a + b) * 2
+out.sum().backward()
+
+# %%
+print("a.grad", a.grad)
+print("b.grad", b.grad)
+
+# %% [markdown]
+# Nobody hooked `b`, and its gradient is a tenth of what it should be. A sum passes *the same tensor* to both sides;
+# the write reached it before `b` did.
+#
+# No error (**M06**), and who would call `mul_` in a hook an in-place operation of the model (**M12**)? A recording
+# does:
+
+# %%
+with seegrad.record() as rec:
+    a = torch.tensor([1.0, 2.0], requires_grad=True, device=device)
+    b = torch.tensor([3.0, 4.0], requires_grad=True, device=device)
+    a.register_hook(shrink)
+    out = (a + b) * 2
+    out.sum().backward()
+
+Markdown(rec.diagnoses[0].message())
+
+# %% [markdown]
+# Torch's rule for hooks: never write to the argument; return a new tensor. **Predict** both gradients now.
+
+# %%
+a = torch.tensor([1.0, 2.0], requires_grad=True, device=device)
+b = torch.tensor([3.0, 4.0], requires_grad=True, device=device)
+a.register_hook(lambda grad: grad * 0.1)
+out = (a + b) * 2
+out.sum().backward()
+
+print("a.grad", a.grad)
+print("b.grad", b.grad)
+
+# %% [markdown]
+# ## 5 · When somebody writes in place
+#
+# Two hooks on one tensor. Between them `h.mul_(10)` writes into it, and `h` gets a new Node.
+#
+# **Predict** what each hook sees, and what `h.grad` will be. Behind the write the gradient is 3.
+
+# %%
+# %%see
+x = torch.tensor([1.0, 2.0], requires_grad=True, device=device)
+h = x * 2
+h.retain_grad()
+h.register_hook(lambda grad: print("before", grad))
+h.mul_(10)
+h.register_hook(lambda grad: print("after ", grad))
+(h * 3).sum().backward()
+print("h.grad", h.grad)
+
+# %% [markdown]
+# - A **hook** stays with the *value* that it was registered on. The first one sees the gradient of `x * 2`: it has
+#   passed through the write, so it is 30.
+# - **`retain_grad`** goes with the *tensor*. It was called before the write, and keeps the gradient of what `h` is at
+#   the end: 3.
+#
+# In the picture the struck-through card is the old value: the first hook hangs there. The second hook and `.grad` are on
+# the new card.
+
+# %% [markdown]
+# Which spelling writes in place? **Predict** for each of the three what the hook sees, and what `h.grad` says.
+
+
+# %%
+def mul_(h):
+    return h.mul_(10)
+
+
+def augmented(h):
+    h *= 10
+    return h
+
+
+def new_name(h):
+    h = h * 10
+    return h
+
+
+for write in (mul_, augmented, new_name):
+    x = torch.tensor([1.0, 2.0], requires_grad=True, device=device)
+    h, seen = x * 2, []
+    h.retain_grad()
+    h.register_hook(seen.append)
+    h = write(h)
+    (h * 3).sum().backward()
+    print(f"{write.__name__:9}  hook {seen[0]}  h.grad {h.grad}")
+
+# %% [markdown]
+# `h *= 10` is `h.mul_(10)`: the same tensor, so the promise goes along. `h = h * 10` makes a new tensor, to which
+# nobody promised anything: `None`.
+#
+# *Misconception* **M11**: “`+=` equals `= … +`”.
+
+# %% [markdown]
+# ### Where you meet it: `relu_`
+#
+# “Show me the gradient at the hidden layer.” Before the relu, or after it? **Predict** both lines.
+
+# %%
+x = torch.tensor([-1.0, 2.0], requires_grad=True, device=device)
+h, seen = x * 2, []
+h.retain_grad()
+h.register_hook(seen.append)
+torch.nn.functional.relu(h, inplace=True)
+(h * 3).sum().backward()
+
+print("hook  ", seen[0])
+print("h.grad", h.grad)
+
+# %% [markdown]
+# The hook sees what comes out of the relu's backward: 0 where the input was negative. `h.grad` is the gradient of
+# relu's *result*. Two names for one tensor, two gradients, and both are right.
+
+# %% [markdown]
+# ## 6 · After the leaf has added up
+#
+# A leaf has two kinds of hooks. `register_hook` is called with the gradient that arrives;
+# `register_post_accumulate_grad_hook` is called with the leaf itself, *after* its `.grad` was written.
+#
+# **Predict** the four lines of two backward calls.
+
+# %%
+# %%see
+p = torch.tensor([1.0, 2.0], requires_grad=True, device=device)
+p.register_hook(lambda grad: print("arrives ", grad))
+p.register_post_accumulate_grad_hook(lambda leaf: print("added up", leaf.grad))
+(p * p).sum().backward()
+(p * p).sum().backward()
+
+# %% [markdown]
+# The first kind sees one backward's share, the second the sum so far. Only leaves add up, so only leaves have the
+# second kind:
+
+# %%
+for name, t in {"leaf": p, "p * 2": p * 2}.items():
+    try:
+        t.register_post_accumulate_grad_hook(lambda leaf: None)
+        print(name, "·", t.is_leaf)
+    except RuntimeError as error:
+        print(name, "·", t.is_leaf, type(error).__name__, "non-leaf" in str(error))
+
+# %% [markdown]
+# ### A step inside backward
+#
+# With this hook each weight takes its step as soon as its gradient is complete, and gives the memory back. **Predict**
+# what is left in `.grad`.
+
+
+# %%
+def step(leaf):
+    with torch.no_grad():
+        leaf.sub_(0.1 * leaf.grad)
+    leaf.grad = None
+
+
+w1 = torch.tensor([1.0, 2.0], requires_grad=True, device=device)
+w2 = torch.tensor([3.0, 4.0], requires_grad=True, device=device)
+for w in (w1, w2):
+    w.register_post_accumulate_grad_hook(step)
+(w1 * w2).sum().backward()
+
+print("w1", w1.detach(), w1.grad)
+print("w2", w2.detach(), w2.grad)
+
+# %% [markdown]
+# Never are all gradients in memory together. With millions of weights, that is what the hook is for.
+#
+# Both steps used the *old* values: `w1` moved by $0.1 \cdot 3$ and $0.1 \cdot 4$.
+
+# %% [markdown]
+# ## 7 · Ask only for what you want
+#
+# `backward(inputs=[…])` fills the `.grad` of the tensors that you name, and of no others.
+#
+# **Predict:** which tensors have a `.grad`? Nobody calls `retain_grad`.
+
+# %%
+# %%see --ask keeps
+inp = torch.ones(2, 2, device=device)
+w1 = torch.tensor(2.0, requires_grad=True, device=device)
+w2 = torch.tensor(3.0, requires_grad=True, device=device)
+w3 = torch.tensor(4.0, requires_grad=True, device=device)
+l1 = inp * w1
+l2 = l1 + w2
+l3 = l1 * w3
+l4 = l2 * l3
+loss = l4.mean()
+loss.backward(inputs=[l1, w3])
+
+# %%
+print("l1", l1.grad, l1.retains_grad)
+print("w1", w1.grad, " w2", w2.grad, " w3", w3.grad)
+
+# %% [markdown]
+# `l1` isn't a leaf and has its gradient: backward made the promise for you, `retains_grad` is true. `w1` and `w2` are
+# leaves that need a gradient, and have none.
+#
+# *Misconception* **M01**: “`requires_grad` fills `.grad`”.
+
+# %% [markdown]
+# ### `autograd.grad`
+#
+# It *returns* the gradients, as a tuple, in the order in which you ask. **Predict:** what is in `.grad`
+# afterwards?
+
+# %%
+x = torch.tensor([1.0, 2.0], requires_grad=True, device=device)
+h = x * 3
+loss = (h * h).sum()
+of_h, of_x = torch.autograd.grad(loss, [h, x])
+
+print("returned", of_h, of_x)
+print("stored  ", h.grad, x.grad)
+
+# %% [markdown]
+# Nothing is stored, so nothing adds up and nothing needs to be zeroed.
+#
+# But hooks and promises are on the way, whoever asks. **Predict** what this one prints and stores:
+
+# %%
+x = torch.tensor([1.0, 2.0], requires_grad=True, device=device)
+h = x * 3
+h.retain_grad()
+h.register_hook(lambda grad: print("hook    ", grad))
+loss = (h * h).sum()
+(of_x,) = torch.autograd.grad(loss, [x])
+
+print("returned", of_x)
+print("stored  ", h.grad, x.grad)
+
+# %% [markdown]
+# ### “Only leaves keep their gradient”
+#
+# So say the documents: *“only where `is_leaf` is true will the gradient be kept”*. One of them calls `retain_grad`
+# fifteen lines later. Run the four ways side by side:
+
+# %%
+ways = {
+    "backward()": lambda loss, h: loss.backward(),
+    "retain_grad()": lambda loss, h: (h.retain_grad(), loss.backward()),
+    "inputs=[h]": lambda loss, h: loss.backward(inputs=[h]),
+    "autograd.grad": lambda loss, h: torch.autograd.grad(loss, [h]),
+}
+for name, way in ways.items():
+    x = torch.tensor(2.0, requires_grad=True, device=device)
+    h = x * 3
+    way(h * h, h)
+    print(f"{name:13}  x.grad {x.grad!s:12}  h.grad {h.grad!s}")
+
+# %% [markdown]
+# It isn't so the other way round either: a leaf may stay empty. `unused` never took part. **Predict** all three
+# answers.
+
+# %%
+x = torch.tensor(2.0, requires_grad=True, device=device)
+unused = torch.tensor(5.0, requires_grad=True, device=device)
+loss = x * 3
+try:
+    torch.autograd.grad(loss, [unused], retain_graph=True)
+except RuntimeError as error:
+    print(type(error).__name__, "allow_unused=True" in str(error))
+print(torch.autograd.grad(loss, [unused], retain_graph=True, allow_unused=True))
+loss.backward()
+print(unused.grad)
+
+# %% [markdown]
+# `requires_grad` only *allows* a gradient (**M01** again). One has to arrive, too.
+
+# %% [markdown]
+# ## 8 · Which one?
+#
+# | you want | write |
+# |---|---|
+# | the gradient of a tensor in between, to use later | `t.retain_grad()`, before backward |
+# | to look, log, or store it your own way | `t.register_hook(f)`, where `f` returns `None` |
+# | to change it on its way | `t.register_hook(f)`, where `f` returns a new tensor |
+# | to act when a leaf's `.grad` is complete | `leaf.register_post_accumulate_grad_hook(f)` |
+# | `.grad` of a few tensors only | `loss.backward(inputs=[…])` |
+# | the numbers, and no `.grad` at all | `torch.autograd.grad(loss, […])` |
+
+# %% [markdown]
+# ## 9 · Check yourself
+#
+# Three programs. Say what each prints, or answer in the picture; then read on.
+
+# %%
+x = torch.tensor([1.0, 2.0], requires_grad=True, device=device)
+h = x * 2
+h.register_hook(lambda grad: grad * 0)
+h += 1
+h.retain_grad()
+h.sum().backward()
+
+print(h.grad, x.grad)
+
+# %%
+w = torch.tensor([1.0, 2.0], requires_grad=True, device=device) * 0.1
+w.register_hook(lambda grad: print("hook", grad))
+(w * 3).sum().backward()
+
+print(w.grad)
+
+# %%
+with contextlib.suppress(RuntimeError), seegrad.record() as rec:
+    a = torch.tensor([1.0, 2.0], requires_grad=True, device=device)
+    b = torch.tensor([3.0, 4.0], requires_grad=True, device=device)
+    a.register_hook(lambda grad: grad.clamp_(max=1.0))
+    loss = ((a + b) * 5).sum()
+    loss.backward()
+
+seegrad.show(rec, ask="outcome")
+
+# %% [markdown]
+# - `h.grad` is 1, `x.grad` is 0: the hook belongs to the value before `+= 1`, the promise to the value after it.
+# - The hook sees 3, and `w.grad` is `None`: `* 0.1` made a tensor that is no leaf.
+# - Silent: `clamp_` writes before it returns, and `b` gets the clipped gradient too.
+#
+# Wrong once? **Change** the program until you can say beforehand what it does.
+#
+# **Now the assignment:** open `release/en/03_retain_grad_and_hooks`. Seven exercises, about 50 minutes.
