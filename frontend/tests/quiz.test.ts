@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { answerOf, emptyDraft, isComplete, isEvidence, judge, labelOf, mistakes, pick, pythonLine, type } from "../src/quiz";
+import { answerOf, emptyDraft, isComplete, isEvidence, isPicked, judge, labelOf, mistakes, pick, pythonLine, type } from "../src/quiz";
 import { question } from "./scene";
 
 const leaves = question({ kind: "leaves", truth: '["a", "b"]', targets: [["t0", "a"], ["t1", "b"], ["t2", "c"]], choices: [{ key: "+c", label: "", misconception: "M01", message: "c has a grad_fn." }] });
@@ -57,5 +57,68 @@ describe("items of the picture", () => {
   it("are evidence", () => {
     expect(isEvidence(question({ evidence: ["t1"] }), "t1-3")).toBe(true);
     expect(isEvidence(question(), "f2")).toBe(false);
+  });
+});
+
+const keeps = question({ kind: "keeps", truth: '["a"]', targets: [["t0", "a"], ["t1", "b"]], choices: [{ key: "+b", label: "", misconception: "M02", message: "Not kept." }] });
+const saves = question({
+  kind: "saves", truth: '{"MulBackward0": ["a", "b"], "AddBackward0": []}', evidence: [],
+  targets: [["f0", "MulBackward0"], ["f1", "AddBackward0"], ["t0", "a"], ["t1", "b"], ["t2", "c"]],
+  choices: [["-MulBackward0 ", "a"], ["-MulBackward0 ", "b"], ["+AddBackward0 ", "b"], ["+AddBackward0 ", "c"]].map(([at, label = ""]) => ({ key: at + label, label, misconception: "M03", message: "Not all." })),
+});
+const order = question({
+  kind: "order", truth: '["Sum", "Add", "Exp", "Mul"]', targets: [["f0", "Mul"], ["f1", "Exp"], ["f2", "Add"], ["f3", "Sum"], ["f4", "Neg"]],
+  choices: ["forward", "Mul<Add", "Exp<Add", "Add<Sum", "youngest", "+Neg"].map((key) => ({ key, label: "", misconception: "", message: `said ${key}` })),
+});
+
+describe("what each Function saves", () => {
+  const first = pick(saves, emptyDraft, "a");
+  it("clicks on tensors are about the Function clicked last, the first one before that", () => {
+    expect(first.picked).toEqual(["MulBackward0 a"]);
+    const second = pick(saves, pick(saves, first, "AddBackward0"), "b");
+    expect(second.picked).toEqual(["MulBackward0 a", "AddBackward0 b"]);
+    expect(pick(saves, second, "a")).toEqual(second); // a doesn't stand beside the addition
+    expect(pick(saves, second, "MulBackward0 a").picked).toEqual(["AddBackward0 b"]); // a tick in another row
+    expect([..."abc"].map((name) => isPicked(saves, second, name))).toEqual([false, true, false]);
+  });
+  it("becomes an answer that names every Function", () => {
+    expect(isComplete(saves, emptyDraft)).toBe(true);
+    expect(pythonLine(saves, answerOf(saves, first))).toBe('q1 = {"saves": {"MulBackward0": ["a"], "AddBackward0": []}}');
+  });
+  it("is judged pair by pair", () => {
+    expect(judge(saves, { saves: { MulBackward0: ["b", "a"] } }).right).toBe(true);
+    expect(mistakes(saves, { MulBackward0: ["a"], AddBackward0: ["c"], NoBackward0: ["x"] })).toEqual(["-MulBackward0 b", "+AddBackward0 c", "+NoBackward0 x"]);
+    expect(judge(saves, { saves: {} })).toEqual({ right: false, message: "No. Not all.", misconception: "M03" });
+    expect(mistakes(saves, 3)).toEqual(["-MulBackward0 a", "-MulBackward0 b"]);
+  });
+  it("marks the Functions that were taken for what they aren't", () => {
+    const answer = { saves: { MulBackward0: ["a", "b"], AddBackward0: ["c"] } };
+    expect(["f0", "f1", "t2-0"].map((id) => isEvidence(saves, id, answer))).toEqual([false, true, false]);
+  });
+});
+
+describe("the order of backward", () => {
+  const said = (...names: string[]) => judge(order, { order: names }).message;
+  it("keeps the order of the clicks, and takes one back", () => {
+    const draft = ["Sum", "Mul", "Add"].reduce((all, name) => pick(order, all, name), emptyDraft);
+    expect(answerOf(order, draft)).toEqual({ order: ["Sum", "Mul", "Add"] });
+    expect(pick(order, draft, "Mul").picked).toEqual(["Sum", "Add"]);
+  });
+  it("tells the forward order, a pair, and a mere matter of age apart", () => {
+    expect(judge(order, { order: ["Sum", "Add", "Exp", "Mul"] }).right).toBe(true);
+    expect(said("Mul", "Exp", "Add", "Sum")).toBe("No. said forward");
+    expect(said("Sum", "Mul", "Add", "Exp")).toBe("No. said Mul<Add");
+    expect(said("Sum", "Add", "Mul", "Exp")).toBe("No. said youngest");
+    expect(said("Sum", "Add", "Exp", "Mul", "Neg")).toBe("No. said +Neg");
+    expect(mistakes(order, ["Sum"])).toEqual(["-Add", "-Exp", "-Mul"]);
+    expect(mistakes(order, ["Sum", "Sum", "Add", "Exp", "Mul"])).toEqual(["youngest"]);
+  });
+});
+
+describe("what keeps its gradient", () => {
+  it("may be nothing", () => expect(isComplete(keeps, emptyDraft)).toBe(true));
+  it("marks what was taken for what it isn't", () => {
+    expect(judge(keeps, { keeps: ["a", "b"] }).misconception).toBe("M02");
+    expect(["t0-0", "t1-0"].map((id) => isEvidence({ ...keeps, evidence: [] }, id, { keeps: ["a", "b"] }))).toEqual([false, true]);
   });
 });

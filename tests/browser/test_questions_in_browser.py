@@ -1,0 +1,166 @@
+"""The questions on the graph in a real browser: by mouse, by touch, by keyboard alone, on narrow and wide pages."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import torch
+from playwright.sync_api import Browser, Page, expect
+
+import seegrad
+from seegrad.model import Recording
+from seegrad.page import page as page_text
+from seegrad.quiz import ask, judge
+from tests.browser.test_pictures import findings, needs_axe, visit, without_policy
+
+pytestmark = pytest.mark.browser
+
+
+@pytest.fixture(scope="module")
+def recording() -> Recording:
+    a = torch.tensor([1.0, 2.0], requires_grad=True)
+    w = torch.tensor([0.5, 0.1], requires_grad=True)
+    with seegrad.record() as rec:
+        h = a * w
+        s = h.sigmoid()
+        s.retain_grad()
+        loss = (s + h).sum()
+        loss.backward()
+    return rec.recording
+
+
+@pytest.fixture
+def tab(browser: Browser) -> Iterator[Page]:
+    context = browser.new_context(viewport={"width": 1032, "height": 900}, reduced_motion="reduce", has_touch=True)
+    yield context.new_page()
+    context.close()
+
+
+def open_question(tab: Page, folder: Path, recording: Recording, kind: str) -> list[str]:
+    return visit(tab, folder, page_text(recording, question=ask(recording, kind)))
+
+
+def check(tab: Page) -> None:
+    tab.get_by_role("button", name="Check my prediction").click()
+
+
+def answer(tab: Page) -> dict[str, object]:
+    """The line of Python under the picture, run."""
+    name, _, value = tab.locator(".sg-py code").inner_text().partition(" = ")
+    assert name == "q1"
+    return dict(json.loads(value))
+
+
+def named(tab: Page, name: str) -> None:
+    """Tap the card of a tensor."""
+    tab.locator(".sg-cv .tn", has=tab.locator(f".nm:text-is('{name}')")).tap()
+
+
+def test_what_keeps_its_gradient_is_hidden_until_it_is_said(recording: Recording, tab: Page, tmp_path: Path) -> None:
+    wrong = open_question(tab, tmp_path, recording, "keeps")
+    assert tab.locator(".sg-cv .slot").evaluate_all(
+        "(all) => all.every((each) => getComputedStyle(each).visibility === 'hidden')"
+    )
+    for name in ("a", "w", "loss"):
+        named(tab, name)
+    expect(tab.locator(".sg-qk")).to_have_text("Your pick: a, loss, w")
+    check(tab)
+    assert answer(tab) == {"keeps": ["a", "loss", "w"]}
+    expect(tab.locator(".sg-qv")).to_contain_text("M01")
+    expect(tab.locator(".sg-cv .evidence .nm")).to_have_text(["s", "loss"])
+    assert wrong == []
+
+
+def test_what_is_saved_is_said_by_touch(recording: Recording, tab: Page, tmp_path: Path) -> None:
+    wrong = open_question(tab, tmp_path, recording, "saves")
+    expect(tab.locator(".sg-cv .pins")).to_be_hidden()
+    named(tab, "a")
+    named(tab, "w")
+    tab.locator(".sg-cv .fn", has=tab.locator(".fnm:text-is('SigmoidBackward0')")).tap()
+    expect(tab.locator(".sg-qr.cur")).to_contain_text("SigmoidBackward0")
+    named(tab, "a")  # isn't beside the Function: nothing to tick
+    named(tab, "s")
+    expect(tab.locator(".sg-qr input:checked")).to_have_count(3)
+    check(tab)
+    said = answer(tab)
+    assert said == {
+        "saves": {
+            "MulBackward0": ["a", "w"],
+            "SigmoidBackward0": ["s"],
+            "AddBackward0": [],
+            "SumBackward0": [],
+        }
+    }
+    assert judge(ask(recording, "saves"), said).right
+    expect(tab.locator(".sg-qv .right")).to_be_visible()
+    expect(tab.locator(".sg-cv .pins")).to_be_visible()
+    assert wrong == []
+
+
+def test_what_is_saved_is_said_by_keyboard(recording: Recording, tab: Page, tmp_path: Path) -> None:
+    open_question(tab, tmp_path, recording, "saves")
+    tab.get_by_role("group", name="SigmoidBackward0").get_by_label("h", exact=True).focus()
+    tab.keyboard.press("Space")
+    tab.keyboard.press("Tab")
+    expect(tab.get_by_role("group", name="SigmoidBackward0").get_by_label("s", exact=True)).to_be_focused()
+    tab.get_by_role("button", name="Check my prediction").focus()
+    tab.keyboard.press("Enter")
+    assert answer(tab)["saves"]["SigmoidBackward0"] == ["h"]  # type: ignore[index]  # a dict
+    expect(tab.locator(".sg-qv")).to_contain_text("M03")
+    expect(tab.locator(".sg-cv .evidence .fnm")).to_have_text(["MulBackward0", "SigmoidBackward0"])
+
+
+def test_the_order_is_clicked(recording: Recording, tab: Page, tmp_path: Path) -> None:
+    wrong = open_question(tab, tmp_path, recording, "order")
+    for name in ("SumBackward0", "MulBackward0", "AddBackward0", "SigmoidBackward0"):
+        tab.locator(".sg-cv .fn", has=tab.locator(f".fnm:text-is('{name}')")).click()
+    expect(tab.locator(".sg-cv .qn")).to_have_text(["2", "4", "3", "1"])
+    check(tab)
+    assert answer(tab) == {"order": ["SumBackward0", "MulBackward0", "AddBackward0", "SigmoidBackward0"]}
+    expect(tab.locator(".sg-qv")).to_contain_text("has to wait")
+    expect(tab.locator(".sg-cv .qn")).to_have_count(0)
+    expect(tab.locator(".sg-cv .fn .chk:visible text")).to_have_text(["4", "3", "2", "1"])
+    assert wrong == []
+
+
+def test_the_order_is_given_by_keyboard_alone(recording: Recording, tab: Page, tmp_path: Path) -> None:
+    open_question(tab, tmp_path, recording, "order")
+    wanted = json.loads(ask(recording, "order").truth)
+    tab.locator(".sg-cv [tabindex='0']").first.focus()
+    for name in wanted:
+        for _ in range(12):
+            if name in tab.evaluate("document.activeElement.querySelector('title').textContent"):
+                break
+            tab.keyboard.press("ArrowDown")
+        tab.keyboard.press("Enter")
+    expect(tab.locator(".sg-qk")).to_have_text("Your pick: " + " → ".join(wanted))
+    tab.get_by_role("button", name="Check my prediction").focus()
+    tab.keyboard.press("Enter")
+    expect(tab.locator(".sg-qv .right")).to_be_visible()
+
+
+@needs_axe
+@pytest.mark.parametrize("kind", ["keeps", "saves", "order"])
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_axe_finds_nothing(kind: str, theme: str, recording: Recording, tab: Page, tmp_path: Path) -> None:
+    text = without_policy(page_text(recording, question=ask(recording, kind)))
+    visit(tab, tmp_path, text, theme)  # type: ignore[arg-type]  # a theme
+    tab.locator(".sg-cv .fn").first.click()
+    assert findings(tab) == []
+    if kind == "order":
+        tab.locator(".sg-cv .fn").last.click()
+    check(tab)
+    assert findings(tab) == []
+
+
+@pytest.mark.parametrize("kind", ["keeps", "saves", "order"])
+def test_a_question_fits_a_telephone(kind: str, recording: Recording, tab: Page, tmp_path: Path) -> None:
+    tab.set_viewport_size({"width": 390, "height": 800})
+    open_question(tab, tmp_path, recording, kind)
+    room, used = tab.evaluate(
+        "(() => { const q = document.querySelector('.sg-q'); return [q.clientWidth, q.scrollWidth]; })()"
+    )
+    assert used <= room + 1
