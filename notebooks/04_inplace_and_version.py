@@ -8,9 +8,9 @@
 # - tell a write from a new tensor, and say what `_version` is after it;
 # - predict which write raises: at once, in backward, never;
 # - write a leaf, at the right moment;
-# - find the line that wrote, which the error doesn't name.
+# - find the line that wrote, which no error names.
 #
-# **How to work:** predict, run, look, explain, change. Commit to a prediction before you run the cell.
+# **How to work:** predict, run, look, explain, change. Commit before you run.
 
 # %% [markdown]
 # Every cell uses `device`. It is the CPU unless `SEEGRAD_DEVICE` says something else.
@@ -269,29 +269,31 @@ Markdown(d.message())
 # %% [markdown]
 # ### The name in the message
 #
-# “… which is output 0 of **X**”. Which X? **Predict:** the op that *made* `b`, the op that *saved* it, or the one
+# “… which is output 0 of **X**”. Which X? **Predict:** the op that *made* `b`, the op that *saved* a value, or the one
 # that *wrote* it?
 
 # %% tags=["version-dependent"]
-for write in ("b[0] = 1000", "b.mul_(1000)", "b.sigmoid_()", "b.zero_()"):
-    b = torch.tensor([1.0, 3.0], requires_grad=True, device=device) + 2
-    loss = (b * b).mean()
-    exec(write, {"b": b})
-    try:
-        loss.backward()
-    except RuntimeError as error:
-        print(f"{write:14} output 0 of", re.search(r"output 0 of ([\w:]+)", str(error))[1])
+for use in ("s = b * b", "s = b.exp()"):
+    for write in ("b[0] = 9", "b.mul_(9)", "s.zero_()"):
+        names = {"b": torch.tensor([1.0, 3.0], requires_grad=True, device=device) + 2}
+        exec(f"{use}\n{write}", names)
+        try:
+            names["s"].sum().backward()
+            print(f"{use:11} {write:10} fine")
+        except RuntimeError as error:
+            print(f"{use:11} {write:10} output 0 of", re.search(r"output 0 of ([\w:]+)", str(error))[1])
 
 # %% [markdown]
-# Today X is what wrote last: a real clue, but a kind of op, not a line. Old answers show other words:
+# An *input* that was saved is named by its last writer: a real clue, but a kind of op, not a line. A *result* that was
+# saved is named by the op that made it: the victim. `fine`: nobody had saved what was written.
+#
+# Old answers show other words (names of ops instead of Nodes: since 2.13):
 #
 # | the document's torch | it said | your torch |
 # |---|---|---|
 # | up to 1.9 | `output 0 of AddBackward0`: what *made* `b` | `torch::autograd::CopySlices`: what *wrote* |
 # | 2.0.1, for `d[:] = 0` | `output 0 of torch::autograd::CopySlices` | `Fill3` |
 # | on Windows | `struct torch::autograd::CopySlices` | the same without `struct` |
-#
-# Names of ops for names of Nodes: since 2.13.
 
 # %% [markdown]
 # ## 4 · One program, two orders
