@@ -19,6 +19,8 @@ import nbformat
 import pytest
 import torch
 
+from tools import seeds
+
 ROOT = Path(__file__).parents[1]
 ROWS = tomllib.loads((ROOT / "tests" / "seed_coverage.toml").read_text(encoding="utf-8"))["row"]
 CELLS = tomllib.loads((ROOT / "tests" / "seed_cells.toml").read_text(encoding="utf-8"))
@@ -163,3 +165,15 @@ def test_every_code_cell_of_the_document_has_a_row(seed: str) -> None:
 def test_no_cell_has_two_rows() -> None:
     assert len(NAMES) == len(set(NAMES))
     assert sum(map(len, CELLS.values())) > 70
+
+
+def test_the_page_for_readers_is_what_the_rows_make() -> None:
+    assert not list(seeds.complaints())
+
+
+def test_the_page_says_which_cells_nobody_took_up() -> None:
+    row = {**ROWS[0], "seed": "000", "cell": "In[1]", "reason": "a | b"}
+    page = seeds.page([row], {"000": ["In[1]", "In[2]"]})
+    assert "| In[1] | " in page
+    assert "a \\| b" in page
+    assert "| In[2] |  | **not taken up yet** |  |  |" in page
