@@ -209,7 +209,7 @@ for name, leaf in {"inp": inp, "w1": w1, "w2": w2, "w3": w3}.items():
 # **Predict** for each of the five lines: which tensors does its Function save?
 
 # %%
-# %%see --ask leaves
+# %%see --ask saves
 inp = torch.ones([2, 2], requires_grad=True, device=device)
 w1, w2, w3 = (torch.tensor(v, requires_grad=True, device=device) for v in (2.0, 3.0, 4.0))
 l1 = inp * w1
@@ -309,7 +309,7 @@ with seegrad.record() as rec:
     loss = l4.mean()
     loss.backward()
 
-seegrad.show(rec, ask="outcome")
+seegrad.show(rec, ask="order")
 
 # %%
 seegrad.show(rec)
@@ -352,7 +352,7 @@ except RuntimeError as error:
 # **Predict:** which of the nine tensors have a `.grad` now?
 
 # %%
-seegrad.show(rec, ask="leaves")
+seegrad.show(rec, ask="keeps")
 
 # %%
 print("leaves:", w1.grad, w2.grad, w3.grad)
@@ -459,17 +459,26 @@ with contextlib.suppress(RuntimeError), seegrad.record() as rec:
 seegrad.show(rec, ask="outcome")
 
 # %% [markdown]
-# Answer three questions from the picture alone, without reading the code.
-#
-# 1. Which tensors would have had a `.grad`?
-# 2. What did each `×` save, and is it still the same?
-# 3. Which line broke it? Click it.
+# Answer three questions from the picture alone, without reading the code. First: which tensors hold a `.grad` after
+# this?
+
+# %%
+seegrad.show(rec, ask="keeps")
+
+# %% [markdown]
+# Second: what did each Function save? (And is it still the same?)
+
+# %%
+seegrad.show(rec, ask="saves")
+
+# %% [markdown]
+# Third: which line broke it? Click it, in the code or in the graph.
 
 # %%
 seegrad.show(rec, ask="culprit")
 
 # %% [markdown]
-# 1. The green cards: `inp`, `w1`, `w2`, `w3`.
+# 1. None. The green cards would have, but backward stopped at the `×` of `l4`, before it reached any of them.
 # 2. The `×` of `l4` saved `l2` and `l3`. The tag at `l3` says `v0 saved ≠ v1 now`.
 # 3. `l3.add_(1)`, the red pill. An operation whose name ends in `_` writes in place: it moves the **version**.
 #
@@ -582,7 +591,7 @@ print(half.requires_grad, half.is_leaf, half.grad_fn.name())
 # %% [markdown]
 # ## 10 · Check yourself
 #
-# Three programs. Answer in the picture, then read on. First: click the leaves.
+# Three programs. Answer in the picture, then read on. First: which tensors get a `.grad`?
 
 # %%
 with seegrad.record() as rec:
@@ -592,7 +601,7 @@ with seegrad.record() as rec:
     y = (x * w + b).exp()
     y.sum().backward()
 
-seegrad.show(rec, ask="leaves")
+seegrad.show(rec, ask="keeps")
 
 # %% [markdown]
 # Raises, silent, or fine?
@@ -620,7 +629,7 @@ with contextlib.suppress(RuntimeError), seegrad.record() as rec:
 seegrad.show(rec, ask="outcome")
 
 # %% [markdown]
-# - `x` and `b`. `w` was made by a product, so it is none; `x` is one although it asks for nothing.
+# - Only `b`. `x` is a leaf but asks for nothing; `w` was made by a product, so its gradient only passes.
 # - Fine: `sin` saved `y`, and `z` is nobody's.
 # - Raises: `exp` saved `z` itself.
 #
