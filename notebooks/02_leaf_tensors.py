@@ -126,7 +126,7 @@ Markdown(rec.diagnoses[0].message())
 # %% [markdown]
 # ### Leaves that want no gradient
 #
-# A tensor with `requires_grad=False` counts as a leaf *by convention*. One document adds that it makes no difference
+# A tensor with `requires_grad=False` counts as a leaf *by convention*. Two documents add that it makes no difference
 # how you sort them.
 #
 # **Predict:** which of these lines raises?
