@@ -8,10 +8,10 @@
 # - say what autograd recorded for a line, what each Function saved, and why;
 # - follow a gradient through the graph, in the order in which torch does it;
 # - answer three questions from a picture alone: who gets a `.grad`, what was saved, which line broke it.
-#
-# **How to work:** predict, run, look, explain, change. Commit to each prediction before you run the cell under it.
 
 # %% [markdown]
+# **How to work:** predict, run, look, explain, change. Commit to each prediction before you run the cell under it.
+#
 # Every cell uses `device`. It is the CPU unless `SEEGRAD_DEVICE` says something else.
 
 # %%
