@@ -10,13 +10,14 @@ from .model import Diagnosis, Place, Recording
 from .recorder import record
 
 if TYPE_CHECKING:
+    from .course import course_map
     from .magic import load_ipython_extension
     from .widget import show
 
-__all__ = ["Diagnosis", "Place", "Recording", "SeegradError", "load_ipython_extension", "record", "show"]
+__all__ = ["Diagnosis", "Place", "Recording", "SeegradError", "course_map", "load_ipython_extension", "record", "show"]
 
-_LAZY = {"load_ipython_extension": "magic", "show": "widget"}
-"""Names that need Jupyter: imported when they're first used, so that recording works without it."""
+_LAZY = {"course_map": "course", "load_ipython_extension": "magic", "show": "widget"}
+"""Names that are of use in a notebook: imported when they're first used, so that recording works without Jupyter."""
 
 
 def __getattr__(name: str) -> Any:

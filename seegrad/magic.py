@@ -17,6 +17,7 @@ from IPython.display import display
 from .errors import QuestionError
 from .languages import _
 from .model import Recording
+from .progress import note_cell
 from .quiz import KINDS
 from .recorder import record
 from .widget import Sentence, show
@@ -143,3 +144,4 @@ def keep_traceback(shell: Any, error: BaseException) -> None:
 def load_ipython_extension(shell: Any) -> None:
     """`%load_ext seegrad`."""
     shell.register_magic_function(see, "cell")
+    shell.events.register("post_run_cell", note_cell)

@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from .quiz import judge
+from .quiz import Verdict, judge
 from .scene import Question
 
 FILE = ".predictions.json"
@@ -22,8 +22,8 @@ def read_predictions(folder: Path | None = None) -> dict[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
-def keep_prediction(question: Question, answer: dict[str, Any], folder: Path | None = None) -> None:
-    """Write the answer down. A folder that can't be written to costs the note, never the lesson."""
+def keep_prediction(question: Question, answer: dict[str, Any], folder: Path | None = None) -> Verdict:
+    """Write the answer down and judge it. A folder that can't be written to costs the note, never the lesson."""
     verdict = judge(question, answer)
     kept = read_predictions(folder)
     kept[question.id] = {
@@ -35,3 +35,4 @@ def keep_prediction(question: Question, answer: dict[str, Any], folder: Path | N
     with contextlib.suppress(OSError):
         text = json.dumps(kept, ensure_ascii=False, indent=1, sort_keys=True)
         ((folder or Path.cwd()) / FILE).write_text(text + "\n", encoding="utf-8")
+    return verdict

@@ -18,6 +18,7 @@ from .errors import PictureError, QuestionError
 from .languages import _, speaking
 from .model import Recording
 from .predictions import keep_prediction
+from .progress import note_prediction
 from .quiz import ask as ask_about
 from .scene import Question, Scene
 
@@ -61,7 +62,8 @@ class Picture(anywidget.AnyWidget):
         question = self._scene.question
         if question is not None and change["new"]:
             with contextlib.suppress(QuestionError):  # not an answer to this question: nothing to keep
-                keep_prediction(question, dict(change["new"]))
+                verdict = keep_prediction(question, dict(change["new"]))
+                note_prediction(question.id, verdict.right, verdict.misconception)
 
     @property
     def _open(self) -> bool:
@@ -138,8 +140,11 @@ def show(
     """
     with speaking(lang) as spoken:
         recording = rec if isinstance(rec, Recording) else rec.recording
-        names = {"tensors": tuple(tensors), "nodes": tuple(nodes)}
-        question = ask_about(recording, ask, name=name, **names) if isinstance(ask, str) else ask
+        question = (
+            ask_about(recording, ask, tensors=tuple(tensors), nodes=tuple(nodes), name=name)
+            if isinstance(ask, str)
+            else ask
+        )
         try:
             return Picture(draw(recording, question, spoken), step)
         except (QuestionError, FileNotFoundError):
