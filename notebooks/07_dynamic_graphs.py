@@ -46,8 +46,8 @@ loss = y * y
 loss.backward()
 
 # %% [markdown]
-# Three rounds, three Nodes, and one more for `y * y`. No Node says `while`: the loop itself isn't in the graph. Only
-# the operations that it ran are.
+# Three rounds, three Nodes, and one more for `y * y`. No Node says `while`. The comparisons ran too, but they have no
+# derivative: the picture shows them dashed, *not recorded*.
 #
 # **Change** 3.0 to 0.5, then to 50.0. Predict the number of Nodes before each run.
 
@@ -75,10 +75,10 @@ for start in (50.0, 3.0, 0.5):
 # %% [markdown]
 # ### The other branch
 #
-# **Predict** both gradients: `a` is used where the sum is positive, `b` where it isn't.
+# **Predict** who will have a `.grad`: `a` is used where the sum is positive, `b` where it isn't.
 
 # %%
-# %%see
+# %%see --ask keeps
 a = torch.tensor(2.0, requires_grad=True, device=device)
 b = torch.tensor(5.0, requires_grad=True, device=device)
 x = torch.tensor([1.0, 3.0], device=device)
@@ -166,7 +166,8 @@ loss.backward()
 loss.backward()
 
 # %% [markdown]
-# It raises. In the picture, the first backward passes `MulBackward0`, and what it had saved is crossed out.
+# It raises. Play the picture after your answer: when the first backward has passed `MulBackward0`, the tags with what it
+# had saved are empty boxes. The second finds nothing in them.
 #
 # The document has this and what comes next in *one* cell. After an error a cell stops, so the rest of it never ran:
 
@@ -250,6 +251,20 @@ a.grad
 # `.grad` adds up: 1 + 1.
 
 # %% [markdown]
+# So what counts is what a Node saves. **Predict** it for each Node here, in the picture.
+
+# %%
+# %%see --ask saves
+a = torch.tensor([3.0, 1.0], requires_grad=True, device=device)
+b = a.exp()
+c = b.cumsum(0)
+loss = (c + b).sum()
+
+loss.backward()
+
+# %% [markdown]
+# Only `exp` keeps something: its own result.
+#
 # **Predict** which of these ten can run backward twice. Write your list down.
 
 # %%
@@ -303,8 +318,8 @@ with contextlib.suppress(RuntimeError):
 a.grad, b.grad
 
 # %% [markdown]
-# `b` got its gradient twice, `a` once. Backward ran until it met the Node that had nothing left. Nobody takes back what
-# had been added.
+# `b` got its gradient twice, `a` once. Backward starts with the newest Nodes, those of `b`, and ran until it met one that
+# had nothing left. Nobody takes back what had been added.
 #
 # After an error in backward: set every `.grad` to `None` before you go on.
 
@@ -409,7 +424,19 @@ seegrad.show(rec)
 # %% [markdown]
 # The second loss needs what `TanhBackward0` had saved; the first backward has freed it.
 #
-# Here `retain_graph=True` is right. But one backward on the sum gives the same and passes the trunk only once:
+# Here `retain_graph=True` is right. But one backward on the sum does it too. **Predict** the order in which it runs the
+# Nodes: how often does it pass the trunk?
+
+# %%
+# %%see --ask order
+w = torch.tensor([1.0, 2.0], requires_grad=True, device=device)
+h = torch.tanh(w)
+size = (h * h).sum()
+mean = h.mean()
+(size + mean).backward()
+
+# %% [markdown]
+# Once: `TanhBackward0` waits until both gradients have come. And the result is the same:
 
 # %%
 grads = {}
