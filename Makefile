@@ -1,7 +1,7 @@
 # Two commands do everything: `make lab` (install, build the course, open JupyterLab) and `make test`.
 PYTHON ?= python3.11
 BIN := .venv/bin
-CHAPTER ?= notebooks/en/05_data_versus_detach.ipynb
+CHAPTER ?= $(firstword $(wildcard notebooks/en/00_start_here.ipynb) notebooks/en/05_data_versus_detach.ipynb)
 LAB_ARGS ?=
 # pip's extra arguments, e.g. PIP_ARGS="--extra-index-url https://download.pytorch.org/whl/cpu" for torch's CPU build
 PIP_ARGS ?=
@@ -10,7 +10,7 @@ BENCHMARKS ?= record op_db autograde crash
 ROOT_ARGS := $(if $(filter 0,$(shell id -u)),--allow-root)
 
 .DEFAULT_GOAL := help
-.PHONY: help install system frontend course lab test test-torch test-gpu check grade bench clean
+.PHONY: help install system frontend course lab kit test test-all test-torch test-gpu check grade bench clean
 
 help:  ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -34,10 +34,15 @@ frontend/node_modules/.installed: frontend/package-lock.json
 course: install  ## masters → notebooks, release
 	$(BIN)/python -m tools.book build
 
-lab: install frontend  ## JupyterLab on the chapter; LAB_ARGS=--no-browser in a script
+lab: install frontend  ## JupyterLab on the first chapter; LAB_ARGS=--no-browser in a script
 	$(BIN)/python -m tools.book build --missing
+	$(BIN)/python -m tools.kernels
 	$(BIN)/jupyter lab $(ROOT_ARGS) --ServerApp.root_dir='$(CURDIR)' \
 	  --LabApp.default_url='/lab/tree/$(CHAPTER)' $(LAB_ARGS)
+
+kit: install frontend  ## what a class receives, in build/kit: no solution, no hidden test
+	rm -rf build/kit
+	$(BIN)/python -m tools.book student-kit build/kit
 
 check: install  ## style and types
 	$(BIN)/ruff check .
@@ -46,9 +51,13 @@ check: install  ## style and types
 
 test: install system frontend check  ## everything
 	cd frontend && npm test --silent
-	$(BIN)/python -m tools.book --check
+	$(BIN)/python -m tools.book --check --unrun
 	$(BIN)/python -m tools.catalogue --check
+	$(BIN)/python -m tools.seeds --check
 	$(BIN)/python -m pytest $(PYTEST_ARGS)
+
+test-all: test  ## the same, and what takes longer: every chapter built anew, byte for byte
+	$(BIN)/python -m tools.book --check
 
 grade: install  ## a class of twelve, from submitted/ to CSV and feedback
 	$(BIN)/python -m tools.demo_class build/course
@@ -60,7 +69,8 @@ bench: install  ## measurements, printed as ratios; the peers are installed too
 test-torch: install  ## the library's tests on other torches: VERSIONS="2.9 2.11 2.13" (gigabytes)
 	$(BIN)/python -m tools.versions $(VERSIONS)
 
-test-gpu: install  ## the corpus on an accelerator; says so by a skip where there is none
+test-gpu: install  ## the corpus and the course on a GPU; fails with a sentence where there is none
+	@$(BIN)/python -m tools.kernels --gpu
 	$(BIN)/python -m pytest tests/gpu $(PYTEST_ARGS)
 
 clean:  ## all that was made, the environment too

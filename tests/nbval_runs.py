@@ -18,11 +18,16 @@ VERSION_DEPENDENT = "version-dependent"
 IGNORED_BY_NBVAL = "nbval-ignore-output"
 
 
-def nbval(*paths: Path, lang: str = "en", options: tuple[str, ...] = ("--nbval",)) -> subprocess.CompletedProcess[str]:
-    """nbval on these notebooks, without a GPU unless the options name another kernel."""
+SANITIZE = ROOT / "tests" / "nbval_sanitize.cfg"
+
+
+def nbval(
+    *paths: Path, lang: str = "en", options: tuple[str, ...] = ("--nbval",), sanitize: Path = SANITIZE
+) -> subprocess.CompletedProcess[str]:
+    """nbval on these notebooks, without a GPU unless the options name a kernel."""
     command = [
         *(sys.executable, "-m", "pytest", "-q", *options, *map(str, paths), "-p", "no:cacheprovider", "-o", "addopts="),
-        *("-o", "filterwarnings=default", "--nbval-sanitize-with", str(ROOT / "tests" / "nbval_sanitize.cfg")),
+        *("-o", "filterwarnings=default", "--nbval-sanitize-with", str(sanitize)),
     ]
     environment = os.environ | {"SEEGRAD_LANG": lang}
     if "--nbval-kernel-name" not in options:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import contextlib
+import functools
 import io
 import pprint
 import re
@@ -148,11 +149,17 @@ def test_what_it_warns_of_is_said(row: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("row", ROWS, ids=NAMES)
 def test_the_chapter_takes_it_up(row: dict[str, Any]) -> None:
-    path = ROOT / "notebooks" / "en" / f"{row.get('chapter', FIRST_CHAPTER)}.ipynb"
-    cells = {cell.id: cell for cell in nbformat.read(path, as_version=4).cells if cell.cell_type == "code"}
-    known = "\n".join(f"{name}  {cell.source.splitlines()[0][:60]}" for name, cell in cells.items())
+    cells = cells_of_chapter(row.get("chapter", FIRST_CHAPTER))
+    known = "\n".join(f"{name}  {line[:60]}" for name, line in cells.items())
     assert row["chapter_cell"] in cells, f"the chapter has these cells:\n{known}"
     assert row["reason"]
+
+
+@functools.cache
+def cells_of_chapter(name: str) -> dict[str, str]:
+    """id → first line of each code cell."""
+    book = nbformat.read(ROOT / "notebooks" / "en" / f"{name}.ipynb", as_version=4)
+    return {cell.id: cell.source.splitlines()[0] for cell in book.cells if cell.cell_type == "code"}
 
 
 @pytest.mark.parametrize("seed", CELLS)

@@ -8,7 +8,9 @@
     python -m tools.book build              write every derived notebook whose bytes changed
     python -m tools.book build --missing    only those that aren't there (a learner's own edits stay)
     python -m tools.book --check            exit 1, naming each file that isn't what its master makes
+    python -m tools.book --check --unrun    the same in seconds: what cells put out is left to nbval
     python -m tools.book --sync             carry an instructor's edit of source/NN/NN.ipynb back to source/NN.py
+    python -m tools.book student-kit DIR    what a class receives: no solution, no hidden test, no answer
 """
 
 from __future__ import annotations
@@ -21,8 +23,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from .chapters import executed
+from .chapters import as_stored, executed
 from .entries import LANGUAGES, read
+from .kit import make_kit
 from .masters import (
     BookError,
     Master,
@@ -39,6 +42,8 @@ from .translations import catalogue_of, translated
 
 ROOT = Path(__file__).resolve().parents[1]
 TOTAL_POINTS = 100
+KIT = "student-kit"
+COMMANDS = ("build", KIT)
 KEY = "seegrad"  # in a source notebook's metadata: the hash of the master it was made from
 
 
@@ -78,14 +83,18 @@ class Course:
         return [path for path in found if not self.only or path.stem in self.only]
 
 
-def derived(course: Course, *, missing: bool = False) -> Iterator[tuple[Path, bytes]]:
-    """Each derived file and its bytes. With `missing`, masters whose files are all there are passed over."""
+def derived(course: Course, *, missing: bool = False, run: bool = True) -> Iterator[tuple[Path, bytes]]:
+    """Each derived file and its bytes. With `missing`, masters whose files are all there are passed over.
+
+    Without `run` a chapter has the outputs that it had.
+    """
     for path in course.chapters():
         for lang in course.languages(path.stem):
             made = course.notebook(path.stem, lang)
             if not (missing and made.exists()):
                 made.parent.mkdir(parents=True, exist_ok=True)
-                book = executed(read_master(path), made.parent, lang)
+                master = read_master(path)
+                book = executed(master, made.parent, lang) if run else as_stored(master, made)
                 yield made, notebook_bytes(_in_language(course, path.stem, book, lang))
     for path in course.assignments():
         releases = [course.release(path.stem, lang) for lang in course.languages(path.stem)]
@@ -148,10 +157,10 @@ def build(course: Course, *, missing: bool = False) -> list[Path]:
     return written
 
 
-def check(course: Course) -> list[str]:
+def check(course: Course, *, run: bool = True) -> list[str]:
     """One sentence for each derived file that isn't what its master makes, or that no master makes."""
     complaints, known = [], set()
-    for path, data in derived(course):
+    for path, data in derived(course, run=run):
         known.add(path)
         if not path.exists():
             complaints.append(f"{path.relative_to(course.root)} is missing. Run: python -m tools.book build")
@@ -225,35 +234,52 @@ def _digest(text: str) -> str:
 
 def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tools.book", description="Build the course from its masters.")
-    parser.add_argument("command", nargs="?", choices=["build"], help="write the derived notebooks")
-    parser.add_argument("names", nargs="*", help="masters to work on, by name (default: all)")
+    parser.add_argument(
+        "words", nargs="*", metavar="COMMAND NAME", help="build, or student-kit DIR; masters to work on (default: all)"
+    )
     parser.add_argument("--check", action="store_true", help="compare the derived notebooks, write nothing")
+    parser.add_argument("--unrun", action="store_true", help="with --check: don't run the chapters")
     parser.add_argument("--sync", action="store_true", help="carry edits of source notebooks back to their masters")
     parser.add_argument("--missing", action="store_true", help="with build: only what isn't there yet")
     parser.add_argument("--root", type=Path, default=ROOT, help="where the course lies")
     arguments = parser.parse_args(argv)
+    arguments.command = arguments.words.pop(0) if arguments.words and arguments.words[0] in COMMANDS else None
     if not (arguments.command or arguments.check or arguments.sync):
-        parser.error("say what to do: build, --check or --sync")
+        parser.error("say what to do: build, student-kit DIR, --check or --sync")
+    if arguments.command == KIT and len(arguments.words) != 1:
+        parser.error("say where the kit goes: student-kit DIR")
     return arguments
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; 0 when all is well, 1 when something is to be mended."""
     arguments = _arguments(argv)
-    course = Course(arguments.root.resolve(), tuple(arguments.names))
+    root = arguments.root.resolve()
     try:
-        if arguments.sync:
-            for path in sync(course):
-                print(f"synced {path.relative_to(course.root)}")
-        if arguments.command == "build":
-            for path in build(course, missing=arguments.missing):
-                print(f"wrote {path.relative_to(course.root)}")
-        complaints = check(course) if arguments.check else []
+        complaints = _run(arguments, root)
     except BookError as error:
         complaints = [str(error)]
     for complaint in complaints:
         print(complaint, file=sys.stderr)
     return 1 if complaints else 0
+
+
+def _run(arguments: argparse.Namespace, root: Path) -> list[str]:
+    """Do what was asked for; what is to be mended."""
+    if arguments.command == KIT:
+        made = make_kit(root, Path(arguments.words[0]))
+        print(f"wrote {made}")
+        return []
+    course = Course(root, tuple(arguments.words))
+    for name in set(course.only) - {path.stem for path in (*course.chapters(), *course.assignments())}:
+        raise BookError(f"There is no notebooks/{name}.py and no source/{name}.py.")
+    if arguments.sync:
+        for path in sync(course):
+            print(f"synced {path.relative_to(course.root)}")
+    if arguments.command == "build":
+        for path in build(course, missing=arguments.missing):
+            print(f"wrote {path.relative_to(course.root)}")
+    return check(course, run=not arguments.unrun) if arguments.check else []
 
 
 if __name__ == "__main__":

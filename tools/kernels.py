@@ -1,0 +1,79 @@
+"""The two kernels of the course: `seegrad-cpu`, and `seegrad-gpu` where there is a GPU.
+
+A chapter reads its device from SEEGRAD_DEVICE, and this is the one place that sets it.
+
+::
+
+    python -m tools.kernels           install them into this environment (`make lab` does)
+    python -m tools.kernels --gpu     the same, and exit 1 with a sentence where there's no GPU
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shutil
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+import torch
+from jupyter_client.kernelspec import KernelSpecManager
+
+CPU, GPU = "seegrad-cpu", "seegrad-gpu"
+NO_GPU = "No GPU that torch can use is at hand, so nothing was tested on one: run this on a machine that has it."
+
+
+def gpu() -> str | None:
+    """What torch calls the GPU at hand: `cuda`, `mps`, `xpu`, or None where there is none."""
+    found = torch.accelerator.current_accelerator() if torch.accelerator.is_available() else None
+    return None if found is None else found.type
+
+
+def kernel(device: str) -> dict[str, object]:
+    """A kernelspec whose chapters make their tensors on `device`.
+
+    >>> kernel("cpu")["display_name"], kernel("cuda")["env"]["SEEGRAD_DEVICE"]
+    ('seegrad (CPU)', 'cuda')
+    """
+    return {
+        "argv": [sys.executable, "-m", "ipykernel_launcher", "-f", "{connection_file}"],
+        "display_name": f"seegrad ({'CPU' if device == 'cpu' else f'GPU, {device}'})",
+        "language": "python",
+        "metadata": {"debugger": True},
+        "env": {
+            "SEEGRAD_DEVICE": device,
+            "CUBLAS_WORKSPACE_CONFIG": ":4096:8",  # sums on a GPU come in one order only
+        },
+    }
+
+
+def install(prefix: Path, device: str | None) -> list[str]:
+    """Install the kernels under `prefix`; returns their names. Without a GPU an old kernel for one is removed."""
+    manager = KernelSpecManager()
+    made = {CPU: "cpu", **({GPU: device} if device else {})}
+    for name, where in made.items():
+        with tempfile.TemporaryDirectory(prefix="kernel-") as folder:
+            (Path(folder) / "kernel.json").write_text(json.dumps(kernel(where), indent=1), encoding="utf-8")
+            manager.install_kernel_spec(folder, name, prefix=str(prefix))
+    if not device:
+        shutil.rmtree(prefix / "share" / "jupyter" / "kernels" / GPU, ignore_errors=True)
+    return list(made)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Install what fits this machine."""
+    parser = argparse.ArgumentParser(prog="python -m tools.kernels", description="The kernels of the course.")
+    parser.add_argument("--gpu", action="store_true", help="exit 1 where there's no GPU")
+    needed = parser.parse_args(argv).gpu
+    device = gpu()
+    print("kernels:", ", ".join(install(Path(sys.prefix), device)))
+    if needed and device is None:
+        print(NO_GPU, file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
