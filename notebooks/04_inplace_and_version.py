@@ -165,10 +165,10 @@ fresh = {
 for made_by, t in fresh.items():
     print(f"{made_by:30} starts at {t._version}")
 
-writes = ("t += 1", "t[0] += 1", "t.add_(0)", "t[0:0] = 5", "t.requires_grad_()", "t.data.add_(1)")
-for write in writes:
+writes = ("t += 1", "torch.exp(t, out=t)", "t[0] += 1", "t.add_(0)", "t[0:0] = 5")
+for write in (*writes, "t.requires_grad_()", "t.data.add_(1)"):
     t = torch.zeros(3, device=device)
-    exec(write, {"t": t})
+    exec(write, {"t": t, "torch": torch})
     print(f"{write:30} adds {t._version}")
 
 # %% [markdown]
@@ -729,7 +729,7 @@ print(w.is_leaf, w.requires_grad, w._version)
 # %%
 w = torch.zeros(3, requires_grad=True, device=device)
 with torch.no_grad():
-    w.copy_(torch.arange(3.0) / 10)
+    w.copy_(torch.arange(3.0, device=device) / 10)
 w, w.is_leaf
 
 # %% [markdown]
@@ -815,7 +815,10 @@ with torch.autograd.graph.allow_mutation_on_saved_tensors():
 a.grad, b
 
 # %% [markdown]
-# $b = a + 2$, as it was when it was used. It is for experiments: slower, and leaves stay forbidden.
+# $2b / 2$ with the $b$ that was used: `[3, 5]`. The copy was made when the write came, and only then. Without a write
+# nothing would have been copied.
+#
+# It is good for experiments. For a program that you keep, a line that doesn't write says more.
 
 # %% [markdown]
 # ## 11 · “My code has no in-place operation”
