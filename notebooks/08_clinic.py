@@ -127,8 +127,8 @@ loss = out.pow(2).sum()
 loss.backward()
 
 # %% [markdown]
-# It runs, computes the same loss, and both gradients are gone or wrong: `v` gets nothing at all, since no wire leads
-# from `branch` to the loss.
+# It runs, and computes the same loss. But `tanh` reads what was written over its result, and `v` gets nothing at all:
+# no wire leads from `branch` to the loss.
 
 # %%
 print("v.grad", v.grad)
@@ -136,7 +136,7 @@ print("v.grad", v.grad)
 # %% [markdown]
 # ### Our repair
 #
-# One character fewer: `out = out + branch` makes a new tensor, and the saved one keeps its value.
+# `out = out + branch` makes a new tensor, and the saved one keeps its value.
 
 
 # %%
@@ -154,6 +154,24 @@ repaired.backward()
 print("same value: ", agree(repaired, loss))
 print("w.grad right", agree(w.grad, slope(lambda w: block(x.double(), w, v.double()), w)))
 print("v.grad right", agree(v.grad, slope(lambda v: block(x.double(), w.double(), v), v)))
+
+# %% [markdown]
+# ### A part counts as the whole
+#
+# A row is a view. **Predict:** the version of `first`, after another row was written.
+
+# %%
+rows = torch.zeros(3, 2, device=device)
+first = rows[0]
+rows[1] = 1.0
+
+print(first, "version", first._version)
+
+# %% [markdown]
+# No number of `first` changed, but its counter moved: torch counts the writes to the whole of `rows`. So a buffer that
+# is filled row by row, while backward needs its earlier rows, raises.
+#
+# Collect the rows in a Python list, and join them with `torch.stack`.
 
 # %% [markdown]
 # ## 3 · Patient 2: an activation that saves memory
@@ -535,6 +553,38 @@ print("at new weights ", slope(task, now)[1].float())
 #
 # **Change** `fused=True` to `fused=False` in the patient's cell and run it. The plain optimiser is your smoke
 # detector: test with it, train with the fused one.
+
+# %% [markdown]
+# ### The same disease elsewhere
+#
+# BatchNorm writes its running statistics in every training forward. **Predict:** is `x.grad` right?
+
+# %%
+batch_norm = nn.functional.batch_norm
+x = torch.tensor([[1.0, 3.0], [5.0, 9.0]], requires_grad=True, device=device)
+mean, var = torch.zeros(2, device=device), torch.ones(2, device=device)
+with seegrad.record() as rec:
+    calm = batch_norm(x, mean, var)
+    live = batch_norm(x.detach(), mean, var, training=True)
+    calm.sum().backward()
+
+print("mean", mean, "version", mean._version)
+print("x.grad", x.grad[0], "right:", 1 / (torch.ones(2, device=device) + 1e-5).sqrt())
+Markdown(rec.diagnoses[0].message())
+
+# %% [markdown]
+# And many a backup is none. **Predict** what `backup` holds:
+
+# %%
+weights = torch.tensor([1.0, 2.0], device=device)
+backup = weights.data
+copy = weights.detach().clone()
+weights.data.fill_(7)
+
+print("backup", backup, "copy", copy, "version", weights._version)
+
+# %% [markdown]
+# `.data` is a second name for the same bytes, and a write through it moves no version. *Misconception* **M05**.
 
 # %% [markdown]
 # ### Our repair

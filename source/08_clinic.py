@@ -1,0 +1,582 @@
+# %% [markdown]
+# # Assignment 08: the clinic
+#
+# Seven exercises, 100 points. Write your answers in the cells that say `YOUR CODE HERE` or `YOUR ANSWER HERE`, and
+# delete the line `raise NotImplementedError()`.
+#
+# The cell below each answer checks it. **Validate** runs those checks; more of them run when your work is graded,
+# with other numbers.
+#
+# Four patients, A to D, are waiting. Read first, and commit to a suspect. Then put `%%see` on a cell and look. A repair
+# counts when the gradient is right **and** the program still computes what it computed.
+
+# %%
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+# %load_ext seegrad
+
+# %% [markdown]
+# ## 1 · Predict (10 points)
+#
+# Five complaints before the consultation. Each program starts with
+# `x = torch.tensor([0.5, 1.0, 1.5], requires_grad=True)` and ends with `out.sum().backward()`. What happens there?
+#
+# | | first | then |
+# |---|---|---|
+# | A | `out = x.sigmoid()` | `out += x` |
+# | B | `out = x.sin()` | `nn.ReLU(inplace=True)(out)` |
+# | C | `out = x * x` | a step of `torch.optim.SGD([x], lr=0.1, fused=True)`, then `x.grad = None` |
+# | D | `out = x.exp()` | `out.sum().backward()`, then `x.grad = None` |
+# | E | `out = x * 3` | `out = out + x.detach()` |
+#
+# `"raises"`: the last backward raises. `"silent"`: no error, but `x.grad` isn't the slope of `out.sum()` at the `x`
+# that `out` was computed with. `"right"`: no error, and it is.
+
+# %% [markdown]
+# <details><summary>Hint 1 of 3</summary>
+#
+# Two questions for each row: what did the first line save, and does the second line change it?
+#
+# <details><summary>Hint 2 of 3</summary>
+#
+# Chapter 08: patient 2 has a table of what may stand before an in-place ReLU, patient 6 has a step that moves no
+# version, patient 4 has a graph that was used already.
+#
+# <details><summary>Hint 3 of 3</summary>
+#
+# In E nothing is overwritten. Ask the thermometer instead: how much does `out` change when `x` does, and through how
+# many of its terms may the gradient come back?
+#
+# </details></details></details>
+
+# %% grade_id="predict" kind="solution"
+prediction = {"A": None, "B": None, "C": None, "D": None, "E": None}
+### BEGIN SOLUTION
+prediction = {"A": "raises", "B": "right", "C": "silent", "D": "raises", "E": "silent"}
+### END SOLUTION
+
+# %% grade_id="predict_test" kind="test" points=10
+import torch
+from seegrad.check import answers, expect
+
+for program in "ABCDE":
+    expect(f"prediction[{program!r}]", prediction[program]).one_of(["raises", "silent", "right"])
+### BEGIN HIDDEN TESTS
+def stepped(x, out):
+    x.grad = torch.ones_like(x)
+    torch.optim.SGD([x], lr=0.1, fused=True).step()
+    x.grad = None
+    return out
+
+
+def used(x, out):
+    out.sum().backward()
+    x.grad = None
+    return out
+
+
+PROGRAMS = {
+    "A": (torch.sigmoid, lambda x, out: out.add_(x), lambda x: x.sigmoid() + x),
+    "B": (torch.sin, lambda x, out: torch.nn.ReLU(inplace=True)(out), torch.sin),
+    "C": (lambda x: x * x, stepped, lambda x: x * x),
+    "D": (torch.exp, used, torch.exp),
+    "E": (lambda x: x * 3, lambda x, out: out + x.detach(), lambda x: x * 4),
+}
+
+
+def outcome(make, then, whole):
+    x = (torch.rand(3) + 0.5).requires_grad_()
+    (want,) = torch.autograd.grad(whole(x).sum(), x)
+    out = make(x)
+    try:
+        then(x, out).sum().backward()
+    except RuntimeError:
+        return "raises"
+    return "right" if torch.allclose(x.grad, want) else "silent"
+
+
+answers(
+    "prediction",
+    prediction,
+    {program: outcome(*parts) for program, parts in PROGRAMS.items()},
+    {
+        "A": {"silent": "M11", "right": "M11"},
+        "B": {"raises": "M03", "silent": "M03"},
+        "C": {"raises": "M12", "right": "M06"},
+        "D": {"silent": "M10", "right": "M10"},
+        "E": {"raises": "M10", "right": "M06"},
+    },
+    of=10,
+)
+### END HIDDEN TESTS
+
+# %% [markdown]
+# ## 2 · Find (15 points)
+#
+# The charts of three patients. In each, one line overwrites a value that backward still needs.
+#
+# **Patient A**, a recurrent network that writes its states into one buffer. `x` and `w` require a gradient.
+#
+# ```
+# 1   h = x.new_zeros(len(x) + 1, len(w))
+# 2   for t in range(len(x)):
+# 3       mixed = x[t] + h[t] @ w
+# 4       h[t + 1] = torch.tanh(mixed)
+# 5   h.sum().backward()
+# ```
+
+# %% [markdown]
+# **Patient B**, which measures a score with averaged weights, then goes on training. `w` is a leaf that requires a
+# gradient.
+#
+# ```
+# 1   loss = (w * w * x).sum()
+# 2   average.mul_(0.9).add_(w.data, alpha=0.1)
+# 3   backup = w.data
+# 4   w.data.copy_(average)
+# 5   score = (w * w * x).sum().item()
+# 6   w.data.copy_(backup)
+# 7   loss.backward()
+# ```
+#
+# **Patient C**, which shall answer alike with the running statistics and with those of the batch. `scale` requires a
+# gradient; `mean` and `var` are the running statistics.
+#
+# ```
+# 1   calm = F.batch_norm(x, mean, var, scale)
+# 2   live = F.batch_norm(x, mean, var, scale, training=True)
+# 3   loss = (calm - live).pow(2).sum()
+# 4   loss.backward()
+# ```
+
+# %% [markdown]
+# For each patient give two numbers of lines:
+#
+# - `culprit`: the line that overwrites the value;
+# - `victim`: the line whose Node had saved it.
+
+# %% [markdown]
+# <details><summary>Hint 1 of 3</summary>
+#
+# Which lines write into a tensor that was there before?
+#
+# <details><summary>Hint 2 of 3</summary>
+#
+# Chapter 08: patient 1 shows that a write to one row counts for the whole, patient 6 shows who writes without moving a
+# version. A write is only guilty if a Node saved what it hits.
+#
+# <details><summary>Hint 3 of 3</summary>
+#
+# B has three writing lines. One hits a tensor that no Node saved, one writes values that are there already. In C look
+# at the arguments that both calls share.
+#
+# </details></details></details>
+
+# %% grade_id="find" kind="solution"
+found = {
+    "A culprit": None,
+    "A victim": None,
+    "B culprit": None,
+    "B victim": None,
+    "C culprit": None,
+    "C victim": None,
+}
+### BEGIN SOLUTION
+found = {"A culprit": 4, "A victim": 3, "B culprit": 4, "B victim": 1, "C culprit": 2, "C victim": 1}
+### END SOLUTION
+
+# %% grade_id="find_test" kind="test" points=15
+from seegrad.check import answers, expect
+
+LINES = {"A": 5, "B": 7, "C": 4}
+for chart, count in LINES.items():
+    for role in ("culprit", "victim"):
+        key = f"{chart} {role}"
+        expect(f"found[{key!r}]", found[key]).one_of(range(1, count + 1))
+### BEGIN HIDDEN TESTS
+answers(
+    "found",
+    found,
+    {"A culprit": 4, "A victim": 3, "B culprit": 4, "B victim": 1, "C culprit": 2, "C victim": 1},
+    {
+        "A culprit": {1: "M11", 2: "M04", 3: "M11", 5: "M04"},
+        "A victim": {1: "M03", 2: "M04", 4: "M11", 5: "M04"},
+        "B culprit": {1: "M03", 2: "M03", 3: "M05", 5: "M12", 6: "M05", 7: "M04"},
+        "B victim": {2: "M05", 3: "M05", 4: "M05", 5: "M05", 6: "M05", 7: "M04"},
+        "C culprit": {1: "M12", 3: "M03", 4: "M04"},
+        "C victim": {2: "M12", 3: "M03", 4: "M04"},
+    },
+    of=15,
+)
+### END HIDDEN TESTS
+
+# %% [markdown]
+# ## 3 · Repair patient A (15 points)
+#
+# `scan(x, w)` returns all states, one a row; the first row is the zero that it starts from. Backward through it raises.
+#
+# Repair it: the same states on any `x` and `w`, and the right gradient for both.
+
+# %% [markdown]
+# <details><summary>Hint 1 of 3</summary>
+#
+# Which of the tensors here is written after the matrix product has saved a part of it?
+#
+# <details><summary>Hint 2 of 3</summary>
+#
+# Chapter 08, patient 1, “A part counts as the whole”: what can hold the states until the loop is over?
+#
+# <details><summary>Hint 3 of 3</summary>
+#
+# Let each round make a tensor of its own that nobody writes to, and join them after the loop. Compare your result's
+# shape with the old one: does the first row still stand there?
+#
+# </details></details></details>
+
+# %% grade_id="repair_scan" kind="solution"
+def scan(x, w):
+    h = x.new_zeros(len(x) + 1, len(w))
+    for t in range(len(x)):
+        mixed = x[t] + h[t] @ w
+        h[t + 1] = torch.tanh(mixed)
+    return h
+
+
+### BEGIN SOLUTION
+def scan(x, w):
+    states = [x.new_zeros(len(w))]
+    for row in x:
+        states.append(torch.tanh(row + states[-1] @ w))
+    return torch.stack(states)
+### END SOLUTION
+
+
+# %% grade_id="repair_scan_test" kind="test" points=15
+import torch
+from seegrad.check import call, expect
+
+SYMPTOMS = {"raised": ("M11", "M03"), "cut": ("M05", "M07"), "wrong": ("M10", "M06")}
+x = torch.tensor([[1.0, -1.0], [0.5, 2.0]], dtype=torch.float64)
+w = torch.tensor([[0.5, -0.3], [0.2, 0.8]], dtype=torch.float64)
+want = torch.tensor([[0.0, 0.0], [0.761594, -0.761594], [0.622133, 0.821771]], dtype=torch.float64)
+expect("scan(x, w)", call("scan(x, w)", scan, x, w, suggests="M11", x=x, w=w), x=x, w=w).close(want)
+expect("scan(x, w)", lambda x, w: scan(x, w), x=x, w=w).differentiable(SYMPTOMS)
+### BEGIN HIDDEN TESTS
+def states(x, w):
+    rows = [torch.zeros(len(w), dtype=x.dtype)]
+    for given_row in x:
+        rows.append((given_row + rows[-1] @ w).tanh())
+    return torch.stack(rows)
+
+
+for length, width in ((3, 2), (2, 3)):
+    x, w = torch.randn(length, width, dtype=torch.float64), torch.randn(width, width, dtype=torch.float64)
+    given = x.clone(), w.clone()
+    expect("scan(x, w)", call("scan(x, w)", scan, *given, suggests="M11", x=x, w=w), x=x, w=w).close(states(x, w))
+    expect("scan(x, w); x", given[0], x=x, w=w).close(x, "M11")
+    expect("scan(x, w); w", given[1], x=x, w=w).close(w, "M11")
+    expect("scan(x, w)", lambda x, w: scan(x, w), x=x, w=w).differentiable(SYMPTOMS)
+### END HIDDEN TESTS
+
+# %% [markdown]
+# ## 4 · Repair patient B (15 points)
+#
+# `validate(w, average, x)` does, in this order of meaning:
+#
+# 1. the loss $\sum w^2 x$ of the weights;
+# 2. `average` ← 0.9 `average` + 0.1 `w`, in place;
+# 3. the score: the same sum with the new `average` in the place of `w`;
+# 4. `w.grad`: the gradient of the loss; `w` itself stays what it was.
+#
+# It returns the loss and the score as numbers. It raises nothing, and two things are wrong afterwards. Repair them.
+
+# %% [markdown]
+# <details><summary>Hint 1 of 3</summary>
+#
+# After the call, which values does `w` have, and which did it have before?
+#
+# <details><summary>Hint 2 of 3</summary>
+#
+# Chapter 08, patient 6, “The same disease elsewhere”: what `.data` gives you is no backup.
+#
+# <details><summary>Hint 3 of 3</summary>
+#
+# Either make the backup a real one, with bytes of its own, and mind which kind of write moves the version. Or ask
+# yourself whether the score needs `w` at all.
+#
+# </details></details></details>
+
+# %% grade_id="repair_average" kind="solution"
+def validate(w, average, x):
+    loss = (w * w * x).sum()
+    average.mul_(0.9).add_(w.data, alpha=0.1)
+    backup = w.data
+    w.data.copy_(average)
+    score = (w * w * x).sum().item()
+    w.data.copy_(backup)
+    loss.backward()
+    return loss.item(), score
+
+
+### BEGIN SOLUTION
+def validate(w, average, x):
+    loss = (w * w * x).sum()
+    average.mul_(0.9).add_(w.detach(), alpha=0.1)
+    score = (average * average * x).sum().item()
+    loss.backward()
+    return loss.item(), score
+### END SOLUTION
+
+
+# %% grade_id="repair_average_test" kind="test" points=15
+import torch
+from seegrad.check import call, expect
+
+SYMPTOMS = {"raised": ("M05", "M07")}
+w, average = torch.tensor([1.0, 2.0], requires_grad=True), torch.tensor([0.5, 0.5])
+x = torch.tensor([1.0, 3.0])
+given = {"w": w.detach().clone(), "average": average.clone(), "x": x}
+loss, score = call("validate(w, average, x)", validate, w, average, x, suggests=SYMPTOMS, **given)
+expect("validate(w, average, x)", torch.tensor([loss, score]), **given).close(torch.tensor([13.0, 1.57]))
+expect("validate(w, average, x); w", w, **given).close(given["w"], ("M05", "M12"))
+expect("validate(w, average, x); average", average, **given).close(torch.tensor([0.55, 0.65]), "M11")
+### BEGIN HIDDEN TESTS
+for size in (2, 4):
+    start, mean, x = torch.randn(size), torch.randn(size), torch.rand(size) + 0.5
+    w, average = start.clone().requires_grad_(), mean.clone()
+    given = {"w": start, "average": mean, "x": x}
+    loss, score = call("validate(w, average, x)", validate, w, average, x, suggests=SYMPTOMS, **given)
+    moved = 0.9 * mean + 0.1 * start
+    want = torch.stack([(start * start * x).sum(), (moved * moved * x).sum()])
+    expect("validate(w, average, x)", torch.tensor([loss, score]), **given).close(want)
+    expect("validate(w, average, x); w", w, **given).close(start, ("M05", "M12"))
+    expect("validate(w, average, x); average", average, **given).close(moved, "M11")
+    came = torch.tensor([]) if w.grad is None else w.grad
+    expect("validate(w, average, x); w.grad", came, **given).close(2 * start * x, {"shape": "M10", "wrong": "M06"})
+### END HIDDEN TESTS
+
+# %% [markdown]
+# ## 5 · Repair patient C (15 points)
+#
+# `consistency(x, scale, mean, var)` normalises `x` with the running statistics, then with those of the batch, which
+# also updates `mean` and `var` in place. It writes the gradient of the squared difference to `scale.grad`, and returns
+# the loss as a number.
+#
+# It raises nothing, and `scale.grad` is wrong. Repair it. Loss, `mean` and `var` stay what they are now.
+
+# %% [markdown]
+# <details><summary>Hint 1 of 3</summary>
+#
+# What does the first line's Node need in backward, besides `x` and `scale`?
+#
+# <details><summary>Hint 2 of 3</summary>
+#
+# Chapter 08, patient 6: two lines, the second of which writes what the first has saved, and no version moves. The
+# remedies of section 10 apply.
+#
+# <details><summary>Hint 3 of 3</summary>
+#
+# Swapping the two lines changes the loss: the first must see the statistics from before. Whose bytes may the first
+# line look at, so that the second can't reach them?
+#
+# </details></details></details>
+
+# %% grade_id="repair_norm" kind="solution"
+def consistency(x, scale, mean, var):
+    calm = F.batch_norm(x, mean, var, scale)
+    live = F.batch_norm(x, mean, var, scale, training=True)
+    loss = (calm - live).pow(2).sum()
+    loss.backward()
+    return loss.item()
+
+
+### BEGIN SOLUTION
+def consistency(x, scale, mean, var):
+    calm = F.batch_norm(x, mean.clone(), var.clone(), scale)
+    live = F.batch_norm(x, mean, var, scale, training=True)
+    loss = (calm - live).pow(2).sum()
+    loss.backward()
+    return loss.item()
+### END SOLUTION
+
+
+# %% grade_id="repair_norm_test" kind="test" points=15
+import torch
+from seegrad.check import call, expect
+
+SYMPTOMS = {"raised": ("M10", "M07")}
+x = torch.tensor([[1.0], [3.0], [8.0]])
+scale, mean, var = torch.ones(1, requires_grad=True), torch.zeros(1), torch.ones(1)
+loss = call("consistency(x, scale, mean, var)", consistency, x, scale, mean, var, suggests=SYMPTOMS, x=x)
+expect("consistency(x, scale, mean, var)", torch.tensor(loss), x=x).close(torch.tensor(59.3358), ("M08", "M06"))
+expect("consistency(x, scale, mean, var); mean", mean, x=x).close(torch.tensor([0.4]), ("M05", "M12"))
+came = torch.tensor([]) if scale.grad is None else scale.grad
+suspects = {"shape": ("M10", "M07"), "wrong": ("M12", "M06", "M07")}
+expect("consistency(x, scale, mean, var); scale.grad", came, x=x).close(torch.tensor([118.672]), suspects)
+### BEGIN HIDDEN TESTS
+for count, width in ((3, 2), (4, 1)):
+    x = torch.randn(count, width) * 3 + 2
+    start, mean, var = torch.rand(width) + 0.5, torch.randn(width), torch.rand(width) + 0.5
+    given = {"x": x, "scale": start, "mean": mean.clone(), "var": var.clone()}
+    calm = (x - mean) / (var + 1e-5).sqrt()
+    live = (x - x.mean(0)) / (x.var(0, correction=0) + 1e-5).sqrt()
+    scale = start.clone().requires_grad_()
+    asked = "consistency(x, scale, mean, var)"
+    loss = call(asked, consistency, x, scale, mean, var, suggests=SYMPTOMS, **given)
+    want = (start * (calm - live)).pow(2).sum()
+    expect(asked, torch.tensor(loss), **given).close(want, ("M08", "M06"))
+    expect(f"{asked}; mean", mean, **given).close(0.9 * given["mean"] + 0.1 * x.mean(0), ("M05", "M12"))
+    expect(f"{asked}; var", var, **given).close(0.9 * given["var"] + 0.1 * x.var(0), ("M05", "M12"))
+    came = torch.tensor([]) if scale.grad is None else scale.grad
+    slope = (2 * start * (calm - live).pow(2)).sum(0)
+    expect(f"{asked}; scale.grad", came, **given).close(slope, suspects, rtol=1e-3, atol=1e-4)
+### END HIDDEN TESTS
+
+# %% [markdown]
+# ## 6 · Order: patient D (15 points)
+#
+# A GAN came in pieces. Choose the lines that belong into one round of training and put them in order: `d` learns to
+# give 1 to what is real and 0 to what is fake; then `g` learns against the **updated** `d`. Both are updated in place,
+# over many rounds. Some lines don't belong. There is more than one right order.
+#
+# ```
+# A   fake = g * noise
+# B   loss_d = (d * real - 1).pow(2).sum() + (d * fake.detach()).pow(2).sum()
+# C   loss_d.backward()
+# D   with torch.no_grad(): d -= lr * d.grad
+# E   loss_g = (d * fake - 1).pow(2).sum()
+# F   loss_g.backward()
+# G   with torch.no_grad(): g -= lr * g.grad
+# H   g.grad = d.grad = None
+# I   d = d - lr * d.grad
+# J   loss_g = (d * fake.detach() - 1).pow(2).sum()
+# K   d.data -= lr * d.grad
+# ```
+#
+# Answer with the letters, for example `"AJK"`.
+
+# %% [markdown]
+# <details><summary>Hint 1 of 3</summary>
+#
+# Which loss may teach whom, and which lines write to `d`?
+#
+# <details><summary>Hint 2 of 3</summary>
+#
+# Chapter 08, patient 3: the section “Two repairs, two meanings”. And what does `.grad` hold when a round begins?
+#
+# <details><summary>Hint 3 of 3</summary>
+#
+# Write down for each of the two losses: forward, backward, update. No update may stand between a forward and the
+# backward that belongs to it. Then look for what has to be emptied.
+#
+# </details></details></details>
+
+# %% grade_id="order" kind="solution"
+steps = None
+### BEGIN SOLUTION
+steps = "ABCDEFGH"
+### END SOLUTION
+
+# %% grade_id="order_test" kind="test" points=15
+import torch
+from seegrad.check import expect
+
+expect("type(steps).__name__", type(steps).__name__).equals("str")
+for letter in steps:
+    expect("steps", letter).one_of("ABCDEFGHIJK")
+### BEGIN HIDDEN TESTS
+LINES = {
+    "A": "fake = g * noise",
+    "B": "loss_d = (d * real - 1).pow(2).sum() + (d * fake.detach()).pow(2).sum()",
+    "C": "loss_d.backward()",
+    "D": "with torch.no_grad(): d -= lr * d.grad",
+    "E": "loss_g = (d * fake - 1).pow(2).sum()",
+    "F": "loss_g.backward()",
+    "G": "with torch.no_grad(): g -= lr * g.grad",
+    "H": "g.grad = d.grad = None",
+    "I": "d = d - lr * d.grad",
+    "J": "loss_g = (d * fake.detach() - 1).pow(2).sum()",
+    "K": "d.data -= lr * d.grad",
+}
+
+
+def run(letters, start, real, noise, times):
+    names = {"torch": torch, "real": real, "noise": noise, "lr": 0.05}
+    names |= {name: value.clone().requires_grad_() for name, value in start.items()}
+    for _ in range(times):
+        for letter in letters:
+            exec(LINES[letter], names)
+    return names["g"].detach(), names["d"].detach()
+
+
+def suspicion(letters):
+    for letter, number in {"J": "M10", "I": "M07"}.items():
+        if letter in letters:
+            return number
+    place = {letter: letters.find(letter) for letter in LINES}
+    if place["E"] < place["D"] < place["F"]:
+        return "M12"
+    if place["E"] < place["K"] < place["F"]:
+        return "M06"
+    return "M09"
+
+
+start = {"g": torch.rand(3) + 0.5, "d": torch.rand(3) + 0.5}
+real, noise = torch.rand(3) + 1, torch.randn(3)
+suspected = suspicion(steps)
+try:
+    g, d = run(steps[:16], start, real, noise, 3)
+except Exception as error:
+    expect(f"3 × {steps[:16]}", error, **start).equals(None, suspected)
+want_g, want_d = run("ABCDEFGH", start, real, noise, 3)
+expect(f"3 × {steps[:16]}; g", g, **start).close(want_g, suspected)
+expect(f"3 × {steps[:16]}; d", d, **start).close(want_d, suspected)
+### END HIDDEN TESTS
+
+# %% [markdown]
+# ## 7 · Explain (15 points)
+#
+# A colleague writes: *“Our recurrent model raised ‘Trying to backward through the graph a second time’. I set
+# `retain_graph=True`, as the message says. Then it raised the error about an inplace operation. With
+# `SGD(…, fused=True)` that is gone too. Both fixed!”*
+#
+# Answer in at most 150 words: what did each of the two cures do, what is wrong now, what would you change instead, and
+# how would you prove that the repaired program is right?
+
+# %% [markdown]
+# <details><summary>Hint 1 of 3</summary>
+#
+# Which disease had the model before the first cure, and does it still have it?
+#
+# <details><summary>Hint 2 of 3</summary>
+#
+# Chapter 08, patients 4 and 6: the one says where a graph should end, the other why an alarm can be silent.
+#
+# <details><summary>Hint 3 of 3</summary>
+#
+# Follow the weights: which round's backward reads which version of them, who has overwritten it, and who noticed? Then
+# think of the two checks that end each round in the clinic.
+#
+# </details></details></details>
+
+# %% [markdown] grade_id="explain" kind="manual" points=15
+# The hidden state carries its graph from one batch to the next, so each backward runs into the rounds before.
+# `retain_graph=True` keeps what those rounds saved instead of ending the graph where a round ends. Those old graphs
+# need the weights as they were, and every step overwrites them: that was the second error, and it was right. The fused
+# step writes the same bytes without moving the version. The alarm is off, and backward mixes old activations with new
+# weights: a gradient of no loss at all, while memory and time grow with each batch. I would write `h = h.detach()` at
+# the start of each round, drop `retain_graph`, and test with the plain optimiser. Proof: the losses of a round are the
+# same as before for the same weights and `h`, and its gradient agrees with a finite difference of that round's loss
+# with `h` held constant.
+
+# %% [markdown] grade_id="explain_rubric" kind="given"
+# **How this answer is graded**
+#
+# | points | the answer says |
+# |---|---|
+# | 4 | what `retain_graph=True` keeps, and that the graph still reaches into earlier rounds |
+# | 4 | that the fused step overwrites what those rounds saved without moving a version, so the gradient is wrong in silence |
+# | 3 | the remedy that removes the cause: the carried state is detached, `retain_graph` goes |
+# | 4 | a proof with both checks: the values are unchanged, and the gradient agrees with a finite difference |
