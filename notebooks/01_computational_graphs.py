@@ -485,7 +485,7 @@ seegrad.show(rec, ask="culprit")
 # Torch compares the two versions in backward, and refuses. Its traceback points to `loss.backward()`; the line to mend
 # is another one (**M04**).
 
-# %%
+# %% tags=["version-dependent"]
 seegrad.show(rec)
 
 # %%

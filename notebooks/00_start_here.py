@@ -1,0 +1,327 @@
+# %% [markdown]
+# # 00 · Start here
+#
+# This course shows what PyTorch's autograd does while your code runs: you run a few lines, and see the graph that torch
+# recorded, what it saved, and which line broke it.
+#
+# You know Python, and you have used torch for a week. Nothing else is needed, and nothing is graded here.
+#
+# After this half hour you can work in every chapter: pick a device, predict, run, look, answer; and know what to do
+# when something looks odd.
+
+# %% [markdown]
+# ## 1 · Run a cell
+#
+# Click the cell below, and press **Shift + Enter**. It loads what all chapters need.
+
+# %%
+import contextlib
+import os
+
+import torch
+
+import seegrad
+
+device = os.environ.get("SEEGRAD_DEVICE", "cpu")
+
+# %load_ext seegrad
+
+# %% [markdown]
+# `device` is where the tensors live. The kernel sets it: **Kernel ▸ Change Kernel** offers *seegrad (CPU)*, and
+# *seegrad (GPU)* where there is a GPU. On a kernel of your own it is the CPU.
+#
+# No chapter needs a GPU, and no cell has to be changed for one.
+
+# %%
+x = torch.tensor([1.0, 2.0], device=device)
+x.device.type == torch.device(device).type
+
+# %% [markdown]
+# Would you ask for a device that isn't there, torch would say so at once. This is the line that chooses what there is:
+
+# %%
+best = torch.accelerator.current_accelerator() if torch.accelerator.is_available() else torch.device("cpu")
+torch.ones(1, device=best).sum().item()
+
+# %% [markdown]
+# ## 2 · The picture
+#
+# Write `%%see` above a cell, and it shows its own graph. Here is $z = x^2 + x$ at $x = 3$, and its gradient.
+
+# %%
+# %%see
+x = torch.tensor(3.0, requires_grad=True, device=device)
+y = x * x
+z = y + x
+z.backward()
+
+# %% [markdown]
+# | in the picture | it is |
+# |---|---|
+# | card | a tensor: its name, its value, its version (`v0`) |
+# | green card with a bar | a leaf: the graph begins there |
+# | blue pill | a Function: what backward has to do for one line |
+# | small tag at a pill | what this Function saved, and at which version |
+# | amber number | the order in which backward ran |
+# | amber field | a gradient: `.grad` is kept, `∂` only passes |
+#
+# The legend under a picture explains what is in *this* one.
+
+# %% [markdown]
+# ### Step through it
+#
+# Each line of your code is a step, then each Function of backward. Drag the bar below the picture, or click it once and
+# use the keys:
+#
+# | key | does |
+# |---|---|
+# | → and ← | one step on, one step back |
+# | Home and End | first step, last step |
+# | Space | play, pause |
+# | Tab, then ↓ and ↑ | into the picture, and from part to part |
+# | Enter | tell me about this part; in a question: choose it |
+# | f | only this part and its neighbours |
+# | Esc | back, and out of the picture |
+
+# %% [markdown]
+# If the picture is a still image without a bar, there is no running kernel behind it: run the cell.
+#
+# The picture is drawn from what torch really recorded. Nothing in it is computed by us, except where it stands:
+
+# %%
+x.grad, z.grad_fn.name(), [node.name() for node, slot in z.grad_fn.next_functions]
+
+# %% [markdown]
+# ## 3 · Predict, run, look, answer
+#
+# You learn from a picture what you have *predicted* first. So most cells ask before they tell.
+#
+# **Predict:** which of the three tensors below will hold a gradient after backward? Run the cell, click them in the
+# picture, and commit.
+
+# %%
+# %%see --ask keeps
+a = torch.tensor(2.0, requires_grad=True, device=device)
+b = torch.tensor(5.0, device=device)
+c = a * b
+c.backward()
+
+# %% [markdown]
+# Only `a`. `b` never asked for a gradient; `c` was computed, so its gradient passes on to `a` and isn't kept.
+#
+# When you have answered, the picture shows the rest: how it went on, what was right, and which **misconception** a wrong
+# answer looks like. There are twelve of them in this course, `M01` to `M12`. A wrong prediction costs nothing: it is the
+# fastest way to learn something.
+
+# %% [markdown]
+# Below the picture your answer stands as a line of Python, with a button that copies it:
+#
+# `q1 = {"keeps": ["a"]}`
+#
+# Where an assignment asks for such a line, paste it. Predictions are kept in `.predictions.json` beside the notebook,
+# and a count of them in your home folder. Both are plain text, and stay on this machine.
+
+# %% [markdown]
+# You can ask about any code of your own. `record` sees a block, `show` draws it and asks:
+#
+# | `ask=` | the question |
+# |---|---|
+# | `"leaves"`, `"keeps"` | click the leaves; click what keeps its gradient |
+# | `"saves"`, `"order"` | what each Function saves; in which order backward runs them |
+# | `"versions"` | type each tensor's version |
+# | `"outcome"`, `"culprit"` | raises, silent, or fine; which line did it |
+
+# %%
+with seegrad.record() as rec:
+    x = torch.tensor(3.0, requires_grad=True, device=device)
+    y = x.exp()
+    z = y * x
+    z.backward()
+
+seegrad.show(rec, ask="order")
+
+# %% [markdown]
+# **Change** the cell: replace `y * x` by `y + x`, run it, and answer again. Then make one of your own. Whatever you
+# write, the picture is that of your code.
+
+# %% [markdown]
+# ## 4 · Errors are part of it
+#
+# Some cells raise on purpose; the text above them says so. Read the last line of the error, then the picture.
+#
+# **Predict:** `y.exp()` keeps its result for backward, and the next line overwrites it. Raises, silent, or fine?
+
+# %%
+with contextlib.suppress(RuntimeError), seegrad.record() as rec:
+    y = torch.tensor([0.0, 1.0], requires_grad=True, device=device)
+    z = y.exp()
+    z.mul_(2)
+    z.sum().backward()
+
+seegrad.show(rec, ask="outcome")
+
+# %% [markdown]
+# `suppress` kept the error from telling you. Without it, the picture comes first, then the error as torch raised it.
+# This cell raises:
+
+# %% tags=["raises-exception", "version-dependent"]
+# %%see
+y = torch.tensor([0.0, 1.0], requires_grad=True, device=device)
+z = y.exp()
+z.mul_(2)
+z.sum().backward()
+
+# %% [markdown]
+# The red pill is the line that wrote, the red tag says what no longer fits: saved at v0, now at v1. Chapters 01, 04 and
+# 05 are about this error.
+#
+# **Run all cells** stops at a cell that raises. Go on with the next one: **Run ▸ Run selected cell and all below**.
+
+# %% [markdown]
+# ## 5 · When something looks odd
+#
+# A notebook remembers. Four things go wrong for everybody; each looks like an error of torch or of the course.
+#
+# ### A cell that ran twice
+#
+# **Predict** what the second cell prints when you run it a second time.
+
+# %%
+w = torch.tensor(1.0, requires_grad=True, device=device)
+
+# %%
+before = 0.0 if w.grad is None else w.grad.item()
+(w * 2).backward()
+print("added:", w.grad.item() - before)
+
+# %% [markdown]
+# It adds 2 each time, and `w.grad` grows: 2, 4, 6. Nothing is broken; gradients add up (**M09**). Run the cell that
+# makes `w` again, and you start afresh. Most cells of the course make what they use.
+
+# %% [markdown]
+# ### Cells out of order
+#
+# A cell uses what *ran* last, not what stands above it. Here the lower cell ran first, say, on a fresh kernel. It raises:
+
+# %% tags=["raises-exception"]
+with contextlib.suppress(NameError):
+    del result
+
+print(result)
+
+# %%
+result = torch.ones(2, device=device).sum().item()
+print(result)
+
+# %% [markdown]
+# `NameError: name … is not defined` means: the cell that makes this name didn't run in this kernel. Often the kernel was
+# restarted, or you jumped.
+#
+# The cure is always the same: **Kernel ▸ Restart Kernel and Run up to Selected Cell**.
+
+# %% [markdown]
+# ### A name of your own that hides another
+#
+# Every name is free, also those of Python and of the course. **Predict:** what becomes of the last line?
+
+# %% tags=["raises-exception"]
+max = torch.tensor([3.0, 4.0], device=device).max()
+max(1, 2)
+
+# %% [markdown]
+# `max` is a tensor now, and a tensor can't be called. Delete your name, and the old one is back. This is how to find such
+# names:
+
+# %%
+import builtins
+
+
+def hidden():
+    mine = {name for name in globals() if not name.startswith("_")} - {"open", "exit", "quit", "get_ipython"}
+    return sorted(name for name in mine & set(dir(builtins)) if globals()[name] is not getattr(builtins, name))
+
+
+max = 7
+print(hidden())
+del max
+print(hidden(), max(1, 2))
+
+# %% [markdown]
+# `torch`, `device` and `seegrad` can be hidden in the same way. `%%see` doesn't mind; a cell that uses the name does:
+
+# %%
+seegrad = "mine"
+
+# %%
+# %%see
+x = torch.tensor(3.0, requires_grad=True, device=device)
+y = x + 1
+
+# %% [markdown]
+# To get them back, run the first code cell of the chapter again. It imports all of them:
+
+# %%
+import seegrad
+
+seegrad.__name__
+
+# %% [markdown]
+# ### Is my kernel in order?
+#
+# When you doubt, run this. Five times `True`, and it isn't the kernel.
+
+# %%
+state = {
+    "torch": getattr(torch, "__name__", "") == "torch",
+    "seegrad": getattr(seegrad, "__name__", "") == "seegrad",
+    "device": isinstance(device, str) and torch.ones(1, device=device).item() == 1,
+    "gradients": torch.is_grad_enabled() and not torch.is_inference_mode_enabled(),
+    "built-in names": not hidden(),
+}
+for name, good in state.items():
+    print(f"{name:15} {good}")
+
+# %% [markdown]
+# One is `False`? Run the first code cell; if that doesn't help, restart the kernel. `gradients` is `False` after
+# `torch.set_grad_enabled(False)`: that holds until you switch it on again, in every cell.
+
+# %% [markdown]
+# ## 6 · How an exercise answers
+#
+# Each chapter but this one has an assignment. Below each answer stands a cell that checks it, in six lines at most. This
+# is such a check, and an answer that is wrong; it raises:
+
+# %% tags=["raises-exception"]
+from seegrad.check import expect
+
+
+def gradient_at(x):
+    return 2 * x
+
+
+x = torch.tensor(3.0, device=device)
+expect("gradient_at(x)", gradient_at(x), x=x).close(2 * x + 1, "M09")
+
+# %% [markdown]
+# What was asked, what came, what was expected, and which misconception it may be. The function to differentiate was
+# $x^2 + x$, as in section 2: two gradients meet at `x`, and one of them is missing.
+#
+# **Change** `gradient_at` until the cell says nothing: then it is right.
+
+# %%
+expect("2 * x + 1", 2 * x + 1, x=x).close(torch.tensor(7.0, device=device))
+
+# %% [markdown]
+# ## 7 · The way through the course
+#
+# The map shows where you are, what you have predicted and passed, and which misconceptions you have met. Any cell can
+# draw it.
+
+# %%
+seegrad.course_map()
+
+# %% [markdown]
+# A chapter takes about an hour, its assignment three quarters of one more. 01 comes first; after it you may go by
+# either branch, and the clinic (08) comes last.
+#
+# **Now:** open `01_computational_graphs`, in the same folder.
