@@ -645,8 +645,8 @@ loss.backward()
 p.grad
 
 # %% [markdown]
-# Three: 3 from `p * 3`, and $p = 2$ twice from `p * p`. $3 + 2 + 2 = 7$. Adding up is the chain rule for a leaf with several children. That is why adding is the only thing
-# that `AccumulateGrad` can do.
+# Three: 3 from `p * 3`, and $p = 2$ twice from `p * p`. $3 + 2 + 2 = 7$. Adding up is the chain rule for a leaf
+# with several children. That is why adding is the only thing that `AccumulateGrad` can do.
 
 # %% [markdown]
 # ### `zero_grad`
