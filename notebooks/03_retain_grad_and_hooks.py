@@ -52,7 +52,7 @@ loss = l4.mean()
 loss.backward()
 
 # %% [markdown]
-# Walk through the picture step by step. A gradient passes *every* card: the dashed field `∂ flows`. Once it has been
+# Walk through the picture step by step. A gradient passes every *computed* card: the dashed field `∂ flows`. Once it has been
 # passed on, its memory is free for the next one. Only the green cards keep theirs, in `.grad`.
 #
 # Ask a thrown-away gradient for its value, and torch answers `None`, with a warning:
@@ -472,7 +472,12 @@ print("b.grad", b.grad)
 # No error (**M06**), and who would call `mul_` in a hook an in-place operation of the model (**M12**)? A recording
 # does:
 
+
 # %%
+def shrink(grad):
+    grad.mul_(0.1)
+
+
 with seegrad.record() as rec:
     a = torch.tensor([1.0, 2.0], requires_grad=True, device=device)
     b = torch.tensor([3.0, 4.0], requires_grad=True, device=device)
@@ -574,7 +579,8 @@ print("h.grad", h.grad)
 
 # %% [markdown]
 # The hook sees what comes out of the relu's backward: 0 where the input was negative. `h.grad` is the gradient of
-# relu's *result*. Two names for one tensor, two gradients, and both are right.
+# relu's *result*. One tensor, two gradients, and both are right: it has had two
+# values.
 
 # %% [markdown]
 # ## 6 · After the leaf has added up
@@ -628,7 +634,8 @@ print("w1", w1.detach(), w1.grad)
 print("w2", w2.detach(), w2.grad)
 
 # %% [markdown]
-# Never are all gradients in memory together. With millions of weights, that is what the hook is for.
+# In a deep network the gradients are never all in memory together. With millions of weights, that is what this hook is
+# for.
 #
 # Both steps used the *old* values: `w1` moved by $0.1 \cdot 3$ and $0.1 \cdot 4$.
 
