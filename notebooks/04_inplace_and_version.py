@@ -189,7 +189,7 @@ for write in (*writes, "t.requires_grad_()", "t.data.add_(1)"):
 m = torch.zeros(2, 3, device=device)
 row = m[0]
 copy = m.clone()
-row.fill_(1)
+row[:] = 1
 
 # %% [markdown]
 # `m` moved, though no line writes to the name `m`. One storage, one counter, for all views of it: slices, `view`,
