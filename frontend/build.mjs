@@ -7,4 +7,4 @@ const shared = { bundle: true, minify: true, charset: "utf8", target: "es2022", 
 await build({ ...shared, entryPoints: ["src/widget.ts"], format: "esm" });
 await build({ ...shared, entryPoints: ["src/standalone.ts"], format: "iife", globalName: "seegrad" });
 await build({ ...shared, entryPoints: ["src/embed.ts"], format: "iife" });
-await build({ ...shared, entryPoints: ["src/svg.css", "src/widget.css"] });
+await build({ ...shared, entryPoints: ["src/svg.css", "src/widget.css", "src/site.css"] });

@@ -72,7 +72,8 @@ class CourseMap:
         """The picture: a card for each chapter, and the misconceptions below."""
         with speaking(self.lang):
             width = 2 * MARGIN_PX + 6 * CARD_WIDTH_PX + 5 * GAP_PX
-            height = 2 * MARGIN_PX + 2 * ROW_PX + CARD_HEIGHT_PX + 46
+            met = self.progress.misconceptions
+            height = 2 * MARGIN_PX + 2 * ROW_PX + CARD_HEIGHT_PX + (46 if met else 0)
             return el(
                 "svg",
                 el("title", clean(_("Map of the course"))),
@@ -80,7 +81,7 @@ class CourseMap:
                 el("rect", width=width, height=height, rx=8, fill="#fff"),
                 *(_way(stop) for stop in COURSE),
                 *(self._card(stop) for stop in COURSE),
-                *self._met(height - MARGIN_PX - 20),
+                *(self._met(height - MARGIN_PX - 20) if met else ()),
                 xmlns="http://www.w3.org/2000/svg",
                 viewBox=f"0 0 {width} {height}",
                 width=width,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 from collections.abc import Iterable
 from html import escape
 from typing import Any, Protocol
@@ -21,6 +22,10 @@ from .predictions import keep_prediction
 from .progress import note_prediction
 from .quiz import ask as ask_about
 from .scene import Question, Scene
+
+SCENE = "application/vnd.seegrad.scene+json"
+WITH_SCENES = "SEEGRAD_SCENES"
+"""Where this variable is set the output holds the Scene too: for who makes pages that play it without a kernel."""
 
 URI_SAFE = " =:/;,.'()[]{}+*!@$&-_~?|"
 
@@ -88,7 +93,8 @@ class Picture(anywidget.AnyWidget):
     def _repr_mimebundle_(self, **kwargs: Any) -> tuple[dict[str, Any], dict[str, Any]]:
         bundle = super()._repr_mimebundle_(**kwargs)
         data, metadata = bundle if isinstance(bundle, tuple) else (bundle or {}, {})
-        return {**data, "text/html": self._html(), "text/plain": self.text()}, metadata
+        scene = {SCENE: self.scene} if os.environ.get(WITH_SCENES) else {}
+        return {**data, **scene, "text/html": self._html(), "text/plain": self.text()}, metadata
 
     def _html(self) -> str:
         """An image, since JupyterLab strips inline SVG from a notebook that it doesn't trust."""

@@ -11,6 +11,7 @@
     python -m tools.book --check --unrun    the same in seconds: what cells put out is left to nbval
     python -m tools.book --sync             carry an instructor's edit of source/NN/NN.ipynb back to source/NN.py
     python -m tools.book student-kit DIR    what a class receives: no solution, no hidden test, no answer
+    python -m tools.book html DIR NAME      the chapters as pages that step and ask without a kernel (build/site)
 """
 
 from __future__ import annotations
@@ -38,12 +39,13 @@ from .masters import (
     to_notebook,
 )
 from .releases import released
+from .site import DEFAULT, build_site
 from .translations import catalogue_of, translated
 
 ROOT = Path(__file__).resolve().parents[1]
 TOTAL_POINTS = 100
 KIT = "student-kit"
-COMMANDS = ("build", KIT)
+COMMANDS = ("build", KIT, "html")
 KEY = "seegrad"  # in a source notebook's metadata: the hash of the master it was made from
 
 
@@ -235,7 +237,10 @@ def _digest(text: str) -> str:
 def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tools.book", description="Build the course from its masters.")
     parser.add_argument(
-        "words", nargs="*", metavar="COMMAND NAME", help="build, or student-kit DIR; masters to work on (default: all)"
+        "words",
+        nargs="*",
+        metavar="COMMAND NAME",
+        help="build, html [DIR] or student-kit DIR; masters to work on (default: all)",
     )
     parser.add_argument("--check", action="store_true", help="compare the derived notebooks, write nothing")
     parser.add_argument("--unrun", action="store_true", help="with --check: don't run the chapters")
@@ -245,7 +250,7 @@ def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     arguments = parser.parse_args(argv)
     arguments.command = arguments.words.pop(0) if arguments.words and arguments.words[0] in COMMANDS else None
     if not (arguments.command or arguments.check or arguments.sync):
-        parser.error("say what to do: build, student-kit DIR, --check or --sync")
+        parser.error("say what to do: build, html, student-kit DIR, --check or --sync")
     if arguments.command == KIT and len(arguments.words) != 1:
         parser.error("say where the kit goes: student-kit DIR")
     return arguments
@@ -269,6 +274,11 @@ def _run(arguments: argparse.Namespace, root: Path) -> list[str]:
     if arguments.command == KIT:
         made = make_kit(root, Path(arguments.words[0]))
         print(f"wrote {made}")
+        return []
+    if arguments.command == "html":
+        folder, *names = map(Path, arguments.words or [root / DEFAULT])
+        for path in build_site(root, folder, tuple(map(str, names))):
+            print(f"wrote {path}")
         return []
     course = Course(root, tuple(arguments.words))
     for name in set(course.only) - {path.stem for path in (*course.chapters(), *course.assignments())}:
