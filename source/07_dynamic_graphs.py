@@ -1,0 +1,534 @@
+# %% [markdown]
+# # Assignment 07: dynamic graphs
+#
+# Seven exercises, 100 points. Write your answers in the cells that say `YOUR CODE HERE` or `YOUR ANSWER HERE`, and
+# delete the line `raise NotImplementedError()`.
+#
+# The cell below each answer checks it. **Validate** runs those checks; more of them run when your work is graded,
+# with other numbers.
+#
+# Commit to an answer before you run anything. Stuck? Each exercise has three hints; open one at a time.
+
+# %%
+import torch
+
+# %load_ext seegrad
+
+# %% [markdown]
+# ## 1 · Predict (15 points)
+#
+# Each program starts with `a = torch.tensor(3.0, requires_grad=True)`. What does `a.grad` hold at its end? Answer with
+# 1, 2, 6, 7 or 12, or with `"raises"` where torch raises on the way.
+#
+# | | program |
+# |---|---|
+# | A | `loss = a + 2; loss.backward(); loss.backward()` |
+# | B | `loss = a * a; loss.backward(); loss.backward()` |
+# | C | `loss = a * a; loss.backward(retain_graph=True); loss.backward()` |
+# | D | `(a * a).backward(); (a * a).backward()` |
+# | E | `b = a.clone(); (b * b).backward(); b.backward()` |
+# | F | `loss = a * a; loss.backward(retain_graph=True)`, `with torch.no_grad(): a -= 1`, `loss.backward()` |
+
+# %% [markdown]
+# <details><summary>Hint 1 of 3</summary>
+#
+# What has to be there when a Node runs a second time?
+#
+# <details><summary>Hint 2 of 3</summary>
+#
+# Section 2 of the chapter lists who saves something. Section 1 says what two calls do to `.grad`.
+#
+# <details><summary>Hint 3 of 3</summary>
+#
+# Mark the Nodes through which *both* calls run. Does one of them save a tensor, and is it still there, and still
+# the same? If nothing is missing, add the two gradients.
+#
+# </details></details></details>
+
+# %% grade_id="predict" kind="solution"
+prediction = {"A": None, "B": None, "C": None, "D": None, "E": None, "F": None}
+### BEGIN SOLUTION
+prediction = {"A": 2, "B": "raises", "C": 12, "D": 12, "E": 7, "F": "raises"}
+### END SOLUTION
+
+# %% grade_id="predict_test" kind="test" points=15
+import torch
+from seegrad.check import answers, expect
+
+for program in "ABCDEF":
+    expect(f"prediction[{program!r}]", prediction[program]).one_of([1, 2, 6, 7, 12, "raises"])
+### BEGIN HIDDEN TESTS
+PROGRAMS = {
+    "A": "loss = a + 2; loss.backward(); loss.backward()",
+    "B": "loss = a * a; loss.backward(); loss.backward()",
+    "C": "loss = a * a; loss.backward(retain_graph=True); loss.backward()",
+    "D": "(a * a).backward(); (a * a).backward()",
+    "E": "b = a.clone(); (b * b).backward(); b.backward()",
+    "F": "loss = a * a; loss.backward(retain_graph=True)\nwith torch.no_grad(): a -= 1\nloss.backward()",
+}
+
+
+def left(program):
+    a = torch.tensor(3.0, requires_grad=True)
+    try:
+        exec(program, {"a": a, "torch": torch})
+    except RuntimeError:
+        return "raises"
+    return int(a.grad)
+
+
+answers(
+    "prediction",
+    prediction,
+    {program: left(code) for program, code in PROGRAMS.items()},
+    {
+        "A": {"raises": "M10", 1: "M09"},
+        "B": {6: "M09", 12: "M10"},
+        "C": {"raises": "M10", 6: "M09"},
+        "D": {"raises": "M10", 6: "M09"},
+        "E": {"raises": "M10", 1: "M09", 6: "M10"},
+        "F": {12: "M07", 6: "M09"},
+    },
+    of=15,
+)
+### END HIDDEN TESTS
+
+# %% [markdown]
+# ## 2 · Find (15 points)
+#
+# This program raises in its second round, on line 8: *“Trying to backward through the graph a second time …”*. `w`
+# needs a gradient; `data` holds ten pairs of plain tensors.
+#
+# ```
+#  1   h = torch.zeros(3)
+#  2   total = 0.0
+#  3   for x, y in data:
+#  4       z = w * (x + h)
+#  5       h = torch.tanh(z)
+#  6       loss = (h - y).sum()
+#  7       total = total + loss.item()
+#  8       loss.backward()
+#  9       with torch.no_grad(): w -= 0.1 * w.grad
+# 10       w.grad = None
+# ```
+#
+# - `"culprit"`: the line on which a round's graph is joined to that of the round before.
+# - `"victim"`: the line whose Node, in the round before, no longer has what it saved.
+# - `"retain"`: line 8 becomes `loss.backward(retain_graph=True)`. Do all ten rounds run? `"fine"` or `"raises"`.
+# - `"total"`: mend the culprit, and write line 7 as `total = total + loss`. How many rounds' graphs hang on `total` at
+#   the end: 0, 1, 2, 9 or 10?
+
+# %% [markdown]
+# <details><summary>Hint 1 of 3</summary>
+#
+# Which tensor lives longer than its round?
+#
+# <details><summary>Hint 2 of 3</summary>
+#
+# Section 4, *a state carried along*, has a picture of this loop. For `"total"`, see section 3.
+#
+# <details><summary>Hint 3 of 3</summary>
+#
+# Follow backward's way from `loss` in round 2, Node by Node, until it leaves the round. The first Node behind that
+# border which saves something is the victim. For `"retain"`: what does line 9 write to, and who saved it?
+#
+# </details></details></details>
+
+# %% grade_id="find" kind="solution"
+found = {"culprit": None, "victim": None, "retain": None, "total": None}
+### BEGIN SOLUTION
+found = {"culprit": 4, "victim": 5, "retain": "raises", "total": 10}
+### END SOLUTION
+
+# %% grade_id="find_test" kind="test" points=15
+from seegrad.check import answers, expect
+
+for line in ("culprit", "victim"):
+    expect(f"found[{line!r}]", found[line]).one_of(range(1, 11))
+expect("found['retain']", found["retain"]).one_of(["fine", "raises"])
+expect("found['total']", found["total"]).one_of([0, 1, 2, 9, 10])
+### BEGIN HIDDEN TESTS
+answers(
+    "found",
+    found,
+    {"culprit": 4, "victim": 5, "retain": "raises", "total": 10},
+    {
+        "culprit": {1: "M01", 2: "M10", 3: "M10", 5: "M10", 6: "M10", 7: "M10", 8: "M04", 9: "M07", 10: "M09"},
+        "victim": {1: "M01", 2: "M10", 3: "M10", 4: "M10", 6: "M10", 7: "M10", 8: "M04", 9: "M07", 10: "M09"},
+        "retain": {"fine": "M10"},
+        "total": {0: "M10", 1: "M10", 2: "M10", 9: "M10"},
+    },
+    of=15,
+)
+### END HIDDEN TESTS
+
+# %% [markdown]
+# ## 3 · Order (15 points)
+#
+# One step of a recurrent network, in pieces. Choose the lines that belong in it and put them in order, so that over
+# many steps
+#
+# - `w` learns from the step at hand alone, with that step's gradient alone;
+# - `total` adds up the losses as plain numbers;
+# - no saved tensor outlives its step.
+#
+# Some lines don't belong. There is more than one right order.
+#
+# ```
+# A   h = torch.tanh(w * (x + h))
+# B   h = torch.tanh(w * (x + h.detach()))
+# C   loss = (h - y).pow(2).sum()
+# D   loss.backward()
+# E   loss.backward(retain_graph=True)
+# F   with torch.no_grad(): w -= lr * w.grad
+# G   w = w - lr * w.grad
+# H   w.grad = None
+# I   total += loss.item()
+# ```
+#
+# Answer with the letters, for example `"AIH"`.
+
+# %% [markdown]
+# <details><summary>Hint 1 of 3</summary>
+#
+# Which lines come in two versions? What is the difference within each pair?
+#
+# <details><summary>Hint 2 of 3</summary>
+#
+# Section 4, *a state carried along*: the two ways that are compared there, and what each leaves behind.
+#
+# <details><summary>Hint 3 of 3</summary>
+#
+# Forward, loss, backward, update, in that order. Two lines are left over that can stand in several places: ask for
+# each what it must not come before.
+#
+# </details></details></details>
+
+# %% grade_id="order" kind="solution"
+steps = None
+### BEGIN SOLUTION
+steps = "BCDFHI"
+### END SOLUTION
+
+# %% grade_id="order_test" kind="test" points=15
+import torch
+from seegrad.check import expect
+
+expect("type(steps).__name__", type(steps).__name__).equals("str")
+for letter in steps:
+    expect("steps", letter).one_of("ABCDEFGHI")
+### BEGIN HIDDEN TESTS
+LINES = {
+    "A": "h = torch.tanh(w * (x + h))",
+    "B": "h = torch.tanh(w * (x + h.detach()))",
+    "C": "loss = (h - y).pow(2).sum()",
+    "D": "loss.backward()",
+    "E": "loss.backward(retain_graph=True)",
+    "F": "with torch.no_grad(): w -= lr * w.grad",
+    "G": "w = w - lr * w.grad",
+    "H": "w.grad = None",
+    "I": "total += loss.item()",
+}
+
+
+def run(letters, start, xs, ys):
+    names = {"torch": torch, "w": start.clone().requires_grad_(), "h": torch.zeros(3), "total": 0.0, "lr": 0.5}
+    for names["x"], names["y"] in zip(xs, ys):
+        for letter in letters:
+            exec(LINES[letter], names)
+    return names
+
+
+def freed(loss):
+    try:
+        loss.backward()
+    except RuntimeError:
+        return True
+    return False
+
+
+def suspicion(letters):
+    for letter, number in {"A": "M10", "E": "M10", "G": "M07"}.items():
+        if letter in letters:
+            return number
+    return "M09" if "H" not in letters or "DHF" in letters or "DIHF" in letters or "DHIF" in letters else "M06"
+
+
+start, xs, ys = torch.rand(3) + 0.5, torch.rand(4, 3), torch.rand(4, 3)
+suspected, shown = suspicion(steps), f"4 × {steps[:16]}"
+try:
+    came = run(steps[:16], start, xs, ys)
+except Exception as error:
+    expect(shown, error, w=start).equals(None, suspected)
+want = run("BCDFHI", start, xs, ys)
+expect(f"{shown}; w", came["w"], w=start).close(want["w"], suspected)
+expect(f"{shown}; total", torch.as_tensor(came["total"]), w=start).close(torch.as_tensor(want["total"]), suspected)
+expect(f"{shown}; loss.backward()", "raises" if freed(came["loss"]) else "runs").equals("raises", suspected)
+### END HIDDEN TESTS
+
+# %% [markdown]
+# ## 4 · Repair (20 points)
+#
+# `fit(w, x, y, lr, steps)` should do `steps` steps of gradient descent on
+# `(tanh(w * x) - y).pow(2).sum() + 0.1 * tanh(w * x).pow(2).sum()`:
+#
+# 1. each step takes the gradient of both parts at the `w` of that step, and of that step alone;
+# 2. `w` is updated **in place**;
+# 3. at the end `w.grad` is empty (`None` or zero);
+# 4. it returns the list of the losses, as plain numbers or tensors without a graph.
+#
+# It raises nothing. Make the smallest change that repairs it.
+
+# %% [markdown]
+# <details><summary>Hint 1 of 3</summary>
+#
+# Print the losses of three steps. What do you notice, and what does it tell about `h`?
+#
+# <details><summary>Hint 2 of 3</summary>
+#
+# Section 4, *computed once, before the loop*, and its first case: two losses, one trunk. Section 3 on what a list of
+# losses keeps.
+#
+# <details><summary>Hint 3 of 3</summary>
+#
+# What depends on `w` belongs in the loop. Then neither backward call needs the flag if the two losses are one. Two
+# things are still left over from each step: look at `w.grad`, and at what hangs on the list.
+#
+# </details></details></details>
+
+
+# %% grade_id="repair_fit" kind="solution"
+def fit(w, x, y, lr, steps):
+    losses = []
+    h = torch.tanh(w * x)
+    for _ in range(steps):
+        error = (h - y).pow(2).sum()
+        size = 0.1 * h.pow(2).sum()
+        error.backward(retain_graph=True)
+        size.backward(retain_graph=True)
+        with torch.no_grad():
+            w -= lr * w.grad
+        losses.append(error + size)
+    return losses
+
+
+### BEGIN SOLUTION
+def fit(w, x, y, lr, steps):
+    losses = []
+    for _ in range(steps):
+        h = torch.tanh(w * x)
+        loss = (h - y).pow(2).sum() + 0.1 * h.pow(2).sum()
+        loss.backward()
+        with torch.no_grad():
+            w -= lr * w.grad
+        w.grad = None
+        losses.append(loss.item())
+    return losses
+
+
+### END SOLUTION
+
+
+# %% grade_id="repair_fit_test" kind="test" points=20
+import torch
+from seegrad.check import call, expect
+
+w, x, y = torch.tensor([1.0, -0.5], requires_grad=True), torch.tensor([1.0, 2.0]), torch.tensor([0.0, 1.0])
+losses = call("fit(w, x, y, 0.1, 1)", fit, w, x, y, 0.1, 1, suggests="M10", x=x)
+suspected = "M07" if torch.equal(w.detach(), torch.tensor([1.0, -0.5])) else "M06"
+expect("fit(w, x, y, 0.1, 1); w", w).close(torch.tensor([0.929633, -0.191276]), suspected)
+losses = call("fit(w, x, y, 0.1, 2)", fit, w, x, y, 0.1, 2, suggests="M10", x=x)
+first, second = (float(torch.as_tensor(loss).detach()) for loss in losses)
+expect("fit(w, x, y, 0.1, 2)[0] == fit(w, x, y, 0.1, 2)[1]", first == second).equals(False, "M06")
+
+
+### BEGIN HIDDEN TESTS
+def want_of(start, x, y, lr, steps):
+    w, losses, added = start.clone(), [], 0
+    for _ in range(steps):
+        inner = w.clone().requires_grad_()
+        out = torch.tanh(inner * x)
+        loss = (out - y).square().sum() + out.square().sum() / 10
+        (gradient,) = torch.autograd.grad(loss, inner)
+        w, losses = w - lr * gradient, [*losses, loss.detach()]
+    return w, torch.stack(losses)
+
+
+def adding_up(start, x, y, lr, steps):
+    w, added = start.clone(), torch.zeros_like(start)
+    for _ in range(steps):
+        added = added + (w - want_of(w, x, y, 1.0, 1)[0])
+        w = w - lr * added
+    return w
+
+
+start, x, y = torch.rand(3) + 0.5, torch.rand(3) + 0.5, torch.rand(3)
+w = start.clone().requires_grad_()
+losses = call("fit(w, x, y, 0.3, 3)", fit, w, x, y, 0.3, 3, suggests="M10", w=start)
+want, want_losses = want_of(start, x, y, 0.3, 3)
+suspected = "M09" if torch.allclose(w.detach(), adding_up(start, x, y, 0.3, 3)) else "M06"
+expect("fit(w, x, y, 0.3, 3); w", w, w=start).close(want, suspected)
+came = torch.stack([torch.as_tensor(loss).detach().reshape(()) for loss in losses])
+expect("fit(w, x, y, 0.3, 3)", came, w=start).close(want_losses, "M06")
+left = torch.zeros(3) if w.grad is None else w.grad
+expect("fit(w, x, y, 0.3, 3); w.grad", left, w=start).close(torch.zeros(3), "M09")
+for loss in losses:
+    graph = isinstance(loss, torch.Tensor) and loss.requires_grad
+    expect("fit(w, x, y, 0.3, 3)[k].requires_grad", graph).equals(False, "M10")
+### END HIDDEN TESTS
+
+# %% [markdown]
+# ## 5 · Write (10 points)
+#
+# Write `shrink(x)`: it halves `x` for as long as any of its numbers is above 1 or below −1, and returns the result.
+#
+# - How often it halves depends on the numbers; it may be never.
+# - A gradient flows through it, and it is right.
+# - The caller's `x` keeps its values.
+
+# %% [markdown]
+# <details><summary>Hint 1 of 3</summary>
+#
+# Does a loop disturb autograd? What does a graph know of it?
+#
+# <details><summary>Hint 2 of 3</summary>
+#
+# Section 1 begins with such a loop.
+#
+# <details><summary>Hint 3 of 3</summary>
+#
+# `y = x`, then a `while` that binds `y` to a new tensor in each round. The condition may ask for numbers; what flows to
+# the result has to stay a tensor.
+#
+# </details></details></details>
+
+
+# %% grade_id="write_shrink" kind="solution"
+def shrink(x):
+    ### BEGIN SOLUTION
+    while x.abs().max() > 1:
+        x = x / 2
+    return x
+    ### END SOLUTION
+
+
+# %% grade_id="write_shrink_test" kind="test" points=10
+import torch
+from seegrad.check import call, expect
+
+x = torch.tensor([3.0, -1.0], requires_grad=True)
+y = call("shrink(x)", shrink, x, suggests="M11", x=x)
+expect("shrink(x)", y, x=x).close(torch.tensor([0.75, -0.25]), "M06")
+### BEGIN HIDDEN TESTS
+for scale in (0.5, 1.5, 6.0, 40.0):
+    x = scale * torch.tensor([1.0, -0.25, 0.5], dtype=torch.float64) * (1 + torch.rand((), dtype=torch.float64) / 10)
+    want, factor = x, 1.0
+    while want.abs().max() > 1:
+        want, factor = want / 2, factor / 2
+    given = x.clone().requires_grad_()
+    y = call("shrink(x)", shrink, given, suggests="M11", x=x)
+    expect("shrink(x)", y, x=x).close(want, "M06")
+    expect("shrink(x); x", given, x=x).close(x, "M05")
+    expect("shrink(x)", shrink, x=x).differentiable({"raised": "M11", "cut": "M10", "wrong": "M06"})
+### END HIDDEN TESTS
+
+# %% [markdown]
+# ## 6 · Write (15 points)
+#
+# Write `smooth_loss(w, x)` for a model `y = torch.sigmoid(w * x).sum()`. It returns one number, a tensor to train `w`
+# with:
+#
+# $$y + \sum_i \left(\frac{\partial y}{\partial x_i}\right)^2$$
+#
+# - Its gradient for `w` has to be right: the second term depends on `w` too.
+# - `x` is plain data; `w` is a parameter, and `w.grad` isn't touched before the caller runs backward.
+
+# %% [markdown]
+# <details><summary>Hint 1 of 3</summary>
+#
+# The second term is a gradient. What must a gradient have, to be differentiated again?
+#
+# <details><summary>Hint 2 of 3</summary>
+#
+# Section 5 shows a flag that gives it a history, and one that doesn't.
+#
+# <details><summary>Hint 3 of 3</summary>
+#
+# To ask for ∂y/∂x, `x` has to be a leaf that needs a gradient: make one of your own from the caller's. Ask with
+# `torch.autograd.grad`, so that no `.grad` is filled.
+#
+# </details></details></details>
+
+
+# %% grade_id="write_penalty" kind="solution"
+def smooth_loss(w, x):
+    ### BEGIN SOLUTION
+    x = x.detach().clone().requires_grad_()
+    y = torch.sigmoid(w * x).sum()
+    (slope,) = torch.autograd.grad(y, x, create_graph=True)
+    return y + slope.pow(2).sum()
+    ### END SOLUTION
+
+
+# %% grade_id="write_penalty_test" kind="test" points=15
+import torch
+from seegrad.check import call, expect
+
+w, x = torch.tensor([1.0, 2.0], requires_grad=True), torch.tensor([0.0, 1.0])
+loss = call("smooth_loss(w, x)", smooth_loss, w, x, suggests={"raised": "M10"}, x=x)
+expect("smooth_loss(w, x)", loss, x=x).close(torch.tensor(1.487392), "M06")
+### BEGIN HIDDEN TESTS
+for size in (2, 4):
+    w = (torch.rand(size, dtype=torch.float64) + 0.5).requires_grad_()
+    x = torch.rand(size, dtype=torch.float64) * 2 - 1
+    kept = x.clone()
+    loss = call("smooth_loss(w, x)", smooth_loss, w, x, suggests={"raised": "M10"}, x=x)
+    s = torch.sigmoid(w.detach() * x)
+    expect("smooth_loss(w, x)", loss, x=x).close(s.sum() + (w.detach() * s * (1 - s)).pow(2).sum(), "M06")
+    touched = torch.zeros(size) if w.grad is None else w.grad
+    expect("smooth_loss(w, x); w.grad", touched, x=x).close(torch.zeros(size), "M09")
+    expect("smooth_loss(w, x); x", x, x=kept).close(kept, "M05")
+    symptoms = {"raised": "M10", "cut": "M05", "wrong": "M10"}
+    expect("smooth_loss(w, x)", lambda w: smooth_loss(w, kept), w=w.detach()).differentiable(symptoms)
+### END HIDDEN TESTS
+
+# %% [markdown]
+# ## 7 · Explain (10 points)
+#
+# A colleague writes: *“Our recurrent model raised ‘backward through the graph a second time’. I passed
+# `retain_graph=True` to every backward, as the error says. Now it runs, but each step is slower than the one before.”*
+#
+# Answer in at most 120 words: what does the first backward free, why does the second one need it, why does the flag
+# make each step slower, and what would you do instead?
+
+# %% [markdown]
+# <details><summary>Hint 1 of 3</summary>
+#
+# How many steps does the backward of step 100 pass?
+#
+# <details><summary>Hint 2 of 3</summary>
+#
+# Section 4 counts it.
+#
+# <details><summary>Hint 3 of 3</summary>
+#
+# Four sentences, one for each question. Name the tensor that joins the steps.
+#
+# </details></details></details>
+
+# %% [markdown] grade_id="explain" kind="manual" points=10
+# Backward frees the tensors that its Nodes have saved; Nodes and edges stay. The hidden state leads from step 2 into
+# the graph of step 1, so the second backward reaches Nodes whose saved tensors have gone. With the flag nothing is
+# freed: the backward of step 100 passes all 100 steps, and the memory of all of them is kept. I would hand the state on
+# as `h.detach()`, so that each backward ends where its step begins, and drop the flag. If the loss is to reach further
+# back, I would add up a few steps' losses and call backward once.
+
+# %% [markdown] grade_id="explain_rubric" kind="given"
+# **How this answer is graded**
+#
+# | points | the answer says |
+# |---|---|
+# | 2 | that saved tensors are freed, not the whole graph |
+# | 2 | that the state joins this step's graph to the earlier ones |
+# | 3 | that with the flag every backward passes all earlier steps, and their memory is kept |
+# | 3 | a remedy that cuts the graph between steps, or one backward for several steps |
