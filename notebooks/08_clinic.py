@@ -463,9 +463,11 @@ try:
 except ValueError as error:
     print(type(error).__name__, "non-leaf" in str(error))
 
+print("scaled:", w.is_leaf, "· moved:", raw.to(torch.float64).is_leaf)
+
 # %% [markdown]
 # `w` is the result of `raw * 0.1`. It requires a gradient, but `.grad` is filled for leaves alone, so no optimiser
-# could ever move it. `.to("cuda")` does the same to you: a tensor that is moved is a result.
+# could ever move it. `.to("cuda")` does the same to you, as `.to(torch.float64)` does here: what is moved is a result.
 #
 # *Misconception* **M01**: “`requires_grad` fills `.grad`”.
 
@@ -679,6 +681,7 @@ for name, both in {"everywhere": (cut, cut), "nowhere": (keep, keep), "actor": (
 
 # %%
 layer = nn.Linear(2, 1, bias=False, device=device)
+nn.init.ones_(layer.weight)
 best = {"weight": torch.tensor([[0.5, -0.5]], device=device)}
 x = torch.tensor([[1.0, 2.0]], requires_grad=True, device=device)
 with contextlib.suppress(RuntimeError), seegrad.record() as rec:
