@@ -815,8 +815,8 @@ with torch.autograd.graph.allow_mutation_on_saved_tensors():
 a.grad, b
 
 # %% [markdown]
-# $2b / 2$ with the $b$ that was used: `[3, 5]`. The copy was made when the write came, and only then. Without a write
-# nothing would have been copied.
+# `[3, 5]`: that is $2b / 2$ with the `b` that was used, while `b` itself shows what was written. The old value lives on
+# in a copy, made when the write came.
 #
 # It is good for experiments. For a program that you keep, a line that doesn't write says more.
 
