@@ -1,0 +1,576 @@
+# %% [markdown]
+# # 06 · Embeddings and `clone()`
+#
+# *“My code has no in-place operation.”* It has: an embedding with `max_norm` writes to its weight whenever you read
+# from it.
+#
+# After this hour you can
+#
+# - say which rows a lookup overwrites, and when;
+# - predict whether that raises, is harmless, or goes silently wrong;
+# - choose between looking up first, `clone()`, and no write at all;
+# - say what a clone keeps of its original, and what it doesn't.
+#
+# **How to work:** predict, run, look, explain, change.
+
+# %% [markdown]
+# Every cell uses `device`. It is the CPU unless `SEEGRAD_DEVICE` says something else.
+
+# %%
+import contextlib
+import os
+
+import torch
+import torch.nn.functional as F
+from IPython.display import Markdown
+from torch import nn
+
+import seegrad
+
+device = os.environ.get("SEEGRAD_DEVICE", "cpu")
+
+# %load_ext seegrad
+
+# %% [markdown]
+# ## 1 · A lookup
+#
+# An embedding is a table: row `i` of its weight stands for word `i`. Real tables hold random numbers; ours has three
+# rows that are easy to follow. Their lengths are 5, 0.5 and 2.
+
+
+# %%
+def make(**options):
+    embedding = nn.Embedding(3, 2, device=device, **options)
+    with torch.no_grad():
+        embedding.weight.copy_(torch.tensor([[3.0, 4.0], [0.3, 0.4], [0.0, 2.0]], device=device))
+    return embedding
+
+
+embedding = make()
+
+print(embedding(torch.tensor([2, 0], device=device)))
+print("lengths", embedding.weight.detach().norm(dim=1))
+
+# %% [markdown]
+# **Predict** `embedding.weight.grad`: word 1 is looked up twice, word 2 never.
+
+# %%
+# %%see --ask saves
+embedding = make()
+words = torch.tensor([0, 1, 1], device=device)
+loss = embedding(words).sum()
+loss.backward()
+
+# %%
+embedding.weight.grad
+
+# %% [markdown]
+# Each lookup hands its gradient to its row; two lookups add up. Row 2 took no part and gets zeros.
+#
+# `EmbeddingBackward0` saves the *numbers of the words*, not the weight. Remember that: a plain lookup doesn't care what
+# happens to the weight afterwards.
+
+# %% [markdown]
+# ### A version that isn't 0
+#
+# **Predict** the version of a brand-new embedding's weight. And of ours, from `make()`?
+
+# %%
+print("new:", nn.Embedding(3, 2, device=device).weight._version)
+print("ours:", make().weight._version)
+
+# %% [markdown]
+# 1: its random numbers were written in place, by `normal_()`. Ours was written once more. So “expected version 1” in an
+# error message doesn't mean that you wrote something.
+
+# %% [markdown]
+# ## 2 · What `max_norm` writes
+#
+# With `max_norm=1` no word may be longer than 1. **Predict:** we look up word 0, length 5. What does the *weight* hold
+# afterwards?
+
+# %%
+embedding = make(max_norm=1.0)
+print("before", embedding.weight.detach())
+out = embedding(torch.tensor([0], device=device))
+print("looked up", out.detach())
+print("after", embedding.weight.detach())
+
+# %% [markdown]
+# The lookup shortened row 0 *in the table*, not only in its result. Row 2, too long as well, stays: nobody looked it
+# up.
+#
+# *Misconception* **M12**: “my code has no in-place operation”. No underscore, no `=`, and yet a write.
+
+# %% [markdown]
+# ### When the row is short enough
+#
+# Word 1 has length 0.5. There is nothing to shorten. **Predict** the version of `weight` at the end, and whether its
+# numbers change.
+
+# %%
+# %%see --ask versions --tensors weight
+embedding = make(max_norm=1.0)
+weight = embedding.weight
+out = embedding(torch.tensor([1], device=device))
+loss = out.sum()
+
+# %%
+print("version", make().weight._version, "→", weight._version)
+print("same numbers:", torch.equal(weight, make().weight))
+
+# %% [markdown]
+# The same numbers, another version. Torch can't know beforehand whether a row is too long; it counts the visit. Version
+# checks will see a write that changed nothing.
+
+# %% [markdown]
+# ### In `eval()`?
+#
+# A model in `eval()`, under `no_grad`: surely now nothing is written. **Predict.**
+
+# %%
+for name, mode in {"no_grad": torch.no_grad, "inference_mode": torch.inference_mode}.items():
+    embedding = make(max_norm=1.0).eval()
+    before = embedding.weight._version
+    with mode():
+        embedding(torch.tensor([0], device=device))
+    print(f"{name:15}", embedding.weight[0].detach(), "version", before, "→", embedding.weight._version)
+
+# %% [markdown]
+# Written all the same. `eval()` switches dropout and BatchNorm; `no_grad` switches the recording. Neither switches off a
+# write. Your model changes while you evaluate it.
+#
+# *Misconceptions* **M08** (“`eval()` turns things off”) and **M07** (“`no_grad` makes it safe”).
+
+# %% [markdown]
+# The document has a second way to write it, commented out: `max_norm=True`. **Predict** which length that is.
+
+# %%
+embedding = make(max_norm=True)
+embedding(torch.tensor([0, 2], device=device))
+
+embedding.weight.detach().norm(dim=1)
+
+# %% [markdown]
+# `True` is the number 1 in Python, so it works by accident. Write the number.
+
+# %% [markdown]
+# ## 3 · The program that raises
+#
+# This is the document's, with its comment: *“weight must be cloned for this to be differentiable”*. **Predict** the
+# outcome.
+
+# %% tags=["raises-exception"]
+# %%see --ask outcome
+torch.manual_seed(0)
+n, d, m = 3, 5, 7
+embedding = nn.Embedding(n, d, max_norm=1, device=device)
+W = torch.randn((m, d), requires_grad=True, device=device)
+idx = torch.tensor([1, 2], device=device)
+a = embedding.weight @ W.t()
+b = embedding(idx) @ W.t()
+out = a.unsqueeze(0) + b.unsqueeze(1)
+loss = out.sigmoid().prod()
+loss.backward()
+
+# %% [markdown]
+# ### Read the error as data
+#
+# | it says | it means |
+# |---|---|
+# | `[torch.FloatTensor [3, 5]]` | the tensor that was hit has this shape: which of yours has? |
+# | no `output 0 of …` | it is a leaf: nobody computed it |
+# | `is at version 2; expected version 1` | 1 from its birth, 2 from one write since |
+# | the traceback | where backward stopped |
+#
+# The document's torch (2.0.1) used the same words; yours adds `check_nan=False` to the hint (from 2.11).
+
+# %% [markdown]
+# `[3, 5]` is the weight. It doesn't say who wrote. The same on our small table; **predict** the culprit, then click it.
+
+# %%
+W = torch.tensor([[1.0, 0.0], [0.0, 1.0]], requires_grad=True, device=device)
+embedding = make(max_norm=1.0)
+idx = torch.tensor([0, 1], device=device)
+with contextlib.suppress(RuntimeError), seegrad.record() as rec:
+    weight = embedding.weight
+    a = weight @ W.t()
+    b = embedding(idx) @ W.t()
+    loss = a.sum() + b.sum()
+    loss.backward()
+
+seegrad.show(rec, ask="culprit")
+
+# %%
+Markdown(rec.diagnoses[0].message())
+
+# %% [markdown]
+# `MmBackward0` saved the weight at the first line, since $\partial a / \partial W$ *is* the weight. The lookup one line
+# below shortens rows in it.
+#
+# The traceback stops at `backward()`. *Misconception* **M04**: “the traceback shows the line to fix”.
+
+# %% [markdown]
+# ### Would it raise without `W`'s gradient?
+#
+# One thing changes: `W` needs no gradient. **Predict.**
+
+# %%
+# %%see --ask outcome
+W = torch.tensor([[1.0, 0.0], [0.0, 1.0]], device=device)
+embedding = make(max_norm=1.0)
+idx = torch.tensor([0, 1], device=device)
+weight = embedding.weight
+a = weight @ W.t()
+b = embedding(idx) @ W.t()
+loss = a.sum() + b.sum()
+loss.backward()
+
+# %% [markdown]
+# Fine, and right. The weight's gradient needs `W`; only `W`'s gradient needs the weight. No one asks for it, so nobody
+# saved the weight, and the write hits nothing.
+#
+# *Misconception* **M03**: “any in-place write raises”.
+
+# %% [markdown]
+# ### Would it raise if no row were too long?
+#
+# **Predict:** `max_norm=100`. Nothing will be shortened.
+
+# %%
+W = torch.tensor([[1.0, 0.0], [0.0, 1.0]], requires_grad=True, device=device)
+embedding = make(max_norm=100.0)
+a = embedding.weight @ W.t()
+b = embedding(torch.tensor([0, 1], device=device)) @ W.t()
+try:
+    (a.sum() + b.sum()).backward()
+    print("fine")
+except RuntimeError as error:
+    print(type(error).__name__, "· same numbers:", torch.equal(embedding.weight, make().weight))
+
+# %% [markdown]
+# It raises although not one number changed: section 2's counted visit. Torch compares versions, not values.
+
+# %% [markdown]
+# ## 4 · First remedy: `clone()`
+#
+# The document's second program: `embedding.weight.clone()` in the first line. **Predict** the outcome.
+
+# %%
+# %%see --ask outcome
+torch.manual_seed(0)
+n, d, m = 3, 5, 7
+embedding = nn.Embedding(n, d, max_norm=1, device=device)
+W = torch.randn((m, d), requires_grad=True, device=device)
+idx = torch.tensor([1, 2], device=device)
+a = embedding.weight.clone() @ W.t()
+b = embedding(idx) @ W.t()
+out = a.unsqueeze(0) + b.unsqueeze(1)
+loss = out.sigmoid().prod()
+loss.backward()
+
+# %% [markdown]
+# It runs. In the picture `clone` is a Node of its own: `MmBackward0` has saved the *copy*, and the lookup writes to the
+# original.
+
+# %% [markdown]
+# ### What a clone keeps
+#
+# Four ways to take a weight's numbers. **Predict** for each: same bytes? the same version counter? does a gradient reach
+# the weight?
+
+# %%
+ways = {
+    "weight.clone()": lambda w: w.clone(),
+    "weight.detach()": lambda w: w.detach(),
+    "weight.detach().clone()": lambda w: w.detach().clone(),
+    "weight.data": lambda w: w.data,
+}
+
+for name, way in ways.items():
+    weight = make().weight
+    taken = way(weight)
+    before = taken._version
+    with torch.no_grad():
+        weight.mul_(2)
+    bytes_ = taken.data_ptr() == weight.data_ptr()
+    print(f"{name:24} bytes {bytes_!s:6} counter {taken._version != before!s:6} gradient {taken.requires_grad}")
+
+# %% [markdown]
+# `clone()` alone takes new bytes *and* keeps the history. `.detach()` and `.data` do the opposite: old bytes, no
+# history. Chapter 05 was about those two.
+#
+# *Misconception* **M05**: “detach copies”.
+
+# %% [markdown]
+# A gradient flows back through the copy, to the leaf. **Predict** who will have a `.grad`.
+
+# %%
+# %%see --ask keeps
+weight = torch.tensor([1.0, 2.0], requires_grad=True, device=device)
+copy = weight.clone()
+copy.mul_(10)
+loss = (copy * copy).sum()
+loss.backward()
+
+# %%
+weight.grad, weight
+
+# %% [markdown]
+# The copy may even be written: it is no leaf, and its write is recorded as a Node. The derivative of $(10w)^2$ is
+# $200w$, and `weight` kept its numbers.
+
+# %% [markdown]
+# ### Which weight do they see?
+#
+# Back to the lookup. **Predict** the first row of `a`, and the first row of `b`. `W` is the identity, so both show the
+# weight that they were computed with.
+
+# %%
+W = torch.tensor([[1.0, 0.0], [0.0, 1.0]], requires_grad=True, device=device)
+embedding = make(max_norm=1.0)
+a = embedding.weight.clone() @ W.t()
+b = embedding(torch.tensor([0, 1], device=device)) @ W.t()
+
+print("a", a[0].detach())
+print("b", b[0].detach())
+
+# %% [markdown]
+# `a` has the long row, `b` the shortened one. In one forward pass one word has two lengths. The clone quietens the
+# alarm, and each gradient is right for its own line; whether the *program* is what you mean is another question.
+
+# %% [markdown]
+# ## 5 · Second remedy: look up first
+#
+# “`weight` *must* be cloned”, says the comment. **Predict:** only the two lines change places.
+
+# %%
+# %%see --ask outcome
+W = torch.tensor([[1.0, 0.0], [0.0, 1.0]], requires_grad=True, device=device)
+embedding = make(max_norm=1.0)
+idx = torch.tensor([0, 1], device=device)
+weight = embedding.weight
+b = embedding(idx) @ W.t()
+a = weight @ W.t()
+loss = a.sum() + b.sum()
+loss.backward()
+
+# %%
+print("a", a[0].detach())
+print("b", b[0].detach())
+
+# %% [markdown]
+# No clone, no error. When `a` is computed the write has happened, and the weight that is saved is the one that stays.
+# Both lines see the same word.
+#
+# So “must” is wrong. The document itself says it one line above: *mind the order in which the graph is built.*
+
+# %% [markdown]
+# ### A remedy that isn't one
+#
+# The web's third remedy is `.data`. **Predict:** raises, right, or wrong without a word?
+
+# %%
+# %%see --ask outcome
+W = torch.tensor([[1.0, 0.0], [0.0, 1.0]], requires_grad=True, device=device)
+embedding = make(max_norm=1.0)
+idx = torch.tensor([0, 1], device=device)
+weight = embedding.weight.data
+a = weight @ W.t()
+b = embedding(idx) @ W.t()
+loss = a.sum() + b.sum()
+loss.backward()
+
+
+# %%
+def gradients(take):
+    W = torch.tensor([[1.0, 0.0], [0.0, 1.0]], requires_grad=True, device=device)
+    embedding = make(max_norm=1.0)
+    a = take(embedding.weight) @ W.t()
+    b = embedding(torch.tensor([0, 1], device=device)) @ W.t()
+    (a.sum() + b.sum()).backward()
+    return W.grad[0], embedding.weight.grad[:, 0]
+
+
+print("clone", *gradients(lambda weight: weight.clone()))
+print(".data", *gradients(lambda weight: weight.data))
+
+# %% [markdown]
+# Two things went wrong without a word. `W`'s gradient was computed with the shortened rows, although `a` wasn't. And no
+# gradient of `a` reaches the weight: row 2 got zeros.
+#
+# *Misconception* **M06**: “no error means that the gradient is right”.
+
+# %% [markdown]
+# ## 6 · The gradient that nobody computes
+#
+# The lookup's result depends on the row: $w / \lVert w \rVert$ where it is too long. **Predict** the gradient of the sum
+# of word 0 for its row $(3, 4)$. Then ask a finite difference.
+
+
+# %%
+def looked_up(first):
+    embedding = make(max_norm=1.0)
+    with torch.no_grad():
+        embedding.weight[0, 0] = first
+    return embedding(torch.tensor([0], device=device)).sum(), embedding
+
+
+h = 1e-2
+loss, embedding = looked_up(3.0)
+loss.backward()
+slope = (looked_up(3.0 + h)[0] - looked_up(3.0 - h)[0]) / (2 * h)
+
+print("backward  ", embedding.weight.grad[0, 0].item())
+print("difference", round(slope.item(), 3))
+
+# %% [markdown]
+# 1 and 0.032. Shortening ran under `no_grad`: no Node. Backward sees a row that was *always* short, the one that now
+# stands in the table.
+#
+# For training with `max_norm` that is what is meant: the write is a projection, done before the step. It isn't the
+# derivative of what you called.
+
+# %% [markdown]
+# If the shortening shall belong to the model, write it as an operation, out of place:
+
+
+# %%
+def clipped(weight, words):
+    rows = weight[words]
+    return rows * (1 / rows.norm(dim=1, keepdim=True)).clamp(max=1)
+
+
+embedding = make()
+out = clipped(embedding.weight, torch.tensor([0, 1], device=device))
+out.sum().backward()
+
+print(out.detach())
+print(embedding.weight.grad)
+print("version", make().weight._version, "→", embedding.weight._version)
+
+# %% [markdown]
+# The same result as `max_norm`, the true derivative (0.032), and no write: the table keeps its row of length 5, and
+# lines may come in any order.
+#
+# **Change:** use `F.normalize(rows, dim=1)` instead. Which row differs, and why?
+
+# %% [markdown]
+# ## 7 · The same trap elsewhere
+#
+# ### One weight for both ends
+#
+# Language models often use the table twice: to look words up, and to score the next word. **Predict** in which round
+# this raises, if at all.
+
+# %%
+embedding = make(max_norm=1.0)
+mix = torch.tensor([[0.0, 1.0], [1.0, 0.0]], requires_grad=True, device=device)
+with contextlib.suppress(RuntimeError), seegrad.record() as rec:
+    loss = 0.0
+    for word, following in ((0, 1), (1, 2)):
+        state = embedding(torch.tensor([word], device=device)) @ mix
+        scores = state @ embedding.weight.t()
+        loss = loss + F.cross_entropy(scores, torch.tensor([following], device=device))
+    loss.backward()
+
+print("errors:", len(rec.recording.errors))
+Markdown(rec.diagnoses[0].message())
+
+# %% [markdown]
+# Within a round the lookup comes first, as section 5 recommends. But round 2's lookup comes *after* round 1's scores,
+# which had saved the weight. A loop puts every line before every other.
+#
+# Look up all words before the loop, or use `clipped`.
+
+# %% [markdown]
+# ### Not only modules
+#
+# `F.embedding` and `nn.EmbeddingBag` do the same. Give the function a plain tensor of your own; **predict** what
+# `table` holds.
+
+# %%
+table = torch.tensor([[3.0, 4.0], [0.3, 0.4]], device=device)
+F.embedding(torch.tensor([0], device=device), table, max_norm=1.0)
+
+bag = nn.EmbeddingBag(3, 2, max_norm=1.0, device=device)
+with torch.no_grad():
+    bag.weight.copy_(make().weight)
+bag(torch.tensor([[0, 2]], device=device))
+
+print(table)
+print(bag.weight.detach().norm(dim=1))
+
+# %% [markdown]
+# ### Where else a clone belongs
+#
+# `state` is updated in place, and kept at every step. **Predict** the three rows that are kept, first without, then
+# with `clone()`.
+
+# %%
+for keep in (lambda t: t, torch.clone):
+    state = torch.zeros(2, device=device)
+    kept = []
+    for step in (1.0, 2.0, 3.0):
+        state += step
+        kept.append(keep(state))
+    print([row.tolist() for row in kept])
+
+# %% [markdown]
+# Without it the list holds one tensor three times. `+=` writes into it, and all three entries show the last state.
+#
+# *Misconception* **M11**: “`+=` is the same as `= … +`”. **Change** `state += step` into `state = state + step`: is the
+# clone still needed?
+
+# %% [markdown]
+# | you want | write |
+# |---|---|
+# | short rows, one value for all | look up first, then use `weight` |
+# | the weight as it was before | `weight.clone()`, and know that it is another weight |
+# | the true derivative, any order | shorten out of place, like `clipped` |
+# | an evaluation that changes nothing | no `max_norm`, or shorten once, before |
+#
+# `.data` is in none of the rows.
+
+# %% [markdown]
+# ## 8 · Check yourself
+#
+# Three programs. For each: raises, silent, or fine? Answer in the picture, then read on.
+
+# %%
+embedding = make(max_norm=1.0)
+with contextlib.suppress(RuntimeError), seegrad.record() as rec:
+    first = embedding(torch.tensor([0], device=device))
+    second = embedding(torch.tensor([0, 2], device=device))
+    loss = first.sum() + second.sum()
+    loss.backward()
+
+seegrad.show(rec, ask="outcome")
+
+# %%
+embedding = make(max_norm=1.0)
+with contextlib.suppress(RuntimeError), seegrad.record() as rec:
+    weight = embedding.weight
+    size = weight.pow(2).sum()
+    out = embedding(torch.tensor([1], device=device))
+    loss = out.sum() + 0.1 * size
+    loss.backward()
+
+seegrad.show(rec, ask="outcome")
+
+# %%
+embedding = make(max_norm=1.0)
+with contextlib.suppress(RuntimeError), seegrad.record() as rec:
+    out = embedding(torch.tensor([0], device=device))
+    score = (out * out).sum()
+    embedding(torch.tensor([2], device=device))
+    score.backward()
+
+seegrad.show(rec, ask="outcome")
+
+# %% [markdown]
+# - The first is fine: a lookup saves the words' numbers and copies the rows. Both see the shortened row.
+# - The second raises: `pow` saved the weight, and the lookup visited it. No row was too long; the version moved.
+# - The third is fine: `out` is a copy of the row, and nobody writes to it.
+#
+# **Now the assignment:** open `release/en/06_embedding_clone`. Six exercises, about 45 minutes.
