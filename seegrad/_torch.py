@@ -10,17 +10,13 @@ from __future__ import annotations
 import contextlib
 import re
 import warnings
+import weakref
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from types import CodeType
-from typing import Any, Protocol
+from typing import Any
 
 import torch
-from torch.multiprocessing.reductions import StorageWeakRef
-from torch.overrides import TorchFunctionMode
-from torch.utils.weak import TensorWeakRef
-
-__all__ = ["TensorWeakRef"]
 
 _SAVED = getattr(torch._C._autograd, "SavedTensor", object)
 
@@ -89,17 +85,33 @@ def task_number() -> int:
     return int(getattr(torch._C, "_current_graph_task_id", int)())
 
 
-class StorageRef(Protocol):
-    """A weak reference to a storage: it keeps the storage's address from being used again."""
+class StorageRef:
+    """A weak reference to a tensor's storage: it keeps the storage's address from being used again."""
+
+    __slots__ = ("_address", "number")
+
+    def __init__(self, tensor: torch.Tensor, number: int) -> None:
+        self._address, self.number = tensor.untyped_storage()._weak_ref(), number
 
     def expired(self) -> bool:
         """True when the storage is gone."""
+        return bool(torch.UntypedStorage._expired(self._address))
+
+    def __del__(self, free: Any = torch.UntypedStorage._free_weak_ref) -> None:  # bound now: modules go first at exit
+        free(self._address)
 
 
-def storage_ref(tensor: torch.Tensor) -> StorageRef:
-    """A weak reference to the tensor's storage."""
-    ref: StorageRef = StorageWeakRef(tensor.untyped_storage())  # type: ignore[no-untyped-call]  # torch gives it no types
-    return ref
+class TensorRef(weakref.ref[torch.Tensor]):
+    """A weak reference to a tensor: one object, where torch's own TensorWeakRef is two."""
+
+    __slots__ = ()
+
+    def __call__(self) -> torch.Tensor | None:
+        """The tensor as torch.utils.weak gives it back, None when it is gone."""
+        tensor = weakref.ref.__call__(self)
+        if tensor is not None:
+            tensor._fix_weakref()  # type: ignore[attr-defined]  # torch gives it no types
+        return tensor
 
 
 def tensor_key(tensor: torch.Tensor) -> int:
@@ -137,11 +149,6 @@ def span(tensor: torch.Tensor) -> tuple[int, int]:
     return (start * size, (start + last + 1) * size)
 
 
-def base(tensor: torch.Tensor) -> torch.Tensor | None:
-    """The tensor that this one is a view of, as autograd knows it."""
-    return tensor._base
-
-
 def grad_fn(tensor: torch.Tensor) -> Any | None:
     """`tensor.grad_fn`, None where torch refuses to tell (a view made under no_grad whose base was written)."""
     if not tensor.requires_grad:
@@ -158,22 +165,15 @@ NO_NUMBER = 2**64 - 1
 
 def is_leaf(tensor: torch.Tensor) -> bool:
     """`tensor.is_leaf`; True where torch refuses to tell (see `grad_fn`)."""
-    return not tensor.requires_grad or grad_fn(tensor) is None
+    try:
+        return tensor.is_leaf
+    except RuntimeError:
+        return True
 
 
 def is_accumulator(node: Any) -> bool:
     """True for the Node that adds into a leaf's `.grad`."""
     return hasattr(node, "variable")
-
-
-def push(mode: TorchFunctionMode) -> None:
-    """Switch a function mode on in this thread."""
-    mode.__enter__()  # type: ignore[no-untyped-call]  # torch gives it no types
-
-
-def pop(mode: TorchFunctionMode) -> None:
-    """Switch it off again."""
-    mode.__exit__(None, None, None)  # type: ignore[no-untyped-call]  # torch gives it no types
 
 
 def node_number(node: Any) -> int:

@@ -66,7 +66,7 @@ class Capture(TorchFunctionMode):
         """Begin; `frame` holds the block."""
         self._block = frame
         quietly(self._read_block, frame)
-        _torch.push(self)
+        self.__enter__()  # type: ignore[no-untyped-call]  # torch gives it no types
 
     def _read_block(self, frame: FrameType | None) -> None:
         self._code, self._file = self._source.block(frame), self._source.file(frame)
@@ -74,7 +74,7 @@ class Capture(TorchFunctionMode):
 
     def stop(self, error: BaseException | None) -> RaisedError | None:
         """End, whether or not the block raised; the error that left the block."""
-        _torch.pop(self)
+        self.__exit__(None, None, None)  # type: ignore[no-untyped-call]  # torch gives it no types
         block, self._block = self._block, None
         quietly(self._state.finish, block)
         return quietly(self._left_by, error) if error is not None else None

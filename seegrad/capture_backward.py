@@ -30,9 +30,21 @@ def keeps_graph(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> boo
     >>> keeps_graph("backward", (None, None, True), {}), keeps_graph("grad", (), {"create_graph": True})
     (True, True)
     """
-    given = dict(zip(("retain_graph", "create_graph"), args[RETAIN[name] :], strict=False)) | kwargs
-    retain = given.get("retain_graph")
-    return bool(given.get("create_graph") if retain is None else retain)
+    retain = _options(name, args, kwargs).get("retain_graph")
+    return creates_graph(name, args, kwargs) if retain is None else bool(retain)
+
+
+def creates_graph(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+    """True when the gradients get a graph of their own.
+
+    >>> creates_graph("backward", (None, None, True), {}), creates_graph("grad", (), {"create_graph": True})
+    (False, True)
+    """
+    return bool(_options(name, args, kwargs).get("create_graph"))
+
+
+def _options(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
+    return dict(zip(("retain_graph", "create_graph"), args[RETAIN[name] :], strict=False)) | kwargs
 
 
 def grad_fns(tensors: Sequence[torch.Tensor]) -> list[Any]:

@@ -22,7 +22,7 @@ WRITES = re.compile(r"\.([a-z]\w*_)\(|(?<![<>=!])(?:\*\*|//|[-+*/@%&|^])=(?!=)|\
 class Sight:
     """A gradient as a Node was given it last."""
 
-    ref: _torch.TensorWeakRef
+    ref: _torch.TensorRef
     version: int | None
     node: int
 
@@ -32,22 +32,26 @@ class Edit:
     """A write to a gradient that was made by a Node's own backward or by a hook on the way to it."""
 
     storage: int
-    ref: _torch.TensorWeakRef
+    ref: _torch.TensorRef
     writer: int
     versions: tuple[int | None, int | None]
     write: int | None = None  # its number, once it's written down
 
 
 class Gradients:
-    """The gradients of one backward, by the address of their memory; `leads(a, b)`: gradients flow from Node a to b."""
+    """The gradients of one backward, by the address of their memory."""
 
-    def __init__(self, leads: Callable[[int, int], bool]) -> None:
-        self._leads = leads
+    def __init__(self) -> None:
         self._seen: dict[int, Sight] = {}
         self._edits: list[Edit] = []
 
-    def give(self, node: int, gradients: Sequence[torch.Tensor | None], custom: set[int]) -> list[Edit]:
-        """A Node is given these: the writes of others that spoiled them. `custom` are the Nodes written in Python."""
+    def give(
+        self, node: int, gradients: Sequence[torch.Tensor | None], custom: set[int], leads: Callable[[int, int], bool]
+    ) -> list[Edit]:
+        """A Node is given these: the writes of others that spoiled them.
+
+        `custom` are the Nodes written in Python; `leads(a, b)`: gradients flow from Node a to b.
+        """
         found: list[Edit] = []
         for gradient in gradients:
             key = _torch.storage_key(gradient) if gradient is not None else None
@@ -57,12 +61,10 @@ class Gradients:
             if sight is not None and sight.ref() is not None and sight.version != version:
                 writer = sight.node if sight.node in custom else node
                 self._edits.append(Edit(key, sight.ref, writer, (sight.version, version)))
-            self._seen[key] = Sight(_torch.TensorWeakRef(gradient), version, node)
-            found += [edit for edit in self._edits if edit.storage == key and self._is_hit(node, edit)]
+            self._seen[key] = Sight(_torch.TensorRef(gradient), version, node)
+            edits = [edit for edit in self._edits if edit.storage == key and edit.ref() is not None]
+            found += [edit for edit in edits if edit.writer != node and not leads(edit.writer, node)]
         return found
-
-    def _is_hit(self, node: int, edit: Edit) -> bool:
-        return edit.ref() is not None and edit.writer != node and not self._leads(edit.writer, node)
 
 
 def codes_of(node: Any, tensor: torch.Tensor | None) -> Iterator[CodeType]:

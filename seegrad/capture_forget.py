@@ -34,14 +34,15 @@ class Forgetting:
 
     def now_and_then(self, state: State) -> None:
         """Forget when the Frames have doubled since the last time: the work stays in proportion to the program."""
-        if len(state.frames.drafts) < self._look_at:
+        if len(state.frames) < self._look_at:
             return
         forget(state, max(self.laps[0], state.frames.next - LONGEST_LAP))
-        self._look_at = max(PATIENCE, 2 * len(state.frames.drafts))
+        self._look_at = max(PATIENCE, 2 * len(state.frames))
 
 
 def forget(state: State, horizon: int) -> None:
     """Drop what is older than Frame `horizon`, dead, and without fault."""
+    state.frames.whole(horizon)
     storages = state.tensors.forget_dead()
     state.saved.forget_dead(storages)
     state.uninitialised &= storages
@@ -54,7 +55,7 @@ def forget(state: State, horizon: int) -> None:
     state.hooks = [hook for hook in state.hooks if hook.tensor in tensors]
     state.nodes.forget(nodes)
     state.tensors.forget(tensors)
-    state.frames.drafts = {number: draft for number, draft in state.frames.drafts.items() if number in frames}
+    state.frames.keep(frames)
     state.writes.drafts = {number: draft for number, draft in state.writes.drafts.items() if number in writes}
 
 
@@ -118,7 +119,6 @@ def _needed_frames(state: State, nodes: set[int], writes: set[int], tensors: set
     needed = {state.tensors.drafts[number].frame for number in tensors}
     needed |= {state.writes.drafts[number].frame for number in writes}
     needed |= {hook.frame for hook in state.hooks if hook.tensor in tensors}
-    for node in (state.nodes.drafts[number] for number in nodes):
-        needed.add(node.frame)
-        needed.update(node.ran[-1:])
-    return needed & state.frames.drafts.keys()
+    needed |= {state.nodes.drafts[number].frame for number in nodes}
+    needed |= {frame for node, frame in state.frames.last_runs().items() if node in nodes}
+    return needed & (state.frames.drafts.keys() | state.frames.ran.keys())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Set
 from dataclasses import dataclass
 
 import torch
@@ -86,17 +87,62 @@ class FrameDraft:
         )
 
 
+@dataclass(frozen=True, slots=True)
+class Lap:
+    """What the Frames of one backward call have in common."""
+
+    number: int
+    place: Place | None
+    keeps_graph: bool
+    grad_enabled: bool
+
+
+Ran = tuple[Lap, int, str, tuple[Seen, ...]]
+"""A Frame in which a Node ran and nothing else was to be seen: its lap, the Node, its name, its gradients."""
+
+
 class Frames:
-    """All Frames of one Recording that weren't forgotten."""
+    """All Frames of one Recording that weren't forgotten. Most of a backward's are kept short, as `ran`."""
 
     def __init__(self) -> None:
         self.drafts: dict[int, FrameDraft] = {}
+        self.ran: dict[int, Ran] = {}
         self.next = 0
+
+    def __len__(self) -> int:
+        return len(self.drafts) + len(self.ran)
 
     @property
     def last(self) -> FrameDraft:
-        """The newest Frame."""
+        """The newest Frame, whole."""
+        self.whole(self.next - 1)
         return self.drafts[self.next - 1]
+
+    def last_runs(self) -> dict[int, int]:
+        """Node → the last Frame in which it ran."""
+        found = {draft.running: number for number, draft in self.drafts.items() if draft.running is not None}
+        for number, (_, node, _, _) in self.ran.items():
+            found[node] = max(number, found.get(node, number))
+        return found
+
+    def whole(self, since: int) -> None:
+        """Write out the short Frames from number `since` on."""
+        for number in [number for number in self.ran if number >= since]:
+            lap, node, name, gradients = self.ran.pop(number)
+            draft = FrameDraft(number, "backward", lap.place, name, running=node, gradients=gradients)
+            draft.backward, draft.keeps_graph, draft.grad_enabled = lap.number, lap.keeps_graph, lap.grad_enabled
+            self.drafts[number] = draft
+
+    def keep(self, numbers: Set[int]) -> None:
+        """Drop all others."""
+        self.drafts = {number: draft for number, draft in self.drafts.items() if number in numbers}
+        self.ran = {number: each for number, each in self.ran.items() if number in numbers}
+
+    def in_order(self) -> dict[int, FrameDraft]:
+        """Every Frame, whole, by its number."""
+        self.whole(0)
+        self.drafts = dict(sorted(self.drafts.items()))
+        return self.drafts
 
     def new(self, phase: Phase, op: str, place: Place | None) -> FrameDraft:
         """The next Frame."""

@@ -18,7 +18,7 @@ def freeze(
     error: RaisedError | None,
 ) -> Recording:
     """What was seen so far."""
-    frames, tensors = state.frames.drafts, state.tensors.drafts
+    frames, tensors = state.frames.in_order(), state.tensors.drafts
     nodes, writes = state.nodes.drafts, state.writes.drafts
     ids = Ids.without_gaps(frames, tensors, nodes, writes)
     return Recording(

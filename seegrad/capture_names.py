@@ -12,7 +12,7 @@ import torch
 
 from . import _torch
 from .capture_tensors import Tensors
-from .names import held_tensors, is_a, module_tensors, modules, plain_tensors, variable
+from .names import held_tensors, is_a, module_tensors, modules, plain_tensors
 
 Position = tuple[int, int]
 """A frame's address and the instruction it's at."""
@@ -78,7 +78,7 @@ class Names:
         return ""
 
     def _path(self, frame: FrameType, block: FrameType | None) -> str:
-        module = variable(frame, "self")
+        module = frame.f_locals.get("self")  # torch's own frame, which holds the module for as long as it lasts
         entry = self._paths.get(id(module))
         if entry is None or entry[0]() is not module:
             self._learn_paths("", self._outermost(frame, block))
@@ -92,7 +92,7 @@ class Names:
         while step is not None and step is not block:
             called = step if step.f_code is _torch.MODULE_CALL else called
             step = step.f_back
-        return variable(called, "self")
+        return called.f_locals.get("self")
 
     def _learn_paths(self, name: str, module: Any) -> None:
         if not is_a(module, torch.nn.Module):

@@ -13,7 +13,7 @@ import torch
 from . import _torch
 from .capture_ids import Ids
 from .capture_saved import Saved, SavedTensors
-from .capture_tensors import Tensors
+from .capture_tensors import Tensors, deref
 from .model import Edge, Node
 from .own_frames import clean_stack
 
@@ -25,6 +25,9 @@ Source = tuple[int, int]
 
 Met = tuple[Key, Any, Sequence[tuple[Any, int]]]
 """A Node of torch at the moment it's met: its key, itself, its `next_functions`."""
+
+Keys = dict[int, Key]
+"""`id(node)` → its key, for the Nodes that one walk holds: torch hands out one object a Node while somebody has it."""
 
 
 @dataclass(slots=True)
@@ -42,7 +45,7 @@ class Birth:
 
 @dataclass(slots=True)
 class NodeDraft:
-    """A Node in the making; `ran` holds the Frames in which it received a gradient."""
+    """A Node in the making."""
 
     id: int
     name: str
@@ -54,7 +57,6 @@ class NodeDraft:
     leaf: int | None = None
     inplace: bool = False
     saved: Sequence[Saved] = ()
-    ran: tuple[int, ...] = ()
 
     def freeze(self, ids: Ids) -> Node:
         """The Node as the model has it."""
@@ -113,7 +115,7 @@ class Nodes:
 
     def walk(self, roots: Sequence[Any], birth: Birth) -> tuple[int, ...]:
         """Describe every unknown Node behind `roots`; their numbers, those nearest the inputs first."""
-        fresh = self._unknown(roots, birth.frame)
+        fresh, keys = self._unknown(roots, birth.frame)
         if not fresh:
             return ()
         if torch.is_anomaly_enabled():
@@ -124,26 +126,30 @@ class Nodes:
         numbers = range(self._next, self._next + len(fresh))
         self._next += len(fresh)
         self._numbers.update((met[0], number) for met, number in zip(fresh, numbers, strict=True))
-        op = birth.op if not birth.late and sum(met[0][0] != "leaf" for met in fresh) == 1 else None
+        op = birth.op if not birth.late and sum([met[0][0] != "leaf" for met in fresh]) == 1 else None
+        outputs = [(_torch.grad_fn(tensor), tensor) for tensor in birth.outputs]
         for met, number in zip(fresh, numbers, strict=True):
-            self._describe(number, met, birth, op)
+            made = [tensor for node, tensor in outputs if node is met[1]]
+            self._describe(number, met, birth, op, made, keys)
         return tuple(numbers)
 
-    def _unknown(self, roots: Sequence[Any], frame: int) -> list[Met]:
+    def _unknown(self, roots: Sequence[Any], frame: int) -> tuple[list[Met], Keys]:
         fresh: list[Met] = []
-        waiting, seen = list(roots), set[Key]()
+        waiting, keys = list(roots), Keys()
         while waiting:
             node = waiting.pop()
-            key = self.key(node, frame)
-            if key in self._numbers or key in seen:
+            if id(node) in keys:
                 continue
-            seen.add(key)
-            following = node.next_functions
-            fresh.append((key, node, following))
-            waiting += [target for target, _ in following if target is not None]
-        return fresh
+            key = keys[id(node)] = self.key(node, frame)
+            if key not in self._numbers:
+                following = node.next_functions
+                fresh.append((key, node, following))
+                waiting += [target for target, _ in following if target is not None]
+        return fresh, keys
 
-    def _describe(self, number: int, met: Met, birth: Birth, op: str | None) -> None:
+    def _describe(
+        self, number: int, met: Met, birth: Birth, op: str | None, made: Sequence[torch.Tensor], keys: Keys
+    ) -> None:
         (name, leaf), node, following = met
         if name == "leaf":
             self.drafts[number] = NodeDraft(number, "AccumulateGrad", "accumulate_grad", birth.frame, (), (), (), leaf)
@@ -151,11 +157,10 @@ class Nodes:
         short = _short(name)
         edges = tuple(
             [
-                (slot, None if target is None else self._numbers.get(self.key(target, birth.frame)), output)
+                (slot, None if target is None else self._numbers.get(keys[id(target)]), output)
                 for slot, (target, output) in enumerate(following)
             ]
         )
-        made = [tensor for tensor in birth.outputs if _torch.grad_fn(tensor) is node]
         draft = self.drafts[number] = NodeDraft(
             number, short, op or op_of(short), birth.frame, edges, self._inputs(edges, birth), ()
         )
@@ -197,8 +202,8 @@ class Nodes:
             version = _torch.version_when_saved(node, attr, torch_saved, data) if birth.late else _torch.version(data)
             owner = self._owner(data, made, birth)
             tensor, ref = self._tensors.drafts[owner], self._tensors.ref(owner)
-            if ref.ref() is not data and _torch.READS_SAVED:
-                ref = _torch.TensorWeakRef(data)
+            if deref(ref) is not data and _torch.READS_SAVED:
+                ref = _torch.TensorRef(data)
             index, slots = len(found), len(draft.edges) if _torch.is_read(node, attr) else 0
             saved = Saved(draft.id, index, attr, owner, ref, version, tensor.storage, tensor.span, draft.name, slots)
             self._saved.add(saved, data)
@@ -217,7 +222,7 @@ class Nodes:
             index=len(found),
             attr=attr,
             tensor=tensor.id,
-            ref=_torch.TensorWeakRef(data),
+            ref=_torch.TensorRef(data),
             version=_torch.version(data),
             storage=tensor.storage,
             span=_torch.span(data),

@@ -62,7 +62,7 @@ class Op:
         ]
         if not graph:
             return []
-        nodes, at = self._state.nodes, self._state.frames.last.index
+        nodes, at = self._state.nodes, self._state.frames.next - 1
         made = [(i, nodes.source(tensor, at)) for i, tensor in graph]
         if any(source is None for _, source in made):
             self._state.meet_late([tensor for _, tensor in graph])
@@ -84,7 +84,7 @@ class Op:
         state, name = self._state, self._call.name
         if name.startswith("set "):  # `x.requires_grad = True`: what is known of x has changed
             for tensor in self._inputs:
-                state.tensors.see(tensor, state.frames.last.index)
+                state.tensors.see(tensor, state.frames.next - 1)
         outputs = tensors_in(result)
         written = self._written()
         if not (outputs or written or self._storages):
@@ -110,7 +110,7 @@ class Op:
         """Meet the Nodes that the call made."""
         made, changed = outputs, written
         if written:
-            changed = [*written, *(base for tensor in written if (base := _torch.base(tensor)) is not None)]
+            changed = [*written, *(base for tensor in written if (base := tensor._base) is not None)]
             made = [*outputs, *(t for t in changed if not any(t is output for output in outputs))]
         nodes = grad_fns(made)
         if nodes:

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
 from functools import partial
+from threading import get_ident
 from types import CodeType, FrameType
 from typing import Any
 
 import torch
 
 from . import _torch
-from .capture_backward import grad_fns, keeps_graph, roots_of, wanted_of
+from .capture_backward import creates_graph, grad_fns, keeps_graph, roots_of, wanted_of
+from .capture_brief import brief
 from .capture_calls import tensors_in
 from .capture_edits import Edit, codes_of, writing_line
 from .capture_edits import Gradients as GivenGradients
-from .capture_frames import FrameDraft
+from .capture_frames import FrameDraft, Lap, Ran
 from .capture_nodes import NodeDraft
 from .capture_state import State
 from .capture_writes import Hit
@@ -40,20 +41,21 @@ class Run:
         self._state, self._name = state, name
         self._number, state.backwards = state.backwards, state.backwards + 1
         self._place = state.source.place(user)
-        self._roots = tuple(state.tensors.see(root, state.frames.last.index) for root in roots)
+        self._roots = tuple(state.tensors.see(root, state.frames.next - 1) for root in roots)
         self._wanted = wanted_of(name, args, kwargs)
         self._keeps_graph = keeps_graph(name, args, kwargs)
+        self._lap = Lap(self._number, self._place, self._keeps_graph, creates_graph(name, args, kwargs))
         self._handles: list[Any] = []
-        self._thread = threading.get_ident()
+        self._thread = get_ident()
         self._task: int | None = None
         self._begins_here = all(root.device.type == "cpu" for root in roots)  # another device has a thread of its own
-        self._ran: list[int] = []
+        self._ran: list[int] = []  # the Nodes, in order
         self._awaited: set[int] = set()  # Nodes whose end is awaited
         self._open: dict[int, tuple[FrameDraft, list[int]]] = {}
         self._running: int | None = None
         self._custom: set[int] = set()  # Nodes of Functions that were written in Python
         self._codes: dict[int, tuple[CodeType, ...]] = {}  # what the user's code runs for a Node
-        self._given = GivenGradients(self._leads)
+        self._given = GivenGradients()
         state.root = self._roots[0] if self._roots else state.root
         self._grad_fns = grad_fns(roots)
 
@@ -61,21 +63,61 @@ class Run:
 
     def attach(self, quietly: Quietly) -> None:
         """Hook every Node that can be reached: all at their start, at their end those of which more is to be known."""
-        waiting, self._grad_fns = self._grad_fns, []
-        nodes, at, seen = self._state.nodes, self._state.frames.last.index, set[int]()
-        while waiting:
-            node = waiting.pop()
-            number = nodes.number(node, at)
-            if number is None or number in seen:
+        met = self._reachable()
+        for node, draft in met:
+            self._note_code(node, draft)
+        plain, note = self._is_plain(met), self._notes()
+        for node, draft in met:
+            gradients = brief(self._state, draft) if plain else None
+            if gradients is not None:
+                ran = self._lap, draft.id, draft.name, gradients
+                self._handles.append(node.register_prehook(partial(note, quietly, draft, ran)))
                 continue
-            seen.add(number)
-            draft = nodes.drafts[number]
             self._handles.append(node.register_prehook(partial(quietly, self._started, draft)))
             if draft.leaf is not None or any(saved.suspect() for saved in draft.saved):
                 self._handles.append(node.register_hook(partial(quietly, self._finished, draft)))
-                self._awaited.add(number)
-            self._note_code(node, draft)
-            waiting += [target for target, _ in node.next_functions if target is not None]
+                self._awaited.add(draft.id)
+
+    def _reachable(self) -> list[tuple[Any, NodeDraft]]:
+        """Every known Node behind the roots, with torch's own. A known Node's Edges say whom its neighbours are."""
+        nodes, at = self._state.nodes, self._state.frames.next - 1
+        waiting = [(node, nodes.number(node, at)) for node in self._grad_fns]
+        self._grad_fns = []
+        found: dict[int, tuple[Any, NodeDraft]] = {}
+        while waiting:
+            node, number = waiting.pop()
+            if number is None or number in found:
+                continue
+            draft = nodes.drafts[number]
+            found[number] = node, draft
+            targets = [target for _, target, _ in draft.edges]
+            for (each, _), target in zip(node.next_functions, targets, strict=True):
+                if each is not None and target not in found:
+                    waiting.append((each, nodes.number(each, at) if target is None else target))
+        return list(found.values())
+
+    def _is_plain(self, met: list[tuple[Any, NodeDraft]]) -> bool:
+        """True where one thread does it all, and no code of the user's runs for any Node."""
+        tensors = self._state.tensors.drafts
+        leaves = [tensors[draft.leaf] for _, draft in met if draft.leaf is not None]
+        return not self._codes and self._begins_here and all(leaf.device.type == "cpu" for leaf in leaves)
+
+    def _notes(self) -> Callable[[Quietly, NodeDraft, Ran, Gradients], None]:
+        """A hook that notes that a Node ran; a whole Frame is made where a write came or no gradient does."""
+        frames, writes, order, thread = self._state.frames, self._state.writes, self._ran, self._thread
+        began = writes.next
+
+        def note(quietly: Quietly, node: NodeDraft, ran: Ran, gradients: Gradients) -> None:
+            if get_ident() != thread or writes.next != began or gradients[0] is None:
+                quietly(self._started, node, gradients)
+                return
+            number = frames.next
+            frames.next = number + 1
+            frames.ran[number] = ran
+            order.append(node.id)
+            self._running = node.id
+
+        return note
 
     def _note_code(self, node: Any, draft: NodeDraft) -> None:
         """Remember what the user's code may run for this Node."""
@@ -100,7 +142,7 @@ class Run:
 
     def _spoiled(self, node: NodeDraft, gradients: Gradients) -> tuple[int, ...]:
         """The Writes that hit a gradient which this Node is given and weren't made on the way to it."""
-        edits = self._given.give(node.id, gradients, self._custom)
+        edits = self._given.give(node.id, gradients, self._custom, self._leads)
         written = [self._write_down(edit) for edit in edits]
         return tuple(number for number in written if number is not None)
 
@@ -125,7 +167,7 @@ class Run:
 
     def _is_ours(self) -> bool:
         """False where another thread's backward passes through a Node of this graph: its hooks fire for everyone."""
-        task, here = _torch.task_number(), threading.get_ident() == self._thread
+        task, here = _torch.task_number(), get_ident() == self._thread
         if here or (self._task is None and not self._begins_here):
             self._task = task
         return self._task is not None and task == self._task
@@ -139,7 +181,6 @@ class Run:
             frame = self._new_frame("backward", node.name)
             frame.spoiled = spoiled
             frame.running = self._running = node.id
-            node.ran += (frame.index,)
             self._ran.append(node.id)
             changed = [saved.index for saved in node.saved if saved.changed()]
             if changed and _are_zero(gradients):
@@ -194,7 +235,7 @@ class Run:
             if tensor is not None:
                 frame.show(saved.tensor, preview(tensor), _torch.version(tensor))
         state.errors.append(RaisedError(type(error).__name__, text_of(error), self._place, frame.index, failing))
-        self._end([number for number in self._ran if number != failing])
+        self._end([node for node in self._ran if node != failing])
 
     def done(self, result: Any) -> None:
         """The call returned."""
@@ -203,7 +244,8 @@ class Run:
             self._results(outputs, result)
         elif not self._ran:
             self._at_a_leaf()
-        leaves = [state.tensors.alive(node.leaf) for node in self._nodes() if node.leaf is not None]
+        nodes = [state.nodes.drafts[number] for number in self._ran if number in state.nodes.drafts]
+        leaves = [state.tensors.alive(node.leaf) for node in nodes if node.leaf is not None]
         state.meet_late([leaf.grad for leaf in leaves if leaf is not None and leaf.grad is not None])
         self._end(self._ran)
 
@@ -215,9 +257,6 @@ class Run:
             leaf = state.tensors.alive(number)
             if leaf is not None and leaf.grad is not None:
                 frame.gradients += ((number, preview(leaf.grad), leaf.grad.shape, True),)
-
-    def _nodes(self) -> list[NodeDraft]:
-        return [self._state.nodes.drafts[number] for number in self._ran]
 
     def _end(self, ran: list[int]) -> None:
         """The lap is over; what these Nodes had saved is gone, unless the graph was to be kept."""

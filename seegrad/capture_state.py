@@ -156,7 +156,7 @@ class State:
         self.new_event(user)
         (tensor,) = tensors_in(args[:1])
         draft = HookDraft(
-            KINDS[method], self.frames.last.index, self.source.place(user), self.meet(tensor), name_of(args[1:])
+            KINDS[method], self.frames.next - 1, self.source.place(user), self.meet(tensor), name_of(args[1:])
         )
         self.hooks.append(draft)
 

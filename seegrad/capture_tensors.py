@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -11,6 +12,9 @@ from . import _torch
 from .capture_frames import sides
 from .capture_ids import Ids
 from .model import Route, TensorRef
+
+deref = weakref.ref.__call__
+"""The tensor behind a weak reference, for a look that doesn't take hold of it."""
 
 
 @dataclass(slots=True)
@@ -59,11 +63,12 @@ class Tensors:
     def __init__(self) -> None:
         self.drafts: dict[int, TensorDraft] = {}
         self._next = 0
-        self._known: dict[int, tuple[_torch.TensorWeakRef, int]] = {}
-        self._refs: dict[int, _torch.TensorWeakRef] = {}
-        self._storages: dict[int, tuple[_torch.StorageRef, int]] = {}
+        self._known: dict[int, int] = {}
+        self._refs: dict[int, _torch.TensorRef] = {}
+        self._shapes: dict[torch.Size, torch.Size] = {}
+        self._storages: dict[int, _torch.StorageRef] = {}
         self._on_storage: dict[int, list[int]] = {}
-        self._foreseen: dict[int, tuple[_torch.TensorWeakRef, str, bool]] = {}
+        self._foreseen: dict[int, tuple[_torch.TensorRef, str, bool]] = {}
         self._storage_count = 0
         self._counter_count = 0
 
@@ -71,17 +76,18 @@ class Tensors:
 
     def find(self, tensor: torch.Tensor) -> int | None:
         """Its number, None when it was never seen."""
-        entry = self._known.get(_torch.tensor_key(tensor))
-        return entry[1] if entry is not None and entry[0].ref() is tensor else None
+        number = self._known.get(_torch.tensor_key(tensor))
+        ref = self._refs.get(number) if number is not None else None
+        return number if ref is not None and deref(ref) is tensor else None
 
-    def ref(self, number: int) -> _torch.TensorWeakRef:
+    def ref(self, number: int) -> _torch.TensorRef:
         """The weak reference to the tensor of that number."""
         return self._refs[number]
 
     def alive(self, number: int) -> torch.Tensor | None:
         """The tensor of that number, None when the program has dropped it."""
-        found: torch.Tensor | None = self._refs[number]() if number in self._refs else None
-        return found
+        ref = self._refs.get(number)
+        return ref() if ref is not None else None
 
     def foresee(self, tensor: torch.Tensor, name: str, *, existed: bool = False) -> None:
         """Remember the name of a tensor that may be met later; `existed`: it was there before the block ran."""
@@ -89,7 +95,7 @@ class Tensors:
         if number is not None and self.drafts[number].name is None:
             self.drafts[number].name = name
         if number is None and self._foreseen_as(tensor) is None:
-            self._foreseen[_torch.tensor_key(tensor)] = (_torch.TensorWeakRef(tensor), name, existed)
+            self._foreseen[_torch.tensor_key(tensor)] = (_torch.TensorRef(tensor), name, existed)
 
     def existed_at_start(self, tensor: torch.Tensor) -> bool:
         """True when a variable held it before the block ran."""
@@ -102,17 +108,17 @@ class Tensors:
 
     def _foreseen_as(self, tensor: torch.Tensor) -> tuple[str, bool] | None:
         entry = self._foreseen.get(_torch.tensor_key(tensor))
-        return entry[1:] if entry is not None and entry[0].ref() is tensor else None
+        return entry[1:] if entry is not None and deref(entry[0]) is tensor else None
 
     def storage_number(self, tensor: torch.Tensor) -> int:
         """Its storage's number. A layout without a storage gets a number of its own."""
         key = _torch.storage_key(tensor)
         entry = self._storages.get(key) if key is not None else None
-        if entry is not None and not entry[0].expired():
-            return entry[1]
+        if entry is not None and not entry.expired():
+            return entry.number
         number, self._storage_count = self._storage_count, self._storage_count + 1
         if key is not None:
-            self._storages[key] = (_torch.storage_ref(tensor), number)
+            self._storages[key] = _torch.StorageRef(tensor, number)
         return number
 
     def sharing(self, tensor: torch.Tensor) -> TensorDraft | None:
@@ -136,33 +142,36 @@ class Tensors:
             draft = self.drafts[number]
             draft.is_leaf, draft.requires_grad = _torch.is_leaf(tensor), tensor.requires_grad
             return number
-        base = _torch.base(tensor)
+        base = tensor._base
         if base is not None:
             sources = (*sources, self.see(base, frame))
         return self._describe(tensor, frame, sources, route)
 
     def _describe(self, tensor: torch.Tensor, frame: int, sources: Sequence[int], route: Route) -> int:
-        storage, number, foreseen = self.storage_number(tensor), self._next, self._foreseen_as(tensor)
+        storage, number, key = self.storage_number(tensor), self._next, _torch.tensor_key(tensor)
+        foreseen = self._foreseen.get(key)
+        if foreseen is not None and deref(foreseen[0]) is not tensor:
+            foreseen = None
         source = next((each for i in sources if (each := self.drafts[i]).storage == storage), None) if sources else None
-        self._next += 1
+        self._next, shape = number + 1, _torch.shape(tensor)
         self.drafts[number] = TensorDraft(
-            id=number,
-            name=foreseen[0] if foreseen is not None else None,
-            shape=_torch.shape(tensor),
-            dtype=tensor.dtype,
-            device=tensor.device,
-            is_leaf=_torch.is_leaf(tensor),
-            requires_grad=tensor.requires_grad,
-            storage=storage,
-            counter=self._counter(tensor, source, route),
-            span=_torch.span(tensor),
-            frame=frame,
-            alias_of=source.id if source else None,
-            route=route if source else "self",
-            parameter=issubclass(type(tensor), torch.nn.Parameter),
+            number,
+            foreseen[1] if foreseen is not None else None,
+            self._shapes.setdefault(shape, shape),
+            tensor.dtype,
+            tensor.device,
+            _torch.is_leaf(tensor),
+            tensor.requires_grad,
+            storage,
+            self._counter(tensor, source, route),
+            _torch.span(tensor),
+            frame,
+            source.id if source is not None else None,
+            route if source is not None else "self",
+            issubclass(type(tensor), torch.nn.Parameter),
         )
-        ref = self._refs[number] = _torch.TensorWeakRef(tensor)
-        self._known[_torch.tensor_key(tensor)] = (ref, number)
+        self._refs[number] = foreseen[0] if foreseen is not None else _torch.TensorRef(tensor)
+        self._known[key] = number
         self._on_storage.setdefault(storage, []).append(number)
         return number
 
@@ -204,15 +213,16 @@ class Tensors:
 
     def forget_dead(self) -> set[int]:
         """Drop the addresses of tensors and storages that are gone; the storages that aren't."""
-        self._known = {key: entry for key, entry in self._known.items() if entry[0].ref() is not None}
-        self._foreseen = {key: entry for key, entry in self._foreseen.items() if entry[0].ref() is not None}
+        living = self.living()
+        self._known = {key: number for key, number in self._known.items() if number in living}
+        self._foreseen = {key: entry for key, entry in self._foreseen.items() if deref(entry[0]) is not None}
         self._on_storage = {key: live for key in self._on_storage if (live := self.on_storage(key))}
-        self._storages = {key: entry for key, entry in self._storages.items() if not entry[0].expired()}
-        return {number for _, number in self._storages.values()}
+        self._storages = {key: entry for key, entry in self._storages.items() if not entry.expired()}
+        return {entry.number for entry in self._storages.values()}
 
     def living(self) -> set[int]:
         """Numbers of the tensors that the program, or a graph that it holds, still has."""
-        return {number for number, ref in self._refs.items() if ref() is not None}
+        return {number for number, ref in self._refs.items() if deref(ref) is not None}
 
     def forget(self, kept: set[int]) -> None:
         """Drop all other tensors."""

@@ -50,10 +50,10 @@ class Writes:
 
     def __init__(self) -> None:
         self.drafts: dict[int, WriteDraft] = {}
-        self._next = 0
+        self.next = 0
 
     def add(self, frame: FrameDraft, hit: Hit) -> int:
         """The number of a new Write."""
-        number, self._next = self._next, self._next + 1
+        number, self.next = self.next, self.next + 1
         self.drafts[number] = WriteDraft(number, frame.index, frame.place or Place("", 0, ""), hit)
         return number

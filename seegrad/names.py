@@ -84,11 +84,6 @@ def asks_locals(code: CodeType) -> bool:
     return any(each.opname in names and each.argval == "locals" for each in dis.get_instructions(code))
 
 
-def variable(frame: FrameType, name: str) -> Any:
-    """One variable of a frame, None where it has none of that name; underscored names aren't looked at."""
-    return dict(variables_of(frame)).get(name)
-
-
 def visible(space: Mapping[str, Any]) -> list[tuple[str, Any]]:
     """The variables whose names don't start with an underscore."""
     return [(name, value) for name, value in list(space.items()) if not name.startswith("_")]

@@ -132,6 +132,7 @@ class Source:
         return display_file(frame.f_code.co_filename)
 
 
+@lru_cache(maxsize=32)
 def with_body(text: str, line: int) -> tuple[tuple[int, str], ...]:
     """Lines of the innermost `with` statement's body whose head holds `line`; empty where there is none.
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import itertools
+import weakref
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -128,3 +130,18 @@ def test_a_graph_that_is_carried_along_is_never_forgotten() -> None:
     assert {"TanhBackward0", "AddmmBackward0", "AccumulateGrad"} <= reached
     tanhs = [node for node in rec.recording.nodes if node.name == "TanhBackward0"]
     assert len(tanhs) == 60
+
+
+def test_a_recording_that_nobody_holds_is_gone_at_once() -> None:
+    """No cycle: neither the recorder's tables nor what they point at wait for the collector."""
+    x = torch.ones(2, requires_grad=True)
+    gc.collect()
+    gc.disable()
+    try:
+        with seegrad.record() as rec:
+            (x.exp() * 2).sum().backward()
+        capture = weakref.ref(rec._capture)
+        del rec
+        assert capture() is None
+    finally:
+        gc.enable()
