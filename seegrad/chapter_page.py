@@ -168,10 +168,7 @@ def _picture(data: Any) -> str:
     """The Scene for the player, and the steps as a table where no script runs."""
     scene = json.dumps(data[SCENE], ensure_ascii=True, separators=(",", ":")).replace("<", "\\u003c")
     table = escape(data.get("text/plain", ""))
-    return (
-        f'<div class="picture"><script type="application/json">{scene}</script></div>\n'
-        f"<noscript><pre>{table}</pre></noscript>"
-    )
+    return f'<div class="picture"><pre>{table}</pre><script type="application/json">{scene}</script></div>'
 
 
 def _relinked(body: str, known: set[str]) -> str:

@@ -19,6 +19,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from seegrad.assets import STATIC
 from seegrad.chapter_page import Way, chapter_page, front_page, title_of
 from seegrad.course import CourseMap
 from seegrad.languages import speaking
@@ -31,6 +32,7 @@ from .masters import read_master, to_notebook
 from .translations import catalogue_of, translated
 
 DEFAULT = Path("build/site")
+LIBRARY = STATIC.parent
 MADE_OF = "<!-- made of {digest} -->\n"
 
 __all__ = ["DEFAULT", "build_site"]
@@ -45,7 +47,7 @@ def build_site(root: Path, folder: Path, only: tuple[str, ...] = ()) -> list[Pat
         lang: [path for path in sorted((root / "notebooks").glob("*.py")) if lang in languages(root, path.stem)]
         for lang in ("en", *LANGUAGES)
     }
-    library = _digest(*(root / "seegrad").rglob("*.py"), *(root / "seegrad" / "static").iterdir(), *_own_files())
+    library = _digest(*LIBRARY.rglob("*.py"), *STATIC.iterdir(), Path(__file__))
     written = []
     for lang, masters in chapters.items():
         ways = [Way(path.stem, title_of(_notebook(root, path, lang))) for path in masters]
@@ -95,10 +97,6 @@ def _scenes() -> Iterator[None]:
         yield
     finally:
         del os.environ[WITH_SCENES]
-
-
-def _own_files() -> Iterator[Path]:
-    yield Path(__file__)
 
 
 def _digest(*paths: Path, salt: str = "") -> str:
