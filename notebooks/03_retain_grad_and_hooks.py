@@ -52,8 +52,8 @@ loss = l4.mean()
 loss.backward()
 
 # %% [markdown]
-# Walk through the picture step by step. A gradient passes every *computed* card: the dashed field `∂ flows`. Once it has been
-# passed on, its memory is free for the next one. Only the green cards keep theirs, in `.grad`.
+# Walk through the picture step by step. A gradient passes every *computed* card: the dashed field “∂ flows”. Once it has
+# been passed on, its memory is free for the next one. Only the green cards keep theirs, in `.grad`.
 #
 # Ask a thrown-away gradient for its value, and torch answers `None`, with a warning:
 
@@ -579,8 +579,7 @@ print("h.grad", h.grad)
 
 # %% [markdown]
 # The hook sees what comes out of the relu's backward: 0 where the input was negative. `h.grad` is the gradient of
-# relu's *result*. One tensor, two gradients, and both are right: it has had two
-# values.
+# relu's *result*. One tensor, two gradients, and both are right: it has had two values.
 
 # %% [markdown]
 # ## 6 · After the leaf has added up
