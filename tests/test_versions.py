@@ -40,7 +40,7 @@ def test_they_import_without_the_grader_and_the_course(tmp_path: Path) -> None:
     """What the other environments don't install: collecting must not need it."""
     block = "import sys\nfor name in ('nbgrader', 'jupyterlab', 'notebook'):\n    sys.modules[name] = None\n"
     (tmp_path / "sitecustomize.py").write_text(block)
-    tests = [str(path) for path in versions.library_tests()]
+    tests = [*(str(path) for path in versions.library_tests()), *versions.COURSE]
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "--collect-only", "-q", "-p", "no:cacheprovider", *tests],
         cwd=ROOT,

@@ -28,6 +28,8 @@ NOT_THE_LIBRARY = frozenset({"grader", "nbgrader", "nbformat", "jupytext", "play
 """What a test of the library doesn't import: the rest is about the grader, the course, its tools or a browser."""
 BY_COMMAND = frozenset({"test_main.py", "test_missing_probes.py"})
 """Tests that import no seegrad since they run it as a command."""
+COURSE = ("tests/test_nbval.py", "tests/test_seed_coverage.py")
+"""The chapters, strictly but for cells tagged version-dependent, and what each torch makes of the old documents."""
 SHOWN = 20
 """Failed tests that are named on the screen; the log and the page name all."""
 
@@ -89,8 +91,8 @@ def without_torch(constraints: str) -> str:
 
 
 def run_tests(python: Path, log: Path) -> Outcome:
-    """Run the library's tests with that Python; pytest's output goes to `log`."""
-    tests = [str(path.relative_to(ROOT)) for path in library_tests()]
+    """Run the library's tests and the course's notebooks with that Python; pytest's output goes to `log`."""
+    tests = [*(str(path.relative_to(ROOT)) for path in library_tests()), *COURSE]
     with log.open("w", encoding="utf-8") as output:
         command = [str(python), "-m", "pytest", "-q", "-p", "no:cacheprovider", "--tb=short", *tests, "seegrad"]
         # A failing test is a finding, and the log says it: no check.
