@@ -283,7 +283,7 @@ for length, width in ((3, 2), (2, 3)):
 # %% [markdown]
 # ## 4 · Repair patient B (15 points)
 #
-# `validate(w, average, x)` does, in this order of meaning:
+# `validate(w, average, x)` is meant to do four things:
 #
 # 1. the loss $\sum w^2 x$ of the weights;
 # 2. `average` ← 0.9 `average` + 0.1 `w`, in place;
