@@ -40,10 +40,8 @@ device = os.environ.get("SEEGRAD_DEVICE", "cpu")
 
 # %%
 def make(**options):
-    embedding = nn.Embedding(3, 2, device=device, **options)
-    with torch.no_grad():
-        embedding.weight.copy_(torch.tensor([[3.0, 4.0], [0.3, 0.4], [0.0, 2.0]], device=device))
-    return embedding
+    rows = torch.tensor([[3.0, 4.0], [0.3, 0.4], [0.0, 2.0]], device=device)
+    return nn.Embedding.from_pretrained(rows, freeze=False, **options)
 
 
 embedding = make()
@@ -73,15 +71,15 @@ embedding.weight.grad
 # %% [markdown]
 # ### A version that isn't 0
 #
-# **Predict** the version of a brand-new embedding's weight. And of ours, from `make()`?
+# **Predict** the version of a new `nn.Embedding`'s weight. And of ours, from `make()`?
 
 # %%
 print("new:", nn.Embedding(3, 2, device=device).weight._version)
 print("ours:", make().weight._version)
 
 # %% [markdown]
-# 1: its random numbers were written in place, by `normal_()`. Ours was written once more. So “expected version 1” in an
-# error message doesn't mean that you wrote something.
+# 1: its random numbers were written in place, by `normal_()`. Ours got its rows ready-made. So “expected version 1” in
+# an error message doesn't mean that you wrote something.
 
 # %% [markdown]
 # ## 2 · What `max_norm` writes
