@@ -210,15 +210,17 @@ for made_by, t in others.items():
 #
 # $b \cdot b$ has the derivative $2b$, so the product keeps `b` for backward. Then `b` is written.
 #
-# **Predict:** what will happen?
+# **Predict:** what will happen? (`suppress` keeps an error, if there is one, from telling you.)
 
-# %% tags=["raises-exception"]
-# %%see --ask outcome
-a = torch.tensor([1.0, 3.0], requires_grad=True, device=device)
-b = a + 2
-loss = (b * b).mean()
-b[0] = 1000.0
-loss.backward()
+# %%
+with contextlib.suppress(RuntimeError), seegrad.record() as rec:
+    a = torch.tensor([1.0, 3.0], requires_grad=True, device=device)
+    b = a + 2
+    loss = (b * b).mean()
+    b[0] = 1000.0
+    loss.backward()
+
+seegrad.show(rec, ask="outcome")
 
 # %% [markdown]
 # When `b * b` ran, its Node noted: `b`, version 0. In backward it looks again, finds version 1, and refuses. A wrong
@@ -245,13 +247,6 @@ except RuntimeError as error:
 # line, or its pill.
 
 # %%
-with contextlib.suppress(RuntimeError), seegrad.record() as rec:
-    a = torch.tensor([1.0, 3.0], requires_grad=True, device=device)
-    b = a + 2
-    loss = (b * b).mean()
-    b[0] = 1000.0
-    loss.backward()
-
 seegrad.show(rec, ask="culprit")
 
 # %%
@@ -259,6 +254,17 @@ d = rec.diagnoses[0]
 print("culprit:", d.culprit.code)
 print("victim: ", d.victim.code)
 Markdown(d.message())
+
+# %% [markdown]
+# Now without `suppress`. `%%see` draws the picture; below it stands the error as torch raised it, and our note.
+
+# %% tags=["raises-exception"]
+# %%see
+a = torch.tensor([1.0, 3.0], requires_grad=True, device=device)
+b = a + 2
+loss = (b * b).mean()
+b[0] = 1000.0
+loss.backward()
 
 # %% [markdown]
 # The traceback's arrow points at `loss.backward()`. That is where the alarm rang. The fire is one line above it here;
@@ -737,17 +743,19 @@ w, w.is_leaf
 #
 # An optimiser is a program that writes leaves in place. So it matters *when*. **Predict** what this order does.
 
-# %% tags=["raises-exception"]
-# %%see --ask outcome
-w = torch.tensor([1.0, 2.0], requires_grad=True, device=device)
-w.grad = torch.ones(2, device=device)
-optimizer = torch.optim.SGD([w], lr=0.1)
-loss = (w * w).sum()
-optimizer.step()
-loss.backward()
+# %%
+with contextlib.suppress(RuntimeError), seegrad.record() as rec:
+    w = torch.tensor([1.0, 2.0], requires_grad=True, device=device)
+    w.grad = torch.ones(2, device=device)
+    optimizer = torch.optim.SGD([w], lr=0.1)
+    loss = (w * w).sum()
+    optimizer.step()
+    loss.backward()
+
+seegrad.show(rec, ask="outcome")
 
 # %% [markdown]
-# `step` wrote `w`, which the product had saved. No line of this cell ends in an underscore (**M12**: “my code has no
+# It raises: `step` wrote `w`, which the product had saved. No line of this cell ends in an underscore (**M12**: “my code has no
 # in-place operation”).
 #
 # The right order is forward, backward, step: when the step writes, nobody needs the old value any more. **Predict**
