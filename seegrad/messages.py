@@ -24,6 +24,24 @@ AUGMENTED = re.compile(r"(?<![<>=!])(\*\*|//|[-+*/@%&|^])=(?!=)")
 
 SHAPES = frozenset({"squeeze_", "unsqueeze_", "t_", "transpose_", "swapaxes_", "swapdims_"})
 """Ops in place that change nothing but the shape."""
+
+NO_TWIN = {
+    "zero_": "torch.zeros_like({name})",
+    "fill_": "torch.full_like({name}, …)",
+    "copy_": "….clone()",
+    "normal_": "torch.randn_like({name})",
+    "uniform_": "torch.rand_like({name})",
+    "fill_diagonal_": "{name}.diagonal_scatter(…)",
+    **dict.fromkeys(
+        ("cauchy_", "exponential_", "geometric_", "log_normal_", "random_"), "torch.empty_like({name}).{op}(…)"
+    ),
+    **dict.fromkeys(("apply_", "map_", "map2_", "set_"), "torch.where(…)"),
+    **dict.fromkeys(
+        ("resize_as_sparse_", "share_memory_", "sparse_resize_", "sparse_resize_and_clear_"), "{name}.clone()"
+    ),
+}
+"""Methods that write in place and have no method of that name without the underscore → what to write instead."""
+
 GAP = re.compile(r"\{(\w+)\}")
 
 
@@ -119,7 +137,8 @@ class _Words:
         if place is None:
             return _("a line before the recording")
         other = {each.file for each in (self._diagnosis.culprit, self._diagnosis.victim) if each} - {place.file}
-        text = _("line {line} of {file}") if other else _("line {line}")
+        elsewhere = code and self._given.get("elsewhere")
+        text = _("line {line} of {file}") if other or elsewhere else _("line {line}")
         text = text.format(line=place.line, file=PurePath(place.file).name)
         return _("{line} (`{code}`)").format(line=text, code=_short(place.code)) if code and place.code else text
 
@@ -159,7 +178,7 @@ class _Words:
         if op == "__setitem__":
             return f"{name} = torch.where(…)", f"{name}[…] = …"
         if f".{op}(" in code and op.endswith("_"):
-            return f"{name}.{op[:-1]}(…)", f"{name}.{op}(…)"
+            return NO_TWIN.get(op, "{name}.{plain}(…)").format(name=name, op=op, plain=op[:-1]), f"{name}.{op}(…)"
         return f"{name} = {name} + …", f"{name} += …"
 
     def _leaves(self) -> str:

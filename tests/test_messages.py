@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
+from pathlib import Path
 
 import pytest
+import torch
 
 import seegrad
 from seegrad import advice, sentences
@@ -13,7 +16,10 @@ from tests.programs import programs
 
 
 def message(name: str) -> str:
-    """The first message of a program, its line numbers as distances from the program's first line."""
+    """The first message of a program, its line numbers as distances from the program's first line.
+
+    The programs lie in other files than this one, so each message names its program's file: taken out here.
+    """
     program, rec = programs()[name], seegrad.record()
     try:
         with rec:
@@ -21,7 +27,8 @@ def message(name: str) -> str:
     except (RuntimeError, ValueError):
         pass
     first = program.run.__code__.co_firstlineno
-    return re.sub(r"(?i)(line )(\d+)", lambda m: f"{m[1]}{int(m[2]) - first}", rec.diagnoses[0].message())
+    said = rec.diagnoses[0].message().replace(f" of {Path(program.run.__code__.co_filename).name}", "")
+    return re.sub(r"(?i)(line )(\d+)", lambda m: f"{m[1]}{int(m[2]) - first}", said)
 
 
 GOLDEN = {
@@ -180,3 +187,28 @@ def test_other_files_are_named() -> None:
     found = seegrad.Diagnosis("saved_tensor_modified", "error", True, here, there, "MulBackward0", "x", 0, 1)
     assert "line 9 of model.py" in found.message()
     assert found.message().startswith("Line 3 of train.py (`x.zero_()`)")
+
+
+def test_a_file_is_named_only_where_it_is_another_than_the_block_s() -> None:
+    program, rec = programs()["s000_in23_detach"], seegrad.record()
+    with pytest.raises(RuntimeError), rec:
+        program.run()
+    assert re.match(r"Line \d+ of seeds\.py \(`c\.zero_\(\)`\)", rec.diagnoses[0].message())
+    with contextlib.suppress(RuntimeError), seegrad.record() as rec:
+        out = torch.ones(2, requires_grad=True).sigmoid()
+        out.zero_()
+        out.sum().backward()
+    assert re.match(r"Line \d+ \(`out\.zero_\(\)`\)", rec.diagnoses[0].message())
+
+
+IN_PLACE = [name for name in dir(torch.Tensor) if re.fullmatch(r"[a-z][a-z0-9_]*[a-z0-9]_", name)]
+
+
+@pytest.mark.parametrize("op", IN_PLACE)
+def test_no_method_is_named_that_torch_lacks(op: str) -> None:
+    here = seegrad.Place("a.py", 3, f"y.{op}()")
+    found = seegrad.Diagnosis(
+        "saved_tensor_modified", "error", True, here, here, "XBackward0", "y", arguments=(("op", op), ("result", 1))
+    )
+    proposed = re.findall(r"\b(?:y|torch)\.(\w+)\(", found.message().replace(f"`y.{op}(…)`", ""))
+    assert [name for name in proposed if not hasattr(torch.Tensor, name) and not hasattr(torch, name)] == []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import chain
 
 from ..model import Diagnosis, Recording
@@ -52,5 +53,13 @@ def diagnose(recording: Recording) -> tuple[Diagnosis, ...]:
     >>> diagnose(Recording())
     ()
     """
-    found = chain.from_iterable(kind(recording) for kind in KINDS)
+    found = [_placed(each, recording) for each in chain.from_iterable(kind(recording) for kind in KINDS)]
     return tuple(sorted(found, key=lambda each: (SEVERITIES.index(each.severity), each.frame or 0)))
+
+
+def _placed(diagnosis: Diagnosis, recording: Recording) -> Diagnosis:
+    """Where all happened in another file than the block that was recorded, the words have to name it."""
+    files = {place.file for place in (diagnosis.culprit, diagnosis.victim) if place is not None}
+    if not recording.code_file or len(files) != 1 or recording.code_file in files:
+        return diagnosis
+    return replace(diagnosis, arguments=(*diagnosis.arguments, ("elsewhere", 1)))
