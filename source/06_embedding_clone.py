@@ -1,0 +1,446 @@
+# %% [markdown]
+# # Assignment 06: embeddings and `clone()`
+#
+# Six exercises, 100 points. Write your answers in the cells that say `YOUR CODE HERE` or `YOUR ANSWER HERE`, and
+# delete the line `raise NotImplementedError()`.
+#
+# The cell below each answer checks it. **Validate** runs those checks; more of them run when your work is graded,
+# with other numbers.
+#
+# Commit to an answer before you run anything. Stuck? Each exercise has three hints; open one at a time.
+
+# %%
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+# %load_ext seegrad
+
+# %% [markdown]
+# ## 1 · Predict (15 points)
+#
+# Each program starts with a new `e = nn.Embedding(3, 2, max_norm=1.0)` and `words = torch.tensor([0, 1])`. Which version
+# does `e.weight` have at its end? The numbers in the table are random: your answer has to hold for all of them.
+#
+# | | program |
+# |---|---|
+# | A | `pass` |
+# | B | `e(words)` |
+# | C | `e(words); e(words)` |
+# | D | `e.eval(); e.requires_grad_(False); e(words)` |
+# | E | `e.max_norm = None; e(words)` |
+# | F | `e.weight.clone().mul_(2)` |
+# | G | `e.weight.detach().mul_(2)` |
+#
+# Answer with 0, 1, 2 or 3.
+
+# %% [markdown]
+# <details><summary>Hint 1 of 3</summary>
+#
+# Who wrote the random numbers into the table, and how?
+#
+# <details><summary>Hint 2 of 3</summary>
+#
+# Section 1 for a new table, section 2 for what counts as a visit, section 4 for who shares a counter.
+#
+# <details><summary>Hint 3 of 3</summary>
+#
+# For each program count the calls that write to the table's bytes, or might have to. A mode or a flag doesn't stop them.
+# Add what was there before.
+#
+# </details></details></details>
+
+# %% grade_id="predict_versions" kind="solution"
+counters = {"A": None, "B": None, "C": None, "D": None, "E": None, "F": None, "G": None}
+### BEGIN SOLUTION
+counters = {"A": 1, "B": 2, "C": 3, "D": 2, "E": 1, "F": 1, "G": 2}
+### END SOLUTION
+
+# %% grade_id="predict_versions_test" kind="test" points=15
+import torch
+from seegrad.check import answers, expect
+from torch import nn
+
+for program in "ABCDEFG":
+    expect(f"counters[{program!r}]", counters[program]).one_of([0, 1, 2, 3])
+### BEGIN HIDDEN TESTS
+PROGRAMS = {
+    "A": "pass",
+    "B": "e(words)",
+    "C": "e(words); e(words)",
+    "D": "e.eval(); e.requires_grad_(False); e(words)",
+    "E": "e.max_norm = None; e(words)",
+    "F": "e.weight.clone().mul_(2)",
+    "G": "e.weight.detach().mul_(2)",
+}
+
+
+def version(program):
+    e = nn.Embedding(3, 2, max_norm=1.0)
+    exec(program, {"e": e, "words": torch.tensor([0, 1])})
+    return e.weight._version
+
+
+answers(
+    "counters",
+    counters,
+    {program: version(code) for program, code in PROGRAMS.items()},
+    {
+        "A": {0: "M12"},
+        "B": {0: "M12", 1: "M12", 3: "M11"},
+        "C": {0: "M12", 1: "M12", 2: "M12"},
+        "D": {0: "M08", 1: "M08"},
+        "E": {0: "M12", 2: "M12", 3: "M12"},
+        "F": {0: "M12", 2: "M05", 3: "M05"},
+        "G": {0: "M05", 1: "M05", 3: "M11"},
+    },
+    of=15,
+)
+### END HIDDEN TESTS
+
+# %% [markdown]
+# ## 2 · Predict (15 points)
+#
+# `e` is an embedding with `max_norm=1.0` whose rows are longer than 1, `words` are two of them, and `W` is a matrix that
+# needs a gradient. Each program ends with `(a.sum() + b.sum()).backward()`.
+#
+# | | first line | second line |
+# |---|---|---|
+# | A | `a = e.weight @ W` | `b = e(words) @ W` |
+# | B | `b = e(words) @ W` | `a = e.weight @ W` |
+# | C | `a = e.weight.clone() @ W` | `b = e(words) @ W` |
+# | D | `a = e.weight.data @ W` | `b = e(words) @ W` |
+# | E | `a = e.weight @ W.detach()` | `b = e(words) @ W` |
+# | F | `a = e(words) @ W` | `b = e(words) @ W` |
+#
+# `"raises"`: backward raises. `"silent"`: no error, but `W.grad` isn't the derivative at the values that the lines
+# computed with. `"right"`: no error, and it is.
+
+# %% [markdown]
+# <details><summary>Hint 1 of 3</summary>
+#
+# Which line saves the weight itself, and for whose gradient?
+#
+# <details><summary>Hint 2 of 3</summary>
+#
+# Section 3 asks when `W` makes a difference; sections 4 and 5 have the remedies, and one that isn't.
+#
+# <details><summary>Hint 3 of 3</summary>
+#
+# Ask three things of each program: is the weight saved before the lookup? Under which counter? Does the lookup come
+# after it? Three times yes, with the weight's own counter, is an error.
+#
+# </details></details></details>
+
+# %% grade_id="predict" kind="solution"
+prediction = {"A": None, "B": None, "C": None, "D": None, "E": None, "F": None}
+### BEGIN SOLUTION
+prediction = {"A": "raises", "B": "right", "C": "right", "D": "silent", "E": "right", "F": "right"}
+### END SOLUTION
+
+# %% grade_id="predict_test" kind="test" points=15
+import torch
+from seegrad.check import answers, expect
+from torch import nn
+
+for program in "ABCDEF":
+    expect(f"prediction[{program!r}]", prediction[program]).one_of(["raises", "silent", "right"])
+### BEGIN HIDDEN TESTS
+PROGRAMS = {
+    "A": "a = e.weight @ W\nb = e(words) @ W",
+    "B": "b = e(words) @ W\na = e.weight @ W",
+    "C": "a = e.weight.clone() @ W\nb = e(words) @ W",
+    "D": "a = e.weight.data @ W\nb = e(words) @ W",
+    "E": "a = e.weight @ W.detach()\nb = e(words) @ W",
+    "F": "a = e(words) @ W\nb = e(words) @ W",
+}
+
+
+def outcome(program):
+    e = nn.Embedding(4, 3, max_norm=1.0)
+    e.load_state_dict({"weight": torch.rand(4, 3) + 1})
+    W = torch.rand(3, 2, requires_grad=True)
+    names = {"e": e, "W": W, "words": torch.tensor([1, 3])}
+    used = []
+    for line in program.splitlines():
+        left, right = line.split(" = ")[1].split(" @ ")
+        names["used"] = eval(left, names)
+        if right == "W":
+            used.append(names["used"].detach().clone())
+        names[line[0]] = eval(f"used @ {right}", names)
+    try:
+        (names["a"].sum() + names["b"].sum()).backward()
+    except RuntimeError:
+        return "raises"
+    want = torch.cat(used).sum(0)[:, None].expand(3, 2)
+    return "right" if torch.allclose(W.grad, want) else "silent"
+
+
+answers(
+    "prediction",
+    prediction,
+    {program: outcome(code) for program, code in PROGRAMS.items()},
+    {
+        "A": {"silent": "M12", "right": "M12"},
+        "B": {"raises": "M03", "silent": "M03"},
+        "C": {"raises": "M03", "silent": "M05"},
+        "D": {"raises": "M05", "right": "M06"},
+        "E": {"raises": "M03", "silent": "M03"},
+        "F": {"raises": "M03", "silent": "M03"},
+    },
+    of=15,
+)
+### END HIDDEN TESTS
+
+# %% [markdown]
+# ## 3 · Find (15 points)
+#
+# This program raises on line 7: *“… modified by an inplace operation: [torch.FloatTensor [4, 9]], … is at version
+# 4; expected version 3 …”*. `mix` needs a gradient; `pairs` holds three pairs of words.
+#
+# ```
+# 1   table = nn.Embedding(9, 4, max_norm=1.0)
+# 2   loss = 0.0
+# 3   for word, following in pairs:
+# 4       state = table(word) @ mix
+# 5       scores = state @ table.weight.t()
+# 6       loss = loss + F.cross_entropy(scores, following)
+# 7   loss.backward()
+# ```
+#
+# - `"culprit"`: the line that overwrites what backward still needs.
+# - `"victim"`: the line that saved it.
+# - `"round"`: the number of the first round (1, 2 or 3) in which the culprit does harm.
+# - `"eval"`: after line 1 comes `table.eval()`. What happens on line 7: `"raises"` or `"fine"`?
+# - `"clone"`: line 5 uses `table.weight.clone().t()`. What happens on line 7: `"raises"` or `"fine"`?
+
+# %% [markdown]
+# <details><summary>Hint 1 of 3</summary>
+#
+# Nine columns of four numbers: of which tensor is that a view? Which lines touch it?
+#
+# <details><summary>Hint 2 of 3</summary>
+#
+# Section 7, *one weight for both ends*, has such a loop. For `"eval"` see section 2.
+#
+# <details><summary>Hint 3 of 3</summary>
+#
+# Write the lines down as they run, round after round. The first write that comes *after* a line which saved the weight
+# does the harm.
+#
+# </details></details></details>
+
+# %% grade_id="find" kind="solution"
+found = {"culprit": None, "victim": None, "round": None, "eval": None, "clone": None}
+### BEGIN SOLUTION
+found = {"culprit": 4, "victim": 5, "round": 2, "eval": "raises", "clone": "fine"}
+### END SOLUTION
+
+# %% grade_id="find_test" kind="test" points=15
+from seegrad.check import answers, expect
+
+for line in ("culprit", "victim"):
+    expect(f"found[{line!r}]", found[line]).one_of(range(1, 8))
+expect("found['round']", found["round"]).one_of([1, 2, 3])
+for change in ("eval", "clone"):
+    expect(f"found[{change!r}]", found[change]).one_of(["raises", "fine"])
+### BEGIN HIDDEN TESTS
+answers(
+    "found",
+    found,
+    {"culprit": 4, "victim": 5, "round": 2, "eval": "raises", "clone": "fine"},
+    {
+        "culprit": {1: "M12", 2: "M11", 3: "M04", 5: "M12", 6: "M11", 7: "M04"},
+        "victim": {1: "M12", 2: "M11", 3: "M04", 4: "M03", 6: "M11", 7: "M04"},
+        "round": {1: "M03", 3: "M04"},
+        "eval": {"fine": "M08"},
+        "clone": {"raises": "M05"},
+    },
+    of=15,
+)
+### END HIDDEN TESTS
+
+# %% [markdown]
+# ## 4 · Repair (20 points)
+#
+# `similarity(weight, words, W)` compares the looked-up words with every row of the table. It should
+#
+# 1. shorten the rows of `words` in the table to length 1 at most, as `max_norm` does;
+# 2. use the table **as it is then** on both sides: one word, one length;
+# 3. return the scores, with the right gradients for `weight` and `W`.
+#
+# Backward raises. Make the smallest change that repairs it.
+
+# %% [markdown]
+# <details><summary>Hint 1 of 3</summary>
+#
+# Which of the two lines writes, and which one saves?
+#
+# <details><summary>Hint 2 of 3</summary>
+#
+# The chapter has two remedies. Compare what each lets `a` and `b` see: sections 4 and 5.
+#
+# <details><summary>Hint 3 of 3</summary>
+#
+# You need no new word at all. Think of the order in which the graph is built.
+#
+# </details></details></details>
+
+
+# %% grade_id="repair" kind="solution"
+def similarity(weight, words, W):
+    every = weight @ W
+    chosen = F.embedding(words, weight, max_norm=1.0) @ W
+    return chosen @ every.t()
+
+
+### BEGIN SOLUTION
+def similarity(weight, words, W):
+    chosen = F.embedding(words, weight, max_norm=1.0) @ W
+    every = weight @ W
+    return chosen @ every.t()
+
+
+### END SOLUTION
+
+
+# %% grade_id="repair_test" kind="test" points=20
+import torch
+from seegrad.check import call, expect
+
+weight = torch.tensor([[3.0, 4.0], [0.3, 0.4]], requires_grad=True)
+words, W = torch.tensor([0]), torch.eye(2, requires_grad=True)
+scores = call("similarity(weight, words, W)", similarity, weight, words, W, suggests="M12", words=words)
+expect("similarity(weight, words, W)", scores, words=words).close(torch.tensor([[1.0, 0.5]]), "M12")
+raised = None
+try:
+    scores.sum().backward()
+except RuntimeError as error:
+    raised = type(error).__name__
+expect("similarity(weight, words, W).sum().backward()", raised, words=words).equals(None, "M12")
+### BEGIN HIDDEN TESTS
+for size in (3, 5):
+    start, matrix = torch.rand(size, 3) + 0.8, torch.rand(3, 2)
+    words = torch.tensor([0, size - 1])
+    short = start.clone()
+    short[words] = start[words] / start[words].norm(dim=1, keepdim=True)
+    weight, W = start.clone().requires_grad_(), matrix.clone().requires_grad_()
+    scores = call("similarity(weight, words, W)", similarity, weight, words, W, suggests="M12", weight=start)
+    known, mixed = short.clone().requires_grad_(), matrix.clone().requires_grad_()
+    want = (known[words] @ mixed) @ (known @ mixed).t()
+    expect("similarity(weight, words, W)", scores, weight=start).close(want, "M12")
+    expect("similarity(weight, words, W); weight", weight, weight=start).close(short, "M12")
+    factors = torch.rand_like(want.detach())
+    (want * factors).sum().backward()
+    try:
+        (scores * factors).sum().backward()
+    except RuntimeError as error:
+        expect("similarity(weight, words, W).backward()", type(error).__name__, weight=start).equals(None, "M12")
+    for name, came, right in (("weight", weight, known), ("W", W, mixed)):
+        gradient = torch.zeros_like(right) if came.grad is None else came.grad
+        expect(f"similarity(weight, words, W); {name}.grad", gradient, weight=start).close(right.grad, ("M05", "M06"))
+### END HIDDEN TESTS
+
+# %% [markdown]
+# ## 5 · Write (25 points)
+#
+# Write `mean_of(weight, words, most)`: the mean of the looked-up rows, each shortened to length `most` where it is
+# longer.
+#
+# - The values are those that a lookup with `max_norm=most` would give.
+# - The gradient is the *true* derivative: it knows of the shortening.
+# - Nothing is written to `weight`: not its numbers, not its version.
+#
+# No row has length 0.
+
+# %% [markdown]
+# <details><summary>Hint 1 of 3</summary>
+#
+# Why doesn't the gradient of an ordinary `max_norm` lookup know of the shortening?
+#
+# <details><summary>Hint 2 of 3</summary>
+#
+# Section 6 writes it as an operation, for length 1.
+#
+# <details><summary>Hint 3 of 3</summary>
+#
+# Take the rows by indexing, find each one's length, and a factor that is never above 1. Multiply out of place, then take
+# the mean over the words.
+#
+# </details></details></details>
+
+
+# %% grade_id="write" kind="solution"
+def mean_of(weight, words, most):
+    ### BEGIN SOLUTION
+    rows = weight[words]
+    factor = (most / rows.norm(dim=1, keepdim=True)).clamp(max=1)
+    return (rows * factor).mean(0)
+    ### END SOLUTION
+
+
+# %% grade_id="write_test" kind="test" points=25
+import torch
+from seegrad.check import call, expect
+
+weight = torch.tensor([[3.0, 4.0], [0.3, 0.4]], requires_grad=True)
+words = torch.tensor([0, 1])
+mean = call("mean_of(weight, words, 1.0)", mean_of, weight, words, 1.0, suggests="M11", weight=weight)
+expect("mean_of(weight, words, 1.0)", mean, weight=weight).close(torch.tensor([0.45, 0.6]), "M06")
+### BEGIN HIDDEN TESTS
+for size, most in ((3, 1.0), (4, 1.5)):
+    start = torch.rand(size, 2, dtype=torch.float64) + 0.2
+    start[1] *= 3
+    words = torch.tensor([1, 0, 1])
+    weight = start.clone().requires_grad_()
+    mean = call(f"mean_of(weight, words, {most})", mean_of, weight, words, most, suggests="M11", weight=start)
+    lengths = start[words].norm(dim=1, keepdim=True)
+    want = torch.where(lengths > most, start[words] * most / lengths, start[words]).mean(0)
+    expect(f"mean_of(weight, words, {most})", mean, weight=start).close(want, "M06")
+    expect(f"mean_of(weight, words, {most}); weight", weight, weight=start).close(start, "M12")
+    expect(f"mean_of(weight, words, {most}); weight", weight, weight=start).version(0, "M12")
+    symptoms = {"raised": "M11", "cut": ("M05", "M07"), "wrong": "M12"}
+    expect(f"mean_of(weight, words, {most})", lambda w: mean_of(w, words, most), weight=start).differentiable(symptoms)
+### END HIDDEN TESTS
+
+# %% [markdown]
+# ## 6 · Explain (10 points)
+#
+# A colleague writes: *“Our model uses its embedding (`max_norm=1`) twice, and backward raised. I added `.clone()` as the
+# documentation says, and the error is gone. But when I evaluate the same model twice, under `eval()` and `no_grad`, I
+# get two different scores.”*
+#
+# Answer in at most 120 words: who writes to the weight, and when? What did the clone change, and what not? Why do the
+# scores differ? What would you do?
+
+# %% [markdown]
+# <details><summary>Hint 1 of 3</summary>
+#
+# What is different about the model after its first evaluation?
+#
+# <details><summary>Hint 2 of 3</summary>
+#
+# Section 2 for the writer; the end of section 4 for what the two lines see.
+#
+# <details><summary>Hint 3 of 3</summary>
+#
+# Follow one row that is too long: its length in the cloned line and in the lookup, in the first run and in the second.
+#
+# </details></details></details>
+
+# %% [markdown] grade_id="explain" kind="manual" points=10
+# Each lookup shortens the looked-up rows in the weight itself, also in `eval()` and under `no_grad`: neither stops a
+# write. The clone gave the first line bytes of its own, so what backward had saved is no longer overwritten and the
+# error is gone. The write is still there. In the first evaluation the clone sees the long rows and the lookup the
+# shortened ones; in the second both see short rows, so the scores differ. I would look up first and use the weight
+# afterwards, so that both see one weight, or shorten out of place and drop `max_norm`.
+
+# %% [markdown] grade_id="explain_rubric" kind="given"
+# **How this answer is graded**
+#
+# | points | the answer says |
+# |---|---|
+# | 3 | that the lookup writes to the weight, in `eval()` and under `no_grad` too |
+# | 2 | that the clone protects what was saved, and leaves the write where it is |
+# | 3 | that the two lines see different rows the first time, and the same ones the second |
+# | 2 | a remedy after which all see one weight |
