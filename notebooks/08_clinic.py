@@ -67,6 +67,10 @@ def agree(came, want):
     return torch.allclose(came.detach().double(), want.detach().double(), atol=1e-5)
 
 
+def chart(rec):
+    return Markdown("".join(d.message() for d in rec.diagnoses[:1]) or "✓")
+
+
 x = torch.tensor([1.0, 2.0], device=device)
 print(slope(lambda x: x.pow(3).sum(), x))
 
@@ -194,13 +198,20 @@ with contextlib.suppress(RuntimeError), seegrad.record() as rec:
 seegrad.show(rec, ask="outcome")
 
 # %% [markdown]
-# **Predict** the culprit's line.
+# **Predict** the culprit's line. This cell is your workbench: **repair** it here, once you have clicked.
 
 # %%
-seegrad.show(rec, ask="culprit")
+# %%see --ask culprit
+with contextlib.suppress(RuntimeError):
+    x = torch.tensor([0.5, -1.0], device=device)
+    w = torch.tensor([1.0, 2.0], requires_grad=True, device=device)
+    scores = torch.tanh(w * x)
+    kept = nn.ReLU(inplace=True)(scores)
+    loss = kept.sum()
+    loss.backward()
 
 # %%
-Markdown(rec.diagnoses[0].message())
+chart(rec)
 
 # %% [markdown]
 # `tanh` computes its derivative from its own result, and the ReLU has overwritten it.
@@ -219,7 +230,7 @@ befores = {
 for name, before in befores.items():
     z = torch.tensor([[0.5, -1.0], [2.0, 0.1]], requires_grad=True, device=device)
     try:
-        activation(before(z)).sum().backward()
+        nn.ReLU(inplace=True)(before(z)).sum().backward()
         print(f"{name:9} fine")
     except RuntimeError:
         print(f"{name:9} raises")
@@ -256,13 +267,14 @@ print("w.grad right", agree(w.grad, slope(forward, w)))
 # **Predict:** which line did the damage? Note who saved the value that it hit.
 
 # %%
+# %%see --ask culprit
 softplus = nn.functional.softplus
 g = torch.tensor([0.5, -0.3], requires_grad=True, device=device)
 d = torch.tensor([0.2, 0.8], requires_grad=True, device=device)
 opt_g, opt_d = torch.optim.SGD([g], lr=0.5), torch.optim.SGD([d], lr=0.5)
 real, noise = torch.tensor([1.0, 2.0], device=device), torch.tensor([1.0, -1.0], device=device)
 
-with contextlib.suppress(RuntimeError), seegrad.record() as rec:
+with contextlib.suppress(RuntimeError):
     fake = g * noise
     loss_d = softplus((d * fake.detach()).sum()) + softplus(-(d * real).sum())
     loss_g = softplus(-(d * fake).sum())
@@ -272,11 +284,6 @@ with contextlib.suppress(RuntimeError), seegrad.record() as rec:
     opt_g.zero_grad()
     loss_g.backward()
     opt_g.step()
-
-seegrad.show(rec, ask="culprit")
-
-# %%
-Markdown(rec.diagnoses[0].message())
 
 # %% [markdown]
 # `d * fake` needs `d` for the gradient of `fake`. The step moved `d` between that forward and its backward.
@@ -324,7 +331,8 @@ opt_d.step()
 after = softplus(-(d * fake).sum())
 after.backward()
 
-print(f"patient {loss_g.item():.4f}, now {after.item():.4f}")
+patient = fooled(*start()[:2])
+print(f"patient {patient.item():.4f}, now {after.item():.4f}")
 print("g.grad right", agree(g.grad, slope(lambda g: fooled(g, d.detach()), g)))
 
 # %% [markdown]
@@ -347,7 +355,7 @@ for inputs in (None, "g"):
     loss_d.backward()
     before.backward(inputs=[g] if inputs else None)
     right = agree(d.grad, slope(lambda d, g=g: fought(g.detach(), d), d))
-    print("inputs:", inputs, "· same value", agree(before, loss_g), "· d.grad right", right)
+    print("inputs:", inputs, "· same value", agree(before, fooled(*start()[:2])), "· d.grad right", right)
     opt_d.step()
     opt_g.step()
 
@@ -380,8 +388,8 @@ seegrad.show(rec, ask="outcome")
 
 # %%
 advice = "Specify retain_graph=True"
-print(advice in rec.error.text)
-Markdown(rec.diagnoses[0].message())
+print(rec.error is not None and advice in rec.error.text)
+chart(rec)
 
 # %% [markdown]
 # The second backward walks through `h` into the first round, whose saved tensors are freed. The nodes are still
@@ -527,10 +535,19 @@ with seegrad.record() as rec:
 seegrad.show(rec, ask="outcome")
 
 # %% [markdown]
-# **Predict** the culprit.
+# **Predict** the culprit. This cell is your workbench again.
 
 # %%
-seegrad.show(rec, ask="culprit")
+# %%see --ask culprit
+u = torch.tensor(2.0, requires_grad=True, device=device)
+v = torch.tensor(0.5, requires_grad=True, device=device)
+optimizer = torch.optim.SGD([u, v], lr=0.1, fused=True)
+first = u * torch.tanh(v)
+second = u * torch.sigmoid(v)
+first.backward()
+optimizer.step()
+optimizer.zero_grad()
+second.backward()
 
 # %% [markdown]
 # A step is a write. The fused one doesn't move the version, so the alarm stays off. What did `v` get?
@@ -572,7 +589,7 @@ with seegrad.record() as rec:
 
 print("mean", mean, "version", mean._version)
 print("x.grad", x.grad[0], "right:", 1 / (torch.ones(2, device=device) + 1e-5).sqrt())
-Markdown(rec.diagnoses[0].message())
+chart(rec)
 
 # %% [markdown]
 # And many a backup is none. **Predict** what `backup` holds:
@@ -631,7 +648,7 @@ seegrad.show(rec, ask="keeps")
 
 # %%
 print("critic.grad", critic.grad)
-Markdown(rec.diagnoses[0].message())
+chart(rec)
 
 # %% [markdown]
 # The `.detach()` is meant for the actor: its loss must not teach the critic. But it stands in the line that both
@@ -683,14 +700,15 @@ for name, both in {"everywhere": (cut, cut), "nowhere": (keep, keep), "actor": (
 layer = nn.Linear(2, 1, bias=False, device=device)
 nn.init.ones_(layer.weight)
 best = {"weight": torch.tensor([[0.5, -0.5]], device=device)}
+
+# %%
+# %%see --ask culprit
 x = torch.tensor([[1.0, 2.0]], requires_grad=True, device=device)
-with contextlib.suppress(RuntimeError), seegrad.record() as rec:
+with contextlib.suppress(RuntimeError):
     loss = layer(x).pow(2).sum()
     if loss >= 0:
         layer.load_state_dict(best)
     loss.backward()
-
-seegrad.show(rec, ask="culprit")
 
 # %% [markdown]
 # Patient 9: *“We add up the loss for the log.”* **Predict** the outcome.
