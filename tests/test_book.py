@@ -74,6 +74,11 @@ def only_assignment(course: book.Course) -> book.Course:
     return course
 
 
+def only_chapter(course: book.Course) -> book.Course:
+    (course.root / "source" / "01_first.py").unlink()
+    return course
+
+
 def master_of(tmp_path: Path, text: str) -> Path:
     path = tmp_path / "master.py"
     path.write_text(text)
@@ -93,6 +98,30 @@ def test_build_check_and_build_again(course: book.Course) -> None:
     ]
     assert book.check(course) == []
     assert book.build(course) == [], "a second build has to give the same bytes"
+
+
+def test_unrun_everything_is_compared_but_what_cells_put_out(course: book.Course) -> None:
+    """Outputs are nbval's to compare: that runs the chapter once, and is strict."""
+    path = only_chapter(course).notebook("01_first")
+    book.build(course)
+    built = path.read_text()
+    changes = {"# A chapter": "# Another", "x.add_(1)": "x.add_(2)", "raises-exception": "other", ": 2,": ": 7,"}
+    for old, new in changes.items():
+        path.write_text(built.replace(old, new))
+        assert path.read_text() != built
+        assert len(book.check(course, run=False)) == 1, old
+    path.write_text(built.replace("tensor([1., 1.]", "tensor([2., 2.]"))
+    assert path.read_text() != built
+    assert book.check(course, run=False) == []
+    assert len(book.check(course)) == 1
+
+
+def test_one_master_can_be_checked_by_name(course: book.Course, capsys: pytest.CaptureFixture[str]) -> None:
+    book.build(only_assignment(course))
+    root = ["--root", str(course.root)]
+    assert book.main(["--check", "01_first", *root]) == 0
+    assert book.main(["build", "02_second", *root]) == 1
+    assert "no source/02_second.py" in capsys.readouterr().err
 
 
 def test_an_executed_chapter_keeps_nothing_of_this_machine(course: book.Course) -> None:
