@@ -21,6 +21,7 @@ from .widget import SCENE
 ANSI = re.compile(r"\x1b\[[0-9;]*m")
 HEADING = re.compile(r"^# (.*)$", re.MULTILINE)
 LINK = re.compile(r'<a href="(?P<to>[^"]*)"(?P<more>[^>]*)>(?P<said>.*?)</a>', re.DOTALL)
+NO_HEADER = re.compile(r"<th([^>]*)></th>")  # a corner of a table names no column
 NOTEBOOK = re.compile(r"(?:.*/)?(?P<name>\d\d_\w+)\.ipynb(?P<anchor>#.*)?")
 STAYS = ("#", "https://", "http://", "mailto:")
 NAMES = {"en": "English", "zh_CN": "中文"}
@@ -90,7 +91,7 @@ def chapter_page(book: Any, name: str, lang: str, ways: Sequence[Way], languages
     known = {way.name for way in ways}
     plays = SCRIPT.format(player=asset("standalone.js")) if 'class="picture"' in body else ""
     links = _links(name, lang, ways, languages)
-    return _page(title_of(book), lang, links, _relinked(body, known), plays)
+    return _page(title_of(book), lang, links, NO_HEADER.sub(r"<td\1></td>", _relinked(body, known)), plays)
 
 
 def front_page(lang: str, course_map: str) -> str:

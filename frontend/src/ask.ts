@@ -15,7 +15,7 @@ export function askPanel(question: Question, w: Words, moves: Moves): AskPanel {
   const button = quiet(h("button", { type: "button", class: "sg-check", onclick: () => moves.commit() }, w.check));
   const hint = h("span", { class: "sg-qh" }, w.hidden);
   const verdict = h("div", { class: "sg-qv", role: "status", "aria-live": "polite" });
-  const element = h("section", { class: "sg-q", "aria-label": question.prompt.replaceAll("`", "") }, prompt, controls, h("div", { class: "sg-qb" }, button, hint), verdict);
+  const element = h("div", { class: "sg-q", role: "group", "aria-label": question.prompt.replaceAll("`", "") }, prompt, controls, h("div", { class: "sg-qb" }, button, hint), verdict);
   const inputs = fill(question, w, controls, moves);
   return {
     element,

@@ -14,7 +14,7 @@ export const TALL_PX = 860;
 export interface Finder { element: HTMLElement; show(step: number, level: string, selected: string, focused: boolean): void }
 
 export function finder(scene: Scene, w: Words, send: (event: Event) => void, focus: () => void): Finder {
-  const crumbs = h("nav", { class: "sg-cr", "aria-label": w.where });
+  const crumbs = h("div", { class: "sg-cr", role: "group", "aria-label": w.where });
   const found = h("output", { class: "sg-fn" });
   let step = 0;
   let place = -1;

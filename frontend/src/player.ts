@@ -18,6 +18,7 @@ export interface Host {
 }
 
 const TICK_MS = 1400;
+const MOST_LINES = 15; // of code in sight: more of them scroll, by keyboard too
 
 /** Show a Scene; what is no Scene is a sentence and never an empty cell. */
 export function mount(el: HTMLElement, data: unknown, host: Host): () => void {
@@ -84,7 +85,8 @@ function start(el: HTMLElement, scene: Scene, host: Host): () => void {
   const toggleFocus = () => { focused = !focused && state().selected !== ""; draw(); };
   const find = finder(scene, w, send, toggleFocus);
   const map = minimap(scene, pic);
-  const code = h("ol", { class: "sg-cd", "aria-label": w.code }, ...scene.code.map(([number, text]) => h("li", { "data-n": number, value: number }, text)));
+  const code = h("ol", { class: "sg-cd", "aria-label": w.code, ...(scene.code.length > MOST_LINES ? { tabindex: 0 } : {}) }, ...scene.code.map(([number, text]) => h("li", { "data-n": number, value: number }, text)));
+  quiet(code);
   const live = h("div", { class: "sg-sr", role: "status", "aria-live": "polite" });
   const bar = h("div", { class: "sg-bar" }, first, prev, play, next, last, line.element, line.count, line.chip);
   const root = h("div", { class: "sg", role: "group", "aria-label": w.graph }, find.element, h("div", { class: "sg-pic" }, pic.box, map.element), ...(panel ? [panel.element] : []), bar, h("div", { class: "sg-ft" }, code, info.element), live);

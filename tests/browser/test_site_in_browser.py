@@ -49,18 +49,25 @@ a = torch.tensor([1.0, 2.0], requires_grad=True)
 b = a.exp()
 b.sum().backward()
 
+# %%
+# %%see --ask saves
+a = torch.tensor([1.0, 2.0], requires_grad=True)
+LINES
+b = a.exp() + 0 * 1_000_000_000_000_000_000_000 + 0 * 1_000_000_000_000_000_000_000 + 0 * 1_000_000_000_000_000_000_000
+b.sum().backward()
+
 # %% tags=["raises-exception"]
 a = torch.ones(2, requires_grad=True)
 a += 1
 
 # %% [markdown]
-# | a | b |
+# | | b |
 # |---|---|
 # | 1 | `<b>2</b>` |
 
 # %%
 print("<script>alert(1)</script>")
-"""
+""".replace("LINES", "\n".join(f"number = {k}" for k in range(20)))
 SECOND = "# %% [markdown]\n# # 02 · The second\n\n# %%\n2 + 2\n"
 CHINESE = {
     "# 01 · Two `pages`": "# 01 · 两个 `pages`",
