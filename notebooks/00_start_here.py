@@ -86,7 +86,7 @@ z.backward()
 # %% [markdown]
 # If the picture is a still image without a bar, there is no running kernel behind it: run the cell.
 #
-# The picture is drawn from what torch really recorded. Nothing in it is computed by us, except where it stands:
+# The picture shows what torch itself holds. Ask torch, and compare:
 
 # %%
 x.grad, z.grad_fn.name(), [node.name() for node, slot in z.grad_fn.next_functions]
@@ -97,7 +97,7 @@ x.grad, z.grad_fn.name(), [node.name() for node, slot in z.grad_fn.next_function
 # You learn from a picture what you have *predicted* first. So most cells ask before they tell.
 #
 # **Predict:** which of the three tensors below will hold a gradient after backward? Run the cell, click them in the
-# picture, and commit.
+# picture, then **Check my prediction**.
 
 # %%
 # %%see --ask keeps
