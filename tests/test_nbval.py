@@ -8,8 +8,9 @@ from typing import Any
 
 import nbformat
 import pytest
+from nbval.plugin import get_sanitize_patterns
 
-from tests.nbval_runs import IGNORED_BY_NBVAL, ROOT, VERSION_DEPENDENT, as_recorded, nbval, twice
+from tests.nbval_runs import IGNORED_BY_NBVAL, ROOT, SANITIZE, VERSION_DEPENDENT, as_recorded, nbval, twice
 
 FIRST = "05_data_versus_detach"
 CHAPTERS = sorted((ROOT / "notebooks" / "en").glob("*.ipynb"))
@@ -71,7 +72,28 @@ def test_on_another_torch_only_tagged_cells_may_say_something_else() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("gpu", "cpu"),
+    [
+        ("tensor([1., 2.], device='cuda:0')", "tensor([1., 2.])"),
+        ("tensor([1.],\n       device='cuda:0', grad_fn=<ExpBackward0>)", "tensor([1.], grad_fn=<ExpBackward0>)"),
+        ("[torch.cuda.FloatTensor [3]], which is", "[torch.FloatTensor [3]], which is"),
+        ("tensor(2.,%20device=%27cuda:0%27)%3C", "tensor(2.)%3C"),
+        ("tensor(2., device=&#x27;cuda:0&#x27;, x", "tensor(2., x"),
+        ("on cuda:0 and cpu", "on cuda:0 and cpu"),
+    ],
+)
+def test_of_a_gpu_only_its_name_in_a_tensor_is_passed_over(gpu: str, cpu: str) -> None:
+    """As nbval reads and applies the file."""
+    patterns = get_sanitize_patterns((ROOT / "tests" / "gpu" / "sanitize.cfg").read_text(encoding="utf-8"))
+    assert len(patterns) == 3
+    for regex, replacement in patterns:
+        gpu = re.sub(regex, replacement, gpu)
+    assert gpu == cpu
+
+
 def test_each_sanitized_thing_says_why() -> None:
-    text = (ROOT / "tests" / "nbval_sanitize.cfg").read_text(encoding="utf-8")
+    text = SANITIZE.read_text(encoding="utf-8")
+    assert len(get_sanitize_patterns(text)) == text.count("regex:")
     assert text.startswith("# ")
     assert len(re.findall(r"^\[", text, re.MULTILINE)) <= 6, "the rest is compared to the letter"
