@@ -20,6 +20,8 @@ import nbformat
 from tests.answer_files import ROOT, Answer, answers, exercises
 from tests.classroom.commands import nbgrader
 
+TIMEOUT_S = 1200  # of one command on a whole class, on a busy machine
+
 
 @dataclass(frozen=True)
 class Graded:
@@ -59,7 +61,7 @@ def _graded(course: Path, name: str) -> Graded:
     """The whole class, graded by `nbgrader autograde`, with its feedback."""
     shutil.copy(ROOT / "nbgrader_config.py", course)
     shutil.copytree(ROOT / "source" / name, course / "source" / name)
-    nbgrader(course, "generate_assignment", name)
+    nbgrader(course, "generate_assignment", name, timeout_s=TIMEOUT_S)
     released = nbformat.read(course / "release" / "en" / name / f"{name}.ipynb", as_version=4)
     hand_in(course, "stub", name, released)
     hand_in(course, "source", name, nbformat.read(ROOT / "source" / name / f"{name}.ipynb", as_version=4))
@@ -68,8 +70,8 @@ def _graded(course: Path, name: str) -> Graded:
     rows = list(itertools.zip_longest(*columns))
     for number, row in enumerate(rows):
         hand_in(course, f"row{number:02}", name, answered(released, [answer for answer in row if answer]))
-    nbgrader(course, "autograde", name, timeout_s=1200)
-    nbgrader(course, "generate_feedback", name)
+    nbgrader(course, "autograde", name, timeout_s=TIMEOUT_S)
+    nbgrader(course, "generate_feedback", name, timeout_s=TIMEOUT_S)
     return Graded(course, dict(recorded(course, name)), dict(pages(course, name)), rows)
 
 
