@@ -258,7 +258,7 @@ Markdown(d.message())
 # %% [markdown]
 # Now without `suppress`. `%%see` draws the picture; below it stands the error as torch raised it, and our note.
 
-# %% tags=["raises-exception"]
+# %% tags=["raises-exception", "version-dependent"]
 # %%see
 a = torch.tensor([1.0, 3.0], requires_grad=True, device=device)
 b = a + 2
@@ -339,7 +339,7 @@ seegrad.show(rec, ask="versions", tensors=["d"])
 # 2, since `d` was born at 1: the product of a vector was squeezed in place. With `x` as a matrix, `[[1., 2.]]`, it is
 # “version 1; expected version 0”: one of the documents has this variant. The error is the same.
 
-# %% tags=["raises-exception"]
+# %% tags=["raises-exception", "version-dependent"]
 x = torch.tensor([[1.0, 2.0]], device=device)
 w1 = torch.tensor([[2.0], [1.0]], requires_grad=True, device=device)
 w2 = torch.tensor([3.0], requires_grad=True, device=device)
@@ -666,7 +666,7 @@ for write in (under_no_grad, by_detach, by_data):
 # %% [markdown]
 # See the loud one. The tag on the wire says v0 saved, v1 now.
 
-# %%
+# %% tags=["version-dependent"]
 with contextlib.suppress(RuntimeError), seegrad.record() as rec:
     a = torch.tensor([10.0, 5.0, 2.0, 3.0], requires_grad=True, device=device)
     loss = (a * a).mean()
