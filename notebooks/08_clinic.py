@@ -103,7 +103,7 @@ with contextlib.suppress(RuntimeError):
 # Below is the same patient with its error. It is your workbench: **repair** it, run it again, until the picture is
 # quiet. `%%see` works on whatever you write.
 
-# %% tags=["raises-exception"]
+# %% tags=["raises-exception", "version-dependent"]
 # %%see
 x = torch.tensor([[1.0, -1.0]], device=device)
 w = torch.tensor([[0.5, -0.3], [0.2, 0.8]], requires_grad=True, device=device)
