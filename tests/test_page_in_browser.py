@@ -82,3 +82,22 @@ def test_it_follows_light_and_dark(tab: Page, tmp_path: Path) -> None:
     expect(tab.locator(".sg")).to_have_attribute("data-theme", "dark")
     tab.emulate_media(color_scheme="light")
     expect(tab.locator(".sg")).to_have_attribute("data-theme", "light")
+
+
+def test_it_follows_vs_code_s_theme(tab: Page, tmp_path: Path) -> None:
+    """What VS Code sets on a notebook's page: variables on the root, the kind of theme on the body."""
+    visit(tab, tmp_path, page_text(overwritten_alias("data")))
+    for kind, paper, theme in (
+        ("vscode-dark", "rgb(31, 31, 31)", "dark"),
+        ("vscode-light", "rgb(255, 255, 250)", "light"),
+    ):
+        tab.evaluate(
+            """([kind, paper]) => {
+                document.documentElement.style.setProperty("--vscode-editor-background", paper);
+                document.body.style.background = paper;
+                document.body.dataset.vscodeThemeKind = kind;
+            }""",
+            [kind, paper],
+        )
+        expect(tab.locator(".sg")).to_have_attribute("data-theme", theme)
+        expect(tab.locator(".sg")).to_have_css("background-color", paper)
