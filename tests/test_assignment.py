@@ -291,8 +291,8 @@ def secrets(name: str, exercise: str) -> Iterator[str]:
     given = {bare(line) for line in re.sub(SOLUTION, "", own.source).splitlines()}
     right = [answer.source for answer in answers(name) if answer.cell == exercise and answer.right]
     for line in "\n".join([solution, *right]).splitlines():
-        if len(bare(line)) > 14 and bare(line) not in given:
-            yield bare(line)
+        value = line.partition(" = ")[2]  # of an answer that is a value, its value alone gives it away
+        yield from (text for text in (bare(line), bare(value)) if len(text) > 14 and text not in given)
     if kind_of(exercise) == "order":
         tree = ast.parse("\n".join(right))
         yield from (

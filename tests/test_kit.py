@@ -55,13 +55,16 @@ def public() -> str:
 
 
 def secrets(name: str) -> Iterator[str]:
-    """Every line of the solutions, of the hidden tests, of the model answers and of the answers that are tested."""
+    """Every line of the solutions, hidden tests, model answers and right answers; the wrong answers as wholes.
+
+    A single line of a wrong answer may be what the library advises in another place.
+    """
     for solution, test in exercises(name).values():
         yield from "\n".join(SOLUTION.findall(solution.source) + HIDDEN.findall(test.source)).splitlines()
     for cell in by_hand(name).values():
         yield from cell.source.splitlines()
     for answer in answers(name):
-        yield from answer.source.splitlines()
+        yield from answer.source.splitlines() if answer.right else [answer.source]
 
 
 @pytest.mark.parametrize("name", assignments())
