@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 import re
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 
+import nbformat
 import pytest
 
 from tests.answer_files import answers, assignments, by_hand, exercises, master
@@ -41,10 +43,14 @@ def bare(text: str) -> str:
     return re.sub(r"[\s\"'\\]+", "", text)
 
 
+@functools.cache
 def public() -> str:
-    """What every learner reads anyway: the chapters, the library, the visible part of the exercises."""
+    """What every learner reads anyway: the chapters and what they print, the library, the visible part of exercises."""
     parts = [path.read_text(encoding="utf-8") for path in (ROOT / "notebooks").glob("*.py")]
     parts += [path.read_text(encoding="utf-8") for path in (ROOT / "seegrad").rglob("*.py")]
+    for path in (ROOT / "notebooks").glob("*/*.ipynb"):
+        code = [cell for cell in nbformat.read(path, as_version=4).cells if cell.cell_type == "code"]
+        parts += [str(output) for cell in code for output in cell.outputs]  # advice of the library's
     for name in assignments():
         parts += [
             re.sub(SOLUTION, "", re.sub(HIDDEN, "", cell.source))
