@@ -39,7 +39,7 @@ COURSE = (
     Stop("03_retain_grad_and_hooks", marked("retain_grad and hooks"), 3, 0, ("02",)),
     Stop("04_inplace_and_version", marked("In-place operations and _version"), 2, 2, ("01",)),
     Stop("05_data_versus_detach", marked(".data versus .detach()"), 3, 2, ("04",)),
-    Stop("06_embedding_clone", marked("Embedding and clone"), 4, 2, ("05",)),
+    Stop("06_embedding_clone", marked("Embeddings and clone()"), 4, 2, ("05",)),
     Stop("07_dynamic_graphs", marked("Dynamic graphs"), 4, 0, ("03",)),
     Stop("08_clinic", marked("The clinic"), 5, 1, ("06", "07")),
 )
