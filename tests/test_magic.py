@@ -100,6 +100,13 @@ def test_a_question_that_makes_no_sense_is_said_and_the_picture_shown(shell: Any
     assert isinstance(picture, Picture)
 
 
+def test_one_function_may_be_asked_alone(shell: Any, displayed: list[Any]) -> None:
+    shell.run_cell("%%see --ask saves --nodes SigmoidBackward0, --name q3\nout = a.sigmoid() * 2\nout.sum().backward()")
+    (picture,) = displayed
+    assert picture.scene["question"]["truth"] == '{"SigmoidBackward0": ["(sigmoid)"]}'
+    assert picture.scene["question"]["name"] == "q3"
+
+
 def test_the_step_is_the_one_asked_for(shell: Any, displayed: list[Any]) -> None:
     shell.run_cell("%%see --step 1\nb = a * 2\nc = b * 2")
     assert displayed[0].step == 1
