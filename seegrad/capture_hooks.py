@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from .capture_ids import Ids
-from .model import Hook, Place
+from .model import Hook, HookCall, Place
 
 KINDS: dict[str, Literal["tensor", "accumulated", "retain"]] = {
     "register_hook": "tensor",
@@ -17,20 +17,23 @@ KINDS: dict[str, Literal["tensor", "accumulated", "retain"]] = {
 """Methods of a tensor that register a hook. A Node's own are methods of C++ that no mode sees."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(eq=False, slots=True)
 class HookDraft:
-    """A Hook, numbered as capture numbers."""
+    """A Hook, numbered as capture numbers. `at`: the Node and output that made its tensor, None for a leaf."""
 
     kind: Literal["tensor", "accumulated", "retain"]
     frame: int
     place: Place | None
     tensor: int
     name: str
+    at: tuple[int, int] | None = None
+    calls: list[HookCall] = field(default_factory=list)
 
     def freeze(self, number: int, ids: Ids) -> Hook:
         """The Hook as the model has it."""
         frame, tensor = ids.frames[self.frame], ids.tensors[self.tensor]
-        return Hook(number, self.kind, frame, self.place, tensor, name=self.name)
+        calls = [replace(call, frame=ids.frames[call.frame]) for call in self.calls if call.frame in ids.frames]
+        return Hook(number, self.kind, frame, self.place, tensor, name=self.name, calls=tuple(calls))
 
 
 def frozen(drafts: Sequence[HookDraft], ids: Ids) -> tuple[Hook, ...]:

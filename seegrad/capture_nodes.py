@@ -106,12 +106,32 @@ class Nodes:
         """The tensor that was a Node's output of that number."""
         return self._outputs.get((number, output_nr))
 
+    def accumulator(self, leaf: int) -> Source | None:
+        """The Node, with its one output, that adds into that leaf's `.grad`."""
+        number = self._numbers.get(("leaf", leaf))
+        return None if number is None else (number, 0)
+
     def given(self, numbers: Sequence[int]) -> list[int]:
         """The tensors with a history that went into these Nodes, as far as they're known."""
         edges = [(target, output) for number in numbers for _, target, output in self.drafts[number].edges]
         leaves = [self.drafts[target].leaf for target, _ in edges if target in self.drafts]
         made = [self._outputs.get((target, output)) for target, output in edges if target is not None]
         return [number for number in (*leaves, *made) if number is not None]
+
+    def reachable(self, roots: Sequence[Any], frame: int) -> list[tuple[Any, NodeDraft]]:
+        """Every known Node behind `roots`, with torch's own. A known Node's Edges say whom its neighbours are."""
+        waiting = [(node, self.number(node, frame)) for node in roots]
+        found: dict[int, tuple[Any, NodeDraft]] = {}
+        while waiting:
+            node, number = waiting.pop()
+            if number is None or number in found:
+                continue
+            draft = self.drafts[number]
+            found[number] = node, draft
+            for (each, _), (_, target, _) in zip(node.next_functions, draft.edges, strict=True):
+                if each is not None and target not in found:
+                    waiting.append((each, self.number(each, frame) if target is None else target))
+        return list(found.values())
 
     def walk(self, roots: Sequence[Any], birth: Birth) -> tuple[int, ...]:
         """Describe every unknown Node behind `roots`; their numbers, those nearest the inputs first."""

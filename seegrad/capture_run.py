@@ -11,13 +11,14 @@ from typing import Any
 import torch
 
 from . import _torch
+from .capture_arrivals import Arrivals
 from .capture_backward import creates_graph, grad_fns, keeps_graph, roots_of, wanted_of
 from .capture_brief import brief
 from .capture_calls import tensors_in
 from .capture_edits import Edit, codes_of, writing_line
 from .capture_edits import Gradients as GivenGradients
 from .capture_frames import FrameDraft, Lap, Ran
-from .capture_nodes import NodeDraft
+from .capture_nodes import NodeDraft, Source
 from .capture_state import State
 from .capture_writes import Hit
 from .errors import text_of
@@ -56,6 +57,10 @@ class Run:
         self._custom: set[int] = set()  # Nodes of Functions that were written in Python
         self._codes: dict[int, tuple[CodeType, ...]] = {}  # what the user's code runs for a Node
         self._given = GivenGradients()
+        self._arrivals = Arrivals(state.hooks, state.nodes)
+        if not any(given is not None for given in (*args[1:2], kwargs.get("gradient"), kwargs.get("grad_tensors"))):
+            for root in roots:
+                self._arrivals.begin(state.nodes.source(root, state.frames.next - 1), root)
         state.root = self._roots[0] if self._roots else state.root
         self._grad_fns = grad_fns(roots)
 
@@ -63,12 +68,14 @@ class Run:
 
     def attach(self, quietly: Quietly) -> None:
         """Hook every Node that can be reached: all at their start, at their end those of which more is to be known."""
-        met = self._reachable()
+        met, self._grad_fns = self._state.nodes.reachable(self._grad_fns, self._state.frames.next - 1), []
         for node, draft in met:
             self._note_code(node, draft)
         plain, note = self._is_plain(met), self._notes()
         for node, draft in met:
-            gradients = brief(self._state, draft) if plain else None
+            gradients = brief(self._state, draft) if plain and not self._arrivals.concern(draft) else None
+            if self._arrivals.fed_by(draft):
+                self._handles.append(node.register_hook(partial(quietly, self._handed_back, draft)))
             if gradients is not None:
                 ran = self._lap, draft.id, draft.name, gradients
                 self._handles.append(node.register_prehook(partial(note, quietly, draft, ran)))
@@ -77,24 +84,6 @@ class Run:
             if draft.leaf is not None or any(saved.suspect() for saved in draft.saved):
                 self._handles.append(node.register_hook(partial(quietly, self._finished, draft)))
                 self._awaited.add(draft.id)
-
-    def _reachable(self) -> list[tuple[Any, NodeDraft]]:
-        """Every known Node behind the roots, with torch's own. A known Node's Edges say whom its neighbours are."""
-        nodes, at = self._state.nodes, self._state.frames.next - 1
-        waiting = [(node, nodes.number(node, at)) for node in self._grad_fns]
-        self._grad_fns = []
-        found: dict[int, tuple[Any, NodeDraft]] = {}
-        while waiting:
-            node, number = waiting.pop()
-            if number is None or number in found:
-                continue
-            draft = nodes.drafts[number]
-            found[number] = node, draft
-            targets = [target for _, target, _ in draft.edges]
-            for (each, _), target in zip(node.next_functions, targets, strict=True):
-                if each is not None and target not in found:
-                    waiting.append((each, nodes.number(each, at) if target is None else target))
-        return list(found.values())
 
     def _is_plain(self, met: list[tuple[Any, NodeDraft]]) -> bool:
         """True where one thread does it all, and no code of the user's runs for any Node."""
@@ -194,12 +183,22 @@ class Run:
                 if tensor is not None and gradient is not None:
                     frame.gradients += ((tensor, preview(gradient), gradient.shape, False),)
                     if node.leaf is None:
-                        self._kept_by_request(frame, tensor)
+                        self._kept_by_request(frame, tensor, (node.id, output))
 
-    def _kept_by_request(self, frame: FrameDraft, tensor: int) -> None:
-        """A non-leaf with `retain_grad()` has its `.grad` by now."""
+            leaf = state.tensors.alive(node.leaf) if node.leaf is not None else None
+            self._arrivals.start(node, frame.index, gradients, leaf)
+
+    def _handed_back(self, node: NodeDraft, gradients: Gradients, _outputs: Gradients) -> None:
+        if self._is_ours():
+            with self._state.lock:
+                self._arrivals.hand_back(node, gradients)
+
+    def _kept_by_request(self, frame: FrameDraft, tensor: int, made: Source) -> None:
+        """A non-leaf with `retain_grad()` has its `.grad` by now; after a write, from the Node of the new value."""
         alive = self._state.tensors.alive(tensor)
-        if alive is not None and alive.retains_grad and alive.grad is not None:
+        if alive is None or not alive.retains_grad or alive.grad is None:
+            return
+        if self._state.nodes.source(alive, frame.index) == made:
             frame.gradients += ((tensor, preview(alive.grad), alive.grad.shape, True),)
 
     def _finished(self, node: NodeDraft, gradients: Gradients, _outputs: Gradients) -> None:
@@ -214,6 +213,8 @@ class Run:
             leaf = self._state.tensors.alive(node.leaf) if node.leaf is not None else None
             if leaf is not None and leaf.grad is not None and node.leaf is not None:
                 frame.gradients += ((node.leaf, preview(leaf.grad), leaf.grad.shape, True),)
+            if leaf is not None:
+                self._arrivals.end(node, frame.index, leaf)
             computed = {slot for slot, gradient in enumerate(gradients) if gradient is not None}
             frame.corrupted = tuple(i for i in changed if not computed.isdisjoint(node.saved[i].serves))
 

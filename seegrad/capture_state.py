@@ -154,11 +154,10 @@ class State:
     def hooked(self, method: str, args: tuple[Any, ...], user: FrameType | None) -> None:
         """The user puts a hook on a tensor."""
         self.new_event(user)
-        (tensor,) = tensors_in(args[:1])
-        draft = HookDraft(
-            KINDS[method], self.frames.next - 1, self.source.place(user), self.meet(tensor), name_of(args[1:])
-        )
-        self.hooks.append(draft)
+        (tensor,), frame = tensors_in(args[:1]), self.frames.next - 1
+        at = self.nodes.source(tensor, frame) if tensor.requires_grad and not _torch.is_leaf(tensor) else None
+        place, name = self.source.place(user), name_of(args[1:])
+        self.hooks.append(HookDraft(KINDS[method], frame, place, self.meet(tensor), name, at))
 
     # -- what a Frame shows
 

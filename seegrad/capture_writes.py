@@ -38,7 +38,6 @@ class WriteDraft:
             storage=self.hit.storage,
             span=self.hit.span,
             op=self.hit.op,
-            aten=None,
             place=self.place,
             version_before=self.hit.versions[0],
             version_after=self.hit.versions[1],

@@ -117,7 +117,7 @@ class Node:
 
 @dataclass(frozen=True, slots=True)
 class Write:
-    """One mutation of a storage, through `tensor`. `aten` names the inner op where it is known."""
+    """One mutation of a storage, through `tensor`."""
 
     id: int
     frame: int
@@ -125,7 +125,6 @@ class Write:
     storage: int
     span: tuple[int, int]
     op: str
-    aten: str | None
     place: Place
     version_before: int | None
     version_after: int | None
@@ -172,11 +171,12 @@ class Frame:
 
 @dataclass(frozen=True, slots=True)
 class HookCall:
-    """A hook ran in a backward Frame: what it was given, and what it put in its place, if anything."""
+    """A hook ran in a backward Frame: what it saw, what it gave instead. Not `alone`: the first saw, the last gave."""
 
     frame: int
     saw: Preview | None
     returned: Preview | None = None
+    alone: bool = True
 
 
 @dataclass(frozen=True, slots=True)

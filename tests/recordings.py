@@ -100,7 +100,7 @@ def overwritten_alias(route: str) -> Recording:
     )
     c = story.tensor("c", leaf=True, grad=False, storage=out, counter=out if shared else 9, alias_of=out, route=route)
     story.frame("forward", 2, route, inputs=(out,), outputs=(c,), values=((c, SIGMOID),), versions=((c, 0),))
-    story.writes.append(Write(0, 3, c, out, (0, 12), "zero_", "aten::zero_", story.place(3), 0, 1))
+    story.writes.append(Write(0, 3, c, out, (0, 12), "zero_", story.place(3), 0, 1))
     moved = ((c, 1), (out, 1 if shared else 0))
     story.frame(
         "inplace", 3, "zero_", inputs=(c,), outputs=(c,), writes=(0,), values=((c, ZEROS), (out, ZEROS)), versions=moved

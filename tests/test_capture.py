@@ -13,6 +13,7 @@ import torch
 import seegrad
 from seegrad.errors import RecordingError
 from seegrad.model import Frame, Recording, TensorRef
+from seegrad.previews import preview
 from tests.programs import programs
 
 
@@ -317,6 +318,59 @@ def test_the_user_s_hooks_are_seen_where_they_are_put_on() -> None:
     found = [(each.kind, tensors[each.tensor or 0].name, each.name) for each in rec.recording.hooks]
     assert found == [("retain", "b", ""), ("tensor", "b", "halve"), ("accumulated", "a", "print")]
     assert [each.place.code for each in rec.recording.hooks if each.place][1] == "b.register_hook(halve)"
+
+
+def test_what_a_hook_saw_and_gave_is_what_the_hook_itself_says() -> None:
+    said: list[tuple[torch.Tensor, torch.Tensor]] = []
+
+    def tenfold(gradient: torch.Tensor) -> torch.Tensor:
+        said.append((gradient.clone(), gradient * 10))
+        return said[-1][1]
+
+    def halve_the_sum(leaf: torch.Tensor) -> None:
+        assert leaf.grad is not None
+        before = leaf.grad.clone()
+        leaf.grad.mul_(0.5)
+        said.append((before, leaf.grad.clone()))
+
+    with seegrad.record() as rec:
+        a = torch.tensor([1.0, 2.0], requires_grad=True)
+        b = a * 3
+        b.register_hook(tenfold)
+        a.register_post_accumulate_grad_hook(halve_the_sum)
+        loss = (b + b.exp()).sum()
+        loss.register_hook(tenfold)
+        for _ in range(2):
+            loss.backward(retain_graph=True)
+    calls = [call for hook in rec.recording.hooks for call in hook.calls]
+    found = sorted((call.frame, call.saw, call.returned) for call in calls)
+    assert [(saw, gave) for _, saw, gave in found] == [(preview(saw), preview(gave)) for saw, gave in said]
+    assert all(call.alone for call in calls)
+
+
+def test_of_several_hooks_the_first_saw_and_the_last_gave() -> None:
+    with seegrad.record() as rec:
+        b = torch.ones(2, requires_grad=True) * 3
+        for factor in (2, 5, 7):
+            b.register_hook(lambda gradient, factor=factor: gradient * factor)
+        b.sum().backward()
+    calls = [call for hook in rec.recording.hooks for call in hook.calls]
+    assert [(call.saw, call.returned, call.alone) for call in calls] == [
+        ((("1", "1"),), None, False),
+        (None, None, False),
+        (None, (("70", "70"),), False),
+    ]
+
+
+def test_a_gradient_is_kept_once_when_its_tensor_was_written_in_place() -> None:
+    with seegrad.record() as rec:
+        b = torch.ones(2, requires_grad=True) * 3
+        b.retain_grad()
+        b.mul_(2)
+        b.sum().backward()
+    kept = [(frame.op, each.tensor) for frame in rec.frames for each in frame.gradients if each.kept]
+    numbers = [tensor for _, tensor in kept]
+    assert len(numbers) == len(set(numbers)) == 2
 
 
 def test_misuse_is_said_in_a_sentence() -> None:

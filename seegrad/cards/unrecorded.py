@@ -60,7 +60,7 @@ def put_plain_writes(desk: Desk, frame: Frame, written: list[Write]) -> None:
 
 def _put_write(desk: Desk, frame: Frame, write: Write, others: tuple[str, ...]) -> None:
     old = desk.current[write.tensor]
-    symbol = op_sign(write.op or write.aten or "write")
+    symbol = op_sign(write.op or "write")
     pill = Pill(f"w{write.id}", "write", write.op, symbol, frame.index, inplace=True, off=not frame.grad_enabled)
     desk.pills[pill.id] = pill
     new = desk.card(write.tensor, frame.index, written=True)

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from ..cards import Bundle, Card, Pill, Sketch
 from ..languages import _, marked
-from ..model import Hook, Node, Preview, Recording, TensorRef
+from ..model import Hook, HookCall, Node, Preview, Recording, TensorRef
 from ..scene import Item, Row
 from .bundles import functions
 from .gradients import share_text
@@ -84,14 +84,21 @@ def _hook(hook: Hook, born: int) -> Row:
     """A hook: where it was registered, and in each call what it saw and what it gave back."""
     where = _(" of line {line}").format(line=hook.place.line) if hook.place is not None else ""
     said = [(max(hook.frame, born), hook.name + where)]
-    for call in hook.calls:
-        template = (
-            _("{name} saw {saw} and changed nothing") if call.returned is None else _("{name} saw {saw}, gave {gave}")
-        )
-        said.append(
-            (call.frame, template.format(name=hook.name + where, saw=_grid(call.saw), gave=_grid(call.returned)))
-        )
+    said += [
+        (call.frame, _call(call).format(name=hook.name + where, saw=_grid(call.saw), gave=_grid(call.returned)))
+        for call in hook.calls
+    ]
     return Row(_(HOOKS[hook.kind]), tuple(said))
+
+
+def _call(call: HookCall) -> str:
+    """What is known of one call, with gaps for the hook and the gradients."""
+    if call.alone:
+        changed = call.returned is not None
+        return _("{name} saw {saw}, gave {gave}") if changed else _("{name} saw {saw} and changed nothing")
+    if call.saw is not None:
+        return _("{name} saw {saw}, the first of several hooks")
+    return _("{name} ran") if call.returned is None else _("{name} gave {gave}, the last of several hooks")
 
 
 def _grid(preview: Preview | None) -> str:
