@@ -27,6 +27,7 @@ ENVIRONMENT = {  # CPU, the same order of sets: nothing that differs between two
     "OMP_NUM_THREADS": "1",
     "PYDEVD_DISABLE_FILE_VALIDATION": "1",
 }
+LEARNER = ("JPY_SESSION_NAME", "SEEGRAD_PROGRESS")  # whose map of the course a chapter would draw
 ANSI = re.compile(r"\x1b\[[0-9;]*m")
 
 
@@ -110,6 +111,8 @@ def _environment(lang: str) -> Iterator[None]:
     """ENVIRONMENT and the language for the kernel that is about to start; ours is put back."""
     before = dict(os.environ)
     os.environ.update(ENVIRONMENT, SEEGRAD_LANG=lang)
+    for variable in LEARNER:
+        os.environ.pop(variable, None)
     try:
         yield
     finally:
