@@ -190,12 +190,12 @@ a.grad
 #
 # The words changed three times. The cell below prints yours.
 #
-# | torch | *Trying to backward through the graph a second time, …* |
+# | torch | `Trying to backward through the graph a second time, …` |
 # |---|---|
-# | to 1.5 | but the buffers have already been freed |
-# | 1.6 – 1.8 (the document) | but the saved intermediate results have already been freed |
-# | 1.9 | (… directly access saved variables after they have already been freed) |
-# | from 1.10 | (… directly access saved **tensors** after they have already been freed) |
+# | to 1.5 | `but the buffers have already been freed` |
+# | 1.6 – 1.8 (the document) | `but the saved intermediate results have already been freed` |
+# | 1.9 | `(… directly access saved variables after they have already been freed)` |
+# | from 1.10 | `(… directly access saved tensors after they have already been freed)` |
 
 # %% tags=["version-dependent"]
 try:
