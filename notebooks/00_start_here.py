@@ -37,7 +37,7 @@ x = torch.tensor([1.0, 2.0], device=device)
 x.device.type == torch.device(device).type
 
 # %% [markdown]
-# Would you ask for a device that isn't there, torch would say so at once. This is the line that chooses what there is:
+# Ask for a device that isn't there, and torch says so at once. This line chooses what there is:
 
 # %%
 best = torch.accelerator.current_accelerator() if torch.accelerator.is_available() else torch.device("cpu")
@@ -175,7 +175,7 @@ z.sum().backward()
 # The red pill is the line that wrote, the red tag says what no longer fits: saved at v0, now at v1. Chapters 01, 04 and
 # 05 are about this error.
 #
-# **Run all cells** stops at a cell that raises. Go on with the next one: **Run ▸ Run selected cell and all below**.
+# **Run ▸ Run All Cells** goes on after a cell that is meant to raise. Where it stops, an error came that nobody meant.
 
 # %% [markdown]
 # ## 5 · When something looks odd
@@ -201,7 +201,8 @@ print("added:", w.grad.item() - before)
 # %% [markdown]
 # ### Cells out of order
 #
-# A cell uses what *ran* last, not what stands above it. Here the lower cell ran first, say, on a fresh kernel. It raises:
+# A cell uses what *ran*, not what is written in the notebook. Here the upper cell needs what the lower one makes. It
+# raises:
 
 # %% tags=["raises-exception"]
 with contextlib.suppress(NameError):

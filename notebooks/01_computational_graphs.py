@@ -393,8 +393,7 @@ for count in (1, 2):
 # Why 28? Follow the graph from `loss` to `w1`. Along a path the derivatives are **multiplied**; where paths meet they
 # are **added**.
 #
-# $$\frac{\partial loss}{\partial l_1} = \underbrace{\tfrac14\, l_3 \cdot 1}_{\text{through } l_2} +
-# \underbrace{\tfrac14\, l_2 \cdot w_3}_{\text{through } l_3}$$
+# To $l_1$ comes $\tfrac14\, l_3 \cdot 1$ through $l_2$, and $\tfrac14\, l_2 \cdot w_3$ through $l_3$.
 #
 # **Predict** both numbers from the cards: $l_2 = 5$, $l_3 = 8$, $w_3 = 4$.
 
@@ -479,7 +478,7 @@ seegrad.show(rec, ask="culprit")
 
 # %% [markdown]
 # 1. None. The green cards would have, but backward stopped at the `×` of `l4`, before it reached any of them.
-# 2. The `×` of `l4` saved `l2` and `l3`. The tag at `l3` says `v0 saved ≠ v1 now`.
+# 2. The `×` of `l4` saved `l2` and `l3`. The tag at `l3` says *v0 saved ≠ v1 now*.
 # 3. `l3.add_(1)`, the red pill. An operation whose name ends in `_` writes in place: it moves the **version**.
 #
 # Torch compares the two versions in backward, and refuses. Its traceback points to `loss.backward()`; the line to mend
@@ -554,7 +553,7 @@ print(w1.grad, w2.grad, w3.grad)
 # edge is there to retain.
 
 # %% [markdown]
-# ### Two that look alike
+# ### Ways that look alike
 #
 # **Predict** for each line: is `w` reached?
 
