@@ -97,7 +97,8 @@ def test_as_many_graphs_hang_on_the_total_as_there_are_rounds() -> None:
 def test_what_is_to_be_repaired_raises_nothing_and_learns_the_wrong_thing() -> None:
     solution, test = exercises(NAME)["repair_fit"]
     names: dict[str, Any] = {"torch": torch}
-    exec(re.sub(r"### BEGIN SOLUTION\n.*### END SOLUTION", "", solution.source, flags=re.DOTALL), names)  # noqa: S102
+    given = re.sub(r"### BEGIN SOLUTION\n.*### END SOLUTION", "", solution.source, flags=re.DOTALL)
+    exec(given, names)  # noqa: S102  # the course's own cell
     with pytest.raises(CheckFailed) as failure:
         exec(test.source, names)  # noqa: S102  # the course's own cells
     assert failure.value.misconceptions == ("M06",)
