@@ -92,8 +92,10 @@ class CourseMap:
     def text(self) -> str:
         """One line a chapter."""
         with speaking(self.lang):
-            room = max(columns(_(stop.title)) for stop in COURSE) + 2
-            lines = [f"{stop.number}  {padded(_(stop.title), room)}{self._done(stop)}".rstrip() for stop in COURSE]
+            titles = [_(stop.title) for stop in COURSE]
+            room = max(map(columns, titles)) + 2
+            told = zip(COURSE, titles, strict=True)
+            lines = [f"{stop.number}  {padded(title, room)}{self._done(stop)}".rstrip() for stop, title in told]
             met = ", ".join(f"{number} ×{count}" for number, count in sorted(self.progress.misconceptions.items()))
             return "\n".join([*lines, _("Misconceptions met: {numbers}").format(numbers=met)] if met else lines)
 

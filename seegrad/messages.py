@@ -13,7 +13,7 @@ from string import Formatter
 
 from .advice import DO
 from .invented import EXTERNAL_WRITE
-from .languages import _, closed, speaking, together
+from .languages import _, closed, counted, speaking, together
 from .model import Diagnosis, Place
 from .sentences import A_RESULT, A_TENSOR, AND, OF_SHAPE, THROUGH, WHAT, WHY
 
@@ -113,7 +113,7 @@ class _Words:
 
     def _word(self, name: str) -> str:
         makers: dict[str, Callable[[], str]] = {
-            "Culprit": lambda: _capital(self._line(self._diagnosis.culprit, code=True)),
+            "Culprit": self._culprit,
             "culprit": lambda: self._line(self._diagnosis.culprit, code=True),
             "victim": lambda: self._line(self._diagnosis.victim),
             "now": lambda: str(self._diagnosis.version_now),
@@ -132,6 +132,11 @@ class _Words:
             "why": lambda: self.say(WHY, str(self._given.get("reason") or self._given.get("cause"))),
         }
         return makers[name]() if name in makers else retold(str(self._given.get(name, "")))
+
+    def _culprit(self) -> str:
+        """At the start of a sentence; a file's name stays as it is."""
+        place, text = self._diagnosis.culprit, self._line(self._diagnosis.culprit, code=True)
+        return text if place is not None and text.startswith(PurePath(place.file).name) else _capital(text)
 
     def _line(self, place: Place | None, *, code: bool = False) -> str:
         if place is None:
@@ -165,8 +170,10 @@ class _Words:
         return _(" for the gradient of {needed}").format(needed=retold(str(needed))) if needed else ""
 
     def _others(self) -> str:
-        count = self._given.get("others")
-        return _(" (and {count} more Nodes)").format(count=count) if count else ""
+        count = int(self._given.get("others") or 0)
+        return (
+            counted(" (and {count} more Node)", " (and {count} more Nodes)", count).format(count=count) if count else ""
+        )
 
     def _instead(self) -> tuple[str, str]:
         """How to write the culprit out of place, and how it was written."""
@@ -182,8 +189,12 @@ class _Words:
         return f"{name} = {name} + …", f"{name} += …"
 
     def _leaves(self) -> str:
-        count = self._given.get("leaves")
-        return _(" (and {count} more leaves)").format(count=count) if count else ""
+        count = int(self._given.get("leaves") or 0)
+        return (
+            counted(" (and {count} more leaf)", " (and {count} more leaves)", count).format(count=count)
+            if count
+            else ""
+        )
 
 
 PHRASES = {

@@ -13,6 +13,7 @@ import anywidget
 import traitlets
 
 from .assets import STATIC, asset
+from .capture import RAISE_OWN_ERRORS
 from .draw import draw, still, table
 from .draw.still import headline
 from .errors import PictureError, QuestionError
@@ -156,6 +157,8 @@ def show(
         except (QuestionError, FileNotFoundError):
             raise
         except Exception as error:  # a display error must never break the cell
+            if os.environ.get(RAISE_OWN_ERRORS):
+                raise
             said = _("seegrad couldn't draw this graph ({kind}: {text}). The recording is intact.")
             return Sentence(said.format(kind=type(error).__name__, text=error))
 

@@ -122,7 +122,7 @@ def test_the_note_on_an_error_follows_the_rule(monkeypatch) -> None:
     monkeypatch.setenv("SEEGRAD_LANG", "zh-CN")
     with pytest.raises(RuntimeError) as raised, seegrad.record():
         programs()["s000_in23_detach"].run()
-    assert re.fullmatch(r"seegrad: 第 \d+ 行（`c.zero_\(\)`）通过 `c`.*", raised.value.__notes__[0])
+    assert re.fullmatch(r"seegrad: seeds\.py 第 \d+ 行（`c.zero_\(\)`）通过 `c`.*", raised.value.__notes__[0])
 
 
 def test_one_language_leaves_nothing_behind(recording) -> None:
@@ -240,7 +240,9 @@ def test_every_message_is_filled(name: str, lang: str) -> None:
 
 def english_words(said: str, diagnosis: seegrad.Diagnosis) -> set[str]:
     """Words in Latin letters that are neither torch's nor the user's."""
-    return set(LATIN.findall(said)) - ALLOWED - {diagnosis.node, diagnosis.tensor}
+    places = [place for place in (diagnosis.culprit, diagnosis.victim) if place is not None]
+    files = {word for place in places for word in LATIN.findall(Path(place.file).name)}
+    return set(LATIN.findall(said)) - ALLOWED - files - {diagnosis.node, diagnosis.tensor}
 
 
 @pytest.mark.parametrize("name", sorted(programs()))

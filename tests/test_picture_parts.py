@@ -323,9 +323,9 @@ def written_between_hooks() -> Recording:
     def program(x: torch.Tensor) -> None:
         h = x * 2
         h.retain_grad()
-        h.register_hook(lambda grad: None)
+        h.register_hook(abs)
         h.mul_(10)
-        h.register_hook(lambda grad: None)
+        h.register_hook(abs)
         (h * 3).sum().backward()
 
     return recorded(program, leaf(1, 2))
@@ -358,3 +358,14 @@ def test_the_legend_holds_only_what_is_in_the_picture() -> None:
     assert signs == {"leaf", "tensor", "node", "pin", "accumulate", "order", "flow", "kept", "share", "free"}
     before = {each.get("class", "").removeprefix("lg-") for each in having(svg(plain, 1), "legend")[0]}
     assert before == {"leaf", "tensor", "node", "pin", "accumulate"}
+
+
+def test_a_gradient_that_is_handed_back_is_not_called_grad() -> None:
+    """`autograd.grad` stores nothing: the leaf's slot says so in that step, and `.grad` in the ones before."""
+    with seegrad.record() as rec:
+        x = torch.tensor([2.0], requires_grad=True)
+        torch.autograd.grad(x**3, x)
+    assert "∂, returned" in "".join(svg(rec.recording).itertext())
+    with seegrad.record() as rec:
+        (x**3).backward()
+    assert "∂, returned" not in "".join(svg(rec.recording).itertext())

@@ -26,6 +26,7 @@ ENVIRONMENT = {  # CPU, the same order of sets: nothing that differs between two
     "PYTHONHASHSEED": "0",
     "OMP_NUM_THREADS": "1",
     "PYDEVD_DISABLE_FILE_VALIDATION": "1",
+    "SEEGRAD_RAISE_OWN_ERRORS": "1",  # no chapter is stored with a picture that couldn't be drawn
 }
 LEARNER = ("JPY_SESSION_NAME", "SEEGRAD_PROGRESS")  # whose map of the course a chapter would draw
 ANSI = re.compile(r"\x1b\[[0-9;]*m")

@@ -52,15 +52,31 @@ def _captions(card: Card, top: float, keeps_from: int, steps: int) -> list[str]:
     """`.grad`, or `∂`: with shares the caption tells their number instead of `flows`."""
     lit = card.gradients[0][0] if card.gradients else steps
     shared = card.shares[0][0] if card.shares else steps
+    loose = [(since, until) for since, until, each in spans(card.gradients, steps) if not each.kept]
+    handed = loose if card.kind == "leaf" else []
     parts = []
     for caption, since, until in (
         (_("∂ flows"), 0, min(keeps_from, shared if card.kind != "leaf" else steps) - 1),
-        (".grad", keeps_from, steps - 1),
+        *((".grad", *each) for each in _without(keeps_from, steps - 1, handed)),
+        *((_("∂, returned"), *each) for each in handed),
     ):
         for class_, a, b in (("cap", since, min(until, lit - 1)), ("cap on", max(since, lit), until)):
             if a <= b:
                 parts.append(text(caption, 12, top + 11.5, class_, since=a, until=b))
     return parts
+
+
+def _without(first: int, last: int, holes: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    """The steps from `first` to `last` that lie in no hole, as spans.
+
+    >>> _without(0, 9, [(2, 3), (5, 9)])
+    [(0, 1), (4, 4)]
+    """
+    found = []
+    for since, until in holes:
+        found.append((first, since - 1))
+        first = until + 1
+    return [(a, b) for a, b in [*found, (first, last)] if a <= b]
 
 
 def _share(

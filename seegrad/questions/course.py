@@ -57,11 +57,13 @@ def _about_graph(recording: Recording) -> str:
 
 
 def culprit(recording: Recording, wanted: Wanted) -> Question:
-    """The line that overwrote what backward needs."""
+    """The line that did the damage."""
     guilty = [d for d in recording.diagnoses if d.culprit is not None and d.severity != "note"]
     if not guilty or guilty[0].culprit is None:
         raise QuestionError(_("Nothing went wrong in this block, so there is no culprit to find."))
     line = guilty[0].culprit.line
+    did_it = _("Line {line} did it: `{code}`.").format(line=line, code=guilty[0].culprit.code.strip())
+    overwrote = _("Line {line} overwrote what backward needs.").format(line=line)
     victim = guilty[0].victim
     code = recording.code or ((line, guilty[0].culprit.code),)
     stopped = recording.error.place.line if recording.error is not None and recording.error.place is not None else None
@@ -76,8 +78,8 @@ def culprit(recording: Recording, wanted: Wanted) -> Question:
         last_forward(recording),
         choices=choices,
         targets=_lines(recording, code),
-        right=_("Line {line} overwrote what backward needs.").format(line=line),
-        wrong=_("Line {line} did it: `{code}`.").format(line=line, code=guilty[0].culprit.code.strip()),
+        right=overwrote if guilty[0].kind in ("saved_tensor_modified", "silent_corruption") else did_it,
+        wrong=did_it,
         evidence=(f"line:{line}", *([f"w{guilty[0].write_id}"] if guilty[0].write_id is not None else [])),
     )
 

@@ -80,7 +80,7 @@ def keeps(recording: Recording, wanted: Wanted) -> Question:
     truth = [name for name, ref in asked.items() if ref.id in kept]
     retained = {hook.tensor for hook in recording.hooks if hook.kind == "retain"}
     told = _(
-        "`.grad` is filled in {names}: in a leaf that needs a gradient, and where retain_grad() was called in time."
+        "`.grad` is filled in {names}: in a leaf that needs a gradient, and where `retain_grad()` was called in time."
     )
     said = told.format(names=listed(truth)) if truth else _("No tensor here keeps a gradient in `.grad`.")
     return question(
