@@ -40,6 +40,8 @@ class Arrivals:
 
     def fed_by(self, node: NodeDraft) -> bool:
         """True for a Node that hands back a gradient which a hook is given."""
+        if not self._hooks:
+            return False
         return any((target, output) in self._hooks for _, target, output in node.edges if target is not None)
 
     def begin(self, source: Source | None, tensor: torch.Tensor) -> None:

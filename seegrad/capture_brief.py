@@ -23,7 +23,7 @@ Gradients = tuple[Seen, ...]
 
 def brief(state: State, node: NodeDraft) -> Gradients | None:
     """The gradients of a Node of which nothing is seen but that they arrive; None where more may be seen."""
-    if any(saved.suspect() for saved in node.saved):
+    if node.saved and any(saved.suspect() for saved in node.saved):
         return None
     if node.leaf is not None:
         return _of_leaf(state, node.leaf)
