@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
 from dataclasses import dataclass
 from pathlib import Path
@@ -61,6 +62,16 @@ def before(name: str, exercise: str) -> list[MasterCell]:
     end = next(number for number, cell in enumerate(cells) if cell.grade_id == exercise)
     start = max((number for number, cell in enumerate(cells[:end]) if cell.kind is not None), default=-1)
     return list(cells[start + 1 : end])
+
+
+def prompt(name: str, exercise: str) -> str:
+    """What the exercise asks, without its hints."""
+    return next(cell.source for cell in before(name, exercise) if cell.source.startswith("## "))
+
+
+def program(name: str, exercise: str = "find") -> dict[int, str]:
+    """The program in an exercise's prompt, by line number."""
+    return {int(number): line for number, line in re.findall(r"^ ?(\d+)   (.*)$", prompt(name, exercise), re.MULTILINE)}
 
 
 def kind_of(exercise: str) -> str:

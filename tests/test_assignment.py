@@ -28,6 +28,7 @@ from tests.answer_files import (
     exercises,
     kind_of,
     master,
+    prompt,
 )
 from tests.graded_class import Graded, class_of, text_of
 from tools.book import Course
@@ -299,3 +300,11 @@ def secrets(name: str, exercise: str) -> Iterator[str]:
         yield from (
             node.value for node in ast.walk(tree) if isinstance(node, ast.Constant) and isinstance(node.value, str)
         )
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if "order" in exercises(name)])
+def test_the_lines_to_order_are_those_that_are_tested(name: str) -> None:
+    shown = dict(re.findall(r"^([A-Z])   (.*)$", prompt(name, "order"), re.MULTILINE))
+    tested = dict(re.findall(r'^    "([A-Z])": "(.*)",$', exercises(name)["order"][1].source, re.MULTILINE))
+    assert shown == tested
+    assert len(shown) >= 8

@@ -106,14 +106,6 @@ def test_how_many_leaves_hold_a_gradient_after_the_error() -> None:
     assert sum(grad is not None for grad in grads(names, *LEAVES).values()) == answer["holds"]
 
 
-def test_the_lines_to_order_are_those_that_are_tested() -> None:
-    prompt = "\n".join(cell.source for cell in before(NAME, "order") if "<details>" not in cell.source)
-    shown = dict(re.findall(r"^([A-J])   (.*)$", prompt, re.MULTILINE))
-    tested = dict(re.findall(r'^    "([A-J])": "(.*)",$', exercises(NAME)["order"][1].source, re.MULTILINE))
-    assert len(shown) == 10
-    assert shown == tested
-
-
 def test_the_broken_function_has_the_right_value_and_raises_nothing() -> None:
     """The prompt says so: the value is right, the gradients aren't."""
     given = exercises(NAME)["repair"][0].source.partition("### BEGIN SOLUTION")[0]

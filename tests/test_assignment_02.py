@@ -11,14 +11,10 @@ from typing import Any
 import pytest
 import torch
 
-from tests.answer_files import before, exercises, master
+from tests.answer_files import exercises, master, program, prompt
 
 NAME = "02_leaf_tensors"
 BATCHES = [(torch.tensor([1.0, 0.5, -1.0], dtype=torch.float64), 1.0)] * 30
-
-
-def prompt(exercise: str) -> str:
-    return next(cell.source for cell in before(NAME, exercise) if cell.source.startswith("## "))
 
 
 def keyed(exercise: str) -> dict[str, Any]:
@@ -31,7 +27,7 @@ def keyed(exercise: str) -> dict[str, Any]:
 
 def rows(exercise: str) -> dict[str, str]:
     """The lettered lines of code in the tables of a prompt."""
-    return dict(re.findall(r"^\| ([A-Z]) \| (.*) \|$", prompt(exercise), re.MULTILINE))
+    return dict(re.findall(r"^\| ([A-Z]) \| (.*) \|$", prompt(NAME, exercise), re.MULTILINE))
 
 
 def test_leaf_or_not_is_what_torch_says_of_the_lines_in_the_prompt() -> None:
@@ -46,16 +42,11 @@ def test_leaf_or_not_is_what_torch_says_of_the_lines_in_the_prompt() -> None:
 
 def test_what_stands_in_grad_is_what_the_program_in_the_prompt_leaves_there() -> None:
     names: dict[str, Any] = {"torch": torch}
-    (program,) = re.findall(r"```\n(.*?)```", prompt("predict_grads"), re.DOTALL)
-    exec(program, names)  # noqa: S102  # the exercise's own program
+    (lines,) = re.findall(r"```\n(.*?)```", prompt(NAME, "predict_grads"), re.DOTALL)
+    exec(lines, names)  # noqa: S102  # the exercise's own program
     with warnings.catch_warnings(action="ignore"):
         came = {name: names[name].grad for name in keyed("predict_grads")}
     assert {name: "none" if grad is None else grad.item() for name, grad in came.items()} == keyed("predict_grads")
-
-
-def program() -> dict[int, str]:
-    """The program of the exercise `find`, by line number."""
-    return {int(number): line for number, line in re.findall(r"^(\d)   (.*)$", prompt("find"), re.MULTILINE)}
 
 
 def trained(lines: Mapping[int, str]) -> dict[str, Any] | None:
@@ -78,7 +69,7 @@ def learns(lines: Mapping[int, str]) -> bool:
 
 
 def test_the_program_to_search_learns_nothing_and_its_gradient_is_in_the_tensor_of_line_1() -> None:
-    names = trained(program())
+    names = trained(program(NAME))
     assert names is not None
     assert not names["w"].any()
     assert names["w"].grad_fn.next_functions[0][0].variable.grad is not None
@@ -86,13 +77,13 @@ def test_the_program_to_search_learns_nothing_and_its_gradient_is_in_the_tensor_
 
 
 def test_the_culprit_is_the_one_line_without_which_it_learns() -> None:
-    lines = program()
+    lines = program(NAME)
     assert not learns(lines)
     assert [number for number in lines if learns({k: v for k, v in lines.items() if k != number})] == [3]
 
 
 def test_only_repair_c_lets_it_learn() -> None:
-    lines = program()
+    lines = program(NAME)
     assert set(rows("find")) == set("ABCD")
     changed = {
         "A": {**lines, 3: f"{lines[3]}\nw.retain_grad()"},
@@ -102,13 +93,6 @@ def test_only_repair_c_lets_it_learn() -> None:
     }
     assert all(made != lines and trained(made) is not None for made in changed.values())
     assert [letter for letter, made in changed.items() if learns(made)] == ["C"]
-
-
-def test_the_lines_to_order_are_those_that_are_tested() -> None:
-    shown = dict(re.findall(r"^([A-H])   (.*)$", prompt("order"), re.MULTILINE))
-    tested = dict(re.findall(r'^    "([A-H])": "(.*)",$', exercises(NAME)["order"][1].source, re.MULTILINE))
-    assert shown == tested
-    assert len(shown) == 8
 
 
 def test_an_order_is_right_where_both_halves_go_into_each_step() -> None:

@@ -10,14 +10,10 @@ from typing import Any
 import pytest
 import torch
 
-from tests.answer_files import before, exercises
+from tests.answer_files import exercises, prompt
 
 NAME = "03_retain_grad_and_hooks"
 X = (1.0, 2.0)
-
-
-def prompt(exercise: str) -> str:
-    return next(cell.source for cell in before(NAME, exercise) if cell.source.startswith("## "))
 
 
 def solution(exercise: str, name: str) -> Any:
@@ -28,7 +24,7 @@ def solution(exercise: str, name: str) -> Any:
 
 def rows(exercise: str) -> Iterator[list[str]]:
     """The cells of the table in a prompt, code without its backticks."""
-    for line in prompt(exercise).splitlines():
+    for line in prompt(NAME, exercise).splitlines():
         if re.match(r"\| [A-G] \|", line):
             yield [cell.strip().strip("`") for cell in line.strip("| ").split(" | ")]
 
@@ -68,7 +64,7 @@ def test_each_number_is_what_the_printed_program_gives_and_stands_among_its_choi
 
 
 def program() -> list[str]:
-    return re.findall(r"^\d   (.*)$", prompt("find"), re.MULTILINE)
+    return re.findall(r"^\d   (.*)$", prompt(NAME, "find"), re.MULTILINE)
 
 
 def wrong_leaves(lines: list[str]) -> list[str]:
@@ -85,7 +81,7 @@ def wrong_leaves(lines: list[str]) -> list[str]:
 def test_the_hook_that_writes_spoils_the_victim_and_one_remedy_mends_it() -> None:
     key = solution("find", "found")
     assert wrong_leaves(program()) == [key["victim"]]
-    remedies = dict(re.findall(r'`"([A-D])"` `(.*?)`', prompt("find").replace("\n", " ")))
+    remedies = dict(re.findall(r'`"([A-D])"` `(.*?)`', prompt(NAME, "find").replace("\n", " ")))
     assert len(remedies) == 4
     right = []
     for letter, remedy in remedies.items():
@@ -115,10 +111,3 @@ def test_the_given_function_is_wrong_and_the_repaired_one_right() -> None:
     exec(source.partition("### BEGIN SOLUTION")[0], given)  # noqa: S102  # the course's own cell
     assert not check_repaired(given["hidden_gradient"])
     assert check_repaired(solution("repair", "hidden_gradient"))
-
-
-def test_the_lines_to_order_are_those_that_are_tested() -> None:
-    shown = dict(re.findall(r"^([A-J])   (.*)$", prompt("order"), re.MULTILINE))
-    tested = dict(re.findall(r'^    "([A-J])": "(.*)",$', exercises(NAME)["order"][1].source, re.MULTILINE))
-    assert shown == tested
-    assert len(shown) == 10

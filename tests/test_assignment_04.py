@@ -9,13 +9,9 @@ from typing import Any
 import pytest
 import torch
 
-from tests.answer_files import answers, before, exercises
+from tests.answer_files import answers, exercises, program, prompt
 
 NAME = "04_inplace_and_version"
-
-
-def prompt(exercise: str) -> str:
-    return next(cell.source for cell in before(NAME, exercise) if cell.source.startswith("## "))
 
 
 def key(exercise: str) -> dict[str, Any]:
@@ -27,7 +23,7 @@ def key(exercise: str) -> dict[str, Any]:
 
 def rows(exercise: str) -> dict[str, str]:
     """The programs of a prompt's table by letter, one statement a line."""
-    found = re.findall(r"^\| ([A-F]) \| (.*) \|$", prompt(exercise), re.MULTILINE)
+    found = re.findall(r"^\| ([A-F]) \| (.*) \|$", prompt(NAME, exercise), re.MULTILINE)
     return {letter: "\n".join(re.findall(r"`([^`]+)`", code)) for letter, code in found}
 
 
@@ -82,18 +78,6 @@ def test_the_programs_of_the_table_are_those_that_are_tested(exercise: str) -> N
         assert f'"{code}"' in tested
 
 
-def test_the_lines_to_order_are_those_that_are_tested() -> None:
-    shown = dict(re.findall(r"^([A-I])   (.*)$", prompt("order"), re.MULTILINE))
-    tested = dict(re.findall(r'^    "([A-I])": "(.*)",$', exercises(NAME)["order"][1].source, re.MULTILINE))
-    assert shown == tested
-    assert len(shown) == 9
-
-
-def program() -> dict[int, str]:
-    """The program of the exercise `find`, by line number."""
-    return {int(number): line for number, line in re.findall(r"^(\d)   (.*)$", prompt("find"), re.MULTILINE)}
-
-
 def run(lines: Mapping[int, str]) -> tuple[str, dict[str, Any]]:
     """How the program ends: its own words, or `raises`; and its names."""
     names: dict[str, Any] = {name: torch.tensor([0.3, 0.9, 2.0]) for name in "xy"}
@@ -108,7 +92,7 @@ def run(lines: Mapping[int, str]) -> tuple[str, dict[str, Any]]:
 
 
 def test_the_culprit_is_the_one_line_without_which_backward_runs() -> None:
-    lines, found = program(), key("find")
+    lines, found = program(NAME), key("find")
     ended, names = run(lines)
     assert ended == "raises"
     assert names["g"]._version == found["version"]
@@ -118,7 +102,7 @@ def test_the_culprit_is_the_one_line_without_which_backward_runs() -> None:
 
 def test_the_victim_saved_what_the_culprit_overwrote() -> None:
     """In the graph of the program without its last three lines the only saved value that is `g` is the sigmoid's."""
-    names = run({number: line for number, line in program().items() if number <= 5})[1]
+    names = run({number: line for number, line in program(NAME).items() if number <= 5})[1]
     node, seen = names["loss"].grad_fn, []
     while node is not None:
         saved = [getattr(node, name) for name in dir(node) if name.startswith("_saved_")]
@@ -128,4 +112,4 @@ def test_the_victim_saved_what_the_culprit_overwrote() -> None:
         seen += [node.name()] if mine else []
         node = node.next_functions[0][0] if node.next_functions else None
     assert seen == ["SigmoidBackward0"]
-    assert "sigmoid" in program()[key("find")["victim"]]
+    assert "sigmoid" in program(NAME)[key("find")["victim"]]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -11,16 +10,12 @@ import nbformat
 import torch
 from nbgrader.utils import determine_grade
 
-from tests.answer_files import answers, before, exercises
+from tests.answer_files import answers, program
 from tests.graded_class import answered
 from tests.test_assignment import run_in_one_kernel
 from tools.book import Course
 
 NAME = "05_data_versus_detach"
-
-
-def prompt(exercise: str) -> str:
-    return before(NAME, exercise)[0].source
 
 
 def test_stock_nbgrader_reads_a_part_of_the_points(tmp_path: Path) -> None:
@@ -31,18 +26,6 @@ def test_stock_nbgrader_reads_a_part_of_the_points(tmp_path: Path) -> None:
     )
     cells = run_in_one_kernel(answered(instructor, [partly]), tmp_path)
     assert determine_grade(cells["predict_test"]) == (12, 15)
-
-
-def test_the_lines_to_order_are_those_that_are_tested() -> None:
-    shown = dict(re.findall(r"^([A-H])   (.*)$", prompt("order"), re.MULTILINE))
-    tested = dict(re.findall(r'^    "([A-H])": "(.*)",$', exercises(NAME)["order"][1].source, re.MULTILINE))
-    assert shown == tested
-    assert len(shown) == 8
-
-
-def program() -> dict[int, str]:
-    """The program of the exercise `find`, by line number."""
-    return {int(number): line for number, line in re.findall(r"^(\d)   (.*)$", prompt("find"), re.MULTILINE)}
 
 
 def outcome(lines: Mapping[int, str]) -> str:
@@ -61,7 +44,7 @@ def outcome(lines: Mapping[int, str]) -> str:
 
 
 def test_the_culprit_is_the_one_line_without_which_the_gradient_is_right() -> None:
-    lines = program()
+    lines = program(NAME)
     assert outcome(lines) == "silent"
     without = {number: outcome({k: v for k, v in lines.items() if k != number}) for number in lines}
     assert [number for number, came in without.items() if came == "right"] == [6]

@@ -12,18 +12,14 @@ from torch import nn
 from torch.nn import functional
 
 import seegrad
-from tests.answer_files import before, exercises
+from tests.answer_files import exercises, program, prompt
 
 NAME = "06_embedding_clone"
 
 
-def prompt(exercise: str) -> str:
-    return next(cell.source for cell in before(NAME, exercise) if cell.source.startswith("## "))
-
-
 def rows(exercise: str) -> dict[str, str]:
     """The table of a prompt: letter → the program in it."""
-    found = re.findall(r"^\| ([A-G]) \| (.*) \|$", prompt(exercise), re.MULTILINE)
+    found = re.findall(r"^\| ([A-G]) \| (.*) \|$", prompt(NAME, exercise), re.MULTILINE)
     return {letter: "\n".join(re.findall(r"`([^`]+)`", codes)) for letter, codes in found}
 
 
@@ -47,10 +43,10 @@ def keyed(exercise: str, name: str) -> dict[str, object]:
 def test_the_versions_hold_whatever_the_numbers_are(scale: float) -> None:
     """A table scaled behind the counter's back: rows that are all short, or all too long."""
     came = {}
-    for letter, program in rows("predict_versions").items():
+    for letter, line in rows("predict_versions").items():
         e = nn.Embedding(3, 2, max_norm=1.0)
         e.weight.data.mul_(scale)
-        exec(program, {"e": e, "words": torch.tensor([0, 1])})  # noqa: S102  # the exercise's own line
+        exec(line, {"e": e, "words": torch.tensor([0, 1])})  # noqa: S102  # the exercise's own line
         came[letter] = e.weight._version
     assert came == keyed("predict_versions", "counters")
 
@@ -58,13 +54,13 @@ def test_the_versions_hold_whatever_the_numbers_are(scale: float) -> None:
 def test_the_outcomes_are_what_the_recorder_sees() -> None:
     """A second oracle beside the test cell's own: raised, or a silent corruption of what W's gradient needs."""
     came = {}
-    for letter, program in rows("predict").items():
+    for letter, line in rows("predict").items():
         torch.manual_seed(0)
         e = nn.Embedding(4, 3, max_norm=1.0)
         e.load_state_dict({"weight": torch.rand(4, 3) + 1})
         names: dict[str, Any] = {"e": e, "W": torch.rand(3, 2, requires_grad=True), "words": torch.tensor([1, 3])}
         with seegrad.record() as rec:
-            exec(program, names)  # noqa: S102  # the exercise's own lines
+            exec(line, names)  # noqa: S102  # the exercise's own lines
             try:
                 (names["a"].sum() + names["b"].sum()).backward()
             except RuntimeError:
@@ -74,13 +70,8 @@ def test_the_outcomes_are_what_the_recorder_sees() -> None:
     assert came == keyed("predict", "prediction")
 
 
-def program() -> dict[int, str]:
-    """The program of the exercise `find`, by line number."""
-    return {int(number): line for number, line in re.findall(r"^(\d)   (.*)$", prompt("find"), re.MULTILINE)}
-
-
 def shown() -> str:
-    return " ".join(prompt("find").split())
+    return " ".join(prompt(NAME, "find").split())
 
 
 def run(lines: Mapping[int, str], rounds: int = 3) -> str:
@@ -96,7 +87,7 @@ def run(lines: Mapping[int, str], rounds: int = 3) -> str:
 
 
 def test_the_program_to_find_in_raises_as_its_prompt_says() -> None:
-    error = run(program())
+    error = run(program(NAME))
     assert "[torch.FloatTensor [4, 9]], which is" in error
     assert "is at version 4; expected version 3" in error
     told = re.findall(r"\[torch\S+ \[4, 9\]\], …|is at version \d; expected version \d", shown())
@@ -104,7 +95,7 @@ def test_the_program_to_find_in_raises_as_its_prompt_says() -> None:
 
 
 def test_the_culprit_writes_and_the_victim_has_saved() -> None:
-    lines = program()
+    lines = program(NAME)
     assert run({**lines, 1: "table = nn.Embedding(9, 4)"}) == "fine", "without the write nothing is wrong"
     assert run({**lines, 5: "    scores = state @ table.weight.clone().t()"}) == "fine", "keyed: clone"
     with seegrad.record() as rec:
@@ -117,7 +108,7 @@ def test_the_culprit_writes_and_the_victim_has_saved() -> None:
 
 
 def test_the_harm_begins_in_the_second_round_and_eval_doesn_t_prevent_it() -> None:
-    lines = program()
+    lines = program(NAME)
     assert [run(lines, rounds) == "fine" for rounds in (1, 2, 3)] == [True, False, False]
     assert "modified by an inplace operation" in run({**lines, 1: f"{lines[1]}\ntable.eval()"})
 

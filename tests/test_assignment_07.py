@@ -10,18 +10,14 @@ import pytest
 import torch
 
 from seegrad.check import CheckFailed
-from tests.answer_files import before, exercises
+from tests.answer_files import exercises, program, prompt
 
 NAME = "07_dynamic_graphs"
 ROUNDS = 10
 
 
-def prompt(exercise: str) -> str:
-    return next(cell.source for cell in before(NAME, exercise) if cell.source.startswith("## "))
-
-
 def test_the_programs_to_predict_are_those_that_are_tested() -> None:
-    rows = re.findall(r"^\| ([A-F]) \| (.*) \|$", prompt("predict"), re.MULTILINE)
+    rows = re.findall(r"^\| ([A-F]) \| (.*) \|$", prompt(NAME, "predict"), re.MULTILINE)
     shown = {letter: "\n".join(re.findall(r"`([^`]+)`", codes)) for letter, codes in rows}
     source = exercises(NAME)["predict"][1].source
     tested = {
@@ -29,18 +25,6 @@ def test_the_programs_to_predict_are_those_that_are_tested() -> None:
     }
     assert shown == tested
     assert len(shown) == 6
-
-
-def test_the_lines_to_order_are_those_that_are_tested() -> None:
-    shown = dict(re.findall(r"^([A-I])   (.*)$", prompt("order"), re.MULTILINE))
-    tested = dict(re.findall(r'^    "([A-I])": "(.*)",$', exercises(NAME)["order"][1].source, re.MULTILINE))
-    assert shown == tested
-    assert len(shown) == 9
-
-
-def program() -> dict[int, str]:
-    """The program of the exercise `find`, by line number."""
-    return {int(number): line for number, line in re.findall(r"^ ?(\d+)   (.*)$", prompt("find"), re.MULTILINE)}
 
 
 def run(lines: Mapping[int, str]) -> tuple[str, dict[str, Any]]:
@@ -56,7 +40,7 @@ def run(lines: Mapping[int, str]) -> tuple[str, dict[str, Any]]:
 
 
 def test_the_culprit_is_the_one_line_where_a_detach_mends_it() -> None:
-    lines = program()
+    lines = program(NAME)
     assert "a second time" in run(lines)[0]
     detached = {4: ("h)", "h.detach())"), 5: ("(z)", "(z.detach())"), 6: ("(h", "(h.detach()")}
     outcomes = {
@@ -67,7 +51,7 @@ def test_the_culprit_is_the_one_line_where_a_detach_mends_it() -> None:
 
 def test_the_victim_is_the_tanh_of_the_round_before() -> None:
     """In the second round backward has passed everything down to this Node, and it alone has nothing left."""
-    _, left = run(program())
+    _, left = run(program(NAME))
     node = left["loss"].grad_fn.next_functions[0][0].next_functions[0][0]  # of the second round: sum, sub, tanh
     assert node.name() == "TanhBackward0"
     before_it = node.next_functions[0][0].next_functions[1][0].next_functions[1][0]  # mul, add, and out of the round
@@ -77,12 +61,12 @@ def test_the_victim_is_the_tanh_of_the_round_before() -> None:
 
 
 def test_with_the_flag_the_update_hits_what_an_earlier_round_saved() -> None:
-    lines = program()
+    lines = program(NAME)
     assert "modified by an inplace operation" in run({**lines, 8: "    loss.backward(retain_graph=True)"})[0]
 
 
 def test_as_many_graphs_hang_on_the_total_as_there_are_rounds() -> None:
-    mended = {**program(), 4: "    z = w * (x + h.detach())", 7: "    total = total + loss"}
+    mended = {**program(NAME), 4: "    z = w * (x + h.detach())", 7: "    total = total + loss"}
     outcome, names = run(mended)
     assert outcome == "fine"
     found, waiting = [], [names["total"].grad_fn]

@@ -163,14 +163,6 @@ def called(cell: str, names: dict[str, Any]) -> None:
 # --- order -----------------------------------------------------------------------------------------------------------
 
 
-def test_the_lines_to_order_are_those_that_are_tested() -> None:
-    (prompt,) = [cell.source for cell in before(NAME, "order") if cell.source.startswith("## 6")]
-    shown = dict(re.findall(r"^([A-K])   (.*)$", prompt, re.MULTILINE))
-    tested = dict(re.findall(r'^    "([A-K])": "(.*)",$', exercises(NAME)["order"][1].source, re.MULTILINE))
-    assert shown == tested
-    assert len(shown) == 11
-
-
 def rounds(letters: str, count: int) -> tuple[torch.Tensor, torch.Tensor]:
     lines = dict(re.findall(r'^    "([A-K])": "(.*)",$', exercises(NAME)["order"][1].source, re.MULTILINE))
     names: dict[str, Any] = {"torch": torch, "lr": 0.05}

@@ -36,6 +36,13 @@ def chapter(master: Path) -> Any:
     return nbformat.read(notebook(master), as_version=4)
 
 
+def shown(master: Path, part: str) -> str:
+    """What the one cell whose code holds `part` prints, and its value."""
+    (cell,) = [cell for cell in chapter(master).cells if cell.cell_type == "code" and part in cell.source]
+    texts = [output.get("text") or output.get("data", {}).get("text/plain", "") for output in cell.outputs]
+    return "".join(texts).strip()
+
+
 def pictures(book: Any) -> list[Any]:
     outputs = [output for cell in book.cells if cell.cell_type == "code" for output in cell.outputs]
     return [output for output in outputs if "data:image/svg" in output.get("data", {}).get("text/html", "")]

@@ -7,16 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.test_chapter import chapter
+from tests.test_chapter import chapter, shown
 
 MASTER = Path(__file__).parents[1] / "notebooks" / "06_embedding_clone.py"
-
-
-def shown(part: str) -> str:
-    """What the one cell whose code holds `part` prints, and its value."""
-    (cell,) = [cell for cell in chapter(MASTER).cells if cell.cell_type == "code" and part in cell.source]
-    texts = [output.get("text") or output.get("data", {}).get("text/plain", "") for output in cell.outputs]
-    return "".join(texts).strip()
 
 
 def test_predictions_come_before_the_key_cells_and_misconceptions_are_named() -> None:
@@ -35,7 +28,7 @@ def test_the_document_s_program_raises_and_its_clone_doesn_t() -> None:
 
 
 def test_a_clone_alone_has_bytes_of_its_own_and_a_history() -> None:
-    rows = {line.split()[0]: re.findall(r"True|False", line) for line in shown("ways = {").splitlines()}
+    rows = {line.split()[0]: re.findall(r"True|False", line) for line in shown(MASTER, "ways = {").splitlines()}
     assert rows == {
         "weight.clone()": ["False", "False", "True"],
         "weight.detach()": ["True", "True", "False"],
@@ -55,9 +48,9 @@ def test_a_clone_alone_has_bytes_of_its_own_and_a_history() -> None:
     ],
 )
 def test_the_numbers_are_those_of_the_prose(part: str, want: list[str]) -> None:
-    assert re.findall(r"\d+\.\d+|\d+", shown(part)) == want
+    assert re.findall(r"\d+\.\d+|\d+", shown(MASTER, part)) == want
 
 
 def test_the_silent_remedy_changes_both_gradients() -> None:
-    clone, data = (re.findall(r"\d\.\d*", line) for line in shown("def gradients").splitlines())
+    clone, data = (re.findall(r"\d\.\d*", line) for line in shown(MASTER, "def gradients").splitlines())
     assert (clone, data) == (["4.2000", "7.6000", "2.", "2.", "1."], ["1.8000", "4.4000", "1.", "1.", "0."])
