@@ -16,13 +16,12 @@
 
 # %%
 import contextlib
-import os
 
 import torch
 
 import seegrad
 
-device = os.environ.get("SEEGRAD_DEVICE", "cpu")
+device = seegrad.device()
 
 # %load_ext seegrad
 

@@ -16,7 +16,6 @@
 
 # %%
 import contextlib
-import os
 import warnings
 
 import torch
@@ -24,7 +23,7 @@ from IPython.display import Markdown
 
 import seegrad
 
-device = os.environ.get("SEEGRAD_DEVICE", "cpu")
+device = seegrad.device()
 
 # %load_ext seegrad
 

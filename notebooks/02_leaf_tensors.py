@@ -17,7 +17,6 @@
 # %%
 import contextlib
 import copy
-import os
 import warnings
 import weakref
 
@@ -26,7 +25,7 @@ from IPython.display import Markdown
 
 import seegrad
 
-device = os.environ.get("SEEGRAD_DEVICE", "cpu")
+device = seegrad.device()
 
 # %load_ext seegrad
 

@@ -18,7 +18,6 @@
 
 # %%
 import contextlib
-import os
 import warnings
 
 import torch
@@ -26,7 +25,7 @@ from IPython.display import Markdown
 
 import seegrad
 
-device = os.environ.get("SEEGRAD_DEVICE", "cpu")
+device = seegrad.device()
 
 # %load_ext seegrad
 

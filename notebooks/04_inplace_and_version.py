@@ -17,7 +17,6 @@
 
 # %%
 import contextlib
-import os
 import re
 
 import torch
@@ -25,7 +24,7 @@ from IPython.display import Markdown
 
 import seegrad
 
-device = os.environ.get("SEEGRAD_DEVICE", "cpu")
+device = seegrad.device()
 
 # %load_ext seegrad
 

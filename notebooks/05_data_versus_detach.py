@@ -16,14 +16,13 @@
 
 # %%
 import contextlib
-import os
 
 import torch
 from IPython.display import Markdown
 
 import seegrad
 
-device = os.environ.get("SEEGRAD_DEVICE", "cpu")
+device = seegrad.device()
 
 # %load_ext seegrad
 

@@ -18,7 +18,6 @@
 
 # %%
 import contextlib
-import os
 
 import torch
 import torch.nn.functional as F
@@ -27,7 +26,7 @@ from torch import nn
 
 import seegrad
 
-device = os.environ.get("SEEGRAD_DEVICE", "cpu")
+device = seegrad.device()
 
 # %load_ext seegrad
 

@@ -16,7 +16,6 @@
 
 # %%
 import contextlib
-import os
 
 import torch
 from IPython.display import Markdown
@@ -24,7 +23,7 @@ from torch import nn
 
 import seegrad
 
-device = os.environ.get("SEEGRAD_DEVICE", "cpu")
+device = seegrad.device()
 
 # %load_ext seegrad
 

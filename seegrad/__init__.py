@@ -11,12 +11,23 @@ from .recorder import record
 
 if TYPE_CHECKING:
     from .course import course_map
+    from .devices import device
     from .magic import load_ipython_extension
     from .widget import show
 
-__all__ = ["Diagnosis", "Place", "Recording", "SeegradError", "course_map", "load_ipython_extension", "record", "show"]
+__all__ = [
+    "Diagnosis",
+    "Place",
+    "Recording",
+    "SeegradError",
+    "course_map",
+    "device",
+    "load_ipython_extension",
+    "record",
+    "show",
+]
 
-_LAZY = {"course_map": "course", "load_ipython_extension": "magic", "show": "widget"}
+_LAZY = {"course_map": "course", "device": "devices", "load_ipython_extension": "magic", "show": "widget"}
 """Names that are of use in a notebook: imported when they're first used, so that recording works without Jupyter."""
 
 

@@ -14,10 +14,11 @@ import pytest
 from jupyter_client.kernelspec import KernelSpecManager
 from nbclient import NotebookClient
 
+import seegrad
 from tools import kernels
 
 ROOT = Path(__file__).parents[1]
-FIRST_CELL = 'import os\n\ndevice = os.environ.get("SEEGRAD_DEVICE", "cpu")\nprint(device)'
+FIRST_CELL = "import seegrad\n\ndevice = seegrad.device()\nprint(device)"
 
 
 def spec(prefix: Path, name: str) -> dict[str, Any]:
@@ -47,7 +48,14 @@ def test_a_cell_gets_its_device_from_the_kernel(tmp_path: Path, monkeypatch: pyt
 
 def test_every_chapter_asks_the_kernel_for_its_device() -> None:
     for path in sorted((ROOT / "notebooks").glob("*.py")):
-        assert path.read_text(encoding="utf-8").count('device = os.environ.get("SEEGRAD_DEVICE", "cpu")') == 1, path
+        assert path.read_text(encoding="utf-8").count("device = seegrad.device()") == 1, path
+
+
+@pytest.mark.parametrize("wanted", ["cuda:99", "xla", "banana"])
+def test_a_device_that_is_not_there_is_told_and_the_cpu_is_used(monkeypatch: pytest.MonkeyPatch, wanted: str) -> None:
+    monkeypatch.setenv("SEEGRAD_DEVICE", wanted)
+    with pytest.warns(UserWarning, match=f"SEEGRAD_DEVICE says {wanted}, but torch finds no such device"):
+        assert seegrad.device() == "cpu"
 
 
 def test_where_no_gpu_is_at_hand_it_is_said_in_one_sentence(tmp_path: Path) -> None:
