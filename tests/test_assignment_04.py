@@ -18,7 +18,8 @@ def key(exercise: str) -> dict[str, Any]:
     """The right answer of an exercise of choices."""
     names: dict[str, Any] = {}
     exec(next(a.source for a in answers(NAME) if a.cell == exercise and a.right), names)  # noqa: S102  # the course's own
-    return {k: v for k, v in names.items() if k != "__builtins__"}.popitem()[1]  # type: ignore[no-any-return]
+    (value,) = [value for name, value in names.items() if name != "__builtins__"]
+    return dict(value)
 
 
 def rows(exercise: str) -> dict[str, str]:
@@ -64,7 +65,8 @@ def slopes(code: str, h: float = 1e-6) -> torch.Tensor:
     def loss(start: torch.Tensor) -> torch.Tensor:
         names: dict[str, Any] = {"torch": torch, "x": start.clone()}
         exec(code, names)  # noqa: S102  # the same
-        return names["loss"]  # type: ignore[no-any-return]
+        loss: torch.Tensor = names["loss"]
+        return loss
 
     start, steps = torch.tensor([0.5, 1.0], dtype=torch.float64), h * torch.eye(2, dtype=torch.float64)
     return torch.stack([(loss(start + step) - loss(start - step)) / (2 * h) for step in steps])
