@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from .capture_state import State
 
-PATIENCE = 4_000
+PATIENCE = 2_000
 """Frames that may come together before any is forgotten: all that a lesson or one training step makes."""
 
 LONGEST_LAP = 20_000
