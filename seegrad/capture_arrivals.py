@@ -63,6 +63,8 @@ class Arrivals:
 
     def start(self, node: NodeDraft, frame: int, gradients: Sequence[Gradient], leaf: torch.Tensor | None) -> None:
         """A Node starts: the hooks on its gradients have run."""
+        if node.id not in self._nodes:
+            return
         for output, gradient in enumerate(gradients):
             source = node.id, output
             given = self._sums.pop(source, None)

@@ -115,7 +115,8 @@ class Frames:
     @property
     def last(self) -> FrameDraft:
         """The newest Frame, whole."""
-        self.whole(self.next - 1)
+        if self.next - 1 in self.ran:
+            self._write_out(self.next - 1)
         return self.drafts[self.next - 1]
 
     def last_runs(self) -> dict[int, int]:
@@ -128,10 +129,13 @@ class Frames:
     def whole(self, since: int) -> None:
         """Write out the short Frames from number `since` on."""
         for number in [number for number in self.ran if number >= since]:
-            lap, node, name, gradients = self.ran.pop(number)
-            draft = FrameDraft(number, "backward", lap.place, name, running=node, gradients=gradients)
-            draft.backward, draft.keeps_graph, draft.grad_enabled = lap.number, lap.keeps_graph, lap.grad_enabled
-            self.drafts[number] = draft
+            self._write_out(number)
+
+    def _write_out(self, number: int) -> None:
+        lap, node, name, gradients = self.ran.pop(number)
+        draft = FrameDraft(number, "backward", lap.place, name, running=node, gradients=gradients)
+        draft.backward, draft.keeps_graph, draft.grad_enabled = lap.number, lap.keeps_graph, lap.grad_enabled
+        self.drafts[number] = draft
 
     def keep(self, numbers: Set[int]) -> None:
         """Drop all others."""

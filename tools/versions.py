@@ -76,7 +76,7 @@ def environment(version: str) -> Path:
     pins = folder / "constraints.txt"
     pins.write_text(without_torch((ROOT / "constraints.txt").read_text(encoding="utf-8")), encoding="utf-8")
     pip = [str(python), "-m", "pip", "install", "--quiet", "--no-cache-dir", "--disable-pip-version-check"]
-    wanted = ["-c", str(pins), f"torch=={version}.*", "-e", f"{ROOT}[test]"]
+    wanted = ["-c", str(pins), f"torch=={version}.*", "-e", f"{ROOT}[lab,test]"]
     subprocess.run([*pip, *wanted], check=True)  # noqa: S603  # pip, with the version that the user named
     return python
 
