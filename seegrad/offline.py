@@ -54,7 +54,7 @@ def markdown(text: str, **options: Any) -> str:
     """The HTML of a markdown cell.
 
     >>> markdown("# *Read* this", exclude_anchor_links=True).strip()
-    '<h1 id="Read-this"><em>Read</em> this</h1>'
+    '<h1><em>Read</em> this</h1>'
     """
     html: str = MarkdownWithMath(renderer=OfflineRenderer(escape=False, **options)).render(text)
     return html
