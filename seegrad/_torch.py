@@ -17,6 +17,7 @@ from types import CodeType
 from typing import Any
 
 import torch
+from torch.multiprocessing.reductions import StorageWeakRef
 
 _SAVED = getattr(torch._C._autograd, "SavedTensor", object)
 
@@ -85,20 +86,21 @@ def task_number() -> int:
     return int(getattr(torch._C, "_current_graph_task_id", int)())
 
 
-class StorageRef:
-    """A weak reference to a tensor's storage: it keeps the storage's address from being used again."""
+class StorageRef(StorageWeakRef):
+    """A weak reference to a tensor's storage, with its number: it keeps the address from being used again."""
 
-    __slots__ = ("_address", "number")
+    __slots__ = ("number",)
 
     def __init__(self, tensor: torch.Tensor, number: int) -> None:
-        self._address, self.number = tensor.untyped_storage()._weak_ref(), number
+        super().__init__(tensor.untyped_storage())  # type: ignore[no-untyped-call]  # torch gives it no types
+        self.number = number
 
     def expired(self) -> bool:
         """True when the storage is gone."""
-        return bool(torch.UntypedStorage._expired(self._address))
+        return bool(super().expired())  # type: ignore[no-untyped-call]  # the same
 
-    def __del__(self, free: Any = torch.UntypedStorage._free_weak_ref) -> None:  # bound now: modules go first at exit
-        free(self._address)
+
+_FIX = getattr(torch.Tensor, "_fix_weakref", None)  # seen on 2.9 to 2.13: torch.utils.weak does it to what it gets back
 
 
 class TensorRef(weakref.ref[torch.Tensor]):
@@ -109,8 +111,8 @@ class TensorRef(weakref.ref[torch.Tensor]):
     def __call__(self) -> torch.Tensor | None:
         """The tensor as torch.utils.weak gives it back, None when it is gone."""
         tensor = weakref.ref.__call__(self)
-        if tensor is not None:
-            tensor._fix_weakref()  # type: ignore[attr-defined]  # torch gives it no types
+        if tensor is not None and _FIX is not None:
+            _FIX(tensor)
         return tensor
 
 

@@ -109,8 +109,9 @@ class Capture(TorchFunctionMode):
             return call_as(frame, func, args, kwargs)
         user = user_frame(frame)
         if call.kind == "hook":
-            quietly(self._state.hooked, call.name, args, user)
-            return call_as(frame, func, args, kwargs)
+            handle = call_as(frame, func, args, kwargs)
+            quietly(self._state.hooked, call.name, args, user, handle)
+            return handle
         if call.kind == "backward":
             return self._backward(call.name, frame, user, func, args, kwargs)
         op = quietly(Op, self._state, call, args, kwargs, frame, user)

@@ -30,7 +30,7 @@ class Arrivals:
         self._sums: dict[Source, torch.Tensor] = {}
         for hook in hooks:
             at = hook.at or nodes.accumulator(hook.tensor)
-            if at is not None and hook.kind != "retain":
+            if at is not None and hook.kind != "retain" and hook.is_on:
                 self._hooks.setdefault(at, []).append(hook)
         self._nodes = {node for node, _ in self._hooks}
 
@@ -44,10 +44,10 @@ class Arrivals:
             return False
         return any((target, output) in self._hooks for _, target, output in node.edges if target is not None)
 
-    def begin(self, source: Source | None, tensor: torch.Tensor) -> None:
-        """Backward starts at this tensor with a gradient of ones."""
+    def begin(self, source: Source | None, root: torch.Tensor, gradient: Gradient) -> None:
+        """Backward starts at `root` with a gradient, of ones where none was given."""
         if source in self._hooks:
-            self._add(source, torch.ones_like(tensor))
+            self._add(source, torch.ones_like(root) if gradient is None else gradient)
 
     def hand_back(self, node: NodeDraft, gradients: Sequence[Gradient]) -> None:
         """A Node has finished: what it gives to each of its Edges."""

@@ -10,6 +10,9 @@ import torch
 from . import _torch
 from .capture_calls import tensors_in
 
+GIVEN = {"backward": 1, "grad": 2}
+"""Position of the gradients to start with."""
+
 RETAIN = {"backward": 2, "grad": 3}
 """Position of `retain_graph` among the arguments; `create_graph` follows it."""
 
@@ -22,6 +25,19 @@ def roots_of(args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[torch.Tensor
 def wanted_of(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[torch.Tensor]:
     """The tensors whose gradients were asked for by name, empty for all leaves."""
     return tensors_in(kwargs.get("inputs", args[1] if name == "grad" and len(args) > 1 else None))
+
+
+def given_of(name: str, args: tuple[Any, ...], kwargs: dict[str, Any], roots: int) -> list[Any]:
+    """The gradient that each root starts with, None for ones.
+
+    >>> given_of("backward", ("loss",), {}, 1), given_of("grad", ("y", "x", ["v"]), {}, 1)
+    ([None], ['v'])
+    """
+    position = GIVEN[name]
+    named = (kwargs.get(word) for word in ("gradient", "grad_tensors", "grad_outputs"))
+    given = args[position] if len(args) > position else next((each for each in named if each is not None), None)
+    each = list(given) if isinstance(given, list | tuple) else [given]
+    return each if len(each) == roots else [None] * roots
 
 
 def keeps_graph(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:

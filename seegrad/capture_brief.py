@@ -1,7 +1,7 @@
 """Which Nodes of a backward need no more than a note that they ran: nothing of theirs would be seen in a picture.
 
 Most Nodes of a model are so: their gradients are too big to show, nobody may have spoiled what they saved. They get a
-short Frame, which costs a fifth of a whole one.
+short Frame, which costs less.
 """
 
 from __future__ import annotations

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
+from torch.utils.hooks import RemovableHandle
+
 from .capture_ids import Ids
 from .model import Hook, HookCall, Place
 
@@ -19,7 +21,10 @@ KINDS: dict[str, Literal["tensor", "accumulated", "retain"]] = {
 
 @dataclass(eq=False, slots=True)
 class HookDraft:
-    """A Hook, numbered as capture numbers. `at`: the Node and output that made its tensor, None for a leaf."""
+    """A Hook, numbered as capture numbers.
+
+    `at`: the Node and output that made its tensor, None for a leaf; `handle`: what torch returned, to take it off.
+    """
 
     kind: Literal["tensor", "accumulated", "retain"]
     frame: int
@@ -27,7 +32,13 @@ class HookDraft:
     tensor: int
     name: str
     at: tuple[int, int] | None = None
+    handle: RemovableHandle | None = None
     calls: list[HookCall] = field(default_factory=list)
+
+    @property
+    def is_on(self) -> bool:
+        """False once its handle has taken it off."""
+        return self.handle is None or self.handle.id in (self.handle.hooks_dict_ref() or ())
 
     def freeze(self, number: int, ids: Ids) -> Hook:
         """The Hook as the model has it."""

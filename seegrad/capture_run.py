@@ -12,7 +12,7 @@ import torch
 
 from . import _torch
 from .capture_arrivals import Arrivals
-from .capture_backward import creates_graph, grad_fns, keeps_graph, roots_of, wanted_of
+from .capture_backward import creates_graph, given_of, grad_fns, keeps_graph, roots_of, wanted_of
 from .capture_brief import brief
 from .capture_calls import tensors_in
 from .capture_edits import Edit, codes_of, writing_line
@@ -58,9 +58,8 @@ class Run:
         self._codes: dict[int, tuple[CodeType, ...]] = {}  # what the user's code runs for a Node
         self._given = GivenGradients()
         self._arrivals = Arrivals(state.hooks, state.nodes)
-        if not any(given is not None for given in (*args[1:2], kwargs.get("gradient"), kwargs.get("grad_tensors"))):
-            for root in roots:
-                self._arrivals.begin(state.nodes.source(root, state.frames.next - 1), root)
+        for root, gradient in zip(roots, given_of(name, args, kwargs, len(roots)), strict=True):
+            self._arrivals.begin(state.nodes.source(root, state.frames.next - 1), root, gradient)
         state.root = self._roots[0] if self._roots else state.root
         self._grad_fns = grad_fns(roots)
 
@@ -97,7 +96,7 @@ class Run:
         began = writes.next
 
         def note(quietly: Quietly, node: NodeDraft, ran: Ran, gradients: Gradients) -> None:
-            if get_ident() != thread or writes.next != began or gradients[0] is None:
+            if get_ident() != thread or writes.next != began or not gradients or gradients[0] is None:
                 quietly(self._started, node, gradients)
                 return
             number = frames.next

@@ -151,13 +151,13 @@ class State:
         for tensor in tensors:
             self.saved.watch(self.tensors.storage_number(tensor))
 
-    def hooked(self, method: str, args: tuple[Any, ...], user: FrameType | None) -> None:
-        """The user puts a hook on a tensor."""
+    def hooked(self, method: str, args: tuple[Any, ...], user: FrameType | None, handle: Any) -> None:
+        """The user has put a hook on a tensor, and got a handle for it."""
         self.new_event(user)
         (tensor,), frame = tensors_in(args[:1]), self.frames.next - 1
         at = self.nodes.source(tensor, frame) if tensor.requires_grad and not _torch.is_leaf(tensor) else None
         place, name = self.source.place(user), name_of(args[1:])
-        self.hooks.append(HookDraft(KINDS[method], frame, place, self.meet(tensor), name, at))
+        self.hooks.append(HookDraft(KINDS[method], frame, place, self.meet(tensor), name, at, handle))
 
     # -- what a Frame shows
 

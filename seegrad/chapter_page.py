@@ -1,4 +1,4 @@
-"""A notebook with outputs → one HTML page. Pure: text in, text out."""
+"""A notebook with outputs → one HTML page, as text."""
 
 from __future__ import annotations
 

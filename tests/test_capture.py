@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import subprocess
 import sys
@@ -346,6 +347,30 @@ def test_what_a_hook_saw_and_gave_is_what_the_hook_itself_says() -> None:
     found = sorted((call.frame, call.saw, call.returned) for call in calls)
     assert [(saw, gave) for _, saw, gave in found] == [(preview(saw), preview(gave)) for saw, gave in said]
     assert all(call.alone for call in calls)
+
+
+def test_a_hook_that_was_taken_off_or_refused_sees_nothing() -> None:
+    with seegrad.record() as rec:
+        a = torch.ones(2, requires_grad=True)
+        b = a * 3
+        handle = b.register_hook(abs)
+        b.sum().backward(retain_graph=True)
+        handle.remove()
+        b.sum().backward()
+        with contextlib.suppress(RuntimeError):
+            torch.ones(2).register_hook(abs)
+    assert [len(hook.calls) for hook in rec.recording.hooks] == [1]
+
+
+@pytest.mark.parametrize("given", [None, 5.0])
+def test_a_hook_on_the_root_saw_what_backward_began_with(given: float | None) -> None:
+    with seegrad.record() as rec:
+        a = torch.tensor([2.0], requires_grad=True)
+        b = a * 3
+        b.register_hook(abs)
+        torch.autograd.grad(b, a, torch.tensor([given]) if given else None)
+    ((call,),) = [hook.calls for hook in rec.recording.hooks]
+    assert call.saw == ((f"{given or 1:.0f}",),)
 
 
 def test_of_several_hooks_the_first_saw_and_the_last_gave() -> None:

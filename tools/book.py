@@ -22,10 +22,9 @@ import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from .chapters import as_stored, executed
-from .entries import LANGUAGES, read
+from .entries import EVERY_LANGUAGE
 from .kit import make_kit
 from .masters import (
     BookError,
@@ -40,7 +39,7 @@ from .masters import (
 )
 from .releases import released
 from .site import DEFAULT, build_site
-from .translations import catalogue_of, translated
+from .translations import in_language, languages_of
 
 ROOT = Path(__file__).resolve().parents[1]
 TOTAL_POINTS = 100
@@ -66,7 +65,7 @@ class Course:
 
     def languages(self, name: str) -> list[str]:
         """English, and each language with a catalogue for master `name`."""
-        return ["en", *(lang for lang in LANGUAGES if catalogue_of(self.root, lang, name).exists())]
+        return languages_of(self.root, name)
 
     def notebook(self, name: str, lang: str = "en") -> Path:
         """The executed chapter of master `name`."""
@@ -97,17 +96,12 @@ def derived(course: Course, *, missing: bool = False, run: bool = True) -> Itera
                 made.parent.mkdir(parents=True, exist_ok=True)
                 master = read_master(path)
                 book = executed(master, made.parent, lang) if run else as_stored(master, made)
-                yield made, notebook_bytes(_in_language(course, path.stem, book, lang))
+                yield made, notebook_bytes(in_language(course.root, path.stem, book, lang))
     for path in course.assignments():
         releases = [course.release(path.stem, lang) for lang in course.languages(path.stem)]
         if missing and all(made.exists() for made in (course.source(path.stem), *releases)):
             continue
         yield from _assignment(course, path)
-
-
-def _in_language(course: Course, name: str, book: Any, lang: str) -> Any:
-    """The notebook with its prose translated; English is what it was written in."""
-    return book if lang == "en" else translated(book, read(catalogue_of(course.root, lang, name), lang))
 
 
 def _assignment(course: Course, path: Path) -> Iterator[tuple[Path, bytes]]:
@@ -125,7 +119,7 @@ def _assignment(course: Course, path: Path) -> Iterator[tuple[Path, bytes]]:
 
 def _released_in(course: Course, name: str, data: bytes, lang: str) -> bytes:
     """A released notebook in a language; nbgrader's own bytes in English."""
-    return data if lang == "en" else notebook_bytes(_in_language(course, name, notebook_of(data), lang))
+    return data if lang == "en" else notebook_bytes(in_language(course.root, name, notebook_of(data), lang))
 
 
 def _extra_files(source: Path) -> dict[str, bytes]:
@@ -185,7 +179,7 @@ def _remedy(course: Course, path: Path) -> str:
 
 
 def _derived_on_disk(course: Course) -> Iterator[Path]:
-    for lang in ("en", *LANGUAGES):
+    for lang in EVERY_LANGUAGE:
         yield from sorted((course.root / "notebooks" / lang).glob("*.ipynb"))
         yield from sorted(path for path in (course.root / "release" / lang).rglob("*") if path.is_file())
     yield from sorted((course.root / "source").glob("*/*.ipynb"))

@@ -13,6 +13,7 @@ from babel.messages.mofile import write_mo
 from babel.messages.pofile import read_po, write_po
 
 LANGUAGES = ("zh_CN",)
+EVERY_LANGUAGE = ("en", *LANGUAGES)
 PROJECT = "seegrad"
 DATED = datetime(2026, 1, 1, tzinfo=UTC)  # one date for all: files change when words do
 GAPS = {"gaps": re.compile(r"\{[^{}]*\}")}

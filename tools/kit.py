@@ -16,10 +16,9 @@ import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
-from .entries import LANGUAGES
+from .entries import EVERY_LANGUAGE
 from .masters import BookError
 
-EVERY_LANGUAGE = ("en", *LANGUAGES)
 START = "00_start_here"
 
 README = """# The course

@@ -18,7 +18,7 @@ from typing import Any
 
 import nbformat
 
-from .entries import LANGUAGES
+from .entries import EVERY_LANGUAGE
 from .marks import markdown_table, write_between
 from .masters import BookError, notebook_bytes, read_notebook
 
@@ -59,7 +59,7 @@ def address(text: str) -> tuple[str, str]:
 
 def chapters(root: Path) -> Iterator[tuple[str, Path]]:
     """(language, notebook) of every chapter."""
-    for lang in ("en", *LANGUAGES):
+    for lang in EVERY_LANGUAGE:
         yield from ((lang, path) for path in sorted((root / "notebooks" / lang).glob("*.ipynb")))
 
 

@@ -27,9 +27,9 @@ from seegrad.progress import Progress
 from seegrad.widget import WITH_SCENES
 
 from .chapters import executed
-from .entries import LANGUAGES, read
+from .entries import EVERY_LANGUAGE
 from .masters import read_master, to_notebook
-from .translations import catalogue_of, translated
+from .translations import catalogue_of, in_language, languages_of
 
 DEFAULT = Path("build/site")
 LIBRARY = STATIC.parent
@@ -44,8 +44,8 @@ def build_site(root: Path, folder: Path, only: tuple[str, ...] = ()) -> list[Pat
     Raises: BookError when a chapter doesn't run through; OSError when the folder can't be written.
     """
     chapters = {
-        lang: [path for path in sorted((root / "notebooks").glob("*.py")) if lang in languages(root, path.stem)]
-        for lang in ("en", *LANGUAGES)
+        lang: [path for path in sorted((root / "notebooks").glob("*.py")) if lang in languages_of(root, path.stem)]
+        for lang in EVERY_LANGUAGE
     }
     library = _digest(*LIBRARY.rglob("*.py"), *STATIC.iterdir(), Path(__file__))
     written = []
@@ -57,7 +57,7 @@ def build_site(root: Path, folder: Path, only: tuple[str, ...] = ()) -> list[Pat
             if (only and path.stem not in only) or _is_made_of(target, digest):
                 continue
             book = _run(root, path, lang)
-            text = chapter_page(book, path.stem, lang, ways, languages(root, path.stem))
+            text = chapter_page(book, path.stem, lang, ways, languages_of(root, path.stem))
             written.append(_write(target, MADE_OF.format(digest=digest) + text))
         front = folder / "index.html" if lang == "en" else folder / lang / "index.html"
         below = "en/" if lang == "en" else ""
@@ -67,11 +67,6 @@ def build_site(root: Path, folder: Path, only: tuple[str, ...] = ()) -> list[Pat
     return written
 
 
-def languages(root: Path, name: str) -> list[str]:
-    """English, and each language that a chapter is translated into."""
-    return ["en", *(lang for lang in LANGUAGES if catalogue_of(root, lang, name).exists())]
-
-
 def _map(lang: str, links: dict[str, str]) -> str:
     with speaking(lang):
         return CourseMap(Progress(), "", lang, links).html()
@@ -79,14 +74,13 @@ def _map(lang: str, links: dict[str, str]) -> str:
 
 def _notebook(root: Path, path: Path, lang: str) -> Any:
     """The chapter without outputs, in a language."""
-    book = to_notebook(read_master(path))
-    return book if lang == "en" else translated(book, read(catalogue_of(root, lang, path.stem), lang))
+    return in_language(root, path.stem, to_notebook(read_master(path)), lang)
 
 
 def _run(root: Path, path: Path, lang: str) -> Any:
     with _scenes():
         book = executed(read_master(path), path.parent, lang)
-    return book if lang == "en" else translated(book, read(catalogue_of(root, lang, path.stem), lang))
+    return in_language(root, path.stem, book, lang)
 
 
 @contextmanager

@@ -36,6 +36,16 @@ def catalogue_of(root: Path, lang: str, name: str) -> Path:
     return root / "locale" / lang / f"{name}.po"
 
 
+def languages_of(root: Path, name: str) -> list[str]:
+    """English, and each language with a catalogue for master `name`."""
+    return ["en", *(lang for lang in LANGUAGES if catalogue_of(root, lang, name).exists())]
+
+
+def in_language(root: Path, name: str, book: Any, lang: str) -> Any:
+    """The notebook with its prose translated; English is what it was written in."""
+    return book if lang == "en" else translated(book, read(catalogue_of(root, lang, name), lang))
+
+
 def paragraphs(source: str) -> list[str]:
     """A markdown cell in pieces that join to it again: paragraphs, and what stands between them.
 

@@ -52,8 +52,8 @@ def _captions(card: Card, top: float, keeps_from: int, steps: int) -> list[str]:
     """`.grad`, or `∂`: with shares the caption tells their number instead of `flows`."""
     lit = card.gradients[0][0] if card.gradients else steps
     shared = card.shares[0][0] if card.shares else steps
-    loose = [(since, until) for since, until, each in spans(card.gradients, steps) if not each.kept]
-    handed = loose if card.kind == "leaf" else []
+    came = spans(card.gradients, steps) if card.kind == "leaf" else []
+    handed = [(since, until) for since, until, each in came if not each.kept]
     parts = []
     for caption, since, until in (
         (_("∂ flows"), 0, min(keeps_from, shared if card.kind != "leaf" else steps) - 1),
