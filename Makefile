@@ -56,7 +56,8 @@ test: install system frontend check  ## everything
 	$(BIN)/python -m tools.seeds --check
 	$(BIN)/python -m pytest $(PYTEST_ARGS)
 
-test-all: test  ## the same, and what takes longer: every chapter built anew, byte for byte
+test-all: export SEEGRAD_EXPLORE = 1
+test-all: test  ## the same with newly drawn examples, and what takes longer: every chapter built anew, byte for byte
 	$(BIN)/python -m tools.book --check
 
 grade: install  ## a class of twelve, from submitted/ to CSV and feedback

@@ -32,8 +32,9 @@ def grade_all(
 ) -> Iterator[tuple[Submission, Result]]:
     """Each submission with its Result, in the order in which they are done; no result depends on that order.
 
-    `open_judge` starts a warm zygote and yields the judge on it. One that dies is replaced and its submission tried
-    once more. Raises `SandboxError` where this machine can't confine untrusted code; nothing was graded then.
+    `open_judge` starts a warm zygote and yields the judge on it. One that dies is replaced, and a submission that got
+    no verdict through our own failure is tried once more. Raises `SandboxError` where this machine can't confine
+    untrusted code; nothing was graded then.
     """
     count = max(1, workers or cores())
     crew = Crew(open_judge, count)
@@ -87,13 +88,19 @@ class _Worker:
         self._over = False
 
     def grade(self, submission: Submission, assignment: Assignment) -> Result:
+        first = self._first(submission, assignment)
+        return first or engine.attempt(submission, assignment, self._run, give_up=True)
+
+    def _first(self, submission: Submission, assignment: Assignment) -> Result | None:
+        """Its Result, or None where we have failed: a judge that was killed, say for want of memory."""
         try:
-            return engine.attempt(submission, assignment, self._run, give_up=False)
+            result = engine.attempt(submission, assignment, self._run, give_up=False)
         except SandboxError:
             raise
         except Exception:  # whatever it was, a fresh zygote may not have it
             self.close()
-            return engine.attempt(submission, assignment, self._run, give_up=True)
+            return None
+        return None if result.failed_by_us else result
 
     def _run(self, document: Mapping[str, Any], files: Mapping[str, bytes], assignment: Assignment) -> Run:
         if self._over:

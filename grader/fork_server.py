@@ -191,8 +191,9 @@ def main() -> None:
         return
     _become_first_process(server)
     try:
-        _warm(server, said["preload"])
-        _serve(server)
+        with contextlib.suppress(BrokenPipeError):  # the owner has closed its socket, or was killed
+            _warm(server, said["preload"])
+            _serve(server)
     finally:
         if server.scratch:
             server.scratch.close()

@@ -14,6 +14,7 @@ ADVICE = (
     "Mend the test or the answer in {folder}, run `nbgrader generate_assignment {name} --force`, and grade again; "
     "--without-reference grades all the same"
 )
+AGAIN = "If a process of the grader was killed, the same command goes on from here. If it says this again:"
 
 
 def submission(course: Course, assignment: Assignment) -> Submission:
@@ -44,8 +45,12 @@ def demand(result: Result, assignment: Assignment, course: Course) -> None:
         folder = course.folder(course.source, ".", result.assignment)
         questions = "\n".join(f"  {_said(outcome)}" for outcome in wrong)
         advice = ADVICE.format(folder=folder, name=result.assignment)
+        if all(outcome.kind is Kind.GRADER_FAILURE for outcome in wrong):
+            verdict, advice = "got no verdict", f"{AGAIN} {advice}"
+        else:
+            verdict = "fail"
         raise CourseError(
-            f"{len(wrong)} of the tests fail on the reference answer; nothing was recorded.\n{questions}\n{advice}"
+            f"{len(wrong)} of the tests {verdict} on the reference answer; nothing was recorded.\n{questions}\n{advice}"
         )
 
 

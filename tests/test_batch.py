@@ -200,6 +200,12 @@ def test_a_test_that_fails_on_the_reference_answer_is_named_and_nothing_is_recor
     assert not (course.root / "autograded").exists()
 
 
+def test_a_grader_that_failed_on_the_reference_answer_doesn_t_blame_the_test(course: Course) -> None:
+    with pytest.raises(CourseError, match=r"(?s)2 of the tests got no verdict .*the same command goes on") as raised:
+        run(course, Counting(Kind.GRADER_FAILURE), Options())
+    assert "fail on" not in str(raised.value)
+
+
 def test_the_reference_answer_is_judged_once_and_is_nobody_s_grade(course: Course) -> None:
     first, second = Counting(), Counting()
     entries = run(course, first, Options())

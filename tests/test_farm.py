@@ -22,10 +22,12 @@ def judge(document: Mapping[str, Any], _files: Mapping[str, bytes], _assignment:
 
 
 class Zygotes:
-    """Counts what is open; the judge dies for the n-th notebooks named in `dies`."""
+    """Counts what is open; of the n-th notebooks the zygote dies (`dies`), or their judge alone (`killed`)."""
 
-    def __init__(self, dies: frozenset[int] = frozenset(), everywhere: bool = False) -> None:
-        self.dies, self.everywhere = dies, everywhere
+    def __init__(
+        self, dies: frozenset[int] = frozenset(), everywhere: bool = False, killed: frozenset[int] = frozenset()
+    ) -> None:
+        self.dies, self.everywhere, self.killed = dies, everywhere, killed
         self.opened = self.open = self.judged = 0
         self.lock = threading.Lock()
 
@@ -45,6 +47,8 @@ class Zygotes:
             number = self.judged
         if self.everywhere or number in self.dies:
             raise BrokenPipeError("the zygote is gone")
+        if number in self.killed:
+            return Run(given[0], (Outcome("f_test", Kind.GRADER_FAILURE, None, 2.0, "The judge failed."),))
         return judge(*given)
 
 
@@ -69,6 +73,12 @@ def test_a_dead_zygote_is_replaced_and_its_submission_tried_again() -> None:
     zygotes = Zygotes(dies=frozenset({1, 6}))
     assert graded(zygotes, 1) == graded(Zygotes(), 1)
     assert (zygotes.opened, zygotes.open) == (3, 0)
+
+
+def test_a_submission_whose_judge_was_killed_is_tried_again_on_the_same_zygote() -> None:
+    zygotes = Zygotes(killed=frozenset({1, 6}))
+    assert graded(zygotes, 1) == graded(Zygotes(), 1)
+    assert (zygotes.opened, zygotes.judged) == (1, len(CLASS) + 2)
 
 
 def test_what_kills_every_zygote_is_our_failure_and_stops_nobody() -> None:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import socket
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,9 +14,10 @@ import pytest
 
 from grader.child import Child
 from grader.errors import StudentGone, ZygoteGone
+from grader.fork_server import send
 from grader.model import Kind, Limits
 from grader.watch import descendants
-from grader.zygote import Zygote
+from grader.zygote import _ENTRY, ENVIRONMENT, Zygote
 from tests.trials import answer, cell, check, only, printed, run
 
 
@@ -53,6 +57,17 @@ def test_what_a_child_used_is_known(zygote: Zygote) -> None:
     result = run(zygote, cell("sum(range(3_000_000))"))
     assert 0 < result.cpu_s < 60
     assert result.wall_s > 0
+
+
+def test_a_zygote_whose_owner_is_gone_ends_in_silence() -> None:
+    owner, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    with theirs:
+        command = [sys.executable, "-c", _ENTRY, str(theirs.fileno())]
+        running = subprocess.Popen(command, pass_fds=[theirs.fileno()], env=ENVIRONMENT, stderr=subprocess.PIPE)
+    with owner:  # gone before the zygote can say that it is ready
+        send(owner, {"preload": [], "limits": dataclasses.asdict(Limits()), "trust_students": False})
+    assert running.communicate(timeout=60)[1] == b""
+    assert running.returncode == 0
 
 
 def test_a_child_is_killed_and_gone(zygote: Zygote) -> None:

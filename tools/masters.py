@@ -205,7 +205,7 @@ def canonical(master: Master) -> str:
 def from_notebook(book: Any, path: Path) -> str:
     """An instructor's notebook as the text of its master: the way back of `to_notebook`. Outputs are dropped.
 
-    Raises BookError for an nbgrader cell that a master can't say (a task, a cell both graded and read-only text).
+    Raises BookError for a cell that a master can't say: a task, a graded read-only text, a cell that splits.
     """
     plain = NBFORMAT.v4.new_notebook()
     for number, cell in enumerate(book.cells, 1):
@@ -214,7 +214,18 @@ def from_notebook(book: Any, path: Path) -> str:
             made.outputs, made.execution_count = [], None
         plain.cells.append(made)
     plain.metadata["jupytext"] = {"cell_metadata_filter": JUPYTEXT_OPTIONS, "notebook_metadata_filter": "-all"}
-    return str(jupytext.writes(plain, fmt=FORMAT))
+    text = str(jupytext.writes(plain, fmt=FORMAT))
+    _demand_same([cell.source.strip() for cell in plain.cells], text, path)
+    return text
+
+
+def _demand_same(sources: list[str], text: str, path: Path) -> None:
+    """jupytext splits a cell at a marker within it, and not after a string that goes on."""
+    back = [cell.source.strip() for cell in jupytext.reads(text, fmt=FORMAT).cells]
+    if back != sources:
+        lost = next((number for number, (was, now) in enumerate(zip(sources, back, strict=False), 1) if was != now), 1)
+        causes = "a line that begins one, such as `# %%`, or a long string without its end"
+        raise BookError(f"{path}: cell {lost} can't be one cell of a master: it has {causes}. Reword it.")
 
 
 def _options(cell: Any, path: Path, number: int) -> dict[str, Any]:
