@@ -12,6 +12,13 @@ from .errors import WireError
 from .records import ITEM_BYTES
 
 
+class Bare:
+    """A tensor whose values alone are to travel."""
+
+    def __init__(self, tensor: Tensor) -> None:
+        self.tensor = tensor
+
+
 def is_numpy(value: Any) -> bool:
     """An array or a number of NumPy's with a dtype that is carried."""
     numpy = sys.modules.get("numpy")

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from . import arrays, callables, containers, raised, remote, values
+from .arrays import Bare
 from .callables import PARAMETERS
 from .containers import Containers, is_container, raw_array
 from .errors import WireError
@@ -21,17 +22,11 @@ from .mirror import DTYPES, NAMES, Mirror
 from .offers import may_lend, offered_specials
 from .raised import Attempted
 from .remote import RemoteClass
+from .sparse import is_sparse
 from .values import UnsupportedError
 from .wire import Frame, listed, text, whole
 
 CLASSES = 1 << 12
-
-
-class Bare:
-    """A tensor whose values alone are to travel."""
-
-    def __init__(self, tensor: Tensor) -> None:
-        self.tensor = tensor
 
 
 class Carrier:
@@ -57,7 +52,7 @@ class Carrier:
         return self.containers.changes(lambda item: self.encode(item, message))
 
     def _other(self, value: Any, inner: values.Encode, message: Message) -> Any:
-        if isinstance(value, Tensor):
+        if isinstance(value, Tensor) and not is_sparse(value):
             return {"t": "tensor", "id": self.mirror.share(value, message)}
         if isinstance(value, Bare):
             return self.mirror.data(value.tensor, message)
@@ -155,7 +150,7 @@ class Carrier:
         if kind in ("data", "scalar") or (kind == "array" and "id" not in tree):
             tensor = self.mirror.read_data(tree, frame.body)
             return tensor if kind == "data" else arrays.from_tensor(tensor, scalar=kind == "scalar")
-        if kind == "same" or kind == "array" or kind in containers.KINDS.values():
+        if kind in ("same", "array", "sparse") or kind in containers.KINDS.values():
             return self.containers.make(tree, inner)
         form = _HEARD.get(kind)
         if form is None:

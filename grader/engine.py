@@ -33,7 +33,7 @@ from grader.restore import grade_id, restored
 if TYPE_CHECKING:
     from grader.zygote import Zygote
 
-ENGINE_VERSION = 2  # raise it when the same submission may get another score than before
+ENGINE_VERSION = 3  # raise it when the same submission may get another score than before
 Runner = Callable[[Mapping[str, Any], Mapping[str, bytes], Assignment], Run]
 QUIET = logging.getLogger("grader.quiet")
 QUIET.addHandler(logging.NullHandler())

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 from torch.autograd.graph import GradientEdge, Node, get_gradient_edge
 
-from .hooks import is_hooked
+from .hooks import is_hooked, is_hooked_after
 from .records import ITEM_BYTES, ITEMS, History, TensorRecord, Window
 
 Edge: TypeAlias = tuple[Node, int]
@@ -91,6 +91,7 @@ def describe(tensor: Tensor, number: int, window: Window, counter: int, history:
         requires_grad=tensor.requires_grad,
         retains_grad=not tensor.is_leaf and tensor.retains_grad,
         hooked=is_hooked(tensor),
+        hooked_after=is_hooked_after(tensor),
         parameter=isinstance(tensor, torch.nn.Parameter),
         history=history,
     )
@@ -99,7 +100,7 @@ def describe(tensor: Tensor, number: int, window: Window, counter: int, history:
 def unsupported(tensor: Tensor) -> str | None:
     """Why a tensor can't be carried to another process, or None."""
     if tensor.layout is not torch.strided or tensor.is_quantized:
-        return f"a tensor with layout {tensor.layout}"
+        return f"a tensor with layout {tensor.layout}{' that requires a gradient' if tensor.requires_grad else ''}"
     if tensor.device.type != "cpu":
         return f"a tensor on {tensor.device}"
     if str(tensor.dtype).rpartition(".")[2] not in ITEM_BYTES:

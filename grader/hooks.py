@@ -9,6 +9,7 @@ from typing import Any
 from torch import Tensor
 
 Ask = Callable[[int, Tensor], Tensor | None]  # run the other side's hooks on a gradient
+Settle = Callable[[int], None]  # run those that wait for a leaf's `.grad`
 
 
 class Relay:
@@ -22,12 +23,24 @@ class Relay:
         return self._ask(self._number, grad)
 
 
+class RelayAfter:
+    """A hook of ours that stands for the other side's hooks on a leaf that has got its `.grad`."""
+
+    def __init__(self, number: int, settle: Settle) -> None:
+        self._number, self._settle = number, settle
+
+    def __call__(self, _leaf: Tensor) -> None:
+        """Call them."""
+        self._settle(self._number)
+
+
 class Hooks:
     """One side's relays."""
 
-    def __init__(self, ask: Ask) -> None:
-        self._ask = ask
+    def __init__(self, ask: Ask, settle: Settle) -> None:
+        self._ask, self._settle = ask, settle
         self._handles: dict[int, Any] = {}
+        self._after: dict[int, Any] = {}
 
     def relay(self, number: int, tensor: Tensor, *, wanted: bool) -> None:
         """Have, or don't have, the other side's hooks called for this tensor."""
@@ -36,10 +49,18 @@ class Hooks:
         elif not wanted and number in self._handles:
             self._handles.pop(number).remove()
 
+    def relay_after(self, number: int, leaf: Tensor, *, wanted: bool) -> None:
+        """Have, or don't have, the other side's hooks called when this leaf has got its `.grad`."""
+        if wanted and number not in self._after and leaf.requires_grad and leaf.is_leaf:
+            self._after[number] = _register_after(leaf, RelayAfter(number, self._settle))
+        elif not wanted and number in self._after:
+            self._after.pop(number).remove()
+
     def forget(self, numbers: Sequence[int]) -> None:
         """These tensors aren't shared any more."""
         for number in numbers:
             self._handles.pop(number, None)
+            self._after.pop(number, None)
 
     @contextlib.contextmanager
     def silent(self, tensors: Sequence[Tensor]) -> Iterator[None]:
@@ -59,13 +80,33 @@ def _register(tensor: Any, hook: Relay) -> Any:
     return tensor.register_hook(hook)
 
 
+def _register_after(leaf: Any, hook: RelayAfter) -> Any:
+    return leaf.register_post_accumulate_grad_hook(hook)
+
+
 def _hooks(tensor: Tensor) -> Any:
     return tensor._backward_hooks
+
+
+def _hooks_after(tensor: Any) -> Any:
+    return tensor._post_accumulate_grad_hooks
 
 
 def is_hooked(tensor: Tensor) -> bool:
     """Has this side registered a hook of its own?"""
     return any(not isinstance(hook, Relay) for hook in (_hooks(tensor) or {}).values())
+
+
+def is_hooked_after(tensor: Tensor) -> bool:
+    """Has this side registered one that waits for the leaf's `.grad`?"""
+    return any(not isinstance(hook, RelayAfter) for hook in (_hooks_after(tensor) or {}).values())
+
+
+def run_after(leaf: Tensor) -> None:
+    """Call this side's own hooks of a leaf that has got its `.grad`."""
+    for hook in list((_hooks_after(leaf) or {}).values()):
+        if not isinstance(hook, RelayAfter):
+            hook(leaf)
 
 
 def run(tensor: Tensor, grad: Tensor) -> Tensor:

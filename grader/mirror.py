@@ -19,7 +19,7 @@ from torch.autograd.graph import GradientEdge
 
 from . import graph
 from .errors import WireError
-from .hooks import Ask, Hooks
+from .hooks import Ask, Hooks, Settle
 from .ledger import Agreed, Gone, Ledger, Storage
 from .message import Message
 from .records import (
@@ -48,9 +48,9 @@ NAMES: Mapping[torch.dtype, str] = {dtype: name for name, dtype in DTYPES.items(
 class Mirror:
     """This side's shared tensors. `side` is 0 (the judge) or 1: each side numbers what it brings in its own way."""
 
-    def __init__(self, side: int, products: Products, hook: Ask) -> None:
+    def __init__(self, side: int, products: Products, hook: Ask, settle: Settle) -> None:
         self._products = products
-        self.hooks = Hooks(hook)
+        self.hooks = Hooks(hook, settle)
         self._next = side
         self.ledger = Ledger(weak=side == 0)
 
@@ -91,9 +91,12 @@ class Mirror:
 
     def data(self, tensor: Tensor, message: Message) -> dict[str, Any]:
         """A tensor's values alone: neither identity nor history travels."""
-        if tensor.nbytes + len(message.body) > SHARED_BYTES:
+        values = tensor.detach().resolve_conj().resolve_neg()
+        if reason := graph.unsupported(values):
+            raise UnsupportedError(reason)
+        if values.nbytes + len(message.body) > SHARED_BYTES:
             raise UnsupportedError(f"more than {SHARED_BYTES >> 20} MiB of numbers at once")
-        values = tensor.detach().contiguous()
+        values = values.contiguous()
         data = graph.storage_bytes(values.clone().untyped_storage())
         start = message.put(data)
         shape = list(values.shape)
@@ -226,6 +229,7 @@ class Mirror:
         if record.retains_grad and tensor.requires_grad and not tensor.is_leaf:
             tensor.retain_grad()
         self.hooks.relay(record.id, tensor, wanted=record.hooked)
+        self.hooks.relay_after(record.id, tensor, wanted=record.hooked_after)
         self.ledger.note_counter(record.id, record.counter, record.window.storage)
         # As this side would describe it, so that nothing is told back.
         self._agree(graph.describe(tensor, record.id, record.window, record.counter, None), graph.edge_of(tensor))

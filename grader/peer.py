@@ -13,7 +13,8 @@ import torch
 from torch import Tensor
 
 from . import hooks, offers, raised
-from .carry import Bare, Carrier
+from .arrays import Bare
+from .carry import Carrier
 from .errors import WireError
 from .message import Message
 from .mirror import Mirror
@@ -40,7 +41,7 @@ class Peer:
     def __init__(self, pipe: Pipe, side: int) -> None:
         self.pipe = pipe
         self.side = side
-        self.mirror = Mirror(side, self._products, self._hooked)
+        self.mirror = Mirror(side, self._products, self._hooked, self._settled)
         self.carrier = Carrier(side, self.mirror, self)
         self.surroundings = Surroundings()
         self.noticed: Noticed | None = None  # told of every answer about a thing of the other side's
@@ -48,6 +49,7 @@ class Peer:
             "call": self._answer_call,
             "products": self._answer_products,
             "hooks": self._answer_hooks,
+            "settled": self._answer_settled,
             "sync": lambda _frame: None,
             **dict.fromkeys(OBJECT_OPS, self._answer_object),
         }
@@ -147,6 +149,10 @@ class Peer:
             raise WireError("A hook has made something else of a gradient.")
         return changed
 
+    def _settled(self, number: int) -> None:
+        """The other side's hooks see the gradient that a shared leaf has just got; what they change comes back."""
+        self.ask("settled", {"tensor": number})
+
     # ------------------------------------------------------------------ answering
 
     def answer(self, frame: Frame) -> None:
@@ -220,6 +226,9 @@ class Peer:
             raise WireError("A frame passes no gradient to a hook.")
         changed = hooks.run(tensor, grad)
         return changed if frame.header.get("create") is True else Bare(changed)
+
+    def _answer_settled(self, frame: Frame) -> None:
+        hooks.run_after(self.mirror.ledger.tensor(whole(frame.header, "tensor")))
 
     def _answer_products(self, frame: Frame) -> Any:
         link = self.mirror.ledger.links.get(whole(frame.header, "link"))

@@ -26,6 +26,7 @@ ITEMS = 16 << 20
 DIMENSIONS = 16
 TENSORS = 1 << 16
 VERSIONS = 1 << 31
+FLAGS = ("leaf", "requires_grad", "retains_grad", "parameter", "hooked", "hooked_after")
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +72,7 @@ class TensorRecord:
     retains_grad: bool
     parameter: bool
     hooked: bool
+    hooked_after: bool  # a hook of its owner's is called when its gradient has been accumulated
     history: History | None
 
 
@@ -120,7 +122,7 @@ def read_tensor(tree: Any, storage_bytes: Mapping[int, int]) -> TensorRecord:
     """
     tree = _object(tree)
     window = read_window(tree.get("window"), storage_bytes)
-    flags = {name: _flag(tree, name) for name in ("leaf", "requires_grad", "retains_grad", "parameter", "hooked")}
+    flags = {name: _flag(tree, name) for name in FLAGS}
     history = None if tree.get("history") is None else _history(tree["history"])
     if flags["requires_grad"] and window.dtype not in DIFFERENTIABLE:
         raise WireError(f"A tensor of {window.dtype} can't require a gradient.")

@@ -32,12 +32,13 @@ OTHERS = frozenset(
         *("__index__", "__round__", "__trunc__", "__floor__", "__ceil__", "__bytes__", "__fspath__"),
         *("__len__", "__length_hint__", "__getitem__", "__setitem__", "__delitem__", "__iter__", "__next__"),
         *("__reversed__", "__call__", "__enter__", "__exit__", "__await__", "__hash__"),
+        *("__aiter__", "__anext__", "__aenter__", "__aexit__"),
     }
 )
 UNCARRIED = frozenset(
     {
         *("__torch_function__", "__torch_dispatch__", "__array__", "__array_ufunc__", "__array_function__"),
-        *("__dlpack__", "__aiter__", "__anext__", "__aenter__", "__aexit__"),
+        "__dlpack__",
     }
 )
 CARRIED = COMPARING | ARITHMETIC | OTHERS
@@ -54,7 +55,8 @@ REAL_BASES = (
     BaseException,
 )
 _FINAL: tuple[Any, ...] = (
-    *(types.GeneratorType, types.CoroutineType, types.FunctionType, types.BuiltinFunctionType, types.MethodType),
+    *(types.GeneratorType, types.CoroutineType, types.AsyncGeneratorType),
+    *(types.FunctionType, types.BuiltinFunctionType, types.MethodType),
     *(map, filter, zip, enumerate, reversed, type(iter("")), type(iter(())), type(iter([])), type(iter({}))),
 )
 # Classes that nothing can derive from: `isinstance` is answered by __class__.
@@ -156,8 +158,9 @@ def _uncarried(name: str) -> Callable[..., Any]:
     return special
 
 
-def _exit(self: Any, kind: Any, error: Any, _trace: Any) -> Any:
-    return asker_of(self).of("special", self, "__exit__", (kind, error, None), {})
+def _exit(name: str) -> Callable[..., Any]:
+    """A traceback belongs to this process alone."""
+    return lambda self, kind, error, _trace: asker_of(self).of("special", self, name, (kind, error, None), {})
 
 
 def _copying(name: str) -> Callable[..., Any]:
@@ -177,7 +180,7 @@ def _unhashable(self: Any) -> int:
 _METHODS: Mapping[str, Callable[..., Any]] = {
     **{name: _special(name) for name in CARRIED | ALWAYS},
     **{name: _uncarried(name) for name in UNCARRIED},
-    "__exit__": _exit,
+    **{name: _exit(name) for name in ("__exit__", "__aexit__")},
     "__await__": _await,
     **{name: _copying(name) for name in COPIED},
 }

@@ -238,7 +238,7 @@ def test_a_missing_module_of_the_student_s_is_their_error_and_of_the_test_ours(z
         ("a = 1 << 9999", "a whole number of more than 4096 bits"),
         ("a = [[[1 << 9999]]]", "a whole number"),
         ("a = []\nfor _ in range(99): a = [a]", "nested deeper"),
-        ("import torch\na = torch.ones(2).to_sparse()", "layout"),
+        ("import torch\na = torch.ones(2).to_sparse().requires_grad_()", "layout torch.sparse_coo that requires"),
         ("import torch\na = torch.ones(2, device='meta')", "a tensor on meta"),
     ],
 )

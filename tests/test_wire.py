@@ -256,6 +256,7 @@ RECORD = {
         "retains_grad": False,
         "parameter": False,
         "hooked": False,
+        "hooked_after": False,
     },
     "history": None,
 }
