@@ -141,6 +141,10 @@ DO: dict[str, str] = {
     "marked_dirty.view": _(
         "Compute a new tensor in forward instead of writing to its input, or return the written input alone."
     ),
+    "marked_dirty.unmarked": _(
+        "Compute a new tensor in forward (`{new}`, not `{old}`), "
+        "or call `ctx.mark_dirty` on the input there and return it."
+    ),
     "inference_tensor": _(
         "Make it under `torch.no_grad()` instead of `torch.inference_mode()`, "
         "or bring it back with `{name} = {name}.clone()` outside that block."

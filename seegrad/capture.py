@@ -101,6 +101,9 @@ class Capture(TorchFunctionMode):
         call = self._call_of(func)
         if call.kind == "read" or _torch.bypassed():
             return call_as(frame, func, args, kwargs)
+        if frame.f_code is _torch.APPLY:  # where a forward returns its input, apply itself makes a view of it
+            quietly(self._state.applies, user_frame(frame))
+            return call_as(frame, func, args, kwargs)
         if call.kind == "gradient":
             quietly(self._state.gradient_read, args[0], frame)
             return call_as(frame, func, args, kwargs)

@@ -52,6 +52,7 @@ class State:
         # The line that called the custom Function which was running at the last event; and one event before.
         self._applying: Place | None = None
         self._applied: Place | None = None
+        self._inside: tuple[int, ...] = ()  # Writes that the forward of a custom Function has made
 
     # -- begin and end
 
@@ -84,6 +85,8 @@ class State:
             self._module = user.f_globals
         unseen = self.names.event(frames, direct=direct)
         self._applied, self._applying = self._applying, self._applying_line(frames)
+        if self._applied is None:
+            self._inside = ()
         self.meet_late(self.names.everything(frames) if deep else unseen)
         line = (user.f_code.co_filename, user.f_lineno or 0) if user is not None else None
         self._look_behind(line)
@@ -101,6 +104,10 @@ class State:
                     return self.source.place(outer)
                 step = step.f_back
         return None
+
+    def applies(self, user: FrameType | None) -> None:
+        """A custom Function's forward has returned; the line that called it."""
+        self._applying = self.source.place(user)
 
     def _look_behind(self, line: tuple[str, int] | None) -> None:
         for saved, _ in self.saved.changed_behind() if self.saved.watching else ():
@@ -136,6 +143,9 @@ class State:
         if applied is not None:
             last.inputs = tuple(dict.fromkeys(self.nodes.given(last.nodes)))
             last.outputs = tuple(self.meet(tensor) for tensor in unknown)
+            for number, tensor in zip(last.outputs, unknown, strict=True):
+                self.show(last, number, tensor)
+            last.writes, self._inside = self._inside, ()
 
     def gradient_read(self, tensor: torch.Tensor, frame: FrameType) -> None:
         """`.grad` was read: a Frame where it's None because backward keeps gradients in leaves alone."""
@@ -168,10 +178,13 @@ class State:
 
     def write(self, frame: FrameDraft, hit: Hit) -> None:
         """A Write was made: everyone who shares the bytes shows it."""
-        frame.writes += (self.writes.add(frame, hit),)
+        number = self.writes.add(frame, hit)
+        frame.writes += (number,)
+        if self._applying is not None:
+            self._inside += (number,)
         self.saved.written(hit.storage, hit.span)
         self.uninitialised.discard(hit.storage)
-        for number in self.tensors.on_storage(hit.storage):
-            each = self.tensors.alive(number)
+        for tensor in self.tensors.on_storage(hit.storage):
+            each = self.tensors.alive(tensor)
             if each is not None:
-                self.show(frame, number, each)
+                self.show(frame, tensor, each)

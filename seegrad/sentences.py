@@ -97,6 +97,10 @@ WHAT: dict[str, str] = {
         "{Culprit} writes in place to {label}, a view, and the Function called on {victim} returns more than that: "
         "autograd cannot rebase a view's history onto a Function with several outputs."
     ),
+    "marked_dirty.unmarked": _(
+        "{Culprit} writes in place to {label} inside a custom Function that does not announce it: "
+        "for {node} on {victim}, which uses {label} afterwards, the gradient leaves out `{op}`, and torch says nothing."
+    ),
     "inference_tensor.saved": _(
         "{label} was made in inference mode by {culprit}, so it has no version, "
         "but `{op}` on {victim} has to save it for backward."

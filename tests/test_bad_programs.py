@@ -5,6 +5,7 @@ from __future__ import annotations
 import linecache
 import threading
 import traceback
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -259,7 +260,7 @@ def silently(make: Any) -> Any:
         (lambda: torch.ones(2, 1).expand(2, 1), "silent_corruption"),
         (lambda: torch.ones(4)[::2], "silent_corruption"),
     ],
-    ids=str,
+    ids=count(),
 )
 def test_every_kind_of_number_is_compared(make: Any, kind: str | None) -> None:
     """What is 0, empty or not a number before is the same after: nothing was changed."""

@@ -82,6 +82,62 @@ def f_dirty_but_not_returned():
     Scale.apply(h).sum().backward()  # victim
 
 
+@program("marked_dirty", severity="wrong", node="AddBackward0", tensor="h")
+def f_not_marked_and_used_again():
+    class Scale(Function):
+        @staticmethod
+        def forward(ctx, x):
+            x.mul_(2)  # culprit
+            return x + 0
+
+        @staticmethod
+        def backward(ctx, grad):
+            return grad * 2
+
+    x = torch.randn(3, requires_grad=True)
+    h = x * 1
+    y = Scale.apply(h)
+    (y + h).sum().backward()  # victim
+
+
+@program("marked_dirty", severity="wrong", node="MulBackward0", tensor="h")
+def f_not_marked_and_returned():
+    class Scale(Function):
+        @staticmethod
+        def forward(ctx, x):
+            x.mul_(2)  # culprit
+            return x
+
+        @staticmethod
+        def backward(ctx, grad):
+            return grad * 2
+
+    x = torch.randn(3, requires_grad=True)
+    h = x * 1
+    y = Scale.apply(h)
+    past = h * 3  # victim
+    (y + past).sum().backward()
+
+
+@program("marked_dirty", severity="wrong", node="MulBackward0", tensor="h")
+def f_not_marked_and_a_view_used_again():
+    class Clip(Function):
+        @staticmethod
+        def forward(ctx, x):
+            x.clamp_(-1, 1)  # culprit
+            return x.sum()
+
+        @staticmethod
+        def backward(ctx, grad):
+            return grad.expand(4)
+
+    x = torch.randn(4, requires_grad=True)
+    h = x.exp().view(4) * 1
+    part = h[:2]
+    total = Clip.apply(h)
+    (total + (part * 3).sum()).backward()  # victim
+
+
 @program("leaf_modified", tensor="w")
 def f_dirty_leaf():
     class Scale(Function):

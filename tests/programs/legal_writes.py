@@ -198,6 +198,60 @@ def w_function_that_marks_its_write():
 
 
 @program()
+def w_function_that_writes_to_what_nobody_uses_again():
+    class Double(Function):
+        @staticmethod
+        def forward(ctx, x):
+            x.mul_(2)
+            return x
+
+        @staticmethod
+        def backward(ctx, grad):
+            return grad * 2
+
+    x = torch.randn(3, requires_grad=True)
+    (Double.apply(x * 1) * 3).sum().backward()
+    return x.grad
+
+
+@program()
+def w_function_that_shifts_its_input():
+    class Shift(Function):
+        @staticmethod
+        def forward(ctx, x):
+            x.add_(1)
+            return x.sum()
+
+        @staticmethod
+        def backward(ctx, grad):
+            return grad.expand(3)
+
+    x = torch.randn(3, requires_grad=True)
+    h = x * 1
+    (Shift.apply(h) + (h * 3).sum()).backward()
+    return x.grad
+
+
+@program()
+def w_function_that_writes_to_its_own_copy():
+    class Double(Function):
+        @staticmethod
+        def forward(ctx, x):
+            y = x.clone()
+            y.mul_(2)
+            return y
+
+        @staticmethod
+        def backward(ctx, grad):
+            return grad * 2
+
+    x = torch.randn(3, requires_grad=True)
+    h = x * 1
+    (Double.apply(h) + h).sum().backward()
+    return x.grad
+
+
+@program()
 def w_function_with_plain_attributes():
     class Power(Function):
         @staticmethod
