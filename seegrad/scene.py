@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import typing
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
@@ -13,6 +14,9 @@ from .languages import _
 from .model import Phase, Severity, as_kind
 
 SCHEMA = 1
+
+PART = "\ue001"  # stands around `id x y` in a body: the part of that name, at that place
+AT_ORIGIN = "0.0 0.0"  # the place at which a shared part is kept
 
 Point = tuple[float, float]
 
@@ -81,7 +85,10 @@ class Item:
 
 @dataclass(frozen=True, slots=True)
 class SceneLevel:
-    """What is seen after opening a box: its own drawing with every step inside. `parent` is the level around it."""
+    """What is seen after opening a box: its inside in a frame among its neighbours, with every step.
+
+    `parent` is the level around it, in which the frame stands; its own parent is around both.
+    """
 
     id: str
     label: str
@@ -138,6 +145,7 @@ class Scene:
     question: Question | None = None
     lang: str = "en"
     levels: tuple[SceneLevel, ...] = ()  # those inside boxes; `body` is the outermost
+    parts: tuple[tuple[str, str], ...] = ()  # what the drawings of several levels share: (id, markup at the origin)
 
     def level_of(self, step: int) -> str:
         """The level that has to be open at this step: where something is wrong, else the outermost."""
@@ -147,9 +155,10 @@ class Scene:
         return next((where[part] for part in reversed(self.frames[step].on) if part in where), "")
 
     def level(self, name: str) -> SceneLevel:
-        """A level by its id. Raises: KeyError when there is no such level."""
+        """A level by its id, with its shared parts in place. Raises: KeyError when there is no such level."""
         outer = SceneLevel("", "", None, self.body, self.width_px, self.height_px)
-        return {level.id: level for level in (outer, *self.levels)}[name]
+        level = {level.id: level for level in (outer, *self.levels)}[name]
+        return dataclasses.replace(level, body=with_parts(level.body, dict(self.parts)))
 
     def last_word(self, step: int) -> str:
         """What a Diagnosis says at this step: the newest one so far that isn't a mere note."""
@@ -184,6 +193,19 @@ class Scene:
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             said = _("This isn't a Scene: {error}. Draw it again from its Recording.")
             raise PictureError(said.format(error=error)) from error
+
+
+def with_parts(body: str, parts: Mapping[str, str]) -> str:
+    """A body with every shared part at its place.
+
+    >>> with_parts(f"{PART}t1 3.0 4.0{PART}", {"t1": '<g transform="translate(0.0 0.0)"/>'})
+    '<g transform="translate(3.0 4.0)"/>'
+    """
+    pieces = body.split(PART)
+    for k in range(1, len(pieces), 2):
+        name, place = pieces[k].split(" ", 1)
+        pieces[k] = parts[name].replace(AT_ORIGIN, place, 1)
+    return "".join(pieces)
 
 
 def _fields(value: typing.Any) -> dict[str, typing.Any]:

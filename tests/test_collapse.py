@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 from typing import Any
+from xml.etree import ElementTree
 
 import pytest
 import torch
@@ -166,9 +167,52 @@ def test_a_scene_with_levels_survives_json_and_is_the_same_every_time() -> None:
     recording = story(network())
     scene = draw(recording)
     assert Scene.from_json(scene.to_json()) == scene == draw(recording)
-    ids = re.findall(r' id="([^"]+)"', "".join(level.body for level in (scene.level(""), *scene.levels)))
-    parts = [name for name in ids if re.fullmatch(rf"{scene.uid}-[fto]\d[\d-]*", name)]
-    assert len(parts) == len(set(parts))
+    assert len(dict(scene.parts)) == len(scene.parts), "every part is kept once"
+
+
+def drawn(scene: Scene, name: str) -> list[str]:
+    """The ids of what one drawing shows."""
+    return re.findall(rf'id="{scene.uid}-([^"]+)"', scene.level(name).body)
+
+
+def test_an_open_box_stands_among_its_neighbours_and_theirs() -> None:
+    scene = draw(story(network()))
+    layer = next(level for level in scene.levels if level.label == "h.3")
+    inner = next(level for level in scene.levels if level.parent == layer.id)
+    around = set(drawn(scene, "")), set(drawn(scene, layer.id)), set(drawn(scene, inner.id))
+    assert around[0] < around[1] < around[2], "an open box keeps its own id: it is its head now"
+    assert {item.id for item in scene.items if item.level == inner.id} <= around[2]
+    for level in (scene.level(""), *scene.levels):
+        shown = drawn(scene, level.id)
+        assert len(shown) == len(set(shown))
+
+
+def corners(scene: Scene, name: str) -> dict[str, tuple[float, float, float, float]]:
+    """Left, top, right and bottom of everything that can be selected in a drawing."""
+    found: dict[str, tuple[float, float, float, float]] = {}
+    waiting = [(ElementTree.fromstring(f"<svg>{scene.level(name).body}</svg>"), 0.0, 0.0)]  # noqa: S314  # our own picture
+    while waiting:
+        element, left, top = waiting.pop()
+        if moved := re.match(r"translate\((\S+) (\S+)\)", element.get("transform", "")):
+            left, top = left + float(moved[1]), top + float(moved[2])
+        box = next((kid for kid in element if kid.get("class") == "bx"), None)
+        if element.get("data-st") and box is not None:
+            x, y = left + float(box.get("x", 0)), top + float(box.get("y", 0))
+            found[element.get("id", "")] = (x, y, x + float(box.get("width", 0)), y + float(box.get("height", 0)))
+        waiting.extend((kid, left, top) for kid in element)
+    return found
+
+
+def test_nothing_overlaps_wherever_a_box_is_open() -> None:
+    scene = draw(story(network(), shared=True))
+    for level in scene.levels:
+        boxes = list(corners(scene, level.id).values())
+        assert len(boxes) > 14
+        for k, (left, top, right, bottom) in enumerate(boxes):
+            assert 0 <= left < right <= level.width_px
+            assert 0 <= top < bottom <= level.height_px
+            for other in boxes[k + 1 :]:
+                assert right <= other[0] or other[2] <= left or bottom <= other[1] or other[3] <= top
 
 
 def test_a_real_network_is_opened_at_its_layers() -> None:

@@ -209,7 +209,7 @@ CASES: dict[str, Callable[[], Recording]] = {"silent": silent, "raising": raisin
 
 @pytest.mark.parametrize("case", CASES)
 def test_a_still_shows_what_the_player_shows(case: str) -> None:
-    """The player's rule, read from the body a second time: visible from data-a to data-b."""
+    """The player's rule, read from the body a second time: from data-a to data-b, or in the steps of data-at."""
     scene = draw(CASES[case]())
     for step in range(len(scene.frames)):
         live = ElementTree.fromstring(f"<svg>{scene.body}</svg>")  # noqa: S314  # our own picture
@@ -217,6 +217,7 @@ def test_a_still_shows_what_the_player_shows(case: str) -> None:
         while stack:
             element = stack.pop()
             visible = int(element.get("data-a", "0")) <= step <= int(element.get("data-b", str(step)))
+            visible = visible and str(step) in element.get("data-at", str(step)).split()
             if visible or element.get("class", "").split(" ")[0] == "e":
                 shown += 1
                 stack.extend(element)

@@ -94,6 +94,6 @@ function verdictOf(question: Question, w: Words, answer: Answer): HTMLElement[] 
     void navigator.clipboard?.writeText(line).then(() => { copy.textContent = w.copied; });
   } }, w.copy));
   const head = h("b", {}, right ? `✓ ${w.right}` : `✗ ${w.wrong}`);
-  const said = h("p", { class: right ? "right" : "wrong" }, head, " ", ...withCode(message), ...(misconception ? [h("small", {}, ` ${misconception}`)] : []));
+  const said = h("p", { class: right ? "right" : "wrong" }, head, " ", ...withCode(message), h("small", {}, ` ${misconception}`));
   return [said, h("p", { class: "sg-py" }, h("span", {}, w.keep), " ", h("code", {}, line), " ", copy)];
 }

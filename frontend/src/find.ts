@@ -21,7 +21,7 @@ export function finder(scene: Scene, w: Words, send: (event: Event) => void, foc
   const input: HTMLInputElement = quiet(h("input", { type: "search", placeholder: w.search, "aria-label": w.search, oninput: () => { place = -1; tell(); } }));
   const tell = () => {
     const hits = search(scene, input.value, step);
-    found.textContent = input.value.trim() ? `${hits.length ? Math.max(place, 0) + (place < 0 ? 0 : 1) : 0} / ${hits.length}` : "";
+    found.textContent = input.value.trim() ? `${hits.length && place + 1} / ${hits.length}` : "";
     return hits;
   };
   const jump = (by: number) => {
@@ -62,23 +62,30 @@ export function finder(scene: Scene, w: Words, send: (event: Event) => void, foc
   };
 }
 
+/** Where a part stands, as one string of moves: its own inside those of the frames around it. */
+function placeOf(part: Element): string {
+  let moves = "";
+  for (let here: Element | null | undefined = part; here; here = here.parentElement?.closest("[transform]")) moves = `${here.getAttribute("transform") ?? ""} ${moves}`;
+  return moves;
+}
+
 /** A small map beside the picture while a large picture doesn't fit; a click scrolls there. The box itself scrolls by keyboard. */
 export function minimap(scene: Scene, pic: Picture): { element: HTMLElement; show(level: string): void } {
   const element = h("div", { class: "sg-map", "aria-hidden": "true", hidden: true });
   const large = scene.items.filter((item) => item.kind === "node").length > MAP_NODES;
   const { box } = pic;
-  const size = () => ({ width: box.scrollWidth, height: box.scrollHeight, scale: Math.min(MAP_PX / box.scrollWidth, MAP_PX / box.scrollHeight) });
   const frame = h("i", {});
+  let drawn = "?";
   const follow = () => {
-    const { scale } = size();
-    Object.assign(frame.style, { left: `${box.scrollLeft * scale}px`, top: `${box.scrollTop * scale}px`, width: `${box.clientWidth * scale}px`, height: `${box.clientHeight * scale}px` });
+    const { scrollLeft, scrollTop, scrollWidth, scrollHeight, clientWidth, clientHeight } = box;
+    const share = (part: number, whole: number) => `${(100 * part) / whole}%`;
+    Object.assign(frame.style, { left: share(scrollLeft, scrollWidth), top: share(scrollTop, scrollHeight), width: share(clientWidth, scrollWidth), height: share(clientHeight, scrollHeight) });
   };
   box.addEventListener("scroll", follow);
   element.addEventListener("pointerdown", (event) => {
-    const { scale } = size();
-    const at = element.getBoundingClientRect();
-    box.scrollLeft = (event.clientX - at.left) / scale - box.clientWidth / 2;
-    box.scrollTop = (event.clientY - at.top) / scale - box.clientHeight / 2;
+    const { left, top, width, height } = element.getBoundingClientRect();
+    box.scrollLeft = ((event.clientX - left) / width) * box.scrollWidth - box.clientWidth / 2;
+    box.scrollTop = ((event.clientY - top) / height) * box.scrollHeight - box.clientHeight / 2;
   });
   return {
     element,
@@ -89,16 +96,19 @@ export function minimap(scene: Scene, pic: Picture): { element: HTMLElement; sho
       else box.removeAttribute("tabindex");
       element.hidden = !large || !overflows;
       if (element.hidden) return;
-      const { width, height, scale } = size();
-      const origin = box.getBoundingClientRect();
-      const blocks = pic.parts().map((part) => {
-        const at = part.getBoundingClientRect();
-        const left = (at.left - origin.left + box.scrollLeft) * scale;
-        const top = (at.top - origin.top + box.scrollTop) * scale;
-        return `<rect class="${part.dataset.s}" x="${left.toFixed(1)}" y="${top.toFixed(1)}" width="${(at.width * scale).toFixed(1)}" height="${(at.height * scale).toFixed(1)}"/>`;
-      });
-      element.innerHTML = `<svg width="${width * scale}" height="${height * scale}">${blocks.join("")}</svg>`;
-      element.append(frame);
+      const parts = pic.parts();
+      if (level !== drawn) {
+        const scale = MAP_PX / Math.max(width_px, height_px);
+        const blocks = parts.map((part) => {
+          const bx = part.querySelector(".bx");
+          return `<rect transform="${placeOf(part)}" width="${bx?.getAttribute("width")}" height="${bx?.getAttribute("height")}"/>`;
+        });
+        element.innerHTML = `<svg viewBox="0 0 ${width_px} ${height_px}" width="${width_px * scale}" height="${height_px * scale}">${blocks.join("")}</svg>`;
+        element.append(frame);
+        drawn = level;
+      }
+      const blocks = element.querySelectorAll("rect");
+      parts.forEach((part, k) => blocks[k]?.setAttribute("class", part.dataset.s ?? ""));
       follow();
     },
   };

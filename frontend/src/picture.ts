@@ -1,4 +1,4 @@
-/** One SVG with every step inside for each level: a step only flips attributes, opening a box swaps the SVG. */
+/** One SVG with every step inside for each open box: a step only flips attributes, opening a box swaps the SVG. */
 import { quiet } from "./dom";
 import { levelAt, type Scene, stateAt } from "./scene";
 
@@ -16,7 +16,7 @@ export interface Picture {
   show(step: number, level: string, marks: Marks): void;
 }
 
-interface Timed { element: SVGElement; since: number; until: number; line: boolean }
+interface Timed { element: SVGElement; since: number; until: number; at: string[] | undefined; shown?: boolean }
 interface Wire { element: SVGElement; ends: string[] }
 interface Drawing { svg: SVGSVGElement; timed: Timed[]; parts: SVGGElement[]; labels: string[]; wires: Wire[]; scroll: [number, number] }
 
@@ -24,14 +24,16 @@ const SMALLEST = 0.8; // below 80 % the numbers get too small: scroll instead
 
 function drawing(scene: Scene, id: string): Drawing {
   const { body, width_px, height_px, label } = levelAt(scene, id);
+  const shared = new Map(scene.parts);
+  const inside = body.replace(/\ue001(\S+) (.*?)\ue001/g, (_, name, place) => shared.get(name)?.replace("0.0 0.0", place) ?? "");
   const box = document.createElement("div");
-  box.innerHTML = `<svg class="sg-svg" viewBox="0 0 ${width_px} ${height_px}" width="${width_px}" height="${height_px}" role="group">${body}</svg>`;
+  box.innerHTML = `<svg class="sg-svg" viewBox="0 0 ${width_px} ${height_px}" width="${width_px}" height="${height_px}" role="group">${inside}</svg>`;
   const svg = box.firstElementChild as SVGSVGElement;
   svg.setAttribute("aria-label", label || "graph");
   svg.style.minWidth = `${Math.round(width_px * SMALLEST)}px`;
   const last = scene.frames.length - 1;
-  const timed = [...svg.querySelectorAll<SVGElement>("[data-a],[data-b]")].map((element) => ({
-    element, since: Number(element.dataset.a ?? 0), until: Number(element.dataset.b ?? last), line: element.classList.contains("e"),
+  const timed = [...svg.querySelectorAll<SVGElement>("[data-a],[data-b],[data-at]")].map((element) => ({
+    element, since: Number(element.dataset.a ?? 0), until: Number(element.dataset.b ?? last), at: element.dataset.at?.split(" "),
   }));
   const parts = [...svg.querySelectorAll<SVGGElement>("[data-st]")];
   for (const part of parts) {
@@ -46,16 +48,8 @@ function drawing(scene: Scene, id: string): Drawing {
 
 /** The learner's own number on a part, none for 0. */
 function number(part: SVGGElement, place: number) {
-  let tag = part.querySelector(":scope > .qn");
-  if (!place) return tag?.remove();
-  if (!tag) {
-    tag = document.createElementNS("http://www.w3.org/2000/svg", "text");
-    tag.setAttribute("class", "qn");
-    tag.setAttribute("y", "5");
-    tag.setAttribute("aria-hidden", "true");
-    part.append(tag);
-  }
-  tag.textContent = String(place);
+  part.querySelector(":scope > .qn")?.remove();
+  if (place) part.insertAdjacentHTML("beforeend", `<text class="qn" y="5" aria-hidden="true">${place}</text>`);
 }
 
 /** A part is called by its `<title>`: a label beside the text that it shows would be a second name. */
@@ -73,9 +67,11 @@ export function picture(scene: Scene): Picture {
   drawings.set("", here);
   box.append(here.svg);
   const idOf = (part: Element) => part.id.slice(scene.uid.length + 1);
+  const partOf = (id: string) => here.parts.find((part) => idOf(part) === id);
 
   function turnTo(level: string) {
-    if (level === open) return;
+    if (level === open) return undefined;
+    const closed = open;
     const focused = box.contains(document.activeElement);
     here.scroll = [box.scrollLeft, box.scrollTop];
     here = drawings.get(level) ?? drawing(scene, level);
@@ -84,7 +80,10 @@ export function picture(scene: Scene): Picture {
     box.replaceChildren(here.svg);
     [box.scrollLeft, box.scrollTop] = here.scroll;
     dress();
-    if (focused) here.parts.find((part) => part.getAttribute("tabindex") === "0")?.focus();
+    // the head of the frame that has opened, or the box that has closed
+    const turned = partOf(level) ?? partOf(closed);
+    if (focused) turned?.focus();
+    return turned;
   }
 
   /** What holds for every level: the theme, and what an open question hides. */
@@ -101,14 +100,14 @@ export function picture(scene: Scene): Picture {
   function rove() {
     const there = here.parts.filter((part) => part.dataset.s !== "g");
     const stop = there.find((part) => part.getAttribute("tabindex") === "0") ?? there[0];
-    const lost = here.parts.includes(document.activeElement as SVGGElement) && !there.includes(document.activeElement as SVGGElement);
-    for (const part of here.parts) part.setAttribute("tabindex", part === stop ? "0" : "-1");
+    const lost = here.parts.find((part) => part === document.activeElement)?.dataset.s === "g";
+    for (const part of there) part.setAttribute("tabindex", part === stop ? "0" : "-1");
     if (lost) stop?.focus();
     for (const part of here.parts) if (part.dataset.s === "g") part.removeAttribute("tabindex");
   }
 
   function focusOn(id: string, focused: boolean) {
-    here.svg.classList.toggle("foc", focused && here.parts.some((part) => idOf(part) === id));
+    here.svg.classList.toggle("foc", focused && !!partOf(id));
     if (!focused) return;
     const near = new Set([id]);
     for (const { element, ends } of here.wires) {
@@ -119,13 +118,14 @@ export function picture(scene: Scene): Picture {
     for (const part of here.parts) part.classList.toggle("near", near.has(idOf(part)));
   }
 
-  /** Scroll inside the box, never the page, until the part is in sight. */
-  function reveal(part: SVGGElement | undefined) {
+  /** Scroll inside the box, never the page, until the part is in sight; one that has `turned` has much below it. */
+  function reveal(part: SVGGElement | undefined, turned: boolean) {
     if (!part || typeof part.getBoundingClientRect !== "function") return;
     const view = box.getBoundingClientRect();
     const at = part.getBoundingClientRect();
+    if (turned && at.top > view.top + view.height / 3) box.scrollTop += at.top - view.top - 16;
     if (at.left < view.left || at.right > view.right) box.scrollLeft += (at.left + at.right - view.left - view.right) / 2;
-    if (at.top < view.top || at.bottom > view.bottom) box.scrollTop += (at.top + at.bottom - view.top - view.bottom) / 2;
+    else if (at.top < view.top || at.bottom > view.bottom) box.scrollTop += (at.top + at.bottom - view.top - view.bottom) / 2;
   }
 
   return {
@@ -135,12 +135,13 @@ export function picture(scene: Scene): Picture {
     theme(name) { theme = name; dress(); },
     veil(what) { if (what !== veiled) { veiled = what; dress(); } },
     show(step, level, marks) {
-      turnTo(level);
+      const turned = turnTo(level);
       numbers ||= !!marks.place;
-      for (const { element, since, until, line } of here.timed) {
-        const visible = since <= step && step <= until;
-        if (line) element.classList.toggle("ghost", !visible);
-        else element.style.display = visible ? "" : "none";
+      for (const timed of here.timed) {
+        const visible = timed.at ? timed.at.includes(`${step}`) : timed.since <= step && step <= timed.until;
+        if (visible === timed.shown) continue;
+        timed.shown = visible;
+        timed.element.classList.toggle("ghost", !visible);
       }
       for (const part of here.parts) {
         const id = idOf(part);
@@ -153,8 +154,9 @@ export function picture(scene: Scene): Picture {
       }
       rove();
       focusOn(marks.selected, marks.focused);
-      const state = (letters: string) => here.parts.find((part) => letters.includes(part.dataset.s ?? "g"));
-      if (box.isConnected) reveal(here.parts.find((part) => idOf(part) === marks.selected) ?? state("a") ?? state("ew"));
+      const innermost = (letters: string) => here.parts.filter((part) => letters.includes(part.dataset.s ?? "g")).at(-1);
+      const seen = partOf(marks.selected) ?? (/[ew]/.test(turned?.dataset.s ?? "") ? undefined : turned);
+      if (box.isConnected) reveal(seen ?? innermost("a") ?? innermost("ew"), !!turned && seen === turned);
     },
   };
 }

@@ -18,6 +18,7 @@ export interface Host {
 }
 
 const TICK_MS = 1400;
+const KEYS: Record<string, Event> = { ArrowRight: { kind: "by", steps: 1 }, ArrowLeft: { kind: "by", steps: -1 }, Home: { kind: "first" }, End: { kind: "last" } };
 const MOST_LINES = 15; // of code in sight: more of them scroll, by keyboard too
 
 /** Show a Scene; what is no Scene is a sentence and never an empty cell. */
@@ -85,11 +86,11 @@ function start(el: HTMLElement, scene: Scene, host: Host): () => void {
   const toggleFocus = () => { focused = !focused && state().selected !== ""; draw(); };
   const find = finder(scene, w, send, toggleFocus);
   const map = minimap(scene, pic);
-  const code = h("ol", { class: "sg-cd", "aria-label": w.code, ...(scene.code.length > MOST_LINES ? { tabindex: 0 } : {}) }, ...scene.code.map(([number, text]) => h("li", { "data-n": number, value: number }, text)));
+  const code = h("ol", { class: "sg-cd", "aria-label": w.code, tabindex: scene.code.length > MOST_LINES && 0 }, ...scene.code.map(([number, text]) => h("li", { "data-n": number, value: number }, text)));
   quiet(code);
   const live = h("div", { class: "sg-sr", role: "status", "aria-live": "polite" });
   const bar = h("div", { class: "sg-bar" }, first, prev, play, next, last, line.element, line.count, line.chip);
-  const root = h("div", { class: "sg", role: "group", "aria-label": w.graph }, find.element, h("div", { class: "sg-pic" }, pic.box, map.element), ...(panel ? [panel.element] : []), bar, h("div", { class: "sg-ft" }, code, info.element), live);
+  const root = h("div", { class: "sg", role: "group", "aria-label": w.graph }, find.element, h("div", { class: "sg-pic" }, pic.box, map.element), panel?.element ?? "", bar, h("div", { class: "sg-ft" }, code, info.element), live);
   const tallest = Math.max(scene.height_px, ...scene.levels.map((level) => level.height_px));
   root.classList.toggle("tall", tallest > TALL_PX);
   el.append(root);
@@ -129,7 +130,7 @@ function start(el: HTMLElement, scene: Scene, host: Host): () => void {
       const target = `line:${scene.code[k]?.[0]}`;
       const pickedLine = open && draft.picked.includes(labelOf(question, target) ?? "\0");
       const evidence = question && given && question.evidence.includes(target);
-      element.className = [k === frame.line ? "cur" : frame.line !== null && k < frame.line ? "past" : "", pickedLine ? "picked" : "", evidence ? "evidence" : ""].join(" ").trim();
+      element.className = `${k === frame.line ? "cur" : k < (frame.line ?? 0) ? "past" : ""} ${pickedLine ? "picked" : ""} ${evidence ? "evidence" : ""}`;
     });
     const veil = open ? question.veil : "";
     pic.veil(veil);
@@ -142,7 +143,7 @@ function start(el: HTMLElement, scene: Scene, host: Host): () => void {
   /** A box opens, a chip leads to what it names, anything else is selected. */
   function press(part: SVGGElement) {
     const { open, goto } = part.dataset;
-    if (open) send({ kind: "open", level: open });
+    if (open !== undefined) send({ kind: "open", level: open });
     else if (goto) send({ kind: "find", id: goto });
     else choose(pic.idOf(part));
   }
@@ -170,10 +171,7 @@ function start(el: HTMLElement, scene: Scene, host: Host): () => void {
     if (enter && part) press(part);
     else if (part && event.key === "f") toggleFocus();
     else if (part && (event.key === "ArrowDown" || event.key === "ArrowUp")) walk(part, event.key === "ArrowDown" ? 1 : -1);
-    else if (event.key === "ArrowRight") send({ kind: "by", steps: 1 });
-    else if (event.key === "ArrowLeft") send({ kind: "by", steps: -1 });
-    else if (event.key === "Home") send({ kind: "first" });
-    else if (event.key === "End") send({ kind: "last" });
+    else if (KEYS[event.key]) send(KEYS[event.key]!);
     else if (event.key === " " && target.tagName !== "BUTTON") send({ kind: "toggle" });
     else if (event.key === "Escape") state().selected || state().level ? send({ kind: "escape" }) : target.blur();
     else return false;

@@ -47,6 +47,8 @@ export interface Scene {
   question: Question | null;
   lang: string;
   levels: Level[];
+  /** What the drawings of several levels share: a part's id, and its markup at the origin. */
+  parts: [string, string][];
 }
 
 const SCHEMA = 1;
@@ -55,13 +57,12 @@ const SCHEMA = 1;
 export function readScene(data: unknown): Scene | null {
   const scene = data as Partial<Scene> | null | undefined;
   if (!scene || scene.schema !== SCHEMA || typeof scene.body !== "string" || !Array.isArray(scene.frames) || !scene.frames.length) return null;
-  const { items, code, levels, width_px, height_px } = scene;
-  return { ...(scene as Scene), items: items ?? [], code: code ?? [], levels: levels ?? [], width_px: width_px || 640, height_px: height_px || 200, question: scene.question ?? null };
+  return { items: [], code: [], levels: [], parts: [], question: null, width_px: 640, height_px: 200, ...scene } as unknown as Scene;
 }
 
 /** A level by its id; the outermost one where there is no such level. */
 export function levelAt(scene: Scene, id: string): Level {
-  return scene.levels.find((level) => level.id === id) ?? { id: "", label: "", parent: null, body: scene.body, width_px: scene.width_px, height_px: scene.height_px };
+  return scene.levels.find((level) => level.id === id) ?? { ...scene, id: "", label: "", parent: null };
 }
 
 /** From the outermost level to this one. */
@@ -71,14 +72,18 @@ export function pathTo(scene: Scene, id: string): Level[] {
   return path;
 }
 
-/** The level in which a part is drawn. */
-export const levelOf = (scene: Scene, id: string): string | undefined => scene.items.find((item) => item.id === id)?.level;
+/** The level to open for a part: the open one where it is drawn there or around it. */
+export function levelOf(scene: Scene, id: string, open = ""): string | undefined {
+  const home = scene.items.find((item) => item.id === id)?.level;
+  return pathTo(scene, open).some((level) => level.id === home) ? open : home;
+}
+
+const isWrong = (frame: Frame | undefined): frame is Frame => frame?.severity === "error" || frame?.severity === "wrong";
 
 /** Where something is wrong at a step: that has to be in sight. */
-export function levelInSight(scene: Scene, step: number): string | undefined {
+export function levelInSight(scene: Scene, step: number, open = ""): string | undefined {
   const frame = scene.frames[step];
-  if (frame?.severity !== "error" && frame?.severity !== "wrong") return undefined;
-  return [...frame.on].reverse().map((id) => levelOf(scene, id)).find((level) => level !== undefined);
+  return (isWrong(frame) ? [...frame.on] : []).reverse().map((id) => levelOf(scene, id, open)).find((level) => level !== undefined);
 }
 
 /** Parts whose name holds the text, in the order of the program. */
@@ -91,8 +96,7 @@ export function search(scene: Scene, text: string, step: number): Item[] {
 /** What a Diagnosis says at a step: the newest one so far that isn't a mere note. */
 export function lastWord(scene: Scene, step: number): string {
   const own = scene.frames[step]?.diagnosis;
-  const earlier = scene.frames.slice(0, step).filter((frame) => frame.severity === "error" || frame.severity === "wrong");
-  return own || earlier[earlier.length - 1]?.diagnosis || "";
+  return own || scene.frames.slice(0, step).filter(isWrong).at(-1)?.diagnosis || "";
 }
 
 /** What a timeline says at a step. */

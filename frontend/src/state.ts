@@ -13,7 +13,7 @@ export interface State {
 export type Event =
   | { kind: "go"; step: number }
   | { kind: "by"; steps: number }
-  | { kind: "first" | "last" | "toggle" | "tick" | "stop" | "escape" | "answered" }
+  | { kind: "first" | "last" | "toggle" | "tick" | "escape" | "answered" }
   | { kind: "select" | "find"; id: string }
   | { kind: "open"; level: string };
 
@@ -29,7 +29,7 @@ export function reduce(scene: Scene, state: State, event: Event): State {
   const last = lastStep(scene, state.answered);
   const to = (wanted: number): State => {
     const step = clamp(wanted, last);
-    return { ...state, step, level: step === state.step ? state.level : (levelInSight(scene, step) ?? state.level) };
+    return { ...state, step, level: step === state.step ? state.level : (levelInSight(scene, step, state.level) ?? state.level) };
   };
   switch (event.kind) {
     case "go": return to(event.step);
@@ -38,19 +38,19 @@ export function reduce(scene: Scene, state: State, event: Event): State {
     case "last": return to(last);
     case "select": return { ...state, selected: state.selected === event.id ? "" : event.id };
     case "open": return { ...state, level: event.level, selected: "" };
-    case "find": return { ...state, level: levelOf(scene, event.id) ?? state.level, selected: event.id };
+    case "find": return { ...state, level: levelOf(scene, event.id, state.level) ?? state.level, selected: event.id };
     case "escape":
       if (state.selected || state.playing) return { ...state, selected: "", playing: false };
       return { ...state, level: pathTo(scene, state.level).at(-2)?.id ?? "" };
-    case "stop": return { ...state, playing: false };
     case "toggle":
       if (state.playing) return { ...state, playing: false };
       return { ...state, playing: last > 0, step: state.step >= last ? 0 : state.step };
     case "tick":
       if (!state.playing) return state;
       return { ...to(state.step + 1), playing: state.step + 1 < last };
-    case "answered":
-      if (scene.question?.kind === "saves") return { ...state, answered: true, playing: false }; // backward frees what was asked for
-      return { ...state, answered: true, playing: false, step: scene.frames.length - 1, level: levelInSight(scene, scene.frames.length - 1) ?? state.level };
+    case "answered": {
+      const done = { ...state, answered: true, playing: false };
+      return scene.question?.kind === "saves" ? done : reduce(scene, done, { kind: "last" }); // backward frees what `saves` asked for
+    }
   }
 }

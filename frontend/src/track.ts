@@ -4,7 +4,7 @@ import type { Frame, Scene } from "./scene";
 import type { Words } from "./words";
 
 const COLOUR: Record<string, string> = { start: "fn", forward: "fn", inplace: "er", backward: "grl", error: "er" };
-const MOST_TICKS = 80; // more of them is a grey band
+const MOST_TICKS = 80; // more of them couldn't be told apart
 
 export interface Track {
   element: HTMLElement;
@@ -23,7 +23,7 @@ export function track(scene: Scene, w: Words, go: (step: number) => void): Track
     element, count, chip,
     show(step, end, open) {
       if (drawn !== end) {
-        element.replaceChildren(...segments(scene.frames, end), range);
+        element.replaceChildren(bar(scene.frames, end), range);
         range.max = String(end);
         drawn = end;
       }
@@ -40,14 +40,9 @@ export function track(scene: Scene, w: Words, go: (step: number) => void): Track
 
 const phaseWord = (frame: Frame, w: Words) => (frame.severity === "wrong" ? w.silent : w[frame.phase]);
 
-function segments(frames: Frame[], end: number): HTMLElement[] {
-  const made: HTMLElement[] = [];
-  const place = (k: number) => `calc(9px + (100% - 18px) * ${k / Math.max(1, end)})`;
-  for (let k = 1; k <= end; k++) {
-    const frame = frames[k];
-    const colour = frame?.severity === "wrong" ? "er" : COLOUR[frame?.phase ?? "start"];
-    made.push(h("i", { class: "seg", style: `left:${place(k - 1)};width:calc((100% - 18px) * ${1 / end});background:var(--${colour})` }));
-  }
-  if (end < MOST_TICKS) for (let k = 1; k < end; k++) made.push(h("i", { class: "tk", style: `left:${place(k)}` }));
-  return made;
+/** One bar in the colours of its steps, each colour up to where its step ends. */
+function bar(frames: Frame[], end: number): HTMLElement {
+  const colours = frames.slice(1, end + 1).map((frame, k) => `var(--${frame.severity === "wrong" ? "er" : COLOUR[frame.phase]}) 0 ${(100 * (k + 1)) / end}%`);
+  const ticks = end < MOST_TICKS ? `repeating-linear-gradient(90deg,#0000 0 calc(${100 / end}% - 2px),var(--sub) 0 ${100 / end}%),` : "";
+  return h("i", { class: "seg", style: `background:${ticks}linear-gradient(90deg,${colours},#0000 0)` });
 }

@@ -12,14 +12,18 @@ const INSIDE =
   '<g class="nd fn" id="s1-f3" data-st="n0 e3" tabindex="-1" role="button"><title>AddBackward0, Function</title></g>';
 const BOX = '<g class="nd bd" id="s1-m1" data-st="n0" data-open="m1" tabindex="-1" role="button"><title>h.0, open</title></g>';
 
+const HEAD = '<g class="nd bd" id="s1-m1" data-st="n0" data-open="" tabindex="-1" role="button"><title>h.0, close</title></g>';
+const SHARED = '<g class="nd fn" id="s1-f9" data-st="n0" transform="translate(0.0 0.0)"><title>SumBackward0, Function</title></g>';
+
+/** A scene with one box: opening it shows its inside among its neighbours, one of which both drawings share. */
 const nested = (): Scene => {
   const base = scene();
   const item = (id: string, label: string, level: string) => ({ id, kind: "node", label, born: 0, rows: [], level });
   const frames = base.frames.map((frame, k) => (k === 3 ? { ...frame, on: ["f3"] } : frame));
   return {
-    ...base, frames, body: BODY + BOX,
+    ...base, frames, body: BODY + BOX + "\ue001f9 5.0 6.0\ue001", parts: [["f9", SHARED]],
     items: [...base.items, item("f2", "TanhBackward0", "m1"), item("f3", "AddBackward0", "m1")],
-    levels: [{ id: "m1", label: "h.0", parent: "", body: INSIDE, width_px: 100, height_px: 50 }, { id: "m2", label: "attn", parent: "m1", body: "", width_px: 1, height_px: 1 }],
+    levels: [{ id: "m1", label: "h.0", parent: "", body: `${BODY}${HEAD}\ue001f9 7.0 8.0\ue001${INSIDE}`, width_px: 100, height_px: 50 }, { id: "m2", label: "attn", parent: "m1", body: "", width_px: 1, height_px: 1 }],
   };
 };
 const state = (more: Partial<State> = {}): State => ({ step: 0, playing: false, selected: "", answered: false, level: "", ...more });
@@ -41,6 +45,7 @@ describe("levels as state", () => {
   it("finds a part in its level, and escape leads out again", () => {
     const found = reduce(nested(), state(), { kind: "find", id: "f2" });
     expect(found).toEqual(state({ level: "m1", selected: "f2" }));
+    expect(reduce(nested(), found, { kind: "find", id: "f1" }).level).toBe("m1"); // f1 is in sight, around the open box
     const deselected = reduce(nested(), found, { kind: "escape" });
     expect(deselected).toEqual(state({ level: "m1" }));
     expect(reduce(nested(), deselected, { kind: "escape" }).level).toBe("");
@@ -66,15 +71,33 @@ describe("levels on the page", () => {
     expect($("#s1-f2")).toBeNull();
     click("#s1-m1");
     expect($("#s1-f2")).not.toBeNull();
+    expect($("#s1-f1")).not.toBeNull();
     expect($(".sg-cr [aria-current]")?.textContent).toBe("h.0");
     click(".sg-cr button");
     expect($("#s1-f2")).toBeNull();
     expect($("#s1-m1")).not.toBeNull();
   });
-  it("opens a box by keyboard and keeps the focus inside", () => {
+  it("closes a box by its head, and keeps the step", () => {
+    const step = $(".sg-ct")?.textContent;
+    click("#s1-m1");
+    click("#s1-m1");
+    expect($("#s1-f2")).toBeNull();
+    expect($(".sg-ct")?.textContent).toBe(step);
+  });
+  it("opens and closes a box by keyboard, and the focus stays on it", () => {
+    const enter = () => $("#s1-m1")?.dispatchEvent(new KeyboardEvent("keydown", { key: "Enter", bubbles: true }));
     $("#s1-m1")?.focus();
-    $("#s1-m1")?.dispatchEvent(new KeyboardEvent("keydown", { key: "Enter", bubbles: true }));
-    expect(document.activeElement?.id).toBe("s1-i-f1");
+    enter();
+    expect($("#s1-f2")).not.toBeNull();
+    expect(document.activeElement).toBe($("#s1-m1"));
+    enter();
+    expect($("#s1-f2")).toBeNull();
+    expect(document.activeElement).toBe($("#s1-m1"));
+  });
+  it("puts a shared part where each drawing wants it", () => {
+    expect($("#s1-f9")?.getAttribute("transform")).toBe("translate(5.0 6.0)");
+    click("#s1-m1");
+    expect($("#s1-f9")?.getAttribute("transform")).toBe("translate(7.0 8.0)");
   });
   it("a chip leads to what it names", () => {
     click("#s1-m1");

@@ -115,7 +115,7 @@ class _Table:
             self._line(level, wire, source, target)
         for k in range(depth, len(ours)):  # levels that see only where it leaves
             inner = ours[k + 1].id if k + 1 < len(ours) else wire.source
-            chip = f"o-{target}"
+            chip = f"o{ours[k].id}-{target}"
             label = theirs[depth].label if depth < len(theirs) else self.labels.get(target, target)
             self._chip(ours[k], chip, label, "out", wire.target, wire.born)
             self._line(ours[k], wire, inner, chip)
@@ -125,7 +125,7 @@ class _Table:
                 self._leaf_chip(theirs[k], wire, inner)
                 continue
             named = self._named(wire.source)
-            chip = f"i-{wire.source if named else source}"
+            chip = f"i{theirs[k].id}-{wire.source if named else source}"
             label = named or (ours[depth].label if depth < len(ours) else self.labels.get(source, source))
             self._chip(theirs[k], chip, label, "in", wire.source, wire.born)
             self._line(theirs[k], wire, chip, inner)
@@ -136,7 +136,7 @@ class _Table:
         return "" if label.startswith("(") else label
 
     def _leaf_chip(self, level: Group, wire: Wire, target: str) -> None:
-        chip = f"l-{target}"
+        chip = f"l{level.id}-{target}"
         self._chip(level, chip, self.labels[wire.source], "leaf", wire.source, wire.born)
         self._line(level, wire, chip, target)
 

@@ -1,7 +1,7 @@
 """Recording → Scene: one SVG that holds every step, the words beside it, and the inspector's rows.
 
-A part carries the first and last step at which it is visible (`data-a`, `data-b`) and its state step by step
-(`data-st`). The player flips attributes; `still` reads the same string, so the two can't differ.
+A part carries the first and last step at which it is visible (`data-a`, `data-b`), or all of them (`data-at`), and its
+state step by step (`data-st`). The player flips attributes; `still` reads the same string, so the two can't differ.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from ..scene import Item, Question, Scene, SceneFrame, SceneLevel
 from ..widths import wrapped
 from .captions import MOST_TOLD, scene_frames
 from .inspect import items_of
-from .picture import layout, measure, picture
+from .picture import SharedParts, layout, measure, pictures
 from .still import still
 from .svg import UID, text
 from .table import table
@@ -68,12 +68,9 @@ def _scene(
     question: Question | None,
     lang: str,
 ) -> Scene:
-    drawn = []
-    for level in levels:
-        body, (width, height) = picture(level, len(frames))
-        drawn.append(SceneLevel(level.id, level.label, level.parent, body, width, height))
+    drawn, parts = pictures(levels, len(frames))
     items = tuple(item for level in levels for item in items_of(recording, level.sketch, level.id))
-    return _finished(drawn, recording, frames, items, question, lang)
+    return _finished(drawn, recording, frames, items, question, lang, parts)
 
 
 def _finished(
@@ -83,9 +80,10 @@ def _finished(
     items: tuple[Item, ...],
     question: Question | None,
     lang: str,
+    parts: SharedParts = (),
 ) -> Scene:
     """The Scene with an id that follows from its content, so that two pictures on a page never share ids."""
-    content = "".join(level.body for level in levels) + str(question)
+    content = "".join([level.body for level in levels] + [markup for _name, markup in parts]) + str(question)
     uid = "s" + hashlib.sha1(content.encode(), usedforsecurity=False).hexdigest()[:7]
     outer, *inner = [replace(level, body=level.body.replace(UID, uid)) for level in levels]
     return Scene(
@@ -100,6 +98,7 @@ def _finished(
         question=question,
         lang=lang,
         levels=tuple(inner),
+        parts=tuple((name, markup.replace(UID, uid)) for name, markup in parts),
     )
 
 

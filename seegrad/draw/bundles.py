@@ -10,6 +10,7 @@ from .gradients import spans
 from .sizes import Box
 from .svg import UID, clean, el, text
 
+LENGTHS = 12  # of the bar that tells how much of a box has run
 ARROWS = {"in": "{name} →", "out": "→ {name}", "leaf": "{name}"}
 
 
@@ -33,17 +34,40 @@ def draw_bundle(bundle: Bundle, box: Box, mark: Mark | None, states: str, steps:
     )  # fmt: skip
 
 
+def draw_header(bundle: Bundle, box: Box, states: str, closes_to: str) -> str:
+    """The head of an open box's frame: a click on it leads back to the level around it."""
+    parts = [
+        el("title", clean(_("{name}, {count}, close").format(name=bundle.label, count=functions(bundle.count)))),
+        el("rect", class_="halo", x=2, y=2, width=header_width(bundle.label) - 4, height=26, rx=10),
+        el("rect", class_="bx", x=4, y=4, width=header_width(bundle.label) - 8, height=22, rx=8),
+        el("path", class_="more", d="M13 15h9"),
+        text(bundle.label, 30, 19.5, "bnm"),
+    ]
+    return el(
+        "g", *parts, class_="nd bd", id=f"{UID}-{bundle.id}", data_st=states, data_open=closes_to, tabindex=-1,
+        role="button", transform=f"translate({box.x:.1f} {box.y:.1f})",
+    )  # fmt: skip
+
+
+def header_width(label: str) -> float:
+    """How wide the head of an open box is."""
+    return columns(label) * 8.0 + 46
+
+
 def functions(count: int) -> str:
     """`1 Function`, `12 Functions`."""
     return counted("{count} Function", "{count} Functions", count).format(count=count)
 
 
 def _progress(bundle: Bundle, box: Box, steps: int) -> list[str]:
+    """A bar in a few lengths: finer ones couldn't be told apart."""
     room = box.width - 24
+    lengths = {done * LENGTHS // bundle.count: (step, done) for step, done in reversed(bundle.ran)}
+    ran = tuple(lengths[length] for length in sorted(lengths))
     return [
         el("rect", class_="share", x=12, y=box.height - 9, width=room * done / bundle.count, height=4, rx=2,
            since=since, until=until)
-        for since, until, done in spans(bundle.ran, steps)
+        for since, until, done in spans(ran, steps)
     ]  # fmt: skip
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from ..cards import Sketch
 from ..languages import _, marked
 from ..widths import columns
@@ -11,10 +13,21 @@ from .svg import UID, el, text
 SAMPLE_PX, BETWEEN_PX, LINE_PX = 25, 20, 19
 
 
-def first_steps(sketch: Sketch, steps: int) -> dict[str, int]:
-    """Sign → the step at which it first shows; signs that never do are left out."""
+def first_steps(sketches: Sequence[Sketch], steps: int) -> dict[str, int]:
+    """Sign → the step at which it first shows in one of the Sketches; signs that never do are left out."""
+    seen: dict[str, list[int]] = {}
+    for sketch in sketches:
+        for sign, where in _steps_of(sketch).items():
+            seen.setdefault(sign, []).extend(where)
+    seen["open"] = [0] * (len(sketches) - 1)
+    found = {sign: min(where) for sign, where in seen.items() if where and min(where) < steps}
+    return dict(sorted(found.items(), key=lambda item: (item[1], list(seen).index(item[0]))))
+
+
+def _steps_of(sketch: Sketch) -> dict[str, list[int]]:
+    """Sign → the steps at which it may first show in one Sketch."""
     freed = {pill.id: pill.freed for pill in sketch.pills if pill.freed is not None}
-    seen: dict[str, list[int]] = {
+    return {
         "leaf": [card.born for card in sketch.cards if card.kind == "leaf"],
         "tensor": [card.born for card in sketch.cards if card.kind == "tensor"],
         "plain": [card.born for card in sketch.cards if card.kind == "plain"],
@@ -47,8 +60,6 @@ def first_steps(sketch: Sketch, steps: int) -> dict[str, int]:
         "error": [mark.since for mark in sketch.marks if mark.severity == "error"],
         "wrong": [mark.since for mark in sketch.marks if mark.severity == "wrong"],
     }
-    found = {sign: min(where) for sign, where in seen.items() if where and min(where) < steps}
-    return dict(sorted(found.items(), key=lambda item: (item[1], list(seen).index(item[0]))))
 
 
 WORDS = {
@@ -59,6 +70,7 @@ WORDS = {
     "custom": marked("custom Function"),
     "second": marked("Function of a gradient"),
     "group": marked("several Functions: click to open"),
+    "open": marked("open: click its name to close"),
     "chip": marked("leaf, drawn elsewhere"),
     "op": marked("not recorded"),
     "off": marked("gradients were off"),
@@ -83,10 +95,10 @@ WORDS = {
 }
 
 
-def draw_legend(sketch: Sketch, left: float, top: float, width: float, steps: int) -> tuple[str, float]:
-    """The entries in lines of at most `width`, and the height they take."""
+def draw_legend(sketches: Sequence[Sketch], left: float, top: float, width: float, steps: int) -> tuple[str, float]:
+    """The entries for all Sketches in one picture, in lines of at most `width`, and the height they take."""
     entries, x, y = [], 0.0, 0.0
-    for sign, since in first_steps(sketch, steps).items():
+    for sign, since in first_steps(sketches, steps).items():
         room = SAMPLE_PX + columns(_(WORDS[sign])) * SMALL_PX + BETWEEN_PX
         if x and x + room - BETWEEN_PX > width:
             x, y = 0.0, y + LINE_PX
@@ -122,6 +134,7 @@ SAMPLES = {
         el("rect", class_="bx", x=0, y=-7, width=17, height=12, rx=3),
         class_="bd",
     ),
+    "open": el("rect", class_="frame", x=0, y=-7, width=20, height=14, rx=4),
     "chip": el(
         "g",
         el("rect", class_="bx", x=0, y=-6, width=18, height=12, rx=3),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import copy
 from dataclasses import dataclass, replace
 
 from ..cards import Card, Cluster, Pill, Sketch
@@ -88,18 +89,35 @@ def pill_width(pill: Pill) -> float:
 
 
 @dataclass(frozen=True, slots=True)
+class Frame:
+    """The room that an open box takes. Lines come in and leave at `enters` and `leaves` below its top."""
+
+    id: str
+    width: float
+    height: float
+    enters: float
+    leaves: float
+
+
+@dataclass(frozen=True, slots=True)
 class Box:
-    """A part's place: top left corner and size. `port` is the y at which lines dock."""
+    """A part's place: top left corner and size. Lines dock half way down, or where the Frame says."""
 
     x: float
     y: float
     width: float
     height: float
+    frame: Frame | None = None
 
     @property
     def port(self) -> float:
-        """The height at which lines dock."""
-        return self.y + self.height / 2
+        """The height at which lines arrive."""
+        return self.y + (self.frame.enters if self.frame else self.height / 2)
+
+    @property
+    def leaves(self) -> float:
+        """The height at which lines leave."""
+        return self.y + (self.frame.leaves if self.frame else self.height / 2)
 
     @property
     def right(self) -> float:
@@ -124,6 +142,7 @@ class Measured:
     """
 
     def __init__(self, sketch: Sketch, more: dict[str, tuple[float, float]]) -> None:
+        self.frame: Frame | None = None
         self.cards = {card.id: card_size(card) for card in sketch.cards}
         self.size: dict[str, tuple[float, float]] = {
             name: (size.width, size.height) for name, size in self.cards.items()
@@ -139,6 +158,15 @@ class Measured:
         self.home |= {name: name for name in self.size if name not in self.home}
         names = [card.id for card in sketch.cards] + [pill.id for pill in sketch.pills] + list(more)
         self.shapes = [self._shape(name) for name in dict.fromkeys(self.home[name] for name in names)]
+
+    def with_frame(self, frame: Frame) -> Measured:
+        """The same with one of its boxes opened: in its place stands the Frame."""
+        opened = copy(self)
+        opened.frame = frame
+        opened.size = self.size | {frame.id: (frame.width, frame.height)}
+        room = Shape(frame.id, frame.width, frame.enters, frame.height - frame.enters)
+        opened.shapes = [room if shape.id == frame.id else shape for shape in self.shapes]
+        return opened
 
     def _widen_stacks(self, sketch: Sketch) -> None:
         """Cards of one stack are equally wide."""
@@ -181,6 +209,10 @@ class Measured:
         for shape in self.shapes:
             x, y = centres[shape.id]
             members = self.clusters[shape.id].members if shape.id in self.clusters else (shape.id,)
+            if self.frame and shape.id == self.frame.id:
+                corner = round(x - shape.width_px / 2, 1), round(y - shape.above_px, 1)
+                found[shape.id] = Box(*corner, self.frame.width, self.frame.height, self.frame)
+                continue
             top = y - self.size[members[0]][1] / 2
             for name in members:
                 width, height = self.size[name]

@@ -94,13 +94,15 @@ def _at(body: str, step: int, veil: str) -> str:
 
 
 def _visible(element: ElementTree.Element, step: int) -> bool:
+    if (steps := element.get("data-at")) is not None:
+        return str(step) in steps.split()
     return int(element.get("data-a", 0)) <= step <= int(element.get("data-b", step))
 
 
 def _settle(element: ElementTree.Element, step: int) -> None:
     """Drop what only the player needs; write down the state of this step."""
     states = element.attrib.pop("data-st", None)
-    for name in ("data-a", "data-b", "data-w", "data-open", "data-goto", "tabindex"):
+    for name in ("data-a", "data-b", "data-at", "data-w", "data-open", "data-goto", "tabindex"):
         element.attrib.pop(name, None)
     if states is not None:
         element.set("data-s", [run[0] for run in states.split() if int(run[1:]) <= step][-1])

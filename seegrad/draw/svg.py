@@ -7,8 +7,8 @@ from html import escape
 
 ROW_PX = 15  # one row of numbers
 UNFIT = re.compile(
-    "[^\\t\\n -~\\x80-\\ud7ff\\ue001-\\ufffd\\U00010000-\\U0010ffff]"
-)  # characters that XML can't hold, and UID
+    "[^\\t\\n -~\\x80-\\ud7ff\\ue002-\\ufffd\\U00010000-\\U0010ffff]"
+)  # characters that XML can't hold, UID and PART
 UID = "\ue000"  # stands for the Scene's uid until the body is known and hashed
 
 

@@ -11,6 +11,7 @@ from .sizes import STACK_GAP_PX, Box
 from .svg import UID, clean, curve, el, text
 
 PORT_PX = 16  # between two lines on one side of a part
+FRAME_PORTS_PX = 32  # for all lines on one side of an open box
 
 
 class Wiring:
@@ -37,16 +38,21 @@ class Wiring:
         for name, wires in docked.items():
             box = self.boxes[name]
             wires.sort(key=lambda k: (self.boxes[getattr(self.sketch.wires[k], other)].port, k))
-            span = min(box.height - 22, PORT_PX * (len(wires) - 1))
+            room = FRAME_PORTS_PX if box.frame else box.height - 22
+            span = min(room, PORT_PX * (len(wires) - 1))
+            dock = box.leaves if side == "source" else box.port
             for place, k in enumerate(wires):
-                found[k] = round(box.port + (span * place / (len(wires) - 1) - span / 2 if len(wires) > 1 else 0), 1)
+                found[k] = round(dock + (span * place / (len(wires) - 1) - span / 2 if len(wires) > 1 else 0), 1)
         return found
 
     def points(self, k: int) -> list[Point]:
         """The line's points, from the right side of its source to the left side of its target."""
         wire = self.sketch.wires[k]
+        source = self.boxes[wire.source]
         inner = list(self.routes[k][1:-1])
-        return [(self.boxes[wire.source].right, self.leaves[k]), *inner, (self.boxes[wire.target].x, self.arrives[k])]
+        if source.frame and len(inner) > 1 and inner[1][0] < inner[0][0]:  # round the corner at the height it leaves
+            inner[0] = inner[0][0], self.leaves[k]
+        return [(source.right, self.leaves[k]), *inner, (self.boxes[wire.target].x, self.arrives[k])]
 
     def draw(self) -> list[str]:
         """Forward lines, then alarm and gradient above them."""
@@ -62,9 +68,7 @@ class Wiring:
             if mark is not None:
                 above.append(el("path", class_=f"eb {mark.severity}", d=path, since=mark.since))
             back = curve(self.points(k)[::-1], back=True)
-            head = f"url(#{UID}-head)"
-            steps = sorted(self.flows.get((wire.source, wire.target), ()))
-            above += [el("path", class_="bk", d=back, since=k, until=k, marker_end=head) for k in steps]
+            above += self._gradient(wire, back)
         return [el("g", *forward, *above, class_="edges")]
 
     def _stacked(self, wire: Wire) -> list[str]:
@@ -78,9 +82,7 @@ class Wiring:
         past = f"M{upper.x:.1f} {here:.1f}H{beside:.1f}V{there:.1f}H{lower.x:.1f}"
         back = f"M{lower.x:.1f} {there:.1f}H{beside:.1f}V{here:.1f}H{upper.x:.1f}"
         parts = [el("path", class_=_class_of(wire), d=down if near else past, since=wire.born, data_w=_ends(wire))]
-        head = f"url(#{UID}-head)"
-        steps = sorted(self.flows.get((wire.source, wire.target), ()))
-        parts += [el("path", class_="bk", d=up if near else back, since=k, until=k, marker_end=head) for k in steps]
+        parts += self._gradient(wire, up if near else back)
         if wire.kind == "alias":
             x, label = (lower.middle + 6, wire.label) if near else (lower.x + 4, self.labels[wire.source] + wire.label)
             parts.append(text(label, x, lower.y - 7.5, "lk", since=wire.born))
@@ -90,6 +92,12 @@ class Wiring:
             x, y = (upper.middle, (upper.bottom + lower.y) / 2) if near else (beside, (here + there) / 2)
             parts.append(el("path", class_="cut", d=f"M{x - 6:.1f} {y + 1:.1f}l12 -5m-12 9l12 -5", since=wire.born))
         return parts
+
+    def _gradient(self, wire: Wire, back: str) -> list[str]:
+        """The arrow of the gradient, seen in the steps in which it runs back over this line."""
+        steps = sorted(self.flows.get((wire.source, wire.target), ()))
+        told = " ".join(map(str, steps))
+        return [el("path", class_="bk", d=back, data_at=told, marker_end=f"url(#{UID}-head)")] if steps else []
 
     def _signs(self, k: int, wire: Wire) -> list[str]:
         """The number of an output; two strokes across a line on which no gradient comes back."""
