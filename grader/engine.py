@@ -19,7 +19,8 @@ from typing import TYPE_CHECKING, Any
 
 import nbformat
 from nbgrader.api import MissingEntry
-from nbgrader.preprocessors import CheckCellMetadata, LimitOutput, OverwriteCells
+from nbgrader.nbgraderformat import MetadataValidator
+from nbgrader.preprocessors import LimitOutput, OverwriteCells
 from nbgrader.utils import parse_utc
 
 from grader import questions
@@ -35,11 +36,13 @@ if TYPE_CHECKING:
 
 ENGINE_VERSION = 3  # raise it when the same submission may get another score than before
 Runner = Callable[[Mapping[str, Any], Mapping[str, bytes], Assignment], Run]
+KNOWN_MARKS = 1 << 12
 QUIET = logging.getLogger("grader.quiet")
 QUIET.addHandler(logging.NullHandler())
 QUIET.propagate = False
 
 
+@lru_cache(maxsize=1)
 def environment() -> dict[str, str]:
     """What decides scores besides the inputs: this engine, Python, the packages that make values and checks."""
     packages = ("torch", "nbgrader", "seegrad")
@@ -200,9 +203,30 @@ class _OverwriteFromRows(OverwriteCells):  # type: ignore[misc] # nbgrader ships
         return document
 
 
+class _Marks(MetadataValidator):  # type: ignore[misc] # nbgrader ships no types
+    """nbgrader's check of its metadata; what has passed once passes again, and most of it is the same for a class."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.log = QUIET
+        self._passed: set[str] = set()
+
+    def validate_cell(self, cell: Any) -> None:
+        marks = json.dumps([cell.cell_type, cell.metadata.get("nbgrader")], sort_keys=True)
+        if marks not in self._passed:
+            super().validate_cell(cell)
+            if len(self._passed) < KNOWN_MARKS:
+                self._passed.add(marks)
+
+
+@lru_cache(maxsize=1)
+def _marks() -> _Marks:
+    return _Marks()
+
+
 def _overwritten(document: Mapping[str, Any], notebook: Notebook) -> dict[str, Any]:
     node = _OverwriteFromRows(notebook).run(_node(document))
-    node, _ = CheckCellMetadata(log=QUIET).preprocess(node, {})
+    _marks().validate_nb(node)
     return dict(json.loads(json.dumps(node)))
 
 
@@ -219,7 +243,7 @@ def _finished(document: Mapping[str, Any], verdicts: Iterable[Outcome]) -> str:
             shown = [{"output_type": "display_data", "data": {"text/plain": said}}] if said else []
             cell.outputs = _node(safe_outputs([*cell.outputs, *shown]))
     node, _ = LimitOutput(log=QUIET).preprocess(node, {})
-    node, _ = CheckCellMetadata(log=QUIET).preprocess(node, {})
+    _marks().validate_nb(node)
     node.metadata = _node({"kernelspec": node.metadata.get("kernelspec", {}), "language_info": language()})
     return _text(node)
 

@@ -227,12 +227,12 @@ def _become_first_process(server: Server) -> None:
 def _warm(server: Server, names: Sequence[str]) -> None:
     # A profile of our own: what a student wrote into somebody's ~/.ipython must not run here.
     os.environ["IPYTHONDIR"] = str((server.scratch.path if server.scratch else Path("/tmp")) / "ipython")  # noqa: S108 - in our own root
-    there = preload(names)
     for role in ROLES.values():
         importlib.import_module(role)
     from .kernel import Kernel
 
     server.kernel = Kernel()
+    there = preload(names)  # as a cell would import them: ipywidgets looks for the kernel that it is in
     del os.environ["IPYTHONDIR"]
     gc.collect()
     gc.freeze()  # the collector would otherwise touch, and so copy, every page after a fork

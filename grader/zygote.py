@@ -23,7 +23,8 @@ from .fork_server import OWNER_FD, receive, send
 from .model import Limits
 from .sandbox import ELSEWHERE, SERVICE_ID
 
-DEFAULT_PRELOAD = ("torch", "torch._dynamo", "numpy", "IPython", "ipykernel.ipkernel", "seegrad", "seegrad.check")
+# What a course's notebooks import; `%load_ext seegrad` alone takes a quarter of a second where it isn't there yet.
+DEFAULT_PRELOAD = ("torch", "torch._dynamo", "numpy", "IPython", "seegrad", "seegrad.check", "seegrad.magic")
 LIMITS = Limits()
 START_S = 120.0
 FORK_S = 20.0
