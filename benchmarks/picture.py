@@ -3,7 +3,8 @@
     python -m benchmarks.picture [ROUNDS]
 
 All sides lay out the same grad_fn graph with the same box sizes, taking turns; the figure is the median CPU time of
-the layout alone, and its ratio to ours. Peers are optional: `cd benchmarks/peers && npm ci`, and `dot` on the PATH.
+the layout alone, and its ratio to ours. Peers are optional: `cd benchmarks/peers && npm ci` brings dagre, ELK and
+graphviz as WebAssembly; a `dot` on the PATH is measured too.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from playwright.sync_api import sync_playwright
 import seegrad
 from seegrad.cards import sketch
 from seegrad.collapse import collapse
-from seegrad.draw import draw, layout, measure
+from seegrad.draw import draw, layout, measure, plan
 from seegrad.layout import arrange
 from seegrad.model import Recording
 from seegrad.page import write_page
@@ -125,13 +126,11 @@ def sides() -> dict[str, Callable[[Graph], float | None]]:
     """Ours, and the peers that are installed."""
     found: dict[str, Callable[[Graph], float | None]] = {"ours": ours}
     if (PEERS / "node_modules").exists() and shutil.which("node"):
-        found |= {"dagre": by_node("dagre"), "elk": by_node("elk")}
+        found |= {engine: by_node(engine) for engine in ("dagre", "elk", "graphviz")}
     else:
-        print("dagre and ELK aren't installed: cd benchmarks/peers && npm ci")
+        print("dagre, ELK and graphviz aren't installed: cd benchmarks/peers && npm ci")
     if shutil.which("dot"):
-        found["graphviz"] = by_dot
-    else:
-        print("graphviz isn't installed: apt install graphviz")
+        found["dot"] = by_dot
     return found
 
 
@@ -174,7 +173,8 @@ def whole_picture(recording: Recording) -> None:
     levels = collapse(recording, parts)
     grouped = time.process_time()
     for level in levels:
-        layout(level.sketch, measure(level.sketch))
+        measured = measure(level.sketch)
+        layout(plan(level.sketch, measured), measured)
     placed = time.process_time()
     text = draw(recording).to_json()
     drawn = time.process_time()
@@ -190,7 +190,10 @@ def whole_picture(recording: Recording) -> None:
 
 
 def steps_in_a_browser(recording: Recording) -> None:
-    """CPU time of the page's main thread for one step, with style, layout and paint, from Chromium's own counters."""
+    """CPU time of the page's main thread for one step, with style, layout and paint, from Chromium's own counters.
+
+    First with all boxes closed, then with the second one open and a box inside it; forward steps and backward ones.
+    """
     chromium = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
     if chromium is None:
         print("No Chromium here: the player isn't measured.")
@@ -202,21 +205,26 @@ def steps_in_a_browser(recording: Recording) -> None:
         page.goto(path.as_uri())
         session = page.context.new_cdp_session(page)
         session.send("Performance.enable", {"timeDomain": "threadTicks"})
-        page.locator(".sg-tl input").focus()
-        page.keyboard.press("Home")
 
         def busy_s() -> float:
             metrics = session.send("Performance.getMetrics")["metrics"]
             return float(next(each["value"] for each in metrics if each["name"] == "TaskDuration"))
 
-        took = []
-        for _ in range(STEPS):
-            before = busy_s()
-            page.keyboard.press("ArrowRight")
-            page.evaluate("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
-            took.append(1e3 * (busy_s() - before))
+        for boxes in ("closed", "open"):
+            if boxes == "open":
+                page.locator(".bd").nth(1).click()
+                page.locator(".frame ~ g .bd").first.click()
+            took = []
+            for key in ["Home", *["ArrowRight"] * STEPS, "End", *["ArrowLeft"] * STEPS]:
+                page.locator(".sg-tl input").focus()
+                before = busy_s()
+                page.keyboard.press(key)
+                page.evaluate("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
+                took += [1e3 * (busy_s() - before)] if key.startswith("Arrow") else []
+            parts = page.locator("[data-st]").count()
+            middle, worst = statistics.median(took), max(took)
+            print(f"one step with paint, boxes {boxes}, {parts} parts: median {middle:.1f} ms, worst {worst:.1f} ms")
         browser.close()
-    print(f"one step of the player with paint: median {statistics.median(took):.1f} ms, worst {max(took):.1f} ms")
 
 
 def main() -> None:

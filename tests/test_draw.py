@@ -13,7 +13,7 @@ import torch
 import seegrad
 from seegrad.assets import asset
 from seegrad.cards import Sketch, at, sketch
-from seegrad.draw import MOST_NODES, MOST_TOLD, draw, layout, measure, still, table
+from seegrad.draw import MOST_NODES, MOST_TOLD, draw, layout, measure, plan, still, table
 from seegrad.errors import PictureError
 from seegrad.model import Edge, Frame, Node, Place, Recording, TensorRef
 from seegrad.scene import Scene
@@ -251,7 +251,7 @@ def test_what_is_no_scene_is_refused_in_words(text: str) -> None:
 def test_parts_do_not_overlap(case: str) -> None:
     parts = sketch(CASES[case]())
     measured = measure(parts)
-    placed, _ = layout(parts, measured)
+    placed = layout(plan(parts, measured), measured)
     boxes = list(measured.boxes(dict(placed.centres)).values())
     for k, one in enumerate(boxes):
         for two in boxes[k + 1 :]:

@@ -19,6 +19,13 @@ const engines = {
     const elk = new ELK();
     return async () => { const { width, height } = await elk.layout(graph); return [width, height]; };
   },
+  async graphviz() {
+    const { Graphviz } = await import("@hpcc-js/wasm-graphviz");
+    const graphviz = await Graphviz.load();
+    const boxes = nodes.map(({ id, width, height }) => `${id}[width=${(width / 72).toFixed(3)} height=${(height / 72).toFixed(3)}]`);
+    const dot = `digraph{rankdir=LR;nodesep=${24 / 72};ranksep=${34 / 72};node[shape=box fixedsize=true label=x]${boxes.join(";")};${edges.map(([from, to]) => `${from}->${to}`).join(";")}}`;
+    return () => graphviz.layout(dot, "plain", "dot").split(/\s/, 4).slice(2).map((inches) => 72 * Number(inches));
+  },
 };
 
 const run = await engines[engine]();

@@ -17,12 +17,12 @@ from ..scene import Item, Question, Scene, SceneFrame, SceneLevel
 from ..widths import wrapped
 from .captions import MOST_TOLD, scene_frames
 from .inspect import items_of
-from .picture import SharedParts, layout, measure, pictures
+from .picture import SharedParts, layout, measure, pictures, plan
 from .still import still
 from .svg import UID, text
 from .table import table
 
-__all__ = ["MOST_NODES", "MOST_STEPS", "MOST_TOLD", "draw", "layout", "measure", "still", "table"]
+__all__ = ["MOST_NODES", "MOST_STEPS", "MOST_TOLD", "draw", "layout", "measure", "plan", "still", "table"]
 
 MOST_NODES = 6000  # Functions in one picture, all its levels together
 MOST_STEPS = 15000

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from ..cards import Sketch
 from ..collapse import Level
-from ..layout import arrange, fold
+from ..layout import Order, arrange, fold, in_order
 from ..scene import PART, Layout, Point, SceneLevel, with_parts
 from .bundles import bundle_size, chip_size, draw_bundle, draw_chip, draw_header, header_width
 from .functions import draw_pill
@@ -44,14 +44,28 @@ def measure(parts: Sketch) -> Measured:
     return Measured(parts, more | {chip.id: chip_size(chip) for chip in parts.chips})
 
 
-def layout(parts: Sketch, measured: Measured, widest_px: float = PAGE_PX + SHRINKS_PX) -> tuple[Layout, list[int]]:
-    """The Layout of a Sketch, and which of its wires are links there: not those inside one stack."""
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What of a Layout is the same however large the parts are. `linked`: the wires that aren't inside one stack."""
+
+    linked: tuple[int, ...]
+    links: tuple[tuple[str, str], ...]
+    order: Order
+
+
+def plan(parts: Sketch, measured: Measured) -> Plan:
+    """Who stands beside and above whom."""
     home = measured.home
-    linked = [k for k, wire in enumerate(parts.wires) if home[wire.source] != home[wire.target]]
-    links = [(home[parts.wires[k].source], home[parts.wires[k].target]) for k in linked]
+    linked = tuple(k for k, wire in enumerate(parts.wires) if home[wire.source] != home[wire.target])
+    links = tuple((home[parts.wires[k].source], home[parts.wires[k].target]) for k in linked)
     root = home.get(parts.root) if parts.root else None
-    placed = arrange(measured.shapes, links, root, rank_gap_px=RANK_GAP_PX)
-    return (placed if placed.width_px <= widest_px else fold(placed, measured.shapes, min(widest_px, PAGE_PX))), linked
+    return Plan(linked, links, in_order([shape.id for shape in measured.shapes], links, root))
+
+
+def layout(plan: Plan, measured: Measured, widest_px: float = PAGE_PX + SHRINKS_PX) -> Layout:
+    """The Layout, in bands where it would be wider than `widest_px`."""
+    placed = arrange(measured.shapes, plan.links, rank_gap_px=RANK_GAP_PX, order=plan.order)
+    return placed if placed.width_px <= widest_px else fold(placed, measured.shapes, min(widest_px, PAGE_PX))
 
 
 def pictures(levels: Sequence[Level], steps: int) -> tuple[list[SceneLevel], SharedParts]:
@@ -92,6 +106,7 @@ class _Drawer:
     def __init__(self, level: Level, steps: int) -> None:
         self.level, self.steps = level, steps
         self.measured = measure(level.sketch)
+        self.plan = plan(level.sketch, self.measured)
         self.states = States(level.sketch, steps, level.about)
         self.parts = self._parts(level.sketch)
 
@@ -138,7 +153,7 @@ class _Drawer:
 
     def _placing(self, opened: Opened | None, widest_px: float) -> _Placing:
         measured = self.measured.with_frame(opened.frame) if opened else self.measured
-        return _Placing(measured, *layout(self.level.sketch, measured, widest_px))
+        return _Placing(measured, layout(self.plan, measured, widest_px), self.plan.linked)
 
     def _drawn(self, placing: _Placing, corner: Point, opened: Opened | None) -> tuple[str, dict[str, Box]]:
         """Everything but the legend, from its top left corner on; and where each part stands."""
@@ -167,7 +182,7 @@ class _Placing:
 
     measured: Measured
     layout: Layout
-    linked: list[int]
+    linked: tuple[int, ...]
 
     def at(self, corner: Point) -> tuple[dict[str, Box], dict[int, tuple[Point, ...]]]:
         """Each part's place, and the bend points of each wire, when the Layout begins at `corner`."""

@@ -8,14 +8,39 @@ that nothing moves between steps.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from ..scene import Layout, Shape
 from .coordinates import heights, place
 from .fold import fold
-from .order import best_order
+from .order import Columns, best_order
 from .ranks import Layers, layers_of
 
-__all__ = ["arrange", "fold"]
+__all__ = ["Order", "arrange", "fold", "in_order"]
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """Which column each Shape stands in, and above whom: the same however large the Shapes are."""
+
+    layers: Layers
+    columns: Columns
+    crossings: int
+
+
+def in_order(names: Sequence[str], links: Sequence[tuple[str, str]], root: str | None = None) -> Order:
+    """The Order of Shapes of these names. Raises: ValueError like `arrange`.
+
+    >>> in_order(["a", "b"], [("a", "b")]).columns
+    [[0], [1]]
+    """
+    number = {name: k for k, name in enumerate(names)}
+    unknown = {name for link in links for name in link} - number.keys()
+    if unknown:
+        raise ValueError(f"links name unknown shapes: {sorted(unknown)}")
+    pairs = [(number[source], number[target]) for source, target in links]
+    layers = layers_of(len(names), pairs, None if root is None else number[root])
+    return Order(layers, *best_order(layers))
 
 
 def arrange(
@@ -25,8 +50,9 @@ def arrange(
     *,
     gap_px: float = 24.0,
     rank_gap_px: float = 34.0,
+    order: Order | None = None,
 ) -> Layout:
-    """Lay out `shapes` so that every link runs from left to right.
+    """Lay out `shapes` so that every link runs from left to right; in the `order` that is known of the same graph.
 
     Raises: ValueError when the links run in a circle or name an unknown Shape.
 
@@ -34,14 +60,10 @@ def arrange(
     >>> [(name, x) for name, (x, y) in two.centres]
     [('a', 45.0), ('b', 154.0)]
     """
-    number = {shape.id: k for k, shape in enumerate(shapes)}
-    unknown = {name for link in links for name in link} - number.keys()
-    if unknown:
-        raise ValueError(f"links name unknown shapes: {sorted(unknown)}")
+    found = order or in_order([shape.id for shape in shapes], links, root)
     if not shapes:
         return Layout((), (), 0.0, 0.0)
+    number = {shape.id: k for k, shape in enumerate(shapes)}
     pairs = [(number[source], number[target]) for source, target in links]
-    layers: Layers = layers_of(len(shapes), pairs, None if root is None else number[root])
-    columns, crossings = best_order(layers)
-    y = heights(layers, columns, shapes, gap_px)
-    return place(layers, y, shapes, pairs, rank_gap_px, crossings)
+    y = heights(found.layers, found.columns, shapes, gap_px)
+    return place(found.layers, y, shapes, pairs, rank_gap_px, found.crossings)
