@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import os
 import resource
 import shutil
 import sqlite3
+import statistics
 import subprocess
 import sys
 import time
@@ -35,6 +37,7 @@ class Cost:
     wall_s: float
     cpu_s: float
     students: int
+    judging_cpu_s: float = 0.0  # of each submission's two processes, where it is known
 
 
 def template(at: Path) -> Path:
@@ -79,11 +82,33 @@ def cost(root: Path, students: int, command: Sequence[str]) -> Cost:
     return Cost(wall_s, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime, students)
 
 
+def judging_cpu_s(root: Path) -> float:
+    """The median CPU seconds of a submission's two processes, as the kept Results have them."""
+    results = (json.loads(path.read_text(encoding="utf-8")) for path in (root / ".grader" / "results").iterdir())
+    return float(statistics.median(result["cpu_s"] for result in results))
+
+
 def forget(root: Path) -> None:
     """Let the gradebook forget which results it holds, so that they are recorded again, though not judged."""
     with closing(sqlite3.connect(root / "gradebook.db")) as book:
         book.execute("DELETE FROM grader_applied")
         book.commit()
+
+
+def passed(root: Path) -> Mapping[str, list[str]]:
+    """student → the questions judged by machine that got everything."""
+    with Gradebook(f"sqlite:///{root / 'gradebook.db'}", "autograd101") as book:
+        found = {
+            submission.student.id: sorted(
+                grade.name
+                for notebook in submission.notebooks
+                for grade in notebook.grades
+                if grade.auto_score is not None and round(grade.auto_score - grade.max_score, DIGITS) == 0
+            )
+            for submission in book.assignment_submissions(ASSIGNMENT)
+        }
+    book.engine.dispose()
+    return found
 
 
 def scores(root: Path) -> Mapping[str, Any]:
