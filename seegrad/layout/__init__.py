@@ -38,6 +38,8 @@ def in_order(names: Sequence[str], links: Sequence[tuple[str, str]], root: str |
     unknown = {name for link in links for name in link} - number.keys()
     if unknown:
         raise ValueError(f"links name unknown shapes: {sorted(unknown)}")
+    if not names:
+        return Order(Layers(0, [], [], [], set()), [], 0)
     pairs = [(number[source], number[target]) for source, target in links]
     layers = layers_of(len(names), pairs, None if root is None else number[root])
     return Order(layers, *best_order(layers))
