@@ -20,6 +20,7 @@ from .capture_edits import Gradients as GivenGradients
 from .capture_frames import FrameDraft, Lap, Ran
 from .capture_nodes import NodeDraft, Source
 from .capture_state import State
+from .capture_stealth import Stealth
 from .capture_writes import Hit
 from .errors import text_of
 from .model import RaisedError
@@ -57,6 +58,7 @@ class Run:
         self._custom: set[int] = set()  # Nodes of Functions that were written in Python
         self._codes: dict[int, tuple[CodeType, ...]] = {}  # what the user's code runs for a Node
         self._given = GivenGradients()
+        self._stealth: Stealth | None = None
         self._arrivals = Arrivals(state.hooks, state.nodes)
         for root, gradient in zip(roots, given_of(name, args, kwargs, len(roots)), strict=True):
             self._arrivals.begin(state.nodes.source(root, state.frames.next - 1), root, gradient)
@@ -70,6 +72,7 @@ class Run:
         met, self._grad_fns = self._state.nodes.reachable(self._grad_fns, self._state.frames.next - 1), []
         for node, draft in met:
             self._note_code(node, draft)
+        self._stealth = Stealth(self._state, [draft for _, draft in met], self._codes)
         plain, note = self._is_plain(met), self._notes()
         for node, draft in met:
             gradients = brief(self._state, draft) if plain and not self._arrivals.concern(draft) else None
@@ -227,6 +230,8 @@ class Run:
     def failed(self, error: BaseException) -> None:
         """The call raised."""
         state, failing = self._state, self._running
+        if self._stealth is not None:
+            self._stealth.write_down(self._ran)
         frame = self._new_frame("error", self._name)
         frame.inputs, frame.running = self._roots, failing
         frame.wanted = tuple(state.tensors.see(tensor, frame.index) for tensor in self._wanted)
@@ -240,6 +245,8 @@ class Run:
     def done(self, result: Any) -> None:
         """The call returned."""
         state, outputs = self._state, tensors_in(result)
+        if self._stealth is not None:
+            self._stealth.write_down(self._ran)
         if outputs:
             self._results(outputs, result)
         elif not self._ran:

@@ -3,5 +3,8 @@
 EXTERNAL_WRITE = "write outside torch"
 """A Write that torch never saw: numpy, a raw pointer."""
 
+STEP = "step"
+"""An optimiser's update that was made where no call of torch could be seen."""
+
 GRADIENT_READ = ".grad"
 """A gradient was read that isn't kept."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..invented import EXTERNAL_WRITE
+from ..invented import EXTERNAL_WRITE, STEP
 from ..model import Node, Place, Recording, Route, Write
 from ..sentences import A_RESULT, A_TENSOR, AND, OF_SHAPE
 
@@ -53,7 +53,7 @@ def route_of(recording: Recording, write: Write, saved: int) -> Route:
         return "storage"
     if write.op == "set data":
         return "data"
-    if write.op.startswith("_fused_") or not (write.op.endswith("_")):
+    if write.op.startswith("_fused_") or not (write.op.endswith("_") or write.op == STEP):
         return "inside"
     return route_between(recording, write.tensor, saved)
 

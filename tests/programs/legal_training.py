@@ -378,3 +378,19 @@ def t_sharpness_aware_step_done_right():
         for p, step in zip(model.parameters(), steps, strict=True):
             p.sub_(step)
     return grads(model)
+
+
+@program()
+def t_optimiser_in_backward():
+    model = nn.Sequential(nn.Linear(3, 3), nn.ReLU(), nn.Linear(3, 1))
+    optimisers = {p: torch.optim.SGD([p], lr=0.1, momentum=0.9) for p in model.parameters()}
+
+    def update(p):
+        optimisers[p].step()
+        optimisers[p].zero_grad()
+
+    for p in model.parameters():
+        p.register_post_accumulate_grad_hook(update)
+    for _ in range(3):
+        model(torch.ones(2, 3)).sum().backward()
+    return [p.detach() for p in model.parameters()]

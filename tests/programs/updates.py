@@ -281,3 +281,49 @@ def u_features_detached_in_place():
     loss = head(features).mean() + features.pow(2).mean()  # victim
     features.detach_()  # culprit
     loss.backward()
+
+
+@program("saved_tensor_modified", tensor="w", node="MulBackward0")
+def u_hook_that_updates_between_two_backwards():
+    w = torch.ones(3, requires_grad=True)
+
+    def update(p):
+        with torch.no_grad():
+            p -= 0.1 * p.grad  # culprit
+
+    w.register_post_accumulate_grad_hook(update)
+    loss = (w * w).sum()  # victim
+    loss.backward(retain_graph=True)
+    loss.backward()
+
+
+@program("saved_tensor_modified", tensor="gain", node="MulBackward0")
+def u_hook_that_clips_another_leaf():
+    w = torch.ones(3, requires_grad=True)
+    gain = torch.full((3,), 2.0, requires_grad=True)
+    scaled = w * gain  # victim
+
+    def clip(_):
+        with torch.no_grad():
+            gain.clamp_(max=1.0)  # culprit
+
+    out = scaled.exp()
+    out.register_hook(clip)
+    out.sum().backward()
+
+
+@program("saved_tensor_modified", node="AddmmBackward0")
+def u_optimiser_in_backward_and_a_second_backward():
+    model = nn.Linear(3, 3)
+    optimisers = {p: torch.optim.SGD([p], lr=0.1) for p in model.parameters()}
+
+    def update(p):
+        optimisers[p].step()  # culprit
+        optimisers[p].zero_grad()
+
+    for p in model.parameters():
+        p.register_post_accumulate_grad_hook(update)
+    x = torch.ones(2, 3, requires_grad=True)
+    loss = model(x).exp().sum()  # victim
+    loss.backward(retain_graph=True)
+    loss.backward()
