@@ -10,10 +10,13 @@
 # - write a leaf, at the right moment;
 # - find the line that wrote, which no error names.
 #
-# **How to work:** predict, run, look, explain, change. Commit before you run.
+# **How to work:** predict, run, look, explain, change. What is marked ☆ can wait: no exercise needs it.
 
 # %% [markdown]
 # Every cell uses `device`. It is the CPU unless `SEEGRAD_DEVICE` says something else.
+#
+# A `NameError`, or `Cell magic … not found`? The kernel was restarted, or a cell was skipped: choose
+# **Run ▸ Run All Above Selected Cell**.
 
 # %%
 import contextlib
@@ -64,7 +67,7 @@ a[0] = 10
 print("after a[0] = 10:  ", other)
 
 # %% [markdown]
-# ### What `id()` doesn't know
+# ### What `id()` doesn't know ☆
 #
 # *“`id()` returns the object's memory address”*, say two documents, and they tell an in-place operation by it.
 #
@@ -115,6 +118,8 @@ print("tensor:", twin)
 # *Misconception* **M11**: “`t += 1` is short for `t = t + 1`”.
 
 # %% [markdown]
+# ### numpy has both ☆
+#
 # numpy has the same two kinds. A document shows, under its heading “in-place”, an addition that isn't one. (It also
 # forgets the `import`.)
 
@@ -145,8 +150,8 @@ b = a * 2
 b = b + 1
 
 # %% [markdown]
-# A trailing underscore (`add_`), an assignment to an index, an operator with `=`: three spellings of one thing. Two
-# more are `out=` and `inplace=True`.
+# A trailing underscore (`add_`), an assignment to an index, an operator with `=` (`+=`): three spellings of one thing.
+# Two more are `out=` and `inplace=True`.
 #
 # An underscore alone proves nothing: `requires_grad_()` changes no number.
 
@@ -212,14 +217,14 @@ for made_by, t in others.items():
 # **Predict:** what will happen? (`suppress` keeps an error, if there is one, from telling you.)
 
 # %%
-with contextlib.suppress(RuntimeError), seegrad.record() as rec:
+with contextlib.suppress(RuntimeError), seegrad.record() as alarm:
     a = torch.tensor([1.0, 3.0], requires_grad=True, device=device)
     b = a + 2
     loss = (b * b).mean()
     b[0] = 1000.0
     loss.backward()
 
-seegrad.show(rec, ask="outcome")
+seegrad.show(alarm, ask="outcome")
 
 # %% [markdown]
 # When `b * b` ran, its Node noted: `b`, version 0. In backward it looks again, finds version 1, and refuses. A wrong
@@ -246,13 +251,13 @@ except RuntimeError as error:
 # line, or its pill.
 
 # %%
-seegrad.show(rec, ask="culprit")
+seegrad.show(alarm, ask="culprit")
 
 # %%
-d = rec.diagnoses[0]
-print("culprit:", d.culprit.code)
-print("victim: ", d.victim.code)
-Markdown(d.message())
+found = alarm.diagnoses[0]
+print("culprit:", found.culprit.code)
+print("victim: ", found.victim.code)
+Markdown(found.message())
 
 # %% [markdown]
 # Now without `suppress`. `%%see` draws the picture; below it stands the error as torch raised it, and our note.
@@ -335,8 +340,12 @@ with contextlib.suppress(RuntimeError), seegrad.record() as rec:
 seegrad.show(rec, ask="versions", tensors=["d"])
 
 # %% [markdown]
-# 2, since `d` was born at 1: the product of a vector was squeezed in place. With `x` as a matrix, `[[1., 2.]]`, it is
-# “version 1; expected version 0”: one of the documents has this variant. The error is the same.
+# 2, since `d` was born at 1: the product of a vector was squeezed in place.
+#
+# ### The same with a matrix ☆
+#
+# With `x` as a matrix, `[[1., 2.]]`, it is “version 1; expected version 0”: one of the documents has this variant. The
+# error is the same.
 
 # %% tags=["raises-exception", "version-dependent"]
 x = torch.tensor([[1.0, 2.0]], device=device)
@@ -378,11 +387,11 @@ w1.grad, w2.grad, d.grad_fn.name()
 # **Change** the cell: write `d[:] = 1`. What becomes of `w2.grad`? Then `d.mul_(2)`: which gradients are alive now,
 # and what is their factor?
 #
-# If you wanted the first program's gradient *and* zeros in `d` afterwards, write after `backward()`, or on
-# `d.detach().clone()`.
+# If you want the first program's gradient *and* zeros in `d` afterwards, write after `backward()`. If a zeroed copy will
+# do, write on `d.detach().clone()`.
 
 # %% [markdown]
-# ## 5 · When no error is right
+# ## 5 · When silence is right
 #
 # A write is only seen by a Node that *saved* the value. $y = x + 1$ has the derivative 1: it saves nothing.
 #
@@ -437,7 +446,7 @@ for name, function in functions.items():
 
 # %% [markdown]
 # Who saves its *result* minds a write there: `exp`, `sigmoid`, `relu`. Who saves its *input* minds that: `sin`, `log`,
-# `b * b`. Who saves nothing minds neither.
+# `b * b`. Who saves neither minds neither: `b * 3` keeps only the 3.
 #
 # `exp().mul_(2)` raises and `sin().mul_(2)` doesn't. The rule isn't about the write. It is about what was saved.
 #
@@ -456,7 +465,7 @@ with contextlib.suppress(RuntimeError):
     a.sum().backward()
 
 # %% [markdown]
-# The write itself never raises. Only a backward that needs the value does.
+# The write went through. Only the backward that needs the old value raises. (With leaves torch is stricter: section 6.)
 
 # %% [markdown]
 # ### “Torch doesn't support most in-place operations”
@@ -479,7 +488,9 @@ print(x.grad, squares.requires_grad, squares.is_leaf)
 # $2x$: right. A buffer filled step by step is ordinary code. `squares` was born as a leaf without a gradient; the
 # first write made it part of the graph.
 #
-# Four more, each compared with its out-of-place twin:
+# ### Four more ☆
+#
+# Each is compared with its out-of-place twin:
 
 # %%
 pairs = {
@@ -497,7 +508,7 @@ for name, (in_place, out_of_place) in pairs.items():
     print(f"{name:9} raises nothing, same gradient: {torch.equal(*grads)}")
 
 # %% [markdown]
-# ### A false alarm
+# ### A false alarm ☆
 #
 # The check compares *versions*, not values. **Predict** which of these raise. Would the gradient have been right?
 
@@ -635,6 +646,15 @@ for write in (under_no_grad, by_detach, by_data):
     print(f"{write.__name__:14} version {a._version}  leaf: {a.is_leaf}  same id: {id(a) == before}  {a.grad}")
 
 # %% [markdown]
+# A value that is computed is written the same way, with `copy_`:
+
+# %%
+w = torch.zeros(3, requires_grad=True, device=device)
+with torch.no_grad():
+    w.copy_(torch.arange(3.0, device=device) / 10)
+w, w.is_leaf
+
+# %% [markdown]
 # ### Too late
 #
 # *“Write before the variable is used”*, warns the document; *“afterwards it raises.”* Here all three write between
@@ -695,7 +715,7 @@ print(w, w.requires_grad, w is parameter)
 # the next backward has nothing to do. `w -= 0.1 * w.grad` would have written (**M07**, **M11**).
 
 # %% [markdown]
-# ## 8 · Initialising a parameter
+# ## 8 · Initialising a parameter ☆
 #
 # A parameter is a leaf that needs a gradient. So how is it initialised? The document's first try, and its remedy:
 
@@ -728,14 +748,6 @@ print(w.is_leaf, w.requires_grad, w._version)
 
 # %% [markdown]
 # `torch.nn.init` writes under `no_grad`, in place. That is why a fresh layer's weight stands at version 1.
-#
-# A value that is computed is written the same way, with `copy_`:
-
-# %%
-w = torch.zeros(3, requires_grad=True, device=device)
-with torch.no_grad():
-    w.copy_(torch.arange(3.0, device=device) / 10)
-w, w.is_leaf
 
 # %% [markdown]
 # ## 9 · The training step: forward, backward, step
@@ -809,6 +821,8 @@ print("needed by copies:        ", copies // 1024, "KiB")
 # Weights and input live anyway, and two layers that save the same tensor share it. Copies would cost several times as
 # much, for every step, whether or not anybody writes.
 #
+# ### Copies on demand ☆
+#
 # Who wants the copies can have them, made only when a write comes. **Predict** `a.grad` for the program of section 3.
 
 # %%
@@ -842,16 +856,16 @@ def tidy(h):
     return torch.nn.functional.relu(h, inplace=True)
 
 
-with contextlib.suppress(RuntimeError), seegrad.record() as rec:
+with contextlib.suppress(RuntimeError), seegrad.record() as hidden:
     w = torch.tensor([1.0, -1.0], requires_grad=True, device=device)
     h = gate(w * 2)
     out = tidy(h)
     out.sum().backward()
 
-seegrad.show(rec, ask="culprit")
+seegrad.show(hidden, ask="culprit")
 
 # %%
-Markdown(rec.diagnoses[0].message())
+Markdown(hidden.diagnoses[0].message())
 
 # %% [markdown]
 # A way to search that needs no tool: print `_version` along the way. Where it has moved, somebody wrote.

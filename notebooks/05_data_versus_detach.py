@@ -13,6 +13,9 @@
 
 # %% [markdown]
 # Every cell uses `device`. It is the CPU unless `SEEGRAD_DEVICE` says something else.
+#
+# A `NameError`, or `Cell magic … not found`? The kernel was restarted, or a cell was skipped: choose
+# **Run ▸ Run All Above Selected Cell**.
 
 # %%
 import contextlib
@@ -87,7 +90,7 @@ fresh.grad, a.grad
 # %% [markdown]
 # ## 2 · What differs: the version
 #
-# Each tensor has a counter, `_version`. An in-place write moves it by one. A Node notes the version of what it saves
+# Each tensor has a counter, `_version`. An in-place write moves it. A Node notes the version of what it saves
 # and compares it in backward: that is torch's only alarm.
 #
 # **Predict** the three versions after both writes. Type them into the picture.
@@ -172,20 +175,20 @@ print(slope.round(decimals=4))
 
 # %%
 a = torch.tensor([1.0, 2.0, 3.0], requires_grad=True, device=device)
-with seegrad.record() as rec:
+with seegrad.record() as silent:
     out = a.sigmoid()
     c = out.data
     c.zero_()
     out.sum().backward()
 
-d = rec.diagnoses[0]
-print(d.kind, "·", d.severity, "· raised:", d.raised)
-print("culprit:", d.culprit.code)
-print("victim: ", d.victim.code)
-Markdown(d.message())
+found = silent.diagnoses[0]
+print(found.kind, "·", found.severity, "· raised:", found.raised)
+print("culprit:", found.culprit.code)
+print("victim: ", found.victim.code)
+Markdown(found.message())
 
 # %%
-seegrad.show(rec)
+seegrad.show(silent)
 
 # %% [markdown]
 # **Change** the recorded cell. First `c[2] = 0` instead of `c.zero_()`: which numbers of `a.grad` are wrong now? Then
@@ -201,19 +204,19 @@ seegrad.show(rec)
 
 # %%
 a = torch.tensor([1.0, 2.0, 3.0], requires_grad=True, device=device)
-with contextlib.suppress(RuntimeError), seegrad.record() as rec:
+with contextlib.suppress(RuntimeError), seegrad.record() as loud:
     out = a.sigmoid()
     c = out.detach()
     c.zero_()
     out.sum().backward()
 
-seegrad.show(rec, ask="outcome")
+seegrad.show(loud, ask="outcome")
 
 # %% [markdown]
 # **Predict** which line did the damage. Click it, in the code or in the graph.
 
 # %%
-seegrad.show(rec, ask="culprit")
+seegrad.show(loud, ask="culprit")
 
 # %% [markdown]
 # Now without `suppress`. `%%see` draws the picture; below it stands the error as torch raised it, and our note.
@@ -295,10 +298,11 @@ except RuntimeError as error:
 print(a.grad)
 
 # %% [markdown]
-# `None`: a backward that raises stores nothing. The document's zeros came from an *earlier* cell, the silent one: its
-# cells are numbered 69, 70, 57, so this one ran out of order.
+# `None`: backward stopped at the sigmoid, before it reached `a`. (Of several leaves, some may have theirs by then.) The
+# document's zeros came from an *earlier* cell, the silent one: its cells are numbered 69, 70, 57, so this one ran out of
+# order.
 #
-# If a result doesn't follow from the cells above it: **Kernel ▸ Restart and run up to here**.
+# If a result doesn't follow from the cells above it: **Kernel ▸ Restart Kernel and Run up to Selected Cell**.
 
 # %% [markdown]
 # ## 5 · `.detach()` doesn't always raise
@@ -333,12 +337,22 @@ for name, function in functions.items():
 
 # %% [markdown]
 # Half of them are fine, and right. What matters is **what was saved**. `exp`, `sigmoid`, `tanh`, `relu` save their
-# *result*. `sin` saves its *input*; `+`, `* 2` and `cumsum` save no tensor at all.
+# *result*. `sin` saves its *input*. `+` and `cumsum` save no tensor at all, and `* 2` saves only the 2.
 #
 # *Misconception* **M03**: “any in-place write raises”.
 
 # %% [markdown]
-# See it: `sin` keeps `x`. The write hits a value that nobody saved.
+# Look into three Nodes:
+
+# %%
+x = torch.tensor([0.5, 1.0, 1.5], requires_grad=True, device=device)
+
+print("exp  ", x.exp().grad_fn._saved_result)
+print("sin  ", x.sin().grad_fn._saved_self)
+print("x * 2", (x * 2).grad_fn._saved_self, (x * 2).grad_fn._saved_other)
+
+# %% [markdown]
+# And in the picture: `sin` keeps `x`. The write hits a value that nobody saved.
 
 # %%
 # %%see --ask outcome
@@ -375,18 +389,17 @@ w = torch.zeros(10, requires_grad=True, device=device)
 w.normal_()
 
 # %%
-torch.manual_seed(0)
-print(w.data.requires_grad)
-print(w.data)
+w = torch.zeros(10, requires_grad=True, device=device)
+print("w.data.requires_grad:", w.data.requires_grad)
+print("zeros:", not w.any(), " version", w._version)
 w.data.normal_()
-print(w.data)
-print("version", w._version)
+print("zeros:", not w.any(), " version", w._version)
 
 # %% [markdown]
-# The document created `w` with `torch.FloatTensor(10)` and saw zeros. That was luck: the memory isn't initialised.
+# It works: random numbers stand where the zeros were, and the version stays at 0. (The document made `w` with
+# `torch.FloatTensor(10)` and saw zeros. That was luck: such memory isn't initialised.)
 #
-# It works, and the version stays at 0. So does the next one, **between** forward and backward. The loss is $p^2$, at
-# $p = 2$. **Predict** `p.grad`.
+# The next write works too, **between** forward and backward. The loss is $p^2$, at $p = 2$. **Predict** `p.grad`.
 
 # %%
 # %%see --ask outcome
@@ -418,7 +431,8 @@ except RuntimeError:
 # %% [markdown]
 # ## 7 · “My code has no in-place operation”
 #
-# A write through `.data` isn't the only way past the counter. Four others follow; none raises. *Misconception* **M12**.
+# A write through `.data` isn't the only way past the counter. Four others follow, and none of the four raises.
+# *Misconception* **M12**.
 #
 # `record(detail="content")` also compares *contents*, so it sees writes that torch's own functions never saw.
 
@@ -527,6 +541,7 @@ for remedy in (copy_first, out_of_place, no_grad):
     out = a.sigmoid()
     shown = remedy(out)
     out.sum().backward()
+    s = torch.sigmoid(a.detach())
     print(f"{remedy.__name__:13}", torch.allclose(a.grad, s * (1 - s)), shown)
 
 # %% [markdown]
@@ -538,6 +553,7 @@ out = a.sigmoid()
 out.sum().backward()
 out.detach().zero_()
 
+s = torch.sigmoid(a.detach())
 print(torch.allclose(a.grad, s * (1 - s)))
 
 # %% [markdown]

@@ -15,6 +15,9 @@
 
 # %% [markdown]
 # Every cell uses `device`. It is the CPU unless `SEEGRAD_DEVICE` says something else.
+#
+# A `NameError`, or `Cell magic … not found`? The kernel was restarted, or a cell was skipped: choose
+# **Run ▸ Run All Above Selected Cell**.
 
 # %%
 import contextlib
@@ -70,15 +73,19 @@ embedding.weight.grad
 # %% [markdown]
 # ### A version that isn't 0
 #
-# **Predict** the version of a new `nn.Embedding`'s weight. And of ours, from `make()`?
+# **Predict** the version of a new `nn.Embedding`'s weight. Of ours, from `make()`? And of ours after a lookup?
 
 # %%
+embedding = make()
 print("new:", nn.Embedding(3, 2, device=device).weight._version)
-print("ours:", make().weight._version)
+print("ours:", embedding.weight._version)
+
+embedding(torch.tensor([2, 0], device=device))
+print("ours, looked up:", embedding.weight._version)
 
 # %% [markdown]
-# 1: its random numbers were written in place, by `normal_()`. Ours got its rows ready-made. So “expected version 1” in
-# an error message doesn't mean that you wrote something.
+# 1: its random numbers were written in place, by `normal_()`. Ours got its rows ready-made, and a plain lookup only
+# reads. So “expected version 1” in an error message doesn't mean that you wrote something.
 
 # %% [markdown]
 # ## 2 · What `max_norm` writes
@@ -97,7 +104,8 @@ print("after", embedding.weight.detach())
 # The lookup shortened row 0 *in the table*, not only in its result. Row 2, too long as well, stays: nobody looked it
 # up.
 #
-# *Misconception* **M12**: “my code has no in-place operation”. No underscore, no `=`, and yet a write.
+# *Misconception* **M12**: “my code has no in-place operation”. No underscore, no `+=`, and yet a
+# write.
 
 # %% [markdown]
 # ### When the row is short enough
@@ -117,8 +125,8 @@ print("version", make().weight._version, "→", weight._version)
 print("same numbers:", torch.equal(weight, make().weight))
 
 # %% [markdown]
-# The same numbers, another version. Torch can't know beforehand whether a row is too long; it counts the visit. Version
-# checks will see a write that changed nothing.
+# The same numbers, another version. Torch doesn't ask whether a row was too long; it counts the visit. Version checks
+# will see a write that changed nothing.
 
 # %% [markdown]
 # ### In `eval()`?
@@ -188,17 +196,17 @@ loss.backward()
 W = torch.tensor([[1.0, 0.0], [0.0, 1.0]], requires_grad=True, device=device)
 embedding = make(max_norm=1.0)
 idx = torch.tensor([0, 1], device=device)
-with contextlib.suppress(RuntimeError), seegrad.record() as rec:
+with contextlib.suppress(RuntimeError), seegrad.record() as raising:
     weight = embedding.weight
     a = weight @ W.t()
     b = embedding(idx) @ W.t()
     loss = a.sum() + b.sum()
     loss.backward()
 
-seegrad.show(rec, ask="culprit")
+seegrad.show(raising, ask="culprit")
 
 # %%
-Markdown(rec.diagnoses[0].message())
+Markdown(raising.diagnoses[0].message())
 
 # %% [markdown]
 # `MmBackward0` saved the weight at the first line, since $\partial a / \partial W$ *is* the weight. The lookup one line
@@ -345,7 +353,7 @@ print("b", b[0].detach())
 
 # %% [markdown]
 # `a` has the long row, `b` the shortened one. In one forward pass one word has two lengths. The clone quietens the
-# alarm, and each gradient is right for its own line; whether the *program* is what you mean is another question.
+# alarm, and each line's gradient fits the rows that it used; whether the *program* is what you mean is another question.
 
 # %% [markdown]
 # ## 5 · Second remedy: look up first

@@ -10,10 +10,13 @@
 # - tell when `retain_graph=True` is right, and when it hides a mistake;
 # - say what `torch.compile` builds only once.
 #
-# **How to work:** predict, run, look, explain, change.
+# **How to work:** predict, run, look, explain, change. Section 6 (☆) can wait: no exercise needs it.
 
 # %% [markdown]
 # Every cell uses `device`. It is the CPU unless `SEEGRAD_DEVICE` says something else.
+#
+# A `NameError`, or `Cell magic … not found`? The kernel was restarted, or a cell was skipped: choose
+# **Run ▸ Run All Above Selected Cell**.
 
 # %%
 import contextlib
@@ -155,14 +158,15 @@ print(w.grad)
 #
 # **Predict** what the second backward does.
 
-# %% tags=["raises-exception"]
+# %%
 # %%see --ask outcome
 a = torch.tensor([3.0, 1.0], requires_grad=True, device=device)
 b = a * a
 loss = b.mean()
 
 loss.backward()
-loss.backward()
+with contextlib.suppress(RuntimeError):
+    loss.backward()
 
 # %% [markdown]
 # It raises. Play the picture after your answer: when the first backward has passed `MulBackward0`, the tags with what it
@@ -197,6 +201,9 @@ a.grad
 # | from 1.10 | `(… directly access saved tensors after they have already been freed)` |
 
 # %% tags=["version-dependent"]
+a = torch.tensor([3.0, 1.0], requires_grad=True, device=device)
+loss = (a * a).mean()
+loss.backward()
 try:
     loss.backward()
 except RuntimeError as error:
@@ -232,7 +239,7 @@ except RuntimeError as error:
 # %% [markdown]
 # ### Then what if nothing was saved?
 #
-# One character changes: `a * a` becomes `a + 2`. **Predict:** raises, or not? And `a.grad`?
+# `a * a` becomes `a + 2`, and the mean a sum. **Predict:** raises, or not? And `a.grad`?
 
 # %%
 # %%see --ask outcome
@@ -269,7 +276,7 @@ loss.backward()
 # %%
 functions = {
     "x + 2": lambda x: x + 2,
-    "-x": lambda x: -x,
+    "clone": torch.clone,
     "x * 3": lambda x: x * 3,
     "x * x": lambda x: x * x,
     "exp": torch.exp,
@@ -472,20 +479,20 @@ mean.backward()
 
 # %%
 w = torch.tensor(0.5, requires_grad=True, device=device)
-with contextlib.suppress(RuntimeError), seegrad.record() as rec:
+with contextlib.suppress(RuntimeError), seegrad.record() as carried:
     h = torch.tensor(1.0, device=device)
     for x in (0.1, 0.2, 0.3):
         h = torch.tanh(w * h + x)
         loss = (h - 1).pow(2)
         loss.backward()
 
-seegrad.show(rec)
+seegrad.show(carried)
 
 # %% [markdown]
 # Torch's message proposes `retain_graph=True`. Here is what the picture's note proposes:
 
 # %%
-Markdown(rec.diagnoses[0].message())
+Markdown(carried.diagnoses[0].message())
 
 # %% [markdown]
 # Try both. **Predict** how many Nodes each step's backward passes.
@@ -508,8 +515,8 @@ print("retain_graph", train(retain=True))
 print("detach      ", train(retain=False))
 
 # %% [markdown]
-# With the flag each step is longer than the one before, and no saved tensor is ever freed: after a thousand steps, a
-# thousand times the work and the memory. With `.detach()` a step ends where it began.
+# With the flag each step passes three Nodes more than the one before: step 1000 will pass 3003, and what they saved is
+# never freed. With `.detach()` a step ends where it began.
 
 # %% [markdown]
 # And it gets worse: a real step also updates `w`. **Predict:** does the flag still help?
@@ -614,10 +621,29 @@ except RuntimeError as error:
     print(error)
 
 # %% [markdown]
-# `slope` is right, and it has no history. Gradient penalties and Newton's method need `create_graph`.
+# `slope` is right, and it has no history.
 
 # %% [markdown]
-# ## 6 · Static graphs
+# With a history you can train *through* a gradient. Below, $y = w x^2$, and the loss is its slope, squared. `data` needs
+# no gradient, so a leaf is made of it first.
+#
+# **Predict** `w.grad` at $w = 3$, $x = 2$. (The slope is $2wx$.)
+
+# %%
+w = torch.tensor(3.0, requires_grad=True, device=device)
+data = torch.tensor(2.0, device=device)
+x = data.clone().requires_grad_()
+y = w * x**2
+(slope,) = torch.autograd.grad(y, x, create_graph=True)
+slope.pow(2).backward()
+
+print(slope.item(), w.grad.item())
+
+# %% [markdown]
+# $(2wx)^2$ has the derivative $8wx^2$ by $w$: 96. Such a loss is called a *gradient penalty*: it asks for a flat $y$.
+
+# %% [markdown]
+# ## 6 · Static graphs ☆
 #
 # *“PyTorch uses dynamic graphs, TensorFlow static ones: design the graph first, then pour in the inputs, again and
 # again, until the session ends”*, says the document, and adds that it isn't sure about `tf.Session`.
@@ -663,7 +689,8 @@ except torch.fx.proxy.TraceError as error:
 # %% [markdown]
 # ### `torch.compile`: static where it can be
 #
-# It watches your function run, and hands the graph to a *backend*. Ours writes down what it got, and runs it unchanged.
+# It reads your function when it is called, and hands the graph to a *backend*. Ours writes down what it got, and runs it
+# unchanged.
 #
 # **Predict:** three calls. How many graphs does the backend get?
 
@@ -712,8 +739,9 @@ built.clear()
 torch.compiler.reset()
 compiled = torch.compile(branch, backend=backend)
 for number in (1.0, 2.0, -1.0, -2.0):
+    before = len(built)
     compiled(torch.tensor([number, number], device=device))
-    print(f"{number:4}", len(built), built[-1])
+    print(f"{number:4}", len(built), "new:", built[before:])
 
 # %% [markdown]
 # The graph *breaks* at the `if`: one graph before it, Python decides, another graph after it. The negative branch is
@@ -738,12 +766,15 @@ built.clear()
 torch.compiler.reset()
 compiled = torch.compile(repeat, backend=backend)
 for times in (2, 2, 3, 2, 4):
+    before = len(built)
     compiled(torch.tensor(1.0, device=device), times)
-    print("times", times, "· graphs", len(built), built[-1])
+    print("times", times, "· graphs", len(built), "new:", built[before:])
 
 # %% [markdown]
-# Another `times`, another graph; a known one is reused. A loop whose length changes at every call is captured at every
-# call.
+# Another `times`, another graph; a known one is reused.
+#
+# **Change** `(2, 2, 3, 2, 4)` to `range(1, 13)`. From where on does the count stand still? Torch has given up: it runs the
+# function as it is.
 
 # %% [markdown]
 # A backend may also take over *backward*. `aot_eager` does, without compiling anything. **Predict** how many Nodes the
@@ -768,7 +799,7 @@ seegrad.show(rec)
 # | | eager | compiled |
 # |---|---|---|
 # | forward captured | never | once for each set of guards |
-# | autograd graph built | each call | each call, with fewer Nodes |
+# | autograd graph built | each call | each call, perhaps with fewer Nodes |
 # | saved tensors freed | by backward | by backward |
 # | `if` on a number | free | breaks the graph |
 

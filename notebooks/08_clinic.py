@@ -13,6 +13,9 @@
 
 # %% [markdown]
 # Every cell uses `device`. It is the CPU unless `SEEGRAD_DEVICE` says something else.
+#
+# A `NameError`, or `Cell magic … not found`? The kernel was restarted, or a cell was skipped: choose
+# **Run ▸ Run All Above Selected Cell**.
 
 # %%
 import contextlib
@@ -188,13 +191,13 @@ print(first, "version", first._version)
 x = torch.tensor([0.5, -1.0], device=device)
 w = torch.tensor([1.0, 2.0], requires_grad=True, device=device)
 activation = nn.ReLU(inplace=True)
-with contextlib.suppress(RuntimeError), seegrad.record() as rec:
+with contextlib.suppress(RuntimeError), seegrad.record() as patient_2:
     scores = torch.tanh(w * x)
     kept = activation(scores)
     loss = kept.sum()
     loss.backward()
 
-seegrad.show(rec, ask="outcome")
+seegrad.show(patient_2, ask="outcome")
 
 # %% [markdown]
 # **Predict** the culprit's line. This cell is your workbench: **repair** it here, once you have clicked.
@@ -210,7 +213,7 @@ with contextlib.suppress(RuntimeError):
     loss.backward()
 
 # %%
-chart(rec)
+chart(patient_2)
 
 # %% [markdown]
 # `tanh` computes its derivative from its own result, and the ReLU has overwritten it.
@@ -375,7 +378,7 @@ text = torch.tensor([[1.0, -1.0], [0.5, 2.0], [-1.0, 1.0]], device=device)
 w = torch.tensor([[0.5, -0.3], [0.2, 0.8]], requires_grad=True, device=device)
 optimizer = torch.optim.SGD([w], lr=0.1)
 h = torch.tensor([0.1, 0.2], device=device)
-with contextlib.suppress(RuntimeError), seegrad.record() as rec:
+with contextlib.suppress(RuntimeError), seegrad.record() as patient_4:
     for batch in text:
         h = torch.tanh(batch + h @ w)
         loss = h.pow(2).sum()
@@ -383,12 +386,12 @@ with contextlib.suppress(RuntimeError), seegrad.record() as rec:
         loss.backward()
         optimizer.step()
 
-seegrad.show(rec, ask="outcome")
+seegrad.show(patient_4, ask="outcome")
 
 # %%
 advice = "Specify retain_graph=True"
-print(rec.error is not None and advice in rec.error.text)
-chart(rec)
+print(patient_4.error is not None and advice in patient_4.error.text)
+chart(patient_4)
 
 # %% [markdown]
 # The second backward walks through `h` into the first round, whose saved tensors are freed. The nodes are still
@@ -473,7 +476,7 @@ except ValueError as error:
 print("scaled:", w.is_leaf, "· moved:", raw.to(torch.float64).is_leaf)
 
 # %% [markdown]
-# `w` is the result of `raw * 0.1`. It requires a gradient, but `.grad` is filled for leaves alone, so no optimiser
+# `w` is the result of `raw * 0.1`. It requires a gradient, but backward fills the `.grad` of leaves alone, so no optimiser
 # could ever move it. `.to("cuda")` does the same to you, as `.to(torch.float64)` does here: what is moved is a result.
 #
 # *Misconception* **M01**: “`requires_grad` fills `.grad`”.
@@ -636,18 +639,18 @@ optimizer.step()
 state, reward = torch.tensor([1.0, 2.0], device=device), 1.0
 actor = torch.tensor([0.5, -0.3], requires_grad=True, device=device)
 critic = torch.tensor([0.2, 0.8], requires_grad=True, device=device)
-with seegrad.record() as rec:
+with seegrad.record() as patient_7:
     value = (critic * state).sum()
     gain = reward - value.detach()
     actor_loss = -(actor * state).log_softmax(0)[0] * gain
     critic_loss = gain.pow(2)
     (actor_loss + critic_loss).backward()
 
-seegrad.show(rec, ask="keeps")
+seegrad.show(patient_7, ask="keeps")
 
 # %%
 print("critic.grad", critic.grad)
-chart(rec)
+chart(patient_7)
 
 # %% [markdown]
 # The `.detach()` is meant for the actor: its loss must not teach the critic. But it stands in the line that both

@@ -51,11 +51,14 @@ counts = {"A": 1, "B": 0, "C": 2, "D": 1, "E": 0, "F": 1}
 ### END SOLUTION
 
 # %% grade_id="predict_versions_test" kind="test" points=12
+import operator
+
 import torch
-from seegrad.check import answers, expect
+from seegrad.check import answers, call, expect
 
 for program in "ABCDEF":
-    expect(f"counts[{program!r}]", counts[program]).one_of([0, 1, 2])
+    asked = f"counts[{program!r}]"
+    expect(asked, call(asked, operator.getitem, counts, program)).one_of([0, 1, 2])
 ### BEGIN HIDDEN TESTS
 COUNTED = {
     "A": "t += 1",
@@ -131,11 +134,14 @@ prediction = {"A": "backward", "B": "right", "C": "write", "D": "backward", "E":
 ### END SOLUTION
 
 # %% grade_id="predict_test" kind="test" points=18
+import operator
+
 import torch
-from seegrad.check import answers, expect
+from seegrad.check import answers, call, expect
 
 for program in "ABCDEF":
-    expect(f"prediction[{program!r}]", prediction[program]).one_of(["write", "backward", "silent", "right"])
+    asked = f"prediction[{program!r}]"
+    expect(asked, call(asked, operator.getitem, prediction, program)).one_of(["write", "backward", "silent", "right"])
 ### BEGIN HIDDEN TESTS
 PROGRAMS = {
     "A": ("y = (x * 2).exp()\ny.mul_(2); loss = y.sum()", lambda x: 2 * (x * 2).exp()),
@@ -223,11 +229,15 @@ found = {"culprit": 6, "victim": 2, "version": 1}
 ### END SOLUTION
 
 # %% grade_id="find_test" kind="test" points=15
-from seegrad.check import answers, expect
+import operator
+
+from seegrad.check import answers, call, expect
 
 for line in ("culprit", "victim"):
-    expect(f"found[{line!r}]", found[line]).one_of(range(1, 9))
-expect("found['version']", found["version"]).one_of(range(4))
+    asked = f"found[{line!r}]"
+    expect(asked, call(asked, operator.getitem, found, line)).one_of(range(1, 9))
+asked = "found['version']"
+expect(asked, call(asked, operator.getitem, found, "version")).one_of(range(4))
 ### BEGIN HIDDEN TESTS
 answers(
     "found",
@@ -273,7 +283,7 @@ answers(
 #
 # <details><summary>Hint 2 of 3</summary>
 #
-# Chapter 04, sections 7 to 9: how a leaf is written, how a parameter is initialised, and when a step may come.
+# Chapter 04, sections 7 and 9: how a leaf is written, and when a step may come.
 #
 # <details><summary>Hint 3 of 3</summary>
 #
@@ -414,8 +424,8 @@ expect("running_product(x)", running_product, x=x).differentiable(SYMPTOMS)
 #
 # <details><summary>Hint 2 of 3</summary>
 #
-# Chapter 04, section 7 compares three ways, once before and once after the use, and shows a line that only moves a name.
-# Section 8 writes a computed value.
+# Chapter 04, section 7 compares three ways, once before and once after the use. It also writes a computed value, and
+# shows a line that only moves a name.
 #
 # <details><summary>Hint 3 of 3</summary>
 #

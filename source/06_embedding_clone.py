@@ -57,12 +57,15 @@ counters = {"A": 1, "B": 2, "C": 3, "D": 2, "E": 1, "F": 1, "G": 2}
 ### END SOLUTION
 
 # %% grade_id="predict_versions_test" kind="test" points=15
+import operator
+
 import torch
-from seegrad.check import answers, expect
+from seegrad.check import answers, call, expect
 from torch import nn
 
 for program in "ABCDEFG":
-    expect(f"counters[{program!r}]", counters[program]).one_of([0, 1, 2, 3])
+    asked = f"counters[{program!r}]"
+    expect(asked, call(asked, operator.getitem, counters, program)).one_of([0, 1, 2, 3])
 ### BEGIN HIDDEN TESTS
 PROGRAMS = {
     "A": "pass",
@@ -139,12 +142,15 @@ prediction = {"A": "raises", "B": "right", "C": "right", "D": "silent", "E": "ri
 ### END SOLUTION
 
 # %% grade_id="predict_test" kind="test" points=15
+import operator
+
 import torch
-from seegrad.check import answers, expect
+from seegrad.check import answers, call, expect
 from torch import nn
 
 for program in "ABCDEF":
-    expect(f"prediction[{program!r}]", prediction[program]).one_of(["raises", "silent", "right"])
+    asked = f"prediction[{program!r}]"
+    expect(asked, call(asked, operator.getitem, prediction, program)).one_of(["raises", "silent", "right"])
 ### BEGIN HIDDEN TESTS
 PROGRAMS = {
     "A": "a = e.weight @ W\nb = e(words) @ W",
@@ -237,13 +243,18 @@ found = {"culprit": 4, "victim": 5, "round": 2, "eval": "raises", "clone": "fine
 ### END SOLUTION
 
 # %% grade_id="find_test" kind="test" points=15
-from seegrad.check import answers, expect
+import operator
+
+from seegrad.check import answers, call, expect
 
 for line in ("culprit", "victim"):
-    expect(f"found[{line!r}]", found[line]).one_of(range(1, 8))
-expect("found['round']", found["round"]).one_of([1, 2, 3])
+    asked = f"found[{line!r}]"
+    expect(asked, call(asked, operator.getitem, found, line)).one_of(range(1, 8))
+asked = "found['round']"
+expect(asked, call(asked, operator.getitem, found, "round")).one_of([1, 2, 3])
 for change in ("eval", "clone"):
-    expect(f"found[{change!r}]", found[change]).one_of(["raises", "fine"])
+    asked = f"found[{change!r}]"
+    expect(asked, call(asked, operator.getitem, found, change)).one_of(["raises", "fine"])
 ### BEGIN HIDDEN TESTS
 answers(
     "found",

@@ -52,11 +52,14 @@ prediction = {"A": 2, "B": "raises", "C": 12, "D": 12, "E": 7, "F": "raises"}
 ### END SOLUTION
 
 # %% grade_id="predict_test" kind="test" points=15
+import operator
+
 import torch
-from seegrad.check import answers, expect
+from seegrad.check import answers, call, expect
 
 for program in "ABCDEF":
-    expect(f"prediction[{program!r}]", prediction[program]).one_of([1, 2, 6, 7, 12, "raises"])
+    asked = f"prediction[{program!r}]"
+    expect(asked, call(asked, operator.getitem, prediction, program)).one_of([1, 2, 6, 7, 12, "raises"])
 ### BEGIN HIDDEN TESTS
 PROGRAMS = {
     "A": "loss = a + 2; loss.backward(); loss.backward()",
@@ -141,12 +144,17 @@ found = {"culprit": 4, "victim": 5, "retain": "raises", "total": 10}
 ### END SOLUTION
 
 # %% grade_id="find_test" kind="test" points=15
-from seegrad.check import answers, expect
+import operator
+
+from seegrad.check import answers, call, expect
 
 for line in ("culprit", "victim"):
-    expect(f"found[{line!r}]", found[line]).one_of(range(1, 11))
-expect("found['retain']", found["retain"]).one_of(["fine", "raises"])
-expect("found['total']", found["total"]).one_of([0, 1, 2, 9, 10])
+    asked = f"found[{line!r}]"
+    expect(asked, call(asked, operator.getitem, found, line)).one_of(range(1, 11))
+asked = "found['retain']"
+expect(asked, call(asked, operator.getitem, found, "retain")).one_of(["fine", "raises"])
+asked = "found['total']"
+expect(asked, call(asked, operator.getitem, found, "total")).one_of([0, 1, 2, 9, 10])
 ### BEGIN HIDDEN TESTS
 answers(
     "found",
@@ -333,13 +341,19 @@ def fit(w, x, y, lr, steps):
 import torch
 from seegrad.check import call, expect
 
+
+
+def numbers(*arguments):
+    return [float(torch.as_tensor(loss).detach()) for loss in fit(*arguments)]
+
+
 w, x, y = torch.tensor([1.0, -0.5], requires_grad=True), torch.tensor([1.0, 2.0]), torch.tensor([0.0, 1.0])
-losses = call("fit(w, x, y, 0.1, 1)", fit, w, x, y, 0.1, 1, suggests="M10", x=x)
+call("fit(w, x, y, 0.1, 1)", fit, w, x, y, 0.1, 1, suggests="M10", x=x)
 suspected = "M07" if torch.equal(w.detach(), torch.tensor([1.0, -0.5])) else "M06"
 expect("fit(w, x, y, 0.1, 1); w", w).close(torch.tensor([0.929633, -0.191276]), suspected)
-losses = call("fit(w, x, y, 0.1, 2)", fit, w, x, y, 0.1, 2, suggests="M10", x=x)
-first, second = (float(torch.as_tensor(loss).detach()) for loss in losses)
-expect("fit(w, x, y, 0.1, 2)[0] == fit(w, x, y, 0.1, 2)[1]", first == second).equals(False, "M06")
+losses = call("fit(w, x, y, 0.1, 2)", numbers, w, x, y, 0.1, 2, suggests="M10", x=x)
+expect("len(fit(w, x, y, 0.1, 2))", len(losses)).equals(2, "M06")
+expect("fit(w, x, y, 0.1, 2)[0] == fit(w, x, y, 0.1, 2)[1]", losses[0] == losses[1]).equals(False, "M06")
 
 
 ### BEGIN HIDDEN TESTS

@@ -40,7 +40,7 @@ def test_a_clone_alone_has_bytes_of_its_own_and_a_history() -> None:
 @pytest.mark.parametrize(
     ("part", "want"),
     [
-        ('print("new:"', ["1", "0"]),
+        ('print("new:"', ["1", "0", "0"]),
         ('make().weight._version, "→", weight._version', ["0", "1"]),
         ('"inference_mode": torch.inference_mode', ["0.6000", "0.8000", "0", "1", "0.6000", "0.8000", "0", "1"]),
         ("def looked_up", ["1.0", "0.032"]),
