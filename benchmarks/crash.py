@@ -30,9 +30,11 @@ def main() -> None:
         quiet = Path(folder) / "quiet"
         shutil.copytree(root, quiet)
         python(quiet, "-m", "grader", "autograde", small.NAME)
-        siege = crashes.besiege(crashes.grading(small.NAME), root, kills, seed)
+        temporary = Path(folder) / "temporary"
+        temporary.mkdir()
+        siege = crashes.besiege(crashes.grading(small.NAME), root, kills, seed, temporary=temporary)
         assert rows(root) == rows(quiet), "a kill has changed a grade"
-        left = [*root.rglob("*.tmp"), *root.rglob("*.swap")]
+        left = [*root.rglob("*.tmp"), *root.rglob("*.swap"), *temporary.iterdir()]
         assert not left, f"left behind: {left}"
     print(
         f"{siege.kills.total()} kills ({dict(siege.kills)}), {siege.starts} starts, grades as undisturbed, nothing left"

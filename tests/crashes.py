@@ -38,18 +38,31 @@ Cut = Callable[[], None]  # cuts the connections to the database
 
 
 def besiege(
-    command: Sequence[str], root: Path, kills: int, seed: int, cut: Cut | None = None, victims: Sequence[str] = ()
+    command: Sequence[str],
+    root: Path,
+    kills: int,
+    seed: int,
+    *,
+    temporary: Path,
+    cut: Cut | None = None,
+    victims: Sequence[str] = (),
 ) -> Siege:
     """Runs the command in `root` until `kills` processes were killed and it has then ended by itself with status 0.
 
     A command that comes to its end before that is started again with `--force`, so that there is work to disturb.
+    `temporary` is the runs' own folder for what is temporary: other graders may be at work on this machine.
     """
     dice, siege = random.Random(seed), Siege()  # noqa: S311 -- which process to kill is no secret
     kinds = list(victims or ("coordinator", "zygote", "first process", "judge"))
     while True:
         forced = ["--force"] if siege.starts and siege.statuses[0] and siege.kills.total() < kills else []
         running = subprocess.Popen(
-            [*command, *forced], cwd=root, env=ENVIRONMENT, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+            [*command, *forced],
+            cwd=root,
+            env=ENVIRONMENT | {"TMPDIR": str(temporary)},
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
         )
         siege.starts += 1
         ended_by_us = _disturb(running, siege, kills, kinds, dice, cut)

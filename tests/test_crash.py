@@ -6,7 +6,6 @@ import os
 import shutil
 import signal
 import subprocess
-import tempfile
 from pathlib import Path
 
 import pytest
@@ -35,12 +34,13 @@ def undisturbed(handed_in: Path, tmp_path_factory: pytest.TempPathFactory) -> Ro
 def test_fifteen_kills_change_no_grade_and_leave_nothing(handed_in: Path, undisturbed: Rows, tmp_path: Path) -> None:
     root = tmp_path / "course"
     shutil.copytree(handed_in, root)
-    before = leftovers(root)
-    siege = crashes.besiege(crashes.grading(small.NAME), root, KILLS, seed=5)
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    siege = crashes.besiege(crashes.grading(small.NAME), root, KILLS, seed=5, temporary=temporary)
     assert siege.kills.total() == KILLS
     assert len(siege.kills) >= 3, siege
     assert rows(root) == undisturbed
-    assert leftovers(root) == before
+    assert leftovers(root, temporary) == []
 
 
 @pytest.mark.slow
@@ -70,7 +70,6 @@ def test_ctrl_c_ends_it_with_a_sentence_and_the_next_run_goes_on(
     assert rows(root) == undisturbed
 
 
-def leftovers(root: Path) -> set[str]:
-    """What a killed process may leave: drafts in the course, folders below the temporary one."""
-    drafts = [*root.rglob("*.tmp"), *root.rglob("*.swap"), *root.rglob("*-journal")]
-    return {str(path) for path in (*drafts, *Path(tempfile.gettempdir()).glob("grader-*"))}
+def leftovers(root: Path, temporary: Path) -> list[Path]:
+    """What a killed process may leave: drafts in the course, folders below the runs' own temporary one."""
+    return [*root.rglob("*.tmp"), *root.rglob("*.swap"), *root.rglob("*-journal"), *temporary.iterdir()]

@@ -80,7 +80,17 @@ def test_cuts_in_mid_run_change_no_grade(course: Course, postgresql: Postgresql,
         small.hand_in(course.root, f"s{number:02}", (small.RIGHT, small.PARTLY)[number % 2], "2026-02-03 12:00:00 UTC")
     undisturbed = on_sqlite(course, tmp_path / "quiet")
     victims = ("coordinator", "zygote")
-    siege = crashes.besiege(crashes.grading(small.NAME), course.root, CUTS, seed=3, cut=postgresql.cut, victims=victims)
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    siege = crashes.besiege(
+        crashes.grading(small.NAME),
+        course.root,
+        CUTS,
+        seed=3,
+        temporary=temporary,
+        cut=postgresql.cut,
+        victims=victims,
+    )
     assert siege.kills.total() == CUTS
     assert rows(course.root, course.db_url) == undisturbed
 
