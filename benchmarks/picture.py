@@ -35,7 +35,7 @@ from seegrad.page import write_page
 from seegrad.scene import Shape
 
 ROUNDS = 3
-PATIENCE_S = 90
+PATIENCE_S = 240
 PEERS = Path(__file__).parent / "peers"
 STEPS = 40
 CHROMIUM_ARGS = ["--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking"]

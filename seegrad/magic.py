@@ -14,13 +14,12 @@ from IPython.core.error import UsageError
 from IPython.core.magic import MAGIC_NO_VAR_EXPAND_ATTR
 from IPython.display import display
 
-from .errors import QuestionError
 from .languages import _
 from .model import Recording
 from .progress import note_cell
 from .quiz import KINDS
 from .recorder import record
-from .widget import Sentence, show
+from .widget import show
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,11 +91,7 @@ def _options(line: str) -> argparse.Namespace:
 
 def _picture(recording: Recording, options: argparse.Namespace) -> Any:
     tensors, nodes = _names(options.tensors), _names(options.nodes)
-    try:
-        return show(recording, options.step, options.ask, tensors=tensors, nodes=nodes, name=options.name)
-    except QuestionError as error:
-        display(Sentence(str(error)))  # type: ignore[no-untyped-call]  # the same
-        return show(recording, options.step)
+    return show(recording, options.step, options.ask, tensors=tensors, nodes=nodes, name=options.name)
 
 
 def _names(listed: str) -> list[str]:

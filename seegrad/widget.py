@@ -11,6 +11,7 @@ from urllib.parse import quote
 
 import anywidget
 import traitlets
+from IPython.display import display
 
 from .assets import STATIC, asset
 from .capture import RAISE_OWN_ERRORS
@@ -133,13 +134,14 @@ def show(
 ) -> Picture | Sentence:
     """The picture of a Recording, at one of its steps, perhaps with a question to answer first.
 
-    `ask` is a kind (`outcome`, `versions`, `leaves`, `keeps`, `saves`, `order`, `culprit`) or a Question of your own;
-    `tensors` are the names that a `versions` question asks for, `nodes` the Functions of a `saves` question, `name` is
-    the variable in the line of Python under the answer. `lang` is `en` or `zh_CN`; without it SEEGRAD_LANG or the
-    notebook's folder says.
+    A question that can't be asked of this Recording is a sentence above the picture.
 
-    Raises: QuestionError when it can't be asked. A picture that can't be drawn is replaced by a sentence: a display
-    never breaks a cell.
+    `ask` is a kind (`outcome`, `versions`, `leaves`, `keeps`, `saves`, `order`, `culprit`) or a Question of your own;
+    `tensors` are the names that a `versions` question asks for, `nodes` the Functions of a `saves` or `order`
+    question, `name` is the variable in the line of Python under the answer. `lang` is `en` or `zh_CN`; without it
+    SEEGRAD_LANG or the notebook's folder says.
+
+    A picture that can't be drawn is replaced by a sentence: a display never breaks a cell.
 
     >>> print(show(Recording()).text())
      1  start     before the first line
@@ -147,14 +149,15 @@ def show(
     """
     with speaking(lang) as spoken:
         recording = rec if isinstance(rec, Recording) else rec.recording
-        question = (
-            ask_about(recording, ask, tensors=tuple(tensors), nodes=tuple(nodes), name=name)
-            if isinstance(ask, str)
-            else ask
-        )
+        question = ask if isinstance(ask, Question) else None
+        if isinstance(ask, str):
+            try:
+                question = ask_about(recording, ask, tensors=tuple(tensors), nodes=tuple(nodes), name=name)
+            except QuestionError as error:
+                display(Sentence(str(error)))  # type: ignore[no-untyped-call]  # IPython's display has no types
         try:
             return Picture(draw(recording, question, spoken), step)
-        except (QuestionError, FileNotFoundError):
+        except FileNotFoundError:  # seegrad itself isn't whole
             raise
         except Exception as error:  # a display error must never break the cell
             if os.environ.get(RAISE_OWN_ERRORS):

@@ -12,7 +12,7 @@ from IPython.core.error import UsageError
 from IPython.core.interactiveshell import InteractiveShell
 from traitlets.config import Config
 
-from seegrad import magic
+from seegrad import magic, widget
 from seegrad.widget import Picture, Sentence
 
 RAISES = "out = a.sigmoid()\nc = out.detach()\nc.zero_()\nout.sum().backward()"
@@ -35,7 +35,8 @@ def shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
 @pytest.fixture
 def displayed(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     found: list[Any] = []
-    monkeypatch.setattr(magic, "display", found.append)
+    for shows in (magic, widget):
+        monkeypatch.setattr(shows, "display", found.append)
     return found
 
 

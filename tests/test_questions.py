@@ -193,7 +193,47 @@ def test_a_function_that_leads_nowhere_isn_t_run() -> None:
         a.sin().sum().backward()
     question = ask(rec.recording, "order")
     assert json.loads(question.truth) == ["SumBackward0", "SinBackward0"]
-    assert "No gradient comes to `ExpBackward0`" in judge(question, {"order": ["SumBackward0", "ExpBackward0"]}).message
+    verdict = judge(question, {"order": ["SumBackward0", "ExpBackward0"]})
+    assert "No gradient comes to `ExpBackward0`" in verdict.message
+    assert verdict.misconception == "M01"
+    forgotten = judge(question, {"order": ["SumBackward0"]})
+    assert "is missing" in forgotten.message
+    assert forgotten.misconception == ""
+
+
+def test_a_function_before_a_detach_isn_t_run() -> None:
+    a = torch.ones(2, requires_grad=True)
+    with seegrad.record() as rec:
+        held = a.exp().detach()
+        (a.sin() * held).sum().backward()
+    question = ask(rec.recording, "order")
+    verdict = judge(question, {"order": [*json.loads(question.truth), "ExpBackward0"]})
+    assert "only through `.detach()` or `.data`" in verdict.message
+    assert verdict.misconception == ""
+
+
+def test_a_write_left_out_of_the_order_is_taken_for_no_function() -> None:
+    a = torch.ones(2, requires_grad=True)
+    with seegrad.record() as rec:
+        b = a * 2
+        b += 1
+        b.sum().backward()
+    question = ask(rec.recording, "order")
+    verdict = judge(question, {"order": ["SumBackward0", "MulBackward0"]})
+    assert "writes in place, and backward runs its `AddBackward0` too" in verdict.message
+    assert verdict.misconception == "M11"
+
+
+def test_an_order_may_be_asked_of_a_few() -> None:
+    with seegrad.record() as rec:
+        _, loss = branches()
+        loss.backward()
+    whole = json.loads(ask(rec.recording, "order").truth)
+    few = ("ExpBackward0", "SumBackward0")
+    question = ask(rec.recording, "order", nodes=few)
+    assert json.loads(question.truth) == [name for name in whole if name in few]
+    assert "`ExpBackward0` has to wait for `SumBackward0`" in " ".join(choice.message for choice in question.choices)
+    assert "order of the forward pass" in judge(question, {"order": list(few)}).message
 
 
 @pytest.mark.parametrize("kind", ["keeps", "order"])
@@ -211,8 +251,10 @@ def test_a_large_graph_is_asked_about_in_parts() -> None:
             x = x.exp()
         x.sum().backward()
     for kind in ("saves", "order"):
-        with pytest.raises(QuestionError, match="too many"):
+        with pytest.raises(QuestionError, match="too many") as raised:
             ask(rec.recording, kind)
+        assert "`--nodes ExpBackward0,SumBackward0`" in str(raised.value)
+        assert '`nodes=["ExpBackward0", "SumBackward0"]`' in str(raised.value)
     assert ask(rec.recording, "saves", nodes=("ExpBackward0#7",)).truth == '{"ExpBackward0#7": ["x#8"]}'
 
 

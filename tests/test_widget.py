@@ -14,7 +14,6 @@ import torch
 
 import seegrad
 from seegrad import widget
-from seegrad.errors import QuestionError
 from seegrad.model import Recording
 from seegrad.predictions import read_predictions
 from seegrad.scene import Scene
@@ -110,9 +109,24 @@ def test_counters_are_not_told_while_versions_are_asked_for() -> None:
         assert "counter" not in shown(overwritten_alias(route), ask="versions").text()
 
 
-def test_a_question_that_can_t_be_asked_says_so() -> None:
-    with pytest.raises(QuestionError):
-        show(Recording(), ask="outcome")
+@pytest.mark.parametrize(
+    ("kind", "why"),
+    [("culprit", "no culprit to find"), ("order", "No backward pass ran"), ("colour", "of kind 'colour'")],
+)
+def test_a_question_that_can_t_be_asked_is_a_sentence_above_the_picture(
+    kind: str, why: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    above: list[object] = []
+    monkeypatch.setattr(widget, "display", above.append)
+    a = torch.ones(2, requires_grad=True)
+    with seegrad.record() as rec:
+        a * 2
+    picture = show(rec, ask=kind)
+    (sentence,) = above
+    assert isinstance(sentence, Sentence)
+    assert why in repr(sentence)
+    assert isinstance(picture, Picture)
+    assert picture.scene["question"] is None
 
 
 def test_a_picture_that_can_t_be_drawn_is_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:

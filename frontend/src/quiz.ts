@@ -121,5 +121,5 @@ export function labelOf(question: Question, itemId: string): string | undefined 
 export function isEvidence(question: Question, itemId: string, answer: Answer = {}): boolean {
   if (question.evidence.includes(itemId) || question.evidence.includes(itemId.replace(/-\d+$/, ""))) return true;
   const label = labelOf(question, itemId);
-  return (question.kind === "keeps" || question.kind === "saves") && mistakes(question, answer[question.kind]).some((key) => key.slice(1).split(" ")[0] === label);
+  return /keeps|saves|order/.test(question.kind) && mistakes(question, answer[question.kind]).some((key) => key.split(/^[+-]| .*|</).includes(label ?? "\0"));
 }

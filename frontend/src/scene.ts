@@ -56,7 +56,7 @@ const SCHEMA = 1;
 /** What arrived, if it is a Scene that this player can show; what an older seegrad didn't send yet is filled in. */
 export function readScene(data: unknown): Scene | null {
   const scene = data as Partial<Scene> | null | undefined;
-  if (!scene || scene.schema !== SCHEMA || typeof scene.body !== "string" || !Array.isArray(scene.frames) || !scene.frames.length) return null;
+  if (scene?.schema !== SCHEMA || typeof scene.body !== "string" || !scene.frames?.length) return null;
   return { items: [], code: [], levels: [], parts: [], question: null, width_px: 640, height_px: 200, ...scene } as unknown as Scene;
 }
 

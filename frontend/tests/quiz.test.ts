@@ -104,6 +104,13 @@ describe("the order of backward", () => {
     expect(answerOf(order, draft)).toEqual({ order: ["Sum", "Mul", "Add"] });
     expect(pick(order, draft, "Mul").picked).toEqual(["Sum", "Add"]);
   });
+  it("marks the Functions that the mistake is about", () => {
+    const marked = (...names: string[]) => order.targets.filter(([id]) => isEvidence(order, id, { order: names })).map(([, label]) => label);
+    expect(marked("Sum", "Add", "Exp", "Mul")).toEqual([]);
+    expect(marked("Sum", "Add", "Exp", "Mul", "Neg")).toEqual(["Neg"]);
+    expect(marked("Sum", "Add", "Exp")).toEqual(["Mul"]);
+    expect(marked("Sum", "Exp", "Add", "Mul").length).toBeGreaterThan(1);
+  });
   it("tells the forward order, a pair, and a mere matter of age apart", () => {
     expect(judge(order, { order: ["Sum", "Add", "Exp", "Mul"] }).right).toBe(true);
     expect(said("Mul", "Exp", "Add", "Sum")).toBe("No. said forward");

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from ..errors import QuestionError
-from ..languages import _, marked
+from ..languages import _, marked, together
 from ..model import Recording
 from ..scene import Question
-from .subject import Wanted, aliases, choice, last_forward, question
+from .subject import Wanted, aliases, choice, last_forward, listed, question
 
 
 def outcome_of(recording: Recording) -> str:
@@ -28,13 +28,13 @@ def outcome(recording: Recording, wanted: Wanted) -> Question:
     labels = {
         "raise": _("torch raises an error"),
         "silent": _("no error, but a gradient is wrong"),
-        "fine": _("no error, and every gradient is right"),
+        "fine": _("no error, and no gradient is wrong"),
     }
     choices = tuple(choice(key, label, beliefs.get(key, "")) for key, label in labels.items())
     said = {
         "raise": _("Torch raises."),
         "silent": _("Torch says nothing, and the gradient is wrong."),
-        "fine": _("Torch raises nothing, and the gradients are right."),
+        "fine": together(_("Torch raises nothing, and no gradient is wrong."), _without_gradient(recording)),
     }[truth]
     return question(
         recording,
@@ -47,6 +47,12 @@ def outcome(recording: Recording, wanted: Wanted) -> Question:
         wrong=said,
         evidence=_evidence(recording),
     )
+
+
+def _without_gradient(recording: Recording) -> str:
+    """That a leaf got none, where the graph is cut on its way."""
+    cut = [d.tensor for d in recording.diagnoses if d.kind == "graph_cut" and d.severity == "note" and d.tensor]
+    return _("But none comes to {names}: the graph is cut.").format(names=listed(dict.fromkeys(cut))) if cut else ""
 
 
 def _about_graph(recording: Recording) -> str:
@@ -89,7 +95,8 @@ def _lines(recording: Recording, code: tuple[tuple[int, str], ...]) -> tuple[tup
     targets = [(f"line:{number}", str(number)) for number, text in code if text.strip()]
     for frame in recording.frames:
         if frame.place is not None and frame.phase in ("forward", "inplace"):
-            pills = [*(f"f{k}" for k in frame.nodes), *(f"w{k}" for k in frame.writes)]
+            writes = [k for k in frame.writes if recording.writes[k].frame == frame.index]
+            pills = [*(f"f{k}" for k in frame.nodes), *(f"w{k}" for k in writes)]
             targets += [(pill, str(frame.place.line)) for pill in pills]
     return tuple(targets)
 

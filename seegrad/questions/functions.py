@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import json
+from collections.abc import Collection, Iterator
+from dataclasses import replace
 
 from ..cards import Sketch, sketch
 from ..errors import QuestionError
-from ..languages import _, marked, speaking
+from ..languages import _, marked, speaking, together
 from ..model import Node, Recording
 from ..scene import Choice, Question
-from .subject import Wanted, choice, last_forward, listed, numbered, question
+from .subject import Wanted, aliases, choice, last_forward, listed, numbered, question
 
 MOST_ASKED = 24
 FORWARD, YOUNGEST = "forward", "youngest"
@@ -77,15 +79,15 @@ def _saving(name: str, kept: list[str]) -> str:
 
 
 def order(recording: Recording, wanted: Wanted) -> Question:
-    """The Functions in the order in which the first backward call runs them."""
+    """The Functions, or those in `wanted.nodes`, in the order in which the first backward call runs them."""
     last = last_forward(recording)
-    pills = {pill: name for name, pill in _pills(recording, last, ()).items()}
+    pills = {pill: name for name, pill in _pills(recording, last, wanted.nodes).items()}
     calls = [frame.backward for frame in recording.frames if frame.backward is not None]
     ran = [f"f{frame.running}" for frame in recording.frames if calls and frame.backward == calls[0]]
     truth = list(dict.fromkeys(pills[pill] for pill in ran if pill in pills))
     if not truth:
         raise QuestionError(_("No backward pass ran in this block, so there is no order to ask for."))
-    _few(pills)
+    _few(pills.values())
     said = _("Backward runs {names}.").format(names=_(", then ").join(f"`{name}`" for name in truth))
     return question(
         recording,
@@ -104,18 +106,50 @@ def _disorders(recording: Recording, pills: dict[str, str], truth: list[str]) ->
     """What may be wrong with an order, the plainest first: `A<B` is A before B, which has to send A its gradient."""
     yield Choice(FORWARD, "", "", _("This is the order of the forward pass: backward starts at the end of it."))
     waits = _("`{early}` has to wait for `{late}`, which sends it its gradient.")
-    for node in recording.nodes:
-        late = pills.get(f"f{node.id}")
-        for early in {pills.get(f"f{edge.target}"): None for edge in node.edges}:
-            if early in truth and late in truth:
-                yield Choice(f"{early}<{late}", "", "", waits.format(early=early, late=late))
+    for early, late in _waits(recording, pills):
+        if early in truth and late in truth:
+            yield Choice(f"{early}<{late}", "", "", waits.format(early=early, late=late))
     yield Choice(
         YOUNGEST, "", "", _("Each has its gradient by then, but of those that are ready torch runs the newest.")
     )
-    for name in pills.values():
-        if name not in truth:
-            unneeded = _("No gradient comes to `{node}`: nothing leads from it to where backward starts.")
-            yield Choice(f"+{name}", "", "", unneeded.format(node=name))
+    nodes = {f"f{node.id}": node for node in recording.nodes}
+    for pill, name in pills.items():
+        yield _missing(recording, nodes[pill], name) if name in truth else _unneeded(recording, nodes[pill], name)
+
+
+def _waits(recording: Recording, pills: dict[str, str]) -> Iterator[tuple[str, str]]:
+    """Each Function asked about with the next of them that has to run before it, over any that aren't asked about."""
+    nodes = {f"f{node.id}": node for node in recording.nodes}
+    for pill, late in pills.items():
+        seen: dict[str, None] = {}
+        waiting = [pill]
+        while waiting:
+            for edge in nodes[waiting.pop()].edges:
+                target = f"f{edge.target}"
+                if target in nodes and target not in seen:
+                    seen[target] = None
+                    waiting += [] if target in pills else [target]
+        yield from ((pills[target], late) for target in seen if target in pills)
+
+
+def _missing(recording: Recording, node: Node, name: str) -> Choice:
+    """A Function that runs, and was left out: one that writes in place is taken for no Function at all."""
+    place = recording.frames[node.frame].place
+    if not node.inplace or place is None:
+        return Choice(f"-{name}", "", "", _("A Function that runs is missing: a gradient comes to it on its way."))
+    said = _("Line {line} writes in place, and backward runs its `{node}` too.").format(line=place.line, node=name)
+    shown = choice(f"-{name}", "", "M11")
+    return replace(shown, message=together(said, shown.message))
+
+
+def _unneeded(recording: Recording, node: Node, name: str) -> Choice:
+    """A Function that doesn't run, and was counted in: to need a gradient isn't to get one."""
+    said = _("No gradient comes to `{node}`: nothing leads from it to where backward starts.").format(node=name)
+    storages = {ref.id: ref.storage for ref in recording.tensors}
+    if any(storages.get(made) in aliases(recording) for made in node.outputs):
+        cut = _("Its result goes on only through `.detach()` or `.data`, and no gradient comes back over those.")
+        return Choice(f"+{name}", "", "", together(said, cut))
+    return Choice(f"+{name}", "", "M01", together(said, _("That a leaf before it has `requires_grad` is not enough.")))
 
 
 def _pills(recording: Recording, last: int, only: tuple[str, ...]) -> dict[str, str]:
@@ -129,8 +163,13 @@ def _pills(recording: Recording, last: int, only: tuple[str, ...]) -> dict[str, 
     return {name: pill for name, pill in found.items() if not only or name in only}
 
 
-def _few(asked: dict[str, str]) -> None:
-    """Raises: QuestionError where nobody would answer for so many."""
-    if len(asked) > MOST_ASKED:
-        said = _("This block has {count} Functions, too many to ask about: at most {most}. Record fewer lines.")
-        raise QuestionError(said.format(count=len(asked), most=MOST_ASKED))
+def _few(names: Collection[str]) -> None:
+    """Raises: QuestionError where nobody would answer for so many: it says how to choose some of them."""
+    if len(names) <= MOST_ASKED:
+        return
+    said = _(
+        "This block has {count} Functions, too many to ask about: at most {most}. Choose some of them by name, "
+        "`--nodes {some}` in a cell or `nodes={listed}` in `show`, or record fewer lines."
+    )
+    some = list(dict.fromkeys(name.split("#")[0] for name in names))[:2]
+    raise QuestionError(said.format(count=len(names), most=MOST_ASKED, some=",".join(some), listed=json.dumps(some)))

@@ -77,7 +77,7 @@ def test_the_chapter_runs_and_a_prediction_is_answered(lab: Lab, watched: Watche
     hidden_from = int(asked.locator(".sg-ct").inner_text().removesuffix(" / ?"))  # even the length is hidden
     expect(asked.get_by_text("but the numbers changed").first).to_be_hidden()
 
-    asked.get_by_label("no error, and every gradient is right").check()
+    asked.get_by_label("no error, and no gradient is wrong").check()
     asked.get_by_role("button", name="Check my prediction").click()
     expect(asked.locator(".sg-qv")).to_contain_text("M06")
     expect(asked.locator(".sg-qv code")).to_contain_text('{"outcome": "fine"}')
