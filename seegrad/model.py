@@ -155,7 +155,7 @@ class Frame:
     inputs: tuple[int, ...] = ()
     outputs: tuple[int, ...] = ()
     nodes: tuple[int, ...] = ()  # Nodes born
-    writes: tuple[int, ...] = ()  # Writes made
+    writes: tuple[int, ...] = ()  # Writes made; of a custom Function's call also those with Frames of their own
     values: tuple[tuple[int, Preview | None], ...] = ()  # tensor → numbers after this frame
     versions: tuple[tuple[int, int | None], ...] = ()  # tensor → version after this frame
     running: int | None = None

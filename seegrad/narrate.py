@@ -94,7 +94,8 @@ class Narrator:
             return self._error()
         if frame.phase == "backward":
             return self._backward(frame)
-        writes = [self._write(frame, k) for k in frame.writes if k in self.writes]
+        known = [k for k in frame.writes if k in self.writes]
+        writes = [self._write(frame, k) for k in known if self.writes[k].frame == frame.index]  # others are told there
         made = self._made(frame)
         return together(made, *writes) or _("{op} ran; it made no tensor.").format(op=frame.op)
 

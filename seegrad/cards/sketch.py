@@ -60,7 +60,7 @@ def _lay(desk: Desk, frame: Frame) -> None:
         if tensor not in frame.outputs:
             desk.known(tensor, frame.index)
     nodes = _born(desk, frame)
-    written = [desk.writes[k] for k in frame.writes if k in desk.writes]
+    written = [desk.writes[k] for k in frame.writes if k in desk.writes and desk.writes[k].frame == frame.index]
     put_inner_writes(desk, frame, written, nodes)
     put_functions(desk, frame, nodes)
     put_results(desk, frame)
