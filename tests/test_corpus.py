@@ -6,13 +6,11 @@ import contextlib
 import re
 from collections import Counter
 from collections.abc import Iterator
-from xml.etree import ElementTree
 
 import pytest
 import torch
 
 import seegrad
-from seegrad.draw import draw
 from tests.programs import Program, programs
 
 LEAST_BROKEN, LEAST_LEGAL = 80, 40
@@ -96,11 +94,3 @@ def test_every_kind_has_its_own_words(recordings: dict[str, seegrad.Recording]) 
                 assert said.strip()
                 assert not re.search(r"\{\w*\}", said)
             assert len(each.message("en").split(". ")) >= 2, each.message("en")
-
-
-def test_each_can_be_drawn_and_its_finding_is_told(recordings: dict[str, seegrad.Recording]) -> None:
-    for name, recording in recordings.items():
-        scene = draw(recording)
-        ElementTree.fromstring(f"<svg>{scene.body}</svg>")  # noqa: S314 -- our own picture
-        told = [frame for frame in scene.frames if frame.diagnosis]
-        assert told or all(each.severity == "note" for each in recording.diagnoses), name
