@@ -36,10 +36,11 @@ x = torch.tensor([1.0, 2.0], device=device)
 x.device.type == torch.device(device).type
 
 # %% [markdown]
-# Ask for a device that isn't there, and torch says so at once. This line chooses what there is:
+# Not every machine has a GPU. In code of your own, these lines choose the best that there is:
 
 # %%
-best = torch.accelerator.current_accelerator() if torch.accelerator.is_available() else torch.device("cpu")
+found = torch.accelerator.is_available()
+best = torch.accelerator.current_accelerator() if found else torch.device("cpu")
 torch.ones(1, device=best).sum().item()
 
 # %% [markdown]
@@ -146,7 +147,7 @@ seegrad.show(rec, ask="order")
 # %% [markdown]
 # ## 4 · Errors are part of it
 #
-# Some cells raise on purpose; the text above them says so. Read the last line of the error, then the picture.
+# Some cells raise on purpose; the text above them says so. Read the last lines of the error, then the picture.
 #
 # **Predict:** `y.exp()` keeps its result for backward, and the next line overwrites it. Raises, silent, or fine?
 
@@ -237,8 +238,10 @@ import builtins
 
 
 def hidden():
-    mine = {name for name in globals() if not name.startswith("_")} - {"open", "exit", "quit", "get_ipython"}
-    return sorted(name for name in mine & set(dir(builtins)) if globals()[name] is not getattr(builtins, name))
+    theirs, mine = builtins.vars(builtins), builtins.globals()
+    usual = {"open", "exit", "quit", "get_ipython"}
+    known = [name for name in theirs if name in mine and name[0] != "_" and name not in usual]
+    return [name for name in known if mine[name] is not theirs[name]]
 
 
 max = 7
@@ -270,20 +273,28 @@ seegrad.__name__
 #
 # When you doubt, run this. Five times `True`, and it isn't the kernel.
 
+
 # %%
+def holds(question):
+    try:
+        return bool(question())
+    except Exception:
+        return False
+
+
 state = {
-    "torch": getattr(torch, "__name__", "") == "torch",
-    "seegrad": getattr(seegrad, "__name__", "") == "seegrad",
-    "device": isinstance(device, str) and torch.ones(1, device=device).item() == 1,
-    "gradients": torch.is_grad_enabled() and not torch.is_inference_mode_enabled(),
-    "built-in names": not hidden(),
+    "torch": holds(lambda: torch.__name__ == "torch"),
+    "seegrad": holds(lambda: seegrad.__name__ == "seegrad"),
+    "device": holds(lambda: torch.ones(1, device=device).item() == 1),
+    "gradients": holds(lambda: torch.is_grad_enabled() and not torch.is_inference_mode_enabled()),
+    "built-in names": holds(lambda: not hidden()),
 }
 for name, good in state.items():
     print(f"{name:15} {good}")
 
 # %% [markdown]
-# One is `False`? Run the first code cell; if that doesn't help, restart the kernel. `gradients` is `False` after
-# `torch.set_grad_enabled(False)`: that holds until you switch it on again, in every cell.
+# One is `False`? Run the first code cell, and the one that makes `hidden`; if that doesn't help, restart the kernel.
+# `gradients` is `False` after `torch.set_grad_enabled(False)`: that holds until you switch it on again, in every cell.
 
 # %% [markdown]
 # ## 6 · How an exercise answers
@@ -295,21 +306,25 @@ for name, good in state.items():
 from seegrad.check import expect
 
 
-def gradient_at(x):
-    return 2 * x
+def slope_of_square(x):
+    x = x.clone().requires_grad_()
+    for _ in range(2):
+        (x * x).backward()
+    return x.grad
 
 
 x = torch.tensor(3.0, device=device)
-expect("gradient_at(x)", gradient_at(x), x=x).close(2 * x + 1, "M09")
+expect("slope_of_square(x)", slope_of_square(x), x=x).close(2 * x, "M09")
 
 # %% [markdown]
-# What was asked, what came, what was expected, and which misconception it may be. The function to differentiate was
-# $x^2 + x$, as in section 2: two gradients meet at `x`, and one of them is missing.
+# What was asked, what came, what was expected, and which misconception it may be. The slope of $x^2$ at 3 is 6. Here
+# `backward` ran twice, and both gradients were added up.
 #
-# **Change** `gradient_at` until the cell says nothing: then it is right.
+# **Change** `slope_of_square` until the cell says nothing: then it is right. A check that passes is silent, like this
+# one:
 
 # %%
-expect("2 * x + 1", 2 * x + 1, x=x).close(torch.tensor(7.0, device=device))
+expect("2 * x", 2 * x, x=x).close(torch.tensor(6.0, device=device))
 
 # %% [markdown]
 # ## 7 · The way through the course

@@ -12,6 +12,9 @@
 # %% [markdown]
 # **How to work:** predict, run, look, explain, change. Commit to each prediction before you run the cell under it.
 #
+# *The documents* are five older tutorials that are still found on the web. You will meet answers like theirs, so this
+# course runs what they say on your torch.
+#
 # Every cell uses `device`. It is the CPU unless `SEEGRAD_DEVICE` says something else.
 
 # %%
@@ -40,11 +43,21 @@ x
 x.tolist()
 
 # %% [markdown]
-# The document writes `torch.randn(2, requires_grad=True, device='cuda')`: random numbers, on a GPU. Without a GPU that
-# line raises. Here `device` decides, and the numbers stay the same.
-#
 # `tolist()` gives plain Python numbers, with the digits that a 32-bit float really holds. A Python number has no
-# history: what you compute with it is in no graph.
+# history: what you compute from such numbers alone is in no graph.
+#
+# The document writes `torch.randn(2, requires_grad=True, device='cuda')`: random numbers, on a GPU. Here `device`
+# decides, and the numbers stay the same. **Predict:** what does the document's line do without a GPU?
+
+# %%
+try:
+    made = torch.randn(2, requires_grad=True, device="cuda").is_cuda
+except (AssertionError, RuntimeError):
+    made = False
+print("made as is_available says:", made == torch.cuda.is_available())
+
+# %% [markdown]
+# It raises: torch never moves to the CPU by itself. Where there is a GPU, it makes its tensor there.
 
 # %% [markdown]
 # Now a Function. **Predict:** what does `b` remember besides 7.3891?
@@ -136,12 +149,14 @@ def told(name, tensor):
     with warnings.catch_warnings(record=True) as heard:
         warnings.simplefilter("always")
         grad = tensor.grad
-    function = None if tensor.grad_fn is None else tensor.grad_fn.name()
-    print(f"{name:5} {tensor.data.tolist()!s:30} grad={grad!s:6} grad_fn={function!s:14} warnings={len(heard)}")
+    function = tensor.grad_fn and tensor.grad_fn.name()
+    print(f"{name:5} {tensor.data.tolist()!s:30} grad={grad!s:6}", end="")
+    print(f"grad_fn={function!s:14} warnings={len(heard)}")
     return heard
 
 
-for name, tensor in {"inp": inp, "w1": w1, "l1": l1, "l2": l2, "l3": l3, "l4": l4, "loss": loss}.items():
+tensors = {"inp": inp, "w1": w1, "l1": l1, "l2": l2, "l3": l3, "l4": l4, "loss": loss}
+for name, tensor in tensors.items():
     heard = told(name, tensor)
 
 # %% [markdown]
@@ -174,7 +189,7 @@ for function in found:
     found += [node for node in following if node not in found]
     print(f"{function.name():32} → {', '.join(node.name() for node in following)}")
 
-print(len(found), "tensors among them:", sum(isinstance(node, torch.Tensor) for node in found))
+print(len(found), "tensors:", sum(isinstance(node, torch.Tensor) for node in found))
 
 # %% [markdown]
 # Nine, and none of them is a tensor. *“A graph consists of tensors and Functions”* describes a good drawing of it; what
@@ -258,7 +273,7 @@ print("edges:    ", [node and node.name() for node, slot in first.next_functions
 # Only `inp`, because `w1` wants a gradient and its derivative is `inp`. Nobody asks for the gradient of `inp`, so `w1`
 # isn't kept, and the edge to it is empty: `None`.
 #
-# That is why frozen layers save memory.
+# That is one reason why frozen layers save memory.
 
 # %% [markdown]
 # ### Other Functions
@@ -323,8 +338,10 @@ seegrad.show(rec)
 # Each Function carries the number of its birth:
 
 # %%
+first = l1.grad_fn._sequence_nr()
 for name, tensor in {"l1": l1, "l2": l2, "l3": l3, "l4": l4, "loss": loss}.items():
-    print(f"{name:5} {tensor.grad_fn.name():13} {tensor.grad_fn._sequence_nr() - l1.grad_fn._sequence_nr()}")
+    function = tensor.grad_fn
+    print(f"{name:5} {function.name():13} {function._sequence_nr() - first}")
 
 # %% [markdown]
 # Look at `l1` once more: its card says *2 of 2*. One gradient came from `l3`, one from `l2`. They are **added**, and
@@ -364,8 +381,16 @@ with warnings.catch_warnings():
 # The four leaves. Gradients *passed* through `l1` … `loss` as well (dashed in the picture), but they were dropped once
 # they had been used: in a network those would fill the memory.
 #
-# Two documents differ here: where `inp` is made with `requires_grad=False`, `inp.grad` stays `None`. A leaf has to ask.
-# Chapter 03 shows how a non-leaf can ask too.
+# Two documents make `inp` without `requires_grad`. **Predict** both gradients then:
+
+# %%
+data = torch.ones([2, 2], device=device)
+w = torch.tensor(2.0, requires_grad=True, device=device)
+(data * w).mean().backward()
+print(data.grad, w.grad)
+
+# %% [markdown]
+# A leaf has to ask. Chapter 03 shows how a non-leaf can ask too.
 
 # %% [markdown]
 # ### Run it twice
@@ -381,7 +406,7 @@ for count in (1, 2):
     print(count, w1.grad)
 
 # %% [markdown]
-# 56. `AccumulateGrad` does what it is called: it **adds**. So a cell that you run twice gives other gradients, unless
+# It is 56: `AccumulateGrad` does what it is called, it **adds**. So a cell that you run twice gives other gradients, unless
 # it makes its leaves anew, as ours do, or sets `w1.grad = None`.
 #
 # *Misconception* **M09**: “`.grad` is overwritten by each backward”.
@@ -431,7 +456,7 @@ print("w2", round(float(loss_at(2.0, 3 + h) - loss_at(2.0, 3 - h)) / (2 * h), 4)
 print("w3", round(float(loss_at(2.0, 3.0, 4 + h) - loss_at(2.0, 3.0, 4 - h)) / (2 * h), 4))
 
 # %% [markdown]
-# **Change** the power of the example: replace `l3 = l1 * w3` by `l3 = l1.exp()`. Compute the gradient of `w1` by hand
+# **Change** the example: replace `l3 = l1 * w3` by `l3 = l1.exp()`. Compute the gradient of `w1` by hand
 # from the cards, then run backward. (Which number did the new pill save?)
 
 # %% [markdown]
@@ -503,8 +528,8 @@ inp = torch.ones([2, 2], requires_grad=True, device=device)
 w1, w2, w3 = (torch.tensor(v, requires_grad=True, device=device) for v in (2.0, 3.0, 4.0))
 l1 = inp * w1; l2 = l1 + w2; l3 = l1 * w3; l4 = l2 * l3; loss = l4.mean()
 """
-lines = ["l4.zero_()", "l4[0] = 7", "l2.zero_()", "l3.relu_()", "l3.detach().zero_()", "l1[0].zero_()"]
-lines += ["l1 += 1", "l1 = l1 + 1", "l3 = 0 * l3", "loss.detach().zero_()"]
+lines = ["l4.zero_()", "l4[0] = 7", "l2.zero_()", "l3.relu_()", "l3.detach().zero_()"]
+lines += ["l1[0].zero_()", "l1 += 1", "l1 = l1 + 1", "l3 = 0 * l3", "loss.detach().zero_()"]
 for line in lines:
     names = {"torch": torch, "device": device}
     exec(forward + line, names)
@@ -556,20 +581,25 @@ print(w1.grad, w2.grad, w3.grad)
 #
 # **Predict** for each line: is `w` reached?
 
+
 # %%
+def tensor_of(number):
+    return torch.tensor(number, requires_grad=True, device=device)
+
+
 ways = {
     "w * 2": lambda w: w * 2,
     "(w * 0.5) * 2": lambda w: (w * 0.5) * 2,
-    "w.item() * 2": lambda w: torch.tensor(w.item() * 2, requires_grad=True, device=device),
-    "torch.tensor(w.tolist(), …)": lambda w: torch.tensor(w.tolist(), requires_grad=True, device=device) * 2,
+    "tensor_of(w.item()) * 2": lambda w: tensor_of(w.item()) * 2,
+    "tensor_of(w.tolist()) * 2": lambda w: tensor_of(w.tolist()) * 2,
     "w.clone() * 2": lambda w: w.clone() * 2,
     "w.data * 2": lambda w: (w.data * 2).requires_grad_(),
     "dropout.eval()(w) * 2": lambda w: torch.nn.Dropout().eval()(w) * 2,
 }
 for name, way in ways.items():
-    w = torch.tensor(3.0, requires_grad=True, device=device)
+    w = tensor_of(3.0)
     way(w).backward()
-    print(f"{name:28} {w.grad}")
+    print(f"{name:26} {w.grad}")
 
 # %% [markdown]
 # - `requires_grad=True` on a *new* tensor starts a new graph. It doesn't mend the old one.
@@ -627,7 +657,8 @@ with contextlib.suppress(RuntimeError), seegrad.record() as rec:
 seegrad.show(rec, ask="outcome")
 
 # %% [markdown]
-# - Only `b`. `x` is a leaf but asks for nothing; `w` was made by a product, so its gradient only passes.
+# - Of the tensors with a name only `b`. `w` was made by a product: its gradient passes on, to a leaf that has no name.
+#   `x` is a leaf but asks for nothing.
 # - Fine: `sin` saved `y`, and `z` is nobody's.
 # - Raises: `exp` saved `z` itself.
 #

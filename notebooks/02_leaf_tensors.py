@@ -12,6 +12,8 @@
 # **How to work:** predict, run, look, explain, change. Commit to each prediction before you run the cell under it.
 
 # %% [markdown]
+# The parts called *optional* are for a second hour: nothing that comes later needs them.
+#
 # Every cell uses `device`. It is the CPU unless `SEEGRAD_DEVICE` says something else.
 
 # %%
@@ -112,8 +114,8 @@ print(buffer.is_leaf, buffer.requires_grad, buffer.grad_fn.name())
 # %% [markdown]
 # The write gave it a `grad_fn`. It is the same object, and no leaf any more.
 #
-# A leaf that *requires a gradient* would lose it in the same way. Torch doesn't let that happen: it refuses the write
-# on the spot. Chapter 04 is about such writes.
+# A leaf that *requires a gradient* would stop being one in the same way. Torch doesn't let that happen: it refuses the
+# write on the spot. Chapter 04 is about such writes.
 
 # %%
 with contextlib.suppress(RuntimeError), seegrad.record() as rec:
@@ -143,7 +145,9 @@ except RuntimeError as error:
 
 # %% [markdown]
 # It does make a difference. Only a leaf has a switch: you may turn `requires_grad` on and off. For a result it follows
-# from its inputs. Nor can you copy a result together with its history:
+# from its inputs.
+#
+# *Optional:* nor can you copy a result together with its history.
 
 # %%
 print(copy.deepcopy(a).requires_grad)
@@ -153,7 +157,7 @@ except RuntimeError as error:
     print(str(error).partition(" (")[0])
 
 # %% [markdown]
-# ### “Leaves have no children”
+# ### Optional: “Leaves have no children”
 #
 # So says one document. In which direction? Start at `out` and walk the way that backward goes.
 
@@ -210,7 +214,7 @@ with warnings.catch_warnings(action="ignore"):
 # %% [markdown]
 # ### The documents' example
 #
-# Chapter 01 drew it. **Predict** the second line of output.
+# Chapter 01 drew it. **Predict** the second line of output, and how many warnings come.
 
 # %%
 inp = torch.ones([2, 2], requires_grad=True, device=device)
@@ -289,13 +293,14 @@ print(used.grad, cut.grad, spare.grad)
 # the way ends, not for a formula.
 
 # %% [markdown]
-# ## 3 · Why have leaves at all?
+# ## 3 · Optional: why have leaves at all?
 #
 # *To save memory*, says one document: you rarely want the gradient of an intermediate, so it is thrown away as soon as
 # it has been used. Don't believe it, count.
 #
 # Twenty operations in a row. A hook sees each gradient as it arrives and counts those that are still alive.
 # **Predict** the largest count.
+
 
 # %%
 def most_alive(held):
@@ -329,6 +334,7 @@ print(most_alive(held=[]))
 # %% [markdown]
 # Now in bytes. The chain below begins at one leaf of 4 MB. **Predict** how many MB of gradients are there after
 # backward: first as usual, then with `retain_grad` on each result.
+
 
 # %%
 def kept_bytes(retain):
@@ -436,6 +442,7 @@ for target in (w.device, torch.device("meta")):
 #
 # Do everything else first; ask for the gradient last, or say all of it at birth. **Change** one of them so that it
 # isn't a leaf, and run it.
+
 
 # %%
 def at_birth():
@@ -567,7 +574,7 @@ print(layer.weight.dtype, "is_leaf:", layer.weight.is_leaf, "  same object:", la
 # | a module | `layer.to(…)` | yes |
 
 # %% [markdown]
-# ### “All Parameters are leaves and require a gradient”
+# ### Optional: “All Parameters are leaves and require a gradient”
 #
 # So says one document. **Predict** the four answers.
 
@@ -673,6 +680,8 @@ print(p.grad)
 # Old answers that print `tensor(0.)` aren't wrong, they are old.
 
 # %% [markdown]
+# ### Optional: `None`, zero and momentum
+#
 # The difference can move a weight. Momentum is still rolling; nothing uses `p` in the second step. **Predict** for
 # which of the two `p` moves.
 
@@ -689,7 +698,8 @@ for set_to_none in (True, False):
 
 # %% [markdown]
 # `None` says “this leaf took no part”, and the optimiser skips it. Zero says “took part, slope 0”.
-#
+
+# %% [markdown]
 # ### Where it belongs
 #
 # Anywhere, except between `backward` and `step`. **Predict** each `w`.
@@ -741,6 +751,7 @@ print(whole.grad, parts.grad)
 #
 # **Predict:** which of the four switches keep `weight.grad` empty?
 
+
 # %%
 def switched(name, model, x):
     if name == "no_grad":
@@ -759,7 +770,8 @@ for name in ("train", "eval", "no_grad", "frozen"):
     if out.requires_grad:
         out.backward()
     has = model.weight.grad is not None
-    print(f"{name:8} out: requires_grad={out.requires_grad!s:6} is_leaf={out.is_leaf!s:6} weight has grad: {has}")
+    print(f"{name:8} out: requires_grad={out.requires_grad!s:6} is_leaf={out.is_leaf!s:6}", end="")
+    print(f" weight has grad: {has}")
 
 # %% [markdown]
 # `eval()` is a message to the *layers*. It says nothing to autograd.
@@ -789,8 +801,8 @@ print("some are 0 in train():", zeros)
 
 # %%
 torch.manual_seed(0)
-model = torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.Dropout(0.5), torch.nn.Linear(2, 1)).to(device)
-model.eval()
+layers = torch.nn.Linear(2, 2), torch.nn.Dropout(0.5), torch.nn.Linear(2, 1)
+model = torch.nn.Sequential(*layers).to(device).eval()
 x = torch.ones(1, 2, device=device)
 
 with seegrad.record() as rec:

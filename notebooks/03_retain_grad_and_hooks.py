@@ -231,6 +231,8 @@ l1.register_hook(lambda grad: print("l1 grad", grad))
 l4.register_hook(lambda grad: print("l4 grad", grad))
 loss.register_hook(lambda grad: print("loss grad", grad))
 loss.backward()
+
+# %%
 print(loss.grad)
 
 # %% [markdown]
@@ -242,7 +244,7 @@ print(loss.grad)
 # %% [markdown]
 # ### “Cleared after the print”?
 #
-# The document runs that cell, sees `None` at the end, and says: *“the grad of `loss` is cleared once it has been
+# The document runs these lines, sees `None` at the end, and says: *“the grad of `loss` is cleared once it has been
 # printed”*.
 #
 # Then it must be there while the hook runs. **Predict:** what does `x.grad` say *inside* the hook? And `h.grad`?
@@ -379,7 +381,7 @@ x.grad
 # %% [markdown]
 # ### How far does it reach?
 #
-# `h` is clipped: no element of its gradient may exceed 1. **Predict:** which of the two weights notice?
+# `h` is clipped: each element of its gradient is kept within −1 … 1. **Predict:** which of the two weights notice?
 
 # %%
 w1 = torch.tensor([2.0, 2.0], requires_grad=True, device=device)
@@ -632,7 +634,7 @@ print("w1", w1.detach(), w1.grad)
 print("w2", w2.detach(), w2.grad)
 
 # %% [markdown]
-# In a deep network the gradients are never all in memory together. With millions of weights, that is what this hook is
+# So in a deep network the gradients are never all in memory together. With millions of weights, that is what this hook is
 # for.
 #
 # Both steps used the *old* values: `w1` moved by $0.1 \cdot 3$ and $0.1 \cdot 4$.

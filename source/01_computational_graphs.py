@@ -68,6 +68,8 @@ holds = {
 # %% grade_id="predict_test" kind="test" points=10
 from seegrad.check import answers, expect
 
+expect("type(holds).__name__", type(holds).__name__).equals("dict")
+expect("sorted(holds)", sorted(holds, key=str)).equals(["d", "e", "k", "loss", "n", "s", "w", "x"])
 for name in ("x", "w", "s", "d", "n", "e", "k", "loss"):
     expect(f"holds[{name!r}]", holds[name]).one_of(["gradient", "nothing"])
 ### BEGIN HIDDEN TESTS
@@ -140,6 +142,8 @@ outcome = {"A": "right", "B": "raises", "C": "right", "D": "right", "E": "raises
 # %% grade_id="predict_write_test" kind="test" points=10
 from seegrad.check import answers, expect
 
+expect("type(outcome).__name__", type(outcome).__name__).equals("dict")
+expect("sorted(outcome)", sorted(outcome, key=str)).equals(list("ABCDEF"))
 for line in "ABCDEF":
     expect(f"outcome[{line!r}]", outcome[line]).one_of(["raises", "right"])
 ### BEGIN HIDDEN TESTS
@@ -234,6 +238,8 @@ found = {"culprit": 7, "victim": 5, "serves": "l2", "holds": 0}
 # %% grade_id="find_test" kind="test" points=15
 from seegrad.check import answers, expect
 
+expect("type(found).__name__", type(found).__name__).equals("dict")
+expect("sorted(found)", sorted(found, key=str)).equals(["culprit", "holds", "serves", "victim"])
 for line in ("culprit", "victim"):
     expect(f"found[{line!r}]", found[line]).one_of(range(1, 10))
 expect("found['serves']", found["serves"]).one_of(["l1", "l2", "l3", "l4"])

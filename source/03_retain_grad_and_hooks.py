@@ -59,6 +59,8 @@ prediction = {"A": "None", "B": "None", "C": "None", "D": "gradient", "E": "None
 import torch
 from seegrad.check import answers, expect
 
+expect("type(prediction).__name__", type(prediction).__name__).equals("dict")
+expect("sorted(prediction)", sorted(prediction, key=str)).equals(list("ABCDEFG"))
 for program in "ABCDEFG":
     expect(f"prediction[{program!r}]", prediction[program]).one_of(["gradient", "None", "raises"])
 ### BEGIN HIDDEN TESTS
@@ -153,6 +155,8 @@ CHOICES = {
     "E": [0, 12, 24],
     "F": [3, 6, 9],
 }
+expect("type(values).__name__", type(values).__name__).equals("dict")
+expect("sorted(values)", sorted(values, key=str)).equals(list("ABCDEF"))
 for program, choices in CHOICES.items():
     expect(f"values[{program!r}]", values[program]).one_of(choices)
 ### BEGIN HIDDEN TESTS
@@ -208,8 +212,14 @@ answers(
 #
 # - `"culprit"`: the number of the line that does the damage.
 # - `"victim"`: the leaf with the wrong gradient, `"u"`, `"v"` or `"w"`.
-# - `"remedy"`: what belongs in line 4? `"A"` `grad = grad.clamp_(-1, 1)`, `"B"` `return grad.clamp(-1, 1)`,
-#   `"C"` `grad.detach().clamp_(-1, 1)`, `"D"` `grad.clamp(-1, 1)`
+# - `"remedy"`: which of these belongs in line 4?
+#
+# | | |
+# |---|---|
+# | A | `grad = grad.clamp_(-1, 1)` |
+# | B | `return grad.clamp(-1, 1)` |
+# | C | `grad.detach().clamp_(-1, 1)` |
+# | D | `grad.clamp(-1, 1)` |
 
 # %% [markdown]
 # <details><summary>Hint 1 of 3</summary>
@@ -236,6 +246,8 @@ found = {"culprit": 4, "victim": "v", "remedy": "B"}
 # %% grade_id="find_test" kind="test" points=14
 from seegrad.check import answers, expect
 
+expect("type(found).__name__", type(found).__name__).equals("dict")
+expect("sorted(found)", sorted(found, key=str)).equals(["culprit", "remedy", "victim"])
 expect("found['culprit']", found["culprit"]).one_of(range(1, 9))
 expect("found['victim']", found["victim"]).one_of(["u", "v", "w"])
 expect("found['remedy']", found["remedy"]).one_of(["A", "B", "C", "D"])
