@@ -25,6 +25,7 @@ else:
 # How the class is graded; `python -m grader settings` says more. These are the defaults:
 # c.SandboxedAutograde.workers = 0                         # submissions at once; 0: one per core
 # c.SandboxedAutograde.dask = ""                           # or a scheduler: "tcp://10.0.0.1:8786"
+# c.SandboxedAutograde.preload = ["pandas"]                # what notebooks import besides torch, numpy and seegrad
 # c.SandboxedAutograde.check_reference = True              # the source's own answers have to pass first
 # What one submission may use:
 # c.SandboxedAutograde.max_cell_s = 30.0                   # wall clock of one cell

@@ -68,6 +68,10 @@ class SandboxedAutograde(Limited, Autograde):  # type: ignore[misc] # nbgrader s
     dask = Unicode("", help="Grade on the Dask cluster of this scheduler, such as tcp://10.0.0.1:8786.").tag(
         config=True
     )
+    preload = List(
+        Unicode(),
+        help="What notebooks import besides torch, numpy and seegrad: imported once, not once a submission.",
+    ).tag(config=True)
     check_reference = Bool(True, help="Grade the source's own answers first; if a test fails on them, stop.").tag(
         config=True
     )
@@ -124,7 +128,7 @@ class SandboxedAutograde(Limited, Autograde):  # type: ignore[misc] # nbgrader s
         return found, {student: result for student, key in applied.items() if (result := kept.get(key))}
 
     def _farm(self, limits: Limits) -> batch.Farm:
-        open_judge = partial(warm_judge, limits, trust_students=self.trust_students)
+        open_judge = partial(warm_judge, limits, trust_students=self.trust_students, preload=tuple(self.preload))
         if not self.dask:
             return partial(farm.grade_all, open_judge=open_judge, workers=self.workers or None)
         try:
@@ -185,11 +189,11 @@ def course_of(coursedir: CourseDirectory, converter: Autograde) -> Course:
 
 
 @contextmanager
-def warm_judge(limits: Limits, *, trust_students: bool) -> Iterator[engine.Runner]:
+def warm_judge(limits: Limits, *, trust_students: bool, preload: tuple[str, ...] = ()) -> Iterator[engine.Runner]:
     """A zygote and the judge on it."""
-    from grader.zygote import Zygote
+    from grader.zygote import DEFAULT_PRELOAD, Zygote
 
-    with Zygote(limits=limits, trust_students=trust_students) as zygote:
+    with Zygote((*DEFAULT_PRELOAD, *preload), limits=limits, trust_students=trust_students) as zygote:
         yield engine.judged_by(zygote)
 
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import fields, replace
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -11,7 +13,8 @@ from traitlets.config.loader import PyFileConfigLoader
 
 from grader.limits import Limited
 from grader.model import Limits
-from grader.zygote import Zygote
+from grader.nbgrader_plugin import SandboxedAutograde
+from grader.zygote import DEFAULT_PRELOAD, Zygote
 from tests.classroom import small
 from tests.trials import cell, printed, run
 
@@ -54,6 +57,21 @@ def test_every_limit_is_a_trait_that_says_what_it_is() -> None:
     assert set(traits) == {f"max_{field.name}" for field in fields(Limits)}
     assert Limited().limits() == Limits()
     assert all(len(trait.help) > 20 for trait in traits.values())
+
+
+def test_what_a_course_s_notebooks_import_is_imported_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[tuple[str, ...]] = []
+
+    @contextmanager
+    def zygote(preload: tuple[str, ...], **_limits: object) -> Iterator[None]:
+        asked.append(preload)
+        yield
+
+    monkeypatch.setattr("grader.zygote.Zygote", zygote)
+    farm = SandboxedAutograde(preload=["json", "csv"])._farm(Limits())
+    assert isinstance(farm, partial)
+    with farm.keywords["open_judge"]():
+        assert asked == [(*DEFAULT_PRELOAD, "json", "csv")]
 
 
 def test_the_course_s_configuration_names_them(tmp_path: Path) -> None:
