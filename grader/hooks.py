@@ -103,10 +103,10 @@ def is_hooked_after(tensor: Tensor) -> bool:
 
 
 def run_after(leaf: Tensor) -> None:
-    """Call this side's own hooks of a leaf that has got its `.grad`."""
+    """Call this side's own hooks of a leaf that has got its `.grad`. Raises `RuntimeError` where torch does."""
     for hook in list((_hooks_after(leaf) or {}).values()):
-        if not isinstance(hook, RelayAfter):
-            hook(leaf)
+        if not isinstance(hook, RelayAfter) and hook(leaf) is not None:
+            raise RuntimeError("Tensor post accumulate grad hooks should return None.")
 
 
 def run(tensor: Tensor, grad: Tensor) -> Tensor:
