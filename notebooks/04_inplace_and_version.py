@@ -10,9 +10,11 @@
 # - write a leaf, at the right moment;
 # - find the line that wrote, which no error names.
 #
-# **How to work:** predict, run, look, explain, change. What is marked ☆ can wait: no exercise needs it.
+# **How to work:** predict, run, look, explain, change. Commit before you run.
 
 # %% [markdown]
+# The parts called *optional* are for a second hour: nothing that comes later needs them.
+#
 # Every cell uses `device`. It is the CPU unless `SEEGRAD_DEVICE` says something else.
 #
 # A `NameError`, or `Cell magic … not found`? The kernel was restarted, or a cell was skipped: choose
@@ -67,7 +69,7 @@ a[0] = 10
 print("after a[0] = 10:  ", other)
 
 # %% [markdown]
-# ### What `id()` doesn't know ☆
+# ### Optional: what `id()` doesn't know
 #
 # *“`id()` returns the object's memory address”*, say two documents, and they tell an in-place operation by it.
 #
@@ -118,7 +120,7 @@ print("tensor:", twin)
 # *Misconception* **M11**: “`t += 1` is short for `t = t + 1`”.
 
 # %% [markdown]
-# ### numpy has both ☆
+# ### Optional: numpy has both
 #
 # numpy has the same two kinds. A document shows, under its heading “in-place”, an addition that isn't one. (It also
 # forgets the `import`.)
@@ -342,7 +344,7 @@ seegrad.show(rec, ask="versions", tensors=["d"])
 # %% [markdown]
 # 2, since `d` was born at 1: the product of a vector was squeezed in place.
 #
-# ### The same with a matrix ☆
+# ### Optional: the same with a matrix
 #
 # With `x` as a matrix, `[[1., 2.]]`, it is “version 1; expected version 0”: one of the documents has this variant. The
 # error is the same.
@@ -488,7 +490,7 @@ print(x.grad, squares.requires_grad, squares.is_leaf)
 # $2x$: right. A buffer filled step by step is ordinary code. `squares` was born as a leaf without a gradient; the
 # first write made it part of the graph.
 #
-# ### Four more ☆
+# ### Optional: four more
 #
 # Each is compared with its out-of-place twin:
 
@@ -508,7 +510,7 @@ for name, (in_place, out_of_place) in pairs.items():
     print(f"{name:9} raises nothing, same gradient: {torch.equal(*grads)}")
 
 # %% [markdown]
-# ### A false alarm ☆
+# ### Optional: a false alarm
 #
 # The check compares *versions*, not values. **Predict** which of these raise. Would the gradient have been right?
 
@@ -715,7 +717,7 @@ print(w, w.requires_grad, w is parameter)
 # the next backward has nothing to do. `w -= 0.1 * w.grad` would have written (**M07**, **M11**).
 
 # %% [markdown]
-# ## 8 · Initialising a parameter ☆
+# ## 8 · Optional: initialising a parameter
 #
 # A parameter is a leaf that needs a gradient. So how is it initialised? The document's first try, and its remedy:
 
@@ -821,7 +823,7 @@ print("needed by copies:        ", copies // 1024, "KiB")
 # Weights and input live anyway, and two layers that save the same tensor share it. Copies would cost several times as
 # much, for every step, whether or not anybody writes.
 #
-# ### Copies on demand ☆
+# ### Optional: copies on demand
 #
 # Who wants the copies can have them, made only when a write comes. **Predict** `a.grad` for the program of section 3.
 

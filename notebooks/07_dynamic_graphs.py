@@ -10,9 +10,11 @@
 # - tell when `retain_graph=True` is right, and when it hides a mistake;
 # - say what `torch.compile` builds only once.
 #
-# **How to work:** predict, run, look, explain, change. Section 6 (☆) can wait: no exercise needs it.
+# **How to work:** predict, run, look, explain, change.
 
 # %% [markdown]
+# The parts called *optional* are for a second hour: nothing that comes later needs them.
+#
 # Every cell uses `device`. It is the CPU unless `SEEGRAD_DEVICE` says something else.
 #
 # A `NameError`, or `Cell magic … not found`? The kernel was restarted, or a cell was skipped: choose
@@ -643,7 +645,7 @@ print(slope.item(), w.grad.item())
 # $(2wx)^2$ has the derivative $8wx^2$ by $w$: 96. Such a loss is called a *gradient penalty*: it asks for a flat $y$.
 
 # %% [markdown]
-# ## 6 · Static graphs ☆
+# ## 6 · Optional: static graphs
 #
 # *“PyTorch uses dynamic graphs, TensorFlow static ones: design the graph first, then pour in the inputs, again and
 # again, until the session ends”*, says the document, and adds that it isn't sure about `tf.Session`.
