@@ -369,3 +369,15 @@ def test_a_gradient_that_is_handed_back_is_not_called_grad() -> None:
     with seegrad.record() as rec:
         (x**3).backward()
     assert "∂, returned" not in "".join(svg(rec.recording).itertext())
+
+
+def test_a_linear_s_weight_is_pinned_on_the_line_of_its_transpose() -> None:
+    linear = torch.nn.Linear(2, 1, bias=False)
+    with seegrad.record() as rec:
+        out = linear(torch.ones(1, 2, requires_grad=True))
+    made: Any = out.grad_fn
+    assert made._saved_mat2.data_ptr() == linear.weight.data_ptr(), "torch saved the weight's own bytes"
+    parts = sketch(rec.recording)
+    labels = {pill.id: pill.label for pill in parts.pills}
+    (line,) = [w for w in parts.wires if (labels.get(w.source), labels.get(w.target)) == ("TBackward0", "MmBackward0")]
+    assert [pin.version for pin in line.pins] == [linear.weight._version]

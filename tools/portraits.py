@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Literal
 
 import torch
-from playwright.sync_api import Browser, sync_playwright
+from playwright.sync_api import Browser, Page, sync_playwright
 
 import seegrad
 from seegrad.model import Recording
@@ -38,6 +38,7 @@ class Portrait:
     name: str
     setup: str
     code: str
+    opens: str = ""  # the name of a box to open
 
 
 MATRICES = """inp = torch.tensor([[1.0, 2.0], [3.0, 4.0]], requires_grad=True)
@@ -129,11 +130,15 @@ PORTRAITS = (
         "    a -= 0.1 * a.grad\n    n = a.norm()",
     ),
     Portrait("network", NETWORK, "loss = model(x).square().mean()\nloss.backward()"),
+    Portrait("network_open", NETWORK, "loss = model(x).square().mean()\nloss.backward()", opens="model.5"),
 )
 FOR_README: dict[str, tuple[str, Theme]] = {
     "silent_light": ("data", "light"),
     "raising_dark": ("detach", "dark"),
-    **{f"{name}_light": (name, "light") for name in ("l1_l4", "embedding", "residual", "gan", "network")},
+    **{
+        f"{name}_light": (name, "light")
+        for name in ("l1_l4", "embedding", "residual", "gan", "network", "network_open")
+    },
 }
 """File → Portrait and theme: what README and docs show."""
 
@@ -156,6 +161,12 @@ def record(portrait: Portrait) -> Recording:
     return rec.recording
 
 
+def open_box(view: Page, portrait: Portrait) -> None:
+    """Open the box that a Portrait names, if it names one."""
+    if portrait.opens:
+        view.get_by_role("button", name=f"{portrait.opens}, ").first.click()
+
+
 def photograph(browser: Browser, portrait: Portrait, theme: Theme, target: Path) -> Path:
     """Photograph one Portrait's page at its last step."""
     with tempfile.TemporaryDirectory() as scratch:
@@ -164,6 +175,7 @@ def photograph(browser: Browser, portrait: Portrait, theme: Theme, target: Path)
             viewport={"width": WIDTH_PX, "height": 800}, color_scheme=theme, reduced_motion="reduce"
         )
         view.goto(path.as_uri())
+        open_box(view, portrait)
         view.locator(".sg").screenshot(path=target)
         view.close()
     return target

@@ -118,11 +118,24 @@ def _pin_results(desk: Desk, node: Node, spare: list[SavedTensor]) -> None:
             continue
         made = [tensor for tensor in node.outputs if is_about(desk, saved, tensor)]
         card = desk.made.get((node.id, made[0])) if made else None
-        if card is None:
+        k = _over_a_view(desk, pill, saved)
+        if card is not None:
+            k = next(k for k in desk.arriving[card] if desk.wires[k].source == pill)
+        if k is None:
             desk.loose_pins.append((pill, _pin(desk, saved, "in")))
             continue
-        k = next(k for k in desk.arriving[card] if desk.wires[k].source == pill)
-        desk.wires[k] = replace(desk.wires[k], pins=(*desk.wires[k].pins, _pin(desk, saved, "out")))
+        side: Literal["in", "out"] = "in" if card is None else "out"
+        desk.wires[k] = replace(desk.wires[k], pins=(*desk.wires[k].pins, _pin(desk, saved, side)))
+
+
+def _over_a_view(desk: Desk, pill: str, saved: SavedTensor) -> int | None:
+    """The line on which a view that has no card, such as a Linear's transposed weight, brings the saved bytes."""
+    for k in desk.arriving.get(pill, ()):
+        before = [desk.cards.get(desk.wires[j].source) for j in desk.arriving.get(desk.wires[k].source, ())]
+        storages = {desk.tensors[card.tensor].storage for card in before if card is not None}
+        if desk.wires[k].source in desk.pills and not desk.wires[k].pins and saved.storage in storages:
+            return k
+    return None
 
 
 def _wire_bystanders(desk: Desk, frame: Frame, nodes: list[Node]) -> None:
