@@ -30,7 +30,7 @@ from tests.answer_files import (
     master,
     prompt,
 )
-from tests.graded_class import Graded, class_of, text_of
+from tests.graded_class import Graded, answered, class_of, text_of
 from tools.book import Course
 
 NAMES = assignments()
@@ -143,6 +143,40 @@ def test_stock_nbgrader_reads_full_points_for_the_instructor_s_answers(name: str
     assert {exercise: determine_grade(cells[f"{exercise}_test"]) for exercise in exercises(name)} == {
         exercise: (points, points) for exercise, points in points_of(name).items()
     }
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", NAMES)
+def test_stock_nbgrader_gives_every_answer_the_same_points(
+    graded: Callable[[str], Graded], name: str, tmp_path: Path
+) -> None:
+    """The class's notebooks one after the other in one kernel: a kernel's start costs seconds."""
+    found = graded(name)
+    assert not found.complaint
+    tests = {f"{exercise}_test" for exercise in exercises(name)}
+    whole = {cell.id: cell.source for cell in nbformat.read(Course().source(name), as_version=4).cells}
+    released = nbformat.read(release(name), as_version=4)
+    for cell in released.cells:
+        cell.source = whole[cell.id] if cell.id in tests else cell.source
+    every = nbformat.v4.new_notebook(metadata=released.metadata)
+    for number, row in enumerate(found.rows):
+        every.cells.append(nbformat.v4.new_code_cell("%reset -f", id=f"reset-{number}"))
+        for cell in answered(released, [answer for answer in row if answer]).cells:
+            cell.id = f"{cell.id}-{number}"
+            every.cells.append(cell)
+    cells = run_in_one_kernel(every, tmp_path)
+    both = {
+        (test, number): (determine_grade(cell)[0], found.points[f"row{number:02}"][test])
+        for number in range(len(found.rows))
+        for test in tests
+        if not writes_to_stderr(cell := cells[f"{test}-{number}"])  # that costs all points in stock nbgrader
+    }
+    assert len(both) > 0.9 * len(tests) * len(found.rows)
+    assert {where: pair for where, pair in both.items() if pair[0] != pytest.approx(pair[1])} == {}
+
+
+def writes_to_stderr(cell: Any) -> bool:
+    return any(output.get("name") == "stderr" for output in cell.outputs)
 
 
 @pytest.mark.parametrize("name", NAMES)

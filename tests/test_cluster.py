@@ -25,7 +25,7 @@ pytest.importorskip("distributed")
 pytestmark = pytest.mark.slow
 
 STUDENTS = 16
-START_S = 60.0
+START_S = 120.0
 GRACE_S = 10.0
 OTHER_TORCH = """
 import importlib.metadata as metadata, runpy
@@ -139,6 +139,42 @@ def test_the_same_grades_though_a_worker_dies_in_mid_run(course: Path, alone: Ro
         assert running.wait() == 0, said
         assert f"{STUDENTS}/{STUDENTS} " in said
     assert rows(course) == alone
+
+
+def test_a_coordinator_that_is_killed_leaves_nothing_and_the_next_one_goes_on(
+    course: Path, alone: Rows, tmp_path: Path
+) -> None:
+    with cluster(tmp_path) as (address, start):
+        workers_of_ours = [start("--no-nanny"), start("--no-nanny")]
+        until(lambda: True if workers(address) == 2 else None)
+        command = [sys.executable, "-m", "grader", "autograde", small.NAME, "--dask", address]
+        killed = subprocess.Popen(command, cwd=course, env=ENVIRONMENT, stderr=subprocess.PIPE, text=True)
+        assert killed.stderr is not None
+        while not killed.stderr.readline().startswith("3/"):
+            assert killed.poll() is None
+        killed.kill()
+        killed.wait()
+        killed.stderr.close()
+        until(lambda: True if not tasks(address) else None)
+        said = python(course, "-m", "grader", "autograde", small.NAME, "--dask", address)
+        assert "unchanged" in said
+        until(lambda: True if not any(zygotes(worker.pid) for worker in workers_of_ours) else None)
+        assert tasks(address) == {}
+    assert rows(course) == alone
+
+
+def tasks(address: str) -> dict[str, Any]:
+    """What the scheduler still has to do, or keeps for somebody."""
+    from distributed import Client
+
+    with Client(address, set_as_default=False) as client:
+        found: dict[str, Any] = client.run_on_scheduler(lambda dask_scheduler: dict.fromkeys(dask_scheduler.tasks))
+        return found
+
+
+def zygotes(pid: int) -> list[int]:
+    """The zygotes that a worker has started and not ended."""
+    return [child for child in children(pid) if "grader.fork_server" in command_of(child)]
 
 
 def command_of(pid: int) -> str:
