@@ -54,7 +54,7 @@ try:
     made = torch.randn(2, requires_grad=True, device="cuda").is_cuda
 except (AssertionError, RuntimeError):
     made = False
-print("made as is_available says:", made == torch.cuda.is_available())
+print("made only with a GPU:", made == torch.cuda.is_available())
 
 # %% [markdown]
 # It raises: torch never moves to the CPU by itself. Where there is a GPU, it makes its tensor there.
@@ -189,7 +189,7 @@ for function in found:
     found += [node for node in following if node not in found]
     print(f"{function.name():32} → {', '.join(node.name() for node in following)}")
 
-print(len(found), "tensors:", sum(isinstance(node, torch.Tensor) for node in found))
+print(len(found), "found, tensors:", sum(isinstance(node, torch.Tensor) for node in found))
 
 # %% [markdown]
 # Nine, and none of them is a tensor. *“A graph consists of tensors and Functions”* describes a good drawing of it; what
