@@ -124,7 +124,7 @@ def marginal(pairs: Sequence[tuple[Cost, Cost]]) -> Marginal:
 
 def comparison(pairs: Pairs, sizes: Sizes) -> Table:
     """One more submission on each side, and 10,000."""
-    found = {side: marginal(of) for side, of in pairs.items()}
+    found = {side: marginal(of) for side, of in pairs.items() if side != RECORDING}
     base = found[STOCK]
     rows = tuple(
         (

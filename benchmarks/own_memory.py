@@ -14,7 +14,12 @@ from grader.zygote import Zygote
 PERIOD_S = 0.005
 WHO = "the student's process, of its own", "the judge, of its own"
 ANSWER = "%load_ext seegrad\nimport torch\nw = torch.ones(8, requires_grad=True)\ndef f(x): return (w * x).sum()"
-TEST = "import torch\nx = torch.rand(8, requires_grad=True)\nf(x).backward()\nassert torch.equal(x.grad, w)"
+TEST = """import time, torch
+x = torch.rand(8, requires_grad=True)
+f(x).backward()
+assert torch.equal(x.grad, w)
+time.sleep(1)  # so that both are seen with all that they have
+"""
 MARKS = {"grade": True, "solution": False, "locked": True, "grade_id": "q", "points": 1}
 NOTEBOOK = ({"source": ANSWER}, {"source": TEST, "metadata": {"nbgrader": MARKS}})
 """One question with a gradient through both processes: little compute, so what is counted is the grader's own."""
@@ -39,6 +44,7 @@ class Watch:
         (self._zygote,) = children(outer) or [outer]
         self.shared_bytes = of(self._zygote, "Rss")
         self.most_bytes = [0, 0]
+        self._seen: list[int] = []
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._look)
 
@@ -51,7 +57,8 @@ class Watch:
 
     def _look(self) -> None:
         while not self._over.wait(PERIOD_S):
-            for number, pid in enumerate(sorted(children(self._zygote))[:2]):
+            self._seen += [pid for pid in children(self._zygote) if pid not in self._seen]
+            for number, pid in enumerate(self._seen[: len(WHO)]):
                 self.most_bytes[number] = max(self.most_bytes[number], of(pid, "Private_Clean", "Private_Dirty"))
 
 
