@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 
+from .invented import GRADIENT_READ
 from .languages import _, closed, marked, together
 from .model import Diagnosis, Frame, Node, Recording, SavedTensor, TensorRef
 
@@ -94,6 +95,9 @@ class Narrator:
             return self._error()
         if frame.phase == "backward":
             return self._backward(frame)
+        if frame.op == GRADIENT_READ:
+            read = self.name(next(iter(frame.inputs), None))
+            return _("{name}.grad was read: backward keeps no gradient there.").format(name=read)
         known = [k for k in frame.writes if k in self.writes]
         writes = [self._write(frame, k) for k in known if self.writes[k].frame == frame.index]  # others are told there
         made = self._made(frame)

@@ -148,7 +148,10 @@ def show(
                   Nothing has run yet, and no tensor is known.
     """
     with speaking(lang) as spoken:
-        recording = rec if isinstance(rec, Recording) else rec.recording
+        recording = rec if isinstance(rec, Recording) else getattr(rec, "recording", None)
+        if not isinstance(recording, Recording):
+            said = _("show() draws what `with seegrad.record() as rec:` has recorded; this is of type {kind}.")
+            return Sentence(said.format(kind=type(rec).__name__))
         question = ask if isinstance(ask, Question) else None
         if isinstance(ask, str):
             try:

@@ -150,3 +150,7 @@ def test_markup_in_a_name_stays_inside_the_image() -> None:
 @pytest.mark.parametrize("recording", [Recording(), overwritten_alias("data")], ids=["empty", "full"])
 def test_every_recording_can_be_shown(recording: Recording) -> None:
     assert bundle(shown(recording))["text/plain"]
+
+
+def test_what_is_no_recording_gets_a_sentence() -> None:
+    assert "this is of type int" in str(seegrad.show(5))  # type: ignore[arg-type]  # a learner's own `rec`

@@ -85,7 +85,10 @@ def _share(
     """How many of the gradients that are added up have come: in words, and as a bar that fills the slot's floor."""
     y, said = size.slot_top + 11.5, share_text(come, expected)
     wrong_from = card.wrong_from if card.wrong_from is not None else until + 1
-    words = [text(said, 12, y, "cap on", until=kept_from - 1)] if kept_from > since else []
+    told_until = min(kept_from, wrong_from) - 1  # then "wrong" needs the room
+    words = [text(said, 12, y, "cap on", until=told_until)] if told_until >= since else []
+    if max(since, wrong_from) < min(kept_from, until + 1):
+        words.append(text("∂", 12, y, "cap on", since=max(since, wrong_from), until=kept_from - 1))
     if kept_from <= until and kept_from < wrong_from:
         words.append(text(said, width - 11, y, "cap on", anchor="end", since=kept_from, until=wrong_from - 1))
     room = width - 16
