@@ -6,6 +6,8 @@ LAB_ARGS ?=
 # pip's extra arguments, e.g. PIP_ARGS="--extra-index-url https://download.pytorch.org/whl/cpu" for torch's CPU build
 PIP_ARGS ?=
 VERSIONS ?= 2.9 2.11 2.13
+# test files run side by side in so many processes; PYTEST_ARGS="--pdb -n 0" in one
+WORKERS ?= 2
 BENCHMARKS ?= record op_db autograde crash
 ROOT_ARGS := $(if $(filter 0,$(shell id -u)),--allow-root)
 
@@ -54,7 +56,7 @@ test: install system frontend check  ## everything
 	$(BIN)/python -m tools.book --check --unrun
 	$(BIN)/python -m tools.catalogue --check
 	$(BIN)/python -m tools.seeds --check
-	$(BIN)/python -m pytest $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile $(PYTEST_ARGS)
 
 test-all: export SEEGRAD_EXPLORE = 1
 test-all: test  ## the same with newly drawn examples, and what takes longer: every chapter built anew, byte for byte
