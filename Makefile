@@ -58,7 +58,7 @@ test: install system frontend check  ## everything
 	$(BIN)/python -m tools.seeds --check
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile $(PYTEST_ARGS)
 
-test-all: export SEEGRAD_EXPLORE = 1
+test-all: export SEEGRAD_TEST_ALL = 1
 test-all: test  ## the same with newly drawn examples, and what takes longer: every chapter built anew, byte for byte
 	$(BIN)/python -m tools.book --check
 

@@ -14,12 +14,21 @@ from grader.zygote import Zygote
 from tests import databases
 from tests.browser.harness import CHROMIUM_ARGS, chromium
 
-# A noisy machine is no failure, and a commit that was green stays so: new examples are drawn where they are asked for.
-settings.register_profile("house", deadline=None, derandomize="SEEGRAD_EXPLORE" not in os.environ)
+ALL = "SEEGRAD_TEST_ALL" in os.environ  # what `make test-all` says
+
+# A noisy machine is no failure, and a commit that was green stays so: new examples are drawn where all is tested.
+settings.register_profile("house", deadline=None, derandomize=not ALL)
 settings.load_profile("house")
 
 for variable in ("SEEGRAD_LANG", "JPY_SESSION_NAME"):  # tests speak English unless they say otherwise
     os.environ.pop(variable, None)
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out what takes minutes, unless all is tested."""
+    late = [] if ALL else [item for item in items if item.get_closest_marker("whole")]
+    config.hook.pytest_deselected(items=late)
+    items[:] = [item for item in items if item not in late]
 
 
 @pytest.fixture(scope="session")
