@@ -81,7 +81,7 @@ def wrong_leaves(lines: list[str]) -> list[str]:
 def test_the_hook_that_writes_spoils_the_victim_and_one_remedy_mends_it() -> None:
     key = solution("find", "found")
     assert wrong_leaves(program()) == [key["victim"]]
-    remedies = dict(re.findall(r'`"([A-D])"` `(.*?)`', prompt(NAME, "find").replace("\n", " ")))
+    remedies = dict(re.findall(r"^\| ([A-D]) \| `(.*?)` \|$", prompt(NAME, "find"), re.MULTILINE))
     assert len(remedies) == 4
     right = []
     for letter, remedy in remedies.items():
