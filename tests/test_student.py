@@ -84,16 +84,16 @@ def test_outputs_equal_those_of_a_stock_kernel(zygote: Zygote, tmp_path: Path, m
 
 
 def test_an_interrupt_ends_a_cell_and_the_next_one_runs(zygote: Zygote) -> None:
-    result = run(zygote, cell("x = 1\nwhile True: pass"), cell("print(x)"), limits=Limits(cell_s=1, notebook_s=20))
+    result = run(zygote, cell("x = 1\nwhile True: pass"), cell("print(x)"), limits=Limits(cell_s=3, notebook_s=40))
     (error,) = result.notebook["cells"][0]["outputs"][-1:]
     assert (error["ename"], printed(result, 1)) == ("CellTimeoutError", "1\n")
 
 
 def test_the_time_of_a_notebook_is_bounded(zygote: Zygote) -> None:
-    slow = cell("import time; time.sleep(0.7); print('ran')")
-    result = run(zygote, *[slow] * 9, limits=Limits(cell_s=5, notebook_s=2))
+    slow = cell("import time; time.sleep(1.5); print('ran')")
+    result = run(zygote, *[slow] * 9, limits=Limits(cell_s=20, notebook_s=5))
     assert result.died is not None
-    assert "the notebook took longer than 2 s" in result.died
+    assert "the notebook took longer than 5 s" in result.died
     assert 1 <= sum("ran" in printed(result, index) for index in range(9)) <= 3
 
 
