@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 from threading import get_ident
-from types import CodeType, FrameType
+from types import FrameType
 from typing import Any
 
 import torch
@@ -15,9 +15,10 @@ from .capture_arrivals import Arrivals
 from .capture_backward import creates_graph, given_of, grad_fns, keeps_graph, roots_of, wanted_of
 from .capture_brief import brief
 from .capture_calls import tensors_in
-from .capture_edits import Edit, codes_of, writing_line
+from .capture_edits import Edit
 from .capture_edits import Gradients as GivenGradients
 from .capture_frames import FrameDraft, Lap, Ran
+from .capture_lines import Writer, writers_of, writing_line
 from .capture_nodes import NodeDraft, Source
 from .capture_state import State
 from .capture_stealth import Stealth
@@ -56,7 +57,7 @@ class Run:
         self._open: dict[int, tuple[FrameDraft, list[int]]] = {}
         self._running: int | None = None
         self._custom: set[int] = set()  # Nodes of Functions that were written in Python
-        self._codes: dict[int, tuple[CodeType, ...]] = {}  # what the user's code runs for a Node
+        self._writers: dict[int, tuple[Writer, ...]] = {}  # what the user's code runs for a Node
         self._given = GivenGradients()
         self._stealth: Stealth | None = None
         self._arrivals = Arrivals(state.hooks, state.nodes)
@@ -71,8 +72,8 @@ class Run:
         """Hook every Node that can be reached: all at their start, at their end those of which more is to be known."""
         met, self._grad_fns = self._state.nodes.reachable(self._grad_fns, self._state.frames.next - 1), []
         for node, draft in met:
-            self._note_code(node, draft)
-        self._stealth = Stealth(self._state, [draft for _, draft in met], self._codes)
+            self._note_writers(node, draft)
+        self._stealth = Stealth(self._state, [draft for _, draft in met], self._writers)
         plain, note = self._is_plain(met), self._notes()
         for node, draft in met:
             gradients = brief(self._state, draft) if plain and not self._arrivals.concern(draft) else None
@@ -91,7 +92,7 @@ class Run:
         """True where one thread does it all, and no code of the user's runs for any Node."""
         tensors = self._state.tensors.drafts
         leaves = [tensors[draft.leaf] for _, draft in met if draft.leaf is not None]
-        return not self._codes and self._begins_here and all(leaf.device.type == "cpu" for leaf in leaves)
+        return not self._writers and self._begins_here and all(leaf.device.type == "cpu" for leaf in leaves)
 
     def _notes(self) -> Callable[[Quietly, NodeDraft, Ran, Gradients], None]:
         """A hook that notes that a Node ran; a whole Frame is made where a write came or no gradient does."""
@@ -110,16 +111,16 @@ class Run:
 
         return note
 
-    def _note_code(self, node: Any, draft: NodeDraft) -> None:
+    def _note_writers(self, node: Any, draft: NodeDraft) -> None:
         """Remember what the user's code may run for this Node."""
         if _torch.is_custom(node):
             self._custom.add(draft.id)
         elif draft.leaf is None and not self._state.hooks:
             return
         tensor = draft.leaf if draft.leaf is not None else next(iter(draft.outputs), None)
-        codes = tuple(codes_of(node, self._state.tensors.alive(tensor) if tensor is not None else None))
-        if codes:
-            self._codes[draft.id] = codes
+        writers = tuple(writers_of(node, self._state.tensors.alive(tensor) if tensor is not None else None))
+        if writers:
+            self._writers[draft.id] = writers
 
     def _leads(self, start: int, end: int) -> bool:
         """True when gradients flow from one Node to the other."""
@@ -138,7 +139,8 @@ class Run:
         return tuple(number for number in written if number is not None)
 
     def _write_down(self, edit: Edit) -> int | None:
-        line = writing_line(self._codes.get(edit.writer, ()), self._state.source)
+        writers = [(writer, writer.given == "gradient") for writer in self._writers.get(edit.writer, ())]
+        line = writing_line(writers, self._state.source, edit.storage, guess=True)
         tensor = edit.ref()
         if edit.write is None and line is not None and tensor is not None:
             state = self._state
@@ -168,7 +170,7 @@ class Run:
             return
         state = self._state
         with state.lock:
-            spoiled = self._spoiled(node, gradients) if self._codes else ()
+            spoiled = self._spoiled(node, gradients) if self._writers else ()
             frame = self._new_frame("backward", node.name)
             frame.spoiled = spoiled
             frame.running = self._running = node.id

@@ -1,33 +1,30 @@
 """Writes that code of the user's makes while a backward runs: torch's engine shows the recorder no call of its hooks.
 
-A tensor whose version is another one after the backward than before it was written by such code. The line is the
-first that looks like a write, in the hooks on that tensor or else in any other that ran.
+A tensor whose version is another one after the backward than before it was written by such code.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from types import CodeType
 
 from . import _torch
-from .capture_edits import writing_line
+from .capture_lines import Line, Writer, writing_line
 from .capture_nodes import NodeDraft
 from .capture_state import State
 from .capture_writes import Hit
-from .model import Place
 
-Codes = Mapping[int, tuple[CodeType, ...]]
+Writers = Mapping[int, tuple[Writer, ...]]
 """Node → what the user's code runs for it."""
 
 
 class Stealth:
     """The versions of what the Nodes of one backward keep or add into, as they are before it."""
 
-    def __init__(self, state: State, met: Sequence[NodeDraft], codes: Codes) -> None:
-        self._state, self._codes = state, codes
+    def __init__(self, state: State, met: Sequence[NodeDraft], writers: Writers) -> None:
+        self._state, self._writers = state, writers
         self._leaves = {draft.leaf: draft.id for draft in met if draft.leaf is not None}
-        kept = {saved.tensor for draft in met for saved in draft.saved} if codes else set()
-        self._before = {number: self._version(number) for number in (*self._leaves, *kept)} if codes else {}
+        kept = {saved.tensor for draft in met for saved in draft.saved} if writers else set()
+        self._before = {number: self._version(number) for number in (*self._leaves, *kept)} if writers else {}
         self._began = state.writes.next
 
     def _version(self, number: int) -> int | None:
@@ -39,21 +36,29 @@ class Stealth:
         if not self._before:
             return
         writes, tensors = self._state.writes, self._state.tensors.drafts
-        told = {tensors[writes.drafts[number].hit.tensor].counter for number in range(self._began, writes.next)}
+        made = (writes.drafts.get(number) for number in range(self._began, writes.next))
+        told = {
+            tensors[draft.hit.tensor].counter for draft in made if draft is not None and draft.hit.tensor in tensors
+        }
         for number, before in self._before.items():
-            counter, now = tensors[number].counter, self._version(number)
-            line = self._line(number, ran) if now is not None and now != before and counter not in told else None
+            now = self._version(number)
+            if now is None or now == before or tensors[number].counter in told:
+                continue
+            line = self._line(number, ran)
             if line is not None:
-                told.add(counter)
+                told.add(tensors[number].counter)
                 self._write_down(number, line, (before, now))
 
-    def _line(self, number: int, ran: Sequence[int]) -> tuple[Place, str] | None:
-        """Where the write may have been made: in the hooks on a leaf, else in whatever ran first."""
-        own = [self._leaves[number]] if number in self._leaves else []
-        lines = (writing_line(self._codes.get(node, ()), self._state.source) for node in (*own, *ran))
-        return next((line for line in lines if line is not None), None)
+    def _line(self, number: int, ran: Sequence[int]) -> Line | None:
+        """Where the write was made: a leaf is what the post-accumulate hooks on it are given."""
+        tensor, own = self._state.tensors.alive(number), self._leaves.get(number)
+        nodes = dict.fromkeys((*ran, *([] if own is None else [own])))
+        writers = [
+            (writer, node == own and writer.given == "leaf") for node in nodes for writer in self._writers.get(node, ())
+        ]
+        return writing_line(writers, self._state.source, None if tensor is None else _torch.storage_key(tensor))
 
-    def _write_down(self, number: int, line: tuple[Place, str], versions: tuple[int | None, int | None]) -> None:
+    def _write_down(self, number: int, line: Line, versions: tuple[int | None, int | None]) -> None:
         draft = self._state.tensors.drafts[number]
         frame = self._state.frames.new("inplace", line[1], line[0])
         frame.inputs = frame.outputs = (number,)

@@ -98,7 +98,7 @@ WHAT: dict[str, str] = {
         "autograd cannot rebase a view's history onto a Function with several outputs."
     ),
     "marked_dirty.unmarked": _(
-        "{Culprit} writes in place to {label} inside a custom Function that does not announce it: "
+        "{Culprit} writes in place to {label} inside the custom Function `{function}`, which does not announce it: "
         "for {node} on {victim}, which uses {label} afterwards, the gradient leaves out `{op}`, and torch says nothing."
     ),
     "inference_tensor.saved": _(

@@ -153,9 +153,9 @@ def show(
             said = _("show() draws what `with seegrad.record() as rec:` has recorded; this is of type {kind}.")
             return Sentence(said.format(kind=type(rec).__name__))
         question = ask if isinstance(ask, Question) else None
-        if isinstance(ask, str):
+        if ask is not None and question is None:
             try:
-                question = ask_about(recording, ask, tensors=tuple(tensors), nodes=tuple(nodes), name=name)
+                question = ask_about(recording, str(ask), tensors=tuple(tensors), nodes=tuple(nodes), name=name)
             except QuestionError as error:
                 display(Sentence(str(error)))  # type: ignore[no-untyped-call]  # IPython's display has no types
         try:

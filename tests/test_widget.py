@@ -111,10 +111,15 @@ def test_counters_are_not_told_while_versions_are_asked_for() -> None:
 
 @pytest.mark.parametrize(
     ("kind", "why"),
-    [("culprit", "no culprit to find"), ("order", "No backward pass ran"), ("colour", "of kind 'colour'")],
+    [
+        ("culprit", "no culprit to find"),
+        ("order", "No backward pass ran"),
+        ("colour", "of kind 'colour'"),
+        (5, "of kind '5'"),
+    ],
 )
 def test_a_question_that_can_t_be_asked_is_a_sentence_above_the_picture(
-    kind: str, why: str, monkeypatch: pytest.MonkeyPatch
+    kind: Any, why: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     above: list[object] = []
     monkeypatch.setattr(widget, "display", above.append)

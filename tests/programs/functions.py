@@ -270,6 +270,25 @@ def f_leaf_hook_zeroes_in_place():
     return w.grad, v.grad
 
 
+@program("gradient_overwritten")
+def f_leaf_hook_counts_before_it_zeroes():
+    w, v = torch.ones(3, requires_grad=True), torch.ones(3, requires_grad=True)
+    seen, mask = [], torch.tensor([1.0, 0.0, 1.0])
+    calls = torch.zeros(2)
+    scaled = v * 2  # victim
+
+    def freeze(grad):
+        calls[0] += 1
+        size = grad.norm()
+        size.clamp_(min=1e-6)
+        seen.append(size)
+        grad.mul_(mask)  # culprit
+
+    w.register_hook(freeze)
+    (w + scaled).pow(2).sum().backward()
+    return w.grad, v.grad
+
+
 @program("silent_corruption", tensor="y")
 def f_identity_hooks_switch_the_check_off():
     x = torch.randn(3, requires_grad=True)

@@ -327,3 +327,57 @@ def u_optimiser_in_backward_and_a_second_backward():
     loss = model(x).exp().sum()  # victim
     loss.backward(retain_graph=True)
     loss.backward()
+
+
+@program("saved_tensor_modified", tensor="w", node="MulBackward0")
+def u_hook_that_counts_before_it_updates():
+    w, seen = torch.ones(3, requires_grad=True), torch.zeros(2)
+
+    def update(p):
+        seen[0] += 1
+        with torch.no_grad():
+            p.sub_(p.grad, alpha=0.1)  # culprit
+
+    w.register_post_accumulate_grad_hook(update)
+    loss = (w * w).sum()  # victim
+    loss.backward(retain_graph=True)
+    loss.backward()
+
+
+@program("saved_tensor_modified", tensor="gain", node="MulBackward0")
+def u_hooks_of_which_one_clips_another_leaf():
+    w = torch.ones(3, requires_grad=True)
+    gain = torch.full((3,), 2.0, requires_grad=True)
+    norms = [torch.zeros(())]
+    scaled = w * gain  # victim
+    out = scaled.exp()
+    total = out.sum()
+
+    def measure(grad):
+        norms[0] += grad.norm()
+
+    def clip(grad):
+        largest = grad.abs().max()
+        largest.clamp_(min=1.0)
+        with torch.no_grad():
+            gain.clamp_(max=1.0)  # culprit
+
+    total.register_hook(measure)
+    out.register_hook(clip)
+    total.backward()
+
+
+@program("saved_tensor_modified", tensor="w", node="MulBackward0")
+def u_hook_that_is_a_method():
+    class Adapter:
+        def update(self, weight):
+            rate = torch.tensor(0.5)
+            rate /= 5
+            with torch.no_grad():
+                weight -= rate * weight.grad  # culprit
+
+    w = torch.ones(3, requires_grad=True)
+    w.register_post_accumulate_grad_hook(Adapter().update)
+    loss = (w * w).sum()  # victim
+    loss.backward(retain_graph=True)
+    loss.backward()
