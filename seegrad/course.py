@@ -48,14 +48,15 @@ CARD_WIDTH_PX, CARD_HEIGHT_PX, GAP_PX, ROW_PX, MARGIN_PX = 150, 96, 34, 68, 14
 TITLE_COLUMNS, TITLE_LINES = 18, 3
 CHIP_PX = 58
 
+# The page behind the picture is the reader's, light or dark, and an image can't ask which: nothing is painted behind the
+# cards, every card carries its own ground for white letters, and what touches the page is told from #fff and from #111.
 STYLE = """
-text{font:12px ui-monospace,SFMono-Regular,Menlo,Consolas,"DejaVu Sans Mono",monospace;fill:#1f2933}
-.no{font-size:15px;font-weight:700;fill:#2759b5}.ti{font-weight:700}.do,.hd{font-size:10.5px;fill:#5f6b7a}
-.bx{fill:#fff;stroke:#7b8694;stroke-width:1.25}.new .bx{stroke-dasharray:4 3}.new .no{fill:#5f6b7a}
-.begun .bx{fill:#e8effc;stroke:#2759b5}.passed .bx{fill:#e2f4ed;stroke:#0a7d5c}.passed .no{fill:#0a7d5c}
-.bar{fill:#0a7d5c}.here .bx{stroke:#1f2933;stroke-width:2.5}.e{fill:none;stroke:#7b8694;stroke-width:1.6}
-.met rect{fill:#ffedd0;stroke:#9a4a00}.met text{fill:#9a4a00;font-weight:700}
-.chip rect{fill:#fff;stroke:#b9c2cd}.chip text{font-size:11px}
+text{font:12px ui-monospace,SFMono-Regular,Menlo,Consolas,"DejaVu Sans Mono",monospace;fill:#fff}
+.no{font-size:15px;font-weight:700}.ti{font-weight:700}.do{font-size:10.5px}
+.bx{fill:#5f6b7a;stroke:#858f9e;stroke-width:1.25}.new .bx{stroke-dasharray:4 3}
+.begun .bx{fill:#2f63c4;stroke:#2f63c4}.passed .bx{fill:#0a7452;stroke:#0a7452}
+.bar{fill:#7fe3bf}.here .bx{stroke:#d17d0a;stroke-width:3}.e{fill:none;stroke:#858f9e;stroke-width:1.6}
+.chip rect{fill:#5f6b7a}.chip text{font-size:11px}.hd rect{fill:#3d4754}.met rect{fill:#a8500a}.met text{font-weight:700}
 """.replace("\n", "")
 
 
@@ -78,7 +79,6 @@ class CourseMap:
                 "svg",
                 el("title", clean(_("Map of the course"))),
                 f"<style>{STYLE}</style>",
-                el("rect", width=width, height=height, rx=8, fill="#fff"),
                 *(_way(stop) for stop in COURSE),
                 *(self._card(stop) for stop in COURSE),
                 *(self._met(height - MARGIN_PX - 20) if met else ()),
@@ -151,8 +151,10 @@ class CourseMap:
     def _met(self, y: float) -> list[str]:
         """A chip for each misconception, filled and counted where it was met."""
         head = _("Misconceptions met:")
-        left = MARGIN_PX + columns(head) * 6.4 + 10
-        chips = [text(head, MARGIN_PX, y + 14, "hd")]
+        room = columns(head) * 6.4 + 16
+        left = MARGIN_PX + room + 6
+        named = (el("rect", width=room, height=20, rx=4), text(head, 8, 14, ""))
+        chips = [el("g", *named, class_="chip hd", transform=f"translate({MARGIN_PX} {y:.1f})")]
         for k, number in enumerate(MISCONCEPTIONS):
             count = self.progress.misconceptions.get(number, 0)
             said = f"{number} ×{count}" if count else number

@@ -202,6 +202,35 @@ def test_the_map_says_in_words_what_it_shows(lang: str, said: str) -> None:
     assert drawn.count('class="new') == 6
 
 
+def luminance(colour: str) -> float:
+    """Relative luminance, as WCAG 2 defines it, of `#rgb` or `#rrggbb`."""
+    digits = colour[1:] if len(colour) == 7 else "".join(2 * digit for digit in colour[1:])
+    parts = [int(digits[k : k + 2], 16) / 255 for k in (0, 2, 4)]
+    linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
+    return sum(weight * part for weight, part in zip((0.2126, 0.7152, 0.0722), linear, strict=True))
+
+
+def contrast(one: str, other: str) -> float:
+    low, high = sorted((luminance(one), luminance(other)))
+    return (high + 0.05) / (low + 0.05)
+
+
+def test_the_map_can_be_read_on_a_light_page_and_on_a_dark_one() -> None:
+    """An image doesn't see the page's theme: letters stand on grounds of their own, lines are seen on both pages."""
+    drawn = ElementTree.fromstring(CourseMap(some_progress(), "02_leaf_tensors").svg())  # noqa: S314  # our own picture
+    svg = "{http://www.w3.org/2000/svg}"
+    assert drawn.find(f"{svg}rect") is None, "a ground behind everything is a white panel on a dark page"
+    assert drawn.find(f"{svg}text") is None, "letters outside a card or chip have no ground of their own"
+    style = drawn.findtext(f"{svg}style") or ""
+    (letters,) = re.findall(r"^text\{[^}]*fill:(#\w+)", style)
+    grounds = re.findall(r"(?:\.bx|rect)\{fill:(#\w+)", style)
+    assert len(grounds) == 6
+    assert min(contrast(letters, ground) for ground in grounds) >= 4.5
+    lines = re.findall(r"stroke:(#\w+)", style)
+    assert lines
+    assert min(contrast(line, page) for line in lines for page in ("#fff", "#111")) >= 3
+
+
 def test_a_map_without_progress_is_the_same_every_time() -> None:
     assert seegrad.course_map("en")._repr_html_() == seegrad.course_map("en")._repr_html_()
     assert "predictions" not in seegrad.course_map("en").text()
