@@ -48,15 +48,16 @@ CARD_WIDTH_PX, CARD_HEIGHT_PX, GAP_PX, ROW_PX, MARGIN_PX = 150, 96, 34, 68, 14
 TITLE_COLUMNS, TITLE_LINES = 18, 3
 CHIP_PX = 58
 
-# The page behind the picture is the reader's, light or dark, and an image can't ask which: nothing is painted behind the
-# cards, every card carries its own ground for white letters, and what touches the page is told from #fff and from #111.
+# The page behind the picture is the reader's, light or dark, and an image can't ask which. So nothing is painted behind
+# the cards, each card is its own ground for white letters, and what touches the page is told from #fff and from #111.
 STYLE = """
 text{font:12px ui-monospace,SFMono-Regular,Menlo,Consolas,"DejaVu Sans Mono",monospace;fill:#fff}
 .no{font-size:15px;font-weight:700}.ti{font-weight:700}.do{font-size:10.5px}
 .bx{fill:#5f6b7a;stroke:#858f9e;stroke-width:1.25}.new .bx{stroke-dasharray:4 3}
 .begun .bx{fill:#2f63c4;stroke:#2f63c4}.passed .bx{fill:#0a7452;stroke:#0a7452}
 .bar{fill:#7fe3bf}.here .bx{stroke:#d17d0a;stroke-width:3}.e{fill:none;stroke:#858f9e;stroke-width:1.6}
-.chip rect{fill:#5f6b7a}.chip text{font-size:11px}.hd rect{fill:#3d4754}.met rect{fill:#a8500a}.met text{font-weight:700}
+.chip rect{fill:#5f6b7a}.chip text{font-size:11px}.hd rect{fill:#3d4754}
+.met rect{fill:#a8500a}.met text{font-weight:700}
 """.replace("\n", "")
 
 
