@@ -230,9 +230,11 @@ def _warm(server: Server, names: Sequence[str]) -> None:
     for role in ROLES.values():
         importlib.import_module(role)
     from .kernel import Kernel
+    from .warm import warm
 
     server.kernel = Kernel()
     there = preload(names)  # as a cell would import them: ipywidgets looks for the kernel that it is in
+    warm(server.kernel)
     del os.environ["IPYTHONDIR"]
     gc.collect()
     gc.freeze()  # the collector would otherwise touch, and so copy, every page after a fork

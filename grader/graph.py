@@ -6,7 +6,7 @@ import contextlib
 import dataclasses
 import functools
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import Any, ParamSpec, TypeAlias, TypeVar
 
 import torch
 from torch import Tensor
@@ -17,6 +17,8 @@ from .records import ITEM_BYTES, ITEMS, History, TensorRecord, Window
 
 Edge: TypeAlias = tuple[Node, int]
 Start: TypeAlias = int | Tensor  # the number of a shared tensor, or a leaf that isn't shared yet
+Given = ParamSpec("Given")
+Result = TypeVar("Result")
 Products: TypeAlias = Callable[[int, Tensor], Sequence[Tensor | None]]
 
 
@@ -78,6 +80,17 @@ class Asked:
     def __call__(self, grad: Tensor) -> Sequence[Tensor | None]:
         """The gradients of the Node's inputs."""
         return self._products(self._link, grad)
+
+
+def unseen(work: Callable[Given, Result]) -> Callable[Given, Result]:
+    """Bookkeeping of ours: no function mode, a test's or a student's, sees what it asks of tensors."""
+
+    @functools.wraps(work)
+    def hidden(*args: Given.args, **kwargs: Given.kwargs) -> Result:
+        with torch._C.DisableTorchFunction():
+            return work(*args, **kwargs)
+
+    return hidden
 
 
 def describe(tensor: Tensor, number: int, window: Window, counter: int, history: History | None) -> TensorRecord:
@@ -157,13 +170,18 @@ def walk(tensor: Tensor, shared: Mapping[Edge, int]) -> Walk:
     return Walk(starts, saves)
 
 
+@functools.lru_cache(maxsize=1024)
+def _may_save(kind: type) -> bool:
+    return any(name.startswith("_raw_saved_") for name in dir(kind))
+
+
 def _holds_saved(node: Node) -> bool:
     if hasattr(type(node), "saved_tensors"):
         try:
             return bool(node.saved_tensors)  # type: ignore[attr-defined]  # only Nodes of Python Functions have it
         except RuntimeError:
             return True  # freed already
-    return any(name.startswith("_raw_saved_") for name in dir(type(node)))
+    return _may_save(type(node))
 
 
 def compute(history: History, raw: Tensor, inputs: Sequence[Tensor], asked: Asked) -> Tensor:

@@ -199,12 +199,12 @@ class Kernel:
         self._loop = asyncio.new_event_loop()
         asyncio.set_event_loop(self._loop)
 
-    def run(self, code: str) -> dict[str, Any]:
-        """Run a cell as a kernel does; returns the execute_reply's content as plain data."""
+    def run(self, code: str, *, silent: bool = False) -> dict[str, Any]:
+        """Run a cell as a kernel does; returns the execute_reply's content as plain data. `silent`: uncounted."""
         self.announce()
         assert self._loop is not None  # noqa: S101 - wire() was called; this tells the type checker
         try:
-            reply = self._loop.run_until_complete(self._kernel.do_execute(code, False, True, {}, False))
+            reply = self._loop.run_until_complete(self._kernel.do_execute(code, silent, not silent, {}, False))
         except BaseException as error:  # an interrupt may hit IPython's own code
             reply = {"status": "error", "ename": type(error).__name__, "evalue": str(error), "traceback": []}
         self.flush()

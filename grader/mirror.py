@@ -56,6 +56,7 @@ class Mirror:
 
     # ------------------------------------------------------------------ telling
 
+    @graph.unseen
     def begin(self) -> Message:
         """A message that starts with everything that has changed here since the last one."""
         message = Message(gone=self.ledger.gone())
@@ -73,6 +74,7 @@ class Mirror:
                     message.problem = error
         return message
 
+    @graph.unseen
     def share(self, tensor: Tensor, message: Message) -> int:
         """The number of a tensor, telling the other side about it where it is new."""
         if (known := self.ledger.number_of(tensor)) is not None:
@@ -89,6 +91,7 @@ class Mirror:
             raise
         return number
 
+    @graph.unseen
     def data(self, tensor: Tensor, message: Message) -> dict[str, Any]:
         """A tensor's values alone: neither identity nor history travels."""
         values = tensor.detach().resolve_conj().resolve_neg()
@@ -181,6 +184,7 @@ class Mirror:
 
     # ------------------------------------------------------------------ hearing
 
+    @graph.unseen
     def apply(self, said: Any, body: bytes) -> None:
         """Take over what the other side says is new, changed or gone."""
         if type(said) is not dict:
@@ -197,6 +201,7 @@ class Mirror:
         for pair in listed(said, "grads"):
             self._apply_grad(pair)
 
+    @graph.unseen
     def read_data(self, tree: Mapping[str, Any], body: bytes) -> Tensor:
         """A tensor of values alone."""
         stored = read_storage({**tree, "id": 0}, len(body))
