@@ -22,7 +22,8 @@ def tag(diagnosis: Diagnosis) -> tuple[str, ...]:
         if saved is None or now is None:
             return (_("no version check,"), _("and the numbers changed"))
         return (_("v{saved} saved = v{now} now,").format(saved=saved, now=now), _("but the numbers changed"))
-    return (_(TAGS.get(diagnosis.kind, SEVERITIES[diagnosis.severity])),)
+    elsewhere = diagnosis.kind == "graph_cut" and diagnosis.raised  # the cut has a note of its own
+    return (_(SEVERITIES["error"] if elsewhere else TAGS.get(diagnosis.kind, SEVERITIES[diagnosis.severity])),)
 
 
 DESCRIBED = ("the result of ", "a tensor ", "a number ", "an unnamed tensor ")  # no name of the user's: a capital fits

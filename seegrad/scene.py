@@ -96,6 +96,7 @@ class SceneLevel:
     body: str
     width_px: float
     height_px: float
+    legend_px: float = 0.0  # what the legend takes below `height_px`
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,6 +147,7 @@ class Scene:
     lang: str = "en"
     levels: tuple[SceneLevel, ...] = ()  # those inside boxes; `body` is the outermost
     parts: tuple[tuple[str, str], ...] = ()  # what the drawings of several levels share: (id, markup at the origin)
+    legend_px: float = 0.0  # what the legend takes below `height_px`
 
     def level_of(self, step: int) -> str:
         """The level that has to be open at this step: where something is wrong, else the outermost."""
@@ -156,7 +158,7 @@ class Scene:
 
     def level(self, name: str) -> SceneLevel:
         """A level by its id, with its shared parts in place. Raises: KeyError when there is no such level."""
-        outer = SceneLevel("", "", None, self.body, self.width_px, self.height_px)
+        outer = SceneLevel("", "", None, self.body, self.width_px, self.height_px, self.legend_px)
         level = {level.id: level for level in (outer, *self.levels)}[name]
         return dataclasses.replace(level, body=with_parts(level.body, dict(self.parts)))
 

@@ -24,6 +24,12 @@ export function quiet<T extends Element>(element: T): T {
   return element;
 }
 
+/** A box whose inside doesn't fit scrolls by keyboard too. */
+export function reachable(box: HTMLElement) {
+  if (box.scrollWidth > box.clientWidth || box.scrollHeight > box.clientHeight) quiet(box).setAttribute("tabindex", "0");
+  else box.removeAttribute("tabindex");
+}
+
 /** Dark or light is read off the page itself, so it is right in any notebook, static page or slide. */
 export function isDark(element: Element): boolean {
   let here: Element | null = element.parentElement;
@@ -41,9 +47,8 @@ export function isDark(element: Element): boolean {
 export function watchTheme(element: Element, change: (theme: "dark" | "light") => void): () => void {
   const tell = () => change(isDark(element) ? "dark" : "light");
   const observer = new MutationObserver(tell);
-  const attributeFilter = ["class", "style", "data-jp-theme-light", "data-jp-theme-name", "data-theme", "data-vscode-theme-kind"];
-  for (const node of [document.documentElement, document.body]) observer.observe(node, { attributes: true, attributeFilter });
-  const scheme = typeof matchMedia === "function" ? matchMedia("(prefers-color-scheme: dark)") : undefined;
+  for (const node of [document.documentElement, document.body]) observer.observe(node, { attributes: true }); // each host has an attribute of its own
+  const scheme = window.matchMedia?.("(prefers-color-scheme: dark)");
   scheme?.addEventListener("change", tell);
   tell();
   requestAnimationFrame(tell);

@@ -8,7 +8,7 @@ import type { Words } from "./words";
 const MANY = 24; // parts from which on a search is worth its place
 const MAP_NODES = 60; // Functions from which on a map is drawn
 const MAP_PX = 132;
-export const WIDE_PX = 1220; // pictures beyond these scroll in their own box
+const WIDE_PX = 1220; // pictures beyond these scroll in their own box
 export const TALL_PX = 860;
 
 export interface Finder { element: HTMLElement; show(step: number, level: string, selected: string, focused: boolean): void }
@@ -70,7 +70,7 @@ function placeOf(part: Element): string {
 }
 
 /** A small map beside the picture while a large picture doesn't fit; a click scrolls there. The box itself scrolls by keyboard. */
-export function minimap(scene: Scene, pic: Picture): { element: HTMLElement; show(level: string): void } {
+export function minimap(scene: Scene, pic: Picture): { element: HTMLElement; show(level: string): void; follow(): void } {
   const element = h("div", { class: "sg-map", "aria-hidden": "true", hidden: true });
   const large = scene.items.filter((item) => item.kind === "node").length > MAP_NODES;
   const { box } = pic;
@@ -78,8 +78,8 @@ export function minimap(scene: Scene, pic: Picture): { element: HTMLElement; sho
   let drawn = "?";
   const follow = () => {
     const { scrollLeft, scrollTop, scrollWidth, scrollHeight, clientWidth, clientHeight } = box;
-    const share = (part: number, whole: number) => `${(100 * part) / whole}%`;
-    Object.assign(frame.style, { left: share(scrollLeft, scrollWidth), top: share(scrollTop, scrollHeight), width: share(clientWidth, scrollWidth), height: share(clientHeight, scrollHeight) });
+    const share = (part: number, whole: number) => `${(100 * part) / whole}%`; // moved by `translate`, which lays nothing out
+    Object.assign(frame.style, { width: share(clientWidth, scrollWidth), height: share(clientHeight, scrollHeight), translate: `${share(scrollLeft, clientWidth)} ${share(scrollTop, clientHeight)}` });
   };
   box.addEventListener("scroll", follow);
   element.addEventListener("pointerdown", (event) => {
@@ -88,13 +88,10 @@ export function minimap(scene: Scene, pic: Picture): { element: HTMLElement; sho
     box.scrollTop = ((event.clientY - top) / height) * box.scrollHeight - box.clientHeight / 2;
   });
   return {
-    element,
+    element, follow,
     show(level) {
       const { width_px, height_px } = levelAt(scene, level);
-      const overflows = width_px > WIDE_PX || height_px > TALL_PX;
-      if (overflows) quiet(box).setAttribute("tabindex", "0");
-      else box.removeAttribute("tabindex");
-      element.hidden = !large || !overflows;
+      element.hidden = !large || (width_px <= WIDE_PX && height_px <= TALL_PX);
       if (element.hidden) return;
       const parts = pic.parts();
       if (level !== drawn) {
@@ -109,7 +106,6 @@ export function minimap(scene: Scene, pic: Picture): { element: HTMLElement; sho
       }
       const blocks = element.querySelectorAll("rect");
       parts.forEach((part, k) => blocks[k]?.setAttribute("class", part.dataset.s ?? ""));
-      follow();
     },
   };
 }

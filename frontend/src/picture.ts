@@ -1,26 +1,31 @@
 /** One SVG with every step inside for each open box: a step only flips attributes, opening a box swaps the SVG. */
-import { quiet } from "./dom";
+import { h, quiet } from "./dom";
 import { levelAt, type Scene, stateAt } from "./scene";
 
-export interface Marks { selected: string; focused: boolean; picked: (id: string) => boolean; place?: ((id: string) => number) | undefined; evidence: (id: string) => boolean }
+export interface Marks { selected: string; focused: boolean; on: string[]; picked: (id: string) => boolean; place?: ((id: string) => number) | undefined; evidence: (id: string) => boolean }
 
 export interface Picture {
   box: HTMLElement;
+  /** What the signs mean: beside the box, so that it stays when the box scrolls. */
+  legend: HTMLElement;
   /** The parts of the open level. */
   parts(): SVGGElement[];
   idOf(part: Element): string;
   partAt(target: EventTarget | null): SVGGElement | null;
-  theme(name: string): void;
   /** Hide what an open question asks for, from readers of the screen too. */
   veil(what: string): void;
   show(step: number, level: string, marks: Marks): void;
+  /** Scroll inside the box, never the page, until what the step is about is in sight. */
+  reveal(): void;
 }
 
 interface Timed { element: SVGElement; since: number; until: number; at: string[] | undefined; shown?: boolean }
 interface Wire { element: SVGElement; ends: string[] }
-interface Drawing { svg: SVGSVGElement; timed: Timed[]; parts: SVGGElement[]; labels: string[]; wires: Wire[]; scroll: [number, number] }
+interface Drawing { svg: SVGSVGElement; keys: SVGElement[]; timed: Timed[]; parts: SVGGElement[]; labels: string[]; wires: Wire[] }
 
-const SMALLEST = 0.8; // below 80 % the numbers get too small: scroll instead
+const SMALLEST = 0.76; // below that the numbers get too small: scroll instead
+const AROUND_PX = 28; // a part's tags stand beside and below it
+const AXES = [["left", "width", "scrollLeft"], ["top", "height", "scrollTop"]] as const;
 
 function drawing(scene: Scene, id: string): Drawing {
   const { body, width_px, height_px, label } = levelAt(scene, id);
@@ -32,7 +37,14 @@ function drawing(scene: Scene, id: string): Drawing {
   svg.setAttribute("aria-label", label || "graph");
   svg.style.minWidth = `${Math.round(width_px * SMALLEST)}px`;
   const last = scene.frames.length - 1;
-  const timed = [...svg.querySelectorAll<SVGElement>("[data-a],[data-b],[data-at]")].map((element) => ({
+  const legend = svg.querySelector(".legend");
+  legend?.remove();
+  const keys = [...(legend?.children ?? [])].map((key) => {
+    const sign = `<svg viewBox="-4 -9 28 18" aria-hidden="true">${key.firstElementChild?.outerHTML}</svg>`;
+    box.innerHTML = `<span class="${key.getAttribute("class")}" data-a="${(key as SVGElement).dataset.a}">${sign}${key.lastElementChild?.innerHTML}</span>`;
+    return box.firstElementChild as SVGElement;
+  });
+  const timed = [...keys, ...svg.querySelectorAll<SVGElement>("[data-a],[data-b],[data-at]")].map((element) => ({
     element, since: Number(element.dataset.a ?? 0), until: Number(element.dataset.b ?? last), at: element.dataset.at?.split(" "),
   }));
   const parts = [...svg.querySelectorAll<SVGGElement>("[data-st]")];
@@ -43,7 +55,7 @@ function drawing(scene: Scene, id: string): Drawing {
   parts[0]?.setAttribute("tabindex", "0");
   const labels = parts.map((part) => nameOf(part)?.textContent ?? "");
   const wires = [...svg.querySelectorAll<SVGElement>("[data-w]")].map((element) => ({ element, ends: element.dataset.w?.split(" ") ?? [] }));
-  return { svg, timed, parts, labels, wires, scroll: [0, 0] };
+  return { svg, keys, timed, parts, labels, wires };
 }
 
 /** The learner's own number on a part, none for 0. */
@@ -56,16 +68,15 @@ function number(part: SVGGElement, place: number) {
 const nameOf = (part: Element) => part.querySelector(":scope > title");
 
 export function picture(scene: Scene): Picture {
-  const box = document.createElement("div");
-  box.className = "sg-cv";
+  const box = h("div", { class: "sg-cv" });
+  const legend = h("div", { class: "sg-svg sg-lg" });
   const drawings = new Map<string, Drawing>();
-  let here = drawing(scene, "");
-  let open = "";
-  let theme = "light";
+  let here: Drawing;
+  let open: string | undefined;
   let veiled = "";
+  let about: SVGGElement[] = []; // what a step is about, what matters most first
+  let opened = false; // has that just been opened or closed?
   let numbers = false; // has any part had a place in an order?
-  drawings.set("", here);
-  box.append(here.svg);
   const idOf = (part: Element) => part.id.slice(scene.uid.length + 1);
   const partOf = (id: string) => here.parts.find((part) => idOf(part) === id);
 
@@ -73,23 +84,20 @@ export function picture(scene: Scene): Picture {
     if (level === open) return undefined;
     const closed = open;
     const focused = box.contains(document.activeElement);
-    here.scroll = [box.scrollLeft, box.scrollTop];
     here = drawings.get(level) ?? drawing(scene, level);
     drawings.set(level, here);
     open = level;
     box.replaceChildren(here.svg);
-    [box.scrollLeft, box.scrollTop] = here.scroll;
+    legend.replaceChildren(...here.keys);
     dress();
     // the head of the frame that has opened, or the box that has closed
-    const turned = partOf(level) ?? partOf(closed);
+    const turned = partOf(level) ?? partOf(closed ?? "");
     if (focused) turned?.focus();
     return turned;
   }
 
-  /** What holds for every level: the theme, and what an open question hides. */
+  /** What an open question hides. */
   function dress() {
-    here.svg.dataset.theme = theme;
-    here.svg.dataset.veil = veiled;
     here.parts.forEach((part, k) => {
       const name = nameOf(part);
       if (name) name.textContent = (veiled ? here.labels[k]?.split(",")[0] : here.labels[k]) ?? "";
@@ -118,21 +126,18 @@ export function picture(scene: Scene): Picture {
     for (const part of here.parts) part.classList.toggle("near", near.has(idOf(part)));
   }
 
-  /** Scroll inside the box, never the page, until the part is in sight; one that has `turned` has much below it. */
-  function reveal(part: SVGGElement | undefined, turned: boolean) {
-    if (!part || typeof part.getBoundingClientRect !== "function") return;
-    const view = box.getBoundingClientRect();
-    const at = part.getBoundingClientRect();
-    if (turned && at.top > view.top + view.height / 3) box.scrollTop += at.top - view.top - 16;
-    if (at.left < view.left || at.right > view.right) box.scrollLeft += (at.left + at.right - view.left - view.right) / 2;
-    else if (at.top < view.top || at.bottom > view.bottom) box.scrollTop += (at.top + at.bottom - view.top - view.bottom) / 2;
+  /** What a step is about: a part, then what stands at the other ends of its lines. */
+  function around(part: SVGGElement | undefined, on: string[]): SVGGElement[] {
+    if (!part) return [];
+    const id = idOf(part);
+    const near = here.wires.flatMap(({ ends }) => (ends.includes(id) ? ends : []));
+    return [part, ...[...on, ...near].flatMap((each) => partOf(each) ?? [])];
   }
 
   return {
-    box, idOf,
+    box, legend, idOf,
     parts: () => here.parts,
     partAt: (target) => (target instanceof Element ? target.closest<SVGGElement>("[data-st]") : null),
-    theme(name) { theme = name; dress(); },
     veil(what) { if (what !== veiled) { veiled = what; dress(); } },
     show(step, level, marks) {
       const turned = turnTo(level);
@@ -156,7 +161,26 @@ export function picture(scene: Scene): Picture {
       focusOn(marks.selected, marks.focused);
       const innermost = (letters: string) => here.parts.filter((part) => letters.includes(part.dataset.s ?? "g")).at(-1);
       const seen = partOf(marks.selected) ?? (/[ew]/.test(turned?.dataset.s ?? "") ? undefined : turned);
-      if (box.isConnected) reveal(seen ?? innermost("a") ?? innermost("ew"), !!turned && seen === turned);
+      about = around(seen ?? innermost("a") ?? innermost("ew"), marks.on);
+      opened = !!turned && seen === turned;
+    },
+    reveal() {
+      if (!about.length) return;
+      const view = box.getBoundingClientRect();
+      const places = about.map((part) => part.getBoundingClientRect());
+      for (const [side, size, scroll] of AXES) {
+        let from = Infinity;
+        let to = -from;
+        for (const place of places) {
+          const a = Math.min(from, place[side]);
+          const b = Math.max(to, place[side] + place[size]);
+          if (to < from || b - a < view[size] - 2 * AROUND_PX) [from, to] = [a, b];
+        }
+        const start = view[side];
+        const end = start + view[size];
+        if (opened && size === "height" && from > start + view[size] / 3) to = (from -= 16) + view[size]; // it has much below it
+        if (from < start + AROUND_PX || to > end - AROUND_PX) box[scroll] += (from + to - start - end) / 2;
+      }
     },
   };
 }

@@ -1,6 +1,6 @@
 /** The player: state machine + picture + panel, on any page. It knows nothing of Jupyter. */
 import { askPanel } from "./ask";
-import { h, icon, type IconName, quiet, watchTheme } from "./dom";
+import { h, icon, type IconName, quiet, reachable, watchTheme } from "./dom";
 import { finder, minimap, TALL_PX } from "./find";
 import { inspector } from "./inspector";
 import { picture } from "./picture";
@@ -19,7 +19,6 @@ export interface Host {
 
 const TICK_MS = 1400;
 const KEYS: Record<string, Event> = { ArrowRight: { kind: "by", steps: 1 }, ArrowLeft: { kind: "by", steps: -1 }, Home: { kind: "first" }, End: { kind: "last" } };
-const MOST_LINES = 15; // of code in sight: more of them scroll, by keyboard too
 
 /** Show a Scene; what is no Scene is a sentence and never an empty cell. */
 export function mount(el: HTMLElement, data: unknown, host: Host): () => void {
@@ -40,6 +39,7 @@ function start(el: HTMLElement, scene: Scene, host: Host): () => void {
   let draft: Draft = emptyDraft;
   let playing = false;
   let focused = false;
+  let busy = false;
   let timer = 0;
 
   const answer = (): Answer | null => {
@@ -56,7 +56,9 @@ function start(el: HTMLElement, scene: Scene, host: Host): () => void {
     const before = state();
     const after = reduce(scene, before, event);
     playing = after.playing;
+    busy = true; // one event is drawn once, however many changes it makes
     host.set({ step: after.step, selected: after.selected, ...(after.level === before.level ? {} : { level: after.level }) });
+    busy = false;
     draw();
   };
   const commit = () => {
@@ -86,11 +88,10 @@ function start(el: HTMLElement, scene: Scene, host: Host): () => void {
   const toggleFocus = () => { focused = !focused && state().selected !== ""; draw(); };
   const find = finder(scene, w, send, toggleFocus);
   const map = minimap(scene, pic);
-  const code = h("ol", { class: "sg-cd", "aria-label": w.code, tabindex: scene.code.length > MOST_LINES && 0 }, ...scene.code.map(([number, text]) => h("li", { "data-n": number, value: number }, text)));
-  quiet(code);
+  const code = h("ol", { class: "sg-cd", "aria-label": w.code }, ...scene.code.map(([number, text]) => h("li", { "data-n": number, value: number }, text)));
   const live = h("div", { class: "sg-sr", role: "status", "aria-live": "polite" });
   const bar = h("div", { class: "sg-bar" }, first, prev, play, next, last, line.element, line.count, line.chip);
-  const root = h("div", { class: "sg", role: "group", "aria-label": w.graph }, find.element, h("div", { class: "sg-pic" }, pic.box, map.element), panel?.element ?? "", bar, h("div", { class: "sg-ft" }, code, info.element), live);
+  const root = h("div", { class: "sg", role: "group", "aria-label": w.graph }, find.element, h("div", { class: "sg-pic" }, pic.box, map.element), pic.legend, panel?.element ?? "", bar, h("div", { class: "sg-ft" }, code, info.element), live);
   const tallest = Math.max(scene.height_px, ...scene.levels.map((level) => level.height_px));
   root.classList.toggle("tall", tallest > TALL_PX);
   el.append(root);
@@ -113,7 +114,7 @@ function start(el: HTMLElement, scene: Scene, host: Host): () => void {
     const open = question && !given;
     focused &&= now.selected !== "";
     pic.show(now.step, now.level, {
-      selected: now.selected, focused,
+      selected: now.selected, focused, on: frame.on,
       picked: (id) => !!open && isPicked(question, draft, labelOf(question, id) ?? "\0"),
       place: question?.kind === "order" ? (id) => (open ? draft.picked.indexOf(labelOf(question, id) ?? "\0") + 1 : 0) : undefined,
       evidence: (id) => !!question && !!given && isEvidence(question, id, given),
@@ -133,11 +134,22 @@ function start(el: HTMLElement, scene: Scene, host: Host): () => void {
       element.className = `${k === frame.line ? "cur" : k < (frame.line ?? 0) ? "past" : ""} ${pickedLine ? "picked" : ""} ${evidence ? "evidence" : ""}`;
     });
     const veil = open ? question.veil : "";
+    root.dataset.veil = veil;
     pic.veil(veil);
     info.show(now.step, now.selected, veil);
     live.textContent = `${w.step} ${now.step + 1}: ${frame.text} ${frame.diagnosis}`;
     clearInterval(timer);
     timer = playing ? window.setInterval(() => send({ kind: "tick" }), TICK_MS) : 0;
+    inSight();
+  }
+
+  /** What the step is about and its line of code, each inside its own box; after everything is written, since it asks for places. */
+  function inSight() {
+    pic.reveal();
+    map.follow();
+    const line = code.querySelector<HTMLElement>(".cur");
+    [pic.box, code].forEach(reachable);
+    if (line) code.scrollTop = Math.min(line.offsetTop, Math.max(code.scrollTop, line.offsetTop + line.offsetHeight - code.clientHeight));
   }
 
   /** A box opens, a chip leads to what it names, anything else is selected. */
@@ -187,8 +199,10 @@ function start(el: HTMLElement, scene: Scene, host: Host): () => void {
     to?.focus();
   }
 
-  const unwatch = watchTheme(root, (theme) => { root.dataset.theme = theme; pic.theme(theme); });
-  const off = host.on(draw);
+  const unwatch = watchTheme(root, (theme) => { root.dataset.theme = theme; });
+  const off = host.on(() => busy || draw());
+  const sized = new ResizeObserver(inSight);
+  sized.observe(pic.box);
   draw();
-  return () => { clearInterval(timer); off(); unwatch(); root.remove(); };
+  return () => { clearInterval(timer); off(); unwatch(); sized.disconnect(); root.remove(); };
 }

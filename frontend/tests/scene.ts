@@ -1,5 +1,8 @@
 import type { Frame, Question, Scene } from "../src/scene";
 
+/** jsdom lays nothing out, so there is nothing to observe. */
+globalThis.ResizeObserver ??= class { observe() {} unobserve() {} disconnect() {} };
+
 export const frame = (more: Partial<Frame> = {}): Frame => ({
   phase: "forward", title: "b = a * 2", text: "b is computed.", line: 0, on: [], message: "", diagnosis: "", severity: null, ...more,
 });

@@ -92,6 +92,7 @@ def _finished(
         view_box=f"0 0 {outer.width_px:g} {outer.height_px:g}",
         width_px=outer.width_px,
         height_px=outer.height_px,
+        legend_px=outer.legend_px,
         frames=frames,
         items=items,
         code=recording.code,

@@ -10,7 +10,7 @@ from ..widths import columns
 from .sizes import SMALL_PX
 from .svg import UID, el, text
 
-SAMPLE_PX, BETWEEN_PX, LINE_PX = 25, 20, 19
+SAMPLE_PX, BETWEEN_PX, LINE_PX, UNDER_PX = 25, 20, 19, 14
 
 
 def first_steps(sketches: Sequence[Sketch], steps: int) -> dict[str, int]:
@@ -114,7 +114,7 @@ def draw_legend(sketches: Sequence[Sketch], left: float, top: float, width: floa
             )
         )
         x += room
-    return el("g", *entries, class_="legend"), (y + LINE_PX if entries else 0.0)
+    return el("g", *entries, class_="legend"), (y + LINE_PX + UNDER_PX if entries else 0.0)
 
 
 def _box(class_: str, *more: str, rx: float = 3) -> str:

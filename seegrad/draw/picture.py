@@ -25,6 +25,7 @@ PAGE_PX = 950  # the width of a notebook's page
 SHRINKS_PX = 230  # a picture wider than the page by this much is still readable when it is shrunk to the page
 NARROWEST_PX = 640
 HEADER_PX, SIDE_PX = 38, 12  # of a frame, around the inside of an open box
+LEGEND_PX = 18  # from the picture to the middle of the legend's first line
 NESTED_PX = 76  # by which each frame's inside is narrower than what stands around it
 
 SharedParts = tuple[tuple[str, str], ...]
@@ -96,8 +97,8 @@ def _whole(way: Sequence[_Drawer]) -> SceneLevel:
         opened = drawer.inside(opened, PAGE_PX - NESTED_PX * depth)
     level = way[0].level
     seen = [drawer.without(inside) for inside, drawer in zip(["", *(each.level.id for each in way)], way, strict=False)]
-    body, (width, height) = way[-1].outermost(opened, seen)
-    return SceneLevel(level.id, level.label, level.parent, body, width, height)
+    body, (width, height), legend = way[-1].outermost(opened, seen)
+    return SceneLevel(level.id, level.label, level.parent, body, width, height, legend)
 
 
 class _Drawer:
@@ -141,15 +142,15 @@ class _Drawer:
         size = round(width + 2 * SIDE_PX, 1), round(HEADER_PX + height + SIDE_PX, 1)
         return Opened(Frame(self.level.id, *size, enters, leaves), body)
 
-    def outermost(self, opened: Opened | None, seen: Sequence[Sketch]) -> tuple[str, tuple[float, float]]:
-        """The inside of the SVG, with a legend for all that is seen, and its width and height."""
+    def outermost(self, opened: Opened | None, seen: Sequence[Sketch]) -> tuple[str, tuple[float, float], float]:
+        """The inside of the SVG, its width and height, and the height of a legend below it for all that is seen."""
         placing = self._placing(opened, PAGE_PX if opened else PAGE_PX + SHRINKS_PX)
         placed = placing.layout
         width, top = max(placed.width_px, NARROWEST_PX), MARGIN_PX + 4
         body, _ = self._drawn(placing, (MARGIN_PX + (width - placed.width_px) / 2, top), opened)
-        legend, legend_height = draw_legend(seen, MARGIN_PX, placed.height_px + top + 30, width, self.steps)
-        height = placed.height_px + top + MARGIN_PX + (legend_height + 14 if legend else 0)
-        return _defs() + body + legend, (round(width + 2 * MARGIN_PX, 1), round(height, 1))
+        height = placed.height_px + top + MARGIN_PX
+        legend, legend_px = draw_legend(seen, MARGIN_PX, height + LEGEND_PX, width, self.steps)
+        return _defs() + body + legend, (round(width + 2 * MARGIN_PX, 1), round(height, 1)), legend_px
 
     def _placing(self, opened: Opened | None, widest_px: float) -> _Placing:
         measured = self.measured.with_frame(opened.frame) if opened else self.measured

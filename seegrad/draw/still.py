@@ -33,10 +33,10 @@ def _still(scene: Scene, step: int, css: str, caption: bool, open_question: bool
     level = scene.level("" if open_question else scene.level_of(step))
     body = _at(level.body, number, veil)
     lines = _caption(scene, level, number, total) if caption else []
-    height = level.height_px + (LINE_PX * len(lines) + 18 if lines else 0)
+    drawn = level.height_px + level.legend_px
+    height = drawn + (LINE_PX * len(lines) + 18 if lines else 0)
     words = "".join(
-        text(line, 14, level.height_px + 18 + LINE_PX * k, f"cp {class_}".strip())
-        for k, (class_, line) in enumerate(lines)
+        text(line, 14, drawn + 18 + LINE_PX * k, f"cp {class_}".strip()) for k, (class_, line) in enumerate(lines)
     )
     return el(
         "svg",

@@ -11,6 +11,7 @@ from .sizes import STACK_GAP_PX, Box
 from .svg import UID, clean, curve, el, text
 
 PORT_PX = 16  # between two lines on one side of a part
+UNDER_BADGE_PX = 3.5  # above the lower card: the upper one's `+=` and hooks hang down into the gap
 FRAME_PORTS_PX = 32  # for all lines on one side of an open box
 
 
@@ -84,8 +85,8 @@ class Wiring:
         parts = [el("path", class_=_class_of(wire), d=down if near else past, since=wire.born, data_w=_ends(wire))]
         parts += self._gradient(wire, up if near else back)
         if wire.kind == "alias":
-            x, label = (lower.middle + 6, wire.label) if near else (lower.x + 4, self.labels[wire.source] + wire.label)
-            parts.append(text(label, x, lower.y - 7.5, "lk", since=wire.born))
+            x, label = (lower.middle + 8, wire.label) if near else (lower.x + 4, self.labels[wire.source] + wire.label)
+            parts.append(text(label, x, lower.y - UNDER_BADGE_PX, "lk", since=wire.born))
         if wire.kind == "out" and wire.label:
             parts.append(text(wire.label, lower.middle + 5, lower.y - 6, "nr", since=wire.born))
         if wire.cut:

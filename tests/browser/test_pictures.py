@@ -33,7 +33,7 @@ SEEN = 48  # of 255: less is a matter of smoothing
 MOST_CHANGED = 0.004  # of all pixels
 MOST_PLAYER_BYTES = 10_000
 MOST_GRAPH_BYTES = 60_000
-FONT = "DejaVu Sans Mono"
+FONTS = {"monospace": "DejaVu Sans Mono", "system-ui": "DejaVu Sans"}
 
 
 @pytest.fixture(scope="module")
@@ -61,13 +61,22 @@ def visit(tab: Page, folder: Path, text: str, theme: Theme = "light") -> list[st
     return wrong
 
 
-def has_the_font() -> bool:
-    """The goldens were taken with one font; with another every letter differs."""
+def has_the_fonts() -> bool:
+    """The goldens were taken with these fonts; with others every letter differs."""
     fc_match = shutil.which("fc-match")
     if fc_match is None:
         return False
-    said = subprocess.run([fc_match, "monospace"], capture_output=True, text=True, check=False).stdout
-    return FONT in said
+    said = [subprocess.run([fc_match, name], capture_output=True, text=True, check=False).stdout for name in FONTS]
+    return all(f'"{font}"' in each for font, each in zip(FONTS.values(), said, strict=True))
+
+
+def picture_and_legend(tab: Page) -> bytes:
+    """A photograph of the graph and of what stands below it."""
+    graph, legend = tab.locator(".sg-cv").bounding_box(), tab.locator(".sg-lg").bounding_box()
+    assert graph is not None
+    assert legend is not None
+    down = legend["y"] + legend["height"] - graph["y"]
+    return tab.screenshot(full_page=True, clip={**graph, "height": down})
 
 
 @pytest.mark.parametrize("theme", THEMES)
@@ -78,14 +87,14 @@ def test_it_looks_as_it_did(
     wrong = visit(tab, tmp_path, page_text(recordings[portrait.name]), theme)
     open_box(tab, portrait)
     assert wrong == []
-    shot = Image.open(BytesIO(tab.locator(".sg-cv").screenshot())).convert("RGB")
+    shot = Image.open(BytesIO(picture_and_legend(tab))).convert("RGB")
     golden = GOLDENS / f"{portrait.name}_{theme}.png"
     if os.environ.get("SEEGRAD_GOLDENS") == "write":
         golden.parent.mkdir(exist_ok=True)
         shot.quantize(64).save(golden, optimize=True)
         return
-    if not has_the_font():
-        pytest.skip(f"the goldens were taken with {FONT}, which isn't the monospaced font here")
+    if not has_the_fonts():
+        pytest.skip(f"the goldens were taken with other fonts than those here: {FONTS}")
     with Image.open(golden) as before:
         assert shot.size == before.size
         difference = ImageChops.difference(shot, before.convert("RGB")).convert("L")
