@@ -4,8 +4,9 @@
 # Seven exercises, 100 points. Write your answers in the cells that say `YOUR CODE HERE` or `YOUR ANSWER HERE`, and
 # delete the line `raise NotImplementedError()`.
 #
-# The cell below each answer checks it. **Validate** runs those checks; more of them run when your work is graded,
-# with other numbers.
+# The cell below each answer checks it: code that you wrote is run, an answer that you chose is only read. Whether a
+# choice is right you see when you run the program yourself. **Validate** runs the same cells; more checks run when your
+# work is graded, with other numbers.
 #
 # Commit to an answer before you run anything. Afterwards, put `%%see` on a cell and look.
 
