@@ -3,7 +3,7 @@ import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import type { Scene } from "../src/scene";
 import { play } from "../src/standalone";
 import entry from "../src/widget";
-import { question, scene } from "./scene";
+import { BODY, question, scene } from "./scene";
 
 let el: HTMLElement;
 const $ = <T extends Element = HTMLElement>(selector: string) => el.querySelector<T>(selector)!;
@@ -31,6 +31,21 @@ describe("the player", () => {
     key(range, "Home");
     expect($(".sg-ct").textContent).toBe("1 / 4");
     expect(key(range, "b")).toBe(true);
+  });
+  it("draws one event once, whatever the host tells of it", () => {
+    start(scene(), 0);
+    const drawn = vi.spyOn($(".sg-in"), "replaceChildren");
+    key($(".sg-tl input"), "ArrowRight");
+    expect(drawn).toHaveBeenCalledTimes(1);
+  });
+  it("puts the legend beside the picture, each entry from its step on", () => {
+    const entry = (sign: string, since: number) => `<g class="lg-${sign}" data-a="${since}"><rect class="bx"/><text class="lg">${sign} words</text></g>`;
+    start(scene({ body: `${BODY}<g class="legend">${entry("leaf", 0)}${entry("wrong", 3)}</g>` }), 0);
+    expect(el.querySelector(".legend")).toBeNull();
+    expect([...el.querySelectorAll(".sg-lg span")].map((each) => [each.textContent, each.classList.contains("ghost")])).toEqual([["leaf words", false], ["wrong words", true]]);
+    key($(".sg-tl input"), "End");
+    expect(el.querySelector(".sg-lg .ghost")).toBeNull();
+    expect($(".sg-lg svg").getAttribute("aria-hidden")).toBe("true");
   });
   it("keeps JupyterLab's shortcuts away from everything that takes the focus", () => {
     start(scene({ question: question({ kind: "culprit", truth: "2", targets: [["line:2", "2"]] }) }));

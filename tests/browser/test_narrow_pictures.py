@@ -1,0 +1,159 @@
+"""A picture in less room than it takes: what the step is about is in sight, and so are the legend and the line."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import torch
+from playwright.sync_api import Browser, Page
+
+import seegrad
+from seegrad.model import Recording
+from seegrad.page import page as page_text
+from seegrad.quiz import ask
+from tests.browser.test_pictures import findings, needs_axe, visit, without_policy
+from tools.portraits import PORTRAITS, Portrait, record
+
+pytestmark = pytest.mark.browser
+
+LAB_CELL_PX = 831  # in a window of 1,280 px, the file browser open
+BETWEEN = """([part, box]) => {
+    const [a, b] = [part, box].map((each) => document.querySelector(each).getBoundingClientRect());
+    return a.left >= b.left && a.right <= b.right && a.top >= b.top - 1 && a.bottom <= b.bottom + 1;
+}"""
+LONG = [
+    *(f"h{k} = h{k - 1} * 1.5" for k in range(1, 18)),
+    "result = (h3 * torch.tensor([0.25, 0.75]) + h4.sin() * torch.tensor([1.0, 2.0]) * torch.ones(2)).sum()",
+    "h4.mul_(2)",
+    "result.backward()",
+]
+
+
+@pytest.fixture
+def tab(browser: Browser) -> Iterator[Page]:
+    page = browser.new_page(viewport={"width": LAB_CELL_PX + 34, "height": 700}, reduced_motion="reduce")
+    yield page
+    page.close()
+
+
+def portrait(name: str) -> Recording:
+    return record(next(each for each in PORTRAITS if each.name == name))
+
+
+def long_program() -> Recording:
+    return record(Portrait("long", "h0 = torch.ones(2, requires_grad=True)", "\n".join(LONG)))
+
+
+def chain(length: int) -> Recording:
+    """A row of Functions that fails at its first one, far from where backward begins."""
+    x = torch.ones(2, requires_grad=True)
+    with seegrad.record() as rec:
+        h = first = x.sigmoid()
+        for _ in range(length):
+            h = h.sin()
+        h.sum().backward(retain_graph=True)
+        first.mul_(2)
+        with pytest.raises(RuntimeError):
+            h.sum().backward()
+    return rec.recording
+
+
+def test_the_example_of_the_course_is_shrunk_to_its_cell(tab: Page, tmp_path: Path) -> None:
+    visit(tab, tmp_path, page_text(portrait("l1_l4")))
+    room, used = tab.evaluate("(([box]) => [box.clientWidth, box.scrollWidth])(document.querySelectorAll('.sg-cv'))")
+    assert room <= LAB_CELL_PX
+    assert used == room
+
+
+@pytest.mark.parametrize("name", ["gan", "l1_l4", "residual", "second_lap"])
+def test_what_failed_is_in_sight_with_what_it_saved(name: str, tab: Page, tmp_path: Path) -> None:
+    tab.set_viewport_size({"width": 560, "height": 700})
+    visit(tab, tmp_path, page_text(portrait(name)))
+    for part in (".nd[data-s=e]", ".clash:not(.ghost)", ".pin.bad:not(.ghost)"):
+        if tab.locator(part).count():
+            assert tab.evaluate(BETWEEN, [f".sg-cv {part}", ".sg-cv"]), part
+
+
+def test_each_step_brings_its_part_into_sight_and_the_page_stays(tab: Page, tmp_path: Path) -> None:
+    tab.set_viewport_size({"width": 480, "height": 500})
+    visit(tab, tmp_path, page_text(portrait("gan")))
+    tab.locator(".sg-tl input").focus()
+    place = tab.evaluate("scrollY")
+    tab.keyboard.press("Home")
+    scrolled = set()
+    for _ in range(24):
+        tab.keyboard.press("ArrowRight")
+        scrolled.add(tab.evaluate("document.querySelector('.sg-cv').scrollLeft"))
+        for part in (".nd[data-s=a]", ".nd[data-s=e]"):
+            if tab.locator(part).count() == 1:
+                assert tab.evaluate(BETWEEN, [part, ".sg-cv"])
+    assert len(scrolled) > 2, "a picture that needs no scrolling shows nothing here"
+    assert abs(tab.evaluate("scrollY") - place) <= 200, "only as far as a shorter page makes it"
+
+
+def test_it_is_plain_that_there_is_more(browser: Browser, tmp_path: Path) -> None:
+    """A scroll bar that takes its place, whatever the system does with its own, and a shadow at that side."""
+    tab = browser.new_page(viewport={"width": 600, "height": 700})
+    visit(tab, tmp_path, page_text(portrait("gan")))
+    box = tab.locator(".sg-cv")
+    height_px, images = box.evaluate(
+        "(box) => [parseFloat(getComputedStyle(box, '::-webkit-scrollbar').height), getComputedStyle(box).background]"
+    )
+    assert height_px > 8
+    assert images.count("linear-gradient") == 8
+    assert box.get_attribute("tabindex") == "0"
+    tab.set_viewport_size({"width": 1280, "height": 700})
+    tab.wait_for_function("!document.querySelector('.sg-cv').hasAttribute('tabindex')")
+    tab.close()
+
+
+def test_the_legend_does_not_scroll_away(tab: Page, tmp_path: Path) -> None:
+    tab.set_viewport_size({"width": 560, "height": 700})
+    visit(tab, tmp_path, page_text(portrait("gan")))
+    inside = "(legend) => [legend.scrollWidth <= legend.clientWidth, !legend.closest('.sg-cv'), legend.innerText]"
+    fits, beside, words = tab.locator(".sg-lg").evaluate(inside)
+    assert fits
+    assert beside
+    assert "torch raised" in words
+    tab.locator(".sg-tl input").focus()
+    tab.keyboard.press("Home")
+    assert "torch raised" not in tab.locator(".sg-lg").inner_text()
+
+
+def test_the_line_that_runs_is_in_sight(tab: Page, tmp_path: Path) -> None:
+    visit(tab, tmp_path, page_text(long_program()))
+    in_sight = [".sg-cd .cur", ".sg-cd"]
+    assert tab.evaluate(BETWEEN, in_sight)
+    assert tab.locator(".sg-cd").get_attribute("tabindex") == "0"
+    tab.locator(".sg-tl input").focus()
+    for key in ("Home", *["ArrowRight"] * 4, "End", "ArrowLeft", "ArrowLeft"):
+        tab.keyboard.press(key)
+        assert tab.locator(".sg-cd .cur").count() == 0 or tab.evaluate(BETWEEN, in_sight), key
+
+
+@pytest.mark.parametrize("kind", [None, "culprit"])
+def test_a_wrapped_line_is_numbered_at_its_first_row(kind: str | None, tab: Page, tmp_path: Path) -> None:
+    recording = long_program()
+    visit(tab, tmp_path, page_text(recording, question=ask(recording, kind) if kind else None))
+    line = tab.locator(f".sg-cd li[data-n='{LONG.index('h4.mul_(2)')}']")
+    rows_px, number_top = line.evaluate(
+        "(li) => [li.offsetHeight, [getComputedStyle(li, '::before').position, getComputedStyle(li, '::before').top]]"
+    )
+    assert rows_px >= 40, "two rows"
+    assert number_top == ["absolute", "0px"]
+
+
+def test_a_long_row_that_fails_at_its_start_is_shown_there(tab: Page, tmp_path: Path) -> None:
+    visit(tab, tmp_path, page_text(chain(9)))
+    assert tab.evaluate(BETWEEN, [".nd[data-s=e]", ".sg-cv"])
+
+
+@needs_axe
+def test_axe_finds_nothing_where_everything_scrolls(tab: Page, tmp_path: Path) -> None:
+    tab.set_viewport_size({"width": 700, "height": 700})
+    visit(tab, tmp_path, without_policy(page_text(portrait("gan"))))
+    assert findings(tab) == []
+    visit(tab, tmp_path, without_policy(page_text(long_program())))
+    assert findings(tab) == []
