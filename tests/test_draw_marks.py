@@ -24,9 +24,8 @@ def leaf(*numbers: float) -> torch.Tensor:
 
 
 def recorded(program: Callable[..., Any], *given: Any) -> Recording:
-    with seegrad.record() as rec:
-        with contextlib.suppress(RuntimeError):  # what the picture is about
-            program(*given)
+    with seegrad.record() as rec, contextlib.suppress(RuntimeError):  # what the picture is about
+        program(*given)
     return rec.recording
 
 
