@@ -73,7 +73,7 @@ class Run:
         met, self._grad_fns = self._state.nodes.reachable(self._grad_fns, self._state.frames.next - 1), []
         for node, draft in met:
             self._note_writers(node, draft)
-        self._stealth = Stealth(self._state, [draft for _, draft in met], self._writers)
+        self._stealth = Stealth(self._state, [draft for _, draft in met], self._writers, self._number)
         plain, note = self._is_plain(met), self._notes()
         for node, draft in met:
             gradients = brief(self._state, draft) if plain and not self._arrivals.concern(draft) else None

@@ -1,6 +1,7 @@
 """Writes that code of the user's makes while a backward runs: torch's engine shows the recorder no call of its hooks.
 
-A tensor whose version is another one after the backward than before it was written by such code.
+A tensor whose version is another one after the backward than before it was written by such code. Where such code goes
+behind the versions (`.data`, numpy), the bytes that were saved are compared too.
 """
 
 from __future__ import annotations
@@ -13,6 +14,9 @@ from .capture_nodes import NodeDraft
 from .capture_state import State
 from .capture_writes import Hit
 
+BEHIND = frozenset({"data", "numpy", "untyped_storage", "from_dlpack", "data_ptr"})
+"""What a function names that may write without moving a version."""
+
 Writers = Mapping[int, tuple[Writer, ...]]
 """Node → what the user's code runs for it."""
 
@@ -20,12 +24,20 @@ Writers = Mapping[int, tuple[Writer, ...]]
 class Stealth:
     """The versions of what the Nodes of one backward keep or add into, as they are before it."""
 
-    def __init__(self, state: State, met: Sequence[NodeDraft], writers: Writers) -> None:
-        self._state, self._writers = state, writers
+    def __init__(self, state: State, met: Sequence[NodeDraft], writers: Writers, backward: int) -> None:
+        self._state, self._writers, self._backward = state, writers, backward
         self._leaves = {draft.leaf: draft.id for draft in met if draft.leaf is not None}
         kept = {saved.tensor for draft in met for saved in draft.saved} if writers else set()
         self._before = {number: self._version(number) for number in (*self._leaves, *kept)} if writers else {}
         self._began = state.writes.next
+        if any(self._goes_behind(writer) for each in writers.values() for writer in each):
+            for number in self._before:
+                state.saved.keep(state.tensors.drafts[number].storage)
+
+    @staticmethod
+    def _goes_behind(writer: Writer) -> bool:
+        function = writer.function()
+        return function is not None and not BEHIND.isdisjoint(function.__code__.co_names)
 
     def _version(self, number: int) -> int | None:
         tensor = self._state.tensors.alive(number)
@@ -42,7 +54,8 @@ class Stealth:
         }
         for number, before in self._before.items():
             now = self._version(number)
-            if now is None or now == before or tensors[number].counter in told:
+            behind = now == before and self._state.saved.differs(tensors[number].storage)
+            if now is None or not (behind or now != before) or tensors[number].counter in told:
                 continue
             line = self._line(number, ran)
             if line is not None:
@@ -61,5 +74,5 @@ class Stealth:
     def _write_down(self, number: int, line: Line, versions: tuple[int | None, int | None]) -> None:
         draft = self._state.tensors.drafts[number]
         frame = self._state.frames.new("inplace", line[1], line[0])
-        frame.inputs = frame.outputs = (number,)
+        frame.inputs, frame.outputs, frame.backward = (number,), (number,), self._backward
         self._state.write(frame, Hit(number, draft.storage, draft.span, line[1], versions))

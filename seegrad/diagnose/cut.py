@@ -51,7 +51,7 @@ def backward_calls(recording: Recording) -> list[list[Frame]]:
     """The Frames of each call of backward that ended well; `autograd.grad` asks for what it wants."""
     calls: dict[int, list[Frame]] = {}
     for frame in recording.frames:
-        if frame.backward is not None:
+        if frame.backward is not None and frame.phase != "inplace":
             calls.setdefault(frame.backward, []).append(frame)
     return [frames for frames in calls.values() if all(f.phase == "backward" and f.op != "grad" for f in frames)]
 

@@ -23,18 +23,21 @@ def find(recording: Recording) -> Iterator[Diagnosis]:
 
 
 def culprit(recording: Recording, frame: Frame, node: Node, saved: SavedTensor) -> Write | None:
-    """The first Write to these bytes between their saving and their use."""
-    return next(
-        (
-            write
-            for write in recording.writes
-            if node.frame < write.frame < frame.index
-            and (write.storage == saved.storage or write.tensor == saved.tensor)
-            and write.span[0] < saved.span[1]
-            and saved.span[0] < write.span[1]
-        ),
-        None,
-    )
+    """The first Write to these bytes between their saving and their use, or one by a hook in the same backward.
+
+    A hook's Write stands at the end of its backward: when in it, before or after this use, the use itself tells.
+    """
+    hits = [
+        write
+        for write in recording.writes
+        if node.frame < write.frame
+        and (write.storage == saved.storage or write.tensor == saved.tensor)
+        and write.span[0] < saved.span[1]
+        and saved.span[0] < write.span[1]
+    ]
+    before = (write for write in hits if write.frame < frame.index)
+    within = (write for write in hits if recording.frames[write.frame].backward == frame.backward is not None)
+    return next(before, next(within, None))
 
 
 def describe(

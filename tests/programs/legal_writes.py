@@ -12,6 +12,19 @@ from tests.programs import program
 
 
 @program()
+def l_hook_that_updates_through_data_after_the_last_use():
+    w = torch.ones(3, requires_grad=True)
+
+    def update(p):
+        p.data.sub_(p.grad, alpha=0.1)
+        p.grad = None
+
+    w.register_post_accumulate_grad_hook(update)
+    for _ in range(3):
+        (w * w).sum().backward()
+
+
+@program()
 def w_scores_masked_before_softmax():
     query, key = nn.Linear(4, 4), nn.Linear(4, 4)
     x = torch.randn(3, 4)

@@ -381,3 +381,30 @@ def u_hook_that_is_a_method():
     loss = (w * w).sum()  # victim
     loss.backward(retain_graph=True)
     loss.backward()
+
+
+@program("silent_corruption", tensor="w", node="MulBackward0")
+def u_hook_that_updates_through_data_between_two_backwards():
+    w = torch.ones(3, requires_grad=True)
+
+    def update(p):
+        p.data.sub_(p.grad, alpha=0.1)  # culprit
+
+    w.register_post_accumulate_grad_hook(update)
+    loss = (w * w).sum()  # victim
+    loss.backward(retain_graph=True)
+    loss.backward()
+
+
+@program("silent_corruption", tensor="gain", node="MulBackward0")
+def u_hook_that_clips_another_leaf_through_data():
+    w = torch.ones(3, requires_grad=True)
+    gain = torch.full((3,), 2.0, requires_grad=True)
+    scaled = w * gain  # victim
+
+    def clip(_):
+        gain.data.clamp_(max=1.0)  # culprit
+
+    out = scaled.exp()
+    out.register_hook(clip)
+    out.sum().backward()
