@@ -486,7 +486,7 @@ for _ in range(3):
     loss = ((w * x).sum() - 1) ** 2
     loss.backward()
     optimizer.step()
-    print(f"loss={loss.item()} leaf={leaf.tolist()} w={w.tolist()}")
+    print(f"loss={loss.item()} leaf={[round(value, 1) for value in leaf.tolist()]} w={w.tolist()}")
 
 # %% [markdown]
 # Nothing raised, no warning, and the loss stands still. The step moves `leaf`, further and further; the loss is
