@@ -46,7 +46,8 @@ class Layout:
 class SceneFrame:
     """One step: `line` is an index into `Scene.code`, `on` the ids of the items that this step is about.
 
-    `message` is torch's own error text in full; `diagnosis` and `severity` are set where a Diagnosis shows.
+    `message` is torch's own error text in full; `diagnosis` and `severity` are set where a Diagnosis shows, and so is
+    `culprit`, an index into `Scene.code` as well, where a line did the damage.
     """
 
     phase: Phase
@@ -57,6 +58,7 @@ class SceneFrame:
     message: str = ""
     diagnosis: str = ""
     severity: Severity | None = None
+    culprit: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -105,3 +105,20 @@ def test_the_way_to_another_name_stands_below_the_badge_of_the_leaf() -> None:
     )
     capitals_px, badge_px = 7.5, 7.5
     assert float(label) - capitals_px >= float(card) + float(badge) + badge_px
+
+
+def test_the_line_that_did_the_damage_is_told_where_it_shows() -> None:
+    code = "out = a.sigmoid()\nc = out.data\nc.zero_()\nout.sum().backward()"
+    names = {"a": leaf(1, 2, 3)}
+    with seegrad.record(code=("example.py", 1, code)) as rec:
+        exec(compile(code, "example.py", "exec"), names)  # noqa: S102  # our own text, above
+    told = [(frame.severity, frame.culprit) for frame in draw(rec.recording).frames if frame.severity]
+    assert told == [("wrong", 2)]
+
+
+def test_a_note_accuses_no_line() -> None:
+    code = "h = a * 2\nd = h.detach()\n(d * w).sum().backward()"
+    names = {"a": leaf(1, 2), "w": leaf(3, 4)}
+    with seegrad.record(code=("example.py", 1, code)) as rec:
+        exec(compile(code, "example.py", "exec"), names)  # noqa: S102  # our own text, above
+    assert [(f.severity, f.culprit) for f in draw(rec.recording).frames if f.severity] == [("note", None)]

@@ -5,7 +5,7 @@ import { finder, minimap, TALL_PX } from "./find";
 import { inspector } from "./inspector";
 import { picture } from "./picture";
 import { type Answer, answerOf, type Draft, emptyDraft, isComplete, isEvidence, isPicked, labelOf, pick, type } from "./quiz";
-import { levelInSight, readScene, type Scene } from "./scene";
+import { lastWrong, levelInSight, readScene, type Scene } from "./scene";
 import { type Event, lastStep, reduce, type State } from "./state";
 import { track } from "./track";
 import { words } from "./words";
@@ -127,11 +127,12 @@ function start(el: HTMLElement, scene: Scene, host: Host): () => void {
     next.disabled = last.disabled = now.step === end;
     play.innerHTML = icon(playing ? "pause" : "play");
     play.setAttribute("aria-label", playing ? w.pause : w.play);
+    const culprit = lastWrong(scene, now.step)?.culprit;
     [...code.children].forEach((element, k) => {
       const target = `line:${scene.code[k]?.[0]}`;
       const pickedLine = open && draft.picked.includes(labelOf(question, target) ?? "\0");
       const evidence = question && given && question.evidence.includes(target);
-      element.className = `${k === frame.line ? "cur" : k < (frame.line ?? 0) ? "past" : ""} ${pickedLine ? "picked" : ""} ${evidence ? "evidence" : ""}`;
+      element.className = `${k === frame.line ? "cur" : k < (frame.line ?? 0) ? "past" : ""} ${k === culprit ? "bad" : ""} ${pickedLine ? "picked" : ""} ${evidence ? "evidence" : ""}`;
     });
     const veil = open ? question.veil : "";
     root.dataset.veil = veil;

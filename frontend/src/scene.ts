@@ -11,6 +11,7 @@ export interface Frame {
   message: string;
   diagnosis: string;
   severity: Severity | null;
+  culprit?: number | null;
 }
 
 export interface Row { key: string; values: [number, string][] }
@@ -93,11 +94,11 @@ export function search(scene: Scene, text: string, step: number): Item[] {
   return scene.items.filter((item) => item.born <= step && `${item.label} ${item.rows[0]?.values[0]?.[1] ?? ""}`.toLowerCase().includes(wanted)).sort((a, b) => a.born - b.born);
 }
 
+/** The newest step so far at which something is wrong. */
+export const lastWrong = (scene: Scene, step: number) => scene.frames.slice(0, step + 1).filter(isWrong).at(-1);
+
 /** What a Diagnosis says at a step: the newest one so far that isn't a mere note. */
-export function lastWord(scene: Scene, step: number): string {
-  const own = scene.frames[step]?.diagnosis;
-  return own || scene.frames.slice(0, step).filter(isWrong).at(-1)?.diagnosis || "";
-}
+export const lastWord = (scene: Scene, step: number) => scene.frames[step]?.diagnosis || lastWrong(scene, step)?.diagnosis || "";
 
 /** What a timeline says at a step. */
 export function at(values: [number, string][], step: number): string | undefined {

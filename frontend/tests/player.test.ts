@@ -38,6 +38,18 @@ describe("the player", () => {
     key($(".sg-tl input"), "ArrowRight");
     expect(drawn).toHaveBeenCalledTimes(1);
   });
+  it("marks the line that did the damage from then on", () => {
+    const made = scene();
+    made.frames[2] = { ...made.frames[2]!, severity: "error", diagnosis: "Line `1` did it.", culprit: 0 };
+    made.frames[3] = { ...made.frames[3]!, severity: null, diagnosis: "" };
+    start(made, 1);
+    const bad = () => [...el.querySelectorAll(".sg-cd .bad")].map((line) => line.textContent);
+    expect(bad()).toEqual([]);
+    key($(".sg-tl input"), "ArrowRight");
+    expect(bad()).toEqual(["b = a * 2"]);
+    key($(".sg-tl input"), "End");
+    expect(bad()).toEqual(["b = a * 2"]);
+  });
   it("puts the legend beside the picture, each entry from its step on", () => {
     const entry = (sign: string, since: number) => `<g class="lg-${sign}" data-a="${since}"><rect class="bx"/><text class="lg">${sign} words</text></g>`;
     start(scene({ body: `${BODY}<g class="legend">${entry("leaf", 0)}${entry("wrong", 3)}</g>` }), 0);

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ..cards import Sketch
 from ..languages import counted, together
-from ..model import Frame, Recording, Severity
+from ..model import Frame, Place, Recording, Severity
 from ..narrate import Narrator, title
 from ..scene import SceneFrame
 
@@ -46,15 +46,21 @@ def _scene_frame(
 ) -> SceneFrame:
     here = sorted((d for d in recording.diagnoses if d.frame == frame.index), key=lambda d: RANK[d.severity])
     error = recording.error if recording.error is not None and recording.error.frame == frame.index else None
-    place = frame.place
-    inside = place is not None and (not recording.code_file or place.file == recording.code_file)
     return SceneFrame(
         phase=frame.phase,
         title=title(frame),
         text=narrator.sentence(frame),
-        line=line_of.get(place.line) if place is not None and inside else None,
+        line=_line(recording, line_of, frame.place),
         on=on,
         message=f"{error.kind}: {error.text}" if error else "",
         diagnosis=together(*dict.fromkeys(diagnosis.message(lang) for diagnosis in here)),
         severity=here[0].severity if here else None,
+        culprit=_line(recording, line_of, here[0].culprit) if here and here[0].severity != "note" else None,
     )
+
+
+def _line(recording: Recording, line_of: dict[int, int], place: Place | None) -> int | None:
+    """Where a Place stands in the code that is shown; None where it's another file."""
+    if place is None or (recording.code_file and place.file != recording.code_file):
+        return None
+    return line_of.get(place.line)
