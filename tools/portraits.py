@@ -23,7 +23,7 @@ from seegrad.model import Recording
 from seegrad.page import write_page
 
 FOLDER = Path(__file__).resolve().parents[1] / "docs" / "pictures"
-WIDTH_PX = 1100
+WIDTH_PX, HEIGHT_PX = 1100, 1200  # high enough for all of an open box: the player gives a graph 76 % of the window
 CHROMIUM_ARGS = ["--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking", "--disable-sync"]
 
 
@@ -172,7 +172,7 @@ def photograph(browser: Browser, portrait: Portrait, theme: Theme, target: Path)
     with tempfile.TemporaryDirectory() as scratch:
         path = write_page(record(portrait), Path(scratch) / "page.html")
         view = browser.new_page(
-            viewport={"width": WIDTH_PX, "height": 800}, color_scheme=theme, reduced_motion="reduce"
+            viewport={"width": WIDTH_PX, "height": HEIGHT_PX}, color_scheme=theme, reduced_motion="reduce"
         )
         view.goto(path.as_uri())
         open_box(view, portrait)
