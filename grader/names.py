@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import builtins
 import dis
+import functools
 import types
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -82,9 +83,19 @@ def _named(code: types.CodeType, operations: set[str], *, top: bool = False) -> 
     stack, outermost = [code], code
     while stack:
         current = stack.pop()
-        for instruction in dis.get_instructions(current):
-            inner_local = top and current is not outermost and not instruction.opname.endswith("GLOBAL")
-            in_class_body = current is not outermost and instruction.opname == "STORE_NAME"
-            if instruction.opname in operations and not inner_local and not in_class_body:
-                yield instruction.argval
+        for operation, name in _uses(current):
+            inner_local = top and current is not outermost and not operation.endswith("GLOBAL")
+            in_class_body = current is not outermost and operation == "STORE_NAME"
+            if operation in operations and not inner_local and not in_class_body:
+                yield name
         stack.extend(constant for constant in current.co_consts if isinstance(constant, types.CodeType))
+
+
+@functools.lru_cache(maxsize=1024)
+def _uses(code: types.CodeType) -> tuple[tuple[str, str], ...]:
+    """(operation, global name) in one code object: asked for again with every test that calls the same functions."""
+    return tuple(
+        (instruction.opname, instruction.argval)
+        for instruction in dis.get_instructions(code)
+        if instruction.opname in _READS or instruction.opname in _BINDS
+    )
