@@ -204,8 +204,9 @@ h.sum().backward()
 print(h.grad, h.retains_grad)
 
 # %% [markdown]
-# In the picture the kept gradient sits at the result of `x * 3`. The name `h` has moved on to the relu's result, which
-# nobody asked to keep anything. The gradient is there; you have no name for it.
+# The name `h` has moved on to the relu's result, which nobody asked to keep anything. The result of `x * 3` was asked.
+# But no name holds it any more, and relu doesn't save it: when its gradient passes, that tensor is gone, and nothing
+# is kept. Click its card: the picture says so.
 #
 # **Change** the cell: ask after the relu. Or keep a second name: `first = h`.
 

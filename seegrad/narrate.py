@@ -26,6 +26,7 @@ def tag(diagnosis: Diagnosis) -> tuple[str, ...]:
     return (_(SEVERITIES["error"] if elsewhere else TAGS.get(diagnosis.kind, SEVERITIES[diagnosis.severity])),)
 
 
+WRITTEN_OUT = ("tensor", "as_tensor")  # ops that only take over the user's numbers: their names say nothing
 DESCRIBED = ("the result of ", "a tensor ", "a number ", "an unnamed tensor ")  # no name of the user's: a capital fits
 KINDS = {
     "saved_tensor_modified": marked("saved tensor modified"),
@@ -115,7 +116,7 @@ class Narrator:
         if parent is not None and parent.name and ref.route in ("detach", "data"):
             return parent.name + (".detach()" if ref.route == "detach" else ".data")
         frame = self.recording.frames[ref.frame] if ref.frame < len(self.recording.frames) else None
-        if frame is not None and ref.id in frame.outputs and frame.op:
+        if frame is not None and ref.id in frame.outputs and frame.op and frame.op not in WRITTEN_OUT:
             return _("the result of {op}").format(op=frame.op)
         return _("a number") if not ref.shape else _("an unnamed tensor")
 

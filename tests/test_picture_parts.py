@@ -312,11 +312,39 @@ def test_the_inspector_tells_what_a_hook_saw_and_gave_back() -> None:
     assert row.values[-1][1] == "look of line 7 saw [2, 3] and changed nothing"
 
 
+def retained() -> Recording:
+    def program(a: torch.Tensor) -> None:
+        x = a * 2
+        x.retain_grad()
+        x.exp().sum().backward()
+
+    return recorded(program, leaf(1, 2))
+
+
 def test_retain_grad_gives_a_tensor_a_slot_of_its_own_from_then_on() -> None:
-    x = card(sketch(hooked()), "x")
+    x = card(sketch(retained()), "x")
     assert (x.retained, x.is_retained, x.keeps_from) == (1, True, 1)
-    assert len(having(svg(hooked()), "lg-retain")) == 1
+    assert len(having(svg(retained()), "lg-retain")) == 1
     assert not having(svg(three_uses()), "lg-retain")
+
+
+def rebound_after_retain_grad() -> Recording:
+    def program(x: torch.Tensor) -> None:
+        h = x * 3
+        h.retain_grad()
+        h = h.relu()
+        h.sum().backward()
+
+    return recorded(program, leaf(1, 2))
+
+
+def test_a_tensor_that_is_gone_when_its_gradient_comes_keeps_nothing_although_it_was_asked_to() -> None:
+    first, second = (each for each in sketch(rebound_after_retain_grad()).cards if each.label == "h")
+    assert (first.retained, first.is_lost, first.keeps) == (1, True, False)
+    assert (second.is_lost, second.keeps) == (False, False)
+    item = next(item for item in draw(rebound_after_retain_grad()).items if item.label == "h")
+    (row,) = [row for row in item.rows if row.key == ".grad"]
+    assert "no variable holds this tensor any more" in row.values[-1][1]
 
 
 def written_between_hooks() -> Recording:

@@ -77,6 +77,18 @@ def test_a_leaf_that_the_graph_is_cut_off_from_keeps_nothing() -> None:
     assert b.grad is None
 
 
+def test_a_leaf_that_an_error_kept_from_its_gradient_is_not_cut_off() -> None:
+    a = torch.ones(2, requires_grad=True)
+    with seegrad.record() as rec:
+        out = a.exp()
+        out.mul_(2)
+        with pytest.raises(RuntimeError):
+            out.sum().backward()
+    question = ask(rec.recording, "keeps")
+    assert json.loads(question.truth) == []
+    assert judge(question, {"keeps": ["a"]}).misconception == ""
+
+
 def test_autograd_grad_fills_no_grad() -> None:
     a = torch.ones(2, requires_grad=True)
     with seegrad.record() as rec:

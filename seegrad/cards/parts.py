@@ -56,8 +56,16 @@ class Card:
     @property
     def keeps_from(self) -> int | None:
         """The step from which it has a `.grad`: a leaf always, another tensor after `retain_grad()`."""
+        if self.kind == "leaf":
+            return 0
         kept = [step for step, gradient in self.gradients if gradient.kept]
-        return 0 if self.kind == "leaf" else self.retained if self.retained is not None else min(kept, default=None)
+        return self.retained if self.retained is not None and not self.is_lost else min(kept, default=None)
+
+    @property
+    def is_lost(self) -> bool:
+        """Did it call `retain_grad()`, and no variable held it any more when its gradient came?"""
+        since = [gradient for step, gradient in self.gradients if self.retained is not None and step >= self.retained]
+        return bool(since) and not any(gradient.kept for gradient in since)
 
     @property
     def keeps(self) -> bool:

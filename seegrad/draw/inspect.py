@@ -76,7 +76,9 @@ def _gradients(card: Card) -> tuple[tuple[int, str], ...]:
         for s, said in kept
     )
     before = "None" if card.kind == "leaf" or kept else _("None  (not a leaf; call retain_grad() to keep it)")
-    asked = ((card.retained, _("None  (retain_grad() was called)")),) if card.retained is not None else ()
+    called = _("None  (retain_grad() was called)")
+    lost = _("None  (retain_grad() was called, but no variable holds this tensor any more)")
+    asked = ((card.retained, lost if card.is_lost else called),) if card.retained is not None else ()
     return ((0, before), *asked, *wrong)
 
 

@@ -79,6 +79,7 @@ def keeps(recording: Recording, wanted: Wanted) -> Question:
     kept = {g.tensor for frame in recording.frames for g in frame.gradients if g.kept}
     truth = [name for name, ref in asked.items() if ref.id in kept]
     retained = {hook.tensor for hook in recording.hooks if hook.kind == "retain"}
+    raised = any(frame.phase == "error" for frame in recording.frames)
     told = _(
         "`.grad` is filled in {names}: in a leaf that needs a gradient, and where `retain_grad()` was called in time."
     )
@@ -90,7 +91,7 @@ def keeps(recording: Recording, wanted: Wanted) -> Question:
         truth,
         last,
         choices=tuple(
-            choice(f"{'-' if ref.id in kept else '+'}{name}", "", _belief(ref, kept, retained))
+            choice(f"{'-' if ref.id in kept else '+'}{name}", "", _belief(ref, kept, retained, raised))
             for name, ref in asked.items()
         ),
         targets=tuple((f"t{ref.id}", name) for name, ref in asked.items()),
@@ -100,10 +101,10 @@ def keeps(recording: Recording, wanted: Wanted) -> Question:
     )
 
 
-def _belief(ref: TensorRef, kept: set[int], retained: set[int | None]) -> str:
-    """What it shows when just this tensor is taken for the other thing."""
+def _belief(ref: TensorRef, kept: set[int], retained: set[int | None], raised: bool) -> str:
+    """What it shows when just this tensor is taken for the other thing; a leaf that no gradient reached is cut off."""
     if ref.id in retained:
         return "M02"
     if ref.id in kept or (ref.requires_grad and not ref.is_leaf):
         return "M01"
-    return "M10" if ref.requires_grad else ""
+    return "M10" if ref.requires_grad and not raised else ""
