@@ -118,7 +118,9 @@ class Expectation:
         self._fail(repr(want), self.came if isinstance(self.came, str | int) else "wrong", suggests)
 
     def one_of(self, choices: Sequence[Any], suggests: Suggests = None) -> None:
-        """One of the allowed answers, of the same type."""
+        """One of the allowed answers, of the same type. Where nothing came, it isn't answered yet: no misconception."""
+        if self.came is None:
+            raise self._failure(_("nothing: not answered yet"), _(" or ").join(map(repr, choices)), "raised", None)
         if not any(type(self.came) is type(choice) and self.came == choice for choice in choices):
             self._fail(_(" or ").join(map(repr, choices)), "wrong", suggests)
 

@@ -151,6 +151,12 @@ def test_an_error_of_the_grader_isn_t_taken_for_an_answer() -> None:
         expect("gone()", gone).raises(ValueError)
 
 
+def test_a_choice_that_nobody_made_is_told_as_that() -> None:
+    with pytest.raises(CheckFailed, match="Came       nothing: not answered yet") as failed:
+        expect("found['w']", None).one_of(["zeros", "moved"], suggests="M01")
+    assert failed.value.misconceptions == ()
+
+
 def test_an_expected_error_has_to_be_of_its_kind() -> None:
     x = torch.ones(2, requires_grad=True)
     expect("x.add_(1)", lambda x: x.add_(1), x=x).raises(RuntimeError)
