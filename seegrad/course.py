@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from html import escape
+from pathlib import Path
 from urllib.parse import quote
 
 from .beliefs import MISCONCEPTIONS
@@ -175,7 +176,15 @@ def course_map(lang: str | None = None) -> CourseMap:
     02  Leaf tensors
     """
     with speaking(lang) as spoken:
-        return CourseMap(read_progress(), chapter_here(), spoken)
+        return CourseMap(read_progress(), chapter_here(), spoken, _links(spoken))
+
+
+def _links(lang: str) -> dict[str, str]:
+    """From the folder that the notebook is in to each chapter: they lie here, or this is an assignment's own folder."""
+    folders = ("", f"../../../notebooks/{lang}/")
+    there = (folder for folder in folders if Path(f"{folder}{COURSE[0].name}.ipynb").is_file())
+    folder = next(there, "")
+    return {stop.name: f"{folder}{stop.name}.ipynb" for stop in COURSE}
 
 
 def _counts(done: Chapter) -> tuple[str, ...]:

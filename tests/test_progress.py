@@ -17,7 +17,7 @@ from IPython.core.interactiveshell import ExecutionInfo, InteractiveShell
 from traitlets.config import Config
 
 import seegrad
-from seegrad.course import COURSE, CourseMap
+from seegrad.course import COURSE, CourseMap, course_map
 from seegrad.progress import (
     FILE,
     VARIABLE,
@@ -200,6 +200,16 @@ def test_the_map_says_in_words_what_it_shows(lang: str, said: str) -> None:
     drawn = unquote(image[1])
     assert "M06 ×2" in drawn
     assert drawn.count('class="new') == 6
+
+
+def test_an_assignment_s_map_leads_to_the_chapters(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    chapters, own = tmp_path / "notebooks" / "en", tmp_path / "release" / "en" / "02_leaf_tensors"
+    for folder in (chapters, own):
+        folder.mkdir(parents=True)
+    (chapters / f"{COURSE[0].name}.ipynb").touch()
+    for folder, link in ((own, "../../../notebooks/en/08_clinic.ipynb"), (chapters, "08_clinic.ipynb")):
+        monkeypatch.chdir(folder)
+        assert f'href="{link}"' in course_map("en")._repr_html_()
 
 
 def luminance(colour: str) -> float:
