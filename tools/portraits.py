@@ -132,8 +132,12 @@ PORTRAITS = (
     Portrait("network", NETWORK, "loss = model(x).square().mean()\nloss.backward()"),
     Portrait("network_open", NETWORK, "loss = model(x).square().mean()\nloss.backward()", opens="model.5"),
 )
+SOFTMAX = Portrait(
+    "softmax", VECTOR, "weights = a.softmax(dim=0)\nweights[2] = 0.0\nloss = weights.sum()\nloss.backward()"
+)
 FOR_README: dict[str, tuple[str, Theme]] = {
     "silent_light": ("data", "light"),
+    "softmax_masked": ("softmax", "light"),
     "raising_dark": ("detach", "dark"),
     **{
         f"{name}_light": (name, "light")
@@ -195,7 +199,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         print("No Chromium here. Run: make system", file=sys.stderr)
         return 1
     arguments.folder.mkdir(parents=True, exist_ok=True)
-    portraits = {portrait.name: portrait for portrait in PORTRAITS}
+    portraits = {portrait.name: portrait for portrait in (*PORTRAITS, SOFTMAX)}
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=chromium, args=CHROMIUM_ARGS)
         for file in arguments.files or FOR_README:
