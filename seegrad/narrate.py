@@ -120,6 +120,11 @@ class Narrator:
             return _("the result of {op}").format(op=frame.op)
         return _("a number") if not ref.shape else _("an unnamed tensor")
 
+    def _grad(self, tensor: int) -> str:
+        ref = self.tensors.get(tensor)
+        name = self.name(tensor)
+        return f"{name}.grad" if ref is not None and ref.name else _("the .grad of {name}").format(name=name)
+
     def _names(self, tensors: tuple[int, ...]) -> str:
         return _(", ").join(dict.fromkeys(self.name(tensor) for tensor in tensors))
 
@@ -233,7 +238,7 @@ class Narrator:
         node = self.nodes.get(frame.running) if frame.running is not None else None
         stored = (
             _("Stored in {names}.").format(
-                names=_(", ").join(dict.fromkeys(f"{self.name(g.tensor)}.grad" for g in kept))
+                names=_(", ").join(dict.fromkeys(self._grad(g.tensor) for g in kept))
             )
             if kept
             else ""
@@ -241,7 +246,7 @@ class Narrator:
         if node is None:
             return together(_("Backward starts at the root with gradient 1."), stored)
         if node.leaf is not None:
-            return _("AccumulateGrad adds the gradient to {name}.grad.").format(name=self.name(node.leaf))
+            return _("AccumulateGrad adds the gradient to {grad}.").format(grad=self._grad(node.leaf))
         to = self._names(
             tuple(k for k, e in zip(node.inputs, node.edges, strict=False) if k is not None and e.target is not None)
         )
