@@ -237,9 +237,7 @@ class Narrator:
         kept = [gradient for gradient in frame.gradients if gradient.kept]
         node = self.nodes.get(frame.running) if frame.running is not None else None
         stored = (
-            _("Stored in {names}.").format(
-                names=_(", ").join(dict.fromkeys(self._grad(g.tensor) for g in kept))
-            )
+            _("Stored in {names}.").format(names=_(", ").join(dict.fromkeys(self._grad(g.tensor) for g in kept)))
             if kept
             else ""
         )
