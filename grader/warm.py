@@ -36,7 +36,7 @@ def warm(kernel: Kernel) -> None:
 
 @contextlib.contextmanager
 def _as_it_was() -> Iterator[None]:
-    """The streams and the event loop that a kernel takes over are given back."""
+    """The streams that a kernel takes over are given back; `_cell` closes the event loop that it was given."""
     names = ("stdout", "stderr", "__stdout__", "__stderr__")
     before = [getattr(sys, name) for name in names]
     try:
