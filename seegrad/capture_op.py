@@ -13,6 +13,7 @@ from .capture_calls import Call, always_writes, may_write, region, tensors_in
 from .capture_frames import FrameDraft
 from .capture_nodes import Birth, Source
 from .capture_state import State
+from .capture_wrapped import tell, wraps
 from .capture_writes import Hit
 from .errors import text_of
 from .model import Place, RaisedError, Route
@@ -47,6 +48,9 @@ class Op:
         state.new_event(user, direct=user is frame, deep=unmet and any(map(state.tensors.is_new, inputs)))
         self._module = state.names.module(frame, state.block)  # after the event: its names are known now
         made = self._made() if torch.is_grad_enabled() else ()
+        for tensor in inputs if unmet else ():
+            if (source := wraps(state, tensor)) is not None:
+                tell(state, tensor, source, user)
         self._numbers = [state.meet(tensor) for tensor in inputs] if unmet else cast(list[int], known)
         self._sources = {source: self._numbers[position] for position, source in made}
         self._versions = [_torch.version(tensor) for tensor in inputs]

@@ -133,6 +133,11 @@ class Tensors:
         """Numbers of the tensors on a storage that still live."""
         return [number for number in self._on_storage.get(storage, ()) if self.alive(number) is not None]
 
+    def results_on(self, storage: int) -> list[int]:
+        """Numbers of the tensors with a graph that were seen on a storage, gone or not."""
+        drafts = (self.drafts.get(number) for number in self._on_storage.get(storage, ()))
+        return [each.id for each in drafts if each is not None and each.requires_grad and not each.is_leaf]
+
     # -- see it
 
     def see(self, tensor: torch.Tensor, frame: int, sources: Sequence[int] = (), route: Route = "view") -> int:

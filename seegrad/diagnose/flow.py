@@ -36,7 +36,6 @@ class Flow:
         self._taken: set[int] = set()
         self._left: list[Frame] = []
         self._results: list[tuple[Frame, int]] = []
-        self._result_on: dict[int, int] = {}  # storage → the first result with a history that was there
         self._walked: set[int] = set()
         self._walked_to_leaves: set[int] = set()
 
@@ -55,8 +54,6 @@ class Flow:
             self._taken.update(frame.inputs)
             results = [number for number in fresh if tensors[number].requires_grad and not tensors[number].is_leaf]
             self._results += [(frame, number) for number in results]
-            for number in results:
-                self._result_on.setdefault(tensors[number].storage, number)
 
     def cuts(self, roots: Iterable[int]) -> list[Cut]:
         """Nearest to `roots` first: where something with a history went in and nothing with one came out."""
@@ -91,8 +88,6 @@ class Flow:
         frame = (self._born if trained else self._made).get(tensor)
         if trained and frame is not None and not frame.inputs and frame.op in ENTERING:
             return self._made_of_numbers(frame)
-        if trained and frame is None:
-            return self._wrapped(tensor)
         if frame is None or (self._recording.tensors[tensor].requires_grad and not trained):
             return None
         given = self._with_history(frame)
@@ -104,12 +99,6 @@ class Flow:
         unused = (number for number in earlier if number not in self._taken)
         found = next(unused, None)
         return None if found is None else Cut(frame, (found,), "leaf")
-
-    def _wrapped(self, tensor: int) -> Cut | None:
-        """`Parameter(y)`: a leaf that was first seen on the storage of a tensor with a history."""
-        ref = self._recording.tensors[tensor]
-        found = self._result_on.get(ref.storage)
-        return None if found is None or found > tensor else Cut(self._recording.frames[ref.frame], (found,), "leaf")
 
     def _came_back(self, tensor: int) -> Cut | None:
         """The last Frame from which data may have left torch, for a tensor that came into the program from outside."""

@@ -77,6 +77,27 @@ def x_wrapped_in_a_parameter():
     return w.grad
 
 
+@program("graph_cut", severity="note", tensor="w")
+def x_wrapped_in_a_parameter_and_used_later():
+    w = torch.randn(3, requires_grad=True)
+    h = w * 2
+    p = nn.Parameter(h)  # culprit
+    scale = torch.ones(3) + 1
+    ((p * scale) ** 2).sum().backward()  # victim
+    return w.grad
+
+
+@program("graph_cut", severity="note", tensor="w")
+def x_a_module_s_weight_made_of_a_result():
+    w = torch.randn(3, requires_grad=True)
+    head = nn.Linear(3, 1, bias=False)
+    rows = w.unsqueeze(0) * 2
+    head.weight = nn.Parameter(rows)  # culprit
+    x = torch.ones(2, 3).mul(2)
+    head(x).sum().backward()  # victim
+    return w.grad
+
+
 @program("graph_cut", severity="error", tensor="loss")
 def x_loss_computed_in_numpy():
     model = nn.Linear(3, 1)
