@@ -17,7 +17,8 @@ RECORDED_ON = "2.13"  # the torch whose words the committed outputs are
 LEARNER = ("JPY_SESSION_NAME", "SEEGRAD_PROGRESS")  # whose map of the course a chapter would draw
 VERSION_DEPENDENT = "version-dependent"
 IGNORED_BY_NBVAL = "nbval-ignore-output"
-
+LESS_SEEN = "ignore:seegrad sees less:RuntimeWarning"
+"""For PYTHONWARNINGS: what importing seegrad says on torch 2.9 is no output of a chapter and of no script."""
 
 SANITIZE = ROOT / "tests" / "nbval_sanitize.cfg"
 
@@ -30,7 +31,10 @@ def nbval(
         *(sys.executable, "-m", "pytest", "-q", *options, *map(str, paths), "-p", "no:cacheprovider", "-o", "addopts="),
         *("-o", "filterwarnings=default", "--nbval-sanitize-with", str(sanitize)),
     ]
-    environment = {name: value for name, value in os.environ.items() if name not in LEARNER} | {"SEEGRAD_LANG": lang}
+    environment = {name: value for name, value in os.environ.items() if name not in LEARNER} | {
+        "SEEGRAD_LANG": lang,
+        "PYTHONWARNINGS": LESS_SEEN,
+    }
     if "--nbval-kernel-name" not in options:
         environment["CUDA_VISIBLE_DEVICES"] = ""
     return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=580)

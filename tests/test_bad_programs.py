@@ -13,6 +13,7 @@ import pytest
 import torch
 
 import seegrad
+from seegrad import _torch
 from seegrad.errors import RecordingError
 from seegrad.model import Recording
 
@@ -312,7 +313,7 @@ def test_a_graph_whose_tensors_died() -> None:
         build().backward()
     first = build.__code__.co_firstlineno
     assert lines(rec) == ("saved_tensor_modified", first + 3, first + 1)
-    assert rec.diagnoses[0].tensor == "hidden"
+    assert rec.diagnoses[0].tensor == ("hidden" if _torch.READS_SAVED else None)  # torch 2.9 doesn't show whose it was
 
 
 def test_a_graph_that_was_made_before_the_block() -> None:

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.nbval_runs import LESS_SEEN
+
 CORRUPT = """
 import sys, torch
 a = torch.tensor([1.0, 2.0, 3.0], requires_grad=True)
@@ -20,11 +22,14 @@ print(__name__, __file__, sys.argv, sys.path[0], a.grad.tolist())
 """
 
 
+QUIET = os.environ | {"PYTHONWARNINGS": LESS_SEEN}
+
+
 def python(*command: str, folder: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, *command],
         cwd=folder,
-        env=os.environ | {"PYTHONWARNINGS": "ignore:seegrad sees less:RuntimeWarning"},  # on torch 2.9
+        env=QUIET,
         capture_output=True,
         text=True,
         check=False,
@@ -193,7 +198,7 @@ def test_workers_of_a_data_loader_find_the_script(script, tmp_path) -> None:
 def test_nobody_listens_any_more(script, tmp_path) -> None:
     script(CORRUPT.rsplit("print", 1)[0])
     command = f"{sys.executable} -m seegrad script.py | true; exit ${{PIPESTATUS[0]}}"
-    done = subprocess.run(["bash", "-c", command], cwd=tmp_path, capture_output=True, text=True, check=False)
+    done = subprocess.run(["bash", "-c", command], cwd=tmp_path, env=QUIET, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
 
 

@@ -30,6 +30,7 @@ BY_COMMAND = frozenset({"test_main.py", "test_missing_probes.py"})
 """Tests that import no seegrad since they run it as a command."""
 COURSE = ("tests/test_nbval.py", "tests/test_seed_coverage.py")
 """The chapters, strictly but for cells tagged version-dependent, and what each torch makes of the old documents."""
+EACH_FILE_APART = ("-p", "no:cacheprovider", "-n", "auto", "--dist", "loadfile")
 SHOWN = 20
 """Failed tests that are named on the screen; the log and the page name all."""
 
@@ -94,7 +95,7 @@ def run_tests(python: Path, log: Path) -> Outcome:
     """Run the library's tests and the course's notebooks with that Python; pytest's output goes to `log`."""
     tests = [*(str(path.relative_to(ROOT)) for path in library_tests()), *COURSE]
     with log.open("w", encoding="utf-8") as output:
-        command = [str(python), "-m", "pytest", "-q", "-p", "no:cacheprovider", "--tb=short", *tests, "seegrad"]
+        command = [str(python), "-m", "pytest", "-q", *EACH_FILE_APART, "--tb=short", *tests, "seegrad"]
         # A failing test is a finding, and the log says it: no check.
         subprocess.run(command, cwd=ROOT, stdout=output, stderr=subprocess.STDOUT)  # noqa: S603  # pytest on our tests
     asked = [str(python), "-c", "import torch; print(torch.__version__)"]

@@ -7,7 +7,10 @@ from torch import nn
 from torch.autograd import Function
 from torch.utils.checkpoint import checkpoint
 
+from seegrad import _torch
 from tests.programs import program
+
+UNREAD = "" if _torch.READS_SAVED else "torch 2.9 doesn't show what a hook keeps"
 
 
 class Flat(Function):
@@ -289,7 +292,7 @@ def f_leaf_hook_counts_before_it_zeroes():
     return w.grad, v.grad
 
 
-@program("silent_corruption", tensor="y")
+@program("silent_corruption", tensor="y", missed=UNREAD)
 def f_identity_hooks_switch_the_check_off():
     x = torch.randn(3, requires_grad=True)
     with torch.autograd.graph.saved_tensors_hooks(lambda t: t, lambda t: t):
@@ -299,7 +302,7 @@ def f_identity_hooks_switch_the_check_off():
     return x.grad
 
 
-@program("silent_corruption", tensor="h")
+@program("silent_corruption", tensor="h", missed=UNREAD)
 def f_save_on_cpu_of_a_cpu_tensor():
     w = torch.randn(3, requires_grad=True)
     h = w * 1
