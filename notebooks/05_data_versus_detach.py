@@ -221,7 +221,7 @@ seegrad.show(loud, ask="culprit")
 # %% [markdown]
 # Now without `suppress`. `%%see` draws the picture; below it stands the error as torch raised it, and our note.
 
-# %% tags=["raises-exception"]
+# %% tags=["raises-exception", "version-dependent"]
 # %%see
 a = torch.tensor([1.0, 2.0, 3.0], requires_grad=True, device=device)
 out = a.sigmoid()

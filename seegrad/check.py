@@ -119,10 +119,15 @@ class Expectation:
 
     def one_of(self, choices: Sequence[Any], suggests: Suggests = None) -> None:
         """One of the allowed answers, of the same type. Where nothing came, it isn't answered yet: no misconception."""
-        if self.came is None:
-            raise self._failure(_("nothing: not answered yet"), _(" or ").join(map(repr, choices)), "raised", None)
+        self._answered(_(" or ").join(map(repr, choices)))
         if not any(type(self.came) is type(choice) and self.came == choice for choice in choices):
             self._fail(_(" or ").join(map(repr, choices)), "wrong", suggests)
+
+    def of_type(self, kind: type, suggests: Suggests = None) -> None:
+        """A value of this type itself. Where nothing came, it isn't answered yet: no misconception."""
+        self._answered(kind.__name__)
+        if type(self.came) is not kind:
+            self._fail(kind.__name__, "wrong", suggests)
 
     def close(self, want: torch.Tensor, suggests: Suggests = None, *, rtol: float = 1e-4, atol: float = 1e-6) -> None:
         """A tensor of `want`'s shape whose values are `want`'s, within `rtol` and `atol`. Symptoms: shape, wrong."""
@@ -166,6 +171,10 @@ class Expectation:
                 raise self._failure(_("no gradient: the graph is cut"), _tensor(want), "cut", suggests, name)
             if gradient is not None and not torch.allclose(gradient, want, rtol=1e-3, atol=1e-5):
                 raise self._failure(_tensor(gradient), _tensor(want), "wrong", suggests, name)
+
+    def _answered(self, expected: str) -> None:
+        if self.came is None:
+            raise self._failure(_("nothing: not answered yet"), expected, "raised", None)
 
     def _fail(self, expected: str, symptom: str | int, suggests: Suggests) -> None:
         raise self._failure(_show(self.came), expected, symptom, suggests)

@@ -450,7 +450,7 @@ steps = "ABCD"
 import torch
 from seegrad.check import expect
 
-expect("type(steps).__name__", type(steps).__name__).equals("str")
+expect("steps", steps).of_type(str)
 for letter in steps:
     expect("steps", letter).one_of("ABCDEFGH")
 ### BEGIN HIDDEN TESTS

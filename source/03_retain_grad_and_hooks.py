@@ -465,7 +465,7 @@ steps = "ABCDEFG"
 import torch
 from seegrad.check import expect
 
-expect("type(steps).__name__", type(steps).__name__).equals("str")
+expect("steps", steps).of_type(str)
 for letter in steps:
     expect("steps", letter).one_of("ABCDEFGHIJ")
 ### BEGIN HIDDEN TESTS

@@ -303,7 +303,7 @@ steps = "ABDEGH"
 import torch
 from seegrad.check import expect
 
-expect("type(steps).__name__", type(steps).__name__).equals("str")
+expect("steps", steps).of_type(str)
 for letter in steps:
     expect("steps", letter).one_of("ABCDEFGHI")
 ### BEGIN HIDDEN TESTS

@@ -157,6 +157,14 @@ def test_a_choice_that_nobody_made_is_told_as_that() -> None:
     assert failed.value.misconceptions == ()
 
 
+def test_an_order_is_a_string_and_one_that_nobody_gave_is_told_as_that() -> None:
+    expect("steps", "BA").of_type(str)
+    with pytest.raises(CheckFailed, match="Came       nothing: not answered yet"):
+        expect("steps", None).of_type(str)
+    with pytest.raises(CheckFailed, match=r"Came       \['B', 'A'\]\nExpected   str"):
+        expect("steps", ["B", "A"]).of_type(str)
+
+
 def test_an_expected_error_has_to_be_of_its_kind() -> None:
     x = torch.ones(2, requires_grad=True)
     expect("x.add_(1)", lambda x: x.add_(1), x=x).raises(RuntimeError)
