@@ -11,13 +11,12 @@ import contextlib
 import re
 import warnings
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from types import CodeType
 from typing import Any
 
 import torch
-from torch.multiprocessing.reductions import StorageWeakRef
 
 _SAVED = getattr(torch._C._autograd, "SavedTensor", object)
 
@@ -76,9 +75,8 @@ def is_opaque(tensor: torch.Tensor) -> bool:
     return kind.__torch_dispatch__ is not torch.Tensor.__torch_dispatch__ or kind.shape is not torch.Tensor.shape
 
 
-def shape(tensor: torch.Tensor) -> Any:
-    """`tensor.shape`, also of a parameter that isn't made yet and refuses to tell."""
-    return torch.Tensor.shape.__get__(tensor)  # type: ignore[attr-defined]  # a getter, whatever its type says
+shape: Callable[[torch.Tensor], Any] = torch.Tensor.shape.__get__  # type: ignore[attr-defined]  # a getter
+"""`tensor.shape`, also of a parameter that isn't made yet and refuses to tell."""
 
 
 def task_number() -> int:
@@ -86,18 +84,24 @@ def task_number() -> int:
     return int(getattr(torch._C, "_current_graph_task_id", int)())
 
 
-class StorageRef(StorageWeakRef):
+_STORAGE: Any = torch._C.StorageBase  # seen on 2.9 to 2.13: what torch.multiprocessing's StorageWeakRef asks by detours
+
+
+class StorageRef:
     """A weak reference to a tensor's storage, with its number: it keeps the address from being used again."""
 
-    __slots__ = ("number",)
+    __slots__ = ("_address", "number")
 
     def __init__(self, tensor: torch.Tensor, number: int) -> None:
-        super().__init__(tensor.untyped_storage())  # type: ignore[no-untyped-call]  # torch gives it no types
+        self._address: Any = tensor.untyped_storage()._weak_ref()
         self.number = number
 
     def expired(self) -> bool:
         """True when the storage is gone."""
-        return bool(super().expired())  # type: ignore[no-untyped-call]  # the same
+        return bool(_STORAGE._expired(self._address))
+
+    def __del__(self, free: Callable[[Any], None] = _STORAGE._free_weak_ref) -> None:
+        free(self._address)  # bound above: the module's own names may be gone when Python ends
 
 
 _FIX = getattr(torch.Tensor, "_fix_weakref", None)  # seen on 2.9 to 2.13: torch.utils.weak does it to what it gets back
@@ -124,8 +128,6 @@ def tensor_key(tensor: torch.Tensor) -> int:
 
 def storage_key(tensor: torch.Tensor) -> int | None:
     """Address of the storage's body, None for layouts without one (sparse, …)."""
-    if tensor.layout is not torch.strided:
-        return None
     try:
         return int(tensor.untyped_storage()._cdata)
     except (RuntimeError, NotImplementedError):
@@ -217,13 +219,10 @@ def saved_tensors(node: Any) -> Iterator[tuple[str, torch.Tensor, Any]]:
 
 def _checked(node: Any, attr: str) -> Any:
     """What a Node keeps, through torch's own check; None where that fails, or where it would call someone's hook."""
-    hooks: Any = torch._C._autograd._top_saved_tensors_default_hooks(False)
-    if hooks is not None:
-        return None
-    try:
-        return _unpacked(node, attr)
-    except RuntimeError:
-        return None
+    with contextlib.suppress(RuntimeError):
+        if torch._C._autograd._top_saved_tensors_default_hooks(False) is None:
+            return _unpacked(node, attr)
+    return None
 
 
 def _unpacked(node: Any, attr: str) -> Any:
