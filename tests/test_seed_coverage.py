@@ -101,7 +101,7 @@ def check_cuda(row: dict[str, Any]) -> None:
     if torch.cuda.is_available():
         assert "device='cuda:0'" in shown
     else:
-        assert re.match(r"(AssertionError|RuntimeError): .*CUDA", shown)
+        assert re.match(r"(AssertionError|RuntimeError): .*(CUDA|NVIDIA)", shown)
 
 
 def check_changed(row: dict[str, Any], since: str, *, words_only: bool) -> None:
