@@ -241,6 +241,8 @@ class Narrator:
             if kept
             else ""
         )
+        if frame.wanted:
+            return _("autograd.grad returns the gradient of {names}.").format(names=self._names(frame.wanted))
         if node is None:
             return together(_("Backward starts at the root with gradient 1."), stored)
         if node.leaf is not None:
