@@ -118,7 +118,7 @@ c.backward()
 #
 # `q1 = {"keeps": ["a"]}`
 #
-# Where an assignment asks for such a line, paste it. Predictions are kept in `.predictions.json` beside the notebook,
+# Keep it, or paste it where somebody asks for it. Predictions are kept in `.predictions.json` beside the notebook,
 # and a count of them in your home folder. Both are plain text, and stay on this machine.
 
 # %% [markdown]

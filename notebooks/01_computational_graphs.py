@@ -195,6 +195,8 @@ print(len(found), "found, tensors:", sum(isinstance(node, torch.Tensor) for node
 # Nine, and none of them is a tensor. *“A graph consists of tensors and Functions”* describes a good drawing of it; what
 # torch keeps are **Functions and edges** alone. Edges point backward, from a result to what it was made of.
 #
+# A Function in the graph is also called a **Node**; later chapters say so.
+#
 # So no tensor between the leaf and the loss needs a name, or even to be alive:
 
 # %%
@@ -365,7 +367,7 @@ except RuntimeError as error:
 # %% [markdown]
 # ## 6 · Who has a gradient afterwards
 #
-# **Predict:** which of the nine tensors have a `.grad` now?
+# **Predict**, without looking up: which of the nine tensors have a `.grad` now?
 
 # %%
 seegrad.show(rec, ask="keeps")

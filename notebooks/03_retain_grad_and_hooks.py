@@ -149,6 +149,7 @@ for name, t in {"ones": torch.ones(2, device=device), "x.detach()": x.detach()}.
 # ### Too late
 #
 # **Predict** the three lines: `h.grad` after each of two backward calls. `retain_grad` stands between them.
+# (`retain_graph=True` lets backward run a second time: chapter 07.)
 
 # %%
 x = torch.tensor([1.0, 2.0], requires_grad=True, device=device)
@@ -635,10 +636,31 @@ print("w1", w1.detach(), w1.grad)
 print("w2", w2.detach(), w2.grad)
 
 # %% [markdown]
-# So in a deep network the gradients are never all in memory together. With millions of weights, that is what this hook is
-# for.
-#
 # Both steps used the *old* values: `w1` moved by $0.1 \cdot 3$ and $0.1 \cdot 4$.
+#
+# Now ten weights in a row. Whenever one has its gradient, the hook counts how many have a `.grad`. **Predict** the
+# largest count.
+
+
+# %%
+def count_and_step(leaf):
+    counts.append(sum(w.grad is not None for w in weights))
+    step(leaf)
+
+
+weights, counts = [torch.ones(2, requires_grad=True, device=device) for _ in range(10)], []
+h = torch.ones(2, device=device)
+for w in weights:
+    w.register_post_accumulate_grad_hook(count_and_step)
+    h = (h * w).sin()
+h.sum().backward()
+
+print(max(counts), "of", len(weights))
+
+# %% [markdown]
+# The gradients are never in memory all together. With millions of weights, that is what this hook is for.
+#
+# **Change** it: take the line `step(leaf)` out. What is the largest count now?
 
 # %% [markdown]
 # ## 7 · Ask only for what you want

@@ -789,13 +789,13 @@ for _ in range(3):
 # Each forward notes a newer version, each backward finds it unmoved. That is all that a training loop has to do right.
 #
 # **Change** the loop: put `optimizer.step()` first in it, so that the first round has no gradient. Does it raise? Then
-# put it between forward and backward.
+# put it right below the line `loss = …`: which round raises?
 
 # %% [markdown]
 # ## 10 · Why not just keep a copy?
 #
 # Had each Node its own copy of what it saves, no write could hurt. Torch saves a *reference*. What would copies cost?
-# Count the bytes that a small network saves.
+# Count the bytes that a small network saves: torch calls `count` for each tensor that it keeps for backward.
 
 # %%
 model = torch.nn.Sequential(*(torch.nn.Sequential(torch.nn.Linear(256, 256), torch.nn.ReLU()) for _ in range(8)))

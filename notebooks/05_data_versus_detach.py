@@ -181,11 +181,11 @@ with seegrad.record() as silent:
     c.zero_()
     out.sum().backward()
 
-found = silent.diagnoses[0]
-print(found.kind, "·", found.severity, "· raised:", found.raised)
-print("culprit:", found.culprit.code)
-print("victim: ", found.victim.code)
-Markdown(found.message())
+for found in silent.diagnoses:
+    print(found.kind, "·", found.severity, "· raised:", found.raised)
+    print("culprit:", found.culprit.code)
+    print("victim: ", found.victim.code)
+Markdown("".join(found.message() for found in silent.diagnoses) or "✓")
 
 # %%
 seegrad.show(silent)
@@ -235,7 +235,7 @@ out.sum().backward()
 # | it says | it means |
 # |---|---|
 # | `[torch.FloatTensor [3]]` | type and shape of the tensor that was hit |
-# | `output 0 of Sigmoid` | who made it |
+# | `output 0 of Sigmoid` | who made it: this was saved as a *result* |
 # | `is at version 1; expected version 0` | written once since it was saved |
 # | the traceback | where backward *stopped* |
 #
@@ -310,7 +310,8 @@ print(a.grad)
 # *“`x.data` doesn't raise, `x.detach()` does”*, say two documents. Here are eight functions; each result is zeroed
 # through `.detach()`.
 #
-# **Predict** which of them raise. Write your list down.
+# **Predict** which of them raise. Write your list down. (`torch.autograd.grad` returns a gradient instead of storing it:
+# chapter 03.)
 
 # %%
 functions = {
@@ -470,7 +471,8 @@ Markdown(rec.diagnoses[0].message())
 # %% [markdown]
 # ### A fused optimiser
 #
-# `optimizer.step()` between forward and backward is a write. The plain SGD moves the version; the fused one doesn't.
+# `optimizer.step()` between forward and backward is a write. The plain SGD moves the version; the *fused* one, which
+# updates all weights in a single call, doesn't.
 
 # %%
 for fused in (False, True):
