@@ -10,7 +10,16 @@ import nbformat
 import pytest
 from nbval.plugin import get_sanitize_patterns
 
-from tests.nbval_runs import IGNORED_BY_NBVAL, ROOT, SANITIZE, VERSION_DEPENDENT, as_recorded, nbval, twice
+from tests.nbval_runs import (
+    IGNORED_BY_NBVAL,
+    ROOT,
+    SANITIZE,
+    VERSION_DEPENDENT,
+    as_recorded,
+    nbval,
+    twice,
+    version_checks,
+)
 
 FIRST = "05_data_versus_detach"
 CHAPTERS = sorted((ROOT / "notebooks" / "en").glob("*.ipynb"))
@@ -62,14 +71,34 @@ def test_nbval_notices_a_changed_number_a_changed_picture_and_its_changed_words(
     assert "3 failed" in done.stdout
 
 
+def two_cells() -> Any:
+    book = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell("1"), nbformat.v4.new_code_cell("kept = 2; kept")])
+    book.cells[0].execution_count = 1
+    book.cells[0].outputs = [nbformat.v4.new_output("execute_result", {"text/plain": "1"}, execution_count=1)]
+    book.cells[1].id, book.cells[1].metadata["tags"] = "second", [VERSION_DEPENDENT]
+    return book
+
+
 def test_on_another_torch_only_tagged_cells_may_say_something_else() -> None:
-    book = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell("1"), nbformat.v4.new_code_cell("2")])
-    book.cells[1].metadata["tags"] = [VERSION_DEPENDENT]
-    assert [cell.metadata.get("tags") for cell in as_recorded(book, "2.13.1+cpu").cells] == [None, [VERSION_DEPENDENT]]
-    assert [cell.metadata.get("tags") for cell in as_recorded(book, "2.9.1+cpu").cells] == [
-        None,
-        [VERSION_DEPENDENT, IGNORED_BY_NBVAL],
-    ]
+    book, checks = two_cells(), {"second": "assert True"}
+    tags = [cell.metadata.get("tags") for cell in as_recorded(book, "2.13.1+cpu", checks).cells]
+    assert tags == [None, [VERSION_DEPENDENT], None]
+    tags = [cell.metadata.get("tags") for cell in as_recorded(book, "2.9.1+cpu", checks).cells]
+    assert tags == [None, [VERSION_DEPENDENT, IGNORED_BY_NBVAL], None]
+
+
+def test_each_of_them_has_a_check_of_its_own() -> None:
+    books = [nbformat.read(path, as_version=4) for path in (*CHAPTERS, *CHINESE)]
+    tagged = {cell.id for book in books for cell in book.cells if VERSION_DEPENDENT in cell.metadata.get("tags", ())}
+    assert tagged == set(version_checks())
+
+
+@pytest.mark.parametrize(
+    ("check", "closing"), [("assert kept == 2", "3 passed"), ("assert kept == 3", "1 failed, 2 passed")]
+)
+def test_the_check_runs_after_its_cell(check: str, closing: str, tmp_path: Path) -> None:
+    done = nbval(copy_of(as_recorded(two_cells(), "2.9.1+cpu", {"second": check}), tmp_path, "checked"))
+    assert done.stdout.strip().splitlines()[-1].startswith(closing), done.stdout[-2000:]
 
 
 @pytest.mark.parametrize(
