@@ -51,6 +51,19 @@ def test_what_backward_frees_is_a_belief_about_the_graph(function: Any, truth: s
     assert {choice.misconception for choice in question.choices if choice.key != truth} == {"M10"}
 
 
+@pytest.mark.parametrize("cut", [True, False])
+def test_only_a_leaf_whose_grad_stays_empty_is_told_to_get_none(cut: bool) -> None:
+    a = torch.ones(3, requires_grad=True)
+    w = torch.ones(3, requires_grad=True)
+    with seegrad.record() as rec:
+        h = (a * 2).detach() if cut else a * 2
+        if not cut:
+            h.zero_()
+        (h * w).sum().backward()
+    assert (a.grad is None) == cut
+    assert ("none comes to `a`" in ask(rec.recording, "outcome").right) == cut
+
+
 def test_no_step_of_backward_is_shown_before_the_answer() -> None:
     for recording in RECORDINGS.values():
         question = ask(recording, "outcome")

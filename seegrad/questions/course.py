@@ -50,8 +50,9 @@ def outcome(recording: Recording, wanted: Wanted) -> Question:
 
 
 def _without_gradient(recording: Recording) -> str:
-    """That a leaf got none, where the graph is cut on its way."""
-    cut = [d.tensor for d in recording.diagnoses if d.kind == "graph_cut" and d.severity == "note" and d.tensor]
+    """That a leaf got none, where the graph is cut on its way; an overwritten history does bring one: 0."""
+    notes = [d for d in recording.diagnoses if d.kind == "graph_cut" and d.severity == "note" and d.tensor]
+    cut = [d.tensor or "" for d in notes if ("cause", "overwritten") not in d.arguments]
     return _("But none comes to {names}: the graph is cut.").format(names=listed(dict.fromkeys(cut))) if cut else ""
 
 
