@@ -259,7 +259,9 @@ class Nodes:
         if number is not None:
             return number
         for tensor in made:
-            if not _torch.is_opaque(data) and tensor.data_ptr() == data.data_ptr() and tensor.shape == data.shape:
+            if _torch.is_opaque(tensor) or _torch.is_opaque(data):  # torch 2.9 unpacks a plain shell of a fake one
+                continue
+            if tensor.data_ptr() == data.data_ptr() and tensor.shape == data.shape:
                 return self._tensors.see(tensor, birth.frame)
         return self._tensors.see(data, birth.frame, birth.inputs)
 
