@@ -22,6 +22,8 @@ def tag(diagnosis: Diagnosis) -> tuple[str, ...]:
         if saved is None or now is None:
             return (_("no version check,"), _("and the numbers changed"))
         return (_("v{saved} saved = v{now} now,").format(saved=saved, now=now), _("but the numbers changed"))
+    if ("cause", "overwritten") in diagnosis.arguments:
+        return (_("only 0 goes back from here"),)
     elsewhere = diagnosis.kind == "graph_cut" and diagnosis.raised  # the cut has a note of its own
     return (_(SEVERITIES["error"] if elsewhere else TAGS.get(diagnosis.kind, SEVERITIES[diagnosis.severity])),)
 

@@ -83,6 +83,17 @@ def test_a_loss_that_is_cut_itself_has_one_mark() -> None:
     assert [(pinned(parts, mark), mark.severity, mark.lines) for mark in parts.marks] == [("loss", "error", CUT)]
 
 
+def test_where_a_write_lets_only_zeros_back_the_graph_is_not_called_cut() -> None:
+    def program(a: torch.Tensor, w: torch.Tensor) -> None:
+        h = a * 2
+        h.zero_()
+        loss = (h * w).sum()
+        loss.backward()
+
+    parts = sketch(recorded(program, leaf(1, 2), leaf(3, 4)))
+    assert [mark.lines for mark in parts.marks] == [("only 0 goes back from here",)]
+
+
 def test_where_nothing_needed_a_gradient_nothing_is_cut() -> None:
     def program(x: torch.Tensor) -> None:
         loss = x.sum()
