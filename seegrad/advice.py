@@ -31,6 +31,30 @@ DO: dict[str, str] = {
         "{carried} still leads into an earlier step, which needs the old values: cut it there, `{cut}`, "
         "before line {taken} uses it again; `retain_graph=True` is not needed then."
     ),
+    "saved_tensor_modified.within": _(
+        "{carried} still leads into an earlier step, which needs the old values: cut it there, `{cut}`, "
+        "after the backward call on line {again}; `retain_graph=True` is not needed then."
+    ),
+    "saved_tensor_modified.unnamed": _(
+        "What line {made} made in an earlier step still leads there, and that step needs the old values: "
+        "give line {taken} its `.detach()`; `retain_graph=True` is not needed then."
+    ),
+    "saved_tensor_modified.kept": _(
+        "{carried} of an earlier step is still kept and used again on line {taken}: after each step, "
+        "empty the list that keeps it, or keep `.detach()` of what is not to be trained any more."
+    ),
+    "saved_tensor_modified.once": _(
+        "{carried} was computed once, with the old values, and every step leads back through it: compute it anew after "
+        "each update, or use its `.detach()` if what made it is not to be trained; "
+        "`retain_graph=True` is not needed then."
+    ),
+    "saved_tensor_modified.again": _(
+        "That line runs in every round and hit what the round before had saved: make a new tensor in each round, "
+        "or let {victim} use `{name}.clone()`, or call backward before the next round."
+    ),
+    "saved_tensor_modified.whole": _(
+        "The line reads {label} and writes to it: make a new tensor (`{new}`, not `{old}`)."
+    ),
     "saved_tensor_modified.summed": _(
         "{carried} adds up losses with their graphs, so backward goes through every earlier step: call backward on the "
         "new loss alone, and add its `.detach()` to {carried}."
@@ -77,6 +101,10 @@ DO: dict[str, str] = {
     "silent_corruption.data": _(
         "Replace `.data` by `.detach()` and torch will raise here instead; to be right, write to a copy, "
         "`{copy}`, or after the backward call."
+    ),
+    "silent_corruption.data.direct": _(
+        "Make a new tensor instead, `{name} = {new}`, so that autograd knows of the change, "
+        "or write after the backward call."
     ),
     "silent_corruption.data.trained": _(
         "An update belongs after the backward call that uses the old value; "
@@ -182,6 +210,18 @@ DO: dict[str, str] = {
         "{carried} still leads into the step before: cut it there, `{cut}`, before line {taken} uses it again, "
         "and each backward ends where its own step begins."
     ),
+    "graph_freed.within": _(
+        "{carried} still leads into the step before: cut it there, `{cut}`, after the backward call on line {again}, "
+        "and each backward ends where its own step begins."
+    ),
+    "graph_freed.unnamed": _(
+        "What line {made} made in the step before still leads there: "
+        "give line {taken} its `.detach()`, and each backward ends where its own step begins."
+    ),
+    "graph_freed.kept": _(
+        "{carried} of an earlier step is still kept and used again on line {taken}: after each step, "
+        "empty the list that keeps it, or keep `.detach()` of what is not to be trained any more."
+    ),
     "graph_freed.summed": _(
         "{carried} adds up losses with their graphs, so backward goes through every earlier step: call backward on the "
         "new loss alone, and add its `.detach()` to {carried}."
@@ -200,6 +240,17 @@ DO: dict[str, str] = {
     ),
     "graph_cut.detach": _("Use {given} itself where the gradient should flow; keep `.detach()` if the cut is meant."),
     "graph_cut.data": _("Use {given} itself where the gradient should flow; if the cut is meant, write `.detach()`."),
+    "graph_cut.set_data": _(
+        "Use {given} itself where the gradient should flow, not a tensor whose `.data` it was put into."
+    ),
+    "graph_cut.numbers": _(
+        "Collect the tensors themselves and join them (`torch.stack`), "
+        "not numbers that `.item()`, `float()` or `.tolist()` took out of them."
+    ),
+    "graph_cut.function": _(
+        "Let one of the tensors that it is given require grad; `torch.utils.checkpoint` is such a Function, "
+        "which `use_reentrant=False` turns into an ordinary part of the graph."
+    ),
     "graph_cut.no_grad": _("Move this line out of the `no_grad` block if the gradient should flow through it."),
     "graph_cut.op": _(
         "Use an op that has a derivative (a soft version instead of a choice or a comparison), "

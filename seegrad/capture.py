@@ -19,7 +19,8 @@ from .capture_op import Op
 from .capture_run import Run
 from .capture_state import State
 from .model import Place, RaisedError, Recording
-from .places import Code, Source, user_frame
+from .names import is_a
+from .places import Code, Source, is_users, user_frame
 from .stand_in import call_as, caller
 
 Detail = Literal["default", "content"]
@@ -87,7 +88,10 @@ class Capture(TorchFunctionMode):
     def _left_by(self, error: BaseException) -> RaisedError | None:
         if isinstance(error, SystemExit | GeneratorExit):
             return None
-        return self._state.left_by(error, _place_of(error, self._source))
+        tensor = refused(error)
+        if tensor is not None:
+            self._state.names.afresh(_users(error))
+        return self._state.left_by(error, _place_of(error, self._source), tensor)
 
     # -- each call
 
@@ -153,6 +157,7 @@ class Capture(TorchFunctionMode):
             result = call_as(frame, func, args, kwargs)
         except Exception as error:
             if run is not None:
+                quietly(self._state.last_look, user)
                 quietly(run.failed, error)
             raise
         finally:
@@ -161,6 +166,26 @@ class Capture(TorchFunctionMode):
         if run is not None:
             quietly(run.done, result)
         return result
+
+
+def refused(error: BaseException) -> torch.Tensor | None:
+    """The tensor that an optimiser has just refused: its error doesn't say which."""
+    step = error.__traceback__
+    while step is not None and step.tb_next is not None:
+        step = step.tb_next
+    if step is None or step.tb_frame.f_code.co_name != "add_param_group" or is_users(step.tb_frame.f_code.co_filename):
+        return None
+    found = step.tb_frame.f_locals.get("param")
+    return found if is_a(found, torch.Tensor) else None
+
+
+def _users(error: BaseException) -> list[FrameType]:
+    """The frames of the user's code in the error's traceback, the outermost first."""
+    found, step = [], error.__traceback__
+    while step is not None:
+        found += [step.tb_frame] if user_frame(step.tb_frame) is step.tb_frame else []
+        step = step.tb_next
+    return found
 
 
 def _place_of(error: BaseException, source: Source) -> Place | None:

@@ -48,6 +48,7 @@ class FrameDraft:
     module: str = ""
     wanted: tuple[int, ...] = ()
     spoiled: tuple[int, ...] = ()
+    applied: Place | None = None
     keeps_graph: bool = False
 
     def show(self, tensor: int, numbers: Preview | None, version: int | None) -> None:
@@ -83,6 +84,7 @@ class FrameDraft:
             module=self.module,
             wanted=ids.of(tensors, self.wanted),
             spoiled=ids.of(ids.writes, self.spoiled),
+            applied=self.applied,
             keeps_graph=self.keeps_graph,
         )
 

@@ -12,7 +12,7 @@ import torch
 
 from . import _torch
 from .capture_tensors import Tensors
-from .names import held_tensors, is_a, module_tensors, modules, plain_tensors
+from .names import attributes, held_tensors, is_a, module_tensors, modules, plain_tensors, variables
 
 Position = tuple[int, int]
 """A frame's address and the instruction it's at."""
@@ -36,8 +36,8 @@ class Names:
 
     def start(self, frames: Sequence[FrameType]) -> None:
         """Remember what exists, and under which name, before the block runs."""
-        for frame in frames:
-            for name, tensor in chain(held_tensors(frame), self._in_modules(frame)):
+        for space in map(_whole, frames):
+            for name, tensor in chain(held_tensors(space), self._in_modules(space)):
                 self._tensors.foresee(tensor, name, existed=True)
 
     def event(self, frames: Sequence[FrameType], *, direct: bool) -> list[torch.Tensor]:
@@ -54,8 +54,18 @@ class Names:
 
     def everything(self, spaces: Sequence[Space]) -> list[torch.Tensor]:
         """Read the variables, what lists and dicts hold, and modules that are new."""
-        unseen = self._tensors.name_from(chain.from_iterable(map(held_tensors, spaces)))
-        for name, tensor in chain.from_iterable(map(self._in_modules, spaces)):
+        found = list(map(_whole, spaces))
+        return self._read([*found, *(attributes({"self": held["self"]}) for held in found if _is_plain(held))])
+
+    def afresh(self, spaces: Sequence[Space]) -> list[torch.Tensor]:
+        """Read all that `everything` reads, modules that aren't new, too, and what the user's objects hold."""
+        self._walked.clear()
+        found = [dict(variables(space)) for space in spaces]
+        return self._read([*found, *map(attributes, found)])
+
+    def _read(self, found: Sequence[dict[str, Any]]) -> list[torch.Tensor]:
+        unseen = self._tensors.name_from(chain.from_iterable(map(held_tensors, found)))
+        for name, tensor in chain.from_iterable(map(self._in_modules, found)):
             self._tensors.foresee(tensor, name)
         return unseen
 
@@ -101,6 +111,19 @@ class Names:
             known = self._paths.get(id(each))
             if known is None or known[0]() is not each:
                 self._paths[id(each)] = (weakref.ref(each), path)
+
+
+def _whole(space: Space) -> dict[str, Any]:
+    """The variables, without a module that is half built: who asked for it will have it whole."""
+    found = dict(variables(space))
+    if not isinstance(space, dict) and space.f_code.co_name == "__init__":
+        found.pop("self", None)
+    return found
+
+
+def _is_plain(held: dict[str, Any]) -> bool:
+    """True in a method of an object that isn't a module."""
+    return "self" in held and not is_a(held["self"], torch.nn.Module)
 
 
 def _moved_on(before: Sequence[Position], now: Sequence[Position]) -> bool:

@@ -17,7 +17,6 @@ from .capture_wrapped import tell, wraps
 from .capture_writes import Hit
 from .errors import text_of
 from .model import Place, RaisedError, Route
-from .places import user_frames
 
 ROUTES: dict[str, Route] = {"data": "data", "detach": "detach", "detach_": "detach"}
 EMPTY = frozenset({"empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided"})
@@ -47,7 +46,9 @@ class Op:
         unmet = None in known
         state.new_event(user, direct=user is frame, deep=unmet and any(map(state.tensors.is_new, inputs)))
         self._module = state.names.module(frame, state.block)  # after the event: its names are known now
-        made = self._made() if torch.is_grad_enabled() else ()
+        graph = torch.is_grad_enabled()
+        made = self._made() if graph else ()
+        self._applied = None if graph else self._applying(frame)
         for tensor in inputs if unmet else ():
             if (source := wraps(state, tensor)) is not None:
                 tell(state, tensor, source, user)
@@ -58,6 +59,14 @@ class Op:
         self._span: tuple[int, int] | None = None
         if call.writes:
             self._look_at_targets(args)
+
+    def _applying(self, frame: FrameType | None) -> Place | None:
+        """The user's line that called the custom Function in whose forward this call is made, where it's in one."""
+        while frame is not None and frame is not self._user:
+            if frame.f_code is _torch.APPLY:
+                return self._place()
+            frame = frame.f_back
+        return self._state.applying
 
     def _made(self) -> list[tuple[int, Source]]:
         """(position, who made it) of each input that has a graph."""
@@ -95,6 +104,7 @@ class Op:
             return
         frame = state.frames.new("inplace" if written else "forward", name, self._place())
         frame.inputs, frame.module = tuple(self._numbers), self._module
+        frame.applied = self._applied
         for tensor in written:
             self._write(frame, tensor)
         if self._storages:
@@ -179,9 +189,9 @@ class Op:
         return number
 
     def failed(self, error: BaseException) -> None:
-        """The call raised: the last moment at which the variables of these functions can be read."""
+        """The call raised."""
         state = self._state
-        state.names.everything(user_frames(self._user, state.block))
+        state.last_look(self._user)
         frame = state.frames.new("error", self._call.name, self._place())
         frame.inputs = tuple(self._numbers)
         state.errors.append(RaisedError(type(error).__name__, text_of(error), frame.place, frame.index))

@@ -50,7 +50,7 @@ class State:
         self._module: dict[str, Any] = {}  # variables of the last line that ran outside any function
         self._last_line: tuple[str, int] | None = None
         # The line that called the custom Function which was running at the last event; and one event before.
-        self._applying: Place | None = None
+        self.applying: Place | None = None
         self._applied: Place | None = None
         self._inside: tuple[int, ...] = ()  # Writes that the forward of a custom Function has made
 
@@ -64,15 +64,21 @@ class State:
     def finish(self, block: FrameType | None) -> None:
         """The block ends: a last look at what has no name yet."""
         self.new_event(block, deep=True)
-        self.names.everything([self._module])
+        self.names.afresh([*user_frames(block, self.block), self._module])
         self.block, self._module = None, {}
 
-    def left_by(self, error: BaseException, place: Place | None) -> RaisedError:
+    def last_look(self, user: FrameType | None) -> None:
+        """A call of torch has failed: the last moment at which the variables of these functions can be read."""
+        self.names.afresh(user_frames(user, self.block))
+
+    def left_by(self, error: BaseException, place: Place | None, refused: torch.Tensor | None = None) -> RaisedError:
         """The error that leaves the block: the one seen in a call of torch, or one of the user's own."""
         kind, text = type(error).__name__, text_of(error)
         if self.errors and (self.errors[-1].kind, self.errors[-1].text) == (kind, text):
             return self.errors[-1]
-        return RaisedError(kind, text, place, self.frames.new("error", kind, place).index)
+        frame = self.frames.new("error", kind, place)
+        frame.inputs = () if refused is None else (self.meet(refused),)
+        return RaisedError(kind, text, place, frame.index)
 
     # -- between two calls
 
@@ -84,7 +90,7 @@ class State:
         if user is not None and user.f_code.co_name == "<module>":
             self._module = user.f_globals
         unseen = self.names.event(frames, direct=direct)
-        self._applied, self._applying = self._applying, self._applying_line(frames)
+        self._applied, self.applying = self.applying, self._applying_line(frames)
         if self._applied is None:
             self._inside = ()
         self.meet_late(self.names.everything(frames) if deep else unseen)
@@ -107,7 +113,7 @@ class State:
 
     def applies(self, user: FrameType | None) -> None:
         """A custom Function's forward has returned; the line that called it."""
-        self._applying = self.source.place(user)
+        self.applying = self.source.place(user)
 
     def _look_behind(self, line: tuple[str, int] | None) -> None:
         for saved, _ in self.saved.changed_behind() if self.saved.watching else ():
@@ -180,7 +186,7 @@ class State:
         """A Write was made: everyone who shares the bytes shows it."""
         number = self.writes.add(frame, hit)
         frame.writes += (number,)
-        if self._applying is not None:
+        if self.applying is not None:
             self._inside += (number,)
         self.saved.written(hit.storage, hit.span)
         self.uninitialised.discard(hit.storage)

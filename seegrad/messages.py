@@ -22,6 +22,9 @@ MAX_CODE = 60
 AUGMENTED = re.compile(r"(?<![<>=!])(\*\*|//|[-+*/@%&|^])=(?!=)")
 """The sign of `x += y` and the like."""
 
+PATH = re.compile(r"[^\W\d][\w.]*")
+"""A variable or an attribute."""
+
 SHAPES = frozenset({"squeeze_", "unsqueeze_", "t_", "transpose_", "swapaxes_", "swapdims_"})
 """Ops in place that change nothing but the shape."""
 
@@ -42,6 +45,9 @@ NO_TWIN = {
 }
 """Methods that write in place and have no method of that name without the underscore → what to write instead."""
 
+ARTICLES = ("a ", "the ")
+"""How a sentence may begin that begins with a tensor without a name."""
+
 GAP = re.compile(r"\{(\w+)\}")
 
 
@@ -57,7 +63,8 @@ under `with torch.no_grad():`; to compute with a changed value, make a new tenso
     """
     with speaking(lang):
         words = _Words(diagnosis)
-        return closed(together(words.say(WHAT, *what_ids(diagnosis)), words.say(DO, *do_ids(diagnosis))))
+        both = words.say(WHAT, *what_ids(diagnosis)), words.say(DO, *do_ids(diagnosis))
+        return closed(together(*(_capital(each) if each.startswith(ARTICLES) else each for each in both)))
 
 
 def what_ids(diagnosis: Diagnosis) -> tuple[str, ...]:
@@ -79,11 +86,16 @@ def do_ids(diagnosis: Diagnosis) -> tuple[str, ...]:
     """Ids of the second sentence, the most special one first."""
     kind, given = diagnosis.kind, dict(diagnosis.arguments)
     ids = [f"{kind}.{given[choice]}" for choice in ("cause", "how", "kept") if choice in given]
-    ids += [f"{kind}.{trait}" for trait in ("marked", "part", "same") if given.get(trait)]
+    ids += [f"{kind}.{trait}" for trait in ("marked", "part", "whole", "same") if given.get(trait)]
     if given.get("op") in SHAPES:
         ids.append(f"{kind}.shape")
     if given.get("trained") and diagnosis.route in ("self", "detach", "data", "view"):
         ids += [f"{kind}.{diagnosis.route}.trained", f"{kind}.trained"]
+    code = diagnosis.culprit.code if diagnosis.culprit else ""
+    if diagnosis.route == "data" and f".data.{given.get('op')}(" in code:
+        ids.append(f"{kind}.data.direct")
+    if given.get("again_round"):
+        ids.append(f"{kind}.again")
     if str(given.get("op", "")).endswith("(inplace=True)"):
         ids.append(f"{kind}.option")
     if given.get("result"):
@@ -181,6 +193,8 @@ class _Words:
         code = self._diagnosis.culprit.code if self._diagnosis.culprit else ""
         sign = AUGMENTED.search(code)
         if sign:
+            left = code[: sign.start()].strip()
+            name = left if self._given.get("whole") or PATH.fullmatch(left) else name
             return f"{name} = {name} {sign[1]} …", f"{name} {sign[1]}= …"
         if op == "__setitem__":
             return f"{name} = torch.where(…)", f"{name}[…] = …"

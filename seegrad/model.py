@@ -145,7 +145,6 @@ class Frame:
     """The state after one event. Only what changed in it is held.
 
     `backward` frames are one engine event each: `running` is the Node that received a gradient.
-    `values` holds the numbers of tensors born or overwritten in this frame.
     """
 
     index: int
@@ -166,6 +165,7 @@ class Frame:
     module: str = ""  # path of the innermost nn.Module whose forward made this op: `model.layers.3.linear1`
     spoiled: tuple[int, ...] = ()  # Writes that hit the gradient which the running Node was given, before it had it
     wanted: tuple[int, ...] = ()  # the tensors whose gradient `autograd.grad` was asked for
+    applied: Place | None = None  # of an op inside a custom Function's forward: the line that called the Function
     keeps_graph: bool = False  # of a backward Frame: called with retain_graph or create_graph, so nothing is freed
 
 

@@ -7,7 +7,7 @@ import inspect
 import sys
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
-from types import CodeType, FrameType
+from types import CodeType, FrameType, FunctionType, ModuleType, UnionType
 from typing import Any
 
 import torch
@@ -46,6 +46,34 @@ def module_tensors(name: str, module: torch.nn.Module) -> Named:
     """(name, tensor) for a module's parameters and buffers: `model.layers.0.weight`. Asks nothing of the user's."""
     yield from ((f"{name}.{inner}", tensor) for inner, tensor in torch.nn.Module.named_parameters(module))
     yield from ((f"{name}.{inner}", tensor) for inner, tensor in torch.nn.Module.named_buffers(module))
+
+
+def attributes(space: dict[str, Any]) -> dict[str, Any]:
+    """What the objects among the variables hold: `trainer.critic`, `net.1.state`. Asks nothing of the user's.
+
+    >>> from types import SimpleNamespace
+    >>> attributes({"agent": SimpleNamespace(tau=0.01, _hidden=1), "rate": 0.1})
+    {'agent.tau': 0.01}
+    """
+    found: dict[str, Any] = {}
+    for name, value in space.items():
+        parts = torch.nn.Module.named_modules(value, prefix=name) if is_a(value, torch.nn.Module) else [(name, value)]
+        for path, part in parts if _is_object(value) else ():
+            found.update((f"{path}.{attribute}", held) for attribute, held in visible(_held(part)))
+    return found
+
+
+def _is_object(value: Any) -> bool:
+    """True for an object with attributes of its own: neither a tensor, a class, a function nor a Python module."""
+    return not is_a(value, torch.Tensor | type | ModuleType | FunctionType)
+
+
+def _held(value: Any) -> dict[str, Any]:
+    try:
+        held = object.__getattribute__(value, "__dict__")
+    except AttributeError:
+        return {}
+    return held if type(held) is dict else {}
 
 
 def variables(space: FrameType | dict[str, Any]) -> list[tuple[str, Any]]:
@@ -89,7 +117,7 @@ def visible(space: Mapping[str, Any]) -> list[tuple[str, Any]]:
     return [(name, value) for name, value in list(space.items()) if not name.startswith("_")]
 
 
-def is_a(value: Any, kind: type) -> bool:
+def is_a(value: Any, kind: type | UnionType) -> bool:
     """`isinstance` that asks the type alone: a proxy's `__class__` is user code and may do anything."""
     return issubclass(type(value), kind)
 

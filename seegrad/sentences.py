@@ -181,10 +181,15 @@ THROUGH: dict[str, str] = {
 WHY: dict[str, str] = {
     "detach": _("`.detach()` returns {given} without its history"),
     "data": _("`.data` returns {given} without its history"),
+    "set_data": _("assigning to `.data` takes the numbers of {given} without their history"),
     "no_grad": _("`{op}` ran with gradients switched off"),
     "op": _("`{op}` has no derivative for {given}, so its result does not require grad"),
     "integer": _("`{op}` turns {given} into integers, which carry no gradient"),
     "leaf": _("a new leaf was made there of the numbers in {given}, and it knows nothing of their history"),
+    "numbers": _("a new tensor was made there of plain numbers, which have no history"),
+    "function": _(
+        "gradients are off inside a custom Function's forward, and none of the tensors that it was given requires grad"
+    ),
     "left": _("{given} left torch there, and what comes back has no history"),
     "grad": _("`autograd.grad` returns a gradient without a history unless it is asked to keep one"),
 }

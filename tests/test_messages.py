@@ -158,6 +158,65 @@ GOLDEN = {
         "but MulBackward0 from line 3 saved version 0. The line reads `boxes` and writes to it: give the new "
         "value memory of its own (`torch.cat` or `torch.stack` of its parts, `torch.where`), not `boxes[…] = …`."
     ),
+    "d_tokens_normalised_in_place": (
+        "Line 5 (`tokens[i] /= tokens[i].norm(dim=-1, keepdim=True)`) overwrote `tokens[1]`: `tokens[1]` is now at "
+        "version 1, but LinalgVectorNormBackward0 from line 5 saved version 0 for the gradient of `tokens[1]`. The "
+        "line reads `tokens[1]` and writes to it: make a new tensor (`tokens[i] = tokens[i] / …`, not `tokens[i] /= "
+        "…`)."
+    ),
+    "d_power_iteration_writes_the_vector_that_it_used": (
+        "Line 10 (`self.u.copy_(F.normalize(self.weight @ (self.weight.t() @ s…`) overwrote `critic.u`: `critic.u` is"
+        " now at version 2, but MmBackward0 from line 11 saved version 1 for the gradient of `critic.weight`. That "
+        "line runs in every round and hit what the round before had saved: make a new tensor in each round, or let "
+        "line 11 use `critic.u.clone()`, or call backward before the next round."
+    ),
+    "d_attention_masked_through_data": (
+        "Line 5 (`attention.data.masked_fill_(mask, 0)`) overwrote `attention` through `attention.data`, which shares"
+        " its memory but not its version, after SoftmaxBackward0 from line 4 had saved it; the version stayed 0, so "
+        "torch raised nothing and the gradient is wrong. Make a new tensor instead, `attention = "
+        "attention.masked_fill(…)`, so that autograd knows of the change, or write after the backward call."
+    ),
+    "d_membrane_potential_kept_between_batches": (
+        "The backward call on line 14 needs what MulBackward0 from line 8 had saved, but line 14 "
+        "(`spikes.mean().backward()`) has freed it already. `self.state` still leads into the step before: cut it "
+        "there, `self.state = self.state.detach()`, after the backward call on line 14, and each backward ends where "
+        "its own step begins."
+    ),
+    "d_memory_of_an_episode_not_emptied": (
+        "The backward call on line 10 needs what GatherBackward0 from line 7 had saved, but line 10 "
+        "(`loss.backward()`) has freed it already. `log_prob` of an earlier step is still kept and used again on line"
+        " 9: after each step, empty the list that keeps it, or keep `.detach()` of what is not to be trained any "
+        "more."
+    ),
+    "d_losses_collected_as_numbers": (
+        "`loss` has no graph behind it, because line 8 (`loss = torch.tensor(losses).mean()`) cut it: a new tensor "
+        "was made there of plain numbers, which have no history. Collect the tensors themselves and join them "
+        "(`torch.stack`), not numbers that `.item()`, `float()` or `.tolist()` took out of them."
+    ),
+    "d_reentrant_checkpoint_of_a_frozen_input": (
+        "`loss` has no graph behind it, because line 6 (`h = checkpoint(layer, h, use_reentrant=True)`) cut it: "
+        "gradients are off inside a custom Function's forward, and none of the tensors that it was given requires "
+        "grad. Let one of the tensors that it is given require grad; `torch.utils.checkpoint` is such a Function, "
+        "which `use_reentrant=False` turns into an ordinary part of the graph."
+    ),
+    "d_mask_put_into_a_parameter_s_data": (
+        "`gate.scores` led to the loss but got no gradient, because line 9 (`self.mask.data = "
+        "torch.sigmoid(self.scores)`) cut the graph: assigning to `.data` takes the numbers of the result of "
+        "`sigmoid` on line 9 without their history. Use the result of `sigmoid` on line 9 itself where the gradient "
+        "should flow, not a tensor whose `.data` it was put into."
+    ),
+    "d_list_of_factors_moved_to_a_type": (
+        "`factors[0]` is the result of `to` on line 2 (`factors = [torch.ones(2, "
+        "requires_grad=True).to(torch.float…`), not a leaf: gradients are kept in leaves alone, so an optimiser could"
+        " never update it. If `factors[0]` itself is to be trained, make it a leaf first, `factors[0] = "
+        "factors[0].detach().requires_grad_()`; otherwise give the optimiser the leaf that it was computed from."
+    ),
+    "d_split_logits_divided_in_place": (
+        "Line 3 (`logits /= 0.7`) writes in place to `logit`, one of the views that `split` on line 7 returned "
+        "together: autograd cannot follow a write to one of them, so torch refuses. Make a new tensor (`logits = "
+        "logits / …`, not `logits /= …`), or take that part alone by its index, `x[…]` or `x.narrow(…)`, which may be"
+        " written."
+    ),
 }
 
 

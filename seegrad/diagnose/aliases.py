@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from ..invented import EXTERNAL_WRITE, STEP
 from ..model import Node, Place, Recording, Route, Write
 from ..sentences import A_RESULT, A_TENSOR, AND, OF_SHAPE
@@ -21,10 +23,15 @@ def ancestors(recording: Recording, tensor: int) -> list[tuple[int, Route]]:
     return way
 
 
+ASSIGNED = re.compile(r"((?:[\w.]+\s*,\s*)*[\w.]+)\s*=(?!=)\s*(?![\[({])")
+"""`h = …`, `out, self.state = …`; not `many = [… for …]`, whose items have no names."""
+
+
 def owner(recording: Recording, tensor: int) -> int:
-    """The tensor to speak of: the nearest one with a name of which this is a view, else itself."""
+    """The tensor to speak of: the nearest one of which this is a view that has a name or is trained; else itself."""
     for number, route in ancestors(recording, tensor):
-        if recording.tensors[number].name:
+        ref = recording.tensors[number]
+        if ref.name or (ref.is_leaf and ref.requires_grad):
             return number
         if route != "view":
             break
@@ -95,6 +102,20 @@ def label(recording: Recording, tensor: int | None) -> str:
     if born is not None and tensor in born.outputs and born.place is not None:
         return A_RESULT.format(op=born.op, line=born.place.line)
     return OF_SHAPE.format(shape=list(ref.shape))
+
+
+def called(recording: Recording, tensor: int) -> str | None:
+    """The tensor's variable; where none was seen, what the line whose result it is assigns to."""
+    ref = recording.tensors[tensor]
+    born = recording.frames[ref.frame]
+    found = ASSIGNED.match(born.place.code) if born.place is not None and tensor in born.outputs else None
+    if ref.name or found is None:
+        return ref.name
+    after = next((frame for frame in recording.frames[born.index + 1 :] if frame.phase != "start"), None)
+    if after is not None and after.place == born.place:
+        return None
+    targets = [target.strip() for target in found[1].split(",")]
+    return targets[min(born.outputs.index(tensor), len(targets) - 1)]
 
 
 def birthplace(recording: Recording, node: Node) -> Place | None:

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Literal
 
 from ..model import Edge, Frame, Node, Place, Recording
-from .aliases import label, owner
+from ..sentences import AND
+from .aliases import called, label, owner
 
-How = Literal["again", "shared", "later", "carried", "summed", "once"]
+How = Literal["again", "shared", "later", "carried", "within", "kept", "summed", "once"]
 """How the second backward came into the graph of the first.
 
 `again`: from the same loss. `shared`: two losses of one forward. `later`: a loss made after the first backward.
-In a loop, `carried`: through a tensor that each step makes anew from the last; `summed`: through a sum of all losses;
-`once`: through a tensor that was made before the loop.
+In a loop, `carried`: through a tensor that each step makes anew from the last, `within` a module's forward; `kept`:
+through one of an earlier step, beside those of this step; `summed`: through a sum of all losses; `once`: through a
+tensor made before the loop.
 """
+
+ITEM = re.compile(r"\[\d+\]$")
 
 MAX_NAMED = 3
 """Tensors that are named, where several lead into the old graph."""
@@ -30,19 +35,48 @@ class Carried:
 
     def arguments(self, recording: Recording) -> tuple[tuple[str, str | int], ...]:
         """What the sentences need of it."""
-        names = [name for number in self.tensors if (name := recording.tensors[number].name)]
+        names = self.names(recording)
         first = self.tensors[0] if self.tensors else None
         made = made_at(recording, first) if first is not None else None
+        known = [f"`{name}`" for name in dict.fromkeys(map(collection, names))]
         return (
-            ("how", self.how),
-            ("carried", " and ".join(dict.fromkeys(label(recording, number) for number in self.tensors))),
-            (
-                "cut",
-                f"{', '.join(names)} = {', '.join(f'{name}.detach()' for name in names)}" if names else ".detach()",
-            ),
+            ("how", self.how if known or self.how not in ("carried", "within") else "unnamed"),
+            ("carried", AND.join(known or dict.fromkeys(label(recording, number) for number in self.tensors))),
+            ("cut", cutting(names)),
             ("taken", self.taken.line if self.taken else 0),
             ("made", made.line if made else 0),
         )
+
+    def names(self, recording: Recording) -> list[str]:
+        """The variables that hold them, as far as they're known."""
+        return [name for number in self.tensors if (name := called(recording, number))]
+
+
+def collection(name: str) -> str:
+    """The variable that has to be replaced where this one can't be: a tuple's item can't.
+
+    >>> collection("hidden[1]"), collection("self.state")
+    ('hidden', 'self.state')
+    """
+    return ITEM.sub("", name)
+
+
+def cutting(names: list[str]) -> str:
+    """The line that detaches these variables.
+
+    >>> cutting(["h", "c"]), cutting(["hidden[0]", "hidden[1]"])
+    ('h, c = h.detach(), c.detach()', 'hidden = tuple(each.detach() for each in hidden)')
+    """
+    wholes = dict.fromkeys(map(collection, names))
+    if len(wholes) < len(names) or names != list(wholes):
+        return "; ".join(f"{whole} = tuple(each.detach() for each in {whole})" for whole in wholes)
+    return f"{', '.join(names)} = {', '.join(f'{name}.detach()' for name in names)}"
+
+
+def is_within(recording: Recording, tensors: tuple[int, ...], taking: Frame) -> bool:
+    """True where the line that takes them up is likely in a module's forward: nothing should be cut there."""
+    names = (called(recording, number) or "" for number in tensors)
+    return "." in taking.module or any(name.startswith("self.") for name in names)
 
 
 def earlier_run(recording: Recording, node: int | None, failed: Frame) -> Frame | None:
@@ -70,6 +104,8 @@ def carried(recording: Recording, failing: int, failed: Frame, earlier: Frame) -
     tensors = tuple(dict.fromkeys(found for link in links if (found := tensor_of(recording, *link)) is not None))
     taken = recording.frames[links[0][0].frame].place if links else None
     how = "shared" if shared else how_it_came(recording, tensors, failed, call[0])
+    if how == "carried" and is_within(recording, tensors, recording.frames[links[0][0].frame]):
+        how = "within"
     return Carried(how, tensors[:MAX_NAMED], taken)
 
 
@@ -134,9 +170,26 @@ def how_it_came(recording: Recording, tensors: tuple[int, ...], failed: Frame, f
     roots = {recording.tensors[number].name for number in failed.inputs} - {None}
     if roots & {recording.tensors[number].name for number in tensors}:
         return "summed"
+    anew = made_anew(recording, tensors, range(first.index, failed.index))
+    if not anew:
+        return "once"
+    makers = {number: node.id for node in recording.nodes for number in node.outputs}
+    behind = leading_to(recording, makers[tensors[0]]) if tensors[0] in makers else set()
+    return "carried" if not behind or any(makers.get(number) in behind for number in anew) else "kept"
+
+
+def made_anew(recording: Recording, tensors: tuple[int, ...], since: range) -> list[int]:
+    """The tensors that the lines of `tensors` have made since, under the same names where they have one."""
     lines = {at(place) for number in tensors if (place := made_at(recording, number)) is not None}
-    since = (frame.place for frame in recording.frames[first.index : failed.index] if frame.phase != "backward")
-    return "carried" if any(place is not None and at(place) in lines for place in since) else "once"
+    names = {recording.tensors[number].name for number in tensors}
+    fresh = [
+        number
+        for frame in recording.frames[since.start : since.stop]
+        if frame.phase != "backward" and frame.place is not None and at(frame.place) in lines
+        for number in frame.outputs
+    ]
+    same = [number for number in fresh if recording.tensors[number].name in names]
+    return same if None not in names and all(recording.tensors[number].name for number in fresh) else fresh
 
 
 def at(place: Place) -> tuple[str, int]:

@@ -9,8 +9,8 @@ from .aliases import label
 from .flow import Cut, Flow, is_trained
 from .raised import errors_with
 
-ROUTES: dict[str, Route] = {"detach": "detach", "data": "data"}
-CAUSES = {"detach": "detach", "detach_": "detach", "data": "data", "grad": "grad"}
+ROUTES: dict[str, Route] = {"detach": "detach", "data": "data", "set_data": "data"}
+CAUSES = {"detach": "detach", "detach_": "detach", "data": "data", "set data": "set_data", "grad": "grad"}
 CASTS = frozenset({"to", "type", "long", "int", "short", "char", "byte", "bool"})
 INTEGERS = ("int", "uint", "bool")
 
@@ -25,26 +25,36 @@ def errors(recording: Recording) -> Iterator[Diagnosis]:
             flow = Flow(recording)
             for earlier in recording.frames[: error.frame]:
                 flow.remember(earlier)
-            cuts = flow.cuts(frame.inputs[:1])
+            cuts = flow.cuts(frame.inputs[:1]) or flow.rebuilt()
             yield describe(recording, cuts[0] if cuts else None, frame, frame.inputs[:1], "error")
 
 
 def notes(recording: Recording) -> Iterator[Diagnosis]:
-    """Leaves that led to a loss and got no gradient at all, neither from it nor from any other; one note a line."""
+    """Leaves that led to a loss and got no gradient at all, neither from it nor from any other; one note a line.
+
+    What ran under `no_grad` for one loss is told once. None where torch's error ended it all: the rest was to come.
+    """
     got = rewarded(recording)
-    if all(ref.id in got for ref in recording.tensors if is_trained(recording, ref.id)):
+    trained = (ref.id for ref in recording.tensors if is_trained(recording, ref.id))
+    if recording.error in recording.errors or all(number in got for number in trained):
         return
     calls = {frames[0].index: frames for frames in backward_calls(recording)}
     flow = Flow(recording)
     for frame in recording.frames:
         flow.remember(frame)
-        groups: dict[Place | None, tuple[Cut, list[int]]] = {}
+        groups: dict[Place | str | None, tuple[Cut, list[int]]] = {}
         for cut in flow.cuts(roots_of(recording, frame)) if frame.index in calls else ():
-            found = [leaf for leaf in flow.leaves(cut.given) if leaf not in got]
-            groups.setdefault(cut.frame.place, (cut, []))[1].extend(found)
+            found = [leaf for leaf in flow.leaves(cut.given) if leaf not in got and is_known(recording, leaf)]
+            why = cause(recording, cut)
+            groups.setdefault(why if why == "no_grad" else cut.frame.place, (cut, []))[1].extend(found)
         for cut, leaves in groups.values():
             if leaves:
                 yield describe(recording, cut, calls[frame.index][-1], leaves, "note")
+
+
+def is_known(recording: Recording, leaf: int) -> bool:
+    """True for a leaf that somebody may ask for its gradient: not for the first step of `torch.randn(…) * 0.01`."""
+    return recording.tensors[leaf].name is not None or recording.tensors[leaf].parameter
 
 
 def backward_calls(recording: Recording) -> list[list[Frame]]:
@@ -81,7 +91,7 @@ def cause(recording: Recording, cut: Cut | None) -> str:
     if op in CAUSES:
         return CAUSES[op]
     if not cut.frame.grad_enabled:
-        return "no_grad"
+        return "no_grad" if cut.frame.applied is None else "function"
     return "integer" if op in CASTS and all(ref.dtype.startswith(INTEGERS) for ref in made) else "op"
 
 
@@ -94,7 +104,7 @@ def describe(
         kind="graph_cut",
         severity=severity,
         raised=severity == "error",
-        culprit=cut.frame.place if cut else None,
+        culprit=cut.frame.applied or cut.frame.place if cut else None,
         victim=shown.place,
         node=None,
         tensor=recording.tensors[tensors[0]].name,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ..model import Frame, Recording
 
@@ -38,6 +38,7 @@ class Flow:
         self._results: list[tuple[Frame, int]] = []
         self._walked: set[int] = set()
         self._walked_to_leaves: set[int] = set()
+        self._entered: list[Frame] = []
 
     def remember(self, frame: Frame) -> None:
         """Note what a Frame made, wrote and took."""
@@ -48,6 +49,8 @@ class Flow:
         self._made.update(dict.fromkeys(fresh, frame))
         self._born.update(dict.fromkeys(fresh, frame))
         self._made.update(dict.fromkeys((self._recording.writes[write].tensor for write in frame.writes), frame))
+        if frame.op in ENTERING and not frame.inputs:
+            self._entered.append(frame)
         if frame.op in LEAVING and any(tensors[number].requires_grad for number in frame.inputs):
             self._left.append(frame)
         else:
@@ -61,6 +64,11 @@ class Flow:
         found = [cut for tensor in behind if (cut := self._cut_at(tensor)) is not None]
         return found + [cut for tensor in behind if (cut := self._came_back(tensor)) is not None]
 
+    def rebuilt(self) -> list[Cut]:
+        """Where the last tensor was made of plain numbers, of a single one that nothing else took up (`y.item()`)."""
+        found = [cut for frame in reversed(self._entered) if (cut := self._made_of_numbers(frame)) is not None]
+        return [replace(cut, why="numbers") for cut in found[:1] if not self._recording.tensors[cut.given[0]].shape]
+
     def leaves(self, tensors: Iterable[int]) -> list[int]:
         """The leaves that require grad and lead to these tensors; one that was returned before isn't again."""
         behind = self.behind(tensors, self._walked_to_leaves)
@@ -69,13 +77,14 @@ class Flow:
     def behind(self, tensors: Iterable[int], walked: set[int]) -> list[int]:
         """These tensors and all that led to them, nearest first, without those `walked`, to which they're added.
 
-        The way ends at a leaf that requires grad.
+        The way ends at a leaf that requires grad, unless it was computed and made one afterwards.
         """
         waiting = [number for number in dict.fromkeys(tensors) if number not in walked]
         walked.update(waiting)
         for tensor in waiting:  # grows while it's read
-            frame = self._made.get(tensor)
-            if frame is None or is_trained(self._recording, tensor):
+            trained = is_trained(self._recording, tensor)
+            frame = (self._born if trained else self._made).get(tensor)
+            if frame is None or (trained and self._with_history(frame)):
                 continue
             fresh = [number for number in dict.fromkeys(frame.inputs) if number not in walked]
             walked.update(fresh)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ..model import Diagnosis, RaisedError, Recording
-from .aliases import birthplace
+from .aliases import birthplace, called
 from .carried import Carried, carried, earlier_run
 from .raised import errors_with
 
@@ -33,7 +33,7 @@ def describe(recording: Recording, error: RaisedError) -> Diagnosis:
         culprit=earlier.place if earlier else None,
         victim=birthplace(recording, node) if node else None,
         node=node.name if node else None,
-        tensor=recording.tensors[tensor].name if tensor is not None else None,
+        tensor=called(recording, tensor) if tensor is not None else None,
         arguments=(("again", error.place.line if error.place else 0), *way.arguments(recording)),
         node_id=node.id if node else None,
         tensor_id=tensor,

@@ -15,6 +15,10 @@ CORE = "modified by an inplace operation"
 """The stable part of torch's message, seen from 1.0 to 2.13."""
 
 
+LOOPED = frozenset({"carried", "within", "unnamed", "kept", "summed", "once"})
+"""Ways in which a step's backward comes into an earlier step's graph; of the others, the write itself tells more."""
+
+
 def find(recording: Recording) -> Iterator[Diagnosis]:
     """One Diagnosis for each such error."""
     for error in errors_with(recording, CORE):
@@ -80,6 +84,8 @@ def describe(
             ("result", int(saved.tensor in node.outputs)),
             ("trained", int(tensor.is_leaf and tensor.requires_grad if tensor else False)),
             ("same", int(write is not None and is_same_line(recording, write, node))),
+            ("whole", int(write is not None and is_same_line(recording, write, node) and is_whole(recording, write))),
+            ("again_round", int(write is not None and ran_before(recording, write, node))),
             ("part", int(write is not None and is_part(recording, write, saved))),
         ),
         node_id=node.id,
@@ -92,6 +98,19 @@ def describe(
 def is_same_line(recording: Recording, write: Write, node: Node) -> bool:
     """True for `x[…] = f(x[…])`: one line that reads and writes."""
     return write.op.endswith("_") and line_of(write) == birthplace(recording, node)
+
+
+def is_whole(recording: Recording, write: Write) -> bool:
+    """True for a tensor that is written as a whole, by its own name: not a part of it, not an alias."""
+    return write.op != "__setitem__" and recording.tensors[write.tensor].alias_of is None
+
+
+def ran_before(recording: Recording, write: Write, node: Node) -> bool:
+    """True where the same line wrote the same memory before the Node saved it, too: a loop has come round."""
+    return any(
+        each.place == write.place and each.storage == write.storage and each.frame < node.frame
+        for each in recording.writes
+    )
 
 
 def is_part(recording: Recording, write: Write, saved: SavedTensor) -> bool:
@@ -109,7 +128,7 @@ def surroundings(recording: Recording, error: RaisedError) -> tuple[tuple[str, s
     earlier = earlier_run(recording, error.node, failed)
     way = carried(recording, error.node, failed, earlier) if earlier and error.node is not None else Carried("again")
     again = ("again", error.place.line if error.place else 0)
-    return (again, *way.arguments(recording)) if way.how in ("carried", "summed") else (again,)
+    return (again, *way.arguments(recording)) if way.how in LOOPED else (again,)
 
 
 def by_text(recording: Recording, error: RaisedError, node: Node) -> Diagnosis:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from ..model import Diagnosis, RaisedError, Recording
-from .aliases import label
+from .aliases import called, label
 from .carried import made_at
 from .raised import errors_with
 
@@ -20,23 +20,18 @@ def find(recording: Recording) -> Iterator[Diagnosis]:
 
 
 def given_tensor(recording: Recording, error: RaisedError) -> tuple[int | None, str | None]:
-    """The newest result that the failing line names or makes, and its name."""
+    """The tensor that torch refused, or else the newest result that the failing line names or makes; and its name."""
+    for refused in recording.frames[error.frame].inputs:
+        return refused, called(recording, refused)
     code, line = (error.place.code, error.place.line) if error.place else ("", 0)
     words = set(re.findall(r"[A-Za-z_]\w*", code))
     results = [ref.id for ref in reversed(recording.tensors) if ref.requires_grad and not ref.is_leaf]
     for number in results:
-        name = recording.tensors[number].name or assigned(recording, number)
+        name = called(recording, number)
         if name and re.split(r"[.\[]", name)[0] in words:
             return number, name
     made = (number for number in results if (place := made_at(recording, number)) is not None and place.line == line)
     return next(made, None), None
-
-
-def assigned(recording: Recording, tensor: int) -> str | None:
-    """The variable that the line which made a tensor assigns to: where the error came before any name was seen."""
-    place = made_at(recording, tensor)
-    found = re.match(r"(\w+)\s*=(?!=)", place.code) if place is not None else None
-    return found[1] if found else None
 
 
 def describe(recording: Recording, error: RaisedError) -> Diagnosis:

@@ -17,7 +17,8 @@ def find(recording: Recording) -> Iterator[Diagnosis]:
         if first is None:
             continue
         alive = reach(recording, [first])
-        dead = [(recording.nodes[i], slot) for i in sorted(alive) for slot in always_zero(recording.nodes[i].name)]
+        written = [node for i in sorted(alive) if recording.frames[(node := recording.nodes[i]).frame].writes]
+        dead = [(node, slot) for node in written for slot in always_zero(node.name)]
         ran = {frame.running for frame in frames}
         told: set[int] = set()
         for node, slot in dead:

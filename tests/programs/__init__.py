@@ -86,6 +86,7 @@ def programs() -> dict[str, Program]:
         chapter,
         clinic,
         cuts,
+        field,
         functions,
         legal,
         legal_training,
