@@ -54,7 +54,8 @@ def notes(recording: Recording) -> Iterator[Diagnosis]:
 
 def is_known(recording: Recording, leaf: int) -> bool:
     """True for a leaf that somebody may ask for its gradient: not for the first step of `torch.randn(…) * 0.01`."""
-    return recording.tensors[leaf].name is not None or recording.tensors[leaf].parameter
+    ref = recording.tensors[leaf]
+    return ref.name is not None or ref.parameter or leaf not in recording.frames[ref.frame].outputs
 
 
 def backward_calls(recording: Recording) -> list[list[Frame]]:
