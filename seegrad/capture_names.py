@@ -12,7 +12,7 @@ import torch
 
 from . import _torch
 from .capture_tensors import Tensors
-from .names import attributes, held_tensors, is_a, module_tensors, modules, plain_tensors, variables
+from .names import attributes, held_tensors, is_a, module_tensors, modules, plain_tensors, spoken_of, variables
 
 Position = tuple[int, int]
 """A frame's address and the instruction it's at."""
@@ -114,11 +114,13 @@ class Names:
 
 
 def _whole(space: Space) -> dict[str, Any]:
-    """The variables, without a module that is half built: who asked for it will have it whole."""
+    """The variables, a function's global ones too; no module that's half built: who asked for it will have it whole."""
     found = dict(variables(space))
-    if not isinstance(space, dict) and space.f_code.co_name == "__init__":
+    if isinstance(space, dict):
+        return found
+    if space.f_code.co_name == "__init__":
         found.pop("self", None)
-    return found
+    return spoken_of(space) | found
 
 
 def _is_plain(held: dict[str, Any]) -> bool:

@@ -13,7 +13,6 @@ from .capture_calls import Call, always_writes, may_write, region, tensors_in
 from .capture_frames import FrameDraft
 from .capture_nodes import Birth, Source
 from .capture_state import State
-from .capture_wrapped import tell, wraps
 from .capture_writes import Hit
 from .errors import text_of
 from .model import Place, RaisedError, Route
@@ -49,9 +48,8 @@ class Op:
         graph = torch.is_grad_enabled()
         made = self._made() if graph else ()
         self._applied = None if graph else self._applying(frame)
-        for tensor in inputs if unmet else ():
-            if (source := wraps(state, tensor)) is not None:
-                tell(state, tensor, source, user)
+        if unmet:
+            state.meet_wrapped(inputs, user)
         self._numbers = [state.meet(tensor) for tensor in inputs] if unmet else cast(list[int], known)
         self._sources = {source: self._numbers[position] for position, source in made}
         self._versions = [_torch.version(tensor) for tensor in inputs]

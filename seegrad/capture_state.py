@@ -20,6 +20,7 @@ from .capture_names import Names
 from .capture_nodes import Birth, Nodes
 from .capture_saved import SavedTensors
 from .capture_tensors import Tensors
+from .capture_wrapped import bound_at, wraps
 from .capture_writes import Hit, Writes
 from .errors import text_of
 from .invented import EXTERNAL_WRITE, GRADIENT_READ
@@ -93,7 +94,9 @@ class State:
         self._applied, self.applying = self.applying, self._applying_line(frames)
         if self._applied is None:
             self._inside = ()
-        self.meet_late(self.names.everything(frames) if deep else unseen)
+        strangers = [*unseen, *self.names.everything(frames)] if deep else unseen
+        self.meet_wrapped(strangers, user)
+        self.meet_late(strangers)
         line = (user.f_code.co_filename, user.f_lineno or 0) if user is not None else None
         self._look_behind(line)
         self._last_line = line or self._last_line
@@ -130,6 +133,17 @@ class State:
         number = self.tensors.see(tensor, frame.index)
         self.show(frame, number, tensor)
         return number
+
+    def meet_wrapped(self, tensors: Sequence[torch.Tensor], user: FrameType | None) -> None:
+        """Leaves that were made on the bytes of a result (`nn.Parameter(y)`): each gets a Frame for the unseen call."""
+        for tensor in tensors:
+            source = wraps(self.tensors, tensor)
+            if source is not None:
+                place = bound_at(self.source, tensor, user_frames(user, self.block)) or self.source.place(user)
+                frame = self.frames.new("forward", type(tensor).__name__, place)
+                frame.inputs = (source,)
+                frame.outputs = (self.tensors.see(tensor, frame.index, frame.inputs, "detach"),)
+                self.show(frame, frame.outputs[0], tensor)
 
     def meet_late(self, tensors: Sequence[torch.Tensor]) -> None:
         """Nodes that were made where no call was seen (autograd.Function.apply, C++, before the block)."""

@@ -199,14 +199,14 @@ class Tensors:
     def name_from(self, variables: Iterable[tuple[str, torch.Tensor]]) -> list[torch.Tensor]:
         """Give names to what these variables hold now: the first name that a tensor gets stays.
 
-        Returns the variables that no recorded call made although they have a graph.
+        Returns the variables that no recorded call made although they have a graph, and leaves that are new.
         """
         unseen: list[torch.Tensor] = []
         for name, tensor in variables:
             number = self.find(tensor)
             draft = self.drafts[number] if number is not None else None
             known = draft.requires_grad if draft is not None else self.existed_at_start(tensor)
-            if not known and tensor.requires_grad and not _torch.is_leaf(tensor):
+            if not known and tensor.requires_grad and (not _torch.is_leaf(tensor) or self.is_new(tensor)):
                 unseen.append(tensor)
             if draft is None and not known:
                 self.foresee(tensor, name)

@@ -10,32 +10,23 @@ from types import CodeType, FrameType
 import torch
 
 from . import _torch
-from .capture_state import State
+from .capture_tensors import Tensors
 from .model import Place
 from .names import held_tensors, module_tensors, modules
-from .places import user_frames
+from .places import Source
 
 IDENTIFIER = re.compile(r"[^\W\d]\w*")
 
 
-def wraps(state: State, tensor: torch.Tensor) -> int | None:
+def wraps(tensors: Tensors, tensor: torch.Tensor) -> int | None:
     """The tensor with a graph on whose bytes this leaf was made; None for other tensors and for one that's known."""
-    if not tensor.requires_grad or not _torch.is_leaf(tensor) or state.tensors.find(tensor) is not None:
+    if not tensor.requires_grad or not _torch.is_leaf(tensor) or tensors.find(tensor) is not None:
         return None
-    results = state.tensors.results_on(state.tensors.storage_number(tensor))
-    return results[-1] if results and not state.tensors.existed_at_start(tensor) else None
+    results = tensors.results_on(tensors.storage_number(tensor))
+    return results[-1] if results and not tensors.existed_at_start(tensor) else None
 
 
-def tell(state: State, tensor: torch.Tensor, source: int, user: FrameType | None) -> None:
-    """A Frame for the call that nobody saw, before that of the call which uses the leaf first."""
-    place = bound_at(state, tensor, user_frames(user, state.block)) or state.source.place(user)
-    frame = state.frames.new("forward", type(tensor).__name__, place)
-    frame.inputs = (source,)
-    frame.outputs = (state.tensors.see(tensor, frame.index, frame.inputs, "detach"),)
-    state.show(frame, frame.outputs[0], tensor)
-
-
-def bound_at(state: State, tensor: torch.Tensor, frames: list[FrameType]) -> Place | None:
+def bound_at(source: Source, tensor: torch.Tensor, frames: list[FrameType]) -> Place | None:
     """The line that gave the tensor to a variable, an attribute or a collection; None where nothing holds it."""
     for frame in reversed(frames):
         in_modules = chain.from_iterable(module_tensors(name, module) for name, module in modules(frame))
@@ -43,7 +34,7 @@ def bound_at(state: State, tensor: torch.Tensor, frames: list[FrameType]) -> Pla
             if value is tensor:
                 line = stored_at(frame.f_code, name, frame.f_lasti)
                 if line is not None:
-                    return state.source.place_at(frame, line)
+                    return source.place_at(frame, line)
     return None
 
 

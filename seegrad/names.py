@@ -23,10 +23,13 @@ Named = Iterator[tuple[str, torch.Tensor]]
 
 def plain_tensors(frame: FrameType) -> Named:
     """(name, tensor) for the variables that are tensors. Of a module's variables, those that its code speaks of."""
-    space: FrameType | dict[str, Any] = frame
-    if frame.f_code.co_name == "<module>":
-        space = {name: frame.f_locals[name] for name in frame.f_code.co_names if name in frame.f_locals}
+    space: FrameType | dict[str, Any] = spoken_of(frame) if frame.f_code.co_name == "<module>" else frame
     return ((name, value) for name, value in variables(space) if is_a(value, torch.Tensor))
+
+
+def spoken_of(frame: FrameType) -> dict[str, Any]:
+    """The module's variables of which the frame's code speaks."""
+    return {name: frame.f_globals[name] for name in frame.f_code.co_names if name in frame.f_globals}
 
 
 def held_tensors(space: FrameType | dict[str, Any]) -> Named:
