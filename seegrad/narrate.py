@@ -115,7 +115,7 @@ class Narrator:
         if ref.name:
             return ref.name
         parent = self.tensors.get(ref.alias_of) if ref.alias_of is not None else None
-        if parent is not None and parent.name and ref.route in ("detach", "data"):
+        if parent is not None and parent.name and ref.route in ("detach", "data") and not ref.parameter:
             return parent.name + (".detach()" if ref.route == "detach" else ".data")
         frame = self.recording.frames[ref.frame] if ref.frame < len(self.recording.frames) else None
         if frame is not None and ref.id in frame.outputs and frame.op and frame.op not in WRITTEN_OUT:

@@ -9,6 +9,7 @@ import torch
 from torch import nn
 
 import seegrad
+from seegrad.cards import sketch
 
 LEAF = torch.tensor([1.0, 2.0], requires_grad=True)
 
@@ -98,3 +99,12 @@ def test_a_parameter_of_its_own_bytes_or_from_before_the_block_is_no_news() -> N
         (old * known * new).sum().backward()
     assert not [frame for frame in rec.recording.frames if frame.op == "Parameter"]
     assert rec.diagnoses == ()
+
+
+def test_the_picture_says_parameter_where_the_graph_is_cut() -> None:
+    with seegrad.record() as rec:
+        result = LEAF * 2
+        (nn.Parameter(result) * 3).sum().backward()
+    drawn = sketch(rec.recording)
+    assert [wire.label for wire in drawn.wires if wire.kind == "alias"] == ["Parameter()"]
+    assert "(Parameter)" in [card.label for card in drawn.cards]

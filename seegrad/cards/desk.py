@@ -91,7 +91,7 @@ class Desk:
         if ref.name:
             return ref.name
         parent = self.tensors.get(ref.alias_of) if ref.alias_of is not None else None
-        if parent and parent.name:
+        if parent and parent.name and not ref.parameter:
             return parent.name + alias_label(ref)
         frame = self.recording.frames[ref.frame] if ref.frame < len(self.recording.frames) else None
         return f"({frame.op})" if frame and ref.id in frame.outputs and frame.op else _("(unnamed)")
@@ -155,4 +155,6 @@ def alias_label(ref: TensorRef) -> str:
     >>> alias_label(TensorRef(0, None, (), "float32", "cpu", True, False, 0, 0, (0, 4), 0, 1, "data"))
     '.data'
     """
+    if ref.parameter and ref.route == "detach":  # `nn.Parameter(y)`: nothing else makes a Parameter of another tensor
+        return "Parameter()"
     return {"detach": ".detach()", "data": ".data", "view": _(" view")}.get(ref.route, _(" same bytes"))
