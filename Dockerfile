@@ -1,6 +1,6 @@
 # The grader in a container, for systems that aren't Linux and for clusters. Rootless: it runs as an ordinary user.
 #
-# NOT BUILT HERE: no container engine was at hand where this was written; `python -m grader doctor` in the container
+# NOT BUILT HERE: no container engine was at hand where this was written; `nbjudge doctor` in the container
 # tells whether it holds. Everything below is also what `make install` does on a plain machine, which is tested.
 #
 #   podman build -t seegrad .
@@ -21,11 +21,12 @@ ENV PIP_NO_CACHE_DIR=1 PIP_DISABLE_PIP_VERSION_CHECK=1 PYTHONDONTWRITEBYTECODE=1
 WORKDIR /opt/seegrad
 COPY pyproject.toml constraints.txt README.md LICENSE CHANGELOG.md GLOSSARY.md ./
 COPY seegrad ./seegrad
-COPY grader ./grader
-RUN pip install --extra-index-url https://download.pytorch.org/whl/cpu -c constraints.txt ".[grade,cluster]"
+COPY grader/pyproject.toml grader/README.md grader/LICENSE ./grader/
+COPY grader/nbjudge ./grader/nbjudge
+RUN pip install --extra-index-url https://download.pytorch.org/whl/cpu -c constraints.txt . "./grader[cluster]"
 
 RUN useradd --create-home --uid 1000 grader
 USER grader
 WORKDIR /course
-ENTRYPOINT ["python", "-m", "grader"]
+ENTRYPOINT ["nbjudge"]
 CMD ["doctor"]

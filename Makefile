@@ -18,10 +18,10 @@ help:  ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
 
 install: .venv/.installed  ## Python packages into .venv
-.venv/.installed: pyproject.toml constraints.txt
+.venv/.installed: pyproject.toml grader/pyproject.toml constraints.txt
 	@command -v $(PYTHON) >/dev/null || { echo "seegrad needs $(PYTHON): install Python 3.11, or say make PYTHON=python3"; exit 1; }
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet $(PIP_ARGS) -c constraints.txt -e '.[lab,grade,test]'
+	$(BIN)/python -m pip install --quiet $(PIP_ARGS) -c constraints.txt -e '.[lab,test]' -e './grader[cluster,test]'
 	@touch $@
 
 system:  ## Chromium, by the system's package manager, where it is missing
@@ -54,8 +54,8 @@ check: install  ## style and types
 test: install system frontend check  ## everything
 	cd frontend && npm test --silent
 	$(BIN)/python -m tools.book --check --unrun
-	$(BIN)/python -m tools.catalogue --check
-	$(BIN)/python -m tools.seeds --check
+	$(BIN)/python -m tools.words.catalogue --check
+	$(BIN)/python -m tools.evidence.seeds --check
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile $(PYTEST_ARGS)
 
 test-all: export SEEGRAD_TEST_ALL = 1
@@ -63,14 +63,14 @@ test-all: test  ## the same with newly drawn examples, and what takes longer: ev
 	$(BIN)/python -m tools.book --check
 
 grade: install  ## a class of twelve, from submitted/ to CSV and feedback
-	$(BIN)/python -m tools.demo_class build/course
+	$(BIN)/python -m tools.evidence.demo_class build/course
 
 bench: install  ## measurements, printed as ratios; the peers are installed too
 	$(BIN)/python -m pip install --quiet $(PIP_ARGS) -c constraints.txt -e '.[bench]'
 	for name in $(BENCHMARKS); do echo "== $$name"; $(BIN)/python -m benchmarks.$$name || exit 1; done
 
 test-torch: install  ## the library's tests on other torches: VERSIONS="2.9 2.11 2.13" (gigabytes)
-	$(BIN)/python -m tools.versions $(VERSIONS)
+	$(BIN)/python -m tools.evidence.versions $(VERSIONS)
 
 test-gpu: install  ## the corpus and the course on a GPU; fails with a sentence where there is none
 	@$(BIN)/python -m tools.kernels --gpu

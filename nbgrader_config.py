@@ -13,16 +13,16 @@ c.CourseDirectory.source_directory = "source"
 c.CourseDirectory.release_directory = "release/en"
 
 try:
-    from grader.nbgrader_plugin import install
+    from nbjudge.plugin import install
 except ImportError as error:
     # nbgrader's own autograder would run the tests inside the students' processes, where any of them can win;
     # so grading stops here, while JupyterLab and everything else goes on.
-    logging.getLogger("nbgrader").warning("the grader can't be imported (%s): pip install -e '.[grade]'", error)
-    c.Autograde.sanitize_preprocessors = ["grader.nbgrader_plugin.HideTests"]
+    logging.getLogger("nbgrader").warning("the grader can't be imported (%s): pip install -e ./grader", error)
+    c.Autograde.sanitize_preprocessors = ["nbjudge.plugin.HideTests"]
 else:
     install(c)
 
-# How the class is graded; `python -m grader settings` says more. These are the defaults:
+# How the class is graded; `nbjudge settings` says more. These are the defaults:
 # c.SandboxedAutograde.workers = 0                         # submissions at once; 0: one per core
 # c.SandboxedAutograde.dask = ""                           # or a scheduler: "tcp://10.0.0.1:8786"
 # c.SandboxedAutograde.preload = ["pandas"]                # what notebooks import besides torch, numpy and seegrad

@@ -19,22 +19,21 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from tests.answer_files import ASSIGNMENT, ROOT
-from tools.marks import write_between
-
-from . import otter
-from .classes import Cost, cost, course, forget, judging_cpu_s, passed, run, scores, template
-from .own_memory import measured as own_memory
-from .record import Table, as_markdown, as_text, machine
+from benchmarks.grading import otter
+from benchmarks.grading.classes import Cost, cost, course, forget, judging_cpu_s, passed, run, scores, template
+from benchmarks.library.own_memory import measured as own_memory
+from benchmarks.record import Table, as_markdown, as_text, machine
+from tests.course.answer_files import ASSIGNMENT, ROOT
+from tools.words.marks import write_between
 
 NBGRADER = ("-m", "nbgrader", "autograde", ASSIGNMENT, "--log-level=ERROR")
-GRADER = ("-m", "grader", "autograde", ASSIGNMENT, "--workers")
+GRADER = ("-m", "nbjudge", "autograde", ASSIGNMENT, "--workers")
 STOCK, ONE, TWO, OTTER = "nbgrader autograde", "ours, 1 worker", "ours, 2 workers", "otter-grader, no Docker"
 RECORDING = "ours, recording alone"
 SIDES: Mapping[str, tuple[str, ...]] = {
     STOCK: NBGRADER,
     "the same, shutdown_kernel=immediate": (*NBGRADER, "--Execute.shutdown_kernel=immediate"),
-    OTTER: ("-m", "benchmarks.otter"),
+    OTTER: ("-m", "benchmarks.grading.otter"),
     ONE: (*GRADER, "1"),
     TWO: (*GRADER, "2"),
     RECORDING: (*GRADER, "2"),  # every result is kept already: what the one writer takes

@@ -10,10 +10,10 @@ import sys
 import tempfile
 from pathlib import Path
 
-from tests import crashes
-from tests.classroom import small
-from tests.classroom.commands import nbgrader, python
-from tests.classroom.gradebook import rows
+from nbjudge_tests import crashes
+from nbjudge_tests.classroom import small
+from nbjudge_tests.classroom.commands import nbgrader, python
+from nbjudge_tests.classroom.gradebook import rows
 
 STUDENTS, KILLS, SEED = 40, 100, 1
 
@@ -29,7 +29,7 @@ def main() -> None:
             small.hand_in(root, f"s{number:02}", answers, "2026-02-03 12:00:00 UTC")
         quiet = Path(folder) / "quiet"
         shutil.copytree(root, quiet)
-        python(quiet, "-m", "grader", "autograde", small.NAME)
+        python(quiet, "-m", "nbjudge", "autograde", small.NAME)
         temporary = Path(folder) / "temporary"
         temporary.mkdir()
         siege = crashes.besiege(crashes.grading(small.NAME), root, kills, seed, temporary=temporary)

@@ -11,7 +11,7 @@ import time
 import warnings
 from collections import Counter
 
-from tests.op_database import compared, names, samples
+from tests.data.op_database import compared, names, samples
 
 WORDS = {True: "the same bits", False: "other bits", None: "not repeatable without a recorder"}
 

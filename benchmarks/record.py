@@ -19,12 +19,11 @@ from pathlib import Path
 
 import torch
 
-from tools.marks import markdown_table, write_between
-
-from . import memory
-from .paired import Measured, measure
-from .programs import NotInstalled, Program, chain, encoder, gpt2, lstm
-from .sides import PLAIN, SIDES, Side
+from benchmarks import memory
+from benchmarks.library.paired import Measured, measure
+from benchmarks.library.programs import NotInstalled, Program, chain, encoder, gpt2, lstm
+from benchmarks.library.sides import PLAIN, SIDES, Side
+from tools.words.marks import markdown_table, write_between
 
 ROUNDS = 7
 SCALES = (10_000, 30_000, 100_000)

@@ -9,9 +9,8 @@ import sys
 import tempfile
 from pathlib import Path
 
-from tests.answer_files import ASSIGNMENT
-
-from .classes import cost, course, scores, template
+from benchmarks.grading.classes import cost, course, scores, template
+from tests.course.answer_files import ASSIGNMENT
 
 STUDENTS = 500
 
@@ -19,7 +18,7 @@ STUDENTS = 500
 def main() -> int:
     """Grades, grades again, compares."""
     students = int(sys.argv[1]) if len(sys.argv) > 1 else STUDENTS
-    command = ("-m", "grader", "autograde", ASSIGNMENT)
+    command = ("-m", "nbjudge", "autograde", ASSIGNMENT)
     with tempfile.TemporaryDirectory() as folder:
         root = course(template(Path(folder) / "made"), Path(folder) / "course", students)
         first = cost(root, students, command)

@@ -5,15 +5,15 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from .errors import SeegradError
-from .model import Diagnosis, Place, Recording
-from .recorder import record
+from seegrad.errors import SeegradError
+from seegrad.model.recording import Diagnosis, Place, Recording
+from seegrad.recorder import record
 
 if TYPE_CHECKING:
-    from .course import course_map
-    from .devices import device
-    from .magic import load_ipython_extension
-    from .widget import show
+    from seegrad.learn.course_map import course_map
+    from seegrad.learn.device import device
+    from seegrad.show.magic import load_ipython_extension
+    from seegrad.show.widget import show
 
 __all__ = [
     "Diagnosis",
@@ -27,7 +27,12 @@ __all__ = [
     "show",
 ]
 
-_LAZY = {"course_map": "course", "device": "devices", "load_ipython_extension": "magic", "show": "widget"}
+_LAZY = {
+    "course_map": "learn.course_map",
+    "device": "learn.device",
+    "load_ipython_extension": "show.magic",
+    "show": "show.widget",
+}
 """Names that are of use in a notebook: imported when they're first used, so that recording works without Jupyter."""
 
 

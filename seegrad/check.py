@@ -30,10 +30,10 @@ from typing import Any
 
 import torch
 
-from .beliefs import Suggests, headed, numbers_of, suggestions
-from .errors import SeegradError
-from .languages import _
-from .slopes import difference, gradients
+from seegrad.errors import SeegradError
+from seegrad.slopes import difference, gradients
+from seegrad.words.beliefs import Suggests, headed, numbers_of, suggestions
+from seegrad.words.languages import _
 
 MAX_LINES = 6
 MAX_CHARACTERS = 120
@@ -285,7 +285,7 @@ def _rounded(value: Any) -> str:
 
 def _student_error(error: Exception) -> str:
     """A student's error as one line. An error of the grader's own isn't an answer: it goes on."""
-    if type(error).__module__.partition(".")[0] == "grader":
+    if type(error).__module__.partition(".")[0] == "nbjudge":
         raise error
     return f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"
 

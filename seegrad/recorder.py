@@ -6,13 +6,13 @@ import sys
 from dataclasses import replace
 from types import TracebackType
 
-from .capture import Capture, Detail, quietly
-from .diagnose import diagnose
-from .errors import RecordingError
-from .languages import _
-from .model import Diagnosis, Frame, RaisedError, Recording
-from .own_frames import without_us
-from .places import Code, user_frame
+from seegrad.capture.mode import Capture, Detail, quietly
+from seegrad.capture.probes.own_frames import without_us
+from seegrad.capture.probes.places import Code, user_frame
+from seegrad.diagnose import diagnose
+from seegrad.errors import RecordingError
+from seegrad.model.recording import Diagnosis, Frame, RaisedError, Recording
+from seegrad.words.languages import _
 
 
 class record:  # noqa: N801  # a context manager that is used like a function

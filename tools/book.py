@@ -23,10 +23,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from .chapters import as_stored, executed
-from .entries import EVERY_LANGUAGE
-from .kit import make_kit
-from .masters import (
+from tools.course.chapters import as_stored, executed
+from tools.course.kit import make_kit
+from tools.course.masters import (
     BookError,
     Master,
     canonical,
@@ -37,9 +36,10 @@ from .masters import (
     read_notebook,
     to_notebook,
 )
-from .releases import released
-from .site import DEFAULT, build_site
-from .translations import in_language, languages_of
+from tools.course.releases import released
+from tools.course.site import DEFAULT, build_site
+from tools.words.entries import EVERY_LANGUAGE
+from tools.words.translations import in_language, languages_of
 
 ROOT = Path(__file__).resolve().parents[1]
 TOTAL_POINTS = 100

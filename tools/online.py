@@ -18,9 +18,9 @@ from typing import Any
 
 import nbformat
 
-from .entries import EVERY_LANGUAGE
-from .marks import markdown_table, write_between
-from .masters import BookError, notebook_bytes, read_notebook
+from tools.course.masters import BookError, notebook_bytes, read_notebook
+from tools.words.entries import EVERY_LANGUAGE
+from tools.words.marks import markdown_table, write_between
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = Path("docs", "online.md")

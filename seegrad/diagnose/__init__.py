@@ -5,16 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 from itertools import chain
 
-from ..model import Diagnosis, Recording
-from . import (
+from seegrad.diagnose import (
     cut,
     detached,
     dirty,
     freed,
-    gradient,
     inference,
-    leaf,
-    modified,
     moved,
     optimiser,
     overlap,
@@ -24,6 +20,10 @@ from . import (
     unused,
     view,
 )
+from seegrad.diagnose import gradients as gradient
+from seegrad.diagnose import saved as modified
+from seegrad.diagnose import writes as leaf
+from seegrad.model.recording import Diagnosis, Recording
 
 KINDS = (
     modified.find,

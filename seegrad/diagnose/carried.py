@@ -6,9 +6,9 @@ import re
 from dataclasses import dataclass
 from typing import Literal
 
-from ..model import Edge, Frame, Node, Place, Recording
-from ..sentences import AND
-from .aliases import called, label, owner
+from seegrad.diagnose.evidence import called, label, owner
+from seegrad.model.recording import Edge, Frame, Node, Place, Recording
+from seegrad.words.sentences import AND
 
 How = Literal["again", "shared", "later", "carried", "within", "kept", "summed", "once"]
 """How the second backward came into the graph of the first.

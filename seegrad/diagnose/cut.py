@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from ..model import Diagnosis, Frame, Place, Recording, Route, Severity
-from .aliases import label
-from .flow import Cut, Flow, is_trained
-from .raised import errors_with
+from seegrad.diagnose.evidence import label
+from seegrad.diagnose.flow import Cut, Flow, is_trained
+from seegrad.diagnose.raised import errors_with
+from seegrad.model.recording import Diagnosis, Frame, Place, Recording, Route, Severity
 
 ROUTES: dict[str, Route] = {"detach": "detach", "data": "data", "set_data": "data"}
 CAUSES = {"detach": "detach", "detach_": "detach", "data": "data", "set data": "set_data", "grad": "grad"}

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ..model import Diagnosis, Frame, RaisedError, Recording
-from .aliases import birthplace, label
-from .raised import errors_with
+from seegrad.diagnose.evidence import birthplace, label
+from seegrad.diagnose.raised import errors_with
+from seegrad.model.recording import Diagnosis, Frame, RaisedError, Recording
 
 CORE = "has been detached in-place"
 DETACH = "detach_"

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import islice
 
-from ..model import Diagnosis, Frame, Node, RaisedError, Recording, Write
-from .aliases import birthplace, label
-from .raised import errors_with
+from seegrad.diagnose.evidence import birthplace, label
+from seegrad.diagnose.raised import errors_with
+from seegrad.model.recording import Diagnosis, Frame, Node, RaisedError, Recording, Write
 
 CAUSES = {
     "marked as dirty during the forward": "not_returned",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from ..model import Frame, Recording
+from seegrad.model.recording import Frame, Recording
 
 LEAVING = frozenset({"detach", "data", "numpy", "__array__", "tolist", "item"})
 """Ops whose result may go on outside torch, as an array, a list or a number."""

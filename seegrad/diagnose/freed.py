@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ..model import Diagnosis, RaisedError, Recording
-from .aliases import birthplace, called
-from .carried import Carried, carried, earlier_run
-from .raised import errors_with
+from seegrad.diagnose.carried import Carried, carried, earlier_run
+from seegrad.diagnose.evidence import birthplace, called
+from seegrad.diagnose.raised import errors_with
+from seegrad.model.recording import Diagnosis, RaisedError, Recording
 
 CORE = "backward through the graph a second time"
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ..model import Diagnosis, RaisedError, Recording
-from .aliases import label
-from .carried import made_at
-from .raised import errors_with
+from seegrad.diagnose.carried import made_at
+from seegrad.diagnose.evidence import label
+from seegrad.diagnose.raised import errors_with
+from seegrad.model.recording import Diagnosis, RaisedError, Recording
 
 CAUSES = {"Inference tensors cannot be saved for backward": "saved", "Inplace update to inference tensor": "written"}
 """Stable part of torch's message → what was tried."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ..model import Diagnosis, Recording
-from .modified import culprits, describe
+from seegrad.diagnose.saved import culprits, describe
+from seegrad.model.recording import Diagnosis, Recording
 
 
 def find(recording: Recording) -> Iterator[Diagnosis]:

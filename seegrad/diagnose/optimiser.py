@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from ..model import Diagnosis, RaisedError, Recording
-from .aliases import called, label
-from .carried import made_at
-from .raised import errors_with
+from seegrad.diagnose.carried import made_at
+from seegrad.diagnose.evidence import called, label
+from seegrad.diagnose.raised import errors_with
+from seegrad.model.recording import Diagnosis, RaisedError, Recording
 
 CORE = "can't optimize a non-leaf Tensor"
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ..derivatives import always_zero
-from ..model import Diagnosis, Frame, Node, Recording
-from .aliases import birthplace, label
-from .cut import backward_calls
+from seegrad.diagnose.cut import backward_calls
+from seegrad.diagnose.evidence import birthplace, label
+from seegrad.model.derivatives import always_zero
+from seegrad.model.recording import Diagnosis, Frame, Node, Recording
 
 
 def find(recording: Recording) -> Iterator[Diagnosis]:

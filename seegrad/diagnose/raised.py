@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ..model import RaisedError, Recording
+from seegrad.model.recording import RaisedError, Recording
 
 
 def errors_with(recording: Recording, *cores: str) -> Iterator[RaisedError]:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ..invented import GRADIENT_READ
-from ..model import Diagnosis, Frame, Place, Recording
-from .aliases import label
-from .carried import made_at
+from seegrad.diagnose.carried import made_at
+from seegrad.diagnose.evidence import label
+from seegrad.model.invented import GRADIENT_READ
+from seegrad.model.recording import Diagnosis, Frame, Place, Recording
 
 
 def find(recording: Recording) -> Iterator[Diagnosis]:

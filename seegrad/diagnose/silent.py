@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ..model import Diagnosis, Frame, Node, Place, Recording, SavedTensor, Write
-from .aliases import birthplace, label, line_of, needed_for, owner, route_of
+from seegrad.diagnose.evidence import birthplace, label, line_of, needed_for, owner, route_of
+from seegrad.model.recording import Diagnosis, Frame, Node, Place, Recording, SavedTensor, Write
 
 
 def find(recording: Recording) -> Iterator[Diagnosis]:

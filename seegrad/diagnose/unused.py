@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ..model import Diagnosis, Frame, RaisedError, Recording
-from .aliases import label
-from .cut import cause as why_cut
-from .flow import Cut, Flow
-from .raised import errors_with
+from seegrad.diagnose.cut import cause as why_cut
+from seegrad.diagnose.evidence import label
+from seegrad.diagnose.flow import Cut, Flow
+from seegrad.diagnose.raised import errors_with
+from seegrad.model.recording import Diagnosis, Frame, RaisedError, Recording
 
 CORES = ("have been used in the graph", "differentiated Tensors does not require grad")
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ..model import Diagnosis, Frame, Place, RaisedError, Recording, Write
-from .aliases import birthplace, counter, label
-from .raised import errors_with
+from seegrad.diagnose.evidence import birthplace, counter, label
+from seegrad.diagnose.raised import errors_with
+from seegrad.model.recording import Diagnosis, Frame, Place, RaisedError, Recording, Write
 
 CAUSES = {
     "function that returns multiple views": "several",

@@ -1,4 +1,4 @@
-"""formgrader's Autograde button, pressed in a browser, gives the scores of `python -m grader autograde`."""
+"""formgrader's Autograde button, pressed in a browser, gives the scores of `nbjudge autograde`."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import expect
 
-from tests.answer_files import ASSIGNMENT
+from nbjudge_tests.classroom.commands import python
 from tests.browser.harness import Lab, Watched, running_lab
-from tests.classroom.commands import python
-from tools.demo_class import make_course
+from tests.course.answer_files import ASSIGNMENT
+from tools.evidence.demo_class import make_course
 
 pytestmark = pytest.mark.browser
 
@@ -70,7 +70,7 @@ def test_the_button_grades_as_the_command_does(course: Path, instructor: Lab, wa
         expect(dialog).to_be_hidden()
         expect(row).to_contain_text("needs manual grading")  # one question is read by a person
     by_button = scores(course)
-    python(course, "-m", "grader", "autograde", ASSIGNMENT, "--force")
+    python(course, "-m", "nbjudge", "autograde", ASSIGNMENT, "--force")
     assert by_button == scores(course)
     assert set(by_button) == set(STUDENTS)
     assert by_button["ada"] > by_button["dora"] > 0

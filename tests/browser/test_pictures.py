@@ -18,10 +18,10 @@ import pytest
 from PIL import Image, ImageChops
 from playwright.sync_api import Browser, Page
 
-from seegrad.model import Recording
-from seegrad.page import page as page_text
+from seegrad.model.recording import Recording
 from seegrad.quiz import ask
-from tools.portraits import PORTRAITS, THEMES, Portrait, Theme, open_box, record
+from seegrad.show.page import page as page_text
+from tools.pictures.portraits import PORTRAITS, THEMES, Portrait, Theme, open_box, record
 
 pytestmark = pytest.mark.browser
 

@@ -14,11 +14,11 @@ from babel.messages.pofile import write_po
 from nbclient import NotebookClient
 from playwright.sync_api import Browser, Page, expect
 
-from seegrad.chapter_page import Way, chapter_page
-from seegrad.offline import OfflineExporter, markdown
+from seegrad.show.offline import OfflineExporter, markdown
 from tests.browser.test_pictures import findings, needs_axe
 from tools import book
-from tools.site import build_site
+from tools.course.site import build_site
+from tools.course.site_page import Way, chapter_page
 
 pytestmark = pytest.mark.browser
 
@@ -82,8 +82,8 @@ def course(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (root / "notebooks" / "01_first.py").write_text(FIRST, encoding="utf-8")
     (root / "notebooks" / "02_second.py").write_text(SECOND, encoding="utf-8")
     catalog = Catalog(locale="zh_CN")
-    from tools.masters import read_master
-    from tools.translations import extracted
+    from tools.course.masters import read_master
+    from tools.words.translations import extracted
 
     for message in extracted([read_master(root / "notebooks" / "01_first.py")]):
         if message.id:

@@ -11,7 +11,7 @@ from typing import Any
 import nbformat
 import pytest
 
-from tests.nbval_runs import ROOT, SANITIZE, as_recorded, nbval, twice
+from tests.course.chapters.nbval_runs import ROOT, SANITIZE, as_recorded, nbval, twice
 from tools import kernels
 
 CHAPTERS = sorted((ROOT / "notebooks").glob("*/*.ipynb"))

@@ -11,9 +11,9 @@ import pytest
 import torch
 
 import seegrad
-from tests.programs import Program, programs
-from tests.transparency import wholes
-from tests.transparency.observe import observe
+from tests.data.programs import Program, programs
+from tests.data.transparency import wholes
+from tests.data.transparency.observe import observe
 
 CPU_ONLY = frozenset(
     {

@@ -1,0 +1,1 @@
+"""Classes to grade, and a peer to grade them with."""

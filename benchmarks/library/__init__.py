@@ -1,0 +1,1 @@
+"""Programs, sides and paired measurements of recording."""

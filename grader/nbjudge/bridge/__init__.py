@@ -1,0 +1,1 @@
+"""What crosses between the student's process and the judge, and how."""

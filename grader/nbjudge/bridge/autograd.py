@@ -1,0 +1,298 @@
+"""The few things that a mirror of tensors needs from torch's autograd: edges, walks, counters, a Function that asks."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import functools
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, ParamSpec, TypeAlias, TypeVar
+
+import torch
+from torch import Tensor
+from torch.autograd.graph import GradientEdge, Node, get_gradient_edge
+
+from nbjudge.bridge.hooks import is_hooked, is_hooked_after
+from nbjudge.bridge.records import ITEM_BYTES, ITEMS, History, TensorRecord, Window
+
+Edge: TypeAlias = tuple[Node, int]
+Start: TypeAlias = int | Tensor  # the number of a shared tensor, or a leaf that isn't shared yet
+Given = ParamSpec("Given")
+Result = TypeVar("Result")
+Products: TypeAlias = Callable[[int, Tensor], Sequence[Tensor | None]]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Link:
+    """Where a vector-Jacobian product starts and ends, as the graph was when the tensor was shared."""
+
+    output: GradientEdge
+    inputs: tuple[GradientEdge, ...]
+
+    def starts_at(self, tensor: Tensor) -> bool:
+        """Is this tensor one of the inputs?"""
+        own = edge_of(tensor)
+        return any(
+            (edge.node, edge.output_nr) == own or getattr(edge.node, "variable", None) is tensor for edge in self.inputs
+        )
+
+    def products(self, grad: Tensor, *, create_graph: bool) -> tuple[Tensor | None, ...]:
+        """Vector-Jacobian products: of each input directly, not through another input."""
+        with _stopped(self.inputs):
+            return torch.autograd.grad(
+                (self.output,), self.inputs, (grad,), retain_graph=True, create_graph=create_graph, allow_unused=True
+            )
+
+
+@contextlib.contextmanager
+def _stopped(inputs: Sequence[GradientEdge]) -> Iterator[None]:
+    """Where an input was computed from another one, no gradient flows on below it: the other side adds that itself."""
+    handles: list[Any] = []
+    for node in {edge.node for edge in inputs} if len(inputs) > 1 else ():
+        stops = {edge.output_nr for edge in inputs if edge.node is node}
+        if node.next_functions:
+            handles.append(node.register_prehook(functools.partial(_without, stops)))
+    try:
+        yield
+    finally:
+        for handle in handles:
+            handle.remove()
+
+
+def _without(stops: set[int], grads: tuple[Tensor, ...]) -> Any:
+    return tuple(None if number in stops else grad for number, grad in enumerate(grads))
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Walk:
+    """What a tensor was computed from, down to the nearest shared tensors and the leaves."""
+
+    starts: Mapping[Edge, Start]
+    saves: bool
+
+
+class Asked:
+    """What a Node's backward asks of the other side."""
+
+    def __init__(self, link: int, products: Products) -> None:
+        self._link, self._products = link, products
+
+    def __call__(self, grad: Tensor) -> Sequence[Tensor | None]:
+        """The gradients of the Node's inputs."""
+        return self._products(self._link, grad)
+
+
+def unseen(work: Callable[Given, Result]) -> Callable[Given, Result]:
+    """Bookkeeping of ours: no function mode, a test's or a student's, sees what it asks of tensors."""
+
+    @functools.wraps(work)
+    def hidden(*args: Given.args, **kwargs: Given.kwargs) -> Result:
+        with torch._C.DisableTorchFunction():
+            return work(*args, **kwargs)
+
+    return hidden
+
+
+def describe(tensor: Tensor, number: int, window: Window, counter: int, history: History | None) -> TensorRecord:
+    """All that is said of a tensor."""
+    return TensorRecord(
+        id=number,
+        window=window,
+        counter=counter,
+        version=tensor._version,
+        leaf=tensor.is_leaf,
+        requires_grad=tensor.requires_grad,
+        retains_grad=not tensor.is_leaf and tensor.retains_grad,
+        hooked=is_hooked(tensor),
+        hooked_after=is_hooked_after(tensor),
+        parameter=isinstance(tensor, torch.nn.Parameter),
+        history=history,
+    )
+
+
+def unsupported(tensor: Tensor) -> str | None:
+    """Why a tensor can't be carried to another process, or None."""
+    if tensor.layout is not torch.strided or tensor.is_quantized:
+        return f"a tensor with layout {tensor.layout}{' that requires a gradient' if tensor.requires_grad else ''}"
+    if tensor.device.type != "cpu":
+        return f"a tensor on {tensor.device}"
+    if str(tensor.dtype).rpartition(".")[2] not in ITEM_BYTES:
+        return f"a tensor of {tensor.dtype}"
+    if tensor.numel() > ITEMS:
+        return f"a tensor of more than {ITEMS} items"
+    if tensor.is_inference():
+        return "an inference tensor"
+    if tensor.is_conj() or tensor.is_neg():
+        return "a lazily conjugated or negated tensor"
+    return None
+
+
+def edge_of(tensor: Tensor) -> Edge | None:
+    """The Node that computed a tensor, and which of its outputs it is; None for a leaf."""
+    node = tensor.grad_fn
+    return None if node is None else (node, tensor.output_nr)
+
+
+def own_edge(tensor: Tensor) -> GradientEdge:
+    """The edge into a tensor's history, as it is now."""
+    return get_gradient_edge(tensor)
+
+
+def name_of(tensor: Tensor) -> str:
+    """The name of a tensor's grad_fn."""
+    return type(tensor.grad_fn).__name__[:200]
+
+
+def without_history(record: TensorRecord) -> TensorRecord:
+    """The record, its history told."""
+    return dataclasses.replace(record, history=None)
+
+
+def walk(tensor: Tensor, shared: Mapping[Edge, int]) -> Walk:
+    """Go back from a tensor, by a stack, until each path ends at a shared tensor or at a leaf."""
+    first = tensor.grad_fn
+    assert first is not None  # noqa: S101 - called for tensors with a history only
+    starts: dict[Edge, Start] = {}
+    seen, stack, saves = {first}, [first], False
+    while stack:
+        node = stack.pop()
+        saves = saves or _holds_saved(node)
+        for below, number in node.next_functions:
+            if below is None:
+                continue
+            if (below, number) in shared:
+                starts[below, number] = shared[below, number]
+            elif (leaf := getattr(below, "variable", None)) is not None:
+                starts[below, number] = leaf
+            elif below not in seen:
+                seen.add(below)
+                stack.append(below)
+    return Walk(starts, saves)
+
+
+@functools.lru_cache(maxsize=1024)
+def _may_save(kind: type) -> bool:
+    return any(name.startswith("_raw_saved_") for name in dir(kind))
+
+
+def _holds_saved(node: Node) -> bool:
+    if hasattr(type(node), "saved_tensors"):
+        try:
+            return bool(node.saved_tensors)  # type: ignore[attr-defined]  # only Nodes of Python Functions have it
+        except RuntimeError:
+            return True  # freed already
+    return _may_save(type(node))
+
+
+def compute(history: History, raw: Tensor, inputs: Sequence[Tensor], asked: Asked) -> Tensor:
+    """`raw` with a history: the output of one Function, computed by the other side, whose backward asks there."""
+
+    only = [raw]  # emptied by forward: what a Node can reach must not reach its own output, which would never end
+
+    def forward(ctx: Any, *_inputs: Tensor) -> Tensor:
+        _save(ctx, history)
+        return only.pop()
+
+    del raw
+    made = _function(forward, history, asked, ahead=0).apply(*inputs, *_anchor(inputs))
+    assert isinstance(made, Tensor)  # noqa: S101 - apply isn't typed
+    return made
+
+
+def recompute(history: History, tensor: Tensor, inputs: Sequence[Tensor], asked: Asked) -> None:
+    """Give a tensor a new history in place, as an in-place operation does."""
+
+    def forward(ctx: Any, target: Tensor, *_inputs: Tensor) -> Tensor:
+        _save(ctx, history)
+        ctx.mark_dirty(target)
+        return target
+
+    _function(forward, history, asked, ahead=1).apply(tensor, *inputs, *_anchor(inputs))
+
+
+def _anchor(inputs: Sequence[Tensor]) -> tuple[Tensor, ...]:
+    """The output must require a gradient, also where nothing that we know of does."""
+    return () if any(tensor.requires_grad for tensor in inputs) else (torch.zeros((), requires_grad=True),)
+
+
+def _save(ctx: Any, history: History) -> None:
+    if history.saves:
+        ctx.save_for_backward(torch.empty(0))
+
+
+def _function(forward: Callable[..., Tensor], history: History, asked: Asked, ahead: int) -> Any:
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        if history.saves:
+            _ = ctx.saved_tensors  # torch raises here when the graph was freed
+        wanted = len(ctx.needs_input_grad)
+        found = (None,) * ahead + tuple(asked(grad))
+        return (found + (None,) * wanted)[:wanted]
+
+    methods = {"forward": staticmethod(forward), "backward": staticmethod(backward)}
+    made: Any = type("Remote", (torch.autograd.Function,), methods)
+    made._backward_cls.__name__ = history.name or "Remote"
+    return made
+
+
+def same_counter(first: Tensor, second: Tensor) -> bool:
+    """Do two tensors share their version counter? Tried, and undone."""
+    if first is second:
+        return True
+    before, other = first._version, second._version
+    if before != other:
+        return False
+    set_version(first, before + 1)
+    shared = second._version != other
+    set_version(first, before)
+    return shared
+
+
+def set_version(tensor: Tensor, version: int) -> None:
+    """Set a tensor's version counter, and so that of everything that shares it."""
+    torch._C._autograd._unsafe_set_version_counter((tensor,), (version,))
+
+
+def storage_bytes(storage: torch.UntypedStorage) -> bytes:
+    """A storage's bytes, copied."""
+    return bytes(_bytes_of(storage).numpy().tobytes())
+
+
+def storage_of(data: bytes) -> torch.UntypedStorage:
+    """A new storage with these bytes."""
+    storage = torch.UntypedStorage(len(data))  # type: ignore[no-untyped-call]  # torch has no type for it
+    overwrite(storage, data)
+    return storage
+
+
+def overwrite(storage: torch.UntypedStorage, data: bytes) -> None:
+    """Write bytes without moving anybody's version counter."""
+    if data:
+        _bytes_of(storage).copy_(torch.frombuffer(bytearray(data), dtype=torch.uint8))
+
+
+def _bytes_of(storage: torch.UntypedStorage) -> Tensor:
+    return torch.empty(0, dtype=torch.uint8).set_(storage)
+
+
+def window_on(storage: torch.UntypedStorage, dtype: torch.dtype, window: Window) -> Tensor:
+    """A tensor on a storage, with a version counter of its own."""
+    made = torch.empty(0, dtype=dtype).set_(storage, window.offset, window.shape, window.stride)
+    set_version(made, 0)  # set_ counts as a write
+    return made
+
+
+def same_window(kin: Tensor, dtype: torch.dtype, window: Window) -> Tensor | None:
+    """A tensor that shares kin's storage and version counter; None where its dtype forbids that."""
+    if kin.dtype != dtype:
+        return None
+    with torch.no_grad():
+        return kin.detach().as_strided(window.shape, window.stride, window.offset)
+
+
+def contiguous_stride(shape: Sequence[int]) -> list[int]:
+    """The strides of a contiguous tensor."""
+    strides, step = [], 1
+    for size in reversed(shape):
+        strides.append(step)
+        step *= max(size, 1) if isinstance(size, int) else 1
+    return strides[::-1]

@@ -1,0 +1,73 @@
+"""Names of well-known libraries that may cross as names: each process then uses its own, untouched copy."""
+
+from __future__ import annotations
+
+import importlib
+import re
+import sys
+import types
+from typing import Any
+
+from nbjudge.errors import WireError
+
+MODULES = (
+    *("torch", "torch.nn", "torch.nn.functional", "torch.autograd", "torch.autograd.functional", "torch.linalg"),
+    *("torch.special", "torch.optim", "torch.testing", "torch.utils.checkpoint"),
+    *("math", "cmath", "numpy", "random", "copy", "functools", "itertools", "operator", "collections"),
+    *("time", "warnings", "inspect", "statistics", "builtins"),
+)
+WITH_MEMBERS = (
+    *("torch", "torch.nn", "torch.nn.functional", "torch.autograd", "torch.autograd.functional", "torch.linalg"),
+    *("torch.special", "torch.optim", "torch.utils.checkpoint", "math", "builtins"),
+)
+
+
+EXCLUDED = re.compile(r"_|set_|use_|load|save|compile|seed|manual_seed|import|init|fork|hub")
+BUILTINS = frozenset(
+    {
+        *("abs", "all", "any", "len", "max", "min", "pow", "round", "sorted", "sum", "range"),
+        *("bool", "complex", "dict", "float", "frozenset", "int", "list", "set", "str", "tuple"),
+    }
+)
+
+
+def name_in_library(value: Any) -> str | None:
+    """The dotted name by which a library's module, function or class is known, or None.
+
+    >>> import math
+    >>> name_in_library(math.sin), name_in_library(math), name_in_library(len), name_in_library(lambda: 0)
+    ('math.sin', 'math', 'builtins.len', None)
+    """
+    if isinstance(value, types.ModuleType):
+        name = getattr(value, "__name__", "")
+        return name if name in MODULES and sys.modules.get(name) is value else None
+    if not isinstance(value, type | types.FunctionType | types.BuiltinFunctionType):
+        return None
+    name = str(getattr(value, "__name__", ""))
+    for module in WITH_MEMBERS:
+        if module in sys.modules and vars(sys.modules[module]).get(name) is value and _may_cross(module, name, value):
+            return f"{module}.{name}"
+    return None
+
+
+def _may_cross(module: str, name: str, value: Any) -> bool:
+    """A public function or class that computes: none that changes settings, reads files, or runs code."""
+    if not isinstance(value, type | types.FunctionType | types.BuiltinFunctionType) or EXCLUDED.match(name):
+        return False
+    is_error = isinstance(value, type) and issubclass(value, Exception)
+    return module != "builtins" or name in BUILTINS or is_error
+
+
+def find_by_name(name: str) -> Any:
+    """What this process knows under a name of `MODULES`, or a public member of one of `WITH_MEMBERS`.
+
+    Raises:
+        WireError: the name isn't one of these.
+    """
+    if name in MODULES:
+        return importlib.import_module(name)
+    module, _, member = name.rpartition(".")
+    found = vars(importlib.import_module(module)).get(member) if module in WITH_MEMBERS else None
+    if not _may_cross(module, member, found):
+        raise WireError("A frame names something that isn't part of a known library.")
+    return found

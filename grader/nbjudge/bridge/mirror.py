@@ -1,0 +1,286 @@
+"""Tensors that two processes share: the same code on both sides, data in between.
+
+Each side keeps a real tensor for every shared one. A message first says what has changed here since the last one
+(bytes, versions, history, gradients), so an in-place write, a `.grad` or an alias on one side is one on the other too.
+Gradients cross by vector-Jacobian products: a tensor computed over there is here the output of one Function, named as
+its `grad_fn` is over there, whose backward asks the other side.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import weakref
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.autograd.graph import GradientEdge
+
+from nbjudge.bridge import autograd as graph
+from nbjudge.bridge.hooks import Ask, Hooks, Settle
+from nbjudge.bridge.ledger import Agreed, Gone, Ledger, Storage
+from nbjudge.bridge.message import Message
+from nbjudge.bridge.records import (
+    ITEM_BYTES,
+    SHARED_BYTES,
+    STORAGE_BYTES,
+    TENSORS,
+    History,
+    StoredBytes,
+    TensorRecord,
+    Window,
+    read_storage,
+    read_tensor,
+    read_window,
+    whole_numbers,
+)
+from nbjudge.bridge.values import UnsupportedError
+from nbjudge.errors import WireError
+from nbjudge.wire import listed
+
+Products = Callable[[int, Tensor], Sequence[Tensor | None]]
+DTYPES: Mapping[str, torch.dtype] = {name: getattr(torch, name) for name in ITEM_BYTES}
+GONE = ("tensors", "storages", "links")
+NAMES: Mapping[torch.dtype, str] = {dtype: name for name, dtype in DTYPES.items()}
+
+
+class Mirror:
+    """This side's shared tensors. `side` is 0 (the judge) or 1: each side numbers what it brings in its own way."""
+
+    def __init__(self, side: int, products: Products, hook: Ask, settle: Settle) -> None:
+        self._products = products
+        self.hooks = Hooks(hook, settle)
+        self._next = side
+        self.ledger = Ledger(weak=side == 0)
+
+    # ------------------------------------------------------------------ telling
+
+    @graph.unseen
+    def begin(self) -> Message:
+        """A message that starts with everything that has changed here since the last one."""
+        message = Message(gone=self.ledger.gone())
+        self.hooks.forget(message.gone.tensors)
+        for storage in self.ledger.storages.values():
+            now = graph.storage_bytes(storage.here)
+            if now != storage.agreed:
+                self._tell_bytes(storage, now, message)
+        living = self.ledger.tensors()
+        for tell in (self._tell, self._tell_grad):
+            for number, tensor in living:
+                try:
+                    tell(number, tensor, message)
+                except UnsupportedError as error:  # the rest is told, and the question ends with this
+                    message.problem = error
+        return message
+
+    @graph.unseen
+    def share(self, tensor: Tensor, message: Message) -> int:
+        """The number of a tensor, telling the other side about it where it is new."""
+        if (known := self.ledger.number_of(tensor)) is not None:
+            return known
+        if reason := graph.unsupported(tensor):
+            raise UnsupportedError(reason)
+        number = self._new_number()
+        self.ledger.hold(number, tensor)
+        try:
+            self._tell(number, tensor, message)
+            self._tell_grad(number, tensor, message)
+        except UnsupportedError:
+            self.ledger.release(number, tensor)
+            raise
+        return number
+
+    @graph.unseen
+    def data(self, tensor: Tensor, message: Message) -> dict[str, Any]:
+        """A tensor's values alone: neither identity nor history travels."""
+        values = tensor.detach().resolve_conj().resolve_neg()
+        if reason := graph.unsupported(values):
+            raise UnsupportedError(reason)
+        if values.nbytes + len(message.body) > SHARED_BYTES:
+            raise UnsupportedError(f"more than {SHARED_BYTES >> 20} MiB of numbers at once")
+        values = values.contiguous()
+        data = graph.storage_bytes(values.clone().untyped_storage())
+        start = message.put(data)
+        shape = list(values.shape)
+        return {"t": "data", "dtype": NAMES[values.dtype], "shape": shape, "start": start, "size_bytes": len(data)}
+
+    def _new_number(self) -> int:
+        self._next += 2
+        return self._next
+
+    def _tell(self, number: int, tensor: Tensor, message: Message) -> None:
+        edge, known = graph.edge_of(tensor), self.ledger.agreed.get(number)
+        history = None
+        if edge is not None and (known is None or edge != known.edge):
+            history = self._new_history(tensor, message)
+        record = self._describe(number, tensor, history, message)
+        if known is None or record != known.record:
+            message.tensors.append(record)
+        self._agree(record, edge)
+
+    def _describe(self, number: int, tensor: Tensor, history: History | None, message: Message) -> TensorRecord:
+        storage = self._storage(number, tensor, message)
+        shape, stride = tuple(tensor.shape), tuple(tensor.stride())
+        window = Window(storage, NAMES[tensor.dtype], shape, stride, int(tensor.storage_offset()))
+        return graph.describe(tensor, number, window, self.ledger.counter(number, tensor, storage), history)
+
+    def _agree(self, record: TensorRecord, edge: graph.Edge | None) -> None:
+        """Both sides now hold this; a history is told once."""
+        known = self.ledger.agreed.get(record.id)
+        grad = None if known is None else known.grad
+        self.ledger.agreed[record.id] = Agreed(graph.without_history(record), edge, grad)
+        if edge is not None:
+            self.ledger.edges[edge] = record.id
+
+    def _new_history(self, tensor: Tensor, message: Message) -> History:
+        found = graph.walk(tensor, self.ledger.edges)
+        starts = found.starts.values()
+        inputs = tuple(start if isinstance(start, int) else self.share(start, message) for start in starts)
+        link = self._new_number()
+        edges = tuple(GradientEdge(*edge) for edge in found.starts)
+        self.ledger.links[link] = graph.Link(graph.own_edge(tensor), edges)
+        return History(link, graph.name_of(tensor), inputs, found.saves)
+
+    def _tell_grad(self, number: int, tensor: Tensor, message: Message) -> None:
+        grad = tensor.grad if tensor.is_leaf or tensor.retains_grad else None
+        told = None if grad is None else self.share(grad, message)
+        if told != self.ledger.agreed[number].grad:
+            message.grads.append((number, told))
+        self.ledger.agreed[number].grad = told
+
+    def _storage(self, number: int, tensor: Tensor, message: Message) -> int:
+        here = tensor.untyped_storage()
+        if (known := self.ledger.storage_at(here, number)) is not None:
+            return known
+        if here.nbytes() > STORAGE_BYTES:
+            raise UnsupportedError(f"a tensor of {here.nbytes() >> 20} MiB (at most {STORAGE_BYTES >> 20} are carried)")
+        if here.nbytes() + sum(shared.here.nbytes() for shared in self.ledger.storages.values()) > SHARED_BYTES:
+            raise UnsupportedError(f"more than {SHARED_BYTES >> 20} MiB of tensors at once")
+        storage = Storage(self._new_number(), here, b"")
+        self.ledger.know(storage)
+        self._tell_bytes(storage, graph.storage_bytes(here), message)
+        return storage.id
+
+    def _tell_bytes(self, storage: Storage, now: bytes, message: Message) -> None:
+        storage.agreed = now
+        message.storages.append(StoredBytes(storage.id, message.put(now), len(now)))
+
+    @contextlib.contextmanager
+    def grads_kept(self, link: graph.Link) -> Iterator[None]:
+        """The other side asks for gradients: it fills `.grad`, and has the hooks of a link's inputs called, itself.
+
+        That holds also for the `.grad` of tensors that retain theirs here.
+        """
+        shared = [tensor for _, tensor in self.ledger.tensors()]
+        retaining = [tensor for tensor in shared if not tensor.is_leaf and tensor.retains_grad]
+        before = [tensor.grad for tensor in retaining]
+        with self.hooks.silent([tensor for tensor in shared if link.starts_at(tensor)]):
+            try:
+                yield
+            finally:
+                for tensor, grad in zip(retaining, before, strict=True):
+                    tensor.grad = grad
+
+    # ------------------------------------------------------------------ hearing
+
+    @graph.unseen
+    def apply(self, said: Any, body: bytes) -> None:
+        """Take over what the other side says is new, changed or gone."""
+        if type(said) is not dict:
+            raise WireError("A frame says nothing about its tensors.")
+        gone = Gone(**{kind: whole_numbers(said.get("gone"), kind, TENSORS) for kind in GONE})
+        self.ledger.forget(gone)
+        self.hooks.forget(gone.tensors)
+        for tree in listed(said, "storages"):
+            self._apply_bytes(read_storage(tree, len(body)), body)
+        sizes = {number: storage.here.nbytes() for number, storage in self.ledger.storages.items()}
+        with torch.enable_grad():
+            for tree in listed(said, "tensors"):
+                self._apply_record(read_tensor(tree, sizes))
+        for pair in listed(said, "grads"):
+            self._apply_grad(pair)
+
+    @graph.unseen
+    def read_data(self, tree: Mapping[str, Any], body: bytes) -> Tensor:
+        """A tensor of values alone."""
+        stored = read_storage({**tree, "id": 0}, len(body))
+        shape = whole_numbers(tree, "shape")
+        whole_tensor = {**tree, "storage": 0, "stride": graph.contiguous_stride(shape), "offset": 0}
+        window = read_window(whole_tensor, {0: stored.size_bytes})
+        storage = graph.storage_of(body[stored.start : stored.start + stored.size_bytes])
+        return graph.window_on(storage, DTYPES[window.dtype], window)
+
+    def _apply_bytes(self, stored: StoredBytes, body: bytes) -> None:
+        data = body[stored.start : stored.start + stored.size_bytes]
+        known = self.ledger.storages.get(stored.id)
+        if known is None:
+            self.ledger.know(Storage(stored.id, graph.storage_of(data), data))
+            return
+        if known.here.nbytes() != len(data):
+            raise WireError("A storage has changed its size.")
+        graph.overwrite(known.here, data)
+        known.agreed = data
+
+    def _apply_record(self, record: TensorRecord) -> None:
+        tensor = self.ledger.find(record.id)
+        if tensor is None:
+            tensor = self._make(record)
+            self.ledger.hold(record.id, tensor, foreign=True)
+        else:
+            self._update(tensor, record)
+        if record.version > tensor._version:
+            graph.set_version(tensor, record.version)
+        if record.retains_grad and tensor.requires_grad and not tensor.is_leaf:
+            tensor.retain_grad()
+        self.hooks.relay(record.id, tensor, wanted=record.hooked)
+        self.hooks.relay_after(record.id, tensor, wanted=record.hooked_after)
+        self.ledger.note_counter(record.id, record.counter, record.window.storage)
+        # As this side would describe it, so that nothing is told back.
+        self._agree(graph.describe(tensor, record.id, record.window, record.counter, None), graph.edge_of(tensor))
+
+    def _window(self, record: TensorRecord) -> Tensor:
+        """Values of a new tensor: on the shared storage, with the version counter of its kin where it has one."""
+        dtype = DTYPES[record.window.dtype]
+        for kin in self.ledger.kin(record.counter, record.window.storage):
+            if (made := graph.same_window(kin, dtype, record.window)) is not None:
+                return made
+        return graph.window_on(self.ledger.storages[record.window.storage].here, dtype, record.window)
+
+    def _make(self, record: TensorRecord) -> Tensor:
+        raw = self._window(record)
+        if record.history is not None and record.requires_grad:
+            return graph.compute(record.history, raw, self._inputs(record.history), self._ask(record.history))
+        if record.parameter:
+            return torch.nn.Parameter(raw, requires_grad=record.requires_grad)
+        return raw.requires_grad_(record.requires_grad)
+
+    def _update(self, tensor: Tensor, record: TensorRecord) -> None:
+        if record.window != self.ledger.agreed[record.id].record.window:
+            tensor.data = self._window(record)
+        if record.history is not None and record.requires_grad:
+            graph.recompute(record.history, tensor, self._inputs(record.history), self._ask(record.history))
+        elif record.leaf and not tensor.is_leaf:
+            tensor.detach_()
+        if record.leaf and tensor.is_leaf and tensor.requires_grad != record.requires_grad:
+            tensor.requires_grad_(record.requires_grad)
+
+    def _inputs(self, history: History) -> list[Tensor]:
+        return [self.ledger.tensor(number) for number in history.inputs]
+
+    def _ask(self, history: History) -> graph.Asked:
+        """What a Node of ours asks over there; when the Node has gone, the other side may forget its part."""
+        asked = graph.Asked(history.link, self._products)
+        weakref.finalize(asked, self.ledger.dead_links.append, history.link)
+        return asked
+
+    def _apply_grad(self, pair: Any) -> None:
+        if type(pair) is not list or len(pair) != 2 or any(type(part) not in (int, type(None)) for part in pair):
+            raise WireError("A gradient isn't a pair of numbers.")
+        tensor = self.ledger.tensor(pair[0])
+        grad = None if pair[1] is None else self.ledger.tensor(pair[1])
+        try:
+            tensor.grad = grad
+        except RuntimeError:
+            raise WireError("A gradient doesn't fit its tensor.") from None
+        self.ledger.agreed[pair[0]].grad = pair[1]

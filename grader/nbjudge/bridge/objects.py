@@ -1,0 +1,253 @@
+"""Objects and classes that live in the other process, as Python's own syntax sees them.
+
+Python looks special methods up on the class, so each class over there has one here, with exactly those methods that
+it has; everything else about an instance or a class is asked for by name.
+"""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Protocol
+
+import torch
+import torch.utils.data
+from torch.optim.lr_scheduler import LRScheduler
+
+from nbjudge.bridge.values import UnsupportedError
+
+STUDENT = "student"  # the module that classes of the other process say they come from
+
+COMPARING = frozenset({"__eq__", "__ne__", "__lt__", "__le__", "__gt__", "__ge__", "__contains__"})
+_OPERATORS = ("add", "sub", "mul", "matmul", "truediv", "floordiv", "mod", "divmod", "pow", "lshift", "rshift")
+ARITHMETIC = frozenset(
+    f"__{how}{name}__"
+    for how in ("", "r", "i")
+    for name in (*_OPERATORS, "and", "xor", "or")
+    if how + name != "idivmod"
+)
+OTHERS = frozenset(
+    {
+        *("__neg__", "__pos__", "__abs__", "__invert__", "__bool__", "__int__", "__float__", "__complex__"),
+        *("__index__", "__round__", "__trunc__", "__floor__", "__ceil__", "__bytes__", "__fspath__"),
+        *("__len__", "__length_hint__", "__getitem__", "__setitem__", "__delitem__", "__iter__", "__next__"),
+        *("__reversed__", "__call__", "__enter__", "__exit__", "__await__", "__hash__"),
+        *("__aiter__", "__anext__", "__aenter__", "__aexit__"),
+    }
+)
+UNCARRIED = frozenset(
+    {
+        *("__torch_function__", "__torch_dispatch__", "__array__", "__array_ufunc__", "__array_function__"),
+        "__dlpack__",
+    }
+)
+CARRIED = COMPARING | ARITHMETIC | OTHERS
+SPECIAL = CARRIED | UNCARRIED
+COPIED = frozenset({"__copy__", "__deepcopy__"})
+ALWAYS = frozenset({"__repr__", "__str__", "__format__", "__dir__"}) | COPIED
+REAL_BASES = (
+    torch.nn.Module,
+    torch.optim.Optimizer,
+    LRScheduler,
+    torch.utils.data.Dataset,
+    torch.utils.data.Sampler,
+    torch.utils.data.DataLoader,
+    BaseException,
+)
+_FINAL: tuple[Any, ...] = (
+    *(types.GeneratorType, types.CoroutineType, types.AsyncGeneratorType),
+    *(types.FunctionType, types.BuiltinFunctionType, types.MethodType),
+    *(map, filter, zip, enumerate, reversed, type(iter("")), type(iter(())), type(iter([])), type(iter({}))),
+)
+# Classes that nothing can derive from: `isinstance` is answered by __class__.
+BUILTIN: Mapping[str, type] = {kind.__name__: kind for kind in _FINAL}
+PLAIN_BASES = (list, dict, tuple, set, frozenset)  # `isinstance` is answered by __class__ for these too
+_HERE = frozenset(
+    {
+        *("__class__", "__init__", "__new__", "__reduce__", "__reduce_ex__", "__getstate__", "__setattr__"),
+        *("__getattribute__", "__delattr__", "__init_subclass__", "__subclasshook__", "__sizeof__", "__weakref__"),
+        "__slots__",
+    }
+)
+_CLASS_HERE = frozenset(
+    {*dir(type), *_HERE, "__dict__", "__doc__", "__module__", "__qualname__", "_asker_", "_shown_"} | SPECIAL | ALWAYS
+) - {"__init__"}
+
+
+class Asker(Protocol):
+    """Where questions about things of the other side go."""
+
+    def of(self, op: str, thing: Any, name: str, *values: Any) -> Any:
+        """Ask `op` ("attribute", "assign", "remove", "special") of a stand-in."""
+
+
+class RemoteClass(type):
+    """The class of a stand-in; itself the stand-in for a class over there."""
+
+    _asker_: Asker
+
+    def __call__(cls, *args: Any, **kwargs: Any) -> Any:
+        """Construct one over there."""
+        return cls._asker_.of("special", cls, "__call__", args, kwargs)
+
+    def __getattribute__(cls, name: str) -> Any:
+        if name in _CLASS_HERE:
+            return type.__getattribute__(cls, name)
+        return type.__getattribute__(cls, "_asker_").of("attribute", cls, name)
+
+    def __setattr__(cls, name: str, value: Any) -> None:
+        cls._asker_.of("assign", cls, name, value)
+
+    def __delattr__(cls, name: str) -> None:
+        cls._asker_.of("remove", cls, name)
+
+    def __iter__(cls) -> Iterator[Any]:
+        return iter(cls._asker_.of("special", cls, "__iter__", (), {}))
+
+    def __len__(cls) -> int:
+        return int(cls._asker_.of("special", cls, "__len__", (), {}))
+
+    def __getitem__(cls, item: Any) -> Any:
+        return cls._asker_.of("special", cls, "__getitem__", (item,), {})
+
+    def __bool__(cls) -> bool:
+        return True
+
+
+class RemoteObject:
+    """The stand-in for an object over there."""
+
+    __slots__ = ("__weakref__",)
+
+    def __getattribute__(self, name: str) -> Any:
+        if name == "__class__":
+            here = type(self)
+            return type.__getattribute__(here, "_shown_") or here
+        if name in _HERE or name in UNCARRIED or name in COPIED:
+            return object.__getattribute__(self, name)
+        return asker_of(self).of("attribute", self, name)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        asker_of(self).of("assign", self, name, value)
+
+    def __delattr__(self, name: str) -> None:
+        asker_of(self).of("remove", self, name)
+
+    def __reduce_ex__(self, _protocol: Any) -> Any:
+        raise UnsupportedError(f"an object of class {type(self).__name__} that is to be pickled")
+
+
+def asker_of(stand_in: Any) -> Asker:
+    """Where questions about this stand-in go."""
+    asker: Asker = type.__getattribute__(type(stand_in), "_asker_")
+    return asker
+
+
+def _special(name: str) -> Callable[..., Any]:
+    def special(self: Any, *args: Any, **kwargs: Any) -> Any:
+        return asker_of(self).of("special", self, name, args, kwargs)
+
+    special.__name__ = name
+    return special
+
+
+def _uncarried(name: str) -> Callable[..., Any]:
+    def special(self: Any, *_args: Any, **_kwargs: Any) -> Any:
+        raise UnsupportedError(f"an object of class {type(self).__name__} whose {name} is used")
+
+    return special
+
+
+def _exit(name: str) -> Callable[..., Any]:
+    """A traceback belongs to this process alone."""
+    return lambda self, kind, error, _trace: asker_of(self).of("special", self, name, (kind, error, None), {})
+
+
+def _copying(name: str) -> Callable[..., Any]:
+    """What is copied already is known over there only: the memo of a deep copy stays here."""
+    return lambda self, _memo=None: asker_of(self).of("special", self, name, (), {})
+
+
+def _await(self: Any) -> Any:
+    yield from ()
+    return asker_of(self).of("special", self, "__await__", (), {})
+
+
+def _unhashable(self: Any) -> int:
+    raise TypeError(f"unhashable type: {type(self).__name__!r}")
+
+
+_METHODS: Mapping[str, Callable[..., Any]] = {
+    **{name: _special(name) for name in CARRIED | ALWAYS},
+    **{name: _uncarried(name) for name in UNCARRIED},
+    **{name: _exit(name) for name in ("__exit__", "__aexit__")},
+    "__await__": _await,
+    **{name: _copying(name) for name in COPIED},
+}
+for _name in ALWAYS:
+    setattr(RemoteObject, _name, _METHODS[_name])
+
+
+def special_names(kind: type) -> list[str]:
+    """The special methods of a class that matter to Python's syntax and that aren't `object`'s own."""
+    found: dict[str, Any] = {}
+    for base in reversed(kind.__mro__):
+        if base is not object:
+            found |= {name: part for name, part in vars(base).items() if name in SPECIAL}
+    return sorted(name for name, part in found.items() if part is not None)
+
+
+def is_hashable(kind: type) -> bool:
+    """Can its objects be keys?"""
+    return kind.__hash__ is not None
+
+
+def make_class(
+    asker: Asker,
+    name: str,
+    bases: Sequence[Any],
+    special: Sequence[str],
+    hashable: bool = True,
+    *,
+    builtin: bool = False,
+) -> type:
+    """A class here that stands for one over there; of other classes here only well-known ones can be its bases."""
+    named = name if name.isidentifier() else "Unnamed"
+    members: dict[str, Any] = {
+        "__module__": STUDENT,
+        "_asker_": asker,
+        "_shown_": BUILTIN.get(name) if builtin else None,
+    }
+    if (plain := next((base for base in bases if isinstance(base, type) and base in PLAIN_BASES), None)) is not None:
+        members["_shown_"] = type(named, (plain,), {"__module__": STUDENT})
+    real = [base for base in bases if isinstance(base, type) and _may_be_base(base)]
+    if any(issubclass(base, BaseException) for base in real):
+        return _exception_class(named, [base for base in real if issubclass(base, BaseException)], members)
+    members |= {kind: _METHODS[kind] for kind in special if kind in _METHODS}
+    if not hashable:
+        members["__hash__"] = _unhashable
+    elif "__hash__" not in members:
+        members["__hash__"] = object.__hash__
+    if not any(isinstance(base, RemoteClass) for base in real):
+        real.insert(0, RemoteObject)
+    try:
+        return RemoteClass(named, tuple(real), members)
+    except TypeError:  # bases that can't go together here
+        return RemoteClass(named, (RemoteObject,), members)
+
+
+def _may_be_base(base: type) -> bool:
+    return isinstance(base, RemoteClass) or issubclass(base, REAL_BASES)
+
+
+def _exception_class(name: str, bases: Sequence[type], members: dict[str, Any]) -> type:
+    members["__str__"] = lambda self: str(self.__dict__.get("_said_", ""))
+    try:
+        return RemoteClass(name, tuple(bases), members)
+    except TypeError:
+        return RemoteClass(name, (Exception,), members)
+
+
+def make_object(kind: type) -> Any:
+    """A new stand-in of this class."""
+    return kind.__new__(kind) if issubclass(kind, RemoteObject) else None

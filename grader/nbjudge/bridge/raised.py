@@ -1,0 +1,108 @@
+"""Exceptions as data: their class, what they say, their arguments and attributes."""
+
+from __future__ import annotations
+
+import builtins
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from nbjudge.bridge.libraries import name_in_library
+from nbjudge.bridge.objects import STUDENT, RemoteClass
+from nbjudge.bridge.values import UnsupportedError
+from nbjudge.errors import WireError
+from nbjudge.wire import listed, text
+
+REASON_CHARS = 2000
+PARTS = 64
+
+
+class RemoteError(Exception):
+    """An exception of the other process whose class isn't known here."""
+
+
+class Attempted:
+    """A value that is told if it can be, and otherwise why not."""
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+
+def described(error: BaseException, encode: Callable[[Any], Any], *, classes: bool) -> dict[str, Any]:
+    """An exception as a tree; with `classes` one whose class was defined here names it."""
+    tree: dict[str, Any] = {"t": "exception", "name": type(error).__name__[:200], "text": _said(error)}
+    tree["bases"] = [base.__name__[:200] for base in type(error).__mro__[:PARTS]]
+    if isinstance(error, UnsupportedError):
+        return tree | {"unsupported": True}
+    tree["args"] = [encode(Attempted(item)) for item in error.args[:PARTS]]
+    known = isinstance(error, Exception) and (classes or isinstance(type(error), RemoteClass))
+    if known or name_in_library(type(error)):
+        tree["class"] = encode(type(error))
+    if known:
+        attributes = [pair for pair in vars(error).items() if pair[0] != "_said_"][:PARTS]
+        tree["vars"] = [[str(name)[:200], encode(Attempted(item))] for name, item in attributes]
+    return tree
+
+
+def _said(error: BaseException) -> str:
+    try:
+        return str(error)[:REASON_CHARS]
+    except Exception:  # the student's own __str__ may do anything
+        return ""
+
+
+def made(tree: Any, decode: Callable[[Any], Any]) -> BaseException:
+    """The exception that the other side describes; of Python's own class where its class isn't known here."""
+    if type(tree) is not dict:
+        raise WireError("A frame describes no exception.")
+    name, reason = text(tree, "name"), text(tree, "text", REASON_CHARS)
+    if tree.get("unsupported") is True:
+        return UnsupportedError(reason)
+    kind = decode(tree["class"]) if "class" in tree else None
+    args = [decode(item) for item in listed(tree, "args", PARTS)]
+    carried = all(not isinstance(item, UnsupportedError) for item in args)
+    if not isinstance(kind, RemoteClass) or not issubclass(kind, Exception):
+        kind = _own_class(kind, name, listed(tree, "bases", PARTS))
+    error = _constructed(kind, tuple(args) if carried else (reason,), name)
+    own: dict[str, Any] = {}
+    for pair in listed(tree, "vars", PARTS) if "vars" in tree else ():
+        if type(pair) is not list or len(pair) != 2 or type(pair[0]) is not str:
+            raise WireError("An exception's attributes aren't pairs.")
+        item = decode(pair[1])
+        if not isinstance(item, UnsupportedError) and not pair[0].startswith("__"):
+            own[pair[0]] = item
+    error.__dict__.update(own | {"_said_": reason})
+    return error
+
+
+def _constructed(kind: type[Exception], args: tuple[Any, ...], name: str) -> Exception:
+    """An exception whose native fields are set: Python's C code relies on StopIteration's value."""
+    native: Any = next(base for base in kind.__mro__ if base.__module__ == "builtins")
+    try:
+        error = kind.__new__(kind, *args)
+        native.__init__(error, *args)
+    except (TypeError, ValueError):  # arguments that Python's own class can't have
+        parent = ValueError if issubclass(kind, ValueError) else RemoteError
+        return _constructed(_own_class(parent, name, []), (), name)
+    return error
+
+
+def _own_class(kind: Any, name: str, bases: list[Any]) -> type[Exception]:
+    """A class made here: of the exception that both sides know, else of Python's nearest."""
+    base = kind if _is_plain_exception(kind) else next(filter(None, map(builtin_exception, bases)), RemoteError)
+    members: Mapping[str, Any] = {
+        "__module__": STUDENT,
+        "__str__": lambda self: str(self.__dict__.get("_said_", "")),
+    }
+    return type(name if name.isidentifier() else "RemoteError", (base,), dict(members))
+
+
+def _is_plain_exception(kind: Any) -> bool:
+    return isinstance(kind, type) and issubclass(kind, Exception) and not issubclass(kind, BaseExceptionGroup)
+
+
+def builtin_exception(name: Any) -> type[Exception] | None:
+    """Python's own exception class of this name; none that ends a process."""
+    found = getattr(builtins, name, None) if type(name) is str else None
+    if not isinstance(found, type) or not issubclass(found, Exception):
+        return None
+    return None if issubclass(found, BaseExceptionGroup) else found

@@ -1,0 +1,90 @@
+"""Where a course keeps its things: nbgrader's folders, and `.grader/` beside the gradebook for the grader's own."""
+
+from __future__ import annotations
+
+import glob
+import secrets
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from fnmatch import fnmatch
+from pathlib import Path
+
+from nbjudge.course.storage import write_whole, writing
+from nbjudge.errors import CourseError
+
+SEED_BITS = 63  # torch takes a signed 64-bit seed
+
+
+@dataclass(frozen=True, slots=True)
+class Course:
+    """A course's folders and gradebook, as nbgrader's configuration names them."""
+
+    root: Path
+    db_url: str
+    course_id: str = "default_course"
+    structure: str = "{nbgrader_step}/{student_id}/{assignment_id}"
+    source: str = "source"
+    submitted: str = "submitted"
+    autograded: str = "autograded"
+    permissions: int = 0o444  # of files under `autograded`
+    groupshared: bool = False
+    ignore: tuple[str, ...] = (".ipynb_checkpoints", "*.pyc", "__pycache__", "feedback")
+    kept_files: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # assignment → files never overwritten
+
+    def folder(self, step: str, student: str, assignment: str) -> Path:
+        """The folder of one step, student and assignment."""
+        return self.root / self.structure.format(nbgrader_step=step, student_id=student, assignment_id=assignment)
+
+    @property
+    def state(self) -> Path:
+        """The grader's own folder, readable by its owner alone: it holds executed hidden tests and the seeds."""
+        path = self.root / ".grader"
+        with writing(path):
+            path.mkdir(mode=0o700, exist_ok=True)
+        return path
+
+    def submissions(self, assignment: str, students: str = "*") -> Iterator[tuple[str, Path]]:
+        """(student, folder) of everything handed in for `assignment`, by name; `students` is a pattern."""
+        pattern = str(self.folder(self.submitted, "*", glob.escape(assignment)))
+        marker = Path(self.structure.format(nbgrader_step="", student_id="*", assignment_id=assignment)).parts
+        depth = len(marker) - marker.index("*")
+        for path in sorted(glob.glob(pattern)):  # noqa: PTH207 -- the pattern is absolute, which Path.glob refuses
+            student = Path(path).parts[-depth]
+            if not student.startswith(".") and fnmatch(student, students):
+                yield student, Path(path)
+
+    def own_files(self, assignment: str) -> dict[str, bytes]:
+        """The course's data files for `assignment`: everything beside its source notebooks."""
+        folder = self.folder(self.source, ".", assignment)
+        kept = self.kept_files.get(assignment, ())
+        found = {}
+        for path in sorted(folder.rglob("*")):
+            name = path.relative_to(folder).as_posix()
+            ignored = any(fnmatch(part, pattern) for part in Path(name).parts for pattern in self.ignore)
+            if path.is_file() and path.suffix != ".ipynb" and not ignored and name not in kept:
+                found[name] = path.read_bytes()
+        return found
+
+    def seed(self, assignment: str, *, new: bool = False) -> int:
+        """The seed of the tests' secret inputs, drawn once and kept; `new` draws another.
+
+        Raises `CourseError` where the file is damaged.
+        """
+        path = self.state / f"{checked_name(assignment)}.seed"
+        if new or not path.exists():
+            write_whole(path, f"{secrets.randbits(SEED_BITS)}\n".encode())
+        try:
+            return int(path.read_text(encoding="ascii"))
+        except ValueError:
+            raise CourseError(f"{path} is damaged: it should hold one number; --new-seed draws another") from None
+
+
+def checked_name(assignment: str) -> str:
+    """The name, where it can be a folder's; raises `CourseError` otherwise.
+
+    >>> checked_name("05_data_versus_detach")
+    '05_data_versus_detach'
+    """
+    if not assignment or assignment.startswith(".") or any(letter in assignment for letter in "/\\\0*?[]"):
+        raise CourseError(f"{assignment!r} can't be an assignment: its name has to be the name of its folder")
+    return assignment

@@ -1,0 +1,1 @@
+"""Grade: one notebook, a class, on one machine or many."""

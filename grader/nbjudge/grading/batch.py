@@ -1,0 +1,194 @@
+"""A whole class, from `submitted/` to the gradebook: read, judge what is new, keep, record, report.
+
+A Result is kept under its key before it is recorded, and the gradebook remembers the key of what it holds. So a run
+that was killed at any moment goes on where it stopped, and an unchanged submission is neither run nor recorded again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from itertools import chain
+from pathlib import Path
+
+from traitlets.config import Config
+
+from nbjudge.course import intake
+from nbjudge.course.folder import publish, sweep_swaps
+from nbjudge.course.gradebook import Record
+from nbjudge.course.kept import Kept
+from nbjudge.course.layout import Course, checked_name
+from nbjudge.course.storage import held_alone
+from nbjudge.errors import CourseError, DiskFull, GradebookError, StorageError
+from nbjudge.grading import engine, reference
+from nbjudge.model import Assignment, Limits, Result, Submission
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What a person may ask of one run."""
+
+    students: str = "*"  # a pattern of student ids
+    excluded: frozenset[str] = frozenset()
+    force: bool = False  # run and record again what is unchanged
+    create_students: bool = True
+    new_seed: bool = False
+    check_reference: bool = True  # the instructor's answers have to pass before anything is recorded
+    limits: Limits = field(default_factory=Limits)
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """How one student's submission went. `problem` is a sentence for the instructor, or None: all graded."""
+
+    student: str
+    result: Result
+    problem: str | None = None
+    unchanged: bool = False  # already in the gradebook
+
+
+Farm = Callable[[Iterable[Submission], Assignment], Iterator[tuple[Submission, Result]]]
+Progress = Callable[[Entry, int, int], None]  # what was done, how many are done, of how many
+
+
+def autograde(
+    course: Course,
+    name: str,
+    options: Options,
+    farm: Farm,
+    progress: Progress = lambda _entry, _done, _total: None,
+    config: Config | None = None,
+) -> tuple[Entry, ...]:
+    """Grades everything handed in for assignment `name`; one Entry per student, sorted.
+
+    `farm` yields each submission with its Result, in any order. Raises `CourseError`, `GradebookError`, `BusyError`
+    or `SandboxError` where it could not start, and nothing was changed then; `StorageError` where the disk gives out:
+    what is recorded until then is safe.
+    """
+    checked_name(name)
+    with held_alone(course.state), Record(course, config) as record:
+        record.hold_alone()
+        known = record.assignment(name, 0)  # complain of a missing assignment before missing submissions
+        folders = _folders(course, name, options)
+        seed = course.seed(name, new=options.new_seed)
+        assignment = replace(known, seed=seed, limits=options.limits)
+        run = _Run(course, assignment, record, options, Kept(course.state), progress, len(folders))
+        run.sweep()
+        run.grade(folders, farm)
+    return tuple(sorted(run.entries, key=lambda entry: entry.student))
+
+
+def _folders(course: Course, name: str, options: Options) -> list[tuple[str, Path]]:
+    found = [
+        (student, folder)
+        for student, folder in course.submissions(name, options.students)
+        if student not in options.excluded
+    ]
+    if not found:
+        pattern = course.folder(course.submitted, options.students, name)
+        raise CourseError(f"nobody handed anything in: no folder matches {pattern}")
+    return found
+
+
+@dataclass(slots=True)
+class _Run:
+    course: Course
+    assignment: Assignment
+    record: Record
+    options: Options
+    kept: Kept
+    progress: Progress
+    total: int
+    entries: list[Entry] = field(default_factory=list)
+    waiting: list[tuple[Submission, Result]] | None = None  # while the reference answer is being judged
+
+    def sweep(self) -> None:
+        """Takes away what a killed run has left half-made."""
+        self.kept.sweep()
+        sweep_swaps(self.course, self.assignment.name)
+
+    def grade(self, folders: list[tuple[str, Path]], farm: Farm) -> None:
+        """Everything that was never judged through the farm; the rest from what is kept.
+
+        Nothing is recorded before the reference answer has passed, which is judged beside the first submissions.
+        """
+        asked = self._reference()
+        self.waiting = [] if asked else None
+        for submission, result in farm(chain([asked] if asked else [], self._left(folders)), self.assignment):
+            self.kept.put(result)
+            if submission is asked:
+                reference.demand(result, self.assignment, self.course)
+                early, self.waiting = self.waiting or [], None
+                for waited in early:
+                    self._recorded(*waited)
+            else:
+                self._recorded(submission, result)
+
+    def _reference(self) -> Submission | None:
+        """The reference answer, where it has still to be judged."""
+        if not self.options.check_reference:
+            return None
+        asked = reference.submission(self.course, self.assignment)
+        known = self.kept.get(engine.key(asked, self.assignment))
+        if known is None:
+            return asked
+        reference.demand(known, self.assignment, self.course)
+        return None
+
+    def _left(self, folders: list[tuple[str, Path]]) -> Iterator[Submission]:
+        """What has to be judged; what hasn't is settled on the way."""
+        applied = self.record.applied(self.assignment.name)
+        for student, folder in folders:
+            submission = self._read(student, folder)
+            kept = None if self.options.force else self.kept.get(engine.key(submission, self.assignment))
+            if not self._may_record(student):
+                self._done(self._unknown(submission))
+            elif kept is None:
+                yield submission
+            elif applied.get(student) == kept.key and self._published(student):
+                self._done(Entry(student, kept, problem(kept), unchanged=True))
+            else:
+                self._recorded(submission, kept)
+
+    def _read(self, student: str, folder: Path) -> Submission:
+        return intake.read(folder, student, self.assignment.name, self.assignment.limits)
+
+    def _may_record(self, student: str) -> bool:
+        return self.options.create_students or self.record.knows_student(student)
+
+    def _unknown(self, submission: Submission) -> Entry:
+        reason = "the gradebook has no such student, and this run was asked to create none"
+        blank = Result("", submission.student, submission.assignment, submission.timestamp, refusal=reason)
+        return Entry(submission.student, blank, reason)
+
+    def _published(self, student: str) -> bool:
+        return self.course.folder(self.course.autograded, student, self.assignment.name).is_dir()
+
+    def _recorded(self, submission: Submission, result: Result) -> None:
+        """Its folder, then the gradebook's rows: each step can be done again."""
+        if self.waiting is not None:
+            self.waiting.append((submission, result))
+            return
+        trouble = None
+        try:
+            publish(result, submission, self.assignment, self.course)
+            self.record.write(result)
+        except DiskFull:
+            raise
+        except (GradebookError, StorageError) as error:  # this one's; the others go on
+            trouble = f"not recorded: {error}"
+        self._done(Entry(result.student, result, trouble or problem(result)))
+
+    def _done(self, entry: Entry) -> None:
+        self.entries.append(entry)
+        self.progress(entry, len(self.entries), self.total)
+
+
+def problem(result: Result) -> str | None:
+    """Why the submission isn't graded as a whole, or None."""
+    if result.refusal is not None:
+        return f"refused: {result.refusal}"
+    if result.failed_by_us:
+        failed = [outcome for outcome in result.outcomes if outcome.points is None and outcome.message]
+        return f"grader failure: {failed[0].message if failed else 'no verdict'}"
+    return None

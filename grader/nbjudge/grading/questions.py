@@ -1,0 +1,86 @@
+"""What the judge said, and what nobody needed to judge → one Outcome per question, one comment per answer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from nbjudge.course.restore import grade_id
+from nbjudge.model import Cell, Graded, Kind, Notebook, Outcome
+
+WORD_SHARE = 0.1  # of an assignment's points may rest on the word of the student's process alone
+ONLY_A_WORD = (
+    "This rests on what the student's own objects or tensors say of themselves ({claims}), and on nothing else. More "
+    "than a tenth of the points would: a person has to look."
+)
+MEANS_NO_ANSWER = frozenset({Kind.FAILED, Kind.CRASHED})
+
+
+def carrying_points(notebook: Notebook) -> list[Cell]:
+    """The cells that carry points: tests, written answers, tasks."""
+    return [cell for cell in notebook.cells if cell.grade or cell.task]
+
+
+def outcomes(document: Mapping[str, Any], notebook: Notebook, verdicts: Iterable[Outcome]) -> Iterable[Outcome]:
+    """One per question, in the course's order: the judge's for tests, nbgrader's meaning for written answers."""
+    judged = {outcome.grade_id: outcome for outcome in verdicts}
+    blank = unchanged(document, notebook)
+    answers: list[str] = []
+    tested = False
+    for cell in notebook.cells:
+        if cell.solution and not cell.grade:
+            answers = [*([] if tested else answers), cell.grade_id]
+            tested = False
+        elif cell.task or (cell.grade and cell.solution):
+            yield _by_hand(cell, empty=cell.grade_id in blank)
+        elif cell.grade:
+            tested = True
+            yield _verdict(cell, judged.get(cell.grade_id), empty=bool(answers) and set(answers) <= blank)
+
+
+def within_the_tenth(notebooks: Sequence[Graded]) -> tuple[Graded, ...]:
+    """Points that rest on the student's word alone: past a tenth of all points each of them waits for a person."""
+    left = WORD_SHARE * sum(outcome.max_points for graded in notebooks for outcome in graded.outcomes) + 1e-9
+    bounded = []
+    for graded in notebooks:
+        kept = []
+        for outcome in graded.outcomes:
+            left -= (outcome.points or 0.0) if outcome.alone else 0.0
+            kept.append(_unproven(outcome) if left < 0 and outcome.alone and outcome.points else outcome)
+        bounded.append(replace(graded, outcomes=tuple(kept)))
+    return tuple(bounded)
+
+
+def _unproven(outcome: Outcome) -> Outcome:
+    message = ONLY_A_WORD.format(claims=", ".join(outcome.claims[:5]))
+    return replace(outcome, kind=Kind.BY_HAND, points=None, message=message)
+
+
+def _by_hand(cell: Cell, *, empty: bool) -> Outcome:
+    if empty and not cell.task:
+        return Outcome(cell.grade_id, Kind.NOT_ANSWERED, 0.0, cell.points)
+    return Outcome(cell.grade_id, Kind.BY_HAND, None, cell.points)
+
+
+def _verdict(cell: Cell, outcome: Outcome | None, *, empty: bool) -> Outcome:
+    if outcome is None:
+        return Outcome(cell.grade_id, Kind.GRADER_FAILURE, None, cell.points, "the judge gave no verdict")
+    kind = Kind.NOT_ANSWERED if empty and outcome.kind in MEANS_NO_ANSWER else outcome.kind
+    return replace(outcome, kind=kind, max_points=cell.points)
+
+
+def comments(document: Mapping[str, Any], notebook: Notebook) -> Iterable[tuple[str, str | None]]:
+    """nbgrader's automatic comment on each answer that is there."""
+    blank = unchanged(document, notebook)
+    present = {grade_id(cell) for cell in document["cells"]}
+    for cell in notebook.cells:
+        if cell.grade_id in present and (cell.solution or cell.task):
+            yield cell.grade_id, "No response." if cell.grade_id in blank and not cell.task else None
+
+
+def unchanged(document: Mapping[str, Any], notebook: Notebook) -> set[str]:
+    """The answers that still read as they were released."""
+    released = {cell.grade_id: cell.source for cell in notebook.cells if cell.solution}
+    present = {name: cell["source"] for cell in document["cells"] if (name := grade_id(cell)) in released}
+    return {name for name, source in present.items() if source == released[name]}

@@ -1,0 +1,252 @@
+"""The two processes of one notebook, watched: each cell goes where it belongs, and what comes in time is kept."""
+
+from __future__ import annotations
+
+import hashlib
+import select
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import PurePosixPath
+from typing import Any
+
+from nbformat import NotebookNode
+
+from nbjudge.errors import SandboxError, StudentGone, WireError
+from nbjudge.grading.outputs import Outputs, error_output, result_output
+from nbjudge.model import Kind, Limits, Outcome
+from nbjudge.process.child import Child
+from nbjudge.wire import Frame
+
+HELLO_S = 20.0
+GRACE_S = 3.0  # after an interrupt
+FLUSH_S = 5.0
+ENDED = "the process ended (a crash, os._exit, or a limit of memory or CPU time)"
+TIMEOUT = ("\x1b[0;31mCellTimeoutError\x1b[0m: No reply from kernel before timeout",)
+Step = Callable[[], None]
+
+
+def is_test(cell: Mapping[str, Any]) -> bool:
+    """Does the judge alone run this cell?"""
+    marks = cell.get("metadata", {}).get("nbgrader", {})
+    return bool(cell.get("cell_type") == "code" and marks.get("grade") and not marks.get("solution"))
+
+
+def is_instructors(cell: Mapping[str, Any]) -> bool:
+    """A locked cell that isn't a test: the judge runs it too."""
+    marks = cell.get("metadata", {}).get("nbgrader", {})
+    return bool(marks.get("locked") and not marks.get("solution") and not marks.get("grade"))
+
+
+def may_be_placed(name: str) -> bool:
+    """A relative path below the working folder, and not a notebook.
+
+    >>> [may_be_placed(name) for name in ("data/a.csv", "../x", "/etc/passwd", "ps1.ipynb")]
+    [True, False, False, False]
+    """
+    path = PurePosixPath(name)
+    safe = path.parts and not path.is_absolute() and ".." not in path.parts and "\0" not in name
+    return bool(safe) and path.suffix.lower() != ".ipynb"
+
+
+class Trial:
+    """The two processes of one notebook and what came of them."""
+
+    def __init__(self, notebook: NotebookNode, student: Child, judge: Child, seed: int, limits: Limits) -> None:
+        self.notebook = notebook
+        self.outcomes: list[Outcome] = []
+        self.died: str | None = None
+        self._student, self._judge = student, judge
+        self._seed, self._limits = seed, limits
+        self._outputs = Outputs(notebook, limits.output_bytes)
+        self._deadline = time.monotonic() + limits.notebook_s
+        self._late = False  # the notebook's time is over
+        self._count = 0
+        self._cell, self._index = NotebookNode(outputs=[]), 0  # type: ignore[no-untyped-call]  # nbformat has no types
+
+    def hold(self, files: Mapping[str, bytes]) -> None:
+        """Run every cell in order."""
+        self._open(files)
+        for index, cell in enumerate(self.notebook.cells):
+            if cell.cell_type != "code":
+                continue
+            self._cell, self._index = cell, index
+            self._outputs.begin(cell, streams_only=is_test(cell))
+            if not cell.source.strip() and not is_test(cell):
+                continue
+            self._count += 1
+            cell["execution_count"] = self._count
+            if is_test(cell):
+                self.outcomes.append(self._shown(self._test(cell)))
+            else:
+                self._run(cell)
+        self._outputs.finish_notebook()
+
+    def _open(self, files: Mapping[str, bytes]) -> None:
+        try:
+            self._judge.wait_for("hello", HELLO_S)
+        except StudentGone as error:
+            raise SandboxError(f"The judge couldn't be started: {error}.") from None
+        asked = self.notebook.metadata.get("asked", {})
+        self._judge.send({"op": "asked", "names": asked.get("names", []), "classes": asked.get("classes", [])})
+        digest = hashlib.sha256(f"student {self._seed}".encode()).digest()
+        kept = {name: data for name, data in sorted(files.items()) if may_be_placed(name)}
+        sizes = [[name, len(data)] for name, data in kept.items()]
+        try:
+            self._student.wait_for("hello", HELLO_S)
+            self._student.send({"op": "seed", "seed": int.from_bytes(digest[:6])})
+            self._student.send({"op": "files", "files": sizes}, b"".join(kept.values()))
+        except (StudentGone, WireError) as error:
+            self._bury(str(error))
+
+    # ------------------------------------------------------------------ the student's cells
+
+    def _run(self, cell: NotebookNode) -> None:
+        if is_instructors(cell):
+            self._instruct(cell.source)
+        if self._over():
+            return
+        steps = [self._student.interrupt, lambda: self._bury(self._slow())]
+        try:
+            self._student.send({"op": "run", "code": cell.source, "cell": self._count})
+            answer, in_time = self._wait(self._student, "execute_reply", steps)
+            reply = answer.header.get("content") if in_time else _error("CellTimeoutError", "", TIMEOUT)
+        except StudentGone:
+            self._bury(ENDED)
+            reply = _error("DeadKernelError", "Kernel died", (str(self.died),))
+        self._outputs.finish(cell, reply if isinstance(reply, dict) else {})
+
+    def _instruct(self, source: str) -> None:
+        try:
+            self._judge.send({"op": "instructor", "code": source, "cell": self._count})
+            self._wait(self._judge, "done", self._steps())
+        except StudentGone:
+            return  # the test cells that follow will say what became of the judge
+
+    # ------------------------------------------------------------------ the test cells
+
+    def _test(self, cell: NotebookNode) -> Outcome:
+        marks = cell.metadata["nbgrader"]
+        grade_id, points = str(marks["grade_id"]), float(marks.get("points") or 0.0)
+        if self._over():
+            kind = Kind.TIMED_OUT if self._late else Kind.CRASHED
+            return Outcome(grade_id, kind, 0.0, points, str(self.died))
+        asked = {"op": "test", "code": cell.source, "grade_id": grade_id, "seed": self._seed, "cell": self._count}
+        try:
+            self._judge.send(asked)
+            answer, in_time = self._wait(self._judge, "verdict", self._steps())
+        except StudentGone as error:
+            return Outcome(grade_id, Kind.GRADER_FAILURE, None, points, f"The judge failed: {error}.")
+        self._flush()
+        if in_time:
+            return self._outcome(answer.header, grade_id, points)
+        claims = tuple(answer.header["claims"])
+        return Outcome(grade_id, Kind.TIMED_OUT, 0.0, points, _sentence(self._slow()), (), claims)
+
+    def _steps(self) -> list[Step]:
+        """What to do, one after the other, when a test cell takes too long: it is the student's code, first of all."""
+        bury = lambda: self._bury(self._slow())  # noqa: E731 - one of four steps
+        return [self._student.interrupt, bury, self._judge.interrupt, self._judge.kill]
+
+    def _outcome(self, said: Mapping[str, Any], grade_id: str, points: float) -> Outcome:
+        claims, fraction = tuple(said["claims"]), said["fraction"]
+        if said["gone"] is not None:
+            self._bury(ENDED if self._student.gone else said["gone"])
+            return Outcome(grade_id, Kind.CRASHED, 0.0, points, str(self.died), (), claims)
+        if fraction is None:
+            return Outcome(grade_id, Kind.GRADER_FAILURE, None, points, said["message"], (), claims)
+        kind = Kind.PASSED if fraction == 1.0 else Kind.PARTLY if fraction > 0.0 else Kind.FAILED
+        reached = round(fraction * points, 6)
+        misconceptions = tuple(said["misconceptions"])
+        return Outcome(grade_id, kind, reached, points, said["message"], misconceptions, claims, said["alone"])
+
+    def _flush(self) -> None:
+        """Show what the student's functions printed during the test; it never scores."""
+        if not self._student.gone:
+            try:
+                self._student.send({"op": "flush"})
+                self._wait(self._student, "flushed", (), FLUSH_S)
+            except StudentGone:
+                self._bury("the process doesn't answer any more")
+        self._outputs.finish(self._cell, {})
+
+    def _shown(self, outcome: Outcome) -> Outcome:
+        """Put the outcome where a reader of the notebook looks for it."""
+        if outcome.kind is Kind.PARTLY:
+            self._cell.outputs.append(result_output(f"{outcome.points:g}", self._count))
+        elif outcome.kind is not Kind.PASSED:
+            lines = outcome.message.splitlines() or [str(outcome.kind)]
+            self._cell.outputs.append(error_output(str(outcome.kind), lines[0], lines))
+        return outcome
+
+    # ------------------------------------------------------------------ waiting
+
+    def _wait(
+        self, asked: Child, kind: str, steps: Sequence[Step], timeout_s: float | None = None
+    ) -> tuple[Frame, bool]:
+        """The answer of a process, and whether it came in time. Out of time each step is taken, with grace after it.
+
+        Raises:
+            StudentGone: the process has ended, or no step has helped.
+        """
+        end = min(time.monotonic() + (timeout_s or self._limits.cell_s), self._deadline)
+        left = list(steps)
+        while True:
+            for child, frame in self._frames():
+                if child is asked and frame.header.get("msg_type") == kind:
+                    return frame, len(left) == len(steps)
+            if asked.gone:
+                raise StudentGone("its process has ended")
+            if time.monotonic() >= end:
+                self._late = time.monotonic() >= self._deadline
+                if not left:
+                    raise StudentGone("it took too long")
+                left.pop(0)()
+                end = time.monotonic() + GRACE_S
+                continue
+            self._select(end)
+
+    def _frames(self) -> Iterator[tuple[Child, Frame]]:
+        """What has arrived from both; the student's messages become the current cell's outputs."""
+        for child in (self._judge, self._student):
+            if child.gone:
+                continue
+            try:
+                for frame in child.receive():
+                    if child is self._student:
+                        self._outputs.add(frame, self._cell, self._index)
+                    yield child, frame
+            except WireError as error:
+                child.kill()
+                child.gone = True
+                if child is self._student:
+                    self._bury(f"its process broke the rules: {error}")
+
+    def _select(self, end: float) -> None:
+        descriptors = [*self._judge.descriptors(), *self._student.descriptors()]
+        if descriptors:
+            select.select(descriptors, [], [], max(0.0, end - time.monotonic()))
+
+    def _over(self) -> bool:
+        """Has the student's process ended, or the notebook's time?"""
+        if self.died is None and time.monotonic() >= self._deadline:
+            self._late = True
+            self._bury(self._slow())
+        return self.died is not None
+
+    def _slow(self) -> str:
+        if self._late:
+            return f"the notebook took longer than {self._limits.notebook_s:g} s"
+        return f"this cell took longer than {self._limits.cell_s:g} s"
+
+    def _bury(self, why: str) -> None:
+        self.died = self.died or f"The notebook's process was over in code cell {self._count}: {why.rstrip('.')}."
+        self._student.kill()
+        self._student.gone = True
+
+
+def _error(name: str, value: str, lines: Sequence[str]) -> dict[str, Any]:
+    return {"status": "error", "ename": name, "evalue": value, "traceback": list(lines)}
+
+
+def _sentence(clause: str) -> str:
+    return f"{clause[:1].upper()}{clause[1:]}."

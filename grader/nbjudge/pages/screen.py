@@ -1,0 +1,124 @@
+"""What a run says on the screen: a bar or lines while it goes, a table at its end."""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from collections.abc import Iterable, Sequence
+
+from tqdm import tqdm
+
+from nbjudge.grading.batch import Entry
+from nbjudge.model import Kind, Result
+
+BROKE_RULES = "broke the rules"
+PARTIAL_TROUBLE = (Kind.CRASHED, Kind.TIMED_OUT)
+
+
+class Progress:
+    """A bar with rate and time left in a terminal; one line per student in a log."""
+
+    def __init__(self) -> None:
+        self._bar: tqdm[None] | None = None
+
+    def __enter__(self) -> Progress:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._bar is not None:
+            self._bar.close()
+
+    def show(self, entry: Entry, done: int, total: int) -> None:
+        """One more is done."""
+        if not sys.stderr.isatty():
+            sys.stderr.write(f"{done}/{total} {summary(entry)}\n")
+            sys.stderr.flush()
+            return
+        if self._bar is None:
+            self._bar = tqdm(total=total, unit="student", desc="grading")
+        self._bar.set_postfix_str(entry.student)
+        self._bar.update(done - self._bar.n)
+
+
+def summary(entry: Entry) -> str:
+    """One line on one student.
+
+    >>> summary(Entry("ada", Result("k", "ada", "ps1", None), "refused: no notebook"))
+    'ada: refused: no notebook'
+    """
+    if entry.problem:
+        return f"{entry.student}: {entry.problem}"
+    same = ", unchanged" if entry.unchanged else ""
+    return f"{entry.student}: {entry.result.score:g} of {entry.result.max_score:g}{same}"
+
+
+def columns(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Rows as lines of equal columns, a rule below the first; the last column may be as long as it likes.
+
+    >>> print(*columns([["a", "b"], ["long", "c"]]), sep="|")
+    a     b|-------|long  c
+    """
+    last = len(rows[0]) - 1
+    widths = [max(len(row[column]) for row in rows) for column in range(last)]
+    lines = [
+        "  ".join([*(text.ljust(width) for text, width in zip(row[:last], widths, strict=True)), row[last]]).rstrip()
+        for row in rows
+    ]
+    return [lines[0], "-" * len(lines[0]), *lines[1:]]
+
+
+def table(entries: Sequence[Entry]) -> str:
+    """Student, score, how their questions ended, and what was wrong; then a line of totals."""
+    rows = [("student", "score", "questions", "remark"), *(_row(entry) for entry in entries)]
+    return "\n".join([*columns(rows), "", totals(entries)])
+
+
+def _row(entry: Entry) -> tuple[str, str, str, str]:
+    result = entry.result
+    if result.refusal is not None:
+        return entry.student, "–", "", entry.problem or ""
+    kinds = Counter(outcome.kind.value for outcome in result.outcomes)
+    counts = ", ".join(f"{count} {kind}" for kind, count in kinds.items())
+    return entry.student, f"{result.score:g}/{result.max_score:g}", counts, "; ".join(_remarks(entry))
+
+
+def _remarks(entry: Entry) -> Iterable[str]:
+    if entry.problem:
+        yield entry.problem
+    yield from attention(entry.result)
+    if entry.unchanged:
+        yield "unchanged"
+
+
+def attention(result: Result) -> Iterable[str]:
+    """What a person may want to look at in a graded submission."""
+    for graded in result.notebooks:
+        if graded.died:
+            yield graded.died
+        yield from graded.notes
+    claims = [outcome for outcome in result.outcomes if outcome.claims]
+    if claims:
+        yield f"{len(claims)} rest on the student's word"
+
+
+def suspicion(result: Result) -> str | None:
+    """Why somebody may have tried to cheat, or None: honest code doesn't speak the grader's protocol."""
+    return next((graded.died for graded in result.notebooks if BROKE_RULES in (graded.died or "")), None)
+
+
+def totals(entries: Sequence[Entry]) -> str:
+    """How many ended how, as one line.
+
+    >>> totals([Entry("ada", Result("k", "ada", "ps1", None, refusal="x"), "refused: x")])
+    '0 graded, 1 refused; 0.0 s of work'
+    """
+    good = sum(entry.problem is None for entry in entries)
+    counts = Counter((entry.problem or "").partition(":")[0] for entry in entries if entry.problem)
+    said = [f"{good} graded", *(f"{count} {kind}" for kind, count in counts.items())]
+    for kind in PARTIAL_TROUBLE:
+        count = sum(any(outcome.kind is kind for outcome in entry.result.outcomes) for entry in entries)
+        said += [f"{count} {kind} in part"] if count else []
+    suspicious = sum(suspicion(entry.result) is not None for entry in entries)
+    said += [f"{suspicious} suspicious"] if suspicious else []
+    wall_s = sum(entry.result.wall_s for entry in entries if not entry.unchanged)
+    return f"{', '.join(said)}; {wall_s:.1f} s of work"

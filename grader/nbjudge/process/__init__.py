@@ -1,0 +1,1 @@
+"""Warm processes: the zygote, its forks, and the kernel that runs in one."""

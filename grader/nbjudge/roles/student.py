@@ -1,0 +1,129 @@
+"""INSIDE the sandbox: runs the student's cells as IPython would, then answers what the judge asks.
+
+Nothing here is trusted: the student's code can change all of it. It decides nothing.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import random
+import select
+import sys
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+import torch
+
+from nbjudge.bridge.peer import Peer
+from nbjudge.bridge.raised import Attempted
+from nbjudge.process.kernel import Kernel
+from nbjudge.wire import Frame, Pipe, listed, text, whole
+
+
+def live(kernel: Kernel, control_fd: int, peer_fd: int) -> None:
+    """Serve the owner's and the judge's requests until the owner goes."""
+    control = Pipe(control_fd)
+    peer = Peer(Pipe(peer_fd), side=1)
+    bindings = Bindings(kernel.namespace)
+    peer.answers["names"] = lambda frame: _names(kernel, frame)
+    peer.answers["bound"] = lambda frame: bindings.of(listed(frame.header, "names"))
+    see_own_modules(sys.path)
+    kernel.wire(control)
+    control.send({"msg_type": "hello"})
+    waiting = [control_fd, peer_fd]
+    while True:
+        try:
+            readable, _, _ = select.select(waiting, [], [])
+            if peer_fd in readable and not _answer(peer):
+                waiting.remove(peer_fd)
+            if control_fd in readable:
+                _obey(kernel, control, bindings)
+        except KeyboardInterrupt:
+            continue  # it was meant for a cell that has just ended
+
+
+def see_own_modules(path: list[str]) -> None:
+    """As in a kernel: a module beside the notebook can be imported, but none hides one of Python's own.
+
+    >>> path = ["/lib/python", "/lib/python/site-packages"]
+    >>> see_own_modules(path)
+    >>> path
+    ['/lib/python', '', '/lib/python/site-packages']
+    """
+    if "" not in path:
+        path.insert(next((at for at, entry in enumerate(path) if "-packages" in entry), len(path)), "")
+
+
+def _answer(peer: Peer) -> bool:
+    try:
+        peer.answer(peer.pipe.receive())
+    except EOFError:
+        return False
+    return True
+
+
+class Bindings:
+    """Which cell last gave a name a value."""
+
+    def __init__(self, namespace: dict[str, Any]) -> None:
+        self._namespace = namespace
+        self._last: dict[str, int] = {}
+        self._seen = {name: id(value) for name, value in namespace.items()}
+
+    def note(self, cell: int) -> None:
+        """This cell has just run."""
+        now = {name: id(value) for name, value in list(self._namespace.items())}
+        self._last |= dict.fromkeys((name for name in now if self._seen.get(name) != now[name]), cell)
+        self._seen = now
+
+    def of(self, names: list[str]) -> dict[str, int]:
+        """The cells of these names."""
+        return {name: self._last.get(name, 0) for name in names}
+
+
+def _obey(kernel: Kernel, control: Pipe, bindings: Bindings) -> None:
+    try:
+        frame = control.receive()
+    except EOFError:
+        os._exit(0)
+    op = text(frame.header, "op")
+    if op == "files":
+        _place(frame)
+    elif op == "seed":
+        seed(whole(frame.header, "seed"))
+    elif op == "run":
+        reply = kernel.run(text(frame.header, "code", 1 << 24))
+        bindings.note(whole(frame.header, "cell"))
+        control.send({"msg_type": "execute_reply", "content": reply})
+        return
+    elif op == "flush":
+        kernel.flush()
+    control.send({"msg_type": "flushed" if op == "flush" else "done"})
+
+
+def _place(frame: Frame) -> None:
+    """Write the submission's other files where the cells run."""
+    at = 0
+    for name, size_bytes in listed(frame.header, "files"):
+        path = Path(*PurePosixPath(name).parts)
+        with contextlib.suppress(
+            OSError
+        ):  # too large, or two names for one place: the cells will see that it's missing
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(frame.body[at : at + size_bytes])
+        at += size_bytes
+
+
+def seed(number: int) -> None:
+    """Set every random generator that a cell is likely to use."""
+    random.seed(number)
+    torch.manual_seed(number)
+    if "numpy" in sys.modules:
+        sys.modules["numpy"].random.seed(number % (1 << 32))
+
+
+def _names(kernel: Kernel, frame: Frame) -> tuple[Any, ...]:
+    """What the asked names stand for, as `(name, value)`; a name without a value is left out."""
+    wanted = [name for name in listed(frame.header, "names") if name in kernel.namespace]
+    return tuple((name, Attempted(kernel.namespace[name])) for name in wanted)

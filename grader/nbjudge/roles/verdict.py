@@ -1,0 +1,123 @@
+"""In the judge: one test cell, its exception or its last value → what is to be said about it."""
+
+from __future__ import annotations
+
+import math
+import re
+import sys
+import traceback
+from dataclasses import dataclass
+from typing import Any
+
+from nbjudge.bridge.peer import STUDENT
+from nbjudge.bridge.values import UnsupportedError
+
+LINES = 6
+LINE_CHARS = 300
+HIDDEN = re.compile(r"BEGIN HIDDEN TESTS(.*?)END HIDDEN TESTS|BEGIN HIDDEN TESTS(.*)\Z", re.DOTALL)
+SCORE = ("seegrad.check", "score")
+_ANSI = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
+_NOT_TEXT = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What the judge says of one test cell; `fraction` is None where the grader itself failed."""
+
+    fraction: float | None
+    message: str = ""
+    name: str = ""  # of the exception
+    misconceptions: tuple[str, ...] = ()
+
+
+def of_value(value: Any) -> Verdict:
+    """A cell that ended well: full points, unless its last expression is a `seegrad.check.score`."""
+    if (type(value).__module__, type(value).__name__) != SCORE or not isinstance(value, float):
+        return Verdict(1.0)
+    fraction = float(value)
+    fraction = 0.0 if math.isnan(fraction) else min(max(fraction, 0.0), 1.0)
+    if fraction == 1.0:
+        return Verdict(fraction)
+    said = getattr(value, "message", "")
+    message = clipped(said) if isinstance(said, str) and said else f"{fraction:.0%} of this question is right."
+    return Verdict(fraction, message, "", _misconceptions(value))
+
+
+def of_exception(error: BaseException, source: str, filename: str) -> Verdict:
+    """A cell that raised: no points and why, in at most six lines, without a line of the hidden tests."""
+    if isinstance(error, UnsupportedError):
+        return Verdict(None, unsupported(str(error)))
+    if type(error).__module__ == STUDENT:
+        return Verdict(0.0, _plainly(error, source, filename), type(error).__name__)
+    if isinstance(error, SyntaxError) and error.filename == filename:
+        return Verdict(None, "The test cell isn't valid Python; its author has to repair it.")
+    if isinstance(error, ImportError):
+        return Verdict(None, f"The test cell needs something that isn't installed where it was graded: {error}")
+    rendered = _rendered(error)
+    message = rendered if rendered is not None else _plainly(error, source, filename)
+    return Verdict(0.0, message, type(error).__name__, _misconceptions(error))
+
+
+def unsupported(what: str) -> str:
+    """The sentence for a value that the grader can't carry from one process to the other."""
+    return (
+        f"The answer is, or contains, {what}. The grader can't carry that to the tests, so this question isn't graded."
+    )
+
+
+def _rendered(error: BaseException) -> str | None:
+    """An exception that knows how to show itself does so."""
+    render = getattr(error, "_render_traceback_", None)
+    if render is None:
+        return None
+    try:
+        return clipped("\n".join(map(str, render())))
+    except Exception:  # then it is shown like any other
+        return None
+
+
+def _plainly(error: BaseException, source: str, filename: str) -> str:
+    said = str(error).strip()
+    if isinstance(error, AssertionError) and not said:
+        line = visible_line(error, source, filename)
+        return clipped(f"This doesn't hold:\n    {line}" if line else "A check of this question doesn't hold.")
+    return clipped(f"{type(error).__name__}: {said}" if said else type(error).__name__)
+
+
+def visible_line(error: BaseException, source: str, filename: str) -> str | None:
+    """The line of the test cell that failed, when it isn't one of the hidden tests."""
+    numbers = [
+        number for frame, number in traceback.walk_tb(error.__traceback__) if frame.f_code.co_filename == filename
+    ]
+    lines = source.splitlines()
+    if not numbers or not 0 < numbers[0] <= len(lines) or numbers[0] in hidden_lines(source):
+        return None
+    return lines[numbers[0] - 1].strip()
+
+
+def hidden_lines(source: str) -> set[int]:
+    """The numbers of the lines that only the instructor may see.
+
+    >>> sorted(hidden_lines("a\\n### BEGIN HIDDEN TESTS\\nb\\n### END HIDDEN TESTS\\nc"))
+    [2, 3, 4]
+    """
+    hidden: set[int] = set()
+    for found in HIDDEN.finditer(source):
+        first = source.count("\n", 0, found.start()) + 1
+        hidden.update(range(first, source.count("\n", 0, found.end()) + 2))
+    return hidden
+
+
+def clipped(text: str) -> str:
+    """At most six lines that aren't empty, none of them long, no control characters."""
+    clean = _NOT_TEXT.sub("", _ANSI.sub("", text))
+    lines = [line.rstrip() for line in clean.splitlines() if line.strip()]
+    return "\n".join(line if len(line) <= LINE_CHARS else line[: LINE_CHARS - 1] + "…" for line in lines[:LINES])
+
+
+def _misconceptions(said: object) -> tuple[str, ...]:
+    """What an exception or a score of the judge's own names; no class of the student's exists in this process."""
+    named = getattr(said, "misconceptions", ())
+    if type(said).__module__ not in sys.modules or not isinstance(named, tuple | list | frozenset | set):
+        return ()
+    return tuple(sorted(str(name)[:40] for name in named))[:12]

@@ -1,0 +1,92 @@
+"""What each submission would pay for once more, done before the forks: first uses, of which nothing stays visible.
+
+The first cell of a process imports on demand, fills caches of types and patterns, builds IPython's machinery for
+tracebacks. After a fork each of the two processes of a submission would do it again. Only trusted code runs here, and
+no backward: torch's engine is to start in the child that needs it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import sys
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from nbjudge.roles.cell_names import names_in
+
+if TYPE_CHECKING:
+    from nbjudge.process.kernel import Kernel
+
+CELL = "import torch\nfor value in (1, 2.0):\n    f'{value}'\n"
+
+
+def warm(kernel: Kernel) -> None:
+    """Use once what cells use: torch and IPython. A part that fails is left cold."""
+    with _as_it_was(), torch.random.fork_rng(devices=[]):
+        for part in (_numbers, _layers):
+            with contextlib.suppress(Exception):
+                part()
+        for use in (_cell, _shown, _traceback):
+            with contextlib.suppress(Exception):
+                use(kernel)
+
+
+@contextlib.contextmanager
+def _as_it_was() -> Iterator[None]:
+    """The streams that a kernel takes over are given back; `_cell` closes the event loop that it was given."""
+    names = ("stdout", "stderr", "__stdout__", "__stderr__")
+    before = [getattr(sys, name) for name in names]
+    try:
+        yield
+    finally:
+        for name, stream in zip(names, before, strict=True):
+            setattr(sys, name, stream)
+
+
+def _numbers() -> None:
+    torch.manual_seed(0)
+    with torch.no_grad():
+        x = torch.randn(3, 3)
+        ((x @ x + 1).exp().relu().softmax(-1) - x).pow(2).mean().item()
+    x.requires_grad_().clone().detach().add_(1).tolist()
+    repr(x)
+
+
+def _layers() -> None:
+    layer = torch.nn.Sequential(torch.nn.Linear(3, 3), torch.nn.ReLU(), torch.nn.Linear(3, 1))
+    optimiser = torch.optim.SGD(layer.parameters(), lr=0.1)
+    for parameter in layer.parameters():
+        parameter.grad = torch.zeros_like(parameter)
+    optimiser.step()
+    optimiser.zero_grad()
+    layer(torch.ones(2, 3)).sum()
+    torch.nn.Embedding(3, 2)(torch.tensor([1]))
+
+
+def _cell(kernel: Kernel) -> None:
+    names_in(kernel.shell.transform_cell(CELL))
+    kernel.wire(None)
+    loop = asyncio.get_event_loop()
+    try:
+        kernel.run("pass", silent=True)
+    finally:
+        asyncio.set_event_loop(None)
+        loop.close()
+
+
+def _shown(kernel: Kernel) -> None:
+    for value in (1, "text", [1.0], torch.ones(2)):
+        kernel.shell.display_formatter.format(value)
+
+
+def _traceback(kernel: Kernel) -> None:
+    def fail(numbers: Any) -> Any:
+        return numbers[0] / 0
+
+    try:
+        fail([1.0])
+    except ZeroDivisionError:
+        kernel.shell.InteractiveTB.structured_traceback(*sys.exc_info(), tb_offset=0)

@@ -1,0 +1,103 @@
+"""In the judge: what a test cell asks of the student's process, and what was only claimed over there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, TypeVar
+
+import torch
+from torch import Tensor
+
+from nbjudge.bridge.peer import Peer
+from nbjudge.bridge.values import UnsupportedError
+from nbjudge.errors import StudentGone, WireError
+from nbjudge.roles.words import FACTS, Words, watched
+from nbjudge.wire import Pipe
+
+GONE = "the student's process ended during this question"
+T = TypeVar("T")
+
+
+class Witness:
+    """The student's process, as a test cell sees it. Remembers what went wrong, also when a test's `except` hid it."""
+
+    def __init__(self, pipe: Pipe) -> None:
+        self.words = Words()
+        self.gone: str | None = None
+        self.unsupported: str | None = None
+        self.peer = Peer(pipe, side=0)
+        self.peer.noticed = self.words.noticed
+        self.peer.ask = self._guarded(self.peer.ask)  # type: ignore[method-assign]  # stand-ins call it by name
+
+    def begin(self) -> None:
+        """A new test cell: what was claimed or couldn't be carried before is no matter of its own."""
+        self.words.begin()
+        self.peer.begin_question()
+        self.peer.surroundings.begin()
+        self.unsupported = None
+
+    def names(self, wanted: Sequence[str]) -> dict[str, Any]:
+        """What these names stand for over there; a name that isn't there is left out.
+
+        Values that can't be carried come as UnsupportedError objects, for the caller to raise where they are read.
+        """
+        found: dict[str, Any] = {}
+        pairs = self.peer.ask("names", {"names": list(wanted)})
+        for pair in pairs if type(pairs) is tuple else (None,):
+            if type(pair) is not tuple or len(pair) != 2 or pair[0] not in wanted:
+                self._break("the answer to a question for names isn't one")
+            found[pair[0]] = pair[1]
+        return found
+
+    def bound_at(self, names: Sequence[str]) -> dict[str, int]:
+        """The student's cell that last gave each of these names a value."""
+        found = self.peer.ask("bound", {"names": list(names)})
+        if type(found) is not dict or any(type(cell) is not int for cell in found.values()):
+            self._break("the answer to a question for cells isn't one")
+        return {name: cell for name, cell in found.items() if name in names}
+
+    def finish(self) -> None:
+        """Tell the other side what the test cell has changed, before the student's next cell runs."""
+        if self.gone is None:
+            self.peer.ask("sync")
+
+    def _break(self, why: str) -> None:
+        self.gone = f"the student's process broke the rules of the conversation: {why}"
+        raise StudentGone(self.gone)
+
+    def _guarded(self, ask: Callable[..., T]) -> Callable[..., T]:
+        def guarded(*args: Any, **kwargs: Any) -> T:
+            if self.gone is not None:
+                raise StudentGone(self.gone)
+            try:
+                return ask(*args, **kwargs)
+            except UnsupportedError as error:
+                self.unsupported = self.unsupported or str(error)
+                raise
+            except (EOFError, ConnectionError):
+                self.gone = GONE
+                raise StudentGone(self.gone) from None
+            except WireError as error:
+                self._break(str(error))
+                raise
+
+        return guarded
+
+    # ------------------------------------------------------------------ claims
+
+    def watch(self) -> None:
+        """From here on, note when a test reads something of a tensor that only the student's process vouches for."""
+        self.peer.surroundings.watch()
+        for name in FACTS:
+            setattr(torch.Tensor, name, watched(name, self.words, self.vouched_elsewhere))
+
+    def vouched_elsewhere(self, tensor: Tensor) -> bool:
+        """Did the student's process bring this tensor in?"""
+        ledger = self.peer.mirror.ledger
+        number = ledger.number_of(tensor)
+        return number is not None and number in ledger.foreign
+
+
+def readable(values: Iterable[tuple[str, Any]]) -> dict[str, Any]:
+    """The values that could be carried."""
+    return {name: value for name, value in values if not isinstance(value, UnsupportedError)}

@@ -1,0 +1,282 @@
+from __future__ import annotations
+
+import functools
+import json
+import math
+import socket
+import struct
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from nbjudge.bridge import values
+from nbjudge.bridge.containers import Containers, is_container
+from nbjudge.bridge.records import ITEM_BYTES, read_storage, read_tensor, read_window
+from nbjudge.errors import WireError
+from nbjudge.wire import BODY_BYTES, DEPTH, HEADER_BYTES, FrameReader, Pipe, pack, parse_header, unpack
+
+few = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
+SCALARS = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | TEXT
+TREES = st.recursive(SCALARS, lambda inner: st.lists(inner, max_size=4) | st.dictionaries(TEXT, inner, max_size=4))
+HEADERS = st.dictionaries(TEXT, TREES, max_size=5)
+
+
+@few
+@given(HEADERS, st.binary(max_size=200))
+def test_what_is_packed_is_unpacked(header: dict[str, Any], body: bytes) -> None:
+    frame = unpack(pack(header, body))
+    assert (frame.header, frame.body) == (header, body)
+
+
+@few
+@given(st.lists(st.tuples(HEADERS, st.binary(max_size=50)), max_size=4), st.data())
+def test_a_stream_may_be_cut_anywhere(frames: list[tuple[dict[str, Any], bytes]], data: st.DataObject) -> None:
+    stream = b"".join(pack(header, body) for header, body in frames)
+    cuts = sorted(data.draw(st.lists(st.integers(0, len(stream)), max_size=5)))
+    reader, found = FrameReader(), []
+    for start, end in zip([0, *cuts], [*cuts, len(stream)], strict=True):
+        reader.feed(stream[start:end])
+        found += [(frame.header, frame.body) for frame in reader.frames()]
+    assert found == frames
+
+
+@few
+@given(st.binary(max_size=300))
+def test_random_bytes_are_a_frame_or_a_wire_error(data: bytes) -> None:
+    for read in (unpack, parse_header, _stream):
+        try:
+            read(data)
+        except WireError:
+            continue
+
+
+def _stream(data: bytes) -> None:
+    reader = FrameReader()
+    reader.feed(data)
+    list(reader.frames())
+
+
+@few
+@given(HEADERS, st.binary(max_size=20), st.data())
+def test_a_damaged_frame_is_a_frame_or_a_wire_error(header: dict[str, Any], body: bytes, data: st.DataObject) -> None:
+    frame = bytearray(pack(header, body))
+    for _ in range(data.draw(st.integers(1, 4))):
+        frame[data.draw(st.integers(0, len(frame) - 1))] = data.draw(st.integers(0, 255))
+    try:
+        assert isinstance(unpack(bytes(frame)).header, dict)
+    except WireError:
+        return
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        b"[]",
+        b"3",
+        b"",
+        b'{"a": NaN}',
+        b'{"a": Infinity}',
+        b'{"a": 1e999}',
+        b'{"a": 1, "a": 2}',
+        b'{"a": "\\ud800"}',
+        b'{"a": "\xff"}',
+        b'{"a": ' + b"[" * (DEPTH + 2) + b"]" * (DEPTH + 2) + b"}",
+        b"[" * 100_000,
+        b'{"a": ' + b"9" * 5000 + b"}",
+        b'{"a": [' + b"[]," * (1 << 20) + b"[]]}",
+    ],
+    ids=[
+        *("list", "number", "nothing", "nan", "infinity", "too large", "twice", "half a character", "not UTF-8"),
+        *("deep", "very deep", "long number", "many parts"),
+    ],
+)
+def test_a_header_that_is_not_ours_is_rejected(header: bytes) -> None:
+    with pytest.raises(WireError):
+        parse_header(header)
+
+
+@pytest.mark.parametrize(("header", "body"), [(HEADER_BYTES + 1, 0), (2, BODY_BYTES + 1), (0xFFFFFFFF, 0xFFFFFFFF)])
+def test_lengths_are_rejected_before_anything_is_read(header: int, body: int) -> None:
+    reader = FrameReader()
+    reader.feed(struct.pack(">II", header, body))
+    with pytest.raises(WireError, match="too large"):
+        list(reader.frames())
+
+
+def test_a_pipe_reads_whole_frames_and_notices_the_end() -> None:
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        Pipe(theirs.fileno()).send({"op": "hello"}, b"body")
+        theirs.send(struct.pack(">II", 2, 0))
+        theirs.shutdown(socket.SHUT_WR)
+        pipe = Pipe(ours.fileno())
+        frame = pipe.receive()
+        assert (frame.header, frame.body) == ({"op": "hello"}, b"body")
+        with pytest.raises(EOFError):
+            pipe.receive()
+
+
+# ---------------------------------------------------------------------- values
+
+KEYS = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | TEXT | st.binary(max_size=9)
+PLAIN = KEYS | st.floats() | st.complex_numbers() | st.just(...) | st.builds(range, st.integers(), st.integers())
+VALUES = st.recursive(
+    PLAIN,
+    lambda inner: (
+        st.lists(inner, max_size=4)
+        | st.tuples(inner, inner)
+        | st.dictionaries(KEYS, inner, max_size=3)
+        | st.sets(KEYS, max_size=3)
+        | st.frozensets(KEYS, max_size=3)
+    ),
+    max_leaves=12,
+)
+
+
+def said(value: Any) -> Any:
+    """The tree of a value that holds nothing but plain values and containers."""
+    shared = Containers(0)
+
+    def other(item: Any, inner: values.Encode) -> Any:
+        if is_container(item):
+            return shared.tree(item, inner)
+        raise values.UnsupportedError("refused")
+
+    return values.encode(value, other)
+
+
+def heard(tree: Any) -> Any:
+    shared = Containers(1)
+
+    def other(item: Any, inner: values.Encode) -> Any:
+        return shared.make(item, inner)
+
+    return values.decode(tree, other)
+
+
+def exact(value: Any) -> Any:
+    """A form in which equality means: same types, same values, NaN equal to itself, −0.0 unequal to 0.0."""
+    if isinstance(value, float | complex | bytes | range):
+        return repr(value)
+    if isinstance(value, list | tuple):
+        return (type(value).__name__, *(exact(item) for item in value))
+    if isinstance(value, set | frozenset):
+        return (type(value).__name__, frozenset(exact(item) for item in value))
+    if isinstance(value, dict):
+        return ("dict", tuple((exact(key), exact(item)) for key, item in value.items()))
+    return (type(value).__name__, repr(value))
+
+
+@few
+@given(VALUES)
+def test_values_keep_their_types(value: Any) -> None:
+    tree = unpack(pack({"v": said(value)})).header["v"]
+    assert exact(heard(tree)) == exact(value)
+
+
+@few
+@given(TREES)
+def test_a_random_tree_is_a_plain_value_or_a_wire_error(tree: Any) -> None:
+    try:
+        found = heard(tree)
+    except WireError:
+        return
+    assert exact(heard(said(found))) == exact(found)
+
+
+def test_a_subclass_travels_as_what_it_is_made_of() -> None:
+    class Liar(int):
+        def __eq__(self, other: object) -> bool:
+            return True
+
+        __hash__ = int.__hash__
+
+    assert heard(said([Liar(3)])) != [4]
+
+
+@pytest.mark.parametrize(
+    "value",
+    [object(), {object(): 1}, {("a", object())}, 1 << 5000, functools.reduce(lambda deep, _: [deep], range(30), [])],
+    ids=["object", "key", "item", "bits", "deep"],
+)
+def test_what_cannot_be_carried_says_so(value: Any) -> None:
+    with pytest.raises(values.UnsupportedError):
+        said(value)
+
+
+# ---------------------------------------------------------------------- tensors
+
+SIZES = st.integers(-2, 5)
+WINDOWS = st.fixed_dictionaries(
+    {
+        "storage": st.integers(0, 1),
+        "dtype": st.sampled_from([*ITEM_BYTES, "object", ""]),
+        "shape": st.lists(SIZES, max_size=3),
+        "stride": st.lists(SIZES, max_size=3),
+        "offset": SIZES,
+    }
+)
+
+
+@few
+@given(WINDOWS)
+def test_a_window_lies_inside_its_storage(tree: dict[str, Any]) -> None:
+    try:
+        window = read_window(tree, {0: 40})
+    except WireError:
+        return
+    reached = [window.offset + 1]
+    if math.prod(window.shape):
+        reached = [1 + window.offset + sum((s - 1) * d for s, d in zip(window.shape, window.stride, strict=True))]
+        assert reached[0] * ITEM_BYTES[window.dtype] <= 40
+    assert min(*window.shape, *window.stride, window.offset, 0) == 0
+
+
+@few
+@given(st.dictionaries(st.sampled_from(["id", "start", "size_bytes"]), st.integers(-5, 50) | SCALARS))
+def test_a_storage_lies_inside_its_frame(tree: dict[str, Any]) -> None:
+    try:
+        stored = read_storage(tree, 30)
+    except WireError:
+        return
+    assert 0 <= stored.start <= stored.start + stored.size_bytes <= 30
+
+
+RECORD = {
+    "id": 1,
+    "window": {"storage": 0, "dtype": "float32", "shape": [2], "stride": [1], "offset": 0},
+    **{
+        "counter": 1,
+        "version": 0,
+        "leaf": True,
+        "requires_grad": False,
+        "retains_grad": False,
+        "parameter": False,
+        "hooked": False,
+        "hooked_after": False,
+    },
+    "history": None,
+}
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"id": -1},
+        {"id": True},
+        {"version": 1 << 40},
+        {"leaf": 1},
+        {"window": None},
+        {"window": {**RECORD["window"], "shape": [1 << 30], "stride": [0]}},
+        {"window": {**RECORD["window"], "dtype": "int64"}, "requires_grad": True},
+        {"history": {"link": 1, "name": "x", "inputs": [], "saves": False}},
+    ],
+    ids=lambda change: json.dumps(change)[:40],
+)
+def test_a_record_that_contradicts_itself_is_rejected(change: dict[str, Any]) -> None:
+    assert read_tensor(RECORD, {0: 8}).window.shape == (2,)
+    with pytest.raises(WireError):
+        read_tensor({**RECORD, **change}, {0: 8})

@@ -1,0 +1,40 @@
+"""What several test files share, since its start takes seconds: one warm zygote, one PostgreSQL."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from nbjudge.model import Limits
+from nbjudge.process.zygote import Zygote
+from nbjudge_tests import databases, session
+from nbjudge_tests.session import pytest_collection_modifyitems
+
+__all__ = ["pytest_collection_modifyitems"]
+
+session.begin()
+
+
+@pytest.fixture(scope="session")
+def zygote() -> Iterator[Zygote]:
+    with Zygote(limits=Limits(memory_bytes=2 << 30)) as warm:
+        yield warm
+
+
+@pytest.fixture(scope="session")
+def postgresql() -> Iterator[databases.Postgresql]:
+    folder = databases.programs()
+    if folder is None:
+        pytest.skip("PostgreSQL's server isn't installed (make system)")
+    with databases.server(folder) as running:
+        yield running
+
+
+@pytest.fixture(scope="session", params=["sqlite", "postgresql"])
+def database(request: pytest.FixtureRequest) -> databases.Database:
+    """Every test that asks for it runs on both."""
+    if request.param == "sqlite":
+        return databases.Sqlite()
+    server: databases.Postgresql = request.getfixturevalue("postgresql")
+    return server

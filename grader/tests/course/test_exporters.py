@@ -1,0 +1,115 @@
+"""What leaves for a spreadsheet, Canvas or Moodle: read back as those programs read it."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from nbgrader.api import Gradebook
+
+from nbjudge.course.exporters import FORMULA, CanvasCsv, GradesCsv, MoodleCsv, table
+from nbjudge.course.gradebook import Record
+from nbjudge.course.layout import Course
+from nbjudge.model import Result
+from nbjudge_tests.classroom import small
+from nbjudge_tests.classroom.commands import nbgrader
+from nbjudge_tests.results import result
+
+SCORES = {"double_test": 2.0, "area_test": 0.5}
+
+
+@pytest.fixture(scope="module")
+def course(tmp_path_factory: pytest.TempPathFactory) -> Course:
+    """ada waits for a person, bo was refused, cy handed nothing in, dee is graded to the end."""
+    root = small.make(tmp_path_factory.mktemp("export") / "course")
+    nbgrader(root, "generate_assignment", small.NAME)
+    course = Course(root, f"sqlite:///{root / 'gradebook.db'}", "autograd101")
+    with Record(course) as record:
+        record.write(result())
+        record.write(Result("k2", "bo", small.NAME, None, refusal="not JSON"))
+        record.write(replace(result("k3"), student="dee"))
+    with Gradebook(course.db_url, course.course_id) as book:
+        book.update_or_create_student("ada", first_name="Ada", last_name="=cmd|' /C calc'!A0", lms_user_id="101")
+        book.update_or_create_student("cy", first_name="Cy", last_name='O"Neil, Jr.', email="+cy@example.org")
+        for notebook in book.find_submission(small.NAME, "dee").notebooks:
+            for grade in notebook.grades:
+                grade.manual_score = 1.5 if grade.auto_score is None else None
+                grade.needs_manual_grade = False
+        book.db.commit()
+    book.engine.dispose()
+    return course
+
+
+@pytest.fixture
+def book(course: Course) -> Iterator[Gradebook]:
+    with Gradebook(course.db_url, course.course_id) as book:
+        yield book
+    book.engine.dispose()
+
+
+def read(path: Path) -> list[list[str]]:
+    with path.open(newline="", encoding="utf-8") as file:
+        return list(csv.reader(file))
+
+
+def test_nobody_who_could_not_be_graded_gets_a_zero(book: Gradebook, tmp_path: Path) -> None:
+    GradesCsv(to=str(tmp_path / "grades.csv")).export(book)
+    header, *rows = read(tmp_path / "grades.csv")
+    found = {row[3]: dict(zip(header, row, strict=True)) for row in rows}
+    assert {name: (row["score"], row["state"]) for name, row in found.items()} == {
+        "ada": ("2.5", "waiting for a person"),
+        "bo": ("", "not graded"),
+        "cy": ("0", "not handed in"),
+        "dee": ("7", "graded"),
+    }
+    assert found["ada"]["last_name"] == "'=cmd|' /C calc'!A0"
+    assert (found["cy"]["last_name"], found["cy"]["email"]) == ('O"Neil, Jr.', "'+cy@example.org")
+    assert {row["max_score"] for row in found.values()} == {"12"}
+
+
+def test_canvas_reads_who_how_much_and_nothing_that_is_not_final(book: Gradebook, tmp_path: Path) -> None:
+    CanvasCsv(to=str(tmp_path / "c.csv"), section="Autumn").export(book)
+    assert read(tmp_path / "c.csv") == [
+        ["Student", "ID", "SIS User ID", "SIS Login ID", "Section", "small"],
+        ["    Points Possible", "", "", "", "", "12"],
+        ["'=cmd|' /C calc'!A0, Ada", "101", "", "ada", "Autumn", ""],
+        ["bo", "", "", "bo", "Autumn", ""],
+        ['O"Neil, Jr., Cy', "", "", "cy", "Autumn", ""],
+        ["dee", "", "", "dee", "Autumn", "7"],
+    ]
+
+
+def test_moodle_too_and_unfinished_ones_where_that_is_wanted(book: Gradebook, tmp_path: Path) -> None:
+    MoodleCsv(to=str(tmp_path / "m.csv"), unfinished=True).export(book)
+    header, *rows = read(tmp_path / "m.csv")
+    assert header == ["First name", "Last name", "ID number", "Email address", "Assignment: small (Real)"]
+    assert {row[2]: row[4] for row in rows} == {"ada": "2.5", "bo": "", "cy": "", "dee": "7"}
+
+
+def test_one_student_and_one_assignment(book: Gradebook, tmp_path: Path) -> None:
+    GradesCsv(to=str(tmp_path / "g.csv"), student=["bo"], assignment=["small"]).export(book)
+    assert [row[3] for row in read(tmp_path / "g.csv")[1:]] == ["bo"]
+    GradesCsv(to=str(tmp_path / "g.csv"), assignment=["other"]).export(book)
+    assert len(read(tmp_path / "g.csv")) == 1
+
+
+@given(st.lists(st.lists(st.text(st.characters(codec="utf-8"), max_size=8), min_size=2, max_size=2), max_size=4))
+def test_no_text_is_a_formula_and_none_is_lost(rows: list[list[str]]) -> None:
+    read_back = list(csv.reader(io.StringIO(table(rows), newline="")))
+    texts = [(was, now) for row, back in zip(rows, read_back, strict=True) for was, now in zip(row, back, strict=True)]
+    assert all(now in (was, f"'{was}") for was, now in texts)
+    assert not [now for _, now in texts if now.lstrip(" ").startswith(FORMULA)]
+
+
+@pytest.mark.slow
+def test_nbgrader_s_own_command_uses_them(course: Course) -> None:
+    nbgrader(course.root, "export", "--to", "a.csv")
+    assert read(course.root / "a.csv")[0][-1] == "state"
+    nbgrader(course.root, "export", "--exporter=nbjudge.course.exporters.CanvasCsv", "--to", "b.csv")
+    assert read(course.root / "b.csv")[0][0] == "Student"

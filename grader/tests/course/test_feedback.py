@@ -1,0 +1,219 @@
+"""What a page may show: nothing that acts, nothing hidden, and everything that a student needs to see."""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from nbjudge.course.html import clean_html, render_markdown
+from nbjudge.course.shown import presentable, safe_outputs, without_hidden_tests
+
+ACTIVE = re.compile(
+    r"<\s*(script|iframe|object|embed|form|input|button|svg|math|style|link|meta|base|video|audio)\b"
+    r"|<[^>]*\son\w+\s*="
+    r"|<[^>]*(href|src|action)\s*=\s*[\"']?\s*(javascript|vbscript|data:text)",
+    re.IGNORECASE,
+)
+PAYLOADS = [
+    "<script>x()</script>",
+    "<ScRiPt src=//e.vil>",
+    "<img src=x onerror=x()>",
+    "<svg onload=x()><script>x()</script></svg>",
+    "<a href='javascript:x()'>a</a>",
+    "<a href='&#106;avascript:x()'>a</a>",
+    "<a href='data:text/html,<script>x()</script>'>a</a>",
+    "<iframe srcdoc='<script>x()</script>'></iframe>",
+    "<math><mtext><table><mglyph><style><img src=x onerror=x()>",
+    "<b style='background:url(javascript:x())' onmouseover=x()>b</b>",
+    "<form action=/x><input autofocus onfocus=x()></form>",
+    "<noscript><p title='</noscript><img src=x onerror=x()>'>",
+    "<!--><script>x()</script>-->",
+    "<template><script>x()</script></template>",
+    "<base href='//e.vil'><meta http-equiv=refresh content='0;url=//e.vil'>",
+    "`<script>`\n\n```html\n<script>x()</script>\n```",
+]
+
+PIECES = ["<", ">", '"', "'", "</script>", "<b", " onerror=x()", "\0", "&lt;"]
+ELSEWHERE = ["https://e.vil/pixel.png", "//e.vil/p", "/formgrader/api/x", "../x.png", "data:text/html,x"]
+LINKS = [r"$\href{javascript:x()}{a}$", r"$\&#104;ref{javascript:x()}{a}$", r"$\hr<!-- -->ef{b}$"]
+
+
+@pytest.mark.parametrize("payload", PAYLOADS)
+def test_nothing_that_acts_is_left(payload: str) -> None:
+    assert not ACTIVE.search(clean_html(payload))
+    assert not ACTIVE.search(render_markdown(payload))
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    st.lists(
+        st.sampled_from([*PAYLOADS, "<", ">", '"', "'", "</script>", "<b", " onerror=x()", "\0", "&lt;"]), max_size=5
+    )
+)
+def test_nor_in_any_mixture_of_them(parts: list[str]) -> None:
+    assert not ACTIVE.search(clean_html("".join(parts)))
+
+
+@pytest.mark.parametrize(
+    "html",
+    [
+        '<table border="1"><tbody><tr><td style="color: red;">1</td></tr></tbody></table>',
+        '<img src="data:image/png;base64,aGk=" alt="plot">',
+        '<img src="data:image/svg+xml;base64,PHN2Zy8+" alt="graph">',
+        '<a href="https://pytorch.org/docs">docs</a>',
+        "<details><summary>more</summary>x &lt; y</details>",
+    ],
+)
+def test_what_shows_something_stays(html: str) -> None:
+    cleaned = clean_html(html)
+    assert set(re.findall(r"<(\w+)", cleaned)) == set(re.findall(r"<(\w+)", html))
+    assert ("base64" in html) == ("base64" in cleaned)
+
+
+@pytest.mark.parametrize(
+    "source", ["https://e.vil/pixel.png", "//e.vil/p", "/formgrader/api/x", "../x.png", "data:text/html,x"]
+)
+def test_a_picture_asks_nobody(source: str) -> None:
+    assert "src" not in clean_html(f"<img src='{source}'>")
+
+
+def test_an_overlay_stays_in_its_place() -> None:
+    assert "position" not in clean_html("<div style='position: fixed; top: 0; color: red'>Score: 5/5</div>")
+
+
+def test_markdown_keeps_its_math_and_its_code() -> None:
+    shown = render_markdown("$a < b$ and `x < y` and **bold**")
+    assert "$a &lt; b$" in shown
+    assert "<code>x &lt; y</code>" in shown
+    assert "<strong>bold</strong>" in shown
+
+
+@pytest.mark.parametrize(
+    "tex", [r"$\href{javascript:x()}{a}$", r"$\&#104;ref{javascript:x()}{a}$", r"$\hr<!-- -->ef{b}$"]
+)
+def test_math_makes_no_links(tex: str) -> None:
+    assert r"\href" not in render_markdown(tex)
+
+
+def output(**data: Any) -> dict[str, Any]:
+    return {"output_type": "display_data", "data": data, "metadata": {"image/png": {"width": '"><script>'}}}
+
+
+def bundle(**data: Any) -> dict[str, str]:
+    (safe,) = safe_outputs([output(**data)])
+    assert safe["metadata"] == {}
+    return dict(safe["data"])
+
+
+def test_a_widget_is_shown_by_its_picture_or_its_text() -> None:
+    view = {"application/vnd.jupyter.widget-view+json": {"model_id": "1"}}
+    drawn = bundle(**view, **{"text/html": "<img src='data:image/svg+xml;base64,eA==' alt='g'>", "text/plain": "g"})
+    assert set(drawn) == {"text/html", "text/plain"}
+    assert bundle(**view, **{"text/plain": "Slider(5)"}) == {"text/plain": "Slider(5)"}
+    assert bundle(**view) == {"text/plain": "(this output can't be shown here)"}
+
+
+def test_an_svg_becomes_a_picture() -> None:
+    svg = "<svg><script>x()</script></svg>"
+    html = bundle(**{"image/svg+xml": svg})["text/html"]
+    assert html.startswith("<img ")
+    assert base64.b64encode(svg.encode()).decode() in html
+
+
+def test_a_broken_picture_is_left_out() -> None:
+    data = bundle(**{"image/png": '"><script>x()</script>', "text/plain": "Figure"})
+    assert data == {"text/plain": "Figure"}
+    assert bundle(**{"image/png": "aG k=\n"}) == {"image/png": "aGk="}
+
+
+@pytest.mark.parametrize("mime", ["application/javascript", "application/pdf", "text/vnd.mermaid", "text/x-unknown"])
+def test_other_types_are_left_out(mime: str) -> None:
+    assert bundle(**{mime: "x()", "text/plain": "x"}) == {"text/plain": "x"}
+
+
+@pytest.mark.parametrize("odd", [{}, {"output_type": "update"}, {"output_type": None}])
+def test_unknown_outputs_are_dropped(odd: dict[str, Any]) -> None:
+    assert safe_outputs([odd]) == []
+
+
+def test_streams_errors_and_counts_of_the_wrong_type_are_made_right() -> None:
+    outputs = [
+        {"output_type": "stream", "name": "'><b>", "text": ["a", 5, None]},
+        {"output_type": "error", "ename": None, "evalue": 7, "traceback": None},
+        {"output_type": "execute_result", "execution_count": "<b>", "data": {"text/plain": ["1\n", "2"]}},
+    ]
+    stream, error, result = safe_outputs(outputs)
+    assert stream == {"output_type": "stream", "name": "stdout", "text": "a5"}
+    assert error == {"output_type": "error", "ename": "", "evalue": "7", "traceback": []}
+    assert (result["execution_count"], result["data"]) == (None, {"text/plain": "1\n2"})
+
+
+def test_raw_cells_and_foreign_metadata_don_t_reach_a_template() -> None:
+    cells = [
+        {"cell_type": "raw", "source": "<script>x()</script>", "metadata": {"raw_mimetype": "text/html"}, "id": "a"},
+        {
+            "cell_type": "markdown",
+            "source": "x",
+            "metadata": {"tags": ["'><b>"], "nbgrader": {"grade_id": "q"}},
+            "id": "b",
+        },
+    ]
+    shown = presentable({"cells": cells, "metadata": {"widgets": {}, "title": "x", "kernelspec": {}}, "nbformat": 4})
+    assert shown["cells"][0]["cell_type"] == "markdown"
+    assert "<script>" not in shown["cells"][0]["source"]
+    assert shown["cells"][1]["metadata"] == {"nbgrader": {"grade_id": "q"}}
+    assert shown["metadata"] == {"kernelspec": {}}
+
+
+TEST = """import torch
+assert f(1) == 1
+### BEGIN HIDDEN TESTS
+import torch
+y = 3
+assert f(secret) == 7, "too small"
+### END HIDDEN TESTS
+assert f(2) == 2"""
+TRACEBACK = [
+    "\x1b[0;31mAssertionError\x1b[0m   Traceback (most recent call last)",
+    "Cell \x1b[0;32mIn[3]\x1b[0m, line 6\n      1 import torch\n"
+    '\x1b[1;32m----> 6\x1b[0m assert f(secret) == 7, "too small"\n      5 y = 3\n',
+    '  File "x.py", line 6, in <module>\n    assert f(secret) == 7, "too small"',
+    "AssertionError: too small",
+]
+
+
+def seen(*outputs: dict[str, Any]) -> str:
+    cell = {"cell_type": "code", "source": TEST, "metadata": {}, "outputs": list(outputs)}
+    return json.dumps(without_hidden_tests({"cells": [cell], "metadata": {}})["cells"])
+
+
+def test_no_hidden_line_in_source_or_traceback_and_the_message_stays() -> None:
+    shown = seen({"output_type": "error", "ename": "AssertionError", "evalue": "too small", "traceback": TRACEBACK})
+    assert "secret" not in shown
+    assert "y = 3" not in shown
+    assert "HIDDEN" not in shown
+    assert "AssertionError: too small" in shown
+    assert "assert f(1) == 1" in shown
+    assert shown.count("import torch") == 2  # it stands in the open too: no secret
+
+
+@pytest.mark.parametrize(
+    "quoted",
+    [
+        {"output_type": "stream", "name": "stderr", "text": 'ok\nin assert f(secret) == 7, "too small"\n'},
+        {"output_type": "display_data", "data": {"text/html": "<p>assert f(secret) == 7, &quot;too small&quot;</p>"}},
+    ],
+)
+def test_other_outputs_that_quote_a_hidden_line_lose_it(quoted: dict[str, Any]) -> None:
+    assert "secret" not in seen(quoted)
+
+
+def test_an_unclosed_region_hides_the_rest() -> None:
+    cell = {"cell_type": "code", "source": "a\n### BEGIN HIDDEN TESTS\nb", "metadata": {}, "outputs": []}
+    assert without_hidden_tests({"cells": [cell]})["cells"][0]["source"] == "a"

@@ -1,0 +1,248 @@
+"""A run over a class: what is run again, what isn't, and what is said of it; the judge is a stand-in that counts."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping
+from contextlib import nullcontext
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from nbjudge.course.gradebook import Record
+from nbjudge.course.layout import Course
+from nbjudge.course.storage import held_alone
+from nbjudge.errors import BusyError, CourseError, GradebookError
+from nbjudge.grading.batch import Entry, Farm, Options, autograde
+from nbjudge.grading.farm import grade_all
+from nbjudge.model import Assignment, Kind, Outcome, Run
+from nbjudge_tests.classroom import small
+from nbjudge_tests.classroom.commands import nbgrader
+from nbjudge_tests.counting import Counting, name_of_test
+from nbjudge_tests.databases import Database
+
+ONE = Options(check_reference=False)
+
+
+@pytest.fixture(scope="module")
+def generated(tmp_path_factory: pytest.TempPathFactory, database: Database) -> Course:
+    root = tmp_path_factory.mktemp("batch") / "course"
+    url = database.fresh(root)
+    nbgrader(small.make(root, url), "generate_assignment", small.NAME)
+    for student in ("ada", "bo", "cy"):
+        small.hand_in(root, student, small.RIGHT, "2026-02-03 12:00:00 UTC")
+    return Course(root, url, "autograd101")
+
+
+@pytest.fixture
+def course(generated: Course, tmp_path: Path, database: Database) -> Course:
+    shutil.copytree(generated.root, tmp_path / "course")
+    return replace(generated, root=tmp_path / "course", db_url=database.copy(generated.db_url, tmp_path / "course"))
+
+
+def farm(judge: Counting) -> Farm:
+    return partial(grade_all, open_judge=judge, workers=1)
+
+
+def run(course: Course, judge: Counting, options: Options = ONE) -> dict[str, Entry]:
+    return {entry.student: entry for entry in autograde(course, small.NAME, options, farm(judge))}
+
+
+def test_the_second_run_runs_and_records_nothing(course: Course) -> None:
+    assert {(entry.problem, entry.unchanged) for entry in run(course, Counting()).values()} == {(None, False)}
+    again = Counting()
+    assert {(entry.problem, entry.unchanged) for entry in run(course, again).values()} == {(None, True)}
+    assert again.runs == 0
+
+
+def test_force_runs_all_again_and_a_new_seed_does_too(course: Course) -> None:
+    first, forced, reseeded = Counting(), Counting(), Counting()
+    run(course, first)
+    run(course, forced, replace(ONE, force=True))
+    run(course, reseeded, replace(ONE, new_seed=True))
+    assert [judge.runs for judge in (first, forced, reseeded)] == [3, 3, 3]
+    assert first.seeds == forced.seeds != reseeded.seeds
+
+
+def test_only_who_handed_in_anew_is_run_again(course: Course) -> None:
+    run(course, Counting())
+    small.hand_in(course.root, "bo", small.PARTLY)
+    judge = Counting()
+    entries = run(course, judge)
+    assert judge.runs == 1
+    assert [entry.unchanged for entry in entries.values()] == [True, False, True]
+
+
+def test_a_result_that_was_kept_but_not_recorded_is_recorded_without_running(course: Course) -> None:
+    run(course, Counting())
+    shutil.rmtree(course.root / "autograded" / "ada")
+    judge = Counting()
+    assert not run(course, judge)["ada"].unchanged
+    assert judge.runs == 0
+    assert (course.root / "autograded" / "ada" / small.NAME / "coding.ipynb").is_file()
+
+
+def test_a_damaged_kept_result_is_run_again(course: Course) -> None:
+    run(course, Counting())
+    for path in (course.root / ".grader" / "results").glob("*.json"):
+        path.write_text("{")
+    judge = Counting()
+    run(course, judge)
+    assert judge.runs == 3
+
+
+def test_our_own_failure_is_reported_recorded_as_ungraded_and_tried_again_next_time(course: Course) -> None:
+    entries = run(course, Counting(Kind.GRADER_FAILURE))
+    assert {entry.problem for entry in entries.values()} == {"grader failure: said"}
+    healed = Counting()
+    assert {entry.problem for entry in run(course, healed).values()} == {None}
+    assert healed.runs == 3
+
+
+def test_only_the_named_student(course: Course) -> None:
+    assert set(run(course, Counting(), replace(ONE, students="a*"))) == {"ada"}
+    assert set(run(course, Counting(), replace(ONE, excluded=frozenset({"ada"})))) == {"bo", "cy"}
+
+
+def test_students_are_created_only_where_that_is_wanted(course: Course) -> None:
+    entry = run(course, Counting(), replace(ONE, students="ada", create_students=False))["ada"]
+    assert "no such student" in str(entry.problem)
+    with Record(course) as record:
+        assert not record.knows_student("ada")
+
+
+def test_what_can_t_be_recorded_is_told_and_the_rest_goes_on(course: Course, monkeypatch: pytest.MonkeyPatch) -> None:
+    write = Record.write
+
+    def sometimes(record: Record, result: Any) -> None:
+        if result.student == "bo":
+            raise GradebookError("locked")
+        write(record, result)
+
+    monkeypatch.setattr(Record, "write", sometimes)
+    problems = {student: entry.problem for student, entry in run(course, Counting()).items()}
+    assert problems == {"ada": None, "bo": "not recorded: locked", "cy": None}
+
+
+def test_the_autograded_folder_is_nbgrader_s_and_holds_nothing_of_an_earlier_submission(course: Course) -> None:
+    folder = course.root / "submitted" / "ada" / small.NAME
+    (folder / "old.txt").write_text("1")
+    run(course, Counting())
+    (folder / "old.txt").unlink()
+    run(course, Counting())
+    target = course.root / "autograded" / "ada" / small.NAME
+    assert sorted(path.name for path in target.iterdir()) == ["coding.ipynb", "timestamp.txt", "writing.ipynb"]
+    assert {path.stat().st_mode & 0o777 for path in target.iterdir()} == {0o444}
+    assert [path.name for path in target.parent.iterdir()] == [small.NAME]
+
+
+def test_a_refused_submission_leaves_a_notice_in_place_of_its_notebooks(course: Course) -> None:
+    (course.root / "submitted" / "ada" / small.NAME / "coding.ipynb").write_text("{")
+    entry = run(course, Counting())["ada"]
+    assert str(entry.problem).startswith("refused: 'coding.ipynb' is not a notebook")
+    notice = (course.root / "autograded" / "ada" / small.NAME / "coding.ipynb").read_text()
+    assert "This submission could not be graded" in notice
+
+
+@pytest.mark.parametrize("name", ["", "..", "a/b", "a*"])
+def test_an_assignment_is_named_by_its_folder(course: Course, name: str) -> None:
+    with pytest.raises(CourseError, match="name of its folder"):
+        autograde(course, name, ONE, farm(Counting()))
+
+
+# ---------------------------------------------------------------------- the reference answer
+
+
+def fails(document: Mapping[str, Any], _files: Mapping[str, bytes], _assignment: Assignment) -> Run:
+    """A judge on a course whose first test is wrong."""
+    tests = [grade_id for cell in document["cells"] if (grade_id := name_of_test(cell))]
+    return Run(document, tuple(Outcome(name, Kind.FAILED, 0.0, 1.0, "Got 5\nmore") for name in tests))
+
+
+def test_a_test_that_fails_on_the_reference_answer_is_named_and_nothing_is_recorded(course: Course) -> None:
+    failing = partial(grade_all, open_judge=lambda: nullcontext(fails), workers=1)
+    with pytest.raises(CourseError, match="double_test: failed, 0 of 2: Got 5\n") as raised:
+        autograde(course, small.NAME, Options(), failing)
+    assert "2 of the tests fail" in str(raised.value)
+    with Record(course) as record:
+        assert not record.applied(small.NAME)
+    assert not (course.root / "autograded").exists()
+
+
+def test_a_grader_that_failed_on_the_reference_answer_doesn_t_blame_the_test(course: Course) -> None:
+    with pytest.raises(CourseError, match=r"(?s)2 of the tests got no verdict .*the same command goes on") as raised:
+        run(course, Counting(Kind.GRADER_FAILURE), Options())
+    assert "fail on" not in str(raised.value)
+
+
+def test_the_reference_answer_is_judged_once_and_is_nobody_s_grade(course: Course) -> None:
+    first, second = Counting(), Counting()
+    entries = run(course, first, Options())
+    assert set(entries) == {"ada", "bo", "cy"}
+    assert {entry.problem for entry in entries.values()} == {None}
+    run(course, second, Options(force=True))
+    assert (first.runs, second.runs) == (4, 3)
+
+
+def test_a_lost_source_is_named(course: Course) -> None:
+    (course.root / "source" / small.NAME / "writing.ipynb").unlink()
+    with pytest.raises(CourseError, match=r"writing\.ipynb is missing"):
+        autograde(course, small.NAME, Options(), farm(Counting()))
+    assert len(run(course, Counting())) == 3  # where nobody asks for it, it isn't needed
+
+
+# ---------------------------------------------------------------------- one at a time, and whole
+
+
+def test_a_second_grader_is_refused_by_name(course: Course) -> None:
+    with held_alone(course.state), pytest.raises(BusyError, match=f"process {os.getpid()} on "):
+        run(course, Counting())
+    assert len(run(course, Counting())) == 3
+
+
+def test_what_a_killed_run_left_is_taken_away(course: Course) -> None:
+    run(course, Counting())
+    drafts = [
+        course.root / "autograded" / "bo" / f".{small.NAME}.77new.swap",
+        course.state / "results" / "0a.json.77.tmp",
+    ]
+    drafts[0].mkdir()
+    (drafts[0] / "half.ipynb").write_text("{")
+    drafts[1].write_text("{")
+    run(course, Counting())
+    assert not [draft for draft in drafts if draft.exists()]
+
+
+@pytest.mark.parametrize("folder", ["", ".grader", "autograded"])
+def test_a_full_disk_ends_the_run_with_a_sentence_and_loses_nothing(course: Course, folder: str) -> None:
+    said = on_a_disk("full", course, folder)
+    assert "No space left on device" in said or "disk is full" in said
+    assert "ake room and run the same command again" in said
+    assert "after: 20 graded, 20 recorded" in said
+
+
+@pytest.mark.parametrize("folder", ["", ".grader", "gradebook.db", "autograded"])
+def test_a_read_only_course_is_named(course: Course, folder: str) -> None:
+    said = on_a_disk("readonly", course, folder)
+    assert Path(folder).stem in said
+    assert "Give this user the right to write" in said
+    assert "after: 20 graded, 20 recorded" in said
+
+
+def on_a_disk(kind: str, course: Course, folder: str) -> str:
+    """What a run says on such a disk, then how a run on a healthy one ends."""
+    if not course.db_url.startswith("sqlite"):
+        pytest.skip("the gradebook is on another machine's disk")
+    root = course.root
+    for number in range(17):
+        small.hand_in(root, f"s{number:02}", small.RIGHT)
+    command = [sys.executable, "-m", "nbjudge_tests.other_disk", kind, str(root), folder]
+    done = subprocess.run(command, cwd=small.ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout

@@ -1,0 +1,332 @@
+"""Submission and Assignment in, Result out, with a judge that says what a test tells it to say."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from nbjudge.course.recover import released
+from nbjudge.errors import SandboxError
+from nbjudge.grading.engine import attempt, grade, key
+from nbjudge.model import Assignment, Kind, Limits, Outcome, Result, Run, Submission
+from nbjudge.process.zygote import Zygote
+from nbjudge_tests.sample import ANSWER, ASSIGNMENT, BOOK, COMPLETE, NOTE, STUB, TASK, TEST, cell, handed_in
+
+
+class Judge:
+    """Remembers the notebook that it was given and answers with `kind`."""
+
+    def __init__(self, kind: Kind = Kind.PASSED, points: float | None = 2.0) -> None:
+        self.outcome = Outcome("f_test", kind, points, 99.0, "said")
+        self.seen: dict[str, Any] = {}
+        self.files: Mapping[str, bytes] = {}
+
+    def __call__(self, document: Mapping[str, Any], files: Mapping[str, bytes], assignment: Assignment) -> Run:
+        assert assignment == ASSIGNMENT
+        self.seen, self.files = json.loads(json.dumps(document)), files
+        return Run(document, (self.outcome,), wall_s=1.0, cpu_s=0.5)
+
+    def cells(self) -> list[tuple[str | None, str]]:
+        return [(one["metadata"].get("nbgrader", {}).get("grade_id"), one["source"]) for one in self.seen["cells"]]
+
+
+def graded(submission: Submission, judge: Judge | None = None) -> Result:
+    return attempt(submission, ASSIGNMENT, judge or Judge(), give_up=False)
+
+
+def kinds(result: Result) -> dict[str, tuple[Kind, float | None, float]]:
+    return {outcome.grade_id: (outcome.kind, outcome.points, outcome.max_points) for outcome in result.outcomes}
+
+
+def test_every_question_has_one_outcome() -> None:
+    result = graded(handed_in(*COMPLETE))
+    assert kinds(result) == {
+        "f_test": (Kind.PASSED, 2.0, 2.0),
+        "why": (Kind.BY_HAND, None, 3.0),
+        "draw": (Kind.BY_HAND, None, 1.0),
+    }
+    assert result.notebooks[0].comments == {"f": None, "why": None, "draw": None}
+    assert (result.score, result.max_score, result.wall_s, result.cpu_s) == (2.0, 6.0, 1.0, 0.5)
+
+
+def test_locked_cells_are_the_course_s_and_answers_the_student_s() -> None:
+    judge = Judge()
+    graded(handed_in(*COMPLETE), judge)
+    assert judge.cells() == [
+        ("setup", NOTE.source),
+        ("f", "f = lambda x: x"),
+        ("f_test", TEST.source),
+        ("why", "Since."),
+        ("draw", "Draw."),
+    ]
+    assert judge.seen["metadata"]["kernelspec"] == {"name": "python3"}
+
+
+def test_flags_types_and_points_come_from_the_gradebook() -> None:
+    forged = cell("pass", "f_test", "markdown")
+    forged["metadata"]["nbgrader"] |= {"grade": False, "solution": True, "points": 1000, "schema_version": 99}
+    judge = Judge()
+    graded(handed_in(*COMPLETE[:2], forged, *COMPLETE[3:]), judge)
+    test = judge.seen["cells"][2]
+    assert (test["cell_type"], test["source"]) == ("code", TEST.source)
+    given = test["metadata"]["nbgrader"]
+    assert (given["grade"], given["solution"], given["points"], given["schema_version"]) == (True, False, 2, 3)
+
+
+@pytest.mark.parametrize("metadata", ["text", 5, None, {"grade_id": 7}, {"grade_id": "unknown", "grade": True}, {}])
+def test_odd_metadata_makes_an_ordinary_cell(metadata: Any) -> None:
+    odd = cell("x = 1")
+    odd["metadata"]["nbgrader"] = metadata
+    judge = Judge()
+    assert graded(handed_in(*COMPLETE, odd), judge).score == 2.0
+    assert judge.seen["cells"][-1]["metadata"] == {}
+
+
+def test_what_was_deleted_is_put_back_in_its_place_but_never_an_answer_s_stub() -> None:
+    judge = Judge()
+    result = graded(handed_in(cell("g = lambda x: x")), judge)
+    assert judge.cells() == [
+        ("setup", NOTE.source),
+        ("f_test", TEST.source),
+        ("why", "This cell was missing from the submission; the grader put it back.\n\nYOUR ANSWER HERE"),
+        ("draw", TASK.source),
+        (None, "g = lambda x: x"),
+    ]
+    assert kinds(result)["why"] == (Kind.BY_HAND, None, 3.0)
+    assert "cell 'f_test' was missing and was put back" in result.notebooks[0].notes
+
+
+def test_a_test_put_back_follows_its_answer() -> None:
+    judge = Judge()
+    graded(handed_in(*COMPLETE[:2], cell("mine = 1"), *COMPLETE[3:]), judge)
+    names = [name for name, _ in judge.cells()]
+    assert names == ["setup", "f", "f_test", None, "why", "draw"]
+
+
+def test_of_two_locked_copies_the_original_stays() -> None:
+    copy = cell("pass", "f_test", cell_id="copy")
+    original = cell("pass", "f_test", deletable=False)
+    judge = Judge()
+    result = graded(handed_in(COMPLETE[0], copy, COMPLETE[1], original, *COMPLETE[3:]), judge)
+    assert judge.cells()[1] == (None, "pass")
+    assert judge.cells()[3] == ("f_test", TEST.source)
+    assert any("'f_test' was there 2 times" in note for note in result.notebooks[0].notes)
+
+
+def test_of_two_answers_the_one_that_was_written_counts() -> None:
+    twice = handed_in(COMPLETE[0], cell(STUB, "f", cell_id="a"), *COMPLETE[1:])
+    assert kinds(graded(twice, Judge(Kind.FAILED, 0.0)))["f_test"][0] is Kind.FAILED
+
+
+# ---------------------------------------------------------------------- what an editor may have done
+
+
+def notes(result: Result) -> str:
+    return "; ".join(result.notebooks[0].notes)
+
+
+def test_a_written_answer_in_pieces_is_put_together() -> None:
+    judge = Judge()
+    result = graded(handed_in(*COMPLETE[:4], cell("And so.", "why", "markdown"), COMPLETE[4]), judge)
+    assert ("why", "Since.\n\nAnd so.") in judge.cells()
+    assert "'why' was there 2 times; all that was written was put together" in notes(result)
+
+
+def test_a_split_answer_runs_whole() -> None:
+    judge = Judge()
+    graded(handed_in(COMPLETE[0], cell("k = 1", "f"), cell("f = lambda x: k * x", "f"), *COMPLETE[2:]), judge)
+    assert judge.cells()[1:3] == [(None, "k = 1"), ("f", "f = lambda x: k * x")]
+
+
+def test_merged_answers_count_for_both() -> None:
+    second = replace(ANSWER, grade_id="g", source="def g(x):\n    raise NotImplementedError()")
+    judge = Judge()
+
+    def run(document: Mapping[str, Any], files: Mapping[str, bytes], _: Assignment) -> Run:
+        return judge(document, files, ASSIGNMENT)
+
+    both = replace(ASSIGNMENT, notebooks=(replace(BOOK, cells=(NOTE, ANSWER, second, *BOOK.cells[2:])),))
+    merged = cell("def f(x): return x\ndef g(x): return x", "f")
+    result = attempt(handed_in(COMPLETE[0], merged, *COMPLETE[2:]), both, run, give_up=False)
+    assert kinds(result)["f_test"][0] is Kind.PASSED
+
+
+@pytest.mark.parametrize("mark", [None, "f-copy"])
+def test_an_answer_without_its_mark_is_recognised_by_what_it_defines(mark: str | None) -> None:
+    judge = Judge()
+    lost = cell("import math\ndef f(x):\n    return x", mark)
+    result = graded(handed_in(COMPLETE[0], cell("print(f)"), lost, *COMPLETE[2:]), judge)
+    assert judge.cells()[2] == ("f", lost["source"])
+    assert "'f' had lost its mark" in notes(result)
+
+
+def test_two_answers_without_their_mark_are_not_guessed_at() -> None:
+    judge = Judge()
+    result = graded(handed_in(COMPLETE[0], cell("f = 1"), cell("f = 2"), *COMPLETE[2:]), judge)
+    assert "lost its mark" not in notes(result)
+    assert [name for name, _ in judge.cells()] == ["setup", None, None, "f_test", "why", "draw"]
+
+
+def test_a_written_answer_is_recognised_by_its_cell_s_id() -> None:
+    result = graded(handed_in(*COMPLETE[:3], cell("Since.", None, "markdown", "why"), COMPLETE[4]))
+    assert kinds(result)["why"] == (Kind.BY_HAND, None, 3.0)
+    assert "'why' had lost its mark" in notes(result)
+
+
+@pytest.mark.parametrize("where", ["setup", "f_test"])
+def test_an_answer_merged_into_a_locked_cell_is_taken_out(where: str) -> None:
+    answer = "def f(x):\n    return x"
+    own = {"setup": f"{NOTE.source}\n\n{answer}", "f_test": f"{answer}\n{TEST.source}"}
+    cells = [cell(own.get(name, "pass"), name) if name == where else cell("pass", name) for name in ("setup", "f_test")]
+    judge = Judge()
+    result = graded(handed_in(*cells, *COMPLETE[3:]), judge)
+    assert judge.cells()[:3] == [("setup", NOTE.source), ("f", answer), ("f_test", TEST.source)]
+    assert "'f' was found inside a locked cell" in notes(result)
+
+
+def test_hidden_lines_of_a_locked_cell_are_none_of_an_answer() -> None:
+    hidden = replace(TEST, source="assert f(1) == 1\n### BEGIN HIDDEN TESTS\nf = 3\n### END HIDDEN TESTS")
+    assert released(hidden.source) == "assert f(1) == 1\n"
+
+
+def test_a_test_before_its_answer_is_moved_behind_it() -> None:
+    judge = Judge()
+    result = graded(handed_in(COMPLETE[0], COMPLETE[2], COMPLETE[3], cell("n = 1"), COMPLETE[1], COMPLETE[4]), judge)
+    assert [name for name, _ in judge.cells()] == ["setup", "why", None, "f", "f_test", "draw"]
+    assert "'f_test' stood before its answer" in notes(result)
+
+
+@pytest.mark.parametrize("name", ["ps1 (1)", "ps1-Copy1", "Copy of ps1", "Ps1_final"])
+def test_a_renamed_notebook_is_recognised(name: str) -> None:
+    text = handed_in(*COMPLETE).notebooks["ps1"]
+    result = graded(handed_in(*COMPLETE, notebooks={name: text}))
+    assert kinds(result)["f_test"][0] is Kind.PASSED
+    assert f"handed in as '{name}.ipynb'" in notes(result)
+    two = graded(handed_in(*COMPLETE, notebooks={name: text, "other": text}))
+    assert "is missing; found" in str(two.refusal)
+
+
+def test_points_on_a_word_stop_at_a_tenth() -> None:
+    judge = Judge()
+    judge.outcome = replace(judge.outcome, alone=True, claims=("__eq__ of Yes",))
+    outcome = graded(handed_in(*COMPLETE), judge).outcomes[0]
+    assert (outcome.kind, outcome.points) == (Kind.BY_HAND, None)
+    assert "__eq__ of Yes" in outcome.message
+    judge.outcome = replace(judge.outcome, alone=False)
+    assert graded(handed_in(*COMPLETE), judge).outcomes[0].kind is Kind.PASSED
+    judge.outcome = replace(judge.outcome, alone=True, points=0.5, kind=Kind.PARTLY)
+    assert graded(handed_in(*COMPLETE), judge).outcomes[0].points == 0.5
+
+
+def test_an_untouched_answer_is_not_answered_but_keeps_what_it_earns() -> None:
+    stub = handed_in(COMPLETE[0], cell(STUB, "f"), COMPLETE[2], cell("YOUR ANSWER HERE", "why", "markdown"))
+    failed = graded(stub, Judge(Kind.FAILED, 0.0))
+    assert kinds(failed)["f_test"] == (Kind.NOT_ANSWERED, 0.0, 2.0)
+    assert kinds(failed)["why"] == (Kind.NOT_ANSWERED, 0.0, 3.0)
+    assert failed.notebooks[0].comments["f"] == "No response."
+    assert kinds(graded(stub))["f_test"] == (Kind.PASSED, 2.0, 2.0)
+    assert kinds(graded(stub, Judge(Kind.GRADER_FAILURE, None)))["f_test"][0] is Kind.GRADER_FAILURE
+
+
+def test_a_part_of_the_points_comes_with_its_reason() -> None:
+    partly = graded(handed_in(*COMPLETE), Judge(Kind.PARTLY, 1.0)).notebooks[0]
+    outputs = [out for cell in json.loads(partly.notebook)["cells"] for out in cell.get("outputs", ())]
+    assert outputs == [{"output_type": "display_data", "data": {"text/plain": ["said"]}, "metadata": {}}]
+
+
+def test_a_test_without_a_verdict_is_our_failure() -> None:
+    judge = Judge()
+    judge.outcome = replace(judge.outcome, grade_id="another")
+    result = graded(handed_in(*COMPLETE), judge)
+    assert kinds(result)["f_test"] == (Kind.GRADER_FAILURE, None, 2.0)
+    assert result.failed_by_us
+
+
+def test_files_of_the_course_lie_over_the_student_s() -> None:
+    judge = Judge()
+    assignment = replace(ASSIGNMENT, files={"data.csv": b"true"})
+    submission = handed_in(*COMPLETE, files={"data.csv": b"forged", "notes.txt": b"mine"})
+
+    def run(document: Mapping[str, Any], files: Mapping[str, bytes], _: Assignment) -> Run:
+        return judge(document, files, ASSIGNMENT)
+
+    attempt(submission, assignment, run, give_up=False)
+    assert judge.files == {"data.csv": b"true", "notes.txt": b"mine"}
+
+
+@pytest.mark.parametrize(
+    ("submission", "reason"),
+    [
+        (Submission("ada", "ps1", refusal="not JSON"), "not JSON"),
+        (Submission("ada", "ps1", {"ps1-Copy1": "{}"}), "'ps1.ipynb' is missing; found: 'ps1-Copy1.ipynb'"),
+        (Submission("ada", "ps1"), "'ps1.ipynb' is missing; found: no notebook"),
+    ],
+)
+def test_a_refusal_says_why(submission: Submission, reason: str) -> None:
+    assert reason in str(graded(submission).refusal)
+
+
+def test_one_notebook_of_two_missing_is_zero_for_its_questions() -> None:
+    both = replace(ASSIGNMENT, notebooks=(BOOK, replace(BOOK, name="ps2")))
+
+    def run(document: Mapping[str, Any], *_: Any) -> Run:
+        return Run(document, (Judge().outcome,))
+
+    result = attempt(handed_in(*COMPLETE), both, run, give_up=False)
+    first, second = result.notebooks
+    assert (first.missing, second.missing) == (False, True)
+    assert {outcome.points for outcome in second.outcomes} == {0.0}
+
+
+def broken(*_: Any) -> Run:
+    raise RuntimeError("a pipe broke")
+
+
+def test_an_exception_of_ours_is_no_zero_and_hurts_nobody_else() -> None:
+    result = attempt(handed_in(*COMPLETE), ASSIGNMENT, broken, give_up=True)
+    assert kinds(result)["f_test"] == (Kind.GRADER_FAILURE, None, 2.0)
+    assert "a pipe broke" in result.outcomes[0].message
+    with pytest.raises(RuntimeError):
+        attempt(handed_in(*COMPLETE), ASSIGNMENT, broken, give_up=False)
+
+
+def test_a_machine_that_cannot_confine_is_nobody_s_failure() -> None:
+    def unconfined(*_: Any) -> Run:
+        raise SandboxError("no namespaces")
+
+    with pytest.raises(SandboxError):
+        attempt(handed_in(*COMPLETE), ASSIGNMENT, unconfined, give_up=True)
+
+
+def test_an_unreadable_timestamp_is_noted() -> None:
+    result = graded(handed_in(*COMPLETE, timestamp="yesterday"))
+    assert any("'yesterday' can't be read" in note for note in result.notebooks[0].notes)
+
+
+CHANGES: tuple[Callable[[Submission, Assignment], tuple[Submission, Assignment]], ...] = (
+    lambda s, a: (replace(s, notebooks={"ps1": s.notebooks["ps1"] + " "}), a),
+    lambda s, a: (replace(s, files={"a": b"1"}), a),
+    lambda s, a: (replace(s, student="bob"), a),
+    lambda s, a: (s, replace(a, seed=8)),
+    lambda s, a: (s, replace(a, limits=Limits(cell_s=1))),
+    lambda s, a: (s, replace(a, files={"a": b"1"})),
+    lambda s, a: (s, replace(a, notebooks=(replace(BOOK, cells=BOOK.cells[:-1]),))),
+)
+
+
+def test_the_key_moves_with_each_input_and_with_nothing_else() -> None:
+    submission = handed_in(*COMPLETE)
+    keys = [key(submission, ASSIGNMENT), *(key(*change(submission, ASSIGNMENT)) for change in CHANGES)]
+    assert len(set(keys)) == len(keys)
+    assert key(handed_in(*COMPLETE), ASSIGNMENT) == keys[0]
+
+
+def test_the_real_judge_graded_through_the_engine(zygote: Zygote) -> None:
+    result = grade(handed_in(*COMPLETE), ASSIGNMENT, zygote)
+    assert kinds(result)["f_test"] == (Kind.PASSED, 2.0, 2.0)
+    wrong = grade(handed_in(COMPLETE[0], cell("f = lambda x: -x", "f"), *COMPLETE[2:]), ASSIGNMENT, zygote)
+    assert kinds(wrong)["f_test"] == (Kind.FAILED, 0.0, 2.0)

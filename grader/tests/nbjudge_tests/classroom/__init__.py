@@ -1,0 +1,1 @@
+"""Classes of students: small, honest, hostile; and the commands that grade them."""

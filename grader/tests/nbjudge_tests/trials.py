@@ -1,0 +1,81 @@
+"""Small notebooks for the tests of the judge, and their runs."""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import nbformat
+from nbgrader.preprocessors import Execute
+from nbgrader.utils import determine_grade
+
+from nbjudge.grading.judge import run_notebook
+from nbjudge.model import Limits, Outcome, Run
+from nbjudge.process.zygote import Zygote
+
+LIMITS = Limits(cell_s=20, notebook_s=60)
+
+
+def cell(source: str, **marks: Any) -> dict[str, Any]:
+    """A code cell, with nbgrader's marks where there are any."""
+    metadata = {"nbgrader": {"schema_version": 3, **marks}} if marks else {}
+    return {"cell_type": "code", "source": source, "metadata": metadata, "outputs": [], "execution_count": None}
+
+
+def locked(source: str) -> dict[str, Any]:
+    """An instructor's cell."""
+    return cell(source, grade=False, solution=False, locked=True, grade_id="given")
+
+
+def answer(source: str) -> dict[str, Any]:
+    """A solution cell."""
+    return cell(source, grade=False, solution=True, locked=False, grade_id="answer")
+
+
+def check(source: str, grade_id: str = "q", points: float = 1) -> dict[str, Any]:
+    """A test cell."""
+    return cell(source, grade=True, solution=False, locked=True, grade_id=grade_id, points=points)
+
+
+def notebook(*cells: dict[str, Any]) -> dict[str, Any]:
+    """nbformat 4.5 JSON of these cells."""
+    numbered = [{**content, "id": f"cell-{number}"} for number, content in enumerate(cells)]
+    return {"nbformat": 4, "nbformat_minor": 5, "metadata": {}, "cells": numbered}
+
+
+def run(
+    zygote: Zygote,
+    *cells: dict[str, Any],
+    limits: Limits = LIMITS,
+    seed: int = 5,
+    files: Mapping[str, bytes] | None = None,
+) -> Run:
+    """Run a notebook of these cells."""
+    return run_notebook(notebook(*cells), files or {}, zygote=zygote, seed=seed, limits=limits)
+
+
+def only(run: Run) -> Outcome:
+    """The outcome of a notebook's one question."""
+    (outcome,) = run.outcomes
+    return outcome
+
+
+def printed(run: Run, index: int) -> str:
+    """What a cell wrote on its standard output."""
+    outputs = run.notebook["cells"][index]["outputs"]
+    return "".join(output["text"] for output in outputs if output.get("name") == "stdout")
+
+
+def everything(run: Run) -> str:
+    """All that a run returns about outputs and outcomes, as one text."""
+    outputs = [content.get("outputs") for content in run.notebook["cells"]]
+    return json.dumps(outputs) + repr(run.outcomes) + repr(run.died)
+
+
+def stock_points(cells: list[dict[str, Any]]) -> list[float]:
+    nodes = nbformat.from_dict(copy.deepcopy(notebook(*cells)))
+    Execute().preprocess(nodes, {"metadata": {"path": "/tmp"}})
+    marked = [content for content in nodes.cells if content.metadata.get("nbgrader", {}).get("grade")]
+    return [determine_grade(content)[0] for content in marked]

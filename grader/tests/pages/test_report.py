@@ -1,0 +1,196 @@
+"""What an instructor asks after grading: the page on a class, why a student has these points, what a new test moves."""
+
+from __future__ import annotations
+
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+
+import nbformat
+import pytest
+from nbgrader.api import Gradebook
+from playwright.sync_api import Browser
+
+from nbjudge.course.standings import Score, Standing
+from nbjudge.grading.batch import Entry
+from nbjudge.model import Graded, Kind, Outcome, Result
+from nbjudge.pages.regrade import moves, rows
+from nbjudge.pages.report import page
+from nbjudge.pages.why import explain
+from nbjudge_tests.classroom import small
+from nbjudge_tests.classroom.commands import nbgrader, python
+
+ALERT = "<script>window.stolen = 1</script>"
+MESSAGE = "Asked      f(1)\nCame       3\nExpected   2\nSuggests   M05 Detach shares the version."
+
+
+def result(student: str, *outcomes: Outcome, **fields: object) -> Result:
+    return Result("k", student, "ps1", None, (Graded("nb", "{}", outcomes, **fields),))  # type: ignore[arg-type] # a test's shorthand
+
+
+def standing(student: str, *scores: Score, **fields: object) -> Standing:
+    return Standing(student, "ps1", scores, **fields)  # type: ignore[arg-type] # the same
+
+
+def score(name: str, auto: float | None, manual: float | None = None, *, waits: bool = False) -> Score:
+    return Score("nb", name, auto, manual, 0.0, 2.0, waits)
+
+
+PASSED = Outcome("q1", Kind.PASSED, 2.0, 2.0)
+FAILED = Outcome("q1", Kind.FAILED, 0.0, 2.0, MESSAGE, ("M05",), ("is_leaf",))
+WRITTEN = Outcome("q2", Kind.BY_HAND, None, 2.0)
+RESULTS = {
+    "ada": result("ada", PASSED, WRITTEN),
+    "bo": result("bo", FAILED, WRITTEN, died="its process broke the rules: no frame"),
+    ALERT: Result("k", ALERT, "ps1", None, refusal=f"no notebook {ALERT}"),
+}
+STANDINGS = [
+    standing("ada", score("q1", 2.0), score("q2", None, 1.5)),
+    standing("bo", score("q1", 0.0), score("q2", None, waits=True), penalty=0.5),
+    standing(ALERT, score("q1", None, waits=True), score("q2", None, waits=True)),
+    standing("cy", handed_in=False),
+]
+
+
+class Tags(HTMLParser):
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.tags: list[str] = []
+        self.text = ""
+        self.pictures: list[str] = []
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        if tag == "img":
+            self.pictures.append(str(dict(attrs)["alt"]))
+
+    def handle_data(self, data: str) -> None:
+        self.text += data
+
+
+def test_the_page_counts_the_class() -> None:
+    seen = Tags(page("ps1", STANDINGS, RESULTS))
+    assert "4 students: 1 graded, 1 waiting for a person, 1 not graded, 1 not handed in." in seen.text
+    assert "2 students, of 4 points: mean 1.8, median 1.75, least 0, most 3.5." in seen.text
+    assert seen.pictures == [
+        "2 students, of 4 points: mean 1.8, median 1.75, least 0, most 3.5",
+        "q1: 1 passed, 1 failed; q2: 2 by hand",
+        "M05: 1",
+    ]
+    assert "M05 Detach shares the version. (1 student)" in seen.text
+    assert "suspicious" in seen.text
+
+
+def test_the_page_acts_on_nobody_s_behalf() -> None:
+    text = page("ps1", STANDINGS, RESULTS)
+    seen = Tags(text)
+    assert "script" not in seen.tags
+    assert ALERT in seen.text
+    assert re.search(r"Content-Security-Policy\" content=\"default-src &#x27;none&#x27;", text)
+    assert text == page("ps1", STANDINGS, RESULTS)  # the same class, the same bytes
+
+
+@pytest.mark.parametrize("standings", [[], [standing("cy", handed_in=False)]])
+def test_a_class_without_grades_has_a_page_too(standings: list[Standing]) -> None:
+    assert "Nobody is graded yet." in page("ps1", standings, {})
+
+
+@pytest.mark.browser
+def test_the_pictures_are_drawn(browser: Browser, tmp_path: Path) -> None:
+    (tmp_path / "report.html").write_text(page("ps1", STANDINGS, RESULTS), encoding="utf-8")
+    shown = browser.new_page()
+    shown.goto((tmp_path / "report.html").as_uri())
+    widths = shown.evaluate("[...document.images].map(image => image.naturalWidth)")
+    assert len(widths) == 3
+    assert min(widths) > 300
+    assert shown.evaluate("window.stolen") is None
+    shown.close()
+
+
+# ---------------------------------------------------------------------- why
+
+
+def test_why_tells_question_by_question() -> None:
+    said = explain(STANDINGS[1], RESULTS["bo"]).splitlines()
+    assert said[:2] == [
+        "bo, ps1: 0 of 4 points, waiting for a person",
+        "0.5 points taken off for lateness (0 before)",
+    ]
+    assert said[3:9] == [
+        "q1  failed: 0 of 2",
+        *(f"    {line}" for line in MESSAGE.splitlines()),
+        "    rests on the student's word: is_leaf",
+    ]
+    assert "    waits for a person to look at it" in said
+    assert said[-1].startswith("To override: formgrader, Manual Grading, ps1")
+
+
+def test_why_knows_what_a_person_gave_and_what_isn_t_kept() -> None:
+    assert "    a person gave 1.5; the grader nothing" in explain(STANDINGS[0], RESULTS["ada"])
+    assert "not kept any more" in explain(STANDINGS[0], None)
+    assert "Refused: no notebook" in explain(STANDINGS[2], RESULTS[ALERT])
+
+
+# ---------------------------------------------------------------------- regrade
+
+
+def test_only_what_moves_is_told_and_a_person_s_score_counts() -> None:
+    after = [
+        standing("ada", score("q1", 2.0), score("q2", None, 1.5)),
+        standing("bo", score("q1", 2.0, 1.0)),
+        standing("di", score("q1", 0.0)),
+    ]
+    entries = [Entry("bo", result("bo", PASSED)), Entry("di", result("di", FAILED))]
+    found = moves(STANDINGS[:2], after, entries)
+    assert rows(found)[1:] == [
+        ("bo", "q1", "0", "2 (a person's 1 counts)", "passed"),
+        ("di", "q1", "–", "0", "Asked      f(1)"),
+    ]
+
+
+@pytest.mark.slow
+def test_a_mended_test_moves_scores_after_a_backup(tmp_path: Path) -> None:
+    root = small.make(tmp_path / "course")
+    nbgrader(root, "generate_assignment", small.NAME)
+    small.hand_in(root, "petra", small.PARTLY)
+    small.hand_in(root, "rami", small.RIGHT)
+    python(root, "-m", "nbjudge", "autograde", small.NAME)
+    url = f"sqlite:///{root / 'gradebook.db'}"
+    by_hand(url, "rami", 3.0)
+
+    path = root / "source" / small.NAME / "coding.ipynb"
+    book = nbformat.read(path, as_version=4)
+    book.cells[5].source = book.cells[5].source.replace("area(-1, 3) == -3", "abs(area(-1, 3)) == 3")
+    nbformat.write(book, path)
+    refused = python(root, "-m", "nbjudge", "regrade", small.NAME, status=2)
+    assert "has changed since the release was generated (area_test)" in refused
+    nbgrader(root, "generate_assignment", small.NAME, "--force")
+
+    said = python(root, "-m", "nbjudge", "regrade", small.NAME)
+    assert re.search(r"^petra +area_test +0.5 +1 +passed$", said, re.MULTILINE), said
+    assert "1 scores moved, 1 students; 2 graded" in said
+    (backup,) = (root / ".grader" / "backups").glob("gradebook-*.db")
+    assert auto_score(f"sqlite:///{backup}") == 0.5
+    assert auto_score(url) == 1.0
+    assert by_hand(url, "rami") == 3.0
+    assert "No score moves." in python(root, "-m", "nbjudge", "regrade", small.NAME)
+
+
+def by_hand(url: str, student: str, points: float | None = None) -> float | None:
+    """What a person gave for the written answer; `points` gives it."""
+    with Gradebook(url, "autograd101") as book:
+        grade = book.find_grade("why", "writing", small.NAME, student)
+        if points is not None:
+            grade.manual_score = points
+            book.db.commit()
+        found: float | None = grade.manual_score
+    book.engine.dispose()
+    return found
+
+
+def auto_score(url: str) -> float:
+    with Gradebook(url, "autograd101") as book:
+        found = float(book.find_grade("area_test", "coding", small.NAME, "petra").auto_score)
+    book.engine.dispose()
+    return found

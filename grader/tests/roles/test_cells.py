@@ -1,0 +1,91 @@
+"""The same test cells, in stock nbgrader's one kernel and in our two processes: every kind of answer, right and wrong.
+
+Each file of `grader/tests/data/cells/` holds test cells and answers to them. Right ones get everything, both ways.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from nbjudge.course.recover import DEFINES
+from nbjudge.grading.judge import run_notebook
+from nbjudge.model import Kind, Outcome
+from nbjudge.process.zygote import Zygote
+from nbjudge_tests.trials import LIMITS, answer, cell, check, notebook, stock_points
+
+FOLDER = Path(__file__).parents[1] / "data" / "cells"
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One answer and the test cells that it is put to."""
+
+    name: str
+    source: str
+    right: bool
+    tests: tuple[str, ...]
+    asked: dict[str, list[str]]
+
+    def cells(self) -> list[dict[str, Any]]:
+        numbered = enumerate(self.tests)
+        return [answer(self.source), *(check(test, f"{self.name} {number}") for number, test in numbered)]
+
+
+def trials() -> list[Trial]:
+    return [trial for path in sorted(FOLDER.glob("*.toml")) for trial in read(path)]
+
+
+def read(path: Path) -> list[Trial]:
+    data = tomllib.loads(path.read_text(encoding="utf-8"))
+    tests = tuple(test["source"].strip() for test in data["test"])
+    found = DEFINES.findall(data["right"][0]["source"])
+    asked = {
+        "names": sorted({name or other for _, name, other in found}),
+        "classes": sorted({name for how, name, _ in found if how == "class"}),
+    }
+    kinds = [(kind, number, entry) for kind in ("right", "wrong") for number, entry in enumerate(data[kind], 1)]
+    return [
+        Trial(f"{path.stem}-{kind}-{number}", entry["source"].strip("\n"), kind == "right", tests, asked)
+        for kind, number, entry in kinds
+    ]
+
+
+TRIALS = trials()
+
+
+@pytest.fixture(scope="module")
+def stock() -> dict[str, list[float]]:
+    """All of them in one stock notebook, one after the other: a kernel start costs seconds."""
+    cells = [content for trial in TRIALS for content in (cell("%reset -f"), *trial.cells())]
+    points = iter(stock_points(cells))
+    return {trial.name: [next(points) for _ in trial.tests] for trial in TRIALS}
+
+
+def ours(zygote: Zygote, trial: Trial) -> tuple[Outcome, ...]:
+    book = notebook(*trial.cells()) | {"metadata": {"asked": trial.asked}}
+    return run_notebook(book, {}, zygote=zygote, seed=5, limits=LIMITS).outcomes
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::ResourceWarning")
+@pytest.mark.parametrize("trial", TRIALS, ids=lambda trial: trial.name)
+def test_both_ways_give_the_same_points(trial: Trial, zygote: Zygote, stock: dict[str, list[float]]) -> None:
+    outcomes = ours(zygote, trial)
+    said = [(outcome.kind.value, outcome.message) for outcome in outcomes]
+    assert [outcome.points for outcome in outcomes] == pytest.approx(stock[trial.name]), said
+    assert (sum(stock[trial.name]) == len(trial.tests)) is trial.right
+    assert Kind.GRADER_FAILURE not in {outcome.kind for outcome in outcomes}
+    if trial.right:
+        assert not [outcome.claims for outcome in outcomes if outcome.alone]
+
+
+def test_each_file_has_right_and_wrong_answers() -> None:
+    for name in {trial.name.split("-")[0] for trial in TRIALS}:
+        kinds = {trial.right for trial in TRIALS if trial.name.split("-")[0] == name}
+        assert kinds == {True, False}
+    assert len({trial.name.split("-")[0] for trial in TRIALS}) >= 25

@@ -1,0 +1,391 @@
+"""The same test cells in one stock kernel and in the judge give the same result; a verdict is the judge's own."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import nbformat
+import pytest
+
+from nbjudge.grading.judge import run_notebook
+from nbjudge.model import Kind, Limits, Outcome
+from nbjudge.process.zygote import Zygote
+from nbjudge.roles import verdict
+from nbjudge.roles.cell_names import definitions, names_in
+from nbjudge_tests.trials import answer, cell, check, everything, locked, notebook, only, printed, run, stock_points
+
+SETUP = locked("import torch\nfrom seegrad.check import expect, score\nSCALE = 3\ndef scaled(x):\n    return SCALE * x")
+TESTS = (
+    check("expect('predicted', predicted).equals('raises')", "predict", 2),
+    check(
+        "assert culprit['line'] == 4\n### BEGIN HIDDEN TESTS\nassert culprit['node'] == 'Exp'\n### END HIDDEN TESTS",
+        "find",
+        3,
+    ),
+    check(
+        """
+w = torch.tensor([1.0, 2.0], requires_grad=True)
+for _ in range(3):
+    loss = step(w, 0.1)
+assert w.is_leaf and w.grad is None
+assert torch.allclose(w, torch.tensor([0.512, 1.024])), w
+assert isinstance(loss, float)
+""",
+        "repair",
+        4,
+    ),
+    check(
+        """
+x = torch.rand(4, dtype=torch.float64, requires_grad=True)
+assert torch.autograd.gradcheck(cube, (x,))
+assert torch.autograd.gradgradcheck(cube, (x,))
+y = cube(scaled(x)).sum()
+y.backward()
+assert torch.allclose(x.grad, 81 * x.detach() ** 2)
+""",
+        "write",
+        5,
+    ),
+    check("assert order(lambda x: x + 1, [3, 1, 2]) == [2, 3, 4]", "order", 1),
+    check("score(sum(choices.get(key) == key.upper() for key in 'abcd') / 4, of=8)", "choose", 8),
+)
+RIGHT = """
+predicted = "raises"
+culprit = {"line": 4, "node": "Exp"}
+def step(w, lr):
+    loss = (w * w).sum()
+    loss.backward()
+    with torch.no_grad():
+        w -= lr * w.grad
+    w.grad = None
+    return loss.item()
+def cube(x):
+    return x ** 3
+def order(f, items):
+    return sorted(map(f, items))
+choices = {"a": "A", "b": "B", "c": "C", "d": "D"}
+"""
+CHANGES = {
+    "right": "",
+    "wrong value": "predicted = 'silent'",
+    "wrong type": "predicted = ['raises']",
+    "half of a hidden test": "culprit = {'line': 4, 'node': 'Mul'}",
+    "missing key": "culprit = {}",
+    "not a leaf any more": "def step(w, lr):\n    w = w - lr\n    return 1.0",
+    "gradient kept": "def step(w, lr):\n    (w * w).sum().backward()\n    w.data -= lr * w.grad\n    return 1.0",
+    "graph cut": "def cube(x): return x.detach() ** 3",
+    "wrong gradient": "def cube(x): return x.detach() ** 2 * x",
+    "raises": "def cube(x): raise NotImplementedError()",
+    "wrong order": "def order(f, items): return list(map(f, items))",
+    "half": "choices = {'a': 'A', 'b': 'B'}",
+    "nothing right": "choices = {}",
+    "deleted": "del order, predicted, choices",
+    "none": "cube = None; step = 3",
+}
+
+
+@pytest.fixture(scope="module")
+def ours(zygote: Zygote) -> dict[str, tuple[Outcome, ...]]:
+    return {name: run(zygote, SETUP, answer(RIGHT + change), *TESTS).outcomes for name, change in CHANGES.items()}
+
+
+@pytest.mark.slow
+def test_the_same_test_cells_in_one_stock_kernel_agree(ours: dict[str, tuple[Outcome, ...]]) -> None:
+    """All answers go into one stock notebook, one after the other: a kernel start costs seconds."""
+    cells = [SETUP]
+    for change in CHANGES.values():
+        cells += [answer(RIGHT + change), *TESTS]
+    expected = stock_points(cells)
+    found = [outcome.points for outcomes in ours.values() for outcome in outcomes]
+    assert found == pytest.approx(expected)
+
+
+def test_a_right_answer_gets_everything(ours: dict[str, tuple[Outcome, ...]]) -> None:
+    assert [outcome.kind for outcome in ours["right"]] == [Kind.PASSED] * len(TESTS)
+    assert [outcome.points for outcome in ours["right"]] == [2, 3, 4, 5, 1, 8]
+    assert all(not outcome.message for outcome in ours["right"])
+
+
+@pytest.mark.parametrize("name", [name for name in CHANGES if name != "right"])
+def test_a_wrong_answer_fails_its_question_only(name: str, ours: dict[str, tuple[Outcome, ...]]) -> None:
+    wrong = [outcome for outcome in ours[name] if outcome.kind is not Kind.PASSED]
+    assert 1 <= len(wrong) <= 3
+    assert all(outcome.message and outcome.kind in (Kind.FAILED, Kind.PARTLY) for outcome in wrong)
+
+
+def test_a_fraction_is_of_the_cell_s_points(ours: dict[str, tuple[Outcome, ...]]) -> None:
+    assert (ours["half"][-1].kind, ours["half"][-1].points) == (Kind.PARTLY, 4.0)
+    assert (ours["nothing right"][-1].kind, ours["nothing right"][-1].points) == (Kind.FAILED, 0.0)
+
+
+# ---------------------------------------------------------------------- one thing at a time
+
+
+def judged(zygote: Zygote, source: str, test: str, **more: Any) -> Outcome:
+    return only(run(zygote, answer(source), check(test), **more))
+
+
+@pytest.mark.parametrize(
+    "last", ["5.0", "'all good'", "False", "-1", "print('0.25')", "import warnings; warnings.warn('careful')", "f()"]
+)
+def test_nothing_but_a_score_scores(last: str, zygote: Zygote) -> None:
+    source = "import sys\ndef f():\n    print('noise', file=sys.stderr)\n    return 0.0"
+    outcome = judged(zygote, source, f"assert f() == 0\n{last}")
+    assert (outcome.kind, outcome.points) == (Kind.PASSED, 1.0)
+
+
+def test_a_thread_that_prints_warns_and_fails_costs_nothing(zygote: Zygote) -> None:
+    source = """
+import sys, threading, time, warnings
+def noise():
+    while True:
+        print("out"); print("err", file=sys.stderr); warnings.warn("careful")
+        time.sleep(0.002)
+def fail(): raise ValueError("of the thread")
+for work in (noise, fail): threading.Thread(target=work, daemon=True).start()
+def f(x): return x + 1
+"""
+    tests = [check("import torch\nx = torch.rand(3)\nassert torch.equal(f(x), x + 1)", f"q{n}") for n in range(3)]
+    assert {outcome.kind for outcome in run(zygote, answer(source), *tests).outcomes} == {Kind.PASSED}
+
+
+def test_a_test_that_replaces_a_function_of_python_s_own_is_never_a_silent_zero(zygote: Zygote) -> None:
+    test = "from unittest.mock import patch\nwith patch('builtins.input', return_value='3'):\n    assert ask() == 3"
+    outcome = judged(zygote, "def ask(): return int(input('how many?'))", test)
+    assert (outcome.kind, outcome.points) == (Kind.GRADER_FAILURE, None)
+    assert "input()" in outcome.message
+
+
+def test_each_way_to_end_is_kept_apart(zygote: Zygote) -> None:
+    source = "import os, time\na = 1\nbig = 1 << 9999\ndef slow(): time.sleep(60)\ndef leave(): os._exit(3)"
+    tests = (
+        check("assert a == 1", "passed"),
+        check("assert a == 2", "failed"),
+        check("from seegrad.check import score\nscore(0.5)", "partly"),
+        check("assert big", "grader failure"),
+        check("slow()", "timed out"),
+        check("leave()", "crashed"),
+    )
+    outcomes = run(zygote, answer(source), *tests, limits=Limits(cell_s=4, notebook_s=60)).outcomes
+    assert [str(outcome.kind) for outcome in outcomes] == [outcome.grade_id for outcome in outcomes]
+    assert [outcome.points for outcome in outcomes] == [1, 0, 0.5, None, 0, 0]
+    assert all(outcome.message for outcome in outcomes[1:])
+
+
+def test_an_object_that_agrees_with_everything_is_a_word_and_a_class_that_was_asked_for_is_not(zygote: Zygote) -> None:
+    agreeing = "class Yes:\n    def __eq__(self, other): return True\n    def __sub__(self, other): return 0.0\n"
+    lied = judged(zygote, f"{agreeing}def f(x): return Yes()", "assert f(3) == 9")
+    assert (lied.kind, lied.claims, lied.alone) == (Kind.PASSED, ("__eq__ of Yes",), True)
+    difference = judged(zygote, f"{agreeing}def f(x): return Yes()", "assert abs(f(3) - 9) < 1e-6")
+    assert (difference.claims, difference.alone) == (("__sub__ of Yes",), True)
+    asked = "class Vector:\n    def __init__(self, x): self.x = x\n    def __add__(self, y): return Vector(self.x + y)"
+    honest = judged(zygote, asked, "assert (Vector(2) + 3).x == 5")
+    assert (honest.kind, honest.claims, honest.alone) == (Kind.PASSED, (), False)
+    method = judged(
+        zygote, f"{agreeing}    def equal(self, y): return True\ndef f(x): return Yes()", "assert f(3).equal(9)"
+    )
+    assert (method.claims, method.alone) == (("equal of Yes",), True)
+
+
+def test_a_name_of_python_s_own_is_the_answer_s_where_the_assignment_asks_for_it(zygote: Zygote) -> None:
+    cells = (answer("def sum(values): return 7\nabs = lambda value: 0"), check("assert sum([1]) == 7 and abs(-3) == 3"))
+    book = notebook(*cells) | {"metadata": {"asked": {"names": ["sum"], "classes": []}}}
+    (outcome,) = run_notebook(book, {}, zygote=zygote, seed=5, limits=Limits()).outcomes
+    assert outcome.kind is Kind.PASSED
+
+
+def test_a_score_of_the_student_s_own_does_not_count(zygote: Zygote) -> None:
+    source = "from seegrad.check import score as made\nmine = made(1.0)\ndef f(): return made(1.0)"
+    failed = judged(zygote, source, "assert f() > 2")
+    assert (failed.kind, failed.points) == (Kind.FAILED, 0.0)
+    assert judged(zygote, source, "type(mine) is float").kind is Kind.PASSED
+
+
+def test_misconceptions_come_from_the_judge_s_own_exceptions(zygote: Zygote) -> None:
+    named = "from seegrad.check import expect\nexpect('a', a).equals(2, 'M05')"
+    assert judged(zygote, "a = 1", named).misconceptions == ("M05",)
+    forged = "from seegrad.check import CheckFailed\ndef f(): raise CheckFailed(['paid'], ('M12',))"
+    outcome = judged(zygote, forged, "f()")
+    assert (outcome.kind, outcome.misconceptions) == (Kind.FAILED, ())
+
+
+def test_a_missing_name_is_a_name_error(zygote: Zygote) -> None:
+    outcome = judged(zygote, "a = 1", "assert b == 1")
+    assert (outcome.kind, outcome.points) == (Kind.FAILED, 0.0)
+    assert outcome.message == "NameError: name 'b' is not defined"
+
+
+def test_a_missing_module_of_the_student_s_is_their_error_and_of_the_test_ours(zygote: Zygote) -> None:
+    assert judged(zygote, "def f(): import no_such_module", "f()").kind is Kind.FAILED
+    ours = judged(zygote, "a = 1", "import no_such_module")
+    assert (ours.kind, ours.points) == (Kind.GRADER_FAILURE, None)
+    assert "no_such_module" in ours.message
+
+
+@pytest.mark.parametrize(
+    ("source", "named"),
+    [
+        ("a = 1 << 9999", "a whole number of more than 4096 bits"),
+        ("a = [[[1 << 9999]]]", "a whole number"),
+        ("a = []\nfor _ in range(99): a = [a]", "nested deeper"),
+        ("import torch\na = torch.ones(2).to_sparse().requires_grad_()", "layout torch.sparse_coo that requires"),
+        ("import torch\na = torch.ones(2, device='meta')", "a tensor on meta"),
+    ],
+)
+def test_what_cannot_be_carried_is_our_failure_never_a_zero(source: str, named: str, zygote: Zygote) -> None:
+    outcome = judged(zygote, source, "try:\n    assert a\nexcept Exception:\n    pass")
+    assert (outcome.kind, outcome.points) == (Kind.GRADER_FAILURE, None)
+    assert named in outcome.message
+
+
+def test_also_when_a_test_catches_everything(zygote: Zygote) -> None:
+    outcome = judged(zygote, "def f(): return 1 << 9999", "try:\n    f()\nexcept BaseException:\n    pass")
+    assert outcome.kind is Kind.GRADER_FAILURE
+
+
+def test_a_test_that_swallows_the_end_of_the_student_is_a_crash(zygote: Zygote) -> None:
+    outcome = judged(zygote, "import os\ndef f(): os._exit(0)", "try:\n    f()\nexcept Exception:\n    pass")
+    assert (outcome.kind, outcome.points) == (Kind.CRASHED, 0.0)
+
+
+def test_a_question_that_takes_too_long(zygote: Zygote) -> None:
+    source = "import time\ndef f(): time.sleep(60)\ng = 3"
+    limits = Limits(cell_s=3, notebook_s=60)
+    result = run(zygote, answer(source), check("f()", "slow"), check("assert g == 3", "next"), limits=limits)
+    assert [outcome.kind for outcome in result.outcomes] == [Kind.TIMED_OUT, Kind.PASSED]
+    assert result.outcomes[0].message == "This cell took longer than 3 s."
+
+
+def test_a_test_cell_that_never_ends_is_our_failure(zygote: Zygote, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("nbjudge.grading.trial.GRACE_S", 0.5)
+    limits = Limits(cell_s=3, notebook_s=60)
+    stuck = "import signal\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\nwhile True: pass"
+    result = run(zygote, answer("a = 1"), check(stuck, "stuck"), check("assert a == 1", "next"), limits=limits)
+    assert result.outcomes[0].kind is Kind.GRADER_FAILURE
+    assert result.outcomes[0].points is None
+
+
+def test_no_line_of_a_hidden_test_is_shown(zygote: Zygote) -> None:
+    test = "assert a > 0\n### BEGIN HIDDEN TESTS\nsecret = 7421\nassert a == secret\n### END HIDDEN TESTS"
+    hidden = run(zygote, answer("a = 1"), check(test))
+    assert only(hidden).message == "A check of this question doesn't hold."
+    assert "7421" not in everything(hidden)
+    assert judged(zygote, "a = -1", test).message == "This doesn't hold:\n    assert a > 0"
+
+
+def test_what_the_student_s_functions_print_is_shown(zygote: Zygote) -> None:
+    result = run(zygote, answer("def f(): print('called')"), check("print('from the test')\nf()\nassert 1 == 2"))
+    assert printed(result, 1) == "called\n"
+    shown = result.notebook["cells"][1]["outputs"]
+    assert [output["output_type"] for output in shown] == ["stream", "error"]
+    assert shown[1]["ename"] == "failed"
+
+
+def test_also_in_the_first_cell_of_a_notebook(zygote: Zygote) -> None:
+    result = run(zygote, check("print('from the test')"), check("1"), answer("print('mine')"))
+    assert [printed(result, index) for index in range(3)] == ["", "", "mine\n"]
+
+
+def test_the_same_seed_gives_the_same_inputs_and_each_question_its_own(zygote: Zygote) -> None:
+    test = "import torch, random\nraise ValueError(f'{torch.rand(1).item()} {random.random()}')"
+    first, other = run(zygote, check(test, "a"), check(test, "b"), seed=1).outcomes
+    again, _ = run(zygote, check(test, "a"), check(test, "b"), seed=1).outcomes
+    different, _ = run(zygote, check(test, "a"), check(test, "b"), seed=2).outcomes
+    assert first.message == again.message
+    assert len({first.message, other.message, different.message}) == 3
+
+
+def test_claims_are_listed(zygote: Zygote) -> None:
+    source = "import torch\nw = torch.ones(2, requires_grad=True)"
+    assert judged(zygote, source, "assert w.is_leaf").claims == ("is_leaf",)
+    behaviour = judged(zygote, source, "w.sum().backward()\nassert w.grad.tolist() == [1, 1]")
+    assert (behaviour.kind, behaviour.claims) == (Kind.PASSED, ())
+
+
+# ---------------------------------------------------------------------- whose name it is
+
+
+def test_what_the_instructor_defines_is_never_the_student_s(zygote: Zygote) -> None:
+    cells = (
+        locked("import torch\nfrom torch.testing import assert_close\nLIMIT = 3\ndef correct(x): return x == LIMIT"),
+        answer("assert_close = correct = print\nLIMIT = 1\nclass torch: allclose = print\na = 1"),
+    )
+    tests = (check("assert correct(a)", "one"), check("assert_close(torch.tensor(a), torch.tensor(3))", "two"))
+    assert [outcome.kind for outcome in run(zygote, *cells, *tests).outcomes] == [Kind.FAILED] * 2
+
+
+def test_an_instructor_s_cell_that_uses_answers_runs_in_the_student_s_process_once(zygote: Zygote) -> None:
+    cells = (
+        answer("calls = []\ndef f(x):\n    calls.append(x)\n    return x + 1"),
+        locked("import math\nresult = f(math.floor(2.5))"),
+        answer("math = None"),
+        check("assert result == 3 and calls == [2] and math.floor(1.5) == 1"),
+    )
+    assert only(run(zygote, *cells)).kind is Kind.PASSED
+
+
+def test_a_variable_of_one_test_is_there_for_the_next(zygote: Zygote) -> None:
+    cells = (
+        answer("def f(x): return x"),
+        check("given = 3\nassert f(given) == 3", "a"),
+        check("assert f(given) == 3", "b"),
+    )
+    assert [outcome.kind for outcome in run(zygote, *cells).outcomes] == [Kind.PASSED] * 2
+
+
+def test_a_name_used_by_a_test_and_then_by_an_answer_is_the_course_s_mistake(zygote: Zygote) -> None:
+    cells = (check("y = 3", "a"), answer("y = 4"), check("assert y == 4", "b"), check("y = 4\nassert y == 4", "c"))
+    first, second, third = run(zygote, *cells).outcomes
+    assert (first.kind, second.kind, third.kind) == (Kind.PASSED, Kind.GRADER_FAILURE, Kind.PASSED)
+    assert "'y'" in second.message
+
+
+def test_a_broken_cell_of_the_instructor_is_the_course_s_mistake(zygote: Zygote) -> None:
+    cells = (locked("from no_such_module import expected"), answer("expected = 1"), check("assert expected == 1"))
+    outcome = only(run(zygote, *cells))
+    assert outcome.kind is Kind.GRADER_FAILURE
+    assert "no_such_module" in outcome.message
+
+
+def test_modules_that_the_student_imported_are_the_judge_s_own(zygote: Zygote) -> None:
+    source = (
+        "import torch, numpy as np\nimport torch.nn.functional as F\ntorch.equal = lambda *a: True\na = torch.ones(2)"
+    )
+    test = "assert not torch.equal(a, torch.zeros(2))\nassert np.ones(1)[0] == 1\nassert F.relu(a).tolist() == [1, 1]"
+    assert judged(zygote, source, test).kind is Kind.PASSED
+
+
+def test_the_test_s_own_mistake_is_not_the_student_s(zygote: Zygote) -> None:
+    outcome = judged(zygote, "a = 1", "assert a ==")
+    assert (outcome.kind, outcome.points) == (Kind.GRADER_FAILURE, None)
+
+
+def test_names_that_a_cell_reads_and_binds() -> None:
+    found = names_in("import a.b as c\nfor i in d:\n    e = [f(j) for j in g]\ndef h(k):\n    global m\n    m = k + n")
+    assert found.read == ("d", "f", "g", "n")
+    assert found.bound == ("c", "e", "h", "i", "m")
+    assert found.defined == ("c", "h")
+    assert definitions("import a\nb = a.c()\ndef d(): pass") == "import a\n\ndef d():\n    pass"
+
+
+# ---------------------------------------------------------------------- messages
+
+
+def test_a_message_has_six_lines_at_most_and_no_colours() -> None:
+    message = verdict.clipped("\x1b[31mred\x1b[0m\n\n" + "\n".join(f"{'x' * 400}{number}" for number in range(9)))
+    assert message.splitlines()[0] == "red"
+    assert len(message.splitlines()) == 6
+    assert max(map(len, message.splitlines())) <= 300
+
+
+@pytest.mark.parametrize("end", ["### END HIDDEN TESTS\nd", ""])
+def test_hidden_lines(end: str) -> None:
+    source = f"a\n### BEGIN HIDDEN TESTS\nb\nc\n{end}"
+    assert {1, 6} & verdict.hidden_lines(source) == set()
+    assert {2, 3, 4} <= verdict.hidden_lines(source)
+
+
+def test_the_notebook_that_comes_back_is_one(zygote: Zygote) -> None:
+    result = run(zygote, SETUP, answer("predicted = 1"), cell("1 / 0"), *TESTS)
+    nbformat.validate(nbformat.from_dict(result.notebook))
+    assert result.died is None

@@ -1,0 +1,86 @@
+"""The command: what it prints and the status that it ends with."""
+
+from __future__ import annotations
+
+import io
+import sys
+from pathlib import Path
+
+import pytest
+
+from nbjudge.__main__ import main
+from nbjudge.grading.batch import Entry
+from nbjudge.model import Graded, Kind, Outcome, Result
+from nbjudge.pages.screen import Progress, table
+from nbjudge_tests.classroom import small
+from nbjudge_tests.classroom.commands import nbgrader, python
+
+DONE = (
+    Outcome("a", Kind.PASSED, 2.0, 2.0),
+    Outcome("b", Kind.FAILED, 0.0, 1.0, claims=("is_leaf",)),
+    Outcome("c", Kind.BY_HAND, None, 3.0),
+)
+
+
+def test_the_table_says_all_that_an_instructor_needs() -> None:
+    graded = Graded("nb", "{}", DONE, died="the process ended with status 9", notes=("cell 'x' was put back",))
+    entries = [
+        Entry("ada", Result("k", "ada", "ps1", None, (graded,), wall_s=1.25)),
+        Entry("carl", Result("k", "carl", "ps1", None, refusal="not JSON"), "refused: not JSON"),
+    ]
+    assert table(entries).splitlines() == [
+        "student  score  questions                      remark",
+        "-----------------------------------------------------",
+        "ada      2/6    1 passed, 1 failed, 1 by hand  the process ended with status 9; cell 'x' was put back; "
+        "1 rest on the student's word",
+        "carl     –                                     refused: not JSON",
+        "",
+        "1 graded, 1 refused; 1.2 s of work",
+    ]
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize("terminal", [True, False])
+def test_a_bar_in_a_terminal_and_a_line_a_student_in_a_log(terminal: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    screen = Terminal() if terminal else io.StringIO()
+    monkeypatch.setattr(sys, "stderr", screen)
+    entry = Entry("ada", Result("k", "ada", "ps1", None, refusal="not JSON"), "refused: not JSON")
+    with Progress() as progress:
+        for done in (1, 2):
+            progress.show(entry, done, 2)
+    if terminal:
+        assert "100%" in screen.getvalue()
+        assert "student/s" in screen.getvalue()
+    else:
+        assert screen.getvalue() == "1/2 ada: refused: not JSON\n2/2 ada: refused: not JSON\n"
+
+
+@pytest.mark.parametrize("arguments", [[], ["autograde"], ["unknown", "x"]])
+def test_a_wrong_call_is_told_how_to(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(arguments)
+    assert ended.value.code == 2
+    assert "usage: python -m grader" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+def test_what_is_missing_is_named_with_the_command_that_makes_it(tmp_path: Path) -> None:
+    root = small.make(tmp_path / "course")
+    said = python(root, "-m", "nbjudge", "autograde", small.NAME, status=2)
+    assert "run `nbgrader generate_assignment" in said
+    assert "Traceback" not in said
+    nbgrader(root, "generate_assignment", small.NAME)
+    assert "generate_assignment other" in python(root, "-m", "nbjudge", "autograde", "other", status=2)
+    assert "nobody handed anything in" in python(root, "-m", "nbjudge", "autograde", small.NAME, status=2)
+    assert "its name has to be the name of its folder" in python(root, "-m", "nbjudge", "autograde", "../x", status=2)
+
+
+@pytest.mark.slow
+def test_the_doctor_names_the_walls(tmp_path: Path) -> None:
+    said = python(tmp_path, "-m", "nbjudge", "doctor")
+    assert "seccomp" in said
+    assert "Enough for untrusted code." in said

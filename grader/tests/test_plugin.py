@@ -1,0 +1,239 @@
+"""One small class graded by stock nbgrader, by our `nbgrader autograde`, by formgrader's call, by our own command."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import nbformat
+import nbgrader.apps.api
+import nbgrader.apps.autogradeapp
+import pytest
+from nbconvert.exporters import HTMLExporter
+from nbgrader.api import Gradebook
+from playwright.sync_api import Browser
+from traitlets.config import Config
+from traitlets.config.loader import PyFileConfigLoader
+
+from nbjudge.plugin import SandboxedAutograde, install
+from nbjudge_tests.classroom import commands, small
+from nbjudge_tests.classroom.commands import ENVIRONMENT, python
+from nbjudge_tests.classroom.gradebook import Rows, rows
+from nbjudge_tests.classroom.roster import ALERT, adding
+
+HONEST = {"nora": small.NOTHING, "petra": small.PARTLY, "rami": small.RIGHT}
+STOCK = "get_config().CourseDirectory.course_id = 'autograd101'"
+FORMGRADER = """
+from nbgrader.apps.nbgraderapp import NbGraderApp
+from nbgrader.apps.api import NbGraderAPI
+app = NbGraderApp()
+app.load_config_file()
+api = NbGraderAPI(config=app.config)
+done = api.autograde({name!r}, {student!r})
+assert done["success"], done
+"""
+
+
+@pytest.fixture(scope="module")
+def generated(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The course with its three honest students; each test grades a copy."""
+    root = small.make(tmp_path_factory.mktemp("plugin") / "course")
+    commands.nbgrader(root, "generate_assignment", small.NAME)
+    for student, answers in HONEST.items():
+        small.hand_in(root, student, answers, "2026-02-03 12:00:00 UTC")
+    return root
+
+
+def copied(generated: Path, to: Path) -> Path:
+    shutil.copytree(generated, to)
+    return to
+
+
+@pytest.fixture(scope="module")
+def stock(generated: Path, tmp_path_factory: pytest.TempPathFactory) -> Rows:
+    """What nbgrader itself makes of the honest ones."""
+    root = copied(generated, tmp_path_factory.mktemp("stock") / "course")
+    (root / "nbgrader_config.py").write_text(STOCK)
+    commands.nbgrader(root, "autograde", small.NAME, "--Execute.shutdown_kernel=immediate")
+    return rows(root)
+
+
+@pytest.fixture(scope="module")
+def ours(generated: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The class with three more, graded by `nbgrader autograde`, which has to say that not all were."""
+    root = copied(generated, tmp_path_factory.mktemp("ours") / "course")
+    hostile(root)
+    (small.hand_in(root, "carl", small.RIGHT) / "coding.ipynb").write_text('{"cells": [')
+    (root / "submitted" / "dina" / small.NAME).mkdir(parents=True)
+    twice = small.hand_in(root, "tara", small.RIGHT) / "coding.ipynb"
+    book = json.loads(twice.read_text())
+    book["cells"] += [{**cell, "id": f"copy{index}"} for index, cell in enumerate(book["cells"])]
+    twice.write_text(json.dumps(book))
+    said = commands.nbgrader(root, "autograde", small.NAME, status=1)
+    assert "carl: refused: 'coding.ipynb' is not a notebook" in said
+    assert "dina: refused: the notebook" in said
+    commands.nbgrader(root, "generate_feedback", small.NAME)
+    return root
+
+
+def hostile(root: Path) -> None:
+    """Right answers, and every way known to us to put a script into a page."""
+    path = small.hand_in(root, "xena", small.PARTLY) / "coding.ipynb"
+    source = f"""
+from IPython.display import HTML, SVG, Javascript, Latex, Markdown, display
+display(HTML({ALERT!r}), HTML("<img src=x onerror='window.stolen=1'>"), Javascript("window.stolen = 1"))
+display(SVG("<svg xmlns='http://www.w3.org/2000/svg' onload='window.stolen=1'><script>window.stolen=1</script></svg>"))
+display(Markdown({ALERT!r}), HTML("<iframe srcdoc='{ALERT}'></iframe><a href='javascript:window.stolen=1'>x</a>"))
+display({{"image/png": '"><script>window.stolen=1</script>'}}, raw=True)
+print({ALERT!r})
+raise ValueError({ALERT!r})
+"""
+    made = adding(nbformat.read(path, as_version=4), "double", source)
+    made.cells.append(nbformat.v4.new_markdown_cell(f"{ALERT} <svg onload='window.stolen=1'> [x](javascript:stolen)"))
+    made.cells.append(nbformat.v4.new_raw_cell(ALERT))
+    nbformat.write(made, path)
+
+
+def test_formgrader_s_own_view_of_a_submission_is_cleaned_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    """formgrader makes its pages by an HTMLExporter with the configuration that `install` fills."""
+    monkeypatch.setattr(nbgrader.apps.api, "Autograde", None)
+    monkeypatch.setattr(nbgrader.apps.autogradeapp, "Autograde", None)
+    config = Config()
+    install(config)
+    html = {"output_type": "display_data", "data": {"text/html": f"seen{ALERT}"}, "metadata": {}}
+    cells = [
+        nbformat.v4.new_markdown_cell(f"written{ALERT}"),
+        nbformat.v4.new_raw_cell(ALERT),
+        nbformat.v4.new_code_cell("1", outputs=[nbformat.from_dict(html)]),
+    ]
+    page, _ = HTMLExporter(config=config, template_name="classic").from_notebook_node(
+        nbformat.v4.new_notebook(cells=cells)
+    )
+    assert "written" in page
+    assert "seen" in page
+    assert "<script>window.stolen" not in page
+
+
+def configuration() -> Config:
+    return PyFileConfigLoader("nbgrader_config.py", str(small.ROOT)).load_config()
+
+
+def test_the_configuration_plugs_the_grader_in(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(nbgrader.apps.api, "Autograde", None)
+    monkeypatch.setattr(nbgrader.apps.autogradeapp, "Autograde", None)
+    config = configuration()
+    assert config.CourseDirectory.root == str(small.ROOT)
+    assert nbgrader.apps.api.Autograde is nbgrader.apps.autogradeapp.Autograde is SandboxedAutograde
+
+
+def test_without_the_grader_nbgrader_s_own_autograder_stops(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Falling back to it would run the tests inside the students' processes, and nobody would notice."""
+    monkeypatch.setitem(sys.modules, "nbjudge.plugin", None)
+    (step,) = configuration().Autograde.sanitize_preprocessors
+    with pytest.raises(ImportError):
+        HTMLExporter().register_preprocessor(step)
+
+
+@pytest.mark.slow
+def test_the_same_rows_as_stock_nbgrader(stock: Rows, ours: Path) -> None:
+    graded = {where: row for where, row in rows(ours).items() if where[0] in HONEST}
+    assert graded == stock
+
+
+@pytest.mark.slow
+def test_those_that_could_not_be_graded_stand_in_the_gradebook_without_points(ours: Path) -> None:
+    found = rows(ours)
+    for student in ("carl", "dina"):
+        assert found[student, ""][1:] == (0.0, True)
+        assert found[student, "double_test"][0] is None
+
+
+@pytest.mark.slow
+def test_copied_cells_cost_nothing(ours: Path) -> None:
+    found = rows(ours)
+    assert found["tara", "double_test"] == found["rami", "double_test"]
+    assert found["tara", "area_test"] == found["rami", "area_test"]
+
+
+@pytest.mark.slow
+def test_formgrader_s_button_gives_the_same_scores(generated: Path, ours: Path, tmp_path: Path) -> None:
+    root = copied(generated, tmp_path / "course")
+    python(root, "-c", FORMGRADER.format(student="petra", name=small.NAME))
+    assert rows(root) == {where: row for where, row in rows(ours).items() if where[0] == "petra"}
+
+
+@pytest.mark.slow
+def test_our_command_gives_the_same_scores(generated: Path, ours: Path, tmp_path: Path) -> None:
+    root = copied(generated, tmp_path / "course")
+    said = python(root, "-m", "nbjudge", "autograde", small.NAME, "--workers", "1")
+    assert re.search(r"^rami +3/12 ", said, re.MULTILINE), said
+    assert rows(root) == {where: row for where, row in rows(ours).items() if where[0] in HONEST}
+
+
+@pytest.mark.slow
+def test_no_feedback_page_shows_a_hidden_line(ours: Path) -> None:
+    pages = sorted(ours.glob(f"feedback/*/{small.NAME}/*.html"))
+    assert {page.parts[-3] for page in pages} == {"nora", "petra", "rami", "xena", "carl", "dina", "tara"}
+    hidden = ["secret_number", "area(-1, 3)", "BEGIN HIDDEN TESTS", "END HIDDEN TESTS"]
+    for page in pages:
+        text = re.sub(r"<[^>]+>", "", page.read_text(encoding="utf-8"))
+        assert not [line for line in hidden if line in text], page
+
+
+@pytest.mark.slow
+def test_a_failing_student_is_told_what_failed(ours: Path) -> None:
+    page = (ours / "feedback" / "petra" / small.NAME / "coding.html").read_text(encoding="utf-8")
+    assert "not doubled" in page
+
+
+@pytest.mark.slow
+@pytest.mark.browser
+def test_no_script_of_a_submission_runs_in_its_page(ours: Path, browser: Browser) -> None:
+    """Opened in a real browser: the page of the hostile submission sets nothing and asks before nothing."""
+    page = browser.new_page()
+    page.goto((ours / "feedback" / "xena" / small.NAME / "coding.html").as_uri(), wait_until="domcontentloaded")
+    page.wait_for_timeout(300)
+    assert page.evaluate("window.stolen") is None
+    assert page.locator("[onerror], [onload], iframe, a[href^=javascript]").count() == 0
+    assert "window.stolen = 1" in page.inner_text("body")  # the printed text is still shown, as text
+    page.close()
+
+
+@pytest.mark.slow
+def test_a_killed_run_goes_on_and_ends_as_if_nothing_had_happened(generated: Path, ours: Path, tmp_path: Path) -> None:
+    """kill -9 of the coordinator after the first submission is recorded; the second run finds it done."""
+    root = copied(generated, tmp_path / "course")
+    command = [sys.executable, "-m", "nbjudge", "autograde", small.NAME, "--workers", "1"]
+    running = subprocess.Popen(command, cwd=root, env=ENVIRONMENT, stderr=subprocess.PIPE, text=True)
+    assert running.stderr is not None
+    first = running.stderr.readline()
+    os.kill(running.pid, signal.SIGKILL)
+    running.wait()
+    running.stderr.close()
+    assert first.startswith("1/3 ")
+    again = python(root, "-m", "nbjudge", "autograde", small.NAME, "--workers", "1")
+    assert "unchanged" in again
+    assert rows(root) == {where: row for where, row in rows(ours).items() if where[0] in HONEST}
+
+
+@pytest.mark.slow
+def test_an_unchanged_class_is_not_run_again_and_a_person_s_grade_stays(ours: Path, tmp_path: Path) -> None:
+    root = copied(ours, tmp_path / "course")
+    with Gradebook(f"sqlite:///{root / 'gradebook.db'}", "autograd101") as book:
+        grade = book.find_grade("why", "writing", small.NAME, "rami")
+        grade.manual_score, grade.needs_manual_grade = 3.0, False
+        book.db.commit()
+    book.engine.dispose()
+    started = time.time()
+    said = python(root, "-m", "nbjudge", "autograde", small.NAME, status=1)
+    assert said.count("unchanged") >= 2 * len(HONEST)
+    assert rows(root)["rami", "why"][:3] == (None, 3.0, False)
+    autograded = root / "autograded" / "rami" / small.NAME / "coding.ipynb"
+    assert autograded.stat().st_mtime < started

@@ -1,0 +1,299 @@
+"""One backward or grad call: a Frame for each Node that ran, and one for the error if it failed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from threading import get_ident
+from types import FrameType
+from typing import Any
+
+import torch
+
+from seegrad.capture.calls import tensors_in
+from seegrad.capture.capture_arrivals import Arrivals
+from seegrad.capture.capture_backward import creates_graph, given_of, grad_fns, keeps_graph, roots_of, wanted_of
+from seegrad.capture.capture_brief import brief
+from seegrad.capture.capture_lines import Writer, writers_of, writing_line
+from seegrad.capture.gradients import Edit
+from seegrad.capture.gradients import Gradients as GivenGradients
+from seegrad.capture.probes import torch_private as _torch
+from seegrad.capture.probes.previews import preview
+from seegrad.capture.state import State
+from seegrad.capture.tables.capture_writes import Hit
+from seegrad.capture.tables.frames import FrameDraft, Lap, Ran
+from seegrad.capture.tables.nodes import NodeDraft, Source
+from seegrad.capture.unseen import Stealth
+from seegrad.errors import text_of
+from seegrad.model.recording import RaisedError
+
+Gradients = tuple[torch.Tensor | None, ...]
+Quietly = Callable[..., Any]
+"""Runs a piece of the recorder's own bookkeeping so that its errors stay its own."""
+
+
+class Run:
+    """Watches one call, from its making to `detach`; then `done` or `failed` says how it ended."""
+
+    def __init__(
+        self, state: State, name: str, args: tuple[Any, ...], kwargs: dict[str, Any], user: FrameType | None
+    ) -> None:
+        state.new_event(user, deep=True)
+        roots = roots_of(args, kwargs)
+        state.meet_late(roots)
+        self._state, self._name = state, name
+        self._number, state.backwards = state.backwards, state.backwards + 1
+        self._place = state.source.place(user)
+        self._roots = tuple(state.tensors.see(root, state.frames.next - 1) for root in roots)
+        self._wanted = wanted_of(name, args, kwargs)
+        self._keeps_graph = keeps_graph(name, args, kwargs)
+        self._lap = Lap(self._number, self._place, self._keeps_graph, creates_graph(name, args, kwargs))
+        self._handles: list[Any] = []
+        self._thread = get_ident()
+        self._task: int | None = None
+        self._begins_here = all(root.device.type == "cpu" for root in roots)  # another device has a thread of its own
+        self._ran: list[int] = []  # the Nodes, in order
+        self._awaited: set[int] = set()  # Nodes whose end is awaited
+        self._open: dict[int, tuple[FrameDraft, list[int]]] = {}
+        self._running: int | None = None
+        self._custom: set[int] = set()  # Nodes of Functions that were written in Python
+        self._writers: dict[int, tuple[Writer, ...]] = {}  # what the user's code runs for a Node
+        self._given = GivenGradients()
+        self._stealth: Stealth | None = None
+        self._arrivals = Arrivals(state.hooks, state.nodes)
+        for root, gradient in zip(roots, given_of(name, args, kwargs, len(roots)), strict=True):
+            self._arrivals.begin(state.nodes.source(root, state.frames.next - 1), root, gradient)
+        state.root = self._roots[0] if self._roots else state.root
+        self._grad_fns = grad_fns(roots)
+
+    # -- hooks
+
+    def attach(self, quietly: Quietly) -> None:
+        """Hook every Node that can be reached: all at their start, at their end those of which more is to be known."""
+        met, self._grad_fns = self._state.nodes.reachable(self._grad_fns, self._state.frames.next - 1), []
+        for node, draft in met:
+            self._note_writers(node, draft)
+        self._stealth = Stealth(self._state, [draft for _, draft in met], self._writers, self._number)
+        plain, note = self._is_plain(met), self._notes()
+        for node, draft in met:
+            gradients = brief(self._state, draft) if plain and not self._arrivals.concern(draft) else None
+            if self._arrivals.fed_by(draft):
+                self._handles.append(node.register_hook(partial(quietly, self._handed_back, draft)))
+            if gradients is not None:
+                ran = self._lap, draft.id, draft.name, gradients
+                self._handles.append(node.register_prehook(partial(note, quietly, draft, ran)))
+                continue
+            self._handles.append(node.register_prehook(partial(quietly, self._started, draft)))
+            if draft.leaf is not None or any(saved.suspect() for saved in draft.saved):
+                self._handles.append(node.register_hook(partial(quietly, self._finished, draft)))
+                self._awaited.add(draft.id)
+
+    def _is_plain(self, met: list[tuple[Any, NodeDraft]]) -> bool:
+        """True where one thread does it all, and no code of the user's runs for any Node."""
+        tensors = self._state.tensors.drafts
+        leaves = [tensors[draft.leaf] for _, draft in met if draft.leaf is not None]
+        return not self._writers and self._begins_here and all(leaf.device.type == "cpu" for leaf in leaves)
+
+    def _notes(self) -> Callable[[Quietly, NodeDraft, Ran, Gradients], None]:
+        """A hook that notes that a Node ran; a whole Frame is made where a write came or no gradient does."""
+        frames, writes, order, thread = self._state.frames, self._state.writes, self._ran, self._thread
+        began = writes.next
+
+        def note(quietly: Quietly, node: NodeDraft, ran: Ran, gradients: Gradients) -> None:
+            if get_ident() != thread or writes.next != began or not gradients or gradients[0] is None:
+                quietly(self._started, node, gradients)
+                return
+            number = frames.next
+            frames.next = number + 1
+            frames.ran[number] = ran
+            order.append(node.id)
+            self._running = node.id
+
+        return note
+
+    def _note_writers(self, node: Any, draft: NodeDraft) -> None:
+        """Remember what the user's code may run for this Node."""
+        if _torch.is_custom(node):
+            self._custom.add(draft.id)
+        elif draft.leaf is None and not self._state.hooks:
+            return
+        tensor = draft.leaf if draft.leaf is not None else next(iter(draft.outputs), None)
+        writers = tuple(writers_of(node, self._state.tensors.alive(tensor) if tensor is not None else None))
+        if writers:
+            self._writers[draft.id] = writers
+
+    def _leads(self, start: int, end: int) -> bool:
+        """True when gradients flow from one Node to the other."""
+        waiting, seen = [start], {start}
+        while waiting:
+            for _, target, _ in self._state.nodes.drafts[waiting.pop()].edges:
+                if target is not None and target not in seen:
+                    seen.add(target)
+                    waiting.append(target)
+        return end in seen
+
+    def _spoiled(self, node: NodeDraft, gradients: Gradients) -> tuple[int, ...]:
+        """The Writes that hit a gradient which this Node is given and weren't made on the way to it."""
+        edits = self._given.give(node.id, gradients, self._custom, self._leads)
+        written = [self._write_down(edit) for edit in edits]
+        return tuple(number for number in written if number is not None)
+
+    def _write_down(self, edit: Edit) -> int | None:
+        writers = [(writer, writer.given == "gradient") for writer in self._writers.get(edit.writer, ())]
+        line = writing_line(writers, self._state.source, edit.storage, guess=True)
+        tensor = edit.ref()
+        if edit.write is None and line is not None and tensor is not None:
+            state = self._state
+            frame = state.frames.new("inplace", line[1], line[0])
+            number = state.tensors.see(tensor, frame.index)
+            frame.inputs = frame.outputs = (number,)
+            storage, span = state.tensors.storage_number(tensor), _torch.span(tensor)
+            state.write(frame, Hit(number, storage, span, line[1], edit.versions))
+            edit.write = frame.writes[-1]
+        return edit.write
+
+    def detach(self) -> None:
+        """Take every hook off again."""
+        for handle in self._handles:
+            handle.remove()
+        self._handles.clear()
+
+    def _is_ours(self) -> bool:
+        """False where another thread's backward passes through a Node of this graph: its hooks fire for everyone."""
+        task, here = _torch.task_number(), get_ident() == self._thread
+        if here or (self._task is None and not self._begins_here):
+            self._task = task
+        return self._task is not None and task == self._task
+
+    def _started(self, node: NodeDraft, gradients: Gradients) -> None:
+        if not self._is_ours():
+            return
+        state = self._state
+        with state.lock:
+            spoiled = self._spoiled(node, gradients) if self._writers else ()
+            frame = self._new_frame("backward", node.name)
+            frame.spoiled = spoiled
+            frame.running = self._running = node.id
+            self._ran.append(node.id)
+            changed = [saved.index for saved in node.saved if saved.changed()]
+            if changed and _are_zero(gradients):
+                changed = []
+            if changed:
+                frame.corrupted = tuple(i for i in changed if _matters(node, i))
+            if node.id in self._awaited:
+                self._open[node.id] = frame, changed
+            for output, gradient in enumerate(gradients):
+                tensor = node.leaf if node.leaf is not None else state.nodes.output(node.id, output)
+                if tensor is not None and gradient is not None:
+                    frame.gradients += ((tensor, preview(gradient), gradient.shape, False),)
+                    if node.leaf is None:
+                        self._kept_by_request(frame, tensor, (node.id, output))
+
+            leaf = state.tensors.alive(node.leaf) if node.leaf is not None else None
+            self._arrivals.start(node, frame.index, gradients, leaf)
+
+    def _handed_back(self, node: NodeDraft, gradients: Gradients, _outputs: Gradients) -> None:
+        if self._is_ours():
+            with self._state.lock:
+                self._arrivals.hand_back(node, gradients)
+
+    def _kept_by_request(self, frame: FrameDraft, tensor: int, made: Source) -> None:
+        """A non-leaf with `retain_grad()` has its `.grad` by now; after a write, from the Node of the new value."""
+        alive = self._state.tensors.alive(tensor)
+        if alive is None or not alive.retains_grad or alive.grad is None:
+            return
+        if self._state.nodes.source(alive, frame.index) == made:
+            frame.gradients += ((tensor, preview(alive.grad), alive.grad.shape, True),)
+
+    def _finished(self, node: NodeDraft, gradients: Gradients, _outputs: Gradients) -> None:
+        if not self._is_ours():
+            return
+        with self._state.lock:
+            self._running = None
+            started = self._open.pop(node.id, None)
+            if started is None:  # it had started before the hooks were put on: another thread's, by another device
+                return
+            frame, changed = started
+            leaf = self._state.tensors.alive(node.leaf) if node.leaf is not None else None
+            if leaf is not None and leaf.grad is not None and node.leaf is not None:
+                frame.gradients += ((node.leaf, preview(leaf.grad), leaf.grad.shape, True),)
+            if leaf is not None:
+                self._arrivals.end(node, frame.index, leaf)
+            computed = {slot for slot, gradient in enumerate(gradients) if gradient is not None}
+            frame.corrupted = tuple(i for i in changed if not computed.isdisjoint(node.saved[i].serves))
+
+    # -- how it ended
+
+    def _new_frame(self, phase: Any, op: str) -> FrameDraft:
+        frame = self._state.frames.new(phase, op, self._place)
+        frame.backward, frame.keeps_graph = self._number, self._keeps_graph
+        return frame
+
+    def failed(self, error: BaseException) -> None:
+        """The call raised."""
+        state, failing = self._state, self._running
+        if self._stealth is not None:
+            self._stealth.write_down(self._ran)
+        frame = self._new_frame("error", self._name)
+        frame.inputs, frame.running = self._roots, failing
+        frame.wanted = tuple(state.tensors.see(tensor, frame.index) for tensor in self._wanted)
+        for saved in state.nodes.drafts[failing].saved if failing is not None else ():
+            tensor = saved.ref()
+            if tensor is not None:
+                frame.show(saved.tensor, preview(tensor), _torch.version(tensor))
+        state.errors.append(RaisedError(type(error).__name__, text_of(error), self._place, frame.index, failing))
+        self._end([node for node in self._ran if node != failing])
+
+    def done(self, result: Any) -> None:
+        """The call returned."""
+        state, outputs = self._state, tensors_in(result)
+        if self._stealth is not None:
+            self._stealth.write_down(self._ran)
+        if outputs:
+            self._results(outputs, result)
+        elif not self._ran:
+            self._at_a_leaf()
+        nodes = [state.nodes.drafts[number] for number in self._ran if number in state.nodes.drafts]
+        leaves = [state.tensors.alive(node.leaf) for node in nodes if node.leaf is not None]
+        state.meet_late([leaf.grad for leaf in leaves if leaf is not None and leaf.grad is not None])
+        self._end(self._ran)
+
+    def _at_a_leaf(self) -> None:
+        """Backward began at leaves alone: no Node ran, yet the call was made."""
+        state, frame = self._state, self._new_frame("backward", self._name)
+        frame.inputs = self._roots
+        for number in self._roots:
+            leaf = state.tensors.alive(number)
+            if leaf is not None and leaf.grad is not None:
+                frame.gradients += ((number, preview(leaf.grad), leaf.grad.shape, True),)
+
+    def _end(self, ran: list[int]) -> None:
+        """The lap is over; what these Nodes had saved is gone, unless the graph was to be kept."""
+        if not self._keeps_graph:
+            self._state.saved.release(ran)
+        self._state.forgetting.lap(self._state)
+
+    def _results(self, outputs: list[torch.Tensor], result: Any) -> None:
+        """`autograd.grad` hands gradients back instead of keeping them."""
+        state, frame = self._state, self._new_frame("backward", self._name)
+        frame.inputs = self._roots
+        frame.wanted = tuple(state.tensors.see(tensor, frame.index) for tensor in self._wanted)
+        frame.outputs = tuple(state.tensors.see(tensor, frame.index) for tensor in outputs)
+        for number, tensor in zip(frame.outputs, outputs, strict=True):
+            frame.show(number, preview(tensor), 0)
+        for number, gradient in zip(frame.wanted, result, strict=False):
+            if isinstance(gradient, torch.Tensor):
+                frame.gradients += ((number, preview(gradient), gradient.shape, False),)
+        state.meet_late(outputs)
+
+
+def _are_zero(gradients: Gradients) -> bool:
+    """True where nothing but 0 arrives: whatever was saved, the result is right. Only the CPU is asked."""
+    given = [gradient for gradient in gradients if gradient is not None]
+    return all(each.device.type == "cpu" and not _torch.is_opaque(each) and not each.any() for each in given)
+
+
+def _matters(node: NodeDraft, index: int) -> bool:
+    """True when a gradient that somebody needs is computed from what was saved there."""
+    needed = {slot for slot, target, _ in node.edges if target is not None}
+    return not needed.isdisjoint(node.saved[index].serves)

@@ -1,0 +1,199 @@
+"""Watch a block of torch code and write down what it did. Watching changes nothing: see `Capture`."""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+from collections.abc import Callable
+from types import FrameType
+from typing import Any, Literal, TypeVar
+
+import torch
+from torch.overrides import TorchFunctionMode
+
+from seegrad.capture.backward import Run
+from seegrad.capture.calls import Call, call_of, tensors_in
+from seegrad.capture.freeze import freeze
+from seegrad.capture.op import Op
+from seegrad.capture.probes import torch_private as _torch
+from seegrad.capture.probes.caller import call_as, caller
+from seegrad.capture.probes.places import Code, Source, is_users, user_frame
+from seegrad.capture.probes.variables import is_a
+from seegrad.capture.state import State
+from seegrad.model.recording import Place, RaisedError, Recording
+
+Detail = Literal["default", "content"]
+Result = TypeVar("Result")
+
+logger = logging.getLogger("seegrad")
+
+RAISE_OWN_ERRORS = "SEEGRAD_RAISE_OWN_ERRORS"
+"""Environment variable for tests: an error in the recorder's own bookkeeping is raised instead of logged."""
+
+
+def quietly(work: Callable[..., Result], *args: Any) -> Result | None:
+    """Own bookkeeping: nobody's mode or subclass sees it; its errors go to the log and not into the user's program."""
+    try:
+        with _torch.unseen():
+            return work(*args)
+    except Exception:
+        if os.environ.get(RAISE_OWN_ERRORS):
+            raise
+        logger.exception("seegrad could not record an event; the program itself is not affected")
+        return None
+
+
+class Capture(TorchFunctionMode):
+    """Sees each call of torch in one thread, from `start` to `stop`.
+
+    What makes it transparent: a function mode doesn't change what torch computes; saved tensors are read without
+    unpacking and held weakly; hooks are on Nodes only while a backward runs; an error in the recorder's own
+    bookkeeping never reaches the user's program.
+    """
+
+    def __init__(self, detail: Detail = "default", code: Code | None = None) -> None:
+        super().__init__()
+        self._source = Source(code)
+        self._state = State(self._source, every_byte=detail == "content")
+        self._calls: dict[Callable[..., Any], Call] = {}
+        self._block: FrameType | None = None
+        self._code: tuple[tuple[int, str], ...] = ()
+        self._file = ""
+
+    # -- begin and end
+
+    def start(self, frame: FrameType | None) -> None:
+        """Begin; `frame` holds the block."""
+        self._block = frame
+        quietly(self._read_block, frame)
+        self.__enter__()  # type: ignore[no-untyped-call]  # torch gives it no types
+
+    def _read_block(self, frame: FrameType | None) -> None:
+        self._code, self._file = self._source.block(frame), self._source.file(frame)
+        self._state.start(frame, self._source.start(frame))
+
+    def stop(self, error: BaseException | None) -> RaisedError | None:
+        """End, whether or not the block raised; the error that left the block."""
+        self.__exit__(None, None, None)  # type: ignore[no-untyped-call]  # torch gives it no types
+        block, self._block = self._block, None
+        quietly(self._state.finish, block)
+        return quietly(self._left_by, error) if error is not None else None
+
+    def recording(self, error: RaisedError | None = None) -> Recording:
+        """What was seen so far."""
+        versions = (("python", ".".join(map(str, sys.version_info[:3]))), ("torch", str(torch.__version__)))
+        return freeze(self._state, self._code, self._file, versions, error)
+
+    def _left_by(self, error: BaseException) -> RaisedError | None:
+        if isinstance(error, SystemExit | GeneratorExit):
+            return None
+        tensor = refused(error)
+        if tensor is not None:
+            self._state.names.afresh(_users(error))
+        return self._state.left_by(error, _place_of(error, self._source), tensor)
+
+    # -- each call
+
+    def __torch_function__(
+        self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        del types
+        if torch.compiler.is_compiling():  # the compiler reads this very function: it must find nothing but the call
+            return func(*args, **(kwargs or {}))
+        frame, kwargs = caller(sys._getframe(1)), kwargs or {}
+        call = self._call_of(func)
+        if call.kind == "read" or _torch.bypassed():
+            return call_as(frame, func, args, kwargs)
+        if frame.f_code is _torch.APPLY:  # where a forward returns its input, apply itself makes a view of it
+            quietly(self._state.applies, user_frame(frame))
+            return call_as(frame, func, args, kwargs)
+        if call.kind == "gradient":
+            quietly(self._state.gradient_read, args[0], frame)
+            return call_as(frame, func, args, kwargs)
+        if call.kind == "escape":
+            quietly(self._state.escaped, tensors_in(args))
+            return call_as(frame, func, args, kwargs)
+        user = user_frame(frame)
+        if call.kind == "hook":
+            handle = call_as(frame, func, args, kwargs)
+            quietly(self._state.hooked, call.name, args, user, handle)
+            return handle
+        if call.kind == "backward":
+            return self._backward(call.name, frame, user, func, args, kwargs)
+        op = quietly(Op, self._state, call, args, kwargs, frame, user)
+        try:
+            result = call_as(frame, func, args, kwargs)
+        except Exception as error:
+            if op is not None:
+                quietly(op.failed, error)
+            raise
+        if op is not None:
+            quietly(op.done, result)
+        return result
+
+    def _call_of(self, function: Callable[..., Any]) -> Call:
+        try:
+            call = self._calls.get(function)
+            if call is None:
+                call = self._calls[function] = call_of(function)
+        except TypeError:  # a function of the user's that can't be hashed
+            return call_of(function)
+        return call
+
+    def _backward(
+        self,
+        name: str,
+        frame: FrameType,
+        user: FrameType | None,
+        func: Callable[..., Any],
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+    ) -> Any:
+        run = quietly(Run, self._state, name, args, kwargs, user)
+        try:
+            if run is not None:
+                quietly(run.attach, quietly)
+            result = call_as(frame, func, args, kwargs)
+        except Exception as error:
+            if run is not None:
+                quietly(self._state.last_look, user)
+                quietly(run.failed, error)
+            raise
+        finally:
+            if run is not None:
+                quietly(run.detach)
+        if run is not None:
+            quietly(run.done, result)
+        return result
+
+
+def refused(error: BaseException) -> torch.Tensor | None:
+    """The tensor that an optimiser has just refused: its error doesn't say which."""
+    step = error.__traceback__
+    while step is not None and step.tb_next is not None:
+        step = step.tb_next
+    if step is None or step.tb_frame.f_code.co_name != "add_param_group" or is_users(step.tb_frame.f_code.co_filename):
+        return None
+    found = step.tb_frame.f_locals.get("param")
+    return found if is_a(found, torch.Tensor) else None
+
+
+def _users(error: BaseException) -> list[FrameType]:
+    """The frames of the user's code in the error's traceback, the outermost first."""
+    found, step = [], error.__traceback__
+    while step is not None:
+        found += [step.tb_frame] if user_frame(step.tb_frame) is step.tb_frame else []
+        step = step.tb_next
+    return found
+
+
+def _place_of(error: BaseException, source: Source) -> Place | None:
+    """The innermost line of the user's code in the error's traceback."""
+    place, step = None, error.__traceback__
+    while step is not None:
+        frame = step.tb_frame
+        if user_frame(frame) is frame:
+            place = source.place_at(frame, step.tb_lineno)
+        step = step.tb_next
+    return place

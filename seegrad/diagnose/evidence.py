@@ -1,0 +1,136 @@
+"""Who shares memory with whom, and what to call a tensor."""
+
+from __future__ import annotations
+
+import re
+
+from seegrad.model.invented import EXTERNAL_WRITE, STEP
+from seegrad.model.recording import Node, Place, Recording, Route, Write
+from seegrad.words.sentences import A_RESULT, A_TENSOR, AND, OF_SHAPE
+
+PRECEDENCE: tuple[Route, ...] = ("data", "detach", "view")
+"""Of several routes on one way, the one that explains most."""
+
+
+def ancestors(recording: Recording, tensor: int) -> list[tuple[int, Route]]:
+    """The tensor and all it is an alias of, each with the route that leads on to the next."""
+    way: list[tuple[int, Route]] = []
+    number: int | None = tensor
+    while number is not None:
+        ref = recording.tensors[number]
+        way.append((number, ref.route))
+        number = ref.alias_of
+    return way
+
+
+ASSIGNED = re.compile(r"((?:[\w.]+\s*,\s*)*[\w.]+)\s*=(?!=)\s*(?![\[({])")
+"""`h = …`, `out, self.state = …`; not `many = [… for …]`, whose items have no names."""
+
+
+def owner(recording: Recording, tensor: int) -> int:
+    """The tensor to speak of: the nearest one of which this is a view that has a name or is trained; else itself."""
+    for number, route in ancestors(recording, tensor):
+        ref = recording.tensors[number]
+        if ref.name or (ref.is_leaf and ref.requires_grad):
+            return number
+        if route != "view":
+            break
+    return tensor
+
+
+def route_between(recording: Recording, written: int, saved: int) -> Route:
+    """How the tensor that was written reaches the bytes of the tensor that was saved."""
+    if written == saved:
+        return "self"
+    up, down = ancestors(recording, written), ancestors(recording, saved)
+    shared = {number for number, _ in up} & {number for number, _ in down}
+    if not shared:
+        return "storage"
+    routes = [route for way in (up, down) for number, route in way[: _until(way, shared)]]
+    return next((route for route in PRECEDENCE if route in routes), "self")
+
+
+def _until(way: list[tuple[int, Route]], shared: set[int]) -> int:
+    return next(index for index, (number, _) in enumerate(way) if number in shared)
+
+
+def route_of(recording: Recording, write: Write, saved: int) -> Route:
+    """The route of a Write to a saved tensor; `inside` where the op's name doesn't tell that it writes."""
+    if write.op == EXTERNAL_WRITE:
+        return "storage"
+    if write.op == "set data":
+        return "data"
+    if write.op.startswith("_fused_") or not (write.op.endswith("_") or write.op == STEP):
+        return "inside"
+    return route_between(recording, write.tensor, saved)
+
+
+def line_of(write: Write | None) -> Place | None:
+    """The line that wrote; None where no line of the user's code was found."""
+    return write.place if write is not None and write.place.line else None
+
+
+def counter(recording: Recording, tensor: int) -> int | None:
+    """The number of the tensor's version counter."""
+    return recording.tensors[tensor].counter
+
+
+SUFFIXES: dict[Route, str] = {"detach": ".detach()", "data": ".data", "view": "[…]"}
+
+
+def expression(recording: Recording, tensor: int) -> str | None:
+    """The tensor as the user would write it: `out`, or for an alias without a variable `out.detach()`."""
+    suffix = ""
+    for number, route in ancestors(recording, tensor):
+        ref = recording.tensors[number]
+        if ref.name:
+            return ref.name + suffix
+        if route == "view" and recording.frames[ref.frame].op != "__getitem__":
+            return None
+        suffix = SUFFIXES.get(route, "") + suffix
+    return None
+
+
+def label(recording: Recording, tensor: int | None) -> str:
+    """What to call a tensor: its variable, what it's an alias of, or what made it."""
+    if tensor is None:
+        return A_TENSOR
+    ref, written = recording.tensors[tensor], expression(recording, tensor)
+    if written:
+        return f"`{written}`"
+    born = recording.frames[ref.frame] if ref.frame < len(recording.frames) else None
+    if born is not None and tensor in born.outputs and born.place is not None:
+        return A_RESULT.format(op=born.op, line=born.place.line)
+    return OF_SHAPE.format(shape=list(ref.shape))
+
+
+def called(recording: Recording, tensor: int) -> str | None:
+    """The tensor's variable; where none was seen, what the line whose result it is assigns to."""
+    ref = recording.tensors[tensor]
+    born = recording.frames[ref.frame]
+    found = ASSIGNED.match(born.place.code) if born.place is not None and tensor in born.outputs else None
+    if ref.name or found is None:
+        return ref.name
+    after = next((frame for frame in recording.frames[born.index + 1 :] if frame.phase != "start"), None)
+    if after is not None and after.place == born.place:
+        return None
+    targets = [target.strip() for target in found[1].split(",")]
+    return targets[min(born.outputs.index(tensor), len(targets) - 1)]
+
+
+def birthplace(recording: Recording, node: Node) -> Place | None:
+    """The line that made a Node; None where that was before the recording."""
+    frame = recording.frames[node.frame]
+    return None if frame.phase == "start" else frame.place
+
+
+def needed_for(recording: Recording, node: Node, slots: tuple[int, ...]) -> str:
+    """The inputs of a Node whose gradient is at stake, as words; empty where unknown."""
+    names = []
+    for slot in slots:
+        if slot >= len(node.edges) or node.edges[slot].target is None:
+            continue
+        tensor = node.inputs[slot] if slot < len(node.inputs) else None
+        if tensor is not None and recording.tensors[tensor].name:
+            names.append(label(recording, tensor))
+    return AND.join(dict.fromkeys(names))

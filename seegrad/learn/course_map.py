@@ -1,0 +1,229 @@
+"""The course as a small map: its chapters, what leads to what, and how far the learner has come in each."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from html import escape
+from pathlib import Path
+from urllib.parse import quote
+
+from seegrad.learn.progress import Chapter, Progress, chapter_here, read_progress
+from seegrad.picture.svg.elements import clean, el, text
+from seegrad.words.beliefs import MISCONCEPTIONS
+from seegrad.words.languages import _, counted, marked, speaking
+from seegrad.words.widths import columns, padded, wrapped
+
+URI_SAFE = " =:/;,.'()[]{}+*!@$&-_~?|"
+
+
+@dataclass(frozen=True, slots=True)
+class Stop:
+    """One chapter on the map: its name, its title, its column and row, and the chapters it builds on."""
+
+    name: str
+    title: str
+    column: int
+    row: float
+    after: tuple[str, ...] = ()
+
+    @property
+    def number(self) -> str:
+        """`05` of `05_data_versus_detach`."""
+        return self.name[:2]
+
+
+COURSE = (
+    Stop("00_start_here", marked("Start here"), 0, 1),
+    Stop("01_computational_graphs", marked("Computational graphs"), 1, 1, ("00",)),
+    Stop("02_leaf_tensors", marked("Leaf tensors"), 2, 0, ("01",)),
+    Stop("03_retain_grad_and_hooks", marked("retain_grad and hooks"), 3, 0, ("02",)),
+    Stop("04_inplace_and_version", marked("In-place operations and _version"), 2, 2, ("01",)),
+    Stop("05_data_versus_detach", marked(".data versus .detach()"), 3, 2, ("04",)),
+    Stop("06_embedding_clone", marked("Embeddings and clone()"), 4, 2, ("05",)),
+    Stop("07_dynamic_graphs", marked("Dynamic graphs"), 4, 0, ("03",)),
+    Stop("08_clinic", marked("The clinic"), 5, 1, ("06", "07")),
+)
+
+CARD_WIDTH_PX, CARD_HEIGHT_PX, GAP_PX, ROW_PX, MARGIN_PX = 150, 96, 34, 68, 14
+TITLE_COLUMNS, TITLE_LINES = 18, 3
+CHIP_PX = 58
+
+# The page behind the picture is the reader's, light or dark, and an image can't ask which. So nothing is painted behind
+# the cards, each card is its own ground for white letters, and what touches the page is told from #fff and from #111.
+STYLE = """
+text{font:12px ui-monospace,SFMono-Regular,Menlo,Consolas,"DejaVu Sans Mono",monospace;fill:#fff}
+.no{font-size:15px;font-weight:700}.ti{font-weight:700}.do{font-size:10.5px}
+.bx{fill:#5f6b7a;stroke:#858f9e;stroke-width:1.25}.new .bx{stroke-dasharray:4 3}
+.begun .bx{fill:#2f63c4;stroke:#2f63c4}.passed .bx{fill:#0a7452;stroke:#0a7452}
+.bar{fill:#7fe3bf}.here .bx{stroke:#d17d0a;stroke-width:3}.e{fill:none;stroke:#858f9e;stroke-width:1.6}
+.chip rect{fill:#5f6b7a}.chip text{font-size:11px}.hd rect{fill:#3d4754}
+.met rect{fill:#a8500a}.met text{font-weight:700}
+""".replace("\n", "")
+
+
+class CourseMap:
+    """The map with one learner's progress: a picture with a list of the same for a reader who can't see it."""
+
+    def __init__(
+        self, progress: Progress, here: str = "", lang: str = "en", links: Mapping[str, str] | None = None
+    ) -> None:
+        self.progress, self.here, self.lang = progress, here, lang
+        self.links = {stop.name: f"{stop.name}.ipynb" for stop in COURSE} if links is None else links
+
+    def svg(self) -> str:
+        """The picture: a card for each chapter, and the misconceptions below."""
+        with speaking(self.lang):
+            width = 2 * MARGIN_PX + 6 * CARD_WIDTH_PX + 5 * GAP_PX
+            met = self.progress.misconceptions
+            height = 2 * MARGIN_PX + 2 * ROW_PX + CARD_HEIGHT_PX + (46 if met else 0)
+            return el(
+                "svg",
+                el("title", clean(_("Map of the course"))),
+                f"<style>{STYLE}</style>",
+                *(_way(stop) for stop in COURSE),
+                *(self._card(stop) for stop in COURSE),
+                *(self._met(height - MARGIN_PX - 20) if met else ()),
+                xmlns="http://www.w3.org/2000/svg",
+                viewBox=f"0 0 {width} {height}",
+                width=width,
+                height=height,
+                role="img",
+            )
+
+    def text(self) -> str:
+        """One line a chapter."""
+        with speaking(self.lang):
+            titles = [_(stop.title) for stop in COURSE]
+            room = max(map(columns, titles)) + 2
+            told = zip(COURSE, titles, strict=True)
+            lines = [f"{stop.number}  {padded(title, room)}{self._done(stop)}".rstrip() for stop, title in told]
+            met = ", ".join(f"{number} ×{count}" for number, count in sorted(self.progress.misconceptions.items()))
+            return "\n".join([*lines, _("Misconceptions met: {numbers}").format(numbers=met)] if met else lines)
+
+    def html(self) -> str:
+        """The picture as an image, which every notebook shows, and the chapters as a list of links."""
+        with speaking(self.lang):
+            uri = "data:image/svg+xml," + quote(self.svg(), safe=URI_SAFE)
+            alt = _("Map of the course. The list below says the same.")
+            style = "max-width:100%;height:auto"
+            image = f'<img alt="{escape(alt)}" style="{style}" src="{escape(uri, quote=True)}">'
+            return f'<div>{image}<ol start="0">{"".join(map(self._entry, COURSE))}</ol></div>'
+
+    def __repr__(self) -> str:
+        return self.text()
+
+    def _repr_html_(self) -> str:
+        return self.html()
+
+    def _entry(self, stop: Stop) -> str:
+        title = escape(_(stop.title))
+        link = self.links.get(stop.name)
+        named = f'<a href="{escape(link, quote=True)}">{title}</a>' if link else title
+        here = _("you are here") if stop.name == self.here else ""
+        done = _("; ").join(filter(None, (self._done(stop), here)))
+        said = _("{name}: {done}").format(name=named, done=done) if done else named
+        return f"<li>{said}</li>"
+
+    def _chapter(self, stop: Stop) -> Chapter:
+        return self.progress.chapters.get(stop.name, Chapter())
+
+    def _done(self, stop: Stop) -> str:
+        """What was done in a chapter, "" where nothing was."""
+        return _("; ").join(filter(None, _told(self._chapter(stop))))
+
+    def _card(self, stop: Stop) -> str:
+        done = self._chapter(stop)
+        passed = any(tried.right for tried in done.exercises.values())
+        state = "passed" if passed else "begun" if done.predictions or done.exercises else "new"
+        x, y = _place(stop)
+        lines = wrapped(_(stop.title), TITLE_COLUMNS)[:TITLE_LINES]
+        return el(
+            "g",
+            el("rect", class_="bx", width=CARD_WIDTH_PX, height=CARD_HEIGHT_PX, rx=7),
+            el("rect", class_="bar", width=5, height=CARD_HEIGHT_PX, rx=2.5) if passed else "",
+            text(stop.number, 12, 20, "no"),
+            text(_("you are here"), CARD_WIDTH_PX - 9, 19, "do", anchor="end") if stop.name == self.here else "",
+            *(text(line, 12, 37 + 14 * k, "ti") for k, line in enumerate(lines)),
+            *(text(line, 12, 75 + 13 * k, "do") for k, line in enumerate(filter(None, _counts(done)))),
+            class_=f"{state} here" if stop.name == self.here else state,
+            transform=f"translate({x} {y})",
+        )
+
+    def _met(self, y: float) -> list[str]:
+        """A chip for each misconception, filled and counted where it was met."""
+        head = _("Misconceptions met:")
+        room = columns(head) * 6.4 + 16
+        left = MARGIN_PX + room + 6
+        named = (el("rect", width=room, height=20, rx=4), text(head, 8, 14, ""))
+        chips = [el("g", *named, class_="chip hd", transform=f"translate({MARGIN_PX} {y:.1f})")]
+        for k, number in enumerate(MISCONCEPTIONS):
+            count = self.progress.misconceptions.get(number, 0)
+            said = f"{number} ×{count}" if count else number
+            box = el("rect", width=CHIP_PX - 6, height=20, rx=4)
+            label = text(said, (CHIP_PX - 6) / 2, 14, "", anchor="middle")
+            where = f"translate({left + k * CHIP_PX:.1f} {y:.1f})"
+            chips.append(el("g", box, label, class_="chip met" if count else "chip", transform=where))
+        return chips
+
+
+def course_map(lang: str | None = None) -> CourseMap:
+    """The map of the course with your progress so far; the last expression of a cell shows it.
+
+    `lang` is `en` or `zh_CN`; without it SEEGRAD_LANG or the notebook's folder says.
+
+    >>> print(course_map("en").text().splitlines()[2])
+    02  Leaf tensors
+    """
+    with speaking(lang) as spoken:
+        return CourseMap(read_progress(), chapter_here(), spoken, _links(spoken))
+
+
+def _links(lang: str) -> dict[str, str]:
+    """From the folder that the notebook is in to each chapter: they lie here, or this is an assignment's own folder."""
+    folders = ("", f"../../../notebooks/{lang}/")
+    there = (folder for folder in folders if Path(f"{folder}{COURSE[0].name}.ipynb").is_file())
+    folder = next(there, "")
+    return {stop.name: f"{folder}{stop.name}.ipynb" for stop in COURSE}
+
+
+def _counts(done: Chapter) -> tuple[str, ...]:
+    """The same as `_told`, short enough for a card."""
+    return tuple(
+        said.format(right=sum(each.right for each in tried.values()), count=len(tried)) if tried else ""
+        for said, tried in (
+            (_("predictions: {right}/{count}"), done.predictions),
+            (_("exercises: {right}/{count}"), done.exercises),
+        )
+    )
+
+
+def _told(done: Chapter) -> tuple[str, str]:
+    """How many predictions and how many exercises, each "" where there is none."""
+    asked, right = len(done.predictions), sum(tried.right for tried in done.predictions.values())
+    passed = sum(tried.right for tried in done.exercises.values())
+    predicted = counted("{right} of {count} prediction right", "{right} of {count} predictions right", asked)
+    checked = counted(
+        "{passed} of {count} exercise passed", "{passed} of {count} exercises passed", len(done.exercises)
+    )
+    return (
+        predicted.format(right=right, count=asked) if asked else "",
+        checked.format(passed=passed, count=len(done.exercises)) if done.exercises else "",
+    )
+
+
+def _place(stop: Stop) -> tuple[float, float]:
+    return MARGIN_PX + stop.column * (CARD_WIDTH_PX + GAP_PX), MARGIN_PX + stop.row * ROW_PX
+
+
+def _way(stop: Stop) -> str:
+    """The lines that lead to a chapter."""
+    places = {each.number: _place(each) for each in COURSE}
+    x, y = _place(stop)
+    there = y + CARD_HEIGHT_PX / 2
+    lines = []
+    for number in stop.after:
+        left, top = places[number][0] + CARD_WIDTH_PX, places[number][1] + CARD_HEIGHT_PX / 2
+        middle = (left + x) / 2
+        lines.append(el("path", class_="e", d=f"M{left} {top}C{middle} {top} {middle} {there} {x} {there}"))
+    return "".join(lines)

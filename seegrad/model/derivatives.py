@@ -1,0 +1,72 @@
+"""Which saved tensor serves which input's gradient, from torch's own formulas.
+
+`derivatives.json` is made by `python -m tools.evidence.derivatives` from the `derivatives.yaml` inside torch's wheel.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+
+
+@dataclass(frozen=True, slots=True)
+class Formula:
+    """One Node's derivative: its differentiable inputs in slot order, who reads what, which gradients are always 0."""
+
+    inputs: tuple[str, ...]
+    serves: dict[str, tuple[int, ...]]
+    zeros: tuple[int, ...] = ()
+
+
+@cache
+def formulas() -> dict[str, Formula]:
+    """Node name → Formula, for all of torch's generated Nodes.
+
+    >>> formulas()["MulBackward0"].serves["other"]
+    (0,)
+    """
+    text = resources.files("seegrad").joinpath("derivatives.json").read_text(encoding="utf-8")
+    return {
+        name: Formula(
+            tuple(entry["inputs"]),
+            {attr: tuple(slots) for attr, slots in entry["serves"].items()},
+            tuple(entry.get("zeros", ())),
+        )
+        for name, entry in json.loads(text).items()
+    }
+
+
+def serves(node: str, attr: str, slots: int) -> tuple[int, ...]:
+    """Input slots of `node` whose gradient reads its saved `attr`; all of them where that isn't known.
+
+    >>> serves("MulBackward0", "self", 2), serves("MyFunctionBackward", "x", 2)
+    ((1,), (0, 1))
+    """
+    formula = formulas().get(node)
+    known = formula.serves.get(attr.split("[")[0]) if formula and len(formula.inputs) == slots else None
+    return tuple(range(slots)) if known is None else known
+
+
+SIGN_ONLY = frozenset({("ReluBackward0", "result"), ("LeakyReluBackward0", "self"), ("AbsBackward0", "self")})
+"""Saved tensors of which the formula reads nothing but the sign."""
+
+
+def reads_sign_only(node: str, attr: str) -> bool:
+    """True where the gradient stays right as long as the signs of the saved tensor do.
+
+    >>> reads_sign_only("ReluBackward0", "result"), reads_sign_only("SigmoidBackward0", "result")
+    (True, False)
+    """
+    return (node, attr) in SIGN_ONLY
+
+
+def always_zero(node: str) -> tuple[int, ...]:
+    """Input slots of `node` whose gradient is 0 whatever comes: the old value was overwritten.
+
+    >>> always_zero("FillBackward0"), always_zero("MulBackward0")
+    ((0,), ())
+    """
+    formula = formulas().get(node)
+    return formula.zeros if formula else ()

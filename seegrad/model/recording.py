@@ -1,0 +1,300 @@
+"""What one `record()` saw, as frozen data: no torch, no Jupyter, no I/O.
+
+Everything is numbered from 0 in the order in which it was first seen, so two runs of one
+program give the same Recording. Memory addresses never leave `capture`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import types
+import typing
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from seegrad.errors import RecordingError
+from seegrad.words.languages import _
+
+SCHEMA = 1
+
+Phase = Literal["start", "forward", "inplace", "backward", "error"]
+"""What a Frame shows: the beginning, an op, an in-place write, one engine event, torch's error."""
+
+Severity = Literal["error", "wrong", "note"]
+"""`error`: torch raised. `wrong`: a gradient is wrong and torch said nothing. `note`: legal, but probably not meant."""
+
+Route = Literal["self", "view", "detach", "data", "storage", "inside"]
+"""How a name reaches a storage: itself, a view, `.detach()`, `.data`, behind torch's back (numpy …), inside an op."""
+
+Preview = tuple[tuple[str, ...], ...]
+"""A small tensor's numbers, formatted, row by row; a scalar is one row of one. None: bigger than 4×4."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A line of the user's code. `file` is a path as given to Python, or `In [3]` for a notebook cell.
+
+    >>> str(Place("train.py", 12, "out.zero_()"))
+    'train.py:12: out.zero_()'
+    """
+
+    file: str
+    line: int
+    code: str
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}: {self.code}"
+
+
+@dataclass(frozen=True, slots=True)
+class TensorRef:
+    """One tensor object. `name` is the user's variable, None where none was found.
+
+    `storage` and `counter` number the bytes and the version counter: two tensors with the same
+    `storage` share memory, with the same `counter` also the version. A view and a `.detach()`
+    share both with `alias_of`; a `.data` shares the storage alone. `counter` is None for an
+    inference tensor, which has none.
+    """
+
+    id: int
+    name: str | None
+    shape: tuple[int, ...]
+    dtype: str
+    device: str
+    is_leaf: bool
+    requires_grad: bool
+    storage: int
+    counter: int | None
+    span: tuple[int, int]  # bytes inside the storage: start, stop
+    frame: int  # index of the Frame in which it was first seen
+    alias_of: int | None = None
+    route: Route = "self"
+    parameter: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Edge:
+    """Input slot `slot` of a Node → output `output_nr` of Node `target` (None: that input needs no gradient)."""
+
+    slot: int
+    target: int | None
+    output_nr: int
+
+
+@dataclass(frozen=True, slots=True)
+class SavedTensor:
+    """What a Node keeps for backward: its `_saved_<attr>`. `serves` are the input slots whose gradient reads it."""
+
+    attr: str
+    tensor: int | None
+    version: int | None
+    storage: int
+    span: tuple[int, int]
+    serves: tuple[int, ...] = ()
+    checked: bool = True  # False: a hook or an attribute of the Node keeps it, torch never looks at its version
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """One backward Function. `name` as torch prints it; `leaf` is the tensor of an AccumulateGrad, else None.
+
+    `inputs` are the tensors given to the op in the order of the Edges where known (same length, None where
+    unknown or not a tensor); `outputs` the tensors whose `grad_fn` it was when it was made.
+    """
+
+    id: int
+    name: str
+    op: str
+    frame: int
+    edges: tuple[Edge, ...]
+    saved: tuple[SavedTensor, ...]
+    inputs: tuple[int | None, ...] = ()
+    outputs: tuple[int, ...] = ()
+    leaf: int | None = None
+    inplace: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Write:
+    """One mutation of a storage, through `tensor`."""
+
+    id: int
+    frame: int
+    tensor: int
+    storage: int
+    span: tuple[int, int]
+    op: str
+    place: Place
+    version_before: int | None
+    version_after: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Gradient:
+    """A gradient seen while backward ran. `kept`: it was stored in `.grad` (the value is then all of `.grad`)."""
+
+    tensor: int
+    preview: Preview | None
+    shape: tuple[int, ...]
+    kept: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """The state after one event. Only what changed in it is held.
+
+    `backward` frames are one engine event each: `running` is the Node that received a gradient.
+    """
+
+    index: int
+    phase: Phase
+    place: Place | None
+    op: str
+    inputs: tuple[int, ...] = ()
+    outputs: tuple[int, ...] = ()
+    nodes: tuple[int, ...] = ()  # Nodes born
+    writes: tuple[int, ...] = ()  # Writes made; of a custom Function's call also those with Frames of their own
+    values: tuple[tuple[int, Preview | None], ...] = ()  # tensor → numbers after this frame
+    versions: tuple[tuple[int, int | None], ...] = ()  # tensor → version after this frame
+    running: int | None = None
+    gradients: tuple[Gradient, ...] = ()
+    backward: int | None = None  # which backward or grad call (0, 1, …) this frame belongs to
+    grad_enabled: bool = True
+    corrupted: tuple[int, ...] = ()  # of the running Node: indices of `saved` whose bytes changed behind the version
+    module: str = ""  # path of the innermost nn.Module whose forward made this op: `model.layers.3.linear1`
+    spoiled: tuple[int, ...] = ()  # Writes that hit the gradient which the running Node was given, before it had it
+    wanted: tuple[int, ...] = ()  # the tensors whose gradient `autograd.grad` was asked for
+    applied: Place | None = None  # of an op inside a custom Function's forward: the line that called the Function
+    keeps_graph: bool = False  # of a backward Frame: called with retain_graph or create_graph, so nothing is freed
+
+
+@dataclass(frozen=True, slots=True)
+class HookCall:
+    """A hook ran in a backward Frame: what it saw, what it gave instead. Not `alone`: the first saw, the last gave."""
+
+    frame: int
+    saw: Preview | None
+    returned: Preview | None = None
+    alone: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Hook:
+    """A hook of the user, registered after Frame `frame`. `retain`: `retain_grad()`; `name` is the callable's."""
+
+    id: int
+    kind: Literal["tensor", "accumulated", "retain", "node", "node_pre"]
+    frame: int
+    place: Place | None
+    tensor: int | None = None
+    node: int | None = None
+    name: str = ""
+    calls: tuple[HookCall, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class RaisedError:
+    """An error that left the block, as torch or Python raised it. `node` is the Node that was running."""
+
+    kind: str
+    text: str
+    place: Place | None
+    frame: int
+    node: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnosis:
+    """What went wrong, who did it, who was hit.
+
+    `arguments` feed the sentence of `message()`: plain strings and numbers only.
+    """
+
+    kind: str
+    severity: Severity
+    raised: bool
+    culprit: Place | None
+    victim: Place | None
+    node: str | None
+    tensor: str | None
+    version_saved: int | None = None
+    version_now: int | None = None
+    route: Route = "self"
+    arguments: tuple[tuple[str, str | int], ...] = ()
+    node_id: int | None = None
+    tensor_id: int | None = None
+    write_id: int | None = None
+    frame: int | None = None  # the Frame in which it shows
+
+    def message(self, lang: str | None = None) -> str:
+        """Two sentences: what happened, what to do; in `lang`, else in the reader's own language.
+
+        Raises: KeyError never; an unknown language falls back to the reader's own, or English.
+        """
+        from seegrad.words.phrases import sentence
+
+        return sentence(self, lang)
+
+
+@dataclass(frozen=True, slots=True)
+class Recording:
+    """Everything one `record()` saw. `code` holds the source lines of the recorded block, for display."""
+
+    frames: tuple[Frame, ...] = ()
+    tensors: tuple[TensorRef, ...] = ()
+    nodes: tuple[Node, ...] = ()
+    writes: tuple[Write, ...] = ()
+    diagnoses: tuple[Diagnosis, ...] = ()
+    error: RaisedError | None = None
+    code: tuple[tuple[int, str], ...] = ()  # (line number, text)
+    code_file: str = ""
+    root: int | None = None  # the tensor that backward was called on, last call
+    versions: tuple[tuple[str, str], ...] = field(default=())  # ("torch", "2.13.0"), …
+    errors: tuple[RaisedError, ...] = ()  # every error that torch raised, also those the block caught
+    hooks: tuple[Hook, ...] = ()
+
+    def to_json(self) -> str:
+        """The Recording as JSON, the same bytes every time. `from_json` reads it back.
+
+        >>> Recording.from_json(Recording().to_json()) == Recording()
+        True
+        """
+        data = {"schema": SCHEMA, "recording": dataclasses.asdict(self)}
+        return json.dumps(data, ensure_ascii=False, allow_nan=False)
+
+    @classmethod
+    def from_json(cls, text: str) -> Recording:
+        """Read what `to_json` wrote. Raises RecordingError with the reason when it can't."""
+        try:
+            data = json.loads(text)
+        except ValueError as error:
+            raise RecordingError(_("This isn't a Recording: it isn't JSON ({error}).").format(error=error)) from error
+        if not isinstance(data, dict) or data.get("schema") != SCHEMA:
+            found = data.get("schema") if isinstance(data, dict) else None
+            said = _("This Recording has schema {found}, seegrad reads {known}. Record it again.")
+            raise RecordingError(said.format(found=repr(found), known=SCHEMA))
+        try:
+            return typing.cast(Recording, as_kind(cls, data["recording"]))
+        except (KeyError, TypeError, ValueError) as why:
+            raise RecordingError(_("This Recording is damaged: {error}. Record it again.").format(error=why)) from why
+
+
+def as_kind(kind: Any, value: Any) -> Any:
+    """JSON value → the dataclass, tuple or scalar that `kind` asks for."""
+    origin = typing.get_origin(kind)
+    if dataclasses.is_dataclass(kind):
+        if not isinstance(value, dict):
+            raise TypeError(f"expected an object for {getattr(kind, '__name__', kind)}")
+        hints = typing.get_type_hints(kind)
+        return kind(**{name: as_kind(hints[name], item) for name, item in value.items()})  # type: ignore[operator]  # any dataclass of this module
+    if origin in (typing.Union, types.UnionType):
+        if value is None or type(None) not in typing.get_args(kind):
+            return value
+        return as_kind(next(arg for arg in typing.get_args(kind) if arg is not type(None)), value)
+    if origin is tuple:
+        arguments = typing.get_args(kind)
+        if len(arguments) == 2 and arguments[1] is Ellipsis:
+            return tuple(as_kind(arguments[0], item) for item in value)
+        return tuple(as_kind(each, item) for each, item in zip(arguments, value, strict=True))
+    return value

@@ -1,0 +1,264 @@
+"""Frame → what the learner reads beside the picture, in the language that is spoken."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+
+from seegrad.model.invented import GRADIENT_READ
+from seegrad.model.recording import Diagnosis, Frame, Node, Recording, SavedTensor, TensorRef
+from seegrad.words.languages import _, closed, marked, together
+
+
+def tag(diagnosis: Diagnosis) -> tuple[str, ...]:
+    """The one or two short lines pinned to the card or pill in question.
+
+    >>> tag(Diagnosis("saved_tensor_modified", "error", True, None, None, None, None, 0, 1))
+    ('v0 saved ≠ v1 now',)
+    """
+    saved, now = diagnosis.version_saved, diagnosis.version_now
+    if diagnosis.kind == "saved_tensor_modified" and saved is not None and now is not None:
+        return (_("v{saved} saved ≠ v{now} now").format(saved=saved, now=now),)
+    if diagnosis.kind == "silent_corruption":
+        if saved is None or now is None:
+            return (_("no version check,"), _("and the numbers changed"))
+        return (_("v{saved} saved = v{now} now,").format(saved=saved, now=now), _("but the numbers changed"))
+    if ("cause", "overwritten") in diagnosis.arguments:
+        return (_("only 0 goes back from here"),)
+    elsewhere = diagnosis.kind == "graph_cut" and diagnosis.raised  # the cut has a note of its own
+    return (_(SEVERITIES["error"] if elsewhere else TAGS.get(diagnosis.kind, SEVERITIES[diagnosis.severity])),)
+
+
+WRITTEN_OUT = ("tensor", "as_tensor")  # ops that only take over the user's numbers: their names say nothing
+DESCRIBED = ("the result of ", "a tensor ", "a number ", "an unnamed tensor ")  # no name of the user's: a capital fits
+KINDS = {
+    "saved_tensor_modified": marked("saved tensor modified"),
+    "silent_corruption": marked("silent corruption"),
+    "leaf_modified": marked("leaf modified"),
+    "graph_freed": marked("graph freed"),
+    "graph_cut": marked("graph cut"),
+    "version_moved": marked("version moved"),
+    "view_modified": marked("view modified"),
+    "memory_overlaps": marked("memory overlaps"),
+    "marked_dirty": marked("mark_dirty misused"),
+    "saved_tensor_detached": marked("saved tensor detached"),
+    "inference_tensor": marked("inference tensor"),
+    "optimiser_given_non_leaf": marked("optimiser given a non-leaf"),
+    "unused_input": marked("unused input"),
+    "gradient_overwritten": marked("gradient overwritten"),
+    "grad_of_non_leaf": marked(".grad of a non-leaf"),
+}
+TAGS = {
+    "saved_tensor_modified": marked("saved value overwritten"),
+    "leaf_modified": marked("leaf: no in-place write here"),
+    "graph_freed": marked("saved tensors already freed"),
+    "graph_cut": marked("the graph is cut here"),
+}
+SEVERITIES = {"error": marked("torch raised here"), "wrong": marked("the gradient is wrong"), "note": marked("note")}
+PHASES = {
+    "start": marked("start"),
+    "forward": marked("forward"),
+    "inplace": marked("inplace"),
+    "backward": marked("backward"),
+    "error": marked("error"),
+}
+
+
+def title(frame: Frame) -> str:
+    """The line of code that this step runs, else what it is."""
+    if frame.phase != "start" and frame.place is not None and frame.place.code:
+        return frame.place.code.strip()
+    return _("before the first line") if frame.phase == "start" else frame.op or _(PHASES[frame.phase])
+
+
+class Narrator:
+    """Sentences about the Frames of one Recording."""
+
+    def __init__(self, recording: Recording, veil: str = "") -> None:
+        self.veil = veil  # what an open question asks for: the sentences must not tell it
+        self.recording = recording
+        self.tensors = {ref.id: ref for ref in recording.tensors}
+        self.nodes = {node.id: node for node in recording.nodes}
+        self.writes = {write.id: write for write in recording.writes}
+        self.on_storage: dict[int, list[TensorRef]] = defaultdict(list)
+        for ref in recording.tensors:
+            self.on_storage[ref.storage].append(ref)
+
+    def sentences(self) -> list[str]:
+        """One text a Frame, in order."""
+        return [self.sentence(frame) for frame in self.recording.frames]
+
+    def sentence(self, frame: Frame) -> str:
+        """One or two short sentences: what this step did."""
+        text = closed(self._sentence(frame))
+        return text[0].upper() + text[1:] if text.startswith(DESCRIBED) else text
+
+    def _sentence(self, frame: Frame) -> str:
+        if frame.phase == "start":
+            return self._start(frame)
+        if frame.phase == "error":
+            return self._error()
+        if frame.phase == "backward":
+            return self._backward(frame)
+        if frame.op == GRADIENT_READ:
+            read = self.name(next(iter(frame.inputs), None))
+            return _("{name}.grad was read: backward keeps no gradient there.").format(name=read)
+        known = [k for k in frame.writes if k in self.writes]
+        writes = [self._write(frame, k) for k in known if self.writes[k].frame == frame.index]  # others are told there
+        made = self._made(frame)
+        return together(made, *writes) or _("{op} ran; it made no tensor.").format(op=frame.op)
+
+    def name(self, tensor: int | None) -> str:
+        """The user's name, or a description."""
+        ref = self.tensors.get(tensor) if tensor is not None else None
+        if ref is None:
+            return _("a tensor")
+        if ref.name:
+            return ref.name
+        parent = self.tensors.get(ref.alias_of) if ref.alias_of is not None else None
+        if parent is not None and parent.name and ref.route in ("detach", "data") and not ref.parameter:
+            return parent.name + (".detach()" if ref.route == "detach" else ".data")
+        frame = self.recording.frames[ref.frame] if ref.frame < len(self.recording.frames) else None
+        if frame is not None and ref.id in frame.outputs and frame.op and frame.op not in WRITTEN_OUT:
+            return _("the result of {op}").format(op=frame.op)
+        return _("a number") if not ref.shape else _("an unnamed tensor")
+
+    def _grad(self, tensor: int) -> str:
+        ref = self.tensors.get(tensor)
+        name = self.name(tensor)
+        return f"{name}.grad" if ref is not None and ref.name else _("the .grad of {name}").format(name=name)
+
+    def _names(self, tensors: tuple[int, ...]) -> str:
+        return _(", ").join(dict.fromkeys(self.name(tensor) for tensor in tensors))
+
+    def _start(self, frame: Frame) -> str:
+        if not self.recording.tensors:
+            return _("Nothing has run yet, and no tensor is known.")
+        here = [ref for ref in self.recording.tensors if ref.frame == frame.index]
+        names = self._names(tuple(ref.id for ref in here if ref.is_leaf and ref.requires_grad))
+        if not names or self.veil in ("leaves", "keeps"):
+            return _("Nothing has run yet. Autograd has recorded nothing.")
+        return _("Nothing has run yet. Leaves, whose gradients will be kept: {names}.").format(names=names)
+
+    def _made(self, frame: Frame) -> str:
+        nodes = [self.nodes[k] for k in frame.nodes if k in self.nodes and self.nodes[k].leaf is None]
+        if frame.phase == "inplace":
+            return ""
+        if nodes:
+            return self._recorded(frame, nodes)
+        aliases = [
+            self.tensors[k]
+            for k in frame.outputs
+            if k in self.tensors and self.tensors[k].route in ("detach", "data", "storage")
+        ]
+        if aliases:
+            return self._alias(aliases[0])
+        if not frame.outputs:
+            return ""
+        why = (
+            _("{names} is made.")
+            if not frame.inputs
+            else _("{names} is computed. Autograd records nothing: no input needs a gradient.")
+            if frame.grad_enabled
+            else _("{names} is computed. Autograd records nothing: gradients are off.")
+        )
+        return why.format(names=self._names(frame.outputs))
+
+    def _recorded(self, frame: Frame, nodes: list[Node]) -> str:
+        names = self._names(frame.outputs) or _("A result")
+        functions = _(", ").join(dict.fromkeys(node.name for node in reversed(nodes)))
+        if self.veil == "saves":
+            return _("{names} is computed; autograd records {functions}.").format(names=names, functions=functions)
+        saved = [self._saved(item) for node in nodes for item in node.saved if item.tensor is not None]
+        if not saved:
+            return _("{names} is computed; autograd records {functions}, which saves no tensor.").format(
+                names=names, functions=functions
+            )
+        return _("{names} is computed; autograd records {functions} and saves {saved}.").format(
+            names=names, functions=functions, saved=_(", ").join(dict.fromkeys(saved))
+        )
+
+    def _saved(self, saved: SavedTensor) -> str:
+        name = self.name(saved.tensor)
+        return name if saved.version is None or name == _("a number") else f"{name}@v{saved.version}"
+
+    def _alias(self, ref: TensorRef) -> str:
+        parent = self.name(ref.alias_of)
+        if self.veil == "counters":
+            text = _("{name} is a second name for the bytes of {parent}, without history.")
+        elif ref.route == "detach":
+            text = _(
+                "{name} is a second name for the bytes of {parent}, without history. They share one version counter."
+            )
+        elif ref.route == "data":
+            text = _(
+                "{name} is a second name for the bytes of {parent}, without history, with a version counter of its own."
+            )
+        else:
+            text = _("{name} shares the bytes of {parent}, and autograd doesn't know it.")
+        return text.format(name=self.name(ref.id), parent=parent)
+
+    def _write(self, frame: Frame, write_id: int) -> str:
+        write = self.writes[write_id]
+        name, before, after = self.name(write.tensor), write.version_before, write.version_after
+        if before is None or after is None:
+            said = _("{name} is overwritten; it has no version counter.")
+        elif before == after:
+            said = _("{name} is overwritten, but its version stays {after}: nobody counts this write.")
+        else:
+            said = _("{name} is overwritten in place: its version goes {before} → {after}.")
+        own = said.format(name=name, before=before, after=after)
+        return together(own, *self._others_hit(frame, write.tensor, write.storage))
+
+    def _others_hit(self, frame: Frame, tensor: int, storage: int) -> list[str]:
+        """The named tensors on the same bytes, and whether their own counter noticed."""
+        moved = dict(frame.versions)
+        mine = self.name(tensor)
+        same = [ref for ref in self.on_storage[storage] if ref.frame < frame.index]
+        others = [ref for ref in same if ref.name and ref.name != mine]
+        if not others:
+            return []
+        counter = self.tensors[tensor].counter if tensor in self.tensors else None
+        told = [ref.name or "" for ref in others if ref.counter == counter]
+        blind = [
+            f"{ref.name} (v{moved[ref.id]})" if moved.get(ref.id) is not None else ref.name or ""
+            for ref in others
+            if ref.counter != counter
+        ]
+        text = []
+        if told:
+            text.append(
+                _("The same bytes are {names}, and the shared counter moves too.").format(names=_(", ").join(told))
+            )
+        if blind:
+            text.append(
+                _("The same bytes are {names}, whose own counter doesn't notice.").format(names=_(", ").join(blind))
+            )
+        return text
+
+    def _backward(self, frame: Frame) -> str:
+        kept = [gradient for gradient in frame.gradients if gradient.kept]
+        node = self.nodes.get(frame.running) if frame.running is not None else None
+        stored = (
+            _("Stored in {names}.").format(names=_(", ").join(dict.fromkeys(self._grad(g.tensor) for g in kept)))
+            if kept
+            else ""
+        )
+        if frame.wanted:
+            return _("autograd.grad returns the gradient of {names}.").format(names=self._names(frame.wanted))
+        if node is None:
+            return together(_("Backward starts at the root with gradient 1."), stored)
+        if node.leaf is not None:
+            return _("AccumulateGrad adds the gradient to {grad}.").format(grad=self._grad(node.leaf))
+        to = self._names(
+            tuple(k for k, e in zip(node.inputs, node.edges, strict=False) if k is not None and e.target is not None)
+        )
+        text = _("{node} receives the gradient of {outputs} and sends one to {inputs}.").format(
+            node=node.name,
+            outputs=self._names(node.outputs) or _("its result"),
+            inputs=to or _("its inputs"),
+        )
+        return together(text, stored)
+
+    def _error(self) -> str:
+        error = self.recording.error
+        return _("{kind} is raised.").format(kind=error.kind) if error else _("An error was raised.")

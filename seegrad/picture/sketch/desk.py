@@ -1,0 +1,160 @@
+"""What has been put down so far while the Frames are walked: cards, pills, wires, and who is the newest of whom."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass, field, replace
+from typing import Literal
+
+from seegrad.model.recording import Frame, Recording, TensorRef
+from seegrad.picture.sketch.parts import Card, Pill, Pin, Wire, at
+from seegrad.picture.sketch.symbols import shorten
+from seegrad.words.languages import _
+
+NAME_LONGEST = 20
+CUTS = frozenset({"detach", "data", "storage"})  # ways to another name through which no gradient comes back
+
+
+@dataclass
+class Desk:
+    """The picture in the making.
+
+    `current` is the newest card of each tensor, `made` the card that a Function made of a tensor, `drawn_from` the
+    card that a pill took as its input: an in-place write gives one tensor several cards.
+    """
+
+    recording: Recording
+    cards: dict[str, Card] = field(default_factory=dict)
+    pills: dict[str, Pill] = field(default_factory=dict)
+    wires: list[Wire] = field(default_factory=list)
+    loose_pins: list[tuple[str, Pin]] = field(default_factory=list)
+    current: dict[int, str] = field(default_factory=dict)
+    history: dict[int, list[str]] = field(default_factory=lambda: defaultdict(list))  # all cards of each tensor
+    made: dict[tuple[int, int], str] = field(default_factory=dict)
+    drawn_from: dict[tuple[str, int], str] = field(default_factory=dict)
+    leaving: dict[str, list[int]] = field(default_factory=lambda: defaultdict(list))  # part → its wires, by number
+    hidden: set[str] = field(default_factory=set)  # what ran inside a custom Function: its pill stands for it
+    arriving: dict[str, list[int]] = field(default_factory=lambda: defaultdict(list))
+
+    def __post_init__(self) -> None:
+        self.tensors = {ref.id: ref for ref in self.recording.tensors}
+        self.nodes = {node.id: node for node in self.recording.nodes}
+        self.writes = {write.id: write for write in self.recording.writes}
+        self.outputs = {tensor for frame in self.recording.frames for tensor in frame.outputs}
+
+    def put(self, wire: Wire) -> None:
+        """Put down a wire."""
+        self.leaving[wire.source].append(len(self.wires))
+        self.arriving[wire.target].append(len(self.wires))
+        self.wires.append(wire)
+
+    def card(self, tensor: int, born: int, *, written: bool = False, computed: bool = False) -> str:
+        """Put down a new card for a tensor; the one before it becomes stale."""
+        ref = self.tensors[tensor]
+        old = self.current.get(tensor)
+        count = int(old.rsplit("-", 1)[1]) + 1 if old else 0
+        name, full = f"t{tensor}-{count}", self.name(ref)
+        kind: Literal["leaf", "tensor", "plain"] = "tensor" if computed or ref.requires_grad else "plain"
+        if kind == "tensor" and not computed and ref.is_leaf:
+            kind = "leaf"
+        root = tensor == self.recording.root
+        label = shorten(full, NAME_LONGEST)
+        before = self.cards[old].versions[-1][1] if old and self.cards[old].versions else None
+        self.cards[name] = Card(
+            name, tensor, kind, label, full, ref.shape, born, written=written, version_before=before, root=root
+        )
+        if old:
+            self.cards[old] = replace(self.cards[old], stale=born, root=False)
+        self.current[tensor] = name
+        self.history[tensor].append(name)
+        return name
+
+    def card_at(self, tensor: int, step: int) -> str:
+        """The card that was a tensor's newest at a step, "" where it has none."""
+        cards = [name for name in self.history.get(tensor, ()) if name in self.cards]
+        seen = [name for name in cards if self.cards[name].born <= step]
+        return seen[-1] if seen else cards[0] if cards else ""
+
+    def known(self, tensor: int, now: int) -> str | None:
+        """The tensor's newest card; what no Frame made was there before the block, so its card is from the start."""
+        if tensor in self.current:
+            return self.current[tensor]
+        if tensor not in self.tensors:
+            return None
+        ref = self.tensors[tensor]
+        name = self.card(tensor, 0 if tensor not in self.outputs else min(now, ref.frame))
+        self.hang_alias(ref, name, now)
+        return name
+
+    def name(self, ref: TensorRef) -> str:
+        """The user's name, else where it comes from: `out.detach()`, `(mean)`."""
+        if ref.name:
+            return ref.name
+        parent = self.tensors.get(ref.alias_of) if ref.alias_of is not None else None
+        if parent and parent.name and not ref.parameter:
+            return parent.name + alias_label(ref)
+        frame = self.recording.frames[ref.frame] if ref.frame < len(self.recording.frames) else None
+        return f"({frame.op})" if frame and ref.id in frame.outputs and frame.op else _("(unnamed)")
+
+    def hang_alias(self, ref: TensorRef, card: str | None, now: int) -> bool:
+        """Hang an alias on the tensor whose bytes it shares; False where there is no such tensor."""
+        if ref.alias_of is None or ref.alias_of == ref.id or ref.alias_of not in self.tensors:
+            return False
+        parent = self.known(ref.alias_of, now)
+        if parent is None:
+            return False
+        name = card or self.card(ref.id, now)
+        self.put(Wire(parent, name, self.cards[name].born, "alias", alias_label(ref), cut=ref.route in CUTS))
+        return True
+
+    def drop_strays(self) -> None:
+        """Unnamed tensors that nothing leads to or from, such as a module's memory before it is wrapped."""
+        wired = self.leaving.keys() | self.arriving.keys()
+        refs = self.tensors
+        strays = [
+            k for k, card in self.cards.items() if k not in wired and refs[card.tensor].name is None and not card.root
+        ]
+        for name in strays:
+            card = self.cards.pop(name)
+            if self.current.get(card.tensor) == name:
+                del self.current[card.tensor]
+
+    def storages(self) -> dict[str, int]:
+        """The bytes of each card."""
+        return {name: self.tensors[card.tensor].storage for name, card in self.cards.items()}
+
+    def hide_inside(self, card: str) -> None:
+        """A custom Function's forward made this tensor by an op of its own: the Function's pill stands for both."""
+        makers = [self.wires[k].source for k in self.arriving.get(card, ())]
+        if len(makers) == 1 and makers[0].startswith("o") and len(self.leaving[makers[0]]) == 1:
+            self.hidden |= {card, makers[0]}
+
+    def update(self, frame: Frame) -> None:
+        """Write down the numbers and versions that hold after a Frame."""
+        changed = {self.writes[k].storage for k in frame.writes if k in self.writes}
+        for tensor, preview in frame.values:
+            card = self.cards.get(self.current.get(tensor, ""))
+            if card is None:
+                continue
+            hit = card.born < frame.index and self.tensors[tensor].storage in changed
+            if not card.values:
+                self.cards[card.id] = replace(card, values=((card.born, preview),))
+            elif hit or card.values[-1][1] != preview:
+                values = (*card.values, (frame.index, preview))
+                self.cards[card.id] = replace(card, values=values, overwritten=(*card.overwritten, frame.index))
+        for tensor, version in frame.versions:
+            card = self.cards.get(self.current.get(tensor, ""))
+            if card is not None and (not card.versions or at(card.versions, frame.index) != version):
+                since = frame.index if card.versions else card.born
+                self.cards[card.id] = replace(card, versions=(*card.versions, (since, version)))
+
+
+def alias_label(ref: TensorRef) -> str:
+    """How an alias was made, as code.
+
+    >>> alias_label(TensorRef(0, None, (), "float32", "cpu", True, False, 0, 0, (0, 4), 0, 1, "data"))
+    '.data'
+    """
+    if ref.parameter and ref.route == "detach":  # `nn.Parameter(y)`: nothing else makes a Parameter of another tensor
+        return "Parameter()"
+    return {"detach": ".detach()", "data": ".data", "view": _(" view")}.get(ref.route, _(" same bytes"))

@@ -1,0 +1,166 @@
+"""Nodes become pills: what goes in, what comes out, and a pin for every tensor that they saved."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Literal
+
+from seegrad.model.recording import Frame, Node, SavedTensor
+from seegrad.picture.sketch.desk import Desk
+from seegrad.picture.sketch.parts import Pill, Pin, Wire
+from seegrad.picture.sketch.symbols import op_sign, shorten, sign
+
+NODE_LONGEST = 30
+SLICES = "CopySlices"  # a write through a view: torch makes this Node for the base and a new one for the view
+
+
+def put_functions(desk: Desk, frame: Frame, nodes: list[Node]) -> None:
+    """Put down the Nodes that were born in one Frame. Inputs are looked up before outputs replace them."""
+    slices = any(node.name == SLICES for node in nodes)
+    for node in nodes:
+        writes = node.inplace and (not slices or node.name == SLICES)
+        symbol = op_sign(frame.op if slices else node.op) if writes else sign(node.name)
+        label = shorten(node.name, NODE_LONGEST)
+        desk.pills[f"f{node.id}"] = Pill(
+            f"f{node.id}",
+            "node",
+            label,
+            symbol,
+            frame.index,
+            node.id,
+            writes,
+            custom=is_custom(node),
+            of_gradient=frame.phase == "backward",
+            module=frame.module,
+        )
+    sources = {node.id: [_source(desk, node, slot) for slot in range(len(node.edges))] for node in nodes}
+    for node in nodes:
+        _put_outputs(desk, frame, node)
+    for node in nodes:
+        _wire_inputs(desk, frame, node, sources[node.id])
+    if frame.phase != "backward":
+        _wire_bystanders(desk, frame, nodes)
+
+
+def is_custom(node: Node) -> bool:
+    """A `torch.autograd.Function` of the user: torch numbers the names of its own.
+
+    >>> is_custom(Node(0, "ClipBackward", "apply", 0, (), ())), is_custom(Node(0, "MulBackward0", "mul", 0, (), ()))
+    (True, False)
+    """
+    return node.name.endswith("Backward")
+
+
+def _source(desk: Desk, node: Node, slot: int) -> str | None:
+    """The card that input `slot` comes from, where the tensor is known."""
+    tensor = node.inputs[slot] if slot < len(node.inputs) else None
+    target = desk.nodes.get(node.edges[slot].target or 0) if node.edges[slot].target is not None else None
+    if tensor is None and target is not None:
+        tensor = target.leaf
+    return desk.known(tensor, node.frame) if tensor is not None else None
+
+
+def _put_outputs(desk: Desk, frame: Frame, node: Node) -> None:
+    several = len(node.outputs) > 1 and not node.inplace
+    for number, tensor in enumerate(node.outputs):
+        if tensor not in desk.tensors:
+            continue
+        card = desk.current.get(tensor)
+        old = card or ""
+        if old and is_custom(node):
+            desk.hide_inside(old)
+        if card is None or desk.cards[card].born < frame.index or desk.cards[card].written != node.inplace:
+            card = desk.card(tensor, frame.index, written=node.inplace, computed=True)
+        if is_custom(node) and old in desk.hidden and not desk.cards[card].values:
+            values = tuple((frame.index, preview) for _, preview in desk.cards[old].values[-1:])
+            desk.cards[card] = replace(desk.cards[card], values=values)
+        desk.made[node.id, tensor] = card
+        red = desk.pills[f"f{node.id}"].inplace
+        desk.put(Wire(f"f{node.id}", card, frame.index, "out", str(number) if several else "", red=red))
+
+
+def _wire_inputs(desk: Desk, frame: Frame, node: Node, sources: list[str | None]) -> None:
+    pill = f"f{node.id}"
+    spare = list(node.saved)
+    for slot, edge in enumerate(node.edges):
+        source = sources[slot] or _maker_of(desk, edge.target, edge.output_nr)
+        if source is None:
+            continue
+        tensor = desk.cards[source].tensor if source in desk.cards else None
+        kept = []
+        if tensor is not None:
+            desk.drawn_from[pill, tensor] = source
+            kept = [saved for saved in spare if is_about(desk, saved, tensor)]
+        if source in sources[slot + 1 :]:
+            kept = kept[:1]  # x * x saves x twice: one for each of its wires
+        spare = [saved for saved in spare if saved not in kept]
+        pins = tuple(_pin(desk, saved, "in") for saved in kept)
+        red = desk.pills[pill].inplace and tensor in node.outputs
+        desk.put(Wire(source, pill, frame.index, "in", pins=pins, red=red))
+    _pin_results(desk, node, spare)
+
+
+def _maker_of(desk: Desk, node: int | None, output_nr: int) -> str | None:
+    """Where no tensor is known: the card that the next Node made, or its pill."""
+    if node is None or node not in desk.nodes:
+        return None
+    outputs = desk.nodes[node].outputs
+    if output_nr < len(outputs) and (node, outputs[output_nr]) in desk.made:
+        return desk.made[node, outputs[output_nr]]
+    return f"f{node}" if f"f{node}" in desk.pills else None
+
+
+def _pin_results(desk: Desk, node: Node, spare: list[SavedTensor]) -> None:
+    """A saved result is pinned where its line leaves the pill; the rest waits for a line that may bring it."""
+    pill = f"f{node.id}"
+    for saved in spare:
+        if saved.tensor is None and saved.version is None:
+            continue
+        made = [tensor for tensor in node.outputs if is_about(desk, saved, tensor)]
+        card = desk.made.get((node.id, made[0])) if made else None
+        k = _over_a_view(desk, pill, saved)
+        if card is not None:
+            k = next(k for k in desk.arriving[card] if desk.wires[k].source == pill)
+        if k is None:
+            desk.loose_pins.append((pill, _pin(desk, saved, "in")))
+            continue
+        side: Literal["in", "out"] = "in" if card is None else "out"
+        desk.wires[k] = replace(desk.wires[k], pins=(*desk.wires[k].pins, _pin(desk, saved, side)))
+
+
+def _over_a_view(desk: Desk, pill: str, saved: SavedTensor) -> int | None:
+    """The line on which a view that has no card, such as a Linear's transposed weight, brings the saved bytes."""
+    for k in desk.arriving.get(pill, ()):
+        before = [desk.cards.get(desk.wires[j].source) for j in desk.arriving.get(desk.wires[k].source, ())]
+        storages = {desk.tensors[card.tensor].storage for card in before if card is not None}
+        if desk.wires[k].source in desk.pills and not desk.wires[k].pins and saved.storage in storages:
+            return k
+    return None
+
+
+def _wire_bystanders(desk: Desk, frame: Frame, nodes: list[Node]) -> None:
+    """Tensors that the op was given but that autograd has no slot for, such as indices."""
+    known = {tensor for node in nodes for tensor in (*node.inputs, *node.outputs)}
+    known |= {desk.nodes[edge.target].leaf for node in nodes for edge in node.edges if edge.target in desk.nodes}
+    makers = [f"f{node.id}" for node in nodes if node.outputs]
+    if not makers:
+        return
+    for tensor in dict.fromkeys(frame.inputs):
+        card = desk.known(tensor, frame.index) if tensor not in known and tensor not in frame.outputs else None
+        if card is not None and not any(desk.wires[k].source == card for k in desk.arriving.get(makers[-1], ())):
+            pins = tuple(pin for pill, pin in desk.loose_pins if pill == makers[-1] and pin.tensor == tensor)
+            desk.put(Wire(card, makers[-1], frame.index, "in", pins=pins))
+
+
+def is_about(desk: Desk, saved: SavedTensor, tensor: int) -> bool:
+    """Is this saved tensor that tensor? Torch saves some as unnamed aliases of the same bytes."""
+    if saved.tensor == tensor:
+        return True
+    ref = desk.tensors[tensor]
+    other = desk.tensors.get(saved.tensor) if saved.tensor is not None else None
+    return (other is None or other.name is None) and saved.storage == ref.storage and saved.span == ref.span
+
+
+def _pin(desk: Desk, saved: SavedTensor, side: Literal["in", "out"]) -> Pin:
+    ref = desk.tensors.get(saved.tensor) if saved.tensor is not None else None
+    return Pin(saved.attr, saved.version, saved.tensor, desk.name(ref) if ref else saved.attr, saved.storage, side)

@@ -1,0 +1,153 @@
+"""Backward on the Sketch: which card a gradient belongs to, on which wires it runs, which gradients are wrong."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import replace
+from itertools import pairwise
+
+from seegrad.model.recording import Diagnosis, Frame, Gradient, Node, Recording
+from seegrad.picture.sketch.desk import Desk
+from seegrad.picture.sketch.parts import Card
+
+Flows = tuple[tuple[int, str, str], ...]
+On = tuple[tuple[str, ...], ...]
+
+
+def with_gradients(recording: Recording, desk: Desk) -> tuple[list[Card], Flows, On]:
+    """The cards with their gradients, the wires that each step lights, and what each step is about."""
+    found: dict[str, list[tuple[int, Gradient]]] = defaultdict(list)
+    flows: list[tuple[int, str, str]] = []
+    on: list[tuple[str, ...]] = []
+    order: dict[int | None, int] = defaultdict(int)
+    births = _births(desk)
+    for step, frame in enumerate(recording.frames):
+        if frame.phase != "backward" and frame.running is None:
+            on.append(tuple(births[step]))
+            for gradient in frame.gradients:
+                found[desk.card_at(gradient.tensor, step)].append((step, gradient))
+            continue
+        if frame.phase == "backward":
+            _number(desk, frame, step, order)
+        lit = [_owner(desk, frame, gradient) for gradient in frame.gradients]
+        for card, gradient in zip(lit, frame.gradients, strict=True):
+            if not (gradient.kept and _is_past(desk.cards.get(card), step)):
+                found[card].append((step, gradient))
+        flows += [(step, *pair) for pair in _lit_wires(recording, desk, frame)]
+        on.append(_about(desk, frame, lit))
+    _hand_on(desk, found)
+    cards = [replace(card, gradients=_last_of_each_step(found.get(card.id, []))) for card in desk.cards.values()]
+    return cards, tuple(flows), tuple(on)
+
+
+def _is_past(card: Card | None, step: int) -> bool:
+    """Has a write replaced it by now? Then the tensor's `.grad` is told on the newest card, unless it's a leaf's."""
+    return card is not None and card.kind != "leaf" and card.stale is not None and card.stale <= step
+
+
+def _hand_on(desk: Desk, found: dict[str, list[tuple[int, Gradient]]]) -> None:
+    """A `.grad` that is there when its tensor is written to belongs to the new card too."""
+    for names in desk.history.values():
+        for old, new in pairwise(name for name in names if name in desk.cards):
+            born = desk.cards[new].born
+            kept = [gradient for step, gradient in found.get(old, ()) if gradient.kept and step <= born]
+            if kept:
+                found[new].insert(0, (born, kept[-1]))
+
+
+def _last_of_each_step(gradients: list[tuple[int, Gradient]]) -> tuple[tuple[int, Gradient], ...]:
+    """A gradient that passes and is kept in one step is kept."""
+    return tuple(dict(gradients).items())
+
+
+def _births(desk: Desk) -> dict[int, list[str]]:
+    """What was put down at each step, Functions first."""
+    births: dict[int, list[str]] = defaultdict(list)
+    for pill in desk.pills.values():
+        births[pill.born].append(pill.id)
+    for card in desk.cards.values():
+        births[card.born].append(card.id)
+    return births
+
+
+def _number(desk: Desk, frame: Frame, step: int, order: dict[int | None, int]) -> None:
+    pill = desk.pills.get(f"f{frame.running}")
+    if pill is not None:
+        order[frame.backward] += 1
+        run, lap = (step, order[frame.backward]), (step, (frame.backward or 0) + 1)
+        desk.pills[pill.id] = replace(pill, runs=(*pill.runs, run), laps=(*pill.laps, lap))
+
+
+def _owner(desk: Desk, frame: Frame, gradient: Gradient) -> str:
+    """The card of the tensor as the running Node knew it: an in-place write gives one tensor several cards."""
+    drawn = desk.drawn_from.get((f"f{frame.running}", gradient.tensor))
+    made = desk.made.get((frame.running, gradient.tensor)) if frame.running is not None else None
+    return made or drawn or desk.card_at(gradient.tensor, frame.index)
+
+
+def _lit_wires(recording: Recording, desk: Desk, frame: Frame) -> list[tuple[str, str]]:
+    """The line to what the running Node made, and those to what it sends a gradient."""
+    pill = f"f{frame.running}"
+    node = desk.nodes.get(frame.running) if frame.running is not None else None
+    if node is not None and node.leaf is not None:
+        leaving = [desk.wires[k] for k in desk.leaving.get(desk.card_at(node.leaf, frame.index), ())]
+        return [(wire.source, wire.target) for wire in leaving if _has_run(desk, wire.target)]
+    raised = recording.error is not None and recording.error.node == frame.running
+    lit = []
+    for wire in (desk.wires[k] for k in (*desk.leaving.get(pill, ()), *desk.arriving.get(pill, ()))):
+        source = desk.cards.get(wire.source)
+        goes = wire.target == pill and not raised and (source is None or source.kind != "plain")
+        if wire.kind != "alias" and (wire.source == pill or goes):
+            lit.append((wire.source, wire.target))
+    return lit
+
+
+def _has_run(desk: Desk, pill: str) -> bool:
+    return pill in desk.pills and bool(desk.pills[pill].runs)
+
+
+def _about(desk: Desk, frame: Frame, cards: list[str]) -> tuple[str, ...]:
+    pill = f"f{frame.running}"
+    node = desk.nodes.get(frame.running) if frame.running is not None else None
+    leaf = desk.card_at(node.leaf, frame.index) if node is not None and node.leaf is not None else None
+    if pill in desk.pills:
+        return (pill,)
+    return (leaf,) if leaf else tuple(dict.fromkeys(card for card in cards if card))
+
+
+def mark_wrong(recording: Recording, desk: Desk, cards: list[Card]) -> list[Card]:
+    """Gradients that a silently damaged saved tensor spoilt: everything that the victim's gradient reaches."""
+    since: dict[str, int] = {}
+    for diagnosis in recording.diagnoses:
+        if diagnosis.severity == "wrong" and diagnosis.node_id in desk.nodes:
+            for card, step in _spoilt(recording, desk, diagnosis).items():
+                since[card] = min(step, since.get(card, step))
+    return [replace(card, wrong_from=since.get(card.id)) for card in cards]
+
+
+def _spoilt(recording: Recording, desk: Desk, diagnosis: Diagnosis) -> dict[str, int]:
+    victim = desk.nodes[diagnosis.node_id or 0]
+    slots = {slot for saved in victim.saved if saved.tensor == diagnosis.tensor_id for slot in saved.serves}
+    edges = [edge for edge in victim.edges if not slots or edge.slot in slots]
+    reached = _reach(desk.nodes, [edge.target for edge in edges if edge.target is not None])
+    runs = [step for step, frame in enumerate(recording.frames) if frame.running == victim.id]
+    leaves = {desk.nodes[k].leaf for k in reached} - {None}
+    spoilt: dict[str, int] = {}
+    for step, frame in enumerate(recording.frames):
+        if not runs or step < runs[0]:
+            continue
+        for gradient in frame.gradients:
+            if gradient.tensor in leaves or frame.running in reached:
+                spoilt.setdefault(_owner(desk, frame, gradient), step)
+    return spoilt
+
+
+def _reach(nodes: dict[int, Node], start: list[int]) -> set[int]:
+    seen: set[int] = set()
+    stack = list(start)
+    while stack:
+        here = stack.pop()
+        if here in nodes and here not in seen:
+            seen.add(here)
+            stack.extend(edge.target for edge in nodes[here].edges if edge.target is not None)
+    return seen

@@ -1,0 +1,109 @@
+"""One step of a Scene as a stand-alone SVG, read from the very string that the player plays."""
+
+from __future__ import annotations
+
+from xml.etree import ElementTree
+
+from seegrad.model.scene import Scene, SceneLevel
+from seegrad.picture.svg.elements import clean, el, text
+from seegrad.words.languages import _, speaking
+from seegrad.words.widths import wrapped
+
+CAPTION_PX = 6.7  # advance of one character of the caption
+LINE_PX = 16
+
+
+def still(scene: Scene, step: int, css: str, *, caption: bool = True, open_question: bool = False) -> str:
+    """The picture at one step on white paper: no script, the same bytes every time.
+
+    `step` may be negative, as in a list. While its question is open the picture hides what is asked for, and how
+    many steps there are.
+
+    Raises: IndexError when there is no such step.
+    """
+    with speaking(scene.lang):
+        return _still(scene, step, css, caption, open_question)
+
+
+def _still(scene: Scene, step: int, css: str, caption: bool, open_question: bool) -> str:
+    frame = scene.frames[step]
+    number = step % len(scene.frames)
+    veil = scene.question.veil if scene.question is not None and open_question else ""
+    total = None if open_question else len(scene.frames)
+    level = scene.level("" if open_question else scene.level_of(step))
+    body = _at(level.body, number, veil)
+    lines = _caption(scene, level, number, total) if caption else []
+    drawn = level.height_px + level.legend_px
+    height = drawn + (LINE_PX * len(lines) + 18 if lines else 0)
+    words = "".join(
+        text(line, 14, drawn + 18 + LINE_PX * k, f"cp {class_}".strip()) for k, (class_, line) in enumerate(lines)
+    )
+    return el(
+        "svg",
+        el("title", f"{headline(number, total)}: {clean(frame.title)}"),
+        el("desc", clean(frame.text)),
+        f"<style>{css}</style>",
+        el("rect", width=level.width_px, height=height, rx=8, fill="#fff"),
+        body,
+        words,
+        xmlns="http://www.w3.org/2000/svg",
+        viewBox=f"0 0 {level.width_px:g} {height:g}",
+        width=level.width_px,
+        height=height,
+        role="img",
+        class_="sg-svg",
+        data_theme="light",
+        data_veil=veil or None,
+    )
+
+
+def headline(step: int, total: int | None) -> str:
+    """What a picture of one step is called; `total` is None while the number of steps is hidden."""
+    said = _("Autograd graph, step {step}") if total is None else _("Autograd graph, step {step} of {total}")
+    return said.format(step=step + 1, total=total)
+
+
+def _caption(scene: Scene, level: SceneLevel, step: int, total: int | None) -> list[tuple[str, str]]:
+    frame = scene.frames[step]
+    width = max(40, int((level.width_px - 28) / CAPTION_PX))
+    said = _("Step {step}. {text}") if total is None else _("Step {step} of {total}. {text}")
+    told = said.format(step=step + 1, total=total, text=frame.text)
+    lines = [("", line) for line in wrapped(told, width)]
+    if level.label:
+        lines.insert(0, ("strong", _("Inside {name}").format(name=level.label)))
+    lines += [("strong", line) for line in wrapped(scene.last_word(step), width)]
+    for part in frame.message.splitlines():
+        lines += [("bad", line) for line in wrapped(part, width)]
+    return lines
+
+
+def _at(body: str, step: int, veil: str) -> str:
+    root = ElementTree.fromstring(f"<svg>{body}</svg>")  # noqa: S314  # our own picture, made by draw()
+    for parent in list(root.iter()):
+        for child in list(parent):
+            if not _visible(child, step):
+                if child.get("class", "").split(" ")[0] == "e":
+                    child.set("class", child.get("class", "") + " ghost")
+                else:
+                    parent.remove(child)
+    for element in root.iter():
+        _settle(element, step)
+        if veil and element.tag == "title" and element.text:
+            element.text = element.text.split(",")[0]
+    return "".join(ElementTree.tostring(child, encoding="unicode") for child in root)
+
+
+def _visible(element: ElementTree.Element, step: int) -> bool:
+    if (steps := element.get("data-at")) is not None:
+        return str(step) in steps.split()
+    return int(element.get("data-a", 0)) <= step <= int(element.get("data-b", step))
+
+
+def _settle(element: ElementTree.Element, step: int) -> None:
+    """Drop what only the player needs; write down the state of this step."""
+    states = element.attrib.pop("data-st", None)
+    for name in ("data-a", "data-b", "data-at", "data-w", "data-open", "data-goto", "tabindex"):
+        element.attrib.pop(name, None)
+    if states is not None:
+        element.set("data-s", [run[0] for run in states.split() if int(run[1:]) <= step][-1])
+        element.set("role", "img")

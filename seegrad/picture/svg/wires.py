@@ -1,0 +1,174 @@
+"""Lines between the parts, the gradient that runs back over them, and the tags of saved tensors."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+
+from seegrad.model.scene import Point
+from seegrad.picture.sketch import Mark, Pin, Sketch, Wire, shorten
+from seegrad.picture.svg.elements import UID, clean, curve, el, text
+from seegrad.picture.svg.sizes import STACK_GAP_PX, Box
+from seegrad.words.languages import _
+
+PORT_PX = 16  # between two lines on one side of a part
+UNDER_BADGE_PX = 3.5  # above the lower card: the upper one's `+=` and hooks hang down into the gap
+FRAME_PORTS_PX = 32  # for all lines on one side of an open box
+
+
+class Wiring:
+    """All lines of one picture. `routes` are the Layout's bend points, one for each Wire that it was given."""
+
+    def __init__(self, sketch: Sketch, boxes: dict[str, Box], routes: dict[int, tuple[Point, ...]], steps: int) -> None:
+        self.sketch, self.boxes, self.routes, self.steps = sketch, boxes, routes, steps
+        self.marks = {mark.target: mark for mark in sketch.marks}
+        self.freed = {pill.id: pill.freed for pill in sketch.pills}
+        self.labels = {card.id: shorten(card.label, 10) for card in sketch.cards}
+        self.flows: dict[tuple[str, str], set[int]] = defaultdict(set)
+        for step, source, target in sketch.flows:
+            self.flows[source, target].add(step)
+        self.leaves = self._ports("source")
+        self.arrives = self._ports("target")
+
+    def _ports(self, side: str) -> dict[int, float]:
+        """Where each line docks: spread along the side, ordered by where the lines come from."""
+        docked: dict[str, list[int]] = defaultdict(list)
+        for k in self.routes:
+            docked[getattr(self.sketch.wires[k], side)].append(k)
+        other = "target" if side == "source" else "source"
+        found = {}
+        for name, wires in docked.items():
+            box = self.boxes[name]
+            wires.sort(key=lambda k: (self.boxes[getattr(self.sketch.wires[k], other)].port, k))
+            room = FRAME_PORTS_PX if box.frame else box.height - 22
+            span = min(room, PORT_PX * (len(wires) - 1))
+            dock = box.leaves if side == "source" else box.port
+            for place, k in enumerate(wires):
+                found[k] = round(dock + (span * place / (len(wires) - 1) - span / 2 if len(wires) > 1 else 0), 1)
+        return found
+
+    def points(self, k: int) -> list[Point]:
+        """The line's points, from the right side of its source to the left side of its target."""
+        wire = self.sketch.wires[k]
+        source = self.boxes[wire.source]
+        inner = list(self.routes[k][1:-1])
+        if source.frame and len(inner) > 1 and inner[1][0] < inner[0][0]:  # round the corner at the height it leaves
+            inner[0] = inner[0][0], self.leaves[k]
+        return [(source.right, self.leaves[k]), *inner, (self.boxes[wire.target].x, self.arrives[k])]
+
+    def draw(self) -> list[str]:
+        """Forward lines, then alarm and gradient above them."""
+        forward, above = [], []
+        for k, wire in enumerate(self.sketch.wires):
+            if k not in self.routes:
+                forward += self._stacked(wire)
+                continue
+            path = curve(self.points(k))
+            forward.append(el("path", class_=_class_of(wire), d=path, since=wire.born, data_w=_ends(wire)))
+            forward += self._signs(k, wire)
+            mark = self._mark_on(wire)
+            if mark is not None:
+                above.append(el("path", class_=f"eb {mark.severity}", d=path, since=mark.since))
+            back = curve(self.points(k)[::-1], back=True)
+            above += self._gradient(wire, back)
+        return [el("g", *forward, *above, class_="edges")]
+
+    def _stacked(self, wire: Wire) -> list[str]:
+        """A line inside a stack, with the code that made the alias: straight down, or past what stands between."""
+        upper, lower = self.boxes[wire.source], self.boxes[wire.target]
+        near = lower.y - upper.bottom <= STACK_GAP_PX + 1
+        beside = min(upper.x, lower.x) - 5
+        here, there = upper.port + 12, lower.port
+        down = f"M{upper.middle:.1f} {upper.bottom:.1f}V{lower.y:.1f}"
+        up = f"M{upper.middle:.1f} {lower.y:.1f}V{upper.bottom:.1f}"
+        past = f"M{upper.x:.1f} {here:.1f}H{beside:.1f}V{there:.1f}H{lower.x:.1f}"
+        back = f"M{lower.x:.1f} {there:.1f}H{beside:.1f}V{here:.1f}H{upper.x:.1f}"
+        parts = [el("path", class_=_class_of(wire), d=down if near else past, since=wire.born, data_w=_ends(wire))]
+        parts += self._gradient(wire, up if near else back)
+        if wire.kind == "alias":
+            x, label = (lower.middle + 8, wire.label) if near else (lower.x + 4, self.labels[wire.source] + wire.label)
+            parts.append(text(label, x, lower.y - UNDER_BADGE_PX, "lk", since=wire.born))
+        if wire.kind == "out" and wire.label:
+            parts.append(text(wire.label, lower.middle + 5, lower.y - 6, "nr", since=wire.born))
+        if wire.cut:
+            x, y = (upper.middle, (upper.bottom + lower.y) / 2) if near else (beside, (here + there) / 2)
+            parts.append(el("path", class_="cut", d=f"M{x - 6:.1f} {y + 1:.1f}l12 -5m-12 9l12 -5", since=wire.born))
+        return parts
+
+    def _gradient(self, wire: Wire, back: str) -> list[str]:
+        """The arrow of the gradient, seen in the steps in which it runs back over this line."""
+        steps = sorted(self.flows.get((wire.source, wire.target), ()))
+        told = " ".join(map(str, steps))
+        return [el("path", class_="bk", d=back, data_at=told, marker_end=f"url(#{UID}-head)")] if steps else []
+
+    def _signs(self, k: int, wire: Wire) -> list[str]:
+        """The number of an output; two strokes across a line on which no gradient comes back."""
+        x, y = self.points(k)[0]
+        if wire.kind == "out" and wire.label:
+            return [text(wire.label, x + 4, y - 4, "nr", since=wire.born)]
+        if wire.cut:
+            return [
+                el("path", class_="cut", d=f"M{x + 7:.1f} {y + 6:.1f}l5 -12m1 12l5 -12", since=wire.born),
+                text(wire.label, x + 4, y - 8, "lk", since=wire.born),
+            ]
+        return []
+
+    def _mark_on(self, wire: Wire) -> Mark | None:
+        """The Diagnosis whose saved tensor this line carries."""
+        pill = wire.target if wire.kind == "in" else wire.source
+        mark = self.marks.get(pill)
+        if mark is None or mark.severity == "note":
+            return None
+        return mark if any(pin.storage == mark.storage for pin in wire.pins) else None
+
+    def pins(self) -> str:
+        """Version tags: at the pill's entrance for an input, at its exit for its own result."""
+        tags = []
+        for k, wire in enumerate(self.sketch.wires):
+            if not wire.pins or k not in self.routes:
+                continue
+            pill = wire.target if wire.kind == "in" else wire.source
+            first, last = self.points(k)[0], self.points(k)[-1]
+            for place, pin in enumerate(_distinct(wire.pins)):
+                x, y = last if pin.side == "in" else first
+                tags.append(self._pin(wire, pill, pin, (x + (0 if pin.side == "in" else 28), y + 16 * place)))
+        return el("g", *tags, class_="pins")
+
+    def _pin(self, wire: Wire, pill: str, pin: Pin, place: Point) -> str:
+        mark = self.marks.get(pill)
+        bad = mark if mark is not None and mark.severity != "note" and pin.storage == mark.storage else None
+        freed = self.freed.get(pill)
+        until = self.steps - 1 if freed is None else freed - 1
+        tag = self._tag(pin)
+        where = f"translate({place[0]:.1f} {place[1]:.1f})"
+        if bad is None:
+            held = el("g", *tag, class_="pin", transform=where, since=wire.born, until=until)
+            return held if freed is None else held + el("g", *tag[:2], class_="pin free", transform=where, since=freed)
+        return el("g", *tag, class_="pin", transform=where, since=wire.born, until=bad.since - 1) + el(
+            "g", *tag, class_=f"pin bad {bad.severity}", transform=where, since=bad.since
+        )
+
+    def _tag(self, pin: Pin) -> list[str]:
+        label = _("saved") if pin.version is None else f"v{pin.version}"
+        title = _("saved: {name}") if pin.version is None else _("saved: {name} at version {version}")
+        title = title.format(name=pin.name, version=pin.version)
+        return [
+            el("title", clean(title)),
+            el("path", d="M-22 -8h16a3 3 0 0 1 3 3v10a3 3 0 0 1 -3 3h-16a3 3 0 0 1 -3 -3v-10a3 3 0 0 1 3 -3z"),
+            text(label, -14, 3.6, "", anchor="middle"),
+        ]
+
+
+def _ends(wire: Wire) -> str:
+    return f"{wire.source} {wire.target}"
+
+
+def _class_of(wire: Wire) -> str:
+    kind = " ip" if wire.red else " al" if wire.kind == "alias" else " lo" if wire.loose else ""
+    return f"e{kind}"
+
+
+def _distinct(pins: tuple[Pin, ...]) -> list[Pin]:
+    seen: dict[tuple[int | None, str], Pin] = {}
+    for pin in pins:
+        seen.setdefault((pin.version, pin.side), pin)
+    return list(seen.values())

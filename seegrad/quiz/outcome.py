@@ -1,0 +1,111 @@
+"""What became of the block: how backward ends, and which line did the damage."""
+
+from __future__ import annotations
+
+from seegrad.errors import QuestionError
+from seegrad.model.recording import Recording
+from seegrad.model.scene import Question
+from seegrad.quiz.subject import Wanted, aliases, choice, last_forward, listed, question
+from seegrad.words.languages import _, marked, together
+
+
+def outcome_of(recording: Recording) -> str:
+    """`raise`, `silent` (a wrong gradient without an error) or `fine`."""
+    if recording.error is not None or any(d.raised for d in recording.diagnoses):
+        return "raise"
+    return "silent" if any(d.severity == "wrong" for d in recording.diagnoses) else "fine"
+
+
+def outcome(recording: Recording, wanted: Wanted) -> Question:
+    """How the block ends: `raise`, `silent` or `fine`."""
+    truth = outcome_of(recording)
+    about_alias = "M05" if aliases(recording) else _about_graph(recording) or "M03"
+    beliefs = {
+        "raise": {"silent": about_alias, "fine": about_alias},
+        "silent": {"raise": about_alias, "fine": "M06"},
+        "fine": dict.fromkeys(("raise", "silent"), _about_graph(recording) or "M03"),
+    }[truth]
+    labels = {
+        "raise": _("torch raises an error"),
+        "silent": _("no error, but a gradient is wrong"),
+        "fine": _("no error, and no gradient is wrong"),
+    }
+    choices = tuple(choice(key, label, beliefs.get(key, "")) for key, label in labels.items())
+    said = {
+        "raise": _("Torch raises."),
+        "silent": _("Torch says nothing, and the gradient is wrong."),
+        "fine": together(_("Torch raises nothing, and no gradient is wrong."), _without_gradient(recording)),
+    }[truth]
+    return question(
+        recording,
+        "outcome",
+        wanted.prompt or marked("What will happen in the backward pass?"),
+        truth,
+        last_forward(recording),
+        choices=choices,
+        right=said,
+        wrong=said,
+        evidence=_evidence(recording),
+    )
+
+
+def _without_gradient(recording: Recording) -> str:
+    """That a leaf got none, where the graph is cut on its way; an overwritten history does bring one: 0."""
+    notes = [d for d in recording.diagnoses if d.kind == "graph_cut" and d.severity == "note" and d.tensor]
+    cut = [d.tensor or "" for d in notes if ("cause", "overwritten") not in d.arguments]
+    return _("But none comes to {names}: the graph is cut.").format(names=listed(dict.fromkeys(cut))) if cut else ""
+
+
+def _about_graph(recording: Recording) -> str:
+    """M10 where the outcome turns on what backward frees, and not on a write."""
+    calls = {frame.backward for frame in recording.frames if frame.backward is not None}
+    freed = any(d.kind in ("graph_freed", "graph_cut") for d in recording.diagnoses)
+    return "M10" if freed or (len(calls) > 1 and not recording.writes) else ""
+
+
+def culprit(recording: Recording, wanted: Wanted) -> Question:
+    """The line that did the damage."""
+    guilty = [d for d in recording.diagnoses if d.culprit is not None and d.severity != "note"]
+    if not guilty or guilty[0].culprit is None:
+        raise QuestionError(_("Nothing went wrong in this block, so there is no culprit to find."))
+    line = guilty[0].culprit.line
+    did_it = _("Line {line} did it: `{code}`.").format(line=line, code=guilty[0].culprit.code.strip())
+    overwrote = _("Line {line} overwrote what backward needs.").format(line=line)
+    victim = guilty[0].victim
+    code = recording.code or ((line, guilty[0].culprit.code),)
+    stopped = recording.error.place.line if recording.error is not None and recording.error.place is not None else None
+    told = {stopped, victim.line if victim else None}
+    wrong = [(number, text) for number, text in code if number != line and text.strip()]
+    choices = tuple(choice(str(number), text, "M04" if number in told else "") for number, text in wrong)
+    return question(
+        recording,
+        "culprit",
+        wanted.prompt or marked("Which line did the damage? Click it, or its pill."),
+        line,
+        last_forward(recording),
+        choices=choices,
+        targets=_lines(recording, code),
+        right=overwrote if guilty[0].kind in ("saved_tensor_modified", "silent_corruption") else did_it,
+        wrong=did_it,
+        evidence=(f"line:{line}", *([f"w{guilty[0].write_id}"] if guilty[0].write_id is not None else [])),
+    )
+
+
+def _lines(recording: Recording, code: tuple[tuple[int, str], ...]) -> tuple[tuple[str, str], ...]:
+    """Every line that can be clicked, and the pills that it made."""
+    targets = [(f"line:{number}", str(number)) for number, text in code if text.strip()]
+    for frame in recording.frames:
+        if frame.place is not None and frame.phase in ("forward", "inplace"):
+            writes = [k for k in frame.writes if recording.writes[k].frame == frame.index]
+            pills = [*(f"f{k}" for k in frame.nodes), *(f"w{k}" for k in writes)]
+            targets += [(pill, str(frame.place.line)) for pill in pills]
+    return tuple(targets)
+
+
+def _evidence(recording: Recording) -> tuple[str, ...]:
+    """What to point at: the pill that was hit, and the write."""
+    ids = []
+    for diagnosis in recording.diagnoses[:1]:
+        ids += [f"f{diagnosis.node_id}"] if diagnosis.node_id is not None else []
+        ids += [f"w{diagnosis.write_id}"] if diagnosis.write_id is not None else []
+    return tuple(ids)

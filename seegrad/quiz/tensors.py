@@ -1,0 +1,110 @@
+"""Questions about tensors: their versions, which are leaves, which keep their gradient."""
+
+from __future__ import annotations
+
+from seegrad.errors import QuestionError
+from seegrad.model.recording import Recording, TensorRef
+from seegrad.model.scene import Question
+from seegrad.quiz.subject import Wanted, aliases, choice, last_forward, listed, named, question
+from seegrad.words.languages import _, marked
+
+
+def versions(recording: Recording, wanted: Wanted) -> Question:
+    """The version of each named tensor after the last forward line; the picture stops before the first write."""
+    last = last_forward(recording)
+    asked = named(recording, last, wanted.tensors)
+    now: dict[int, int | None] = {}
+    for frame in recording.frames[: last + 1]:
+        now |= dict(frame.versions)
+    truth = {name: now[ref.id] for name, ref in asked.items() if now.get(ref.id) is not None}
+    if not truth:
+        raise QuestionError(
+            _("No named tensor of this block has a version counter, so there is no version to ask for.")
+        )
+    aliased = aliases(recording)
+    writes = [write.frame for write in recording.writes]
+    until = max(0, min([last + 1, *writes]) - 1) if writes else last
+    choices = tuple(
+        choice(f"{name}={wrong}", "", "M05" if asked[name].storage in aliased else "M11")
+        for name, version in truth.items()
+        for wrong in range(4)
+        if wrong != version
+    )
+    told = [_("`{name}` is at version {version}").format(name=name, version=version) for name, version in truth.items()]
+    said = _("{clauses}.").format(clauses=_(", ").join(told))
+    return question(
+        recording,
+        "versions",
+        wanted.prompt or marked("Which version will each tensor have after the last line before backward?"),
+        truth,
+        until,
+        choices=choices,
+        targets=tuple((name, name) for name in truth),
+        right=said,
+        wrong=said,
+        evidence=tuple(f"t{asked[name].id}" for name in truth),
+        veil="counters",
+    )
+
+
+def leaves(recording: Recording, wanted: Wanted) -> Question:
+    """The named tensors that no Function made."""
+    last = last_forward(recording)
+    asked = named(recording, last, ())
+    truth = [name for name, ref in asked.items() if ref.is_leaf]
+    choices = tuple(choice(f"{'-' if ref.is_leaf else '+'}{name}", "", "M01") for name, ref in asked.items())
+    told = _("The leaves are {names}: they have no grad_fn.").format(names=listed(truth))
+    said = told if truth else _("There is no leaf.")
+    return question(
+        recording,
+        "leaves",
+        wanted.prompt or marked("Which tensors are leaves? Click them all."),
+        truth,
+        last,
+        choices=choices,
+        targets=tuple((f"t{ref.id}", name) for name, ref in asked.items()),
+        right=said,
+        wrong=said,
+        evidence=tuple(f"t{asked[name].id}" for name in truth),
+        veil="leaves",
+    )
+
+
+def keeps(recording: Recording, wanted: Wanted) -> Question:
+    """The named tensors whose `.grad` is filled when the block has ended."""
+    if not any(frame.phase in ("backward", "error") for frame in recording.frames):
+        raise QuestionError(_("No backward pass ran in this block, so there is no gradient to ask for."))
+    last = last_forward(recording)
+    asked = named(recording, last, ())
+    kept = {g.tensor for frame in recording.frames for g in frame.gradients if g.kept}
+    truth = [name for name, ref in asked.items() if ref.id in kept]
+    retained = {hook.tensor for hook in recording.hooks if hook.kind == "retain"}
+    raised = any(frame.phase == "error" for frame in recording.frames)
+    told = _(
+        "`.grad` is filled in {names}: in a leaf that needs a gradient, and where `retain_grad()` was called in time."
+    )
+    said = told.format(names=listed(truth)) if truth else _("No tensor here keeps a gradient in `.grad`.")
+    return question(
+        recording,
+        "keeps",
+        wanted.prompt or marked("Which tensors hold a gradient in `.grad` after backward? Click them all."),
+        truth,
+        last,
+        choices=tuple(
+            choice(f"{'-' if ref.id in kept else '+'}{name}", "", _belief(ref, kept, retained, raised))
+            for name, ref in asked.items()
+        ),
+        targets=tuple((f"t{ref.id}", name) for name, ref in asked.items()),
+        right=said,
+        wrong=said,
+        veil="keeps",
+    )
+
+
+def _belief(ref: TensorRef, kept: set[int], retained: set[int | None], raised: bool) -> str:
+    """What it shows when just this tensor is taken for the other thing; a leaf that no gradient reached is cut off."""
+    if ref.id in retained:
+        return "M02"
+    if ref.id in kept or (ref.requires_grad and not ref.is_leaf):
+        return "M01"
+    return "M10" if ref.requires_grad and not raised else ""

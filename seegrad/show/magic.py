@@ -1,0 +1,142 @@
+"""`%%see`: run a cell as usual, then show its autograd graph, its diagnoses, and torch's own error unchanged."""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import shlex
+import sys
+from dataclasses import dataclass
+from types import FrameType
+from typing import Any, NoReturn
+
+from IPython.core.error import UsageError
+from IPython.core.magic import MAGIC_NO_VAR_EXPAND_ATTR
+from IPython.display import display
+
+from seegrad.learn.progress import note_cell
+from seegrad.model.recording import Recording
+from seegrad.quiz import KINDS
+from seegrad.recorder import record
+from seegrad.show.widget import show
+from seegrad.words.languages import _
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """A cell ready to run: its statements, and its last expression where it ends in one."""
+
+    file: str
+    text: str
+    body: ast.Module
+    last: ast.Expression | None
+
+
+class Options(argparse.ArgumentParser):
+    """The line after `%%see`."""
+
+    def __init__(self) -> None:
+        super().__init__("%%see", description=__doc__, add_help=False, exit_on_error=False)
+        self.add_argument("--step", type=int, default=-1, help="the step to show first; -1 is the last one")
+        self.add_argument("--ask", choices=sorted(KINDS), help="a question to answer before the rest is shown")
+        self.add_argument("--tensors", default="", help="names that a versions question asks for, with commas between")
+        self.add_argument("--nodes", default="", help="Functions that a saves question asks for, with commas between")
+        self.add_argument("--name", default="q1", help="the variable in the line of Python under the answer")
+        self.add_argument("--content", action="store_true", help="compare bytes too: finds writes that no op made")
+
+    def error(self, message: str) -> NoReturn:
+        """Say what was wrong with the line; IPython shows it without a traceback."""
+        raise UsageError(
+            _("%%see: {problem}. Usage: {usage}").format(
+                problem=message, usage=self.format_usage()[len("usage: ") :].strip()
+            )
+        )
+
+
+def see(line: str, cell: str) -> Any:
+    """Record this cell, show its graph, and say what went wrong.
+
+    Options: `--step N`, `--ask outcome|versions|leaves|keeps|saves|order|culprit`, `--tensors a,b`,
+    `--nodes MulBackward0`, `--name q1`, `--content`.
+    """
+    from IPython.core.getipython import get_ipython
+
+    shell: Any = get_ipython()
+    options = _options(line)
+    prepared = prepare(shell, cell)
+    error: Exception | None = None
+    value: Any = None
+    try:
+        with record(code=(prepared.file, 1, prepared.text), detail="content" if options.content else "default") as rec:
+            value = run(prepared, shell.user_ns)
+    except Exception as raised:  # whatever the learner's cell raises is shown, then raised again
+        error = raised
+    display(_picture(rec.recording, options))  # type: ignore[no-untyped-call]  # IPython's display has no types
+    if error is not None:
+        keep_traceback(shell, error)
+        raise error
+    return value
+
+
+setattr(see, MAGIC_NO_VAR_EXPAND_ATTR, True)  # a cell's `{x}` and `$x` are Python, not IPython's
+
+
+def _options(line: str) -> argparse.Namespace:
+    parser = Options()
+    try:
+        return parser.parse_args(shlex.split(line))
+    except (argparse.ArgumentError, ValueError) as error:
+        parser.error(str(error))
+
+
+def _picture(recording: Recording, options: argparse.Namespace) -> Any:
+    tensors, nodes = _names(options.tensors), _names(options.nodes)
+    return show(recording, options.step, options.ask, tensors=tensors, nodes=nodes, name=options.name)
+
+
+def _names(listed: str) -> list[str]:
+    return [name.strip() for name in listed.split(",") if name.strip()]
+
+
+def prepare(shell: Any, cell: str) -> Cell:
+    """Compile a cell as IPython would: its own syntax translated, its source known to tracebacks.
+
+    Raises: SyntaxError as Python says it.
+    """
+    text = shell.transform_cell(cell)
+    file = shell.compile.cache(text, running_number(shell), cell)
+    tree = ast.parse(text, file)
+    last = tree.body.pop() if tree.body and isinstance(tree.body[-1], ast.Expr) else None
+    return Cell(file, text, tree, ast.Expression(last.value) if isinstance(last, ast.Expr) else None)
+
+
+def running_number(shell: Any) -> int:
+    """The number of the cell that is running. IPython counts on before it runs a cell, so the counter is one ahead."""
+    numbers = shell.compile._filename_map
+    frame: FrameType | None = sys._getframe()
+    while frame is not None and frame.f_code.co_filename not in numbers:
+        frame = frame.f_back
+    return int(numbers[frame.f_code.co_filename] if frame is not None else shell.execution_count)
+
+
+def run(cell: Cell, namespace: dict[str, Any]) -> Any:
+    """Run the cell in the user's namespace and return the value of its last expression."""
+    exec(compile(cell.body, cell.file, "exec"), namespace)  # noqa: S102  # running the learner's cell is what this is for
+    if cell.last is None:
+        return None
+    return eval(compile(cell.last, cell.file, "eval"), namespace)  # noqa: S307  # the same
+
+
+def keep_traceback(shell: Any, error: BaseException) -> None:
+    """Show the traceback from the learner's own line on, as if the cell had run without the magic."""
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None and trace.tb_frame.f_code.co_filename == __file__:
+        trace = trace.tb_next
+    lines = shell.InteractiveTB.structured_traceback(type(error), error, trace)
+    error._render_traceback_ = lambda: lines  # type: ignore[attr-defined]  # IPython looks for this method on the error
+
+
+def load_ipython_extension(shell: Any) -> None:
+    """`%load_ext seegrad`."""
+    shell.register_magic_function(see, "cell")
+    shell.events.register("post_run_cell", note_cell)

@@ -1,0 +1,172 @@
+"""`show`: the interactive picture in JupyterLab, a still picture where there is no kernel, a table in a terminal."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterable
+from html import escape
+from typing import Any, Protocol
+from urllib.parse import quote
+
+import anywidget
+import traitlets
+from IPython.display import display
+
+from seegrad.capture.mode import RAISE_OWN_ERRORS
+from seegrad.errors import PictureError, QuestionError
+from seegrad.learn.predictions import keep_prediction
+from seegrad.learn.progress import note_prediction
+from seegrad.model.recording import Recording
+from seegrad.model.scene import Question, Scene
+from seegrad.picture import draw, still, table
+from seegrad.picture.still import headline
+from seegrad.quiz import ask as ask_about
+from seegrad.show.assets import STATIC, asset
+from seegrad.words.languages import _, speaking
+
+SCENE = "application/vnd.seegrad.scene+json"
+WITH_SCENES = "SEEGRAD_SCENES"
+"""Where this variable is set the output holds the Scene too: for who makes pages that play it without a kernel."""
+
+URI_SAFE = " =:/;,.'()[]{}+*!@$&-_~?|"
+
+
+class HasRecording(Protocol):
+    """What `record()` yields: it holds a Recording."""
+
+    @property
+    def recording(self) -> Recording:
+        """Everything seen so far."""
+
+
+class Picture(anywidget.AnyWidget):
+    """The player of one Scene. `answer` is a learner's answer to the Scene's question, `{}` while it is open.
+
+    `level` is the box that is open, None until one is opened.
+    """
+
+    _esm = STATIC / "widget.js"
+    _css = STATIC / "widget.css"
+    scene = traitlets.Dict().tag(sync=True)
+    step = traitlets.Int(0).tag(sync=True)
+    selected = traitlets.Unicode("").tag(sync=True)
+    lang = traitlets.Unicode("en").tag(sync=True)
+    level = traitlets.Unicode(None, allow_none=True).tag(sync=True)
+    answer = traitlets.Dict().tag(sync=True)
+
+    def __init__(self, scene: Scene, step: int = -1, **more: Any) -> None:
+        last = len(scene.frames) - 1
+        first = min(max(step + len(scene.frames) if step < 0 else step, 0), last)
+        question = scene.question
+        super().__init__(
+            scene=scene.to_data(), step=min(first, question.until_step) if question else first, lang=scene.lang, **more
+        )
+        self._scene = scene
+        self.observe(self._answered, "answer")
+
+    def _answered(self, change: Any) -> None:
+        question = self._scene.question
+        if question is not None and change["new"]:
+            with contextlib.suppress(QuestionError):  # not an answer to this question: nothing to keep
+                verdict = keep_prediction(question, dict(change["new"]))
+                note_prediction(question.id, verdict.right, verdict.misconception)
+
+    @property
+    def _open(self) -> bool:
+        """Is there a question that waits for its answer?"""
+        return self._scene.question is not None and not self.answer
+
+    @property
+    def _shown(self) -> int:
+        """The last step that may be seen without the kernel: an open question hides what follows it."""
+        question = self._scene.question
+        return question.until_step if question is not None and self._open else len(self._scene.frames) - 1
+
+    def svg(self, step: int | None = None) -> str:
+        """One step as a stand-alone SVG; the last one that may be seen unless `step` is given."""
+        chosen = self._shown if step is None else step
+        return still(self._scene, chosen, asset("svg.css"), open_question=self._open)
+
+    def text(self) -> str:
+        """The steps as a plain text table."""
+        return table(self._scene, self._shown)
+
+    def _repr_mimebundle_(self, **kwargs: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+        bundle = super()._repr_mimebundle_(**kwargs)
+        data, metadata = bundle if isinstance(bundle, tuple) else (bundle or {}, {})
+        scene = {SCENE: self.scene} if os.environ.get(WITH_SCENES) else {}
+        return {**data, **scene, "text/html": self._html(), "text/plain": self.text()}, metadata
+
+    def _html(self) -> str:
+        """An image, since JupyterLab strips inline SVG from a notebook that it doesn't trust."""
+        frame = self._scene.frames[self._shown]
+        total = None if self._open else len(self._scene.frames)
+        with speaking(self._scene.lang):
+            said = _("{headline}: {title}. {text}").format(
+                headline=headline(self._shown, total), title=frame.title, text=frame.text
+            )
+        uri = "data:image/svg+xml," + quote(self.svg(), safe=URI_SAFE)
+        return (
+            f'<img alt="{escape(said, quote=True)}" style="max-width:100%;height:auto" src="{escape(uri, quote=True)}">'
+        )
+
+
+class Sentence:
+    """What is shown where no picture can be drawn: why, in words."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+
+    def __repr__(self) -> str:
+        return self.text
+
+
+def show(
+    rec: Recording | HasRecording,
+    step: int = -1,
+    ask: str | Question | None = None,
+    *,
+    tensors: Iterable[str] = (),
+    nodes: Iterable[str] = (),
+    name: str = "q1",
+    lang: str | None = None,
+) -> Picture | Sentence:
+    """The picture of a Recording, at one of its steps, perhaps with a question to answer first.
+
+    A question that can't be asked of this Recording is a sentence above the picture.
+
+    `ask` is a kind (`outcome`, `versions`, `leaves`, `keeps`, `saves`, `order`, `culprit`) or a Question of your own;
+    `tensors` are the names that a `versions` question asks for, `nodes` the Functions of a `saves` or `order`
+    question, `name` is the variable in the line of Python under the answer. `lang` is `en` or `zh_CN`; without it
+    SEEGRAD_LANG or the notebook's folder says.
+
+    A picture that can't be drawn is replaced by a sentence: a display never breaks a cell.
+
+    >>> print(show(Recording()).text())
+     1  start     before the first line
+                  Nothing has run yet, and no tensor is known.
+    """
+    with speaking(lang) as spoken:
+        recording = rec if isinstance(rec, Recording) else getattr(rec, "recording", None)
+        if not isinstance(recording, Recording):
+            said = _("show() draws what `with seegrad.record() as rec:` has recorded; this is of type {kind}.")
+            return Sentence(said.format(kind=type(rec).__name__))
+        question = ask if isinstance(ask, Question) else None
+        if ask is not None and question is None:
+            try:
+                question = ask_about(recording, str(ask), tensors=tuple(tensors), nodes=tuple(nodes), name=name)
+            except QuestionError as error:
+                display(Sentence(str(error)))  # type: ignore[no-untyped-call]  # IPython's display has no types
+        try:
+            return Picture(draw(recording, question, spoken), step)
+        except FileNotFoundError:  # seegrad itself isn't whole
+            raise
+        except Exception as error:  # a display error must never break the cell
+            if os.environ.get(RAISE_OWN_ERRORS):
+                raise
+            said = _("seegrad couldn't draw this graph ({kind}: {text}). The recording is intact.")
+            return Sentence(said.format(kind=type(error).__name__, text=error))
+
+
+__all__ = ["Picture", "PictureError", "Sentence", "show"]

@@ -1,0 +1,102 @@
+"""Small torch programs with what is expected of their diagnosis; the lines are marked where they stand.
+
+A line that ends in `# culprit`, `# victim` or `# culprit, victim` is the one that the first Diagnosis must name; the
+marks were set before the program ran. What a program returns is compared with and without `record()`. Whether it raises
+is never written down: torch decides.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Program:
+    """One program and the first Diagnosis it must get; `kind` None: nothing above a note.
+
+    `missed` says why this torch lets it get another one, where it does.
+    """
+
+    name: str
+    run: Callable[[], Any]
+    kind: str | None
+    severity: str | None
+    node: str | None
+    tensor: str | None
+    route: str | None
+    detail: str
+    missed: str
+
+    def line(self, mark: str) -> int | None:
+        """The line that carries the mark."""
+        lines, first = inspect.getsourcelines(self.run)
+        return next(
+            (first + i for i, line in enumerate(lines) if mark in line.rpartition("# ")[2].strip().split(", ")), None
+        )
+
+
+PROGRAMS: dict[str, Program] = {}
+
+SEVERITIES = {
+    "saved_tensor_modified": "error",
+    "leaf_modified": "error",
+    "graph_freed": "error",
+    "silent_corruption": "wrong",
+    "graph_cut": "note",
+    "version_moved": "note",
+    "view_modified": "error",
+    "memory_overlaps": "error",
+    "marked_dirty": "error",
+    "saved_tensor_detached": "error",
+    "inference_tensor": "error",
+    "optimiser_given_non_leaf": "error",
+    "unused_input": "error",
+    "gradient_overwritten": "wrong",
+    "grad_of_non_leaf": "note",
+}
+
+
+def program(
+    kind: str | None = None,
+    *,
+    node: str | None = None,
+    tensor: str | None = None,
+    route: str | None = None,
+    severity: str | None = None,
+    detail: str = "default",
+    missed: str = "",
+) -> Callable[[Callable[[], Any]], Callable[[], Any]]:
+    """Register a program."""
+
+    def register(run: Callable[[], Any]) -> Callable[[], Any]:
+        expected = severity or (SEVERITIES[kind] if kind else None)
+        PROGRAMS[run.__name__] = Program(run.__name__, run, kind, expected, node, tensor, route, detail, missed)
+        return run
+
+    return register
+
+
+def programs() -> dict[str, Program]:
+    """All of them."""
+    from tests.data.programs import (  # noqa: F401  # importing registers
+        adversarial,
+        chapter,
+        clinic,
+        cuts,
+        field,
+        functions,
+        legal,
+        legal_training,
+        legal_writes,
+        odd,
+        recurrent,
+        seeds,
+        silent,
+        updates,
+        views,
+    )
+
+    return PROGRAMS

@@ -1,0 +1,52 @@
+"""What the documents promise exists: links, pictures, commands."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+DOCUMENTS = [
+    *sorted(ROOT.glob("*.md")),
+    *sorted((ROOT / "docs").rglob("*.md")),
+    *sorted((ROOT / "grader").glob("*.md")),
+]
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+def test_links_and_pictures_lead_somewhere(document: Path) -> None:
+    targets = re.findall(r"\]\(([^)#\s]+)", document.read_text(encoding="utf-8"))
+    missing = [target for target in targets if "://" not in target and not (document.parent / target).exists()]
+    assert not missing
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+def test_make_targets_exist(document: Path) -> None:
+    known = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    named = set(re.findall(r"(?:^|`)make ([a-z-]+)", document.read_text(encoding="utf-8"), re.MULTILINE))
+    assert named <= known
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+def test_python_modules_can_be_run(document: Path) -> None:
+    """`python -m X` names a module that has a command line of its own."""
+    for name in sorted(
+        set(re.findall(r"python -m ((?:seegrad|grader|tools|benchmarks)[\w.]*)", document.read_text(encoding="utf-8")))
+    ):
+        path = ROOT.joinpath(*name.split("."))
+        runnable = path / "__main__.py" if path.is_dir() else path.with_suffix(".py")
+        assert '__name__ == "__main__"' in runnable.read_text(encoding="utf-8"), name
+
+
+def test_the_first_program_of_the_readme_is_diagnosed(tmp_path: Path) -> None:
+    """The README's own code block, run as a script: silent, and named."""
+    block = re.search(r"```python\n(.*?)```", (ROOT / "README.md").read_text(encoding="utf-8"), re.DOTALL)
+    assert block is not None
+    script = tmp_path / "first.py"
+    script.write_text(block[1] + "\nfor d in rec.diagnoses:\n    print(d.kind, d.severity, d.culprit.code, d.node)\n")
+    done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines() == ["silent_corruption wrong c.zero_() SigmoidBackward0"]

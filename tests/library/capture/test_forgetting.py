@@ -1,0 +1,147 @@
+"""A long program is recorded in the memory of its last laps, and what went wrong long ago is still told."""
+
+from __future__ import annotations
+
+import gc
+import itertools
+import weakref
+from collections.abc import Callable, Iterator
+
+import pytest
+import torch
+
+import seegrad
+from seegrad.capture.tables import forget as capture_forget
+from seegrad.model.recording import Recording
+from seegrad.show.page import page
+
+
+@pytest.fixture(autouse=True)
+def little_patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A small program is a long one here."""
+    monkeypatch.setattr(capture_forget, "PATIENCE", 150)
+
+
+def nothing(_step: int, _y: torch.Tensor) -> None:
+    """What most steps do between forward and backward."""
+
+
+def train(steps: int, each: Callable[[int, torch.Tensor], object] = nothing) -> None:
+    """`each(step, y)` may do something between forward and backward."""
+    torch.manual_seed(0)
+    model = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.Tanh(), torch.nn.Linear(4, 4))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+    for step in range(steps):
+        y = model(torch.randn(2, 4)).sigmoid()
+        each(step, y)
+        optimizer.zero_grad()
+        y.sum().backward()
+        optimizer.step()
+
+
+def numbers(recording: Recording) -> Iterator[tuple[str, int, int]]:
+    """(what, number, how many there are) for everything that a Recording refers to."""
+    tensors, nodes, frames = len(recording.tensors), len(recording.nodes), len(recording.frames)
+    for frame in recording.frames:
+        seen = [*frame.inputs, *frame.outputs, *frame.wanted, *dict(frame.values), *(g.tensor for g in frame.gradients)]
+        yield from (("tensor", number, tensors) for number in seen)
+        yield from (("node", number, nodes) for number in (*frame.nodes, frame.running or 0))
+        yield from (("write", number, len(recording.writes)) for number in frame.writes)
+    for node in recording.nodes:
+        yield "frame", node.frame, frames
+        yield from (("node", edge.target, nodes) for edge in node.edges if edge.target is not None)
+        yield from (("tensor", saved.tensor, tensors) for saved in node.saved if saved.tensor is not None)
+    for each in (*recording.tensors, *recording.writes, *recording.errors):
+        yield "frame", each.frame, frames
+
+
+def recorded(steps: int, each: Callable[[int, torch.Tensor], object] = nothing) -> Recording:
+    rec = seegrad.record()
+    with rec:
+        train(steps, each)
+    return rec.recording
+
+
+def test_the_recording_doesn_t_grow_with_the_steps() -> None:
+    few, many = recorded(20), recorded(100)
+    assert len(many.frames) <= 2 * len(few.frames)
+    assert len(many.tensors) <= 2 * len(few.tensors)
+    assert len(many.nodes) <= 2 * len(few.nodes)
+    assert many.diagnoses == ()
+
+
+def test_what_is_left_fits_together() -> None:
+    found = recorded(40)
+    assert [(what, number) for what, number, count in numbers(found) if not 0 <= number < count] == []
+    assert [each.index for each in found.frames] == list(range(len(found.frames)))
+    assert [each.id for each in found.tensors] == list(range(len(found.tensors)))
+    assert Recording.from_json(found.to_json()) == found
+    assert "<svg" in page(found)
+
+
+def test_a_silent_write_of_long_ago_is_still_told() -> None:
+    def corrupt(step: int, y: torch.Tensor) -> None:
+        if step == 2:
+            y.data.zero_()  # the culprit
+
+    (told,) = recorded(40, corrupt).diagnoses
+    assert (told.kind, told.severity, told.tensor) == ("silent_corruption", "wrong", "y")
+    assert told.culprit is not None
+    assert told.culprit.code.startswith("y.data.zero_()")
+    assert told.victim is not None
+    assert told.victim.code == "y = model(torch.randn(2, 4)).sigmoid()"
+
+
+def test_an_error_at_the_end_names_its_line() -> None:
+    def overwrite(step: int, y: torch.Tensor) -> None:
+        if step == 39:
+            y.add_(1)
+
+    rec = seegrad.record()
+    with pytest.raises(RuntimeError), rec:
+        train(40, overwrite)
+    assert [d.culprit.code for d in rec.diagnoses if d.culprit and d.raised] == ["y.add_(1)"]
+
+
+def test_hooks_of_finished_steps_go_and_those_of_living_tensors_stay() -> None:
+    w = torch.ones(2, requires_grad=True)
+    with seegrad.record() as rec:
+        w.register_hook(print)
+        w.sum()
+        for _ in itertools.repeat(None, 60):
+            y = torch.ones(2, requires_grad=True) * 2
+            y.register_hook(abs)
+            y.exp().sum().backward()
+    assert len(rec._capture._state.hooks) < 40
+    found = [(each.name, rec.recording.tensors[each.tensor or 0].name) for each in rec.recording.hooks]
+    assert found[0] == ("print", "w")
+    assert found[-1] == ("abs", "y")
+
+
+def test_a_graph_that_is_carried_along_is_never_forgotten() -> None:
+    cell = torch.nn.Linear(2, 2)
+    with seegrad.record() as rec:
+        hidden = torch.zeros(1, 2)
+        for _ in itertools.repeat(None, 60):
+            hidden = torch.tanh(cell(hidden))
+            (torch.ones(2, requires_grad=True) * 2).sum().backward()
+        hidden.sum().backward()
+    reached = {frame.op for frame in rec.frames if frame.backward == 60}
+    assert {"TanhBackward0", "AddmmBackward0", "AccumulateGrad"} <= reached
+    tanhs = [node for node in rec.recording.nodes if node.name == "TanhBackward0"]
+    assert len(tanhs) == 60
+
+
+def test_a_recording_that_nobody_holds_is_gone_at_once() -> None:
+    """No cycle: neither the recorder's tables nor what they point at wait for the collector."""
+    x = torch.ones(2, requires_grad=True)
+    gc.collect()
+    gc.disable()
+    try:
+        with seegrad.record() as rec:
+            (x.exp() * 2).sum().backward()
+        capture = weakref.ref(rec._capture)
+        del rec
+        assert capture() is None
+    finally:
+        gc.enable()

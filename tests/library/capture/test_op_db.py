@@ -1,0 +1,25 @@
+"""A sample of PyTorch's op database, the same on every run; `benchmarks/op_db.py` runs the whole."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+
+from tests.data.op_database import compared, names, samples
+
+STRIDE, OFFSET = 4, 1
+"""Every fourth op."""
+SAMPLES_AN_OP = 2
+
+
+@pytest.fixture(autouse=True)
+def own_errors_are_raised(monkeypatch):
+    monkeypatch.setenv("SEEGRAD_RAISE_OWN_ERRORS", "1")
+
+
+@pytest.mark.parametrize("name", names()[OFFSET::STRIDE])
+@pytest.mark.filterwarnings("ignore")  # making the samples warns
+def test_an_op_gives_the_same_bits(name: str) -> None:
+    for op, sample in itertools.islice(samples(name), SAMPLES_AN_OP):
+        assert compared(op, sample) is not False, sample

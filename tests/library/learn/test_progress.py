@@ -1,0 +1,258 @@
+"""A learner's progress: what is noted, when, where; and that nothing there ever costs a lesson."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote
+from xml.etree import ElementTree
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from IPython.core.interactiveshell import ExecutionInfo, InteractiveShell
+from traitlets.config import Config
+
+import seegrad
+from seegrad.learn.course_map import COURSE, CourseMap, course_map
+from seegrad.learn.progress import (
+    FILE,
+    VARIABLE,
+    Progress,
+    chapter_here,
+    note_prediction,
+    progress_file,
+    read_progress,
+    write_progress,
+)
+from tests.library.recordings import overwritten_alias
+
+ROOT = Path(__file__).parents[3]
+PASSES = "from seegrad.check import expect\nexpect('answer', 3).equals(3)"
+FAILS = "from seegrad.check import expect\nexpect('answer', 2).equals(3, suggests='M09')"
+PARTLY = "from seegrad.check import score\nscore(0.5, of=20, misconceptions=['M05'])"
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.delenv(VARIABLE, raising=False)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def chapter(monkeypatch: pytest.MonkeyPatch) -> str:
+    """Somebody has a chapter open."""
+    monkeypatch.setenv("JPY_SESSION_NAME", "notebooks/en/02_leaf_tensors.ipynb")
+    return "02_leaf_tensors"
+
+
+@pytest.fixture
+def shell(home: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    monkeypatch.setenv("IPYTHONDIR", str(home / "ipython"))
+    config = Config()
+    config.HistoryManager.enabled = False
+    shell = InteractiveShell.instance(config=config)
+    shell.run_cell("%load_ext seegrad")
+    yield shell
+    InteractiveShell.clear_instance()
+
+
+def kept(home: Path) -> dict[str, Any]:
+    return dict(json.loads((home / FILE).read_text(encoding="utf-8")))
+
+
+def test_an_answer_in_a_notebook_is_noted(chapter: str, home: Path) -> None:
+    picture = seegrad.show(overwritten_alias("data"), ask="outcome")
+    picture.answer = {"outcome": "fine"}  # type: ignore[union-attr]  # a picture
+    (prediction,) = kept(home)["chapters"][chapter]["predictions"].values()
+    assert prediction == {"right": False, "tries": 1, "misconception": "M06"}
+    assert kept(home)["misconceptions"] == {"M06": 1}
+
+
+def test_where_no_notebook_is_open_nothing_is_written(home: Path) -> None:
+    assert progress_file() is None
+    note_prediction("q", True)
+    assert not (home / FILE).exists()
+
+
+def test_a_file_may_be_named(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(VARIABLE, str(home / "mine.json"))
+    note_prediction("q", True)
+    assert read_progress().chapters[""].predictions["q"].right
+
+
+def test_a_second_answer_replaces_the_first_and_is_counted() -> None:
+    progress = Progress().predicted("02", "q", False, "M01").predicted("02", "q", True)
+    tried = progress.chapters["02"].predictions["q"]
+    assert (tried.right, tried.tries, tried.misconception) == (True, 2, "")
+    assert progress.misconceptions == {"M01": 1}
+
+
+def test_checks_in_a_cell_are_noted_under_the_cell_s_name(shell: Any, chapter: str, home: Path) -> None:
+    for source, name in ((FAILS, "one_test"), (PASSES, "one_test"), (FAILS, "one_test"), (PARTLY, "two_test")):
+        shell.run_cell(source, cell_id=name)
+    exercises = kept(home)["chapters"][chapter]["exercises"]
+    assert exercises["one_test"] == {"right": True, "tries": 3, "misconception": "M09"}, "once passed stays passed"
+    assert exercises["two_test"] == {"right": False, "tries": 1, "misconception": "M05"}
+    assert kept(home)["misconceptions"] == {"M09": 2, "M05": 1}
+
+
+def test_a_cell_that_raises_another_error_hasn_t_passed(shell: Any, chapter: str, home: Path) -> None:
+    shell.run_cell("from seegrad.check import expect\nexpect('x', missing).equals(3)", cell_id="x_test")
+    assert kept(home)["chapters"][chapter]["exercises"]["x_test"]["right"] is False
+
+
+def test_other_cells_aren_t_noted(shell: Any, chapter: str, home: Path) -> None:
+    assert chapter
+    shell.run_cell("1 + 1", cell_id="plain")
+    shell.run_cell("def (", cell_id="broken")
+    assert not (home / FILE).exists()
+
+
+def test_loading_twice_notes_once(shell: Any, chapter: str, home: Path) -> None:
+    shell.run_cell("%reload_ext seegrad")
+    shell.run_cell(PASSES, cell_id="one_test")
+    assert kept(home)["chapters"][chapter]["exercises"]["one_test"]["tries"] == 1
+
+
+def test_ipython_still_tells_a_cell_s_id() -> None:
+    """What `note_cell` reads of IPython."""
+    assert {"raw_cell", "cell_id"} <= set(vars(ExecutionInfo("", False, False, True, "id")))
+
+
+@pytest.mark.parametrize(
+    ("notebook", "name"),
+    [
+        ("release/zh_CN/05_data_versus_detach/05_data_versus_detach.ipynb", "05_data_versus_detach"),
+        ("05_data_versus_detach-Copy1.ipynb", "05_data_versus_detach"),
+        ("Untitled.ipynb", ""),
+    ],
+)
+def test_the_chapter_is_read_off_the_notebook_s_name(notebook: str, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("JPY_SESSION_NAME", notebook)
+    assert chapter_here() == name
+
+
+def test_vs_code_names_its_notebook_otherwise(shell: Any) -> None:
+    shell.user_ns["__vsc_ipynb_file__"] = "/home/me/02_leaf_tensors.ipynb"
+    assert chapter_here() == "02_leaf_tensors"
+
+
+@pytest.mark.parametrize(
+    "there", ["", "not json", "[1]", "null", "{}", '{"chapters": 3}', '{"chapters": {"02": []}}', "[" * 100_000, "\x00"]
+)
+def test_a_damaged_file_is_begun_anew(there: str, chapter: str, home: Path) -> None:
+    (home / FILE).write_text(there)
+    note_prediction("q", True)
+    assert read_progress().chapters[chapter].predictions["q"].right
+    assert "02  Leaf tensors" in seegrad.course_map("en").text()
+
+
+def test_a_file_that_isn_t_text_is_begun_anew(chapter: str, home: Path) -> None:
+    (home / FILE).write_bytes(b"\xff\xfe\x00")
+    note_prediction("q", True)
+    assert chapter in read_progress().chapters
+
+
+@pytest.mark.parametrize("place", ["missing/progress.json", "."])
+def test_a_place_that_can_t_be_written_costs_nothing(place: str, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(VARIABLE, str(home / place))
+    note_prediction("q", True)
+    assert read_progress() == Progress()
+    assert [path.name for path in home.iterdir()] == []
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(["chapters", "predictions", "exercises",
+    "misconceptions", "right", "tries", "M01", "02_x"]), inner, max_size=4),
+    max_leaves=12,
+)  # fmt: skip
+
+
+@given(JSON)
+def test_any_json_is_read_and_drawn(data: Any) -> None:
+    progress = Progress.from_data(data)
+    assert Progress.from_data(json.loads(json.dumps(progress.to_data()))) == progress
+    ElementTree.fromstring(CourseMap(progress).svg())  # noqa: S314  # our own picture
+
+
+def some_progress() -> Progress:
+    begun = Progress().predicted("02_leaf_tensors", "a", False, "M01").predicted("02_leaf_tensors", "b", True)
+    return begun.checked("05_data_versus_detach", "x_test", True).checked("08_clinic", "x", False, ("M06", "M06"))
+
+
+@pytest.mark.parametrize(
+    ("lang", "said"), [("en", "1 of 2 predictions right; you are here"), ("zh_CN", "2 次预测，对了 1 次；当前位置")]
+)
+def test_the_map_says_in_words_what_it_shows(lang: str, said: str) -> None:
+    html = CourseMap(some_progress(), "02_leaf_tensors", lang)._repr_html_()
+    assert said in html
+    assert html.count("<li>") == len(COURSE) == 9
+    assert 'href="05_data_versus_detach.ipynb"' in html
+    image = re.search(r'src="data:image/svg\+xml,([^"]*)"', html)
+    assert image
+    drawn = unquote(image[1])
+    assert "M06 ×2" in drawn
+    assert drawn.count('class="new') == 6
+
+
+def test_an_assignment_s_map_leads_to_the_chapters(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    chapters, own = tmp_path / "notebooks" / "en", tmp_path / "release" / "en" / "02_leaf_tensors"
+    for folder in (chapters, own):
+        folder.mkdir(parents=True)
+    (chapters / f"{COURSE[0].name}.ipynb").touch()
+    for folder, link in ((own, "../../../notebooks/en/08_clinic.ipynb"), (chapters, "08_clinic.ipynb")):
+        monkeypatch.chdir(folder)
+        assert f'href="{link}"' in course_map("en")._repr_html_()
+
+
+def luminance(colour: str) -> float:
+    """Relative luminance, as WCAG 2 defines it, of `#rgb` or `#rrggbb`."""
+    digits = colour[1:] if len(colour) == 7 else "".join(2 * digit for digit in colour[1:])
+    parts = [int(digits[k : k + 2], 16) / 255 for k in (0, 2, 4)]
+    linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
+    return sum(weight * part for weight, part in zip((0.2126, 0.7152, 0.0722), linear, strict=True))
+
+
+def contrast(one: str, other: str) -> float:
+    low, high = sorted((luminance(one), luminance(other)))
+    return (high + 0.05) / (low + 0.05)
+
+
+def test_the_map_can_be_read_on_a_light_page_and_on_a_dark_one() -> None:
+    """An image doesn't see the page's theme: letters stand on grounds of their own, lines are seen on both pages."""
+    drawn = ElementTree.fromstring(CourseMap(some_progress(), "02_leaf_tensors").svg())  # noqa: S314  # our own picture
+    svg = "{http://www.w3.org/2000/svg}"
+    assert drawn.find(f"{svg}rect") is None, "a ground behind everything is a white panel on a dark page"
+    assert drawn.find(f"{svg}text") is None, "letters outside a card or chip have no ground of their own"
+    style = drawn.findtext(f"{svg}style") or ""
+    (letters,) = re.findall(r"^text\{[^}]*fill:(#\w+)", style)
+    grounds = re.findall(r"(?:\.bx|rect)\{fill:(#\w+)", style)
+    assert len(grounds) == 6
+    assert min(contrast(letters, ground) for ground in grounds) >= 4.5
+    lines = re.findall(r"stroke:(#\w+)", style)
+    assert lines
+    assert min(contrast(line, page) for line in lines for page in ("#fff", "#111")) >= 3
+
+
+def test_a_map_without_progress_is_the_same_every_time() -> None:
+    assert seegrad.course_map("en")._repr_html_() == seegrad.course_map("en")._repr_html_()
+    assert "predictions" not in seegrad.course_map("en").text()
+
+
+def test_the_map_is_the_course_s() -> None:
+    masters = {path.stem for path in (ROOT / "notebooks").glob("*.py")}
+    assert masters <= {stop.name for stop in COURSE}
+    assert [stop.number for stop in COURSE] == [f"{k:02}" for k in range(9)]
+
+
+def test_what_is_written_is_read_again(tmp_path: Path) -> None:
+    write_progress(some_progress(), tmp_path / "p.json")
+    assert read_progress(tmp_path / "p.json") == some_progress()
+    assert [path.name for path in tmp_path.iterdir()] == ["p.json"]

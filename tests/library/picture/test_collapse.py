@@ -1,0 +1,231 @@
+"""Large graphs: boxes for modules, ops and passes of a loop; every Function is drawn once, and no line is lost."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+import torch
+
+import seegrad
+from seegrad.model.recording import Edge, Frame, Node, Place, Recording, TensorRef
+from seegrad.model.scene import Scene
+from seegrad.picture import draw, still
+from seegrad.picture.sketch import Sketch, sketch
+from seegrad.picture.sketch.levels import FLAT, Level, collapse
+from seegrad.picture.sketch.tree import LEVEL
+
+
+def story(modules: list[str], *, lines: list[int] | None = None, shared: bool = False) -> Recording:
+    """A chain of Functions, one a Frame; Frame k ran in `modules[k]`. `shared`: each also uses one weight."""
+    count = len(modules)
+    numbers = lines or [3] * count
+    tensors = [
+        TensorRef(k, f"y{k}" if k else "x", (), "float32", "cpu", k == 0, True, k, k, (0, 4), k)
+        for k in range(count + 1)
+    ]
+    tensors.append(TensorRef(count + 1, "w", (), "float32", "cpu", True, True, count + 1, count + 1, (0, 4), 0))
+    frames, nodes = [Frame(0, "start", None, "start")], []
+    for k, module in enumerate(modules):
+        inputs = (k, count + 1) if shared else (k,)
+        edges = (Edge(0, k - 1 if k else None, 0), Edge(1, None, 0))[: len(inputs)]
+        nodes.append(Node(k, "MulBackward0", "mul", k + 1, edges, (), inputs, (k + 1,)))
+        place = Place("a.py", numbers[k], "y = y * w")
+        frames.append(Frame(k + 1, "forward", place, "mul", inputs=inputs, outputs=(k + 1,), nodes=(k,), module=module))
+    for k in reversed(range(count)):
+        step = len(frames)
+        frames.append(Frame(step, "backward", Place("a.py", 9, "loss.backward()"), "Mul", running=k, backward=0))
+    return Recording(frames=tuple(frames), tensors=tuple(tensors), nodes=tuple(nodes), root=count)
+
+
+def network(layers: int = 12) -> list[str]:
+    """Which module each op of a small transformer ran in."""
+    inner = ["attn.q", "attn.k", "attn.k", "attn", "attn", "mlp", "mlp"]
+    return [f"model.h.{k}.{name}" for k in range(layers) for name in inner] + [""]
+
+
+def levels(recording: Recording) -> dict[str, Level]:
+    return {level.id: level for level in collapse(recording, sketch(recording))}
+
+
+def by_label(recording: Recording) -> dict[str, Level]:
+    return {level.label: level for level in levels(recording).values()}
+
+
+def test_a_small_graph_is_seen_at_once() -> None:
+    recording = story([""] * FLAT)
+    (level,) = collapse(recording, sketch(recording))
+    assert (level.id, level.sketch) == ("", sketch(recording))
+    assert draw(recording).levels == ()
+
+
+def test_each_module_is_a_box_and_what_holds_most_of_it_is_opened() -> None:
+    found = by_label(story(network()))
+    assert [bundle.label for bundle in found[""].sketch.bundles] == [f"h.{k}" for k in range(12)]
+    assert [bundle.label for bundle in found["h.3"].sketch.bundles] == ["attn", "mlp"]
+    assert sum(bundle.count for bundle in found[""].sketch.bundles) == 12 * 7
+
+
+def test_a_module_of_one_function_is_that_function() -> None:
+    found = by_label(story(network()))
+    attention = next(level for level in levels(story(network())).values() if level.label == "attn")
+    assert len(attention.sketch.pills) == 3, "attn.q and the two of attn itself"
+    assert [bundle.label for bundle in attention.sketch.bundles] == ["k"]
+    assert "q" not in found
+
+
+@pytest.mark.parametrize(
+    "recording",
+    [
+        story(network()),
+        story([""] * 500),
+        story(["net.cell"] * 300, shared=True),
+        story([f"d.{k % 3}" for k in range(90)]),
+        story([""] * 200, lines=[4 + k % 5 for k in range(200)]),
+    ],
+    ids=["modules", "plain chain", "shared cell", "modules in turn", "a loop"],
+)
+def test_every_part_is_drawn_once_and_no_level_is_crowded(recording: Recording) -> None:
+    whole = sketch(recording)
+    found = collapse(recording, whole)
+    for kind in ("cards", "pills"):
+        drawn = [part.id for level in found for part in getattr(level.sketch, kind)]
+        assert sorted(drawn) == sorted(part.id for part in getattr(whole, kind))
+    for level in found:
+        assert len(level.sketch.pills) + len(level.sketch.bundles) <= LEVEL
+        ends = {end for wire in level.sketch.wires for end in (wire.source, wire.target)}
+        parts = level.sketch
+        ids = {part.id for part in (*parts.cards, *parts.pills, *parts.bundles, *parts.chips)}
+        assert ends <= ids
+        assert all(chip.id in ends for chip in parts.chips), "a chip hangs on a line"
+    assert {level.parent for level in found} - {None} <= {level.id for level in found}
+
+
+def reached(parts: Sketch) -> set[tuple[str, str]]:
+    return {(wire.source, wire.target) for wire in parts.wires}
+
+
+def test_a_line_into_a_box_goes_on_inside_it() -> None:
+    found = by_label(story(network()))
+    inside = found["h.3"].sketch
+    (come,) = [chip for chip in inside.chips if chip.kind == "in"]
+    (gone,) = [chip for chip in inside.chips if chip.kind == "out"]
+    assert (come.labels, gone.labels) == (("y21",), ("h.4",))
+    boxes = {bundle.label: bundle.id for bundle in inside.bundles}
+    assert {(come.id, boxes["attn"]), (boxes["attn"], boxes["mlp"]), (boxes["mlp"], gone.id)} <= reached(inside)
+
+
+def test_a_shared_weight_has_one_card_and_chips() -> None:
+    recording = story(network(), shared=True)
+    found = levels(recording)
+    weight = next(card for card in sketch(recording).cards if card.label == "w")
+    assert [level.id for level in found.values() if weight in level.sketch.cards] == [""]
+    outer = found[""].sketch
+    assert len([wire for wire in outer.wires if wire.source == weight.id]) == 1, "one line to its first user"
+    chips = [chip for chip in outer.chips if chip.kind == "leaf"]
+    assert {chip.labels for chip in chips} == {("w",)}
+    assert {chip.goes_to for chip in chips} == {weight.id}
+
+
+def test_a_loop_is_grouped_by_its_passes() -> None:
+    recording = story([""] * 200, lines=[4 + k % 20 for k in range(200)])
+    boxes = [bundle.label for bundle in levels(recording)[""].sketch.bundles]
+    assert boxes == [f"lines 4–23, pass {k}" for k in range(1, 11)]
+
+
+def test_a_box_tells_how_much_of_it_has_run() -> None:
+    recording = story(network())
+    first = levels(recording)[""].sketch.bundles[-1]
+    assert [done for _, done in first.ran] == list(range(1, 8))
+    assert first.ran[0][0] > len(recording.frames) // 2
+
+
+def test_a_failing_function_is_in_sight_and_its_boxes_say_so() -> None:
+    recording = story(network())
+    node = recording.nodes[40]
+    last = recording.frames[-1]
+    failing = replace(last, running=node.id)
+    damage = seegrad.Diagnosis(
+        "saved_tensor_modified", "error", True, None, None, node.name, "y", 0, 1, node_id=node.id, frame=last.index
+    )
+    broken = replace(recording, frames=(*recording.frames[:-1], failing), diagnoses=(damage,))
+    scene = draw(broken)
+    level = scene.level_of(len(scene.frames) - 1)
+    assert level != ""
+    assert f"-f{node.id}" in scene.level(level).body
+    outer = levels(broken)[""].sketch
+    (mark,) = outer.marks
+    assert mark.target in {bundle.id for bundle in outer.bundles}
+    assert "v0 saved ≠ v1 now" in still(scene, -1, "")
+    assert scene.level_of(3) == ""
+
+
+def test_a_scene_with_levels_survives_json_and_is_the_same_every_time() -> None:
+    recording = story(network())
+    scene = draw(recording)
+    assert Scene.from_json(scene.to_json()) == scene == draw(recording)
+    assert len(dict(scene.parts)) == len(scene.parts), "every part is kept once"
+
+
+def drawn(scene: Scene, name: str) -> list[str]:
+    """The ids of what one drawing shows."""
+    return re.findall(rf'id="{scene.uid}-([^"]+)"', scene.level(name).body)
+
+
+def test_an_open_box_stands_among_its_neighbours_and_theirs() -> None:
+    scene = draw(story(network()))
+    layer = next(level for level in scene.levels if level.label == "h.3")
+    inner = next(level for level in scene.levels if level.parent == layer.id)
+    around = set(drawn(scene, "")), set(drawn(scene, layer.id)), set(drawn(scene, inner.id))
+    assert around[0] < around[1] < around[2], "an open box keeps its own id: it is its head now"
+    assert {item.id for item in scene.items if item.level == inner.id} <= around[2]
+    for level in (scene.level(""), *scene.levels):
+        shown = drawn(scene, level.id)
+        assert len(shown) == len(set(shown))
+
+
+def corners(scene: Scene, name: str) -> dict[str, tuple[float, float, float, float]]:
+    """Left, top, right and bottom of everything that can be selected in a drawing."""
+    found: dict[str, tuple[float, float, float, float]] = {}
+    waiting = [(ElementTree.fromstring(f"<svg>{scene.level(name).body}</svg>"), 0.0, 0.0)]  # noqa: S314  # our own picture
+    while waiting:
+        element, left, top = waiting.pop()
+        if moved := re.match(r"translate\((\S+) (\S+)\)", element.get("transform", "")):
+            left, top = left + float(moved[1]), top + float(moved[2])
+        box = next((kid for kid in element if kid.get("class") == "bx"), None)
+        if element.get("data-st") and box is not None:
+            x, y = left + float(box.get("x", 0)), top + float(box.get("y", 0))
+            found[element.get("id", "")] = (x, y, x + float(box.get("width", 0)), y + float(box.get("height", 0)))
+        waiting.extend((kid, left, top) for kid in element)
+    return found
+
+
+def test_nothing_overlaps_wherever_a_box_is_open() -> None:
+    scene = draw(story(network(), shared=True))
+    for level in scene.levels:
+        boxes = list(corners(scene, level.id).values())
+        assert len(boxes) > 14
+        for k, (left, top, right, bottom) in enumerate(boxes):
+            assert 0 <= left < right <= level.width_px
+            assert 0 <= top < bottom <= level.height_px
+            for other in boxes[k + 1 :]:
+                assert right <= other[0] or other[2] <= left or bottom <= other[1] or other[3] <= top
+
+
+def test_a_real_network_is_opened_at_its_layers() -> None:
+    torch.manual_seed(0)
+    blocks = [torch.nn.Linear(3, 3) for _ in range(30)]
+
+    def run(x: torch.Tensor) -> Any:
+        for block in blocks:
+            x = torch.tanh(block(x))
+        return x.sum()
+
+    with seegrad.record() as rec:
+        run(torch.ones(2, 3)).backward()
+    scene = draw(rec.recording)
+    assert scene.levels
+    assert max(level.width_px for level in (scene.level(""), *scene.levels)) <= 1210

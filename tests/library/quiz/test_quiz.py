@@ -1,0 +1,182 @@
+"""Questions on the graph: the truth comes from the Recording, a wrong answer names its misconception."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+import seegrad
+from seegrad.errors import QuestionError
+from seegrad.learn.predictions import FILE, keep_prediction, read_predictions
+from seegrad.model.recording import Recording
+from seegrad.quiz import KINDS, ask, judge, outcome_of
+from seegrad.words.beliefs import MISCONCEPTIONS
+from tests.library.recordings import overwritten_alias
+
+
+def fine() -> Recording:
+    a = torch.ones(3, requires_grad=True)
+    with seegrad.record() as rec:
+        b = a * 2
+        b.sum().backward()
+    return rec.recording
+
+
+RECORDINGS = {"raise": overwritten_alias("detach"), "silent": overwritten_alias("data"), "fine": fine()}
+
+
+@pytest.mark.parametrize("truth", RECORDINGS)
+@pytest.mark.parametrize("said", ["raise", "silent", "fine"])
+def test_an_outcome_is_right_exactly_when_it_is_what_happens(truth: str, said: str) -> None:
+    assert outcome_of(RECORDINGS[truth]) == truth
+    verdict = judge(ask(RECORDINGS[truth], "outcome"), {"outcome": said})
+    assert verdict.right == (said == truth)
+    assert (verdict.misconception in MISCONCEPTIONS) == (said != truth)
+
+
+@pytest.mark.parametrize(("function", "truth"), [(lambda a: a * a, "raise"), (lambda a: a + 2, "fine")])
+def test_what_backward_frees_is_a_belief_about_the_graph(function: Any, truth: str) -> None:
+    a = torch.ones(3, requires_grad=True)
+    with contextlib.suppress(RuntimeError), seegrad.record() as rec:
+        loss = function(a).sum()
+        loss.backward()
+        loss.backward()
+    question = ask(rec.recording, "outcome")
+    assert json.loads(question.truth) == truth
+    assert {choice.misconception for choice in question.choices if choice.key != truth} == {"M10"}
+
+
+@pytest.mark.parametrize("cut", [True, False])
+def test_only_a_leaf_whose_grad_stays_empty_is_told_to_get_none(cut: bool) -> None:
+    a = torch.ones(3, requires_grad=True)
+    w = torch.ones(3, requires_grad=True)
+    with seegrad.record() as rec:
+        h = (a * 2).detach() if cut else a * 2
+        if not cut:
+            h.zero_()
+        (h * w).sum().backward()
+    assert (a.grad is None) == cut
+    assert ("none comes to `a`" in ask(rec.recording, "outcome").right) == cut
+
+
+def test_no_step_of_backward_is_shown_before_the_answer() -> None:
+    for recording in RECORDINGS.values():
+        question = ask(recording, "outcome")
+        shown = recording.frames[: question.until_step + 1]
+        assert shown[-1].phase == "forward"
+        assert not {frame.phase for frame in shown} & {"backward", "error"}
+
+
+@pytest.mark.parametrize(("route", "out"), [("detach", 1), ("data", 0)])
+def test_versions_are_asked_before_the_first_write(route: str, out: int) -> None:
+    recording = overwritten_alias(route)
+    question = ask(recording, "versions", tensors=("out", "c"))
+    assert recording.frames[question.until_step].index < recording.writes[0].frame
+    assert json.loads(question.truth) == {"out": out, "c": 1}
+    assert judge(question, {"versions": {"out": out, "c": 1}}).right
+    wrong = judge(question, {"versions": {"out": 1 - out, "c": 1}})
+    assert wrong.misconception == "M05"
+    assert MISCONCEPTIONS["M05"] in wrong.message
+
+
+def test_versions_are_torch_s_own() -> None:
+    a = torch.ones(3, requires_grad=True)
+    with seegrad.record() as rec:
+        out = a.sigmoid()
+        c = out.detach()
+        d = out.data
+        d.add_(1)
+        c.add_(1)
+    truth = json.loads(ask(rec.recording, "versions").truth)
+    assert truth == {"a": a._version, "out": out._version, "c": c._version, "d": d._version}
+
+
+def test_leaves_are_torch_s_own() -> None:
+    a = torch.ones(3, requires_grad=True)
+    b = torch.ones(3)
+    with seegrad.record() as rec:
+        moved = a * 2
+        summed = moved + b
+        cut = summed.detach()
+        (summed + cut).sum()
+    question = ask(rec.recording, "leaves")
+    names = {"a": a, "b": b, "moved": moved, "summed": summed, "cut": cut}
+    assert sorted(json.loads(question.truth)) == sorted(name for name, tensor in names.items() if tensor.is_leaf)
+    assert judge(question, {"leaves": ["cut", "b", "a"]}).right
+    assert judge(question, {"leaves": ["a", "b", "cut", "moved"]}).misconception == "M01"
+    assert not judge(question, {"leaves": ["a"]}).right
+
+
+def test_the_culprit_is_the_line_that_wrote() -> None:
+    for route in ("detach", "data"):
+        question = ask(overwritten_alias(route), "culprit")
+        assert judge(question, {"culprit": 3}).right
+        assert dict(question.targets)["w0"] == "3"
+    stopped = judge(ask(overwritten_alias("detach"), "culprit"), {"culprit": 5})
+    assert stopped.misconception == "M04"
+
+
+def test_nothing_wrong_has_no_culprit() -> None:
+    with pytest.raises(QuestionError, match="no culprit"):
+        ask(fine(), "culprit")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_an_empty_recording_is_nothing_to_ask_about(kind: str) -> None:
+    with pytest.raises(QuestionError, match="Nothing was recorded"):
+        ask(Recording(), kind)
+
+
+def test_an_unknown_kind_lists_the_known_ones() -> None:
+    with pytest.raises(QuestionError, match="culprit, keeps, leaves, order, outcome, saves, versions"):
+        ask(fine(), "colour")
+
+
+def test_an_unknown_tensor_is_named() -> None:
+    with pytest.raises(QuestionError, match="nobody"):
+        ask(fine(), "versions", tensors=("nobody",))
+
+
+@pytest.mark.parametrize("answer", [{}, {"leaves": []}])
+def test_an_answer_to_another_question_is_refused(answer: dict[str, object]) -> None:
+    with pytest.raises(QuestionError, match="Expected an answer"):
+        judge(ask(fine(), "outcome"), answer)
+
+
+@pytest.mark.parametrize("value", [None, 3, "x", ["a", "b"], {"a": "1"}])
+def test_a_value_of_the_wrong_type_is_a_wrong_answer(value: object) -> None:
+    for kind in ("outcome", "versions", "leaves"):
+        assert not judge(ask(fine(), kind), {kind: value}).right
+
+
+def test_an_id_names_the_question_and_its_code_not_the_run() -> None:
+    assert ask(fine(), "outcome").id == ask(fine(), "outcome").id
+    assert ask(fine(), "outcome").id != ask(overwritten_alias("data"), "outcome").id
+
+
+def test_predictions_are_kept_beside_the_notebook(tmp_path: Path) -> None:
+    first, second = ask(RECORDINGS["silent"], "outcome"), ask(RECORDINGS["silent"], "culprit")
+    keep_prediction(first, {"outcome": "fine"}, tmp_path)
+    keep_prediction(second, {"culprit": 3}, tmp_path)
+    kept = read_predictions(tmp_path)
+    assert kept[first.id]["answer"] == {"outcome": "fine"}
+    assert kept[first.id]["misconception"] == "M06"
+    assert kept[second.id]["right"] is True
+
+
+@pytest.mark.parametrize("there", ["", "not json", "[1]"])
+def test_a_damaged_file_of_predictions_is_begun_anew(tmp_path: Path, there: str) -> None:
+    (tmp_path / FILE).write_text(there)
+    question = ask(RECORDINGS["silent"], "outcome")
+    keep_prediction(question, {"outcome": "silent"}, tmp_path)
+    assert list(read_predictions(tmp_path)) == [question.id]
+
+
+def test_a_folder_that_can_t_be_written_costs_nothing_else(tmp_path: Path) -> None:
+    keep_prediction(ask(RECORDINGS["silent"], "outcome"), {"outcome": "silent"}, tmp_path / "missing")
+    assert not (tmp_path / "missing").exists()

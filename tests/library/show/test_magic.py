@@ -1,0 +1,141 @@
+"""`%%see` in a real IPython: the cell runs as it would without, the picture comes first, torch's error stays."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from IPython.core.error import UsageError
+from IPython.core.interactiveshell import InteractiveShell
+from traitlets.config import Config
+
+from seegrad.show import magic, widget
+from seegrad.show.widget import Picture, Sentence
+
+RAISES = "out = a.sigmoid()\nc = out.detach()\nc.zero_()\nout.sum().backward()"
+
+
+@pytest.fixture
+def shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("IPYTHONDIR", str(tmp_path / "ipython"))
+    config = Config()
+    config.HistoryManager.enabled = False
+    config.InteractiveShell.xmode = "Context"
+    shell = InteractiveShell.instance(config=config)
+    shell.run_cell("%load_ext seegrad")
+    shell.run_cell("import torch\na = torch.tensor([1., 2., 3.], requires_grad=True)")
+    yield shell
+    InteractiveShell.clear_instance()
+
+
+@pytest.fixture
+def displayed(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    found: list[Any] = []
+    for shows in (magic, widget):
+        monkeypatch.setattr(shows, "display", found.append)
+    return found
+
+
+def test_the_cell_assigns_in_the_user_s_namespace_and_gives_its_last_value(shell: Any, displayed: list[Any]) -> None:
+    done = shell.run_cell("%%see\nb = a * 2\nb.sum()")
+    assert done.success
+    assert done.result.item() == 12.0
+    assert shell.user_ns["b"].shape == (3,)
+    (picture,) = displayed
+    assert isinstance(picture, Picture)
+    assert [text for _, text in picture._scene.code] == ["b = a * 2", "b.sum()"]
+
+
+def test_a_cell_that_raises_shows_its_picture_and_torch_s_own_error(shell: Any, displayed: list[Any]) -> None:
+    plain = shell.run_cell(RAISES)
+    seen = shell.run_cell("%%see\n" + RAISES)
+    assert type(seen.error_in_exec) is type(plain.error_in_exec) is RuntimeError
+    assert str(seen.error_in_exec) == str(plain.error_in_exec)
+    (picture,) = displayed
+    assert picture.scene["frames"][-1]["phase"] == "error"
+
+
+def test_the_traceback_begins_at_the_learner_s_line(
+    shell: Any, displayed: list[Any], capsys: pytest.CaptureFixture[str]
+) -> None:
+    shell.run_cell("%%see\n" + RAISES)
+    said = re.sub(r"\x1b\[[0-9;]*m", "", capsys.readouterr().out)
+    assert "out.sum().backward()" in said
+    assert "magic.py" not in said
+    assert "run_cell_magic" not in said
+    assert len(displayed) == 1
+
+
+def test_a_cell_without_a_last_expression_gives_nothing(shell: Any, displayed: list[Any]) -> None:
+    assert shell.run_cell("%%see\nb = a * 2").result is None
+    assert len(displayed) == 1
+
+
+def test_braces_and_dollars_are_python_s(shell: Any, displayed: list[Any]) -> None:
+    assert shell.run_cell('%%see\nx = 3\nf"{x}$x"').result == "3$x"
+    assert displayed
+
+
+def test_ipython_s_own_syntax_works_inside(shell: Any, displayed: list[Any]) -> None:
+    assert shell.run_cell("%%see\nwhere = !echo here\nwhere[0]").result == "here"
+    assert displayed
+
+
+def test_a_question_hides_the_rest(shell: Any, displayed: list[Any]) -> None:
+    shell.run_cell("%%see --ask versions --tensors out,c --name q7\n" + RAISES)
+    question = displayed[0].scene["question"]
+    assert question["kind"] == "versions"
+    assert question["name"] == "q7"
+    assert [label for _, label in question["targets"]] == ["out", "c"]
+
+
+def test_a_question_that_makes_no_sense_is_said_and_the_picture_shown(shell: Any, displayed: list[Any]) -> None:
+    assert shell.run_cell("%%see --ask culprit\nb = a * 2").success
+    sentence, picture = displayed
+    assert isinstance(sentence, Sentence)
+    assert "no culprit" in repr(sentence)
+    assert isinstance(picture, Picture)
+
+
+def test_one_function_may_be_asked_alone(shell: Any, displayed: list[Any]) -> None:
+    shell.run_cell("%%see --ask saves --nodes SigmoidBackward0, --name q3\nout = a.sigmoid() * 2\nout.sum().backward()")
+    (picture,) = displayed
+    assert picture.scene["question"]["truth"] == '{"SigmoidBackward0": ["(sigmoid)"]}'
+    assert picture.scene["question"]["name"] == "q3"
+
+
+def test_the_step_is_the_one_asked_for(shell: Any, displayed: list[Any]) -> None:
+    shell.run_cell("%%see --step 1\nb = a * 2\nc = b * 2")
+    assert displayed[0].step == 1
+
+
+@pytest.mark.parametrize("line", ["--bogus", "--step x", "--ask colour", "--name 'open"])
+def test_a_wrong_option_is_said_in_one_line(shell: Any, line: str) -> None:
+    with pytest.raises(UsageError, match=r"%%see: .*Usage"):
+        magic.see(line, "b = 1")
+    assert shell is not None
+
+
+def test_a_syntax_error_is_python_s(shell: Any, displayed: list[Any]) -> None:
+    done = shell.run_cell("%%see\nb = = 2")
+    assert isinstance(done.error_in_exec, SyntaxError)
+    assert not displayed
+
+
+def test_content_finds_a_write_that_no_op_made(shell: Any, displayed: list[Any]) -> None:
+    cell = "out = a.sigmoid()\nout.detach().numpy()[:] = 0\nout.sum().backward()"
+    shell.run_cell("%%see --content\n" + cell)
+    assert "wrong" in {frame["severity"] for frame in displayed[0].scene["frames"]}
+
+
+def test_the_traceback_carries_the_number_of_the_cell_that_runs(shell: Any, displayed: list[Any]) -> None:
+    """IPython counts on before it runs a cell that goes into the history."""
+    number = shell.execution_count
+    seen = shell.run_cell("%%see\n" + RAISES, store_history=True)
+    assert len(displayed) == 1
+    said = re.sub(r"\x1b\[[0-9;]*m", "", "\n".join(seen.error_in_exec._render_traceback_()))
+    assert re.search(r"Cell In\s?\[(\d+)\], line 4", said)[1] == str(number)  # type: ignore[index]  # None fails too

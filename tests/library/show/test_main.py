@@ -1,0 +1,214 @@
+"""`python -m seegrad SCRIPT.py`: as if the script had run alone, then the diagnoses."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.course.chapters.nbval_runs import LESS_SEEN
+
+CORRUPT = """
+import sys, torch
+a = torch.tensor([1.0, 2.0, 3.0], requires_grad=True)
+out = a.sigmoid()
+c = out.data
+c.zero_()
+out.sum().backward()
+print(__name__, __file__, sys.argv, sys.path[0], a.grad.tolist())
+"""
+
+
+QUIET = os.environ | {"PYTHONWARNINGS": LESS_SEEN}
+
+
+def python(*command: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, *command],
+        cwd=folder,
+        env=QUIET,
+        capture_output=True,
+        text=True,
+        check=False,
+        input="41\nx\n",
+    )
+
+
+@pytest.fixture
+def script(tmp_path):
+    def write(text: str) -> Path:
+        path = tmp_path / "script.py"
+        path.write_bytes(text.encode("latin-1" if "latin-1" in text else "utf-8"))
+        return path
+
+    return write
+
+
+def test_the_script_s_output_comes_first_and_is_its_own(script, tmp_path) -> None:
+    script(CORRUPT)
+    alone, seen = (python(*c, "script.py", "-x", "--html", "y", folder=tmp_path) for c in ([], ["-m", "seegrad"]))
+    assert seen.stdout.startswith(alone.stdout)
+    assert (seen.returncode, seen.stderr) == (alone.returncode, alone.stderr)
+    assert seen.stdout.removeprefix(alone.stdout) == (
+        "\n── seegrad: 1 finding in 1 backward call ──\n"
+        "script.py:6: WRONG GRADIENT: silent corruption\n"
+        "    Line 6 (`c.zero_()`) overwrote `out` through `c`, which shares its memory but not its version, after "
+        "SigmoidBackward0 from line 4 had saved it for the gradient of `a`; the version stayed 0, so torch raised "
+        "nothing and the gradient is wrong. Replace `.data` by `.detach()` and torch will raise here instead; to be "
+        "right, write to a copy, `c = out.detach().clone()`, or after the backward call.\n"
+    )
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "import sys; sys.exit()",
+        "import sys; sys.exit(7)",
+        "import sys; sys.exit('a reason')",
+        "1 / 0",
+        "def f():\n    raise KeyError('x')\n\ntry:\n    1 / 0\nexcept ZeroDivisionError as e:\n    f()",
+        "print('no torch at all')",
+        "def f(:",
+        "import atexit\natexit.register(lambda: print('bye'))",
+        "import __main__\nx = 3\nprint(__main__.x)",
+        "import torch\na = torch.ones(2, requires_grad=True)\na.add_(1)",
+        "# -*- coding: latin-1 -*-\nprint('caf\xe9')",
+        "\ufeffprint('a byte order mark')",
+        "import sys\nprint('said')\nsys.stdout.close()",
+        "n = int(input())\nprint(n + len(input()))",
+        "import json\ntry:\n    json.loads('{')\nexcept ValueError as e:\n    raise RuntimeError('bad') from e",
+        "import sys\nsys.excepthook = lambda *error: print('my own hook', error[1])\nraise ValueError(3)",
+        "import torch\ny = torch.ones(2, requires_grad=True).exp()\ny.register_hook(lambda g: exit(4))\n"
+        "y.sum().backward()",
+        "import dataclasses, inspect, pickle\n@dataclasses.dataclass\nclass C:\n    x: int\n"
+        "print(pickle.loads(pickle.dumps(C(1))), inspect.getsource(C))",
+    ],
+)
+def test_status_output_and_traceback_are_the_script_s(script, tmp_path, text: str) -> None:
+    script(text)
+    alone, seen = (python(*command, "script.py", folder=tmp_path) for command in ([], ["-m", "seegrad"]))
+    assert seen.returncode == alone.returncode
+    assert [line for line in alone.stdout.splitlines() if line not in seen.stdout.splitlines()] == []
+    assert errors(seen.stderr) == errors(alone.stderr)
+
+
+def errors(text: str) -> list[str]:
+    """The traceback without the explanation that follows it."""
+    return [line for line in text.splitlines() if not line.startswith("seegrad: ")]
+
+
+def test_the_explanation_follows_the_traceback(script, tmp_path) -> None:
+    script("import torch\na = torch.ones(2, requires_grad=True)\na.add_(1)")
+    assert (
+        "\nseegrad: Line 3 (`a.add_(1)`) writes in place to `a`"
+        in python("-m", "seegrad", "script.py", folder=tmp_path).stderr
+    )
+
+
+def test_html_holds_the_picture_and_asks_no_network(script, tmp_path) -> None:
+    script(CORRUPT)
+    done = python("-m", "seegrad", "--html", "out.html", "script.py", folder=tmp_path)
+    assert done.returncode == 0, done.stderr
+    text = (tmp_path / "out.html").read_text(encoding="utf-8")
+    assert "SigmoidBackward0" in text
+    assert 'src="http' not in text
+    assert 'href="http' not in text
+
+
+def test_a_picture_that_cannot_be_written_leaves_the_status_alone(script, tmp_path) -> None:
+    script("import sys; sys.exit(5)")
+    done = python("-m", "seegrad", "--html", "no/such/folder.html", "script.py", folder=tmp_path)
+    assert done.returncode == 5
+    assert done.stderr.startswith("seegrad: can't write")
+
+
+TRAIN = """
+import argparse
+import os
+
+import torch
+from {package}model import Net
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--html", help="the script's own option, not ours")
+    parser.add_argument("--rate", type=float)
+    print(parser.parse_args())
+    os.chdir("/")
+    Net()(torch.ones(2, 3)).backward()
+"""
+MODEL = """
+import torch
+
+class Net(torch.nn.Linear):
+    def __init__(self):
+        super().__init__(3, 3)
+
+    def forward(self, x):
+        h = torch.sigmoid(super().forward(x))
+        h += 1
+        return h.sum()
+"""
+
+
+@pytest.mark.parametrize("package", ["", "project."], ids=["script", "module"])
+def test_a_project_in_another_folder(tmp_path, package: str) -> None:
+    """Siblings are found, options after the name are the script's, and the culprit is named by its path from here."""
+    folder = tmp_path / "project"
+    folder.mkdir()
+    folder.joinpath("train.py").write_text(TRAIN.format(package="." if package else ""))
+    folder.joinpath("model.py").write_text(MODEL)
+    name = ("-m", "project.train") if package else ("project/train.py",)
+    given = (*name, "--html", "x", "--rate", "0.5")
+    alone, seen = (python(*command, *given, folder=tmp_path) for command in ([], ["-m", "seegrad"]))
+    assert seen.stdout.startswith(alone.stdout + "\n── seegrad: 1 finding in 1 backward call ──")
+    assert "project/model.py:10: error: " in seen.stdout
+    assert seen.returncode == alone.returncode == 1
+    assert errors(seen.stderr)[-1] == errors(alone.stderr)[-1]
+
+
+def test_a_package_runs_its_main(tmp_path) -> None:
+    folder = tmp_path / "project"
+    folder.mkdir()
+    folder.joinpath("__main__.py").write_text("import sys\nprint(sys.argv, __package__, __name__)\nsys.exit(9)")
+    folder.joinpath("__init__.py").touch()
+    alone, seen = (python(*command, "-m", "project", "a", folder=tmp_path) for command in ([], ["-m", "seegrad"]))
+    assert seen.stdout.startswith(alone.stdout)
+    assert seen.returncode == alone.returncode == 9
+
+
+def test_workers_of_a_data_loader_find_the_script(script, tmp_path) -> None:
+    script(
+        "import torch\nfrom torch.utils.data import DataLoader\n"
+        "def double(samples):\n    return 2 * torch.stack(samples)\n"
+        "if __name__ == '__main__':\n"
+        "    w = torch.ones(2, requires_grad=True)\n"
+        "    spawned = dict(num_workers=1, multiprocessing_context='spawn')\n"
+        "    for x in DataLoader(torch.ones(4, 2), 2, collate_fn=double, **spawned):\n"
+        "        (x * w).sum().backward()\n"
+        "    print(w.grad)\n"
+    )
+    done = python("-m", "seegrad", "script.py", folder=tmp_path)
+    assert done.stdout.startswith("tensor([8., 8.])\n\n── seegrad: 0 findings in 2 backward calls"), done.stderr
+
+
+def test_nobody_listens_any_more(script, tmp_path) -> None:
+    script(CORRUPT.rsplit("print", 1)[0])
+    command = f"{sys.executable} -m seegrad script.py | true; exit ${{PIPESTATUS[0]}}"
+    done = subprocess.run(["bash", "-c", command], cwd=tmp_path, env=QUIET, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_a_module_that_is_not_there(tmp_path) -> None:
+    done = python("-m", "seegrad", "-m", "nowhere.train", folder=tmp_path)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith("seegrad: can't read nowhere.train: ")
+
+
+def test_a_script_that_is_not_there(tmp_path) -> None:
+    done = python("-m", "seegrad", "missing.py", folder=tmp_path)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith("seegrad: can't read missing.py")

@@ -1,0 +1,103 @@
+"""The offline page in a headless Chromium: it plays, it asks, it follows light and dark, and it fetches nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, Page, expect
+
+from seegrad.quiz import ask
+from seegrad.show.page import page as page_text
+from tests.library.recordings import overwritten_alias
+
+pytestmark = pytest.mark.browser
+
+
+@pytest.fixture(scope="module")
+def tab(browser: Browser) -> Iterator[Page]:
+    page = browser.new_page(viewport={"width": 1000, "height": 900})
+    yield page
+    page.close()
+
+
+def visit(tab: Page, folder: Path, text: str) -> list[str]:
+    """Open the page; what goes wrong from now on is collected: errors, and requests beyond the file itself."""
+    wrong: list[str] = []
+    path = folder / "graph.html"
+    path.write_text(text, encoding="utf-8")
+    tab.on("pageerror", lambda error: wrong.append(str(error)))
+    tab.on("request", lambda request: None if request.url.startswith("file:") else wrong.append(request.url))
+    tab.goto(path.as_uri())
+    return wrong
+
+
+def test_it_plays_by_keyboard_and_click(tab: Page, tmp_path: Path) -> None:
+    wrong = visit(tab, tmp_path, page_text(overwritten_alias("data")))
+    expect(tab.locator(".sg-ct")).to_have_text("8 / 8")
+    expect(tab.get_by_text("but the numbers changed")).to_be_visible()
+    tab.locator(".sg-tl input").focus()
+    tab.keyboard.press("Home")
+    expect(tab.locator(".sg-ct")).to_have_text("1 / 8")
+    expect(tab.get_by_text("but the numbers changed")).to_be_hidden()
+    tab.keyboard.press("End")
+    tab.locator("[id$='-f1']").click()
+    expect(tab.locator(".sg-in caption")).to_contain_text("SigmoidBackward0")
+    assert wrong == []
+
+
+def test_it_asks_and_then_tells(tab: Page, tmp_path: Path) -> None:
+    recording = overwritten_alias("detach")
+    wrong = visit(tab, tmp_path, page_text(recording, question=ask(recording, "culprit")))
+    expect(tab.locator(".sg-ct")).to_have_text("5 / ?")
+    tab.locator(".sg-cd li").nth(4).click()
+    tab.get_by_role("button", name="Check my prediction").click()
+    expect(tab.locator(".sg-qv")).to_contain_text("M04")
+    expect(tab.locator(".sg-ct")).to_have_text("8 / 8")
+    expect(tab.locator(".sg-in .ex")).to_contain_text("modified by an inplace operation")
+    assert wrong == []
+
+
+def test_everything_stays_inside_the_picture_and_readable(tab: Page, tmp_path: Path) -> None:
+    """No text sticks out of the drawing, and no text is smaller than 7 pixels at 1000 px."""
+    visit(tab, tmp_path, page_text(overwritten_alias("detach")))
+    outside = tab.evaluate(
+        """() => {
+            const frame = document.querySelector("svg.sg-svg").getBoundingClientRect();
+            return [...document.querySelectorAll("svg.sg-svg text")].filter((t) => {
+                const box = t.getBoundingClientRect();
+                const small = parseFloat(getComputedStyle(t).fontSize) < 7;
+                const out = box.left < frame.left || box.right > frame.right || box.bottom > frame.bottom;
+                return box.width && (small || out);
+            }).map((t) => t.textContent);
+        }"""
+    )
+    assert outside == []
+
+
+def test_it_follows_light_and_dark(tab: Page, tmp_path: Path) -> None:
+    tab.emulate_media(color_scheme="dark")
+    visit(tab, tmp_path, page_text(overwritten_alias("data")))
+    expect(tab.locator(".sg")).to_have_attribute("data-theme", "dark")
+    tab.emulate_media(color_scheme="light")
+    expect(tab.locator(".sg")).to_have_attribute("data-theme", "light")
+
+
+def test_it_follows_vs_code_s_theme(tab: Page, tmp_path: Path) -> None:
+    """What VS Code sets on a notebook's page: variables on the root, the kind of theme on the body."""
+    visit(tab, tmp_path, page_text(overwritten_alias("data")))
+    for kind, paper, theme in (
+        ("vscode-dark", "rgb(31, 31, 31)", "dark"),
+        ("vscode-light", "rgb(255, 255, 250)", "light"),
+    ):
+        tab.evaluate(
+            """([kind, paper]) => {
+                document.documentElement.style.setProperty("--vscode-editor-background", paper);
+                document.body.style.background = paper;
+                document.body.dataset.vscodeThemeKind = kind;
+            }""",
+            [kind, paper],
+        )
+        expect(tab.locator(".sg")).to_have_attribute("data-theme", theme)
+        expect(tab.locator(".sg")).to_have_css("background-color", paper)

@@ -1,0 +1,1 @@
+"""Build the course: masters, chapters, releases, the kit and the site."""

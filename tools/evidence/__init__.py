@@ -1,0 +1,1 @@
+"""Evidence about torch and about a class: the seeds, other versions, derivatives, a demonstration."""

@@ -1,0 +1,1 @@
+"""Pictures and outputs for the documents, made by the program itself."""
