@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 from seegrad.errors import SeegradError
 from seegrad.model.recording import Diagnosis, Place, Recording
-from seegrad.recorder import record
 
 if TYPE_CHECKING:
     from seegrad.learn.course_map import course_map
     from seegrad.learn.device import device
+    from seegrad.recorder import record
     from seegrad.show.magic import load_ipython_extension
     from seegrad.show.widget import show
 
@@ -31,9 +31,10 @@ _LAZY = {
     "course_map": "learn.course_map",
     "device": "learn.device",
     "load_ipython_extension": "show.magic",
+    "record": "recorder",
     "show": "show.widget",
 }
-"""Names that are of use in a notebook: imported when they're first used, so that recording works without Jupyter."""
+"""Imported when they're first used: recording works without Jupyter, and what is pure loads without torch."""
 
 
 def __getattr__(name: str) -> Any:

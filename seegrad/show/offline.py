@@ -1,7 +1,7 @@
 """A notebook as one HTML file that needs no network: mathematics as MathML, pictures that step and ask.
 
 `jupyter nbconvert --to seegrad.show.offline.OfflineExporter NOTEBOOK.ipynb` writes it. A picture is interactive where
-the notebook holds its widget's state (JupyterLab: Settings → Save Widget State Automatically); else it is the still one.
+the notebook holds its widget's state (JupyterLab: Settings → Save Widget State Automatically), else the still one.
 """
 
 from __future__ import annotations
