@@ -26,13 +26,13 @@ import torch
 from playwright.sync_api import sync_playwright
 
 import seegrad
+from seegrad.display.page import write_page
 from seegrad.model.recording import Recording
 from seegrad.model.scene import Shape
 from seegrad.picture import draw, layout, measure, plan
 from seegrad.picture.layout import arrange
 from seegrad.picture.sketch import sketch
 from seegrad.picture.sketch.levels import collapse
-from seegrad.show.page import write_page
 
 ROUNDS = 3
 PATIENCE_S = 90  # of CPU time for one layout

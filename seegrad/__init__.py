@@ -9,11 +9,11 @@ from seegrad.errors import SeegradError
 from seegrad.model.recording import Diagnosis, Place, Recording
 
 if TYPE_CHECKING:
+    from seegrad.display.magic import load_ipython_extension
+    from seegrad.display.widget import show
     from seegrad.learn.course_map import course_map
     from seegrad.learn.device import device
     from seegrad.recorder import record
-    from seegrad.show.magic import load_ipython_extension
-    from seegrad.show.widget import show
 
 __all__ = [
     "Diagnosis",
@@ -30,9 +30,9 @@ __all__ = [
 _LAZY = {
     "course_map": "learn.course_map",
     "device": "learn.device",
-    "load_ipython_extension": "show.magic",
+    "load_ipython_extension": "display.magic",
     "record": "recorder",
-    "show": "show.widget",
+    "show": "display.widget",
 }
 """Imported when they're first used: recording works without Jupyter, and what is pure loads without torch."""
 

@@ -17,10 +17,10 @@ from pathlib import Path
 from types import TracebackType
 
 from seegrad.capture.probes.places import is_users
+from seegrad.display.script import Program, acting_as, module, script
 from seegrad.model.recording import Diagnosis, Recording
 from seegrad.picture.narrate import KINDS
 from seegrad.recorder import record
-from seegrad.show.script import Program, acting_as, module, script
 from seegrad.words.languages import _, counted, marked
 
 SEVERITY = {"error": marked("error"), "wrong": marked("WRONG GRADIENT"), "note": marked("note")}
@@ -137,7 +137,7 @@ def near(file: str, here: Path) -> str:
 
 def write_html(recording: Recording, path: Path, here: Path) -> None:
     """Write the picture, by its path from `here`; where that fails, say so: the script's status stays its own."""
-    from seegrad.show.page import write_page
+    from seegrad.display.page import write_page
 
     try:
         write_page(recording, here / path)

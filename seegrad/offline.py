@@ -1,9 +1,9 @@
-"""The old name of `seegrad.show.offline`, which nbconvert's configurations may hold."""
+"""The old name of `seegrad.display.offline`, which nbconvert's configurations may hold."""
 
 import warnings
 
-from seegrad.show.offline import OfflineExporter
+from seegrad.display.offline import OfflineExporter
 
 __all__ = ["OfflineExporter"]
 
-warnings.warn("seegrad.offline is now seegrad.show.offline", DeprecationWarning, stacklevel=2)
+warnings.warn("seegrad.offline is now seegrad.display.offline", DeprecationWarning, stacklevel=2)

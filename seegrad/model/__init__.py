@@ -1,1 +1,33 @@
 """Frozen data: the Recording, the Scene, and the facts about torch's Nodes."""
+
+from seegrad.model.recording import (
+    Diagnosis,
+    Edge,
+    Frame,
+    Gradient,
+    Hook,
+    HookCall,
+    Node,
+    Place,
+    RaisedError,
+    Recording,
+    SavedTensor,
+    TensorRef,
+    Write,
+)
+
+__all__ = [
+    "Diagnosis",
+    "Edge",
+    "Frame",
+    "Gradient",
+    "Hook",
+    "HookCall",
+    "Node",
+    "Place",
+    "RaisedError",
+    "Recording",
+    "SavedTensor",
+    "TensorRef",
+    "Write",
+]

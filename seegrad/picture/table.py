@@ -15,7 +15,7 @@ def table(scene: Scene, until: int | None = None) -> str:
     """One line a step, wrapped; `until` is the last step to tell.
 
     >>> from seegrad.model import Recording
-    >>> from seegrad.draw import draw
+    >>> from seegrad.picture import draw
     >>> print(table(draw(Recording())))
      1  start     before the first line
                   Nothing has run yet, and no tensor is known.

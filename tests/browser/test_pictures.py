@@ -18,9 +18,9 @@ import pytest
 from PIL import Image, ImageChops
 from playwright.sync_api import Browser, Page
 
+from seegrad.display.page import page as page_text
 from seegrad.model.recording import Recording
 from seegrad.quiz import ask
-from seegrad.show.page import page as page_text
 from tools.pictures.portraits import PORTRAITS, THEMES, Portrait, Theme, open_box, record
 
 pytestmark = pytest.mark.browser

@@ -11,9 +11,9 @@ import torch
 from playwright.sync_api import Browser, Page, expect
 
 import seegrad
+from seegrad.display.page import page as page_text
 from seegrad.model.recording import Recording
 from seegrad.quiz import ask, judge
-from seegrad.show.page import page as page_text
 from tests.browser.test_pictures import findings, needs_axe, visit, without_policy
 
 pytestmark = pytest.mark.browser

@@ -14,7 +14,7 @@ from babel.messages.pofile import write_po
 from nbclient import NotebookClient
 from playwright.sync_api import Browser, Page, expect
 
-from seegrad.show.offline import OfflineExporter, markdown
+from seegrad.display.offline import OfflineExporter, markdown
 from tests.browser.test_pictures import findings, needs_axe
 from tools import book
 from tools.course.site import build_site

@@ -31,10 +31,10 @@ MAY_IMPORT = {  # a room, or a file at a package's top: the rooms that it may im
     "seegrad.quiz": ("picture", "model", "words", "errors"),
     "seegrad.learn": ("quiz", "picture", "model", "words", "errors"),
     "seegrad.recorder": ("capture", "diagnose", "model", "words", "errors"),
-    "seegrad.show": ("recorder", "learn", "quiz", "picture", "capture", "model", "words", "errors"),
+    "seegrad.display": ("recorder", "learn", "quiz", "picture", "capture", "model", "words", "errors"),
     "seegrad.check": ("capture", "words", "errors"),
-    "seegrad.offline": ("show",),
-    "seegrad.__main__": ("recorder", "show", "picture", "capture", "model", "words", "errors"),
+    "seegrad.offline": ("display",),
+    "seegrad.__main__": ("recorder", "display", "picture", "capture", "model", "words", "errors"),
     "nbjudge.errors": (),
     "nbjudge.model": ("errors",),
     "nbjudge.wire": ("errors",),
@@ -54,7 +54,7 @@ INSIDE = {  # the same for rooms within a room; its own files, beside them, may 
     "nbjudge.bridge": {"values": (), "torch": ("values",)},
 }
 ONLY_THESE = {  # of another room: the files that a room may import, where it may not have all
-    ("seegrad.show", "capture"): ("seegrad.capture.mode", "seegrad.capture.probes"),
+    ("seegrad.display", "capture"): ("seegrad.capture.mode", "seegrad.capture.probes"),
     ("seegrad.check", "capture"): ("seegrad.capture.probes",),
     ("seegrad.__main__", "capture"): ("seegrad.capture.mode", "seegrad.capture.probes"),
 }

@@ -12,7 +12,7 @@ from IPython.core.interactiveshell import InteractiveShell
 from torch import nn
 
 import seegrad
-from seegrad.show import magic
+from seegrad.display import magic
 from tools.pictures.consoles import PAGES, STEP, readers_lines, renewed, stable
 
 (PAGE,) = PAGES

@@ -19,10 +19,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from seegrad.display.assets import STATIC
+from seegrad.display.widget import WITH_SCENES
 from seegrad.learn.course_map import CourseMap
 from seegrad.learn.progress import Progress
-from seegrad.show.assets import STATIC
-from seegrad.show.widget import WITH_SCENES
 from seegrad.words.languages import speaking
 from tools.course.chapters import executed
 from tools.course.masters import read_master, to_notebook

@@ -13,9 +13,9 @@ from pygments import highlight
 from pygments.formatters import HtmlFormatter
 from pygments.lexers import get_lexer_by_name
 
-from seegrad.show.assets import asset
-from seegrad.show.offline import markdown
-from seegrad.show.widget import SCENE
+from seegrad.display.assets import asset
+from seegrad.display.offline import markdown
+from seegrad.display.widget import SCENE
 from seegrad.words.languages import marked, translate
 
 ANSI = re.compile(r"\x1b\[[0-9;]*m")

@@ -1,4 +1,4 @@
-"""python -m tools.demo_class FOLDER: a class of twelve, graded from `submitted/` to a CSV and feedback pages.
+"""python -m tools.evidence.demo_class FOLDER: a class of twelve, graded from `submitted/` to a CSV and feedback pages.
 
 Makes a course in FOLDER with the project's own assignment, lets twelve students hand in, and runs the commands that
 an instructor would run. Nothing outside FOLDER is touched.

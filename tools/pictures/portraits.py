@@ -19,8 +19,8 @@ import torch
 from playwright.sync_api import Browser, Page, sync_playwright
 
 import seegrad
+from seegrad.display.page import write_page
 from seegrad.model.recording import Recording
-from seegrad.show.page import write_page
 
 FOLDER = Path(__file__).resolve().parents[2] / "docs" / "pictures"
 WIDTH_PX, HEIGHT_PX = 1100, 1200  # high enough for all of an open box: the player gives a graph 76 % of the window

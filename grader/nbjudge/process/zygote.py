@@ -24,7 +24,7 @@ from nbjudge.process.fork_server import OWNER_FD, receive, send
 from nbjudge.sandbox import ELSEWHERE, SERVICE_ID
 
 # What a course's notebooks import; `%load_ext seegrad` alone takes a quarter of a second where it isn't there yet.
-DEFAULT_PRELOAD = ("torch", "torch._dynamo", "numpy", "IPython", "seegrad", "seegrad.check", "seegrad.show.magic")
+DEFAULT_PRELOAD = ("torch", "torch._dynamo", "numpy", "IPython", "seegrad", "seegrad.check", "seegrad.display.magic")
 LIMITS = Limits()
 START_S = 120.0
 FORK_S = 20.0

@@ -12,7 +12,7 @@ from nbjudge.process.zygote import ENVIRONMENT
 SEEN = """
 import json, os, sys, torch
 from nbjudge.process.kernel import Kernel
-from grader import warm
+from nbjudge.roles import warm
 
 kernel = Kernel()
 failed = []

@@ -290,7 +290,7 @@ def test_without_namespaces_landlock_and_seccomp_hold(tmp_path: Path) -> None:
 COVERED = """
 import sys
 from pathlib import Path
-from grader import layers, root
+from nbjudge.sandbox import root, syscalls as layers
 folder = Path(sys.argv[1])
 layers.new_user_namespace(1000)
 layers.unshare(layers.NEWNS)

@@ -12,8 +12,8 @@ import torch
 
 import seegrad
 from seegrad.capture.tables import forget as capture_forget
+from seegrad.display.page import page
 from seegrad.model.recording import Recording
-from seegrad.show.page import page
 
 
 @pytest.fixture(autouse=True)

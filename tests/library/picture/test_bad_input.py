@@ -10,12 +10,12 @@ from xml.etree import ElementTree
 import pytest
 from playwright.sync_api import Browser
 
+from seegrad.display.assets import asset
+from seegrad.display.page import page
 from seegrad.errors import PictureError
 from seegrad.model.recording import Recording
 from seegrad.model.scene import Scene
 from seegrad.picture import draw, still
-from seegrad.show.assets import asset
-from seegrad.show.page import page
 from tests.library.recordings import overwritten_alias
 
 SVG = "{http://www.w3.org/2000/svg}"

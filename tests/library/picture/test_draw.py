@@ -11,12 +11,12 @@ import pytest
 import torch
 
 import seegrad
+from seegrad.display.assets import asset
 from seegrad.errors import PictureError
 from seegrad.model.recording import Edge, Frame, Node, Place, Recording, TensorRef
 from seegrad.model.scene import Scene
 from seegrad.picture import MOST_NODES, MOST_TOLD, draw, layout, measure, plan, still, table
 from seegrad.picture.sketch import Sketch, at, sketch
-from seegrad.show.assets import asset
 from tests.library.recordings import overwritten_alias
 
 SVG = "{http://www.w3.org/2000/svg}"

@@ -23,12 +23,12 @@ from IPython.core.error import UsageError
 
 import seegrad
 from seegrad.check import CheckFailed, expect
+from seegrad.display.magic import Options
+from seegrad.display.page import page
+from seegrad.display.widget import show
 from seegrad.picture import draw, still, table
 from seegrad.picture.narrate import KINDS as KINDS_SAID
 from seegrad.quiz import KINDS, ask
-from seegrad.show.magic import Options
-from seegrad.show.page import page
-from seegrad.show.widget import show
 from seegrad.words import advice, beliefs, sentences
 from seegrad.words.languages import LANGUAGES, closed, counted, language, speaking, together, translate
 from seegrad.words.phrases import sentence

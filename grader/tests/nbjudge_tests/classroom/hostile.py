@@ -2,7 +2,7 @@
 
 `attacks/*.ipy` is what a student writes into the answer's cell; `attacks/*.py` writes a whole folder.
 
-python -m tests.classroom.hostile FOLDER     grades the class in FOLDER and writes FOLDER/results.jsonl
+python -m nbjudge_tests.classroom.hostile FOLDER    grades the class in FOLDER and writes FOLDER/results.jsonl
 """
 
 from __future__ import annotations

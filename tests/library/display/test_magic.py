@@ -12,8 +12,8 @@ from IPython.core.error import UsageError
 from IPython.core.interactiveshell import InteractiveShell
 from traitlets.config import Config
 
-from seegrad.show import magic, widget
-from seegrad.show.widget import Picture, Sentence
+from seegrad.display import magic, widget
+from seegrad.display.widget import Picture, Sentence
 
 RAISES = "out = a.sigmoid()\nc = out.detach()\nc.zero_()\nout.sum().backward()"
 

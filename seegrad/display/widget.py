@@ -14,6 +14,7 @@ import traitlets
 from IPython.display import display
 
 from seegrad.capture.mode import RAISE_OWN_ERRORS
+from seegrad.display.assets import STATIC, asset
 from seegrad.errors import PictureError, QuestionError
 from seegrad.learn.predictions import keep_prediction
 from seegrad.learn.progress import note_prediction
@@ -22,7 +23,6 @@ from seegrad.model.scene import Question, Scene
 from seegrad.picture import draw, still, table
 from seegrad.picture.still import headline
 from seegrad.quiz import ask as ask_about
-from seegrad.show.assets import STATIC, asset
 from seegrad.words.languages import _, speaking
 
 SCENE = "application/vnd.seegrad.scene+json"

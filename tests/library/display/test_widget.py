@@ -13,11 +13,11 @@ import pytest
 import torch
 
 import seegrad
+from seegrad.display import widget
+from seegrad.display.widget import Picture, Sentence, show
 from seegrad.learn.predictions import read_predictions
 from seegrad.model.recording import Recording
 from seegrad.model.scene import Scene
-from seegrad.show import widget
-from seegrad.show.widget import Picture, Sentence, show
 from tests.library.recordings import overwritten_alias
 
 WIDGET_VIEW = "application/vnd.jupyter.widget-view+json"

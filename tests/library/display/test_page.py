@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
+from seegrad.display.assets import STATIC
+from seegrad.display.page import page, write_page
 from seegrad.model.scene import Scene
 from seegrad.picture import draw
-from seegrad.show.assets import STATIC
-from seegrad.show.page import page, write_page
 from tests.library.recordings import overwritten_alias
 
 ROOT = Path(__file__).parents[3]

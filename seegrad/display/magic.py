@@ -14,11 +14,11 @@ from IPython.core.error import UsageError
 from IPython.core.magic import MAGIC_NO_VAR_EXPAND_ATTR
 from IPython.display import display
 
+from seegrad.display.widget import show
 from seegrad.learn.progress import note_cell
 from seegrad.model.recording import Recording
 from seegrad.quiz import KINDS
 from seegrad.recorder import record
-from seegrad.show.widget import show
 from seegrad.words.languages import _
 
 

@@ -6,10 +6,10 @@ import json
 from html import escape
 from pathlib import Path
 
+from seegrad.display.assets import asset
 from seegrad.model.recording import Recording
 from seegrad.model.scene import Question
 from seegrad.picture import draw, table
-from seegrad.show.assets import asset
 from seegrad.words.languages import marked, translate
 
 PAGE = """<!doctype html>

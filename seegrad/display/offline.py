@@ -1,7 +1,7 @@
 """A notebook as one HTML file that needs no network: mathematics as MathML, pictures that step and ask.
 
-`jupyter nbconvert --to seegrad.show.offline.OfflineExporter NOTEBOOK.ipynb` writes it. A picture is interactive where
-the notebook holds its widget's state (JupyterLab: Settings → Save Widget State Automatically), else the still one.
+`jupyter nbconvert --to seegrad.display.offline.OfflineExporter NOTEBOOK.ipynb` writes it. A picture is interactive
+where the notebook holds its widget's state (JupyterLab: Settings → Save Widget State Automatically), else still.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from nbconvert.exporters.html import HTMLExporter
 from nbconvert.filters.markdown_mistune import IPythonRenderer, MarkdownWithMath
 from traitlets import default
 
-from seegrad.show.assets import asset
+from seegrad.display.assets import asset
 
 TEXT_IN_MATH = re.compile(r"&(?!#?\w+;)")
 

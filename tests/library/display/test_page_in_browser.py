@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
+from seegrad.display.page import page as page_text
 from seegrad.quiz import ask
-from seegrad.show.page import page as page_text
 from tests.library.recordings import overwritten_alias
 
 pytestmark = pytest.mark.browser

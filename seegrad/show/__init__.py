@@ -1,1 +1,0 @@
-"""Where a picture is seen: a widget, a cell magic, an offline page, a notebook's HTML, a script."""
