@@ -7,7 +7,7 @@ from dataclasses import replace
 from types import TracebackType
 
 from seegrad.capture.mode import Capture, Detail, quietly
-from seegrad.capture.probes.own_frames import without_us
+from seegrad.capture.probes.caller import without_us
 from seegrad.capture.probes.places import Code, user_frame
 from seegrad.diagnose import diagnose
 from seegrad.errors import RecordingError

@@ -1,7 +1,12 @@
-"""One backward or grad call: a Frame for each Node that ran, and one for the error if it failed."""
+"""One backward or grad call: a Frame for each Node that ran, and one for the error if it failed.
+
+Most Nodes of a model need no more than a note that they ran: their gradients are too big to show, nobody may have
+spoiled what they saved. They get a short Frame, which costs less.
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from functools import partial
 from threading import get_ident
@@ -10,20 +15,14 @@ from typing import Any
 
 import torch
 
-from seegrad.capture.calls import tensors_in
-from seegrad.capture.capture_arrivals import Arrivals
-from seegrad.capture.capture_backward import creates_graph, given_of, grad_fns, keeps_graph, roots_of, wanted_of
-from seegrad.capture.capture_brief import brief
-from seegrad.capture.capture_lines import Writer, writers_of, writing_line
-from seegrad.capture.gradients import Edit
-from seegrad.capture.gradients import Gradients as GivenGradients
+from seegrad.capture.calls import creates_graph, given_of, keeps_graph, roots_of, tensors_in, wanted_of
+from seegrad.capture.gradients import Arrivals, Edit, Edits
 from seegrad.capture.probes import torch_private as _torch
-from seegrad.capture.probes.previews import preview
-from seegrad.capture.state import State
-from seegrad.capture.tables.capture_writes import Hit
-from seegrad.capture.tables.frames import FrameDraft, Lap, Ran
+from seegrad.capture.probes.previews import MAX_SIDE, preview
+from seegrad.capture.state import RecordingState
+from seegrad.capture.tables.frames import FrameDraft, Hit, Lap, Ran, Seen
 from seegrad.capture.tables.nodes import NodeDraft, Source
-from seegrad.capture.unseen import Stealth
+from seegrad.capture.unseen import Stealth, Writer, writers_of, writing_line
 from seegrad.errors import text_of
 from seegrad.model.recording import RaisedError
 
@@ -32,11 +31,11 @@ Quietly = Callable[..., Any]
 """Runs a piece of the recorder's own bookkeeping so that its errors stay its own."""
 
 
-class Run:
+class BackwardRun:
     """Watches one call, from its making to `detach`; then `done` or `failed` says how it ended."""
 
     def __init__(
-        self, state: State, name: str, args: tuple[Any, ...], kwargs: dict[str, Any], user: FrameType | None
+        self, state: RecordingState, name: str, args: tuple[Any, ...], kwargs: dict[str, Any], user: FrameType | None
     ) -> None:
         state.new_event(user, deep=True)
         roots = roots_of(args, kwargs)
@@ -58,13 +57,13 @@ class Run:
         self._running: int | None = None
         self._custom: set[int] = set()  # Nodes of Functions that were written in Python
         self._writers: dict[int, tuple[Writer, ...]] = {}  # what the user's code runs for a Node
-        self._given = GivenGradients()
+        self._given = Edits()
         self._stealth: Stealth | None = None
         self._arrivals = Arrivals(state.hooks, state.nodes)
         for root, gradient in zip(roots, given_of(name, args, kwargs, len(roots)), strict=True):
             self._arrivals.begin(state.nodes.source(root, state.frames.next - 1), root, gradient)
         state.root = self._roots[0] if self._roots else state.root
-        self._grad_fns = grad_fns(roots)
+        self._grad_fns = _torch.grad_fns(roots)
 
     # -- hooks
 
@@ -297,3 +296,37 @@ def _matters(node: NodeDraft, index: int) -> bool:
     """True when a gradient that somebody needs is computed from what was saved there."""
     needed = {slot for slot, target, _ in node.edges if target is not None}
     return not needed.isdisjoint(node.saved[index].serves)
+
+
+def brief(state: RecordingState, node: NodeDraft) -> tuple[Seen, ...] | None:
+    """The gradients of a Node of which nothing is seen but that they arrive; None where more may be seen."""
+    if node.saved and any(saved.suspect() for saved in node.saved):
+        return None
+    if node.leaf is not None:
+        return _of_leaf(state, node.leaf)
+    if not node.outputs:
+        return ()
+    return _of_output(state, node) if len(node.outputs) == 1 else None
+
+
+def _of_leaf(state: RecordingState, number: int) -> tuple[Seen, ...] | None:
+    """What arrives at the leaf, and the sum that it keeps afterwards."""
+    leaf, draft = state.tensors.alive(number), state.tensors.drafts[number]
+    if leaf is None or not _is_big(draft.shape) or any(_torch.hooks_after(leaf)):
+        return None
+    return (number, None, draft.shape, False), (number, None, draft.shape, True)
+
+
+def _of_output(state: RecordingState, node: NodeDraft) -> tuple[Seen, ...] | None:
+    number = state.nodes.output(node.id, 0)
+    if number is None or number not in state.tensors.drafts:
+        return None
+    tensor, shape = state.tensors.alive(number), state.tensors.drafts[number].shape
+    if not _is_big(shape) or (tensor is not None and tensor.retains_grad):
+        return None
+    return ((number, None, shape, False),)
+
+
+def _is_big(shape: torch.Size) -> bool:
+    """True where no preview would be made of it."""
+    return all(type(side) is int for side in shape) and math.prod(shape) > MAX_SIDE**2

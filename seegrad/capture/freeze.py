@@ -1,17 +1,17 @@
-"""The tables of a State → the Recording, numbered without gaps."""
+"""The tables of a RecordingState → the Recording, numbered without gaps."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
-from seegrad.capture.state import State
+from seegrad.capture.state import RecordingState
 from seegrad.capture.tables.hooks import frozen
 from seegrad.capture.tables.ids import Ids
 from seegrad.model.recording import RaisedError, Recording
 
 
 def freeze(
-    state: State,
+    state: RecordingState,
     code: tuple[tuple[int, str], ...],
     file: str,
     versions: tuple[tuple[str, str], ...],

@@ -12,7 +12,7 @@ from typing import Any, Literal, TypeVar
 import torch
 from torch.overrides import TorchFunctionMode
 
-from seegrad.capture.backward import Run
+from seegrad.capture.backward import BackwardRun
 from seegrad.capture.calls import Call, call_of, tensors_in
 from seegrad.capture.freeze import freeze
 from seegrad.capture.op import Op
@@ -20,7 +20,7 @@ from seegrad.capture.probes import torch_private as _torch
 from seegrad.capture.probes.caller import call_as, caller
 from seegrad.capture.probes.places import Code, Source, is_users, user_frame
 from seegrad.capture.probes.variables import is_a
-from seegrad.capture.state import State
+from seegrad.capture.state import RecordingState
 from seegrad.model.recording import Place, RaisedError, Recording
 
 Detail = Literal["default", "content"]
@@ -55,7 +55,7 @@ class Capture(TorchFunctionMode):
     def __init__(self, detail: Detail = "default", code: Code | None = None) -> None:
         super().__init__()
         self._source = Source(code)
-        self._state = State(self._source, every_byte=detail == "content")
+        self._state = RecordingState(self._source, every_byte=detail == "content")
         self._calls: dict[Callable[..., Any], Call] = {}
         self._block: FrameType | None = None
         self._code: tuple[tuple[int, str], ...] = ()
@@ -150,7 +150,7 @@ class Capture(TorchFunctionMode):
         args: tuple[Any, ...],
         kwargs: dict[str, Any],
     ) -> Any:
-        run = quietly(Run, self._state, name, args, kwargs, user)
+        run = quietly(BackwardRun, self._state, name, args, kwargs, user)
         try:
             if run is not None:
                 quietly(run.attach, quietly)

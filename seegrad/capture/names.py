@@ -29,7 +29,7 @@ Position = tuple[int, int]
 Space = FrameType | dict[str, Any]
 
 
-class Names:
+class VariableNames:
     """Gives the tensors of one Recording the names of the user's variables: the outermost frame's name wins.
 
     A variable is bound when its statement ends. So the plain variables are read at an event whose position has moved

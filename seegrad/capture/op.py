@@ -8,11 +8,9 @@ from typing import Any, cast
 import torch
 
 from seegrad.capture.calls import Call, always_writes, may_write, region, tensors_in
-from seegrad.capture.capture_backward import grad_fns
 from seegrad.capture.probes import torch_private as _torch
-from seegrad.capture.state import State
-from seegrad.capture.tables.capture_writes import Hit
-from seegrad.capture.tables.frames import FrameDraft
+from seegrad.capture.state import RecordingState
+from seegrad.capture.tables.frames import FrameDraft, Hit
 from seegrad.capture.tables.nodes import Birth, Source
 from seegrad.errors import text_of
 from seegrad.model.recording import Place, RaisedError, Route
@@ -30,7 +28,7 @@ class Op:
 
     def __init__(
         self,
-        state: State,
+        state: RecordingState,
         call: Call,
         args: tuple[Any, ...],
         kwargs: dict[str, Any],
@@ -122,9 +120,9 @@ class Op:
         """Meet the Nodes that the call made."""
         made, changed = outputs, written
         if written:
-            changed = [*written, *(base for tensor in written if (base := tensor._base) is not None)]
+            changed = [*written, *(base for tensor in written if (base := _torch.base(tensor)) is not None)]
             made = [*outputs, *(t for t in changed if not any(t is output for output in outputs))]
-        nodes = grad_fns(made)
+        nodes = _torch.grad_fns(made)
         if nodes:
             birth = Birth(frame.index, self._call.name, self._numbers, made, changed, self._sources)
             frame.nodes = self._state.nodes.walk(nodes, birth)

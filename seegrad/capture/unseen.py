@@ -2,17 +2,164 @@
 
 A tensor whose version is another one after the backward than before it was written by such code. Where such code goes
 behind the versions (`.data`, numpy), the bytes that were saved are compared too.
+
+Its line is found by reading: of the user's hooks and custom backwards, the lines that look like a write, and the
+variable that each writes, looked up where the function finds it (its closure, its globals). A line that writes
+something else is out; of those left the surest is told, and none where two are equally unsure.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+import weakref
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from inspect import CO_VARARGS
+from types import CodeType, FunctionType
+from typing import Any
 
-from seegrad.capture.capture_lines import Line, Writer, writing_line
+import torch
+
 from seegrad.capture.probes import torch_private as _torch
-from seegrad.capture.state import State
-from seegrad.capture.tables.capture_writes import Hit
+from seegrad.capture.probes.places import Source, is_users
+from seegrad.capture.probes.variables import is_a
+from seegrad.capture.state import RecordingState
+from seegrad.capture.tables.frames import Hit
 from seegrad.capture.tables.nodes import NodeDraft
+from seegrad.model.invented import STEP
+from seegrad.model.recording import Place
+
+WRITES = re.compile(r"\.([a-z]\w*_|step)\(|(?<![<>=!])(\*\*|//|[-+*/%&|^])=(?!=)|(\])\s*=(?!=)")
+"""What a line looks like that writes in place: `g.mul_(2)`, `g *= 2`, `g[0] = 2`, `optimiser.step()`."""
+
+WRITTEN = re.compile(r"([A-Za-z_]\w*)(?:\.\w+|\[[^\]]*\]?|\([^()]*\))*\s*$")
+"""The variable before such a sign: `g`, `seen[0`, `optimisers[p]`, `self.weight.data`."""
+
+OPS = {
+    **{"+": "add_", "-": "sub_", "*": "mul_", "/": "div_", "//": "floor_divide_", "%": "remainder_", "**": "pow_"},
+    **{"&": "bitwise_and_", "|": "bitwise_or_", "^": "bitwise_xor_", "]": "__setitem__", "step": STEP},
+}
+"""A sign of writing → the op that does it; a method in place is its own."""
+
+COLLECTIONS = (dict, list, tuple)
+PLAIN = (bool, int, float, str, type(None))
+MOST = 10_000
+"""So many things are looked into for one variable."""
+
+SURE, GIVEN, POSSIBLE, NO = 3, 2, 1, 0
+"""A line writes this memory; what torch gave its function; what may be or hold the memory; something else."""
+
+
+Line = tuple[Place, str]
+"""A line of the user's and the op that it does."""
+
+
+@dataclass(frozen=True, slots=True)
+class Writer:
+    """A function of the user's that a Node's backward runs, and what torch gives it: a "gradient", or the "leaf"."""
+
+    function: weakref.ref[FunctionType]
+    given: str
+
+
+def writers_of(node: Any, tensor: torch.Tensor | None) -> Iterator[Writer]:
+    """What the user's code may run for a Node: its own backward, and the hooks on the tensor whose gradient it gets."""
+    yield from _writers([_torch.backward_of(node)], "gradient")
+    if tensor is not None:
+        yield from _writers(_torch.hooks_on(tensor), "gradient")
+        yield from _writers(_torch.hooks_after(tensor), "leaf")
+
+
+def _writers(functions: Iterable[Any], given: str) -> Iterator[Writer]:
+    for each in functions:
+        function = getattr(each, "__func__", each)  # a bound method is gone at once, its function isn't
+        if isinstance(function, FunctionType):
+            yield Writer(weakref.ref(function), given)
+
+
+def writing_line(
+    writers: Iterable[tuple[Writer, bool]], source: Source, storage: int | None, *, guess: bool = False
+) -> Line | None:
+    """The line that wrote this memory; None where no line did, or each of two may have and there's to be no `guess`.
+
+    Beside each writer: whether this memory is what torch gave it.
+    """
+    found = [
+        (_certainty(function, name, storage, given), line)
+        for writer, given in writers
+        if (function := writer.function()) is not None
+        for name, line in _lines(function.__code__, source)
+    ]
+    best = max((certainty for certainty, _ in found), default=NO)
+    lines = list(dict.fromkeys(line for certainty, line in found if certainty == best))
+    return lines[0] if best > POSSIBLE or (best == POSSIBLE and (guess or len(lines) == 1)) else None
+
+
+def _lines(code: CodeType, source: Source) -> Iterator[tuple[str, Line]]:
+    """Every line that looks like a write: the variable that's written, the line and the op."""
+    for number in sorted({line for _, _, line in code.co_lines() if line}) if is_users(code.co_filename) else ():
+        text = source.line(code.co_filename, number)
+        sign = WRITES.search(text)
+        if sign:
+            variable = WRITTEN.search(text[: sign.start()])
+            op = str(sign[sign.lastindex or 1])
+            place = Place(source.shown(code.co_filename), number, text)
+            yield variable[1] if variable else "", (place, OPS.get(op, op))
+
+
+def _certainty(function: FunctionType, name: str, storage: int | None, given: bool) -> int:
+    """How sure it is that this variable of the function's is the memory."""
+    code = function.__code__
+    outer = name in code.co_freevars or (name not in code.co_varnames and name in function.__globals__)
+    if outer:
+        touches = _touches(_variable(function, name), storage)
+        return POSSIBLE if touches is None else SURE if touches else NO
+    arguments = code.co_varnames[: code.co_argcount + bool(code.co_flags & CO_VARARGS)]
+    if name in arguments and name not in ("self", "ctx"):
+        return GIVEN if given else NO
+    return POSSIBLE
+
+
+def _variable(function: FunctionType, name: str) -> Any:
+    """The value of a variable from outside of the function; `...`, which may be anything, once it's deleted."""
+    free = function.__code__.co_freevars
+    if name not in free:
+        return function.__globals__[name]
+    try:
+        return (function.__closure__ or ())[free.index(name)].cell_contents
+    except ValueError:
+        return ...
+
+
+def _touches(value: Any, storage: int | None) -> bool | None:
+    """True where this is the memory, False where it's known not to hold it, None where nobody can say.
+
+    An optimiser writes all that it holds; of a list or dict only one item is written, and which one isn't known.
+    """
+    if is_a(value, torch.optim.Optimizer):
+        parameters = [each for group in value.param_groups for each in group["params"]]
+        return any(_torch.storage_key(each) == storage for each in parameters)
+    if is_a(value, torch.Tensor):
+        return _torch.storage_key(value) == storage
+    return None if _may_hold(value, storage) else False
+
+
+def _may_hold(value: Any, storage: int | None) -> bool:
+    """False where every item of a collection is known to be something else."""
+    waiting = [value]
+    for _ in range(MOST):
+        if not waiting:
+            return False
+        each = waiting.pop()
+        if is_a(each, torch.Tensor):
+            if _torch.storage_key(each) == storage:
+                return True
+        elif type(each) in COLLECTIONS:
+            waiting += each.values() if type(each) is dict else each
+        elif type(each) not in PLAIN:
+            return True
+    return True
+
 
 BEHIND = frozenset({"data", "numpy", "untyped_storage", "from_dlpack", "data_ptr"})
 """What a function names that may write without moving a version."""
@@ -24,7 +171,7 @@ Writers = Mapping[int, tuple[Writer, ...]]
 class Stealth:
     """The versions of what the Nodes of one backward keep or add into, as they are before it."""
 
-    def __init__(self, state: State, met: Sequence[NodeDraft], writers: Writers, backward: int) -> None:
+    def __init__(self, state: RecordingState, met: Sequence[NodeDraft], writers: Writers, backward: int) -> None:
         self._state, self._writers, self._backward = state, writers, backward
         self._leaves = {draft.leaf: draft.id for draft in met if draft.leaf is not None}
         kept = {saved.tensor for draft in met for saved in draft.saved} if writers else set()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import linecache
 import os
+import re
 import sys
 import sysconfig
 import textwrap
@@ -22,6 +23,8 @@ Code = tuple[str, int, str]
 
 MAX_DEPTH = 32
 """User frames that are searched for a tensor's name, from the innermost outwards."""
+
+CELL = re.compile(r"In\[(\d+)\]")
 
 _TORCH = f"{Path(torch.__file__).parent}{os.sep}"
 _OURS = f"{Path(__file__).parents[2]}{os.sep}"
@@ -62,9 +65,10 @@ def display_file(file: str) -> str:
     """
     module = sys.modules.get("IPython")
     shell = module.get_ipython() if module is not None and hasattr(module, "get_ipython") else None
-    numbers = getattr(getattr(shell, "compile", None), "_filename_map", None)
-    number = numbers.get(file) if isinstance(numbers, dict) else None
-    return f"In [{number}]" if isinstance(number, int) else file
+    asked = getattr(getattr(shell, "compile", None), "format_code_name", None)
+    label = asked(file) if asked is not None else None  # ("Cell", "In[3]"), None for what is no cell
+    cell = CELL.fullmatch(label[1]) if label else None
+    return f"In [{cell[1]}]" if cell else file
 
 
 class Source:

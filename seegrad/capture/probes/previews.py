@@ -48,8 +48,12 @@ def number(value: complex | float | int | bool) -> str:
     if isinstance(value, bool | int):
         return str(value)
     if isinstance(value, complex):
-        imaginary = number(value.imag)
-        return f"{number(value.real)}{'' if imaginary.startswith('-') else '+'}{imaginary}j"
+        real, imaginary = _digits(value.real), _digits(value.imag)
+        return f"{real}{'' if imaginary.startswith('-') else '+'}{imaginary}j"
+    return _digits(value)
+
+
+def _digits(value: float) -> str:
     if not math.isfinite(value):
         return str(value)
     if 100 <= abs(value) < 100_000:

@@ -11,12 +11,13 @@ import contextlib
 import re
 import warnings
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from types import CodeType
 from typing import Any
 
 import torch
+from torch.utils.hooks import RemovableHandle
 
 _SAVED = getattr(torch._C._autograd, "SavedTensor", object)
 
@@ -107,7 +108,7 @@ class StorageRef:
 _FIX = getattr(torch.Tensor, "_fix_weakref", None)  # seen on 2.9 to 2.13: torch.utils.weak does it to what it gets back
 
 
-class TensorRef(weakref.ref[torch.Tensor]):
+class WeakTensor(weakref.ref[torch.Tensor]):
     """A weak reference to a tensor: one object, where torch's own TensorWeakRef is two."""
 
     __slots__ = ()
@@ -161,6 +162,11 @@ def grad_fn(tensor: torch.Tensor) -> Any | None:
         return tensor.grad_fn
     except RuntimeError:
         return None
+
+
+def grad_fns(tensors: Sequence[torch.Tensor]) -> list[Any]:
+    """The Nodes that made the tensors, without the leaves."""
+    return [node for tensor in tensors if (node := grad_fn(tensor)) is not None]
 
 
 NO_NUMBER = 2**64 - 1
@@ -235,6 +241,37 @@ def _unpacked(node: Any, attr: str) -> Any:
 
 APPLY = torch.autograd.Function.apply.__func__.__code__  # type: ignore[attr-defined]  # a bound classmethod
 """The code that runs a custom Function's forward."""
+
+
+def anomaly_stack(node: Any) -> list[str]:
+    """Where the Node was made, as anomaly mode keeps and prints it."""
+    found: list[str] = node.metadata.get("traceback_", [])
+    return found
+
+
+def backward_of(node: Any) -> Any | None:
+    """The backward of a Function that was written in Python, of another Node None."""
+    return getattr(getattr(node, "_forward_cls", None), "backward", None)
+
+
+def base(tensor: torch.Tensor) -> torch.Tensor | None:
+    """The tensor that this one is a view of. Seen on 2.9 to 2.13."""
+    return tensor._base
+
+
+def hooks_on(tensor: torch.Tensor) -> Iterable[Any]:
+    """The functions that are given the tensor's gradient. Seen on 2.9 to 2.13."""
+    return (getattr(tensor, "_backward_hooks", None) or {}).values()
+
+
+def hooks_after(leaf: torch.Tensor) -> Iterable[Any]:
+    """The functions that are given the leaf once its gradient is in `.grad`. Seen on 2.9 to 2.13."""
+    return (getattr(leaf, "_post_accumulate_grad_hooks", None) or {}).values()
+
+
+def is_registered(handle: RemovableHandle) -> bool:
+    """False once a hook's handle has taken it off. Seen on 2.9 to 2.13."""
+    return handle.id in (handle.hooks_dict_ref() or ())
 
 
 def function_name(node: Any) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from seegrad.capture.state import State
+    from seegrad.capture.state import RecordingState
 
 PATIENCE = 2_000
 """Frames that may come together before any is forgotten: all that a lesson or one training step makes."""
@@ -28,11 +28,11 @@ class Forgetting:
         self.laps = [0, 0]  # the Frames at which the last lap and the one before it began
         self._look_at = PATIENCE
 
-    def lap(self, state: State) -> None:
+    def lap(self, state: RecordingState) -> None:
         """A backward call has returned."""
         self.laps = [self.laps[-1], state.frames.next]
 
-    def now_and_then(self, state: State) -> None:
+    def now_and_then(self, state: RecordingState) -> None:
         """Forget when the Frames have doubled since the last time: the work stays in proportion to the program."""
         if len(state.frames) < self._look_at:
             return
@@ -40,7 +40,7 @@ class Forgetting:
         self._look_at = max(PATIENCE, 2 * len(state.frames))
 
 
-def forget(state: State, horizon: int) -> None:
+def forget(state: RecordingState, horizon: int) -> None:
     """Drop what is older than Frame `horizon`, dead, and without fault."""
     state.frames.whole(horizon)
     storages = state.tensors.forget_dead()
@@ -59,13 +59,13 @@ def forget(state: State, horizon: int) -> None:
     state.writes.drafts = {number: draft for number, draft in state.writes.drafts.items() if number in writes}
 
 
-def _troubles(state: State) -> set[int]:
+def _troubles(state: RecordingState) -> set[int]:
     drafts = state.frames.drafts
     corrupted = [number for number, draft in drafts.items() if draft.corrupted or draft.spoiled][:MAX_TROUBLES]
     return {number for number in (*corrupted, *(error.frame for error in state.errors)) if number in drafts}
 
 
-def _nodes(state: State, frames: set[int], living: set[int]) -> set[int]:
+def _nodes(state: RecordingState, frames: set[int], living: set[int]) -> set[int]:
     """Nodes that kept Frames speak of or that made living tensors, with all that is behind them."""
     drafts = state.nodes.drafts
     waiting = [number for number, node in drafts.items() if not living.isdisjoint(node.outputs)]
@@ -81,7 +81,7 @@ def _nodes(state: State, frames: set[int], living: set[int]) -> set[int]:
     return kept
 
 
-def _writes(state: State, frames: set[int], nodes: set[int]) -> set[int]:
+def _writes(state: RecordingState, frames: set[int], nodes: set[int]) -> set[int]:
     """Writes of kept Frames, and those that came after a kept Node had saved what they hit."""
     since: dict[int, int] = {}
     for node in (state.nodes.drafts[number] for number in nodes):
@@ -95,7 +95,7 @@ def _writes(state: State, frames: set[int], nodes: set[int]) -> set[int]:
     }
 
 
-def _tensors(state: State, frames: set[int], nodes: set[int], writes: set[int], living: set[int]) -> set[int]:
+def _tensors(state: RecordingState, frames: set[int], nodes: set[int], writes: set[int], living: set[int]) -> set[int]:
     """Living tensors and those that anything kept speaks of, with what they are aliases of."""
     waiting: list[int | None] = [*living, state.root]
     for number in frames:
@@ -114,7 +114,7 @@ def _tensors(state: State, frames: set[int], nodes: set[int], writes: set[int], 
     return kept
 
 
-def _needed_frames(state: State, nodes: set[int], writes: set[int], tensors: set[int]) -> set[int]:
+def _needed_frames(state: RecordingState, nodes: set[int], writes: set[int], tensors: set[int]) -> set[int]:
     """The Frames in which what is kept was made, written, hooked, and last run."""
     needed = {state.tensors.drafts[number].frame for number in tensors}
     needed |= {state.writes.drafts[number].frame for number in writes}

@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 from torch.utils.hooks import RemovableHandle
 
+from seegrad.capture.probes import torch_private as _torch
 from seegrad.capture.tables.ids import Ids
 from seegrad.model.recording import Hook, HookCall, Place
 
@@ -38,7 +39,7 @@ class HookDraft:
     @property
     def is_on(self) -> bool:
         """False once its handle has taken it off."""
-        return self.handle is None or self.handle.id in (self.handle.hooks_dict_ref() or ())
+        return self.handle is None or _torch.is_registered(self.handle)
 
     def freeze(self, number: int, ids: Ids) -> Hook:
         """The Hook as the model has it."""

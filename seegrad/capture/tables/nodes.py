@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 from seegrad.capture.probes import torch_private as _torch
-from seegrad.capture.probes.own_frames import clean_stack
+from seegrad.capture.probes.caller import clean_stack
 from seegrad.capture.tables.ids import Ids
 from seegrad.capture.tables.saved import Saved, SavedTensors
 from seegrad.capture.tables.tensors import Tensors, deref
@@ -140,7 +140,7 @@ class Nodes:
             return ()
         if torch.is_anomaly_enabled():
             for _, node, _ in fresh:
-                clean_stack(node.metadata.get("traceback_", []))
+                clean_stack(_torch.anomaly_stack(node))
         # Torch numbers Nodes in the order of their making; an AccumulateGrad carries no number and comes first.
         fresh.sort(key=lambda met: (met[0][0] != "leaf", met[0][1]))
         numbers = range(self._next, self._next + len(fresh))
@@ -223,7 +223,7 @@ class Nodes:
             owner = self._owner(data, made, birth)
             tensor, ref = self._tensors.drafts[owner], self._tensors.ref(owner)
             if deref(ref) is not data and _torch.READS_SAVED:
-                ref = _torch.TensorRef(data)
+                ref = _torch.WeakTensor(data)
             index, slots = len(found), len(draft.edges) if _torch.is_read(node, attr) else 0
             saved = Saved(draft.id, index, attr, owner, ref, version, tensor.storage, tensor.span, draft.name, slots)
             self._saved.add(saved, data)
@@ -242,7 +242,7 @@ class Nodes:
             index=len(found),
             attr=attr,
             tensor=tensor.id,
-            ref=_torch.TensorRef(data),
+            ref=_torch.WeakTensor(data),
             version=_torch.version(data),
             storage=tensor.storage,
             span=_torch.span(data),

@@ -24,7 +24,7 @@ class Saved:
     index: int
     attr: str
     tensor: int  # the program's tensor: itself, or for a result the output that it is an alias of
-    ref: _torch.TensorRef
+    ref: _torch.WeakTensor
     version: int | None
     storage: int
     span: tuple[int, int]

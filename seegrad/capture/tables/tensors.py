@@ -64,11 +64,11 @@ class Tensors:
         self.drafts: dict[int, TensorDraft] = {}
         self._next = 0
         self._known: dict[int, int] = {}
-        self._refs: dict[int, _torch.TensorRef] = {}
+        self._refs: dict[int, _torch.WeakTensor] = {}
         self._shapes: dict[torch.Size, torch.Size] = {}
         self._storages: dict[int, _torch.StorageRef] = {}
         self._on_storage: dict[int, list[int]] = {}
-        self._foreseen: dict[int, tuple[_torch.TensorRef, str, bool]] = {}
+        self._foreseen: dict[int, tuple[_torch.WeakTensor, str, bool]] = {}
         self._storage_count = 0
         self._counter_count = 0
 
@@ -80,7 +80,7 @@ class Tensors:
         ref = self._refs.get(number) if number is not None else None
         return number if ref is not None and deref(ref) is tensor else None
 
-    def ref(self, number: int) -> _torch.TensorRef:
+    def ref(self, number: int) -> _torch.WeakTensor:
         """The weak reference to the tensor of that number."""
         return self._refs[number]
 
@@ -95,7 +95,7 @@ class Tensors:
         if number is not None and self.drafts[number].name is None:
             self.drafts[number].name = name
         if number is None and self._foreseen_as(tensor) is None:
-            self._foreseen[_torch.tensor_key(tensor)] = (_torch.TensorRef(tensor), name, existed)
+            self._foreseen[_torch.tensor_key(tensor)] = (_torch.WeakTensor(tensor), name, existed)
 
     def existed_at_start(self, tensor: torch.Tensor) -> bool:
         """True when a variable held it before the block ran."""
@@ -142,15 +142,21 @@ class Tensors:
 
     def see(self, tensor: torch.Tensor, frame: int, sources: Sequence[int] = (), route: Route = "view") -> int:
         """Its number; a tensor met for the first time is described. `sources` are the tensors it may alias."""
+        number = self._seen_again(tensor)
+        if number is not None:
+            return number
+        base = _torch.base(tensor)
+        if base is not None:  # which is nobody's view: of a view of a view, torch names the tensor at the bottom
+            known = self._seen_again(base)
+            sources = (*sources, self._describe(base, frame, (), "view") if known is None else known)
+        return self._describe(tensor, frame, sources, route)
+
+    def _seen_again(self, tensor: torch.Tensor) -> int | None:
         number = self.find(tensor)
         if number is not None:
             draft = self.drafts[number]
             draft.is_leaf, draft.requires_grad = _torch.is_leaf(tensor), tensor.requires_grad
-            return number
-        base = tensor._base
-        if base is not None:
-            sources = (*sources, self.see(base, frame))
-        return self._describe(tensor, frame, sources, route)
+        return number
 
     def _describe(self, tensor: torch.Tensor, frame: int, sources: Sequence[int], route: Route) -> int:
         storage, number, key = self.storage_number(tensor), self._next, _torch.tensor_key(tensor)
@@ -175,7 +181,7 @@ class Tensors:
             route if source is not None else "self",
             issubclass(type(tensor), torch.nn.Parameter),
         )
-        self._refs[number] = foreseen[0] if foreseen is not None else _torch.TensorRef(tensor)
+        self._refs[number] = foreseen[0] if foreseen is not None else _torch.WeakTensor(tensor)
         self._known[key] = number
         self._on_storage.setdefault(storage, []).append(number)
         return number

@@ -11,9 +11,9 @@ import pytest
 import torch
 
 from seegrad import record
-from seegrad.capture.capture_lines import Writer, writing_line
 from seegrad.capture.probes import torch_private as _torch
 from seegrad.capture.probes.places import Source
+from seegrad.capture.unseen import Writer, writing_line
 from seegrad.diagnose import diagnose
 
 W, OTHER = torch.ones(2), torch.ones(2)
