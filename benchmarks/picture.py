@@ -31,8 +31,7 @@ from seegrad.model.recording import Recording
 from seegrad.model.scene import Shape
 from seegrad.picture import draw, layout, measure, plan
 from seegrad.picture.layout import arrange
-from seegrad.picture.sketch import sketch
-from seegrad.picture.sketch.levels import collapse
+from seegrad.picture.sketch import collapse, sketch
 
 ROUNDS = 3
 PATIENCE_S = 90  # of CPU time for one layout

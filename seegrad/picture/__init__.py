@@ -12,8 +12,7 @@ from dataclasses import replace
 from seegrad.model.recording import Recording
 from seegrad.model.scene import Item, Question, Scene, SceneFrame, SceneLevel
 from seegrad.picture.inspect import items_of
-from seegrad.picture.sketch import Sketch, sketch
-from seegrad.picture.sketch.levels import Level, collapse
+from seegrad.picture.sketch import Level, Sketch, collapse, sketch
 from seegrad.picture.steps import MOST_TOLD, scene_frames
 from seegrad.picture.still import still
 from seegrad.picture.svg import SharedParts, layout, measure, pictures, plan

@@ -5,28 +5,8 @@ from __future__ import annotations
 from collections import defaultdict
 
 from seegrad.model.invented import GRADIENT_READ
-from seegrad.model.recording import Diagnosis, Frame, Node, Recording, SavedTensor, TensorRef
+from seegrad.model.recording import Frame, Node, Recording, SavedTensor, TensorRef
 from seegrad.words.languages import _, closed, marked, together
-
-
-def tag(diagnosis: Diagnosis) -> tuple[str, ...]:
-    """The one or two short lines pinned to the card or pill in question.
-
-    >>> tag(Diagnosis("saved_tensor_modified", "error", True, None, None, None, None, 0, 1))
-    ('v0 saved ≠ v1 now',)
-    """
-    saved, now = diagnosis.version_saved, diagnosis.version_now
-    if diagnosis.kind == "saved_tensor_modified" and saved is not None and now is not None:
-        return (_("v{saved} saved ≠ v{now} now").format(saved=saved, now=now),)
-    if diagnosis.kind == "silent_corruption":
-        if saved is None or now is None:
-            return (_("no version check,"), _("and the numbers changed"))
-        return (_("v{saved} saved = v{now} now,").format(saved=saved, now=now), _("but the numbers changed"))
-    if ("cause", "overwritten") in diagnosis.arguments:
-        return (_("only 0 goes back from here"),)
-    elsewhere = diagnosis.kind == "graph_cut" and diagnosis.raised  # the cut has a note of its own
-    return (_(SEVERITIES["error"] if elsewhere else TAGS.get(diagnosis.kind, SEVERITIES[diagnosis.severity])),)
-
 
 WRITTEN_OUT = ("tensor", "as_tensor")  # ops that only take over the user's numbers: their names say nothing
 DESCRIBED = ("the result of ", "a tensor ", "a number ", "an unnamed tensor ")  # no name of the user's: a capital fits
@@ -47,13 +27,6 @@ KINDS = {
     "gradient_overwritten": marked("gradient overwritten"),
     "grad_of_non_leaf": marked(".grad of a non-leaf"),
 }
-TAGS = {
-    "saved_tensor_modified": marked("saved value overwritten"),
-    "leaf_modified": marked("leaf: no in-place write here"),
-    "graph_freed": marked("saved tensors already freed"),
-    "graph_cut": marked("the graph is cut here"),
-}
-SEVERITIES = {"error": marked("torch raised here"), "wrong": marked("the gradient is wrong"), "note": marked("note")}
 PHASES = {
     "start": marked("start"),
     "forward": marked("forward"),

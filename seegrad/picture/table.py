@@ -14,7 +14,7 @@ INDENT = " " * 14
 def table(scene: Scene, until: int | None = None) -> str:
     """One line a step, wrapped; `until` is the last step to tell.
 
-    >>> from seegrad.model import Recording
+    >>> from seegrad.model.recording import Recording
     >>> from seegrad.picture import draw
     >>> print(table(draw(Recording())))
      1  start     before the first line

@@ -8,7 +8,6 @@ from typing import Literal
 
 from seegrad.model.recording import Frame, Recording, TensorRef
 from seegrad.picture.sketch.parts import Card, Pill, Pin, Wire, at
-from seegrad.picture.sketch.symbols import shorten
 from seegrad.words.languages import _
 
 NAME_LONGEST = 20
@@ -158,3 +157,15 @@ def alias_label(ref: TensorRef) -> str:
     if ref.parameter and ref.route == "detach":  # `nn.Parameter(y)`: nothing else makes a Parameter of another tensor
         return "Parameter()"
     return {"detach": ".detach()", "data": ".data", "view": _(" view")}.get(ref.route, _(" same bytes"))
+
+
+def shorten(text: str, longest: int) -> str:
+    """Cut in the middle, so that both ends of a long name stay readable.
+
+    >>> shorten("encoder_layer_weight", 9)
+    'enco…ight'
+    """
+    if len(text) <= longest:
+        return text
+    half = (longest - 1) // 2
+    return f"{text[: longest - 1 - half]}…{text[-half:]}"

@@ -1,14 +1,23 @@
-"""A Diagnosis becomes a mark on the card or pill that it is about."""
+"""What hangs on cards and pills: marks of Diagnoses, hooks, `retain_grad()`, and the AccumulateGrad of each leaf."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
-from seegrad.model.recording import Diagnosis, Frame, Recording, Severity, TensorRef
-from seegrad.picture.narrate import tag
+from seegrad.model.recording import Diagnosis, Frame, Hook, Recording, Severity, TensorRef
 from seegrad.picture.sketch.desk import Desk
-from seegrad.picture.sketch.parts import Mark
+from seegrad.picture.sketch.parts import Card, Mark
+from seegrad.words.languages import _, marked
+
+TAGS = {
+    "saved_tensor_modified": marked("saved value overwritten"),
+    "leaf_modified": marked("leaf: no in-place write here"),
+    "graph_freed": marked("saved tensors already freed"),
+    "graph_cut": marked("the graph is cut here"),
+}
+SEVERITIES = {"error": marked("torch raised here"), "wrong": marked("the gradient is wrong"), "note": marked("note")}
 
 
 def marks_of(recording: Recording, desk: Desk) -> tuple[Mark, ...]:
@@ -33,6 +42,25 @@ def _pinned(recording: Recording, desk: Desk, diagnosis: Diagnosis) -> Iterator[
         yield target, diagnosis.severity, note if target == cut else tag(diagnosis)
     if cut is not None:
         yield cut, "note", note
+
+
+def tag(diagnosis: Diagnosis) -> tuple[str, ...]:
+    """The one or two short lines pinned to the card or pill in question.
+
+    >>> tag(Diagnosis("saved_tensor_modified", "error", True, None, None, None, None, 0, 1))
+    ('v0 saved ≠ v1 now',)
+    """
+    saved, now = diagnosis.version_saved, diagnosis.version_now
+    if diagnosis.kind == "saved_tensor_modified" and saved is not None and now is not None:
+        return (_("v{saved} saved ≠ v{now} now").format(saved=saved, now=now),)
+    if diagnosis.kind == "silent_corruption":
+        if saved is None or now is None:
+            return (_("no version check,"), _("and the numbers changed"))
+        return (_("v{saved} saved = v{now} now,").format(saved=saved, now=now), _("but the numbers changed"))
+    if ("cause", "overwritten") in diagnosis.arguments:
+        return (_("only 0 goes back from here"),)
+    elsewhere = diagnosis.kind == "graph_cut" and diagnosis.raised  # the cut has a note of its own
+    return (_(SEVERITIES["error"] if elsewhere else TAGS.get(diagnosis.kind, SEVERITIES[diagnosis.severity])),)
 
 
 def _target(desk: Desk, diagnosis: Diagnosis) -> str | None:
@@ -62,3 +90,33 @@ def _cut(recording: Recording, desk: Desk, diagnosis: Diagnosis) -> str | None:
 
 def _is_new_leaf(ref: TensorRef, frame: Frame) -> bool:
     return ref.is_leaf and ref.requires_grad and ref.frame == frame.index
+
+
+def hang_hooks(recording: Recording, desk: Desk, cards: Iterable[Card]) -> list[Card]:
+    """The cards with their hooks; those of Functions go to their pills."""
+    of_tensor: dict[int, list[Hook]] = defaultdict(list)
+    for hook in recording.hooks:
+        pill = desk.pills.get(f"f{hook.node}") if hook.node is not None else None
+        if pill is not None:
+            desk.pills[pill.id] = replace(pill, hooks=(*pill.hooks, hook))
+        elif hook.tensor is not None:
+            of_tensor[hook.tensor].append(hook)
+    accumulators = {node.leaf: node.frame for node in recording.nodes if node.leaf is not None}
+    return [_hung(card, of_tensor.get(card.tensor, []), accumulators.get(card.tensor)) for card in cards]
+
+
+def _hung(card: Card, hooks: list[Hook], accumulator: int | None) -> Card:
+    """A hook stays with the value that it was registered on; `retain_grad()` and a leaf's hooks follow the tensor."""
+    leaf, end = card.kind == "leaf", card.stale
+    follows = leaf or end is None
+    retained = [hook.frame for hook in hooks if hook.kind == "retain" and follows]
+    fresh = [hook for hook in hooks if (leaf or hook.frame >= card.born) and (end is None or hook.frame < end)]
+    others = tuple(hook for hook in fresh if hook.kind != "retain")
+    if not hooks and accumulator is None:
+        return card
+    return replace(
+        card,
+        hooks=others,
+        retained=max(retained[0], card.born) if retained else None,
+        accumulates=None if accumulator is None else max(accumulator, card.born),
+    )

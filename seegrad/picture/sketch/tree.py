@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from itertools import groupby
 
 from seegrad.model.recording import Recording
-from seegrad.picture.sketch import Pill, Sketch
+from seegrad.picture.sketch.parts import Pill, Sketch
 from seegrad.words.languages import _
 
 FLAT = 60  # Functions that are seen at once without any grouping
@@ -30,6 +30,13 @@ class Group:
     def groups(self) -> list[Group]:
         """Its groups."""
         return [item for item in self.items if isinstance(item, Group)]
+
+    def outermost_first(self) -> list[Group]:
+        """Itself and all groups inside it, in the order of the picture."""
+        order = [self]
+        for group in order:
+            order.extend(group.groups())
+        return order
 
 
 def grow(recording: Recording, parts: Sketch) -> Group:
@@ -89,10 +96,7 @@ def _by_module(recording: Recording, order: Sequence[Pill]) -> Group:
 
 def _dissolve(root: Group) -> None:
     """A group of one thing is that thing; innermost groups first."""
-    order = [root]
-    for group in order:
-        order.extend(group.groups())
-    for group in reversed(order):
+    for group in reversed(root.outermost_first()):
         if group.parent is not None and len(group.items) == 1:
             _replace(group, group.items)
 
@@ -121,12 +125,7 @@ def _open_bulk(root: Group, total: int) -> None:
 
 
 def _size(group: Group) -> int:
-    waiting, count = [group], 0
-    while waiting:
-        here = waiting.pop()
-        waiting.extend(here.groups())
-        count += len(here.items)
-    return count
+    return sum(len(each.items) for each in group.outermost_first())
 
 
 def _split(group: Group, recording: Recording, pills: dict[str, Pill]) -> None:
@@ -236,8 +235,5 @@ def _stretch_label(all_items: Sequence[str | Group]) -> Callable[[Sequence[str |
 
 def _number(root: Group) -> None:
     """Ids in the order of the picture, outermost first; the root's is empty."""
-    order = [root]
-    for group in order:
-        order.extend(group.groups())
-    for number, group in enumerate(order):
+    for number, group in enumerate(root.outermost_first()):
         group.id = f"m{number}" if number else ""

@@ -7,8 +7,7 @@ from dataclasses import dataclass, replace
 
 from seegrad.model.scene import PART, Layout, Point, SceneLevel, with_parts
 from seegrad.picture.layout import Order, arrange, fold, in_order
-from seegrad.picture.sketch import Sketch
-from seegrad.picture.sketch.levels import Level
+from seegrad.picture.sketch import Level, Sketch
 from seegrad.picture.svg.bundles import bundle_size, chip_size, draw_bundle, draw_chip, draw_header, header_width
 from seegrad.picture.svg.cards import draw_card
 from seegrad.picture.svg.elements import UID, el

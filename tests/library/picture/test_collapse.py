@@ -14,9 +14,8 @@ import seegrad
 from seegrad.model.recording import Edge, Frame, Node, Place, Recording, TensorRef
 from seegrad.model.scene import Scene
 from seegrad.picture import draw, still
-from seegrad.picture.sketch import Sketch, sketch
-from seegrad.picture.sketch.levels import FLAT, Level, collapse
-from seegrad.picture.sketch.tree import LEVEL
+from seegrad.picture.sketch import Level, Sketch, collapse, sketch
+from seegrad.picture.sketch.tree import FLAT, LEVEL
 
 
 def story(modules: list[str], *, lines: list[int] | None = None, shared: bool = False) -> Recording:
