@@ -193,7 +193,7 @@ def tables(options: argparse.Namespace) -> Iterator[Table]:
 
 def main() -> None:
     """Measures, prints, and writes the page where one is named."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.autograde", description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--stock", type=int, default=6)
     parser.add_argument("--ours", type=int, default=200)

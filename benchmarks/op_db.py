@@ -1,6 +1,6 @@
 """PyTorch's whole op database, plain and recorded: how many samples give the same bits, forward and backward.
 
-python benchmarks/op_db.py [--ops N]
+python -m benchmarks.op_db [--ops N]
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ WORDS = {True: "the same bits", False: "other bits", None: "not repeatable witho
 
 def main() -> int:
     """Print counts; 1 where a sample differs."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.op_db", description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--ops", type=int, default=None, help="only the first N ops")
     wanted = parser.parse_args().ops
     counts: Counter[str] = Counter()

@@ -20,8 +20,8 @@ from pathlib import Path
 import torch
 
 from benchmarks import memory
-from benchmarks.library.paired import Measured, measure
-from benchmarks.library.programs import NotInstalled, Program, chain, encoder, gpt2, lstm
+from benchmarks.library.paired import Timing, measure
+from benchmarks.library.programs import NotInstalled, Workload, chain, encoder, gpt2, lstm
 from benchmarks.library.sides import PLAIN, SIDES, Side
 from tools.words.marks import markdown_table, write_between
 
@@ -29,14 +29,14 @@ ROUNDS = 7
 SCALES = (10_000, 30_000, 100_000)
 MARK = "figures"
 
-PROGRAMS: tuple[tuple[str, Callable[[], Program], int], ...] = (
+PROGRAMS: tuple[tuple[str, Callable[[], Workload], int], ...] = (
     ("encoder small", lambda: encoder(2, 16), ROUNDS),
     ("encoder large", lambda: encoder(8, 128), ROUNDS),
     ("gpt2", lambda: gpt2(32), 5),
     ("lstm", lambda: lstm(1000), 5),
     ("chain", lambda: chain(100_000), 3),
 )
-"""A word to choose it by, the Program, and its rounds."""
+"""A word to choose it by, the Workload, and its rounds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ class Table:
 
 
 def ratios(
-    programs: Sequence[tuple[str, Callable[[], Program], int]], sides: Sequence[Side], rounds: int | None
+    programs: Sequence[tuple[str, Callable[[], Workload], int]], sides: Sequence[Side], rounds: int | None
 ) -> Iterator[Table]:
     """One table a program."""
     for _, make, usual in programs:
@@ -61,7 +61,7 @@ def ratios(
         yield ratio_table(measure(program, sides, rounds or usual))
 
 
-def ratio_table(found: Sequence[Measured]) -> Table:
+def ratio_table(found: Sequence[Timing]) -> Table:
     """Ratios, and the plain run in seconds."""
     rows = [(each.side.name, each.words, "" if each.stopped else each.side.says) for each in found]
     plain = sorted(found[0].seconds)[len(found[0].seconds) // 2]

@@ -5,5 +5,6 @@ import warnings
 
 from nbjudge.__main__ import main
 
-warnings.warn("python -m grader is now nbjudge", DeprecationWarning, stacklevel=2)
+# Said of __main__ it is shown: who called is the person at the terminal.
+warnings.warn("python -m grader is now nbjudge", DeprecationWarning, stacklevel=1)
 sys.exit(main())

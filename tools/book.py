@@ -49,7 +49,7 @@ KEY = "seegrad"  # in a source notebook's metadata: the hash of the master it wa
 
 
 @dataclass(frozen=True, slots=True)
-class Course:
+class CourseFiles:
     """Where the course lies. `only` names the masters to work on, all of them when empty."""
 
     root: Path = ROOT
@@ -84,7 +84,7 @@ class Course:
         return [path for path in found if not self.only or path.stem in self.only]
 
 
-def derived(course: Course, *, missing: bool = False, run: bool = True) -> Iterator[tuple[Path, bytes]]:
+def derived(course: CourseFiles, *, missing: bool = False, run: bool = True) -> Iterator[tuple[Path, bytes]]:
     """Each derived file and its bytes. With `missing`, masters whose files are all there are passed over.
 
     Without `run` a chapter has the outputs that it had.
@@ -104,7 +104,7 @@ def derived(course: Course, *, missing: bool = False, run: bool = True) -> Itera
         yield from _assignment(course, path)
 
 
-def _assignment(course: Course, path: Path) -> Iterator[tuple[Path, bytes]]:
+def _assignment(course: CourseFiles, path: Path) -> Iterator[tuple[Path, bytes]]:
     master = read_master(path)
     _check_points(master)
     book, source = to_notebook(master), course.source(master.name)
@@ -117,7 +117,7 @@ def _assignment(course: Course, path: Path) -> Iterator[tuple[Path, bytes]]:
             yield path, _released_in(course, master.name, data, lang) if path.suffix == ".ipynb" else data
 
 
-def _released_in(course: Course, name: str, data: bytes, lang: str) -> bytes:
+def _released_in(course: CourseFiles, name: str, data: bytes, lang: str) -> bytes:
     """A released notebook in a language; nbgrader's own bytes in English."""
     return data if lang == "en" else notebook_bytes(in_language(course.root, name, notebook_of(data), lang))
 
@@ -140,7 +140,7 @@ def _check_points(master: Master) -> None:
         raise BookError(f"{master.path}: its points add up to {points:g}. An assignment has {TOTAL_POINTS}.")
 
 
-def build(course: Course, *, missing: bool = False) -> list[Path]:
+def build(course: CourseFiles, *, missing: bool = False) -> list[Path]:
     """Write the derived files whose bytes changed; returns them. Raises BookError before it overwrites an edit."""
     for path in course.assignments():
         _refuse_to_overwrite(course.source(path.stem), path)
@@ -153,7 +153,7 @@ def build(course: Course, *, missing: bool = False) -> list[Path]:
     return written
 
 
-def check(course: Course, *, run: bool = True) -> list[str]:
+def check(course: CourseFiles, *, run: bool = True) -> list[str]:
     """One sentence for each derived file that isn't what its master makes, or that no master makes."""
     complaints, known = [], set()
     for path, data in derived(course, run=run):
@@ -171,21 +171,21 @@ def check(course: Course, *, run: bool = True) -> list[str]:
     return complaints
 
 
-def _remedy(course: Course, path: Path) -> str:
+def _remedy(course: CourseFiles, path: Path) -> str:
     master = course.root / "source" / f"{path.stem}.py"
     if path == course.source(path.stem) and master.exists() and _edited(path):
         return "It was edited in Jupyter. Run: python -m tools.book --sync"
     return "Run: python -m tools.book build"
 
 
-def _derived_on_disk(course: Course) -> Iterator[Path]:
+def _derived_on_disk(course: CourseFiles) -> Iterator[Path]:
     for lang in EVERY_LANGUAGE:
         yield from sorted((course.root / "notebooks" / lang).glob("*.ipynb"))
         yield from sorted(path for path in (course.root / "release" / lang).rglob("*") if path.is_file())
     yield from sorted((course.root / "source").glob("*/*.ipynb"))
 
 
-def sync(course: Course) -> list[Path]:
+def sync(course: CourseFiles) -> list[Path]:
     """Carry edits of source notebooks back to their masters; returns the masters that changed.
 
     Raises BookError when a master was edited too since the notebook was made: then nobody but you can settle it.
@@ -274,7 +274,7 @@ def _run(arguments: argparse.Namespace, root: Path) -> list[str]:
         for path in build_site(root, folder, tuple(map(str, names))):
             print(f"wrote {path}")
         return []
-    course = Course(root, tuple(arguments.words))
+    course = CourseFiles(root, tuple(arguments.words))
     for name in set(course.only) - {path.stem for path in (*course.chapters(), *course.assignments())}:
         raise BookError(f"There is no notebooks/{name}.py and no source/{name}.py.")
     if arguments.sync:

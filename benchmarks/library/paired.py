@@ -17,7 +17,7 @@ from types import FrameType
 
 import torch
 
-from benchmarks.library.programs import NotInstalled, Program
+from benchmarks.library.programs import NotInstalled, Workload
 from benchmarks.library.sides import PLAIN, Side
 
 PATIENCE_S = 20
@@ -31,8 +31,8 @@ class OutOfPatience(BaseException):
 
 
 @dataclass(slots=True)
-class Measured:
-    """What one side did with one Program."""
+class Timing:
+    """What one side did with one Workload."""
 
     program: str
     side: Side
@@ -60,9 +60,9 @@ class Measured:
         return f"×{self.ratio:.2f}" + ("" if self.same_gradients else ", gradients not equal to the bit")
 
 
-def measure(program: Program, sides: Sequence[Side], rounds: int) -> list[Measured]:
+def measure(program: Workload, sides: Sequence[Side], rounds: int) -> list[Timing]:
     """Run every side once a round, in turn, after one round that nobody counts."""
-    found = [Measured(program.name, side) for side in sides]
+    found = [Timing(program.name, side) for side in sides]
     program.clear()
     program.run()
     expected = program.gradients()
@@ -75,7 +75,7 @@ def measure(program: Program, sides: Sequence[Side], rounds: int) -> list[Measur
     return found
 
 
-def once(program: Program, measured: Measured, expected: Sequence[torch.Tensor], *, counted: bool) -> None:
+def once(program: Workload, measured: Timing, expected: Sequence[torch.Tensor], *, counted: bool) -> None:
     """Run one side once and note its time; whatever stops it is its result."""
     program.clear()
     gc.collect()
@@ -103,7 +103,7 @@ def first_words(error: Exception, length: int = 60) -> str:
     return line if len(line) <= length else line[:length] + "…"
 
 
-def check_gradients(program: Program, measured: Measured, expected: Sequence[torch.Tensor]) -> None:
+def check_gradients(program: Workload, measured: Timing, expected: Sequence[torch.Tensor]) -> None:
     """The gradients after a run. Ours must be torch's to the bit; of a peer it is noted."""
     found = program.gradients()
     if measured.side.says and not found:
@@ -113,7 +113,7 @@ def check_gradients(program: Program, measured: Measured, expected: Sequence[tor
     measured.same_gradients &= same
 
 
-def compare(found: Sequence[Measured]) -> None:
+def compare(found: Sequence[Timing]) -> None:
     """Add this round's ratios."""
     reference = next(each for each in found if each.side is PLAIN)
     for each in found:

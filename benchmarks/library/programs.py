@@ -13,7 +13,7 @@ Output = Any
 
 
 @dataclass(frozen=True, slots=True)
-class Program:
+class Workload:
     """One forward and backward: `loss(model(*inputs)).backward()`."""
 
     name: str
@@ -40,21 +40,21 @@ class Program:
         return [parameter.grad for parameter in self.model.parameters() if parameter.grad is not None]
 
 
-def encoder(batch: int, tokens: int, layers: int = 12, width: int = 256) -> Program:
+def encoder(batch: int, tokens: int, layers: int = 12, width: int = 256) -> Workload:
     """A TransformerEncoder with 4 heads; f32[batch, tokens, width]."""
     torch.manual_seed(0)
     layer = nn.TransformerEncoderLayer(width, 4, 4 * width, dropout=0.0, batch_first=True)
     model = nn.TransformerEncoder(layer, layers, enable_nested_tensor=False)
     x = torch.randn(batch, tokens, width)
     name = f"{layers}-layer encoder, d={width}, {batch}×{tokens} tokens"
-    return Program(name, model, (x,), lambda found: found.square().mean(), 25 * layers)
+    return Workload(name, model, (x,), lambda found: found.square().mean(), 25 * layers)
 
 
 class NotInstalled(Exception):
     """A program or a side needs a package that isn't here."""
 
 
-def gpt2(tokens: int, **sizes: int) -> Program:
+def gpt2(tokens: int, **sizes: int) -> Workload:
     """GPT-2 by `transformers`, its default size of 124 million parameters, random weights; i64[1, tokens].
 
     Raises: NotInstalled where `transformers` is missing.
@@ -69,7 +69,7 @@ def gpt2(tokens: int, **sizes: int) -> Program:
     config = GPT2Config(resid_pdrop=0.0, embd_pdrop=0.0, attn_pdrop=0.0, use_cache=False, **sizes)
     model = GPT2LMHeadModel(config)
     x = torch.randint(0, config.vocab_size, (1, tokens))
-    return Program(
+    return Workload(
         f"GPT-2, {sum(p.numel() for p in model.parameters()) / 1e6:.0f} M parameters, 1×{tokens} tokens",
         model,
         (x,),
@@ -93,12 +93,12 @@ class Unrolled(nn.Module):
         return state[0]
 
 
-def lstm(steps: int, batch: int = 16, width: int = 128) -> Program:
+def lstm(steps: int, batch: int = 16, width: int = 128) -> Workload:
     """An LSTM unrolled over `steps` steps."""
     torch.manual_seed(0)
     x = torch.randn(steps, batch, width)
     name = f"LSTM unrolled {steps:,} steps, {batch}×{width}"
-    return Program(name, Unrolled(width), (x,), lambda found: found.square().mean(), steps)
+    return Workload(name, Unrolled(width), (x,), lambda found: found.square().mean(), steps)
 
 
 class Chain(nn.Module):
@@ -117,6 +117,6 @@ class Chain(nn.Module):
         return y
 
 
-def chain(ops: int) -> Program:
+def chain(ops: int) -> Workload:
     """A chain of `ops` scalar multiplications."""
-    return Program(f"chain of {ops:,} ops", Chain(ops), (torch.ones(()),), lambda found: found, ops)
+    return Workload(f"chain of {ops:,} ops", Chain(ops), (torch.ones(()),), lambda found: found, ops)

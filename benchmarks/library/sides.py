@@ -10,52 +10,52 @@ from dataclasses import dataclass
 import torch
 
 import seegrad
-from benchmarks.library.programs import NotInstalled, Program
+from benchmarks.library.programs import NotInstalled, Workload
 
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """One way to run a Program."""
+    """One way to run a Workload."""
 
     name: str
-    run: Callable[[Program], object]
+    run: Callable[[Workload], object]
     ours: bool = False
     """Its gradients must be those of the plain run, to the bit."""
     says: str = ""
     """What it does, where that's less than forward and backward."""
 
 
-def plain(program: Program) -> None:
+def plain(program: Workload) -> None:
     """The program alone."""
     program.run()
 
 
-def recorded(program: Program) -> None:
+def recorded(program: Workload) -> None:
     """Under `record()`, nothing asked."""
     with seegrad.record():
         program.run()
 
 
-def asked(program: Program) -> object:
+def asked(program: Workload) -> object:
     """Under `record()`, and the diagnoses asked for."""
     with seegrad.record() as rec:
         program.run()
     return rec.diagnoses
 
 
-def content(program: Program) -> None:
+def content(program: Workload) -> None:
     """Under `record(detail="content")`."""
     with seegrad.record(detail="content"):
         program.run()
 
 
-def anomaly(program: Program) -> None:
+def anomaly(program: Workload) -> None:
     """Torch's anomaly mode, as its error message recommends it."""
     with torch.autograd.detect_anomaly():
         program.run()
 
 
-def debug_mode(program: Program) -> None:
+def debug_mode(program: Workload) -> None:
     """Torch's DebugMode, which logs every call."""
     try:
         from torch.utils._debug_mode import DebugMode
@@ -65,7 +65,7 @@ def debug_mode(program: Program) -> None:
         program.run()
 
 
-def torchviz(program: Program) -> None:
+def torchviz(program: Workload) -> None:
     """The graph as dot text, between forward and backward."""
     try:
         from torchviz import make_dot
@@ -76,7 +76,7 @@ def torchviz(program: Program) -> None:
     loss.backward()  # type: ignore[no-untyped-call]  # torch gives it no types
 
 
-def torchlens(program: Program) -> None:
+def torchlens(program: Workload) -> None:
     """A log of the forward, every result kept; torch's functions are put back afterwards."""
     try:
         import torchlens
@@ -86,7 +86,7 @@ def torchlens(program: Program) -> None:
     torchlens.trace(program.model, list(program.inputs), capture=CaptureOptions(unwrap_when_done=True))
 
 
-def torchvista(program: Program) -> None:
+def torchvista(program: Workload) -> None:
     """The forward as a page of HTML."""
     try:
         from torchvista import trace_model

@@ -64,7 +64,7 @@ def test_a_wrong_call_is_told_how_to(arguments: list[str], capsys: pytest.Captur
     with pytest.raises(SystemExit) as ended:
         main(arguments)
     assert ended.value.code == 2
-    assert "usage: python -m grader" in capsys.readouterr().err
+    assert "usage: nbjudge" in capsys.readouterr().err
 
 
 @pytest.mark.slow

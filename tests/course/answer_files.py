@@ -11,7 +11,7 @@ from typing import Any
 from tools.course.masters import Master, MasterCell, read_master
 
 ROOT = Path(__file__).parents[2]
-FOLDER = ROOT / "tests" / "answers"
+FOLDER = ROOT / "tests" / "data" / "answers"
 ASSIGNMENT = "05_data_versus_detach"  # the one that benchmarks and browsers use as an example
 EXERCISES = {"solution", "manual"}
 

@@ -13,12 +13,12 @@ import torch
 from benchmarks import memory, record
 from benchmarks.library import paired
 from benchmarks.library.paired import measure
-from benchmarks.library.programs import NotInstalled, Program, chain, encoder, gpt2, lstm
+from benchmarks.library.programs import NotInstalled, Workload, chain, encoder, gpt2, lstm
 from benchmarks.library.sides import PLAIN, SIDES, Side
 from tools.words.marks import between_marks
 
 GPT2_SMALL = {"n_layer": 1, "n_head": 2, "n_embd": 16, "vocab_size": 50, "n_positions": 8}
-PROGRAMS: dict[str, Callable[[], Program]] = {
+PROGRAMS: dict[str, Callable[[], Workload]] = {
     "encoder": lambda: encoder(1, 3, layers=1, width=8),
     "gpt2": lambda: gpt2(4, **GPT2_SMALL),
     "lstm": lambda: lstm(3, batch=2, width=4),
@@ -27,7 +27,7 @@ PROGRAMS: dict[str, Callable[[], Program]] = {
 
 
 @pytest.mark.parametrize("make", PROGRAMS.values(), ids=PROGRAMS)
-def test_every_side_runs_every_program(make: Callable[[], Program]) -> None:
+def test_every_side_runs_every_program(make: Callable[[], Workload]) -> None:
     try:
         program = make()
     except NotInstalled as missing:
@@ -55,7 +55,7 @@ def test_the_gpt2_is_gpt2_s_size() -> None:
     assert sum(parameter.numel() for parameter in model.parameters()) == 124_439_808
 
 
-def twice(program: Program) -> None:
+def twice(program: Workload) -> None:
     program.run()
     for gradient in program.gradients():
         gradient.mul_(2)
@@ -71,15 +71,15 @@ def test_a_peer_that_changes_a_gradient_is_noted() -> None:
     assert "not equal to the bit" in found[1].words
 
 
-def missing(_program: Program) -> None:
+def missing(_program: Workload) -> None:
     raise NotInstalled("nowhere")
 
 
-def failing(_program: Program) -> None:
+def failing(_program: Workload) -> None:
     raise RecursionError("too deep\nfor this graph")
 
 
-def slow(_program: Program) -> None:
+def slow(_program: Workload) -> None:
     while time.process_time() < sys.maxsize:
         pass
 
@@ -104,7 +104,7 @@ def test_each_peer_is_named_when_it_is_not_installed(monkeypatch: pytest.MonkeyP
 
 
 def test_the_median_of_the_rounds_counts() -> None:
-    found = paired.Measured("p", PLAIN, ratios=[9.0, 1.0, 1.2])
+    found = paired.Timing("p", PLAIN, ratios=[9.0, 1.0, 1.2])
     assert found.ratio == 1.2
 
 

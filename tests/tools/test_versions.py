@@ -19,7 +19,7 @@ def test_the_library_s_tests_are_those_that_import_it_and_no_other_part(tmp_path
     for name, text in {
         "test_library.py": "import seegrad",
         "test_inside.py": "def test_x():\n    from seegrad.model.recording import Node",
-        "test_both.py": "import seegrad\nfrom grader import engine",
+        "test_both.py": "import seegrad\nfrom nbjudge.grading import engine",
         "test_course.py": "from tools import book",
         "test_browser.py": "import seegrad\nfrom tests.browser.harness import chromium",
         "programs.py": "import seegrad",
@@ -70,12 +70,15 @@ def test_the_constraints_leave_torch_open_and_hold_the_rest() -> None:
     ],
 )  # fmt: skip
 def test_pytest_s_output_is_read(output: str, closing: str, failed: tuple[str, ...]) -> None:
-    assert versions.outcome("2.9.1", output) == versions.Outcome("2.9.1", closing, failed)
+    assert versions.outcome("2.9.1", output) == versions.VersionOutcome("2.9.1", closing, failed)
 
 
 def test_the_page_has_room_for_the_counts() -> None:
     page = versions.PAGE.read_text(encoding="utf-8")
-    outcomes = [versions.Outcome("2.9.1+cu128", "5 passed", ()), versions.Outcome("2.11.0", "1 failed", ("t.py::x",))]
+    outcomes = [
+        versions.VersionOutcome("2.9.1+cu128", "5 passed", ()),
+        versions.VersionOutcome("2.11.0", "1 failed", ("t.py::x",)),
+    ]
     text = versions.table(outcomes, "3.11.7", datetime.date(2026, 1, 2))
     new = between_marks(page, text, "counts")
     assert "2026-01-02" in new

@@ -1,17 +1,18 @@
-"""python -m tools.evidence.demo_class FOLDER: a class of twelve, graded from `submitted/` to a CSV and feedback pages.
+"""A class of twelve, graded, from `submitted/` to a CSV and feedback pages.
 
-Makes a course in FOLDER with the project's own assignment, lets twelve students hand in, and runs the commands that
-an instructor would run. Nothing outside FOLDER is touched.
+`python -m tools.evidence.demo_class FOLDER` makes a course in FOLDER with the project's own assignment, lets twelve
+students hand in, and runs the commands that an instructor would run. Nothing outside FOLDER is touched.
 """
 
 from __future__ import annotations
 
+import argparse
 import csv
 import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import zip_longest
 from pathlib import Path
 
@@ -23,12 +24,11 @@ from tests.course.answer_files import ASSIGNMENT, ROOT, answers
 GRADED = (0, 1)  # exit statuses of `autograde`: all graded, or some refused as this class means to be
 
 
-def main() -> int:
+def main(arguments: Sequence[str] | None = None) -> int:
     """Grades the class; 0 where every step did what it should."""
-    if len(sys.argv) != 2:
-        print(__doc__, file=sys.stderr)
-        return 2
-    course = Path(sys.argv[1]).resolve()
+    parser = argparse.ArgumentParser(prog="python -m tools.evidence.demo_class", description=__doc__)
+    parser.add_argument("folder", type=Path, metavar="FOLDER", help="a new folder, or one that this command made")
+    course = parser.parse_args(arguments).folder.resolve()
     make_course(course)
     status = run(course, "-m", "nbjudge", "autograde", ASSIGNMENT)
     if status not in GRADED:

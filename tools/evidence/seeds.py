@@ -4,7 +4,7 @@
 
     tests/seed_cells.toml, tests/seed_coverage.toml ─▶ docs/seed_coverage.md
 
-The rows are run by tests/test_seed_coverage.py; here they are only set in a table.
+The rows are run by tests/course/chapters/test_seed_coverage.py; here they are only set in a table.
 """
 
 from __future__ import annotations

@@ -24,7 +24,9 @@ ROOT = Path(__file__).resolve().parents[2]
 BUILD = ROOT / "build"
 PAGE = ROOT / "docs" / "versions.md"
 
-NOT_THE_LIBRARY = frozenset({"nbjudge", "nbjudge_tests", "nbgrader", "nbformat", "jupytext", "playwright", "tools"})
+NOT_THE_LIBRARY = frozenset(
+    {"nbjudge", "nbjudge_tests", "grader", "nbgrader", "nbformat", "jupytext", "playwright", "tools", "benchmarks"}
+)
 """What a test of the library doesn't import: the rest is about the grader, the course, its tools or a browser."""
 BY_COMMAND = frozenset({"test_main.py", "test_missing_probes.py"})
 """Tests that import no seegrad since they run it as a command."""
@@ -36,7 +38,7 @@ SHOWN = 20
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class VersionOutcome:
     """How the library's tests ended on one version."""
 
     torch: str
@@ -91,7 +93,7 @@ def without_torch(constraints: str) -> str:
     return re.sub(r"(?m)^torch==.*\n", "", constraints)
 
 
-def run_tests(python: Path, log: Path) -> Outcome:
+def run_tests(python: Path, log: Path) -> VersionOutcome:
     """Run the library's tests and the course's notebooks with that Python; pytest's output goes to `log`."""
     tests = [*(str(path.relative_to(ROOT)) for path in library_tests()), *COURSE]
     with log.open("w", encoding="utf-8") as output:
@@ -103,19 +105,19 @@ def run_tests(python: Path, log: Path) -> Outcome:
     return outcome(told.stdout.strip(), log.read_text(encoding="utf-8"))
 
 
-def outcome(torch: str, text: str) -> Outcome:
+def outcome(torch: str, text: str) -> VersionOutcome:
     """What pytest's output says.
 
     >>> outcome("2.9.1", "..F\\nFAILED tests/test_x.py::test_y - assert 0\\n1 failed, 2 passed in 0.12s\\n")
-    Outcome(torch='2.9.1', closing='1 failed, 2 passed', failed=('tests/test_x.py::test_y',))
+    VersionOutcome(torch='2.9.1', closing='1 failed, 2 passed', failed=('tests/test_x.py::test_y',))
     """
     lines = text.strip().splitlines() or ["pytest printed nothing"]
     closing = re.sub(r"^=+ | =+$| in [\d.]+s.*$", "", lines[-1])
     failed = (re.match(r"(?:FAILED|ERROR) (\S+)", line) for line in lines)
-    return Outcome(torch, closing, tuple(match[1] for match in failed if match))
+    return VersionOutcome(torch, closing, tuple(match[1] for match in failed if match))
 
 
-def table(outcomes: Iterable[Outcome], python: str, today: datetime.date) -> str:
+def table(outcomes: Iterable[VersionOutcome], python: str, today: datetime.date) -> str:
     """The counts as Markdown."""
     rows = [(each.torch, each.closing, ", ".join(each.failed) or "–") for each in outcomes]
     head = ("torch", "pytest's closing line", "failed")
@@ -140,7 +142,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return int(any(each.failed or "passed" not in each.closing for each in outcomes))
 
 
-def one(version: str, *, keep: bool) -> Outcome:
+def one(version: str, *, keep: bool) -> VersionOutcome:
     """One version, from its environment to its closing line."""
     print(f"torch {version}: installing", flush=True)
     python = environment(version)

@@ -7,7 +7,7 @@ looked at: is everything that colour tells told by shape, weight or a word as we
 
 from __future__ import annotations
 
-import sys
+import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -57,12 +57,11 @@ def sheet(paths: Sequence[Path]) -> Image.Image:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Write the sheet of the light goldens."""
-    arguments = list(sys.argv[1:] if argv is None else argv)
-    if len(arguments) != 1:
-        print("usage: python -m tools.pictures.eyes FILE.png", file=sys.stderr)
-        return 2
-    sheet(sorted(GOLDENS.glob("*_light.png"))).save(arguments[0], optimize=True)
-    print(f"wrote {arguments[0]}")
+    parser = argparse.ArgumentParser(prog="python -m tools.pictures.eyes", description=(__doc__ or "").split(":")[0])
+    parser.add_argument("file", metavar="FILE.png", help="the sheet")
+    file = parser.parse_args(argv).file
+    sheet(sorted(GOLDENS.glob("*_light.png"))).save(file, optimize=True)
+    print(f"wrote {file}")
     return 0
 
 

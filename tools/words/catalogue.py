@@ -6,8 +6,8 @@
     notebooks/NN.py, source/NN.py ─ extract ─▶ paragraphs ─ merge ─▶ locale/zh_CN/NN.po
 
     python -m tools.words.catalogue build           merge what is new and compile; prints what a translator has to do
-    python -m tools.words.catalogue begin NN_topic   a catalogue for a chapter that has none
-    python -m tools.words.catalogue --check          exit 1, naming each message that isn't translated, or not exactly
+    python -m tools.words.catalogue begin NN_topic  a catalogue for a chapter that has none
+    python -m tools.words.catalogue --check         exit 1, naming each message that isn't translated, or not exactly
 
 The library's files are in the package, so a plain `pip install` speaks Chinese. What was reworded is marked fuzzy with
 its old translation, and is never shown until someone has looked at it.

@@ -60,21 +60,21 @@ assert double(21) == 42
 
 
 @pytest.fixture
-def course(tmp_path: Path) -> book.Course:
+def course(tmp_path: Path) -> book.CourseFiles:
     """A course of one chapter and one assignment, not yet built."""
     for folder, text in (("notebooks", CHAPTER), ("source", ASSIGNMENT)):
         (tmp_path / folder).mkdir()
         (tmp_path / folder / "01_first.py").write_text(text)
-    return book.Course(tmp_path)
+    return book.CourseFiles(tmp_path)
 
 
-def only_assignment(course: book.Course) -> book.Course:
+def only_assignment(course: book.CourseFiles) -> book.CourseFiles:
     """Without the chapter, whose kernel takes seconds."""
     (course.root / "notebooks" / "01_first.py").unlink()
     return course
 
 
-def only_chapter(course: book.Course) -> book.Course:
+def only_chapter(course: book.CourseFiles) -> book.CourseFiles:
     (course.root / "source" / "01_first.py").unlink()
     return course
 
@@ -89,7 +89,7 @@ def cells(path: Path) -> dict[str, Any]:
     return {cell.id: cell for cell in nbformat.read(path, as_version=4).cells}
 
 
-def test_build_check_and_build_again(course: book.Course) -> None:
+def test_build_check_and_build_again(course: book.CourseFiles) -> None:
     written = book.build(course)
     assert [str(path.relative_to(course.root)) for path in written] == [
         "notebooks/en/01_first.ipynb",
@@ -100,7 +100,7 @@ def test_build_check_and_build_again(course: book.Course) -> None:
     assert book.build(course) == [], "a second build has to give the same bytes"
 
 
-def test_unrun_everything_is_compared_but_what_cells_put_out(course: book.Course) -> None:
+def test_unrun_everything_is_compared_but_what_cells_put_out(course: book.CourseFiles) -> None:
     """Outputs are nbval's to compare: that runs the chapter once, and is strict."""
     path = only_chapter(course).notebook("01_first")
     book.build(course)
@@ -116,7 +116,7 @@ def test_unrun_everything_is_compared_but_what_cells_put_out(course: book.Course
     assert len(book.check(course)) == 1
 
 
-def test_one_master_can_be_checked_by_name(course: book.Course, capsys: pytest.CaptureFixture[str]) -> None:
+def test_one_master_can_be_checked_by_name(course: book.CourseFiles, capsys: pytest.CaptureFixture[str]) -> None:
     book.build(only_assignment(course))
     root = ["--root", str(course.root)]
     assert book.main(["--check", "01_first", *root]) == 0
@@ -124,7 +124,7 @@ def test_one_master_can_be_checked_by_name(course: book.Course, capsys: pytest.C
     assert "no source/02_second.py" in capsys.readouterr().err
 
 
-def test_an_executed_chapter_keeps_nothing_of_this_machine(course: book.Course) -> None:
+def test_an_executed_chapter_keeps_nothing_of_this_machine(course: book.CourseFiles) -> None:
     made = executed(read_master(course.chapters()[0]), course.root)
     text = nbformat.writes(made)
     assert str(Path(nbformat.__file__).parents[1]) not in text, "a path of this machine"
@@ -134,7 +134,7 @@ def test_an_executed_chapter_keeps_nothing_of_this_machine(course: book.Course) 
     assert any("x.add_" in entry for entry in error.traceback), "the learner's own line stays"
 
 
-def test_a_release_has_neither_solution_nor_hidden_test(course: book.Course) -> None:
+def test_a_release_has_neither_solution_nor_hidden_test(course: book.CourseFiles) -> None:
     book.build(only_assignment(course))
     text = (course.release("01_first") / "01_first.ipynb").read_text()
     assert "2 * x" not in text
@@ -147,7 +147,7 @@ def test_a_release_has_neither_solution_nor_hidden_test(course: book.Course) -> 
     assert not made["rubric"].metadata.editable
 
 
-def test_data_files_of_an_assignment_are_released_with_it(course: book.Course) -> None:
+def test_data_files_of_an_assignment_are_released_with_it(course: book.CourseFiles) -> None:
     data = course.source("01_first").parent / "data" / "numbers.csv"
     data.parent.mkdir(parents=True)
     data.write_text("1,2\n")
@@ -155,7 +155,7 @@ def test_data_files_of_an_assignment_are_released_with_it(course: book.Course) -
     assert (course.release("01_first") / "data" / "numbers.csv").read_text() == "1,2\n"
 
 
-def test_check_names_the_file_and_the_command_that_mends_it(course: book.Course) -> None:
+def test_check_names_the_file_and_the_command_that_mends_it(course: book.CourseFiles) -> None:
     book.build(only_assignment(course))
     stray = course.root / "release" / "en" / "00_gone" / "00_gone.ipynb"
     stray.parent.mkdir()
@@ -170,7 +170,7 @@ def test_check_names_the_file_and_the_command_that_mends_it(course: book.Course)
     ]
 
 
-def edit_source(course: book.Course, old: str, new: str) -> None:
+def edit_source(course: book.CourseFiles, old: str, new: str) -> None:
     """What an instructor does in JupyterLab: edit a cell, run it, save."""
     path = course.source("01_first")
     made = nbformat.read(path, as_version=4)
@@ -181,7 +181,7 @@ def edit_source(course: book.Course, old: str, new: str) -> None:
     nbformat.write(made, path)
 
 
-def test_sync_carries_an_instructor_s_edit_back(course: book.Course) -> None:
+def test_sync_carries_an_instructor_s_edit_back(course: book.CourseFiles) -> None:
     book.build(only_assignment(course))
     edit_source(course, "2 * x", "x + x")
     assert any("--sync" in complaint for complaint in book.check(course))
@@ -194,14 +194,14 @@ def test_sync_carries_an_instructor_s_edit_back(course: book.Course) -> None:
     assert book.sync(course) == []
 
 
-def test_running_a_source_notebook_is_no_edit(course: book.Course) -> None:
+def test_running_a_source_notebook_is_no_edit(course: book.CourseFiles) -> None:
     book.build(only_assignment(course))
     edit_source(course, "nothing", "nothing")
     assert book.sync(course) == []
     assert course.source("01_first") in book.build(course)
 
 
-def test_two_edits_at_once_are_left_to_the_instructor(course: book.Course) -> None:
+def test_two_edits_at_once_are_left_to_the_instructor(course: book.CourseFiles) -> None:
     book.build(only_assignment(course))
     edit_source(course, "2 * x", "x + x")
     course.assignments()[0].write_text(
@@ -211,7 +211,7 @@ def test_two_edits_at_once_are_left_to_the_instructor(course: book.Course) -> No
         book.sync(course)
 
 
-def test_missing_leaves_a_learner_s_edits_alone(course: book.Course) -> None:
+def test_missing_leaves_a_learner_s_edits_alone(course: book.CourseFiles) -> None:
     book.build(only_assignment(course))
     release = course.release("01_first") / "01_first.ipynb"
     release.write_text("mine")
@@ -255,7 +255,7 @@ def test_a_chapter_that_doesn_t_run_as_written_is_refused(tmp_path: Path, cell: 
         executed(read_master(master_of(tmp_path, f"# %%\nx = 1\n\n{cell}")), tmp_path)
 
 
-def test_an_assignment_has_a_hundred_points(course: book.Course) -> None:
+def test_an_assignment_has_a_hundred_points(course: book.CourseFiles) -> None:
     path = only_assignment(course).assignments()[0]
     path.write_text(ASSIGNMENT.replace("points=60", "points=6"))
     with pytest.raises(BookError, match="add up to 46"):
@@ -268,7 +268,7 @@ def test_nbgrader_s_own_complaint_reaches_the_author() -> None:
         released("01_first", {"01_first.ipynb": broken})
 
 
-def test_a_task_cell_can_t_be_said_in_a_master(course: book.Course) -> None:
+def test_a_task_cell_can_t_be_said_in_a_master(course: book.CourseFiles) -> None:
     made = to_notebook(read_master(course.assignments()[0]))
     made.cells[-1].metadata["nbgrader"]["task"] = True
     with pytest.raises(BookError, match="cell 6 is a task"):

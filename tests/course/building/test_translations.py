@@ -21,7 +21,7 @@ from tools.words import catalogue, entries, translations
 ROOT = Path(__file__).parents[3]
 LANG = "zh_CN"
 NAMES = translations.names(ROOT, LANG)
-COURSE = book.Course()
+COURSE = book.CourseFiles()
 MASTER = """# %% [markdown]
 # # A title
 #
@@ -137,14 +137,14 @@ def test_paragraphs_join_to_the_cell(source: str) -> None:
 
 
 @pytest.fixture
-def course(tmp_path: Path) -> book.Course:
+def course(tmp_path: Path) -> book.CourseFiles:
     """One assignment with a Chinese catalogue, translated."""
     (tmp_path / "source").mkdir()
     (tmp_path / "source" / "01_first.py").write_text(MASTER, encoding="utf-8")
     translations.begin(tmp_path, "01_first")
     catalogue.build(tmp_path)
     translate(tmp_path, TRANSLATED)
-    return book.Course(tmp_path)
+    return book.CourseFiles(tmp_path)
 
 
 def translate(root: Path, words: dict[str, str]) -> None:
@@ -156,14 +156,14 @@ def translate(root: Path, words: dict[str, str]) -> None:
     path.write_bytes(entries.po_bytes(catalog, by_file=False))
 
 
-def released(course: book.Course) -> list[str]:
+def released(course: book.CourseFiles) -> list[str]:
     book.build(course)
     return [
         cell.source for cell in nbformat.read(course.release("01_first", LANG) / "01_first.ipynb", as_version=4).cells
     ]
 
 
-def test_a_release_is_translated_and_its_code_is_not(course: book.Course) -> None:
+def test_a_release_is_translated_and_its_code_is_not(course: book.CourseFiles) -> None:
     assert catalogue.check(course.root) == []
     assert released(course) == [
         "# 标题\n\n关于 `x` 和 $x^2$ 的几句话，见 `release/zh_CN/01_first`。\n\n```\ncode stays\n\nas it is\n```",
@@ -173,7 +173,7 @@ def test_a_release_is_translated_and_its_code_is_not(course: book.Course) -> Non
     assert book.check(course) == []
 
 
-def test_what_a_translator_forgot_stops_the_build(course: book.Course) -> None:
+def test_what_a_translator_forgot_stops_the_build(course: book.CourseFiles) -> None:
     master = course.root / "source" / "01_first.py"
     master.write_text(MASTER.replace("Some words", "More words"), encoding="utf-8")
     with pytest.raises(BookError, match="zh_CN lacks 'More words"):
@@ -189,7 +189,7 @@ def test_what_a_translator_forgot_stops_the_build(course: book.Course) -> None:
         "关于 x。",
     ],
 )
-def test_changed_code_and_formulas_are_found(course: book.Course, wrong: str) -> None:
+def test_changed_code_and_formulas_are_found(course: book.CourseFiles, wrong: str) -> None:
     translate(course.root, {SENTENCE: wrong})
     assert any("stay as they are" in complaint for complaint in catalogue.check(course.root))
 
