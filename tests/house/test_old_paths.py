@@ -14,7 +14,7 @@ ROOT = Path(__file__).parents[2]
 OLD = {  # the old path → the new one, and what is found at both
     "grader.nbgrader_plugin": ("nbjudge.plugin", ("HideTests", "SandboxedAutograde", "install")),
     "grader.exporters": ("nbjudge.course.exporters", ("CanvasCsv", "GradesCsv", "MoodleCsv")),
-    "seegrad.offline": ("seegrad.show.offline", ("OfflineExporter",)),
+    "seegrad.offline": ("seegrad.display.offline", ("OfflineExporter",)),
 }
 
 
