@@ -1,6 +1,6 @@
 /** A page without Jupyter: `play(element, scene)` with the scene inlined. */
-import { type Host, mount } from "./player";
-import type { Scene } from "./scene";
+import { type Host, mount } from "./ui/player";
+import type { Scene } from "./state/scene";
 
 export function play(el: HTMLElement, scene: Scene, step = (scene?.frames?.length ?? 1) - 1): () => void {
   const values: Record<string, unknown> = { step, selected: "", answer: {} };

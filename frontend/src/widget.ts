@@ -1,6 +1,6 @@
 /** The anywidget entry: the model is the host. */
-import { type Host, mount } from "./player";
-import type { Scene } from "./scene";
+import { type Host, mount } from "./ui/player";
+import type { Scene } from "./state/scene";
 
 interface Model {
   get(key: string): unknown;

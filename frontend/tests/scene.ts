@@ -1,4 +1,4 @@
-import type { Frame, Question, Scene } from "../src/scene";
+import type { Frame, Question, Scene } from "../src/state/scene";
 
 /** jsdom lays nothing out, so there is nothing to observe. */
 globalThis.ResizeObserver ??= class { observe() {} unobserve() {} disconnect() {} };

@@ -53,7 +53,7 @@ def test_wheel_and_sdist_hold_the_built_front_end(built: Path) -> None:
         assert {f"seegrad/static/{name}" for name in STATIC} <= names
         assert "seegrad/locale/zh_CN/LC_MESSAGES/seegrad.mo" in names
         assert not [name for name in names if "node_modules" in name or name.endswith(".pyc")]
-    assert {"frontend/package-lock.json", "frontend/build.mjs", "frontend/src/player.ts"} <= sdist
+    assert {"frontend/package-lock.json", "frontend/build.mjs", "frontend/src/ui/player.ts"} <= sdist
 
 
 @pytest.mark.slow

@@ -1,9 +1,9 @@
 // @vitest-environment jsdom
 import { beforeEach, describe, expect, it } from "vitest";
-import { levelInSight, pathTo, readScene, type Scene, search } from "../src/scene";
-import { play } from "../src/standalone";
-import { reduce, type State } from "../src/state";
-import { BODY, scene } from "./scene";
+import { levelInSight, pathTo, readScene, type Scene, search } from "../../src/state/scene";
+import { play } from "../../src/standalone";
+import { reduce, type State } from "../../src/state/machine";
+import { BODY, scene } from "../scene";
 
 const INSIDE =
   '<path class="e" d="M0 0" data-w="i-f1 f2"/><path class="e" d="M0 0" data-w="f2 f3"/>' +

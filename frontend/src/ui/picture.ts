@@ -1,6 +1,6 @@
 /** One SVG with every step inside for each open box: a step only flips attributes, opening a box swaps the SVG. */
 import { h, quiet } from "./dom";
-import { levelAt, type Scene, stateAt } from "./scene";
+import { levelAt, type Scene, stateAt } from "../state/scene";
 
 export interface Marks { selected: string; focused: boolean; on: string[]; picked: (id: string) => boolean; place?: ((id: string) => number) | undefined; evidence: (id: string) => boolean }
 

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
-import { at, lastWord, stateAt } from "../src/scene";
-import { lastStep, reduce, type State } from "../src/state";
-import { question, scene } from "./scene";
+import { at, lastWord, stateAt } from "../../src/state/scene";
+import { lastStep, reduce, type State } from "../../src/state/machine";
+import { question, scene } from "../scene";
 
 const state = (more: Partial<State> = {}): State => ({ step: 0, playing: false, selected: "", answered: false, level: "", ...more });
 const open = scene({ question: question() });

@@ -4,9 +4,9 @@ import { h, icon, type IconName, quiet, reachable, watchTheme } from "./dom";
 import { finder, minimap, TALL_PX } from "./find";
 import { inspector } from "./inspector";
 import { picture } from "./picture";
-import { type Answer, answerOf, type Draft, emptyDraft, isComplete, isEvidence, isPicked, labelOf, pick, type } from "./quiz";
-import { lastWrong, levelInSight, readScene, type Scene } from "./scene";
-import { type Event, lastStep, reduce, type State } from "./state";
+import { type Answer, answerOf, type Draft, emptyDraft, isComplete, isEvidence, isPicked, labelOf, pick, type } from "../state/quiz";
+import { lastWrong, levelInSight, readScene, type Scene } from "../state/scene";
+import { type Event, lastStep, reduce, type State } from "../state/machine";
 import { track } from "./track";
 import { words } from "./words";
 

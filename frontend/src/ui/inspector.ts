@@ -1,6 +1,6 @@
 /** The words of a step, torch's own error, and a table about one card or pill. */
 import { h } from "./dom";
-import { at, type Item, lastWord, type Scene } from "./scene";
+import { at, type Item, lastWord, type Scene } from "../state/scene";
 import type { Words } from "./words";
 
 export function inspector(scene: Scene, w: Words): { element: HTMLElement; show(step: number, selected: string, veil: string): void } {

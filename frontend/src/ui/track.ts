@@ -1,6 +1,6 @@
 /** One track, coloured by phase, with the step's number and its phase in words. */
 import { h, quiet } from "./dom";
-import type { Frame, Scene } from "./scene";
+import type { Frame, Scene } from "../state/scene";
 import type { Words } from "./words";
 
 const COLOUR: Record<string, string> = { start: "fn", forward: "fn", inplace: "er", backward: "grl", error: "er" };

@@ -1,8 +1,8 @@
 /** The question's panel: prompt, ways to answer, the button, then the verdict. */
 import { h, quiet } from "./dom";
 import { withCode } from "./inspector";
-import { type Answer, current, type Draft, isComplete, judge, pairs, pythonLine } from "./quiz";
-import type { Question } from "./scene";
+import { type Answer, current, type Draft, isComplete, judge, pairs, pythonLine } from "../state/quiz";
+import type { Question } from "../state/scene";
 import type { Words } from "./words";
 
 export interface AskPanel { element: HTMLElement; show(draft: Draft, answer: Answer | null): void }

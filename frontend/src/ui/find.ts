@@ -1,8 +1,8 @@
 /** Ways through a large picture: where one is, a search box, the neighbours of one part, a map. */
 import { h, quiet } from "./dom";
 import type { Picture } from "./picture";
-import { levelAt, pathTo, type Scene, search } from "./scene";
-import type { Event } from "./state";
+import { levelAt, pathTo, type Scene, search } from "../state/scene";
+import type { Event } from "../state/machine";
 import type { Words } from "./words";
 
 const MANY = 24; // parts from which on a search is worth its place

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
-import { answerOf, emptyDraft, isComplete, isEvidence, isPicked, judge, labelOf, mistakes, pick, pythonLine, type } from "../src/quiz";
-import { question } from "./scene";
+import { answerOf, emptyDraft, isComplete, isEvidence, isPicked, judge, labelOf, mistakes, pick, pythonLine, type } from "../../src/state/quiz";
+import { question } from "../scene";
 
 const leaves = question({ kind: "leaves", truth: '["a", "b"]', targets: [["t0", "a"], ["t1", "b"], ["t2", "c"]], choices: [{ key: "+c", label: "", misconception: "M01", message: "c has a grad_fn." }] });
 const versions = question({ kind: "versions", truth: '{"out": 1, "c": 1}', targets: [["out", "out"], ["c", "c"]], choices: [{ key: "out=0", label: "", misconception: "M05", message: "It is shared." }] });

@@ -1,9 +1,9 @@
 // @vitest-environment jsdom
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
-import type { Scene } from "../src/scene";
-import { play } from "../src/standalone";
-import entry from "../src/widget";
-import { BODY, question, scene } from "./scene";
+import type { Scene } from "../../src/state/scene";
+import { play } from "../../src/standalone";
+import entry from "../../src/widget";
+import { BODY, question, scene } from "../scene";
 
 let el: HTMLElement;
 const $ = <T extends Element = HTMLElement>(selector: string) => el.querySelector<T>(selector)!;
