@@ -385,7 +385,7 @@ def test_the_wheel_speaks_chinese(tmp_path) -> None:
 
 def test_the_player_has_the_same_words_in_both_languages() -> None:
     """tsc checks the keys; here: no English is left but the class of a Function."""
-    text = (ROOT / "frontend/src/words.ts").read_text(encoding="utf-8")
+    text = (ROOT / "frontend/src/ui/words.ts").read_text(encoding="utf-8")
     chinese = text[text.index("const zh_CN") : text.index("const tables")]
     values = [json.loads(value) for value in re.findall(r': ("[^"]*")', chinese)]
     assert len(values) > 20
