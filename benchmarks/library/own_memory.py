@@ -7,8 +7,8 @@ import threading
 from collections.abc import Mapping
 from pathlib import Path
 
-from nbjudge.grading.judge import run_notebook
-from nbjudge.model import Limits
+from nbjudge.grading.trial import run_notebook
+from nbjudge.model import Assignment
 from nbjudge.process.zygote import Zygote
 
 PERIOD_S = 0.005
@@ -32,7 +32,7 @@ def measured() -> Mapping[str, int]:
     with Zygote() as zygote:
         watch = Watch(zygote._process.pid)
         with watch:
-            run = run_notebook(document, {}, zygote=zygote, seed=1, limits=Limits())
+            run = run_notebook(zygote, document, {}, Assignment("", (), 1))
         assert run.outcomes[0].points == 1, run.outcomes
         return {"the zygote, once a worker": watch.shared_bytes, **dict(zip(WHO, watch.most_bytes, strict=True))}
 

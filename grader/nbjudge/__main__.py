@@ -129,7 +129,7 @@ def _regrade(options: argparse.Namespace) -> int:
 def _report(options: argparse.Namespace) -> int:
     from pathlib import Path
 
-    from nbjudge.course.storage import write_whole
+    from nbjudge.course.layout import write_whole
     from nbjudge.pages.report import page
     from nbjudge.plugin import converter_for
 
@@ -142,9 +142,9 @@ def _report(options: argparse.Namespace) -> int:
 
 
 def _why(options: argparse.Namespace) -> int:
-    from nbjudge.course.standings import found
+    from nbjudge.course.gradebook import found
     from nbjudge.errors import CourseError
-    from nbjudge.pages.why import explain
+    from nbjudge.pages.screen import explain
     from nbjudge.plugin import converter_for
 
     converter = converter_for(options.name, student="*")

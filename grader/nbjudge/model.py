@@ -108,7 +108,7 @@ class Outcome:
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class Executed:
     """What the two processes yielded for one notebook. `notebook` is nbformat 4 JSON with outputs."""
 
     notebook: Mapping[str, Any]

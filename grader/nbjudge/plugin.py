@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Iterator
-from contextlib import contextmanager
+from dataclasses import fields
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -20,17 +19,15 @@ from nbgrader.converters import Autograde
 from nbgrader.converters.base import NbGraderException
 from nbgrader.coursedir import CourseDirectory
 from nbgrader.preprocessors import ClearHiddenTests
-from traitlets import Bool, Integer, List, Unicode
-from traitlets.config import Config
+from traitlets import Bool, Float, Integer, List, Unicode
+from traitlets.config import Config, Configurable
 
 from nbjudge.course import shown as feedback
-from nbjudge.course.gradebook import Record
+from nbjudge.course.gradebook import Record, Standing
 from nbjudge.course.kept import Kept
 from nbjudge.course.layout import Course
-from nbjudge.course.standings import Standing
 from nbjudge.errors import ClusterError, GraderError
-from nbjudge.grading import batch, engine, farm
-from nbjudge.limits import Limited
+from nbjudge.grading import batch, farm, trial
 from nbjudge.model import Limits, Result
 from nbjudge.pages import screen
 
@@ -41,6 +38,7 @@ FEEDBACK_STEPS = [
 ]
 PAGE_STEPS = ["nbjudge.plugin.CleanPage"]
 PAGE_FILTERS = {"markdown2html": "nbjudge.course.shown.safe_markdown"}
+DEFAULT = Limits()
 
 
 def install(config: Config) -> None:
@@ -56,6 +54,43 @@ def install(config: Config) -> None:
     config.Execute.store_widget_state = False
     if "plugin_class" not in config.ExportApp:
         config.ExportApp.plugin_class = "nbjudge.course.exporters.GradesCsv"
+
+
+def _seconds(default: float, help: str) -> Any:
+    return Float(default, min=0.1, help=help).tag(config=True)
+
+
+def _whole(default: int, help: str) -> Any:
+    return Integer(default, min=1, help=help).tag(config=True)
+
+
+class Limited(Configurable):
+    """The limits as traits, `max_` before each: `c.SandboxedAutograde.max_cell_s = 10` in nbgrader_config.py."""
+
+    max_cell_s = _seconds(DEFAULT.cell_s, "Wall-clock seconds that one cell may take, a student's or a test.")
+    max_notebook_s = _seconds(
+        DEFAULT.notebook_s, "Wall-clock seconds that one notebook may take, all its cells together."
+    )
+    max_cpu_s = _whole(DEFAULT.cpu_s, "CPU seconds of one notebook's processes, all that it starts together.")
+    max_memory_bytes = _whole(
+        DEFAULT.memory_bytes,
+        "Memory of one notebook's processes together, beyond what they share with the warm process. Each process alone "
+        "is held to it at once; their sum is looked at four times a second.",
+    )
+    max_processes = _whole(DEFAULT.processes, "Processes and threads that one notebook may have at a time.")
+    max_files = _whole(DEFAULT.files, "Files that one process of a notebook may have open.")
+    max_file_bytes = _whole(DEFAULT.file_bytes, "Size of a file that a notebook may write.")
+    max_output_bytes = _whole(DEFAULT.output_bytes, "Output of one cell that is kept; the rest is cut off as it comes.")
+    max_notebook_bytes = _whole(DEFAULT.notebook_bytes, "Size of a notebook that may be handed in.")
+    max_submission_bytes = _whole(DEFAULT.submission_bytes, "Size of all other files of a submission together.")
+
+    def limits(self) -> Limits:
+        """The same as plain data.
+
+        >>> Limited(max_cell_s=5).limits().cell_s
+        5.0
+        """
+        return Limits(**{field.name: getattr(self, f"max_{field.name}") for field in fields(Limits)})
 
 
 class SandboxedAutograde(Limited, Autograde):  # type: ignore[misc] # nbgrader ships no types
@@ -130,7 +165,7 @@ class SandboxedAutograde(Limited, Autograde):  # type: ignore[misc] # nbgrader s
         return found, {student: result for student, key in applied.items() if (result := kept.get(key))}
 
     def _farm(self, limits: Limits) -> batch.Farm:
-        open_judge = partial(warm_judge, limits, trust_students=self.trust_students, preload=tuple(self.preload))
+        open_judge = partial(trial.warm_judge, limits, trust_students=self.trust_students, preload=tuple(self.preload))
         if not self.dask:
             return partial(farm.grade_all, open_judge=open_judge, workers=self.workers or None)
         try:
@@ -188,15 +223,6 @@ def course_of(coursedir: CourseDirectory, converter: Autograde) -> Course:
         ignore=tuple(coursedir.ignore),
         kept_files={name: tuple(files) for name, files in converter.exclude_overwriting.items()},
     )
-
-
-@contextmanager
-def warm_judge(limits: Limits, *, trust_students: bool, preload: tuple[str, ...] = ()) -> Iterator[engine.Runner]:
-    """A zygote and the judge on it."""
-    from nbjudge.process.zygote import DEFAULT_PRELOAD, Zygote
-
-    with Zygote((*DEFAULT_PRELOAD, *preload), limits=limits, trust_students=trust_students) as zygote:
-        yield engine.judged_by(zygote)
 
 
 class CleanPage(Preprocessor):

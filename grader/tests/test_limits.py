@@ -11,9 +11,8 @@ from pathlib import Path
 import pytest
 from traitlets.config.loader import PyFileConfigLoader
 
-from nbjudge.limits import Limited
 from nbjudge.model import Limits
-from nbjudge.plugin import SandboxedAutograde
+from nbjudge.plugin import Limited, SandboxedAutograde
 from nbjudge.process.zygote import DEFAULT_PRELOAD, Zygote
 from nbjudge_tests.classroom import small
 from nbjudge_tests.trials import cell, printed, run
@@ -66,7 +65,7 @@ def test_what_a_course_s_notebooks_import_is_imported_once(monkeypatch: pytest.M
         asked.append(preload)
         yield
 
-    monkeypatch.setattr("nbjudge.process.zygote.Zygote", zygote)
+    monkeypatch.setattr("nbjudge.grading.trial.Zygote", zygote)
     farm = SandboxedAutograde(preload=["json", "csv"])._farm(Limits())
     assert isinstance(farm, partial)
     with farm.keywords["open_judge"]():

@@ -16,12 +16,12 @@ from nbgrader.api import Gradebook
 from nbgrader.plugins import ExportPlugin
 from traitlets import Bool, Unicode
 
-from nbjudge.course.standings import Standing, State, standings
-from nbjudge.course.storage import write_whole
+from nbjudge.course.gradebook import Stage, Standing, standings
+from nbjudge.course.layout import write_whole
 
 FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "\0")
 READABLE = 0o644
-NO_GRADE = (State.NOT_GRADED, State.NOT_HANDED_IN)
+NO_GRADE = (Stage.NOT_GRADED, Stage.NOT_HANDED_IN)
 Row = Sequence[object]
 
 
@@ -90,7 +90,7 @@ class GradesCsv(_Exporter):
             for student in students if assignment.name in found else ():
                 one = found[assignment.name][student.id]
                 numbers = (
-                    (one.raw_points, one.penalty, one.points) if one.state is not State.NOT_GRADED else (None,) * 3
+                    (one.raw_points, one.penalty, one.points) if one.state is not Stage.NOT_GRADED else (None,) * 3
                 )
                 who = (student.id, student.last_name, student.first_name, student.email)
                 moments = (assignment.duedate, one.timestamp)
@@ -104,14 +104,14 @@ class _ForTeachingPlatform(_Exporter):
 
     def points(self, one: Standing) -> float | None:
         """What to put into a cell."""
-        if one.state in NO_GRADE or (one.state is State.WAITS and not self.unfinished):
+        if one.state in NO_GRADE or (one.state is Stage.WAITS and not self.unfinished):
             return None
         return one.points
 
     def warn_of_empty(self, found: dict[str, dict[str, Standing]]) -> None:
         """Say how many cells are left empty, and why."""
         for name, by_student in found.items():
-            for state in (State.NOT_GRADED, State.WAITS):
+            for state in (Stage.NOT_GRADED, Stage.WAITS):
                 count = sum(one.state is state and self.points(one) is None for one in by_student.values())
                 if count:
                     self.log.warning("%s: %d left empty: %s", name, count, state)

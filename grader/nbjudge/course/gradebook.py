@@ -1,4 +1,4 @@
-"""nbgrader's gradebook → Assignment, and Result → gradebook: one transaction a submission. The only writer.
+"""nbgrader's gradebook → Assignment and standings, Result → gradebook: one transaction a submission. The only writer.
 
 Everything goes through nbgrader's own Gradebook, with its many commits deferred to one, so that a run killed at any
 moment leaves each submission recorded as a whole or not at all.
@@ -6,22 +6,23 @@ moment leaves each submission recorded as a whole or not at all.
 
 from __future__ import annotations
 
+import enum
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
 from nbgrader.api import BaseCell, Gradebook, InvalidEntry, MissingEntry
 from nbgrader.preprocessors import AssignLatePenalties
-from nbgrader.utils import parse_utc
 from sqlalchemy import Column, MetaData, String, Table, delete, event, func, insert, select
 from sqlalchemy.engine import Connection, make_url
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 from traitlets.config import Config
 
+from nbjudge.course.intake import moment
 from nbjudge.course.layout import Course
-from nbjudge.course.standings import Standing, standings
 from nbjudge.errors import BusyError, CourseError, DiskFull, GradebookError
 from nbjudge.model import Assignment, Cell, Graded, Limits, Notebook, Result
 
@@ -34,6 +35,65 @@ APPLIED = Table(  # which Result the grades of a submission came from
     Column("assignment", String(128), primary_key=True),
     Column("result_key", String(64), nullable=False),
 )
+
+
+class Stage(enum.StrEnum):
+    """How far the grading of a submission is."""
+
+    GRADED = "graded"
+    WAITS = "waiting for a person"
+    NOT_GRADED = "not graded"  # refused, or the grader itself failed: no question has a score
+    NOT_HANDED_IN = "not handed in"
+
+
+@dataclass(frozen=True, slots=True)
+class Score:
+    """One question of one submission, as the gradebook holds it."""
+
+    notebook: str
+    grade_id: str
+    auto: float | None
+    manual: float | None
+    extra: float
+    max_points: float
+    waits: bool
+
+    @property
+    def points(self) -> float | None:
+        """What counts: a person's score before the grader's; None where there is neither."""
+        counted = self.auto if self.manual is None else self.manual
+        return None if counted is None else counted + self.extra
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """One student and one assignment. Times are UTC, as nbgrader keeps them."""
+
+    student: str
+    assignment: str
+    scores: tuple[Score, ...] = ()
+    penalty: float = 0.0
+    timestamp: Any = None
+    handed_in: bool = True
+
+    @property
+    def state(self) -> Stage:
+        """Whether the points are all there is to say."""
+        if not self.handed_in:
+            return Stage.NOT_HANDED_IN
+        if self.scores and all(score.points is None for score in self.scores):
+            return Stage.NOT_GRADED
+        return Stage.WAITS if any(score.waits for score in self.scores) else Stage.GRADED
+
+    @property
+    def raw_points(self) -> float:
+        """Before the penalty for lateness; what has no score yet counts nothing."""
+        return sum(score.points or 0.0 for score in self.scores)
+
+    @property
+    def points(self) -> float:
+        """After it."""
+        return max(0.0, self.raw_points - self.penalty)
 
 
 class Record:
@@ -66,7 +126,7 @@ class Record:
     def hold_alone(self) -> None:
         """No other grader writes to this gradebook until it is closed, on whatever machine it runs.
 
-        Raises `BusyError`. A gradebook that is a file is held by its course's folder (`nbjudge.course.storage`).
+        Raises `BusyError`. A gradebook that is a file is held by its course's folder (`nbjudge.course.layout`).
         """
         if self._gradebook.engine.dialect.name != "postgresql":
             return
@@ -159,7 +219,7 @@ class Record:
 
     def _submission(self, result: Result) -> Any:
         self._gradebook.update_or_create_student(result.student)
-        fields = {} if (moment := _moment(result.timestamp)) is None else {"timestamp": moment}
+        fields = {} if (when := moment(result.timestamp)) is None else {"timestamp": when}
         with self._session.no_autoflush:  # nbgrader links new rows before it adds them; SQLAlchemy would warn
             return self._gradebook.update_or_create_submission(result.assignment, result.student, **fields)
 
@@ -242,13 +302,6 @@ def _grade(notebook: Any, graded: Graded | None, names: Mapping[int, str]) -> No
         comment.auto_comment = comments.get(names[comment.cell_id])
 
 
-def _moment(timestamp: str | None) -> Any:
-    try:
-        return parse_utc(timestamp) if timestamp else None
-    except (ValueError, OverflowError):
-        return None
-
-
 def _one_writer_at_a_time(engine: Any) -> None:
     """SQLite: take the lock when a transaction begins, and wait for it, instead of failing half-way."""
     if engine.dialect.name != "sqlite":
@@ -280,3 +333,39 @@ def _in_our_words() -> Iterator[None]:
         if "readonly" in reason or "read-only" in reason:
             advice = "Give this user the right to write to it and to its folder"
         raise GradebookError(f"the gradebook can't be used: {reason}. {advice}") from error
+
+
+# --- where everybody stands: nbgrader's gradebook, read --------------------------------------------------------------
+
+
+def standings(gradebook: Gradebook, assignment: str) -> Iterator[Standing]:
+    """Every student that the gradebook knows, by name."""
+    submitted = {row.student.id: row for row in gradebook.assignment_submissions(assignment)}
+    for student in sorted(gradebook.students, key=lambda row: str(row.id)):
+        if student.id in submitted:
+            yield _standing(submitted[student.id], assignment)
+        else:
+            yield Standing(student.id, assignment, handed_in=False)
+
+
+def _standing(row: Any, assignment: str) -> Standing:
+    scores = [_score(notebook.name, grade) for notebook in row.notebooks for grade in notebook.grades]
+    penalty = sum(notebook.late_submission_penalty or 0.0 for notebook in row.notebooks)
+    return Standing(row.student.id, assignment, tuple(scores), penalty, row.timestamp)
+
+
+def _score(notebook: str, grade: Any) -> Score:
+    return Score(
+        notebook,
+        grade.name,
+        grade.auto_score,
+        grade.manual_score,
+        grade.extra_credit or 0.0,
+        float(grade.max_score),
+        bool(grade.needs_manual_grade),
+    )
+
+
+def found(all_standings: Sequence[Standing], student: str) -> Standing | None:
+    """That student's."""
+    return next((standing for standing in all_standings if standing.student == student), None)

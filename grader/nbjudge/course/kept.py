@@ -1,12 +1,20 @@
-"""Results by content hash: what was once judged is judged once, and a killed run goes on where it stopped."""
+"""What a judged submission leaves on disk: its Result by content hash, and the folder that a person reads.
+
+What was once judged is judged once, and a killed run goes on where it stopped; nbgrader's
+`autograded/<student>/<assignment>/` is swapped in as a whole.
+"""
 
 from __future__ import annotations
 
+import json
+import os
+import shutil
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 
-from nbjudge.course.storage import sweep_drafts, write_whole, writing
-from nbjudge.model import Result
+from nbjudge.course.layout import Course, sweep_drafts, write_whole, writing
+from nbjudge.model import Assignment, Graded, Result, Submission
 
 
 class Kept:
@@ -34,3 +42,74 @@ class Kept:
 
     def _place(self, key: str) -> Path:
         return self._folder / f"{key}.json"
+
+
+def publish(result: Result, submission: Submission, assignment: Assignment, course: Course) -> Path:
+    """Writes the folder that nbgrader's feedback and formgrader read, beside the old one, then exchanges them.
+
+    Files of an earlier submission are gone afterwards. A kill in between leaves the old folder or none, never half.
+    Raises `StorageError`, and the old folder stays.
+    """
+    target = course.folder(course.autograded, result.student, result.assignment)
+    draft, old = (target.with_name(f".{target.name}.{os.getpid()}{end}.swap") for end in ("new", "old"))
+    with writing(target):
+        try:
+            _write(draft, _contents(result, submission, assignment), course)
+        except OSError:
+            shutil.rmtree(draft, ignore_errors=True)
+            raise
+        if target.exists():
+            target.rename(old)
+        draft.rename(target)
+    shutil.rmtree(old, ignore_errors=True)
+    return target
+
+
+def sweep_swaps(course: Course, assignment: str) -> None:
+    """Removes what killed runs have left beside the graded folders; call it while you hold the course alone."""
+    target = course.folder(course.autograded, "*", assignment)
+    for leftover in course.root.glob(str(target.with_name(f".{target.name}.*.swap").relative_to(course.root))):
+        shutil.rmtree(leftover, ignore_errors=True)
+
+
+def _write(draft: Path, contents: Iterable[tuple[str, bytes]], course: Course) -> None:
+    draft.mkdir(parents=True)
+    for name, content in contents:
+        path = draft / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content)
+        path.chmod(course.permissions)
+    if course.groupshared:
+        _share(draft)
+
+
+def _contents(result: Result, submission: Submission, assignment: Assignment) -> Iterator[tuple[str, bytes]]:
+    files: Mapping[str, bytes] = {**submission.files, **assignment.files}
+    yield from files.items()
+    if result.timestamp:
+        yield "timestamp.txt", result.timestamp.encode()
+    if result.refusal is not None:
+        for notebook in assignment.notebooks:
+            yield f"{notebook.name}.ipynb", notice(f"This submission could not be graded: {result.refusal}").encode()
+    for graded in result.notebooks:
+        if not graded.missing:
+            yield f"{graded.name}.ipynb", (graded.notebook or notice(_failure(graded))).encode()
+
+
+def _failure(graded: Graded) -> str:
+    reasons = sorted({outcome.message for outcome in graded.outcomes if outcome.message})
+    return "The grader itself failed here; nothing was counted. " + " ".join(reasons)
+
+
+def notice(sentence: str) -> str:
+    """A notebook that says one sentence, as plain text, to whoever looks for the graded one."""
+    fenced = "    " + sentence.replace("\n", " ")
+    cell = {"cell_type": "markdown", "id": "notice", "metadata": {}, "source": f"**Not graded**\n\n{fenced}"}
+    return json.dumps({"cells": [cell], "metadata": {}, "nbformat": 4, "nbformat_minor": 5}, ensure_ascii=False)
+
+
+def _share(folder: Path) -> None:
+    """nbgrader's `groupshared`: the group may write, and new files stay the group's."""
+    for path in (folder, *folder.rglob("*")):
+        if path.is_dir():
+            path.chmod((path.stat().st_mode | 0o2770) & 0o2777)

@@ -14,13 +14,11 @@ from pathlib import Path
 from traitlets.config import Config
 
 from nbjudge.course import intake
-from nbjudge.course.folder import publish, sweep_swaps
 from nbjudge.course.gradebook import Record
-from nbjudge.course.kept import Kept
-from nbjudge.course.layout import Course, checked_name
-from nbjudge.course.storage import held_alone
+from nbjudge.course.kept import Kept, publish, sweep_swaps
+from nbjudge.course.layout import Course, checked_name, held_alone
 from nbjudge.errors import CourseError, DiskFull, GradebookError, StorageError
-from nbjudge.grading import engine, reference
+from nbjudge.grading import engine, questions
 from nbjudge.model import Assignment, Limits, Result, Submission
 
 
@@ -117,7 +115,7 @@ class _Run:
         for submission, result in farm(chain([asked] if asked else [], self._left(folders)), self.assignment):
             self.kept.put(result)
             if submission is asked:
-                reference.demand(result, self.assignment, self.course)
+                questions.demand_passed(result, self.assignment, self.course)
                 early, self.waiting = self.waiting or [], None
                 for waited in early:
                     self._recorded(*waited)
@@ -128,11 +126,11 @@ class _Run:
         """The reference answer, where it has still to be judged."""
         if not self.options.check_reference:
             return None
-        asked = reference.submission(self.course, self.assignment)
+        asked = questions.reference(self.course, self.assignment)
         known = self.kept.get(engine.key(asked, self.assignment))
         if known is None:
             return asked
-        reference.demand(known, self.assignment, self.course)
+        questions.demand_passed(known, self.assignment, self.course)
         return None
 
     def _left(self, folders: list[tuple[str, Path]]) -> Iterator[Submission]:

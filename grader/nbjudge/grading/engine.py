@@ -1,45 +1,31 @@
 """(Submission, Assignment) → Result: a function of its inputs, known by their hash. No database, no shared state.
 
-nbgrader's own preprocessors restore and check the notebook, against the Assignment instead of a gradebook; the judge
-runs it; what it says becomes one Outcome per question.
+The notebook is restored from the Assignment and checked; the judge runs it; what it says becomes one Outcome per
+question.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-import logging
 import platform
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, replace
 from functools import lru_cache
-from importlib.metadata import version
-from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any
 
 import nbformat
-from nbgrader.api import MissingEntry
-from nbgrader.nbgraderformat import MetadataValidator
-from nbgrader.preprocessors import LimitOutput, OverwriteCells
-from nbgrader.utils import parse_utc
 
-from nbjudge.course.notebook import Unreadable
-from nbjudge.course.recover import recognised
-from nbjudge.course.restore import grade_id, restored
+from nbjudge.course.intake import Unreadable, moment
+from nbjudge.course.restore import grade_id, recognised, restored, shortened
 from nbjudge.course.shown import safe_outputs
 from nbjudge.errors import SandboxError
 from nbjudge.grading import questions
-from nbjudge.model import Assignment, Graded, Kind, Notebook, Outcome, Result, Run, Submission
-
-if TYPE_CHECKING:
-    from nbjudge.process.zygote import Zygote
+from nbjudge.grading.trial import RunNotebook
+from nbjudge.model import Assignment, Executed, Graded, Kind, Notebook, Outcome, Result, Submission
 
 ENGINE_VERSION = 3  # raise it when the same submission may get another score than before
-Runner = Callable[[Mapping[str, Any], Mapping[str, bytes], Assignment], Run]
-KNOWN_MARKS = 1 << 12
-QUIET = logging.getLogger("grader.quiet")
-QUIET.addHandler(logging.NullHandler())
-QUIET.propagate = False
 
 
 @lru_cache(maxsize=1)
@@ -49,8 +35,16 @@ def environment() -> dict[str, str]:
     return {
         "engine": str(ENGINE_VERSION),
         "python": platform.python_version(),
-        **{name: version(name) for name in packages},
+        **{name: _version(name) for name in packages},
     }
+
+
+def _version(package: str) -> str:
+    """Of a package that a course may do without."""
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return "none"
 
 
 def key(submission: Submission, assignment: Assignment) -> str:
@@ -63,23 +57,11 @@ def key(submission: Submission, assignment: Assignment) -> str:
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
 
 
-def grade(submission: Submission, assignment: Assignment, zygote: Zygote) -> Result:
-    """The submission graded, refused with its reason, or marked as our own failure. Never raises for a submission."""
-    return attempt(submission, assignment, judged_by(zygote), give_up=True)
+def grade(submission: Submission, assignment: Assignment, run: RunNotebook, *, give_up: bool) -> Result:
+    """The submission graded, refused with its reason, or marked as our own failure. Never raises for a submission.
 
-
-def judged_by(zygote: Zygote) -> Runner:
-    """The judge on a warm zygote, as `attempt` calls it."""
-    from nbjudge.grading.judge import run_notebook
-
-    def run(document: Mapping[str, Any], files: Mapping[str, bytes], assignment: Assignment) -> Run:
-        return run_notebook(document, files, zygote=zygote, seed=assignment.seed, limits=assignment.limits)
-
-    return run
-
-
-def attempt(submission: Submission, assignment: Assignment, run: Runner, *, give_up: bool) -> Result:
-    """Like `grade`, with any judge. With `give_up` an exception of ours becomes a failure of this submission alone."""
+    With `give_up` an exception of ours becomes a failure of this submission alone; else it is raised.
+    """
     blank = Result(key(submission, assignment), submission.student, submission.assignment, submission.timestamp)
     try:
         handed_in = _present(submission, assignment)
@@ -123,14 +105,15 @@ def _present(submission: Submission, assignment: Assignment) -> Submission:
     return replace(submission, notebooks={**submission.notebooks, **notebooks})
 
 
-def _graded(submission: Submission, notebook: Notebook, assignment: Assignment, run: Runner) -> tuple[Graded, Run]:
+def _graded(
+    submission: Submission, notebook: Notebook, assignment: Assignment, run: RunNotebook
+) -> tuple[Graded, Executed]:
     text = submission.notebooks.get(notebook.name)
     if text is None:
-        return _missing(notebook), Run({}, ())
+        return _missing(notebook), Executed({}, ())
     repaired = restored(text, notebook)
-    document = _overwritten(repaired.document, notebook)
-    files = {**submission.files, **assignment.files}
-    ran = run(document, files, assignment)
+    document = repaired.document
+    ran = run(document, {**submission.files, **assignment.files}, assignment)
     outcomes = tuple(questions.outcomes(document, notebook, ran.outcomes))
     comments = dict(questions.comments(document, notebook))
     notes = (*_name_notes(submission, notebook), *repaired.notes, *_timestamp_notes(submission))
@@ -156,78 +139,8 @@ def _name_notes(submission: Submission, notebook: Notebook) -> Iterable[str]:
 
 
 def _timestamp_notes(submission: Submission) -> Iterable[str]:
-    if not submission.timestamp:
-        return
-    try:
-        parse_utc(submission.timestamp)
-    except (ValueError, OverflowError):
+    if submission.timestamp and moment(submission.timestamp) is None:
         yield f"the timestamp {submission.timestamp[:60]!r} can't be read; lateness was not judged"
-
-
-# --- nbgrader's preprocessors, against an Assignment -----------------------------------------------------------------
-
-
-class _Rows:
-    """What OverwriteCells asks of a Gradebook."""
-
-    def __init__(self, notebook: Notebook) -> None:
-        self._cells = {cell.grade_id: cell for cell in notebook.cells}
-
-    def find_source_cell(self, name: str, _notebook: str, _assignment: str) -> SimpleNamespace:
-        cell = self._cells.get(name)
-        if cell is None:
-            raise MissingEntry(name)
-        return SimpleNamespace(
-            name=name,
-            cell_type=cell.cell_type,
-            locked=cell.locked,
-            source=cell.source,
-            checksum=cell.checksum,
-            max_score=cell.points,
-        )
-
-    find_graded_cell = find_source_cell
-
-
-class _OverwriteFromRows(OverwriteCells):  # type: ignore[misc] # nbgrader ships no types
-    """nbgrader's step with the rows handed in instead of read from a database."""
-
-    def __init__(self, notebook: Notebook) -> None:
-        super().__init__(log=QUIET)
-        self.gradebook = _Rows(notebook)
-        self.notebook_id, self.assignment_id = notebook.name, ""
-
-    def run(self, document: Any) -> Any:
-        for index, cell in enumerate(document.cells):
-            document.cells[index], _ = self.preprocess_cell(cell, {}, index)
-        return document
-
-
-class _Marks(MetadataValidator):  # type: ignore[misc] # nbgrader ships no types
-    """nbgrader's check of its metadata; what has passed once passes again, and most of it is the same for a class."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.log = QUIET
-        self._passed: set[str] = set()
-
-    def validate_cell(self, cell: Any) -> None:
-        marks = json.dumps([cell.cell_type, cell.metadata.get("nbgrader")], sort_keys=True)
-        if marks not in self._passed:
-            super().validate_cell(cell)
-            if len(self._passed) < KNOWN_MARKS:
-                self._passed.add(marks)
-
-
-@lru_cache(maxsize=1)
-def _marks() -> _Marks:
-    return _Marks()
-
-
-def _overwritten(document: Mapping[str, Any], notebook: Notebook) -> dict[str, Any]:
-    node = _OverwriteFromRows(notebook).run(_node(document))
-    _marks().validate_nb(node)
-    return dict(json.loads(json.dumps(node)))
 
 
 def _finished(document: Mapping[str, Any], verdicts: Iterable[Outcome]) -> str:
@@ -242,18 +155,13 @@ def _finished(document: Mapping[str, Any], verdicts: Iterable[Outcome]) -> str:
             said = partly.get(grade_id(cell) or "")
             shown = [{"output_type": "display_data", "data": {"text/plain": said}}] if said else []
             cell.outputs = _node(safe_outputs([*cell.outputs, *shown]))
-    node, _ = LimitOutput(log=QUIET).preprocess(node, {})
-    _marks().validate_nb(node)
+    node = shortened(node)
     node.metadata = _node({"kernelspec": node.metadata.get("kernelspec", {}), "language_info": language()})
-    return _text(node)
+    return str(nbformat.writes(node))  # type: ignore[no-untyped-call] # nbformat types it nowhere
 
 
 def _node(document: Any) -> Any:
     return nbformat.from_dict(document)  # type: ignore[no-untyped-call] # nbformat types it nowhere
-
-
-def _text(node: Any) -> str:
-    return str(nbformat.writes(node))  # type: ignore[no-untyped-call] # nbformat types it nowhere
 
 
 @lru_cache(maxsize=1)

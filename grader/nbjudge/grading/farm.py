@@ -15,11 +15,12 @@ from typing import Any
 
 from nbjudge.errors import GraderError, SandboxError, ZygoteGone
 from nbjudge.grading import engine
-from nbjudge.model import Assignment, Result, Run, Submission
+from nbjudge.grading.trial import RunNotebook
+from nbjudge.model import Assignment, Executed, Result, Submission
 
 STARTS = 3  # of a zygote
 AHEAD = 2  # submissions in memory for each worker
-OpenJudge = Callable[[], AbstractContextManager[engine.Runner]]
+OpenJudge = Callable[[], AbstractContextManager[RunNotebook]]
 
 
 def cores() -> int:
@@ -83,18 +84,18 @@ class _Worker:
 
     def __init__(self, open_judge: OpenJudge) -> None:
         self._open_judge = open_judge
-        self._opened: AbstractContextManager[engine.Runner] | None = None
-        self._judge: engine.Runner | None = None
+        self._opened: AbstractContextManager[RunNotebook] | None = None
+        self._judge: RunNotebook | None = None
         self._over = False
 
     def grade(self, submission: Submission, assignment: Assignment) -> Result:
         first = self._first(submission, assignment)
-        return first or engine.attempt(submission, assignment, self._run, give_up=True)
+        return first or engine.grade(submission, assignment, self._run, give_up=True)
 
     def _first(self, submission: Submission, assignment: Assignment) -> Result | None:
         """Its Result, or None where we have failed: a judge that was killed, say for want of memory."""
         try:
-            result = engine.attempt(submission, assignment, self._run, give_up=False)
+            result = engine.grade(submission, assignment, self._run, give_up=False)
         except SandboxError:
             raise
         except Exception:  # whatever it was, a fresh zygote may not have it
@@ -102,7 +103,7 @@ class _Worker:
             return None
         return None if result.failed_by_us else result
 
-    def _run(self, document: Mapping[str, Any], files: Mapping[str, bytes], assignment: Assignment) -> Run:
+    def _run(self, document: Mapping[str, Any], files: Mapping[str, bytes], assignment: Assignment) -> Executed:
         if self._over:
             raise GraderError("the run was stopped")
         judge = self._judge or self.open()
@@ -111,7 +112,7 @@ class _Worker:
         except SandboxError as error:  # the machine could confine when the zygote was opened: this one has died
             raise GraderError(f"no process could be started: {error}") from error
 
-    def open(self) -> engine.Runner:
+    def open(self) -> RunNotebook:
         """A warm judge; what kills a few in a row kills them all, and ends the run."""
         for attempt in range(1, STARTS + 1):
             opened = self._open_judge()

@@ -1,4 +1,7 @@
-"""What the judge said, and what nobody needed to judge → one Outcome per question, one comment per answer."""
+"""What the judge said, and what nobody needed to judge → one Outcome per question, one comment per answer.
+
+The instructor's own answers have to pass them all.
+"""
 
 from __future__ import annotations
 
@@ -6,8 +9,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from nbjudge.course import intake
+from nbjudge.course.layout import Course
 from nbjudge.course.restore import grade_id
-from nbjudge.model import Cell, Graded, Kind, Notebook, Outcome
+from nbjudge.errors import CourseError
+from nbjudge.model import Assignment, Cell, Graded, Kind, Notebook, Outcome, Result, Submission
 
 WORD_SHARE = 0.1  # of an assignment's points may rest on the word of the student's process alone
 ONLY_A_WORD = (
@@ -15,6 +21,12 @@ ONLY_A_WORD = (
     "than a tenth of the points would: a person has to look."
 )
 MEANS_NO_ANSWER = frozenset({Kind.FAILED, Kind.CRASHED})
+REFERENCE = "the reference answer"  # in place of a student's name; it never gets into the gradebook
+ADVICE = (
+    "Mend the test or the answer in {folder}, run `nbgrader generate_assignment {name} --force`, and grade again; "
+    "--without-reference grades all the same"
+)
+AGAIN = "If a process of the grader was killed, the same command goes on from here. If it says this again:"
 
 
 def carrying_points(notebook: Notebook) -> list[Cell]:
@@ -84,3 +96,49 @@ def unchanged(document: Mapping[str, Any], notebook: Notebook) -> set[str]:
     released = {cell.grade_id: cell.source for cell in notebook.cells if cell.solution}
     present = {name: cell["source"] for cell in document["cells"] if (name := grade_id(cell)) in released}
     return {name for name, source in present.items() if source == released[name]}
+
+
+# --- the instructor's own answers, graded first: a test that fails on them would cost everybody points ---------------
+
+
+def reference(course: Course, assignment: Assignment) -> Submission:
+    """The source notebooks, as if a student had handed them in.
+
+    Raises `CourseError` where a notebook of the assignment has no readable source.
+    """
+    folder = course.folder(course.source, ".", assignment.name)
+    lost = [name for book in assignment.notebooks if not (folder / (name := f"{book.name}.ipynb")).is_file()]
+    if lost:
+        raise CourseError(
+            f"the source {folder / lost[0]} is missing, so nobody knows whether the tests are right. Put it back; "
+            f"--without-reference grades all the same"
+        )
+    read = intake.read(folder.resolve(), REFERENCE, assignment.name, assignment.limits)
+    if read.refusal:
+        raise CourseError(f"the source in {folder} can't be graded itself: {read.refusal}")
+    return replace(read, timestamp=None)
+
+
+def demand_passed(result: Result, assignment: Assignment, course: Course) -> None:
+    """Raises `CourseError` for the questions that the reference answer doesn't pass. Nothing was recorded then."""
+    if result.refusal:
+        raise CourseError(f"the source can't be graded itself: {result.refusal}")
+    tests = {cell.grade_id for book in assignment.notebooks for cell in book.cells if cell.grade and not cell.solution}
+    wrong = [outcome for outcome in result.outcomes if outcome.grade_id in tests and outcome.kind is not Kind.PASSED]
+    if wrong:
+        folder = course.folder(course.source, ".", result.assignment)
+        questions = "\n".join(f"  {_said(outcome)}" for outcome in wrong)
+        advice = ADVICE.format(folder=folder, name=result.assignment)
+        if all(outcome.kind is Kind.GRADER_FAILURE for outcome in wrong):
+            verdict, advice = "got no verdict", f"{AGAIN} {advice}"
+        else:
+            verdict = "fail"
+        raise CourseError(
+            f"{len(wrong)} of the tests {verdict} on the reference answer; nothing was recorded.\n{questions}\n{advice}"
+        )
+
+
+def _said(outcome: Outcome) -> str:
+    reached = "no verdict" if outcome.points is None else f"{outcome.points:g} of {outcome.max_points:g}"
+    first = next(iter(outcome.message.splitlines()), "") or "no message"
+    return f"{outcome.grade_id}: {outcome.kind}, {reached}: {first}"

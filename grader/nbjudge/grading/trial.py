@@ -1,20 +1,33 @@
-"""The two processes of one notebook, watched: each cell goes where it belongs, and what comes in time is kept."""
+"""One notebook: the student's cells in one confined process, the test cells in another → outputs and outcomes.
+
+cell of the student, or graded by hand  → student's process
+the instructor's locked cell            → both
+test cell                               → judge's process only
+
+Both are watched: what comes in time is kept.
+"""
 
 from __future__ import annotations
 
+import copy
 import hashlib
 import select
+import socket
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import partial
 from pathlib import PurePosixPath
 from typing import Any
 
+import nbformat
 from nbformat import NotebookNode
 
 from nbjudge.errors import SandboxError, StudentGone, WireError
 from nbjudge.grading.outputs import Outputs, error_output, result_output
-from nbjudge.model import Kind, Limits, Outcome
+from nbjudge.model import Assignment, Executed, Kind, Limits, Outcome
 from nbjudge.process.child import Child
+from nbjudge.process.zygote import DEFAULT_PRELOAD, Zygote
 from nbjudge.wire import Frame
 
 HELLO_S = 20.0
@@ -23,6 +36,7 @@ FLUSH_S = 5.0
 ENDED = "the process ended (a crash, os._exit, or a limit of memory or CPU time)"
 TIMEOUT = ("\x1b[0;31mCellTimeoutError\x1b[0m: No reply from kernel before timeout",)
 Step = Callable[[], None]
+RunNotebook = Callable[[Mapping[str, Any], Mapping[str, bytes], Assignment], Executed]
 
 
 def is_test(cell: Mapping[str, Any]) -> bool:
@@ -46,6 +60,60 @@ def may_be_placed(name: str) -> bool:
     path = PurePosixPath(name)
     safe = path.parts and not path.is_absolute() and ".." not in path.parts and "\0" not in name
     return bool(safe) and path.suffix.lower() != ".ipynb"
+
+
+@contextmanager
+def warm_judge(limits: Limits, *, trust_students: bool, preload: Sequence[str] = ()) -> Iterator[RunNotebook]:
+    """A warm zygote, and on it what runs one notebook after another."""
+    with Zygote((*DEFAULT_PRELOAD, *preload), limits=limits, trust_students=trust_students) as zygote:
+        yield partial(run_notebook, zygote)
+
+
+def run_notebook(
+    zygote: Zygote, notebook: Mapping[str, Any], files: Mapping[str, bytes], assignment: Assignment
+) -> Executed:
+    """Run one notebook and judge its test cells.
+
+    A test cell whose last expression is a `seegrad.check.score` of less than 1 gets that fraction of its points. No
+    other last expression, and nothing that is printed or warned, changes a score.
+
+    Args:
+        zygote: where the two processes come from; its own limits bound memory, CPU, processes and files.
+        notebook: nbformat 4 JSON, sanitised: nbgrader's metadata and the locked cells as the gradebook holds them.
+        files: the submission's other files, relative path → bytes; placed where the cells run. Notebooks are left out.
+        assignment: its seed of the secret inputs (each test cell is seeded from it and its grade_id), its limits of
+            time and output.
+
+    Returns:
+        The notebook with outputs and one Outcome for each test cell. Nothing that the submission does raises here.
+
+    Raises:
+        SandboxError: no process could be started.
+    """
+    nodes = nbformat.from_dict(copy.deepcopy(dict(notebook)))  # type: ignore[no-untyped-call]  # nbformat has no types
+    started = time.monotonic()
+    student, judge = _two(zygote)
+    trial = Trial(nodes, student, judge, assignment.seed, assignment.limits)
+    try:
+        trial.hold(files)
+    finally:
+        ended = [zygote.end(child) for child in (student, judge)]
+    cpu_s = sum(end.cpu_s for end in ended if end is not None)
+    over = ended[0] and ended[0].over
+    died = f"{trial.died} More exactly: {over}." if trial.died and over else trial.died
+    return Executed(trial.notebook, tuple(trial.outcomes), died, time.monotonic() - started, cpu_s)
+
+
+def _two(zygote: Zygote) -> tuple[Child, Child]:
+    """The student's process and the judge's, with a line between them."""
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        student = zygote.fork("student", ours)
+        try:
+            return student, zygote.fork("judge", theirs)
+        except BaseException:
+            zygote.end(student)
+            raise
 
 
 class Trial:

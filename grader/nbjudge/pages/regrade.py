@@ -15,9 +15,8 @@ from pathlib import Path
 
 from sqlalchemy.engine import URL, make_url
 
-from nbjudge.course.layout import Course
-from nbjudge.course.standings import Score, Standing
-from nbjudge.course.storage import writing
+from nbjudge.course.gradebook import Score, Standing
+from nbjudge.course.layout import Course, writing
 from nbjudge.errors import CourseError, GradebookError
 from nbjudge.grading.batch import Entry
 from nbjudge.model import Assignment

@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 import base64
+import io
 import re
 import statistics
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from html import escape
+from typing import Any
 
-from nbjudge.course.standings import Standing, State
+import matplotlib as mpl
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_svg import FigureCanvasSVG
+from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
+
+from nbjudge.course.gradebook import Stage, Standing
 from nbjudge.model import Kind, Outcome, Result
-from nbjudge.pages import charts
 from nbjudge.pages.screen import attention, suspicion
 
 MISCONCEPTIONS = tuple(f"M{number:02}" for number in range(1, 13))
@@ -23,6 +30,21 @@ body { font: 15px/1.5 system-ui, sans-serif; color: #1a202c; background: #fff; m
 th, td { text-align: left; padding: .2rem 1rem .2rem 0; border-bottom: 1px solid #e2e8f0; vertical-align: top }
 td.number { text-align: right } summary { cursor: pointer } .none { color: #4a5568 }
 """
+BLUE, GREY, INK = "#2b6cb0", "#a0aec0", "#1a202c"
+KINDS: Mapping[Kind, tuple[str, str]] = {  # colour and hatch: never by colour alone
+    Kind.PASSED: ("#2f855a", ""),
+    Kind.PARTLY: ("#9ae6b4", "//"),
+    Kind.FAILED: ("#c05621", ""),
+    Kind.NOT_ANSWERED: ("#e2e8f0", ""),
+    Kind.CRASHED: ("#742a2a", "xx"),
+    Kind.TIMED_OUT: ("#553c9a", ".."),
+    Kind.REFUSED: ("#4a5568", "\\\\"),
+    Kind.GRADER_FAILURE: ("#000000", "++"),
+    Kind.BY_HAND: ("#bee3f8", "--"),
+}
+WIDTH_IN, ROW_IN, EDGE_IN = 8.0, 0.34, 1.0
+MOST_BINS = 20
+CHART_STYLE: dict[Any, Any] = {"svg.hashsalt": "grader", "svg.fonttype": "path", "font.size": 9.5, "text.color": INK}
 
 
 def page(assignment: str, standings: Sequence[Standing], results: Mapping[str, Result]) -> str:
@@ -48,12 +70,12 @@ def page(assignment: str, standings: Sequence[Standing], results: Mapping[str, R
 
 def _numbers(standings: Sequence[Standing]) -> str:
     counts = Counter(one.state for one in standings)
-    said = ", ".join(f"{counts[state]} {state}" for state in State if counts[state]) or "the gradebook has no student"
+    said = ", ".join(f"{counts[state]} {state}" for state in Stage if counts[state]) or "the gradebook has no student"
     return f"<p>{len(standings)} students: {said}.</p>"
 
 
 def _scores(handed_in: Sequence[Standing]) -> str:
-    scored = [one for one in handed_in if one.state is not State.NOT_GRADED]
+    scored = [one for one in handed_in if one.state is not Stage.NOT_GRADED]
     if not scored:
         return "<h2>Scores</h2><p class=none>Nobody is graded yet.</p>"
     points = [one.points for one in scored]
@@ -62,9 +84,9 @@ def _scores(handed_in: Sequence[Standing]) -> str:
         f"{len(scored)} students, of {possible:g} points: mean {statistics.mean(points):.1f}, "
         f"median {statistics.median(points):g}, least {min(points):g}, most {max(points):g}"
     )
-    waiting = sum(one.state is State.WAITS for one in scored)
+    waiting = sum(one.state is Stage.WAITS for one in scored)
     note = f"<p>{waiting} still wait for a person; what that adds isn't in it.</p>" if waiting else ""
-    return f"<h2>Scores</h2><p>{said}.</p>{note}{_picture(charts.distribution(points, possible), said)}"
+    return f"<h2>Scores</h2><p>{said}.</p>{note}{_picture(draw_distribution(points, possible), said)}"
 
 
 def _questions(results: Iterable[Result]) -> str:
@@ -77,7 +99,7 @@ def _questions(results: Iterable[Result]) -> str:
     rows = [(name, _rate(kinds), _said(kinds)) for name, kinds in counts.items()]
     said = "; ".join(f"{name}: {kinds}" for name, _, kinds in rows)
     table = _table(("question", "passed", "how it ended"), rows)
-    return f"<h2>Questions</h2>{_picture(charts.questions(counts), said)}{table}"
+    return f"<h2>Questions</h2>{_picture(draw_questions(counts), said)}{table}"
 
 
 def _rate(kinds: Counter[Kind]) -> str:
@@ -108,7 +130,7 @@ def _misconceptions(results: Mapping[str, Result]) -> str:
         for name, students in holders.items()
         if students
     )
-    picture = _picture(charts.misconceptions(counts, len(results)), said)
+    picture = _picture(draw_misconceptions(counts, len(results)), said)
     return f"<h2>Misconceptions</h2>{intro}{picture}{details}"
 
 
@@ -155,3 +177,78 @@ def _table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     head = "".join(f"<th>{escape(text)}</th>" for text in header)
     body = "".join(f"<tr>{''.join(f'<td>{escape(text)}</td>' for text in row)}</tr>\n" for row in rows)
     return f"<table><thead><tr>{head}</tr></thead><tbody>\n{body}</tbody></table>"
+
+
+# --- pictures: SVG without a script, every number also written beside its bar ----------------------------------------
+
+
+def draw_distribution(points: Sequence[float], possible: float) -> str:
+    """How many students reached how many points, as SVG."""
+    bins = max(1, min(MOST_BINS, round(possible) or 1))
+    figure, axes = _figure(2.6)
+    width = (possible or 1) / bins
+    places = Counter(min(bins - 1, int(reached / width)) for reached in points)
+    bars = axes.bar(
+        [(place + 0.5) * width for place in range(bins)],
+        [places[place] for place in range(bins)],
+        width,
+        color=BLUE,
+        edgecolor="white",
+    )
+    axes.bar_label(bars, [str(places[place] or "") for place in range(bins)])
+    axes.set_xlabel("points")
+    axes.set_ylabel("students")
+    axes.yaxis.set_major_locator(MaxNLocator(integer=True))
+    axes.set_xlim(0, possible or 1)
+    axes.margins(y=0.15)
+    return _svg(figure)
+
+
+def draw_questions(counts: Mapping[str, Mapping[Kind, int]]) -> str:
+    """How each question ended, as SVG: one bar a question, one piece an outcome."""
+    figure, axes = _figure(EDGE_IN + ROW_IN * len(counts))
+    names = list(counts)
+    left = [0] * len(names)
+    for kind, (colour, hatch) in KINDS.items():
+        values = [counts[name].get(kind, 0) for name in names]
+        if any(values):
+            bars = axes.barh(names, values, left=left, color=colour, hatch=hatch, edgecolor="white", label=kind.value)
+            dark = kind in (Kind.PASSED, Kind.FAILED, Kind.CRASHED, Kind.TIMED_OUT, Kind.REFUSED, Kind.GRADER_FAILURE)
+            texts = [str(value) if value else "" for value in values]
+            box: Any = {"facecolor": colour, "edgecolor": "none", "pad": 1.5}
+            axes.bar_label(bars, texts, label_type="center", color="white" if dark else INK, bbox=box)
+            left = [start + value for start, value in zip(left, values, strict=True)]
+    axes.invert_yaxis()
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+    axes.set_xlabel("students")
+    axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.55 / max(1, len(names)) - 0.12), ncols=5, frameon=False)
+    return _svg(figure)
+
+
+def draw_misconceptions(holders: Mapping[str, int], students: int) -> str:
+    """How many students still hold each misconception, as SVG."""
+    figure, axes = _figure(EDGE_IN + ROW_IN * len(holders))
+    bars = axes.barh(
+        list(holders), list(holders.values()), color=[BLUE if count else GREY for count in holders.values()]
+    )
+    axes.bar_label(bars, [f" {count}" for count in holders.values()])
+    axes.invert_yaxis()
+    axes.set_xlim(0, max(1, students))
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+    axes.set_xlabel(f"students of {students}")
+    return _svg(figure)
+
+
+def _figure(height_in: float) -> tuple[Figure, Axes]:
+    figure = Figure(figsize=(WIDTH_IN, height_in), layout="constrained")
+    axes = figure.add_subplot()
+    axes.spines[["top", "right"]].set_visible(False)
+    return figure, axes
+
+
+def _svg(figure: Figure) -> str:
+    text = io.StringIO()
+    with mpl.rc_context(CHART_STYLE):
+        canvas: Any = FigureCanvasSVG(figure)
+        canvas.print_svg(text, metadata={"Date": None, "Creator": None})
+    return text.getvalue()

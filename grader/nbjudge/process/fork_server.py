@@ -8,15 +8,17 @@ from __future__ import annotations
 
 import array
 import contextlib
+import fcntl
 import gc
 import importlib
 import io
 import json
 import os
 import select
+import shutil
 import signal
 import socket
-import sys
+import tempfile
 import traceback
 import types
 import warnings
@@ -28,14 +30,14 @@ from typing import Any
 from nbjudge import sandbox
 from nbjudge.errors import SandboxError
 from nbjudge.model import Limits
-from nbjudge.process.scratch import Scratch
-from nbjudge.sandbox import syscalls as layers
-from nbjudge.sandbox import watch
+from nbjudge.sandbox import syscalls, watch
 
 OWNER_FD, CONTROL_FD, PEER_FD = 3, 3, 4
 DATAGRAM_BYTES = 1 << 18
 FDS = 4
 CRASHED = 70
+ROLES = {"student": "nbjudge.roles.student", "judge": "nbjudge.roles.judge"}  # started by name: nobody imports them
+WARM = "nbjudge.roles.warm"
 PREFIX = "grader-zygote-"
 
 
@@ -92,14 +94,14 @@ class Server:
         """fork(2), into a pid namespace of its own where there are any."""
         if not self.chosen.own_root:
             return os.fork()
-        layers.unshare(layers.NEWPID)
+        syscalls.unshare(syscalls.NEWPID)
         try:
             child = os.fork()
         except OSError:
-            layers.setns(self.own_pids, layers.NEWPID)
+            syscalls.setns(self.own_pids, syscalls.NEWPID)
             raise
         if child:
-            layers.setns(self.own_pids, layers.NEWPID)
+            syscalls.setns(self.own_pids, syscalls.NEWPID)
         return child
 
     def _live(self, said: Mapping[str, Any], fds: list[int]) -> None:
@@ -151,9 +153,6 @@ class Server:
             if pid not in self.live:
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
-
-
-ROLES = {"student": "nbjudge.roles.student", "judge": "nbjudge.roles.judge"}
 
 
 def _settle(fds: list[int]) -> None:
@@ -222,8 +221,8 @@ def _become_first_process(server: Server) -> None:
             os._exit(os.waitstatus_to_exitcode(status) & 255)
         sandbox.move_in(server.chosen, server.modules)
         server.own_pids = os.pidfd_open(os.getpid())
-    layers.prctl(layers.PR_SET_PDEATHSIG, signal.SIGKILL)
-    layers.prctl(layers.PR_SET_CHILD_SUBREAPER, 1)
+    syscalls.prctl(syscalls.PR_SET_PDEATHSIG, signal.SIGKILL)
+    syscalls.prctl(syscalls.PR_SET_CHILD_SUBREAPER, 1)
 
 
 def _warm(server: Server, names: Sequence[str]) -> None:
@@ -232,11 +231,10 @@ def _warm(server: Server, names: Sequence[str]) -> None:
     for role in ROLES.values():
         importlib.import_module(role)
     from nbjudge.process.kernel import Kernel
-    from nbjudge.roles.warm import warm
 
     server.kernel = Kernel()
     there = preload(names)  # as a cell would import them: ipywidgets looks for the kernel that it is in
-    warm(server.kernel)
+    importlib.import_module(WARM).warm(server.kernel)
     del os.environ["IPYTHONDIR"]
     gc.collect()
     gc.freeze()  # the collector would otherwise touch, and so copy, every page after a fork
@@ -268,6 +266,54 @@ def _noted(_signal: int, _frame: types.FrameType | None) -> None:
     """The wake-up pipe has it."""
 
 
-if __name__ == "__main__":
-    sys.modules["nbjudge.process.fork_server"] = sys.modules["__main__"]
-    main()
+# --- a folder for a while --------------------------------------------------------------------------------------------
+
+
+class Scratch:
+    """A new folder below the system's temporary one; `close` removes it.
+
+    As long as its maker lives the folder is locked. What a maker that was killed has left, the next one takes away.
+
+    >>> scratch = Scratch("grader-example-")
+    >>> scratch.path.is_dir(), scratch.close(), scratch.path.exists()
+    (True, None, False)
+    """
+
+    def __init__(self, prefix: str) -> None:
+        _sweep(prefix)
+        self._lock = -1
+        while self._lock < 0:  # a sweep of somebody else's may take an unlocked folder for an abandoned one
+            self.path = Path(tempfile.mkdtemp(prefix=prefix))
+            self.path.chmod(0o711)
+            self._lock = _locked(self.path)
+
+    def close(self) -> None:
+        """Remove the folder and all that is in it."""
+        shutil.rmtree(self.path, ignore_errors=True)
+        if self._lock >= 0:
+            os.close(self._lock)
+        self._lock = -1
+
+
+def _sweep(prefix: str) -> None:
+    for path in Path(tempfile.gettempdir()).glob(f"{prefix}*"):
+        if path.is_symlink() or not path.is_dir():
+            continue
+        lock = _locked(path)
+        if lock >= 0:
+            shutil.rmtree(path, ignore_errors=True)
+            os.close(lock)
+
+
+def _locked(path: Path) -> int:
+    """A descriptor that holds the folder's lock, or -1: it is another's, or gone."""
+    try:
+        folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except OSError:
+        return -1
+    with contextlib.suppress(OSError):
+        fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if os.fstat(folder).st_uid == os.geteuid() and os.fstat(folder).st_nlink:
+            return folder
+    os.close(folder)
+    return -1

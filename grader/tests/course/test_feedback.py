@@ -11,8 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nbjudge.course.html import clean_html, render_markdown
-from nbjudge.course.shown import presentable, safe_outputs, without_hidden_tests
+from nbjudge.course.shown import clean_html, presentable, render_markdown, safe_outputs, without_hidden_tests
 
 ACTIVE = re.compile(
     r"<\s*(script|iframe|object|embed|form|input|button|svg|math|style|link|meta|base|video|audio)\b"

@@ -14,8 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nbjudge.course.intake import read
-from nbjudge.course.notebook import Unreadable, canonical
+from nbjudge.course.intake import Unreadable, canonical, read
 from nbjudge.model import Limits, Submission
 
 CODE = {"cell_type": "code", "source": ["x = 1\n", "x"], "metadata": {}, "outputs": [{"a": 1}], "execution_count": 3}

@@ -16,12 +16,11 @@ from typing import Any
 import pytest
 
 from nbjudge.course.gradebook import Record
-from nbjudge.course.layout import Course
-from nbjudge.course.storage import held_alone
+from nbjudge.course.layout import Course, held_alone
 from nbjudge.errors import BusyError, CourseError, GradebookError
 from nbjudge.grading.batch import Entry, Farm, Options, autograde
 from nbjudge.grading.farm import grade_all
-from nbjudge.model import Assignment, Kind, Outcome, Run
+from nbjudge.model import Assignment, Executed, Kind, Outcome
 from nbjudge_tests.classroom import small
 from nbjudge_tests.classroom.commands import nbgrader
 from nbjudge_tests.counting import Counting, name_of_test
@@ -159,10 +158,10 @@ def test_an_assignment_is_named_by_its_folder(course: Course, name: str) -> None
 # ---------------------------------------------------------------------- the reference answer
 
 
-def fails(document: Mapping[str, Any], _files: Mapping[str, bytes], _assignment: Assignment) -> Run:
+def fails(document: Mapping[str, Any], _files: Mapping[str, bytes], _assignment: Assignment) -> Executed:
     """A judge on a course whose first test is wrong."""
     tests = [grade_id for cell in document["cells"] if (grade_id := name_of_test(cell))]
-    return Run(document, tuple(Outcome(name, Kind.FAILED, 0.0, 1.0, "Got 5\nmore") for name in tests))
+    return Executed(document, tuple(Outcome(name, Kind.FAILED, 0.0, 1.0, "Got 5\nmore") for name in tests))
 
 
 def test_a_test_that_fails_on_the_reference_answer_is_named_and_nothing_is_recorded(course: Course) -> None:

@@ -5,14 +5,16 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import pytest
 
-from nbjudge.course.recover import released
+from nbjudge.course.restore import released
 from nbjudge.errors import SandboxError
-from nbjudge.grading.engine import attempt, grade, key
-from nbjudge.model import Assignment, Kind, Limits, Outcome, Result, Run, Submission
+from nbjudge.grading.engine import grade, key
+from nbjudge.grading.trial import run_notebook
+from nbjudge.model import Assignment, Executed, Kind, Limits, Outcome, Result, Submission
 from nbjudge.process.zygote import Zygote
 from nbjudge_tests.sample import ANSWER, ASSIGNMENT, BOOK, COMPLETE, NOTE, STUB, TASK, TEST, cell, handed_in
 
@@ -25,17 +27,17 @@ class Judge:
         self.seen: dict[str, Any] = {}
         self.files: Mapping[str, bytes] = {}
 
-    def __call__(self, document: Mapping[str, Any], files: Mapping[str, bytes], assignment: Assignment) -> Run:
+    def __call__(self, document: Mapping[str, Any], files: Mapping[str, bytes], assignment: Assignment) -> Executed:
         assert assignment == ASSIGNMENT
         self.seen, self.files = json.loads(json.dumps(document)), files
-        return Run(document, (self.outcome,), wall_s=1.0, cpu_s=0.5)
+        return Executed(document, (self.outcome,), wall_s=1.0, cpu_s=0.5)
 
     def cells(self) -> list[tuple[str | None, str]]:
         return [(one["metadata"].get("nbgrader", {}).get("grade_id"), one["source"]) for one in self.seen["cells"]]
 
 
 def graded(submission: Submission, judge: Judge | None = None) -> Result:
-    return attempt(submission, ASSIGNMENT, judge or Judge(), give_up=False)
+    return grade(submission, ASSIGNMENT, judge or Judge(), give_up=False)
 
 
 def kinds(result: Result) -> dict[str, tuple[Kind, float | None, float]]:
@@ -146,12 +148,12 @@ def test_merged_answers_count_for_both() -> None:
     second = replace(ANSWER, grade_id="g", source="def g(x):\n    raise NotImplementedError()")
     judge = Judge()
 
-    def run(document: Mapping[str, Any], files: Mapping[str, bytes], _: Assignment) -> Run:
+    def run(document: Mapping[str, Any], files: Mapping[str, bytes], _: Assignment) -> Executed:
         return judge(document, files, ASSIGNMENT)
 
     both = replace(ASSIGNMENT, notebooks=(replace(BOOK, cells=(NOTE, ANSWER, second, *BOOK.cells[2:])),))
     merged = cell("def f(x): return x\ndef g(x): return x", "f")
-    result = attempt(handed_in(COMPLETE[0], merged, *COMPLETE[2:]), both, run, give_up=False)
+    result = grade(handed_in(COMPLETE[0], merged, *COMPLETE[2:]), both, run, give_up=False)
     assert kinds(result)["f_test"][0] is Kind.PASSED
 
 
@@ -251,10 +253,10 @@ def test_files_of_the_course_lie_over_the_student_s() -> None:
     assignment = replace(ASSIGNMENT, files={"data.csv": b"true"})
     submission = handed_in(*COMPLETE, files={"data.csv": b"forged", "notes.txt": b"mine"})
 
-    def run(document: Mapping[str, Any], files: Mapping[str, bytes], _: Assignment) -> Run:
+    def run(document: Mapping[str, Any], files: Mapping[str, bytes], _: Assignment) -> Executed:
         return judge(document, files, ASSIGNMENT)
 
-    attempt(submission, assignment, run, give_up=False)
+    grade(submission, assignment, run, give_up=False)
     assert judge.files == {"data.csv": b"true", "notes.txt": b"mine"}
 
 
@@ -273,33 +275,33 @@ def test_a_refusal_says_why(submission: Submission, reason: str) -> None:
 def test_one_notebook_of_two_missing_is_zero_for_its_questions() -> None:
     both = replace(ASSIGNMENT, notebooks=(BOOK, replace(BOOK, name="ps2")))
 
-    def run(document: Mapping[str, Any], *_: Any) -> Run:
-        return Run(document, (Judge().outcome,))
+    def run(document: Mapping[str, Any], *_: Any) -> Executed:
+        return Executed(document, (Judge().outcome,))
 
-    result = attempt(handed_in(*COMPLETE), both, run, give_up=False)
+    result = grade(handed_in(*COMPLETE), both, run, give_up=False)
     first, second = result.notebooks
     assert (first.missing, second.missing) == (False, True)
     assert {outcome.points for outcome in second.outcomes} == {0.0}
 
 
-def broken(*_: Any) -> Run:
+def broken(*_: Any) -> Executed:
     raise RuntimeError("a pipe broke")
 
 
 def test_an_exception_of_ours_is_no_zero_and_hurts_nobody_else() -> None:
-    result = attempt(handed_in(*COMPLETE), ASSIGNMENT, broken, give_up=True)
+    result = grade(handed_in(*COMPLETE), ASSIGNMENT, broken, give_up=True)
     assert kinds(result)["f_test"] == (Kind.GRADER_FAILURE, None, 2.0)
     assert "a pipe broke" in result.outcomes[0].message
     with pytest.raises(RuntimeError):
-        attempt(handed_in(*COMPLETE), ASSIGNMENT, broken, give_up=False)
+        grade(handed_in(*COMPLETE), ASSIGNMENT, broken, give_up=False)
 
 
 def test_a_machine_that_cannot_confine_is_nobody_s_failure() -> None:
-    def unconfined(*_: Any) -> Run:
+    def unconfined(*_: Any) -> Executed:
         raise SandboxError("no namespaces")
 
     with pytest.raises(SandboxError):
-        attempt(handed_in(*COMPLETE), ASSIGNMENT, unconfined, give_up=True)
+        grade(handed_in(*COMPLETE), ASSIGNMENT, unconfined, give_up=True)
 
 
 def test_an_unreadable_timestamp_is_noted() -> None:
@@ -326,7 +328,8 @@ def test_the_key_moves_with_each_input_and_with_nothing_else() -> None:
 
 
 def test_the_real_judge_graded_through_the_engine(zygote: Zygote) -> None:
-    result = grade(handed_in(*COMPLETE), ASSIGNMENT, zygote)
+    judge = partial(run_notebook, zygote)
+    result = grade(handed_in(*COMPLETE), ASSIGNMENT, judge, give_up=True)
     assert kinds(result)["f_test"] == (Kind.PASSED, 2.0, 2.0)
-    wrong = grade(handed_in(COMPLETE[0], cell("f = lambda x: -x", "f"), *COMPLETE[2:]), ASSIGNMENT, zygote)
+    wrong = grade(handed_in(COMPLETE[0], cell("f = lambda x: -x", "f"), *COMPLETE[2:]), ASSIGNMENT, judge, give_up=True)
     assert kinds(wrong)["f_test"] == (Kind.FAILED, 0.0, 2.0)

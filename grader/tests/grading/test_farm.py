@@ -11,14 +11,14 @@ import pytest
 
 from nbjudge.errors import SandboxError, ZygoteGone
 from nbjudge.grading.farm import OpenJudge, grade_all
-from nbjudge.model import Assignment, Kind, Outcome, Result, Run, Submission
+from nbjudge.model import Assignment, Executed, Kind, Outcome, Result, Submission
 from nbjudge_tests.sample import ASSIGNMENT, COMPLETE, handed_in
 
 CLASS = [handed_in(*COMPLETE, student=f"s{number:02}") for number in range(12)]
 
 
-def judge(document: Mapping[str, Any], _files: Mapping[str, bytes], _assignment: Assignment) -> Run:
-    return Run(document, (Outcome("f_test", Kind.PASSED, 2.0, 2.0),))
+def judge(document: Mapping[str, Any], _files: Mapping[str, bytes], _assignment: Assignment) -> Executed:
+    return Executed(document, (Outcome("f_test", Kind.PASSED, 2.0, 2.0),))
 
 
 class Zygotes:
@@ -41,14 +41,14 @@ class Zygotes:
             with self.lock:
                 self.open -= 1
 
-    def _judge(self, *given: Any) -> Run:
+    def _judge(self, *given: Any) -> Executed:
         with self.lock:
             self.judged += 1
             number = self.judged
         if self.everywhere or number in self.dies:
             raise BrokenPipeError("the zygote is gone")
         if number in self.killed:
-            return Run(given[0], (Outcome("f_test", Kind.GRADER_FAILURE, None, 2.0, "The judge failed."),))
+            return Executed(given[0], (Outcome("f_test", Kind.GRADER_FAILURE, None, 2.0, "The judge failed."),))
         return judge(*given)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from nbjudge.model import Assignment, Kind, Outcome, Run
+from nbjudge.model import Assignment, Executed, Kind, Outcome
 
 
 def name_of_test(cell: Mapping[str, Any]) -> str | None:
@@ -27,9 +27,9 @@ class Counting:
     def __call__(self) -> Iterator[Any]:
         yield self._judge
 
-    def _judge(self, document: Mapping[str, Any], _files: Mapping[str, bytes], assignment: Assignment) -> Run:
+    def _judge(self, document: Mapping[str, Any], _files: Mapping[str, bytes], assignment: Assignment) -> Executed:
         tests = [grade_id for cell in document["cells"] if (grade_id := name_of_test(cell))]
         self.runs += bool(tests)
         self.seeds.add(assignment.seed)
         points = None if self.kind is Kind.GRADER_FAILURE else 1.0
-        return Run(document, tuple(Outcome(name, self.kind, points, 1.0, "said") for name in tests))
+        return Executed(document, tuple(Outcome(name, self.kind, points, 1.0, "said") for name in tests))

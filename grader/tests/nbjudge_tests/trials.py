@@ -11,8 +11,8 @@ import nbformat
 from nbgrader.preprocessors import Execute
 from nbgrader.utils import determine_grade
 
-from nbjudge.grading.judge import run_notebook
-from nbjudge.model import Limits, Outcome, Run
+from nbjudge.grading.trial import run_notebook
+from nbjudge.model import Assignment, Executed, Limits, Outcome
 from nbjudge.process.zygote import Zygote
 
 LIMITS = Limits(cell_s=20, notebook_s=60)
@@ -51,24 +51,24 @@ def run(
     limits: Limits = LIMITS,
     seed: int = 5,
     files: Mapping[str, bytes] | None = None,
-) -> Run:
+) -> Executed:
     """Run a notebook of these cells."""
-    return run_notebook(notebook(*cells), files or {}, zygote=zygote, seed=seed, limits=limits)
+    return run_notebook(zygote, notebook(*cells), files or {}, Assignment("", (), seed, limits))
 
 
-def only(run: Run) -> Outcome:
+def only(run: Executed) -> Outcome:
     """The outcome of a notebook's one question."""
     (outcome,) = run.outcomes
     return outcome
 
 
-def printed(run: Run, index: int) -> str:
+def printed(run: Executed, index: int) -> str:
     """What a cell wrote on its standard output."""
     outputs = run.notebook["cells"][index]["outputs"]
     return "".join(output["text"] for output in outputs if output.get("name") == "stdout")
 
 
-def everything(run: Run) -> str:
+def everything(run: Executed) -> str:
     """All that a run returns about outputs and outcomes, as one text."""
     outputs = [content.get("outputs") for content in run.notebook["cells"]]
     return json.dumps(outputs) + repr(run.outcomes) + repr(run.died)

@@ -11,12 +11,12 @@ import pytest
 from nbgrader.api import Gradebook
 from playwright.sync_api import Browser
 
-from nbjudge.course.standings import Score, Standing
+from nbjudge.course.gradebook import Score, Standing
 from nbjudge.grading.batch import Entry
 from nbjudge.model import Graded, Kind, Outcome, Result
 from nbjudge.pages.regrade import moves, rows
 from nbjudge.pages.report import page
-from nbjudge.pages.why import explain
+from nbjudge.pages.screen import explain
 from nbjudge_tests.classroom import small
 from nbjudge_tests.classroom.commands import nbgrader, python
 

@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from nbjudge.course.recover import DEFINES
-from nbjudge.grading.judge import run_notebook
-from nbjudge.model import Kind, Outcome
+from nbjudge.course.restore import DEFINES
+from nbjudge.grading.trial import run_notebook
+from nbjudge.model import Assignment, Kind, Outcome
 from nbjudge.process.zygote import Zygote
 from nbjudge_tests.trials import LIMITS, answer, cell, check, notebook, stock_points
 
@@ -68,7 +68,7 @@ def stock() -> dict[str, list[float]]:
 
 def ours(zygote: Zygote, trial: Trial) -> tuple[Outcome, ...]:
     book = notebook(*trial.cells()) | {"metadata": {"asked": trial.asked}}
-    return run_notebook(book, {}, zygote=zygote, seed=5, limits=LIMITS).outcomes
+    return run_notebook(zygote, book, {}, Assignment("", (), 5, LIMITS)).outcomes
 
 
 @pytest.mark.slow

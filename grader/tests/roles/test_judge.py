@@ -7,8 +7,8 @@ from typing import Any
 import nbformat
 import pytest
 
-from nbjudge.grading.judge import run_notebook
-from nbjudge.model import Kind, Limits, Outcome
+from nbjudge.grading.trial import run_notebook
+from nbjudge.model import Assignment, Kind, Limits, Outcome
 from nbjudge.process.zygote import Zygote
 from nbjudge.roles import verdict
 from nbjudge.roles.cell_names import definitions, names_in
@@ -190,7 +190,7 @@ def test_an_object_that_agrees_with_everything_is_a_word_and_a_class_that_was_as
 def test_a_name_of_python_s_own_is_the_answer_s_where_the_assignment_asks_for_it(zygote: Zygote) -> None:
     cells = (answer("def sum(values): return 7\nabs = lambda value: 0"), check("assert sum([1]) == 7 and abs(-3) == 3"))
     book = notebook(*cells) | {"metadata": {"asked": {"names": ["sum"], "classes": []}}}
-    (outcome,) = run_notebook(book, {}, zygote=zygote, seed=5, limits=Limits()).outcomes
+    (outcome,) = run_notebook(zygote, book, {}, Assignment("", (), 5)).outcomes
     assert outcome.kind is Kind.PASSED
 
 

@@ -17,8 +17,7 @@ import pytest
 from nbjudge import sandbox
 from nbjudge.errors import SandboxError
 from nbjudge.process.zygote import Zygote
-from nbjudge.sandbox import Layer, root
-from nbjudge.sandbox import filters as seccomp
+from nbjudge.sandbox import Wall, filters, root
 from nbjudge_tests.trials import answer, cell, printed, run
 
 ROOT = Path(__file__).parents[3]
@@ -31,8 +30,8 @@ NAMES = (
 # ---------------------------------------------------------------------- what holds, and what is enough
 
 
-def layers_of(*holding: str) -> tuple[Layer, ...]:
-    return tuple(Layer(name, name in holding, "") for name in NAMES)
+def walls_of(*holding: str) -> tuple[Wall, ...]:
+    return tuple(Wall(name, name in holding, "") for name in NAMES)
 
 
 BASE = ("resource limits", "no capabilities", "seccomp")
@@ -40,33 +39,33 @@ BASE = ("resource limits", "no capabilities", "seccomp")
 
 def test_this_machine_holds_enough() -> None:
     found = sandbox.probe()
-    assert tuple(layer.name for layer in found) == NAMES
+    assert tuple(wall.name for wall in found) == NAMES
     assert sandbox.minimum(found) is None
-    assert all(layer.detail for layer in found)
+    assert all(wall.detail for wall in found)
 
 
 @pytest.mark.parametrize("namespace", ["namespaces made by root", "user namespace"])
 def test_namespaces_are_enough_without_landlock(namespace: str) -> None:
-    assert sandbox.minimum(layers_of(*BASE, namespace)) is None
+    assert sandbox.minimum(walls_of(*BASE, namespace)) is None
 
 
 @pytest.mark.parametrize(("abi", "enough"), [(0, False), (5, False), (6, True), (7, True)])
 def test_landlock_alone_must_be_recent(abi: int, enough: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("nbjudge.sandbox.landlock.abi", lambda: abi)
-    assert (sandbox.minimum(layers_of(*BASE, "landlock")) is None) == enough
+    monkeypatch.setattr("nbjudge.sandbox.filters.landlock_abi", lambda: abi)
+    assert (sandbox.minimum(walls_of(*BASE, "landlock")) is None) == enough
 
 
 @pytest.mark.parametrize("missing", BASE)
 def test_each_of_the_base_is_needed_and_named(missing: str) -> None:
     holding = [name for name in (*BASE, "user namespace", "landlock") if name != missing]
     with pytest.raises(SandboxError, match=missing):
-        sandbox.demand(layers_of(*holding))
+        sandbox.demand(walls_of(*holding))
 
 
 def test_elsewhere_than_on_linux_one_sentence_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "platform", "darwin")
-    (layer,) = sandbox.probe()
-    assert not layer.holds
+    (wall,) = sandbox.probe()
+    assert not wall.holds
     with pytest.raises(SandboxError, match=r"Linux only; this is darwin\. .*container"):
         Zygote()
 
@@ -93,41 +92,41 @@ def verdict(code: bytes, audit: int, number: int, *arguments: int) -> int:
             return value
 
 
-MACHINES = [(machine, *seccomp.ARCHITECTURES[machine]) for machine in seccomp.ARCHITECTURES]
-DENIED = seccomp.ERRNO | errno.EPERM
+MACHINES = [(machine, *filters.ARCHITECTURES[machine]) for machine in filters.ARCHITECTURES]
+DENIED = filters.ERRNO | errno.EPERM
 
 
 @pytest.mark.parametrize(("machine", "column", "audit"), MACHINES, ids=lambda value: str(value))
 def test_what_the_filter_says(machine: str, column: int, audit: int) -> None:
-    code = seccomp.program(machine, sockets_between_processes=True)
-    special = {name: numbers[column] for name, numbers in seccomp.SPECIAL.items()}
-    for numbers in seccomp.DENIED.values():
+    code = filters.program(machine, sockets_between_processes=True)
+    special = {name: numbers[column] for name, numbers in filters.SPECIAL.items()}
+    for numbers in filters.DENIED.values():
         if (number := numbers[column]) is not None:
             assert verdict(code, audit, number) == DENIED
-    taken = {numbers[column] for numbers in (*seccomp.DENIED.values(), *seccomp.SPECIAL.values())}
-    assert all(verdict(code, audit, number) == seccomp.ALLOW for number in range(450) if number not in taken)
-    assert verdict(code, audit ^ 1, 0) == seccomp.KILL
-    assert verdict(code, audit, special["clone3"]) == seccomp.ERRNO | errno.ENOSYS
-    assert verdict(code, audit, special["clone"], 0x1200011) == seccomp.ALLOW
+    taken = {numbers[column] for numbers in (*filters.DENIED.values(), *filters.SPECIAL.values())}
+    assert all(verdict(code, audit, number) == filters.ALLOW for number in range(450) if number not in taken)
+    assert verdict(code, audit ^ 1, 0) == filters.KILL
+    assert verdict(code, audit, special["clone3"]) == filters.ERRNO | errno.ENOSYS
+    assert verdict(code, audit, special["clone"], 0x1200011) == filters.ALLOW
     assert verdict(code, audit, special["clone"], 0x10000000 | 17) == DENIED
-    assert verdict(code, audit, special["socket"], 1) == seccomp.ALLOW
-    assert verdict(code, audit, special["socket"], 2) == seccomp.ERRNO | errno.EACCES
+    assert verdict(code, audit, special["socket"], 1) == filters.ALLOW
+    assert verdict(code, audit, special["socket"], 2) == filters.ERRNO | errno.EACCES
     assert verdict(code, audit, special["ioctl"], 0, 0x5412) == DENIED
-    assert verdict(code, audit, special["ioctl"], 0, 0x5401) == seccomp.ALLOW
-    strict = seccomp.program(machine, sockets_between_processes=False)
+    assert verdict(code, audit, special["ioctl"], 0, 0x5401) == filters.ALLOW
+    strict = filters.program(machine, sockets_between_processes=False)
     for name in ("connect", "bind"):
-        assert verdict(code, audit, special[name]) == seccomp.ALLOW
+        assert verdict(code, audit, special[name]) == filters.ALLOW
         assert verdict(strict, audit, special[name]) == DENIED
 
 
 def test_no_way_round_by_the_other_numbers_of_x86() -> None:
-    code = seccomp.program("x86_64", sockets_between_processes=True)
-    assert verdict(code, seccomp.ARCHITECTURES["x86_64"][1], 0x40000000 | 1) == DENIED
+    code = filters.program("x86_64", sockets_between_processes=True)
+    assert verdict(code, filters.ARCHITECTURES["x86_64"][1], 0x40000000 | 1) == DENIED
 
 
 def test_a_machine_without_a_table_is_refused() -> None:
     with pytest.raises(SandboxError, match="riscv64"):
-        seccomp.program("riscv64", sockets_between_processes=True)
+        filters.program("riscv64", sockets_between_processes=True)
 
 
 @pytest.mark.parametrize(
@@ -139,7 +138,7 @@ def test_the_numbers_are_the_kernel_s(column: int, header: str) -> None:
         pytest.skip(f"{header} isn't installed")
     text = Path(header).read_text(encoding="utf-8")
     known = {name: int(number) for name, number in re.findall(r"#define __NR(?:3264)?_(\w+)\s+(\d+)", text)}
-    ours = {name: numbers[column] for name, numbers in (*seccomp.DENIED.items(), *seccomp.SPECIAL.items())}
+    ours = {name: numbers[column] for name, numbers in (*filters.DENIED.items(), *filters.SPECIAL.items())}
     compared = {name: number for name, number in ours.items() if number is not None and name in known}
     assert len(compared) > 50
     assert compared == {name: known[name] for name in compared}
@@ -197,8 +196,8 @@ def inside(zygote: Zygote) -> dict[str, Any]:
         "/etc/shadow",
         *map(str, (Path.home() / ".bashrc", ROOT / "pyproject.toml", ROOT / "source", ROOT / "tests")),
     ]
-    column = seccomp.ARCHITECTURES[os.uname().machine][0]
-    numbers = {name.upper(): seccomp.DENIED[name][column] for name in ("mount", "unshare", "ptrace", "bpf")}
+    column = filters.ARCHITECTURES[os.uname().machine][0]
+    numbers = {name.upper(): filters.DENIED[name][column] for name in ("mount", "unshare", "ptrace", "bpf")}
     given = "\n".join([f"PATHS = {secrets!r}", *(f"{name} = {number}" for name, number in numbers.items())])
     files = {"data/a.csv": b"1,2", "ps1.ipynb": b"{}", "../out": b"x", "/abs": b"x"}
     result = run(zygote, answer(given + INSIDE), files=files)
@@ -282,7 +281,7 @@ def test_an_ordinary_user_has_the_same_walls(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_without_namespaces_landlock_and_seccomp_hold(tmp_path: Path) -> None:
-    if "landlock" not in {layer.name for layer in sandbox.probe() if layer.holds}:
+    if "landlock" not in {wall.name for wall in sandbox.probe() if wall.holds}:
         pytest.skip("this kernel has no landlock")
     assert as_other_user("without-namespaces", tmp_path) == "none passed" + HELD
 
@@ -290,11 +289,11 @@ def test_without_namespaces_landlock_and_seccomp_hold(tmp_path: Path) -> None:
 COVERED = """
 import sys
 from pathlib import Path
-from nbjudge.sandbox import root, syscalls as layers
+from nbjudge.sandbox import root, syscalls
 folder = Path(sys.argv[1])
-layers.new_user_namespace(1000)
-layers.unshare(layers.NEWNS)
-layers.private_mounts()
+syscalls.new_user_namespace(1000)
+syscalls.unshare(syscalls.NEWNS)
+syscalls.private_mounts()
 names = ("python/lib", "link", "a.txt", "gone")
 root._cover(folder, 1 << 20, [*(folder / name for name in names), Path("/usr/lib")])
 print(sorted(str(path.relative_to(folder)) for path in folder.rglob("*")))

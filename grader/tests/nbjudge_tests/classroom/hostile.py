@@ -25,8 +25,8 @@ import nbjudge.grading.trial
 from nbjudge.course.layout import Course
 from nbjudge.grading.batch import Entry, Options, autograde
 from nbjudge.grading.farm import grade_all
+from nbjudge.grading.trial import warm_judge
 from nbjudge.model import Limits
-from nbjudge.plugin import warm_judge
 from nbjudge_tests.classroom.small import KERNEL, cell
 
 NAME = "ps1"
