@@ -29,9 +29,10 @@ import seegrad
 from seegrad.display.page import write_page
 from seegrad.model.recording import Recording
 from seegrad.model.scene import Shape
-from seegrad.picture import draw, layout, measure, plan
+from seegrad.picture import draw
 from seegrad.picture.layout import arrange
 from seegrad.picture.sketch import collapse, sketch
+from seegrad.picture.svg.sizes import SizedSketch
 
 ROUNDS = 3
 PATIENCE_S = 90  # of CPU time for one layout
@@ -170,8 +171,7 @@ def whole_picture(recording: Recording) -> None:
     levels = collapse(recording, parts)
     grouped = time.process_time()
     for level in levels:
-        measured = measure(level.sketch)
-        layout(plan(level.sketch, measured), measured)
+        SizedSketch(level.sketch).layout()
     placed = time.process_time()
     text = draw(recording).to_json()
     drawn = time.process_time()

@@ -199,10 +199,15 @@ class Scene:
             raise PictureError(said.format(error=error)) from error
 
 
+def placed(name: str, x: float, y: float) -> str:
+    """What stands in a body for the part of that name, until `with_parts` or the player puts it there."""
+    return f"{PART}{name} {x:.1f} {y:.1f}{PART}"
+
+
 def with_parts(body: str, parts: Mapping[str, str]) -> str:
     """A body with every shared part at its place.
 
-    >>> with_parts(f"{PART}t1 3.0 4.0{PART}", {"t1": '<g transform="translate(0.0 0.0)"/>'})
+    >>> with_parts(placed("t1", 3, 4), {"t1": '<g transform="translate(0.0 0.0)"/>'})
     '<g transform="translate(3.0 4.0)"/>'
     """
     pieces = body.split(PART)

@@ -11,17 +11,15 @@ from dataclasses import replace
 
 from seegrad.model.recording import Recording
 from seegrad.model.scene import Item, Question, Scene, SceneFrame, SceneLevel
-from seegrad.picture.inspect import items_of
 from seegrad.picture.sketch import Level, Sketch, collapse, sketch
-from seegrad.picture.steps import MOST_TOLD, scene_frames
-from seegrad.picture.still import still
-from seegrad.picture.svg import SharedParts, layout, measure, pictures, plan
-from seegrad.picture.svg.elements import UID, text
-from seegrad.picture.table import table
+from seegrad.picture.steps import MOST_TOLD, items_of, scene_frames
+from seegrad.picture.still import still, table
+from seegrad.picture.svg import SharedParts, pictures
+from seegrad.picture.svg.elements import text, with_uid
 from seegrad.words.languages import _, speaking
 from seegrad.words.widths import wrapped
 
-__all__ = ["MOST_NODES", "MOST_STEPS", "MOST_TOLD", "draw", "layout", "measure", "plan", "still", "table"]
+__all__ = ["MOST_NODES", "MOST_STEPS", "MOST_TOLD", "draw", "still", "table"]
 
 MOST_NODES = 6000  # Functions in one picture, all its levels together
 MOST_STEPS = 15000
@@ -84,7 +82,7 @@ def _finished(
     """The Scene with an id that follows from its content, so that two pictures on a page never share ids."""
     content = "".join([level.body for level in levels] + [markup for _name, markup in parts]) + str(question)
     uid = "s" + hashlib.sha1(content.encode(), usedforsecurity=False).hexdigest()[:7]
-    outer, *inner = [replace(level, body=level.body.replace(UID, uid)) for level in levels]
+    outer, *inner = [replace(level, body=with_uid(level.body, uid)) for level in levels]
     return Scene(
         uid=uid,
         body=outer.body,
@@ -98,7 +96,7 @@ def _finished(
         question=question,
         lang=lang,
         levels=tuple(inner),
-        parts=tuple((name, markup.replace(UID, uid)) for name, markup in parts),
+        parts=tuple((name, with_uid(markup, uid)) for name, markup in parts),
     )
 
 

@@ -1,16 +1,30 @@
-"""Frames of the Recording → frames of the Scene: code line, sentence, torch's own words, the Diagnosis."""
+"""What the learner reads, step by step: the Scene's frames, and what the inspector says about each card and pill.
+
+A frame has its line of code, a sentence, torch's own words, and the Diagnosis.
+"""
 
 from __future__ import annotations
 
-from seegrad.model.recording import Frame, Place, Recording, Severity
-from seegrad.model.scene import SceneFrame
+from dataclasses import replace
+
+from seegrad.model.recording import Frame, Hook, HookCall, Node, Place, Preview, Recording, Severity, TensorRef
+from seegrad.model.scene import Item, Row, SceneFrame
 from seegrad.picture.narrate import Narrator, title
-from seegrad.picture.sketch import Sketch
-from seegrad.words.languages import counted, together
+from seegrad.picture.sketch import Bundle, Card, Pill, Sketch
+from seegrad.picture.svg.cards import share_text
+from seegrad.picture.svg.sizes import functions, shape_text
+from seegrad.words.languages import _, counted, marked, together
 
 MOST_TOLD = 1500
 ENDS = 60
 RANK: dict[Severity, int] = {"error": 0, "wrong": 1, "note": 2}
+HOOKS = {
+    "tensor": marked("hook on the gradient"),
+    "accumulated": marked("hook after .grad is written"),
+    "retain": "retain_grad()",
+    "node": marked("hook after it runs"),
+    "node_pre": marked("hook before it runs"),
+}
 
 
 def scene_frames(recording: Recording, parts: Sketch, lang: str, veil: str = "") -> tuple[SceneFrame, ...]:
@@ -64,3 +78,123 @@ def _line(recording: Recording, line_of: dict[int, int], place: Place | None) ->
     if place is None or (recording.code_file and place.file != recording.code_file):
         return None
     return line_of.get(place.line)
+
+
+def items_of(recording: Recording, parts: Sketch, level: str = "") -> tuple[Item, ...]:
+    """One Item for each card, pill and box of one level, in the order of the picture."""
+    tensors = {ref.id: ref for ref in recording.tensors}
+    nodes = {node.id: node for node in recording.nodes}
+    makers = {wire.target: wire.source for wire in parts.wires if wire.kind == "out"}
+    labels = {pill.id: pill.label for pill in parts.pills if pill.kind == "node"}
+    cards = [_card(card, tensors[card.tensor], labels.get(makers.get(card.id, ""))) for card in parts.cards]
+    pills = [_pill(pill, nodes, tensors) for pill in parts.pills]
+    boxes = [Item(b.id, "group", b.label, b.born, _box_rows(b)) for b in parts.bundles]
+    return tuple(replace(item, level=level) for item in (*cards, *pills, *boxes))
+
+
+def _box_rows(bundle: Bundle) -> tuple[Row, ...]:
+    ran = tuple((step, _("{done} of {count}").format(done=done, count=bundle.count)) for step, done in bundle.ran)
+    rows = Row(_("inside"), ((0, functions(bundle.count)),)), Row(_("backward has run"), ran)
+    return tuple(row for row in rows if row.values)
+
+
+def numbers(preview: Preview | None, shape: tuple[int, ...]) -> str:
+    """Numbers in one line, as Python prints lists.
+
+    >>> numbers((("1", "2"), ("3", "4")), (2, 2))
+    '[[1, 2], [3, 4]]'
+    """
+    if not preview:
+        return _("shape {shape}").format(shape=shape_text(shape))
+    if not shape:
+        return preview[0][0]
+    rows = ["[" + ", ".join(row) + "]" for row in preview]
+    return "[" + ", ".join(rows) + "]" if len(shape) > 1 else rows[0]
+
+
+def _card(card: Card, ref: TensorRef, maker: str | None) -> Item:
+    values = tuple((step, numbers(preview, card.shape)) for step, preview in card.values)
+    versions = tuple((step, _("none: an inference tensor") if v is None else str(v)) for step, v in card.versions)
+    rows = [
+        Row(_("value"), values or ((card.born, _("shape {shape}").format(shape=shape_text(card.shape))),)),
+        Row(_("shape, dtype"), ((0, f"{ref.shape}  {ref.dtype}"),)),
+        Row("requires_grad", ((0, {"leaf": _("True  leaf"), "plain": "False"}.get(card.kind, "True")),)),
+        Row("grad_fn", ((0, maker if maker and card.kind == "tensor" else "None"),)),
+        Row("_version", versions),
+        Row(".grad", _gradients(card)),
+    ]
+    if card.accumulates is not None:
+        rows.append(Row("AccumulateGrad", ((card.accumulates, _("adds what comes to .grad")),)))
+    if card.shares:
+        told = tuple((step, share_text(*share)) for step, share in card.shares)
+        rows.append(Row(_("gradients that have come"), told))
+    rows += [_hook(hook, card.born) for hook in card.hooks]
+    if card.full_name != card.label:
+        rows.insert(0, Row(_("name"), ((0, card.full_name),)))
+    return Item(card.id, card.kind, card.label, card.born, tuple(row for row in rows if row.values))
+
+
+def _gradients(card: Card) -> tuple[tuple[int, str], ...]:
+    if card.kind == "plain":
+        return ()
+    kept = tuple((step, numbers(g.preview, g.shape)) for step, g in card.gradients if g.kept)
+    wrong = tuple(
+        (s, _("{value}  (wrong)").format(value=said) if card.wrong_from is not None and s >= card.wrong_from else said)
+        for s, said in kept
+    )
+    before = "None" if card.kind == "leaf" or kept else _("None  (not a leaf; call retain_grad() to keep it)")
+    called = _("None  (retain_grad() was called)")
+    lost = _("None  (retain_grad() was called, but no variable holds this tensor any more)")
+    asked = ((card.retained, lost if card.is_lost else called),) if card.retained is not None else ()
+    return ((0, before), *asked, *wrong)
+
+
+def _hook(hook: Hook, born: int) -> Row:
+    """A hook: where it was registered, and in each call what it saw and what it gave back."""
+    where = _(" of line {line}").format(line=hook.place.line) if hook.place is not None else ""
+    said = [(max(hook.frame, born), hook.name + where)]
+    said += [
+        (call.frame, _call(call).format(name=hook.name + where, saw=_grid(call.saw), gave=_grid(call.returned)))
+        for call in hook.calls
+    ]
+    return Row(_(HOOKS[hook.kind]), tuple(said))
+
+
+def _call(call: HookCall) -> str:
+    """What is known of one call, with gaps for the hook and the gradients."""
+    if call.alone:
+        changed = call.returned is not None
+        return _("{name} saw {saw}, gave {gave}") if changed else _("{name} saw {saw} and changed nothing")
+    if call.saw is not None:
+        return _("{name} saw {saw}, the first of several hooks")
+    return _("{name} ran") if call.returned is None else _("{name} gave {gave}, the last of several hooks")
+
+
+def _grid(preview: Preview | None) -> str:
+    return numbers(preview, (len(preview), 0) if preview and len(preview) > 1 else (1,)) if preview else _("a gradient")
+
+
+def _pill(pill: Pill, nodes: dict[int, Node], tensors: dict[int, TensorRef]) -> Item:
+    node = nodes.get(pill.node) if pill.node is not None else None
+    if node is None:
+        said = (
+            _("an in-place write; autograd has no Function for it")
+            if pill.kind == "write"
+            else _("autograd recorded nothing")
+        )
+        return Item(pill.id, pill.kind, pill.symbol, pill.born, (Row(_("what"), ((0, said),)),))
+    next_names = [nodes[e.target].name if e.target in nodes else "None" for e in node.edges]
+    rows = [Row(_("made by"), ((0, _("{op}  (in place)").format(op=node.op) if node.inplace else node.op),))]
+    rows.append(Row("next_functions", ((0, ", ".join(next_names) or _("none")),)))
+    for saved in node.saved:
+        name = (tensors[saved.tensor].name if saved.tensor in tensors else None) or _("a tensor")
+        version = "" if saved.version is None else _("saved at version {version}").format(version=saved.version)
+        rows.append(Row(f"_saved_{saved.attr}", ((0, f"{name}  {version}".strip()),)))
+    if pill.freed is not None and node.saved:
+        rows.append(Row(_("saved tensors"), ((0, _("held for backward")), (pill.freed, _("freed")))))
+    if pill.module:
+        rows.insert(1, Row(_("module"), ((0, pill.module),)))
+    rows += [_hook(hook, pill.born) for hook in pill.hooks]
+    if not node.saved:
+        rows.append(Row(_("saves"), ((0, _("nothing")),)))
+    return Item(pill.id, "node", node.name, pill.born, tuple(rows))

@@ -1,16 +1,23 @@
-"""One step of a Scene as a stand-alone SVG, read from the very string that the player plays."""
+"""A Scene without a player: one step as a stand-alone SVG, or all steps as plain text.
+
+The SVG is read from the very string that the player plays. The text is for terminals, screen readers and the
+comparison of notebooks.
+"""
 
 from __future__ import annotations
 
 from xml.etree import ElementTree
 
-from seegrad.model.scene import Scene, SceneLevel
+from seegrad.model.scene import Scene, SceneFrame, SceneLevel
+from seegrad.picture.narrate import PHASES
 from seegrad.picture.svg.elements import clean, el, text
 from seegrad.words.languages import _, speaking
-from seegrad.words.widths import wrapped
+from seegrad.words.widths import padded, wrapped
 
 CAPTION_PX = 6.7  # advance of one character of the caption
 LINE_PX = 16
+TABLE_COLUMNS = 100
+INDENT = " " * 14
 
 
 def still(scene: Scene, step: int, css: str, *, caption: bool = True, open_question: bool = False) -> str:
@@ -107,3 +114,27 @@ def _settle(element: ElementTree.Element, step: int) -> None:
     if states is not None:
         element.set("data-s", [run[0] for run in states.split() if int(run[1:]) <= step][-1])
         element.set("role", "img")
+
+
+def table(scene: Scene, until: int | None = None) -> str:
+    """One line a step, wrapped; `until` is the last step to tell.
+
+    >>> from seegrad.model.recording import Recording
+    >>> from seegrad.picture import draw
+    >>> print(table(draw(Recording())))
+     1  start     before the first line
+                  Nothing has run yet, and no tensor is known.
+    """
+    frames = scene.frames if until is None else scene.frames[: until + 1]
+    with speaking(scene.lang):
+        return "\n".join(line for step, frame in enumerate(frames) for line in _lines(step, frame))
+
+
+def _lines(step: int, frame: SceneFrame) -> list[str]:
+    mark = {"error": "!", "wrong": "!", "note": "·", None: " "}[frame.severity]
+    phase = padded(_(PHASES[frame.phase]), 9)
+    lines = [f"{step + 1:>2} {mark}{phase} {frame.title}".rstrip()]
+    said = "\n".join((frame.text, frame.diagnosis, frame.message))
+    for part in filter(None, said.splitlines()):
+        lines += [INDENT + line for line in wrapped(part, TABLE_COLUMNS - len(INDENT))]
+    return lines

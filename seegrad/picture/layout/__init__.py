@@ -14,7 +14,7 @@ from seegrad.model.scene import Layout, Shape
 from seegrad.picture.layout.coordinates import heights, place
 from seegrad.picture.layout.fold import fold
 from seegrad.picture.layout.order import Columns, best_order
-from seegrad.picture.layout.ranks import Layers, layers_of
+from seegrad.picture.layout.ranks import Ranked, ranked
 
 __all__ = ["Order", "arrange", "fold", "in_order"]
 
@@ -23,7 +23,7 @@ __all__ = ["Order", "arrange", "fold", "in_order"]
 class Order:
     """Which column each Shape stands in, and above whom: the same however large the Shapes are."""
 
-    layers: Layers
+    graph: Ranked
     columns: Columns
     crossings: int
 
@@ -39,10 +39,10 @@ def in_order(names: Sequence[str], links: Sequence[tuple[str, str]], root: str |
     if unknown:
         raise ValueError(f"links name unknown shapes: {sorted(unknown)}")
     if not names:
-        return Order(Layers(0, [], [], [], set()), [], 0)
+        return Order(Ranked(0, [], [], [], set()), [], 0)
     pairs = [(number[source], number[target]) for source, target in links]
-    layers = layers_of(len(names), pairs, None if root is None else number[root])
-    return Order(layers, *best_order(layers))
+    graph = ranked(len(names), pairs, None if root is None else number[root])
+    return Order(graph, *best_order(graph))
 
 
 def arrange(
@@ -67,5 +67,5 @@ def arrange(
         return Layout((), (), 0.0, 0.0)
     number = {shape.id: k for k, shape in enumerate(shapes)}
     pairs = [(number[source], number[target]) for source, target in links]
-    y = heights(found.layers, found.columns, shapes, gap_px)
-    return place(found.layers, y, shapes, pairs, rank_gap_px, found.crossings)
+    y = heights(found.graph, found.columns, shapes, gap_px)
+    return place(found.graph, y, shapes, pairs, rank_gap_px, found.crossings)

@@ -7,30 +7,30 @@ from itertools import pairwise
 
 from seegrad.model.scene import Layout, Point, Shape
 from seegrad.picture.layout.order import LARGE, Columns
-from seegrad.picture.layout.ranks import Layers, Pairs
+from seegrad.picture.layout.ranks import Pairs, Ranked
 
 WAYPOINT_PX = 1.0  # half the height of a waypoint
 STRAIGHT, BEND, LINE, LOOSE = 40.0, 2.0, 8.0, 1.0  # how strongly links pull: spine, shape–waypoint, waypoints, leaves
 
 
-def heights(layers: Layers, columns: Columns, shapes: Sequence[Shape], gap_px: float) -> list[float]:
+def heights(graph: Ranked, columns: Columns, shapes: Sequence[Shape], gap_px: float) -> list[float]:
     """The y of every shape and waypoint, in pixels, smallest top at 0."""
-    spare = layers.count - layers.shape_count
+    spare = graph.count - graph.shape_count
     above = [*(shape.above_px for shape in shapes), *[WAYPOINT_PX] * spare]
     below = [*(shape.below_px for shape in shapes), *[WAYPOINT_PX] * spare]
-    offsets = [_offsets(column, above, below, layers.shape_count, gap_px) for column in columns]
-    y = [0.0] * layers.count
-    before, after = _pulls(layers, layers.before), _pulls(layers, layers.after)
+    offsets = [_offsets(column, above, below, graph.shape_count, gap_px) for column in columns]
+    y = [0.0] * graph.count
+    before, after = _pulls(graph, graph.before), _pulls(graph, graph.after)
     for column, offset in zip(columns, offsets, strict=True):
         for here, value in zip(column, offset, strict=True):
             y[here] = value - offset[-1] / 2
-    for sweep in range(10 if layers.count < LARGE else 6):
+    for sweep in range(10 if graph.count < LARGE else 6):
         both = sweep > 1
         for k in range(1, len(columns)):
             _settle(columns[k], offsets[k], y, (before, after if both else None))
         for k in range(len(columns) - 2, -1, -1):
             _settle(columns[k], offsets[k], y, (after, before if both else None))
-    top = min(y[k] - above[k] for k in range(layers.count))
+    top = min(y[k] - above[k] for k in range(graph.count))
     return [value - top for value in y]
 
 
@@ -47,8 +47,8 @@ Pulls = list[list[tuple[int, float]]]
 """For each shape and waypoint its neighbours on one side, and how strongly each pulls."""
 
 
-def _pulls(layers: Layers, near: list[list[int]]) -> Pulls:
-    shapes, spine = layers.shape_count, layers.spine
+def _pulls(graph: Ranked, near: list[list[int]]) -> Pulls:
+    shapes, spine = graph.shape_count, graph.spine
 
     def pull(a: int, b: int) -> float:
         if a >= shapes and b >= shapes:
@@ -97,11 +97,11 @@ def isotonic(wishes: list[float], weights: list[float]) -> list[float]:
 
 
 def place(
-    layers: Layers, y: list[float], shapes: Sequence[Shape], pairs: Pairs, rank_gap_px: float, crossings: int
+    graph: Ranked, y: list[float], shapes: Sequence[Shape], pairs: Pairs, rank_gap_px: float, crossings: int
 ) -> Layout:
     """Columns side by side, and each link's bend points: in and out of every column that it crosses."""
-    widths = [0.0] * layers.column_count
-    for shape, rank in zip(shapes, layers.rank, strict=False):
+    widths = [0.0] * graph.column_count
+    for shape, rank in zip(shapes, graph.rank, strict=False):
         widths[rank] = max(widths[rank], shape.width_px)
     lefts, left = [], 0.0
     for width in widths:
@@ -109,12 +109,12 @@ def place(
         left += width + rank_gap_px
 
     def centre(k: int) -> Point:
-        return round(lefts[layers.rank[k]] + widths[layers.rank[k]] / 2, 1), round(y[k], 1)
+        return round(lefts[graph.rank[k]] + widths[graph.rank[k]] / 2, 1), round(y[k], 1)
 
-    lines = {source: _bends(layers, bus, lefts, widths, y) for source, bus in layers.bus.items()}
+    lines = {source: _bends(graph, bus, lefts, widths, y) for source, bus in graph.bus.items()}
 
     def route(source: int, target: int) -> tuple[Point, ...]:
-        between = layers.rank[target] - layers.rank[source] - 1
+        between = graph.rank[target] - graph.rank[source] - 1
         if not between:
             return centre(source), centre(target)
         points, stops = lines[source]
@@ -122,13 +122,13 @@ def place(
         return (centre(source), *points[:bends], end, centre(target))
 
     routes = tuple(route(source, target) for source, target in pairs)
-    bottom = max([y[k] + WAYPOINT_PX for k in range(layers.count)] + [y[k] + s.below_px for k, s in enumerate(shapes)])
+    bottom = max([y[k] + WAYPOINT_PX for k in range(graph.count)] + [y[k] + s.below_px for k, s in enumerate(shapes)])
     centres = tuple((shape.id, centre(k)) for k, shape in enumerate(shapes))
     return Layout(centres, routes, round(left - rank_gap_px, 1), round(bottom, 1), crossings)
 
 
 def _bends(
-    layers: Layers, bus: list[int], lefts: list[float], widths: list[float], y: list[float]
+    graph: Ranked, bus: list[int], lefts: list[float], widths: list[float], y: list[float]
 ) -> tuple[list[Point], list[tuple[int, Point]]]:
     """The points at which a source's bus line bends, and for each column on its way how many are behind, and its end.
 
@@ -137,9 +137,9 @@ def _bends(
     points: list[Point] = []
     stops: list[tuple[int, Point]] = []
     for stop in bus:
-        left, height = lefts[layers.rank[stop]], round(y[stop], 1)
+        left, height = lefts[graph.rank[stop]], round(y[stop], 1)
         if not stops or stops[-1][1][1] != height:
             points += [stops[-1][1]] if stops else []
             points.append((round(left, 1), height))
-        stops.append((len(points), (round(left + widths[layers.rank[stop]], 1), height)))
+        stops.append((len(points), (round(left + widths[graph.rank[stop]], 1), height)))
     return points, stops

@@ -5,51 +5,51 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import pairwise
 
-from seegrad.picture.layout.ranks import Layers
+from seegrad.picture.layout.ranks import Ranked
 
 Columns = list[list[int]]
 
 SMALL, MIDDLE, LARGE = 120, 600, 3000  # shapes and waypoints; above LARGE only a few plain sweeps are worth their time
 
 
-def best_order(layers: Layers) -> tuple[Columns, int]:
+def best_order(graph: Ranked) -> tuple[Columns, int]:
     """The columns with the fewest crossings found, mirrored so that earlier arguments stand above later ones."""
-    _spine_to_the_middle(layers)
+    _spine_to_the_middle(graph)
     best: Columns = []
     fewest = -1
-    for start in range(_starts(layers.count)):
-        for columns, crossings in _sweeps(layers, start):
+    for start in range(_starts(graph.count)):
+        for columns, crossings in _sweeps(graph, start):
             if fewest < 0 or crossings < fewest:
                 best, fewest = [list(column) for column in columns], crossings
         if fewest == 0:
             break
-    return _earlier_first(best, layers.shape_count), fewest
+    return _earlier_first(best, graph.shape_count), fewest
 
 
 def _starts(count: int) -> int:
     return 12 if count < SMALL else 2 if count < MIDDLE else 1
 
 
-def _spine_to_the_middle(layers: Layers) -> None:
+def _spine_to_the_middle(graph: Ranked) -> None:
     """Put the one computed argument of a shape between its leaves, half of them on each side."""
-    for here, sources in enumerate(layers.before[: layers.shape_count]):
-        spine = [source for source in sources if (source, here) in layers.spine]
+    for here, sources in enumerate(graph.before[: graph.shape_count]):
+        spine = [source for source in sources if (source, here) in graph.spine]
         if len(spine) == 1 and len(sources) > 2:
             rest = [source for source in sources if source != spine[0]]
-            layers.before[here] = [*rest[: len(rest) // 2], spine[0], *rest[len(rest) // 2 :]]
+            graph.before[here] = [*rest[: len(rest) // 2], spine[0], *rest[len(rest) // 2 :]]
 
 
-def _sweeps(layers: Layers, start: int) -> Iterator[tuple[Columns, int]]:
-    columns, position = first_order(layers, start)
-    yield columns, count_crossings(layers, columns, position)
-    sweeps = 24 if layers.count < MIDDLE else 10 if layers.count < LARGE else 4
+def _sweeps(graph: Ranked, start: int) -> Iterator[tuple[Columns, int]]:
+    columns, position = first_order(graph, start)
+    yield columns, count_crossings(graph, columns, position)
+    sweeps = 24 if graph.count < MIDDLE else 10 if graph.count < LARGE else 4
     fewest, since_better = -1, 0
     for sweep in range(sweeps):
-        _sort_by_neighbours(layers, columns, position, forward=sweep % 2 == 0)
-        if layers.count < LARGE:
+        _sort_by_neighbours(graph, columns, position, forward=sweep % 2 == 0)
+        if graph.count < LARGE:
             for column in columns:
-                _swap_neighbours(layers, column, position)
-        crossings = count_crossings(layers, columns, position)
+                _swap_neighbours(graph, column, position)
+        crossings = count_crossings(graph, columns, position)
         yield columns, crossings
         since_better = 0 if fewest < 0 or crossings < fewest else since_better + 1
         fewest = crossings if fewest < 0 else min(fewest, crossings)
@@ -57,23 +57,23 @@ def _sweeps(layers: Layers, start: int) -> Iterator[tuple[Columns, int]]:
             return
 
 
-def first_order(layers: Layers, start: int) -> tuple[Columns, list[int]]:
+def first_order(graph: Ranked, start: int) -> tuple[Columns, list[int]]:
     """Order number `start`: depth first from the sinks in argument order, mirrored, or shuffled by a fixed recipe."""
-    columns: Columns = [[] for _ in range(layers.column_count)]
-    seen = [False] * layers.count
+    columns: Columns = [[] for _ in range(graph.column_count)]
+    seen = [False] * graph.count
     shuffle = _Shuffle(12345 + start)
-    sinks = [k for k in range(layers.shape_count) if not layers.after[k]]
-    for origin in [*(sinks if start % 2 == 0 else reversed(sinks)), *range(layers.count)]:
+    sinks = [k for k in range(graph.shape_count) if not graph.after[k]]
+    for origin in [*(sinks if start % 2 == 0 else reversed(sinks)), *range(graph.count)]:
         stack = [origin]
         while stack:
             here = stack.pop()
             if seen[here]:
                 continue
             seen[here] = True
-            columns[layers.rank[here]].append(here)
-            sources = layers.before[here][:: -1 if start % 2 == 0 else 1]
+            columns[graph.rank[here]].append(here)
+            sources = graph.before[here][:: -1 if start % 2 == 0 else 1]
             stack.extend(shuffle.of(sources) if start > 1 else sources)
-    position = [0] * layers.count
+    position = [0] * graph.count
     for column in columns:
         _renumber(column, position)
     return columns, position
@@ -99,20 +99,20 @@ def _renumber(column: list[int], position: list[int]) -> None:
         position[here] = place
 
 
-def _sort_by_neighbours(layers: Layers, columns: Columns, position: list[int], *, forward: bool) -> None:
-    near = layers.before if forward else layers.after
+def _sort_by_neighbours(graph: Ranked, columns: Columns, position: list[int], *, forward: bool) -> None:
+    near = graph.before if forward else graph.after
     for column in columns[1:] if forward else columns[-2::-1]:
         mean = {k: sum(position[n] for n in near[k]) / len(near[k]) if near[k] else float(position[k]) for k in column}
         column.sort(key=lambda k: (mean[k], position[k]))
         _renumber(column, position)
 
 
-def _swap_neighbours(layers: Layers, column: list[int], position: list[int]) -> None:
+def _swap_neighbours(graph: Ranked, column: list[int], position: list[int]) -> None:
     for _ in range(4):
         swapped = False
         for place in range(len(column) - 1):
             upper, lower = column[place], column[place + 1]
-            if _crossings_between(layers, lower, upper, position) < _crossings_between(layers, upper, lower, position):
+            if _crossings_between(graph, lower, upper, position) < _crossings_between(graph, upper, lower, position):
                 column[place], column[place + 1] = lower, upper
                 position[upper], position[lower] = place + 1, place
                 swapped = True
@@ -120,17 +120,17 @@ def _swap_neighbours(layers: Layers, column: list[int], position: list[int]) -> 
             return
 
 
-def _crossings_between(layers: Layers, upper: int, lower: int, position: list[int]) -> int:
+def _crossings_between(graph: Ranked, upper: int, lower: int, position: list[int]) -> int:
     return sum(
-        position[a] > position[b] for near in (layers.before, layers.after) for a in near[upper] for b in near[lower]
+        position[a] > position[b] for near in (graph.before, graph.after) for a in near[upper] for b in near[lower]
     )
 
 
-def count_crossings(layers: Layers, columns: Columns, position: list[int]) -> int:
+def count_crossings(graph: Ranked, columns: Columns, position: list[int]) -> int:
     """Crossings between neighbouring columns, counted with a Fenwick tree in E log V."""
     total = 0
     for column in columns[:-1]:
-        ends = [end for here in column for end in sorted(position[target] for target in layers.after[here])]
+        ends = [end for here in column for end in sorted(position[target] for target in graph.after[here])]
         total += _inversions(ends)
     return total
 

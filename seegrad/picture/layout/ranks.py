@@ -10,7 +10,7 @@ Pairs = Sequence[tuple[int, int]]
 
 
 @dataclass
-class Layers:
+class Ranked:
     """The graph with waypoints: numbers below `shape_count` are shapes, the others waypoints.
 
     `before` and `after` hold the neighbours in the previous and next column; `spine` the links between
@@ -35,14 +35,14 @@ class Layers:
         return max(self.rank, default=-1) + 1
 
 
-def layers_of(count: int, pairs: Pairs, root: int | None) -> Layers:
+def ranked(count: int, pairs: Pairs, root: int | None) -> Ranked:
     """Ranks by the longest path to the root: every leaf stands beside its first use."""
     before, after = neighbours(count, pairs)
     order = topological(before, after)
     rank = ranks(order, before, after, order[-1] if root is None else root)
-    layers = Layers(count, rank, [[] for _ in range(count)], [[] for _ in range(count)], spine_of(order, before, after))
-    _share_waypoints(layers, pairs)
-    return layers
+    graph = Ranked(count, rank, [[] for _ in range(count)], [[] for _ in range(count)], spine_of(order, before, after))
+    _share_waypoints(graph, pairs)
+    return graph
 
 
 def neighbours(count: int, pairs: Pairs) -> tuple[list[list[int]], list[list[int]]]:
@@ -114,26 +114,26 @@ def spine_of(order: list[int], before: list[list[int]], after: list[list[int]]) 
     return {(source, here) for here in order for source in before[here] if not loose[source]}
 
 
-def _share_waypoints(layers: Layers, pairs: Pairs) -> None:
+def _share_waypoints(graph: Ranked, pairs: Pairs) -> None:
     """Long links of one source share one chain of waypoints, like a bus line: far fewer of them."""
     for source, target in pairs:
-        start = layers.rank[source] + 1
-        bus = layers.bus.setdefault(source, [])
-        for rank in range(start + len(bus), layers.rank[target]):
-            stop = _new_waypoint(layers, rank)
-            _join(layers, bus[-1] if bus else source, stop)
+        start = graph.rank[source] + 1
+        bus = graph.bus.setdefault(source, [])
+        for rank in range(start + len(bus), graph.rank[target]):
+            stop = _new_waypoint(graph, rank)
+            _join(graph, bus[-1] if bus else source, stop)
             bus.append(stop)
-        stops = layers.rank[target] - start
-        _join(layers, bus[stops - 1] if stops else source, target)
+        stops = graph.rank[target] - start
+        _join(graph, bus[stops - 1] if stops else source, target)
 
 
-def _new_waypoint(layers: Layers, rank: int) -> int:
-    layers.rank.append(rank)
-    layers.before.append([])
-    layers.after.append([])
-    return len(layers.rank) - 1
+def _new_waypoint(graph: Ranked, rank: int) -> int:
+    graph.rank.append(rank)
+    graph.before.append([])
+    graph.after.append([])
+    return len(graph.rank) - 1
 
 
-def _join(layers: Layers, source: int, target: int) -> None:
-    layers.after[source].append(target)
-    layers.before[target].append(source)
+def _join(graph: Ranked, source: int, target: int) -> None:
+    graph.after[source].append(target)
+    graph.before[target].append(source)

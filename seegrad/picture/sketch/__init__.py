@@ -12,17 +12,15 @@ from seegrad.picture.sketch.parts import (
     Bundle,
     Card,
     Chip,
-    ChipKind,
     Cluster,
     Mark,
     Pill,
     Pin,
     Sketch,
     StorageGroup,
-    Timeline,
-    Value,
     Wire,
     at,
+    spans,
 )
 from seegrad.picture.sketch.stacks import clusters_of, storages_of
 
@@ -30,7 +28,6 @@ __all__ = [
     "Bundle",
     "Card",
     "Chip",
-    "ChipKind",
     "Cluster",
     "Level",
     "Mark",
@@ -38,13 +35,12 @@ __all__ = [
     "Pin",
     "Sketch",
     "StorageGroup",
-    "Timeline",
-    "Value",
     "Wire",
     "at",
     "collapse",
     "shorten",
     "sketch",
+    "spans",
 ]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Literal, TypeVar
 
 from seegrad.model.recording import Gradient, Hook, Preview, Severity
@@ -26,6 +27,12 @@ def at(timeline: Timeline[Value], step: int) -> Value | None:
             break
         found = value
     return found
+
+
+def spans(timeline: Timeline[Value], steps: int) -> list[tuple[int, int, Value]]:
+    """(first step, last step, what holds) of each entry of a Timeline."""
+    ends = [*(since for since, _ in timeline), steps]
+    return [(since, until - 1, value) for (since, until), (_, value) in zip(pairwise(ends), timeline, strict=True)]
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,69 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
-from seegrad.model.scene import PART, Layout, Point, SceneLevel, with_parts
-from seegrad.picture.layout import Order, arrange, fold, in_order
-from seegrad.picture.sketch import Level, Sketch
-from seegrad.picture.svg.bundles import bundle_size, chip_size, draw_bundle, draw_chip, draw_header, header_width
+from seegrad.model.recording import Severity
+from seegrad.model.scene import Layout, Point, SceneLevel, placed, with_parts
+from seegrad.picture.sketch import Bundle, Card, Chip, Level, Pill, Sketch
 from seegrad.picture.svg.cards import draw_card
 from seegrad.picture.svg.elements import UID, el
 from seegrad.picture.svg.legend import draw_legend
-from seegrad.picture.svg.pills import draw_pill
-from seegrad.picture.svg.sizes import Box, Frame, Measured
-from seegrad.picture.svg.states import States
-from seegrad.picture.svg.storage import draw_frames, draw_tags
-from seegrad.picture.svg.wires import Wiring
+from seegrad.picture.svg.pills import draw_bundle, draw_chip, draw_header, draw_pill
+from seegrad.picture.svg.sizes import PAGE_PX, SHRINKS_PX, Box, Opening, SizedSketch, header_width
+from seegrad.picture.svg.wires import Wiring, draw_storages, draw_tags
 
 MARGIN_PX = 12
-RANK_GAP_PX = 27
-PAGE_PX = 950  # the width of a notebook's page
-SHRINKS_PX = 230  # a picture wider than the page by this much is still readable when it is shrunk to the page
 NARROWEST_PX = 640
 HEADER_PX, SIDE_PX = 38, 12  # of a frame, around the inside of an open box
 LEGEND_PX = 18  # from the picture to the middle of the legend's first line
 NESTED_PX = 76  # by which each frame's inside is narrower than what stands around it
 
+GHOST, ACTIVE, NORMAL, DONE, STALE, ERROR, WRONG = "g", "a", "n", "d", "s", "e", "w"
+LETTERS: dict[Severity, str] = {"error": ERROR, "wrong": WRONG}
+
 SharedParts = tuple[tuple[str, str], ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Opened:
-    """An open box: the room that its inside takes, and the drawing of it."""
-
-    frame: Frame
-    body: str
-
-
-def measure(parts: Sketch) -> Measured:
-    """The size of everything in a Sketch."""
-    more = {bundle.id: bundle_size(bundle) for bundle in parts.bundles}
-    return Measured(parts, more | {chip.id: chip_size(chip) for chip in parts.chips})
-
-
-@dataclass(frozen=True, slots=True)
-class Plan:
-    """What of a Layout is the same however large the parts are. `linked`: the wires that aren't inside one stack."""
-
-    linked: tuple[int, ...]
-    links: tuple[tuple[str, str], ...]
-    order: Order
-
-
-def plan(parts: Sketch, measured: Measured) -> Plan:
-    """Who stands beside and above whom."""
-    home = measured.home
-    linked = tuple(k for k, wire in enumerate(parts.wires) if home[wire.source] != home[wire.target])
-    links = tuple((home[parts.wires[k].source], home[parts.wires[k].target]) for k in linked)
-    root = home.get(parts.root) if parts.root else None
-    return Plan(linked, links, in_order([shape.id for shape in measured.shapes], links, root))
-
-
-def layout(plan: Plan, measured: Measured, widest_px: float = PAGE_PX + SHRINKS_PX) -> Layout:
-    """The Layout, in bands where it would be wider than `widest_px`."""
-    placed = arrange(measured.shapes, plan.links, rank_gap_px=RANK_GAP_PX, order=plan.order)
-    return placed if placed.width_px <= widest_px else fold(placed, measured.shapes, min(widest_px, PAGE_PX))
 
 
 def pictures(levels: Sequence[Level], steps: int) -> tuple[list[SceneLevel], SharedParts]:
@@ -91,7 +50,7 @@ def _way_out(level: Level, drawers: dict[str, _Drawer]) -> list[_Drawer]:
 
 def _whole(way: Sequence[_Drawer]) -> SceneLevel:
     """The first level drawn inside the next, and so on outwards; a legend for all of them."""
-    opened: Opened | None = None
+    opened: Opening | None = None
     for depth, drawer in zip(range(len(way) - 1, 0, -1), way, strict=False):
         opened = drawer.inside(opened, PAGE_PX - NESTED_PX * depth)
     level = way[0].level
@@ -105,16 +64,15 @@ class _Drawer:
 
     def __init__(self, level: Level, steps: int) -> None:
         self.level, self.steps = level, steps
-        self.measured = measure(level.sketch)
-        self.plan = plan(level.sketch, self.measured)
-        self.states = States(level.sketch, steps, level.about)
+        self.sized = SizedSketch(level.sketch)
+        self.states = _States(level.sketch, steps, level.about)
         self.parts = self._parts(level.sketch)
 
     def _parts(self, sketch: Sketch) -> dict[str, str]:
         """Every part at the origin."""
         marks = {mark.target: mark for mark in sketch.marks}
-        states, steps, sizes = self.states, self.steps, self.measured.cards
-        home = {name: Box(0.0, 0.0, width, height) for name, (width, height) in self.measured.size.items()}
+        states, steps, sizes = self.states, self.steps, self.sized.cards
+        home = {name: Box(0.0, 0.0, width, height) for name, (width, height) in self.sized.size.items()}
         found = {c.id: draw_chip(c, home[c.id], states.of_chip(c)) for c in sketch.chips}
         found |= {c.id: draw_card(c, home[c.id], sizes[c.id], states.of_card(c), steps) for c in sketch.cards}
         found |= {p.id: draw_pill(p, home[p.id], marks.get(p.id), states.of_pill(p), steps) for p in sketch.pills}
@@ -130,66 +88,93 @@ class _Drawer:
             marks=tuple(mark for mark in sketch.marks if mark.target != name),
         )
 
-    def inside(self, opened: Opened | None, widest_px: float) -> Opened:
+    def inside(self, opened: Opening | None, widest_px: float) -> Opening:
         """This level as the inside of its own box. Lines come in beside its first chip, and leave beside its last."""
-        placing = self._placing(opened, widest_px)
-        width, height = max(placing.layout.width_px, header_width(self.level.label)), placing.layout.height_px
-        body, boxes = self._drawn(placing, (SIDE_PX + (width - placing.layout.width_px) / 2, HEADER_PX), opened)
+        sized = self.sized.opened(opened) if opened else self.sized
+        layout = sized.layout(widest_px)
+        width, height = max(layout.width_px, header_width(self.level.label)), layout.height_px
+        body, boxes = self._drawn(sized, layout, (SIDE_PX + (width - layout.width_px) / 2, HEADER_PX))
         docks = {kind: [boxes[c.id].port for c in self.level.sketch.chips if c.kind == kind] for kind in ("in", "out")}
         middle = HEADER_PX + height / 2
         enters, leaves = min(docks["in"], default=middle), max(docks["out"], default=middle)
         size = round(width + 2 * SIDE_PX, 1), round(HEADER_PX + height + SIDE_PX, 1)
-        return Opened(Frame(self.level.id, *size, enters, leaves), body)
+        return Opening(self.level.id, *size, enters, leaves, body)
 
-    def outermost(self, opened: Opened | None, seen: Sequence[Sketch]) -> tuple[str, tuple[float, float], float]:
+    def outermost(self, opened: Opening | None, seen: Sequence[Sketch]) -> tuple[str, tuple[float, float], float]:
         """The inside of the SVG, its width and height, and the height of a legend below it for all that is seen."""
-        placing = self._placing(opened, PAGE_PX if opened else PAGE_PX + SHRINKS_PX)
-        placed = placing.layout
-        width, top = max(placed.width_px, NARROWEST_PX), MARGIN_PX + 4
-        body, _ = self._drawn(placing, (MARGIN_PX + (width - placed.width_px) / 2, top), opened)
-        height = placed.height_px + top + MARGIN_PX
+        sized = self.sized.opened(opened) if opened else self.sized
+        layout = sized.layout(PAGE_PX if opened else PAGE_PX + SHRINKS_PX)
+        width, top = max(layout.width_px, NARROWEST_PX), MARGIN_PX + 4
+        body, _ = self._drawn(sized, layout, (MARGIN_PX + (width - layout.width_px) / 2, top))
+        height = layout.height_px + top + MARGIN_PX
         legend, legend_px = draw_legend(seen, MARGIN_PX, height + LEGEND_PX, width, self.steps)
         return _defs() + body + legend, (round(width + 2 * MARGIN_PX, 1), round(height, 1)), legend_px
 
-    def _placing(self, opened: Opened | None, widest_px: float) -> _Placing:
-        measured = self.measured.with_frame(opened.frame) if opened else self.measured
-        return _Placing(measured, layout(self.plan, measured, widest_px), self.plan.linked)
-
-    def _drawn(self, placing: _Placing, corner: Point, opened: Opened | None) -> tuple[str, dict[str, Box]]:
+    def _drawn(self, sized: SizedSketch, layout: Layout, corner: Point) -> tuple[str, dict[str, Box]]:
         """Everything but the legend, from its top left corner on; and where each part stands."""
-        boxes, routes = placing.at(corner)
-        name = opened.frame.id if opened else ""
+        boxes, opened = sized.boxes(layout, corner), sized.opening
+        name = opened.id if opened else ""
         sketch = self.without(name)
-        wiring = Wiring(sketch, boxes, routes, self.steps)
-        parts = [f"{PART}{part} {boxes[part].x:.1f} {boxes[part].y:.1f}{PART}" for part in self.parts if part != name]
+        wiring = Wiring(sketch, boxes, sized.routes(layout, corner), self.steps)
+        parts = [placed(part, boxes[part].x, boxes[part].y) for part in self.parts if part != name]
         frame = self._frame(opened, boxes[name]) if opened else ["", ""]
-        pins, tags = wiring.pins(), draw_tags(sketch, boxes)
-        storages = draw_frames(sketch, placing.measured, boxes)
+        storages, pins, tags = draw_storages(sketch, sized, boxes), wiring.pins(), draw_tags(sketch, boxes)
         return "".join([storages, frame[0], *wiring.draw(), *parts, frame[1], pins, tags]), boxes
 
-    def _frame(self, opened: Opened, box: Box) -> list[str]:
+    def _frame(self, opened: Opening, box: Box) -> list[str]:
         """The frame that stands behind everything, and what stands in it: its header and the inside."""
-        bundle = next(bundle for bundle in self.level.sketch.bundles if bundle.id == opened.frame.id)
+        bundle = next(bundle for bundle in self.level.sketch.bundles if bundle.id == opened.id)
         behind = el("rect", class_="frame", x=box.x, y=box.y, width=box.width, height=box.height, rx=12)
         header = draw_header(bundle, box, self.states.of_bundle(bundle), self.level.id)
         inside = el("g", opened.body, transform=f"translate({box.x:.1f} {box.y:.1f})")
         return [behind, header + inside]
 
 
-@dataclass(frozen=True, slots=True)
-class _Placing:
-    """Where everything in a Sketch stands; `linked` are the wires that the Layout has routes for, in its order."""
+class _States:
+    """The states of every part of one Sketch, found from the few steps at which each may change."""
 
-    measured: Measured
-    layout: Layout
-    linked: tuple[int, ...]
+    def __init__(self, sketch: Sketch, steps: int, about: dict[str, list[int]]) -> None:
+        self.steps, self.about = steps, about
+        self.marks = {mark.target: mark for mark in sketch.marks if mark.severity in LETTERS}
 
-    def at(self, corner: Point) -> tuple[dict[str, Box], dict[int, tuple[Point, ...]]]:
-        """Each part's place, and the bend points of each wire, when the Layout begins at `corner`."""
-        left, top = corner
-        boxes = self.measured.boxes({name: (x + left, y + top) for name, (x, y) in self.layout.centres})
-        routes = zip(self.linked, self.layout.routes, strict=True)
-        return boxes, {k: tuple((x + left, y + top) for x, y in route) for k, route in routes}
+    def of_card(self, card: Card) -> str:
+        """`g0 n3 a5`: a letter and the step from which it holds."""
+        stale = self.steps if card.stale is None else card.stale
+        return self._runs(card.id, card.born, stale, STALE, active_late=False)
+
+    def of_pill(self, pill: Pill) -> str:
+        """Like `of_card`; a Function whose saved tensors are freed is done, and hollow."""
+        freed = self.steps if pill.freed is None else pill.freed
+        return self._runs(pill.id, pill.born, freed, DONE, active_late=True)
+
+    def of_bundle(self, bundle: Bundle) -> str:
+        """A box is active while something inside it is, and done when all of it is."""
+        freed = self.steps if bundle.freed is None else bundle.freed
+        return self._runs(bundle.id, bundle.born, freed, DONE, active_late=True)
+
+    def of_chip(self, chip: Chip) -> str:
+        """A chip is there from the first line that it names on."""
+        return self._runs(chip.id, chip.born, self.steps, NORMAL, active_late=True)
+
+    def _runs(self, name: str, born: int, late: int, letter: str, *, active_late: bool) -> str:
+        """Letters before and after the step `late`; `active_late`: may a part be active after it?"""
+        about = set(self.about.get(name, ()))
+        mark = self.marks.get(name)
+        since = mark.since if mark else self.steps
+        changes = {0, born, late, since, *about, *(step + 1 for step in about)}
+        found: list[tuple[int, str]] = []
+        for step in sorted(step for step in changes if step < self.steps):
+            if step < born:
+                now = GHOST
+            elif mark is not None and step >= since:
+                now = LETTERS[mark.severity]
+            elif step in about and (active_late or step < late):
+                now = ACTIVE
+            else:
+                now = letter if step >= late else NORMAL
+            if not found or found[-1][1] != now:
+                found.append((step, now))
+        return " ".join(f"{letter}{step}" for step, letter in found)
 
 
 def _defs() -> str:

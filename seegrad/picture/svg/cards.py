@@ -1,14 +1,16 @@
-"""A tensor's card: name, version badge, numbers, and the slot for its gradient."""
+"""A tensor's card: name, version badge, numbers, and the slot for its gradient, with what happens to it on the way."""
 
 from __future__ import annotations
 
-from seegrad.model.recording import Preview
-from seegrad.picture.sketch import Card
-from seegrad.picture.svg.elements import ROW_PX, UID, clean, el, grid, text
-from seegrad.picture.svg.gradients import draw_accumulator, draw_hooks, draw_slot
-from seegrad.picture.svg.sizes import HEAD_PX, Box, CardSize, shape_text
+from seegrad.model.recording import Gradient, Hook, Preview
+from seegrad.model.scene import Point
+from seegrad.picture.sketch import Card, spans
+from seegrad.picture.svg.elements import HATCH, ROW_PX, UID, clean, el, grid, text
+from seegrad.picture.svg.sizes import HEAD_PX, SMALL_PX, Box, CardSize, shape_text
 from seegrad.words.languages import _, marked
+from seegrad.words.widths import columns
 
+TAG_HEIGHT_PX = 13
 KINDS = {"leaf": marked("leaf tensor"), "tensor": marked("tensor"), "plain": marked("tensor without gradient")}
 
 
@@ -107,7 +109,147 @@ def _hatch(width: float, size: CardSize, since: int, until: int | None) -> str:
         y=HEAD_PX,
         width=width - 2,
         height=height,
-        fill=f"url(#{UID}-hatch)",
+        fill=HATCH,
+        since=since,
+        until=until,
+    )
+
+
+def draw_slot(card: Card, width: float, size: CardSize, steps: int) -> str:
+    """`.grad` where it is kept, `∂ flows` where it only passes through; amber while it holds a gradient."""
+    top, height = size.slot_top, size.slot_height
+    first = card.gradients[0][0] if card.gradients else steps
+    keeps_from = card.keeps_from if card.keeps_from is not None else steps
+    if keeps_from == first < steps and card.kind != "leaf":
+        keeps_from = 0  # kept as soon as it came, and nobody saw when that was asked for
+    parts = [el("rect", class_="edge", x=6, y=top, width=width - 12, height=height, rx=4)]
+    parts += _empty(width / 2, top + 17 + size.rows * ROW_PX / 2, keeps_from, first)
+    parts += [_gradient(card, width, size, since, until, g) for since, until, g in spans(card.gradients, steps)]
+    parts += _captions(card, top, keeps_from, steps)
+    parts += [
+        _share(card, width, size, max(since, keeps_from), since, until, *share)
+        for since, until, share in spans(card.shares, steps)
+    ]
+    return el("g", *parts, class_=f"slot {'keep' if keeps_from < steps else 'flow'}")
+
+
+def _empty(middle: float, y: float, keeps_from: int, first: int) -> list[str]:
+    """What stands in the slot before a gradient comes."""
+    turn = min(keeps_from, first)
+    parts = [text("–", middle, y, "none", anchor="middle", until=turn - 1)] if turn > 0 else []
+    if keeps_from < first:
+        parts.append(text("None", middle, y, "none", anchor="middle", since=keeps_from, until=first - 1))
+    return parts
+
+
+def _captions(card: Card, top: float, keeps_from: int, steps: int) -> list[str]:
+    """`.grad`, or `∂`: with shares the caption tells their number instead of `flows`."""
+    lit = card.gradients[0][0] if card.gradients else steps
+    shared = card.shares[0][0] if card.shares else steps
+    came = spans(card.gradients, steps) if card.kind == "leaf" else []
+    handed = [(since, until) for since, until, each in came if not each.kept]
+    parts = []
+    for caption, since, until in (
+        (_("∂ flows"), 0, min(keeps_from, shared if card.kind != "leaf" else steps) - 1),
+        *((".grad", *each) for each in _without(keeps_from, steps - 1, handed)),
+        *((_("∂, returned"), *each) for each in handed),
+    ):
+        for class_, a, b in (("cap", since, min(until, lit - 1)), ("cap on", max(since, lit), until)):
+            if a <= b:
+                parts.append(text(caption, 12, top + 11.5, class_, since=a, until=b))
+    return parts
+
+
+def _without(first: int, last: int, holes: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    """The steps from `first` to `last` that lie in no hole, as spans.
+
+    >>> _without(0, 9, [(2, 3), (5, 9)])
+    [(0, 1), (4, 4)]
+    """
+    found = []
+    for since, until in holes:
+        found.append((first, since - 1))
+        first = until + 1
+    return [(a, b) for a, b in [*found, (first, last)] if a <= b]
+
+
+def _share(
+    card: Card, width: float, size: CardSize, kept_from: int, since: int, until: int, come: int, expected: int
+) -> str:
+    """How many of the gradients that are added up have come: in words, and as a bar that fills the slot's floor."""
+    y, said = size.slot_top + 11.5, share_text(come, expected)
+    wrong_from = card.wrong_from if card.wrong_from is not None else until + 1
+    told_until = min(kept_from, wrong_from) - 1  # then "wrong" needs the room
+    words = [text(said, 12, y, "cap on", until=told_until)] if told_until >= since else []
+    if max(since, wrong_from) < min(kept_from, until + 1):
+        words.append(text("∂", 12, y, "cap on", since=max(since, wrong_from), until=kept_from - 1))
+    if kept_from <= until and kept_from < wrong_from:
+        words.append(text(said, width - 11, y, "cap on", anchor="end", since=kept_from, until=wrong_from - 1))
+    room = width - 16
+    floor = size.slot_top + size.slot_height - 4.5
+    bar = el("rect", class_="share", x=8, y=floor, width=room * come / expected, height=3, rx=1.5)
+    return el("g", *words, bar, since=since, until=until)
+
+
+def share_text(come: int, expected: int) -> str:
+    """`∂ 1 of 3`."""
+    return _("∂ {come} of {expected}").format(come=come, expected=expected)
+
+
+def _gradient(card: Card, width: float, size: CardSize, since: int, until: int, gradient: Gradient) -> str:
+    top, height = size.slot_top, size.slot_height
+    left = (width - sum(size.columns)) / 2 + (2 if card.kind == "leaf" else 0)
+    wrong = card.wrong_from is not None and since >= card.wrong_from
+    parts = [el("rect", class_="fill", x=6, y=top, width=width - 12, height=height, rx=4)]
+    if wrong:
+        parts.append(el("rect", x=6, y=top, width=width - 12, height=height, rx=4, fill=HATCH))
+        parts.append(text(_("wrong"), width - 11, top + 11.5, "cap bad", anchor="end"))
+    if gradient.preview:
+        parts.append(grid(gradient.preview, left, top + 26, size.columns))
+    else:
+        parts.append(text(shape_text(gradient.shape), width / 2, top + 26, "nu", anchor="middle"))
+    return el("g", *parts, class_="gv wrong" if wrong else "gv", since=since, until=until)
+
+
+def draw_accumulator(card: Card, width: float, height: float) -> str:
+    """The AccumulateGrad of a leaf, on its edge where the gradient comes in."""
+    if card.accumulates is None:
+        return ""
+    return el(
+        "g",
+        el("title", "AccumulateGrad"),
+        el("rect", x=-13, y=-7.5, width=26, height=15, rx=7.5),
+        text("+=", 0, 3.7, "", anchor="middle"),
+        class_="acc",
+        transform=f"translate({width - 20:.1f} {height + 2:.1f})",
+        since=card.accumulates,
+    )
+
+
+def draw_hooks(hooks: tuple[Hook, ...], x: float, y: float, born: int, steps: int) -> str:
+    """How many hooks sit here, on the lower edge; lit in the step in which one of them runs."""
+    starts = tuple((max(hook.frame, born), k + 1) for k, hook in enumerate(hooks))
+    latest = tuple(dict(starts).items())  # several in one step: the last count
+    tags = []
+    for since, until, count in spans(latest, steps):
+        said = _("hook") if count == 1 else f"×{count}"
+        calls = sorted({call.frame for hook in hooks[:count] for call in hook.calls})
+        tags.append(_hook_tag(said, (x, y), since, until, "hook", hooks[:count]))
+        tags += [_hook_tag(said, (x, y), k, k, "hook on", hooks[:count]) for k in calls if since <= k <= until]
+    return "".join(tags)
+
+
+def _hook_tag(said: str, place: Point, since: int, until: int, class_: str, hooks: tuple[Hook, ...]) -> str:
+    width = columns(said) * SMALL_PX + 22
+    curl = el("path", class_="curl", d="M7 -4v5a3 3 0 0 0 6 0v-2")
+    return el(
+        "g",
+        el("title", clean(", ".join(hook.name or hook.kind for hook in hooks))),
+        el("rect", x=0, y=-TAG_HEIGHT_PX / 2, width=width, height=TAG_HEIGHT_PX, rx=4),
+        curl,
+        text(said, 17, 3.3, ""),
+        class_=class_,
+        transform=f"translate({place[0]:.1f} {place[1]:.1f})",
         since=since,
         until=until,
     )

@@ -6,10 +6,10 @@ import re
 from html import escape
 
 ROW_PX = 15  # one row of numbers
-UNFIT = re.compile(
-    "[^\\t\\n -~\\x80-\\ud7ff\\ue002-\\ufffd\\U00010000-\\U0010ffff]"
-)  # characters that XML can't hold, UID and PART
-UID = "\ue000"  # stands for the Scene's uid until the body is known and hashed
+UNFIT = re.compile("[^\\t\\n -~\\x80-\\ud7ff\\ue002-\\ufffd\\U00010000-\\U0010ffff]")
+"""Characters that XML can't hold, UID and the Scene's PART."""
+UID = "\ue000"  # stands for the Scene's uid until the body is known and hashed: see `with_uid`
+HATCH = f"url(#{UID}-hatch)"
 
 
 def el(tag: str, *children: str, since: int | None = None, until: int | None = None, **attributes: object) -> str:
@@ -23,6 +23,15 @@ def el(tag: str, *children: str, since: int | None = None, until: int | None = N
     head = tag + "".join(f' {name}="{_value(value)}"' for name, value in pairs)
     inside = "".join(children)
     return f"<{head}>{inside}</{tag}>" if inside else f"<{head}/>"
+
+
+def with_uid(markup: str, uid: str) -> str:
+    """Finished markup, its ids beginning with the Scene's uid.
+
+    >>> with_uid(el("g", id=f"{UID}-t1"), "s42")
+    '<g id="s42-t1"/>'
+    """
+    return markup.replace(UID, uid)
 
 
 def text(

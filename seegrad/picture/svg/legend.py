@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from seegrad.picture.sketch import Sketch
-from seegrad.picture.svg.elements import UID, el, text
+from seegrad.picture.svg.elements import HATCH, el, text
 from seegrad.picture.svg.sizes import SMALL_PX
 from seegrad.words.languages import _, marked
 from seegrad.words.widths import columns
@@ -178,7 +178,7 @@ SAMPLES = {
     ),
     "storage": el("g", el("rect", x=0, y=-7, width=18, height=14, rx=5), class_="storage"),
     "write": _box("fn ip", text("✎", 9, 4, "fnm", anchor="middle"), rx=6),
-    "stale": _box("gone", el("rect", x=0, y=-6, width=18, height=12, rx=3, fill=f"url(#{UID}-hatch)")),
+    "stale": _box("gone", el("rect", x=0, y=-6, width=18, height=12, rx=3, fill=HATCH)),
     "order": el("g", el("circle", r=7, cx=9, cy=0), text("1", 9, 3.7, "", anchor="middle"), class_="chk"),
     "flow": el("g", el("rect", class_="fill", x=0, y=-6, width=18, height=12, rx=3), class_="slot flow"),
     "kept": el("g", el("rect", class_="fill", x=0, y=-6, width=18, height=12, rx=3), class_="slot keep"),

@@ -1,4 +1,7 @@
-"""How much room each part takes. Text is measured by the fixed metrics of a monospaced face, never by a font."""
+"""How much room each part takes, and where it stands.
+
+Text is measured by the fixed metrics of a monospaced face, never by a font.
+"""
 
 from __future__ import annotations
 
@@ -6,10 +9,11 @@ from copy import copy
 from dataclasses import dataclass, replace
 
 from seegrad.model.recording import Preview
-from seegrad.model.scene import Shape
-from seegrad.picture.sketch import Card, Cluster, Pill, Sketch
+from seegrad.model.scene import Layout, Point, Shape
+from seegrad.picture.layout import arrange, fold, in_order
+from seegrad.picture.sketch import Bundle, Card, Chip, Cluster, Pill, Sketch
 from seegrad.picture.svg.elements import ROW_PX
-from seegrad.words.languages import _
+from seegrad.words.languages import _, counted
 from seegrad.words.widths import columns
 
 NUMBER_PX = 6.35  # advance of one character of the 10.5 px face, rounded up
@@ -24,6 +28,11 @@ LABEL_PX = 30  # two lines above a storage frame
 STACK_GAP_PX = 22
 NARROWEST_PX = 92
 SHARE_PX = 112  # `.grad` and `∂ 1 of 3` on one line
+FRAME_LABEL_PX = 116.0  # "two version counters"
+RANK_GAP_PX = 27
+PAGE_PX = 950  # the width of a notebook's page
+SHRINKS_PX = 230  # a picture wider than the page by this much is still readable when it is shrunk to the page
+ARROWS = {"in": "{name} →", "out": "→ {name}", "leaf": "{name}"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,36 +97,63 @@ def pill_width(pill: Pill) -> float:
     )
 
 
+def header_width(label: str) -> float:
+    """How wide the head of an open box is."""
+    return columns(label) * 8.0 + 46
+
+
+def functions(count: int) -> str:
+    """`1 Function`, `12 Functions`."""
+    return counted("{count} Function", "{count} Functions", count).format(count=count)
+
+
+def bundle_size(bundle: Bundle) -> tuple[float, float]:
+    """Width and height."""
+    return max(116.0, columns(bundle.label) * 8.0 + 42, columns(functions(bundle.count)) * 6.4 + 26), 54.0
+
+
+def chip_lines(chip: Chip) -> list[str]:
+    """What a chip says, line by line."""
+    return [ARROWS[chip.kind].format(name=label) for label in chip.labels]
+
+
+def chip_size(chip: Chip) -> tuple[float, float]:
+    """Width and height."""
+    lines = chip_lines(chip)
+    return max(map(columns, lines)) * 6.1 + 18, 9.0 + 13 * len(lines)
+
+
 @dataclass(frozen=True, slots=True)
-class Frame:
-    """The room that an open box takes. Lines come in and leave at `enters` and `leaves` below its top."""
+class Opening:
+    """An open box: its room, and the drawing of its inside. Lines come in and leave so far below its top."""
 
     id: str
     width: float
     height: float
     enters: float
     leaves: float
+    body: str
 
 
 @dataclass(frozen=True, slots=True)
 class Box:
-    """A part's place: top left corner and size. Lines dock half way down, or where the Frame says."""
+    """A part's place: top left corner and size. Lines dock half way down, or where the Opening says."""
 
     x: float
     y: float
     width: float
     height: float
-    frame: Frame | None = None
+    opening: Opening | None = None
 
     @property
     def port(self) -> float:
         """The height at which lines arrive."""
-        return self.y + (self.frame.enters if self.frame else self.height / 2)
+        return self.y + (self.opening.enters if self.opening else self.height / 2)
 
     @property
     def leaves(self) -> float:
         """The height at which lines leave."""
-        return self.y + (self.frame.leaves if self.frame else self.height / 2)
+        return self.y + (self.opening.leaves if self.opening else self.height / 2)
 
     @property
     def right(self) -> float:
@@ -135,15 +171,18 @@ class Box:
         return self.y + self.height
 
 
-class Measured:
+class SizedSketch:
     """A Sketch with the size of every part; knows which Shape of the Layout a part belongs to.
 
-    `more` are the sizes of what is neither card nor pill.
+    `linked` are the wires that aren't inside one stack: those for which the Layout has routes. Who stands beside and
+    above whom, `order`, is the same however large the parts are.
     """
 
-    def __init__(self, sketch: Sketch, more: dict[str, tuple[float, float]]) -> None:
-        self.frame: Frame | None = None
+    def __init__(self, sketch: Sketch) -> None:
+        self.opening: Opening | None = None
         self.cards = {card.id: card_size(card) for card in sketch.cards}
+        more = {bundle.id: bundle_size(bundle) for bundle in sketch.bundles}
+        more |= {chip.id: chip_size(chip) for chip in sketch.chips}
         self.size: dict[str, tuple[float, float]] = {
             name: (size.width, size.height) for name, size in self.cards.items()
         }
@@ -158,15 +197,25 @@ class Measured:
         self.home |= {name: name for name in self.size if name not in self.home}
         names = [card.id for card in sketch.cards] + [pill.id for pill in sketch.pills] + list(more)
         self.shapes = [self._shape(name) for name in dict.fromkeys(self.home[name] for name in names)]
+        ends = [(self.home[wire.source], self.home[wire.target]) for wire in sketch.wires]
+        self.linked = tuple(k for k, (source, target) in enumerate(ends) if source != target)
+        self.links = tuple(ends[k] for k in self.linked)
+        root = self.home.get(sketch.root) if sketch.root else None
+        self.order = in_order([shape.id for shape in self.shapes], self.links, root)
 
-    def with_frame(self, frame: Frame) -> Measured:
-        """The same with one of its boxes opened: in its place stands the Frame."""
-        opened = copy(self)
-        opened.frame = frame
-        opened.size = self.size | {frame.id: (frame.width, frame.height)}
-        room = Shape(frame.id, frame.width, frame.enters, frame.height - frame.enters)
-        opened.shapes = [room if shape.id == frame.id else shape for shape in self.shapes]
-        return opened
+    def opened(self, opening: Opening) -> SizedSketch:
+        """The same with one of its boxes open."""
+        sized = copy(self)
+        sized.opening = opening
+        sized.size = self.size | {opening.id: (opening.width, opening.height)}
+        room = Shape(opening.id, opening.width, opening.enters, opening.height - opening.enters)
+        sized.shapes = [room if shape.id == opening.id else shape for shape in self.shapes]
+        return sized
+
+    def layout(self, widest_px: float = PAGE_PX + SHRINKS_PX) -> Layout:
+        """Where each Shape stands, in bands where the picture would be wider than `widest_px`."""
+        placed = arrange(self.shapes, self.links, rank_gap_px=RANK_GAP_PX, order=self.order)
+        return placed if placed.width_px <= widest_px else fold(placed, self.shapes, min(widest_px, PAGE_PX))
 
     def _widen_stacks(self, sketch: Sketch) -> None:
         """Cards of one stack are equally wide."""
@@ -203,15 +252,16 @@ class Measured:
         head = self.size[cluster.members[0]][1] / 2
         return Shape(cluster.id, width, head + pad + label, total - head + pad)
 
-    def boxes(self, centres: dict[str, tuple[float, float]]) -> dict[str, Box]:
-        """Where each card and pill stands, once the Shapes have their centres."""
+    def boxes(self, layout: Layout, corner: Point = (0.0, 0.0)) -> dict[str, Box]:
+        """Where each part stands, when the Layout begins at `corner`."""
         found: dict[str, Box] = {}
+        centres = {name: (x + corner[0], y + corner[1]) for name, (x, y) in layout.centres}
         for shape in self.shapes:
             x, y = centres[shape.id]
             members = self.clusters[shape.id].members if shape.id in self.clusters else (shape.id,)
-            if self.frame and shape.id == self.frame.id:
-                corner = round(x - shape.width_px / 2, 1), round(y - shape.above_px, 1)
-                found[shape.id] = Box(*corner, self.frame.width, self.frame.height, self.frame)
+            if self.opening and shape.id == self.opening.id:
+                left, top = round(x - shape.width_px / 2, 1), round(y - shape.above_px, 1)
+                found[shape.id] = Box(left, top, self.opening.width, self.opening.height, self.opening)
                 continue
             top = y - self.size[members[0]][1] / 2
             for name in members:
@@ -220,5 +270,8 @@ class Measured:
                 top += height + self._below(name) + STACK_GAP_PX
         return found
 
-
-FRAME_LABEL_PX = 116.0  # "two version counters"
+    def routes(self, layout: Layout, corner: Point) -> dict[int, tuple[Point, ...]]:
+        """The bend points of each wire that has a route, when the Layout begins at `corner`."""
+        left, top = corner
+        routes = zip(self.linked, layout.routes, strict=True)
+        return {k: tuple((x + left, y + top) for x, y in route) for k, route in routes}

@@ -1,18 +1,26 @@
-"""Lines between the parts, the gradient that runs back over them, and the tags of saved tensors."""
+"""What stands between and around the parts: lines with the gradient that runs back, tags, frames of one storage."""
 
 from __future__ import annotations
 
 from collections import defaultdict
 
 from seegrad.model.scene import Point
-from seegrad.picture.sketch import Mark, Pin, Sketch, Wire, shorten
+from seegrad.picture.sketch import Mark, Pin, Sketch, StorageGroup, Wire, shorten
 from seegrad.picture.svg.elements import UID, clean, curve, el, text
-from seegrad.picture.svg.sizes import STACK_GAP_PX, Box
-from seegrad.words.languages import _
+from seegrad.picture.svg.pills import alarm
+from seegrad.picture.svg.sizes import FRAME_LABEL_PX, LABEL_PX, PAD_PX, STACK_GAP_PX, Box, SizedSketch
+from seegrad.words.languages import _, marked
+from seegrad.words.widths import columns
 
 PORT_PX = 16  # between two lines on one side of a part
 UNDER_BADGE_PX = 3.5  # above the lower card: the upper one's `+=` and hooks hang down into the gap
 FRAME_PORTS_PX = 32  # for all lines on one side of an open box
+COUNTERS = {
+    0: marked("no version counter"),
+    1: marked("one version counter"),
+    2: marked("two version counters"),
+    3: marked("three version counters"),
+}
 
 
 class Wiring:
@@ -39,7 +47,7 @@ class Wiring:
         for name, wires in docked.items():
             box = self.boxes[name]
             wires.sort(key=lambda k: (self.boxes[getattr(self.sketch.wires[k], other)].port, k))
-            room = FRAME_PORTS_PX if box.frame else box.height - 22
+            room = FRAME_PORTS_PX if box.opening else box.height - 22
             span = min(room, PORT_PX * (len(wires) - 1))
             dock = box.leaves if side == "source" else box.port
             for place, k in enumerate(wires):
@@ -51,7 +59,7 @@ class Wiring:
         wire = self.sketch.wires[k]
         source = self.boxes[wire.source]
         inner = list(self.routes[k][1:-1])
-        if source.frame and len(inner) > 1 and inner[1][0] < inner[0][0]:  # round the corner at the height it leaves
+        if source.opening and len(inner) > 1 and inner[1][0] < inner[0][0]:  # round the corner at the height it leaves
             inner[0] = inner[0][0], self.leaves[k]
         return [(source.right, self.leaves[k]), *inner, (self.boxes[wire.target].x, self.arrives[k])]
 
@@ -172,3 +180,65 @@ def _distinct(pins: tuple[Pin, ...]) -> list[Pin]:
     for pin in pins:
         seen.setdefault((pin.version, pin.side), pin)
     return list(seen.values())
+
+
+def draw_storages(sketch: Sketch, sized: SizedSketch, boxes: dict[str, Box]) -> str:
+    """One soft outline a stack; several on one storage carry its letter."""
+    frames = []
+    for k, group in enumerate(sketch.storages):
+        homes = list(dict.fromkeys(sized.home[card] for card in group.cards))
+        letter = chr(ord("A") + k % 26)
+        alone = len(homes) == 1 and len(sketch.storages) == 1
+        title = _("one storage") if alone else _("storage {letter}").format(letter=letter)
+        for home in homes:
+            members = sized.clusters[home].members if home in sized.clusters else (home,)
+            frames.append(_storage(group, title, [boxes[name] for name in members]))
+    return el("g", *frames, class_="storages")
+
+
+def _storage(group: StorageGroup, title: str, boxes: list[Box]) -> str:
+    left = min(box.x for box in boxes)
+    right = max(box.right for box in boxes)
+    if right - left < FRAME_LABEL_PX:
+        left, right = (left + right - FRAME_LABEL_PX) / 2, (left + right + FRAME_LABEL_PX) / 2
+    top, bottom = min(box.y for box in boxes) - LABEL_PX, max(box.bottom for box in boxes)
+    counters = _(COUNTERS.get(group.counters, marked("{count} version counters"))).format(count=group.counters)
+    return el(
+        "g",
+        el(
+            "rect",
+            x=left - PAD_PX,
+            y=top - PAD_PX / 2,
+            width=right - left + 2 * PAD_PX,
+            height=bottom - top + PAD_PX * 1.5,
+            rx=14,
+        ),
+        text(title, left, top + 8, "st"),
+        text(counters, left, top + 20, "sc"),
+        class_="storage",
+        since=group.since,
+    )
+
+
+def draw_tags(sketch: Sketch, boxes: dict[str, Box]) -> str:
+    """What is wrong, in a few words, right under the part it is about."""
+    return el("g", *(_tag(mark, boxes[mark.target]) for mark in sketch.marks), class_="tags")
+
+
+def _tag(mark: Mark, box: Box) -> str:
+    width = max(map(columns, mark.lines)) * 6.1 + 14
+    height = 6 + 13 * len(mark.lines)
+    lines = [text(line, 0, 4 + 13 * k, "", anchor="middle") for k, line in enumerate(mark.lines)]
+    tag = el(
+        "g",
+        el("path", class_="tip", d="M-6 -8l6 -6 6 6z"),
+        el("rect", x=-width / 2, y=-9, width=width, height=height, rx=5),
+        *lines,
+        class_=f"clash {mark.severity}",
+        transform=f"translate({box.middle:.1f} {box.bottom + 17:.1f})",
+        since=mark.since,
+    )
+    if mark.target.startswith("t") and mark.severity != "note":
+        sign = el("g", alarm(mark, 9), transform=f"translate({box.x:.1f} {box.y:.1f})")
+        return tag + sign
+    return tag

@@ -15,8 +15,9 @@ from seegrad.display.assets import asset
 from seegrad.errors import PictureError
 from seegrad.model.recording import Edge, Frame, Node, Place, Recording, TensorRef
 from seegrad.model.scene import Scene
-from seegrad.picture import MOST_NODES, MOST_TOLD, draw, layout, measure, plan, still, table
+from seegrad.picture import MOST_NODES, MOST_TOLD, draw, still, table
 from seegrad.picture.sketch import Sketch, at, sketch
+from seegrad.picture.svg.sizes import SizedSketch
 from tests.library.recordings import overwritten_alias
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -249,10 +250,8 @@ def test_what_is_no_scene_is_refused_in_words(text: str) -> None:
 
 @pytest.mark.parametrize("case", CASES)
 def test_parts_do_not_overlap(case: str) -> None:
-    parts = sketch(CASES[case]())
-    measured = measure(parts)
-    placed = layout(plan(parts, measured), measured)
-    boxes = list(measured.boxes(dict(placed.centres)).values())
+    sized = SizedSketch(sketch(CASES[case]()))
+    boxes = list(sized.boxes(sized.layout()).values())
     for k, one in enumerate(boxes):
         for two in boxes[k + 1 :]:
             assert one.right <= two.x or two.right <= one.x or one.bottom <= two.y or two.bottom <= one.y

@@ -12,7 +12,7 @@ from seegrad.picture.layout import arrange, fold
 from seegrad.picture.layout.coordinates import isotonic
 from seegrad.picture.layout.fold import EDGE_PX
 from seegrad.picture.layout.order import count_crossings, first_order
-from seegrad.picture.layout.ranks import layers_of
+from seegrad.picture.layout.ranks import ranked
 
 Graph = tuple[list[Shape], list[tuple[str, str]]]
 
@@ -96,13 +96,13 @@ def test_isotonic_is_no_worse_than_any_other_sorted_list(points: list[tuple[floa
 def test_crossings_are_those_that_a_plain_count_finds(graph: Graph, start: int) -> None:
     shapes, links = graph
     pairs = [(int(a[1:]), int(b[1:])) for a, b in links]
-    layers = layers_of(len(shapes), pairs, None)
-    columns, position = first_order(layers, start)
+    ranks = ranked(len(shapes), pairs, None)
+    columns, position = first_order(ranks, start)
     plain = 0
     for column in columns[:-1]:
-        lines = [(position[here], position[target]) for here in column for target in layers.after[here]]
+        lines = [(position[here], position[target]) for here in column for target in ranks.after[here]]
         plain += sum(a[0] < b[0] and a[1] > b[1] for a in lines for b in lines)
-    assert count_crossings(layers, columns, position) == plain
+    assert count_crossings(ranks, columns, position) == plain
 
 
 def chain() -> Graph:
