@@ -15,12 +15,14 @@ from typing import Any
 
 import torch
 
-from seegrad.capture.calls import creates_graph, given_of, keeps_graph, roots_of, tensors_in, wanted_of
+from seegrad.capture.calls import creates_graph, given_of, keeps_graph, roots_of, wanted_of
 from seegrad.capture.gradients import Arrivals, Edit, Edits
 from seegrad.capture.probes import torch_private as _torch
 from seegrad.capture.probes.previews import MAX_SIDE, preview
+from seegrad.capture.probes.variables import tensors_in
 from seegrad.capture.state import RecordingState
-from seegrad.capture.tables.frames import FrameDraft, Hit, Lap, Ran, Seen
+from seegrad.capture.tables import Tables
+from seegrad.capture.tables.frames import RAGGED, FrameDraft, Hit, Lap, Ran, Seen
 from seegrad.capture.tables.nodes import NodeDraft, Source
 from seegrad.capture.unseen import Stealth, Writer, writers_of, writing_line
 from seegrad.errors import text_of
@@ -41,9 +43,10 @@ class BackwardRun:
         roots = roots_of(args, kwargs)
         state.meet_late(roots)
         self._state, self._name = state, name
-        self._number, state.backwards = state.backwards, state.backwards + 1
+        self._tables = tables = state.tables
+        self._number = state.begin_backward()
         self._place = state.source.place(user)
-        self._roots = tuple(state.tensors.see(root, state.frames.next - 1) for root in roots)
+        self._roots = tuple(map(tables.number, roots))
         self._wanted = wanted_of(name, args, kwargs)
         self._keeps_graph = keeps_graph(name, args, kwargs)
         self._lap = Lap(self._number, self._place, self._keeps_graph, creates_graph(name, args, kwargs))
@@ -59,23 +62,24 @@ class BackwardRun:
         self._writers: dict[int, tuple[Writer, ...]] = {}  # what the user's code runs for a Node
         self._given = Edits()
         self._stealth: Stealth | None = None
-        self._arrivals = Arrivals(state.hooks, state.nodes)
+        self._arrivals = Arrivals(tables)
         for root, gradient in zip(roots, given_of(name, args, kwargs, len(roots)), strict=True):
-            self._arrivals.begin(state.nodes.source(root, state.frames.next - 1), root, gradient)
-        state.root = self._roots[0] if self._roots else state.root
+            self._arrivals.begin(tables.source(root), root, gradient)
+        tables.root = self._roots[0] if self._roots else tables.root
         self._grad_fns = _torch.grad_fns(roots)
 
     # -- hooks
 
     def attach(self, quietly: Quietly) -> None:
         """Hook every Node that can be reached: all at their start, at their end those of which more is to be known."""
-        met, self._grad_fns = self._state.nodes.reachable(self._grad_fns, self._state.frames.next - 1), []
+        tables = self._tables
+        met, self._grad_fns = tables.nodes.reachable(self._grad_fns, tables.frames.now), []
         for node, draft in met:
             self._note_writers(node, draft)
-        self._stealth = Stealth(self._state, [draft for _, draft in met], self._writers, self._number)
+        self._stealth = Stealth(tables, self._state.source, [draft for _, draft in met], self._writers, self._number)
         plain, note = self._is_plain(met), self._notes()
         for node, draft in met:
-            gradients = brief(self._state, draft) if plain and not self._arrivals.concern(draft) else None
+            gradients = brief(tables, draft) if plain and not self._arrivals.concern(draft) else None
             if self._arrivals.fed_by(draft):
                 self._handles.append(node.register_hook(partial(quietly, self._handed_back, draft)))
             if gradients is not None:
@@ -89,22 +93,20 @@ class BackwardRun:
 
     def _is_plain(self, met: list[tuple[Any, NodeDraft]]) -> bool:
         """True where one thread does it all, and no code of the user's runs for any Node."""
-        tensors = self._state.tensors.drafts
+        tensors = self._tables.tensors.drafts
         leaves = [tensors[draft.leaf] for _, draft in met if draft.leaf is not None]
-        return not self._writers and self._begins_here and all(leaf.device.type == "cpu" for leaf in leaves)
+        return not self._writers and self._begins_here and all(leaf.device == "cpu" for leaf in leaves)
 
     def _notes(self) -> Callable[[Quietly, NodeDraft, Ran, Gradients], None]:
         """A hook that notes that a Node ran; a whole Frame is made where a write came or no gradient does."""
-        frames, writes, order, thread = self._state.frames, self._state.writes, self._ran, self._thread
+        frames, writes, order, thread = self._tables.frames, self._tables.writes, self._ran, self._thread
         began = writes.next
 
         def note(quietly: Quietly, node: NodeDraft, ran: Ran, gradients: Gradients) -> None:
             if get_ident() != thread or writes.next != began or not gradients or gradients[0] is None:
                 quietly(self._started, node, gradients)
                 return
-            number = frames.next
-            frames.next = number + 1
-            frames.ran[number] = ran
+            frames.note(ran)
             order.append(node.id)
             self._running = node.id
 
@@ -114,10 +116,10 @@ class BackwardRun:
         """Remember what the user's code may run for this Node."""
         if _torch.is_custom(node):
             self._custom.add(draft.id)
-        elif draft.leaf is None and not self._state.hooks:
+        elif draft.leaf is None and not self._tables.hooks.drafts:
             return
         tensor = draft.leaf if draft.leaf is not None else next(iter(draft.outputs), None)
-        writers = tuple(writers_of(node, self._state.tensors.alive(tensor) if tensor is not None else None))
+        writers = tuple(writers_of(node, self._tables.tensors.alive(tensor) if tensor is not None else None))
         if writers:
             self._writers[draft.id] = writers
 
@@ -125,7 +127,7 @@ class BackwardRun:
         """True when gradients flow from one Node to the other."""
         waiting, seen = [start], {start}
         while waiting:
-            for _, target, _ in self._state.nodes.drafts[waiting.pop()].edges:
+            for _, target, _ in self._tables.nodes.drafts[waiting.pop()].edges:
                 if target is not None and target not in seen:
                     seen.add(target)
                     waiting.append(target)
@@ -142,13 +144,11 @@ class BackwardRun:
         line = writing_line(writers, self._state.source, edit.storage, guess=True)
         tensor = edit.ref()
         if edit.write is None and line is not None and tensor is not None:
-            state = self._state
-            frame = state.frames.new("inplace", line[1], line[0])
-            number = state.tensors.see(tensor, frame.index)
+            tensors, frame = self._tables.tensors, self._tables.frames.new("inplace", line[1], line[0])
+            number = tensors.see(tensor, frame.index)
             frame.inputs = frame.outputs = (number,)
-            storage, span = state.tensors.storage_number(tensor), _torch.span(tensor)
-            state.write(frame, Hit(number, storage, span, line[1], edit.versions))
-            edit.write = frame.writes[-1]
+            storage, span = tensors.storage_number(tensor), _torch.span(tensor)
+            edit.write = self._state.write(frame, Hit(number, storage, span, line[1], edit.versions))
         return edit.write
 
     def detach(self) -> None:
@@ -167,8 +167,7 @@ class BackwardRun:
     def _started(self, node: NodeDraft, gradients: Gradients) -> None:
         if not self._is_ours():
             return
-        state = self._state
-        with state.lock:
+        with self._state.lock:
             spoiled = self._spoiled(node, gradients) if self._writers else ()
             frame = self._new_frame("backward", node.name)
             frame.spoiled = spoiled
@@ -181,15 +180,20 @@ class BackwardRun:
                 frame.corrupted = tuple(i for i in changed if _matters(node, i))
             if node.id in self._awaited:
                 self._open[node.id] = frame, changed
-            for output, gradient in enumerate(gradients):
-                tensor = node.leaf if node.leaf is not None else state.nodes.output(node.id, output)
-                if tensor is not None and gradient is not None:
-                    frame.gradients += ((tensor, preview(gradient), gradient.shape, False),)
-                    if node.leaf is None:
-                        self._kept_by_request(frame, tensor, (node.id, output))
+            self._show_gradients(frame, node, gradients)
+            self._arrivals.start(node, frame.index, gradients, self._leaf(node))
 
-            leaf = state.tensors.alive(node.leaf) if node.leaf is not None else None
-            self._arrivals.start(node, frame.index, gradients, leaf)
+    def _show_gradients(self, frame: FrameDraft, node: NodeDraft, gradients: Gradients) -> None:
+        for output, gradient in enumerate(gradients):
+            tensor = node.leaf if node.leaf is not None else self._tables.nodes.output(node.id, output)
+            if tensor is not None and gradient is not None:
+                frame.give(tensor, gradient)
+                if node.leaf is None:
+                    self._kept_by_request(frame, tensor, (node.id, output))
+
+    def _leaf(self, node: NodeDraft) -> torch.Tensor | None:
+        """The leaf that the Node adds into, None for another Node and for a leaf that is gone."""
+        return None if node.leaf is None else self._tables.tensors.alive(node.leaf)
 
     def _handed_back(self, node: NodeDraft, gradients: Gradients, _outputs: Gradients) -> None:
         if self._is_ours():
@@ -198,11 +202,11 @@ class BackwardRun:
 
     def _kept_by_request(self, frame: FrameDraft, tensor: int, made: Source) -> None:
         """A non-leaf with `retain_grad()` has its `.grad` by now; after a write, from the Node of the new value."""
-        alive = self._state.tensors.alive(tensor)
+        alive = self._tables.tensors.alive(tensor)
         if alive is None or not alive.retains_grad or alive.grad is None:
             return
-        if self._state.nodes.source(alive, frame.index) == made:
-            frame.gradients += ((tensor, preview(alive.grad), alive.grad.shape, True),)
+        if self._tables.nodes.source(alive, frame.index) == made:
+            frame.give(tensor, alive.grad, kept=True)
 
     def _finished(self, node: NodeDraft, gradients: Gradients, _outputs: Gradients) -> None:
         if not self._is_ours():
@@ -213,9 +217,9 @@ class BackwardRun:
             if started is None:  # it had started before the hooks were put on: another thread's, by another device
                 return
             frame, changed = started
-            leaf = self._state.tensors.alive(node.leaf) if node.leaf is not None else None
+            leaf = self._leaf(node)
             if leaf is not None and leaf.grad is not None and node.leaf is not None:
-                frame.gradients += ((node.leaf, preview(leaf.grad), leaf.grad.shape, True),)
+                frame.give(node.leaf, leaf.grad, kept=True)
             if leaf is not None:
                 self._arrivals.end(node, frame.index, leaf)
             computed = {slot for slot, gradient in enumerate(gradients) if gradient is not None}
@@ -224,66 +228,68 @@ class BackwardRun:
     # -- how it ended
 
     def _new_frame(self, phase: Any, op: str) -> FrameDraft:
-        frame = self._state.frames.new(phase, op, self._place)
+        frame = self._tables.frames.new(phase, op, self._place)
         frame.backward, frame.keeps_graph = self._number, self._keeps_graph
         return frame
 
     def failed(self, error: BaseException) -> None:
         """The call raised."""
-        state, failing = self._state, self._running
-        if self._stealth is not None:
-            self._stealth.write_down(self._ran)
+        tables, failing = self._tables, self._running
+        self._tell_unseen()
         frame = self._new_frame("error", self._name)
         frame.inputs, frame.running = self._roots, failing
-        frame.wanted = tuple(state.tensors.see(tensor, frame.index) for tensor in self._wanted)
-        for saved in state.nodes.drafts[failing].saved if failing is not None else ():
+        frame.wanted = tuple(map(tables.number, self._wanted))
+        for saved in tables.nodes.drafts[failing].saved if failing is not None else ():
             tensor = saved.ref()
             if tensor is not None:
                 frame.show(saved.tensor, preview(tensor), _torch.version(tensor))
-        state.errors.append(RaisedError(type(error).__name__, text_of(error), self._place, frame.index, failing))
+        tables.raised(RaisedError(type(error).__name__, text_of(error), self._place, frame.index, failing))
         self._end([node for node in self._ran if node != failing])
 
     def done(self, result: Any) -> None:
         """The call returned."""
-        state, outputs = self._state, tensors_in(result)
-        if self._stealth is not None:
-            self._stealth.write_down(self._ran)
+        outputs, nodes = tensors_in(result), self._tables.nodes.drafts
+        self._tell_unseen()
         if outputs:
             self._results(outputs, result)
         elif not self._ran:
             self._at_a_leaf()
-        nodes = [state.nodes.drafts[number] for number in self._ran if number in state.nodes.drafts]
-        leaves = [state.tensors.alive(node.leaf) for node in nodes if node.leaf is not None]
-        state.meet_late([leaf.grad for leaf in leaves if leaf is not None and leaf.grad is not None])
+        leaves = [self._leaf(nodes[number]) for number in self._ran if number in nodes]
+        self._state.meet_late([leaf.grad for leaf in leaves if leaf is not None and leaf.grad is not None])
         self._end(self._ran)
+
+    def _tell_unseen(self) -> None:
+        """Frames for what the user's code has written meanwhile."""
+        for frame, hit in self._stealth.found(self._ran) if self._stealth is not None else ():
+            self._state.write(frame, hit)
 
     def _at_a_leaf(self) -> None:
         """Backward began at leaves alone: no Node ran, yet the call was made."""
-        state, frame = self._state, self._new_frame("backward", self._name)
+        frame = self._new_frame("backward", self._name)
         frame.inputs = self._roots
         for number in self._roots:
-            leaf = state.tensors.alive(number)
+            leaf = self._tables.tensors.alive(number)
             if leaf is not None and leaf.grad is not None:
-                frame.gradients += ((number, preview(leaf.grad), leaf.grad.shape, True),)
-
-    def _end(self, ran: list[int]) -> None:
-        """The lap is over; what these Nodes had saved is gone, unless the graph was to be kept."""
-        if not self._keeps_graph:
-            self._state.saved.release(ran)
-        self._state.forgetting.lap(self._state)
+                frame.give(number, leaf.grad, kept=True)
 
     def _results(self, outputs: list[torch.Tensor], result: Any) -> None:
         """`autograd.grad` hands gradients back instead of keeping them."""
-        state, frame = self._state, self._new_frame("backward", self._name)
+        tables, frame = self._tables, self._new_frame("backward", self._name)
         frame.inputs = self._roots
-        frame.wanted = tuple(state.tensors.see(tensor, frame.index) for tensor in self._wanted)
-        frame.outputs = tuple(state.tensors.see(tensor, frame.index) for tensor in outputs)
+        frame.wanted = tuple(map(tables.number, self._wanted))
+        frame.outputs = tuple(map(tables.number, outputs))
         for number, tensor in zip(frame.outputs, outputs, strict=True):
             frame.show(number, preview(tensor), 0)
         for number, gradient in zip(frame.wanted, result, strict=False):
             if isinstance(gradient, torch.Tensor):
-                frame.gradients += ((number, preview(gradient), gradient.shape, False),)
-        state.meet_late(outputs)
+                frame.give(number, gradient)
+        self._state.meet_late(outputs)
+
+    def _end(self, ran: list[int]) -> None:
+        """The lap is over; what these Nodes had saved is gone, unless the graph was to be kept."""
+        if not self._keeps_graph:
+            self._tables.saved.release(ran)
+        self._state.end_backward()
 
 
 def _are_zero(gradients: Gradients) -> bool:
@@ -298,35 +304,35 @@ def _matters(node: NodeDraft, index: int) -> bool:
     return not needed.isdisjoint(node.saved[index].serves)
 
 
-def brief(state: RecordingState, node: NodeDraft) -> tuple[Seen, ...] | None:
+def brief(tables: Tables, node: NodeDraft) -> tuple[Seen, ...] | None:
     """The gradients of a Node of which nothing is seen but that they arrive; None where more may be seen."""
     if node.saved and any(saved.suspect() for saved in node.saved):
         return None
     if node.leaf is not None:
-        return _of_leaf(state, node.leaf)
+        return _of_leaf(tables, node.leaf)
     if not node.outputs:
         return ()
-    return _of_output(state, node) if len(node.outputs) == 1 else None
+    return _of_output(tables, node) if len(node.outputs) == 1 else None
 
 
-def _of_leaf(state: RecordingState, number: int) -> tuple[Seen, ...] | None:
+def _of_leaf(tables: Tables, number: int) -> tuple[Seen, ...] | None:
     """What arrives at the leaf, and the sum that it keeps afterwards."""
-    leaf, draft = state.tensors.alive(number), state.tensors.drafts[number]
+    leaf, draft = tables.tensors.alive(number), tables.tensors.drafts[number]
     if leaf is None or not _is_big(draft.shape) or any(_torch.hooks_after(leaf)):
         return None
     return (number, None, draft.shape, False), (number, None, draft.shape, True)
 
 
-def _of_output(state: RecordingState, node: NodeDraft) -> tuple[Seen, ...] | None:
-    number = state.nodes.output(node.id, 0)
-    if number is None or number not in state.tensors.drafts:
+def _of_output(tables: Tables, node: NodeDraft) -> tuple[Seen, ...] | None:
+    number = tables.nodes.output(node.id, 0)
+    if number is None or number not in tables.tensors.drafts:
         return None
-    tensor, shape = state.tensors.alive(number), state.tensors.drafts[number].shape
+    tensor, shape = tables.tensors.alive(number), tables.tensors.drafts[number].shape
     if not _is_big(shape) or (tensor is not None and tensor.retains_grad):
         return None
     return ((number, None, shape, False),)
 
 
-def _is_big(shape: torch.Size) -> bool:
+def _is_big(shape: tuple[int, ...]) -> bool:
     """True where no preview would be made of it."""
-    return all(type(side) is int for side in shape) and math.prod(shape) > MAX_SIDE**2
+    return RAGGED not in shape and math.prod(shape) > MAX_SIDE**2

@@ -9,7 +9,7 @@ from typing import Any, Literal
 import torch
 
 from seegrad.capture.probes import torch_private as _torch
-from seegrad.capture.probes.variables import is_a
+from seegrad.capture.probes.variables import is_a, tensors_in
 from seegrad.capture.tables.hooks import KINDS as HOOKS
 
 VIEW_GETTERS = frozenset({"data", "T", "mT", "H", "mH", "real", "imag"})
@@ -56,11 +56,6 @@ HIDDEN_WRITERS = frozenset({"embedding", "embedding_bag", "set data"})
 
 
 CallKind = Literal["read", "escape", "backward", "gradient", "hook", "op"]
-
-# fmt: off
-SCALARS = frozenset({int, float, bool, str, type(None), complex, slice, torch.dtype, torch.device, torch.Size})
-# fmt: on
-"""Types of arguments that hold no tensor: most arguments are one of these."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,24 +110,6 @@ def is_read(name: str, is_property: bool) -> bool:
     return name not in VIEW_GETTERS and not name.startswith("set ") if is_property else name in READS
 
 
-def tensors_in(value: Any) -> list[torch.Tensor]:
-    """All tensors in nested lists, tuples and dicts, in order."""
-    found: list[torch.Tensor] = []
-    waiting = [value]
-    while waiting:
-        each = waiting.pop()
-        kind = type(each)
-        if kind in SCALARS:
-            continue
-        if issubclass(kind, torch.Tensor):
-            found.append(each)
-        elif issubclass(kind, list | tuple):
-            waiting.extend(reversed(each))
-        elif issubclass(kind, dict):
-            waiting.extend(reversed(list(each.values())))
-    return found
-
-
 def is_inplace(name: str) -> bool:
     """True for an op whose name says that it writes its first argument.
 
@@ -146,8 +123,6 @@ def is_inplace(name: str) -> bool:
 
 def may_write(call: Call, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[torch.Tensor]:
     """The tensors that the call may write, as far as its name and arguments tell."""
-    if not call.writes and "out" not in kwargs:
-        return []
     name, found = call.name, [kwargs.get("out")]
     if call.inplace:
         positions: Iterable[int] = _torch.written_arguments(name) or (0,)

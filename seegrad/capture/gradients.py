@@ -9,8 +9,9 @@ import torch
 
 from seegrad.capture.probes import torch_private as _torch
 from seegrad.capture.probes.previews import preview
+from seegrad.capture.tables import Tables
 from seegrad.capture.tables.hooks import HookDraft
-from seegrad.capture.tables.nodes import NodeDraft, Nodes, Source
+from seegrad.capture.tables.nodes import NodeDraft, Source
 from seegrad.model.recording import HookCall
 
 
@@ -74,12 +75,12 @@ class Arrivals:
     tensor, the first is known to have seen the sum, and the last to have given the result.
     """
 
-    def __init__(self, hooks: Sequence[HookDraft], nodes: Nodes) -> None:
+    def __init__(self, tables: Tables) -> None:
         self._hooks: dict[Source, list[HookDraft]] = {}  # by the Node and output whose gradient they are given
         self._sums: dict[Source, torch.Tensor] = {}
-        for hook in hooks:
-            at = hook.at or nodes.accumulator(hook.tensor)
-            if at is not None and hook.kind != "retain" and hook.is_on:
+        for hook in tables.hooks.on_tensors():
+            at = hook.at or tables.nodes.accumulator(hook.tensor)
+            if at is not None:
                 self._hooks.setdefault(at, []).append(hook)
         self._nodes = {node for node, _ in self._hooks}
 

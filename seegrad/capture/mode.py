@@ -13,13 +13,12 @@ import torch
 from torch.overrides import TorchFunctionMode
 
 from seegrad.capture.backward import BackwardRun
-from seegrad.capture.calls import Call, call_of, tensors_in
-from seegrad.capture.freeze import freeze
+from seegrad.capture.calls import Call, call_of
 from seegrad.capture.op import Op
 from seegrad.capture.probes import torch_private as _torch
 from seegrad.capture.probes.caller import call_as, caller
 from seegrad.capture.probes.places import Code, Source, is_users, user_frame
-from seegrad.capture.probes.variables import is_a
+from seegrad.capture.probes.variables import is_a, tensors_in
 from seegrad.capture.state import RecordingState
 from seegrad.model.recording import Place, RaisedError, Recording
 
@@ -83,15 +82,12 @@ class Capture(TorchFunctionMode):
     def recording(self, error: RaisedError | None = None) -> Recording:
         """What was seen so far."""
         versions = (("python", ".".join(map(str, sys.version_info[:3]))), ("torch", str(torch.__version__)))
-        return freeze(self._state, self._code, self._file, versions, error)
+        return self._state.tables.freeze(self._code, self._file, versions, error)
 
     def _left_by(self, error: BaseException) -> RaisedError | None:
         if isinstance(error, SystemExit | GeneratorExit):
             return None
-        tensor = refused(error)
-        if tensor is not None:
-            self._state.names.afresh(_users(error))
-        return self._state.left_by(error, _place_of(error, self._source), tensor)
+        return self._state.left_by(error, _place_of(error, self._source), _users(error), refused(error))
 
     # -- each call
 

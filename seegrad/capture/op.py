@@ -7,8 +7,9 @@ from typing import Any, cast
 
 import torch
 
-from seegrad.capture.calls import Call, always_writes, may_write, region, tensors_in
+from seegrad.capture.calls import Call, always_writes, may_write, region
 from seegrad.capture.probes import torch_private as _torch
+from seegrad.capture.probes.variables import tensors_in
 from seegrad.capture.state import RecordingState
 from seegrad.capture.tables.frames import FrameDraft, Hit
 from seegrad.capture.tables.nodes import Birth, Source
@@ -36,19 +37,20 @@ class Op:
         user: FrameType | None,
     ) -> None:
         self._state, self._call, self._user = state, call, user
+        self._tables = tables = state.tables
         self._option = kwargs.get("inplace") is True
         self._inputs = inputs = tensors_in((args, kwargs) if kwargs else args)
-        self._targets = may_write(call, args, kwargs)
-        known = list(map(state.tensors.find, inputs))
+        self._targets = may_write(call, args, kwargs) if call.writes or "out" in kwargs else []
+        known = list(map(tables.tensors.find, inputs))
         unmet = None in known
-        state.new_event(user, direct=user is frame, deep=unmet and any(map(state.tensors.is_new, inputs)))
-        self._module = state.names.module(frame, state.block)  # after the event: its names are known now
+        state.new_event(user, direct=user is frame, deep=unmet and any(map(tables.tensors.is_new, inputs)))
+        self._module = state.module(frame)  # after the event: its names are known now
         graph = torch.is_grad_enabled()
         made = self._made() if graph else ()
         self._applied = None if graph else self._applying(frame)
         if unmet:
             state.meet_wrapped(inputs, user)
-        self._numbers = [state.meet(tensor) for tensor in inputs] if unmet else cast(list[int], known)
+        self._numbers = [tables.meet(tensor) for tensor in inputs] if unmet else cast(list[int], known)
         self._sources = {source: self._numbers[position] for position, source in made}
         self._versions = [_torch.version(tensor) for tensor in inputs]
         self._storages: list[int] = []
@@ -71,34 +73,33 @@ class Op:
         ]
         if not graph:
             return []
-        nodes, at = self._state.nodes, self._state.frames.next - 1
-        made = [(i, nodes.source(tensor, at)) for i, tensor in graph]
+        made = [(i, self._tables.source(tensor)) for i, tensor in graph]
         if any(source is None for _, source in made):
             self._state.meet_late([tensor for _, tensor in graph])
-            made = [(i, nodes.source(tensor, at)) for i, tensor in graph]
+            made = [(i, self._tables.source(tensor)) for i, tensor in graph]
         return [(i, source) for i, source in made if source is not None]
 
     def _look_at_targets(self, args: tuple[Any, ...]) -> None:
         """Remember the bytes that the call may overwrite, and the storages that it may exchange."""
-        tensors = self._state.tensors
-        self._storages = [tensors.storage_number(tensor) for tensor in self._inputs]
+        number = self._tables.tensors.storage_number
+        self._storages = [number(tensor) for tensor in self._inputs]
         self._span = region(self._call.name, args)
         for tensor in self._targets:
-            self._state.saved.keep(tensors.storage_number(tensor))
+            self._tables.saved.keep(number(tensor))
 
     # -- after the call
 
     def done(self, result: Any) -> None:
         """The call returned: what was written, made, saved."""
-        state, name = self._state, self._call.name
+        tables, name = self._tables, self._call.name
         if name.startswith("set "):  # `x.requires_grad = True`: what is known of x has changed
             for tensor in self._inputs:
-                state.tensors.see(tensor, state.frames.next - 1)
+                tables.number(tensor)
         outputs = tensors_in(result)
         written = self._written()
         if not (outputs or written or self._storages):
             return
-        frame = state.frames.new("inplace" if written else "forward", name, self._place())
+        frame = tables.frames.new("inplace" if written else "forward", name, self._place())
         frame.inputs, frame.module = tuple(self._numbers), self._module
         frame.applied = self._applied
         for tensor in written:
@@ -106,12 +107,12 @@ class Op:
         if self._storages:
             self._rebind(frame)
         if name in EMPTY:
-            state.uninitialised.update(state.tensors.storage_number(tensor) for tensor in outputs)
+            tables.uninitialised.update(tables.tensors.storage_number(tensor) for tensor in outputs)
         frame.outputs = tuple([self._output(frame, tensor) for tensor in outputs])
         if frame.grad_enabled:
             self._walk(frame, outputs, written)
         if not (outputs or frame.writes or frame.nodes):
-            state.frames.drop_last()
+            tables.frames.drop_last()
 
     def _place(self) -> Place | None:
         return self._state.source.place(self._user)
@@ -125,7 +126,7 @@ class Op:
         nodes = _torch.grad_fns(made)
         if nodes:
             birth = Birth(frame.index, self._call.name, self._numbers, made, changed, self._sources)
-            frame.nodes = self._state.nodes.walk(nodes, birth)
+            frame.nodes = self._tables.nodes.walk(nodes, birth)
 
     def _written(self) -> list[torch.Tensor]:
         """The tensors that the call wrote: those it names, then one for each other counter that moved."""
@@ -138,56 +139,51 @@ class Op:
             behind = always_writes(self._call.name) or _torch.version(tensor) is None or self._hit(tensor)
             if (behind or any(tensor is t for t in moved)) and not any(tensor is t for t in found):
                 found.append(tensor)
-        counters = {self._counter(tensor) for tensor in found}
+        counters = {self._tables.tensors.counter(tensor) for tensor in found}
         for tensor in moved:
-            if self._counter(tensor) not in counters:
-                counters.add(self._counter(tensor))
+            counter = self._tables.tensors.counter(tensor)
+            if counter not in counters:
+                counters.add(counter)
                 found.append(tensor)
         return found
 
     def _hit(self, tensor: torch.Tensor) -> bool:
-        return self._state.saved.differs(self._state.tensors.storage_number(tensor))
-
-    def _counter(self, tensor: torch.Tensor) -> int | None:
-        number = self._state.tensors.find(tensor)
-        return None if number is None else self._state.tensors.drafts[number].counter
+        return self._tables.saved.differs(self._tables.tensors.storage_number(tensor))
 
     def _write(self, frame: FrameDraft, tensor: torch.Tensor) -> None:
         position = next((i for i, each in enumerate(self._inputs) if each is tensor), None)
         version = self._versions[position] if position is not None else None
         part = self._span is not None and bool(self._targets) and tensor is self._targets[0]
         span = self._span if part and self._span is not None else _torch.span(tensor)
-        tensors = self._state.tensors
+        tensors = self._tables.tensors
         number, storage = tensors.see(tensor, frame.index), tensors.storage_number(tensor)
         op = f"{self._call.name}(inplace=True)" if self._option else self._call.name
         self._state.write(frame, Hit(number, storage, span, op, (version, _torch.version(tensor))))
 
     def _rebind(self, frame: FrameDraft) -> None:
         """`x.data = y`, `set_`: the tensor left its storage, and whoever saved it sees the new one."""
-        tensors = self._state.tensors
+        tensors = self._tables.tensors
         for tensor, storage, version in zip(self._inputs, self._storages, self._versions, strict=True):
             number = tensors.see(tensor, frame.index)
             if tensors.storage_number(tensor) == storage:
                 continue
-            span = tensors.drafts[number].span
-            tensors.rebound(number, tensor)
+            span = tensors.rebound(number, tensor)
             now = _torch.version(tensor)
             self._state.write(frame, Hit(number, storage, span, self._call.name, (version, now)))
-            self._state.show(frame, number, tensor)
+            self._tables.show(frame, number, tensor)
             frame.phase = "inplace"
 
     def _output(self, frame: FrameDraft, tensor: torch.Tensor) -> int:
-        fresh = self._state.tensors.find(tensor) is None
+        fresh = self._tables.tensors.find(tensor) is None
         route = ROUTES.get(self._call.name, "view")
-        number = self._state.tensors.see(tensor, frame.index, self._numbers, route)
+        number = self._tables.tensors.see(tensor, frame.index, self._numbers, route)
         if fresh:
-            self._state.show(frame, number, tensor)
+            self._tables.show(frame, number, tensor)
         return number
 
     def failed(self, error: BaseException) -> None:
         """The call raised."""
-        state = self._state
-        state.last_look(self._user)
-        frame = state.frames.new("error", self._call.name, self._place())
+        self._state.last_look(self._user)
+        frame = self._tables.frames.new("error", self._call.name, self._place())
         frame.inputs = tuple(self._numbers)
-        state.errors.append(RaisedError(type(error).__name__, text_of(error), frame.place, frame.index))
+        self._tables.raised(RaisedError(type(error).__name__, text_of(error), frame.place, frame.index))

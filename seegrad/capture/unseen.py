@@ -23,8 +23,8 @@ import torch
 from seegrad.capture.probes import torch_private as _torch
 from seegrad.capture.probes.places import Source, is_users
 from seegrad.capture.probes.variables import is_a
-from seegrad.capture.state import RecordingState
-from seegrad.capture.tables.frames import Hit
+from seegrad.capture.tables import Tables
+from seegrad.capture.tables.frames import FrameDraft, Hit
 from seegrad.capture.tables.nodes import NodeDraft
 from seegrad.model.invented import STEP
 from seegrad.model.recording import Place
@@ -171,15 +171,17 @@ Writers = Mapping[int, tuple[Writer, ...]]
 class Stealth:
     """The versions of what the Nodes of one backward keep or add into, as they are before it."""
 
-    def __init__(self, state: RecordingState, met: Sequence[NodeDraft], writers: Writers, backward: int) -> None:
-        self._state, self._writers, self._backward = state, writers, backward
+    def __init__(
+        self, tables: Tables, source: Source, met: Sequence[NodeDraft], writers: Writers, backward: int
+    ) -> None:
+        self._tables, self._source, self._writers, self._backward = tables, source, writers, backward
         self._leaves = {draft.leaf: draft.id for draft in met if draft.leaf is not None}
         kept = {saved.tensor for draft in met for saved in draft.saved} if writers else set()
         self._before = {number: self._version(number) for number in (*self._leaves, *kept)} if writers else {}
-        self._began = state.writes.next
+        self._began = tables.writes.next
         if any(self._goes_behind(writer) for each in writers.values() for writer in each):
             for number in self._before:
-                state.saved.keep(state.tensors.drafts[number].storage)
+                tables.saved.keep(tables.tensors.drafts[number].storage)
 
     @staticmethod
     def _goes_behind(writer: Writer) -> bool:
@@ -187,39 +189,39 @@ class Stealth:
         return function is not None and not BEHIND.isdisjoint(function.__code__.co_names)
 
     def _version(self, number: int) -> int | None:
-        tensor = self._state.tensors.alive(number)
+        tensor = self._tables.tensors.alive(number)
         return None if tensor is None else _torch.version(tensor)
 
-    def write_down(self, ran: Sequence[int]) -> None:
-        """A Frame for each counter that has moved unseen; `ran` are the Nodes that ran."""
+    def found(self, ran: Sequence[int]) -> Iterator[tuple[FrameDraft, Hit]]:
+        """A Frame and its Write for each counter that has moved unseen; `ran` are the Nodes that ran."""
         if not self._before:
             return
-        writes, tensors = self._state.writes, self._state.tensors.drafts
-        made = (writes.drafts.get(number) for number in range(self._began, writes.next))
+        tensors = self._tables.tensors.drafts
         told = {
-            tensors[draft.hit.tensor].counter for draft in made if draft is not None and draft.hit.tensor in tensors
+            tensors[made.tensor].counter for made in self._tables.writes.since(self._began) if made.tensor in tensors
         }
         for number, before in self._before.items():
             now = self._version(number)
-            behind = now == before and self._state.saved.differs(tensors[number].storage)
-            if now is None or not (behind or now != before) or tensors[number].counter in told:
+            if now is None:
+                continue
+            draft = tensors[number]
+            if draft.counter in told or (now == before and not self._tables.saved.differs(draft.storage)):
                 continue
             line = self._line(number, ran)
             if line is not None:
-                told.add(tensors[number].counter)
-                self._write_down(number, line, (before, now))
+                told.add(draft.counter)
+                yield self._frame(number, line), Hit(number, draft.storage, draft.span, line[1], (before, now))
 
     def _line(self, number: int, ran: Sequence[int]) -> Line | None:
         """Where the write was made: a leaf is what the post-accumulate hooks on it are given."""
-        tensor, own = self._state.tensors.alive(number), self._leaves.get(number)
+        tensor, own = self._tables.tensors.alive(number), self._leaves.get(number)
         nodes = dict.fromkeys((*ran, *([] if own is None else [own])))
         writers = [
             (writer, node == own and writer.given == "leaf") for node in nodes for writer in self._writers.get(node, ())
         ]
-        return writing_line(writers, self._state.source, None if tensor is None else _torch.storage_key(tensor))
+        return writing_line(writers, self._source, None if tensor is None else _torch.storage_key(tensor))
 
-    def _write_down(self, number: int, line: Line, versions: tuple[int | None, int | None]) -> None:
-        draft = self._state.tensors.drafts[number]
-        frame = self._state.frames.new("inplace", line[1], line[0])
+    def _frame(self, number: int, line: Line) -> FrameDraft:
+        frame = self._tables.frames.new("inplace", line[1], line[0])
         frame.inputs, frame.outputs, frame.backward = (number,), (number,), self._backward
-        self._state.write(frame, Hit(number, draft.storage, draft.span, line[1], versions))
+        return frame

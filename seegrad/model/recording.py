@@ -11,12 +11,19 @@ import json
 import types
 import typing
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from seegrad.errors import RecordingError
 from seegrad.words.languages import _
 
 SCHEMA = 1
+
+FrameId = Annotated[int, "frame"]
+TensorId = Annotated[int, "tensor"]
+NodeId = Annotated[int, "node"]
+WriteId = Annotated[int, "write"]
+HookId = Annotated[int, "hook"]
+"""What a number is the number of: `capture` numbers everything anew at the end, and goes by these."""
 
 Phase = Literal["start", "forward", "inplace", "backward", "error"]
 """What a Frame shows: the beginning, an op, an in-place write, one engine event, torch's error."""
@@ -57,7 +64,7 @@ class TensorRef:
     inference tensor, which has none.
     """
 
-    id: int
+    id: TensorId
     name: str | None
     shape: tuple[int, ...]
     dtype: str
@@ -67,8 +74,8 @@ class TensorRef:
     storage: int
     counter: int | None
     span: tuple[int, int]  # bytes inside the storage: start, stop
-    frame: int  # index of the Frame in which it was first seen
-    alias_of: int | None = None
+    frame: FrameId  # index of the Frame in which it was first seen
+    alias_of: TensorId | None = None
     route: Route = "self"
     parameter: bool = False
 
@@ -78,7 +85,7 @@ class Edge:
     """Input slot `slot` of a Node → output `output_nr` of Node `target` (None: that input needs no gradient)."""
 
     slot: int
-    target: int | None
+    target: NodeId | None
     output_nr: int
 
 
@@ -87,7 +94,7 @@ class SavedTensor:
     """What a Node keeps for backward: its `_saved_<attr>`. `serves` are the input slots whose gradient reads it."""
 
     attr: str
-    tensor: int | None
+    tensor: TensorId | None
     version: int | None
     storage: int
     span: tuple[int, int]
@@ -103,15 +110,15 @@ class Node:
     unknown or not a tensor); `outputs` the tensors whose `grad_fn` it was when it was made.
     """
 
-    id: int
+    id: NodeId
     name: str
     op: str
-    frame: int
+    frame: FrameId
     edges: tuple[Edge, ...]
     saved: tuple[SavedTensor, ...]
-    inputs: tuple[int | None, ...] = ()
-    outputs: tuple[int, ...] = ()
-    leaf: int | None = None
+    inputs: tuple[TensorId | None, ...] = ()
+    outputs: tuple[TensorId, ...] = ()
+    leaf: TensorId | None = None
     inplace: bool = False
 
 
@@ -119,9 +126,9 @@ class Node:
 class Write:
     """One mutation of a storage, through `tensor`."""
 
-    id: int
-    frame: int
-    tensor: int
+    id: WriteId
+    frame: FrameId
+    tensor: TensorId
     storage: int
     span: tuple[int, int]
     op: str
@@ -134,7 +141,7 @@ class Write:
 class Gradient:
     """A gradient seen while backward ran. `kept`: it was stored in `.grad` (the value is then all of `.grad`)."""
 
-    tensor: int
+    tensor: TensorId
     preview: Preview | None
     shape: tuple[int, ...]
     kept: bool = False
@@ -147,24 +154,24 @@ class Frame:
     `backward` frames are one engine event each: `running` is the Node that received a gradient.
     """
 
-    index: int
+    index: FrameId
     phase: Phase
     place: Place | None
     op: str
-    inputs: tuple[int, ...] = ()
-    outputs: tuple[int, ...] = ()
-    nodes: tuple[int, ...] = ()  # Nodes born
-    writes: tuple[int, ...] = ()  # Writes made; of a custom Function's call also those with Frames of their own
-    values: tuple[tuple[int, Preview | None], ...] = ()  # tensor → numbers after this frame
-    versions: tuple[tuple[int, int | None], ...] = ()  # tensor → version after this frame
-    running: int | None = None
+    inputs: tuple[TensorId, ...] = ()
+    outputs: tuple[TensorId, ...] = ()
+    nodes: tuple[NodeId, ...] = ()  # Nodes born
+    writes: tuple[WriteId, ...] = ()  # Writes made; of a custom Function's call also those with Frames of their own
+    values: tuple[tuple[TensorId, Preview | None], ...] = ()  # tensor → numbers after this frame
+    versions: tuple[tuple[TensorId, int | None], ...] = ()  # tensor → version after this frame
+    running: NodeId | None = None
     gradients: tuple[Gradient, ...] = ()
     backward: int | None = None  # which backward or grad call (0, 1, …) this frame belongs to
     grad_enabled: bool = True
     corrupted: tuple[int, ...] = ()  # of the running Node: indices of `saved` whose bytes changed behind the version
     module: str = ""  # path of the innermost nn.Module whose forward made this op: `model.layers.3.linear1`
-    spoiled: tuple[int, ...] = ()  # Writes that hit the gradient which the running Node was given, before it had it
-    wanted: tuple[int, ...] = ()  # the tensors whose gradient `autograd.grad` was asked for
+    spoiled: tuple[WriteId, ...] = ()  # Writes that hit the gradient which the running Node was given, before it had it
+    wanted: tuple[TensorId, ...] = ()  # the tensors whose gradient `autograd.grad` was asked for
     applied: Place | None = None  # of an op inside a custom Function's forward: the line that called the Function
     keeps_graph: bool = False  # of a backward Frame: called with retain_graph or create_graph, so nothing is freed
 
@@ -173,7 +180,7 @@ class Frame:
 class HookCall:
     """A hook ran in a backward Frame: what it saw, what it gave instead. Not `alone`: the first saw, the last gave."""
 
-    frame: int
+    frame: FrameId
     saw: Preview | None
     returned: Preview | None = None
     alone: bool = True
@@ -183,12 +190,12 @@ class HookCall:
 class Hook:
     """A hook of the user, registered after Frame `frame`. `retain`: `retain_grad()`; `name` is the callable's."""
 
-    id: int
+    id: HookId
     kind: Literal["tensor", "accumulated", "retain", "node", "node_pre"]
-    frame: int
+    frame: FrameId
     place: Place | None
-    tensor: int | None = None
-    node: int | None = None
+    tensor: TensorId | None = None
+    node: NodeId | None = None
     name: str = ""
     calls: tuple[HookCall, ...] = ()
 
@@ -200,8 +207,8 @@ class RaisedError:
     kind: str
     text: str
     place: Place | None
-    frame: int
-    node: int | None = None
+    frame: FrameId
+    node: NodeId | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -249,7 +256,7 @@ class Recording:
     error: RaisedError | None = None
     code: tuple[tuple[int, str], ...] = ()  # (line number, text)
     code_file: str = ""
-    root: int | None = None  # the tensor that backward was called on, last call
+    root: TensorId | None = None  # the tensor that backward was called on, last call
     versions: tuple[tuple[str, str], ...] = field(default=())  # ("torch", "2.13.0"), …
     errors: tuple[RaisedError, ...] = ()  # every error that torch raised, also those the block caught
     hooks: tuple[Hook, ...] = ()

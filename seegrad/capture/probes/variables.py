@@ -18,6 +18,11 @@ OWN_REFERENCES = 3
 MAX_ITEMS = 64
 """Longest list or dict of the user that is searched for tensors."""
 
+# fmt: off
+SCALARS = frozenset({int, float, bool, str, type(None), complex, slice, torch.dtype, torch.device, torch.Size})
+# fmt: on
+"""Types of arguments that hold no tensor: most arguments are one of these."""
+
 Named = Iterator[tuple[str, torch.Tensor]]
 
 
@@ -132,3 +137,21 @@ def _items(name: str, value: Any) -> Named:
         yield from (
             (f"{name}[{key!r}]", item) for key, item in value.items() if type(key) is str and is_a(item, torch.Tensor)
         )
+
+
+def tensors_in(value: Any) -> list[torch.Tensor]:
+    """All tensors in nested lists, tuples and dicts, in order."""
+    found: list[torch.Tensor] = []
+    waiting = [value]
+    while waiting:
+        each = waiting.pop()
+        kind = type(each)
+        if kind in SCALARS:
+            continue
+        if issubclass(kind, torch.Tensor):
+            found.append(each)
+        elif issubclass(kind, list | tuple):
+            waiting.extend(reversed(each))
+        elif issubclass(kind, dict):
+            waiting.extend(reversed(list(each.values())))
+    return found

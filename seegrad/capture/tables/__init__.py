@@ -1,1 +1,100 @@
-"""What has been seen so far: one table each of tensors, Nodes, saved tensors, Frames, writes and hooks."""
+"""What has been seen so far: one table each of tensors, Nodes, saved tensors, Frames, Writes and hooks."""
+
+from __future__ import annotations
+
+import torch
+
+from seegrad.capture.probes import torch_private as _torch
+from seegrad.capture.probes.previews import preview
+from seegrad.capture.tables.frames import FrameDraft, Frames, Hit, Writes
+from seegrad.capture.tables.hooks import Hooks
+from seegrad.capture.tables.ids import frozen, without_gaps
+from seegrad.capture.tables.nodes import Nodes, Source
+from seegrad.capture.tables.saved import SavedTensors
+from seegrad.capture.tables.tensors import Tensors
+from seegrad.model.recording import Frame, Hook, Node, RaisedError, Recording, TensorRef, Write
+
+
+class Tables:
+    """The tables of one Recording, and what concerns several of them."""
+
+    def __init__(self, *, every_byte: bool) -> None:
+        self.frames = Frames()
+        self.tensors = Tensors()
+        self.saved = SavedTensors(every=every_byte)
+        self.nodes = Nodes(self.tensors, self.saved)
+        self.writes = Writes()
+        self.hooks = Hooks()
+        self.errors: list[RaisedError] = []
+        self.root: int | None = None  # the tensor that backward was called on last
+        self.uninitialised: set[int] = set()  # storages that hold whatever was in memory
+
+    # -- who is it
+
+    def number(self, tensor: torch.Tensor) -> int:
+        """The tensor's number; one that is met now was made in the newest Frame."""
+        return self.tensors.see(tensor, self.frames.now)
+
+    def source(self, tensor: torch.Tensor) -> Source | None:
+        """The Node and output that made the tensor, where that Node was met."""
+        return self.nodes.source(tensor, self.frames.now)
+
+    def meet(self, tensor: torch.Tensor) -> int:
+        """A tensor that's first seen as an input was there already: in the Frame before, or from the start."""
+        number = self.tensors.find(tensor)
+        if number is not None:
+            return number
+        frame = self.frames.first if self.tensors.existed_at_start(tensor) else self.frames.last
+        number = self.tensors.see(tensor, frame.index)
+        self.show(frame, number, tensor)
+        return number
+
+    # -- what happened
+
+    def show(self, frame: FrameDraft, number: int, tensor: torch.Tensor) -> None:
+        """The tensor's numbers and version after this Frame."""
+        empty = self.tensors.drafts[number].storage in self.uninitialised
+        frame.show(number, None if empty else preview(tensor), _torch.version(tensor))
+
+    def write(self, frame: FrameDraft, hit: Hit) -> int:
+        """A Write was made: everyone who shares the bytes shows it."""
+        number = self.writes.add(frame, hit)
+        frame.writes += (number,)
+        self.saved.written(hit.storage, hit.span)
+        self.uninitialised.discard(hit.storage)
+        for tensor in self.tensors.on_storage(hit.storage):
+            each = self.tensors.alive(tensor)
+            if each is not None:
+                self.show(frame, tensor, each)
+        return number
+
+    def raised(self, error: RaisedError) -> None:
+        """Torch has raised; the program may go on."""
+        self.errors.append(error)
+
+    # -- end
+
+    def freeze(
+        self,
+        code: tuple[tuple[int, str], ...],
+        file: str,
+        versions: tuple[tuple[str, str], ...],
+        error: RaisedError | None,
+    ) -> Recording:
+        """The Recording of what was seen so far, numbered without gaps."""
+        frames, tensors = self.frames.in_order(), self.tensors.drafts
+        nodes, writes, hooks = self.nodes.drafts, self.writes.drafts, self.hooks.drafts
+        ids = without_gaps(frame=frames, tensor=tensors, node=nodes, write=writes, hook=hooks)
+        return Recording(
+            frames=tuple([frozen(Frame, draft, ids) for draft in frames.values()]),
+            tensors=tuple([frozen(TensorRef, draft, ids) for draft in tensors.values()]),
+            nodes=tuple([frozen(Node, draft, ids) for draft in nodes.values()]),
+            writes=tuple([frozen(Write, draft, ids) for draft in writes.values()]),
+            error=None if error is None else frozen(RaisedError, error, ids),
+            code=code,
+            code_file=file,
+            root=None if self.root is None else ids["tensor"].get(self.root),
+            versions=versions,
+            errors=tuple([frozen(RaisedError, each, ids) for each in self.errors]),
+            hooks=tuple([frozen(Hook, draft, ids) for draft in hooks.values()]),
+        )

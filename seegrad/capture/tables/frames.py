@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 import torch
 
-from seegrad.capture.tables.ids import Ids
-from seegrad.model.recording import Frame, Gradient, Phase, Place, Preview, Write
+from seegrad.capture.probes.previews import preview
+from seegrad.model.recording import Phase, Place, Preview, Write
 
-Seen = tuple[int, Preview | None, torch.Size, bool]
+Seen = tuple[int, Preview | None, tuple[int, ...], bool]
 """A Gradient's fields: tensor, preview, shape, kept."""
 
 
@@ -57,36 +57,19 @@ class FrameDraft:
             self.shown = {}
         self.shown[tensor] = numbers, version
 
-    def freeze(self, ids: Ids) -> Frame:
-        """The Frame as the model has it."""
-        tensors = ids.tensors
-        shown = [(number, state) for number, state in (self.shown or {}).items() if number in tensors]
-        return Frame(
-            index=ids.frames[self.index],
-            phase=self.phase,
-            place=self.place,
-            op=self.op,
-            inputs=ids.of(tensors, self.inputs),
-            outputs=ids.of(tensors, self.outputs),
-            nodes=ids.of(ids.nodes, self.nodes),
-            writes=ids.of(ids.writes, self.writes),
-            values=tuple((tensors[number], value) for number, (value, _) in shown),
-            versions=tuple((tensors[number], version) for number, (_, version) in shown),
-            running=ids.one(ids.nodes, self.running),
-            gradients=tuple(
-                Gradient(tensors[number], numbers, sides(shape), kept)
-                for number, numbers, shape, kept in self.gradients
-                if number in tensors
-            ),
-            backward=self.backward,
-            grad_enabled=self.grad_enabled,
-            corrupted=self.corrupted,
-            module=self.module,
-            wanted=ids.of(tensors, self.wanted),
-            spoiled=ids.of(ids.writes, self.spoiled),
-            applied=self.applied,
-            keeps_graph=self.keeps_graph,
-        )
+    def give(self, tensor: int, gradient: torch.Tensor, *, kept: bool = False) -> None:
+        """A gradient that arrives in this Frame; `kept`: that is now in `.grad`."""
+        self.gradients += ((tensor, preview(gradient), sides(gradient.shape), kept),)
+
+    @property
+    def values(self) -> list[tuple[int, Preview | None]]:
+        """Tensor → numbers after this Frame."""
+        return [(tensor, numbers) for tensor, (numbers, _) in (self.shown or {}).items()]
+
+    @property
+    def versions(self) -> list[tuple[int, int | None]]:
+        """Tensor → version after this Frame."""
+        return [(tensor, version) for tensor, (_, version) in (self.shown or {}).items()]
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,11 +98,21 @@ class Frames:
         return len(self.drafts) + len(self.ran)
 
     @property
+    def now(self) -> int:
+        """The newest Frame's number."""
+        return self.next - 1
+
+    @property
+    def first(self) -> FrameDraft:
+        """The Frame in which the block begins."""
+        return self.drafts[0]
+
+    @property
     def last(self) -> FrameDraft:
         """The newest Frame, whole."""
-        if self.next - 1 in self.ran:
-            self._write_out(self.next - 1)
-        return self.drafts[self.next - 1]
+        if self.now in self.ran:
+            self._write_out(self.now)
+        return self.drafts[self.now]
 
     def last_runs(self) -> dict[int, int]:
         """Node → the last Frame in which it ran."""
@@ -150,6 +143,11 @@ class Frames:
         self.drafts = dict(sorted(self.drafts.items()))
         return self.drafts
 
+    def note(self, ran: Ran) -> None:
+        """The next Frame, short."""
+        self.ran[self.next] = ran
+        self.next += 1
+
     def new(self, phase: Phase, op: str, place: Place | None) -> FrameDraft:
         """The next Frame."""
         draft = FrameDraft(self.next, phase, place, op, grad_enabled=torch.is_grad_enabled())
@@ -174,39 +172,26 @@ class Hit:
     versions: tuple[int | None, int | None]
 
 
-@dataclass(frozen=True, slots=True)
-class WriteDraft:
-    """A Write, numbered as capture numbers."""
-
-    id: int
-    frame: int
-    place: Place
-    hit: Hit
-
-    def freeze(self, ids: Ids) -> Write:
-        """The Write as the model has it."""
-        return Write(
-            id=ids.writes[self.id],
-            frame=ids.frames[self.frame],
-            tensor=ids.tensors[self.hit.tensor],
-            storage=self.hit.storage,
-            span=self.hit.span,
-            op=self.hit.op,
-            place=self.place,
-            version_before=self.hit.versions[0],
-            version_after=self.hit.versions[1],
-        )
-
-
 class Writes:
-    """All Writes of one Recording that weren't forgotten."""
+    """All Writes of one Recording that weren't forgotten, numbered as capture numbers."""
 
     def __init__(self) -> None:
-        self.drafts: dict[int, WriteDraft] = {}
+        self.drafts: dict[int, Write] = {}
         self.next = 0
 
     def add(self, frame: FrameDraft, hit: Hit) -> int:
         """The number of a new Write."""
         number, self.next = self.next, self.next + 1
-        self.drafts[number] = WriteDraft(number, frame.index, frame.place or Place("", 0, ""), hit)
+        where = frame.place or Place("", 0, "")
+        self.drafts[number] = Write(
+            number, frame.index, hit.tensor, hit.storage, hit.span, hit.op, where, *hit.versions
+        )
         return number
+
+    def since(self, number: int) -> list[Write]:
+        """Those from that number on."""
+        return [self.drafts[each] for each in range(number, self.next) if each in self.drafts]
+
+    def forget(self, kept: Set[int]) -> None:
+        """Drop all others."""
+        self.drafts = {number: draft for number, draft in self.drafts.items() if number in kept}

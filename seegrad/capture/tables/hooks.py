@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from torch.utils.hooks import RemovableHandle
 
 from seegrad.capture.probes import torch_private as _torch
-from seegrad.capture.tables.ids import Ids
-from seegrad.model.recording import Hook, HookCall, Place
+from seegrad.capture.tables.nodes import Source
+from seegrad.model.recording import HookCall, Place
 
 KINDS: dict[str, Literal["tensor", "accumulated", "retain"]] = {
     "register_hook": "tensor",
@@ -27,6 +27,7 @@ class HookDraft:
     `at`: the Node and output that made its tensor, None for a leaf; `handle`: what torch returned, to take it off.
     """
 
+    id: int
     kind: Literal["tensor", "accumulated", "retain"]
     frame: int
     place: Place | None
@@ -35,23 +36,35 @@ class HookDraft:
     at: tuple[int, int] | None = None
     handle: RemovableHandle | None = None
     calls: list[HookCall] = field(default_factory=list)
+    node: None = None  # of the model's Hook: nobody sees a Node's own hooks
 
     @property
     def is_on(self) -> bool:
         """False once its handle has taken it off."""
         return self.handle is None or _torch.is_registered(self.handle)
 
-    def freeze(self, number: int, ids: Ids) -> Hook:
-        """The Hook as the model has it."""
-        frame, tensor = ids.frames[self.frame], ids.tensors[self.tensor]
-        calls = [replace(call, frame=ids.frames[call.frame]) for call in self.calls if call.frame in ids.frames]
-        return Hook(number, self.kind, frame, self.place, tensor, name=self.name, calls=tuple(calls))
 
+class Hooks:
+    """All hooks of one Recording that weren't forgotten."""
 
-def frozen(drafts: Sequence[HookDraft], ids: Ids) -> tuple[Hook, ...]:
-    """The Hooks of what wasn't forgotten."""
-    kept = [draft for draft in drafts if draft.tensor in ids.tensors and draft.frame in ids.frames]
-    return tuple(draft.freeze(number, ids) for number, draft in enumerate(kept))
+    def __init__(self) -> None:
+        self.drafts: dict[int, HookDraft] = {}
+        self._next = 0
+
+    def add(
+        self, method: str, hook: Sequence[Any], frame: int, place: Place | None, tensor: int, at: Source | None, on: Any
+    ) -> None:
+        """The user has called that method of a tensor with that function, and was given the handle `on`."""
+        number, self._next = self._next, self._next + 1
+        self.drafts[number] = HookDraft(number, KINDS[method], frame, place, tensor, name_of(hook), at, on)
+
+    def on_tensors(self) -> list[HookDraft]:
+        """Those that a gradient is given to and that weren't taken off."""
+        return [hook for hook in self.drafts.values() if hook.kind != "retain" and hook.is_on]
+
+    def forget(self, tensors: set[int]) -> None:
+        """Keep the hooks on these tensors."""
+        self.drafts = {number: hook for number, hook in self.drafts.items() if hook.tensor in tensors}
 
 
 def name_of(arguments: Sequence[Any]) -> str:

@@ -12,10 +12,8 @@ import torch
 
 from seegrad.capture.probes import torch_private as _torch
 from seegrad.capture.probes.caller import clean_stack
-from seegrad.capture.tables.ids import Ids
 from seegrad.capture.tables.saved import Saved, SavedTensors
 from seegrad.capture.tables.tensors import Tensors, deref
-from seegrad.model.recording import Edge, Node
 
 Key = tuple[str, int]
 """What a Node is known by: its name and torch's number, or the number of the leaf it adds into."""
@@ -57,21 +55,6 @@ class NodeDraft:
     leaf: int | None = None
     inplace: bool = False
     saved: Sequence[Saved] = ()
-
-    def freeze(self, ids: Ids) -> Node:
-        """The Node as the model has it."""
-        return Node(
-            id=ids.nodes[self.id],
-            name=self.name,
-            op=self.op,
-            frame=ids.frames[self.frame],
-            edges=tuple(Edge(slot, ids.one(ids.nodes, target), output) for slot, target, output in self.edges),
-            saved=tuple(saved.freeze(ids) for saved in self.saved),
-            inputs=tuple(ids.one(ids.tensors, number) for number in self.inputs),
-            outputs=ids.of(ids.tensors, self.outputs),
-            leaf=ids.one(ids.tensors, self.leaf),
-            inplace=self.inplace,
-        )
 
 
 class Nodes:

@@ -8,9 +8,7 @@ from dataclasses import dataclass
 import torch
 
 from seegrad.capture.probes import torch_private as _torch
-from seegrad.capture.tables.ids import Ids
 from seegrad.model.derivatives import reads_sign_only, serves
-from seegrad.model.recording import SavedTensor
 
 MAX_COPY_BYTES = 64 * 2**20
 """Bigger saved tensors are compared by fingerprint."""
@@ -64,18 +62,6 @@ class Saved:
         if signs and isinstance(self.original, torch.Tensor) and isinstance(now, torch.Tensor):
             return not same(self.original.sgn(), now.sgn())
         return not same(self.original, now)
-
-    def freeze(self, ids: Ids) -> SavedTensor:
-        """The SavedTensor as the model has it."""
-        return SavedTensor(
-            self.attr,
-            ids.one(ids.tensors, self.tensor),
-            self.version,
-            self.storage,
-            self.span,
-            self.serves,
-            self.checked,
-        )
 
 
 def content(tensor: torch.Tensor) -> torch.Tensor | int:

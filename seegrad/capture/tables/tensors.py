@@ -5,16 +5,26 @@ from __future__ import annotations
 import weakref
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import torch
 
 from seegrad.capture.probes import torch_private as _torch
 from seegrad.capture.tables.frames import sides
-from seegrad.capture.tables.ids import Ids
-from seegrad.model.recording import Route, TensorRef
+from seegrad.model.recording import Route
 
 deref = weakref.ref.__call__
 """The tensor behind a weak reference, for a look that doesn't take hold of it."""
+
+
+@lru_cache
+def spelled(kind: torch.dtype | torch.device) -> str:
+    """A dtype or a device as the model has it.
+
+    >>> spelled(torch.float32), spelled(torch.device("cpu"))
+    ('float32', 'cpu')
+    """
+    return str(kind).removeprefix("torch.")
 
 
 @dataclass(slots=True)
@@ -23,9 +33,9 @@ class TensorDraft:
 
     id: int
     name: str | None
-    shape: torch.Size
-    dtype: torch.dtype
-    device: torch.device
+    shape: tuple[int, ...]
+    dtype: str
+    device: str
     is_leaf: bool
     requires_grad: bool
     storage: int
@@ -36,26 +46,6 @@ class TensorDraft:
     route: Route = "self"
     parameter: bool = False
 
-    def freeze(self, ids: Ids) -> TensorRef:
-        """The TensorRef as the model has it."""
-        alias_of = ids.one(ids.tensors, self.alias_of)
-        return TensorRef(
-            id=ids.tensors[self.id],
-            name=self.name,
-            shape=sides(self.shape),
-            dtype=str(self.dtype).removeprefix("torch."),
-            device=str(self.device),
-            is_leaf=self.is_leaf,
-            requires_grad=self.requires_grad,
-            storage=self.storage,
-            counter=self.counter,
-            span=self.span,
-            frame=ids.frames[self.frame],
-            alias_of=alias_of,
-            route=self.route if alias_of is not None else "self",
-            parameter=self.parameter,
-        )
-
 
 class Tensors:
     """All tensors of one Recording that weren't forgotten."""
@@ -65,7 +55,7 @@ class Tensors:
         self._next = 0
         self._known: dict[int, int] = {}
         self._refs: dict[int, _torch.WeakTensor] = {}
-        self._shapes: dict[torch.Size, torch.Size] = {}
+        self._shapes: dict[torch.Size, tuple[int, ...]] = {}  # one object for all tensors of a shape
         self._storages: dict[int, _torch.StorageRef] = {}
         self._on_storage: dict[int, list[int]] = {}
         self._foreseen: dict[int, tuple[_torch.WeakTensor, str, bool]] = {}
@@ -168,13 +158,13 @@ class Tensors:
         self.drafts[number] = TensorDraft(
             number,
             foreseen[1] if foreseen is not None else None,
-            self._shapes.setdefault(shape, shape),
-            tensor.dtype,
-            tensor.device,
+            self._shapes.get(shape) or self._shapes.setdefault(shape, sides(shape)),
+            spelled(tensor.dtype),
+            spelled(tensor.device),
             _torch.is_leaf(tensor),
             tensor.requires_grad,
             storage,
-            self._counter(tensor, source, route),
+            self._counter_of(tensor, source, route),
             _torch.span(tensor),
             frame,
             source.id if source is not None else None,
@@ -186,7 +176,7 @@ class Tensors:
         self._on_storage.setdefault(storage, []).append(number)
         return number
 
-    def _counter(self, tensor: torch.Tensor, source: TensorDraft | None, route: Route) -> int | None:
+    def _counter_of(self, tensor: torch.Tensor, source: TensorDraft | None, route: Route) -> int | None:
         if _torch.version(tensor) is None:
             return None
         if source is not None and route != "data":
@@ -194,11 +184,18 @@ class Tensors:
         self._counter_count += 1
         return self._counter_count - 1
 
-    def rebound(self, number: int, tensor: torch.Tensor) -> None:
-        """The tensor was given another storage (`x.data = y`)."""
+    def rebound(self, number: int, tensor: torch.Tensor) -> tuple[int, int]:
+        """The tensor was given another storage (`x.data = y`): the bytes it had in the old one."""
         draft = self.drafts[number]
+        before = draft.span
         draft.storage, draft.span = self.storage_number(tensor), _torch.span(tensor)
         self._on_storage.setdefault(draft.storage, []).append(number)
+        return before
+
+    def counter(self, tensor: torch.Tensor) -> int | None:
+        """The number of its version counter; None where it has none, or was never seen."""
+        number = self.find(tensor)
+        return None if number is None else self.drafts[number].counter
 
     # -- names
 
