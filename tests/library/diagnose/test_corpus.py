@@ -1,35 +1,23 @@
-"""How often the first Diagnosis names the right lines, over all of `tests/programs`: broken ones and legal ones."""
+"""How often the first Diagnosis names the right lines, over the corpus: broken programs and legal ones."""
 
 from __future__ import annotations
 
-import contextlib
 import re
 from collections import Counter
-from collections.abc import Iterator
 
 import pytest
-import torch
 
 import seegrad
 from tests.data.programs import Program, programs
+from tests.library.recorded import seen
 
 LEAST_BROKEN, LEAST_LEGAL = 80, 40
 LEAST_CULPRITS, LEAST_VICTIMS = 0.98, 0.95
 
 
-def record(program: Program) -> seegrad.Recording:
-    torch.manual_seed(0)
-    rec = seegrad.record(detail=program.detail)
-    with contextlib.suppress(Exception), rec:  # whether it raises is torch's affair; the Recording has it
-        program.run()
-    return rec.recording
-
-
 @pytest.fixture(scope="module")
-def recordings() -> Iterator[dict[str, seegrad.Recording]]:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("SEEGRAD_RAISE_OWN_ERRORS", "1")
-        yield {name: record(program) for name, program in programs().items()}
+def recordings() -> dict[str, seegrad.Recording]:
+    return {name: seen(name).recording for name in programs()}
 
 
 def broken() -> list[Program]:

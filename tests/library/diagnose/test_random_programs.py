@@ -84,7 +84,7 @@ def judge_error(kind: str, errors: list[Diagnosis], torch_says: Account) -> None
     assert [each.kind for each in errors] == [kind]
     (found,) = errors
     if kind == "graph_cut":
-        return  # where the graph ends is a matter of the program's meaning: tests/programs has the lines
+        return  # where the graph ends is a matter of the program's meaning: tests/data/programs has the lines
     if torch_says.culprits:
         assert found.culprit is not None
         assert found.culprit.line in torch_says.culprits

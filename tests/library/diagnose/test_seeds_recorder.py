@@ -1,39 +1,23 @@
-"""Every program of `tests/programs`: torch decides whether it raises, the marked lines decide who did it."""
+"""Every program of `tests/data/programs`: torch decides whether it raises, the marked lines decide who did it."""
 
 from __future__ import annotations
 
 import re
 
 import pytest
-import torch
 
 import seegrad
 from tests.data.programs import Program, programs
+from tests.library.recorded import recorded_anew, seen
 
 ALL = pytest.mark.parametrize("program", programs().values(), ids=programs().keys())
-
-
-@pytest.fixture(autouse=True)
-def own_errors_are_raised(monkeypatch):
-    monkeypatch.setenv("SEEGRAD_RAISE_OWN_ERRORS", "1")
-    torch.manual_seed(0)
-
-
-def run(program: Program) -> tuple[seegrad.Recording, Exception | None]:
-    rec, raised = seegrad.record(detail=program.detail), None
-    try:
-        with rec:
-            program.run()
-    except Exception as error:
-        raised = error
-    return rec.recording, raised
 
 
 @ALL
 def test_the_first_diagnosis_names_the_marked_lines(program: Program, request: pytest.FixtureRequest) -> None:
     if program.missed:
         request.applymarker(pytest.mark.xfail(reason=program.missed))
-    recording, _ = run(program)
+    recording = seen(program.name).recording
     loud = [each for each in recording.diagnoses if each.severity != "note"]
     if program.kind is None:
         assert loud == []
@@ -51,7 +35,7 @@ def test_the_first_diagnosis_names_the_marked_lines(program: Program, request: p
 
 @ALL
 def test_a_diagnosis_says_that_torch_raised_only_if_it_did(program: Program) -> None:
-    recording, raised = run(program)
+    recording, raised = seen(program.name).recording, seen(program.name).raised
     assert (recording.error is not None) == (raised is not None)
     if raised is None:
         assert not any(each.raised for each in recording.diagnoses)
@@ -60,24 +44,15 @@ def test_a_diagnosis_says_that_torch_raised_only_if_it_did(program: Program) -> 
 
 
 @ALL
-def test_recording_twice_gives_the_same_recording(program: Program) -> None:
-    torch.manual_seed(0)
-    first, _ = run(program)
-    torch.manual_seed(0)
-    second, _ = run(program)
-    assert first.to_json() == second.to_json()
-
-
-@ALL
-def test_json_and_back(program: Program) -> None:
-    recording, _ = run(program)
+def test_recording_twice_gives_the_same_recording_also_through_json(program: Program) -> None:
+    recording = seen(program.name).recording
+    assert recorded_anew(program.name).recording.to_json() == recording.to_json()
     assert seegrad.Recording.from_json(recording.to_json()) == recording
 
 
 @ALL
 def test_every_message_is_two_whole_sentences(program: Program) -> None:
-    recording, _ = run(program)
-    for each in recording.diagnoses:
+    for each in seen(program.name).recording.diagnoses:
         text = each.message("en")
         assert text.endswith(".")
         assert not re.search(r"\{\w*\}", text)

@@ -10,10 +10,8 @@ import os
 import re
 import subprocess
 import sys
-import warnings
 import zipfile
 from collections.abc import Iterator
-from functools import cache
 from pathlib import Path
 
 import pytest
@@ -33,6 +31,7 @@ from seegrad.words import advice, beliefs, sentences
 from seegrad.words.languages import LANGUAGES, closed, counted, language, speaking, together, translate
 from seegrad.words.phrases import sentence
 from tests.data.programs import programs
+from tests.library.recorded import seen
 from tools.words import catalogue, entries
 
 ROOT = Path(__file__).parents[3]
@@ -90,16 +89,7 @@ def test_without_a_notebook_s_path_the_working_folder_says(monkeypatch, tmp_path
 
 @pytest.fixture
 def recording() -> seegrad.Recording:
-    return recorded("s000_in22_data")
-
-
-@cache
-def recorded(name: str) -> seegrad.Recording:
-    """What was seen of a program; what it raises or warns of is its own matter."""
-    rec = seegrad.record()
-    with warnings.catch_warnings(action="ignore"), contextlib.suppress(Exception), rec:
-        programs()[name].run()
-    return rec.recording
+    return seen("s000_in22_data").recording
 
 
 def test_every_place_follows_the_rule(monkeypatch, recording) -> None:
@@ -229,7 +219,7 @@ def test_every_kind_of_diagnosis_has_a_name() -> None:
 @pytest.mark.parametrize("lang", LANGUAGES)
 @pytest.mark.parametrize("name", sorted(programs()))
 def test_every_message_is_filled(name: str, lang: str) -> None:
-    for diagnosis in recorded(name).diagnoses:
+    for diagnosis in seen(name).recording.diagnoses:
         said = diagnosis.message(lang)
         assert "{" not in CODE.sub("", said)
         assert said == said.strip()
@@ -248,7 +238,7 @@ def english_words(said: str, diagnosis: seegrad.Diagnosis) -> set[str]:
 @pytest.mark.parametrize("name", sorted(programs()))
 def test_every_step_is_told_in_chinese(name: str) -> None:
     """Names, ops and Nodes of the program aside, the sentences and the captions hold no English."""
-    recording = recorded(name)
+    recording = seen(name).recording
     own = words_of(recording)
     for frame in draw(recording, lang="zh_CN").frames:
         assert set(LATIN.findall(CODE.sub("", frame.text))) <= own, frame.text
@@ -256,7 +246,7 @@ def test_every_step_is_told_in_chinese(name: str) -> None:
 
 
 def test_torch_s_own_words_stay_torch_s() -> None:
-    recording = recorded("s000_in23_detach")
+    recording = seen("s000_in23_detach").recording
     said = [[frame.message for frame in draw(recording, lang=lang).frames] for lang in LANGUAGES]
     assert said[0] == said[1]
     assert any("modified by an inplace operation" in text for text in said[0])

@@ -13,6 +13,7 @@ import seegrad
 from seegrad.words import advice, sentences
 from seegrad.words.phrases import sentence
 from tests.data.programs import programs
+from tests.library.recorded import seen
 
 
 def message(name: str) -> str:
@@ -20,14 +21,9 @@ def message(name: str) -> str:
 
     The programs lie in other files than this one, so each message names its program's file: taken out here.
     """
-    program, rec = programs()[name], seegrad.record()
-    try:
-        with rec:
-            program.run()
-    except (RuntimeError, ValueError):
-        pass
+    program = programs()[name]
     first = program.run.__code__.co_firstlineno
-    said = rec.diagnoses[0].message().replace(f" of {Path(program.run.__code__.co_filename).name}", "")
+    said = seen(name).recording.diagnoses[0].message().replace(f" of {Path(program.run.__code__.co_filename).name}", "")
     return re.sub(r"(?i)(line )(\d+)", lambda m: f"{m[1]}{int(m[2]) - first}", said)
 
 
