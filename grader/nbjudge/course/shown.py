@@ -13,8 +13,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-import bleach
-from bleach.css_sanitizer import CSSSanitizer
+import nh3
 from jinja2 import pass_context
 from nbconvert.filters.markdown_mistune import IPythonRenderer, MarkdownWithMath
 
@@ -26,6 +25,30 @@ QUOTED = re.compile(r"^\s*(?:-+>\s*)?(?:\d+\s?)?(?:\|\s)?")  # what IPython and 
 KEPT_METADATA = ("kernelspec", "language_info")
 LONG_ENOUGH = 8  # characters: a shorter hidden line may stand inside an innocent sentence
 NOT_SHOWN = "(this output can't be shown here)"
+
+
+def _words(*lines: str) -> frozenset[str]:
+    return frozenset(" ".join(lines).split())
+
+
+# What HTML of untrusted origin may keep; what isn't named here goes.
+TAGS = _words(
+    "a abbr b blockquote br caption code col colgroup dd del details div dl dt em figcaption figure h1 h2 h3 h4 h5 h6",
+    "hr i img ins kbd li mark ol p pre q s samp small span strong sub summary sup table tbody td tfoot th thead tr",
+    "u ul",
+)
+EMPTIED = _words("script style template noscript")  # these go with all that is in them
+ATTRIBUTES = _words("align alt class colspan dir height lang open rowspan scope span start style title valign width")
+PROPERTIES = _words(
+    "background-color border border-bottom border-collapse border-color border-left border-radius border-right",
+    "border-spacing border-top color display font-family font-size font-style font-variant font-weight height",
+    "line-height list-style-type max-width min-width overflow-x padding text-align text-decoration vertical-align",
+    "white-space width",
+)
+LINK = re.compile(r"(https?://|mailto:|#)[^\s]*", re.IGNORECASE)
+PICTURE = re.compile(r"data:image/(png|jpeg|gif|webp|svg\+xml);(base64|utf8|charset=utf-8),?[^\s\"'<>]*", re.IGNORECASE)
+OWN_FILE = re.compile(r"(?!.*\.\.)[\w-][\w./-]*")
+LIVE_TEX = re.compile(r"\\\s*(href|url|class|cssId|style|require|csname|unicode|data|html[A-Za-z]*)(?![A-Za-z])")
 
 
 # --- outputs ---------------------------------------------------------------------------------------------------------
@@ -89,9 +112,7 @@ def _text(value: Any) -> str:
 def presentable(document: Mapping[str, Any]) -> dict[str, Any]:
     """The notebook as a page may show it; Markdown is cleaned later, by the filter `safe_markdown`."""
     cells = [_presentable_cell(cell) for cell in document["cells"]]
-    metadata = {
-        name: document["metadata"][name] for name in ("kernelspec", "language_info") if name in document["metadata"]
-    }
+    metadata = {name: document["metadata"][name] for name in KEPT_METADATA if name in document["metadata"]}
     return {**document, "cells": cells, "metadata": metadata}
 
 
@@ -178,42 +199,26 @@ def _quotes(line: str, secrets: frozenset[str]) -> bool:
     )
 
 
-TAG_NAMES = (
-    "a abbr b blockquote br caption code col colgroup dd del details div dl dt em figcaption figure h1 h2 "
-    "h3 h4 h5 h6 hr i img ins kbd li mark ol p pre q s samp small span strong sub summary sup table tbody "
-    "td tfoot th thead tr u ul"
-)
-ATTRIBUTE_NAMES = "align alt class colspan dir height lang open rowspan scope span start style title valign width"
-CSS_NAMES = (
-    "background-color border border-bottom border-collapse border-color border-left border-radius border- "
-    "right border-spacing border-top color display font-family font-size font-style font-variant font- "
-    "weight height line-height list-style-type max-width min-width overflow-x padding text-align text- "
-    "decoration vertical-align white-space width"
-)
-TAGS, ATTRIBUTES, CSS = (frozenset(names.split()) for names in (TAG_NAMES, ATTRIBUTE_NAMES, CSS_NAMES))
-LINK = re.compile(r"(https?://|mailto:|#)[^\s]*", re.IGNORECASE)
-PICTURE = re.compile(r"data:image/(png|jpeg|gif|webp|svg\+xml);(base64|utf8|charset=utf-8),?[^\s\"'<>]*", re.IGNORECASE)
-OWN_FILE = re.compile(r"(?!.*\.\.)[\w-][\w./-]*")
-INVISIBLE = re.compile(r"<(script|style|template|noscript)\b.*?(</\1\s*>|\Z)", re.IGNORECASE | re.DOTALL)
-CODED_LETTER = re.compile(r"&#(\d+|[xX][0-9a-fA-F]+);?")
-LIVE_TEX = re.compile(r"\\\s*(href|url|class|cssId|style|require|csname|unicode|data|html[A-Za-z]*)(?![A-Za-z])")
+# --- HTML and Markdown of untrusted origin: no script, no form, no overlay, no request ------------------------------
 
 
 def clean_html(html: str) -> str:
     """`html` with only what shows something; pictures from data or beside the page, links that a reader may follow.
 
+    The parser writes coded letters plainly and leaves comments out, so that no command of MathJax hides in either.
+
     >>> clean_html('<b onclick="x()">5</b><script>x()</script><img src=x onerror=y()>')
     '<b>5</b><img src="x">'
     """
-    visible = INVISIBLE.sub("", CODED_LETTER.sub(_plain_letter, html))
-    cleaned = bleach.clean(
-        visible,
+    cleaned = nh3.clean(
+        html,
         tags=TAGS,
-        attributes=_allowed,
-        protocols={"http", "https", "mailto", "data"},
-        css_sanitizer=CSSSanitizer(allowed_css_properties=CSS),
-        strip=True,
-        strip_comments=True,
+        clean_content_tags=EMPTIED,
+        attributes={"*": ATTRIBUTES, "a": {"href"}, "img": {"src"}},
+        attribute_filter=_allowed,
+        filter_style_properties=PROPERTIES,
+        url_schemes={"http", "https", "mailto", "data"},
+        link_rel=None,
     )
     return without_live_tex(cleaned)
 
@@ -247,17 +252,10 @@ def checked_base64(data: str) -> str | None:
         return None
 
 
-def _allowed(tag: str, name: str, value: str) -> bool:
-    if tag == "a" and name == "href":
-        return bool(LINK.fullmatch(value.strip()))
-    if tag == "img" and name == "src":
-        return bool(PICTURE.fullmatch(value.strip()) or OWN_FILE.fullmatch(value.strip()))
-    return name in ATTRIBUTES
-
-
-def _plain_letter(match: re.Match[str]) -> str:
-    """Letters and backslashes need no code; written plainly they can be looked for."""
-    digits = match[1]
-    number = int(digits[1:], 16) if digits[0] in "xX" else int(digits)
-    letter = chr(number) if number < 128 else ""
-    return letter if letter.isalnum() or letter == "\\" else match[0]
+def _allowed(_tag: str, name: str, value: str) -> str | None:
+    """The value of an attribute that is allowed at all, where it leads nowhere that it shouldn't."""
+    if name == "href":
+        return value if LINK.fullmatch(value.strip()) else None
+    if name == "src":
+        return value if PICTURE.fullmatch(value.strip()) or OWN_FILE.fullmatch(value.strip()) else None
+    return value

@@ -86,6 +86,11 @@ def test_an_overlay_stays_in_its_place() -> None:
     assert "position" not in clean_html("<div style='position: fixed; top: 0; color: red'>Score: 5/5</div>")
 
 
+def test_letters_and_borders_keep_their_style() -> None:
+    shown = clean_html("<b style='font-weight: bold; border-right: 1px solid; text-decoration: underline'>2</b>")
+    assert 'style="font-weight:bold;border-right:1px solid;text-decoration:underline"' in shown
+
+
 def test_markdown_keeps_its_math_and_its_code() -> None:
     shown = render_markdown("$a < b$ and `x < y` and **bold**")
     assert "$a &lt; b$" in shown
@@ -94,7 +99,13 @@ def test_markdown_keeps_its_math_and_its_code() -> None:
 
 
 @pytest.mark.parametrize(
-    "tex", [r"$\href{javascript:x()}{a}$", r"$\&#104;ref{javascript:x()}{a}$", r"$\hr<!-- -->ef{b}$"]
+    "tex",
+    [
+        r"$\href{javascript:x()}{a}$",
+        r"$\&#104;ref{javascript:x()}{a}$",
+        r"$&bsol;href{javascript:x()}{a}$",
+        r"$\hr<!-- -->ef{b}$",
+    ],
 )
 def test_math_makes_no_links(tex: str) -> None:
     assert r"\href" not in render_markdown(tex)
