@@ -79,10 +79,10 @@ def _add_run_options(command: argparse.ArgumentParser) -> None:
 
 
 def _autograde(options: argparse.Namespace) -> int:
-    from nbjudge.pages.screen import Progress, table
+    from nbjudge.pages.screen import ProgressBar, table
 
     converter = _converter(options)
-    with Progress() as progress:
+    with ProgressBar() as progress:
         entries = converter.grade_class(progress.show, new_seed=options.new_seed)
     print(table(entries))
     return SOME_NOT if any(entry.problem for entry in entries) else ALL_GRADED
@@ -105,7 +105,7 @@ def _converter(options: argparse.Namespace) -> SandboxedAutograde:
 
 def _regrade(options: argparse.Namespace) -> int:
     from nbjudge.pages import regrade
-    from nbjudge.pages.screen import Progress, columns, totals
+    from nbjudge.pages.screen import ProgressBar, columns, totals
 
     converter = _converter(options)
     course = converter.course()
@@ -114,7 +114,7 @@ def _regrade(options: argparse.Namespace) -> int:
         before = record.standings(options.name)
     if not options.no_backup:
         print(f"The gradebook as it was: {regrade.back_up(course)}")
-    with Progress() as progress:
+    with ProgressBar() as progress:
         entries = converter.grade_class(progress.show, new_seed=options.new_seed)
     with converter.record() as record:
         found = regrade.moves(before, record.standings(options.name), entries)
@@ -168,11 +168,11 @@ def _settings(_: argparse.Namespace) -> int:
 def _doctor(_: argparse.Namespace) -> int:
     from nbjudge.sandbox import minimum, probe
 
-    layers = probe()
+    walls = probe()
     print(f"{platform.system()} {platform.release()} on {platform.machine()}, {_user()}\n")
-    for layer in layers:
-        print(f"{'holds  ' if layer.holds else 'MISSING'}  {layer.name:<22}  {layer.detail}")
-    missing = minimum(layers)
+    for wall in walls:
+        print(f"{'holds  ' if wall.holds else 'MISSING'}  {wall.name:<22}  {wall.detail}")
+    missing = minimum(walls)
     print(f"\nNot enough for untrusted code: {missing}.\n{ADVICE}" if missing else "\nEnough for untrusted code.")
     return COULD_NOT_START if missing else ALL_GRADED
 

@@ -59,7 +59,7 @@ class Submission:
 
 
 @dataclass(frozen=True, slots=True)
-class Cell:
+class SourceCell:
     """One nbgrader cell of the assignment, as the gradebook holds it."""
 
     grade_id: str
@@ -79,7 +79,7 @@ class Notebook:
 
     name: str
     kernelspec: str
-    cells: tuple[Cell, ...]
+    cells: tuple[SourceCell, ...]
 
 
 @dataclass(frozen=True, slots=True)

@@ -127,7 +127,7 @@ class SandboxedAutograde(Limited, Autograde):  # type: ignore[misc] # nbgrader s
 
     def grade_class(self, progress: batch.Progress, *, new_seed: bool = False) -> tuple[batch.Entry, ...]:
         """The whole run, with this configuration."""
-        options = batch.Options(
+        options = batch.RunOptions(
             students=self.coursedir.student_id,
             excluded=frozenset(name for name in self.coursedir.student_id_exclude.split(",") if name),
             force=self.force,

@@ -1,4 +1,4 @@
-"""Frames between processes: a bounded JSON header and raw bytes. What isn't known is rejected, nothing is unpickled.
+"""Packets between processes: a bounded JSON header and raw bytes. What isn't known is rejected, nothing is unpickled.
 
 ::
 
@@ -32,18 +32,21 @@ _LENGTHS = struct.Struct(">II")
 
 
 @dataclass(frozen=True, slots=True)
-class Frame:
+class Packet:
     """One message: what it says, and the bytes that it refers to."""
 
     header: Mapping[str, Any]
     body: bytes = b""
 
 
+Frame = Packet  # until the bridge says Packet too
+
+
 def pack(header: Mapping[str, Any], body: bytes = b"") -> bytes:
-    """One frame as bytes; lone surrogates become question marks.
+    """One packet as bytes; lone surrogates become question marks.
 
     Raises:
-        WireError: the frame is larger than what the other side accepts, or holds what JSON can't say.
+        WireError: the packet is larger than what the other side accepts, or holds what JSON can't say.
 
     >>> unpack(pack({"op": "call"}, b"12")).body
     b'12'
@@ -56,11 +59,11 @@ def pack(header: Mapping[str, Any], body: bytes = b"") -> bytes:
     return _LENGTHS.pack(len(text), len(body)) + text + body
 
 
-def unpack(data: bytes) -> Frame:
-    """The one frame that `data` holds, nothing before or after it.
+def unpack(data: bytes) -> Packet:
+    """The one packet that `data` holds, nothing before or after it.
 
     Raises:
-        WireError: it isn't exactly one frame of ours.
+        WireError: it isn't exactly one packet of ours.
     """
     if len(data) < _LENGTHS.size:
         raise WireError("A frame is shorter than its own lengths.")
@@ -69,7 +72,7 @@ def unpack(data: bytes) -> Frame:
     if len(data) != _LENGTHS.size + header_bytes + body_bytes:
         raise WireError("A frame doesn't have the length that it states.")
     start = _LENGTHS.size
-    return Frame(parse_header(data[start : start + header_bytes]), data[start + header_bytes :])
+    return Packet(parse_header(data[start : start + header_bytes]), data[start + header_bytes :])
 
 
 def parse_header(data: bytes) -> dict[str, Any]:
@@ -92,15 +95,15 @@ def parse_header(data: bytes) -> dict[str, Any]:
     return header
 
 
-class FrameReader:
-    """Puts frames together from pieces, as they come from a socket; never holds more than one frame's bound.
+class PacketReader:
+    """Puts packets together from pieces, as they come from a socket; never holds more than one packet's bound.
 
-    >>> reader = FrameReader()
+    >>> reader = PacketReader()
     >>> reader.feed(pack({"op": "hello"})[:5])
-    >>> list(reader.frames())
+    >>> list(reader.packets())
     []
     >>> reader.feed(pack({"op": "hello"})[5:])
-    >>> [frame.header["op"] for frame in reader.frames()]
+    >>> [packet.header["op"] for packet in reader.packets()]
     ['hello']
     """
 
@@ -112,8 +115,8 @@ class FrameReader:
         """Add what was read."""
         self._data += data
 
-    def frames(self) -> Iterator[Frame]:
-        """Every frame that is complete; raises WireError at the first that isn't ours."""
+    def packets(self) -> Iterator[Packet]:
+        """Every packet that is complete; raises WireError at the first that isn't ours."""
         while len(self._data) >= _LENGTHS.size:
             header_bytes, body_bytes = _LENGTHS.unpack_from(self._data)
             _check_lengths(header_bytes, body_bytes, *self._bounds)
@@ -126,18 +129,18 @@ class FrameReader:
 
 
 class Pipe:
-    """One end of a stream between two processes; reads and writes whole frames and waits for them.
+    """One end of a stream between two processes; reads and writes whole packets and waits for them.
 
     Raises:
         EOFError: the other side has gone.
-        WireError: the other side sent something that isn't a frame.
+        WireError: the other side sent something that isn't a packet.
     """
 
     def __init__(self, fd: int) -> None:
         self.fd = fd
 
     def send(self, header: Mapping[str, Any], body: bytes = b"") -> None:
-        """Write one frame, all of it: an interrupt waits until it is out."""
+        """Write one packet, all of it: an interrupt waits until it is out."""
         rest = memoryview(pack(header, body))
         with _uninterrupted():
             while rest:
@@ -146,14 +149,14 @@ class Pipe:
                 except (BrokenPipeError, ConnectionResetError):
                     raise EOFError("the other process has gone") from None
 
-    def receive(self) -> Frame:
-        """Read one frame, all of it."""
-        first = self._read(1)  # here an interrupt may come; once a frame has begun it is read to its end
+    def receive(self) -> Packet:
+        """Read one packet, all of it."""
+        first = self._read(1)  # here an interrupt may come; once a packet has begun it is read to its end
         with _uninterrupted():
             header_bytes, body_bytes = _LENGTHS.unpack(first + self._read(_LENGTHS.size - 1))
             _check_lengths(header_bytes, body_bytes)
             header, body = self._read(header_bytes), self._read(body_bytes)
-        return Frame(parse_header(header), body)
+        return Packet(parse_header(header), body)
 
     def _read(self, size_bytes: int) -> bytes:
         data = bytearray()
@@ -170,7 +173,7 @@ class Pipe:
 
 @contextlib.contextmanager
 def _uninterrupted() -> Iterator[None]:
-    """Half a frame would make nonsense of all that follows, so SIGINT is held back meanwhile."""
+    """Half a packet would make nonsense of all that follows, so SIGINT is held back meanwhile."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield

@@ -11,7 +11,7 @@ import pytest
 from nbjudge.__main__ import main
 from nbjudge.grading.batch import Entry
 from nbjudge.model import Graded, Kind, Outcome, Result
-from nbjudge.pages.screen import Progress, table
+from nbjudge.pages.screen import ProgressBar, table
 from nbjudge_tests.classroom import small
 from nbjudge_tests.classroom.commands import nbgrader, python
 
@@ -49,7 +49,7 @@ def test_a_bar_in_a_terminal_and_a_line_a_student_in_a_log(terminal: bool, monke
     screen = Terminal() if terminal else io.StringIO()
     monkeypatch.setattr(sys, "stderr", screen)
     entry = Entry("ada", Result("k", "ada", "ps1", None, refusal="not JSON"), "refused: not JSON")
-    with Progress() as progress:
+    with ProgressBar() as progress:
         for done in (1, 2):
             progress.show(entry, done, 2)
     if terminal:

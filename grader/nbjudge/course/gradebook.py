@@ -24,7 +24,7 @@ from traitlets.config import Config
 from nbjudge.course.intake import moment
 from nbjudge.course.layout import Course
 from nbjudge.errors import BusyError, CourseError, DiskFull, GradebookError
-from nbjudge.model import Assignment, Cell, Graded, Limits, Notebook, Result
+from nbjudge.model import Assignment, Graded, Limits, Notebook, Result, SourceCell
 
 LOCK = 0x5EE6  # of a PostgreSQL database, as its advisory locks are named: by a number
 BUSY_MS = 30_000  # how long to wait for another writer, formgrader for one
@@ -257,13 +257,13 @@ class Record:
             self._session.expunge_all()
 
 
-def _cells(row: Any) -> list[Cell]:
+def _cells(row: Any) -> list[SourceCell]:
     """nbgrader's four tables of cells, joined by name."""
     grades = {cell.name: cell.max_score for cell in row.grade_cells}
     tasks = {cell.name: cell.max_score for cell in row.task_cells}
     solutions = {cell.name for cell in row.solution_cells}
     return [
-        Cell(
+        SourceCell(
             grade_id=cell.name,
             cell_type=cell.cell_type,
             source=cell.source or "",

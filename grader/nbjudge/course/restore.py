@@ -21,7 +21,7 @@ from nbgrader.api import MissingEntry
 from nbgrader.nbgraderformat import MetadataValidator
 from nbgrader.preprocessors import LimitOutput, OverwriteCells
 
-from nbjudge.model import Cell, Notebook
+from nbjudge.model import Notebook, SourceCell
 
 JsonCell = dict[str, Any]
 DEFINES = re.compile(r"^(?:async )?(?:(def|class) +(\w+)|(\w+) *(?::[^=\n]+)?=(?!=))", re.MULTILINE)
@@ -66,10 +66,10 @@ def restored(text: str, notebook: Notebook) -> Restored:
     return Restored(_overwritten(document, notebook), tuple(notes))
 
 
-def asked(rows: Sequence[Cell]) -> dict[str, list[str]]:
+def asked(rows: Sequence[SourceCell]) -> dict[str, list[str]]:
     """The names that the released answers define at their top, and which of these are classes.
 
-    >>> asked([Cell("q", "code", "class A:\\n    pass\\ndef sum(x): ...\\nb = 1", None, 1, False, True, False, False)])
+    >>> asked([SourceCell("q", "code", "class A: pass\\ndef sum(x): ...\\nb = 1", None, 1, False, True, False, False)])
     {'names': ['A', 'b', 'sum'], 'classes': ['A']}
     """
     released = "\n".join(row.source for row in rows if row.solution and row.cell_type == "code")
@@ -96,7 +96,7 @@ def _claims(cells: Sequence[JsonCell]) -> dict[str, list[JsonCell]]:
     return claims
 
 
-def _original(copies: Sequence[JsonCell], row: Cell) -> tuple[JsonCell, str]:
+def _original(copies: Sequence[JsonCell], row: SourceCell) -> tuple[JsonCell, str]:
     """The cell that counts, and how it was found: Jupyter gives a copy a new id and drops `deletable`."""
     if row.locked or row.task:
         return min(copies, key=lambda cell: not _looks_original(cell, row)), "one was kept as the original"
@@ -106,11 +106,11 @@ def _original(copies: Sequence[JsonCell], row: Cell) -> tuple[JsonCell, str]:
     return (changed[-1] if changed else copies[0]), "the last that was written counts, the others run before it"
 
 
-def _looks_original(cell: JsonCell, row: Cell) -> bool:
+def _looks_original(cell: JsonCell, row: SourceCell) -> bool:
     return cell["id"] == row.grade_id or cell["metadata"].get("deletable") is False
 
 
-def _mark(cell: JsonCell, row: Cell) -> None:
+def _mark(cell: JsonCell, row: SourceCell) -> None:
     """Makes `cell` the one of `row`: type, flags, points, and the source where it is locked."""
     if cell["cell_type"] != row.cell_type:
         cell["cell_type"] = row.cell_type
@@ -123,7 +123,7 @@ def _mark(cell: JsonCell, row: Cell) -> None:
         cell["source"] = row.source
 
 
-def metadata(row: Cell) -> dict[str, Any]:
+def metadata(row: SourceCell) -> dict[str, Any]:
     """nbgrader's metadata (schema 3) of a cell of the assignment."""
     fields: dict[str, Any] = {
         "grade_id": row.grade_id,
@@ -140,7 +140,7 @@ def metadata(row: Cell) -> dict[str, Any]:
     return fields
 
 
-def _put_back_missing(cells: list[JsonCell], rows: Sequence[Cell]) -> Iterator[str]:
+def _put_back_missing(cells: list[JsonCell], rows: Sequence[SourceCell]) -> Iterator[str]:
     """Inserts deleted cells after the one that precedes them in the course; never an answer's stub.
 
     A stub put back could redefine what the student wrote in another cell.
@@ -159,7 +159,7 @@ def _put_back_missing(cells: list[JsonCell], rows: Sequence[Cell]) -> Iterator[s
         yield f"cell {row.grade_id!r} was missing and was put back"
 
 
-def _new_cell(row: Cell) -> JsonCell:
+def _new_cell(row: SourceCell) -> JsonCell:
     source = row.source if row.locked else PUT_BACK + row.source
     cell: JsonCell = {"cell_type": row.cell_type, "id": _cell_id(row), "metadata": {}, "source": source}
     if row.cell_type == "code":
@@ -168,7 +168,7 @@ def _new_cell(row: Cell) -> JsonCell:
     return cell
 
 
-def _cell_id(row: Cell) -> str:
+def _cell_id(row: SourceCell) -> str:
     kept = "".join(letter if letter.isascii() and letter.isalnum() else "-" for letter in row.grade_id)
     return f"put-back-{kept}"[:64]
 
@@ -216,7 +216,7 @@ def released(source: str) -> str:
 
 
 def lost_answers(
-    cells: list[JsonCell], claims: MutableMapping[str, list[JsonCell]], rows: Sequence[Cell]
+    cells: list[JsonCell], claims: MutableMapping[str, list[JsonCell]], rows: Sequence[SourceCell]
 ) -> Iterator[str]:
     """Finds answers that no cell claims to be: by the cell's id, by what they define, inside a locked cell."""
     for row in rows:
@@ -233,13 +233,13 @@ def lost_answers(
             yield f"the answer {row.grade_id!r} was found inside a locked cell and taken out of it"
 
 
-def _answers(cell: JsonCell, row: Cell) -> bool:
+def _answers(cell: JsonCell, row: SourceCell) -> bool:
     wanted = defined(row.source)
     return cell["cell_type"] == row.cell_type == "code" and bool(wanted) and wanted <= defined(cell["source"])
 
 
 def _taken_out(
-    cells: list[JsonCell], claims: Mapping[str, list[JsonCell]], row: Cell, rows: Sequence[Cell]
+    cells: list[JsonCell], claims: Mapping[str, list[JsonCell]], row: SourceCell, rows: Sequence[SourceCell]
 ) -> JsonCell | None:
     """A new cell with what was merged into a locked one, where that answers `row`."""
     wanted = defined(row.source)
@@ -254,7 +254,7 @@ def _taken_out(
     return None
 
 
-def rejoined(copies: Sequence[JsonCell], row: Cell) -> JsonCell | None:
+def rejoined(copies: Sequence[JsonCell], row: SourceCell) -> JsonCell | None:
     """A written answer in several pieces, put together in the first: a person reads them all."""
     pieces = list(dict.fromkeys(cell["source"] for cell in copies if cell["source"] != row.source))
     if len(pieces) < 2:
@@ -265,9 +265,11 @@ def rejoined(copies: Sequence[JsonCell], row: Cell) -> JsonCell | None:
     return copies[0]
 
 
-def put_behind_answers(cells: list[JsonCell], places: Mapping[str, JsonCell], rows: Sequence[Cell]) -> Iterator[str]:
+def put_behind_answers(
+    cells: list[JsonCell], places: Mapping[str, JsonCell], rows: Sequence[SourceCell]
+) -> Iterator[str]:
     """Moves a test that stands before the answer that it tests to right behind it."""
-    answers: list[Cell] = []
+    answers: list[SourceCell] = []
     tested = False
     for row in rows:
         if row.solution and not row.grade:

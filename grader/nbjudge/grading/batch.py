@@ -23,7 +23,7 @@ from nbjudge.model import Assignment, Limits, Result, Submission
 
 
 @dataclass(frozen=True, slots=True)
-class Options:
+class RunOptions:
     """What a person may ask of one run."""
 
     students: str = "*"  # a pattern of student ids
@@ -52,7 +52,7 @@ Progress = Callable[[Entry, int, int], None]  # what was done, how many are done
 def autograde(
     course: Course,
     name: str,
-    options: Options,
+    options: RunOptions,
     farm: Farm,
     progress: Progress = lambda _entry, _done, _total: None,
     config: Config | None = None,
@@ -76,7 +76,7 @@ def autograde(
     return tuple(sorted(run.entries, key=lambda entry: entry.student))
 
 
-def _folders(course: Course, name: str, options: Options) -> list[tuple[str, Path]]:
+def _folders(course: Course, name: str, options: RunOptions) -> list[tuple[str, Path]]:
     found = [
         (student, folder)
         for student, folder in course.submissions(name, options.students)
@@ -93,7 +93,7 @@ class _Run:
     course: Course
     assignment: Assignment
     record: Record
-    options: Options
+    options: RunOptions
     kept: Kept
     progress: Progress
     total: int

@@ -10,7 +10,7 @@ from nbclient.client import NotebookClient
 from nbclient.exceptions import CellExecutionComplete
 from nbformat import NotebookNode
 
-from nbjudge.wire import Frame
+from nbjudge.wire import Packet
 
 KINDS = (
     *("stream", "display_data", "update_display_data", "execute_result", "error", "clear_output"),
@@ -21,7 +21,7 @@ MESSAGE_BYTES = 200  # what even an empty message counts
 
 
 class Outputs:
-    """Collects what cells put out. Whatever a frame says that isn't a Jupyter message is dropped."""
+    """Collects what cells put out. Whatever a packet says that isn't a Jupyter message is dropped."""
 
     def __init__(self, notebook: NotebookNode, output_bytes: int) -> None:
         self.notebook = notebook
@@ -40,12 +40,12 @@ class Outputs:
         self._client.clear_before_next_output = False
         self._used_bytes, self._cut = 0, False
 
-    def add(self, frame: Frame, cell: NotebookNode, index: int) -> None:
+    def add(self, packet: Packet, cell: NotebookNode, index: int) -> None:
         """Take one message in; past the bound one sentence says so, and the rest is dropped."""
-        kind, content = frame.header.get("msg_type"), frame.header.get("content")
+        kind, content = packet.header.get("msg_type"), packet.header.get("content")
         if kind not in self._kinds or type(content) is not dict or self._cut:
             return
-        size_bytes = MESSAGE_BYTES + len(frame.body) + _size(content)
+        size_bytes = MESSAGE_BYTES + len(packet.body) + _size(content)
         self._used_bytes += size_bytes
         if self._used_bytes > self._limit_bytes:
             self._cut = True
@@ -54,9 +54,9 @@ class Outputs:
             "msg_type": kind,
             "header": {"msg_type": kind},
             "parent_header": {},
-            "metadata": _mapping(frame.header.get("metadata")),
+            "metadata": _mapping(packet.header.get("metadata")),
             "content": content,
-            "buffers": _parts(frame),
+            "buffers": _parts(packet),
         }
         self._process(message, cell, index)
 
@@ -134,13 +134,13 @@ def _size(tree: Any) -> int:
     return total
 
 
-def _parts(frame: Frame) -> list[bytes]:
-    sizes = frame.header.get("buffers")
+def _parts(packet: Packet) -> list[bytes]:
+    sizes = packet.header.get("buffers")
     parts, at = [], 0
     for size in sizes if isinstance(sizes, list) else []:
-        if type(size) is not int or not 0 <= size <= len(frame.body) - at:
+        if type(size) is not int or not 0 <= size <= len(packet.body) - at:
             return []
-        parts.append(frame.body[at : at + size])
+        parts.append(packet.body[at : at + size])
         at += size
     return parts
 

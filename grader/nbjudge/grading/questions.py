@@ -13,7 +13,7 @@ from nbjudge.course import intake
 from nbjudge.course.layout import Course
 from nbjudge.course.restore import grade_id
 from nbjudge.errors import CourseError
-from nbjudge.model import Assignment, Cell, Graded, Kind, Notebook, Outcome, Result, Submission
+from nbjudge.model import Assignment, Graded, Kind, Notebook, Outcome, Result, SourceCell, Submission
 
 WORD_SHARE = 0.1  # of an assignment's points may rest on the word of the student's process alone
 ONLY_A_WORD = (
@@ -29,7 +29,7 @@ ADVICE = (
 AGAIN = "If a process of the grader was killed, the same command goes on from here. If it says this again:"
 
 
-def carrying_points(notebook: Notebook) -> list[Cell]:
+def carrying_points(notebook: Notebook) -> list[SourceCell]:
     """The cells that carry points: tests, written answers, tasks."""
     return [cell for cell in notebook.cells if cell.grade or cell.task]
 
@@ -69,13 +69,13 @@ def _unproven(outcome: Outcome) -> Outcome:
     return replace(outcome, kind=Kind.BY_HAND, points=None, message=message)
 
 
-def _by_hand(cell: Cell, *, empty: bool) -> Outcome:
+def _by_hand(cell: SourceCell, *, empty: bool) -> Outcome:
     if empty and not cell.task:
         return Outcome(cell.grade_id, Kind.NOT_ANSWERED, 0.0, cell.points)
     return Outcome(cell.grade_id, Kind.BY_HAND, None, cell.points)
 
 
-def _verdict(cell: Cell, outcome: Outcome | None, *, empty: bool) -> Outcome:
+def _verdict(cell: SourceCell, outcome: Outcome | None, *, empty: bool) -> Outcome:
     if outcome is None:
         return Outcome(cell.grade_id, Kind.GRADER_FAILURE, None, cell.points, "the judge gave no verdict")
     kind = Kind.NOT_ANSWERED if empty and outcome.kind in MEANS_NO_ANSWER else outcome.kind

@@ -28,7 +28,7 @@ from nbjudge.grading.outputs import Outputs, error_output, result_output
 from nbjudge.model import Assignment, Executed, Kind, Limits, Outcome
 from nbjudge.process.child import Child
 from nbjudge.process.zygote import DEFAULT_PRELOAD, Zygote
-from nbjudge.wire import Frame
+from nbjudge.wire import Packet
 
 HELLO_S = 20.0
 GRACE_S = 3.0  # after an interrupt
@@ -250,7 +250,7 @@ class Trial:
 
     def _wait(
         self, asked: Child, kind: str, steps: Sequence[Step], timeout_s: float | None = None
-    ) -> tuple[Frame, bool]:
+    ) -> tuple[Packet, bool]:
         """The answer of a process, and whether it came in time. Out of time each step is taken, with grace after it.
 
         Raises:
@@ -259,9 +259,9 @@ class Trial:
         end = min(time.monotonic() + (timeout_s or self._limits.cell_s), self._deadline)
         left = list(steps)
         while True:
-            for child, frame in self._frames():
-                if child is asked and frame.header.get("msg_type") == kind:
-                    return frame, len(left) == len(steps)
+            for child, packet in self._packets():
+                if child is asked and packet.header.get("msg_type") == kind:
+                    return packet, len(left) == len(steps)
             if asked.gone:
                 raise StudentGone("its process has ended")
             if time.monotonic() >= end:
@@ -273,16 +273,16 @@ class Trial:
                 continue
             self._select(end)
 
-    def _frames(self) -> Iterator[tuple[Child, Frame]]:
+    def _packets(self) -> Iterator[tuple[Child, Packet]]:
         """What has arrived from both; the student's messages become the current cell's outputs."""
         for child in (self._judge, self._student):
             if child.gone:
                 continue
             try:
-                for frame in child.receive():
+                for packet in child.receive():
                     if child is self._student:
-                        self._outputs.add(frame, self._cell, self._index)
-                    yield child, frame
+                        self._outputs.add(packet, self._cell, self._index)
+                    yield child, packet
             except WireError as error:
                 child.kill()
                 child.gone = True

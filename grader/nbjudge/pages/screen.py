@@ -24,13 +24,13 @@ OVERRIDE = (
 NOT_KEPT = "What the judge said is not kept any more; `nbjudge autograde {assignment} --student {student}`"
 
 
-class Progress:
+class ProgressBar:
     """A bar with rate and time left in a terminal; one line per student in a log."""
 
     def __init__(self) -> None:
         self._bar: tqdm[None] | None = None
 
-    def __enter__(self) -> Progress:
+    def __enter__(self) -> ProgressBar:
         return self
 
     def __exit__(self, *_: object) -> None:

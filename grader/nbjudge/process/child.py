@@ -13,13 +13,13 @@ from pathlib import Path
 from typing import Any
 
 from nbjudge.errors import StudentGone, WireError
-from nbjudge.wire import PIECE_BYTES, Frame, FrameReader, pack
+from nbjudge.wire import PIECE_BYTES, Packet, PacketReader, pack
 
 PIECES = 16  # read at once from one descriptor, so that a flood on one doesn't starve the others
 
 
 class Child:
-    """A process that a zygote has forked: frames over a socket, C code's prints over two pipes, a pidfd to end it."""
+    """A process that a zygote has forked: packets over a socket, C code's prints over two pipes, a pidfd to end it."""
 
     def __init__(self, pid: int, handle: int, control: socket.socket, out: int, err: int, folder: Path | None) -> None:
         self.pid = pid
@@ -28,7 +28,7 @@ class Child:
         self._handle = handle
         self._control = control
         self._prints = {out: "stdout", err: "stderr"}
-        self._reader = FrameReader()
+        self._reader = PacketReader()
         control.setblocking(False)
         for fd in self._prints:
             os.set_blocking(fd, False)
@@ -38,7 +38,7 @@ class Child:
         return [] if self.gone else [self._control.fileno(), *self._prints]
 
     def send(self, header: Mapping[str, Any], body: bytes = b"", timeout_s: float = 10.0) -> None:
-        """Send one frame.
+        """Send one packet.
 
         Raises:
             StudentGone: the process has ended or doesn't read.
@@ -57,16 +57,16 @@ class Child:
                 self.gone = True
                 raise StudentGone("the process has ended") from None
 
-    def receive(self) -> Iterator[Frame]:
-        """What has arrived, without waiting; what was printed past the frames comes as stream messages.
+    def receive(self) -> Iterator[Packet]:
+        """What has arrived, without waiting; what was printed past the packets comes as stream messages.
 
         Raises:
-            WireError: something that isn't a frame of ours.
+            WireError: something that isn't a packet of ours.
         """
         for fd, name in list(self._prints.items()):
             if data := self._read_pipe(fd):
                 content = {"name": name, "text": data.decode("utf-8", "replace")}
-                yield Frame({"msg_type": "stream", "content": content})
+                yield Packet({"msg_type": "stream", "content": content})
         for _ in range(PIECES):
             try:
                 piece = self._control.recv(PIECE_BYTES)
@@ -78,10 +78,10 @@ class Child:
                 self.gone = True
                 break
             self._reader.feed(piece)
-            yield from self._reader.frames()
+            yield from self._reader.packets()
 
-    def wait_for(self, kind: str, timeout_s: float) -> Frame:
-        """The next frame of this kind; others are dropped.
+    def wait_for(self, kind: str, timeout_s: float) -> Packet:
+        """The next packet of this kind; others are dropped.
 
         Raises:
             StudentGone: it didn't come in time, or the process has ended; with the last line that it wrote.
@@ -95,11 +95,11 @@ class Child:
                 raise StudentGone(": ".join((why, *written.strip().splitlines()[-1:])))
             select.select(self.descriptors(), [], [], left_s)
             try:
-                for frame in self.receive():
-                    if frame.header.get("msg_type") == kind:
-                        return frame
-                    if frame.header.get("msg_type") == "stream":
-                        written = str(_mapping(frame.header.get("content")).get("text"))[-500:]
+                for packet in self.receive():
+                    if packet.header.get("msg_type") == kind:
+                        return packet
+                    if packet.header.get("msg_type") == "stream":
+                        written = str(_mapping(packet.header.get("content")).get("text"))[-500:]
             except WireError as error:
                 raise StudentGone(str(error)) from None
 

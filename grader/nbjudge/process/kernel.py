@@ -1,4 +1,4 @@
-"""ipykernel's own Kernel and Shell in this process, without ZMQ: what a real kernel would publish goes out as frames.
+"""ipykernel's own Kernel and Shell in this process, without ZMQ: what a real kernel would publish goes out as packets.
 
 Same display hook, same tracebacks, same comms, so the outputs are those of stock nbgrader; no sockets, no threads.
 """
@@ -31,8 +31,8 @@ TOO_LARGE = "[An output was too large and is left out.]\n"
 DEPTH = 48
 
 
-class FrameSession(Session):
-    """A Session whose messages leave as frames; silent until it has a pipe."""
+class PacketSession(Session):
+    """A Session whose messages leave as packets; silent until it has a pipe."""
 
     def __init__(self) -> None:
         super().__init__(username="kernel", key=b"")
@@ -42,7 +42,7 @@ class FrameSession(Session):
     def send(  # type: ignore[no-untyped-def, override]  # what callers of jupyter_client pass
         self, _stream, msg_or_type, content=None, _parent=None, *, buffers=None, metadata=None, **_rest
     ) -> None:
-        """Send one message of the Jupyter protocol as a frame; what a notebook doesn't keep is left out."""
+        """Send one message of the Jupyter protocol as a packet; what a notebook doesn't keep is left out."""
         if isinstance(msg_or_type, dict):
             kind, content = msg_or_type["header"]["msg_type"], msg_or_type["content"]
             metadata = msg_or_type.get("metadata")
@@ -67,7 +67,7 @@ class Stream(io.TextIOBase):
     errors = "replace"
     parent_header: Mapping[str, Any] = {}  # ipykernel looks for it
 
-    def __init__(self, session: FrameSession, name: str, fd: int) -> None:
+    def __init__(self, session: PacketSession, name: str, fd: int) -> None:
         self._session, self._name, self._fd = session, name, fd
         self._pieces: list[str] = []
         self._chars = 0
@@ -85,7 +85,7 @@ class Stream(io.TextIOBase):
         """Cells run one after another here, so the parent message is always the current one."""
 
     def adopt(self) -> None:
-        """Call after a fork: this process is now the one whose prints are frames."""
+        """Call after a fork: this process is now the one whose prints are packets."""
         self._pid = os.getpid()
 
     def write(self, text: str) -> int:
@@ -115,7 +115,7 @@ class KernelApp(IPKernelApp):
     """IPKernelApp without sockets; paths, extensions, matplotlib and pdb stay as they are."""
 
     capture_fd_output = False
-    frame_session: FrameSession
+    packet_session: PacketSession
 
     def init_connection_file(self) -> None:
         """No file says where we listen: we don't."""
@@ -154,7 +154,7 @@ class KernelApp(IPKernelApp):
         """As ipykernel does it, without sockets and threads."""
         self.kernel = self.kernel_class.instance(  # type: ignore[attr-defined]  # a traitlets singleton
             parent=self,
-            session=self.frame_session,
+            session=self.packet_session,
             iopub_socket=None,
             log=self.log,
             profile_dir=self.profile_dir,
@@ -169,10 +169,10 @@ class Kernel:
 
     def __init__(self) -> None:
         debugger._is_debugpy_available = False
-        self.session = FrameSession()
+        self.session = PacketSession()
         hook = sys.displayhook
         app = KernelApp.instance()
-        app.frame_session = self.session
+        app.packet_session = self.session
         sys.argv = ["ipykernel_launcher"]
         app.initialize(["--HistoryManager.enabled=False", "--log-level=ERROR"])  # type: ignore[no-untyped-call]  # no types
         sys.argv = ["ipykernel_launcher.py", "-f", "kernel.json"]

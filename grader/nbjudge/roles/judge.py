@@ -17,7 +17,7 @@ from nbjudge.process.kernel import Kernel
 from nbjudge.roles import verdict
 from nbjudge.roles.cell_names import Names, definitions, names_in, read_by_functions
 from nbjudge.roles.student import seed
-from nbjudge.roles.verdict import Verdict
+from nbjudge.roles.verdict import Ruling
 from nbjudge.roles.witness import Witness, readable
 from nbjudge.roles.words import Reads
 from nbjudge.wire import Pipe, listed, text, whole
@@ -41,20 +41,20 @@ def live(kernel: Kernel, control_fd: int, peer_fd: int) -> None:
     control.send({"msg_type": "hello"})
     while True:
         try:
-            frame = control.receive()
+            packet = control.receive()
         except EOFError:
             os._exit(0)
         except KeyboardInterrupt:
             continue
-        if text(frame.header, "op") == "asked":
-            judge.expect(listed(frame.header, "names"), listed(frame.header, "classes"))
+        if text(packet.header, "op") == "asked":
+            judge.expect(listed(packet.header, "names"), listed(packet.header, "classes"))
             continue
-        source, cell = text(frame.header, "code", 1 << 24), whole(frame.header, "cell")
-        if text(frame.header, "op") == "instructor":
+        source, cell = text(packet.header, "code", 1 << 24), whole(packet.header, "cell")
+        if text(packet.header, "op") == "instructor":
             judge.instruct(source)
             control.send({"msg_type": "done"})
         else:
-            grade_id, number = text(frame.header, "grade_id", 1 << 16), whole(frame.header, "seed", 0, 1 << 256)
+            grade_id, number = text(packet.header, "grade_id", 1 << 16), whole(packet.header, "seed", 0, 1 << 256)
             control.send(judge.test(source, cell, seed_for(number, grade_id)))
 
 
@@ -112,26 +112,26 @@ class Judge:
         try:
             said = self._judged(source, cell, number)
         except StudentGone as error:
-            said = Verdict(0.0, str(error))
+            said = Ruling(0.0, str(error))
         except UnsupportedError as error:
-            said = Verdict(None, verdict.unsupported(str(error)))
+            said = Ruling(None, verdict.unsupported(str(error)))
         except KeyboardInterrupt:
-            said = Verdict(0.0, "interrupted")
+            said = Ruling(0.0, "interrupted")
         except Exception as error:  # ours: this question isn't graded, the next one may be
-            said = Verdict(None, verdict.clipped(f"The judge itself failed: {type(error).__name__}: {error}"))
+            said = Ruling(None, verdict.clipped(f"The judge itself failed: {type(error).__name__}: {error}"))
         if self.witness.unsupported is not None:
-            said = Verdict(None, verdict.unsupported(self.witness.unsupported))
+            said = Ruling(None, verdict.unsupported(self.witness.unsupported))
         words = self.witness.words
         rest = {"claims": words.claims, "alone": words.alone, "gone": self.witness.gone}
         return {"msg_type": "verdict", **asdict(said), **rest}
 
-    def _judged(self, source: str, cell: int, number: int) -> Verdict:
+    def _judged(self, source: str, cell: int, number: int) -> Ruling:
         try:
             found = names_in(self.kernel.shell.transform_cell(source), self._asked)
         except SyntaxError:
-            return Verdict(None, NOT_PYTHON)
+            return Ruling(None, NOT_PYTHON)
         if (problem := self._problem(found)) is not None:
-            return Verdict(None, problem)
+            return Ruling(None, problem)
         self._borrow(self._needed(found), set(found.bound))
         seed(number)
         self.witness.peer.surroundings.begin()

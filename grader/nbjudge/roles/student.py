@@ -13,12 +13,10 @@ import sys
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-import torch
-
 from nbjudge.bridge.peer import Peer
 from nbjudge.bridge.raised import Attempted
 from nbjudge.process.kernel import Kernel
-from nbjudge.wire import Frame, Pipe, listed, text, whole
+from nbjudge.wire import Packet, Pipe, listed, text, whole
 
 
 def live(kernel: Kernel, control_fd: int, peer_fd: int) -> None:
@@ -26,8 +24,8 @@ def live(kernel: Kernel, control_fd: int, peer_fd: int) -> None:
     control = Pipe(control_fd)
     peer = Peer(Pipe(peer_fd), side=1)
     bindings = Bindings(kernel.namespace)
-    peer.answers["names"] = lambda frame: _names(kernel, frame)
-    peer.answers["bound"] = lambda frame: bindings.of(listed(frame.header, "names"))
+    peer.answers["names"] = lambda packet: _names(kernel, packet)
+    peer.answers["bound"] = lambda packet: bindings.of(listed(packet.header, "names"))
     see_own_modules(sys.path)
     kernel.wire(control)
     control.send({"msg_type": "hello"})
@@ -84,17 +82,17 @@ class Bindings:
 
 def _obey(kernel: Kernel, control: Pipe, bindings: Bindings) -> None:
     try:
-        frame = control.receive()
+        packet = control.receive()
     except EOFError:
         os._exit(0)
-    op = text(frame.header, "op")
+    op = text(packet.header, "op")
     if op == "files":
-        _place(frame)
+        _place(packet)
     elif op == "seed":
-        seed(whole(frame.header, "seed"))
+        seed(whole(packet.header, "seed"))
     elif op == "run":
-        reply = kernel.run(text(frame.header, "code", 1 << 24))
-        bindings.note(whole(frame.header, "cell"))
+        reply = kernel.run(text(packet.header, "code", 1 << 24))
+        bindings.note(whole(packet.header, "cell"))
         control.send({"msg_type": "execute_reply", "content": reply})
         return
     elif op == "flush":
@@ -102,28 +100,29 @@ def _obey(kernel: Kernel, control: Pipe, bindings: Bindings) -> None:
     control.send({"msg_type": "flushed" if op == "flush" else "done"})
 
 
-def _place(frame: Frame) -> None:
+def _place(packet: Packet) -> None:
     """Write the submission's other files where the cells run."""
     at = 0
-    for name, size_bytes in listed(frame.header, "files"):
+    for name, size_bytes in listed(packet.header, "files"):
         path = Path(*PurePosixPath(name).parts)
         with contextlib.suppress(
             OSError
         ):  # too large, or two names for one place: the cells will see that it's missing
             path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_bytes(frame.body[at : at + size_bytes])
+            path.write_bytes(packet.body[at : at + size_bytes])
         at += size_bytes
 
 
 def seed(number: int) -> None:
     """Set every random generator that a cell is likely to use."""
     random.seed(number)
-    torch.manual_seed(number)
-    if "numpy" in sys.modules:
-        sys.modules["numpy"].random.seed(number % (1 << 32))
+    if (torch := sys.modules.get("torch")) is not None:
+        torch.manual_seed(number)
+    if (numpy := sys.modules.get("numpy")) is not None:
+        numpy.random.seed(number % (1 << 32))
 
 
-def _names(kernel: Kernel, frame: Frame) -> tuple[Any, ...]:
+def _names(kernel: Kernel, packet: Packet) -> tuple[Any, ...]:
     """What the asked names stand for, as `(name, value)`; a name without a value is left out."""
-    wanted = [name for name in listed(frame.header, "names") if name in kernel.namespace]
+    wanted = [name for name in listed(packet.header, "names") if name in kernel.namespace]
     return tuple((name, Attempted(kernel.namespace[name])) for name in wanted)

@@ -21,7 +21,7 @@ _NOT_TEXT = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class Ruling:
     """What the judge says of one test cell; `fraction` is None where the grader itself failed."""
 
     fraction: float | None
@@ -30,32 +30,32 @@ class Verdict:
     misconceptions: tuple[str, ...] = ()
 
 
-def of_value(value: Any) -> Verdict:
+def of_value(value: Any) -> Ruling:
     """A cell that ended well: full points, unless its last expression is a `seegrad.check.score`."""
     if (type(value).__module__, type(value).__name__) != SCORE or not isinstance(value, float):
-        return Verdict(1.0)
+        return Ruling(1.0)
     fraction = float(value)
     fraction = 0.0 if math.isnan(fraction) else min(max(fraction, 0.0), 1.0)
     if fraction == 1.0:
-        return Verdict(fraction)
+        return Ruling(fraction)
     said = getattr(value, "message", "")
     message = clipped(said) if isinstance(said, str) and said else f"{fraction:.0%} of this question is right."
-    return Verdict(fraction, message, "", _misconceptions(value))
+    return Ruling(fraction, message, "", _misconceptions(value))
 
 
-def of_exception(error: BaseException, source: str, filename: str) -> Verdict:
+def of_exception(error: BaseException, source: str, filename: str) -> Ruling:
     """A cell that raised: no points and why, in at most six lines, without a line of the hidden tests."""
     if isinstance(error, UnsupportedError):
-        return Verdict(None, unsupported(str(error)))
+        return Ruling(None, unsupported(str(error)))
     if type(error).__module__ == STUDENT:
-        return Verdict(0.0, _plainly(error, source, filename), type(error).__name__)
+        return Ruling(0.0, _plainly(error, source, filename), type(error).__name__)
     if isinstance(error, SyntaxError) and error.filename == filename:
-        return Verdict(None, "The test cell isn't valid Python; its author has to repair it.")
+        return Ruling(None, "The test cell isn't valid Python; its author has to repair it.")
     if isinstance(error, ImportError):
-        return Verdict(None, f"The test cell needs something that isn't installed where it was graded: {error}")
+        return Ruling(None, f"The test cell needs something that isn't installed where it was graded: {error}")
     rendered = _rendered(error)
     message = rendered if rendered is not None else _plainly(error, source, filename)
-    return Verdict(0.0, message, type(error).__name__, _misconceptions(error))
+    return Ruling(0.0, message, type(error).__name__, _misconceptions(error))
 
 
 def unsupported(what: str) -> str:

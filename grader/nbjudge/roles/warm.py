@@ -11,9 +11,8 @@ import asyncio
 import contextlib
 import sys
 from collections.abc import Iterator
+from functools import partial
 from typing import TYPE_CHECKING, Any
-
-import torch
 
 from nbjudge.roles.cell_names import names_in
 
@@ -25,13 +24,13 @@ CELL = "import torch\nfor value in (1, 2.0):\n    f'{value}'\n"
 
 def warm(kernel: Kernel) -> None:
     """Use once what cells use: torch and IPython. A part that fails is left cold."""
-    with _as_it_was(), torch.random.fork_rng(devices=[]):
-        for part in (_numbers, _layers):
+    torch: Any = sys.modules.get("torch")  # a course may do without
+    uses = [partial(use, torch) for use in (_numbers, _modules) if torch]
+    uses += [partial(use, kernel) for use in (_cell, _shown, _traceback)]
+    with _as_it_was(), torch.random.fork_rng(devices=[]) if torch else contextlib.nullcontext():
+        for use in uses:
             with contextlib.suppress(Exception):
-                part()
-        for use in (_cell, _shown, _traceback):
-            with contextlib.suppress(Exception):
-                use(kernel)
+                use()
 
 
 @contextlib.contextmanager
@@ -46,7 +45,7 @@ def _as_it_was() -> Iterator[None]:
             setattr(sys, name, stream)
 
 
-def _numbers() -> None:
+def _numbers(torch: Any) -> None:
     torch.manual_seed(0)
     with torch.no_grad():
         x = torch.randn(3, 3)
@@ -55,14 +54,14 @@ def _numbers() -> None:
     repr(x)
 
 
-def _layers() -> None:
-    layer = torch.nn.Sequential(torch.nn.Linear(3, 3), torch.nn.ReLU(), torch.nn.Linear(3, 1))
-    optimiser = torch.optim.SGD(layer.parameters(), lr=0.1)
-    for parameter in layer.parameters():
+def _modules(torch: Any) -> None:
+    model = torch.nn.Sequential(torch.nn.Linear(3, 3), torch.nn.ReLU(), torch.nn.Linear(3, 1))
+    optimiser = torch.optim.SGD(model.parameters(), lr=0.1)
+    for parameter in model.parameters():
         parameter.grad = torch.zeros_like(parameter)
     optimiser.step()
     optimiser.zero_grad()
-    layer(torch.ones(2, 3)).sum()
+    model(torch.ones(2, 3)).sum()
     torch.nn.Embedding(3, 2)(torch.tensor([1]))
 
 
@@ -78,7 +77,7 @@ def _cell(kernel: Kernel) -> None:
 
 
 def _shown(kernel: Kernel) -> None:
-    for value in (1, "text", [1.0], torch.ones(2)):
+    for value in (1, "text", [1.0], *(module.ones(2) for module in [sys.modules.get("torch")] if module)):
         kernel.shell.display_formatter.format(value)
 
 

@@ -1,4 +1,4 @@
-"""The kernel's calls that a sandbox is made of, by ctypes: one small function a layer; each raises OSError."""
+"""The kernel's calls that a sandbox is made of, by ctypes: small functions, each raises OSError."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ from nbjudge.bridge import values
 from nbjudge.bridge.containers import Containers, is_container
 from nbjudge.bridge.records import ITEM_BYTES, read_storage, read_tensor, read_window
 from nbjudge.errors import WireError
-from nbjudge.wire import BODY_BYTES, DEPTH, HEADER_BYTES, FrameReader, Pipe, pack, parse_header, unpack
+from nbjudge.wire import BODY_BYTES, DEPTH, HEADER_BYTES, PacketReader, Pipe, pack, parse_header, unpack
 
 few = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
@@ -36,10 +36,10 @@ def test_what_is_packed_is_unpacked(header: dict[str, Any], body: bytes) -> None
 def test_a_stream_may_be_cut_anywhere(frames: list[tuple[dict[str, Any], bytes]], data: st.DataObject) -> None:
     stream = b"".join(pack(header, body) for header, body in frames)
     cuts = sorted(data.draw(st.lists(st.integers(0, len(stream)), max_size=5)))
-    reader, found = FrameReader(), []
+    reader, found = PacketReader(), []
     for start, end in zip([0, *cuts], [*cuts, len(stream)], strict=True):
         reader.feed(stream[start:end])
-        found += [(frame.header, frame.body) for frame in reader.frames()]
+        found += [(frame.header, frame.body) for frame in reader.packets()]
     assert found == frames
 
 
@@ -54,9 +54,9 @@ def test_random_bytes_are_a_frame_or_a_wire_error(data: bytes) -> None:
 
 
 def _stream(data: bytes) -> None:
-    reader = FrameReader()
+    reader = PacketReader()
     reader.feed(data)
-    list(reader.frames())
+    list(reader.packets())
 
 
 @few
@@ -100,10 +100,10 @@ def test_a_header_that_is_not_ours_is_rejected(header: bytes) -> None:
 
 @pytest.mark.parametrize(("header", "body"), [(HEADER_BYTES + 1, 0), (2, BODY_BYTES + 1), (0xFFFFFFFF, 0xFFFFFFFF)])
 def test_lengths_are_rejected_before_anything_is_read(header: int, body: int) -> None:
-    reader = FrameReader()
+    reader = PacketReader()
     reader.feed(struct.pack(">II", header, body))
     with pytest.raises(WireError, match="too large"):
-        list(reader.frames())
+        list(reader.packets())
 
 
 def test_a_pipe_reads_whole_frames_and_notices_the_end() -> None:

@@ -18,7 +18,7 @@ import pytest
 from nbjudge.course.gradebook import Record
 from nbjudge.course.layout import Course, held_alone
 from nbjudge.errors import BusyError, CourseError, GradebookError
-from nbjudge.grading.batch import Entry, Farm, Options, autograde
+from nbjudge.grading.batch import Entry, Farm, RunOptions, autograde
 from nbjudge.grading.farm import grade_all
 from nbjudge.model import Assignment, Executed, Kind, Outcome
 from nbjudge_tests.classroom import small
@@ -26,7 +26,7 @@ from nbjudge_tests.classroom.commands import nbgrader
 from nbjudge_tests.counting import Counting, name_of_test
 from nbjudge_tests.databases import Database
 
-ONE = Options(check_reference=False)
+ONE = RunOptions(check_reference=False)
 
 
 @pytest.fixture(scope="module")
@@ -49,7 +49,7 @@ def farm(judge: Counting) -> Farm:
     return partial(grade_all, open_judge=judge, workers=1)
 
 
-def run(course: Course, judge: Counting, options: Options = ONE) -> dict[str, Entry]:
+def run(course: Course, judge: Counting, options: RunOptions = ONE) -> dict[str, Entry]:
     return {entry.student: entry for entry in autograde(course, small.NAME, options, farm(judge))}
 
 
@@ -167,7 +167,7 @@ def fails(document: Mapping[str, Any], _files: Mapping[str, bytes], _assignment:
 def test_a_test_that_fails_on_the_reference_answer_is_named_and_nothing_is_recorded(course: Course) -> None:
     failing = partial(grade_all, open_judge=lambda: nullcontext(fails), workers=1)
     with pytest.raises(CourseError, match="double_test: failed, 0 of 2: Got 5\n") as raised:
-        autograde(course, small.NAME, Options(), failing)
+        autograde(course, small.NAME, RunOptions(), failing)
     assert "2 of the tests fail" in str(raised.value)
     with Record(course) as record:
         assert not record.applied(small.NAME)
@@ -176,23 +176,23 @@ def test_a_test_that_fails_on_the_reference_answer_is_named_and_nothing_is_recor
 
 def test_a_grader_that_failed_on_the_reference_answer_doesn_t_blame_the_test(course: Course) -> None:
     with pytest.raises(CourseError, match=r"(?s)2 of the tests got no verdict .*the same command goes on") as raised:
-        run(course, Counting(Kind.GRADER_FAILURE), Options())
+        run(course, Counting(Kind.GRADER_FAILURE), RunOptions())
     assert "fail on" not in str(raised.value)
 
 
 def test_the_reference_answer_is_judged_once_and_is_nobody_s_grade(course: Course) -> None:
     first, second = Counting(), Counting()
-    entries = run(course, first, Options())
+    entries = run(course, first, RunOptions())
     assert set(entries) == {"ada", "bo", "cy"}
     assert {entry.problem for entry in entries.values()} == {None}
-    run(course, second, Options(force=True))
+    run(course, second, RunOptions(force=True))
     assert (first.runs, second.runs) == (4, 3)
 
 
 def test_a_lost_source_is_named(course: Course) -> None:
     (course.root / "source" / small.NAME / "writing.ipynb").unlink()
     with pytest.raises(CourseError, match=r"writing\.ipynb is missing"):
-        autograde(course, small.NAME, Options(), farm(Counting()))
+        autograde(course, small.NAME, RunOptions(), farm(Counting()))
     assert len(run(course, Counting())) == 3  # where nobody asks for it, it isn't needed
 
 

@@ -16,14 +16,14 @@ from pathlib import Path
 from nbjudge.course.gradebook import Record
 from nbjudge.course.layout import Course
 from nbjudge.errors import GraderError
-from nbjudge.grading.batch import Farm, Options, autograde
+from nbjudge.grading.batch import Farm, RunOptions, autograde
 from nbjudge.grading.farm import grade_all
 from nbjudge.sandbox import syscalls as layers
 from nbjudge_tests.classroom import small
 from nbjudge_tests.counting import Counting
 
 ROOM_BYTES, PAGE_BYTES = 48 << 10, 4096
-OPTIONS = Options(check_reference=False)
+OPTIONS = RunOptions(check_reference=False)
 
 
 def main(kind: str, root: Path, folder: str) -> None:

@@ -8,18 +8,18 @@ from typing import Any
 
 import nbformat
 
-from nbjudge.model import Assignment, Cell, Notebook, Submission
+from nbjudge.model import Assignment, Notebook, SourceCell, Submission
 
 STUB = "def f(x):\n    raise NotImplementedError()"
 
 
-def row(name: str, source: str, kind: str = "code", points: float = 0.0, **flags: bool) -> Cell:
+def row(name: str, source: str, kind: str = "code", points: float = 0.0, **flags: bool) -> SourceCell:
     from nbgrader.utils import compute_checksum
 
     given = {"grade": False, "solution": False, "locked": False, "task": False, **flags}
     meta = {"grade_id": name, "points": points, "schema_version": 3, **given}
     node = nbformat.from_dict({"cell_type": kind, "source": source, "metadata": {"nbgrader": meta}})
-    return Cell(name, kind, source, compute_checksum(node), points, **given)
+    return SourceCell(name, kind, source, compute_checksum(node), points, **given)
 
 
 NOTE = row("setup", "import math", locked=True)

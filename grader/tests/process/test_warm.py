@@ -25,7 +25,7 @@ def trace(part):
             failed.append(f"{part.__name__}: {error!r}")
     return tried
 
-for name in ("_numbers", "_layers", "_cell", "_shown", "_traceback"):
+for name in ("_numbers", "_modules", "_cell", "_shown", "_traceback"):
     setattr(warm, name, trace(getattr(warm, name)))
 
 def state():

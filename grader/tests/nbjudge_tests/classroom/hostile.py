@@ -23,7 +23,7 @@ from nbformat.v4 import new_markdown_cell, new_notebook
 
 import nbjudge.grading.trial
 from nbjudge.course.layout import Course
-from nbjudge.grading.batch import Entry, Options, autograde
+from nbjudge.grading.batch import Entry, RunOptions, autograde
 from nbjudge.grading.farm import grade_all
 from nbjudge.grading.trial import warm_judge
 from nbjudge.model import Limits
@@ -165,7 +165,7 @@ def grade(root: Path) -> tuple[Entry, ...]:
     farm = partial(grade_all, open_judge=partial(warm_judge, LIMITS, trust_students=False), workers=2)
     patience, nbjudge.grading.trial.GRACE_S = nbjudge.grading.trial.GRACE_S, 0.5
     try:
-        return autograde(course, NAME, Options(limits=LIMITS), farm)
+        return autograde(course, NAME, RunOptions(limits=LIMITS), farm)
     finally:
         nbjudge.grading.trial.GRACE_S = patience
 
