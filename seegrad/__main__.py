@@ -19,7 +19,6 @@ from types import TracebackType
 from seegrad.capture.probes.places import is_users
 from seegrad.display.script import Program, acting_as, module, script
 from seegrad.model.recording import Diagnosis, Recording
-from seegrad.picture.narrate import KINDS
 from seegrad.recorder import record
 from seegrad.words.languages import _, counted, marked
 
@@ -121,7 +120,7 @@ def heading(diagnosis: Diagnosis, here: Path) -> str:
     """One line that names the culprit, as a compiler would."""
     place = diagnosis.culprit or diagnosis.victim
     where = f"{near(place.file, here)}:{place.line}: " if place else ""
-    severity, kind = _(SEVERITY[diagnosis.severity]), _(KINDS.get(diagnosis.kind, diagnosis.kind.replace("_", " ")))
+    severity, kind = _(SEVERITY[diagnosis.severity]), _(diagnosis.title) or diagnosis.kind.replace("_", " ")
     return f"{where}{severity}: {kind}"
 
 

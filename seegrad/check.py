@@ -30,14 +30,15 @@ from typing import Any
 
 import torch
 
+from seegrad.capture.probes.torch_private import version
 from seegrad.errors import SeegradError
-from seegrad.slopes import difference, gradients
 from seegrad.words.beliefs import Suggests, headed, numbers_of, suggestions
 from seegrad.words.languages import _
 
 MAX_LINES = 6
 MAX_CHARACTERS = 120
 MAX_NUMBERS = 8  # of a tensor
+FINITE_STEP = 1e-6  # of a finite difference in float64
 _MISSING = object()
 
 
@@ -139,8 +140,7 @@ class Expectation:
 
     def version(self, want: int, suggests: Suggests = None) -> None:
         """A tensor whose version counter stands at `want`."""
-        found = self.came._version
-        if found != want:
+        if version(self.came) != want:
             self._fail(_("version {version}").format(version=want), "wrong", suggests)
 
     def raises(self, kind: type[BaseException], suggests: Suggests = None) -> None:
@@ -162,11 +162,11 @@ class Expectation:
         try:
             out = self.came(*inputs)
             weight = torch.rand_like(out.detach()) + 0.5
-            found = gradients(out, inputs, weight)
+            found = _gradients(out, inputs, weight)
         except Exception as error:  # the student's: whatever it is, it is the answer that came
             raise self._failure(_student_error(error), _("a gradient"), "raised", suggests) from None
         for name, gradient, tensor in zip(self.given, found, inputs, strict=True):
-            want = difference(self.came, inputs, tensor, weight)
+            want = _difference(self.came, inputs, tensor, weight)
             if gradient is None and bool(want.abs().max() > 1e-6):
                 raise self._failure(_("no gradient: the graph is cut"), _tensor(want), "cut", suggests, name)
             if gradient is not None and not torch.allclose(gradient, want, rtol=1e-3, atol=1e-5):
@@ -238,6 +238,30 @@ def answers(
     return score(1 - len(wrong) / len(want), of, lines, numbers)
 
 
+def _gradients(
+    out: torch.Tensor, inputs: Sequence[torch.Tensor], weight: torch.Tensor
+) -> tuple[torch.Tensor | None, ...]:
+    """What autograd says of `(out * weight).sum()`: None for an input that no graph leads to."""
+    total = (out * weight).sum()
+    return torch.autograd.grad(total, inputs, allow_unused=True) if total.requires_grad else (None,) * len(inputs)
+
+
+def _difference(
+    function: Callable[..., Any], inputs: Sequence[torch.Tensor], at: torch.Tensor, weight: torch.Tensor
+) -> torch.Tensor:
+    """Central difference of `(function(*inputs) * weight).sum()` in each number of `at`."""
+    slope = torch.zeros_like(at.detach()).flatten()
+    for index in range(at.numel()):
+        ends = []
+        for sign in (1, -1):
+            moved = at.detach().clone()
+            moved.view(-1)[index] += sign * FINITE_STEP
+            out = function(*(moved.requires_grad_() if tensor is at else tensor for tensor in inputs))
+            ends.append(float((out.detach() * weight).sum()))
+        slope[index] = (ends[0] - ends[1]) / (2 * FINITE_STEP)
+    return slope.reshape(at.shape)
+
+
 def _wrong_item(asked: str, came: str, want: str) -> str:
     return _("{asked}  came {came}, expected {want}").format(asked=asked, came=came, want=want)
 
@@ -266,7 +290,7 @@ def _tensor(value: torch.Tensor, *, facts: bool = False) -> str:
     if not facts:
         return f"{_values(value)}  {shape}"
     told = _("{tensor}, leaf, version {version}") if value.is_leaf else _("{tensor}, not a leaf, version {version}")
-    return told.format(tensor=f"{_values(value)}  {shape}", version=value._version)
+    return told.format(tensor=f"{_values(value)}  {shape}", version=version(value))
 
 
 def _values(value: Any) -> str:

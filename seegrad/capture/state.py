@@ -22,8 +22,7 @@ from seegrad.capture.tables.frames import FrameDraft, Hit
 from seegrad.capture.tables.nodes import Birth
 from seegrad.capture.tables.tensors import Tensors
 from seegrad.errors import text_of
-from seegrad.model.invented import EXTERNAL_WRITE, GRADIENT_READ
-from seegrad.model.recording import Place, RaisedError
+from seegrad.model.recording import EXTERNAL_WRITE, GRADIENT_READ, Place, RaisedError
 
 
 class RecordingState:

@@ -26,8 +26,7 @@ from seegrad.capture.probes.variables import is_a
 from seegrad.capture.tables import Tables
 from seegrad.capture.tables.frames import FrameDraft, Hit
 from seegrad.capture.tables.nodes import NodeDraft
-from seegrad.model.invented import STEP
-from seegrad.model.recording import Place
+from seegrad.model.recording import STEP, Place
 
 WRITES = re.compile(r"\.([a-z]\w*_|step)\(|(?<![<>=!])(\*\*|//|[-+*/%&|^])=(?!=)|(\])\s*=(?!=)")
 """What a line looks like that writes in place: `g.mul_(2)`, `g *= 2`, `g[0] = 2`, `optimiser.step()`."""

@@ -1,49 +1,21 @@
-"""Recording → Diagnoses, one small module a kind; pure."""
+"""Recording → Diagnoses; pure. A kind of Diagnosis is told in one file: its finder, its sentences, its tag.
+
+Each file of this room is loaded, and whatever it marks with `@finder` is asked: a new file needs no line elsewhere.
+"""
 
 from __future__ import annotations
 
-from dataclasses import replace
+import importlib
+import pkgutil
 from itertools import chain
 
-from seegrad.diagnose import (
-    cut,
-    detached,
-    dirty,
-    freed,
-    inference,
-    moved,
-    optimiser,
-    overlap,
-    overwritten,
-    rebound,
-    silent,
-    unused,
-    view,
-)
-from seegrad.diagnose import gradients as gradient
-from seegrad.diagnose import saved as modified
-from seegrad.diagnose import writes as leaf
+from seegrad.diagnose.finding import ORDER
 from seegrad.model.recording import Diagnosis, Recording
 
-KINDS = (
-    modified.find,
-    detached.find,
-    leaf.find,
-    view.find,
-    overlap.find,
-    dirty.find,
-    inference.find,
-    optimiser.find,
-    freed.find,
-    cut.errors,
-    unused.find,
-    silent.find,
-    gradient.find,
-    cut.notes,
-    rebound.find,
-    overwritten.find,
-    moved.find,
-)
+for _module in pkgutil.iter_modules(__path__, f"{__name__}."):
+    importlib.import_module(_module.name)
+
+FINDERS = tuple(sorted(ORDER, key=lambda find: (ORDER[find], find.__module__)))
 SEVERITIES = ("error", "wrong", "note")
 
 
@@ -53,13 +25,5 @@ def diagnose(recording: Recording) -> tuple[Diagnosis, ...]:
     >>> diagnose(Recording())
     ()
     """
-    found = [_placed(each, recording) for each in chain.from_iterable(kind(recording) for kind in KINDS)]
+    found = chain.from_iterable(find(recording) for find in FINDERS)
     return tuple(sorted(found, key=lambda each: (SEVERITIES.index(each.severity), each.frame or 0)))
-
-
-def _placed(diagnosis: Diagnosis, recording: Recording) -> Diagnosis:
-    """Where all happened in another file than the block that was recorded, the words have to name it."""
-    files = {place.file for place in (diagnosis.culprit, diagnosis.victim) if place is not None}
-    if not recording.code_file or len(files) != 1 or recording.code_file in files:
-        return diagnosis
-    return replace(diagnosis, arguments=(*diagnosis.arguments, ("elsewhere", 1)))

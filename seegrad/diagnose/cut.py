@@ -2,22 +2,86 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 
-from seegrad.diagnose.evidence import label
-from seegrad.diagnose.flow import Cut, Flow, is_trained
-from seegrad.diagnose.raised import errors_with
-from seegrad.model.recording import Diagnosis, Frame, Place, Recording, Route, Severity
+from seegrad.diagnose.evidence import errors_with, is_trained, label
+from seegrad.diagnose.finding import Finding, Kind, finder
+from seegrad.model.recording import Diagnosis, Frame, Place, Recording, Route
+from seegrad.words.languages import marked
+from seegrad.words.phrases import Word, phrase, plural
+
+CORE = "does not require grad and does not have a grad_fn"
+CUT = Kind("graph_cut", "error", marked("graph cut"), (marked("the graph is cut here"),))
+LOST = replace(CUT, severity="note")
+
+NO_GRAPH = marked("{label} has no graph behind it, because {culprit} cut it: {why}.")
+NO_GRAPH_AS = {
+    "left": marked(
+        "{label} has no graph behind it: {given} left torch on {culprit}, and what comes back has no history."
+    ),
+    "nothing": marked("{label} has no graph behind it: none of the recorded tensors that led to it requires grad."),
+}
+NO_GRADIENT = marked("{label}{leaves} led to the loss but got no gradient, because {culprit} cut the graph: {why}.")
 
 ROUTES: dict[str, Route] = {"detach": "detach", "data": "data", "set_data": "data"}
 CAUSES = {"detach": "detach", "detach_": "detach", "data": "data", "set data": "set_data", "grad": "grad"}
 CASTS = frozenset({"to", "type", "long", "int", "short", "char", "byte", "bool"})
 INTEGERS = ("int", "uint", "bool")
 
-CORE = "does not require grad and does not have a grad_fn"
+WHY = {
+    "detach": marked("`.detach()` returns {given} without its history"),
+    "data": marked("`.data` returns {given} without its history"),
+    "set_data": marked("assigning to `.data` takes the numbers of {given} without their history"),
+    "no_grad": marked("`{op}` ran with gradients switched off"),
+    "op": marked("`{op}` has no derivative for {given}, so its result does not require grad"),
+    "integer": marked("`{op}` turns {given} into integers, which carry no gradient"),
+    "leaf": marked("a new leaf was made there of the numbers in {given}, and it knows nothing of their history"),
+    "numbers": marked("a new tensor was made there of plain numbers, which have no history"),
+    "function": marked(
+        "gradients are off inside a custom Function's forward, and none of the tensors that it was given requires grad"
+    ),
+    "left": marked("{given} left torch there, and what comes back has no history"),
+    "grad": marked("`autograd.grad` returns a gradient without a history unless it is asked to keep one"),
+}
+"""Why the graph ends there, by `cause`."""
+
+MEND = {
+    "detach": marked("Use {given} itself where the gradient should flow; keep `.detach()` if the cut is meant."),
+    "data": marked("Use {given} itself where the gradient should flow; if the cut is meant, write `.detach()`."),
+    "set_data": marked(
+        "Use {given} itself where the gradient should flow, not a tensor whose `.data` it was put into."
+    ),
+    "numbers": marked(
+        "Collect the tensors themselves and join them (`torch.stack`), "
+        "not numbers that `.item()`, `float()` or `.tolist()` took out of them."
+    ),
+    "function": marked(
+        "Let one of the tensors that it is given require grad; `torch.utils.checkpoint` is such a Function, "
+        "which `use_reentrant=False` turns into an ordinary part of the graph."
+    ),
+    "no_grad": marked("Move this line out of the `no_grad` block if the gradient should flow through it."),
+    "op": marked(
+        "Use an op that has a derivative (a soft version instead of a choice or a comparison), "
+        "or call `.detach()` to say that the cut is meant."
+    ),
+    "integer": marked(
+        "Compute with the numbers before they are rounded, and keep the integers for counting and indexing alone."
+    ),
+    "leaf": marked(
+        "Compute with {given} itself instead of a new tensor made from its numbers; keep it if the cut is meant."
+    ),
+    "left": marked(
+        "Stay in torch from the parameters to the loss: use the torch function of the same name, "
+        "and numpy only for what needs no gradient."
+    ),
+    "grad": marked("Pass `create_graph=True` to that call, so that its result can be differentiated again."),
+    "nothing": marked("Set `requires_grad=True` on the tensors you want a gradient for, before the forward runs."),
+}
 
 
-def errors(recording: Recording) -> Iterator[Diagnosis]:
+@finder(order=10)
+def find_cut(recording: Recording) -> Iterator[Diagnosis]:
     """Backward was called on a tensor without a graph."""
     for error in errors_with(recording, CORE):
         frame = recording.frames[error.frame]
@@ -26,10 +90,11 @@ def errors(recording: Recording) -> Iterator[Diagnosis]:
             for earlier in recording.frames[: error.frame]:
                 flow.remember(earlier)
             cuts = flow.cuts(frame.inputs[:1]) or flow.rebuilt()
-            yield describe(recording, cuts[0] if cuts else None, frame, frame.inputs[:1], "error")
+            yield describe_cut(recording, cuts[0] if cuts else None, frame, frame.inputs[:1], CUT)
 
 
-def notes(recording: Recording) -> Iterator[Diagnosis]:
+@finder(order=14)
+def find_lost(recording: Recording) -> Iterator[Diagnosis]:
     """Leaves that led to a loss and got no gradient at all, neither from it nor from any other; one note a line.
 
     What ran under `no_grad` for one loss is told once. None where torch's error ended it all: the rest was to come.
@@ -49,7 +114,7 @@ def notes(recording: Recording) -> Iterator[Diagnosis]:
             groups.setdefault(why if why == "no_grad" else cut.frame.place, (cut, []))[1].extend(found)
         for cut, leaves in groups.values():
             if leaves:
-                yield describe(recording, cut, calls[frame.index][-1], leaves, "note")
+                yield describe_cut(recording, cut, calls[frame.index][-1], leaves, LOST)
 
 
 def is_known(recording: Recording, leaf: int) -> bool:
@@ -83,7 +148,7 @@ def rewarded(recording: Recording) -> set[int]:
 
 
 def cause(recording: Recording, cut: Cut | None) -> str:
-    """Why the graph ends there; an id of `sentences.WHY`."""
+    """Why the graph ends there."""
     if cut is None:
         return "nothing"
     op, made = cut.frame.op, [recording.tensors[number] for number in cut.frame.outputs]
@@ -96,27 +161,150 @@ def cause(recording: Recording, cut: Cut | None) -> str:
     return "integer" if op in CASTS and all(ref.dtype.startswith(INTEGERS) for ref in made) else "op"
 
 
-def describe(
-    recording: Recording, cut: Cut | None, shown: Frame, tensors: Sequence[int], severity: Severity
-) -> Diagnosis:
+def because(why: str, given: Word, op: str) -> Word:
+    """The reason as words; empty where the sentence gives it itself."""
+    return phrase(WHY[why], given=given, op=op) if why in WHY else ""
+
+
+def describe_cut(recording: Recording, cut: Cut | None, shown: Frame, tensors: Sequence[int], kind: Kind) -> Diagnosis:
     """The Diagnosis of one cut: `tensors` are the loss of an error, the leaves of a note."""
     why = cause(recording, cut)
-    return Diagnosis(
-        kind="graph_cut",
-        severity=severity,
-        raised=severity == "error",
+    finding = Finding(
+        recording=recording,
+        kind=kind,
+        frame=shown.index,
         culprit=cut.frame.applied or cut.frame.place if cut else None,
         victim=shown.place,
-        node=None,
-        tensor=recording.tensors[tensors[0]].name,
+        tensor=tensors[0],
         route=ROUTES.get(why, "self"),
-        arguments=(
-            ("label", label(recording, tensors[0])),
-            ("cause", why),
-            ("op", cut.frame.op if cut else ""),
-            ("given", label(recording, cut.given[0]) if cut else ""),
-            ("leaves", len(tensors) - 1),
-        ),
-        tensor_id=tensors[0],
-        frame=shown.index,
     )
+    count, given, op = len(tensors) - 1, label(recording, cut.given[0]) if cut else "", cut.frame.op if cut else ""
+    leaves = plural(" (and {count} more leaf)", " (and {count} more leaves)", count) if count else ""
+    facts: dict[str, Word] = {
+        "label": label(recording, tensors[0]),
+        "cause": why,
+        "op": op,
+        "given": given,
+        "leaves": count,
+    }
+    said = NO_GRADIENT if kind is LOST else NO_GRAPH_AS.get(why, NO_GRAPH)
+    return finding.told(said, MEND[why], facts, leaves=leaves, why=because(why, given, op))
+
+
+# -- where the data came from, whether or not autograd followed it
+
+LEAVING = frozenset({"detach", "data", "numpy", "__array__", "tolist", "item"})
+"""Ops whose result may go on outside torch, as an array, a list or a number."""
+
+ENTERING = frozenset({"tensor", "as_tensor"})
+"""Ops that make a tensor of what came from outside torch."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """A Frame at which the graph ends, the tensors with a history that went into it, and why, where that's known."""
+
+    frame: Frame
+    given: tuple[int, ...]
+    why: str = ""
+
+
+class Flow:
+    """Which Frame made or wrote each tensor last, up to the Frame that was remembered last.
+
+    Each tensor is walked over once in the life of a Flow: a long training loop takes linear time.
+    """
+
+    def __init__(self, recording: Recording) -> None:
+        self._recording = recording
+        self._made: dict[int, Frame] = {}
+        self._born: dict[int, Frame] = {}
+        self._taken: set[int] = set()
+        self._left: list[Frame] = []
+        self._results: list[tuple[Frame, int]] = []
+        self._walked: set[int] = set()
+        self._walked_to_leaves: set[int] = set()
+        self._entered: list[Frame] = []
+
+    def remember(self, frame: Frame) -> None:
+        """Note what a Frame made, wrote and took."""
+        if frame.phase not in ("forward", "inplace") and frame.op != "grad":
+            return
+        tensors = self._recording.tensors
+        fresh = [number for number in frame.outputs if number not in frame.inputs]
+        self._made.update(dict.fromkeys(fresh, frame))
+        self._born.update(dict.fromkeys(fresh, frame))
+        self._made.update(dict.fromkeys((self._recording.writes[write].tensor for write in frame.writes), frame))
+        if frame.op in ENTERING and not frame.inputs:
+            self._entered.append(frame)
+        if frame.op in LEAVING and any(tensors[number].requires_grad for number in frame.inputs):
+            self._left.append(frame)
+        else:
+            self._taken.update(frame.inputs)
+            results = [number for number in fresh if tensors[number].requires_grad and not tensors[number].is_leaf]
+            self._results += [(frame, number) for number in results]
+
+    def cuts(self, roots: Iterable[int]) -> list[Cut]:
+        """Nearest to `roots` first: where something with a history went in and nothing with one came out."""
+        behind = self.behind(roots, self._walked)
+        found = [cut for tensor in behind if (cut := self._cut_at(tensor)) is not None]
+        return found + [cut for tensor in behind if (cut := self._came_back(tensor)) is not None]
+
+    def rebuilt(self) -> list[Cut]:
+        """Where the last tensor was made of plain numbers, of a single one that nothing else took up (`y.item()`)."""
+        found = [cut for frame in reversed(self._entered) if (cut := self._made_of_numbers(frame)) is not None]
+        return [replace(cut, why="numbers") for cut in found[:1] if not self._recording.tensors[cut.given[0]].shape]
+
+    def leaves(self, tensors: Iterable[int]) -> list[int]:
+        """The leaves that require grad and lead to these tensors; one that was returned before isn't again."""
+        behind = self.behind(tensors, self._walked_to_leaves)
+        return sorted(number for number in behind if is_trained(self._recording, number))
+
+    def behind(self, tensors: Iterable[int], walked: set[int]) -> list[int]:
+        """These tensors and all that led to them, nearest first, without those `walked`, to which they're added.
+
+        The way ends at a leaf that requires grad, unless it was computed and made one afterwards.
+        """
+        waiting = [number for number in dict.fromkeys(tensors) if number not in walked]
+        walked.update(waiting)
+        for tensor in waiting:  # grows while it's read
+            trained = is_trained(self._recording, tensor)
+            frame = (self._born if trained else self._made).get(tensor)
+            if frame is None or (trained and self._with_history(frame)):
+                continue
+            fresh = [number for number in dict.fromkeys(frame.inputs) if number not in walked]
+            walked.update(fresh)
+            waiting.extend(fresh)
+        return waiting
+
+    def _cut_at(self, tensor: int) -> Cut | None:
+        """The Frame that made the tensor, if it dropped a history."""
+        trained = is_trained(self._recording, tensor)
+        frame = (self._born if trained else self._made).get(tensor)
+        if trained and frame is not None and not frame.inputs and frame.op in ENTERING:
+            return self._made_of_numbers(frame)
+        if frame is None or (self._recording.tensors[tensor].requires_grad and not trained):
+            return None
+        given = self._with_history(frame)
+        return Cut(frame, given, "leaf" if trained and frame.op not in LEAVING else "") if given else None
+
+    def _made_of_numbers(self, frame: Frame) -> Cut | None:
+        """`torch.tensor(y.tolist(), requires_grad=True)`: the last result that nothing else took up is what it's of."""
+        earlier = (number for made, number in reversed(self._results) if made.index < frame.index)
+        unused = (number for number in earlier if number not in self._taken)
+        found = next(unused, None)
+        return None if found is None else Cut(frame, (found,), "leaf")
+
+    def _came_back(self, tensor: int) -> Cut | None:
+        """The last Frame from which data may have left torch, for a tensor that came into the program from outside."""
+        ref, frame = self._recording.tensors[tensor], self._made.get(tensor)
+        if (frame is not None and (frame.inputs or frame.op not in ENTERING)) or ref.frame == 0 or ref.requires_grad:
+            return None
+        for left in reversed(self._left):
+            if left.index <= ref.frame and not set(left.outputs) & self._taken:
+                given = self._with_history(left)
+                return Cut(left, given, "left") if given else None
+        return None
+
+    def _with_history(self, frame: Frame) -> tuple[int, ...]:
+        return tuple(number for number in frame.inputs if self._recording.tensors[number].requires_grad)

@@ -1,12 +1,28 @@
-"""Who shares memory with whom, and what to call a tensor."""
+"""What every finder looks for in a Recording: who shares memory with whom, what to call a tensor, which error came."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
-from seegrad.model.invented import EXTERNAL_WRITE, STEP
-from seegrad.model.recording import Node, Place, Recording, Route, Write
-from seegrad.words.sentences import A_RESULT, A_TENSOR, AND, OF_SHAPE
+from seegrad.model.recording import EXTERNAL_WRITE, STEP, Node, Place, RaisedError, Recording, Route, Write
+from seegrad.words.languages import marked
+from seegrad.words.phrases import Phrase, Word, joined, phrase
+
+A_TENSOR = marked("a tensor")
+A_RESULT = marked("the result of `{op}` on line {line}")
+OF_SHAPE = marked("a tensor of shape {shape}")
+
+
+def errors_with(recording: Recording, *cores: str) -> Iterator[RaisedError]:
+    """Every error whose text holds one of `cores`, which stay the same between torch's versions.
+
+    Among them one that left the block from outside torch.
+    """
+    left = recording.error
+    rest = () if left is None or left in recording.errors else (left,)
+    return (error for error in (*recording.errors, *rest) if any(core in error.text for core in cores))
+
 
 PRECEDENCE: tuple[Route, ...] = ("data", "detach", "view")
 """Of several routes on one way, the one that explains most."""
@@ -91,17 +107,17 @@ def expression(recording: Recording, tensor: int) -> str | None:
     return None
 
 
-def label(recording: Recording, tensor: int | None) -> str:
+def label(recording: Recording, tensor: int | None) -> Word:
     """What to call a tensor: its variable, what it's an alias of, or what made it."""
     if tensor is None:
-        return A_TENSOR
+        return Phrase(A_TENSOR)
     ref, written = recording.tensors[tensor], expression(recording, tensor)
     if written:
         return f"`{written}`"
     born = recording.frames[ref.frame] if ref.frame < len(recording.frames) else None
     if born is not None and tensor in born.outputs and born.place is not None:
-        return A_RESULT.format(op=born.op, line=born.place.line)
-    return OF_SHAPE.format(shape=list(ref.shape))
+        return phrase(A_RESULT, op=born.op, line=born.place.line)
+    return phrase(OF_SHAPE, shape=str(list(ref.shape)))
 
 
 def called(recording: Recording, tensor: int) -> str | None:
@@ -118,13 +134,24 @@ def called(recording: Recording, tensor: int) -> str | None:
     return targets[min(born.outputs.index(tensor), len(targets) - 1)]
 
 
-def birthplace(recording: Recording, node: Node) -> Place | None:
+def birthplace(recording: Recording, node: Node | None) -> Place | None:
     """The line that made a Node; None where that was before the recording."""
-    frame = recording.frames[node.frame]
-    return None if frame.phase == "start" else frame.place
+    frame = recording.frames[node.frame] if node is not None else None
+    return None if frame is None or frame.phase == "start" else frame.place
 
 
-def needed_for(recording: Recording, node: Node, slots: tuple[int, ...]) -> str:
+def made_at(recording: Recording, tensor: int | None) -> Place | None:
+    """The line that made a tensor; None where that was before the recording."""
+    frame = recording.frames[recording.tensors[tensor].frame] if tensor is not None else None
+    return None if frame is None or frame.phase == "start" else frame.place
+
+
+def maker(recording: Recording, tensor: int | None) -> str:
+    """The op whose Frame a tensor was first seen in; empty where there's no tensor."""
+    return recording.frames[recording.tensors[tensor].frame].op if tensor is not None else ""
+
+
+def needed_for(recording: Recording, node: Node, slots: tuple[int, ...]) -> Word:
     """The inputs of a Node whose gradient is at stake, as words; empty where unknown."""
     names = []
     for slot in slots:
@@ -133,4 +160,10 @@ def needed_for(recording: Recording, node: Node, slots: tuple[int, ...]) -> str:
         tensor = node.inputs[slot] if slot < len(node.inputs) else None
         if tensor is not None and recording.tensors[tensor].name:
             names.append(label(recording, tensor))
-    return AND.join(dict.fromkeys(names))
+    return joined(dict.fromkeys(names))
+
+
+def is_trained(recording: Recording, tensor: int) -> bool:
+    """True for a leaf that requires grad."""
+    ref = recording.tensors[tensor]
+    return ref.is_leaf and ref.requires_grad and ref.route != "view"

@@ -2,23 +2,75 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal
 
-from seegrad.diagnose.carried import Carried, carried, earlier_run
-from seegrad.diagnose.evidence import birthplace, called
-from seegrad.diagnose.raised import errors_with
-from seegrad.model.recording import Diagnosis, RaisedError, Recording
+from seegrad.diagnose.evidence import birthplace, called, errors_with, label, made_at, owner
+from seegrad.diagnose.finding import Finding, Kind, finder
+from seegrad.model.recording import Diagnosis, Edge, Frame, Node, Place, RaisedError, Recording
+from seegrad.words.languages import marked
+from seegrad.words.phrases import Word, joined
 
 CORE = "backward through the graph a second time"
+FREED = Kind("graph_freed", "error", marked("graph freed"), (marked("saved tensors already freed"),))
+
+FREED_ALREADY = marked(
+    "The backward call on line {again} needs what {node} from {victim} had saved, but {culprit} has freed it already."
+)
+FREED_EARLIER = marked(
+    "The backward call on line {again} needs what {node} from {victim} had saved, "
+    "but an earlier backward call has freed it already."
+)
+RUN_AGAIN = marked(
+    "Run the forward again before each backward, or pass `retain_graph=True` to the first call "
+    "if both really belong to one forward."
+)
+BY_HOW = {
+    "carried": marked(
+        "{carried} still leads into the step before: cut it there, `{cut}`, before line {taken} uses it again, "
+        "and each backward ends where its own step begins."
+    ),
+    "within": marked(
+        "{carried} still leads into the step before: cut it there, `{cut}`, after the backward call on line {again}, "
+        "and each backward ends where its own step begins."
+    ),
+    "unnamed": marked(
+        "What line {made} made in the step before still leads there: "
+        "give line {taken} its `.detach()`, and each backward ends where its own step begins."
+    ),
+    "kept": marked(
+        "{carried} of an earlier step is still kept and used again on line {taken}: after each step, "
+        "empty the list that keeps it, or keep `.detach()` of what is not to be trained any more."
+    ),
+    "summed": marked(
+        "{carried} adds up losses with their graphs, so backward goes through every earlier step: call backward on the "
+        "new loss alone, and add its `.detach()` to {carried}."
+    ),
+    "once": marked(
+        "{carried} was computed once, on line {made}, and every step leads back through it: compute it anew in each "
+        "step, or use `{detached}` if what made it is not to be trained."
+    ),
+    "shared": marked(
+        "Both losses lead through {carried}: add them and call backward once; "
+        "if only one of them is to train what made it, give the other one `{detached}`."
+    ),
+    "later": marked(
+        "Both backward calls lead through {carried}: give the one that is not to train what made it `{detached}`; "
+        "if both are, pass `retain_graph=True` to the first."
+    ),
+}
 
 
-def find(recording: Recording) -> Iterator[Diagnosis]:
+@finder(order=9)
+def find_freed(recording: Recording) -> Iterator[Diagnosis]:
     """One Diagnosis for each such error."""
     for error in errors_with(recording, CORE):
-        yield describe(recording, error)
+        yield describe_freed(recording, error)
 
 
-def describe(recording: Recording, error: RaisedError) -> Diagnosis:
+def describe_freed(recording: Recording, error: RaisedError) -> Diagnosis:
     """The last earlier call that ran the failing Node is the culprit; its tensor is what led into the old graph."""
     node = recording.nodes[error.node] if error.node is not None else None
     failed = recording.frames[error.frame]
@@ -26,16 +78,200 @@ def describe(recording: Recording, error: RaisedError) -> Diagnosis:
     way = carried(recording, node.id, failed, earlier) if node and earlier else Carried("again")
     output = node.outputs[0] if node and node.outputs else None
     tensor = way.tensors[0] if way.tensors else output
-    return Diagnosis(
-        kind="graph_freed",
-        severity="error",
-        raised=True,
-        culprit=earlier.place if earlier else None,
-        victim=birthplace(recording, node) if node else None,
-        node=node.name if node else None,
-        tensor=called(recording, tensor) if tensor is not None else None,
-        arguments=(("again", error.place.line if error.place else 0), *way.arguments(recording)),
-        node_id=node.id if node else None,
-        tensor_id=tensor,
+    finding = Finding(
+        recording=recording,
+        kind=FREED,
         frame=error.frame,
+        culprit=earlier.place if earlier else None,
+        victim=birthplace(recording, node),
+        node=node,
+        tensor=tensor,
+        name=called(recording, tensor) if tensor is not None else None,
     )
+    facts: dict[str, Word] = {"again": error.place.line if error.place else 0, **way.facts(recording)}
+    said = FREED_ALREADY if finding.culprit else FREED_EARLIER
+    advice = BY_HOW.get(str(facts["how"]), RUN_AGAIN)
+    return finding.told(said, advice, facts, detached=f"{finding.called or '…'}.detach()")
+
+
+# -- which tensor leads from a new graph into one that an earlier backward has been through
+
+How = Literal["again", "shared", "later", "carried", "within", "kept", "summed", "once"]
+"""How the second backward came into the graph of the first.
+
+`again`: from the same loss. `shared`: two losses of one forward. `later`: a loss made after the first backward.
+In a loop, `carried`: through a tensor that each step makes anew from the last, `within` a module's forward; `kept`:
+through one of an earlier step, beside those of this step; `summed`: through a sum of all losses; `once`: through a
+tensor made before the loop.
+"""
+
+ITEM = re.compile(r"\[\d+\]$")
+
+MAX_NAMED = 3
+"""Tensors that are named, where several lead into the old graph."""
+
+
+@dataclass(frozen=True, slots=True)
+class Carried:
+    """The tensors through which a backward reached what an earlier one has used, and the line that took them up."""
+
+    how: How
+    tensors: tuple[int, ...] = ()
+    taken: Place | None = None
+
+    def facts(self, recording: Recording) -> dict[str, Word]:
+        """What the sentences need of it."""
+        names = self.names(recording)
+        first = self.tensors[0] if self.tensors else None
+        made = made_at(recording, first)
+        known: list[Word] = [f"`{name}`" for name in dict.fromkeys(map(collection, names))]
+        return {
+            "how": self.how if known or self.how not in ("carried", "within") else "unnamed",
+            "carried": joined(known or dict.fromkeys(label(recording, number) for number in self.tensors)),
+            "cut": cutting(names),
+            "taken": self.taken.line if self.taken else 0,
+            "made": made.line if made else 0,
+        }
+
+    def names(self, recording: Recording) -> list[str]:
+        """The variables that hold them, as far as they're known."""
+        return [name for number in self.tensors if (name := called(recording, number))]
+
+
+def collection(name: str) -> str:
+    """The variable that has to be replaced where this one can't be: a tuple's item can't.
+
+    >>> collection("hidden[1]"), collection("self.state")
+    ('hidden', 'self.state')
+    """
+    return ITEM.sub("", name)
+
+
+def cutting(names: list[str]) -> str:
+    """The line that detaches these variables.
+
+    >>> cutting(["h", "c"]), cutting(["hidden[0]", "hidden[1]"])
+    ('h, c = h.detach(), c.detach()', 'hidden = tuple(each.detach() for each in hidden)')
+    """
+    wholes = dict.fromkeys(map(collection, names))
+    if len(wholes) < len(names) or names != list(wholes):
+        return "; ".join(f"{whole} = tuple(each.detach() for each in {whole})" for whole in wholes)
+    return f"{', '.join(names)} = {', '.join(f'{name}.detach()' for name in names)}"
+
+
+def is_within(recording: Recording, tensors: tuple[int, ...], taking: Frame) -> bool:
+    """True where the line that takes them up is likely in a module's forward: nothing should be cut there."""
+    names = (called(recording, number) or "" for number in tensors)
+    return "." in taking.module or any(name.startswith("self.") for name in names)
+
+
+def earlier_run(recording: Recording, node: int | None, failed: Frame) -> Frame | None:
+    """The last Frame in which another call ran the Node."""
+    runs = [
+        frame
+        for frame in recording.frames[: failed.index]
+        if node is not None
+        and frame.running == node
+        and frame.phase == "backward"
+        and frame.backward != failed.backward
+    ]
+    return runs[-1] if runs else None
+
+
+def carried(recording: Recording, failing: int, failed: Frame, earlier: Frame) -> Carried:
+    """How the call of `failed` came to the Node `failing`, which the call of `earlier` had run."""
+    start, call = root(recording, failed), [frame for frame in recording.frames if frame.backward == earlier.backward]
+    ran = {frame.running for frame in call if frame.running is not None}
+    if start is None or start in ran:
+        return Carried("again")
+    old = {node.id for node in recording.nodes if node.frame < call[0].index}
+    shared = start in old
+    links = links_into(recording, start, ran if shared else old, leading_to(recording, failing))
+    tensors = tuple(dict.fromkeys(found for link in links if (found := tensor_of(recording, *link)) is not None))
+    taken = recording.frames[links[0][0].frame].place if links else None
+    how = "shared" if shared else how_it_came(recording, tensors, failed, call[0])
+    if how == "carried" and is_within(recording, tensors, recording.frames[links[0][0].frame]):
+        how = "within"
+    return Carried(how, tensors[:MAX_NAMED], taken)
+
+
+def root(recording: Recording, frame: Frame) -> int | None:
+    """The Node at which the call of this Frame began."""
+    return next(
+        (each.running for each in recording.frames if each.backward == frame.backward and each.running is not None),
+        None,
+    )
+
+
+def leading_to(recording: Recording, target: int) -> set[int]:
+    """The Node and all from which it can be reached."""
+    above: dict[int, list[int]] = {}
+    for node in recording.nodes:
+        for edge in node.edges:
+            if edge.target is not None:
+                above.setdefault(edge.target, []).append(node.id)
+    waiting, seen = [target], {target}
+    while waiting:
+        for number in above.get(waiting.pop(), ()):
+            if number not in seen:
+                seen.add(number)
+                waiting.append(number)
+    return seen
+
+
+def links_into(recording: Recording, start: int, old: set[int], leading: set[int]) -> list[tuple[Node, Edge]]:
+    """The Edges, nearest to `start` first, from a new Node into the `old` ones, on the ways that are `leading` on."""
+    waiting, seen, links = [start], {start}, []
+    for number in waiting:  # grows while it's read
+        node = recording.nodes[number]
+        for edge in node.edges:
+            if edge.target is None or edge.target not in leading:
+                continue
+            if edge.target in old:
+                links.append((node, edge))
+            elif edge.target not in seen:
+                seen.add(edge.target)
+                waiting.append(edge.target)
+    return links
+
+
+def tensor_of(recording: Recording, node: Node, edge: Edge) -> int | None:
+    """The tensor that an Edge stands for, by the name that the user knows it under."""
+    given = node.inputs[edge.slot] if edge.slot < len(node.inputs) else None
+    made = recording.nodes[edge.target].outputs if edge.target is not None else ()
+    found = given if given is not None else made[0] if len(made) == 1 else None
+    return None if found is None else owner(recording, found)
+
+
+def how_it_came(recording: Recording, tensors: tuple[int, ...], failed: Frame, first: Frame) -> How:
+    """Tell the ways of a new loss apart; `first` is the first Frame of the earlier call."""
+    if failed.place is None or first.place is None or at(failed.place) != at(first.place):
+        return "later"
+    roots = {recording.tensors[number].name for number in failed.inputs} - {None}
+    if roots & {recording.tensors[number].name for number in tensors}:
+        return "summed"
+    anew = made_anew(recording, tensors, range(first.index, failed.index))
+    if not anew:
+        return "once"
+    makers = {number: node.id for node in recording.nodes for number in node.outputs}
+    behind = leading_to(recording, makers[tensors[0]]) if tensors[0] in makers else set()
+    return "carried" if not behind or any(makers.get(number) in behind for number in anew) else "kept"
+
+
+def made_anew(recording: Recording, tensors: tuple[int, ...], since: range) -> list[int]:
+    """The tensors that the lines of `tensors` have made since, under the same names where they have one."""
+    lines = {at(place) for number in tensors if (place := made_at(recording, number)) is not None}
+    names = {recording.tensors[number].name for number in tensors}
+    fresh = [
+        number
+        for frame in recording.frames[since.start : since.stop]
+        if frame.phase != "backward" and frame.place is not None and at(frame.place) in lines
+        for number in frame.outputs
+    ]
+    same = [number for number in fresh if recording.tensors[number].name in names]
+    return same if None not in names and all(recording.tensors[number].name for number in fresh) else fresh
+
+
+def at(place: Place) -> tuple[str, int]:
+    """File and line."""
+    return place.file, place.line

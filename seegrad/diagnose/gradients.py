@@ -1,47 +1,280 @@
-"""A hook or a custom backward wrote to its gradient in place, and another Node was given the same memory."""
+"""A gradient that doesn't come where it's looked for: asked for in vain, read from a result, 0 whatever happens."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
+from dataclasses import replace
 
-from seegrad.diagnose.evidence import birthplace, label, needed_for
-from seegrad.model.recording import Diagnosis, Frame, Node, Place, Recording, Write
+from seegrad.diagnose.cut import LOST, Cut, Flow, backward_calls, because, cause
+from seegrad.diagnose.evidence import birthplace, called, errors_with, label, made_at, maker
+from seegrad.diagnose.finding import Finding, Kind, finder
+from seegrad.model.derivatives import always_zero
+from seegrad.model.recording import GRADIENT_READ, Diagnosis, Frame, Node, Place, RaisedError, Recording
+from seegrad.words.languages import marked
+from seegrad.words.phrases import Word
+
+# -- `autograd.grad` was asked for the gradient of a tensor that the graph doesn't lead to
+
+UNUSED_CORES = ("have been used in the graph", "differentiated Tensors does not require grad")
+UNUSED = Kind("unused_input", "error", marked("unused input"))
+
+NOT_REACHED = {
+    "unused": marked(
+        "The gradient of {label} was asked for on {victim}, but nothing that led to {root} used {label} as a tensor."
+    ),
+    "cut": marked(
+        "The gradient of {label} was asked for on {victim}, but {culprit} cut the graph between {label} and {root}: "
+        "{why}."
+    ),
+    "fresh": marked(
+        "The gradient of {label} was asked for on {victim}, but {culprit} has only just made that tensor from {given}: "
+        "{root} was computed without it."
+    ),
+    "late": marked(
+        "The gradient of {label} was asked for on {victim}, but {label} did not require grad when {root} was computed."
+    ),
+}
+REACH = {
+    "unused": marked(
+        "Compute {root} from {label} itself (a number from `float()`, `.item()` or numpy has no history), "
+        "or pass `allow_unused=True` and get None for it."
+    ),
+    "cut": marked("Let {root} use {label} without that cut, or pass `allow_unused=True` and get None for it."),
+    "fresh": marked("Ask for the gradient of {given}, which {root} did use, and take the same part of the result."),
+    "late": marked("Call `{name}.requires_grad_()` before the forward runs."),
+}
 
 
-def find(recording: Recording) -> Iterator[Diagnosis]:
-    """One Diagnosis for each line that wrote, with its first victim."""
-    told: set[Place] = set()
-    for frame in recording.frames:
-        if frame.running is None:
-            continue
-        for write in (recording.writes[number] for number in frame.spoiled):
-            if write.place not in told:
-                told.add(write.place)
-                yield describe(recording, frame, recording.nodes[frame.running], write)
+@finder(order=11)
+def find_unused(recording: Recording) -> Iterator[Diagnosis]:
+    """One Diagnosis for each such error: of the first tensor that isn't reached."""
+    for error in errors_with(recording, *UNUSED_CORES):
+        frame = recording.frames[error.frame]
+        tensor = next(iter(unreached(recording, frame)), None)
+        if tensor is not None:
+            yield describe_unused(recording, error, frame, tensor)
 
 
-def describe(recording: Recording, frame: Frame, node: Node, write: Write) -> Diagnosis:
-    """The culprit is the write, the victim the Node that was given what it left."""
-    output = node.leaf if node.leaf is not None else node.outputs[0] if node.outputs else None
-    needed = needed_for(recording, node, tuple(edge.slot for edge in node.edges))
-    tensor = recording.tensors[output] if output is not None else None
-    return Diagnosis(
-        kind="gradient_overwritten",
-        severity="wrong",
-        raised=False,
-        culprit=write.place,
-        victim=birthplace(recording, node),
-        node=node.name,
-        tensor=tensor.name if tensor else None,
-        version_saved=write.version_before,
-        version_now=write.version_after,
-        arguments=(
-            ("label", label(recording, output)),
-            ("op", write.op),
-            ("needed_for", needed),
-        ),
-        node_id=node.id,
-        tensor_id=output,
-        write_id=write.id,
-        frame=frame.index,
+def unreached(recording: Recording, frame: Frame) -> list[int]:
+    """The tensors that the call wanted and that its graph doesn't lead to."""
+    reached = reach(recording, frame.inputs)
+    return [number for number in frame.wanted if number not in reached or not recording.tensors[number].requires_grad]
+
+
+def reach(recording: Recording, roots: tuple[int, ...]) -> set[int]:
+    """The tensors that the Nodes behind `roots` made, and the leaves they add into."""
+    makers = {number: node.id for node in recording.nodes for number in node.outputs}
+    waiting = [makers[number] for number in roots if number in makers]
+    seen, found = set(waiting), set(roots)
+    while waiting:
+        node = recording.nodes[waiting.pop()]
+        found.update(node.outputs if node.leaf is None else (node.leaf,))
+        for edge in node.edges:
+            if edge.target is not None and edge.target not in seen:
+                seen.add(edge.target)
+                waiting.append(edge.target)
+    return found
+
+
+def why_unused(recording: Recording, frame: Frame, tensor: int) -> tuple[str, Cut | None]:
+    """Why the graph doesn't lead there: `fresh`, `cut` (and where), `late`, `unused`."""
+    ref = recording.tensors[tensor]
+    roots = frame.inputs
+    newest = max((recording.tensors[number].frame for number in roots), default=0)
+    if not ref.is_leaf and ref.frame > newest:
+        born = recording.frames[ref.frame]
+        return "fresh", Cut(born, tuple(number for number in born.inputs if recording.tensors[number].requires_grad))
+    flow = Flow(recording)
+    for earlier in recording.frames[: frame.index]:
+        flow.remember(earlier)
+    for cut in flow.cuts(roots):
+        if tensor in flow.behind(cut.given, set()):
+            return "cut", cut
+    return ("late" if tensor in flow.behind(roots, set()) else "unused"), None
+
+
+def describe_unused(recording: Recording, error: RaisedError, frame: Frame, tensor: int) -> Diagnosis:
+    """The culprit is the line that cut the graph or made a new tensor, where there is one; the victim is the call."""
+    why, cut = why_unused(recording, frame, tensor)
+    finding = Finding(
+        recording=recording,
+        kind=UNUSED,
+        frame=error.frame,
+        culprit=cut.frame.place if cut else None,
+        victim=error.place,
+        tensor=tensor,
     )
+    op, given = cut.frame.op if cut else "", label(recording, cut.given[0]) if cut and cut.given else ""
+    reason = cause(recording, cut) if why == "cut" else ""
+    facts: dict[str, Word] = {
+        "cause": why,
+        "label": label(recording, tensor),
+        "root": label(recording, frame.inputs[0] if frame.inputs else None),
+        "given": given,
+        "op": op,
+        "reason": reason,
+    }
+    return finding.told(NOT_REACHED[why], REACH[why], facts, why=because(reason, given, op))
+
+
+# -- `.grad` was read from the result of an op: it's None there, the gradient went to the leaf
+
+READ = Kind("grad_of_non_leaf", "note", marked(".grad of a non-leaf"))
+NONE_IN_A_RESULT = marked(
+    "`{name}.grad` on {victim} is None, because `{name}` is the result of {culprit}, not a leaf: "
+    "backward keeps gradients in leaves alone."
+)
+KEEP_LEAF = marked(
+    "Keep the leaf under a name of its own and read its `.grad`; if it is the result that should be trained, "
+    "make it a leaf, `{name} = {name}.detach().requires_grad_()`, or call `{name}.retain_grad()` before backward."
+)
+
+
+@finder(order=15)
+def find_read(recording: Recording) -> Iterator[Diagnosis]:
+    """One note for each line that made such a tensor, at its first reading."""
+    told: set[Place | None] = set()
+    for frame in recording.frames:
+        made = made_at(recording, frame.inputs[0]) if frame.op == GRADIENT_READ and frame.inputs else None
+        if made is not None and made not in told:
+            told.add(made)
+            tensor = frame.inputs[0]
+            finding = Finding(
+                recording=recording, kind=READ, frame=frame.index, culprit=made, victim=frame.place, tensor=tensor
+            )
+            facts: dict[str, Word] = {"label": label(recording, tensor), "op": maker(recording, tensor)}
+            yield finding.told(NONE_IN_A_RESULT, KEEP_LEAF, facts)
+
+
+# -- an optimiser was given the result of an op: it isn't what the gradient goes to
+
+NON_LEAF_CORE = "can't optimize a non-leaf Tensor"
+NON_LEAF = Kind("optimiser_given_non_leaf", "error", marked("optimiser given a non-leaf"))
+NOT_A_LEAF = {
+    "named": marked(
+        "{label} is the result of `{op}` on {culprit}, not a leaf: gradients are kept in leaves alone, "
+        "so an optimiser could never update it."
+    ),
+    "unnamed": marked(
+        "{Culprit} gives the optimiser the result of `{op}`, not a leaf: gradients are kept in leaves alone, "
+        "so it could never update it."
+    ),
+    "unknown": marked(
+        "The optimiser on {victim} was given the result of an op, not a leaf: gradients are kept in leaves alone, "
+        "so it could never update it."
+    ),
+}
+MAKE_LEAF = marked(
+    "If {label} itself is to be trained, make it a leaf first, `{name} = {name}.detach().requires_grad_()`; "
+    "otherwise give the optimiser the leaf that it was computed from."
+)
+MAKE_LEAF_UNNAMED = marked(
+    "Give the optimiser the leaf that it was computed from; if the result itself is to be trained, "
+    "give it a name and make it a leaf first, with `.detach().requires_grad_()`."
+)
+
+
+@finder(order=8)
+def find_non_leaf(recording: Recording) -> Iterator[Diagnosis]:
+    """One Diagnosis for each such error."""
+    for error in errors_with(recording, NON_LEAF_CORE):
+        yield describe_non_leaf(recording, error)
+
+
+def given_tensor(recording: Recording, error: RaisedError) -> tuple[int | None, str | None]:
+    """The tensor that torch refused, or else the newest result that the failing line names or makes; and its name."""
+    for refused in recording.frames[error.frame].inputs:
+        return refused, called(recording, refused)
+    code, line = (error.place.code, error.place.line) if error.place else ("", 0)
+    words = set(re.findall(r"[A-Za-z_]\w*", code))
+    results = [ref.id for ref in reversed(recording.tensors) if ref.requires_grad and not ref.is_leaf]
+    for number in results:
+        name = called(recording, number)
+        if name and re.split(r"[.\[]", name)[0] in words:
+            return number, name
+    made = (number for number in results if (place := made_at(recording, number)) is not None and place.line == line)
+    return next(made, None), None
+
+
+def describe_non_leaf(recording: Recording, error: RaisedError) -> Diagnosis:
+    """The culprit is the line that made the result, the victim the one that gave it to the optimiser."""
+    tensor, name = given_tensor(recording, error)
+    finding = Finding(
+        recording=recording,
+        kind=NON_LEAF,
+        frame=error.frame,
+        culprit=made_at(recording, tensor),
+        victim=error.place,
+        tensor=tensor,
+        name=name,
+    )
+    how = "named" if name else "unnamed" if tensor is not None else "unknown"
+    said = NOT_A_LEAF["unknown" if how == "named" and finding.culprit is None else how]
+    called_so = f"`{name}`" if name else label(recording, tensor)
+    facts: dict[str, Word] = {"cause": how, "label": called_so, "op": maker(recording, tensor)}
+    return finding.told(said, MAKE_LEAF_UNNAMED if how == "unnamed" else MAKE_LEAF, facts)
+
+
+# -- a leaf whose gradient is 0 whatever happens: all its ways to the loss were overwritten in place
+
+ZERO = replace(LOST, tag=(marked("only 0 goes back from here"),))
+NO_LONGER_MATTERS = marked(
+    "{Culprit} overwrote {given}, so whatever made it no longer matters: the gradient of {label} is 0 by construction."
+)
+COMPUTE_BEFORE = marked("Compute with {given} before this line, or write only the part that you mean to replace.")
+
+
+@finder(order=16)
+def find_zero(recording: Recording) -> Iterator[Diagnosis]:
+    """A note for each leaf that only a certain 0 reaches."""
+    for frames in backward_calls(recording):
+        first = frames[0].running
+        if first is None:
+            continue
+        alive = carrying(recording, [first])
+        written = [node for i in sorted(alive) if recording.frames[(node := recording.nodes[i]).frame].writes]
+        dead = [(node, slot) for node in written for slot in always_zero(node.name)]
+        ran = {frame.running for frame in frames}
+        told: set[int] = set()
+        for node, slot in dead:
+            target = node.edges[slot].target if slot < len(node.edges) else None
+            behind = carrying(recording, [target]) if target is not None else set()
+            for number in sorted((behind - alive) & ran - told):
+                told.add(number)
+                if recording.nodes[number].leaf is not None:
+                    yield describe_zero(recording, node, slot, recording.nodes[number], frames[-1])
+
+
+def carrying(recording: Recording, roots: list[int]) -> set[int]:
+    """All Nodes behind `roots`, over the Edges that can carry something else than 0."""
+    waiting, seen = list(roots), set(roots)
+    while waiting:
+        node = recording.nodes[waiting.pop()]
+        zeros = always_zero(node.name)
+        for edge in node.edges:
+            if edge.target is not None and edge.slot not in zeros and edge.target not in seen:
+                seen.add(edge.target)
+                waiting.append(edge.target)
+    return seen
+
+
+def describe_zero(recording: Recording, node: Node, slot: int, leaf: Node, shown: Frame) -> Diagnosis:
+    """The Diagnosis of one overwritten history."""
+    finding = Finding(
+        recording=recording,
+        kind=ZERO,
+        frame=shown.index,
+        culprit=birthplace(recording, node),
+        victim=shown.place,
+        node=node,
+        tensor=leaf.leaf,
+    )
+    lost = node.inputs[slot] if slot < len(node.inputs) else None
+    facts: dict[str, Word] = {
+        "label": label(recording, leaf.leaf),
+        "cause": "overwritten",
+        "op": node.op,
+        "given": label(recording, lost),
+    }
+    return finding.told(NO_LONGER_MATTERS, COMPUTE_BEFORE, facts)

@@ -1,4 +1,4 @@
-"""Torch raised because a saved tensor's version moved: which line moved it."""
+"""A saved tensor isn't what it was: its version moved, or its history was taken away. Torch raises where it's used."""
 
 from __future__ import annotations
 
@@ -6,26 +6,221 @@ import re
 from collections.abc import Iterator
 from dataclasses import replace
 
-from seegrad.diagnose.carried import Carried, carried, earlier_run
-from seegrad.diagnose.evidence import birthplace, counter, label, line_of, needed_for, owner, route_of
-from seegrad.diagnose.raised import errors_with
-from seegrad.model.recording import Diagnosis, Node, RaisedError, Recording, SavedTensor, Write
+from seegrad.diagnose.evidence import (
+    A_RESULT,
+    birthplace,
+    counter,
+    errors_with,
+    label,
+    line_of,
+    needed_for,
+    owner,
+    route_of,
+)
+from seegrad.diagnose.finding import Finding, Kind, finder
+from seegrad.diagnose.freed import Carried, carried, earlier_run
+from seegrad.model.recording import (
+    EXTERNAL_WRITE,
+    Diagnosis,
+    Frame,
+    Node,
+    RaisedError,
+    Recording,
+    SavedTensor,
+    Write,
+)
+from seegrad.words.languages import marked
+from seegrad.words.phrases import Phrase, Word, phrase
+
+# -- by which way a write reached it
+
+SHAPES = frozenset({"squeeze_", "unsqueeze_", "t_", "transpose_", "swapaxes_", "swapdims_"})
+"""Ops in place that change nothing but the shape."""
+
+THROUGH = {
+    "detach": marked(" through {alias}, which shares its memory and its version"),
+    "data": marked(" through {alias}, which shares its memory but not its version"),
+    "view": marked(" through {alias}, a view of the same memory"),
+    "storage": marked(" through {alias}, which was put on the same storage"),
+    "outside": marked(" behind torch's back"),
+    "inside": marked(" inside `{op}`"),
+}
+FOR_GRADIENT = marked(" for the gradient of {needed}")
+
+
+def way(finding: Finding) -> str:
+    """The route, told apart where torch saw the write from where it saw nothing."""
+    unseen = finding.route == "storage" and (finding.write is None or finding.write.op in (EXTERNAL_WRITE, ""))
+    return "outside" if unseen else finding.route
+
+
+def through(finding: Finding, facts: dict[str, Word]) -> Word:
+    """The way of a write, as words; empty where the tensor was written under the name that the sentence gives it."""
+    alias = facts["alias"]
+    itself = alias == facts["label"] and finding.route not in ("inside", "storage")
+    template = None if itself or is_inner(finding, alias) else THROUGH.get(way(finding))
+    return phrase(template, **facts) if template else ""
+
+
+def is_inner(finding: Finding, alias: Word) -> bool:
+    """True where the alias was made by an op that the culprit's line doesn't show: inside torch."""
+    if finding.route != "view" or not isinstance(alias, Phrase) or alias.template != A_RESULT:
+        return False
+    op = str(dict(alias.words)["op"])
+    return re.fullmatch(r"\w+", op) is not None and f"{op}(" not in finding.code
+
+
+def copy_of(finding: Finding, alias: Word) -> str:
+    """The line that gives the alias memory of its own."""
+    name = alias.strip("`") if isinstance(alias, str) else ""
+    copy = f"{finding.called or '…'}.detach().clone()"
+    return f"{name} = {copy}" if name.isidentifier() and name != finding.called else copy
+
+
+def of_write(finding: Finding, said: str, advice: str, facts: dict[str, Word], **words: Word) -> Diagnosis:
+    """The Diagnosis of a write, with the words that these sentences share."""
+    needed = facts["needed_for"]
+    return finding.told(
+        said,
+        advice,
+        facts,
+        **finding.instead(str(facts["op"]), whole=bool(facts.get("whole"))),
+        through=through(finding, facts),
+        need=phrase(FOR_GRADIENT, needed=needed) if needed else "",
+        copy=copy_of(finding, facts["alias"]),
+        plain=str(facts["op"]).rstrip("_"),
+        **words,
+    )
+
+
+# -- its version moved
 
 CORE = "modified by an inplace operation"
 """The stable part of torch's message, seen from 1.0 to 2.13."""
 
+MODIFIED = Kind("saved_tensor_modified", "error", marked("saved tensor modified"), (marked("saved value overwritten"),))
+VERSIONS = replace(MODIFIED, tag=(marked("v{saved} saved ≠ v{now} now"),))
+MOVED = Kind("version_moved", "note", marked("version moved"))
 
-LOOPED = frozenset({"carried", "within", "unnamed", "kept", "summed", "once"})
+OVERWROTE = marked(
+    "{Culprit} overwrote {label}{through}: {label} is now at version {now}, "
+    "but {node} from {victim} saved version {saved}{need}."
+)
+UPDATED = marked(
+    "{Culprit} updated {label}{through}: {label} is now at version {now}, "
+    "but {node} from {victim} saved version {saved}{need}."
+)
+BY_UNKNOWN = marked(
+    "{label} was overwritten on a line that was not recorded: it is now at version {now}, "
+    "but {node} from {victim} saved version {saved}{need}."
+)
+MOVE_WRITE_YET = marked(
+    "No backward has run yet, so nothing is wrong so far: if it runs, torch will raise, "
+    "so move the write below it or above {victim}."
+)
+LOOPED = {
+    "carried": marked(
+        "{carried} still leads into an earlier step, which needs the old values: cut it there, `{cut}`, "
+        "before line {taken} uses it again; `retain_graph=True` is not needed then."
+    ),
+    "within": marked(
+        "{carried} still leads into an earlier step, which needs the old values: cut it there, `{cut}`, "
+        "after the backward call on line {again}; `retain_graph=True` is not needed then."
+    ),
+    "unnamed": marked(
+        "What line {made} made in an earlier step still leads there, and that step needs the old values: "
+        "give line {taken} its `.detach()`; `retain_graph=True` is not needed then."
+    ),
+    "kept": marked(
+        "{carried} of an earlier step is still kept and used again on line {taken}: after each step, "
+        "empty the list that keeps it, or keep `.detach()` of what is not to be trained any more."
+    ),
+    "once": marked(
+        "{carried} was computed once, with the old values, and every step leads back through it: compute it anew after "
+        "each update, or use its `.detach()` if what made it is not to be trained; "
+        "`retain_graph=True` is not needed then."
+    ),
+    "summed": marked(
+        "{carried} adds up losses with their graphs, so backward goes through every earlier step: call backward on the "
+        "new loss alone, and add its `.detach()` to {carried}."
+    ),
+}
 """Ways in which a step's backward comes into an earlier step's graph; of the others, the write itself tells more."""
 
+COLLECT_PARTS = marked(
+    "Torch counts the writes to the whole of {label}, not to its parts: "
+    "collect the parts in a Python list and join them at the end (`torch.stack`)."
+)
+NEW_TENSOR = marked("The line reads {label} and writes to it: make a new tensor (`{new}`, not `{old}`).")
+OWN_MEMORY = marked(
+    "The line reads {label} and writes to it: give the new value memory of its own "
+    "(`torch.cat` or `torch.stack` of its parts, `torch.where`), not `{old}`."
+)
+VIEW_INSTEAD = marked(
+    "`{op}` changes only the shape, but torch counts it as a write: "
+    "`{plain}` without the underscore makes a view instead."
+)
+UPDATE_LATER = marked(
+    "An update belongs after the last backward call that needs the old value: move it below line {again}, "
+    "or run the forward again after the write."
+)
+EACH_ROUND = marked(
+    "That line runs in every round and hit what the round before had saved: make a new tensor in each round, "
+    "or let {victim} use `{name}.clone()`, or call backward before the next round."
+)
+NOT_IN_PLACE = marked(
+    "Build that module or call without `inplace=True`: {node} computes its gradient from the value that it replaced."
+)
+OWN_RESULT = {
+    "detach": marked(
+        "Write to a copy, `{copy}`, or move the write below the backward call: "
+        "{node} computes its gradient from its own result."
+    ),
+    "self": marked(
+        "{node} computes its gradient from its own result: make a new tensor instead "
+        "(`{new}`, not `{old}`), or move the write below the backward call."
+    ),
+}
+BY_WAY = {
+    "detach": marked(
+        "Write to a copy, `{copy}`, or move the write above {victim}, where {node} saves {label}, "
+        "or below the backward call."
+    ),
+    "view": marked(
+        "A view is the same memory: build the new value without writing into {label} (`torch.cat`, `torch.where`), "
+        "or move the write above {victim} or below the backward call."
+    ),
+    "inside": marked(
+        "`{op}` writes its argument although its name does not say so: run it before {victim} uses {label}, "
+        "or let {victim} use `{name}.clone()`, which keeps the value from before the write."
+    ),
+    "storage": marked("Find who shares the memory of {label}, and give that its own copy before it writes."),
+}
+MOVE_WRITE = marked(
+    "Move the write above {victim}, where {node} saves {label}, or keep {label} and give the new value a new name."
+)
 
-def find(recording: Recording) -> Iterator[Diagnosis]:
+
+@finder(order=1)
+def find_modified(recording: Recording) -> Iterator[Diagnosis]:
     """One Diagnosis for each such error."""
     for error in errors_with(recording, CORE):
         if error.node is not None:
             node = recording.nodes[error.node]
-            found = by_versions(recording, error, node) or by_text(recording, error, node)
-            yield replace(found, arguments=found.arguments + surroundings(recording, error))
+            yield by_versions(recording, error, node) or by_text(recording, error, node)
+
+
+@finder(order=17)
+def find_moved(recording: Recording) -> Iterator[Diagnosis]:
+    """At most one note, for a Recording without any backward: it will fail if it runs."""
+    if any(frame.backward is not None for frame in recording.frames):
+        return
+    for node in recording.nodes:
+        for saved in (each for each in node.saved if each.checked):
+            writes = [write for write in culprits(recording, saved) if write.frame > node.frame]
+            if writes and writes[-1].version_after is not None:
+                yield describe_version(recording, node, saved, writes[-1].version_after, writes[0].frame)
+                return
 
 
 def by_versions(recording: Recording, error: RaisedError, node: Node) -> Diagnosis | None:
@@ -34,7 +229,7 @@ def by_versions(recording: Recording, error: RaisedError, node: Node) -> Diagnos
     for saved in node.saved:
         version = now.get(saved.tensor) if saved.tensor is not None else None
         if saved.checked and version is not None and saved.version is not None and version != saved.version:
-            return describe(recording, node, saved, version, error.frame, raised=True)
+            return describe_version(recording, node, saved, version, error.frame, error)
     return None
 
 
@@ -57,42 +252,78 @@ def culprits(recording: Recording, saved: SavedTensor) -> list[Write]:
     return shared or moved
 
 
-def describe(
-    recording: Recording, node: Node, saved: SavedTensor, version: int, frame: int, *, raised: bool
+def describe_version(
+    recording: Recording, node: Node, saved: SavedTensor, version: int, frame: int, error: RaisedError | None = None
 ) -> Diagnosis:
     """The Diagnosis of one saved tensor whose version moved; of an unnamed view, it speaks of the tensor viewed."""
     writes = culprits(recording, saved)
     write = writes[0] if writes else None
-    tensor = recording.tensors[owner(recording, saved.tensor)] if saved.tensor is not None else None
-    return Diagnosis(
-        kind="saved_tensor_modified" if raised else "version_moved",
-        severity="error" if raised else "note",
-        raised=raised,
+    tensor = owner(recording, saved.tensor) if saved.tensor is not None else None
+    finding = Finding(
+        recording=recording,
+        kind=VERSIONS if error else MOVED,
+        frame=frame,
         culprit=line_of(write),
         victim=birthplace(recording, node),
-        node=node.name,
-        tensor=tensor.name if tensor else None,
-        version_saved=saved.version,
-        version_now=version,
-        route=route_of(recording, write, tensor.id) if write and tensor else "self",
-        arguments=(
-            ("label", label(recording, tensor.id if tensor else None)),
-            ("alias", label(recording, write.tensor if write else None)),
-            ("op", write.op if write else ""),
-            ("needed_for", needed_for(recording, node, saved.serves)),
-            ("more", max(len(writes) - 1, 0)),
-            ("result", int(saved.tensor in node.outputs)),
-            ("trained", int(tensor.is_leaf and tensor.requires_grad if tensor else False)),
-            ("same", int(write is not None and is_same_line(recording, write, node))),
-            ("whole", int(write is not None and is_same_line(recording, write, node) and is_whole(recording, write))),
-            ("again_round", int(write is not None and ran_before(recording, write, node))),
-            ("part", int(write is not None and is_part(recording, write, saved))),
-        ),
-        node_id=node.id,
-        tensor_id=tensor.id if tensor else None,
-        write_id=write.id if write else None,
-        frame=frame,
+        node=node,
+        tensor=tensor,
+        write=write,
+        saved=saved.version,
+        now=version,
+        route=route_of(recording, write, tensor) if write and tensor is not None else "self",
     )
+    same = write is not None and is_same_line(recording, write, node)
+    facts: dict[str, Word] = {
+        **written(finding),
+        "needed_for": needed_for(recording, node, saved.serves),
+        "more": max(len(writes) - 1, 0),
+        "result": int(saved.tensor in node.outputs),
+        "trained": int(is_trained_leaf(finding)),
+        "same": int(same),
+        "whole": int(write is not None and same and is_whole(recording, write)),
+        "again_round": int(write is not None and ran_before(recording, write, node)),
+        "part": int(write is not None and is_part(recording, write, saved)),
+    }
+    return raised(finding, facts, error) if error else of_write(finding, OVERWROTE, MOVE_WRITE_YET, facts)
+
+
+def written(finding: Finding) -> dict[str, Word]:
+    """What was written, under which name, by which op."""
+    recording, write = finding.recording, finding.write
+    alias = label(recording, write.tensor if write else None)
+    return {"label": label(recording, finding.tensor), "alias": alias, "op": write.op if write else ""}
+
+
+def is_trained_leaf(finding: Finding) -> bool:
+    """True where a leaf that requires grad was hit."""
+    ref = finding.recording.tensors[finding.tensor] if finding.tensor is not None else None
+    return ref is not None and ref.is_leaf and ref.requires_grad
+
+
+def raised(finding: Finding, facts: dict[str, Word], error: RaisedError) -> Diagnosis:
+    """The Diagnosis of an error; by what it is that was written, and how the call came there."""
+    updated = facts["trained"] and finding.route != "inside"
+    said = BY_UNKNOWN if finding.culprit is None else UPDATED if updated else OVERWROTE
+    facts |= surroundings(finding.recording, error)
+    return of_write(finding, said, advice(finding, facts), facts)
+
+
+def advice(finding: Finding, facts: dict[str, Word]) -> str:
+    """What to do, the most special advice first."""
+    op, route = str(facts["op"]), finding.route
+    chosen = (
+        (facts.get("how"), LOOPED.get(str(facts.get("how")))),
+        (facts.get("part"), COLLECT_PARTS),
+        (facts.get("whole"), NEW_TENSOR),
+        (facts.get("same"), OWN_MEMORY),
+        (op in SHAPES, VIEW_INSTEAD),
+        (facts["trained"] and route in ("self", "detach", "data", "view"), UPDATE_LATER),
+        (facts.get("again_round"), EACH_ROUND),
+        (op.endswith("(inplace=True)"), NOT_IN_PLACE),
+        (facts["result"], OWN_RESULT.get(route)),
+        (True, BY_WAY.get(way(finding))),
+    )
+    return next((template for holds, template in chosen if holds and template), MOVE_WRITE)
 
 
 def is_same_line(recording: Recording, write: Write, node: Node) -> bool:
@@ -122,13 +353,13 @@ def is_part(recording: Recording, write: Write, saved: SavedTensor) -> bool:
     )
 
 
-def surroundings(recording: Recording, error: RaisedError) -> tuple[tuple[str, str | int], ...]:
+def surroundings(recording: Recording, error: RaisedError) -> dict[str, Word]:
     """The line that called backward, and how it came into the graph of an earlier step, if it did."""
     failed = recording.frames[error.frame]
     earlier = earlier_run(recording, error.node, failed)
     way = carried(recording, error.node, failed, earlier) if earlier and error.node is not None else Carried("again")
-    again = ("again", error.place.line if error.place else 0)
-    return (again, *way.arguments(recording)) if way.how in LOOPED else (again,)
+    again: dict[str, Word] = {"again": error.place.line if error.place else 0}
+    return again | way.facts(recording) if way.how in LOOPED else again
 
 
 def by_text(recording: Recording, error: RaisedError, node: Node) -> Diagnosis:
@@ -137,35 +368,68 @@ def by_text(recording: Recording, error: RaisedError, node: Node) -> Diagnosis:
     version = re.search(r"at version (\d+); expected version (\d+)", error.text)
     sides = tuple(int(side) for side in shape[1].split(",") if side.strip()) if shape else None
     expected, now = (int(version[2]), int(version[1])) if version else (None, None)
-    write = next(
-        (
-            each
-            for each in recording.writes
-            if each.version_before == expected and sides in (None, recording.tensors[each.tensor].shape)
-        ),
-        None,
+    fits = (
+        each
+        for each in recording.writes
+        if each.version_before == expected and sides in (None, recording.tensors[each.tensor].shape)
     )
-    return Diagnosis(
-        kind="saved_tensor_modified",
-        severity="error",
-        raised=True,
+    write = next(fits, None)
+    finding = Finding(
+        recording=recording,
+        kind=VERSIONS if version else MODIFIED,
+        frame=error.frame,
         culprit=line_of(write),
         victim=birthplace(recording, node),
-        node=node.name,
-        tensor=recording.tensors[write.tensor].name if write else None,
-        version_saved=expected,
-        version_now=now,
-        arguments=(
-            ("label", label(recording, write.tensor if write else None)),
-            ("alias", label(recording, write.tensor if write else None)),
-            ("op", write.op if write else ""),
-            ("needed_for", ""),
-            ("more", 0),
-            ("result", 0),
-            ("trained", 0),
-        ),
-        node_id=node.id,
-        tensor_id=write.tensor if write else None,
-        write_id=write.id if write else None,
-        frame=error.frame,
+        node=node,
+        tensor=write.tensor if write else None,
+        write=write,
+        saved=expected,
+        now=now,
     )
+    return raised(finding, {**written(finding), "needed_for": "", "more": 0, "result": 0, "trained": 0}, error)
+
+
+# -- `.detach_()` took its history
+
+DETACHED_CORE = "has been detached in-place"
+DETACH = "detach_"
+DETACHED = Kind("saved_tensor_detached", "error", marked("saved tensor detached"))
+
+TOOK_HISTORY = marked(
+    "{Culprit} took the history of {label} away in place, but {node} from {victim} had saved it with that history."
+)
+LOST_HISTORY = marked("{label} lost its history in place, but {node} from {victim} had saved it with that history.")
+DETACH_A_COPY = marked(
+    "Give the detached tensor a name of its own (`fixed = {name}.detach()`), "
+    "or call `.detach_()` after the backward call."
+)
+
+
+@finder(order=2)
+def find_detached(recording: Recording) -> Iterator[Diagnosis]:
+    """One Diagnosis for each such error: the culprit is the `.detach_()`, the victim the Node that had saved."""
+    for error in errors_with(recording, DETACHED_CORE):
+        node = recording.nodes[error.node] if error.node is not None else None
+        frame, tensor = detaching(recording, error)
+        finding = Finding(
+            recording=recording,
+            kind=DETACHED,
+            frame=error.frame,
+            culprit=frame.place if frame else None,
+            victim=birthplace(recording, node),
+            node=node,
+            tensor=tensor,
+            route="detach",
+        )
+        said = TOOK_HISTORY if finding.culprit else LOST_HISTORY
+        yield finding.told(said, DETACH_A_COPY, {"label": label(recording, tensor)})
+
+
+def detaching(recording: Recording, error: RaisedError) -> tuple[Frame | None, int | None]:
+    """The Frame of the `.detach_()` that hit one of the failing Node's saved tensors, and that tensor."""
+    saved = {each.tensor for each in recording.nodes[error.node].saved} if error.node is not None else set()
+    for frame in recording.frames[error.frame :: -1]:
+        hit = next((number for number in frame.inputs if number in saved), None)
+        if frame.op == DETACH and hit is not None:
+            return frame, hit
+    return None, None

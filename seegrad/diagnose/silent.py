@@ -1,14 +1,88 @@
-"""A saved tensor's bytes changed and its version didn't: torch said nothing, the gradient is wrong."""
+"""Torch says nothing and a gradient is wrong: a saved tensor's bytes changed unseen, or a gradient's on its way."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from seegrad.diagnose.evidence import birthplace, label, line_of, needed_for, owner, route_of
+from seegrad.diagnose.finding import Finding, Kind, finder
+from seegrad.diagnose.saved import is_trained_leaf, of_write, way, written
 from seegrad.model.recording import Diagnosis, Frame, Node, Place, Recording, SavedTensor, Write
+from seegrad.words.languages import marked
+from seegrad.words.phrases import Word, plural
+
+# -- a saved tensor's bytes changed and its version didn't
+
+SILENT = Kind(
+    "silent_corruption",
+    "wrong",
+    marked("silent corruption"),
+    (marked("v{saved} saved = v{now} now,"), marked("but the numbers changed")),
+)
+UNCHECKED = replace(SILENT, tag=(marked("no version check,"), marked("and the numbers changed")))
+
+SILENTLY = marked(
+    "{Culprit} overwrote {label}{through}, after {node} from {victim} had saved it{need}{others}; "
+    "the version stayed {saved}, so torch raised nothing and the gradient is wrong."
+)
+SILENTLY_KEPT_BY = {
+    "attribute": marked(
+        "{Culprit} overwrote {label}{through}, after {node} from {victim} had kept it as `{attr}`{need}{others}; "
+        "torch checks only what `ctx.save_for_backward` saves, so it raised nothing and the gradient is wrong."
+    ),
+    "hook": marked(
+        "{Culprit} overwrote {label}{through}, after {node} from {victim} had saved it{need}{others}; "
+        "a saved-tensor hook keeps it, which switches torch's check off: nothing was raised, the gradient is wrong."
+    ),
+}
+SILENTLY_BY_UNKNOWN = marked(
+    "The bytes of {label} changed after {node} from {victim} had saved it{need}{others}; "
+    "the version stayed {saved}, so torch raised nothing and the gradient is wrong."
+)
+KEEP_CHECKED = {
+    "attribute": marked(
+        "Keep it with `ctx.save_for_backward` and torch will raise here instead; "
+        "to be right, write to a copy, `{copy}`, or after the backward call."
+    ),
+    "hook": marked(
+        "Let the pack hook return a copy of what it's given, not the tensor itself (`save_on_cpu` copies nothing "
+        "that is on the CPU already), or write to a copy, `{copy}`, or after the backward call."
+    ),
+}
+UPDATE_CHECKED = marked(
+    "An update belongs after the backward call that uses the old value; "
+    "write it under `with torch.no_grad():` instead of through `.data`, and torch will check the order."
+)
+SEEN_INSTEAD = marked(
+    "Make a new tensor instead, `{name} = {new}`, so that autograd knows of the change, "
+    "or write after the backward call."
+)
+CHECKED_BY_WAY = {
+    "data": marked(
+        "Replace `.data` by `.detach()` and torch will raise here instead; to be right, write to a copy, "
+        "`{copy}`, or after the backward call."
+    ),
+    "inside": marked(
+        "`{op}` does not move the version of what it writes: let the backward call come before it, "
+        "or run the forward again after it."
+    ),
+    "storage": marked(
+        "Give {alias} a storage of its own (`.clone()` instead of `set_`), or write after the backward call."
+    ),
+    "outside": marked(
+        "Torch cannot see writes through numpy or a raw pointer: write to a copy, `{name}.detach().clone().numpy()`, "
+        "or after the backward call."
+    ),
+}
+LET_COUNT = marked(
+    "The version counter was held back while the bytes changed: write without that, so that torch can check, "
+    "or write after the backward call."
+)
 
 
-def find(recording: Recording) -> Iterator[Diagnosis]:
+@finder(order=12)
+def find_silent(recording: Recording) -> Iterator[Diagnosis]:
     """One Diagnosis for each line that corrupted something, with its first victim."""
     hits: dict[Place | None, list[tuple[Frame, Node, SavedTensor, Write | None]]] = {}
     for frame in recording.frames:
@@ -16,13 +90,13 @@ def find(recording: Recording) -> Iterator[Diagnosis]:
             continue
         node = recording.nodes[frame.running]
         for index in frame.corrupted:
-            write = culprit(recording, frame, node, node.saved[index])
+            write = corrupting(recording, frame, node, node.saved[index])
             hits.setdefault(line_of(write), []).append((frame, node, node.saved[index], write))
     for place, victims in hits.items():
-        yield describe(recording, place, victims)
+        yield describe_silent(recording, place, victims)
 
 
-def culprit(recording: Recording, frame: Frame, node: Node, saved: SavedTensor) -> Write | None:
+def corrupting(recording: Recording, frame: Frame, node: Node, saved: SavedTensor) -> Write | None:
     """The first Write to these bytes between their saving and their use, or one by a hook in the same backward.
 
     A hook's Write stands at the end of its backward: when in it, before or after this use, the use itself tells.
@@ -40,36 +114,90 @@ def culprit(recording: Recording, frame: Frame, node: Node, saved: SavedTensor) 
     return next(before, next(within, None))
 
 
-def describe(
+def describe_silent(
     recording: Recording, place: Place | None, victims: list[tuple[Frame, Node, SavedTensor, Write | None]]
 ) -> Diagnosis:
     """The Diagnosis of one silent Write; the victim that the engine reached first stands for all."""
     frame, node, saved, write = victims[0]
-    tensor = recording.tensors[owner(recording, saved.tensor)] if saved.tensor is not None else None
-    others = {victim.id for _, victim, _, _ in victims} - {node.id}
-    return Diagnosis(
-        kind="silent_corruption",
-        severity="wrong",
-        raised=False,
+    tensor = owner(recording, saved.tensor) if saved.tensor is not None else None
+    finding = Finding(
+        recording=recording,
+        kind=SILENT if saved.version is not None else UNCHECKED,
+        frame=frame.index,
         culprit=place,
         victim=birthplace(recording, node),
-        node=node.name,
-        tensor=tensor.name if tensor else None,
-        version_saved=saved.version,
-        version_now=saved.version,
-        route=route_of(recording, write, tensor.id) if write and tensor else "storage",
-        arguments=(
-            ("label", label(recording, tensor.id if tensor else None)),
-            ("alias", label(recording, write.tensor if write else None)),
-            ("op", write.op if write else ""),
-            ("needed_for", needed_for(recording, node, saved.serves)),
-            ("kept", "version" if saved.checked else "attribute" if saved.attr.startswith("ctx.") else "hook"),
-            ("attr", saved.attr),
-            ("others", len(others)),
-            ("trained", int(tensor.is_leaf and tensor.requires_grad if tensor else False)),
-        ),
-        node_id=node.id,
-        tensor_id=tensor.id if tensor else None,
-        write_id=write.id if write else None,
-        frame=frame.index,
+        node=node,
+        tensor=tensor,
+        write=write,
+        saved=saved.version,
+        now=saved.version,
+        route=route_of(recording, write, tensor) if write and tensor is not None else "storage",
     )
+    count = len({victim.id for _, victim, _, _ in victims} - {node.id})
+    others = plural(" (and {count} more Node)", " (and {count} more Nodes)", count) if count else ""
+    kept = "version" if saved.checked else "attribute" if saved.attr.startswith("ctx.") else "hook"
+    facts: dict[str, Word] = {
+        **written(finding),
+        "needed_for": needed_for(recording, node, saved.serves),
+        "kept": kept,
+        "attr": saved.attr,
+        "others": count,
+        "trained": int(is_trained_leaf(finding)),
+    }
+    said = SILENTLY_KEPT_BY.get(kept, SILENTLY) if place else SILENTLY_BY_UNKNOWN
+    return of_write(finding, said, KEEP_CHECKED.get(kept) or advice(finding, facts), facts, others=others)
+
+
+def advice(finding: Finding, facts: dict[str, Word]) -> str:
+    """What to do where torch's check was gone round, the most special advice first."""
+    if finding.route == "data" and facts["trained"]:
+        return UPDATE_CHECKED
+    if finding.route == "data" and f".data.{facts['op']}(" in finding.code:
+        return SEEN_INSTEAD
+    return CHECKED_BY_WAY.get(way(finding), LET_COUNT)
+
+
+# -- a hook or a custom backward wrote to its gradient in place, and another Node was given the same memory
+
+SHARED = Kind("gradient_overwritten", "wrong", marked("gradient overwritten"))
+GRADIENT_SHARED = marked(
+    "{Culprit} overwrote a gradient while backward ran, and {node} from {victim} was given the same tensor: "
+    "torch raised nothing and the gradient of {label} is wrong."
+)
+RETURN_NEW = marked(
+    "A hook or a custom backward may share its gradient with others: "
+    "return a new tensor (`grad * 2`) instead of writing to it (`grad.mul_(2)`)."
+)
+
+
+@finder(order=13)
+def find_shared(recording: Recording) -> Iterator[Diagnosis]:
+    """One Diagnosis for each line that wrote, with its first victim."""
+    told: set[Place] = set()
+    for frame in recording.frames:
+        if frame.running is None:
+            continue
+        for write in (recording.writes[number] for number in frame.spoiled):
+            if write.place not in told:
+                told.add(write.place)
+                yield describe_shared(recording, frame, recording.nodes[frame.running], write)
+
+
+def describe_shared(recording: Recording, frame: Frame, node: Node, write: Write) -> Diagnosis:
+    """The culprit is the write, the victim the Node that was given what it left."""
+    output = node.leaf if node.leaf is not None else node.outputs[0] if node.outputs else None
+    finding = Finding(
+        recording=recording,
+        kind=SHARED,
+        frame=frame.index,
+        culprit=write.place,
+        victim=birthplace(recording, node),
+        node=node,
+        tensor=output,
+        write=write,
+        saved=write.version_before,
+        now=write.version_after,
+    )
+    needed = needed_for(recording, node, tuple(edge.slot for edge in node.edges))
+    facts: dict[str, Word] = {"label": label(recording, output), "op": write.op, "needed_for": needed}
+    return finding.told(GRADIENT_SHARED, RETURN_NEW, facts)

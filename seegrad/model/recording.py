@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import types
 import typing
 from dataclasses import dataclass, field
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from seegrad.errors import RecordingError
-from seegrad.words.languages import _
+from seegrad.model.codec import as_kind
+from seegrad.words.languages import _, marked, speaking
+from seegrad.words.phrases import Phrase, told
 
 SCHEMA = 1
 
@@ -36,6 +37,17 @@ Route = Literal["self", "view", "detach", "data", "storage", "inside"]
 
 Preview = tuple[tuple[str, ...], ...]
 """A small tensor's numbers, formatted, row by row; a scalar is one row of one. None: bigger than 4×4."""
+
+# What a Frame or a Write holds as its op although torch has no such op.
+
+EXTERNAL_WRITE = "write outside torch"
+"""A Write that torch never saw: numpy, a raw pointer."""
+
+STEP = "step"
+"""An optimiser's update that was made where no call of torch could be seen."""
+
+GRADIENT_READ = ".grad"
+"""A gradient was read that isn't kept."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,11 +223,18 @@ class RaisedError:
     node: NodeId | None = None
 
 
+EARLIER = marked(
+    "{kind}: {place}. An earlier seegrad stored this Recording: `seegrad.diagnose.diagnose(recording)` tells more."
+)
+"""What a Diagnosis without words says."""
+
+
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
-    """What went wrong, who did it, who was hit.
+    """What went wrong, who did it, who was hit; and its words, as Phrases that `message()` says.
 
-    `arguments` feed the sentence of `message()`: plain strings and numbers only.
+    `arguments` are the facts behind the words: plain strings and numbers only. `title` names the kind, `tag` is what
+    the picture pins to the victim.
     """
 
     kind: str
@@ -233,15 +252,20 @@ class Diagnosis:
     tensor_id: int | None = None
     write_id: int | None = None
     frame: int | None = None  # the Frame in which it shows
+    title: str = field(default="", repr=False)
+    said: Phrase | None = field(default=None, repr=False)  # None: read from what an earlier seegrad stored
+    advice: Phrase | None = field(default=None, repr=False)
+    tag: tuple[Phrase, ...] = field(default=(), repr=False)
 
     def message(self, lang: str | None = None) -> str:
         """Two sentences: what happened, what to do; in `lang`, else in the reader's own language.
 
         Raises: KeyError never; an unknown language falls back to the reader's own, or English.
         """
-        from seegrad.words.phrases import sentence
-
-        return sentence(self, lang)
+        with speaking(lang):
+            if self.said is None:
+                return _(EARLIER).format(kind=_(self.kind.replace("_", " ")), place=self.culprit or self.victim or "?")
+            return told(self.said, *([self.advice] if self.advice else []))
 
 
 @dataclass(frozen=True, slots=True)
@@ -285,23 +309,3 @@ class Recording:
             return typing.cast(Recording, as_kind(cls, data["recording"]))
         except (KeyError, TypeError, ValueError) as why:
             raise RecordingError(_("This Recording is damaged: {error}. Record it again.").format(error=why)) from why
-
-
-def as_kind(kind: Any, value: Any) -> Any:
-    """JSON value → the dataclass, tuple or scalar that `kind` asks for."""
-    origin = typing.get_origin(kind)
-    if dataclasses.is_dataclass(kind):
-        if not isinstance(value, dict):
-            raise TypeError(f"expected an object for {getattr(kind, '__name__', kind)}")
-        hints = typing.get_type_hints(kind)
-        return kind(**{name: as_kind(hints[name], item) for name, item in value.items()})  # type: ignore[operator]  # any dataclass of this module
-    if origin in (typing.Union, types.UnionType):
-        if value is None or type(None) not in typing.get_args(kind):
-            return value
-        return as_kind(next(arg for arg in typing.get_args(kind) if arg is not type(None)), value)
-    if origin is tuple:
-        arguments = typing.get_args(kind)
-        if len(arguments) == 2 and arguments[1] is Ellipsis:
-            return tuple(as_kind(arguments[0], item) for item in value)
-        return tuple(as_kind(each, item) for each, item in zip(arguments, value, strict=True))
-    return value

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from seegrad.errors import PictureError
-from seegrad.model.recording import Phase, Severity, as_kind
+from seegrad.model.codec import as_kind
+from seegrad.model.recording import Phase, Severity
 from seegrad.words.languages import _
 
 SCHEMA = 1

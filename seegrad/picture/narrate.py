@@ -4,29 +4,11 @@ from __future__ import annotations
 
 from collections import defaultdict
 
-from seegrad.model.invented import GRADIENT_READ
-from seegrad.model.recording import Frame, Node, Recording, SavedTensor, TensorRef
+from seegrad.model.recording import GRADIENT_READ, Frame, Node, Recording, SavedTensor, TensorRef
 from seegrad.words.languages import _, closed, marked, together
 
 WRITTEN_OUT = ("tensor", "as_tensor")  # ops that only take over the user's numbers: their names say nothing
 DESCRIBED = ("the result of ", "a tensor ", "a number ", "an unnamed tensor ")  # no name of the user's: a capital fits
-KINDS = {
-    "saved_tensor_modified": marked("saved tensor modified"),
-    "silent_corruption": marked("silent corruption"),
-    "leaf_modified": marked("leaf modified"),
-    "graph_freed": marked("graph freed"),
-    "graph_cut": marked("graph cut"),
-    "version_moved": marked("version moved"),
-    "view_modified": marked("view modified"),
-    "memory_overlaps": marked("memory overlaps"),
-    "marked_dirty": marked("mark_dirty misused"),
-    "saved_tensor_detached": marked("saved tensor detached"),
-    "inference_tensor": marked("inference tensor"),
-    "optimiser_given_non_leaf": marked("optimiser given a non-leaf"),
-    "unused_input": marked("unused input"),
-    "gradient_overwritten": marked("gradient overwritten"),
-    "grad_of_non_leaf": marked(".grad of a non-leaf"),
-}
 PHASES = {
     "start": marked("start"),
     "forward": marked("forward"),

@@ -27,7 +27,7 @@ from tools.words import translations
 from tools.words.entries import DATED, LANGUAGES, PROJECT, empty, merged, mo_bytes, po_bytes, problems, read
 
 ROOT = Path(__file__).resolve().parents[2]
-KEYWORDS = {"_": None, "marked": None, "counted": (1, 2)}
+KEYWORDS = {"_": None, "marked": None, "counted": (1, 2), "plural": (1, 2)}
 REMEDY = "Run: python -m tools.words.catalogue build"
 
 __all__ = ["DATED", "LANGUAGES", "build", "check", "extracted", "po_file"]

@@ -10,13 +10,8 @@ from seegrad.model.recording import Diagnosis, Frame, Hook, Recording, Severity,
 from seegrad.picture.sketch.desk import Desk
 from seegrad.picture.sketch.parts import Card, Mark
 from seegrad.words.languages import _, marked
+from seegrad.words.phrases import say
 
-TAGS = {
-    "saved_tensor_modified": marked("saved value overwritten"),
-    "leaf_modified": marked("leaf: no in-place write here"),
-    "graph_freed": marked("saved tensors already freed"),
-    "graph_cut": marked("the graph is cut here"),
-}
 SEVERITIES = {"error": marked("torch raised here"), "wrong": marked("the gradient is wrong"), "note": marked("note")}
 
 
@@ -47,20 +42,12 @@ def _pinned(recording: Recording, desk: Desk, diagnosis: Diagnosis) -> Iterator[
 def tag(diagnosis: Diagnosis) -> tuple[str, ...]:
     """The one or two short lines pinned to the card or pill in question.
 
-    >>> tag(Diagnosis("saved_tensor_modified", "error", True, None, None, None, None, 0, 1))
-    ('v0 saved ≠ v1 now',)
+    >>> tag(Diagnosis("saved_tensor_modified", "error", True, None, None, None, None))
+    ('torch raised here',)
     """
-    saved, now = diagnosis.version_saved, diagnosis.version_now
-    if diagnosis.kind == "saved_tensor_modified" and saved is not None and now is not None:
-        return (_("v{saved} saved ≠ v{now} now").format(saved=saved, now=now),)
-    if diagnosis.kind == "silent_corruption":
-        if saved is None or now is None:
-            return (_("no version check,"), _("and the numbers changed"))
-        return (_("v{saved} saved = v{now} now,").format(saved=saved, now=now), _("but the numbers changed"))
-    if ("cause", "overwritten") in diagnosis.arguments:
-        return (_("only 0 goes back from here"),)
     elsewhere = diagnosis.kind == "graph_cut" and diagnosis.raised  # the cut has a note of its own
-    return (_(SEVERITIES["error"] if elsewhere else TAGS.get(diagnosis.kind, SEVERITIES[diagnosis.severity])),)
+    own = () if elsewhere else diagnosis.tag
+    return tuple(map(say, own)) or (_(SEVERITIES[diagnosis.severity]),)
 
 
 def _target(desk: Desk, diagnosis: Diagnosis) -> str | None:

@@ -21,15 +21,17 @@ from IPython.core.error import UsageError
 
 import seegrad
 from seegrad.check import CheckFailed, expect
+from seegrad.diagnose import FINDERS
+from seegrad.diagnose.evidence import A_RESULT, A_TENSOR, OF_SHAPE
+from seegrad.diagnose.finding import Kind
 from seegrad.display.magic import Options
 from seegrad.display.page import page
 from seegrad.display.widget import show
 from seegrad.picture import draw, still, table
-from seegrad.picture.narrate import KINDS as KINDS_SAID
 from seegrad.quiz import KINDS, ask
-from seegrad.words import advice, beliefs, sentences
+from seegrad.words import beliefs
 from seegrad.words.languages import LANGUAGES, closed, counted, language, speaking, together, translate
-from seegrad.words.phrases import sentence
+from seegrad.words.phrases import Phrase, joined, phrase, told
 from tests.data.programs import programs
 from tests.library.recorded import seen
 from tools.words import catalogue, entries
@@ -200,20 +202,30 @@ def test_sentences_are_translated_when_they_are_said(path: Path) -> None:
             assert marker or node.func.id == "marked" or id(node) in inside, f"line {node.lineno}: use `marked` here"
 
 
-TABLES = (sentences.WHAT, advice.DO, sentences.THROUGH, sentences.WHY, beliefs.MISCONCEPTIONS)
+def of_diagnoses() -> list[str]:
+    """Every template of the finders."""
+    said = [each for each in messages(catalogue.extracted()) if each.locations[0][0].startswith("seegrad/diagnose/")]
+    return [each.id if isinstance(each.id, str) else each.id[0] for each in said]
 
 
-@pytest.mark.parametrize("text", [text for words in TABLES for text in words.values()])
+@pytest.mark.parametrize("text", [*of_diagnoses(), *beliefs.MISCONCEPTIONS.values()])
 def test_every_sentence_is_said_in_chinese(text: str) -> None:
     said = translate(text, "zh_CN")
     assert said != text
     assert said.endswith("。") == text.endswith("."), said
 
 
-def test_every_kind_of_diagnosis_has_a_name() -> None:
-    kinds = {kind.split(".")[0] for kind in sentences.WHAT}
-    assert kinds == KINDS_SAID.keys()
-    assert all(translate(name, "zh_CN") != name for name in KINDS_SAID.values())
+KINDS_FOUND = {
+    value.name: value
+    for find in FINDERS
+    for value in vars(sys.modules[find.__module__]).values()
+    if isinstance(value, Kind)
+}
+
+
+@pytest.mark.parametrize("kind", KINDS_FOUND.values(), ids=lambda kind: kind.name)
+def test_every_kind_of_diagnosis_has_a_name(kind: Kind) -> None:
+    assert translate(kind.title, "zh_CN") != kind.title
 
 
 @pytest.mark.parametrize("lang", LANGUAGES)
@@ -349,14 +361,16 @@ def test_no_blank_stands_between_chinese_characters() -> None:
 
 
 def test_an_unnamed_tensor_is_described_in_chinese() -> None:
-    labels = ("the result of `exp` on line 3", "a tensor of shape [2, 3]", "a tensor", "`a` and `w`")
-    said = []
-    for label in labels:
-        found = seegrad.Diagnosis(
-            "saved_tensor_modified", "error", True, None, None, "X", None, 0, 1, arguments=(("label", label),)
-        )
-        said.append(sentence(found, "zh").split("在没有记录到")[0].strip())
-    assert said == ["第 3 行 `exp` 的结果", "一个形状为 [2, 3] 的张量", "一个张量", "`a`、`w`"]
+    labels = (
+        phrase(A_RESULT, op="exp", line=3),
+        phrase(OF_SHAPE, shape="[2, 3]"),
+        Phrase(A_TENSOR),
+        joined(["`a`", "`w`"]),
+        joined(["`a`", "`b`", "`w`"]),
+    )
+    with speaking("zh"):
+        said = [told(label) for label in labels]
+    assert said == ["第 3 行 `exp` 的结果", "一个形状为 [2, 3] 的张量", "一个张量", "`a`、`w`", "`a`、`b`、`w`"]
 
 
 def test_the_wheel_speaks_chinese(tmp_path) -> None:
