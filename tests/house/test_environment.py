@@ -1,4 +1,4 @@
-"""The three places that say what is installed agree: pyproject.toml, constraints.txt, environment.yml."""
+"""The places that say what is installed agree: the two projects, constraints.txt, environment.yml, the Makefile."""
 
 from __future__ import annotations
 
@@ -9,12 +9,16 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
+import pytest
 import yaml
 from packaging.requirements import Requirement
 from packaging.version import Version
 
 ROOT = Path(__file__).parents[2]
-PROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+PROJECTS: dict[str, dict[str, Any]] = {  # by the path that pip is given
+    path: tomllib.loads((ROOT / path / "pyproject.toml").read_text())["project"] for path in (".", "./grader")
+}
+NOT_FOR_A_CLASS = {"bench"}  # the benchmarks' peers, which nobody needs to learn, teach or test
 
 
 def pins() -> dict[str, Version]:
@@ -27,9 +31,16 @@ def normal(name: str) -> str:
     return re.sub(r"[-_.]+", "-", name).lower()
 
 
-def requirements() -> list[Requirement]:
-    extras = PROJECT["optional-dependencies"].values()
-    return [Requirement(text) for text in (*PROJECT["dependencies"], *(text for extra in extras for text in extra))]
+def requirements(project: dict[str, Any]) -> list[Requirement]:
+    extras = project["optional-dependencies"].values()
+    return [Requirement(text) for text in (*project["dependencies"], *(text for extra in extras for text in extra))]
+
+
+def installed() -> list[str]:
+    """The two projects with their extras, as pip is told to install them."""
+    extras = {path: [name for name in project["optional-dependencies"] if name not in NOT_FOR_A_CLASS]
+              for path, project in PROJECTS.items()}  # fmt: skip
+    return [f"{path}[{','.join(names)}]" for path, names in extras.items()]
 
 
 def pip_part() -> list[str]:
@@ -37,29 +48,39 @@ def pip_part() -> list[str]:
     return next(part["pip"] for part in environment["dependencies"] if isinstance(part, dict))
 
 
-def test_every_requirement_is_pinned_to_a_version_that_it_allows() -> None:
-    for requirement in requirements():
+@pytest.mark.parametrize("path", PROJECTS)
+def test_every_requirement_is_pinned_to_a_version_that_it_allows(path: str) -> None:
+    for requirement in requirements(PROJECTS[path]):
         pin = pins().get(normal(requirement.name))
         assert pin is not None, f"{requirement.name} has no pin in constraints.txt"
         assert requirement.specifier.contains(pin), f"{requirement} forbids the pin {pin}"
 
 
-def test_torch_is_wide_in_the_project_and_fixed_in_ci() -> None:
-    torch = next(requirement for requirement in requirements() if requirement.name == "torch")
+@pytest.mark.parametrize("path", PROJECTS)
+def test_torch_is_wide_in_the_projects_and_fixed_in_ci(path: str) -> None:
+    torch = next(requirement for requirement in requirements(PROJECTS[path]) if requirement.name == "torch")
     assert str(torch.specifier) == ">=2.9"
     assert pins()["torch"] == Version("2.13.0")
 
 
-def test_the_conda_environment_installs_this_project_with_its_extras() -> None:
-    """All but the benchmarks' peers, which nobody needs to learn, teach or test."""
-    extras = [name for name in PROJECT["optional-dependencies"] if name != "bench"]
-    assert pip_part() == ["-c constraints.txt", f"-e .[{','.join(extras)}]"]
+def test_neither_project_asks_an_index_for_the_other() -> None:
+    """They are installed by their paths: the index may know other packages of these names."""
+    names = {normal(requirement.name) for project in PROJECTS.values() for requirement in requirements(project)}
+    assert not names & {project["name"] for project in PROJECTS.values()}
+    assert not pins().keys() & {project["name"] for project in PROJECTS.values()}
+
+
+def test_the_conda_environment_and_make_install_both_projects_with_their_extras() -> None:
+    assert pip_part() == ["-c constraints.txt", *(f"-e {text}" for text in installed())]
+    makefile = (ROOT / "Makefile").read_text().replace("'", "")
+    assert f"-c constraints.txt -e {' -e '.join(installed())}\n" in makefile
 
 
 def test_the_conda_environment_s_python_is_the_project_s() -> None:
     environment = yaml.safe_load((ROOT / "environment.yml").read_text())
     python = next(part for part in environment["dependencies"] if isinstance(part, str) and part.startswith("python="))
-    assert Requirement(f"python{PROJECT['requires-python']}").specifier.contains(python.removeprefix("python="))
+    for project in PROJECTS.values():
+        assert Requirement(f"python{project['requires-python']}").specifier.contains(python.removeprefix("python="))
 
 
 def test_the_pip_part_resolves() -> None:
@@ -69,4 +90,6 @@ def test_the_pip_part_resolves() -> None:
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     would_install = [line for line in done.stdout.splitlines() if line.startswith("Would install")]
-    assert all(re.fullmatch(r"Would install seegrad-[\d.]+", line) for line in would_install), would_install
+    assert all(re.fullmatch(r"Would install( (nbjudge|seegrad)-[\d.]+)+", line) for line in would_install), (
+        would_install
+    )

@@ -1,6 +1,6 @@
 """The ways in without make and node, followed as they are written: a fresh venv, pip, a chapter.
 
-Offline as far as that goes: pip sees the packages that are installed here, all but seegrad, and asks no index. Nothing
+Offline as far as that goes: pip sees the packages that are installed here, all but our own, and asks no index. Nothing
 is compiled on the way, and no front end is built: PATH holds the venv alone.
 """
 
@@ -19,7 +19,7 @@ import pytest
 from tools.course.kit import make_kit
 
 ROOT = Path(__file__).parents[2]
-OWN = ("seegrad", "_seegrad", "_editable_impl_seegrad", "grader")
+OWN = ("seegrad", "_seegrad", "nbjudge", "_nbjudge", "_editable_impl_")
 PROGRAM = """
 import nbformat, os, sys
 from nbclient import NotebookClient
