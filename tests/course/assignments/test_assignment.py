@@ -31,7 +31,7 @@ from tests.course.answer_files import (
     prompt,
 )
 from tests.course.graded_class import Graded, answered, class_of, text_of
-from tools.book import Course
+from tools.book import CourseFiles
 
 NAMES = assignments()
 KINDS = {"predict", "find", "repair", "write", "order", "explain"}
@@ -115,7 +115,7 @@ def test_the_release_is_what_nbgrader_makes_of_the_source(graded: Callable[[str]
 
 
 def release(name: str) -> Path:
-    return Course().release(name) / f"{name}.ipynb"
+    return CourseFiles().release(name) / f"{name}.ipynb"
 
 
 def region(source: str) -> list[str]:
@@ -138,7 +138,7 @@ def errors(cell: Any) -> list[Any]:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_stock_nbgrader_reads_full_points_for_the_instructor_s_answers(name: str, tmp_path: Path) -> None:
-    cells = run_in_one_kernel(nbformat.read(Course().source(name), as_version=4), tmp_path)
+    cells = run_in_one_kernel(nbformat.read(CourseFiles().source(name), as_version=4), tmp_path)
     assert not [error for cell in cells.values() for error in errors(cell)]
     assert {exercise: determine_grade(cells[f"{exercise}_test"]) for exercise in exercises(name)} == {
         exercise: (points, points) for exercise, points in points_of(name).items()
@@ -154,7 +154,7 @@ def test_stock_nbgrader_gives_every_answer_the_same_points(
     found = graded(name)
     assert not found.complaint
     tests = {f"{exercise}_test" for exercise in exercises(name)}
-    whole = {cell.id: cell.source for cell in nbformat.read(Course().source(name), as_version=4).cells}
+    whole = {cell.id: cell.source for cell in nbformat.read(CourseFiles().source(name), as_version=4).cells}
     released = nbformat.read(release(name), as_version=4)
     for cell in released.cells:
         cell.source = whole[cell.id] if cell.id in tests else cell.source

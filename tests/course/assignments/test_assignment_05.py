@@ -13,14 +13,14 @@ from nbgrader.utils import determine_grade
 from tests.course.answer_files import answers, program
 from tests.course.assignments.test_assignment import run_in_one_kernel
 from tests.course.graded_class import answered
-from tools.book import Course
+from tools.book import CourseFiles
 
 NAME = "05_data_versus_detach"
 
 
 def test_stock_nbgrader_reads_a_part_of_the_points(tmp_path: Path) -> None:
     """nbgrader's own reading of the output of an answer that is partly right: four of five programs."""
-    instructor = nbformat.read(Course().source(NAME), as_version=4)
+    instructor = nbformat.read(CourseFiles().source(NAME), as_version=4)
     partly = next(
         answer for answer in answers(NAME) if answer.cell == "predict" and not answer.right and answer.points is None
     )
