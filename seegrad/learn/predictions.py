@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from seegrad.model.scene import Question
-from seegrad.quiz import Verdict, judge
+from seegrad.quiz import Feedback, judge
 
 FILE = ".predictions.json"
 
@@ -22,7 +22,7 @@ def read_predictions(folder: Path | None = None) -> dict[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
-def keep_prediction(question: Question, answer: dict[str, Any], folder: Path | None = None) -> Verdict:
+def keep_prediction(question: Question, answer: dict[str, Any], folder: Path | None = None) -> Feedback:
     """Write the answer down and judge it. A folder that can't be written to costs the note, never the lesson."""
     verdict = judge(question, answer)
     kept = read_predictions(folder)

@@ -3,21 +3,33 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
+from typing import Any
 
 from seegrad.errors import QuestionError
 from seegrad.model.recording import Node, Recording
 from seegrad.model.scene import Choice, Question
 from seegrad.picture.sketch import Sketch, sketch
-from seegrad.quiz.subject import Wanted, aliases, choice, last_forward, listed, numbered, question
+from seegrad.quiz.subject import (
+    QuestionKind,
+    Wanted,
+    aliases,
+    choice,
+    differences,
+    last_forward,
+    listed,
+    names_in,
+    numbered,
+    question,
+)
 from seegrad.words.languages import _, marked, speaking, together
 
 MOST_ASKED = 24
 FORWARD, YOUNGEST = "forward", "youngest"
 
 
-def saves(recording: Recording, wanted: Wanted) -> Question:
+def _saves(recording: Recording, wanted: Wanted) -> Question:
     """Of the tensors around each Function: those that it keeps for backward. `wanted.nodes` are the only ones asked."""
     last = last_forward(recording)
     with speaking("en"):  # an answer's names are the same in every language
@@ -78,7 +90,14 @@ def _saving(name: str, kept: list[str]) -> str:
     return _("`{node}` saves {names}.").format(node=name, names=listed(kept))
 
 
-def order(recording: Recording, wanted: Wanted) -> Question:
+def _others_saved(question: Question, value: Any) -> list[str]:
+    truth = json.loads(question.truth)
+    given = {str(node): names_in(kept) for node, kept in value.items()} if isinstance(value, Mapping) else {}
+    asked = dict.fromkeys([*truth, *given])
+    return [key for node in asked for key in differences(given.get(node, []), truth.get(node, []), f"{node} ")]
+
+
+def _order(recording: Recording, wanted: Wanted) -> Question:
     """The Functions, or those in `wanted.nodes`, in the order in which the first backward call runs them."""
     last = last_forward(recording)
     pills = {pill: name for name, pill in _pills(recording, last, wanted.nodes).items()}
@@ -115,6 +134,16 @@ def _disorders(recording: Recording, pills: dict[str, str], truth: list[str]) ->
     nodes = {f"f{node.id}": node for node in recording.nodes}
     for pill, name in pills.items():
         yield _missing(recording, nodes[pill], name) if name in truth else _unneeded(recording, nodes[pill], name)
+
+
+def _disorder(question: Question, value: Any) -> list[str]:
+    """What is wrong with an order: its members, all of it, one pair, or the choice among those that were ready."""
+    given, truth = names_in(value), json.loads(question.truth)
+    if given == truth or set(given) != set(truth):
+        return differences(given, truth)
+    pairs = [choice.key for choice in question.choices if "<" in choice.key]
+    early = [key for key in pairs if given.index(key.split("<")[0]) < given.index(key.split("<")[1])]
+    return [FORWARD] if early and early == pairs else early[:1] or [YOUNGEST]
 
 
 def _waits(recording: Recording, pills: dict[str, str]) -> Iterator[tuple[str, str]]:
@@ -173,3 +202,7 @@ def _few(names: Collection[str]) -> None:
     )
     some = list(dict.fromkeys(name.split("#")[0] for name in names))[:2]
     raise QuestionError(said.format(count=len(names), most=MOST_ASKED, some=",".join(some), listed=json.dumps(some)))
+
+
+SAVES = QuestionKind("saves", _saves, _others_saved)
+ORDER = QuestionKind("order", _order, _disorder)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from seegrad.errors import QuestionError
 from seegrad.model.recording import Recording
 from seegrad.model.scene import Question
-from seegrad.quiz.subject import Wanted, aliases, choice, last_forward, listed, question
+from seegrad.quiz.subject import QuestionKind, Wanted, aliases, choice, last_forward, listed, question
 from seegrad.words.languages import _, marked, together
 
 
@@ -16,7 +16,7 @@ def outcome_of(recording: Recording) -> str:
     return "silent" if any(d.severity == "wrong" for d in recording.diagnoses) else "fine"
 
 
-def outcome(recording: Recording, wanted: Wanted) -> Question:
+def _outcome(recording: Recording, wanted: Wanted) -> Question:
     """How the block ends: `raise`, `silent` or `fine`."""
     truth = outcome_of(recording)
     about_alias = "M05" if aliases(recording) else _about_graph(recording) or "M03"
@@ -63,7 +63,7 @@ def _about_graph(recording: Recording) -> str:
     return "M10" if freed or (len(calls) > 1 and not recording.writes) else ""
 
 
-def culprit(recording: Recording, wanted: Wanted) -> Question:
+def _culprit(recording: Recording, wanted: Wanted) -> Question:
     """The line that did the damage."""
     guilty = [d for d in recording.diagnoses if d.culprit is not None and d.severity != "note"]
     if not guilty or guilty[0].culprit is None:
@@ -109,3 +109,7 @@ def _evidence(recording: Recording) -> tuple[str, ...]:
         ids += [f"f{diagnosis.node_id}"] if diagnosis.node_id is not None else []
         ids += [f"w{diagnosis.write_id}"] if diagnosis.write_id is not None else []
     return tuple(ids)
+
+
+OUTCOME = QuestionKind("outcome", _outcome)
+CULPRIT = QuestionKind("culprit", _culprit)

@@ -1,11 +1,11 @@
-"""What a question is about: which step it stops at, which tensors it names, and what it is called."""
+"""What every kind of question is made of: what defines a kind, what a question is about, what is wrong in an answer."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,6 +23,27 @@ class Wanted:
     prompt: str = ""
     tensors: tuple[str, ...] = ()
     nodes: tuple[str, ...] = ()
+
+
+def accepted(question: Question, value: Any) -> list[str]:
+    """Nothing where an answer is the truth, or one of several; else the answer itself.
+
+    >>> accepted(Question("q", "culprit", "?", "3", 0), 5)
+    ['5']
+    """
+    truth = json.loads(question.truth)
+    return [] if value in (truth if isinstance(truth, list) else [truth]) else [str(value)]
+
+
+@dataclass(frozen=True, slots=True)
+class QuestionKind:
+    """All that makes one kind of question. What the picture hides meanwhile is the `veil` of the Question it asks."""
+
+    name: str
+    ask: Callable[[Recording, Wanted], Question]
+    """Raises: QuestionError where the Recording has nothing to ask about."""
+    mistakes: Callable[[Question, Any], list[str]] = accepted
+    """The keys of what is wrong in an answer, in a fixed order: those that have a Choice are told why."""
 
 
 def question(recording: Recording, kind: str, prompt: str, truth: Any, until_step: int, **more: Any) -> Question:
@@ -56,6 +77,26 @@ def named(recording: Recording, last: int, only: tuple[str, ...]) -> dict[str, T
 def aliases(recording: Recording) -> set[int]:
     """The storages that a `.data` or `.detach()` reaches."""
     return {ref.storage for ref in recording.tensors if ref.route in ("data", "detach")}
+
+
+def names_in(value: Any) -> list[str]:
+    """The names in a value; empty where it is no list of any."""
+    return [name for name in value if isinstance(name, str)] if isinstance(value, list | tuple | set) else []
+
+
+def differences(given: Sequence[str], truth: Sequence[str], subject: str = "") -> list[str]:
+    """What is too much, then what is missing.
+
+    >>> differences(["b", "c"], ["a", "b"])
+    ['+c', '-a']
+    """
+    extra = sorted(set(given) - set(truth))
+    return [*(f"+{subject}{name}" for name in extra), *(f"-{subject}{name}" for name in truth if name not in given)]
+
+
+def other_names(question: Question, value: Any) -> list[str]:
+    """What is wrong in an answer that is a list of names, in any order."""
+    return differences(names_in(value), json.loads(question.truth))
 
 
 def numbered(names: Iterable[str]) -> list[str]:

@@ -2,14 +2,28 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping
+from typing import Any
+
 from seegrad.errors import QuestionError
 from seegrad.model.recording import Recording, TensorRef
 from seegrad.model.scene import Question
-from seegrad.quiz.subject import Wanted, aliases, choice, last_forward, listed, named, question
+from seegrad.quiz.subject import (
+    QuestionKind,
+    Wanted,
+    aliases,
+    choice,
+    last_forward,
+    listed,
+    named,
+    other_names,
+    question,
+)
 from seegrad.words.languages import _, marked
 
 
-def versions(recording: Recording, wanted: Wanted) -> Question:
+def _versions(recording: Recording, wanted: Wanted) -> Question:
     """The version of each named tensor after the last forward line; the picture stops before the first write."""
     last = last_forward(recording)
     asked = named(recording, last, wanted.tensors)
@@ -47,7 +61,13 @@ def versions(recording: Recording, wanted: Wanted) -> Question:
     )
 
 
-def leaves(recording: Recording, wanted: Wanted) -> Question:
+def _other_versions(question: Question, value: Any) -> list[str]:
+    given = value if isinstance(value, Mapping) else {}
+    truth = json.loads(question.truth)
+    return [f"{name}={given.get(name)}" for name, version in truth.items() if given.get(name) != version]
+
+
+def _leaves(recording: Recording, wanted: Wanted) -> Question:
     """The named tensors that no Function made."""
     last = last_forward(recording)
     asked = named(recording, last, ())
@@ -70,7 +90,7 @@ def leaves(recording: Recording, wanted: Wanted) -> Question:
     )
 
 
-def keeps(recording: Recording, wanted: Wanted) -> Question:
+def _keeps(recording: Recording, wanted: Wanted) -> Question:
     """The named tensors whose `.grad` is filled when the block has ended."""
     if not any(frame.phase in ("backward", "error") for frame in recording.frames):
         raise QuestionError(_("No backward pass ran in this block, so there is no gradient to ask for."))
@@ -108,3 +128,8 @@ def _belief(ref: TensorRef, kept: set[int], retained: set[int | None], raised: b
     if ref.id in kept or (ref.requires_grad and not ref.is_leaf):
         return "M01"
     return "M10" if ref.requires_grad and not raised else ""
+
+
+VERSIONS = QuestionKind("versions", _versions, _other_versions)
+LEAVES = QuestionKind("leaves", _leaves, other_names)
+KEEPS = QuestionKind("keeps", _keeps, other_names)
