@@ -1,4 +1,5 @@
 /** The player as a pure state machine: events in, a new state out. No DOM, no clock, no model. */
+import { kindOf } from "./kinds";
 import { levelInSight, levelOf, pathTo, type Scene } from "./scene";
 
 export interface State {
@@ -50,7 +51,7 @@ export function reduce(scene: Scene, state: State, event: Event): State {
       return { ...to(state.step + 1), playing: state.step + 1 < last };
     case "answered": {
       const done = { ...state, answered: true, playing: false };
-      return scene.question?.kind === "saves" ? done : reduce(scene, done, { kind: "last" }); // backward frees what `saves` asked for
+      return kindOf(scene.question).stays ? done : reduce(scene, done, { kind: "last" });
     }
   }
 }

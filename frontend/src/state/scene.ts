@@ -22,7 +22,7 @@ export interface Choice { key: string; label: string; misconception: string; mes
 
 export interface Question {
   id: string;
-  kind: "outcome" | "versions" | "leaves" | "keeps" | "saves" | "order" | "culprit";
+  kind: string;
   prompt: string;
   truth: string;
   until_step: number;

@@ -1,7 +1,8 @@
 /** The question's panel: prompt, ways to answer, the button, then the verdict. */
 import { h, quiet } from "./dom";
 import { withCode } from "./inspector";
-import { type Answer, current, type Draft, isComplete, judge, pairs, pythonLine } from "../state/quiz";
+import { chosen, current, type Draft, kindOf, pairs, type Value } from "../state/kinds";
+import { type Answer, isComplete, judge, pythonLine } from "../state/quiz";
 import type { Question } from "../state/scene";
 import type { Words } from "./words";
 
@@ -16,42 +17,44 @@ export function askPanel(question: Question, w: Words, moves: Moves): AskPanel {
   const hint = h("span", { class: "sg-qh" }, w.hidden);
   const verdict = h("div", { class: "sg-qv", role: "status", "aria-live": "polite" });
   const element = h("div", { class: "sg-q", role: "group", "aria-label": question.prompt.replaceAll("`", "") }, prompt, controls, h("div", { class: "sg-qb" }, button, hint), verdict);
-  const inputs = fill(question, w, controls, moves);
+  const inputs = (CONTROLS[question.kind] ?? list)(question, w, controls, moves);
   return {
     element,
     show(draft, answer) {
       element.classList.toggle("answered", answer !== null);
       button.disabled = !isComplete(question, draft);
-      inputs(draft, answer);
+      inputs(draft, answer && (answer[question.kind] ?? ""));
       if (answer === null) verdict.replaceChildren();
       else if (!verdict.childElementCount) verdict.append(...verdictOf(question, w, answer));
     },
   };
 }
 
-type Update = (draft: Draft, answer: Answer | null) => void;
+/** Shows a draft, or where one was given the answer. */
+type Update = (draft: Draft, given: Value | null) => void;
 
-function fill(question: Question, w: Words, controls: HTMLElement, moves: Moves): Update {
-  if (question.kind === "outcome") return radios(question, controls, moves);
-  if (question.kind === "versions") return numbers(question, w, controls, moves);
-  if (question.kind === "saves") return ticks(question, controls, moves);
-  const inOrder = question.kind === "order";
+/** How a kind of question is answered where it isn't by clicks alone. */
+const CONTROLS: Record<string, typeof ticks> = { outcome: radios, versions: numbers, saves: ticks };
+
+/** What is picked by clicks on the picture, in words. */
+function list(question: Question, w: Words, controls: HTMLElement): Update {
   const picked = h("output", { class: "sg-qk" });
   controls.append(picked);
-  return (draft) => { picked.textContent = draft.picked.length ? `${w.picked} ${inOrder ? draft.picked.join(" → ") : [...draft.picked].sort().join(", ")}` : ""; };
+  const between = kindOf(question).inOrder ? " → " : ", ";
+  return (draft) => { picked.textContent = draft.picked[0] ? `${w.picked} ${chosen(question, draft).join(between)}` : ""; };
 }
 
-function radios(question: Question, controls: HTMLElement, moves: Moves): Update {
+function radios(question: Question, _: Words, controls: HTMLElement, moves: Moves): Update {
   const all = question.choices.map((choice) => {
     const input = quiet(h("input", { type: "radio", name: `sg-${question.id}`, value: choice.key, onchange: () => moves.pick(choice.key) }));
     controls.append(h("label", {}, input, ` ${choice.label}`));
     return input;
   });
-  return (draft, answer) => { for (const input of all) { input.checked = (answer?.outcome ?? draft.picked[0]) === input.value; input.disabled = answer !== null; } };
+  return (draft, given) => { for (const input of all) { input.checked = (given ?? draft.picked[0]) === input.value; input.disabled = given !== null; } };
 }
 
 /** One row for each Function: the tensors around it, each with a box to tick. */
-function ticks(question: Question, controls: HTMLElement, moves: Moves): Update {
+function ticks(question: Question, _: Words, controls: HTMLElement, moves: Moves): Update {
   const rows = pairs(question).map(([node, names]) => {
     const inputs = names.map((name) => {
       const pair = `${node} ${name}`;
@@ -62,11 +65,10 @@ function ticks(question: Question, controls: HTMLElement, moves: Moves): Update 
     controls.append(row);
     return { node, row, inputs };
   });
-  return (draft, answer) => {
-    const given = answer?.saves as Record<string, string[]> | undefined;
+  return (draft, given) => {
     for (const { node, row, inputs } of rows) {
-      row.classList.toggle("cur", !answer && node === current(question, draft));
-      for (const { pair, name, input } of inputs) { input.checked = answer ? !!given?.[node]?.includes(name) : draft.picked.includes(pair); input.disabled = answer !== null; }
+      row.classList.toggle("cur", given === null && node === current(question, draft));
+      for (const { pair, name, input } of inputs) { input.checked = given === null ? draft.picked.includes(pair) : !!(given as Record<string, string[]>)[node]?.includes(name); input.disabled = given !== null; }
     }
   };
 }
@@ -77,12 +79,11 @@ function numbers(question: Question, w: Words, controls: HTMLElement, moves: Mov
     controls.append(h("label", {}, h("code", {}, `${label}._version = `), input));
     return { label, input };
   });
-  return (draft, answer) => {
-    const given = (answer?.versions ?? null) as Record<string, number> | null;
+  return (draft, given) => {
     for (const { label, input } of all) {
-      const value = given ? String(given[label] ?? "") : (draft.typed[label] ?? "");
+      const value = String((given === null ? draft.typed : (given as Record<string, number>))[label] ?? "");
       if (input.value !== value) input.value = value;
-      input.disabled = answer !== null;
+      input.disabled = given !== null;
     }
   };
 }

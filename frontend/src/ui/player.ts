@@ -4,7 +4,8 @@ import { h, icon, type IconName, quiet, reachable, watchTheme } from "./dom";
 import { finder, minimap, TALL_PX } from "./find";
 import { inspector } from "./inspector";
 import { picture } from "./picture";
-import { type Answer, answerOf, type Draft, emptyDraft, isComplete, isEvidence, isPicked, labelOf, pick, type } from "../state/quiz";
+import { type Draft, kindOf } from "../state/kinds";
+import { type Answer, answerOf, emptyDraft, isComplete, isEvidence, isPicked, labelOf, pick, type } from "../state/quiz";
 import { lastWrong, levelInSight, readScene, type Scene } from "../state/scene";
 import { type Event, lastStep, reduce, type State } from "../state/machine";
 import { track } from "./track";
@@ -36,6 +37,7 @@ export function mount(el: HTMLElement, data: unknown, host: Host): () => void {
 function start(el: HTMLElement, scene: Scene, host: Host): () => void {
   const w = words(scene.lang);
   const question = scene.question;
+  const kind = kindOf(question);
   let draft: Draft = emptyDraft;
   let playing = false;
   let focused = false;
@@ -98,7 +100,7 @@ function start(el: HTMLElement, scene: Scene, host: Host): () => void {
 
   const choose = (id: string) => {
     const label = question && !answer() ? labelOf(question, id) : undefined;
-    if (question && label !== undefined && question.kind !== "versions") {
+    if (question && label !== undefined && !kind.beside) {
       draft = pick(question, draft, label);
       draw();
     } else send({ kind: "select", id });
@@ -116,7 +118,7 @@ function start(el: HTMLElement, scene: Scene, host: Host): () => void {
     pic.show(now.step, now.level, {
       selected: now.selected, focused, on: frame.on,
       picked: (id) => !!open && isPicked(question, draft, labelOf(question, id) ?? "\0"),
-      place: question?.kind === "order" ? (id) => (open ? draft.picked.indexOf(labelOf(question, id) ?? "\0") + 1 : 0) : undefined,
+      place: kind.inOrder ? (id) => (open ? draft.picked.indexOf(labelOf(question, id) ?? "\0") + 1 : 0) : undefined,
       evidence: (id) => !!question && !!given && isEvidence(question, id, given),
     });
     find.show(now.step, now.level, now.selected, focused);
@@ -162,7 +164,7 @@ function start(el: HTMLElement, scene: Scene, host: Host): () => void {
   }
 
   pic.box.addEventListener("click", (event) => { const part = pic.partAt(event.target); if (part) press(part); });
-  if (question?.kind === "culprit") {
+  if (question) {
     for (const element of code.children) {
       const id = `line:${(element as HTMLElement).dataset.n}`;
       if (labelOf(question, id) === undefined) continue;
