@@ -8,11 +8,15 @@ PIP_ARGS ?=
 VERSIONS ?= 2.9 2.11 2.13
 # test files run side by side in so many processes; PYTEST_ARGS="--pdb -n 0" in one
 WORKERS ?= 2
+DIST := --dist loadfile --no-loadscope-reorder
+# rooms whose tests start no process and need no notebook: all that `make quick` runs, but for what is marked slow
+QUICK := $(addprefix tests/library/,words model diagnose picture quiz) tests/house/test_architecture.py \
+  $(addprefix grader/tests/,bridge/test_wire.py course/test_intake.py course/test_exporters.py)
 BENCHMARKS ?= record op_db autograde crash
 ROOT_ARGS := $(if $(filter 0,$(shell id -u)),--allow-root)
 
 .DEFAULT_GOAL := help
-.PHONY: help install system frontend course lab kit test test-all test-torch test-gpu check grade bench clean
+.PHONY: help install system frontend course lab kit quick test test-all test-torch test-gpu check grade bench clean
 
 help:  ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -51,15 +55,19 @@ check: install  ## style and types
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-test: install system frontend check  ## everything
+quick: install check  ## two minutes: style, types, the player, the tests of the rooms that are pure
+	test ! -d frontend/node_modules || (cd frontend && npm test --silent)
+	$(BIN)/python -m pytest -q -m 'not slow' -n $(WORKERS) $(DIST) $(PYTEST_ARGS) $(QUICK)
+
+test: install system frontend check  ## all that a change may break, many cases alike by some of them
 	cd frontend && npm test --silent
 	$(BIN)/python -m tools.book --check --unrun
 	$(BIN)/python -m tools.words.catalogue --check
 	$(BIN)/python -m tools.evidence.seeds --check
-	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -n $(WORKERS) $(DIST) --durations=25 $(PYTEST_ARGS)
 
 test-all: export SEEGRAD_TEST_ALL = 1
-test-all: test  ## the same with newly drawn examples, and what takes longer: every chapter built anew, byte for byte
+test-all: test  ## everything: every case, newly drawn examples, every chapter built anew, byte for byte
 	$(BIN)/python -m tools.book --check
 
 grade: install  ## a class of twelve, from submitted/ to CSV and feedback

@@ -1,29 +1,28 @@
-"""What several test files share, since its start takes seconds: one headless Chromium."""
+"""What several test files share: tiers and seeds, one headless Chromium, and which files run beside which."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, Playwright, sync_playwright
 
 from nbjudge_tests import session
+from nbjudge_tests.browsers import browser, playwright
 from nbjudge_tests.session import pytest_collection_modifyitems
-from tests.browser.harness import CHROMIUM_ARGS, chromium
 
-__all__ = ["pytest_collection_modifyitems"]
+__all__ = ["browser", "playwright", "pytest_collection_modifyitems"]
 
 session.begin()
 
 
-@pytest.fixture(scope="session")
-def playwright() -> Iterator[Playwright]:
-    with sync_playwright() as running:
-        yield running
+@pytest.hookimpl(optionalhook=True)  # of pytest-xdist
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Side by side run whole files, so that what a file shares is made once; all that need a JupyterLab are one."""
+    from xdist.scheduler import LoadScopeScheduling
 
+    class ByFile(LoadScopeScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            file = nodeid.partition("::")[0]
+            return file.rpartition("/")[0] if "/lab/" in file else file
 
-@pytest.fixture(scope="session")
-def browser(playwright: Playwright) -> Iterator[Browser]:
-    running = playwright.chromium.launch(executable_path=chromium(), args=CHROMIUM_ARGS)
-    yield running
-    running.close()
+    return ByFile(config, log) if config.getvalue("dist") == "loadfile" else None

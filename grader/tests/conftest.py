@@ -1,4 +1,4 @@
-"""What several test files share, since its start takes seconds: one warm zygote, one PostgreSQL."""
+"""What several test files share, since its start takes seconds: one warm zygote, one PostgreSQL, one Chromium."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ import pytest
 from nbjudge.model import Limits
 from nbjudge.process.zygote import Zygote
 from nbjudge_tests import databases, session
+from nbjudge_tests.browsers import browser, playwright
 from nbjudge_tests.session import pytest_collection_modifyitems
 
-__all__ = ["pytest_collection_modifyitems"]
+__all__ = ["browser", "playwright", "pytest_collection_modifyitems"]
 
 session.begin()
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tests.tiers import ALL
 from tools.course.masters import Master, MasterCell, read_master
 
 ROOT = Path(__file__).parents[2]
@@ -82,6 +83,19 @@ def kind_of(exercise: str) -> str:
 def answers(name: str = ASSIGNMENT) -> list[Answer]:
     """Every right and wrong answer of the assignment, in the order of the files."""
     return [answer for path in sorted((FOLDER / name).glob("*.toml")) for answer in _read(path)]
+
+
+def chosen(name: str) -> list[Answer]:
+    """The answers that are always graded: of each exercise the first right one, the first and the last wrong one."""
+    found = answers(name)
+    if ALL:
+        return found
+    kept = []
+    for exercise in exercises(name):
+        right = [answer for answer in found if answer.cell == exercise and answer.right]
+        wrong = [answer for answer in found if answer.cell == exercise and not answer.right]
+        kept += [right[0], wrong[0], wrong[-1]]
+    return kept
 
 
 def _read(path: Path) -> list[Answer]:

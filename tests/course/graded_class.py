@@ -1,4 +1,4 @@
-"""A class whose row k hands in the k-th answer to every exercise: all answers, graded in about twenty submissions."""
+"""A class whose row k hands in the k-th answer to every exercise: three submissions, in `make test-all` twenty."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from typing import Any
 import nbformat
 
 from nbjudge_tests.classroom.commands import nbgrader
-from tests.course.answer_files import ROOT, Answer, answers, exercises
+from tests.course.answer_files import ROOT, Answer, chosen, exercises
 
 TIMEOUT_S = 1200  # of one command on a whole class, on a busy machine
 
@@ -65,7 +65,7 @@ def _graded(course: Path, name: str) -> Graded:
     released = nbformat.read(course / "release" / "en" / name / f"{name}.ipynb", as_version=4)
     hand_in(course, "stub", name, released)
     hand_in(course, "source", name, nbformat.read(ROOT / "source" / name / f"{name}.ipynb", as_version=4))
-    found = answers(name)
+    found = chosen(name)
     columns = [[answer for answer in found if answer.cell == exercise] for exercise in exercises(name)]
     rows = list(itertools.zip_longest(*columns))
     for number, row in enumerate(rows):

@@ -15,6 +15,8 @@ from pathlib import Path
 
 import pytest
 
+from tools.words import catalogue
+
 ROOT = Path(__file__).parents[2]
 STATIC = {"embed.js", "site.css", "standalone.js", "svg.css", "widget.css", "widget.js"}
 SHOWS = """
@@ -90,6 +92,12 @@ def test_each_wheel_holds_its_own_package_only_with_types_licence_and_readme(bui
         assert f"\n# {package}\n" in metadata  # the README's first line
         assert {"README.md", "LICENSE", "pyproject.toml"} <= in_sdist(folder)
     assert "SECURITY.md" in in_sdist(built_grader)
+
+
+def test_the_wheel_speaks_chinese(built: Path) -> None:
+    with zipfile.ZipFile(only(built, "*.whl")) as files:
+        data = files.read("seegrad/locale/zh_CN/LC_MESSAGES/seegrad.mo")
+    assert data == catalogue.po_file("zh_CN").with_suffix(".mo").read_bytes()
 
 
 def an_environment(place: Path, built: Path) -> Path:

@@ -14,8 +14,9 @@ from nbjudge_tests import crashes
 from nbjudge_tests.classroom import crowd, small
 from nbjudge_tests.classroom.commands import ENVIRONMENT, python
 from nbjudge_tests.classroom.gradebook import Rows, rows
+from nbjudge_tests.session import ALL
 
-STUDENTS, KILLS = 40, 15
+STUDENTS, KILLS, PLACES = (40, 15, 3) if ALL else (12, 4, 2)  # of 4 processes that may be killed, so many were
 
 
 @pytest.fixture(scope="module")
@@ -31,14 +32,14 @@ def undisturbed(handed_in: Path, tmp_path_factory: pytest.TempPathFactory) -> Ro
 
 
 @pytest.mark.slow
-def test_fifteen_kills_change_no_grade_and_leave_nothing(handed_in: Path, undisturbed: Rows, tmp_path: Path) -> None:
+def test_kills_change_no_grade_and_leave_nothing(handed_in: Path, undisturbed: Rows, tmp_path: Path) -> None:
     root = tmp_path / "course"
     shutil.copytree(handed_in, root)
     temporary = tmp_path / "temporary"
     temporary.mkdir()
     siege = crashes.besiege(crashes.grading(small.NAME), root, KILLS, seed=5, temporary=temporary)
     assert siege.kills.total() == KILLS
-    assert len(siege.kills) >= 3, siege
+    assert len(siege.kills) >= PLACES, siege
     assert rows(root) == undisturbed
     assert leftovers(root, temporary) == []
 
@@ -63,7 +64,7 @@ def test_ctrl_c_ends_it_with_a_sentence_and_the_next_run_goes_on(
     said = running.stderr.read()
     running.stderr.close()
     assert running.wait() == 2
-    assert first.startswith("1/40 ")
+    assert first.startswith(f"1/{STUDENTS} ")
     assert "the same command goes on from here" in said
     assert "Traceback" not in said
     assert "unchanged" in python(root, "-m", "nbjudge", "autograde", small.NAME)

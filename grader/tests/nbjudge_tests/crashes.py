@@ -1,4 +1,4 @@
-"""Killing a class's grading at random moments: for `test_crash` (15 kills) and `benchmarks/crash.py` (100).
+"""Killing a class's grading at random moments: a few for `test_crash`, a hundred for `benchmarks/crash.py`.
 
 A run of the command is watched from outside, as an operator would see it: after a random while one of its processes
 is ended with SIGKILL, or its connections to the database are cut. When the command has ended it is started again.

@@ -25,6 +25,7 @@ from tests.course.answer_files import (
     assignments,
     before,
     by_hand,
+    chosen,
     exercises,
     kind_of,
     master,
@@ -66,7 +67,7 @@ def points_of(name: str) -> dict[str, float]:
 
 
 @pytest.mark.parametrize(
-    ("name", "answer"), [(name, answer) for name in NAMES for answer in answers(name)], ids=lambda value: str(value)
+    ("name", "answer"), [(name, answer) for name in NAMES for answer in chosen(name)], ids=lambda value: str(value)
 )
 def test_each_answer_gets_what_it_deserves_and_is_told_why(
     graded: Callable[[str], Graded], name: str, answer: Answer

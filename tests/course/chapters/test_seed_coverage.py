@@ -26,7 +26,13 @@ ROOT = Path(__file__).parents[3]
 ROWS = tomllib.loads((ROOT / "tests" / "seed_coverage.toml").read_text(encoding="utf-8"))["row"]
 CELLS = tomllib.loads((ROOT / "tests" / "seed_cells.toml").read_text(encoding="utf-8"))
 FIRST_CHAPTER = "05_data_versus_detach"
-NAMES = [f"{row['seed']}-{row['cell']}" for row in ROWS]
+
+
+def name_of(row: dict[str, Any]) -> str:
+    return f"{row['seed']}-{row['cell']}"
+
+
+NAMES = [name_of(row) for row in ROWS]
 
 
 @dataclass(frozen=True)
@@ -50,6 +56,12 @@ def run(row: dict[str, Any]) -> Ran:
             except Exception as error:
                 print(f"{type(error).__name__}: {error}", file=shown)  # what Jupyter shows last
     return Ran(shown.getvalue().strip(), names, "\n".join(str(warning.message) for warning in told))
+
+
+@functools.cache
+def ran(name: str) -> Ran:
+    """A row run once, for all that only look."""
+    return run(ROWS[NAMES.index(name)])
 
 
 def _run_cell(code: str, names: dict[str, Any]) -> None:
@@ -78,7 +90,7 @@ def memory_filled_with_nan() -> Iterator[None]:
 
 
 def check_same(row: dict[str, Any]) -> None:
-    assert run(row).shown == row["document"].strip()
+    assert ran(name_of(row)).shown == row["document"].strip()
 
 
 def check_nondeterministic(row: dict[str, Any]) -> None:
@@ -92,12 +104,12 @@ def check_nondeterministic(row: dict[str, Any]) -> None:
 
 
 def check_claim(row: dict[str, Any]) -> None:
-    assert eval(row["claim"], run(row).names) is True  # noqa: S307  # the rows are ours
+    assert eval(row["claim"], ran(name_of(row)).names) is True  # noqa: S307  # the rows are ours
 
 
 def check_cuda(row: dict[str, Any]) -> None:
     """Without CUDA torch says so; with it the tensor says where it lives."""
-    shown = run(row).shown
+    shown = ran(name_of(row)).shown
     if torch.cuda.is_available():
         assert "device='cuda:0'" in shown
     else:
@@ -106,7 +118,7 @@ def check_cuda(row: dict[str, Any]) -> None:
 
 def check_changed(row: dict[str, Any], since: str, *, words_only: bool) -> None:
     """Today's words are there, and not the document's; where only words changed, the rest is the same."""
-    shown, document = run(row).shown, row["document"].strip()
+    shown, document = ran(name_of(row)).shown, row["document"].strip()
     if version(torch.__version__) < version(since):
         assert row["today"] not in shown
         return
@@ -143,7 +155,7 @@ def test_the_verdict_holds(row: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("row", ROWS, ids=NAMES)
 def test_what_it_warns_of_is_said(row: dict[str, Any]) -> None:
-    warned = run(row).warned
+    warned = ran(name_of(row)).warned
     assert row["warns"] in warned if "warns" in row else not warned
 
 

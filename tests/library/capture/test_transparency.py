@@ -21,6 +21,7 @@ import seegrad
 from tests.data.programs import programs
 from tests.data.transparency import wholes
 from tests.data.transparency.observe import Observation, observe
+from tests.tiers import one_in
 
 
 @pytest.fixture(autouse=True)
@@ -42,20 +43,25 @@ def alone(run: Callable[[], Any]) -> Observation:
     return observe(run, None)
 
 
-@pytest.mark.parametrize("detail", ["default", "content"])
 @pytest.mark.parametrize("name", programs())
-def test_the_clinic_s_programs_show_the_same(name: str, detail: str) -> None:
+def test_the_clinic_s_programs_show_the_same(name: str) -> None:
     run = programs()[name].run
     expected = alone(run)
-    assert observe(run, detail) == expected
+    assert observe(run, "default") == expected
 
 
-@pytest.mark.parametrize("detail", ["default", "content"])
 @pytest.mark.parametrize("name", wholes())
-def test_whole_programs_show_the_same(name: str, detail: str) -> None:
+def test_whole_programs_show_the_same(name: str) -> None:
     run = wholes()[name]
     expected = alone(run)
-    assert observe(run, detail) == expected
+    assert observe(run, "default") == expected
+
+
+@pytest.mark.parametrize("name", one_in(6, [*programs(), *wholes()]))
+def test_all_the_more_where_contents_are_kept(name: str) -> None:
+    run = programs()[name].run if name in programs() else wholes()[name]
+    expected = alone(run)
+    assert observe(run, "content") == expected
 
 
 def test_nothing_is_switched_on_afterwards() -> None:

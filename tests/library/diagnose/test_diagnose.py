@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 import seegrad
 from seegrad.diagnose import SEVERITIES
+from tests.tiers import ALL
 
 UNARY = ("sigmoid", "exp", "tanh", "sin", "relu", "square", "double", "shift")
 ROUTES = ("self", "detach", "data", "view", "data_view")
@@ -120,7 +121,7 @@ def agree(one: list[torch.Tensor | None], other: list[torch.Tensor | None]) -> b
     )
 
 
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=300 if ALL else 60)
 @given(random_programs())
 @mock.patch.dict(os.environ, SEEGRAD_RAISE_OWN_ERRORS="1")
 def test_the_diagnosis_agrees_with_torch_and_with_a_clean_run(steps: list[Op | Overwrite]) -> None:

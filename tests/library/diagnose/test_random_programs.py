@@ -12,6 +12,7 @@ import seegrad
 from seegrad.capture.probes import torch_private as _torch
 from seegrad.model.recording import Diagnosis
 from tests.data.random_programs import Account, Source, alike, as_torch_says, gradients, sources, true_gradients
+from tests.tiers import ALL
 
 KINDS = {
     "modified by an inplace operation": "saved_tensor_modified",
@@ -95,13 +96,17 @@ def judge_error(kind: str, errors: list[Diagnosis], torch_says: Account) -> None
 
 @ORACLE
 @given(source=sources())
-@settings(max_examples=300, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=300 if ALL else 60, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture]
+)
 def test_random_programs_are_judged_as_torch_judges_them(source: Source) -> None:
     judge(source, "default")
 
 
 @ORACLE
 @given(source=sources())
-@settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=60 if ALL else 12, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture]
+)
 def test_the_content_level_judges_them_the_same(source: Source) -> None:
     judge(source, "content")

@@ -11,7 +11,7 @@ import pytest
 from PIL import Image
 from playwright.sync_api import Locator, Page, expect
 
-from tests.browser.harness import Lab, Watched, open_notebook, run_all, run_cell
+from tests.browser.lab.harness import Lab, Watched, open_notebook, run_all, run_cell
 
 pytestmark = pytest.mark.browser
 
@@ -176,18 +176,18 @@ out.sum().backward()
     assert_quiet(watched)
 
 
-@pytest.mark.parametrize("theme", ["light", "dark"])
-def test_the_picture_follows_the_page_s_theme(lab: Lab, watched: Watched, theme: str, tmp_path: Path) -> None:
+def test_the_picture_follows_the_page_s_theme(lab: Lab, watched: Watched, tmp_path: Path) -> None:
     page = watched.page
-    open_notebook(page, lab, write_notebook(lab, f"{theme}.ipynb", SILENT.replace("{options}", "")))
+    open_notebook(page, lab, write_notebook(lab, "themes.ipynb", SILENT.replace("{options}", "")))
     run_cell(page, 0)
     picture = page.locator(".sg")
     picture.wait_for(timeout=CELL_TIMEOUT_MS)
-    name = "JupyterLab Dark" if theme == "dark" else "JupyterLab Light"
-    page.evaluate("name => { window.jupyterapp.commands.execute('apputils:change-theme', {theme: name}); }", name)
-    expect(picture).to_have_attribute("data-theme", theme, timeout=CELL_TIMEOUT_MS)
-    picture.screenshot(path=tmp_path / "picture.png")
-    with Image.open(tmp_path / "picture.png") as shot:
-        brightness = shot.convert("L").getpixel((8, 8))
-    assert (brightness < 60) == (theme == "dark")
+    for theme in ("dark", "light"):
+        name = f"JupyterLab {theme.capitalize()}"
+        page.evaluate("name => { window.jupyterapp.commands.execute('apputils:change-theme', {theme: name}); }", name)
+        expect(picture).to_have_attribute("data-theme", theme, timeout=CELL_TIMEOUT_MS)
+        picture.screenshot(path=tmp_path / "picture.png")
+        with Image.open(tmp_path / "picture.png") as shot:
+            brightness = shot.convert("L").getpixel((8, 8))
+        assert (brightness < 60) == (theme == "dark")
     assert_quiet(watched)

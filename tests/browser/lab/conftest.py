@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Request
 
-from tests.browser.harness import ROOT, Lab, Watched, running_lab
+from tests.browser.lab.harness import ROOT, Lab, Watched, running_lab
 
 
 @pytest.fixture(scope="session")

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import expect
 
-from tests.browser.harness import ROOT, Lab, Watched, open_notebook, run_all
+from tests.browser.lab.harness import ROOT, Lab, Watched, open_notebook, run_all
 
 pytestmark = pytest.mark.browser
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import secrets
-import shutil
 import socket
 import subprocess
 import sys
@@ -20,7 +19,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Locator, Page
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 START_TIMEOUT_S = 90
 # JupyterLab drops what is run while it is still connecting, though its indicator says "idle".
 KERNEL_IS_READY = """() => {
@@ -29,25 +28,16 @@ KERNEL_IS_READY = """() => {
     return context?.isReady && kernel?.connectionStatus === "connected" && kernel.status === "idle";
 }"""
 CODE_CELL = ".jp-NotebookPanel:visible .jp-CodeCell"
-# Chromium looks up its maker's hosts at every start unless it is told not to.
-CHROMIUM_ARGS = [
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-]
 
 
 @dataclass
 class Lab:
-    """A running JupyterLab. `root` is its folder, a copy of the course."""
+    """A running JupyterLab. `root` is its folder, a copy of the course; `home` its user's."""
 
     url: str
     token: str
     root: Path
+    home: Path
 
     def notebook_url(self, path: str) -> str:
         return f"{self.url}/lab/tree/{path}?token={self.token}&reset"
@@ -66,13 +56,6 @@ def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
-
-
-def chromium() -> str:
-    found = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-    if found is None:
-        pytest.fail("No Chromium here. `make system` installs it with apt-get; elsewhere install it by hand.")
-    return found
 
 
 def wait_until_up(process: subprocess.Popen[bytes], url: str, log: Path) -> None:
@@ -120,7 +103,7 @@ def running_lab(root: Path, home: Path) -> Iterator[Lab]:
         process = subprocess.Popen(command, cwd=root, env=environment, stdout=sink, stderr=subprocess.STDOUT)
     try:
         wait_until_up(process, f"http://127.0.0.1:{port}/api", log)
-        yield Lab(f"http://127.0.0.1:{port}", token, root)
+        yield Lab(f"http://127.0.0.1:{port}", token, root, home)
     finally:
         process.terminate()
         process.wait(20)

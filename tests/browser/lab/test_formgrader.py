@@ -13,7 +13,7 @@ import pytest
 from playwright.sync_api import expect
 
 from nbjudge_tests.classroom.commands import python
-from tests.browser.harness import Lab, Watched, running_lab
+from tests.browser.lab.harness import Lab, Watched, running_lab
 from tests.course.answer_files import ASSIGNMENT
 from tools.evidence.demo_class import make_course
 
