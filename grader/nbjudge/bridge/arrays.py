@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from nbjudge.bridge.records import ITEM_BYTES
+from nbjudge.bridge.torch.records import ITEM_BYTES
 from nbjudge.errors import WireError
 
 

@@ -17,12 +17,12 @@ from nbjudge.bridge.callables import PARAMETERS
 from nbjudge.bridge.containers import Containers, is_container, raw_array
 from nbjudge.bridge.handles import Borrowed, Lent
 from nbjudge.bridge.libraries import find_by_name, name_in_library
-from nbjudge.bridge.message import Message
-from nbjudge.bridge.mirror import DTYPES, NAMES, Mirror
 from nbjudge.bridge.objects import RemoteClass
 from nbjudge.bridge.offers import may_lend, offered_specials
 from nbjudge.bridge.raised import Attempted
 from nbjudge.bridge.sparse import is_sparse
+from nbjudge.bridge.torch.message import Message
+from nbjudge.bridge.torch.mirror import DTYPES, NAMES, Mirror
 from nbjudge.bridge.values import UnsupportedError
 from nbjudge.errors import WireError
 from nbjudge.wire import Frame, listed, text, whole

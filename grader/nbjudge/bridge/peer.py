@@ -12,14 +12,15 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from nbjudge.bridge import hooks, offers, raised
+from nbjudge.bridge import offers, raised
 from nbjudge.bridge.arrays import Bare
 from nbjudge.bridge.carry import Carrier
-from nbjudge.bridge.message import Message
-from nbjudge.bridge.mirror import Mirror
 from nbjudge.bridge.objects import STUDENT
 from nbjudge.bridge.raised import RemoteError
 from nbjudge.bridge.surroundings import Around, Surroundings
+from nbjudge.bridge.torch import hooks
+from nbjudge.bridge.torch.message import Message
+from nbjudge.bridge.torch.mirror import Mirror
 from nbjudge.bridge.values import UnsupportedError
 from nbjudge.errors import WireError
 from nbjudge.wire import Frame, Pipe, listed, text, whole

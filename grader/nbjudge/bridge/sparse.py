@@ -8,9 +8,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from nbjudge.bridge import autograd as graph
 from nbjudge.bridge.arrays import Bare
-from nbjudge.bridge.records import DIMENSIONS, ITEM_BYTES, ITEMS
+from nbjudge.bridge.torch import autograd as graph
+from nbjudge.bridge.torch.records import DIMENSIONS, ITEM_BYTES, ITEMS
 from nbjudge.bridge.values import UnsupportedError
 from nbjudge.errors import WireError
 

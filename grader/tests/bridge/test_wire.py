@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from nbjudge.bridge import values
 from nbjudge.bridge.containers import Containers, is_container
-from nbjudge.bridge.records import ITEM_BYTES, read_storage, read_tensor, read_window
+from nbjudge.bridge.torch.records import ITEM_BYTES, read_storage, read_tensor, read_window
 from nbjudge.errors import WireError
 from nbjudge.wire import BODY_BYTES, DEPTH, HEADER_BYTES, PacketReader, Pipe, pack, parse_header, unpack
 

@@ -17,11 +17,11 @@ import torch
 from torch import Tensor
 from torch.autograd.graph import GradientEdge
 
-from nbjudge.bridge import autograd as graph
-from nbjudge.bridge.hooks import Ask, Hooks, Settle
-from nbjudge.bridge.ledger import Agreed, Gone, Ledger, Storage
-from nbjudge.bridge.message import Message
-from nbjudge.bridge.records import (
+from nbjudge.bridge.torch import autograd as graph
+from nbjudge.bridge.torch.hooks import Ask, Hooks, Settle
+from nbjudge.bridge.torch.ledger import Agreed, Gone, Ledger, Storage
+from nbjudge.bridge.torch.message import Message
+from nbjudge.bridge.torch.records import (
     ITEM_BYTES,
     SHARED_BYTES,
     STORAGE_BYTES,

@@ -15,8 +15,8 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from nbjudge.bridge.autograd import Edge, Link, same_counter
-from nbjudge.bridge.records import TensorRecord
+from nbjudge.bridge.torch.autograd import Edge, Link, same_counter
+from nbjudge.bridge.torch.records import TensorRecord
 from nbjudge.errors import WireError
 
 KEPT_LEAVES = 1000

@@ -12,8 +12,8 @@ import torch
 from torch import Tensor
 from torch.autograd.graph import GradientEdge, Node, get_gradient_edge
 
-from nbjudge.bridge.hooks import is_hooked, is_hooked_after
-from nbjudge.bridge.records import ITEM_BYTES, ITEMS, History, TensorRecord, Window
+from nbjudge.bridge.torch.hooks import is_hooked, is_hooked_after
+from nbjudge.bridge.torch.records import ITEM_BYTES, ITEMS, History, TensorRecord, Window
 
 Edge: TypeAlias = tuple[Node, int]
 Start: TypeAlias = int | Tensor  # the number of a shared tensor, or a leaf that isn't shared yet

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from nbjudge.bridge.ledger import Gone
-from nbjudge.bridge.records import StoredBytes, TensorRecord
+from nbjudge.bridge.torch.ledger import Gone
+from nbjudge.bridge.torch.records import StoredBytes, TensorRecord
 from nbjudge.bridge.values import UnsupportedError
 
 
