@@ -20,7 +20,6 @@ from nbjudge.bridge.libraries import find_by_name, name_in_library
 from nbjudge.bridge.objects import RemoteClass
 from nbjudge.bridge.offers import may_lend, offered_specials
 from nbjudge.bridge.raised import Attempted
-from nbjudge.bridge.sparse import is_sparse
 from nbjudge.bridge.torch.message import Message
 from nbjudge.bridge.torch.mirror import DTYPES, NAMES, Mirror
 from nbjudge.bridge.values import UnsupportedError
@@ -53,7 +52,7 @@ class Carrier:
         return self.containers.changes(lambda item: self.encode(item, message))
 
     def _other(self, value: Any, inner: values.Encode, message: Message) -> Any:
-        if isinstance(value, Tensor) and not is_sparse(value):
+        if isinstance(value, Tensor):
             return {"t": "tensor", "id": self.mirror.share(value, message)}
         if isinstance(value, Bare):
             return self.mirror.data(value.tensor, message)
@@ -151,7 +150,7 @@ class Carrier:
         if kind in ("data", "scalar") or (kind == "array" and "id" not in tree):
             tensor = self.mirror.read_data(tree, frame.body)
             return tensor if kind == "data" else arrays.from_tensor(tensor, scalar=kind == "scalar")
-        if kind in ("same", "array", "sparse") or kind in containers.KINDS.values():
+        if kind in ("same", "array") or kind in containers.KINDS.values():
             return self.containers.make(tree, inner)
         form = _HEARD.get(kind)
         if form is None:

@@ -1,4 +1,4 @@
-"""Lists, dicts, sets, arrays, sparse tensors that both sides hold: what one changes in place changes on the other too.
+"""Lists, dicts, sets, arrays that both sides hold: what one changes in place changes on the other too.
 
 A container has no weak references, so they are shared for the length of one question and then forgotten.
 """
@@ -11,7 +11,6 @@ import sys
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from nbjudge.bridge import sparse
 from nbjudge.bridge.values import Encode, UnsupportedError, key
 from nbjudge.errors import WireError
 from nbjudge.wire import listed, text, whole
@@ -146,8 +145,8 @@ class Containers:
 
 
 def is_container(value: Any) -> bool:
-    """A list, dict, set or the like of Python's own, an array or a sparse tensor; not of a subclass."""
-    return type(value) in KINDS or is_array(value) or sparse.is_sparse(value)
+    """A list, dict, set or the like of Python's own, an array; not of a subclass."""
+    return type(value) in KINDS or is_array(value)
 
 
 def is_array(value: Any) -> bool:
@@ -157,7 +156,7 @@ def is_array(value: Any) -> bool:
 
 
 def _kind(value: Any) -> str:
-    return KINDS.get(type(value)) or ("array" if is_array(value) else "sparse")
+    return KINDS.get(type(value), "array")
 
 
 def _contents(value: Any, encode: Encode) -> Any:
@@ -166,8 +165,6 @@ def _contents(value: Any, encode: Encode) -> Any:
         return [[encode(name), encode(item)] for name, item in value.items()]
     if kind == "bytearray":
         return encode(bytes(value))
-    if kind == "sparse":
-        return encode(sparse.described(value))
     return encode(_Raw(value)) if kind == "array" else [encode(item) for item in value]
 
 
@@ -190,7 +187,7 @@ def _more(value: Any, encode: Encode) -> dict[str, Any]:
 
 
 def _empty(kind: str, tree: Mapping[str, Any], decode: Encode) -> Any:
-    if kind in ("array", "sparse"):
+    if kind == "array":
         return None
     made = _MAKE.get(kind)
     if made is None:
@@ -206,8 +203,6 @@ def _empty(kind: str, tree: Mapping[str, Any], decode: Encode) -> Any:
 def _fill(value: Any, kind: str, tree: Mapping[str, Any], decode: Encode) -> Any:
     if kind == "array":
         return decode(tree.get("v"))
-    if kind == "sparse":
-        return sparse.made(decode(tree.get("v")))
     _refill(value, tree, decode)
     return value
 
@@ -216,9 +211,6 @@ def _refill(value: Any, tree: Mapping[str, Any], decode: Encode) -> None:
     kind = _kind(value)
     if kind == "array":
         _refill_array(value, decode(tree.get("v")))
-        return
-    if kind == "sparse":
-        sparse.refill(value, sparse.made(decode(tree.get("v"))))
         return
     if kind == "bytearray":
         data = decode(tree.get("v"))
@@ -258,8 +250,6 @@ def _snapshot(value: Any) -> Any:
         return tuple(value.keys()), tuple(value.values())
     if kind == "array":
         return value.tobytes()
-    if kind == "sparse":
-        return sparse.snapshot(value)
     return bytes(value) if kind == "bytearray" else tuple(value)
 
 

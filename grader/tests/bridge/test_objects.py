@@ -715,7 +715,11 @@ def test_too_much_at_once_is_refused_and_the_next_question_is_answered(lend: Len
     assert lend(lambda x: x + 1)(torch.ones(2)).tolist() == [2, 2]
 
 
-@pytest.mark.parametrize("value", [torch.ones(2, device="meta"), 1 << 5000], ids=range(2))
+@pytest.mark.parametrize(
+    "value",
+    [torch.ones(2, device="meta"), torch.eye(2).to_sparse(), 1 << 5000],
+    ids=range(3),
+)
 def test_what_cannot_be_carried_says_so(value: Any, lend: Lend) -> None:
     changed: list[Any] = []
 

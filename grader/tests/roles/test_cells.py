@@ -1,6 +1,7 @@
 """The same test cells, in stock nbgrader's one kernel and in our two processes: every kind of answer, right and wrong.
 
-Each file of `grader/tests/data/cells/` holds test cells and answers to them. Right ones get everything, both ways.
+Each file of `grader/tests/data/cells/` holds test cells and answers to them. Right ones get everything, both ways; a
+test that needs what isn't carried (`refused`) says so, and is never a zero.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ class Trial:
     source: str
     right: bool
     tests: tuple[str, ...]
+    refused: tuple[str, ...]  # for each test, a part of the sentence with which it isn't graded, or nothing
     asked: dict[str, list[str]]
 
     def cells(self) -> list[dict[str, Any]]:
@@ -43,6 +45,7 @@ def trials() -> list[Trial]:
 def read(path: Path) -> list[Trial]:
     data = tomllib.loads(path.read_text(encoding="utf-8"))
     tests = tuple(test["source"].strip() for test in data["test"])
+    refused = tuple(test.get("refused", "") for test in data["test"])
     found = DEFINES.findall(data["right"][0]["source"])
     asked = {
         "names": sorted({name or other for _, name, other in found}),
@@ -50,7 +53,7 @@ def read(path: Path) -> list[Trial]:
     }
     kinds = [(kind, number, entry) for kind in ("right", "wrong") for number, entry in enumerate(data[kind], 1)]
     return [
-        Trial(f"{path.stem}-{kind}-{number}", entry["source"].strip("\n"), kind == "right", tests, asked)
+        Trial(f"{path.stem}-{kind}-{number}", entry["source"].strip("\n"), kind == "right", tests, refused, asked)
         for kind, number, entry in kinds
     ]
 
@@ -76,10 +79,16 @@ def ours(zygote: Zygote, trial: Trial) -> tuple[Outcome, ...]:
 @pytest.mark.parametrize("trial", TRIALS, ids=lambda trial: trial.name)
 def test_both_ways_give_the_same_points(trial: Trial, zygote: Zygote, stock: dict[str, list[float]]) -> None:
     outcomes = ours(zygote, trial)
+    carried = [number for number, refused in enumerate(trial.refused) if not refused]
     said = [(outcome.kind.value, outcome.message) for outcome in outcomes]
-    assert [outcome.points for outcome in outcomes] == pytest.approx(stock[trial.name]), said
+    assert [outcomes[n].points for n in carried] == pytest.approx([stock[trial.name][n] for n in carried]), said
     assert (sum(stock[trial.name]) == len(trial.tests)) is trial.right
-    assert Kind.GRADER_FAILURE not in {outcome.kind for outcome in outcomes}
+    assert Kind.GRADER_FAILURE not in {outcomes[number].kind for number in carried}
+    for outcome, refused in zip(outcomes, trial.refused, strict=True):
+        if refused and trial.right:
+            assert outcome.kind is Kind.GRADER_FAILURE, said
+            assert outcome.points is None
+            assert refused in outcome.message
     if trial.right:
         assert not [outcome.claims for outcome in outcomes if outcome.alone]
 
