@@ -32,13 +32,12 @@ OTHERS = frozenset(
         *("__index__", "__round__", "__trunc__", "__floor__", "__ceil__", "__bytes__", "__fspath__"),
         *("__len__", "__length_hint__", "__getitem__", "__setitem__", "__delitem__", "__iter__", "__next__"),
         *("__reversed__", "__call__", "__enter__", "__exit__", "__await__", "__hash__"),
-        *("__aiter__", "__anext__", "__aenter__", "__aexit__"),
     }
 )
 UNCARRIED = frozenset(
     {
         *("__torch_function__", "__torch_dispatch__", "__array__", "__array_ufunc__", "__array_function__"),
-        "__dlpack__",
+        *("__dlpack__", "__aiter__", "__anext__", "__aenter__", "__aexit__"),
     }
 )
 CARRIED = COMPARING | ARITHMETIC | OTHERS
@@ -180,7 +179,7 @@ def _unhashable(self: Any) -> int:
 _METHODS: Mapping[str, Callable[..., Any]] = {
     **{name: _special(name) for name in CARRIED | ALWAYS},
     **{name: _uncarried(name) for name in UNCARRIED},
-    **{name: _exit(name) for name in ("__exit__", "__aexit__")},
+    "__exit__": _exit("__exit__"),
     "__await__": _await,
     **{name: _copying(name) for name in COPIED},
 }
