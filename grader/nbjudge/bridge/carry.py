@@ -18,7 +18,6 @@ from nbjudge.bridge.containers import Containers, is_container, raw_array
 from nbjudge.bridge.handles import Borrowed, Lent
 from nbjudge.bridge.libraries import find_by_name, name_in_library
 from nbjudge.bridge.objects import RemoteClass
-from nbjudge.bridge.offers import may_lend, offered_specials
 from nbjudge.bridge.raised import Attempted
 from nbjudge.bridge.torch.message import Message
 from nbjudge.bridge.torch.mirror import DTYPES, NAMES, Mirror
@@ -89,9 +88,9 @@ class Carrier:
             return self._class(value, inner)
         if self.side == 1 and (of := callables.bound_to(value)) is not None:
             return {"t": "method", "of": inner(of), "name": value.__name__}
-        if callables.is_function(value) or (self.side == 0 and callable(value) and not may_lend(value)):
+        if callables.is_function(value) or (self.side == 0 and remote.may_call(value)):
             return self._function(value)
-        if self.side == 0 and not may_lend(value):
+        if self.side == 0 and not remote.may_lend(value):
             raise UnsupportedError(f"an object of class {type(value).__name__[:80]} of the test's")
         return {"t": "object", "class": self._class(type(value), inner), "id": self.lent.number_of(value)}
 
@@ -105,7 +104,7 @@ class Carrier:
         """A class with its bases and special methods, the first time; later its number alone."""
         if (known := self._named(kind)) is not None and known["t"] == "yours":
             return dict(known)
-        if self.side == 0 and not may_lend(kind):
+        if self.side == 0 and not remote.may_lend(kind):
             raise UnsupportedError(f"the class {kind.__name__[:80]} of the test's")
         number = self.lent.number_of(kind)
         if issubclass(kind, torch.autograd.Function):
@@ -118,7 +117,7 @@ class Carrier:
                 "bases": self._bases(kind, inner),
                 "hashable": remote.is_hashable(kind),
             }
-            tree["special"] = special if self.side == 1 else offered_specials(special)
+            tree["special"] = special if self.side == 1 else sorted(remote.OF_AN_ITERATOR & set(special))
             if remote.BUILTIN.get(kind.__name__) is kind:
                 tree["builtin"] = True
             self._told_classes.add(number)

@@ -6,6 +6,8 @@ it has; everything else about an instance or a class is asked for by name.
 
 from __future__ import annotations
 
+import asyncio
+import copy
 import types
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
@@ -60,6 +62,14 @@ _FINAL: tuple[Any, ...] = (
 )
 # Classes that nothing can derive from: `isinstance` is answered by __class__.
 BUILTIN: Mapping[str, type] = {kind.__name__: kind for kind in _FINAL}
+ITERATORS: tuple[Any, ...] = (
+    *(types.GeneratorType, map, filter, zip, enumerate, reversed),
+    *(type(iter("")), type(iter(())), type(iter([])), type(iter({}))),
+)
+TESTS = "__main__"  # the module of what a test cell defines
+SHOWN = frozenset({"__repr__", "__str__", "__format__"})
+OF_AN_ITERATOR = frozenset({"__iter__", "__next__"})
+REFUSED = "what a test keeps to itself ({name} of its {kind})"
 PLAIN_BASES = (list, dict, tuple, set, frozenset)  # `isinstance` is answered by __class__ for these too
 _HERE = frozenset(
     {
@@ -250,3 +260,65 @@ def _exception_class(name: str, bases: Sequence[type], members: dict[str, Any]) 
 def make_object(kind: type) -> Any:
     """A new stand-in of this class."""
     return kind.__new__(kind) if issubclass(kind, RemoteObject) else None
+
+
+# ---------------------------------------------------------------------- what is asked of a thing of ours
+
+
+def may_lend(value: Any) -> bool:
+    """May the student's process have a stand-in for this thing of the judge's? Only for an iterator."""
+    return issubclass(value if isinstance(value, type) else type(value), ITERATORS)
+
+
+def may_call(value: Any) -> bool:
+    """May the student's process call it? Anything but a model, and an object of a class that the test cell wrote."""
+    kind = type(value)
+    return callable(value) and not issubclass(kind, REAL_BASES) and kind.__module__ != TESTS
+
+
+def check(op: str, thing: Any, name: str) -> None:
+    """Raises UnsupportedError for anything that the student's process may not ask of the judge's thing."""
+    if op != "special" or isinstance(thing, type) or not may_lend(thing) or name not in OF_AN_ITERATOR | SHOWN:
+        raise UnsupportedError(REFUSED.format(name=name[:80], kind=type(thing).__name__[:80]))
+
+
+def answer(op: str, thing: Any, name: str, given: tuple[Any, ...]) -> Any:
+    """Do what is asked: get, set, remove, call a method by name, or use a special one."""
+    if op == "attribute":
+        return getattr(thing, name)
+    if op == "assign":
+        return setattr(thing, name, given[0])
+    if op == "remove":
+        return delattr(thing, name)
+    args, kwargs = given[0], dict(given[1])
+    if op == "method":
+        return getattr(thing, name)(*args, **kwargs)
+    return _answer_special(thing, name, args, kwargs)
+
+
+def _answer_special(thing: Any, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    if name in _COPYING:
+        return _COPYING[name](thing)
+    if name == "__await__":
+        return _awaited(thing)
+    if name == "__call__" and isinstance(thing, type):
+        return thing(*args, **kwargs)
+    if name not in CARRIED and name not in SHOWN and name != "__dir__":
+        raise UnsupportedError(f"an object whose {name[:80]} is used")
+    return getattr(type(thing), name)(thing, *args, **kwargs)
+
+
+def _awaited(thing: Any) -> Any:
+    try:
+        return asyncio.get_event_loop().run_until_complete(thing)
+    except RuntimeError as error:
+        if "no current event loop" not in str(error):
+            raise
+    loop = asyncio.new_event_loop()
+    try:
+        return loop.run_until_complete(thing)
+    finally:
+        loop.close()
+
+
+_COPYING: Mapping[str, Callable[[Any], Any]] = {"__copy__": copy.copy, "__deepcopy__": copy.deepcopy}

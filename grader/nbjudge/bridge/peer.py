@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from nbjudge.bridge import offers, raised
+from nbjudge.bridge import objects, raised
 from nbjudge.bridge.arrays import Bare
 from nbjudge.bridge.carry import Carrier
 from nbjudge.bridge.objects import STUDENT
@@ -217,8 +217,8 @@ class Peer:
                 raise WireError("A method's arguments aren't there.")
             given[1] = _named(given[1])
         if self.side == 0:
-            offers.check(op, thing, name, tuple(given))
-        return offers.answer(op, thing, name, tuple(given))
+            objects.check(op, thing, name)
+        return objects.answer(op, thing, name, tuple(given))
 
     def _answer_hooks(self, frame: Frame) -> Any:
         tensor = self.mirror.ledger.tensor(whole(frame.header, "tensor"))
