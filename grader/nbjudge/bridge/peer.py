@@ -77,8 +77,6 @@ class Peer:
             while "op" in (frame := self.pipe.receive()).header:
                 self.answer(frame)
             self._take_over(frame)
-            if self.side == 0:
-                self.surroundings.heard(frame.header)
             if problem is not None:
                 raise problem
             if "raised" in frame.header:
@@ -166,7 +164,7 @@ class Peer:
         finally:
             self._depth -= 1
 
-    def _result_of(self, frame: Frame) -> tuple[str, Any, dict[str, Any]]:
+    def _result_of(self, frame: Frame) -> tuple[str, Any]:
         around = Around(frame.header if self.side == 1 else {"grad": frame.header.get("grad")})
         try:
             if frame.header.get("fresh") is True:
@@ -179,18 +177,18 @@ class Peer:
         except (EOFError, WireError):
             raise
         except BaseException as error:  # whatever the function raised is the answer
-            return "raised", error, around.left()
-        return "result", result, around.left()
+            return "raised", error
+        return "result", result
 
-    def _reply(self, kind: str, result: Any, left: Mapping[str, Any]) -> None:
+    def _reply(self, kind: str, result: Any) -> None:
         message, changes = self.mirror.begin(), list[Any]()
         try:
             changes = self.carrier.changes(message)
             tree = self._described(result, message) if kind == "raised" else self.carrier.encode(result, message)
             message.check()
-            self._send({kind: tree, "containers": changes, **left}, message)
+            self._send({kind: tree, "containers": changes}, message)
         except UnsupportedError as error:
-            self._send_least({"raised": self._described(error, message), "containers": changes, **left}, message)
+            self._send_least({"raised": self._described(error, message), "containers": changes}, message)
 
     def _described(self, error: BaseException, message: Message) -> dict[str, Any]:
         return raised.described(error, lambda item: self.carrier.encode(item, message), classes=self.side == 1)

@@ -1,7 +1,8 @@
-"""What a call takes along of the process around it: grad mode, dtype, seeded generators, redirected prints, warnings.
+"""What a call takes along of the process around it: grad mode, dtype, seeded generators.
 
-In one process a test that redirects stdout, records warnings or seeds a generator reaches the student's functions; so
-it does here. Only the judge tells; nothing of the student's process moves the judge's generators or streams' owners.
+In one process a test that redirects stdout or records warnings sees what the student's functions print and warn. Here
+they do so in a process of their own and nothing of that comes back, so such a question is refused instead of failed.
+Only the judge tells; nothing of the student's process moves the judge's generators.
 """
 
 from __future__ import annotations
@@ -9,7 +10,6 @@ from __future__ import annotations
 import base64
 import builtins
 import contextlib
-import io
 import random
 import sys
 import warnings
@@ -19,17 +19,11 @@ from typing import Any
 
 import torch
 
-from nbjudge.bridge.libraries import find_by_name, name_in_library
 from nbjudge.bridge.values import UnsupportedError
-from nbjudge.errors import WireError
-from nbjudge.wire import listed, text
 
 DTYPES = {str(dtype): dtype for dtype in (torch.float16, torch.bfloat16, torch.float32, torch.float64)}
-PRINTED_CHARS = 1 << 20
-WARNED = 100
 REPLACED = ("input", "print", "open")
 SEEDING = tuple((module, name) for module in (torch, torch.random) for name in ("manual_seed", "set_rng_state"))
-_SHOW_WARNING = warnings._showwarnmsg_impl  # type: ignore[attr-defined]  # replaced while a test records warnings
 
 
 def generator_states() -> dict[str, bytes]:
@@ -58,21 +52,19 @@ def set_generator_states(states: Mapping[str, bytes]) -> None:
 
 @dataclass(slots=True)
 class Surroundings:
-    """The judge's side: what is told with each question, and what is heard with each answer."""
+    """The judge's side: what is told with each question, and what keeps one from being asked."""
 
-    streams: tuple[Any, Any] | None = None  # sys.stdout and sys.stderr as they are when nobody redirects them
     _told: dict[str, bytes] = field(default_factory=dict)
     _seeded: bool = False
-    _builtins: tuple[Any, ...] = ()
+    _before: dict[str, Any] = field(default_factory=dict)
 
     def begin(self) -> None:
         """A new question: it hasn't seeded or replaced anything itself."""
         self._seeded = False
-        self._builtins = tuple(getattr(builtins, name) for name in REPLACED)
+        self._before = _replaceable()
 
     def watch(self) -> None:
         """From here on a test that seeds a generator seeds the student's too."""
-        self.streams = (sys.stdout, sys.stderr)
         for module, name in (*SEEDING, (random, "seed"), (random, "setstate")):
             setattr(module, name, self._noting(getattr(module, name)))
         if (numpy := sys.modules.get("numpy")) is not None:
@@ -92,15 +84,11 @@ class Surroundings:
         Raises:
             UnsupportedError: the test has put something in place of a function that only the student's process uses.
         """
-        for name, before in zip(REPLACED, self._builtins, strict=False):
-            if getattr(builtins, name) is not before:
-                raise UnsupportedError(f"asked while the test has replaced Python's own {name}()")
+        now = _replaceable()
+        for what, before in self._before.items():
+            if now[what] is not before:
+                raise UnsupportedError(f"something asked while the test {what}")
         said: dict[str, Any] = {"grad": torch.is_grad_enabled(), "dtype": str(torch.get_default_dtype())}
-        if self.streams is not None and (sys.stdout, sys.stderr) != self.streams:
-            said["capture"] = True
-        strict = bool(warnings.filters) and warnings.filters[0][0] == "error"
-        if strict or warnings._showwarnmsg_impl is not _SHOW_WARNING:  # type: ignore[attr-defined]  # see above
-            said["warnings"] = True
         if self._seeded:
             states = generator_states()
             moved = {name: state for name, state in states.items() if self._told.get(name) != state}
@@ -108,20 +96,16 @@ class Surroundings:
             said["random"] = {name: base64.b64encode(state).decode() for name, state in moved.items()}
         return said
 
-    def heard(self, reply: Mapping[str, Any]) -> None:
-        """What was printed and warned over there belongs where this process prints and warns."""
-        if "printed" in reply and self.streams is not None:
-            printed = listed(reply, "printed", 2)
-            for stream, own, said in zip((sys.stdout, sys.stderr), self.streams, printed, strict=False):
-                if stream is not own and type(said) is str:
-                    stream.write(said)
-        for warned in listed(reply, "warned", WARNED) if "warned" in reply else ():
-            if type(warned) is not dict:
-                raise WireError("A warning isn't one.")
-            category = find_by_name(text(warned, "category"))
-            if not isinstance(category, type) or not issubclass(category, Warning):
-                raise WireError("A warning has no category.")
-            warnings.warn(text(warned, "text", 2000), category, stacklevel=4)
+
+def _replaceable() -> dict[str, Any]:
+    """What a test may replace, by the words that say so."""
+    return {
+        **{f"has replaced Python's own {name}()": getattr(builtins, name) for name in REPLACED},
+        "has redirected what is printed": sys.stdout,
+        "has redirected sys.stderr": sys.stderr,
+        "records warnings": warnings._showwarnmsg_impl,  # type: ignore[attr-defined]  # replaced while one records them
+        "turns warnings into errors": bool(warnings.filters) and warnings.filters[0][0] == "error",
+    }
 
 
 class Around:
@@ -129,8 +113,6 @@ class Around:
 
     def __init__(self, said: Mapping[str, Any]) -> None:
         self._said = said
-        self._streams: tuple[io.StringIO, io.StringIO] | None = None
-        self._warned: list[warnings.WarningMessage] = []
 
     @contextlib.contextmanager
     def entered(self) -> Iterator[None]:
@@ -145,26 +127,4 @@ class Around:
             if wanted is not default:
                 torch.set_default_dtype(wanted)
                 stack.callback(torch.set_default_dtype, default)
-            if self._said.get("capture") is True:
-                self._streams = (io.StringIO(), io.StringIO())
-                stack.enter_context(contextlib.redirect_stdout(self._streams[0]))
-                stack.enter_context(contextlib.redirect_stderr(self._streams[1]))
-            if self._said.get("warnings") is True:
-                self._warned = stack.enter_context(warnings.catch_warnings(record=True))
-                warnings.simplefilter("always")
             yield
-
-    def left(self) -> dict[str, Any]:
-        """What was printed and warned meanwhile, for the reply."""
-        said: dict[str, Any] = {}
-        if self._streams is not None:
-            said["printed"] = [stream.getvalue()[:PRINTED_CHARS] for stream in self._streams]
-        if self._warned:
-            said["warned"] = [_warning(warned) for warned in self._warned[:WARNED]]
-        return said
-
-
-def _warning(warned: warnings.WarningMessage) -> dict[str, str]:
-    names = (name_in_library(base) for base in warned.category.__mro__)
-    known = next((name for name in names if name is not None and name.endswith("Warning")), "builtins.Warning")
-    return {"category": known, "text": str(warned.message)[:2000]}
