@@ -1,13 +1,12 @@
-"""What a call takes along of the process around it: grad mode, dtype, seeded generators.
+"""What a call takes along of the process around it: grad mode and dtype. What it can't take along is found here.
 
-In one process a test that redirects stdout or records warnings sees what the student's functions print and warn. Here
-they do so in a process of their own and nothing of that comes back, so such a question is refused instead of failed.
-Only the judge tells; nothing of the student's process moves the judge's generators.
+In one process a test that redirects stdout, records warnings or seeds a generator sees what the student's functions
+print, warn and draw. Here they do so in a process of their own and nothing of that comes back, so such a question is
+refused instead of failed.
 """
 
 from __future__ import annotations
 
-import base64
 import builtins
 import contextlib
 import random
@@ -36,25 +35,10 @@ def generator_states() -> dict[str, bytes]:
     return states
 
 
-def set_generator_states(states: Mapping[str, bytes]) -> None:
-    """Put the generators where they stand in the judge's process."""
-    if "torch" in states:
-        torch.set_rng_state(torch.frombuffer(bytearray(states["torch"]), dtype=torch.uint8))
-    if "random" in states:
-        version, *rest = states["random"].decode().strip("()").split(",", 1)
-        numbers = [int(part) for part in rest[0].replace("(", "").replace(")", "").split(",")[:625]]
-        random.setstate((int(version), tuple(numbers), None))
-    numpy = sys.modules.get("numpy")
-    if "numpy" in states and numpy is not None:
-        keys = numpy.frombuffer(states["numpy"][:-4], dtype=numpy.uint32)
-        numpy.random.set_state(("MT19937", keys, int.from_bytes(states["numpy"][-4:], "big")))
-
-
 @dataclass(slots=True)
 class Surroundings:
     """The judge's side: what is told with each question, and what keeps one from being asked."""
 
-    _told: dict[str, bytes] = field(default_factory=dict)
     _seeded: bool = False
     _before: dict[str, Any] = field(default_factory=dict)
 
@@ -64,7 +48,7 @@ class Surroundings:
         self._before = _replaceable()
 
     def watch(self) -> None:
-        """From here on a test that seeds a generator seeds the student's too."""
+        """From here on it is known when a test seeds a generator itself."""
         for module, name in (*SEEDING, (random, "seed"), (random, "setstate")):
             setattr(module, name, self._noting(getattr(module, name)))
         if (numpy := sys.modules.get("numpy")) is not None:
@@ -73,7 +57,7 @@ class Surroundings:
 
     def _noting(self, seed: Callable[..., Any]) -> Callable[..., Any]:
         def seeding(*args: Any, **kwargs: Any) -> Any:
-            self._seeded, self._told = True, {}
+            self._seeded = True
             return seed(*args, **kwargs)
 
         return seeding
@@ -90,10 +74,7 @@ class Surroundings:
                 raise UnsupportedError(f"something asked while the test {what}")
         said: dict[str, Any] = {"grad": torch.is_grad_enabled(), "dtype": str(torch.get_default_dtype())}
         if self._seeded:
-            states = generator_states()
-            moved = {name: state for name, state in states.items() if self._told.get(name) != state}
-            self._told = states
-            said["random"] = {name: base64.b64encode(state).decode() for name, state in moved.items()}
+            said["seeded"] = True
         return said
 
 
@@ -119,12 +100,12 @@ class Around:
         """Meanwhile the process is as the question says."""
         default = torch.get_default_dtype()
         wanted = DTYPES.get(str(self._said.get("dtype")), default)
-        states = self._said.get("random")
-        if type(states) is dict:
-            set_generator_states({name: base64.b64decode(state) for name, state in states.items()})
+        before = generator_states() if self._said.get("seeded") is True else None
         with contextlib.ExitStack() as stack:
             stack.enter_context(torch.set_grad_enabled(self._said.get("grad") is not False))
             if wanted is not default:
                 torch.set_default_dtype(wanted)
                 stack.callback(torch.set_default_dtype, default)
             yield
+        if before is not None and generator_states() != before:
+            raise UnsupportedError("random numbers, drawn after the test has seeded a generator itself")
