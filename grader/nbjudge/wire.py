@@ -39,9 +39,6 @@ class Packet:
     body: bytes = b""
 
 
-Frame = Packet  # until the bridge says Packet too
-
-
 def pack(header: Mapping[str, Any], body: bytes = b"") -> bytes:
     """One packet as bytes; lone surrogates become question marks.
 

@@ -7,10 +7,7 @@ import types
 from collections.abc import Mapping
 from typing import Any
 
-import torch
-from torch import Tensor
-
-from nbjudge.bridge.containers import is_container
+from nbjudge.bridge.values import is_value
 from nbjudge.errors import WireError
 from nbjudge.wire import listed, text
 
@@ -23,10 +20,9 @@ def bound_to(value: Any) -> Any:
     if not isinstance(value, types.MethodType | types.BuiltinMethodType | types.MethodWrapperType):
         return None
     of = value.__self__
-    if of is None or isinstance(of, types.ModuleType | Tensor | torch.Generator) or is_container(of):
+    if of is None or isinstance(of, types.ModuleType | tuple | frozenset) or is_value(of):
         return None
-    plain = isinstance(of, int | float | str | complex | bytes | tuple | frozenset)
-    return None if plain or getattr(of, value.__name__, None) != value else of
+    return None if getattr(of, value.__name__, None) != value else of
 
 
 def is_function(value: Any) -> bool:

@@ -12,13 +12,9 @@ import types
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
-import torch
-import torch.utils.data
-from torch.optim.lr_scheduler import LRScheduler
-
 from nbjudge.bridge.values import UnsupportedError
-
-STUDENT = "student"  # the module that classes of the other process say they come from
+from nbjudge.bridge.values.containers import STUDENT
+from nbjudge.bridge.values.parts import BASES
 
 COMPARING = frozenset({"__eq__", "__ne__", "__lt__", "__le__", "__gt__", "__ge__", "__contains__"})
 _OPERATORS = ("add", "sub", "mul", "matmul", "truediv", "floordiv", "mod", "divmod", "pow", "lshift", "rshift")
@@ -46,15 +42,6 @@ CARRIED = COMPARING | ARITHMETIC | OTHERS
 SPECIAL = CARRIED | UNCARRIED
 COPIED = frozenset({"__copy__", "__deepcopy__"})
 ALWAYS = frozenset({"__repr__", "__str__", "__format__", "__dir__"}) | COPIED
-REAL_BASES = (
-    torch.nn.Module,
-    torch.optim.Optimizer,
-    LRScheduler,
-    torch.utils.data.Dataset,
-    torch.utils.data.Sampler,
-    torch.utils.data.DataLoader,
-    BaseException,
-)
 _FINAL: tuple[Any, ...] = (
     *(types.GeneratorType, types.CoroutineType, types.AsyncGeneratorType),
     *(types.FunctionType, types.BuiltinFunctionType, types.MethodType),
@@ -246,7 +233,7 @@ def make_class(
 
 
 def _may_be_base(base: type) -> bool:
-    return isinstance(base, RemoteClass) or issubclass(base, REAL_BASES)
+    return isinstance(base, RemoteClass) or issubclass(base, tuple(BASES))
 
 
 def _exception_class(name: str, bases: Sequence[type], members: dict[str, Any]) -> type:
@@ -273,7 +260,7 @@ def may_lend(value: Any) -> bool:
 def may_call(value: Any) -> bool:
     """May the student's process call it? Anything but a model, and an object of a class that the test cell wrote."""
     kind = type(value)
-    return callable(value) and not issubclass(kind, REAL_BASES) and kind.__module__ != TESTS
+    return callable(value) and not issubclass(kind, tuple(BASES)) and kind.__module__ != TESTS
 
 
 def check(op: str, thing: Any, name: str) -> None:

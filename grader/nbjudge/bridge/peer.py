@@ -1,29 +1,25 @@
 """The conversation between the student's process and the judge: requests, replies, and requests inside requests.
 
 Both sides run this same code. Either may ask while it is being asked (a callback, a gradient), up to a bounded depth;
-everything that crosses is data: values, tensors (`mirror`), and numbers that stand for functions and objects (`carry`).
+everything that crosses is data: values, tensors (`parts`), and numbers that stand for functions and objects (`carry`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import contextlib
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
-import torch
-from torch import Tensor
-
 from nbjudge.bridge import objects, raised
-from nbjudge.bridge.arrays import Bare
 from nbjudge.bridge.carry import Carrier
-from nbjudge.bridge.objects import STUDENT
 from nbjudge.bridge.raised import RemoteError
-from nbjudge.bridge.surroundings import Around, Surroundings
-from nbjudge.bridge.torch import hooks
-from nbjudge.bridge.torch.message import Message
-from nbjudge.bridge.torch.mirror import Mirror
-from nbjudge.bridge.values import UnsupportedError
+from nbjudge.bridge.surroundings import Surroundings
+from nbjudge.bridge.values import Body, Crossing, UnsupportedError
+from nbjudge.bridge.values.containers import STUDENT
+from nbjudge.bridge.values.parts import PARTS, Said
 from nbjudge.errors import WireError
-from nbjudge.wire import Frame, Pipe, listed, text, whole
+from nbjudge.wire import Packet, Pipe, listed, text
 
 __all__ = ["DEPTH", "STUDENT", "Peer", "RemoteError"]
 
@@ -32,8 +28,21 @@ OBJECT_OPS = ("attribute", "assign", "remove", "special", "method")
 TOO_LARGE = "more than fits into one answer"
 TIDY = 64  # shared containers, before those that nobody uses any more are looked for
 
-Answer = Callable[[Frame], Any]
+Answer = Callable[[Packet], Any]
 Noticed = Callable[[str, Any, str, tuple[Any, ...], Any], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """A packet while it is put together."""
+
+    crossing: Crossing
+    said: Mapping[str, Said]
+
+    def check(self) -> None:
+        """Raises UnsupportedError where a part couldn't say something."""
+        for part in self.said.values():
+            part.check()
 
 
 class Peer:
@@ -42,24 +51,21 @@ class Peer:
     def __init__(self, pipe: Pipe, side: int) -> None:
         self.pipe = pipe
         self.side = side
-        self.mirror = Mirror(side, self._products, self._hooked, self._settled)
-        self.carrier = Carrier(side, self.mirror, self)
-        self.surroundings = Surroundings()
-        self.noticed: Noticed | None = None  # told of every answer about a thing of the other side's
         self.answers: dict[str, Answer] = {
             "call": self._answer_call,
-            "products": self._answer_products,
-            "hooks": self._answer_hooks,
-            "settled": self._answer_settled,
             "sync": lambda _frame: None,
             **dict.fromkeys(OBJECT_OPS, self._answer_object),
         }
+        self.parts = {name: make(self) for name, make in PARTS.items()}
+        self.carrier = Carrier(side, self)
+        self.surroundings = Surroundings(self.parts)
+        self.noticed: Noticed | None = None  # told of every answer about a thing of the other side's
         self._depth = 0
         self._fresh = False
 
     def begin_question(self) -> None:
         """A new question: lists and dicts of earlier ones aren't shared any more."""
-        self.carrier.containers.clear()
+        self.carrier.clear()
         self._fresh = True
 
     # ------------------------------------------------------------------ asking
@@ -69,19 +75,27 @@ class Peer:
 
         Raises:
             EOFError: the other side has gone.
-            WireError: it sent something that isn't a frame of ours.
+            WireError: it sent something that isn't a packet of ours.
             UnsupportedError: `value`, or the answer, can't be carried.
         """
-        with self.mirror.ledger.pinned():
+        with self._pinned():
             problem = self._send_question(op, said or {}, value)
-            while "op" in (frame := self.pipe.receive()).header:
-                self.answer(frame)
-            self._take_over(frame)
+            while "op" in (packet := self.pipe.receive()).header:
+                self.answer(packet)
+            self._take_over(packet)
             if problem is not None:
                 raise problem
-            if "raised" in frame.header:
-                raise raised.made(frame.header["raised"], lambda tree: self.carrier.decode(tree, frame))
-            return self.carrier.decode(frame.header.get("result"), frame)
+            crossing = self._crossing(packet)
+            if "raised" in packet.header:
+                raise raised.made(packet.header["raised"], lambda tree: self.carrier.decode(tree, crossing))
+            return self.carrier.decode(packet.header.get("result"), crossing)
+
+    @contextlib.contextmanager
+    def _pinned(self) -> Iterator[None]:
+        with contextlib.ExitStack() as stack:
+            for part in self.parts.values():
+                stack.enter_context(part.pinned())
+            yield
 
     def of(self, op: str, thing: Any, name: str, *given: Any) -> Any:
         """Ask something of a stand-in for a thing of the other side's."""
@@ -95,85 +109,78 @@ class Peer:
     def _send_question(self, op: str, said: Mapping[str, Any], value: Any) -> UnsupportedError | None:
         """What can't be said is the caller's problem; what has changed here is told in any case."""
         header: dict[str, Any] = {"op": op, **said}
-        header |= self.surroundings.told() if self.side == 0 else {"grad": torch.is_grad_enabled()}
+        header |= self.surroundings.told()
+        for part in self.parts.values():
+            header |= part.around()
         if self._fresh:
             header["fresh"], self._fresh = True, False
         containers = self.carrier.containers
         header["unshared"] = containers.unused() if self.side == 0 and len(containers) > TIDY else []
-        message, problem = self.mirror.begin(), None
+        draft, problem = self._draft(), None
         try:
-            header["containers"] = self.carrier.changes(message)
-            header["value"] = self.carrier.encode(value, message)
-            message.check()
-            self._send(header, message)
+            header["containers"] = self.carrier.changes(draft.crossing)
+            header["value"] = self.carrier.encode(value, draft.crossing)
+            draft.check()
+            self._send(header, draft)
         except UnsupportedError as error:
             problem = error
-            self._send_least({"containers": [], **header, "op": "sync", "value": None}, message)
+            self._send_least({"containers": [], **header, "op": "sync", "value": None}, draft)
         return problem
 
-    def _send(self, header: Mapping[str, Any], message: Message) -> None:
-        """One frame, with all that is said about tensors and about what isn't needed any more."""
+    def _draft(self) -> Draft:
+        """A packet that starts with everything that has changed here since the last one."""
+        body = Body()
+        said = {name: part.begin(body) for name, part in self.parts.items()}
+        return Draft(self.carrier.crossing(body, said), said)
+
+    def _crossing(self, packet: Packet) -> Crossing:
+        return self.carrier.crossing(Body(packet.body), self.parts)
+
+    def _send(self, header: Mapping[str, Any], draft: Draft) -> None:
+        """One packet, with all that its parts say and what isn't needed any more."""
         gone = [list(pair) for pair in self.carrier.borrowed.gone()]
+        said = {name: part.to_json() for name, part in draft.said.items()}
         try:
-            self.pipe.send({**header, "tensors": message.to_json(), "gone": gone}, bytes(message.body))
+            self.pipe.send({**header, **said, "gone": gone}, bytes(draft.crossing.body.data))
         except WireError:
             self.carrier.untell()
             raise UnsupportedError(TOO_LARGE) from None
 
-    def _send_least(self, header: Mapping[str, Any], message: Message) -> None:
-        """A frame without what couldn't be said."""
+    def _send_least(self, header: Mapping[str, Any], draft: Draft) -> None:
+        """A packet without what couldn't be said."""
         try:
-            self._send(header, message)
+            self._send(header, draft)
         except UnsupportedError:
-            self._send({**header, "containers": []}, message)
+            self._send({**header, "containers": []}, draft)
 
-    def _take_over(self, frame: Frame) -> None:
-        self.mirror.apply(frame.header.get("tensors"), frame.body)
-        self.carrier.lent.forget([_pair(item) for item in listed(frame.header, "gone")])
-        self.carrier.apply(listed(frame.header, "containers"), frame)
-
-    def _products(self, link: int, grad: Tensor) -> Sequence[Tensor | None]:
-        """The other side's vector-Jacobian products; shared, with their own history, when a graph of them is wanted."""
-        create = torch.is_grad_enabled()
-        products = self.ask("products", {"link": link, "create": create}, grad if create else Bare(grad))
-        if type(products) is not tuple or any(not (item is None or isinstance(item, Tensor)) for item in products):
-            raise WireError("Gradients aren't tensors.")
-        return products
-
-    def _hooked(self, number: int, grad: Tensor) -> Tensor | None:
-        """What the other side's hooks make of the gradient of a shared tensor."""
-        create = torch.is_grad_enabled()
-        changed = self.ask("hooks", {"tensor": number, "create": create}, grad if create else Bare(grad))
-        if not isinstance(changed, Tensor) or changed.shape != grad.shape:
-            raise WireError("A hook has made something else of a gradient.")
-        return changed
-
-    def _settled(self, number: int) -> None:
-        """The other side's hooks see the gradient that a shared leaf has just got; what they change comes back."""
-        self.ask("settled", {"tensor": number})
+    def _take_over(self, packet: Packet) -> None:
+        crossing = self._crossing(packet)
+        for name, part in self.parts.items():
+            part.hear(packet.header.get(name), crossing.body)
+        self.carrier.lent.forget([_pair(item) for item in listed(packet.header, "gone")])
+        self.carrier.apply(listed(packet.header, "containers"), crossing)
 
     # ------------------------------------------------------------------ answering
 
-    def answer(self, frame: Frame) -> None:
+    def answer(self, packet: Packet) -> None:
         """Answer one request: its result, or the exception that it raised."""
         if self._depth >= DEPTH:
             raise WireError(f"Calls between the processes are nested deeper than {DEPTH}.")
         self._depth += 1
         try:
-            self._reply(*self._result_of(frame))
+            self._reply(*self._result_of(packet))
         finally:
             self._depth -= 1
 
-    def _result_of(self, frame: Frame) -> tuple[str, Any]:
-        around = Around(frame.header if self.side == 1 else {"grad": frame.header.get("grad")})
+    def _result_of(self, packet: Packet) -> tuple[str, Any]:
         try:
-            if frame.header.get("fresh") is True:
-                self.carrier.containers.clear()
-            self._take_over(frame)
-            self.carrier.containers.drop(frame.header.get("unshared"))
-            handler = self.answers.get(text(frame.header, "op"), _unknown)
-            with around.entered():
-                result = handler(frame)
+            if packet.header.get("fresh") is True:
+                self.carrier.clear()
+            self._take_over(packet)
+            self.carrier.containers.drop(packet.header.get("unshared"))
+            handler = self.answers.get(text(packet.header, "op"), _unknown)
+            with self.surroundings.entered(packet.header):
+                result = handler(packet)
         except (EOFError, WireError):
             raise
         except BaseException as error:  # whatever the function raised is the answer
@@ -181,35 +188,44 @@ class Peer:
         return "result", result
 
     def _reply(self, kind: str, result: Any) -> None:
-        message, changes = self.mirror.begin(), list[Any]()
+        draft, changes = self._draft(), list[Any]()
         try:
-            changes = self.carrier.changes(message)
-            tree = self._described(result, message) if kind == "raised" else self.carrier.encode(result, message)
-            message.check()
-            self._send({kind: tree, "containers": changes}, message)
+            self.carrier.copies.check()
+            changes = self.carrier.changes(draft.crossing)
+            tree = (
+                self._described(result, draft.crossing)
+                if kind == "raised"
+                else self.carrier.encode(result, draft.crossing)
+            )
+            draft.check()
+            self._send({kind: tree, "containers": changes}, draft)
         except UnsupportedError as error:
-            self._send_least({"raised": self._described(error, message), "containers": changes}, message)
+            self._send_least({"raised": self._described(error, draft.crossing), "containers": changes}, draft)
 
-    def _described(self, error: BaseException, message: Message) -> dict[str, Any]:
-        return raised.described(error, lambda item: self.carrier.encode(item, message), classes=self.side == 1)
+    def _described(self, error: BaseException, crossing: Crossing) -> dict[str, Any]:
+        return raised.described(error, lambda item: self.carrier.encode(item, crossing), classes=self.side == 1)
 
-    def _value(self, frame: Frame, at_least: int) -> tuple[Any, ...]:
-        given = self.carrier.decode(frame.header.get("value"), frame)
+    def given(self, packet: Packet) -> Any:
+        """The value that a question brings."""
+        return self.carrier.decode(packet.header.get("value"), self._crossing(packet))
+
+    def _value(self, packet: Packet, at_least: int) -> tuple[Any, ...]:
+        given = self.given(packet)
         if type(given) is not tuple or len(given) < at_least:
             raise WireError("A frame doesn't hold what its question needs.")
         return given
 
-    def _answer_call(self, frame: Frame) -> Any:
-        function, args, kwargs = self._value(frame, 3)
+    def _answer_call(self, packet: Packet) -> Any:
+        function, args, kwargs = self._value(packet, 3)
         if type(args) is not tuple or not callable(function):
             raise WireError("A frame calls something that isn't a function.")
         if self.side == 0 and not self.carrier.lent.is_function(function):
             raise WireError("A frame calls something that wasn't passed to be called.")
         return function(*args, **_named(kwargs))
 
-    def _answer_object(self, frame: Frame) -> Any:
-        op, name = text(frame.header, "op"), text(frame.header, "name")
-        thing, *given = self._value(frame, 1 if op in ("attribute", "remove") else 2)
+    def _answer_object(self, packet: Packet) -> Any:
+        op, name = text(packet.header, "op"), text(packet.header, "name")
+        thing, *given = self._value(packet, 1 if op in ("attribute", "remove") else 2)
         if op in ("special", "method"):
             if len(given) != 2 or type(given[0]) is not tuple:
                 raise WireError("A method's arguments aren't there.")
@@ -218,31 +234,8 @@ class Peer:
             objects.check(op, thing, name)
         return objects.answer(op, thing, name, tuple(given))
 
-    def _answer_hooks(self, frame: Frame) -> Any:
-        tensor = self.mirror.ledger.tensor(whole(frame.header, "tensor"))
-        grad = self.carrier.decode(frame.header.get("value"), frame)
-        if not isinstance(grad, Tensor):
-            raise WireError("A frame passes no gradient to a hook.")
-        changed = hooks.run(tensor, grad)
-        return changed if frame.header.get("create") is True else Bare(changed)
 
-    def _answer_settled(self, frame: Frame) -> None:
-        hooks.run_after(self.mirror.ledger.tensor(whole(frame.header, "tensor")))
-
-    def _answer_products(self, frame: Frame) -> Any:
-        link = self.mirror.ledger.links.get(whole(frame.header, "link"))
-        grad = self.carrier.decode(frame.header.get("value"), frame)
-        if link is None or not isinstance(grad, Tensor):
-            raise WireError("A frame asks for a gradient of something unknown.")
-        if not link.inputs:
-            return ()
-        create = frame.header.get("create") is True
-        with self.mirror.grads_kept(link):
-            products = link.products(grad, create_graph=create)
-        return tuple(products) if create else tuple(None if item is None else Bare(item) for item in products)
-
-
-def _unknown(_frame: Frame) -> Any:
+def _unknown(_frame: Packet) -> Any:
     raise UnsupportedError("something unknown")
 
 

@@ -7,8 +7,9 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from nbjudge.bridge.libraries import name_in_library
-from nbjudge.bridge.objects import STUDENT, RemoteClass
+from nbjudge.bridge.objects import RemoteClass
 from nbjudge.bridge.values import UnsupportedError
+from nbjudge.bridge.values.containers import STUDENT
 from nbjudge.errors import WireError
 from nbjudge.wire import listed, text
 
@@ -76,14 +77,16 @@ def made(tree: Any, decode: Callable[[Any], Any]) -> BaseException:
 
 def _constructed(kind: type[Exception], args: tuple[Any, ...], name: str) -> Exception:
     """An exception whose native fields are set: Python's C code relies on StopIteration's value."""
-    native: Any = next(base for base in kind.__mro__ if base.__module__ == "builtins")
-    try:
-        error = kind.__new__(kind, *args)
-        native.__init__(error, *args)
-    except (TypeError, ValueError):  # arguments that Python's own class can't have
-        parent = ValueError if issubclass(kind, ValueError) else RemoteError
-        return _constructed(_own_class(parent, name, []), (), name)
-    return error
+    parent = ValueError if issubclass(kind, ValueError) else RemoteError  # for arguments that Python's own can't have
+    for made, given in ((kind, args), (_own_class(parent, name, []), ()), (RemoteError, ())):
+        native: Any = next(base for base in made.__mro__ if base.__module__ == "builtins")
+        try:
+            error = made.__new__(made, *given)
+            native.__init__(error, *given)
+        except (TypeError, ValueError):
+            continue
+        return error
+    raise WireError("An exception can't be made.")
 
 
 def _own_class(kind: Any, name: str, bases: list[Any]) -> type[Exception]:

@@ -19,7 +19,6 @@ from nbjudge.roles.cell_names import Names, definitions, names_in, read_by_funct
 from nbjudge.roles.student import seed
 from nbjudge.roles.verdict import Ruling
 from nbjudge.roles.witness import Witness, readable
-from nbjudge.roles.words import Reads
 from nbjudge.wire import Pipe, listed, text, whole
 
 NOT_PYTHON = "The test cell isn't valid Python; its author has to repair it."
@@ -135,7 +134,7 @@ class Judge:
         self._borrow(self._needed(found), set(found.bound))
         seed(number)
         self.witness.peer.surroundings.begin()
-        with Reads(self.witness.words, self.witness.vouched_elsewhere):
+        with self.witness.reading():
             result = self._run(source)
         self._ours |= set(found.bound)
         self._variables |= dict.fromkeys(set(found.bound) - set(found.defined), cell)

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+import contextlib
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, TypeVar
-
-import torch
-from torch import Tensor
 
 from nbjudge.bridge.peer import Peer
 from nbjudge.bridge.values import UnsupportedError
 from nbjudge.errors import StudentGone, WireError
-from nbjudge.roles.words import FACTS, Words, watched
+from nbjudge.roles.words import Words
 from nbjudge.wire import Pipe
 
 GONE = "the student's process ended during this question"
@@ -33,7 +31,6 @@ class Witness:
         """A new test cell: what was claimed or couldn't be carried before is no matter of its own."""
         self.words.begin()
         self.peer.begin_question()
-        self.peer.surroundings.begin()
         self.unsupported = None
 
     def names(self, wanted: Sequence[str]) -> dict[str, Any]:
@@ -86,16 +83,18 @@ class Witness:
     # ------------------------------------------------------------------ claims
 
     def watch(self) -> None:
-        """From here on, note when a test reads something of a tensor that only the student's process vouches for."""
+        """From here on, note when a test reads what only the student's process vouches for."""
         self.peer.surroundings.watch()
-        for name in FACTS:
-            setattr(torch.Tensor, name, watched(name, self.words, self.vouched_elsewhere))
+        for part in self.peer.parts.values():
+            part.watch(self.words)
 
-    def vouched_elsewhere(self, tensor: Tensor) -> bool:
-        """Did the student's process bring this tensor in?"""
-        ledger = self.peer.mirror.ledger
-        number = ledger.number_of(tensor)
-        return number is not None and number in ledger.foreign
+    @contextlib.contextmanager
+    def reading(self) -> Iterator[None]:
+        """Meanwhile, note when a test looks at numbers that the student's process has brought."""
+        with contextlib.ExitStack() as stack:
+            for part in self.peer.parts.values():
+                stack.enter_context(part.reading(self.words))
+            yield
 
 
 def readable(values: Iterable[tuple[str, Any]]) -> dict[str, Any]:

@@ -7,24 +7,12 @@ is taken away. An object that always says "equal" would pass, so words are count
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-import torch
-from torch import Tensor
-from torch.overrides import TorchFunctionMode
-
-from nbjudge.bridge.objects import ARITHMETIC, COMPARING, REAL_BASES, RemoteClass, RemoteObject
-
-FACTS = ("is_leaf", "requires_grad", "grad_fn", "_version", "retains_grad")
-ABOUT = frozenset(  # what is asked about a tensor without looking at its numbers
-    {
-        *("__get__", "__set__", "size", "dim", "ndimension", "numel", "nelement", "stride", "storage_offset"),
-        *("is_contiguous", "is_floating_point", "is_complex", "data_ptr", "type", "untyped_storage", "__len__"),
-        *("requires_grad_", "detach", "register_hook", "retain_grad", "element_size", "__repr__", "__format__"),
-    }
-)
+from nbjudge.bridge.objects import ARITHMETIC, COMPARING, RemoteClass, RemoteObject
+from nbjudge.bridge.values.parts import BASES
+from nbjudge.bridge.values.table import kind_of
 
 
 class Words:
@@ -86,47 +74,16 @@ class Words:
         """A method of a class that the test expects, or of the library's class behind it."""
         if self._expected(kind) or type.__getattribute__(kind, "_shown_") is not None:
             return True
-        return any(issubclass(kind, base) and hasattr(base, name) for base in REAL_BASES)
+        return any(issubclass(kind, base) and hasattr(base, name) for base in BASES)
 
 
 def is_data(value: Any) -> bool:
-    """Something that a test can compare by itself."""
-    return value is not None and not _is_theirs(value) and not isinstance(value, Tensor) and not callable(value)
+    """Something that a test can compare by itself; its looks into a tensor are noticed one by one."""
+    if value is None or _is_theirs(value) or callable(value):
+        return False
+    kind = kind_of(value)
+    return kind is None or not kind.watched
 
 
 def _is_theirs(value: Any) -> bool:
     return isinstance(type(value), RemoteClass) or isinstance(value, RemoteObject | RemoteClass)
-
-
-class Reads(TorchFunctionMode):
-    """Notes when a test looks at the values of a tensor that the student's process brought in."""
-
-    def __init__(self, words: Words, is_foreign: Any) -> None:
-        super().__init__()
-        self._words, self._is_foreign = words, is_foreign
-
-    def __torch_function__(self, function: Any, _types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        """As torch would do it; and noted."""
-        if not self._words.data and getattr(function, "__name__", "") not in ABOUT:
-            self._words.data = any(isinstance(item, Tensor) and self._is_foreign(item) for item in args)
-        return function(*args, **(kwargs or {}))
-
-
-def watched(name: str, words: Words, is_foreign: Any) -> property:
-    """A tensor's attribute that notes when a test reads what only the student's process vouches for."""
-    original = getattr(torch._C.TensorBase, name)
-
-    def read(tensor: Tensor) -> Any:
-        if not _inside_torch() and is_foreign(tensor):
-            words.facts.add(name)
-        return original.__get__(tensor)
-
-    def write(tensor: Tensor, value: Any) -> None:
-        original.__set__(tensor, value)
-
-    return property(read, write)
-
-
-def _inside_torch() -> bool:
-    module = str(sys._getframe(2).f_globals.get("__name__", ""))
-    return module.partition(".")[0] in ("torch", "nbjudge")

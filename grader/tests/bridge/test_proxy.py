@@ -13,9 +13,9 @@ import pytest
 import torch
 
 from nbjudge.bridge.peer import Peer, RemoteError
+from nbjudge.bridge.torch import FACTS
 from nbjudge.errors import StudentGone, WireError
 from nbjudge.roles.witness import Witness
-from nbjudge.roles.words import FACTS, Reads, watched
 from nbjudge.wire import Pipe, pack
 from nbjudge_tests.two_sides import Lend, lend, pair, raised, scenarios
 
@@ -416,7 +416,7 @@ def test_what_is_no_longer_used_is_forgotten_on_both_sides(pair: tuple[Peer, Pee
     judge.ask("sync")
     judge.ask("sync")
     for peer in (judge, student):
-        ledger = peer.mirror.ledger
+        ledger = peer.parts["tensors"].mirror.ledger
         assert len(ledger.tensors()) + len(ledger.storages) + len(ledger.links) + len(ledger.edges) < 10
 
 
@@ -537,14 +537,14 @@ def test_claims_are_what_a_test_read(pair: tuple[Peer, Peer], lend: Lend, monkey
     witness.peer = judge
     f = lend(lambda x: x * 2)
     y = f(torch.ones(2, requires_grad=True))
-    for name in FACTS:
-        setattr(torch.Tensor, name, watched(name, witness.words, witness.vouched_elsewhere))
+    for part in judge.parts.values():
+        part.watch(witness.words)
     assert torch.ones(1).is_leaf
     assert torch.equal(y, y)
     assert witness.words.claims == ()
     assert not y.is_leaf
     assert (witness.words.claims, witness.words.alone) == (("is_leaf",), True)
-    with Reads(witness.words, witness.vouched_elsewhere):
+    with witness.reading():
         assert y.shape == (2,)
         assert witness.words.alone
         assert torch.equal(y, y)

@@ -12,8 +12,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from nbjudge.bridge import values
-from nbjudge.bridge.containers import Containers, is_container
 from nbjudge.bridge.torch.records import ITEM_BYTES, read_storage, read_tensor, read_window
+from nbjudge.bridge.values.shared import Containers, Copies
 from nbjudge.errors import WireError
 from nbjudge.wire import BODY_BYTES, DEPTH, HEADER_BYTES, PacketReader, Pipe, pack, parse_header, unpack
 
@@ -138,23 +138,11 @@ VALUES = st.recursive(
 
 def said(value: Any) -> Any:
     """The tree of a value that holds nothing but plain values and containers."""
-    shared = Containers(0)
-
-    def other(item: Any, inner: values.Encode) -> Any:
-        if is_container(item):
-            return shared.tree(item, inner)
-        raise values.UnsupportedError("refused")
-
-    return values.encode(value, other)
+    return values.encode(value, values.Crossing(Containers(0), Copies()))
 
 
 def heard(tree: Any) -> Any:
-    shared = Containers(1)
-
-    def other(item: Any, inner: values.Encode) -> Any:
-        return shared.make(item, inner)
-
-    return values.decode(tree, other)
+    return values.decode(tree, values.Crossing(Containers(1), Copies()))
 
 
 def exact(value: Any) -> Any:

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+import nbjudge.bridge.torch  # noqa: F401 - tensors are a part of the conversation
 from nbjudge.bridge.peer import Peer
 from nbjudge.wire import Pipe
 

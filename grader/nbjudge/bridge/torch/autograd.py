@@ -6,19 +6,19 @@ import contextlib
 import dataclasses
 import functools
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, ParamSpec, TypeAlias, TypeVar
+from typing import Any, TypeAlias
 
 import torch
 from torch import Tensor
 from torch.autograd.graph import GradientEdge, Node, get_gradient_edge
 
+from nbjudge.bridge.torch import torch_private
 from nbjudge.bridge.torch.hooks import is_hooked, is_hooked_after
-from nbjudge.bridge.torch.records import ITEM_BYTES, ITEMS, History, TensorRecord, Window
+from nbjudge.bridge.torch.records import ITEM_BYTES, History, TensorRecord, Window
+from nbjudge.bridge.values.table import ITEMS
 
 Edge: TypeAlias = tuple[Node, int]
 Start: TypeAlias = int | Tensor  # the number of a shared tensor, or a leaf that isn't shared yet
-Given = ParamSpec("Given")
-Result = TypeVar("Result")
 Products: TypeAlias = Callable[[int, Tensor], Sequence[Tensor | None]]
 
 
@@ -82,24 +82,13 @@ class Asked:
         return self._products(self._link, grad)
 
 
-def unseen(work: Callable[Given, Result]) -> Callable[Given, Result]:
-    """Bookkeeping of ours: no function mode, a test's or a student's, sees what it asks of tensors."""
-
-    @functools.wraps(work)
-    def hidden(*args: Given.args, **kwargs: Given.kwargs) -> Result:
-        with torch._C.DisableTorchFunction():
-            return work(*args, **kwargs)
-
-    return hidden
-
-
 def describe(tensor: Tensor, number: int, window: Window, counter: int, history: History | None) -> TensorRecord:
     """All that is said of a tensor."""
     return TensorRecord(
         id=number,
         window=window,
         counter=counter,
-        version=tensor._version,
+        version=torch_private.version(tensor),
         leaf=tensor.is_leaf,
         requires_grad=tensor.requires_grad,
         retains_grad=not tensor.is_leaf and tensor.retains_grad,
@@ -156,7 +145,7 @@ def walk(tensor: Tensor, shared: Mapping[Edge, int]) -> Walk:
     seen, stack, saves = {first}, [first], False
     while stack:
         node = stack.pop()
-        saves = saves or _holds_saved(node)
+        saves = saves or torch_private.holds_saved(node)
         for below, number in node.next_functions:
             if below is None:
                 continue
@@ -168,20 +157,6 @@ def walk(tensor: Tensor, shared: Mapping[Edge, int]) -> Walk:
                 seen.add(below)
                 stack.append(below)
     return Walk(starts, saves)
-
-
-@functools.lru_cache(maxsize=1024)
-def _may_save(kind: type) -> bool:
-    return any(name.startswith("_raw_saved_") for name in dir(kind))
-
-
-def _holds_saved(node: Node) -> bool:
-    if hasattr(type(node), "saved_tensors"):
-        try:
-            return bool(node.saved_tensors)  # type: ignore[attr-defined]  # only Nodes of Python Functions have it
-        except RuntimeError:
-            return True  # freed already
-    return _may_save(type(node))
 
 
 def compute(history: History, raw: Tensor, inputs: Sequence[Tensor], asked: Asked) -> Tensor:
@@ -230,7 +205,7 @@ def _function(forward: Callable[..., Tensor], history: History, asked: Asked, ah
 
     methods = {"forward": staticmethod(forward), "backward": staticmethod(backward)}
     made: Any = type("Remote", (torch.autograd.Function,), methods)
-    made._backward_cls.__name__ = history.name or "Remote"
+    torch_private.name_nodes(made, history.name or "Remote")
     return made
 
 
@@ -238,18 +213,13 @@ def same_counter(first: Tensor, second: Tensor) -> bool:
     """Do two tensors share their version counter? Tried, and undone."""
     if first is second:
         return True
-    before, other = first._version, second._version
+    before, other = torch_private.version(first), torch_private.version(second)
     if before != other:
         return False
-    set_version(first, before + 1)
-    shared = second._version != other
-    set_version(first, before)
+    torch_private.set_version(first, before + 1)
+    shared = torch_private.version(second) != other
+    torch_private.set_version(first, before)
     return shared
-
-
-def set_version(tensor: Tensor, version: int) -> None:
-    """Set a tensor's version counter, and so that of everything that shares it."""
-    torch._C._autograd._unsafe_set_version_counter((tensor,), (version,))
 
 
 def storage_bytes(storage: torch.UntypedStorage) -> bytes:
@@ -277,7 +247,7 @@ def _bytes_of(storage: torch.UntypedStorage) -> Tensor:
 def window_on(storage: torch.UntypedStorage, dtype: torch.dtype, window: Window) -> Tensor:
     """A tensor on a storage, with a version counter of its own."""
     made = torch.empty(0, dtype=dtype).set_(storage, window.offset, window.shape, window.stride)
-    set_version(made, 0)  # set_ counts as a write
+    torch_private.set_version(made, 0)  # set_ counts as a write
     return made
 
 

@@ -1,4 +1,4 @@
-"""Hooks that one side has registered on a shared tensor are called when a gradient passes on the other side."""
+"""Relays that one side has registered on a shared tensor are called when a gradient passes on the other side."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from torch import Tensor
+
+from nbjudge.bridge.torch.torch_private import hooks_after, hooks_of
 
 Ask = Callable[[int, Tensor], Tensor | None]  # run the other side's hooks on a gradient
 Settle = Callable[[int], None]  # run those that wait for a leaf's `.grad`
@@ -34,7 +36,7 @@ class RelayAfter:
         self._settle(self._number)
 
 
-class Hooks:
+class Relays:
     """One side's relays."""
 
     def __init__(self, ask: Ask, settle: Settle) -> None:
@@ -65,7 +67,7 @@ class Hooks:
     @contextlib.contextmanager
     def silent(self, tensors: Sequence[Tensor]) -> Iterator[None]:
         """Meanwhile no hook of these tensors is called."""
-        tables = [table for tensor in tensors if (table := _hooks(tensor))]
+        tables = [table for tensor in tensors if (table := hooks_of(tensor))]
         before = [dict(table) for table in tables]
         for table in tables:
             table.clear()
@@ -84,34 +86,26 @@ def _register_after(leaf: Any, hook: RelayAfter) -> Any:
     return leaf.register_post_accumulate_grad_hook(hook)
 
 
-def _hooks(tensor: Tensor) -> Any:
-    return tensor._backward_hooks
-
-
-def _hooks_after(tensor: Any) -> Any:
-    return tensor._post_accumulate_grad_hooks
-
-
 def is_hooked(tensor: Tensor) -> bool:
     """Has this side registered a hook of its own?"""
-    return any(not isinstance(hook, Relay) for hook in (_hooks(tensor) or {}).values())
+    return any(not isinstance(hook, Relay) for hook in (hooks_of(tensor) or {}).values())
 
 
 def is_hooked_after(tensor: Tensor) -> bool:
     """Has this side registered one that waits for the leaf's `.grad`?"""
-    return any(not isinstance(hook, RelayAfter) for hook in (_hooks_after(tensor) or {}).values())
+    return any(not isinstance(hook, RelayAfter) for hook in (hooks_after(tensor) or {}).values())
 
 
 def run_after(leaf: Tensor) -> None:
     """Call this side's own hooks of a leaf that has got its `.grad`. Raises `RuntimeError` where torch does."""
-    for hook in list((_hooks_after(leaf) or {}).values()):
+    for hook in list((hooks_after(leaf) or {}).values()):
         if not isinstance(hook, RelayAfter) and hook(leaf) is not None:
             raise RuntimeError("Tensor post accumulate grad hooks should return None.")
 
 
 def run(tensor: Tensor, grad: Tensor) -> Tensor:
     """What this side's own hooks make of a gradient."""
-    for hook in list((_hooks(tensor) or {}).values()):
+    for hook in list((hooks_of(tensor) or {}).values()):
         if not isinstance(hook, Relay) and (changed := hook(grad)) is not None:
             grad = changed
     return grad

@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import torch
@@ -18,13 +19,11 @@ from torch import Tensor
 from torch.autograd.graph import GradientEdge
 
 from nbjudge.bridge.torch import autograd as graph
-from nbjudge.bridge.torch.hooks import Ask, Hooks, Settle
+from nbjudge.bridge.torch import torch_private
+from nbjudge.bridge.torch.hooks import Ask, Relays, Settle
 from nbjudge.bridge.torch.ledger import Agreed, Gone, Ledger, Storage
-from nbjudge.bridge.torch.message import Message
 from nbjudge.bridge.torch.records import (
     ITEM_BYTES,
-    SHARED_BYTES,
-    STORAGE_BYTES,
     TENSORS,
     History,
     StoredBytes,
@@ -33,9 +32,9 @@ from nbjudge.bridge.torch.records import (
     read_storage,
     read_tensor,
     read_window,
-    whole_numbers,
 )
-from nbjudge.bridge.values import UnsupportedError
+from nbjudge.bridge.values import Body, UnsupportedError
+from nbjudge.bridge.values.table import SHARED_BYTES, STORAGE_BYTES, whole_numbers
 from nbjudge.errors import WireError
 from nbjudge.wire import listed
 
@@ -45,21 +44,51 @@ GONE = ("tensors", "storages", "links")
 NAMES: Mapping[torch.dtype, str] = {dtype: name for name, dtype in DTYPES.items()}
 
 
+@dataclass(slots=True)
+class Message:
+    """The tensors' part of a packet."""
+
+    gone: Gone = field(default_factory=Gone)
+    body: Body = field(default_factory=Body)
+    storages: list[StoredBytes] = field(default_factory=list)
+    tensors: list[TensorRecord] = field(default_factory=list)
+    grads: list[tuple[int, int | None]] = field(default_factory=list)
+    problem: UnsupportedError | None = None  # something that has changed and can't be said
+
+    def check(self) -> None:
+        """Raises UnsupportedError where something couldn't be said."""
+        if self.problem is not None:
+            raise self.problem
+
+    def put(self, data: bytes) -> int:
+        """Append bytes to the body; returns where they start."""
+        return self.body.append(data)
+
+    def to_json(self) -> dict[str, Any]:
+        """The part of the header that is about tensors."""
+        return {
+            "gone": asdict(self.gone),
+            "storages": [asdict(part) for part in self.storages],
+            "tensors": [asdict(record) for record in self.tensors],
+            "grads": [list(pair) for pair in self.grads],
+        }
+
+
 class Mirror:
     """This side's shared tensors. `side` is 0 (the judge) or 1: each side numbers what it brings in its own way."""
 
     def __init__(self, side: int, products: Products, hook: Ask, settle: Settle) -> None:
         self._products = products
-        self.hooks = Hooks(hook, settle)
+        self.hooks = Relays(hook, settle)
         self._next = side
         self.ledger = Ledger(weak=side == 0)
 
     # ------------------------------------------------------------------ telling
 
-    @graph.unseen
-    def begin(self) -> Message:
+    @torch_private.hidden
+    def begin(self, body: Body) -> Message:
         """A message that starts with everything that has changed here since the last one."""
-        message = Message(gone=self.ledger.gone())
+        message = Message(gone=self.ledger.gone(), body=body)
         self.hooks.forget(message.gone.tensors)
         for storage in self.ledger.storages.values():
             now = graph.storage_bytes(storage.here)
@@ -74,7 +103,7 @@ class Mirror:
                     message.problem = error
         return message
 
-    @graph.unseen
+    @torch_private.hidden
     def share(self, tensor: Tensor, message: Message) -> int:
         """The number of a tensor, telling the other side about it where it is new."""
         if (known := self.ledger.number_of(tensor)) is not None:
@@ -91,17 +120,15 @@ class Mirror:
             raise
         return number
 
-    @graph.unseen
+    @torch_private.hidden
     def data(self, tensor: Tensor, message: Message) -> dict[str, Any]:
         """A tensor's values alone: neither identity nor history travels."""
         values = tensor.detach().resolve_conj().resolve_neg()
         if reason := graph.unsupported(values):
             raise UnsupportedError(reason)
-        if values.nbytes + len(message.body) > SHARED_BYTES:
-            raise UnsupportedError(f"more than {SHARED_BYTES >> 20} MiB of numbers at once")
         values = values.contiguous()
         data = graph.storage_bytes(values.clone().untyped_storage())
-        start = message.put(data)
+        start = message.body.put(data)
         shape = list(values.shape)
         return {"t": "data", "dtype": NAMES[values.dtype], "shape": shape, "start": start, "size_bytes": len(data)}
 
@@ -184,7 +211,7 @@ class Mirror:
 
     # ------------------------------------------------------------------ hearing
 
-    @graph.unseen
+    @torch_private.hidden
     def apply(self, said: Any, body: bytes) -> None:
         """Take over what the other side says is new, changed or gone."""
         if type(said) is not dict:
@@ -201,14 +228,14 @@ class Mirror:
         for pair in listed(said, "grads"):
             self._apply_grad(pair)
 
-    @graph.unseen
-    def read_data(self, tree: Mapping[str, Any], body: bytes) -> Tensor:
+    @torch_private.hidden
+    def read_data(self, tree: Mapping[str, Any], body: bytes | bytearray) -> Tensor:
         """A tensor of values alone."""
         stored = read_storage({**tree, "id": 0}, len(body))
         shape = whole_numbers(tree, "shape")
         whole_tensor = {**tree, "storage": 0, "stride": graph.contiguous_stride(shape), "offset": 0}
         window = read_window(whole_tensor, {0: stored.size_bytes})
-        storage = graph.storage_of(body[stored.start : stored.start + stored.size_bytes])
+        storage = graph.storage_of(bytes(body[stored.start : stored.start + stored.size_bytes]))
         return graph.window_on(storage, DTYPES[window.dtype], window)
 
     def _apply_bytes(self, stored: StoredBytes, body: bytes) -> None:
@@ -229,8 +256,8 @@ class Mirror:
             self.ledger.hold(record.id, tensor, foreign=True)
         else:
             self._update(tensor, record)
-        if record.version > tensor._version:
-            graph.set_version(tensor, record.version)
+        if record.version > torch_private.version(tensor):
+            torch_private.set_version(tensor, record.version)
         if record.retains_grad and tensor.requires_grad and not tensor.is_leaf:
             tensor.retain_grad()
         self.hooks.relay(record.id, tensor, wanted=record.hooked)

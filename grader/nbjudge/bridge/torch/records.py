@@ -10,8 +10,9 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
+from nbjudge.bridge.values.table import ITEMS, STORAGE_BYTES, whole_numbers
 from nbjudge.errors import WireError
-from nbjudge.wire import listed, text, whole
+from nbjudge.wire import text, whole
 
 ITEM_BYTES: Mapping[str, int] = MappingProxyType(
     {
@@ -20,10 +21,6 @@ ITEM_BYTES: Mapping[str, int] = MappingProxyType(
     }
 )
 DIFFERENTIABLE = frozenset({"float16", "bfloat16", "float32", "float64", "complex64", "complex128"})
-STORAGE_BYTES = 64 << 20
-SHARED_BYTES = 96 << 20  # of all shared tensors; twice that still fits into a frame
-ITEMS = 16 << 20
-DIMENSIONS = 16
 TENSORS = 1 << 16
 VERSIONS = 1 << 31
 FLAGS = ("leaf", "requires_grad", "retains_grad", "parameter", "hooked", "hooked_after")
@@ -31,7 +28,7 @@ FLAGS = ("leaf", "requires_grad", "retains_grad", "parameter", "hooked", "hooked
 
 @dataclass(frozen=True, slots=True)
 class StoredBytes:
-    """A storage and where its bytes lie in the frame's body."""
+    """A storage and where its bytes lie in the packet's body."""
 
     id: int
     start: int
@@ -143,15 +140,6 @@ def _object(tree: Any) -> Mapping[str, Any]:
     if type(tree) is not dict:
         raise WireError("A part of a frame isn't an object.")
     return tree
-
-
-def whole_numbers(tree: Any, key: str, length: int = DIMENSIONS) -> tuple[int, ...]:
-    """The list of whole numbers that `tree` has under `key`; WireError otherwise."""
-    tree = _object(tree)
-    numbers = listed(tree, key, length)
-    if any(type(number) is not int or not 0 <= number < 1 << 40 for number in numbers):
-        raise WireError(f"{key!r} isn't a list of whole numbers.")
-    return tuple(numbers)
 
 
 def _flag(tree: Mapping[str, Any], key: str) -> bool:

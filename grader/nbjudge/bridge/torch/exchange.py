@@ -1,0 +1,168 @@
+"""Tensors' part of a conversation: what they say in each packet, and the questions that gradients and hooks ask."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from nbjudge.bridge.torch import hooks
+from nbjudge.bridge.torch.kinds import TENSORS, Bare
+from nbjudge.bridge.torch.mirror import Message, Mirror
+from nbjudge.bridge.torch.reads import FACTS, Reads, watched
+from nbjudge.bridge.values.parts import PARTS, Conversation, Looked
+from nbjudge.bridge.values.table import Body
+from nbjudge.errors import WireError
+from nbjudge.wire import Packet, whole
+
+FLOATS = {str(dtype): dtype for dtype in (torch.float16, torch.bfloat16, torch.float32, torch.float64)}
+
+
+@dataclass(frozen=True, slots=True)
+class SaidTensors:
+    """What is said of tensors in one packet."""
+
+    mirror: Mirror
+    message: Message
+
+    def share(self, tensor: Tensor) -> int:
+        """The number of a tensor, telling the other side about it where it is new."""
+        return self.mirror.share(tensor, self.message)
+
+    def data(self, tensor: Tensor) -> dict[str, Any]:
+        """A tensor's values alone."""
+        return self.mirror.data(tensor, self.message)
+
+    def check(self) -> None:
+        """Raises UnsupportedError where something couldn't be said."""
+        self.message.check()
+
+    def to_json(self) -> dict[str, Any]:
+        """The part of the header that is about tensors."""
+        return self.message.to_json()
+
+
+class Exchange:
+    """One side's shared tensors, and what it asks and answers about them."""
+
+    def __init__(self, conversation: Conversation) -> None:
+        self._conversation = conversation
+        self._judges = conversation.side == 0
+        self.mirror = Mirror(conversation.side, self._products, self._hooked, self._settled)
+        conversation.answers["products"] = self._answer_products
+        conversation.answers["hooks"] = self._answer_hooks
+        conversation.answers["settled"] = self._answer_settled
+
+    # ------------------------------------------------------------------ packets
+
+    def begin(self, body: Body) -> SaidTensors:
+        """Say all that has changed here since the last packet."""
+        return SaidTensors(self.mirror, self.mirror.begin(body))
+
+    def hear(self, said: Any, body: Body) -> None:
+        """Take over what the other side says is new, changed or gone."""
+        self.mirror.apply(said, bytes(body.data))
+
+    def pinned(self) -> contextlib.AbstractContextManager[None]:
+        """Meanwhile no shared tensor vanishes."""
+        return self.mirror.ledger.pinned()
+
+    def around(self) -> dict[str, Any]:
+        """Whether gradients are recorded; the judge's default dtype too."""
+        said: dict[str, Any] = {"grad": torch.is_grad_enabled()}
+        return said | ({"dtype": str(torch.get_default_dtype())} if self._judges else {})
+
+    @contextlib.contextmanager
+    def entered(self, header: Mapping[str, Any]) -> Iterator[None]:
+        """Meanwhile gradients are recorded, and numbers made, as the question says."""
+        default = torch.get_default_dtype()
+        wanted = default if self._judges else FLOATS.get(str(header.get("dtype")), default)
+        with torch.set_grad_enabled(header.get("grad") is not False):
+            torch.set_default_dtype(wanted)
+            try:
+                yield
+            finally:
+                if wanted is not default:
+                    torch.set_default_dtype(default)
+
+    # ------------------------------------------------------------------ generators
+
+    def seeding(self) -> Sequence[tuple[Any, str]]:
+        """The functions that set torch's generator."""
+        return [(module, name) for module in (torch, torch.random) for name in ("manual_seed", "set_rng_state")]
+
+    def random_state(self) -> bytes:
+        """Where it stands."""
+        return bytes(torch.get_rng_state().numpy().tobytes())
+
+    # ------------------------------------------------------------------ what a test reads
+
+    def is_foreign(self, tensor: Tensor) -> bool:
+        """Did the other side bring this tensor in?"""
+        number = self.mirror.ledger.number_of(tensor)
+        return number is not None and number in self.mirror.ledger.foreign
+
+    def watch(self, looked: Looked) -> None:
+        """From here on, note what a test reads of a tensor that only the other side vouches for."""
+        for name in FACTS:
+            setattr(torch.Tensor, name, watched(name, looked, self.is_foreign))
+
+    def reading(self, looked: Looked) -> Reads:
+        """Meanwhile, note when a test looks at the values of such a tensor."""
+        return Reads(looked, self.is_foreign)
+
+    # ------------------------------------------------------------------ asking
+
+    def _products(self, link: int, grad: Tensor) -> Sequence[Tensor | None]:
+        """The other side's vector-Jacobian products; shared, with their own history, when a graph of them is wanted."""
+        create = torch.is_grad_enabled()
+        said = {"link": link, "create": create}
+        products = self._conversation.ask("products", said, grad if create else Bare(grad))
+        if type(products) is not tuple or any(not (item is None or isinstance(item, Tensor)) for item in products):
+            raise WireError("Gradients aren't tensors.")
+        return products
+
+    def _hooked(self, number: int, grad: Tensor) -> Tensor | None:
+        """What the other side's hooks make of the gradient of a shared tensor."""
+        create = torch.is_grad_enabled()
+        said = {"tensor": number, "create": create}
+        changed = self._conversation.ask("hooks", said, grad if create else Bare(grad))
+        if not isinstance(changed, Tensor) or changed.shape != grad.shape:
+            raise WireError("A hook has made something else of a gradient.")
+        return changed
+
+    def _settled(self, number: int) -> None:
+        """The other side's hooks see the gradient that a shared leaf has just got; what they change comes back."""
+        self._conversation.ask("settled", {"tensor": number})
+
+    # ------------------------------------------------------------------ answering
+
+    def _answer_hooks(self, packet: Packet) -> Any:
+        tensor = self.mirror.ledger.tensor(whole(packet.header, "tensor"))
+        grad = self._conversation.given(packet)
+        if not isinstance(grad, Tensor):
+            raise WireError("A frame passes no gradient to a hook.")
+        changed = hooks.run(tensor, grad)
+        return changed if packet.header.get("create") is True else Bare(changed)
+
+    def _answer_settled(self, packet: Packet) -> None:
+        hooks.run_after(self.mirror.ledger.tensor(whole(packet.header, "tensor")))
+
+    def _answer_products(self, packet: Packet) -> Any:
+        link = self.mirror.ledger.links.get(whole(packet.header, "link"))
+        grad = self._conversation.given(packet)
+        if link is None or not isinstance(grad, Tensor):
+            raise WireError("A frame asks for a gradient of something unknown.")
+        if not link.inputs:
+            return ()
+        create = packet.header.get("create") is True
+        with self.mirror.grads_kept(link):
+            products = link.products(grad, create_graph=create)
+        return tuple(products) if create else tuple(None if item is None else Bare(item) for item in products)
+
+
+PARTS[TENSORS] = Exchange

@@ -1,0 +1,57 @@
+"""In the judge: what a test looks at of the tensors that the student's process has brought in."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from torch import Tensor
+from torch.overrides import TorchFunctionMode
+
+from nbjudge.bridge.torch import torch_private
+from nbjudge.bridge.values.parts import Looked
+
+FACTS = ("is_leaf", "requires_grad", "grad_fn", "_version", "retains_grad")
+ABOUT = frozenset(  # what is asked about a tensor without looking at its numbers
+    {
+        *("__get__", "__set__", "size", "dim", "ndimension", "numel", "nelement", "stride", "storage_offset"),
+        *("is_contiguous", "is_floating_point", "is_complex", "data_ptr", "type", "untyped_storage", "__len__"),
+        *("requires_grad_", "detach", "register_hook", "retain_grad", "element_size", "__repr__", "__format__"),
+    }
+)
+IsForeign = Callable[[Tensor], bool]
+
+
+class Reads(TorchFunctionMode):
+    """Notes when a test looks at the values of a tensor that the student's process brought in."""
+
+    def __init__(self, looked: Looked, is_foreign: IsForeign) -> None:
+        super().__init__()
+        self._looked, self._is_foreign = looked, is_foreign
+
+    def __torch_function__(self, function: Any, _types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """As torch would do it; and noted."""
+        if not self._looked.data and getattr(function, "__name__", "") not in ABOUT:
+            self._looked.data = any(isinstance(item, Tensor) and self._is_foreign(item) for item in args)
+        return function(*args, **(kwargs or {}))
+
+
+def watched(name: str, looked: Looked, is_foreign: IsForeign) -> property:
+    """A tensor's attribute that notes when a test reads what only the student's process vouches for."""
+    original = torch_private.descriptor(name)
+
+    def read(tensor: Tensor) -> Any:
+        if not _inside_torch() and is_foreign(tensor):
+            looked.facts.add(name)
+        return original.__get__(tensor)
+
+    def write(tensor: Tensor, value: Any) -> None:
+        original.__set__(tensor, value)
+
+    return property(read, write)
+
+
+def _inside_torch() -> bool:
+    module = str(sys._getframe(2).f_globals.get("__name__", ""))
+    return module.partition(".")[0] in ("torch", "nbjudge")

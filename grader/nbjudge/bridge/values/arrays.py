@@ -1,0 +1,104 @@
+"""NumPy's arrays, which both sides may change in place, and its numbers: bytes and a dtype. NumPy may be missing."""
+
+from __future__ import annotations
+
+import math
+import re
+import sys
+from typing import Any
+
+from nbjudge.bridge.values.shared import InPlace, share
+from nbjudge.bridge.values.table import (
+    ITEMS,
+    STORAGE_BYTES,
+    Decoder,
+    Encoder,
+    Tree,
+    UnsupportedError,
+    ValueKind,
+    known,
+    whole_numbers,
+)
+from nbjudge.errors import WireError
+from nbjudge.wire import text, whole
+
+NUMBERS = frozenset(
+    {
+        *("float16", "float32", "float64", "complex64", "complex128", "bool"),
+        *("uint8", "uint16", "uint32", "uint64", "int8", "int16", "int32", "int64"),
+    }
+)
+TIMES = re.compile(r"(datetime|timedelta)64(\[(Y|M|W|D|h|m|s|ms|us|ns)\])?")
+
+
+def _numpy() -> Any:
+    return sys.modules["numpy"]
+
+
+def _carried(dtype: Any) -> bool:
+    return dtype.name in NUMBERS or bool(TIMES.fullmatch(dtype.name))
+
+
+def is_array(value: Any) -> bool:
+    """An array of NumPy's, exactly, with a dtype that is carried."""
+    numpy = sys.modules.get("numpy")
+    return numpy is not None and type(value) is numpy.ndarray and _carried(value.dtype)
+
+
+def _is_number(value: Any) -> bool:
+    numpy = sys.modules.get("numpy")
+    here = type(value)
+    return (
+        numpy is not None and issubclass(here, numpy.generic) and here.__module__ == "numpy" and _carried(value.dtype)
+    )
+
+
+def said(value: Any, encode: Encoder) -> dict[str, Any]:
+    """Where an array's bytes lie in the body, and what they are."""
+    if value.size > ITEMS or value.nbytes > STORAGE_BYTES:
+        raise UnsupportedError(f"an array of more than {ITEMS} items or {STORAGE_BYTES >> 20} MiB")
+    native = value.astype(value.dtype.newbyteorder("="), copy=False)
+    start = encode.crossing.body.put(native.tobytes())
+    return {"dtype": value.dtype.name, "shape": list(value.shape), "start": start, "size_bytes": value.nbytes}
+
+
+def heard(tree: Any, decode: Decoder) -> Any:
+    """The array of these bytes; WireError where they aren't as many as its shape says."""
+    shape, name = whole_numbers(tree, "shape"), text(tree, "dtype")
+    if name not in NUMBERS and not TIMES.fullmatch(name):
+        raise WireError("An array has no known dtype.")
+    numpy = __import__("numpy")
+    dtype = numpy.dtype(name)
+    if math.prod(shape) > ITEMS or math.prod(shape) * dtype.itemsize != whole(tree, "size_bytes", 0, STORAGE_BYTES):
+        raise WireError("An array isn't as large as its shape.")
+    data = bytearray(decode.crossing.body.take(whole(tree, "start"), whole(tree, "size_bytes")))
+    if name == "bool":
+        data = bytearray(map(bool, data))
+    return numpy.frombuffer(data, dtype=dtype).reshape(shape)
+
+
+def _fill(array: Any, tree: Tree, decode: Decoder) -> Any:
+    new = heard(tree.get("v"), decode)
+    if array is None:
+        return new
+    if new.shape != array.shape or new.dtype != array.dtype:
+        raise WireError("An array has changed its shape or type.")
+    if not array.flags.writeable:
+        raise UnsupportedError("a read-only array that was written to")
+    array[...] = new
+    return array
+
+
+def _number(value: Any, encode: Encoder) -> dict[str, Any]:
+    return {"t": "scalar", **said(_numpy().asarray(value), encode)}
+
+
+def _number_heard(tree: Tree, decode: Decoder) -> Any:
+    array = heard(dict(tree), decode)
+    if array.size != 1:
+        raise WireError("A number of NumPy's isn't one.")
+    return array.reshape(-1)[0]
+
+
+share("array", (), InPlace(said, _fill, lambda array: array.tobytes()), takes=is_array)
+known(ValueKind("scalar", (), _number, _number_heard, takes=_is_number))

@@ -1,0 +1,79 @@
+"""What rooms above this one bring to a conversation: parts of every packet, and bases that a stand-in may derive from.
+
+torch's tensors are such a part. Whoever imports their room has them in each conversation that begins later.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from typing import Any, Protocol
+
+from nbjudge.bridge.values.table import Body
+from nbjudge.wire import Packet
+
+
+class Conversation(Protocol):
+    """The side of a conversation that a part belongs to."""
+
+    side: int
+    answers: dict[str, Callable[[Packet], Any]]
+
+    def ask(self, op: str, said: Mapping[str, Any] | None = None, value: Any = None) -> Any:
+        """Ask the other side and wait."""
+
+    def given(self, packet: Packet) -> Any:
+        """The value that a question brings."""
+
+
+class Said(Protocol):
+    """What a part says in one packet."""
+
+    def check(self) -> None:
+        """Raises UnsupportedError where something couldn't be said."""
+
+    def to_json(self) -> dict[str, Any]:
+        """Its part of the header."""
+
+
+class Looked(Protocol):
+    """Who wants to know what a test has looked at."""
+
+    facts: set[str]
+    data: bool
+
+
+class Part(Protocol):
+    """What takes part in every packet, before the values that lean on it."""
+
+    def begin(self, body: Body) -> Said:
+        """Say all that has changed here since the last packet."""
+
+    def hear(self, said: Any, body: Body) -> None:
+        """Take over what the other side has said."""
+
+    def pinned(self) -> AbstractContextManager[None]:
+        """Meanwhile nothing that the other side may be about to name vanishes."""
+
+    def around(self) -> dict[str, Any]:
+        """What a question takes along of the process around it."""
+
+    def entered(self, header: Mapping[str, Any]) -> AbstractContextManager[None]:
+        """Meanwhile this process is as the question says."""
+
+    def seeding(self) -> Sequence[tuple[Any, str]]:
+        """The functions that set its random generators, as modules and names."""
+
+    def random_state(self) -> bytes:
+        """Where they stand."""
+
+    def watch(self, looked: Looked) -> None:
+        """From here on, note what a test reads that only the other side vouches for."""
+
+    def reading(self, looked: Looked) -> AbstractContextManager[Any]:
+        """Meanwhile, note when a test looks at numbers that the other side has brought."""
+
+
+PARTS: dict[str, Callable[[Conversation], Part]] = {}
+BASES: list[type] = [BaseException]  # their subclasses over there have stand-ins here that derive from them
+BY_METHOD: dict[str, tuple[type, str]] = {}  # a class over there is, here, one of this base with this one method

@@ -1,0 +1,211 @@
+"""Containers that both sides hold: what one changes in place changes on the other too. Copies must not change.
+
+A container has no weak references, so they are shared for the length of one question and then forgotten.
+"""
+
+from __future__ import annotations
+
+import operator
+import sys
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from nbjudge.bridge.values.table import Decoder, Encoder, Tree, UnsupportedError, ValueKind, kind_of, known
+from nbjudge.errors import WireError
+from nbjudge.wire import text, whole
+
+TRACKED = 1 << 14  # beyond these a container travels once, by value
+OWN_REFERENCES = 3  # this table's, a loop's variable's, and the question's itself
+
+
+@dataclass(frozen=True, slots=True)
+class InPlace:
+    """How a kind of container is said, made, and filled with what the other side has changed."""
+
+    contents: Callable[[Any, Encoder], Any]
+    fill: Callable[[Any, Tree, Decoder], Any]  # returns the container, a new one where none was given
+    snapshot: Callable[[Any], Any]  # bytes, or a tuple of its items
+    empty: Callable[[], Any] = lambda: None  # made before its items where it may hold itself
+
+
+_in_place: dict[str, InPlace] = {}
+
+
+def share(name: str, types: tuple[type, ...], how: InPlace, takes: Callable[[Any], bool] | None = None) -> None:
+    """Enter a kind of container that both sides may change into the table."""
+    _in_place[name] = how
+    known(
+        ValueKind(
+            name,
+            types,
+            lambda value, encode: encode.crossing.shared.tree(value, encode),
+            lambda tree, decode: decode.crossing.shared.make(tree, decode),
+            takes,
+        )
+    )
+
+
+class Containers:
+    """One side's table. `side` keeps the numbers of the two sides apart."""
+
+    def __init__(self, side: int) -> None:
+        self._next = side
+        self._shared: dict[int, Any] = {}
+        self._numbers: dict[int, int] = {}  # id() of a shared container → its number
+        self._agreed: dict[int, Any] = {}  # its items, as both sides last knew them
+        self._filling: set[int] = set()
+
+    def clear(self) -> None:
+        """A new question: nothing is shared any more."""
+        self._shared.clear()
+        self._numbers.clear()
+        self._agreed.clear()
+        self._filling.clear()
+
+    def tree(self, value: Any, encode: Encoder) -> dict[str, Any]:
+        """A container as a tree: what it holds where it is new to the other side, else its number alone."""
+        number = self._numbers.get(id(value))
+        if number is not None:
+            return {"t": "same", "id": number}
+        number = self._share(value)
+        try:
+            tree = self._said(number, value, encode)
+        except UnsupportedError:
+            self.drop([number])
+            raise
+        self._agree(number, value)
+        return tree
+
+    def make(self, tree: Tree, decode: Decoder) -> Any:
+        """The container of a tree that came; WireError where it isn't one."""
+        kind = text(tree, "t")
+        if kind == "same":
+            return self._find(whole(tree, "id"))
+        how = _in_place[kind]
+        number = None if tree.get("id") is None else whole(tree, "id")
+        value = how.empty()
+        if number is not None and value is not None:
+            self._know(number, value)  # before its items: it may hold itself
+            self._filling.add(number)
+        filled = how.fill(value, tree, decode)
+        if filled is not value and number is not None:
+            self._know(number, filled)
+        self._agree(number, filled)
+        return filled
+
+    def changes(self, encode: Encoder) -> list[dict[str, Any]]:
+        """Every shared container that isn't any more what both sides last knew."""
+        told = []
+        for number, value in list(self._shared.items()):
+            if number not in self._filling and not _same(value, self._agreed.get(number)):
+                told.append(self._said(number, value, encode))
+                self._agree(number, value)
+        return told
+
+    def apply(self, told: Iterable[Any], decode: Decoder) -> None:
+        """Take over what the other side has changed."""
+        for tree in told:
+            if type(tree) is not dict:
+                raise WireError("A changed container isn't an object.")
+            number = whole(tree, "id")
+            value = self._find(number)
+            if text(tree, "t") != _name(value):
+                raise WireError("A container has become one of another kind.")
+            self._filling.add(number)  # a key may ask the other side for its hash meanwhile
+            _in_place[_name(value)].fill(value, tree, decode)
+            self._agree(number, value)
+
+    def unused(self) -> list[int]:
+        """Forget what nobody here holds any more; the numbers, for the other side to do the same."""
+        found = [number for number, value in self._shared.items() if sys.getrefcount(value) <= OWN_REFERENCES]
+        self.drop(found)
+        return found
+
+    def drop(self, numbers: Any) -> None:
+        """These aren't shared any more."""
+        for number in numbers if type(numbers) is list else ():
+            value = self._shared.pop(number, None) if type(number) is int else None
+            if value is not None:
+                self._numbers.pop(id(value), None)
+                self._agreed.pop(number, None)
+
+    def __len__(self) -> int:
+        return len(self._shared)
+
+    def _said(self, number: int | None, value: Any, encode: Encoder) -> dict[str, Any]:
+        return {"t": _name(value), "id": number, "v": _in_place[_name(value)].contents(value, encode)}
+
+    def _share(self, value: Any) -> int | None:
+        if len(self._shared) >= TRACKED:
+            return None
+        self._next += 2
+        self._know(self._next, value)
+        return self._next
+
+    def _know(self, number: int, value: Any) -> None:
+        before = self._shared.get(number)
+        if before is not None:
+            self._numbers.pop(id(before), None)
+        if len(self._shared) > 2 * TRACKED:
+            raise WireError("A frame shares too many containers.")
+        self._shared[number] = value
+        self._numbers[id(value)] = number
+
+    def _agree(self, number: int | None, value: Any) -> None:
+        if number is not None:
+            self._agreed[number] = _snapshot(value)
+            self._filling.discard(number)
+
+    def _find(self, number: int) -> Any:
+        if number not in self._shared:
+            raise WireError("A frame names a container that isn't shared.")
+        return self._shared[number]
+
+
+class Copies:
+    """What crossed as a copy and can be changed in place: that it was changed isn't seen over there."""
+
+    def __init__(self, *, watching: bool = True) -> None:
+        self._watching = watching
+        self._noted: dict[int, tuple[ValueKind, Any, Any]] = {}
+
+    def note(self, kind: ValueKind, value: Any) -> None:
+        """This has just been said, or heard; what has changed since it was noted stays as it was noted."""
+        if self._watching and kind.snapshot is not None and len(self._noted) < TRACKED:
+            self._noted.setdefault(id(value), (kind, value, kind.snapshot(value)))
+
+    def clear(self) -> None:
+        """A new question."""
+        self._noted.clear()
+
+    def check(self) -> None:
+        """Raises UnsupportedError for a copy that has changed."""
+        for kind, value, before in self._noted.values():
+            if kind.snapshot is not None and not _alike(kind.snapshot(value), before):
+                raise UnsupportedError(f"a {kind.name} that was changed in place after it was passed")
+
+
+def _name(value: Any) -> str:
+    kind = kind_of(value)
+    return "" if kind is None else kind.name
+
+
+def _snapshot(value: Any) -> Any:
+    return _in_place[_name(value)].snapshot(value)
+
+
+def _same(value: Any, agreed: Any) -> bool:
+    return _alike(_snapshot(value), agreed)
+
+
+def _alike(now: Any, agreed: Any) -> bool:
+    """Bytes by what they are, items by identity: equality would run code of the student's."""
+    if type(now) is bytes or agreed is None:
+        return bool(now == agreed)
+    return len(now) == len(agreed) and all(map(operator.is_, now, agreed))
+
+
+known(
+    ValueKind("same", (), lambda _value, _encode: None, lambda tree, decode: decode.crossing.shared.make(tree, decode))
+)
