@@ -118,8 +118,8 @@ c.backward()
 #
 # `q1 = {"keeps": ["a"]}`
 #
-# Keep it, or paste it where somebody asks for it. Predictions are kept in `.predictions.json` beside the notebook,
-# and a count of them in your home folder. Both are plain text, and stay on this machine.
+# Keep it, or paste it where somebody asks for it. Your predictions are kept in `.seegrad_progress.json` in your home
+# folder. It is plain text, and stays on this machine.
 
 # %% [markdown]
 # You can ask about any code of your own. `record` sees a block, `show` draws it and asks:

@@ -16,7 +16,6 @@ from IPython.display import display
 from seegrad.capture.mode import RAISE_OWN_ERRORS
 from seegrad.display.assets import STATIC, asset
 from seegrad.errors import PictureError, QuestionError
-from seegrad.learn.predictions import keep_prediction
 from seegrad.learn.progress import note_prediction
 from seegrad.model.recording import Recording
 from seegrad.model.scene import Question, Scene
@@ -69,8 +68,7 @@ class Picture(anywidget.AnyWidget):
         question = self._scene.question
         if question is not None and change["new"]:
             with contextlib.suppress(QuestionError):  # not an answer to this question: nothing to keep
-                verdict = keep_prediction(question, dict(change["new"]))
-                note_prediction(question.id, verdict.right, verdict.misconception)
+                note_prediction(question, dict(change["new"]))
 
     @property
     def _open(self) -> bool:

@@ -1,7 +1,8 @@
 """A learner's progress through the course, in one plain JSON file of their own.
 
-What is kept, by chapter: each prediction (was it right, which misconception it showed, how often it was tried) and each
-exercise whose checks were run (did they pass, how often were they run); and how often each misconception was met.
+What is kept, by chapter: each prediction (the question, the answer, was it right, which misconception it showed, how
+often it was tried) and each exercise whose checks were run (did they pass, how often were they run); and how often each
+misconception was met.
 
 The file is SEEGRAD_PROGRESS, else `.seegrad_progress.json` in the home folder. It is only touched from a notebook that
 somebody has open, so building or grading a course never writes into anyone's progress. What can't be read is begun
@@ -21,22 +22,31 @@ from hashlib import sha1
 from pathlib import Path, PurePath
 from typing import Any
 
+from seegrad.model.scene import Question
+from seegrad.quiz import Feedback, judge
 from seegrad.words.beliefs import MISCONCEPTIONS
 
 SCHEMA = 1
 VARIABLE = "SEEGRAD_PROGRESS"
 FILE = ".seegrad_progress.json"
+BESIDE = ".predictions.json"
+"""Where seegrad 0.1 kept answers, beside the notebook: taken over with the next answer, and left as it is."""
 CHAPTER = re.compile(r"\d\d_\w+")
 CHECKED = re.compile(r"\bseegrad\.check\b")  # what a cell that checks an exercise imports from
 
 
 @dataclass(frozen=True, slots=True)
 class Tried:
-    """A prediction or an exercise: was it right the last time (an exercise: ever), and how often it was tried."""
+    """A prediction or an exercise: was it right the last time (an exercise: ever), and how often it was tried.
+
+    A prediction has its question's words and the answer too, as plain JSON.
+    """
 
     right: bool
     tries: int = 1
     misconception: str = ""
+    prompt: str | None = None
+    answer: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,17 +64,44 @@ class Progress:
     chapters: dict[str, Chapter] = field(default_factory=dict)
     misconceptions: dict[str, int] = field(default_factory=dict)
 
-    def predicted(self, chapter: str, question: str, right: bool, misconception: str = "") -> Progress:
+    def predicted(self, chapter: str, question: str, tried: Tried) -> Progress:
         """With one more answer to a question.
 
-        >>> Progress().predicted("02_leaf_tensors", "leaves-1", False, "M01").misconceptions
+        >>> Progress().predicted("02_leaf_tensors", "leaves-1", Tried(False, misconception="M01")).misconceptions
         {'M01': 1}
         """
-        here = self.chapters.get(chapter, Chapter())
+        known = self._placed(question, chapter)
+        here = known.chapters.get(chapter, Chapter())
         before = here.predictions.get(question)
-        tried = Tried(right, before.tries + 1 if before else 1, misconception)
+        tried = replace(tried, tries=before.tries + 1 if before else 1)
         now = replace(here, predictions={**here.predictions, question: tried})
-        return self._with(chapter, now, (misconception,))
+        return known._with(chapter, now, (tried.misconception,))
+
+    def _placed(self, question: str, chapter: str) -> Progress:
+        """A question that was taken over without a chapter has one now."""
+        loose = dict(self.chapters.get("", Chapter()).predictions)
+        if not chapter or question not in loose:
+            return self
+        here = self.chapters.get(chapter, Chapter())
+        placed = replace(here, predictions={question: loose.pop(question), **here.predictions})
+        rest = replace(self.chapters[""], predictions=loose)
+        return replace(self, chapters={**self.chapters, "": rest, chapter: placed})
+
+    def taking_over(self, answers: Mapping[str, Tried]) -> Progress:
+        """With what was kept beside a notebook, where nothing newer is known; nothing is counted again.
+
+        A question that was never noted here belongs to no chapter: a folder holds many.
+        """
+        chapters = dict(self.chapters)
+        home = {question: name for name, done in chapters.items() for question in done.predictions}
+        for question, old in answers.items():
+            name = home.get(question, "")
+            done = chapters.get(name, Chapter())
+            known = done.predictions.get(question, old)
+            if known.answer is None or known is old:
+                now = replace(known, prompt=old.prompt, answer=old.answer)
+                chapters[name] = replace(done, predictions={**done.predictions, question: now})
+        return replace(self, chapters=chapters)
 
     def checked(self, chapter: str, exercise: str, right: bool, misconceptions: tuple[str, ...] = ()) -> Progress:
         """With one more run of an exercise's checks; what has passed once stays passed."""
@@ -83,14 +120,15 @@ class Progress:
 
     def to_data(self) -> dict[str, Any]:
         """Plain dicts, as they are written."""
-        return {"schema": SCHEMA, **asdict(self)}
+        return {"schema": SCHEMA, **asdict(self, dict_factory=_without_none)}
 
     @classmethod
     def from_data(cls, data: Any) -> Progress:
         """What was written; whatever in it isn't of the right kind is left out.
 
-        >>> Progress.from_data({"chapters": {"01_x": 3, "02_y": {"exercises": {"a_test": {"right": True}}}}}).chapters
-        {'02_y': Chapter(predictions={}, exercises={'a_test': Tried(right=True, tries=1, misconception='')})}
+        >>> found = Progress.from_data({"chapters": {"01_x": 3, "02_y": {"exercises": {"a_test": {"right": True}}}}})
+        >>> found.chapters["02_y"].exercises["a_test"].right, len(found.chapters)
+        (True, 1)
         """
         chapters = {
             name: Chapter(_tried(found.get("predictions")), _tried(found.get("exercises")))
@@ -98,6 +136,10 @@ class Progress:
         }
         counts = _object(_object(data).get("misconceptions")).items()
         return cls(chapters, {name: n for name, n in counts if name in MISCONCEPTIONS and _is_count(n)})
+
+
+def _without_none(fields: list[tuple[str, Any]]) -> dict[str, Any]:
+    return {name: value for name, value in fields if value is not None}
 
 
 def _object(value: Any) -> Mapping[str, Any]:
@@ -118,6 +160,8 @@ def _tried(value: Any) -> dict[str, Tried]:
             found.get("right") is True,
             found["tries"] if _is_count(found.get("tries")) else 1,
             str(found.get("misconception") or ""),
+            str(found["prompt"]) if found.get("prompt") else None,
+            dict(found["answer"]) if isinstance(found.get("answer"), Mapping) else None,
         )
         for name, found in _objects(value)
     }
@@ -158,17 +202,22 @@ def read_progress(path: Path | None = None) -> Progress:
     Progress(chapters={}, misconceptions={})
     """
     chosen = path or progress_file()
+    return Progress.from_data(_json(chosen)) if chosen else Progress()
+
+
+def _json(path: Path) -> Any:
+    """What a file holds; None where there's none, or it can't be read."""
     try:
-        return Progress.from_data(json.loads(chosen.read_text(encoding="utf-8"))) if chosen else Progress()
+        return json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError):
-        return Progress()
+        return None
 
 
 def write_progress(progress: Progress, path: Path) -> None:
     """Replace the file at once, so that nobody reads half of it. Where that can't be done nothing happens."""
-    text = json.dumps(progress.to_data(), indent=1, sort_keys=True)
     part = path.with_name(f"{path.name}.{os.getpid()}")
-    with contextlib.suppress(OSError):
+    with contextlib.suppress(OSError, RecursionError):
+        text = json.dumps(progress.to_data(), ensure_ascii=False, indent=1, sort_keys=True)
         try:
             part.write_text(text + "\n", encoding="utf-8")
             part.replace(path)
@@ -176,11 +225,15 @@ def write_progress(progress: Progress, path: Path) -> None:
             part.unlink(missing_ok=True)
 
 
-def note_prediction(question: str, right: bool, misconception: str = "") -> None:
-    """Keep that a question was answered."""
+def note_prediction(question: Question, answer: Mapping[str, Any]) -> Feedback:
+    """Judge an answer and keep it. Raises: QuestionError when it isn't one to this question."""
+    said = judge(question, answer)
     path = progress_file()
     if path is not None:
-        write_progress(read_progress(path).predicted(chapter_here(), question, right, misconception), path)
+        tried = Tried(said.right, 1, said.misconception, question.prompt, answer)
+        known = read_progress(path).taking_over(_tried(_json(Path(BESIDE))))
+        write_progress(known.predicted(chapter_here(), question.id, tried), path)
+    return said
 
 
 def note_cell(result: Any) -> None:

@@ -84,8 +84,9 @@ def test_the_chapter_runs_and_a_prediction_is_answered(lab: Lab, watched: Watche
     assert count(asked)[0] > hidden_from, "the picture shows the evidence"
     expect(asked.get_by_text("but the numbers changed").first).to_be_visible()
 
-    kept = json.loads(when_there(page, lab.root / Path(CHAPTER).parent / ".predictions.json").read_text())
-    answers = [prediction for prediction in kept.values() if prediction["answer"] == {"outcome": "fine"}]
+    kept = json.loads(when_there(page, lab.home / ".seegrad_progress.json").read_text())
+    here = kept["chapters"][Path(CHAPTER).stem]["predictions"].values()
+    answers = [prediction for prediction in here if prediction["answer"] == {"outcome": "fine"}]
     assert [(answer["right"], answer["misconception"]) for answer in answers] == [(False, "M06")]
     assert_quiet(watched)
 

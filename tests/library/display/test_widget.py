@@ -15,7 +15,7 @@ import torch
 import seegrad
 from seegrad.display import widget
 from seegrad.display.widget import Picture, Sentence, show
-from seegrad.learn.predictions import read_predictions
+from seegrad.learn.progress import VARIABLE, read_progress
 from seegrad.model.recording import Recording
 from seegrad.model.scene import Scene
 from tests.library.recordings import overwritten_alias
@@ -26,6 +26,7 @@ WIDGET_VIEW = "application/vnd.jupyter.widget-view+json"
 @pytest.fixture(autouse=True)
 def _in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv(VARIABLE, str(tmp_path / "progress.json"))
     return
 
 
@@ -85,9 +86,9 @@ def test_the_answer_unlocks_the_rest_and_is_kept() -> None:
     picture.answer = {"outcome": "raise"}
     assert "but the numbers changed" in image(picture)
     assert "AccumulateGrad" in picture.text()
-    (kept,) = read_predictions().values()
-    assert kept["answer"] == {"outcome": "raise"}
-    assert kept["misconception"] == "M05"
+    (kept,) = read_progress().chapters[""].predictions.values()
+    assert kept.answer == {"outcome": "raise"}
+    assert kept.misconception == "M05"
 
 
 @pytest.mark.parametrize("answer", [{"outcome": None}, {"something": "else"}, {"outcome": ["a"]}])

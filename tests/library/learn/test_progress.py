@@ -19,15 +19,19 @@ from traitlets.config import Config
 import seegrad
 from seegrad.learn.course_map import COURSE, CourseMap, course_map
 from seegrad.learn.progress import (
+    BESIDE,
     FILE,
     VARIABLE,
     Progress,
+    Tried,
     chapter_here,
     note_prediction,
     progress_file,
     read_progress,
     write_progress,
 )
+from seegrad.model.scene import Choice, Question
+from seegrad.quiz import Feedback
 from tests.library.recordings import overwritten_alias
 
 ROOT = Path(__file__).parents[3]
@@ -62,6 +66,12 @@ def shell(home: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     InteractiveShell.clear_instance()
 
 
+def answer(said: str = "fine", name: str = "q") -> Feedback:
+    """A learner answers a question, whose right answer is "fine"."""
+    wrong = (Choice("raise", "", "M01", "No."),)
+    return note_prediction(Question(name, "outcome", "What will happen?", '"fine"', 0, wrong), {"outcome": said})
+
+
 def kept(home: Path) -> dict[str, Any]:
     return dict(json.loads((home / FILE).read_text(encoding="utf-8")))
 
@@ -70,27 +80,76 @@ def test_an_answer_in_a_notebook_is_noted(chapter: str, home: Path) -> None:
     picture = seegrad.show(overwritten_alias("data"), ask="outcome")
     picture.answer = {"outcome": "fine"}  # type: ignore[union-attr]  # a picture
     (prediction,) = kept(home)["chapters"][chapter]["predictions"].values()
-    assert prediction == {"right": False, "tries": 1, "misconception": "M06"}
+    assert prediction.pop("prompt").startswith("What will happen")
+    assert prediction == {"right": False, "tries": 1, "misconception": "M06", "answer": {"outcome": "fine"}}
     assert kept(home)["misconceptions"] == {"M06": 1}
 
 
 def test_where_no_notebook_is_open_nothing_is_written(home: Path) -> None:
     assert progress_file() is None
-    note_prediction("q", True)
+    answer()
     assert not (home / FILE).exists()
 
 
 def test_a_file_may_be_named(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(VARIABLE, str(home / "mine.json"))
-    note_prediction("q", True)
+    answer()
     assert read_progress().chapters[""].predictions["q"].right
 
 
 def test_a_second_answer_replaces_the_first_and_is_counted() -> None:
-    progress = Progress().predicted("02", "q", False, "M01").predicted("02", "q", True)
+    progress = Progress().predicted("02", "q", Tried(False, 1, "M01")).predicted("02", "q", Tried(True))
     tried = progress.chapters["02"].predictions["q"]
     assert (tried.right, tried.tries, tried.misconception) == (True, 2, "")
     assert progress.misconceptions == {"M01": 1}
+
+
+OLD = {"answer": {"outcome": "raise"}, "right": False, "misconception": "M01", "prompt": "What will happen?"}
+
+
+@pytest.fixture
+def beside(home: Path) -> Path:
+    """What seegrad 0.1 left beside the notebook: two answers."""
+    (home / BESIDE).write_text(json.dumps({"q": OLD, "other": OLD}), encoding="utf-8")
+    return home / BESIDE
+
+
+def test_what_was_kept_beside_the_notebook_is_taken_over(chapter: str, home: Path, beside: Path) -> None:
+    before = beside.read_bytes()
+    answer(name="new")
+    assert kept(home)["chapters"][""]["predictions"] == {name: OLD | {"tries": 1} for name in ("q", "other")}
+    assert list(kept(home)["chapters"][chapter]["predictions"]) == ["new"]
+    assert beside.read_bytes() == before, "another learner may share the folder, an older seegrad reads it"
+
+
+def test_what_is_taken_over_is_never_counted_again(chapter: str, home: Path, beside: Path) -> None:
+    counted = Progress().predicted(chapter, "q", Tried(False, 1, "M01"))
+    write_progress(counted, home / FILE)
+    assert beside.exists()
+    for name in ("new", "new", "later"):
+        answer(name=name)
+    after = read_progress()
+    assert after.misconceptions == {"M01": 1}
+    assert after.chapters[chapter].predictions["q"] == Tried(False, 1, "M01", OLD["prompt"], OLD["answer"])
+    assert {name: tried.tries for name, tried in after.chapters[""].predictions.items()} == {"other": 1}
+
+
+def test_a_new_answer_replaces_one_that_is_taken_over(chapter: str, beside: Path) -> None:
+    assert beside.exists()
+    answer()
+    answer("raise", "new")
+    progress = read_progress()
+    found = progress.chapters[chapter].predictions["q"]
+    assert (found.right, found.tries, found.answer) == (True, 2, {"outcome": "fine"})
+    assert list(progress.chapters[""].predictions) == ["other"]
+    assert progress.misconceptions == {"M01": 1}
+
+
+@pytest.mark.parametrize("there", ["", "not json", "[1]", '{"q": 3}', '{"q": {"answer": [1]}}', "[" * 100_000])
+def test_a_damaged_file_beside_the_notebook_costs_nothing(there: str, chapter: str, home: Path) -> None:
+    (home / BESIDE).write_text(there)
+    answer(name="new")
+    assert read_progress().chapters[chapter].predictions["new"].right
 
 
 def test_checks_in_a_cell_are_noted_under_the_cell_s_name(shell: Any, chapter: str, home: Path) -> None:
@@ -148,21 +207,21 @@ def test_vs_code_names_its_notebook_otherwise(shell: Any) -> None:
 )
 def test_a_damaged_file_is_begun_anew(there: str, chapter: str, home: Path) -> None:
     (home / FILE).write_text(there)
-    note_prediction("q", True)
+    answer()
     assert read_progress().chapters[chapter].predictions["q"].right
     assert "02  Leaf tensors" in seegrad.course_map("en").text()
 
 
 def test_a_file_that_isn_t_text_is_begun_anew(chapter: str, home: Path) -> None:
     (home / FILE).write_bytes(b"\xff\xfe\x00")
-    note_prediction("q", True)
+    answer()
     assert chapter in read_progress().chapters
 
 
 @pytest.mark.parametrize("place", ["missing/progress.json", "."])
 def test_a_place_that_can_t_be_written_costs_nothing(place: str, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(VARIABLE, str(home / place))
-    note_prediction("q", True)
+    answer()
     assert read_progress() == Progress()
     assert [path.name for path in home.iterdir()] == []
 
@@ -170,7 +229,7 @@ def test_a_place_that_can_t_be_written_costs_nothing(place: str, home: Path, mon
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(["chapters", "predictions", "exercises",
-    "misconceptions", "right", "tries", "M01", "02_x"]), inner, max_size=4),
+    "misconceptions", "right", "tries", "prompt", "answer", "M01", "02_x"]), inner, max_size=4),
     max_leaves=12,
 )  # fmt: skip
 
@@ -183,7 +242,8 @@ def test_any_json_is_read_and_drawn(data: Any) -> None:
 
 
 def some_progress() -> Progress:
-    begun = Progress().predicted("02_leaf_tensors", "a", False, "M01").predicted("02_leaf_tensors", "b", True)
+    begun = Progress().predicted("02_leaf_tensors", "a", Tried(False, 1, "M01", "“甲”？", {"leaves": ["a"]}))
+    begun = begun.predicted("02_leaf_tensors", "b", Tried(True))
     return begun.checked("05_data_versus_detach", "x_test", True).checked("08_clinic", "x", False, ("M06", "M06"))
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,7 +11,6 @@ import torch
 
 import seegrad
 from seegrad.errors import QuestionError
-from seegrad.learn.predictions import FILE, keep_prediction, read_predictions
 from seegrad.model.recording import Recording
 from seegrad.quiz import KINDS, ask, judge, outcome_of
 from seegrad.words.beliefs import MISCONCEPTIONS
@@ -157,26 +155,3 @@ def test_a_value_of_the_wrong_type_is_a_wrong_answer(value: object) -> None:
 def test_an_id_names_the_question_and_its_code_not_the_run() -> None:
     assert ask(fine(), "outcome").id == ask(fine(), "outcome").id
     assert ask(fine(), "outcome").id != ask(overwritten_alias("data"), "outcome").id
-
-
-def test_predictions_are_kept_beside_the_notebook(tmp_path: Path) -> None:
-    first, second = ask(RECORDINGS["silent"], "outcome"), ask(RECORDINGS["silent"], "culprit")
-    keep_prediction(first, {"outcome": "fine"}, tmp_path)
-    keep_prediction(second, {"culprit": 3}, tmp_path)
-    kept = read_predictions(tmp_path)
-    assert kept[first.id]["answer"] == {"outcome": "fine"}
-    assert kept[first.id]["misconception"] == "M06"
-    assert kept[second.id]["right"] is True
-
-
-@pytest.mark.parametrize("there", ["", "not json", "[1]"])
-def test_a_damaged_file_of_predictions_is_begun_anew(tmp_path: Path, there: str) -> None:
-    (tmp_path / FILE).write_text(there)
-    question = ask(RECORDINGS["silent"], "outcome")
-    keep_prediction(question, {"outcome": "silent"}, tmp_path)
-    assert list(read_predictions(tmp_path)) == [question.id]
-
-
-def test_a_folder_that_can_t_be_written_costs_nothing_else(tmp_path: Path) -> None:
-    keep_prediction(ask(RECORDINGS["silent"], "outcome"), {"outcome": "silent"}, tmp_path / "missing")
-    assert not (tmp_path / "missing").exists()
