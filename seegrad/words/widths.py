@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-import unicodedata
+import re
+
+import wcwidth
 
 NOT_FIRST = "，。、；：？！）》」』】”’…·"  # no line begins with one of these
+WIDE = "\u2e80-\U0010ffff"  # where Chinese begins: a line may be broken between two of these
+PIECE = re.compile(rf"((?![{NOT_FIRST}])[{WIDE}]|([^\s{WIDE}]|[{NOT_FIRST}])+)[\s{NOT_FIRST}]*")
 
 
 def columns(text: str) -> int:
@@ -13,13 +17,7 @@ def columns(text: str) -> int:
     >>> columns("saved"), columns("保存的 v0")
     (5, 9)
     """
-    return sum(map(_of_one, text))
-
-
-def _of_one(character: str) -> int:
-    if unicodedata.combining(character):
-        return 0
-    return 2 if unicodedata.east_asian_width(character) in "WF" else 1
+    return wcwidth.width(text)
 
 
 def padded(text: str, width: int) -> str:
@@ -28,7 +26,7 @@ def padded(text: str, width: int) -> str:
     >>> padded("得到", 6) + "|"
     '得到  |'
     """
-    return text + " " * (width - columns(text))
+    return wcwidth.ljust(text, width)
 
 
 def wrapped(text: str, width: int) -> list[str]:
@@ -37,40 +35,11 @@ def wrapped(text: str, width: int) -> list[str]:
     >>> wrapped("读完这一句，再看 out 的版本。", 12)
     ['读完这一句，', '再看 out 的', '版本。']
     """
-    lines, line = [], ""
-    for piece in _pieces(text):
-        if line and columns(line + piece.rstrip()) > width:
-            lines.append(line.rstrip())
-            line = ""
-        line += piece if line else piece.lstrip()
-        while columns(line.rstrip()) > width:  # one word that is wider than the line
-            fits = _fitting(line, width)
-            lines.append(line[:fits])
-            line = line[fits:]
-    return [*lines, line.rstrip()] if line.strip() else lines
-
-
-def _pieces(text: str) -> list[str]:
-    """What may stand alone on a line: a word with its blanks, or one Chinese character with its punctuation."""
-    pieces: list[str] = []
-    joins = False
-    for character in text:
-        wide = _of_one(character) == 2 and character not in NOT_FIRST
-        if pieces and character.isspace():
-            pieces[-1] += character
-            joins = False
-        elif pieces and (character in NOT_FIRST or (joins and not wide)):
-            pieces[-1] += character
-        else:
-            pieces.append(character)
-            joins = not wide
-    return pieces
-
-
-def _fitting(text: str, width: int) -> int:
-    taken = 0
-    for k, character in enumerate(text):
-        taken += _of_one(character)
-        if taken > width:
-            return max(k, 1)
-    return len(text)
+    lines = [""]
+    for piece in PIECE.finditer(text):
+        if lines[-1] and columns(lines[-1] + piece[0].rstrip()) > width:
+            lines.append("")
+        lines[-1] += piece[0]
+        if columns(lines[-1].rstrip()) > width:  # one word that is wider than the line
+            lines[-1:] = wcwidth.wrap(lines[-1], width, break_on_hyphens=False, drop_whitespace=False)
+    return [line.strip() for line in lines if line.strip()]
