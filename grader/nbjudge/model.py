@@ -16,7 +16,7 @@ from typing import Any
 EMPTY: Mapping[str, Any] = MappingProxyType({})
 
 
-class Kind(enum.StrEnum):
+class Ending(enum.StrEnum):
     """How one question ended. Only the judge decides it."""
 
     PASSED = "passed"
@@ -98,7 +98,7 @@ class Outcome:
     """What one test cell yielded. `points` is None where the grader itself failed: ungraded, never zero."""
 
     grade_id: str
-    kind: Kind
+    kind: Ending
     points: float | None
     max_points: float
     message: str = ""
@@ -162,7 +162,7 @@ class Result:
     @property
     def failed_by_us(self) -> bool:
         """Whether the grader itself failed somewhere: such a result is reported and never kept."""
-        return any(outcome.kind is Kind.GRADER_FAILURE for outcome in self.outcomes)
+        return any(outcome.kind is Ending.GRADER_FAILURE for outcome in self.outcomes)
 
     def to_json(self) -> str:
         """One line of JSON; `from_json` reads it back.
@@ -187,6 +187,6 @@ def _graded(fields: dict[str, Any]) -> Graded:
 
 
 def _outcome(fields: dict[str, Any]) -> Outcome:
-    kind = Kind(fields.pop("kind"))
+    kind = Ending(fields.pop("kind"))
     misconceptions, claims = (tuple(fields.pop(name)) for name in ("misconceptions", "claims"))
     return Outcome(kind=kind, misconceptions=misconceptions, claims=claims, **fields)

@@ -10,15 +10,15 @@ import pytest
 
 from nbjudge.__main__ import main
 from nbjudge.grading.batch import Entry
-from nbjudge.model import Graded, Kind, Outcome, Result
+from nbjudge.model import Ending, Graded, Outcome, Result
 from nbjudge.pages.screen import ProgressBar, table
 from nbjudge_tests.classroom import small
 from nbjudge_tests.classroom.commands import nbgrader, python
 
 DONE = (
-    Outcome("a", Kind.PASSED, 2.0, 2.0),
-    Outcome("b", Kind.FAILED, 0.0, 1.0, claims=("is_leaf",)),
-    Outcome("c", Kind.BY_HAND, None, 3.0),
+    Outcome("a", Ending.PASSED, 2.0, 2.0),
+    Outcome("b", Ending.FAILED, 0.0, 1.0, claims=("is_leaf",)),
+    Outcome("c", Ending.BY_HAND, None, 3.0),
 )
 
 

@@ -23,7 +23,7 @@ from nbjudge.course.shown import safe_outputs
 from nbjudge.errors import SandboxError
 from nbjudge.grading import questions
 from nbjudge.grading.trial import RunNotebook
-from nbjudge.model import Assignment, Executed, Graded, Kind, Notebook, Outcome, Result, Submission
+from nbjudge.model import Assignment, Ending, Executed, Graded, Notebook, Outcome, Result, Submission
 
 ENGINE_VERSION = 3  # raise it when the same submission may get another score than before
 
@@ -88,7 +88,7 @@ def failure(blank: Result, assignment: Assignment, reason: str) -> Result:
     notebooks = []
     for notebook in assignment.notebooks:
         asked = questions.carrying_points(notebook)
-        lost = (Outcome(cell.grade_id, Kind.GRADER_FAILURE, None, cell.points, reason) for cell in asked)
+        lost = (Outcome(cell.grade_id, Ending.GRADER_FAILURE, None, cell.points, reason) for cell in asked)
         notebooks.append(Graded(notebook.name, "", tuple(lost)))
     return replace(blank, notebooks=tuple(notebooks))
 
@@ -125,7 +125,7 @@ def _graded(
 def _missing(notebook: Notebook) -> Graded:
     """nbgrader's own meaning of a notebook that isn't there while others are: zero for each question."""
     outcomes = tuple(
-        Outcome(cell.grade_id, Kind.NOT_ANSWERED, 0.0, cell.points, "The notebook is missing.")
+        Outcome(cell.grade_id, Ending.NOT_ANSWERED, 0.0, cell.points, "The notebook is missing.")
         for cell in questions.carrying_points(notebook)
     )
     return Graded(notebook.name, "", outcomes, missing=True)
@@ -149,7 +149,7 @@ def _finished(document: Mapping[str, Any], verdicts: Iterable[Outcome]) -> str:
     A question that earned a part gets its message too: a stock cell would show the fraction alone.
     """
     node = _node(document)
-    partly = {outcome.grade_id: outcome.message for outcome in verdicts if outcome.kind is Kind.PARTLY}
+    partly = {outcome.grade_id: outcome.message for outcome in verdicts if outcome.kind is Ending.PARTLY}
     for cell in node.cells:
         if cell.cell_type == "code":
             said = partly.get(grade_id(cell) or "")

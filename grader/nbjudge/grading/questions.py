@@ -13,14 +13,14 @@ from nbjudge.course import intake
 from nbjudge.course.layout import Course
 from nbjudge.course.restore import grade_id
 from nbjudge.errors import CourseError
-from nbjudge.model import Assignment, Graded, Kind, Notebook, Outcome, Result, SourceCell, Submission
+from nbjudge.model import Assignment, Ending, Graded, Notebook, Outcome, Result, SourceCell, Submission
 
 WORD_SHARE = 0.1  # of an assignment's points may rest on the word of the student's process alone
 ONLY_A_WORD = (
     "This rests on what the student's own objects or tensors say of themselves ({claims}), and on nothing else. More "
     "than a tenth of the points would: a person has to look."
 )
-MEANS_NO_ANSWER = frozenset({Kind.FAILED, Kind.CRASHED})
+MEANS_NO_ANSWER = frozenset({Ending.FAILED, Ending.CRASHED})
 REFERENCE = "the reference answer"  # in place of a student's name; it never gets into the gradebook
 ADVICE = (
     "Mend the test or the answer in {folder}, run `nbgrader generate_assignment {name} --force`, and grade again; "
@@ -66,19 +66,19 @@ def within_the_tenth(notebooks: Sequence[Graded]) -> tuple[Graded, ...]:
 
 def _unproven(outcome: Outcome) -> Outcome:
     message = ONLY_A_WORD.format(claims=", ".join(outcome.claims[:5]))
-    return replace(outcome, kind=Kind.BY_HAND, points=None, message=message)
+    return replace(outcome, kind=Ending.BY_HAND, points=None, message=message)
 
 
 def _by_hand(cell: SourceCell, *, empty: bool) -> Outcome:
     if empty and not cell.task:
-        return Outcome(cell.grade_id, Kind.NOT_ANSWERED, 0.0, cell.points)
-    return Outcome(cell.grade_id, Kind.BY_HAND, None, cell.points)
+        return Outcome(cell.grade_id, Ending.NOT_ANSWERED, 0.0, cell.points)
+    return Outcome(cell.grade_id, Ending.BY_HAND, None, cell.points)
 
 
 def _verdict(cell: SourceCell, outcome: Outcome | None, *, empty: bool) -> Outcome:
     if outcome is None:
-        return Outcome(cell.grade_id, Kind.GRADER_FAILURE, None, cell.points, "the judge gave no verdict")
-    kind = Kind.NOT_ANSWERED if empty and outcome.kind in MEANS_NO_ANSWER else outcome.kind
+        return Outcome(cell.grade_id, Ending.GRADER_FAILURE, None, cell.points, "the judge gave no verdict")
+    kind = Ending.NOT_ANSWERED if empty and outcome.kind in MEANS_NO_ANSWER else outcome.kind
     return replace(outcome, kind=kind, max_points=cell.points)
 
 
@@ -124,12 +124,12 @@ def demand_passed(result: Result, assignment: Assignment, course: Course) -> Non
     if result.refusal:
         raise CourseError(f"the source can't be graded itself: {result.refusal}")
     tests = {cell.grade_id for book in assignment.notebooks for cell in book.cells if cell.grade and not cell.solution}
-    wrong = [outcome for outcome in result.outcomes if outcome.grade_id in tests and outcome.kind is not Kind.PASSED]
+    wrong = [outcome for outcome in result.outcomes if outcome.grade_id in tests and outcome.kind is not Ending.PASSED]
     if wrong:
         folder = course.folder(course.source, ".", result.assignment)
         questions = "\n".join(f"  {_said(outcome)}" for outcome in wrong)
         advice = ADVICE.format(folder=folder, name=result.assignment)
-        if all(outcome.kind is Kind.GRADER_FAILURE for outcome in wrong):
+        if all(outcome.kind is Ending.GRADER_FAILURE for outcome in wrong):
             verdict, advice = "got no verdict", f"{AGAIN} {advice}"
         else:
             verdict = "fail"

@@ -25,7 +25,7 @@ from nbformat import NotebookNode
 
 from nbjudge.errors import SandboxError, StudentGone, WireError
 from nbjudge.grading.outputs import Outputs, error_output, result_output
-from nbjudge.model import Assignment, Executed, Kind, Limits, Outcome
+from nbjudge.model import Assignment, Ending, Executed, Limits, Outcome
 from nbjudge.process.child import Child
 from nbjudge.process.zygote import DEFAULT_PRELOAD, Zygote
 from nbjudge.wire import Packet
@@ -196,19 +196,19 @@ class Trial:
         marks = cell.metadata["nbgrader"]
         grade_id, points = str(marks["grade_id"]), float(marks.get("points") or 0.0)
         if self._over():
-            kind = Kind.TIMED_OUT if self._late else Kind.CRASHED
+            kind = Ending.TIMED_OUT if self._late else Ending.CRASHED
             return Outcome(grade_id, kind, 0.0, points, str(self.died))
         asked = {"op": "test", "code": cell.source, "grade_id": grade_id, "seed": self._seed, "cell": self._count}
         try:
             self._judge.send(asked)
             answer, in_time = self._wait(self._judge, "verdict", self._steps())
         except StudentGone as error:
-            return Outcome(grade_id, Kind.GRADER_FAILURE, None, points, f"The judge failed: {error}.")
+            return Outcome(grade_id, Ending.GRADER_FAILURE, None, points, f"The judge failed: {error}.")
         self._flush()
         if in_time:
             return self._outcome(answer.header, grade_id, points)
         claims = tuple(answer.header["claims"])
-        return Outcome(grade_id, Kind.TIMED_OUT, 0.0, points, _sentence(self._slow()), (), claims)
+        return Outcome(grade_id, Ending.TIMED_OUT, 0.0, points, _sentence(self._slow()), (), claims)
 
     def _steps(self) -> list[Step]:
         """What to do, one after the other, when a test cell takes too long: it is the student's code, first of all."""
@@ -219,10 +219,10 @@ class Trial:
         claims, fraction = tuple(said["claims"]), said["fraction"]
         if said["gone"] is not None:
             self._bury(ENDED if self._student.gone else said["gone"])
-            return Outcome(grade_id, Kind.CRASHED, 0.0, points, str(self.died), (), claims)
+            return Outcome(grade_id, Ending.CRASHED, 0.0, points, str(self.died), (), claims)
         if fraction is None:
-            return Outcome(grade_id, Kind.GRADER_FAILURE, None, points, said["message"], (), claims)
-        kind = Kind.PASSED if fraction == 1.0 else Kind.PARTLY if fraction > 0.0 else Kind.FAILED
+            return Outcome(grade_id, Ending.GRADER_FAILURE, None, points, said["message"], (), claims)
+        kind = Ending.PASSED if fraction == 1.0 else Ending.PARTLY if fraction > 0.0 else Ending.FAILED
         reached = round(fraction * points, 6)
         misconceptions = tuple(said["misconceptions"])
         return Outcome(grade_id, kind, reached, points, said["message"], misconceptions, claims, said["alone"])
@@ -239,9 +239,9 @@ class Trial:
 
     def _shown(self, outcome: Outcome) -> Outcome:
         """Put the outcome where a reader of the notebook looks for it."""
-        if outcome.kind is Kind.PARTLY:
+        if outcome.kind is Ending.PARTLY:
             self._cell.outputs.append(result_output(f"{outcome.points:g}", self._count))
-        elif outcome.kind is not Kind.PASSED:
+        elif outcome.kind is not Ending.PASSED:
             lines = outcome.message.splitlines() or [str(outcome.kind)]
             self._cell.outputs.append(error_output(str(outcome.kind), lines[0], lines))
         return outcome

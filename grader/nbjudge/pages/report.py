@@ -18,7 +18,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from nbjudge.course.gradebook import Stage, Standing
-from nbjudge.model import Kind, Outcome, Result
+from nbjudge.model import Ending, Outcome, Result
 from nbjudge.pages.screen import attention, suspicion
 
 MISCONCEPTIONS = tuple(f"M{number:02}" for number in range(1, 13))
@@ -31,16 +31,16 @@ th, td { text-align: left; padding: .2rem 1rem .2rem 0; border-bottom: 1px solid
 td.number { text-align: right } summary { cursor: pointer } .none { color: #4a5568 }
 """
 BLUE, GREY, INK = "#2b6cb0", "#a0aec0", "#1a202c"
-KINDS: Mapping[Kind, tuple[str, str]] = {  # colour and hatch: never by colour alone
-    Kind.PASSED: ("#2f855a", ""),
-    Kind.PARTLY: ("#9ae6b4", "//"),
-    Kind.FAILED: ("#c05621", ""),
-    Kind.NOT_ANSWERED: ("#e2e8f0", ""),
-    Kind.CRASHED: ("#742a2a", "xx"),
-    Kind.TIMED_OUT: ("#553c9a", ".."),
-    Kind.REFUSED: ("#4a5568", "\\\\"),
-    Kind.GRADER_FAILURE: ("#000000", "++"),
-    Kind.BY_HAND: ("#bee3f8", "--"),
+KINDS: Mapping[Ending, tuple[str, str]] = {  # colour and hatch: never by colour alone
+    Ending.PASSED: ("#2f855a", ""),
+    Ending.PARTLY: ("#9ae6b4", "//"),
+    Ending.FAILED: ("#c05621", ""),
+    Ending.NOT_ANSWERED: ("#e2e8f0", ""),
+    Ending.CRASHED: ("#742a2a", "xx"),
+    Ending.TIMED_OUT: ("#553c9a", ".."),
+    Ending.REFUSED: ("#4a5568", "\\\\"),
+    Ending.GRADER_FAILURE: ("#000000", "++"),
+    Ending.BY_HAND: ("#bee3f8", "--"),
 }
 WIDTH_IN, ROW_IN, EDGE_IN = 8.0, 0.34, 1.0
 MOST_BINS = 20
@@ -90,7 +90,7 @@ def _scores(handed_in: Sequence[Standing]) -> str:
 
 
 def _questions(results: Iterable[Result]) -> str:
-    counts: dict[str, Counter[Kind]] = defaultdict(Counter)
+    counts: dict[str, Counter[Ending]] = defaultdict(Counter)
     for result in results:
         for outcome in result.outcomes:
             counts[outcome.grade_id][outcome.kind] += 1
@@ -102,12 +102,12 @@ def _questions(results: Iterable[Result]) -> str:
     return f"<h2>Questions</h2>{_picture(draw_questions(counts), said)}{table}"
 
 
-def _rate(kinds: Counter[Kind]) -> str:
-    return "by hand" if kinds[Kind.BY_HAND] else f"{kinds[Kind.PASSED] / kinds.total():.0%}"
+def _rate(kinds: Counter[Ending]) -> str:
+    return "by hand" if kinds[Ending.BY_HAND] else f"{kinds[Ending.PASSED] / kinds.total():.0%}"
 
 
-def _said(kinds: Counter[Kind]) -> str:
-    return ", ".join(f"{kinds[kind]} {kind}" for kind in Kind if kinds[kind])
+def _said(kinds: Counter[Ending]) -> str:
+    return ", ".join(f"{kinds[kind]} {kind}" for kind in Ending if kinds[kind])
 
 
 def _misconceptions(results: Mapping[str, Result]) -> str:
@@ -204,7 +204,7 @@ def draw_distribution(points: Sequence[float], possible: float) -> str:
     return _svg(figure)
 
 
-def draw_questions(counts: Mapping[str, Mapping[Kind, int]]) -> str:
+def draw_questions(counts: Mapping[str, Mapping[Ending, int]]) -> str:
     """How each question ended, as SVG: one bar a question, one piece an outcome."""
     figure, axes = _figure(EDGE_IN + ROW_IN * len(counts))
     names = list(counts)
@@ -213,7 +213,14 @@ def draw_questions(counts: Mapping[str, Mapping[Kind, int]]) -> str:
         values = [counts[name].get(kind, 0) for name in names]
         if any(values):
             bars = axes.barh(names, values, left=left, color=colour, hatch=hatch, edgecolor="white", label=kind.value)
-            dark = kind in (Kind.PASSED, Kind.FAILED, Kind.CRASHED, Kind.TIMED_OUT, Kind.REFUSED, Kind.GRADER_FAILURE)
+            dark = kind in (
+                Ending.PASSED,
+                Ending.FAILED,
+                Ending.CRASHED,
+                Ending.TIMED_OUT,
+                Ending.REFUSED,
+                Ending.GRADER_FAILURE,
+            )
             texts = [str(value) if value else "" for value in values]
             box: Any = {"facecolor": colour, "edgecolor": "none", "pad": 1.5}
             axes.bar_label(bars, texts, label_type="center", color="white" if dark else INK, bbox=box)

@@ -13,10 +13,10 @@ from tqdm import tqdm
 
 from nbjudge.course.gradebook import Score, Standing
 from nbjudge.grading.batch import Entry
-from nbjudge.model import Kind, Outcome, Result
+from nbjudge.model import Ending, Outcome, Result
 
 BROKE_RULES = "broke the rules"
-PARTIAL_TROUBLE = (Kind.CRASHED, Kind.TIMED_OUT)
+PARTIAL_TROUBLE = (Ending.CRASHED, Ending.TIMED_OUT)
 OVERRIDE = (
     "To override: formgrader, Manual Grading, {assignment}, the notebook, {student}. A score entered there counts "
     "instead of the grader's, and stays when the submission is graded again."
@@ -166,7 +166,7 @@ def _head(standing: Standing) -> Iterator[str]:
 
 
 def _question(score: Score, outcome: Outcome | None) -> Iterator[str]:
-    kind = outcome.kind if outcome else Kind.BY_HAND if score.auto is None else "scored"
+    kind = outcome.kind if outcome else Ending.BY_HAND if score.auto is None else "scored"
     given = "no score" if score.points is None else f"{score.points:g}"
     yield f"{score.grade_id}  {kind}: {given} of {score.max_points:g}"
     if outcome:

@@ -17,7 +17,7 @@ from traitlets.config import Config
 from nbjudge.course.gradebook import Record
 from nbjudge.course.layout import Course
 from nbjudge.errors import CourseError, GradebookError
-from nbjudge.model import Graded, Kind, Outcome, Result
+from nbjudge.model import Ending, Graded, Outcome, Result
 from nbjudge_tests.classroom import small
 from nbjudge_tests.classroom.commands import nbgrader
 from nbjudge_tests.databases import Database, Sqlite
@@ -111,7 +111,7 @@ def test_a_refused_submission_is_seen_and_inherits_no_points(course: Course, rec
 
 
 def test_a_missing_notebook_among_others_is_zero_as_in_nbgrader(course: Course, record: Record) -> None:
-    lost = Graded("coding", "", (Outcome("double_test", Kind.NOT_ANSWERED, 0.0, 2.0),), missing=True)
+    lost = Graded("coding", "", (Outcome("double_test", Ending.NOT_ANSWERED, 0.0, 2.0),), missing=True)
     record.write(replace(result(), notebooks=(lost,)))
     assert grades(course)["double_test"] == (0.0, None, False)
 

@@ -26,7 +26,7 @@ from nbgrader.api import Gradebook
 
 from nbjudge.course.shown import presentable, without_hidden_tests
 from nbjudge.grading.batch import Entry
-from nbjudge.model import Kind, Result
+from nbjudge.model import Ending, Result
 from nbjudge_tests.classroom import hostile
 from nbjudge_tests.classroom.commands import nbgrader
 from nbjudge_tests.classroom.hostile import ATTACKS, FULL, HONEST, NAME, SECRETS, WORD_ONLY
@@ -163,7 +163,7 @@ def test_nothing_acts_on_the_page(attack: str, graded: Graded) -> None:
 def test_the_rest_of_the_class_is_graded(student: str, graded: Graded) -> None:
     entry = graded.entries[student]
     assert entry.problem is None
-    assert {outcome.kind for outcome in entry.result.outcomes} == {Kind.PASSED}
+    assert {outcome.kind for outcome in entry.result.outcomes} == {Ending.PASSED}
     assert graded.points[student] == FULL
 
 

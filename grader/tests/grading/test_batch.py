@@ -20,7 +20,7 @@ from nbjudge.course.layout import Course, held_alone
 from nbjudge.errors import BusyError, CourseError, GradebookError
 from nbjudge.grading.batch import Entry, Farm, RunOptions, autograde
 from nbjudge.grading.farm import grade_all
-from nbjudge.model import Assignment, Executed, Kind, Outcome
+from nbjudge.model import Assignment, Ending, Executed, Outcome
 from nbjudge_tests.classroom import small
 from nbjudge_tests.classroom.commands import nbgrader
 from nbjudge_tests.counting import Counting, name_of_test
@@ -97,7 +97,7 @@ def test_a_damaged_kept_result_is_run_again(course: Course) -> None:
 
 
 def test_our_own_failure_is_reported_recorded_as_ungraded_and_tried_again_next_time(course: Course) -> None:
-    entries = run(course, Counting(Kind.GRADER_FAILURE))
+    entries = run(course, Counting(Ending.GRADER_FAILURE))
     assert {entry.problem for entry in entries.values()} == {"grader failure: said"}
     healed = Counting()
     assert {entry.problem for entry in run(course, healed).values()} == {None}
@@ -161,7 +161,7 @@ def test_an_assignment_is_named_by_its_folder(course: Course, name: str) -> None
 def fails(document: Mapping[str, Any], _files: Mapping[str, bytes], _assignment: Assignment) -> Executed:
     """A judge on a course whose first test is wrong."""
     tests = [grade_id for cell in document["cells"] if (grade_id := name_of_test(cell))]
-    return Executed(document, tuple(Outcome(name, Kind.FAILED, 0.0, 1.0, "Got 5\nmore") for name in tests))
+    return Executed(document, tuple(Outcome(name, Ending.FAILED, 0.0, 1.0, "Got 5\nmore") for name in tests))
 
 
 def test_a_test_that_fails_on_the_reference_answer_is_named_and_nothing_is_recorded(course: Course) -> None:
@@ -176,7 +176,7 @@ def test_a_test_that_fails_on_the_reference_answer_is_named_and_nothing_is_recor
 
 def test_a_grader_that_failed_on_the_reference_answer_doesn_t_blame_the_test(course: Course) -> None:
     with pytest.raises(CourseError, match=r"(?s)2 of the tests got no verdict .*the same command goes on") as raised:
-        run(course, Counting(Kind.GRADER_FAILURE), RunOptions())
+        run(course, Counting(Ending.GRADER_FAILURE), RunOptions())
     assert "fail on" not in str(raised.value)
 
 

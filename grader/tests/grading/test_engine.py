@@ -14,7 +14,7 @@ from nbjudge.course.restore import released
 from nbjudge.errors import SandboxError
 from nbjudge.grading.engine import grade, key
 from nbjudge.grading.trial import run_notebook
-from nbjudge.model import Assignment, Executed, Kind, Limits, Outcome, Result, Submission
+from nbjudge.model import Assignment, Ending, Executed, Limits, Outcome, Result, Submission
 from nbjudge.process.zygote import Zygote
 from nbjudge_tests.sample import ANSWER, ASSIGNMENT, BOOK, COMPLETE, NOTE, STUB, TASK, TEST, cell, handed_in
 
@@ -22,7 +22,7 @@ from nbjudge_tests.sample import ANSWER, ASSIGNMENT, BOOK, COMPLETE, NOTE, STUB,
 class Judge:
     """Remembers the notebook that it was given and answers with `kind`."""
 
-    def __init__(self, kind: Kind = Kind.PASSED, points: float | None = 2.0) -> None:
+    def __init__(self, kind: Ending = Ending.PASSED, points: float | None = 2.0) -> None:
         self.outcome = Outcome("f_test", kind, points, 99.0, "said")
         self.seen: dict[str, Any] = {}
         self.files: Mapping[str, bytes] = {}
@@ -40,16 +40,16 @@ def graded(submission: Submission, judge: Judge | None = None) -> Result:
     return grade(submission, ASSIGNMENT, judge or Judge(), give_up=False)
 
 
-def kinds(result: Result) -> dict[str, tuple[Kind, float | None, float]]:
+def kinds(result: Result) -> dict[str, tuple[Ending, float | None, float]]:
     return {outcome.grade_id: (outcome.kind, outcome.points, outcome.max_points) for outcome in result.outcomes}
 
 
 def test_every_question_has_one_outcome() -> None:
     result = graded(handed_in(*COMPLETE))
     assert kinds(result) == {
-        "f_test": (Kind.PASSED, 2.0, 2.0),
-        "why": (Kind.BY_HAND, None, 3.0),
-        "draw": (Kind.BY_HAND, None, 1.0),
+        "f_test": (Ending.PASSED, 2.0, 2.0),
+        "why": (Ending.BY_HAND, None, 3.0),
+        "draw": (Ending.BY_HAND, None, 1.0),
     }
     assert result.notebooks[0].comments == {"f": None, "why": None, "draw": None}
     assert (result.score, result.max_score, result.wall_s, result.cpu_s) == (2.0, 6.0, 1.0, 0.5)
@@ -98,7 +98,7 @@ def test_what_was_deleted_is_put_back_in_its_place_but_never_an_answer_s_stub() 
         ("draw", TASK.source),
         (None, "g = lambda x: x"),
     ]
-    assert kinds(result)["why"] == (Kind.BY_HAND, None, 3.0)
+    assert kinds(result)["why"] == (Ending.BY_HAND, None, 3.0)
     assert "cell 'f_test' was missing and was put back" in result.notebooks[0].notes
 
 
@@ -121,7 +121,7 @@ def test_of_two_locked_copies_the_original_stays() -> None:
 
 def test_of_two_answers_the_one_that_was_written_counts() -> None:
     twice = handed_in(COMPLETE[0], cell(STUB, "f", cell_id="a"), *COMPLETE[1:])
-    assert kinds(graded(twice, Judge(Kind.FAILED, 0.0)))["f_test"][0] is Kind.FAILED
+    assert kinds(graded(twice, Judge(Ending.FAILED, 0.0)))["f_test"][0] is Ending.FAILED
 
 
 # ---------------------------------------------------------------------- what an editor may have done
@@ -154,7 +154,7 @@ def test_merged_answers_count_for_both() -> None:
     both = replace(ASSIGNMENT, notebooks=(replace(BOOK, cells=(NOTE, ANSWER, second, *BOOK.cells[2:])),))
     merged = cell("def f(x): return x\ndef g(x): return x", "f")
     result = grade(handed_in(COMPLETE[0], merged, *COMPLETE[2:]), both, run, give_up=False)
-    assert kinds(result)["f_test"][0] is Kind.PASSED
+    assert kinds(result)["f_test"][0] is Ending.PASSED
 
 
 @pytest.mark.parametrize("mark", [None, "f-copy"])
@@ -175,7 +175,7 @@ def test_two_answers_without_their_mark_are_not_guessed_at() -> None:
 
 def test_a_written_answer_is_recognised_by_its_cell_s_id() -> None:
     result = graded(handed_in(*COMPLETE[:3], cell("Since.", None, "markdown", "why"), COMPLETE[4]))
-    assert kinds(result)["why"] == (Kind.BY_HAND, None, 3.0)
+    assert kinds(result)["why"] == (Ending.BY_HAND, None, 3.0)
     assert "'why' had lost its mark" in notes(result)
 
 
@@ -206,7 +206,7 @@ def test_a_test_before_its_answer_is_moved_behind_it() -> None:
 def test_a_renamed_notebook_is_recognised(name: str) -> None:
     text = handed_in(*COMPLETE).notebooks["ps1"]
     result = graded(handed_in(*COMPLETE, notebooks={name: text}))
-    assert kinds(result)["f_test"][0] is Kind.PASSED
+    assert kinds(result)["f_test"][0] is Ending.PASSED
     assert f"handed in as '{name}.ipynb'" in notes(result)
     two = graded(handed_in(*COMPLETE, notebooks={name: text, "other": text}))
     assert "is missing; found" in str(two.refusal)
@@ -216,26 +216,26 @@ def test_points_on_a_word_stop_at_a_tenth() -> None:
     judge = Judge()
     judge.outcome = replace(judge.outcome, alone=True, claims=("__eq__ of Yes",))
     outcome = graded(handed_in(*COMPLETE), judge).outcomes[0]
-    assert (outcome.kind, outcome.points) == (Kind.BY_HAND, None)
+    assert (outcome.kind, outcome.points) == (Ending.BY_HAND, None)
     assert "__eq__ of Yes" in outcome.message
     judge.outcome = replace(judge.outcome, alone=False)
-    assert graded(handed_in(*COMPLETE), judge).outcomes[0].kind is Kind.PASSED
-    judge.outcome = replace(judge.outcome, alone=True, points=0.5, kind=Kind.PARTLY)
+    assert graded(handed_in(*COMPLETE), judge).outcomes[0].kind is Ending.PASSED
+    judge.outcome = replace(judge.outcome, alone=True, points=0.5, kind=Ending.PARTLY)
     assert graded(handed_in(*COMPLETE), judge).outcomes[0].points == 0.5
 
 
 def test_an_untouched_answer_is_not_answered_but_keeps_what_it_earns() -> None:
     stub = handed_in(COMPLETE[0], cell(STUB, "f"), COMPLETE[2], cell("YOUR ANSWER HERE", "why", "markdown"))
-    failed = graded(stub, Judge(Kind.FAILED, 0.0))
-    assert kinds(failed)["f_test"] == (Kind.NOT_ANSWERED, 0.0, 2.0)
-    assert kinds(failed)["why"] == (Kind.NOT_ANSWERED, 0.0, 3.0)
+    failed = graded(stub, Judge(Ending.FAILED, 0.0))
+    assert kinds(failed)["f_test"] == (Ending.NOT_ANSWERED, 0.0, 2.0)
+    assert kinds(failed)["why"] == (Ending.NOT_ANSWERED, 0.0, 3.0)
     assert failed.notebooks[0].comments["f"] == "No response."
-    assert kinds(graded(stub))["f_test"] == (Kind.PASSED, 2.0, 2.0)
-    assert kinds(graded(stub, Judge(Kind.GRADER_FAILURE, None)))["f_test"][0] is Kind.GRADER_FAILURE
+    assert kinds(graded(stub))["f_test"] == (Ending.PASSED, 2.0, 2.0)
+    assert kinds(graded(stub, Judge(Ending.GRADER_FAILURE, None)))["f_test"][0] is Ending.GRADER_FAILURE
 
 
 def test_a_part_of_the_points_comes_with_its_reason() -> None:
-    partly = graded(handed_in(*COMPLETE), Judge(Kind.PARTLY, 1.0)).notebooks[0]
+    partly = graded(handed_in(*COMPLETE), Judge(Ending.PARTLY, 1.0)).notebooks[0]
     outputs = [out for cell in json.loads(partly.notebook)["cells"] for out in cell.get("outputs", ())]
     assert outputs == [{"output_type": "display_data", "data": {"text/plain": ["said"]}, "metadata": {}}]
 
@@ -244,7 +244,7 @@ def test_a_test_without_a_verdict_is_our_failure() -> None:
     judge = Judge()
     judge.outcome = replace(judge.outcome, grade_id="another")
     result = graded(handed_in(*COMPLETE), judge)
-    assert kinds(result)["f_test"] == (Kind.GRADER_FAILURE, None, 2.0)
+    assert kinds(result)["f_test"] == (Ending.GRADER_FAILURE, None, 2.0)
     assert result.failed_by_us
 
 
@@ -290,7 +290,7 @@ def broken(*_: Any) -> Executed:
 
 def test_an_exception_of_ours_is_no_zero_and_hurts_nobody_else() -> None:
     result = grade(handed_in(*COMPLETE), ASSIGNMENT, broken, give_up=True)
-    assert kinds(result)["f_test"] == (Kind.GRADER_FAILURE, None, 2.0)
+    assert kinds(result)["f_test"] == (Ending.GRADER_FAILURE, None, 2.0)
     assert "a pipe broke" in result.outcomes[0].message
     with pytest.raises(RuntimeError):
         grade(handed_in(*COMPLETE), ASSIGNMENT, broken, give_up=False)
@@ -330,6 +330,6 @@ def test_the_key_moves_with_each_input_and_with_nothing_else() -> None:
 def test_the_real_judge_graded_through_the_engine(zygote: Zygote) -> None:
     judge = partial(run_notebook, zygote)
     result = grade(handed_in(*COMPLETE), ASSIGNMENT, judge, give_up=True)
-    assert kinds(result)["f_test"] == (Kind.PASSED, 2.0, 2.0)
+    assert kinds(result)["f_test"] == (Ending.PASSED, 2.0, 2.0)
     wrong = grade(handed_in(COMPLETE[0], cell("f = lambda x: -x", "f"), *COMPLETE[2:]), ASSIGNMENT, judge, give_up=True)
-    assert kinds(wrong)["f_test"] == (Kind.FAILED, 0.0, 2.0)
+    assert kinds(wrong)["f_test"] == (Ending.FAILED, 0.0, 2.0)

@@ -11,14 +11,14 @@ import pytest
 
 from nbjudge.errors import SandboxError, ZygoteGone
 from nbjudge.grading.farm import OpenJudge, grade_all
-from nbjudge.model import Assignment, Executed, Kind, Outcome, Result, Submission
+from nbjudge.model import Assignment, Ending, Executed, Outcome, Result, Submission
 from nbjudge_tests.sample import ASSIGNMENT, COMPLETE, handed_in
 
 CLASS = [handed_in(*COMPLETE, student=f"s{number:02}") for number in range(12)]
 
 
 def judge(document: Mapping[str, Any], _files: Mapping[str, bytes], _assignment: Assignment) -> Executed:
-    return Executed(document, (Outcome("f_test", Kind.PASSED, 2.0, 2.0),))
+    return Executed(document, (Outcome("f_test", Ending.PASSED, 2.0, 2.0),))
 
 
 class Zygotes:
@@ -48,7 +48,7 @@ class Zygotes:
         if self.everywhere or number in self.dies:
             raise BrokenPipeError("the zygote is gone")
         if number in self.killed:
-            return Executed(given[0], (Outcome("f_test", Kind.GRADER_FAILURE, None, 2.0, "The judge failed."),))
+            return Executed(given[0], (Outcome("f_test", Ending.GRADER_FAILURE, None, 2.0, "The judge failed."),))
         return judge(*given)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from nbjudge.model import Assignment, Executed, Kind, Outcome
+from nbjudge.model import Assignment, Ending, Executed, Outcome
 
 
 def name_of_test(cell: Mapping[str, Any]) -> str | None:
@@ -18,7 +18,7 @@ def name_of_test(cell: Mapping[str, Any]) -> str | None:
 class Counting:
     """Passes every test; counts the coding notebooks, and remembers the seeds."""
 
-    def __init__(self, kind: Kind = Kind.PASSED) -> None:
+    def __init__(self, kind: Ending = Ending.PASSED) -> None:
         self.kind = kind
         self.runs = 0
         self.seeds: set[int] = set()
@@ -31,5 +31,5 @@ class Counting:
         tests = [grade_id for cell in document["cells"] if (grade_id := name_of_test(cell))]
         self.runs += bool(tests)
         self.seeds.add(assignment.seed)
-        points = None if self.kind is Kind.GRADER_FAILURE else 1.0
+        points = None if self.kind is Ending.GRADER_FAILURE else 1.0
         return Executed(document, tuple(Outcome(name, self.kind, points, 1.0, "said") for name in tests))

@@ -8,7 +8,7 @@ from typing import Any
 from nbgrader.api import Gradebook
 
 from nbjudge.course.layout import Course
-from nbjudge.model import Graded, Kind, Outcome, Result
+from nbjudge.model import Ending, Graded, Outcome, Result
 from nbjudge_tests.classroom import small
 
 SCORES = {"double_test": 2.0, "area_test": 0.5}
@@ -16,11 +16,11 @@ SCORES = {"double_test": 2.0, "area_test": 0.5}
 
 def result(key: str = "k1", scores: dict[str, float | None] = SCORES, **fields: Any) -> Result:
     outcomes = tuple(
-        Outcome(name, Kind.PASSED if points else Kind.BY_HAND, points, 2.0) for name, points in scores.items()
+        Outcome(name, Ending.PASSED if points else Ending.BY_HAND, points, 2.0) for name, points in scores.items()
     )
     notebooks = (
         Graded("coding", "{}", outcomes, {"double": None, "area": "No response."}),
-        Graded("writing", "{}", (Outcome("why", Kind.BY_HAND, None, 3.0),)),
+        Graded("writing", "{}", (Outcome("why", Ending.BY_HAND, None, 3.0),)),
     )
     return replace(Result(key, "ada", small.NAME, None, notebooks), **fields)
 

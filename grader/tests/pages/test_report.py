@@ -13,7 +13,7 @@ from playwright.sync_api import Browser
 
 from nbjudge.course.gradebook import Score, Standing
 from nbjudge.grading.batch import Entry
-from nbjudge.model import Graded, Kind, Outcome, Result
+from nbjudge.model import Ending, Graded, Outcome, Result
 from nbjudge.pages.regrade import moves, rows
 from nbjudge.pages.report import page
 from nbjudge.pages.screen import explain
@@ -36,9 +36,9 @@ def score(name: str, auto: float | None, manual: float | None = None, *, waits: 
     return Score("nb", name, auto, manual, 0.0, 2.0, waits)
 
 
-PASSED = Outcome("q1", Kind.PASSED, 2.0, 2.0)
-FAILED = Outcome("q1", Kind.FAILED, 0.0, 2.0, MESSAGE, ("M05",), ("is_leaf",))
-WRITTEN = Outcome("q2", Kind.BY_HAND, None, 2.0)
+PASSED = Outcome("q1", Ending.PASSED, 2.0, 2.0)
+FAILED = Outcome("q1", Ending.FAILED, 0.0, 2.0, MESSAGE, ("M05",), ("is_leaf",))
+WRITTEN = Outcome("q2", Ending.BY_HAND, None, 2.0)
 RESULTS = {
     "ada": result("ada", PASSED, WRITTEN),
     "bo": result("bo", FAILED, WRITTEN, died="its process broke the rules: no frame"),

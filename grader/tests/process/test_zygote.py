@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from nbjudge.errors import StudentGone, ZygoteGone
-from nbjudge.model import Kind, Limits
+from nbjudge.model import Ending, Limits
 from nbjudge.process.child import Child
 from nbjudge.process.fork_server import send
 from nbjudge.process.zygote import _ENTRY, ENVIRONMENT, Zygote
@@ -45,12 +45,12 @@ DEATHS = {
 def test_the_zygote_survives_what_a_child_dies_of(name: str, zygote: Zygote) -> None:
     before = set(descendants(zygote._process.pid))
     died = run(zygote, answer(DEATHS[name]), check("assert f(1) == 2"), limits=Limits(cell_s=20, notebook_s=40))
-    assert only(died).kind is Kind.CRASHED
+    assert only(died).kind is Ending.CRASHED
     assert died.died is not None
     assert died.died.startswith("The notebook's process was over in code cell 1: ")
     assert set(descendants(zygote._process.pid)) == before
     alive = run(zygote, answer("def f(x): return 2 * x"), check("assert f(1) == 2"))
-    assert only(alive).kind is Kind.PASSED
+    assert only(alive).kind is Ending.PASSED
 
 
 def test_what_a_child_used_is_known(zygote: Zygote) -> None:

@@ -15,7 +15,7 @@ import pytest
 
 from nbjudge.course.restore import DEFINES
 from nbjudge.grading.trial import run_notebook
-from nbjudge.model import Assignment, Kind, Outcome
+from nbjudge.model import Assignment, Ending, Outcome
 from nbjudge.process.zygote import Zygote
 from nbjudge_tests.trials import LIMITS, answer, cell, check, notebook, stock_points
 
@@ -83,10 +83,10 @@ def test_both_ways_give_the_same_points(trial: Trial, zygote: Zygote, stock: dic
     said = [(outcome.kind.value, outcome.message) for outcome in outcomes]
     assert [outcomes[n].points for n in carried] == pytest.approx([stock[trial.name][n] for n in carried]), said
     assert (sum(stock[trial.name]) == len(trial.tests)) is trial.right
-    assert Kind.GRADER_FAILURE not in {outcomes[number].kind for number in carried}
+    assert Ending.GRADER_FAILURE not in {outcomes[number].kind for number in carried}
     for outcome, refused in zip(outcomes, trial.refused, strict=True):
         if refused and trial.right:
-            assert outcome.kind is Kind.GRADER_FAILURE, said
+            assert outcome.kind is Ending.GRADER_FAILURE, said
             assert outcome.points is None
             assert refused in outcome.message
     if trial.right:

@@ -8,7 +8,7 @@ import nbformat
 import pytest
 
 from nbjudge.grading.trial import run_notebook
-from nbjudge.model import Assignment, Kind, Limits, Outcome
+from nbjudge.model import Assignment, Ending, Limits, Outcome
 from nbjudge.process.zygote import Zygote
 from nbjudge.roles import verdict
 from nbjudge.roles.cell_names import definitions, names_in
@@ -101,21 +101,21 @@ def test_the_same_test_cells_in_one_stock_kernel_agree(ours: dict[str, tuple[Out
 
 
 def test_a_right_answer_gets_everything(ours: dict[str, tuple[Outcome, ...]]) -> None:
-    assert [outcome.kind for outcome in ours["right"]] == [Kind.PASSED] * len(TESTS)
+    assert [outcome.kind for outcome in ours["right"]] == [Ending.PASSED] * len(TESTS)
     assert [outcome.points for outcome in ours["right"]] == [2, 3, 4, 5, 1, 8]
     assert all(not outcome.message for outcome in ours["right"])
 
 
 @pytest.mark.parametrize("name", [name for name in CHANGES if name != "right"])
 def test_a_wrong_answer_fails_its_question_only(name: str, ours: dict[str, tuple[Outcome, ...]]) -> None:
-    wrong = [outcome for outcome in ours[name] if outcome.kind is not Kind.PASSED]
+    wrong = [outcome for outcome in ours[name] if outcome.kind is not Ending.PASSED]
     assert 1 <= len(wrong) <= 3
-    assert all(outcome.message and outcome.kind in (Kind.FAILED, Kind.PARTLY) for outcome in wrong)
+    assert all(outcome.message and outcome.kind in (Ending.FAILED, Ending.PARTLY) for outcome in wrong)
 
 
 def test_a_fraction_is_of_the_cell_s_points(ours: dict[str, tuple[Outcome, ...]]) -> None:
-    assert (ours["half"][-1].kind, ours["half"][-1].points) == (Kind.PARTLY, 4.0)
-    assert (ours["nothing right"][-1].kind, ours["nothing right"][-1].points) == (Kind.FAILED, 0.0)
+    assert (ours["half"][-1].kind, ours["half"][-1].points) == (Ending.PARTLY, 4.0)
+    assert (ours["nothing right"][-1].kind, ours["nothing right"][-1].points) == (Ending.FAILED, 0.0)
 
 
 # ---------------------------------------------------------------------- one thing at a time
@@ -131,7 +131,7 @@ def judged(zygote: Zygote, source: str, test: str, **more: Any) -> Outcome:
 def test_nothing_but_a_score_scores(last: str, zygote: Zygote) -> None:
     source = "import sys\ndef f():\n    print('noise', file=sys.stderr)\n    return 0.0"
     outcome = judged(zygote, source, f"assert f() == 0\n{last}")
-    assert (outcome.kind, outcome.points) == (Kind.PASSED, 1.0)
+    assert (outcome.kind, outcome.points) == (Ending.PASSED, 1.0)
 
 
 def test_a_thread_that_prints_warns_and_fails_costs_nothing(zygote: Zygote) -> None:
@@ -146,13 +146,13 @@ for work in (noise, fail): threading.Thread(target=work, daemon=True).start()
 def f(x): return x + 1
 """
     tests = [check("import torch\nx = torch.rand(3)\nassert torch.equal(f(x), x + 1)", f"q{n}") for n in range(3)]
-    assert {outcome.kind for outcome in run(zygote, answer(source), *tests).outcomes} == {Kind.PASSED}
+    assert {outcome.kind for outcome in run(zygote, answer(source), *tests).outcomes} == {Ending.PASSED}
 
 
 def test_a_test_that_replaces_a_function_of_python_s_own_is_never_a_silent_zero(zygote: Zygote) -> None:
     test = "from unittest.mock import patch\nwith patch('builtins.input', return_value='3'):\n    assert ask() == 3"
     outcome = judged(zygote, "def ask(): return int(input('how many?'))", test)
-    assert (outcome.kind, outcome.points) == (Kind.GRADER_FAILURE, None)
+    assert (outcome.kind, outcome.points) == (Ending.GRADER_FAILURE, None)
     assert "input()" in outcome.message
 
 
@@ -175,12 +175,12 @@ def test_each_way_to_end_is_kept_apart(zygote: Zygote) -> None:
 def test_an_object_that_agrees_with_everything_is_a_word_and_a_class_that_was_asked_for_is_not(zygote: Zygote) -> None:
     agreeing = "class Yes:\n    def __eq__(self, other): return True\n    def __sub__(self, other): return 0.0\n"
     lied = judged(zygote, f"{agreeing}def f(x): return Yes()", "assert f(3) == 9")
-    assert (lied.kind, lied.claims, lied.alone) == (Kind.PASSED, ("__eq__ of Yes",), True)
+    assert (lied.kind, lied.claims, lied.alone) == (Ending.PASSED, ("__eq__ of Yes",), True)
     difference = judged(zygote, f"{agreeing}def f(x): return Yes()", "assert abs(f(3) - 9) < 1e-6")
     assert (difference.claims, difference.alone) == (("__sub__ of Yes",), True)
     asked = "class Vector:\n    def __init__(self, x): self.x = x\n    def __add__(self, y): return Vector(self.x + y)"
     honest = judged(zygote, asked, "assert (Vector(2) + 3).x == 5")
-    assert (honest.kind, honest.claims, honest.alone) == (Kind.PASSED, (), False)
+    assert (honest.kind, honest.claims, honest.alone) == (Ending.PASSED, (), False)
     method = judged(
         zygote, f"{agreeing}    def equal(self, y): return True\ndef f(x): return Yes()", "assert f(3).equal(9)"
     )
@@ -191,14 +191,14 @@ def test_a_name_of_python_s_own_is_the_answer_s_where_the_assignment_asks_for_it
     cells = (answer("def sum(values): return 7\nabs = lambda value: 0"), check("assert sum([1]) == 7 and abs(-3) == 3"))
     book = notebook(*cells) | {"metadata": {"asked": {"names": ["sum"], "classes": []}}}
     (outcome,) = run_notebook(zygote, book, {}, Assignment("", (), 5)).outcomes
-    assert outcome.kind is Kind.PASSED
+    assert outcome.kind is Ending.PASSED
 
 
 def test_a_score_of_the_student_s_own_does_not_count(zygote: Zygote) -> None:
     source = "from seegrad.check import score as made\nmine = made(1.0)\ndef f(): return made(1.0)"
     failed = judged(zygote, source, "assert f() > 2")
-    assert (failed.kind, failed.points) == (Kind.FAILED, 0.0)
-    assert judged(zygote, source, "type(mine) is float").kind is Kind.PASSED
+    assert (failed.kind, failed.points) == (Ending.FAILED, 0.0)
+    assert judged(zygote, source, "type(mine) is float").kind is Ending.PASSED
 
 
 def test_misconceptions_come_from_the_judge_s_own_exceptions(zygote: Zygote) -> None:
@@ -206,19 +206,19 @@ def test_misconceptions_come_from_the_judge_s_own_exceptions(zygote: Zygote) -> 
     assert judged(zygote, "a = 1", named).misconceptions == ("M05",)
     forged = "from seegrad.check import CheckFailed\ndef f(): raise CheckFailed(['paid'], ('M12',))"
     outcome = judged(zygote, forged, "f()")
-    assert (outcome.kind, outcome.misconceptions) == (Kind.FAILED, ())
+    assert (outcome.kind, outcome.misconceptions) == (Ending.FAILED, ())
 
 
 def test_a_missing_name_is_a_name_error(zygote: Zygote) -> None:
     outcome = judged(zygote, "a = 1", "assert b == 1")
-    assert (outcome.kind, outcome.points) == (Kind.FAILED, 0.0)
+    assert (outcome.kind, outcome.points) == (Ending.FAILED, 0.0)
     assert outcome.message == "NameError: name 'b' is not defined"
 
 
 def test_a_missing_module_of_the_student_s_is_their_error_and_of_the_test_ours(zygote: Zygote) -> None:
-    assert judged(zygote, "def f(): import no_such_module", "f()").kind is Kind.FAILED
+    assert judged(zygote, "def f(): import no_such_module", "f()").kind is Ending.FAILED
     ours = judged(zygote, "a = 1", "import no_such_module")
-    assert (ours.kind, ours.points) == (Kind.GRADER_FAILURE, None)
+    assert (ours.kind, ours.points) == (Ending.GRADER_FAILURE, None)
     assert "no_such_module" in ours.message
 
 
@@ -234,25 +234,25 @@ def test_a_missing_module_of_the_student_s_is_their_error_and_of_the_test_ours(z
 )
 def test_what_cannot_be_carried_is_our_failure_never_a_zero(source: str, named: str, zygote: Zygote) -> None:
     outcome = judged(zygote, source, "try:\n    assert a\nexcept Exception:\n    pass")
-    assert (outcome.kind, outcome.points) == (Kind.GRADER_FAILURE, None)
+    assert (outcome.kind, outcome.points) == (Ending.GRADER_FAILURE, None)
     assert named in outcome.message
 
 
 def test_also_when_a_test_catches_everything(zygote: Zygote) -> None:
     outcome = judged(zygote, "def f(): return 1 << 9999", "try:\n    f()\nexcept BaseException:\n    pass")
-    assert outcome.kind is Kind.GRADER_FAILURE
+    assert outcome.kind is Ending.GRADER_FAILURE
 
 
 def test_a_test_that_swallows_the_end_of_the_student_is_a_crash(zygote: Zygote) -> None:
     outcome = judged(zygote, "import os\ndef f(): os._exit(0)", "try:\n    f()\nexcept Exception:\n    pass")
-    assert (outcome.kind, outcome.points) == (Kind.CRASHED, 0.0)
+    assert (outcome.kind, outcome.points) == (Ending.CRASHED, 0.0)
 
 
 def test_a_question_that_takes_too_long(zygote: Zygote) -> None:
     source = "import time\ndef f(): time.sleep(60)\ng = 3"
     limits = Limits(cell_s=3, notebook_s=60)
     result = run(zygote, answer(source), check("f()", "slow"), check("assert g == 3", "next"), limits=limits)
-    assert [outcome.kind for outcome in result.outcomes] == [Kind.TIMED_OUT, Kind.PASSED]
+    assert [outcome.kind for outcome in result.outcomes] == [Ending.TIMED_OUT, Ending.PASSED]
     assert result.outcomes[0].message == "This cell took longer than 3 s."
 
 
@@ -261,7 +261,7 @@ def test_a_test_cell_that_never_ends_is_our_failure(zygote: Zygote, monkeypatch:
     limits = Limits(cell_s=3, notebook_s=60)
     stuck = "import signal\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\nwhile True: pass"
     result = run(zygote, answer("a = 1"), check(stuck, "stuck"), check("assert a == 1", "next"), limits=limits)
-    assert result.outcomes[0].kind is Kind.GRADER_FAILURE
+    assert result.outcomes[0].kind is Ending.GRADER_FAILURE
     assert result.outcomes[0].points is None
 
 
@@ -299,7 +299,7 @@ def test_claims_are_listed(zygote: Zygote) -> None:
     source = "import torch\nw = torch.ones(2, requires_grad=True)"
     assert judged(zygote, source, "assert w.is_leaf").claims == ("is_leaf",)
     behaviour = judged(zygote, source, "w.sum().backward()\nassert w.grad.tolist() == [1, 1]")
-    assert (behaviour.kind, behaviour.claims) == (Kind.PASSED, ())
+    assert (behaviour.kind, behaviour.claims) == (Ending.PASSED, ())
 
 
 # ---------------------------------------------------------------------- whose name it is
@@ -311,7 +311,7 @@ def test_what_the_instructor_defines_is_never_the_student_s(zygote: Zygote) -> N
         answer("assert_close = correct = print\nLIMIT = 1\nclass torch: allclose = print\na = 1"),
     )
     tests = (check("assert correct(a)", "one"), check("assert_close(torch.tensor(a), torch.tensor(3))", "two"))
-    assert [outcome.kind for outcome in run(zygote, *cells, *tests).outcomes] == [Kind.FAILED] * 2
+    assert [outcome.kind for outcome in run(zygote, *cells, *tests).outcomes] == [Ending.FAILED] * 2
 
 
 def test_an_instructor_s_cell_that_uses_answers_runs_in_the_student_s_process_once(zygote: Zygote) -> None:
@@ -321,7 +321,7 @@ def test_an_instructor_s_cell_that_uses_answers_runs_in_the_student_s_process_on
         answer("math = None"),
         check("assert result == 3 and calls == [2] and math.floor(1.5) == 1"),
     )
-    assert only(run(zygote, *cells)).kind is Kind.PASSED
+    assert only(run(zygote, *cells)).kind is Ending.PASSED
 
 
 def test_a_variable_of_one_test_is_there_for_the_next(zygote: Zygote) -> None:
@@ -330,20 +330,20 @@ def test_a_variable_of_one_test_is_there_for_the_next(zygote: Zygote) -> None:
         check("given = 3\nassert f(given) == 3", "a"),
         check("assert f(given) == 3", "b"),
     )
-    assert [outcome.kind for outcome in run(zygote, *cells).outcomes] == [Kind.PASSED] * 2
+    assert [outcome.kind for outcome in run(zygote, *cells).outcomes] == [Ending.PASSED] * 2
 
 
 def test_a_name_used_by_a_test_and_then_by_an_answer_is_the_course_s_mistake(zygote: Zygote) -> None:
     cells = (check("y = 3", "a"), answer("y = 4"), check("assert y == 4", "b"), check("y = 4\nassert y == 4", "c"))
     first, second, third = run(zygote, *cells).outcomes
-    assert (first.kind, second.kind, third.kind) == (Kind.PASSED, Kind.GRADER_FAILURE, Kind.PASSED)
+    assert (first.kind, second.kind, third.kind) == (Ending.PASSED, Ending.GRADER_FAILURE, Ending.PASSED)
     assert "'y'" in second.message
 
 
 def test_a_broken_cell_of_the_instructor_is_the_course_s_mistake(zygote: Zygote) -> None:
     cells = (locked("from no_such_module import expected"), answer("expected = 1"), check("assert expected == 1"))
     outcome = only(run(zygote, *cells))
-    assert outcome.kind is Kind.GRADER_FAILURE
+    assert outcome.kind is Ending.GRADER_FAILURE
     assert "no_such_module" in outcome.message
 
 
@@ -352,12 +352,12 @@ def test_modules_that_the_student_imported_are_the_judge_s_own(zygote: Zygote) -
         "import torch, numpy as np\nimport torch.nn.functional as F\ntorch.equal = lambda *a: True\na = torch.ones(2)"
     )
     test = "assert not torch.equal(a, torch.zeros(2))\nassert np.ones(1)[0] == 1\nassert F.relu(a).tolist() == [1, 1]"
-    assert judged(zygote, source, test).kind is Kind.PASSED
+    assert judged(zygote, source, test).kind is Ending.PASSED
 
 
 def test_the_test_s_own_mistake_is_not_the_student_s(zygote: Zygote) -> None:
     outcome = judged(zygote, "a = 1", "assert a ==")
-    assert (outcome.kind, outcome.points) == (Kind.GRADER_FAILURE, None)
+    assert (outcome.kind, outcome.points) == (Ending.GRADER_FAILURE, None)
 
 
 def test_names_that_a_cell_reads_and_binds() -> None:
