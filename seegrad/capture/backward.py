@@ -1,8 +1,4 @@
-"""One backward or grad call: a Frame for each Node that ran, and one for the error if it failed.
-
-Most Nodes of a model need no more than a note that they ran: their gradients are too big to show, nobody may have
-spoiled what they saved. They get a short Frame, which costs less.
-"""
+"""One backward or grad call: a Frame for each Node that ran, and one for the error if it failed."""
 
 from __future__ import annotations
 
@@ -31,6 +27,48 @@ from seegrad.model.recording import RaisedError
 Gradients = tuple[torch.Tensor | None, ...]
 Quietly = Callable[..., Any]
 """Runs a piece of the recorder's own bookkeeping so that its errors stay its own."""
+
+
+class Shortcut:
+    """Which Nodes need no more than a note that they ran.
+
+    Most Nodes of a model are so: their gradients are too big to show, nobody may have spoiled what they saved. They get
+    a short Frame, which costs less.
+    """
+
+    def __init__(self, tables: Tables, arrivals: Arrivals) -> None:
+        self._tables, self._arrivals = tables, arrivals
+
+    def gradients(self, node: NodeDraft) -> tuple[Seen, ...] | None:
+        """What a Node is given of which nothing is seen but that it arrives; None where more may be seen."""
+        if self._arrivals.concern(node) or any(saved.suspect() for saved in node.saved):
+            return None
+        if node.leaf is not None:
+            return self._of_leaf(node.leaf)
+        if not node.outputs:
+            return ()
+        return self._of_output(node) if len(node.outputs) == 1 else None
+
+    def _of_leaf(self, number: int) -> tuple[Seen, ...] | None:
+        """What arrives at the leaf, and the sum that it keeps afterwards."""
+        leaf, shape = self._tables.tensors.alive(number), self._tables.tensors.drafts[number].shape
+        if leaf is None or not _is_big(shape) or len(_torch.hooks_after(leaf)):
+            return None
+        return (number, None, shape, False), (number, None, shape, True)
+
+    def _of_output(self, node: NodeDraft) -> tuple[Seen, ...] | None:
+        number, tensors = self._tables.nodes.output(node.id, 0), self._tables.tensors
+        if number is None or number not in tensors.drafts:
+            return None
+        tensor, shape = tensors.alive(number), tensors.drafts[number].shape
+        if not _is_big(shape) or (tensor is not None and tensor.retains_grad):
+            return None
+        return ((number, None, shape, False),)
+
+
+def _is_big(shape: tuple[int, ...]) -> bool:
+    """True where no preview would be made of it."""
+    return RAGGED not in shape and math.prod(shape) > MAX_SIDE**2
 
 
 class BackwardRun:
@@ -77,19 +115,24 @@ class BackwardRun:
         for node, draft in met:
             self._note_writers(node, draft)
         self._stealth = Stealth(tables, self._state.source, [draft for _, draft in met], self._writers, self._number)
-        plain, note = self._is_plain(met), self._notes()
+        shortcut = Shortcut(tables, self._arrivals) if self._is_plain(met) else None
+        note = self._notes()
         for node, draft in met:
-            gradients = brief(tables, draft) if plain and not self._arrivals.concern(draft) else None
             if self._arrivals.fed_by(draft):
                 self._handles.append(node.register_hook(partial(quietly, self._handed_back, draft)))
-            if gradients is not None:
+            gradients = shortcut.gradients(draft) if shortcut is not None else None
+            if gradients is None:
+                self._watch(node, draft, quietly)
+            else:
                 ran = self._lap, draft.id, draft.name, gradients
                 self._handles.append(node.register_prehook(partial(note, quietly, draft, ran)))
-                continue
-            self._handles.append(node.register_prehook(partial(quietly, self._started, draft)))
-            if draft.leaf is not None or any(saved.suspect() for saved in draft.saved):
-                self._handles.append(node.register_hook(partial(quietly, self._finished, draft)))
-                self._awaited.add(draft.id)
+
+    def _watch(self, node: Any, draft: NodeDraft, quietly: Quietly) -> None:
+        """A whole Frame when the Node starts; its end is awaited for the sum in `.grad` and for what it had saved."""
+        self._handles.append(node.register_prehook(partial(quietly, self._started, draft)))
+        if draft.leaf is not None or any(saved.suspect() for saved in draft.saved):
+            self._handles.append(node.register_hook(partial(quietly, self._finished, draft)))
+            self._awaited.add(draft.id)
 
     def _is_plain(self, met: list[tuple[Any, NodeDraft]]) -> bool:
         """True where one thread does it all, and no code of the user's runs for any Node."""
@@ -123,19 +166,9 @@ class BackwardRun:
         if writers:
             self._writers[draft.id] = writers
 
-    def _leads(self, start: int, end: int) -> bool:
-        """True when gradients flow from one Node to the other."""
-        waiting, seen = [start], {start}
-        while waiting:
-            for _, target, _ in self._tables.nodes.drafts[waiting.pop()].edges:
-                if target is not None and target not in seen:
-                    seen.add(target)
-                    waiting.append(target)
-        return end in seen
-
     def _spoiled(self, node: NodeDraft, gradients: Gradients) -> tuple[int, ...]:
         """The Writes that hit a gradient which this Node is given and weren't made on the way to it."""
-        edits = self._given.give(node.id, gradients, self._custom, self._leads)
+        edits = self._given.give(node.id, gradients, self._custom, self._tables.nodes.leads)
         written = [self._write_down(edit) for edit in edits]
         return tuple(number for number in written if number is not None)
 
@@ -302,37 +335,3 @@ def _matters(node: NodeDraft, index: int) -> bool:
     """True when a gradient that somebody needs is computed from what was saved there."""
     needed = {slot for slot, target, _ in node.edges if target is not None}
     return not needed.isdisjoint(node.saved[index].serves)
-
-
-def brief(tables: Tables, node: NodeDraft) -> tuple[Seen, ...] | None:
-    """The gradients of a Node of which nothing is seen but that they arrive; None where more may be seen."""
-    if node.saved and any(saved.suspect() for saved in node.saved):
-        return None
-    if node.leaf is not None:
-        return _of_leaf(tables, node.leaf)
-    if not node.outputs:
-        return ()
-    return _of_output(tables, node) if len(node.outputs) == 1 else None
-
-
-def _of_leaf(tables: Tables, number: int) -> tuple[Seen, ...] | None:
-    """What arrives at the leaf, and the sum that it keeps afterwards."""
-    leaf, draft = tables.tensors.alive(number), tables.tensors.drafts[number]
-    if leaf is None or not _is_big(draft.shape) or any(_torch.hooks_after(leaf)):
-        return None
-    return (number, None, draft.shape, False), (number, None, draft.shape, True)
-
-
-def _of_output(tables: Tables, node: NodeDraft) -> tuple[Seen, ...] | None:
-    number = tables.nodes.output(node.id, 0)
-    if number is None or number not in tables.tensors.drafts:
-        return None
-    tensor, shape = tables.tensors.alive(number), tables.tensors.drafts[number].shape
-    if not _is_big(shape) or (tensor is not None and tensor.retains_grad):
-        return None
-    return ((number, None, shape, False),)
-
-
-def _is_big(shape: tuple[int, ...]) -> bool:
-    """True where no preview would be made of it."""
-    return RAGGED not in shape and math.prod(shape) > MAX_SIDE**2

@@ -36,7 +36,7 @@ def preview(tensor: torch.Tensor) -> Preview | None:
     if tensor.dim() == 0:
         return ((number(values),),)
     rows = values if tensor.dim() == 2 else [values]
-    return tuple(tuple(number(value) for value in row) for row in rows)
+    return tuple([tuple([number(value) for value in row]) for row in rows])
 
 
 def number(value: complex | float | int | bool) -> str:

@@ -11,7 +11,7 @@ import contextlib
 import re
 import warnings
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import AbstractContextManager
 from types import CodeType
 from typing import Any
@@ -259,12 +259,12 @@ def base(tensor: torch.Tensor) -> torch.Tensor | None:
     return tensor._base
 
 
-def hooks_on(tensor: torch.Tensor) -> Iterable[Any]:
+def hooks_on(tensor: torch.Tensor) -> Collection[Any]:
     """The functions that are given the tensor's gradient. Seen on 2.9 to 2.13."""
     return (getattr(tensor, "_backward_hooks", None) or {}).values()
 
 
-def hooks_after(leaf: torch.Tensor) -> Iterable[Any]:
+def hooks_after(leaf: torch.Tensor) -> Collection[Any]:
     """The functions that are given the leaf once its gradient is in `.grad`. Seen on 2.9 to 2.13."""
     return (getattr(leaf, "_post_accumulate_grad_hooks", None) or {}).values()
 

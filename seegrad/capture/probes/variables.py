@@ -26,10 +26,10 @@ SCALARS = frozenset({int, float, bool, str, type(None), complex, slice, torch.dt
 Named = Iterator[tuple[str, torch.Tensor]]
 
 
-def plain_tensors(frame: FrameType) -> Named:
+def plain_tensors(frame: FrameType) -> list[tuple[str, torch.Tensor]]:
     """(name, tensor) for the variables that are tensors. Of a module's variables, those that its code speaks of."""
     space: FrameType | dict[str, Any] = spoken_of(frame) if frame.f_code.co_name == "<module>" else frame
-    return ((name, value) for name, value in variables(space) if is_a(value, torch.Tensor))
+    return [(name, value) for name, value in variables(space) if issubclass(type(value), torch.Tensor)]
 
 
 def spoken_of(frame: FrameType) -> dict[str, Any]:

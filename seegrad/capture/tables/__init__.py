@@ -7,7 +7,7 @@ import torch
 from seegrad.capture.probes import torch_private as _torch
 from seegrad.capture.probes.previews import preview
 from seegrad.capture.tables.frames import FrameDraft, Frames, Hit, Writes
-from seegrad.capture.tables.hooks import Hooks
+from seegrad.capture.tables.hooks import UserHooks
 from seegrad.capture.tables.ids import frozen, without_gaps
 from seegrad.capture.tables.nodes import Nodes, Source
 from seegrad.capture.tables.saved import SavedTensors
@@ -24,7 +24,7 @@ class Tables:
         self.saved = SavedTensors(every=every_byte)
         self.nodes = Nodes(self.tensors, self.saved)
         self.writes = Writes()
-        self.hooks = Hooks()
+        self.hooks = UserHooks()
         self.errors: list[RaisedError] = []
         self.root: int | None = None  # the tensor that backward was called on last
         self.uninitialised: set[int] = set()  # storages that hold whatever was in memory

@@ -44,7 +44,7 @@ class HookDraft:
         return self.handle is None or _torch.is_registered(self.handle)
 
 
-class Hooks:
+class UserHooks:
     """All hooks of one Recording that weren't forgotten."""
 
     def __init__(self) -> None:

@@ -101,6 +101,16 @@ class Nodes:
         made = [self._outputs.get((target, output)) for target, output in edges if target is not None]
         return [number for number in (*leaves, *made) if number is not None]
 
+    def leads(self, start: int, end: int) -> bool:
+        """True when gradients flow from one Node to the other."""
+        waiting, seen = [start], {start}
+        while waiting:
+            for _, target, _ in self.drafts[waiting.pop()].edges:
+                if target is not None and target not in seen:
+                    seen.add(target)
+                    waiting.append(target)
+        return end in seen
+
     def reachable(self, roots: Sequence[Any], frame: int) -> list[tuple[Any, NodeDraft]]:
         """Every known Node behind `roots`, with torch's own. A known Node's Edges say whom its neighbours are."""
         waiting = [(node, self.number(node, frame)) for node in roots]
