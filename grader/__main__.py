@@ -5,6 +5,7 @@ import warnings
 
 from nbjudge.__main__ import main
 
-# Said of __main__ it is shown: who called is the person at the terminal.
-warnings.warn("python -m grader is now nbjudge", DeprecationWarning, stacklevel=1)
-sys.exit(main())
+if __name__ == "__main__":
+    # Said of __main__ it is shown: who called is the person at the terminal.
+    warnings.warn("python -m grader is now nbjudge", DeprecationWarning, stacklevel=1)
+    sys.exit(main())
