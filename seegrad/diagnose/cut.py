@@ -6,13 +6,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from seegrad.diagnose.evidence import errors_with, is_trained, label
-from seegrad.diagnose.finding import Finding, Kind, finder
+from seegrad.diagnose.finding import DiagnosisKind, Finding, finder
 from seegrad.model.recording import Diagnosis, Frame, Place, Recording, Route
 from seegrad.words.languages import marked
 from seegrad.words.phrases import Word, phrase, plural
 
 CORE = "does not require grad and does not have a grad_fn"
-CUT = Kind("graph_cut", "error", marked("graph cut"), (marked("the graph is cut here"),))
+CUT = DiagnosisKind("graph_cut", "error", marked("graph cut"), (marked("the graph is cut here"),))
 LOST = replace(CUT, severity="note")
 
 NO_GRAPH = marked("{label} has no graph behind it, because {culprit} cut it: {why}.")
@@ -166,7 +166,9 @@ def because(why: str, given: Word, op: str) -> Word:
     return phrase(WHY[why], given=given, op=op) if why in WHY else ""
 
 
-def describe_cut(recording: Recording, cut: Cut | None, shown: Frame, tensors: Sequence[int], kind: Kind) -> Diagnosis:
+def describe_cut(
+    recording: Recording, cut: Cut | None, shown: Frame, tensors: Sequence[int], kind: DiagnosisKind
+) -> Diagnosis:
     """The Diagnosis of one cut: `tensors` are the loss of an error, the leaves of a note."""
     why = cause(recording, cut)
     finding = Finding(

@@ -58,7 +58,7 @@ def finder(order: int = LAST) -> Callable[[Finder], Finder]:
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class DiagnosisKind:
     """What the Diagnoses of one kind share: its name in code, how grave it is, its name in words.
 
     `tag` is what the picture pins to the victim, one or two short lines; without it, it says how grave it is.
@@ -75,7 +75,7 @@ class Finding:
     """Who did it, who was hit, and the Frame in which it shows. `name` is the tensor's own where it's left out."""
 
     recording: Recording
-    kind: Kind
+    kind: DiagnosisKind
     frame: int
     culprit: Place | None = None
     victim: Place | None = None

@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from typing import Literal
 
 from seegrad.diagnose.evidence import birthplace, called, errors_with, label, made_at, owner
-from seegrad.diagnose.finding import Finding, Kind, finder
+from seegrad.diagnose.finding import DiagnosisKind, Finding, finder
 from seegrad.model.recording import Diagnosis, Edge, Frame, Node, Place, RaisedError, Recording
 from seegrad.words.languages import marked
 from seegrad.words.phrases import Word, joined
 
 CORE = "backward through the graph a second time"
-FREED = Kind("graph_freed", "error", marked("graph freed"), (marked("saved tensors already freed"),))
+FREED = DiagnosisKind("graph_freed", "error", marked("graph freed"), (marked("saved tensors already freed"),))
 
 FREED_ALREADY = marked(
     "The backward call on line {again} needs what {node} from {victim} had saved, but {culprit} has freed it already."

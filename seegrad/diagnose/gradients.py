@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from seegrad.diagnose.cut import LOST, Cut, Flow, backward_calls, because, cause
 from seegrad.diagnose.evidence import birthplace, called, errors_with, label, made_at, maker
-from seegrad.diagnose.finding import Finding, Kind, finder
+from seegrad.diagnose.finding import DiagnosisKind, Finding, finder
 from seegrad.model.derivatives import always_zero
 from seegrad.model.recording import GRADIENT_READ, Diagnosis, Frame, Node, Place, RaisedError, Recording
 from seegrad.words.languages import marked
@@ -17,7 +17,7 @@ from seegrad.words.phrases import Word
 # -- `autograd.grad` was asked for the gradient of a tensor that the graph doesn't lead to
 
 UNUSED_CORES = ("have been used in the graph", "differentiated Tensors does not require grad")
-UNUSED = Kind("unused_input", "error", marked("unused input"))
+UNUSED = DiagnosisKind("unused_input", "error", marked("unused input"))
 
 NOT_REACHED = {
     "unused": marked(
@@ -120,7 +120,7 @@ def describe_unused(recording: Recording, error: RaisedError, frame: Frame, tens
 
 # -- `.grad` was read from the result of an op: it's None there, the gradient went to the leaf
 
-READ = Kind("grad_of_non_leaf", "note", marked(".grad of a non-leaf"))
+READ = DiagnosisKind("grad_of_non_leaf", "note", marked(".grad of a non-leaf"))
 NONE_IN_A_RESULT = marked(
     "`{name}.grad` on {victim} is None, because `{name}` is the result of {culprit}, not a leaf: "
     "backward keeps gradients in leaves alone."
@@ -150,7 +150,7 @@ def find_read(recording: Recording) -> Iterator[Diagnosis]:
 # -- an optimiser was given the result of an op: it isn't what the gradient goes to
 
 NON_LEAF_CORE = "can't optimize a non-leaf Tensor"
-NON_LEAF = Kind("optimiser_given_non_leaf", "error", marked("optimiser given a non-leaf"))
+NON_LEAF = DiagnosisKind("optimiser_given_non_leaf", "error", marked("optimiser given a non-leaf"))
 NOT_A_LEAF = {
     "named": marked(
         "{label} is the result of `{op}` on {culprit}, not a leaf: gradients are kept in leaves alone, "

@@ -17,7 +17,7 @@ from seegrad.diagnose.evidence import (
     owner,
     route_of,
 )
-from seegrad.diagnose.finding import Finding, Kind, finder
+from seegrad.diagnose.finding import DiagnosisKind, Finding, finder
 from seegrad.diagnose.freed import Carried, carried, earlier_run
 from seegrad.model.recording import (
     EXTERNAL_WRITE,
@@ -98,9 +98,11 @@ def of_write(finding: Finding, said: str, advice: str, facts: dict[str, Word], *
 CORE = "modified by an inplace operation"
 """The stable part of torch's message, seen from 1.0 to 2.13."""
 
-MODIFIED = Kind("saved_tensor_modified", "error", marked("saved tensor modified"), (marked("saved value overwritten"),))
+MODIFIED = DiagnosisKind(
+    "saved_tensor_modified", "error", marked("saved tensor modified"), (marked("saved value overwritten"),)
+)
 VERSIONS = replace(MODIFIED, tag=(marked("v{saved} saved ≠ v{now} now"),))
-MOVED = Kind("version_moved", "note", marked("version moved"))
+MOVED = DiagnosisKind("version_moved", "note", marked("version moved"))
 
 OVERWROTE = marked(
     "{Culprit} overwrote {label}{through}: {label} is now at version {now}, "
@@ -393,7 +395,7 @@ def by_text(recording: Recording, error: RaisedError, node: Node) -> Diagnosis:
 
 DETACHED_CORE = "has been detached in-place"
 DETACH = "detach_"
-DETACHED = Kind("saved_tensor_detached", "error", marked("saved tensor detached"))
+DETACHED = DiagnosisKind("saved_tensor_detached", "error", marked("saved tensor detached"))
 
 TOOK_HISTORY = marked(
     "{Culprit} took the history of {label} away in place, but {node} from {victim} had saved it with that history."

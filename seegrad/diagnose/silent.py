@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from seegrad.diagnose.evidence import birthplace, label, line_of, needed_for, owner, route_of
-from seegrad.diagnose.finding import Finding, Kind, finder
+from seegrad.diagnose.finding import DiagnosisKind, Finding, finder
 from seegrad.diagnose.saved import is_trained_leaf, of_write, way, written
 from seegrad.model.recording import Diagnosis, Frame, Node, Place, Recording, SavedTensor, Write
 from seegrad.words.languages import marked
@@ -14,7 +14,7 @@ from seegrad.words.phrases import Word, plural
 
 # -- a saved tensor's bytes changed and its version didn't
 
-SILENT = Kind(
+SILENT = DiagnosisKind(
     "silent_corruption",
     "wrong",
     marked("silent corruption"),
@@ -159,7 +159,7 @@ def advice(finding: Finding, facts: dict[str, Word]) -> str:
 
 # -- a hook or a custom backward wrote to its gradient in place, and another Node was given the same memory
 
-SHARED = Kind("gradient_overwritten", "wrong", marked("gradient overwritten"))
+SHARED = DiagnosisKind("gradient_overwritten", "wrong", marked("gradient overwritten"))
 GRADIENT_SHARED = marked(
     "{Culprit} overwrote a gradient while backward ran, and {node} from {victim} was given the same tensor: "
     "torch raised nothing and the gradient of {label} is wrong."

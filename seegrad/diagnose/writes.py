@@ -7,7 +7,7 @@ from dataclasses import replace
 from itertools import islice
 
 from seegrad.diagnose.evidence import ancestors, birthplace, counter, errors_with, label, made_at, maker
-from seegrad.diagnose.finding import Finding, Kind, finder
+from seegrad.diagnose.finding import DiagnosisKind, Finding, finder
 from seegrad.model.recording import Diagnosis, Frame, Node, Place, RaisedError, Recording, TensorRef, Write
 from seegrad.words.languages import marked
 from seegrad.words.phrases import Word
@@ -15,7 +15,7 @@ from seegrad.words.phrases import Word
 # -- a leaf that requires grad
 
 LEAF_CORE = "leaf Variable that requires grad"
-LEAF = Kind("leaf_modified", "error", marked("leaf modified"), (marked("leaf: no in-place write here"),))
+LEAF = DiagnosisKind("leaf_modified", "error", marked("leaf modified"), (marked("leaf: no in-place write here"),))
 
 WRITES_LEAF = marked(
     "{Culprit} writes in place to {label}, a leaf that requires grad: autograd would lose the value "
@@ -101,7 +101,7 @@ VIEW_CORES = {
 """Stable part of torch's message → why the view may not be written."""
 
 BASE_CORE = "its base or another view of its base has been modified"
-VIEW = Kind("view_modified", "error", marked("view modified"))
+VIEW = DiagnosisKind("view_modified", "error", marked("view modified"))
 
 NO_SUCH_VIEW = {
     "several": marked(
@@ -212,7 +212,7 @@ def cause_of(error: RaisedError, causes: dict[str, str]) -> str:
 
 OVERLAP_CORE = "single memory location"
 WITHIN = "more than one element of the written-to tensor"
-OVERLAP = Kind("memory_overlaps", "error", marked("memory overlaps"))
+OVERLAP = DiagnosisKind("memory_overlaps", "error", marked("memory overlaps"))
 
 OVERLAPS = {
     "within": marked(
@@ -267,7 +267,7 @@ DIRTY_CORES = {
 SHIFTS = frozenset({"add_", "sub_", "__iadd__", "__isub__"})
 """Ops that leave the gradient as it is, if nothing with a history is added."""
 
-DIRTY = Kind("marked_dirty", "error", marked("mark_dirty misused"))
+DIRTY = DiagnosisKind("marked_dirty", "error", marked("mark_dirty misused"))
 UNMARKED = replace(DIRTY, severity="wrong")
 
 MISUSED = {
@@ -388,7 +388,7 @@ INFERENCE_CORES = {
 }
 """Stable part of torch's message → what was tried."""
 
-INFERENCE = Kind("inference_tensor", "error", marked("inference tensor"))
+INFERENCE = DiagnosisKind("inference_tensor", "error", marked("inference tensor"))
 MADE_IN_INFERENCE = {
     "saved": marked(
         "{label} was made in inference mode by {culprit}, so it has no version, "

@@ -23,7 +23,7 @@ import seegrad
 from seegrad.check import CheckFailed, expect
 from seegrad.diagnose import FINDERS
 from seegrad.diagnose.evidence import A_RESULT, A_TENSOR, OF_SHAPE
-from seegrad.diagnose.finding import Kind
+from seegrad.diagnose.finding import DiagnosisKind
 from seegrad.display.magic import Options
 from seegrad.display.page import page
 from seegrad.display.widget import show
@@ -220,12 +220,12 @@ KINDS_FOUND = {
     value.name: value
     for find in FINDERS
     for value in vars(sys.modules[find.__module__]).values()
-    if isinstance(value, Kind)
+    if isinstance(value, DiagnosisKind)
 }
 
 
 @pytest.mark.parametrize("kind", KINDS_FOUND.values(), ids=lambda kind: kind.name)
-def test_every_kind_of_diagnosis_has_a_name(kind: Kind) -> None:
+def test_every_kind_of_diagnosis_has_a_name(kind: DiagnosisKind) -> None:
     assert translate(kind.title, "zh_CN") != kind.title
 
 
