@@ -44,13 +44,22 @@ def crossed(value: Any) -> Any:
         *(datetime.timedelta(-1, 3), datetime.UTC, datetime.time(1, tzinfo=datetime.UTC)),
         *(collections.Counter("aab"), collections.OrderedDict(b=1, a=2), collections.deque([1, 2], maxlen=3)),
         *(Point(1, 2), [Point(Decimal(1), NOW)], {NOW.date(): Fraction(1, 2)}, NotImplemented, slice(1, None)),
-        *(np.float64(1.5), np.int8(-3), np.bool_(True), np.datetime64("2026-01-01"), np.timedelta64(3, "s")),
+        *(
+            np.float64(1.5),
+            np.int8(-3),
+            np.bool_(True),
+            np.float32(0.1),
+            np.float16("nan"),
+            np.complex64(1j),
+            np.datetime64("2026-01-01"),
+            np.timedelta64(3, "s"),
+        ),
     ],
     ids=repr,
 )
 def test_a_value_arrives_as_what_it_was(value: Any) -> None:
     found = crossed(value)
-    assert found == value
+    assert found == value or repr(value) == "np.float16(nan)"
     assert type(found).__name__ == type(value).__name__
     assert repr(found) == repr(value)
 
@@ -104,7 +113,10 @@ def test_a_table_s_defaults_and_a_named_zone(lend: Lend) -> None:
         {"t": "None"},
         {"t": "same", "id": 3},
         {"t": "scalar", "dtype": "float64", "shape": [2], "start": 0, "size_bytes": 16},
-        {"t": "scalar", "dtype": "object", "shape": [], "start": 0, "size_bytes": 8},
+        {"t": "scalar", "dtype": "object", "v": 1},
+        {"t": "scalar", "dtype": "int8", "v": 300},
+        {"t": "scalar", "dtype": "float64", "v": "1"},
+        {"t": "scalar", "dtype": "datetime64[s]", "v": 1},
         {"t": "array", "id": 1, "v": {"dtype": "float64", "shape": [1 << 30], "start": 0, "size_bytes": 16}},
         {"t": "array", "id": 1, "v": {"dtype": "float64", "shape": [2], "start": 8, "size_bytes": 16}},
         {"t": "array", "id": 1, "v": {"dtype": "datetime64[25s]", "shape": [], "start": 0, "size_bytes": 8}},
@@ -170,6 +182,14 @@ def test_pandas_crosses_by_its_columns(lend: Lend) -> None:
         crossed(pd.Series([{1}]))
     with pytest.raises(values.UnsupportedError, match="a DataFrame that was changed in place"):
         lend(lambda given: given.insert(0, "new", 1))(frame)
+
+
+def test_a_class_that_is_only_named_like_a_plain_one_stands_in_no_column() -> None:
+    pytest.importorskip("pandas")
+    index = {"t": "Index", "names": [None], "range": {"t": "range", "v": [0, 1, 1]}}
+    tree = {"t": "Series", "name": None, "index": index, "v": {"dtype": "object", "v": [{"t": "odd"}]}}
+    with pytest.raises(WireError):
+        values.decode(tree, values.Crossing(Containers(1), Copies()), lambda *_: type("str", (), {})())
 
 
 # ---------------------------------------------------------------------- the room

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import math
 import re
 import sys
@@ -67,7 +68,7 @@ def heard(tree: Any, decode: Decoder) -> Any:
     shape, name = whole_numbers(tree, "shape"), text(tree, "dtype")
     if name not in NUMBERS and not TIMES.fullmatch(name):
         raise WireError("An array has no known dtype.")
-    numpy = __import__("numpy")
+    numpy = importlib.import_module("numpy")
     dtype = numpy.dtype(name)
     if math.prod(shape) > ITEMS or math.prod(shape) * dtype.itemsize != whole(tree, "size_bytes", 0, STORAGE_BYTES):
         raise WireError("An array isn't as large as its shape.")
@@ -90,14 +91,30 @@ def _fill(array: Any, tree: Tree, decode: Decoder) -> Any:
 
 
 def _number(value: Any, encode: Encoder) -> dict[str, Any]:
-    return {"t": "scalar", **said(_numpy().asarray(value), encode)}
+    """A number by Python's own of the same value, so that a long list of them stays short; a time by its bytes."""
+    if value.dtype.name in NUMBERS:
+        return {"t": "scalar", "dtype": value.dtype.name, "v": encode(value.item())}
+    return {"t": "scalar", "dtype": value.dtype.name, "at": said(_numpy().asarray(value), encode)}
 
 
 def _number_heard(tree: Tree, decode: Decoder) -> Any:
-    array = heard(dict(tree), decode)
-    if array.size != 1:
+    name, array = text(tree, "dtype"), None
+    if name not in NUMBERS:
+        array = heard(tree.get("at"), decode)
+    elif type(number := decode(tree.get("v"))) in (bool, int, float, complex):
+        array = _as(name, number)
+    if array is None or array.size != 1:
         raise WireError("A number of NumPy's isn't one.")
     return array.reshape(-1)[0]
+
+
+def _as(name: str, number: complex) -> Any:
+    numpy = importlib.import_module("numpy")
+    try:
+        with numpy.errstate(all="ignore"):
+            return numpy.array(number, dtype=name)
+    except (TypeError, ValueError, OverflowError):
+        raise WireError(f"A number of NumPy's isn't a {name}.") from None
 
 
 share("array", (), InPlace(said, _fill, lambda array: array.tobytes()), takes=is_array)

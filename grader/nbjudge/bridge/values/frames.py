@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import re
 import sys
 from collections.abc import Callable
@@ -20,6 +21,7 @@ LISTED = frozenset(
     }
 )
 COLUMNS = 1 << 14
+HOMES = ("builtins", "decimal", "fractions", "datetime", "pandas")  # no class of the other side's is from there
 PLAIN = (
     *("NoneType", "bool", "int", "float", "str", "complex", "bytes", "Decimal", "Fraction", "date", "time", "datetime"),
     *("timedelta", "Timestamp", "Timedelta", "NaTType", "NAType"),
@@ -31,10 +33,15 @@ def _is(*names: str) -> Callable[[Any], bool]:
     """Is a value's type one of these of pandas's own, exactly?"""
 
     def takes(value: Any) -> bool:
-        here = type(value)
-        return here.__name__ in names and "pandas" in sys.modules and here.__module__.partition(".")[0] == "pandas"
+        if "pandas" not in sys.modules:
+            return False
+        return type(value).__name__ in names and type(value).__module__.partition(".")[0] == "pandas"
 
     return takes
+
+
+def _is_plain(item: Any) -> bool:
+    return type(item).__name__ in PLAIN and type(item).__module__.partition(".")[0] in HOMES
 
 
 def _is_numeric(dtype: str) -> bool:
@@ -46,7 +53,7 @@ def _column(values: Any, encode: Encoder) -> dict[str, Any]:
     if _is_numeric(dtype):
         return {"dtype": dtype, "v": arrays.said(values.to_numpy(), encode)}
     items = values.tolist()
-    odd = next((item for item in items if type(item).__name__ not in PLAIN), None)
+    odd = next((item for item in items if not _is_plain(item)), None)
     if dtype not in LISTED or odd is not None:
         what = f"dtype {dtype}" if odd is None else f"{type(odd).__name__} objects"
         raise UnsupportedError(f"a {type(values).__name__} of {what[:80]}")
@@ -61,15 +68,15 @@ def _column_heard(tree: Any, decode: Decoder) -> Any:
     if _is_numeric(dtype):
         return arrays.heard(tree.get("v"), decode)
     items = [decode(item) for item in listed(tree, "v")]
-    if dtype not in LISTED or any(type(item).__name__ not in PLAIN for item in items):
+    if dtype not in LISTED or not all(map(_is_plain, items)):
         raise WireError("A column is of no kind that is carried.")
     return _made(lambda pandas: pandas.Series(items, dtype=dtype).array)
 
 
 def _made(make: Callable[[Any], Any]) -> Any:
     try:
-        return make(__import__("pandas"))
-    except (ValueError, TypeError, OverflowError, ImportError):
+        return make(importlib.import_module("pandas"))
+    except Exception:  # whatever pandas says of parts that don't fit together
         raise WireError("A series or frame contradicts itself.") from None
 
 
