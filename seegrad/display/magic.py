@@ -23,7 +23,7 @@ from seegrad.words.languages import _
 
 
 @dataclass(frozen=True, slots=True)
-class Cell:
+class ReadyCell:
     """A cell ready to run: its statements, and its last expression where it ends in one."""
 
     file: str
@@ -32,7 +32,7 @@ class Cell:
     last: ast.Expression | None
 
 
-class Options(argparse.ArgumentParser):
+class MagicLine(argparse.ArgumentParser):
     """The line after `%%see`."""
 
     def __init__(self) -> None:
@@ -56,7 +56,7 @@ class Options(argparse.ArgumentParser):
 def see(line: str, cell: str) -> Any:
     """Record this cell, show its graph, and say what went wrong.
 
-    Options: `--step N`, `--ask outcome|versions|leaves|keeps|saves|order|culprit`, `--tensors a,b`,
+    Options: `--step N`, `--ask KIND`, `--tensors a,b`,
     `--nodes MulBackward0`, `--name q1`, `--content`.
     """
     from IPython.core.getipython import get_ipython
@@ -78,11 +78,12 @@ def see(line: str, cell: str) -> Any:
     return value
 
 
+see.__doc__ = str(see.__doc__).replace("KIND", "|".join(KINDS))
 setattr(see, MAGIC_NO_VAR_EXPAND_ATTR, True)  # a cell's `{x}` and `$x` are Python, not IPython's
 
 
 def _options(line: str) -> argparse.Namespace:
-    parser = Options()
+    parser = MagicLine()
     try:
         return parser.parse_args(shlex.split(line))
     except (argparse.ArgumentError, ValueError) as error:
@@ -98,7 +99,7 @@ def _names(listed: str) -> list[str]:
     return [name.strip() for name in listed.split(",") if name.strip()]
 
 
-def prepare(shell: Any, cell: str) -> Cell:
+def prepare(shell: Any, cell: str) -> ReadyCell:
     """Compile a cell as IPython would: its own syntax translated, its source known to tracebacks.
 
     Raises: SyntaxError as Python says it.
@@ -107,7 +108,7 @@ def prepare(shell: Any, cell: str) -> Cell:
     file = shell.compile.cache(text, running_number(shell), cell)
     tree = ast.parse(text, file)
     last = tree.body.pop() if tree.body and isinstance(tree.body[-1], ast.Expr) else None
-    return Cell(file, text, tree, ast.Expression(last.value) if isinstance(last, ast.Expr) else None)
+    return ReadyCell(file, text, tree, ast.Expression(last.value) if isinstance(last, ast.Expr) else None)
 
 
 def running_number(shell: Any) -> int:
@@ -119,7 +120,7 @@ def running_number(shell: Any) -> int:
     return int(numbers[frame.f_code.co_filename] if frame is not None else shell.execution_count)
 
 
-def run(cell: Cell, namespace: dict[str, Any]) -> Any:
+def run(cell: ReadyCell, namespace: dict[str, Any]) -> Any:
     """Run the cell in the user's namespace and return the value of its last expression."""
     exec(compile(cell.body, cell.file, "exec"), namespace)  # noqa: S102  # running the learner's cell is what this is for
     if cell.last is None:

@@ -17,7 +17,7 @@ from nbconvert.exporters.html import HTMLExporter
 from nbconvert.filters.markdown_mistune import IPythonRenderer, MarkdownWithMath
 from traitlets import default
 
-from seegrad.display.assets import asset
+from seegrad.display.page import asset
 
 TEXT_IN_MATH = re.compile(r"&(?!#?\w+;)")
 

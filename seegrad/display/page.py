@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import json
+from functools import cache
 from html import escape
 from pathlib import Path
 
-from seegrad.display.assets import asset
 from seegrad.model.recording import Recording
 from seegrad.model.scene import Question
 from seegrad.picture import draw, table
 from seegrad.words.languages import marked, translate
+
+STATIC = Path(__file__).parents[1] / "static"
 
 PAGE = """<!doctype html>
 <html lang="{lang}">
@@ -43,6 +45,12 @@ seegrad.play(document.getElementById("picture"), JSON.parse(document.getElementB
 </body>
 </html>
 """
+
+
+@cache
+def asset(name: str) -> str:
+    """A built file of the front end, such as `svg.css`, as text. Raises: FileNotFoundError when it wasn't built."""
+    return (STATIC / name).read_text(encoding="utf-8")
 
 
 def page(

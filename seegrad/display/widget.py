@@ -14,13 +14,14 @@ import traitlets
 from IPython.display import display
 
 from seegrad.capture.mode import RAISE_OWN_ERRORS
-from seegrad.display.assets import STATIC, asset
+from seegrad.display.page import STATIC, asset
 from seegrad.errors import PictureError, QuestionError
 from seegrad.learn.progress import note_prediction
 from seegrad.model.recording import Recording
 from seegrad.model.scene import Question, Scene
 from seegrad.picture import draw, still, table
 from seegrad.picture.still import headline
+from seegrad.quiz import KINDS
 from seegrad.quiz import ask as ask_about
 from seegrad.words.languages import _, speaking
 
@@ -134,7 +135,7 @@ def show(
 
     A question that can't be asked of this Recording is a sentence above the picture.
 
-    `ask` is a kind (`outcome`, `versions`, `leaves`, `keeps`, `saves`, `order`, `culprit`) or a Question of your own;
+    `ask` is a kind (KINDS) or a Question of your own;
     `tensors` are the names that a `versions` question asks for, `nodes` the Functions of a `saves` or `order`
     question, `name` is the variable in the line of Python under the answer. `lang` is `en` or `zh_CN`; without it
     SEEGRAD_LANG or the notebook's folder says.
@@ -166,5 +167,7 @@ def show(
             said = _("seegrad couldn't draw this graph ({kind}: {text}). The recording is intact.")
             return Sentence(said.format(kind=type(error).__name__, text=error))
 
+
+show.__doc__ = str(show.__doc__).replace("KINDS", ", ".join(f"`{kind}`" for kind in KINDS))
 
 __all__ = ["Picture", "PictureError", "Sentence", "show"]

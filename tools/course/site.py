@@ -19,7 +19,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from seegrad.display.assets import STATIC
+from seegrad.display.page import STATIC
 from seegrad.display.widget import WITH_SCENES
 from seegrad.learn.course_map import CourseMap
 from seegrad.learn.progress import Progress

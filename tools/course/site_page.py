@@ -13,8 +13,8 @@ from pygments import highlight
 from pygments.formatters import HtmlFormatter
 from pygments.lexers import get_lexer_by_name
 
-from seegrad.display.assets import asset
 from seegrad.display.offline import markdown
+from seegrad.display.page import asset
 from seegrad.display.widget import SCENE
 from seegrad.words.languages import marked, translate
 

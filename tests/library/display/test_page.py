@@ -11,8 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from seegrad.display.assets import STATIC
-from seegrad.display.page import page, write_page
+from seegrad.display.page import STATIC, page, write_page
 from seegrad.model.scene import Scene
 from seegrad.picture import draw
 from tests.library.recordings import overwritten_alias

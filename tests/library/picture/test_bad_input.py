@@ -10,8 +10,7 @@ from xml.etree import ElementTree
 import pytest
 from playwright.sync_api import Browser
 
-from seegrad.display.assets import asset
-from seegrad.display.page import page
+from seegrad.display.page import asset, page
 from seegrad.errors import PictureError
 from seegrad.model.recording import Recording
 from seegrad.model.scene import Scene

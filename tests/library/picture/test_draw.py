@@ -11,7 +11,7 @@ import pytest
 import torch
 
 import seegrad
-from seegrad.display.assets import asset
+from seegrad.display.page import asset
 from seegrad.errors import PictureError
 from seegrad.model.recording import Edge, Frame, Node, Place, Recording, TensorRef
 from seegrad.model.scene import Scene

@@ -24,7 +24,7 @@ from seegrad.check import CheckFailed, expect
 from seegrad.diagnose import FINDERS
 from seegrad.diagnose.evidence import A_RESULT, A_TENSOR, OF_SHAPE
 from seegrad.diagnose.finding import DiagnosisKind
-from seegrad.display.magic import Options
+from seegrad.display.magic import MagicLine
 from seegrad.display.page import page
 from seegrad.display.widget import show
 from seegrad.picture import draw, still, table
@@ -345,7 +345,7 @@ def test_what_a_notebook_keeps_is_chinese(recording) -> None:
 def test_a_wrong_option_of_the_magic_is_told_in_chinese(monkeypatch) -> None:
     monkeypatch.setenv("SEEGRAD_LANG", "zh")
     with pytest.raises(UsageError, match=r"%%see 这一行的选项不对：.*用法：%%see"):
-        Options().error("--sted")
+        MagicLine().error("--sted")
 
 
 def test_counts_have_their_own_form() -> None:
