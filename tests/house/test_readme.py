@@ -24,6 +24,23 @@ def test_links_and_pictures_lead_somewhere(document: Path) -> None:
     assert not missing
 
 
+MAPS = [document for document in DOCUMENTS if document.name in ("ARCHITECTURE.md", "SECURITY.md", "CONTRIBUTING.md")]
+
+
+@pytest.mark.parametrize("document", MAPS, ids=lambda path: str(path.relative_to(ROOT)))
+def test_the_paths_on_a_map_are_there(document: Path) -> None:
+    """A path in backticks stands for a file or folder: from the root, from the document, or in its package."""
+    home = document.parent
+    bases = (ROOT, home, ROOT / "seegrad" if home == ROOT else home / "nbjudge", home / "tests")
+    text = re.sub(r"^```.*?^```", "", document.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
+    named = re.findall(r"`([\w.-]+/[\w./-]*|[\w/]+\.(?:py|ts|toml))`", text)
+    made = ("NN_topic", "build/", "notebooks/en", "submitted/", ".grader/", "release/")
+    wanted = [path for path in named if not any(word in path for word in made)]
+    missing = [path for path in wanted if not any((base / path).exists() or [*base.rglob(path)] for base in bases)]
+    assert wanted
+    assert not missing
+
+
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
 def test_make_targets_exist(document: Path) -> None:
     known = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))

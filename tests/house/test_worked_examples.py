@@ -1,7 +1,7 @@
 """CONTRIBUTING's worked examples, followed to the letter in a copy: as few files as it says, and what is made works.
 
-A block `file=PATH` is a new file, `add=PATH` is put at a file's end, `diff` is applied; `run` runs, and the `text` after
-it is what it prints.
+A block `file=PATH` is a new file, `add=PATH` is put at a file's end, `diff` is applied; `run` runs, and the `text`
+after it is what it prints.
 """
 
 from __future__ import annotations
