@@ -18,6 +18,7 @@ from seegrad.model.recording import (
     TensorRef,
     Write,
 )
+from seegrad.words.phrases import phrase
 
 FILE = "In [1]"
 VECTOR: Preview = (("1", "2", "3"),)
@@ -137,6 +138,7 @@ def overwritten_alias(route: str) -> Recording:
         "data",
         node_id=sigmoid,
         tensor_id=out,
+        tag=(phrase("v{saved} saved = v{now} now,", saved=0, now=0), phrase("but the numbers changed")),
         write_id=0,
         frame=6,
     )
@@ -158,6 +160,7 @@ def _raising(story: Story, sigmoid: int, out: int, loss: int) -> Recording:
         "detach",
         node_id=sigmoid,
         tensor_id=out,
+        tag=(phrase("v{saved} saved ≠ v{now} now", saved=0, now=1),),
         write_id=0,
         frame=last,
     )

@@ -16,6 +16,7 @@ from seegrad.model.scene import Scene
 from seegrad.picture import draw, still
 from seegrad.picture.sketch import Level, Sketch, collapse, sketch
 from seegrad.picture.sketch.tree import FLAT, LEVEL
+from seegrad.words.phrases import phrase
 
 
 def story(modules: list[str], *, lines: list[int] | None = None, shared: bool = False) -> Recording:
@@ -148,8 +149,9 @@ def test_a_failing_function_is_in_sight_and_its_boxes_say_so() -> None:
     last = recording.frames[-1]
     failing = replace(last, running=node.id)
     damage = seegrad.Diagnosis(
-        "saved_tensor_modified", "error", True, None, None, node.name, "y", 0, 1, node_id=node.id, frame=last.index
-    )
+        "saved_tensor_modified", "error", True, None, None, node.name, "y", 0, 1, node_id=node.id, frame=last.index,
+        tag=(phrase("v{saved} saved ≠ v{now} now", saved=0, now=1),),
+    )  # fmt: skip
     broken = replace(recording, frames=(*recording.frames[:-1], failing), diagnoses=(damage,))
     scene = draw(broken)
     level = scene.level_of(len(scene.frames) - 1)
