@@ -54,9 +54,15 @@ def each(pairs: list[tuple[str, Any]]) -> Any:
 
 
 @pytest.fixture(scope="module")
-def graded(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Graded]:
+def classes(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Graded]:
     """The class of an assignment, by name."""
     return class_of(lambda name: tmp_path_factory.mktemp(name))
+
+
+@pytest.fixture
+def graded(classes: Callable[[str], Graded], name: str) -> Graded:
+    """The class of the assignment that a test is about."""
+    return classes(name)
 
 
 def points_of(name: str) -> dict[str, float]:
@@ -69,10 +75,8 @@ def points_of(name: str) -> dict[str, float]:
 @pytest.mark.parametrize(
     ("name", "answer"), [(name, answer) for name in NAMES for answer in chosen(name)], ids=lambda value: str(value)
 )
-def test_each_answer_gets_what_it_deserves_and_is_told_why(
-    graded: Callable[[str], Graded], name: str, answer: Answer
-) -> None:
-    points, feedback = graded(name).of(answer)
+def test_each_answer_gets_what_it_deserves_and_is_told_why(graded: Graded, name: str, answer: Answer) -> None:
+    points, feedback = graded.of(answer)
     full = points_of(name)[answer.cell]
     if answer.right:
         assert points == full, feedback
@@ -84,34 +88,33 @@ def test_each_answer_gets_what_it_deserves_and_is_told_why(
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_the_instructor_s_own_answers_get_everything(graded: Callable[[str], Graded], name: str) -> None:
-    found = graded(name)
-    assert not found.complaint
+def test_the_instructor_s_own_answers_get_everything(graded: Graded, name: str) -> None:
+    assert not graded.complaint
     by_machine = {f"{exercise}_test": points for exercise, points in points_of(name).items()}
-    assert found.points["source"] == {**by_machine, **dict.fromkeys(by_hand(name))}
+    assert graded.points["source"] == {**by_machine, **dict.fromkeys(by_hand(name))}
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_the_untouched_assignment_gets_nothing(graded: Callable[[str], Graded], name: str) -> None:
-    assert sum(points or 0 for points in graded(name).points["stub"].values()) == 0
+def test_the_untouched_assignment_gets_nothing(graded: Graded) -> None:
+    assert sum(points or 0 for points in graded.points["stub"].values()) == 0
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_no_hidden_line_stands_in_any_feedback(graded: Callable[[str], Graded], name: str) -> None:
+def test_no_hidden_line_stands_in_any_feedback(graded: Graded, name: str) -> None:
     released = "\n".join(cell.source for cell in nbformat.read(release(name), as_version=4).cells)
     lines = {line.strip() for _, test in exercises(name).values() for line in region(test.source)}
     hidden = {line for line in lines if len(line) > 8 and line not in released}
     assert len(hidden) > 20
-    assert graded(name).pages
-    for student, page in graded(name).pages.items():
+    assert graded.pages
+    for student, page in graded.pages.items():
         text = text_of(page)
         assert not [line for line in hidden if line in text], student
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_the_release_is_what_nbgrader_makes_of_the_source(graded: Callable[[str], Graded], name: str) -> None:
+def test_the_release_is_what_nbgrader_makes_of_the_source(graded: Graded, name: str) -> None:
     """The same cells as from nbgrader's full command, which also writes the gradebook."""
-    theirs = graded(name).course / "release" / "en" / name / f"{name}.ipynb"
+    theirs = graded.course / "release" / "en" / name / f"{name}.ipynb"
     assert nbformat.read(release(name), as_version=4).cells == nbformat.read(theirs, as_version=4).cells
 
 
@@ -148,11 +151,9 @@ def test_stock_nbgrader_reads_full_points_for_the_instructor_s_answers(name: str
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", [NAMES[0], *(pytest.param(name, marks=pytest.mark.whole) for name in NAMES[1:])])
-def test_stock_nbgrader_gives_every_answer_the_same_points(
-    graded: Callable[[str], Graded], name: str, tmp_path: Path
-) -> None:
+def test_stock_nbgrader_gives_every_answer_the_same_points(graded: Graded, name: str, tmp_path: Path) -> None:
     """The class's notebooks one after the other in one kernel: a kernel's start costs seconds."""
-    found = graded(name)
+    found = graded
     assert not found.complaint
     tests = {f"{exercise}_test" for exercise in exercises(name)}
     whole = {cell.id: cell.source for cell in nbformat.read(CourseFiles().source(name), as_version=4).cells}
