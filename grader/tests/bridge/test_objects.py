@@ -632,7 +632,7 @@ KEPT: list[Any] = [
 ]
 
 
-@pytest.mark.parametrize("thing", KEPT, ids=lambda thing: str(thing)[:30])
+@pytest.mark.parametrize("thing", KEPT, ids=lambda thing: type(thing).__name__)
 def test_of_a_test_s_own_things_only_data_functions_and_iterators_are_lent(
     thing: Any, lend: Lend, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -20,7 +20,7 @@ from nbjudge.grading.batch import Farm, RunOptions, autograde
 from nbjudge.grading.farm import grade_all
 from nbjudge.sandbox import syscalls as layers
 from nbjudge_tests.classroom import small
-from nbjudge_tests.counting import Counting
+from nbjudge_tests.results import Counting
 
 ROOM_BYTES, PAGE_BYTES = 48 << 10, 4096
 OPTIONS = RunOptions(check_reference=False)
