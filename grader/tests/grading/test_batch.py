@@ -23,8 +23,8 @@ from nbjudge.grading.farm import grade_all
 from nbjudge.model import Assignment, Ending, Executed, Outcome
 from nbjudge_tests.classroom import small
 from nbjudge_tests.classroom.commands import nbgrader
-from nbjudge_tests.results import Counting, name_of_test
 from nbjudge_tests.databases import Database
+from nbjudge_tests.results import Counting, name_of_test
 
 ONE = RunOptions(check_reference=False)
 

@@ -1,4 +1,4 @@
-"""Results without a run: one of the small course, what the gradebook then holds, a judge that runs nothing and counts."""
+"""Results without a run: of the small course, what the gradebook then holds, a judge that runs nothing and counts."""
 
 from __future__ import annotations
 
