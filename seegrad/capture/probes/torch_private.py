@@ -297,7 +297,7 @@ def is_read(node: Any, attr: str) -> bool:
     return not (attr.startswith("running_") and getattr(node, "_saved_training", False) is True)
 
 
-def version_when_saved(node: Any, attr: str, saved: Any, data: torch.Tensor) -> int | None:
+def version_asked_of_torch(node: Any, attr: str, saved: Any, data: torch.Tensor) -> int | None:
     """The version torch expects, asked through torch's own check; for Nodes that are met after they were made."""
     now = version(data)
     try:

@@ -212,7 +212,9 @@ class Nodes:
             if torch_saved is None:
                 self._keep_unchecked(draft, attr, data, found)
                 continue
-            version = _torch.version_when_saved(node, attr, torch_saved, data) if birth.late else _torch.version(data)
+            version = (
+                _torch.version_asked_of_torch(node, attr, torch_saved, data) if birth.late else _torch.version(data)
+            )
             owner = self._owner(data, made, birth)
             tensor, ref = self._tensors.drafts[owner], self._tensors.ref(owner)
             if deref(ref) is not data and _torch.READS_SAVED:
