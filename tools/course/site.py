@@ -31,6 +31,7 @@ from tools.words.entries import EVERY_LANGUAGE
 from tools.words.translations import catalogue_of, in_language, languages_of
 
 DEFAULT = Path("build/site")
+HERE = Path(__file__).parent
 LIBRARY = STATIC.parent
 MADE_OF = "<!-- made of {digest} -->\n"
 
@@ -46,7 +47,7 @@ def build_site(root: Path, folder: Path, only: tuple[str, ...] = ()) -> list[Pat
         lang: [path for path in sorted((root / "notebooks").glob("*.py")) if lang in languages_of(root, path.stem)]
         for lang in EVERY_LANGUAGE
     }
-    library = _digest(*LIBRARY.rglob("*.py"), *STATIC.iterdir(), Path(__file__))
+    library = _digest(*LIBRARY.rglob("*.py"), *LIBRARY.rglob("*.mo"), *STATIC.iterdir(), *HERE.iterdir())
     written = []
     for lang, masters in chapters.items():
         ways = [Way(path.stem, title_of(_notebook(root, path, lang))) for path in masters]

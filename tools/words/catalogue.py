@@ -2,7 +2,7 @@
 
 ::
 
-    seegrad/**/*.py ─ extract ─▶ templates ─ merge ─▶ seegrad/locale/zh_CN/LC_MESSAGES/seegrad.po ─ compile ─▶ .mo
+    seegrad/, tools/ ─ extract ─▶ templates ─ merge ─▶ seegrad/locale/zh_CN/LC_MESSAGES/seegrad.po ─ compile ─▶ .mo
     notebooks/NN.py, source/NN.py ─ extract ─▶ paragraphs ─ merge ─▶ locale/zh_CN/NN.po
 
     python -m tools.words.catalogue build           merge what is new and compile; prints what a translator has to do
@@ -27,6 +27,7 @@ from tools.words import translations
 from tools.words.entries import DATED, LANGUAGES, PROJECT, empty, merged, mo_bytes, po_bytes, problems, read
 
 ROOT = Path(__file__).resolve().parents[2]
+SPEAKERS = (PROJECT, "tools")  # the library, and what makes the course's pages
 KEYWORDS = {"_": None, "marked": None, "counted": (1, 2), "plural": (1, 2)}
 REMEDY = "Run: python -m tools.words.catalogue build"
 
@@ -34,9 +35,9 @@ __all__ = ["DATED", "LANGUAGES", "build", "check", "extracted", "po_file"]
 
 
 def extracted(root: Path = ROOT) -> Catalog:
-    """Every template in the library's modules, with the files that say it."""
+    """Every template in the modules that speak, with the files that say it."""
     catalog = empty("en")
-    for path in sorted((root / PROJECT).rglob("*.py")):
+    for path in sorted(path for folder in SPEAKERS for path in (root / folder).rglob("*.py")):
         for _, message, comments, context in extract_from_file("python", path, KEYWORDS, ("Translators:",)):
             where = [(path.relative_to(root).as_posix(), 0)]
             catalog.add(message, locations=where, auto_comments=comments, context=context)

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from nbjudge_tests.classroom.commands import nbgrader
 from tools import book
 from tools.course.masters import BookError, read_master
+from tools.course.site_page import Way, chapter_page, front_page
 from tools.words import catalogue, entries, translations
 
 ROOT = Path(__file__).parents[3]
@@ -192,6 +193,16 @@ def test_what_a_translator_forgot_stops_the_build(course: book.CourseFiles) -> N
 def test_changed_code_and_formulas_are_found(course: book.CourseFiles, wrong: str) -> None:
     translate(course.root, {SENTENCE: wrong})
     assert any("stay as they are" in complaint for complaint in catalogue.check(course.root))
+
+
+def test_the_pages_of_the_course_speak_chinese() -> None:
+    front = front_page(LANG, "")
+    assert "<h1>理解 PyTorch autograd：全部课程</h1>" in front
+    assert "九章内容，可以直接在浏览器里阅读和操作。" in front
+    ways = [Way(f"0{number}_x", "标题") for number in range(3)]
+    chapter = chapter_page(nbformat.v4.new_notebook(), "01_x", LANG, ways, ["en", LANG])
+    for said in (' aria-label="页面导航"', ">课程地图<", ">上一章: 标题<", ">下一章: 标题<"):
+        assert said in chapter, said
 
 
 def test_only_a_master_can_be_begun(tmp_path: Path) -> None:
