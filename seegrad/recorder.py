@@ -7,8 +7,7 @@ from dataclasses import replace
 from types import TracebackType
 
 from seegrad.capture.mode import Capture, Detail, quietly
-from seegrad.capture.probes.caller import without_us
-from seegrad.capture.probes.places import Code, user_frame
+from seegrad.capture.probes.places import Code, user_frame, without_us
 from seegrad.diagnose import diagnose
 from seegrad.errors import RecordingError
 from seegrad.model.recording import Diagnosis, Frame, RaisedError, Recording

@@ -11,14 +11,12 @@ from typing import Any
 
 import torch
 
-from seegrad.capture.calls import creates_graph, given_of, keeps_graph, roots_of, wanted_of
 from seegrad.capture.gradients import Arrivals, Edit, Edits
 from seegrad.capture.probes import torch_private as _torch
-from seegrad.capture.probes.previews import MAX_SIDE, preview
 from seegrad.capture.probes.variables import tensors_in
 from seegrad.capture.state import RecordingState
 from seegrad.capture.tables import Tables
-from seegrad.capture.tables.frames import RAGGED, FrameDraft, Hit, Lap, Ran, Seen
+from seegrad.capture.tables.frames import MAX_SIDE, RAGGED, FrameDraft, Hit, Lap, Ran, Seen, preview
 from seegrad.capture.tables.nodes import NodeDraft, Source
 from seegrad.capture.unseen import Stealth, Writer, writers_of, writing_line
 from seegrad.errors import text_of
@@ -27,6 +25,12 @@ from seegrad.model.recording import RaisedError
 Gradients = tuple[torch.Tensor | None, ...]
 Quietly = Callable[..., Any]
 """Runs a piece of the recorder's own bookkeeping so that its errors stay its own."""
+
+GIVEN = {"backward": 1, "grad": 2}
+"""Position of the gradients to start with."""
+
+RETAIN = {"backward": 2, "grad": 3}
+"""Position of `retain_graph` among the arguments; `create_graph` follows it."""
 
 
 class Shortcut:
@@ -335,3 +339,52 @@ def _matters(node: NodeDraft, index: int) -> bool:
     """True when a gradient that somebody needs is computed from what was saved there."""
     needed = {slot for slot, target, _ in node.edges if target is not None}
     return not needed.isdisjoint(node.saved[index].serves)
+
+
+# -- what the call asks for
+
+
+def roots_of(args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[torch.Tensor]:
+    """The tensors that backward starts from, whichever way it was called."""
+    return tensors_in(args[0] if args else kwargs.get("tensors", kwargs.get("outputs", kwargs.get("self"))))
+
+
+def wanted_of(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[torch.Tensor]:
+    """The tensors whose gradients were asked for by name, empty for all leaves."""
+    return tensors_in(kwargs.get("inputs", args[1] if name == "grad" and len(args) > 1 else None))
+
+
+def given_of(name: str, args: tuple[Any, ...], kwargs: dict[str, Any], roots: int) -> list[Any]:
+    """The gradient that each root starts with, None for ones.
+
+    >>> given_of("backward", ("loss",), {}, 1), given_of("grad", ("y", "x", ["v"]), {}, 1)
+    ([None], ['v'])
+    """
+    position = GIVEN[name]
+    named = (kwargs.get(word) for word in ("gradient", "grad_tensors", "grad_outputs"))
+    given = args[position] if len(args) > position else next((each for each in named if each is not None), None)
+    each = list(given) if isinstance(given, list | tuple) else [given]
+    return each if len(each) == roots else [None] * roots
+
+
+def keeps_graph(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+    """True when the call leaves the saved tensors where they are.
+
+    >>> keeps_graph("backward", (None, None, True), {}), keeps_graph("grad", (), {"create_graph": True})
+    (True, True)
+    """
+    retain = _options(name, args, kwargs).get("retain_graph")
+    return creates_graph(name, args, kwargs) if retain is None else bool(retain)
+
+
+def creates_graph(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+    """True when the gradients get a graph of their own.
+
+    >>> creates_graph("backward", (None, None, True), {}), creates_graph("grad", (), {"create_graph": True})
+    (False, True)
+    """
+    return bool(_options(name, args, kwargs).get("create_graph"))
+
+
+def _options(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
+    return dict(zip(("retain_graph", "create_graph"), args[RETAIN[name] :], strict=False)) | kwargs

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import torch
 
 from seegrad.capture.probes import torch_private as _torch
-from seegrad.capture.probes.previews import preview
 from seegrad.capture.tables import Tables
+from seegrad.capture.tables.frames import preview
 from seegrad.capture.tables.hooks import HookDraft
 from seegrad.capture.tables.nodes import NodeDraft, Source
 from seegrad.model.recording import HookCall

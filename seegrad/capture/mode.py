@@ -13,11 +13,9 @@ import torch
 from torch.overrides import TorchFunctionMode
 
 from seegrad.capture.backward import BackwardRun
-from seegrad.capture.calls import Call, call_of
-from seegrad.capture.op import Op
+from seegrad.capture.op import Call, Op, call_of
 from seegrad.capture.probes import torch_private as _torch
-from seegrad.capture.probes.caller import call_as, caller
-from seegrad.capture.probes.places import Code, Source, is_users, user_frame
+from seegrad.capture.probes.places import Code, Source, call_as, caller, is_users, user_frame
 from seegrad.capture.probes.variables import is_a, tensors_in
 from seegrad.capture.state import RecordingState
 from seegrad.model.recording import Place, RaisedError, Recording

@@ -12,10 +12,9 @@ from typing import Any
 
 import torch
 
-from seegrad.capture.names import VariableNames
 from seegrad.capture.probes import torch_private as _torch
 from seegrad.capture.probes.places import Source, user_frame, user_frames
-from seegrad.capture.probes.variables import held_tensors, module_tensors, modules
+from seegrad.capture.probes.variables import Named, VariableNames, held_tensors, module_tensors, modules
 from seegrad.capture.tables import Tables
 from seegrad.capture.tables.forget import Forgetting
 from seegrad.capture.tables.frames import FrameDraft, Hit
@@ -32,7 +31,7 @@ class RecordingState:
         self.source = source
         self.tables = Tables(every_byte=every_byte)
         self.lock = threading.RLock()  # the engine has a thread for each device
-        self._names = VariableNames(self.tables.tensors)
+        self._names = VariableNames()
         self._forgetting = Forgetting(self.tables)
         self._backwards = 0
         self._block: FrameType | None = None
@@ -53,12 +52,12 @@ class RecordingState:
     def finish(self, block: FrameType | None) -> None:
         """The block ends: a last look at what has no name yet."""
         self.new_event(block, deep=True)
-        self._names.afresh([*user_frames(block, self._block), self._module])
+        self._name(*self._names.afresh([*user_frames(block, self._block), self._module]))
         self._block, self._module = None, {}
 
     def last_look(self, user: FrameType | None) -> None:
         """A call of torch has failed: the last moment at which the variables of these functions can be read."""
-        self._names.afresh(user_frames(user, self._block))
+        self._name(*self._names.afresh(user_frames(user, self._block)))
 
     def left_by(
         self, error: BaseException, place: Place | None, frames: Sequence[FrameType], refused: torch.Tensor | None
@@ -68,7 +67,7 @@ class RecordingState:
         `refused` is the tensor that it's about, `frames` are the user's, which it has left.
         """
         if refused is not None:
-            self._names.afresh(frames)
+            self._name(*self._names.afresh(frames))
         kind, text, errors = type(error).__name__, text_of(error), self.tables.errors
         if errors and (errors[-1].kind, errors[-1].text) == (kind, text):
             return errors[-1]
@@ -82,14 +81,14 @@ class RecordingState:
         """What happened since the last event: names were given, bytes may have changed behind torch's back."""
         frames = user_frames(user, self._block)
         if not self._last_line:  # nothing has run yet: what these frames hold existed before
-            self._names.start(frames)
+            self._foresee(self._names.start(frames), existed=True)
         if user is not None and user.f_code.co_name == "<module>":
             self._module = user.f_globals
-        unseen = self._names.event(frames, direct=direct)
+        unseen = self.tables.tensors.name_from(self._names.event(frames, direct=direct))
         self._applied, self.applying = self.applying, self._applying_line(frames)
         if self._applied is None:
             self._inside = ()
-        strangers = [*unseen, *self._names.everything(frames)] if deep else unseen
+        strangers = [*unseen, *self._name(*self._names.everything(frames))] if deep else unseen
         if strangers:
             self.meet_wrapped(strangers, user)
             self.meet_late(strangers)
@@ -99,6 +98,16 @@ class RecordingState:
         self._last_line = line or self._last_line
         if len(self.tables.frames) >= self._forgetting.look_at:
             self._forgetting.look()
+
+    def _name(self, variables: Named, in_modules: Named) -> list[torch.Tensor]:
+        """Give these names; the variables among them that no recorded call made although they have a graph."""
+        unseen = self.tables.tensors.name_from(variables)
+        self._foresee(in_modules)
+        return unseen
+
+    def _foresee(self, named: Named, *, existed: bool = False) -> None:
+        for name, tensor in named:
+            self.tables.tensors.foresee(tensor, name, existed=existed)
 
     def _applying_line(self, frames: Sequence[FrameType]) -> Place | None:
         """The user's line that called the custom Function whose forward runs now: without gradients, always."""

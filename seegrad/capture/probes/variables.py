@@ -1,16 +1,20 @@
-"""Which variable of the user holds which tensor."""
+"""Which variable of the user holds which tensor, and when to look: as seldom as names can have changed."""
 
 from __future__ import annotations
 
 import dis
 import inspect
 import sys
-from collections.abc import Iterator, Mapping
+import weakref
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
+from itertools import chain
 from types import CodeType, FrameType, FunctionType, ModuleType, UnionType
 from typing import Any
 
 import torch
+
+from seegrad.capture.probes import torch_private as _torch
 
 OWN_REFERENCES = 3
 """References to a frame's copy of its variables that are the frame's, ours, and the question's own."""
@@ -25,10 +29,15 @@ SCALARS = frozenset({int, float, bool, str, type(None), complex, slice, torch.dt
 
 Named = Iterator[tuple[str, torch.Tensor]]
 
+Position = tuple[int, int]
+"""A frame's address and the instruction it's at."""
+
+Space = FrameType | dict[str, Any]
+
 
 def plain_tensors(frame: FrameType) -> list[tuple[str, torch.Tensor]]:
     """(name, tensor) for the variables that are tensors. Of a module's variables, those that its code speaks of."""
-    space: FrameType | dict[str, Any] = spoken_of(frame) if frame.f_code.co_name == "<module>" else frame
+    space: Space = spoken_of(frame) if frame.f_code.co_name == "<module>" else frame
     return [(name, value) for name, value in variables(space) if issubclass(type(value), torch.Tensor)]
 
 
@@ -37,7 +46,7 @@ def spoken_of(frame: FrameType) -> dict[str, Any]:
     return {name: frame.f_globals[name] for name in frame.f_code.co_names if name in frame.f_globals}
 
 
-def held_tensors(space: FrameType | dict[str, Any]) -> Named:
+def held_tensors(space: Space) -> Named:
     """(name, tensor) for the variables that are tensors, then for the items of lists, tuples and dicts."""
     found = variables(space)
     yield from ((name, value) for name, value in found if is_a(value, torch.Tensor))
@@ -45,7 +54,7 @@ def held_tensors(space: FrameType | dict[str, Any]) -> Named:
         yield from _items(name, value)
 
 
-def modules(space: FrameType | dict[str, Any]) -> list[tuple[str, torch.nn.Module]]:
+def modules(space: Space) -> list[tuple[str, torch.nn.Module]]:
     """(name, module) for the variables that are modules."""
     return [(name, value) for name, value in variables(space) if is_a(value, torch.nn.Module)]
 
@@ -84,7 +93,7 @@ def _held(value: Any) -> dict[str, Any]:
     return held if type(held) is dict else {}
 
 
-def variables(space: FrameType | dict[str, Any]) -> list[tuple[str, Any]]:
+def variables(space: Space) -> list[tuple[str, Any]]:
     """(name, value) for the variables of a frame or of a dict.
 
     Names with a leading underscore come from IPython's history or mean "not for you": they're left out.
@@ -155,3 +164,118 @@ def tensors_in(value: Any) -> list[torch.Tensor]:
         elif issubclass(kind, dict):
             waiting.extend(reversed(list(each.values())))
     return found
+
+
+# -- when to look
+
+
+class VariableNames:
+    """Reads the user's variables, the outermost frame's first: whoever names tensors keeps the first name of each.
+
+    A variable is bound when its statement ends. So the plain variables are read at an event whose position has moved
+    on since the last one; lists, dicts and modules only where that can matter: before a backward, for a tensor that
+    nobody knows, and at the end.
+    """
+
+    def __init__(self) -> None:
+        self._positions: list[Position] = []
+        self._walked: dict[int, weakref.ref[torch.nn.Module]] = {}
+        self._paths: dict[int, tuple[weakref.ref[torch.nn.Module], str]] = {}
+
+    def start(self, frames: Sequence[FrameType]) -> Named:
+        """What exists before the block runs."""
+        for space in map(_whole, frames):
+            yield from held_tensors(space)
+            yield from self._in_modules(space)
+
+    def event(self, frames: Sequence[FrameType], *, direct: bool) -> Iterable[tuple[str, torch.Tensor]]:
+        """The plain variables that may have changed, now that a call of torch begins.
+
+        `direct`: the innermost frame makes it, not a function of torch's.
+        """
+        now = [(id(frame), frame.f_lasti) for frame in frames]
+        before, self._positions = self._positions, now
+        if now == before and not direct:
+            return ()
+        moved = frames[-1:] if _moved_on(before, now) else frames
+        return chain.from_iterable(map(plain_tensors, moved))
+
+    def everything(self, spaces: Sequence[Space]) -> tuple[Named, Named]:
+        """The variables with what lists and dicts hold; then what modules hold that are new."""
+        found = list(map(_whole, spaces))
+        return self._read([*found, *(attributes({"self": held["self"]}) for held in found if _is_plain(held))])
+
+    def afresh(self, spaces: Sequence[Space]) -> tuple[Named, Named]:
+        """All that `everything` reads, modules that aren't new, too, and what the user's objects hold."""
+        self._walked.clear()
+        found = [dict(variables(space)) for space in spaces]
+        return self._read([*found, *map(attributes, found)])
+
+    def _read(self, found: Sequence[dict[str, Any]]) -> tuple[Named, Named]:
+        held, inside = map(held_tensors, found), map(self._in_modules, found)
+        return chain.from_iterable(held), chain.from_iterable(inside)
+
+    def _in_modules(self, space: Space) -> Named:
+        for name, module in modules(space):
+            known = self._walked.get(id(module))
+            if known is None or known() is not module:
+                self._walked[id(module)] = weakref.ref(module)
+                self._learn_paths(name, module)
+                yield from module_tensors(name, module)
+
+    # -- modules
+
+    def module(self, frame: FrameType | None, block: FrameType | None) -> str:
+        """Path of the innermost module whose forward is running: `model.layers.0.linear1`; empty outside of any."""
+        while frame is not None and frame is not block:
+            if frame.f_code is _torch.MODULE_CALL:
+                return self._path(frame, block)
+            frame = frame.f_back
+        return ""
+
+    def _path(self, frame: FrameType, block: FrameType | None) -> str:
+        module = frame.f_locals.get("self")  # torch's own frame, which holds the module for as long as it lasts
+        entry = self._paths.get(id(module))
+        if entry is None or entry[0]() is not module:
+            self._learn_paths("", self._outermost(frame, block))
+            entry = self._paths.get(id(module))
+        return entry[1] if entry is not None else type(module).__name__
+
+    def _outermost(self, frame: FrameType, block: FrameType | None) -> Any:
+        """The module that the user called: no variable of theirs holds it."""
+        called = frame
+        step: FrameType | None = frame
+        while step is not None and step is not block:
+            called = step if step.f_code is _torch.MODULE_CALL else called
+            step = step.f_back
+        return called.f_locals.get("self")
+
+    def _learn_paths(self, name: str, module: Any) -> None:
+        if not is_a(module, torch.nn.Module):
+            return
+        for path, each in torch.nn.Module.named_modules(module, prefix=name or type(module).__name__):
+            known = self._paths.get(id(each))
+            if known is None or known[0]() is not each:
+                self._paths[id(each)] = (weakref.ref(each), path)
+
+
+def _whole(space: Space) -> dict[str, Any]:
+    """The variables, a function's global ones too; no module that's half built: who asked for it will have it whole."""
+    found = dict(variables(space))
+    if isinstance(space, dict):
+        return found
+    if space.f_code.co_name == "__init__":
+        found.pop("self", None)
+    return spoken_of(space) | found
+
+
+def _is_plain(held: dict[str, Any]) -> bool:
+    """True in a method of an object that isn't a module."""
+    return "self" in held and not is_a(held["self"], torch.nn.Module)
+
+
+def _moved_on(before: Sequence[Position], now: Sequence[Position]) -> bool:
+    """True when nothing but the innermost frame has gone on, and forwards: no other frame has ended a statement."""
+    if len(before) != len(now) or not now or before[:-1] != now[:-1]:
+        return False
+    return before[-1][0] == now[-1][0] and before[-1][1] < now[-1][1]

@@ -1,18 +1,22 @@
-"""The Frames in the making, one an event, and the Writes made in them."""
+"""The Frames in the making, one an event: the numbers shown in them, and the Writes made in them."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Set
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 
-from seegrad.capture.probes.previews import preview
+from seegrad.capture.probes import torch_private as _torch
 from seegrad.model.recording import Phase, Place, Preview, Write
 
 Seen = tuple[int, Preview | None, tuple[int, ...], bool]
 """A Gradient's fields: tensor, preview, shape, kept."""
 
+MAX_SIDE = 4
+"""Longest side of a tensor whose numbers are shown."""
 
 RAGGED = -1
 """The side of a nested tensor that has no one length."""
@@ -25,6 +29,55 @@ def sides(shape: torch.Size) -> tuple[int, ...]:
     (2, 3)
     """
     return tuple([side if type(side) is int else RAGGED for side in shape])
+
+
+def preview(tensor: torch.Tensor) -> Preview | None:
+    """Rows of numbers of a tensor up to 4×4; None for bigger ones and for other devices (reading would wait for them).
+
+    >>> preview(torch.tensor([[1.0, 0.12345], [float("nan"), -2000.0]]))
+    (('1', '0.123'), ('nan', '-2000'))
+    >>> preview(torch.zeros(5)) is None
+    True
+    """
+    if tensor.numel() > MAX_SIDE**2 or _torch.is_opaque(tensor):
+        return None
+    if tensor.device.type != "cpu" or tensor.layout is not torch.strided or tensor.dim() > 2:
+        return None
+    if any(side > MAX_SIDE for side in tensor.shape):
+        return None
+    if not tensor.numel():
+        return ()
+    try:
+        values: Any = tensor.detach().tolist()
+    except (RuntimeError, NotImplementedError):
+        return None
+    if tensor.dim() == 0:
+        return ((numeral(values),),)
+    rows = values if tensor.dim() == 2 else [values]
+    return tuple([tuple([numeral(value) for value in row]) for row in rows])
+
+
+def numeral(value: complex | float | int | bool) -> str:
+    """One number, the same on every run: three significant digits; below 100,000 no digit before the point is cut off.
+
+    >>> [numeral(x) for x in (0.7310586, 1024.0, 1e-9, 123456.0, True, 7, 1 - 2j, -0.0)]
+    ['0.731', '1024', '1e-09', '1.23e+05', 'True', '7', '1-2j', '0']
+    """
+    if isinstance(value, bool | int):
+        return str(value)
+    if isinstance(value, complex):
+        real, imaginary = _real(value.real), _real(value.imag)
+        return f"{real}{'' if imaginary.startswith('-') else '+'}{imaginary}j"
+    return _real(value)
+
+
+def _real(value: float) -> str:
+    if not math.isfinite(value):
+        return str(value)
+    if 100 <= abs(value) < 100_000:
+        return f"{value:.0f}"
+    text = f"{value:.3g}"
+    return "0" if text == "-0" else text
 
 
 @dataclass(slots=True)

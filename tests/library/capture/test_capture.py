@@ -12,7 +12,7 @@ import pytest
 import torch
 
 import seegrad
-from seegrad.capture.probes.previews import preview
+from seegrad.capture.tables.frames import preview
 from seegrad.errors import RecordingError
 from seegrad.model.recording import Frame, Recording, TensorRef
 from tests.data.programs import programs
