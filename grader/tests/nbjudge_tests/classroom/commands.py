@@ -10,11 +10,10 @@ from pathlib import Path
 ENVIRONMENT = os.environ | {"PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
 
 
-def python(root: Path, *arguments: str, status: int = 0, timeout_s: float = 240) -> str:
+def python(root: Path, *arguments: str, status: int = 0, timeout_s: float = 240, **variables: str) -> str:
     """`python …` in a folder; the output, which is also the message where it ends otherwise than with `status`."""
-    done = subprocess.run(
-        [sys.executable, *arguments], cwd=root, env=ENVIRONMENT, capture_output=True, text=True, timeout=timeout_s
-    )
+    command, environment = [sys.executable, *arguments], {**ENVIRONMENT, **variables}
+    done = subprocess.run(command, cwd=root, env=environment, capture_output=True, text=True, timeout=timeout_s)
     assert done.returncode == status, f"status {done.returncode}\n{done.stdout}{done.stderr}"
     return done.stdout + done.stderr
 
