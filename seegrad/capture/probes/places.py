@@ -9,6 +9,7 @@ import re
 import sys
 import sysconfig
 import textwrap
+import threading
 from collections.abc import Callable, Iterator
 from functools import lru_cache
 from pathlib import Path
@@ -28,11 +29,15 @@ MAX_DEPTH = 32
 STAND_IN = "<recorded call>"
 """Name of the stand-in's code: what `record` takes out of tracebacks again."""
 
+ATTEMPTS = 5
+"""How often a text is parsed that another thread's parsing has disturbed."""
+
 CELL = re.compile(r"In\[(\d+)\]")
 
 _TORCH = f"{Path(torch.__file__).parent}{os.sep}"
 _OURS = f"{Path(__file__).parents[2]}{os.sep}"
 _STANDARD = sysconfig.get_paths()["stdlib"] + os.sep
+_PARSING = threading.Lock()
 _OUR_MODULES = ("seegrad.capture.mode", __name__)
 _OUR_FILES = (__file__, str(Path(__file__).parents[1] / "mode.py"))
 _OVERRIDES = str(Path("torch", "overrides.py"))
@@ -248,13 +253,9 @@ def with_body(text: str, line: int) -> tuple[tuple[int, str], ...]:
     >>> with_body("with record():\\n    a = 1\\n    b = 2\\n", 1)
     ((2, 'a = 1'), (3, 'b = 2'))
     """
-    try:
-        tree = ast.parse(text)
-    except (SyntaxError, ValueError, RecursionError):
-        return ()
     found = [
         node
-        for node in ast.walk(tree)
+        for node in _nodes(text)
         if isinstance(node, ast.With | ast.AsyncWith)
         and node.lineno <= line < max(node.body[0].lineno, node.lineno + 1)
     ]
@@ -272,15 +273,24 @@ def likely_write(text: str, first: int, last: int) -> int | None:
     >>> likely_write("n = x.numpy()\\nm = 1\\nn[:] = 0\\nprint(m)\\nx.sum()", 1, 5)
     3
     """
-    try:
-        tree = ast.parse(text)
-    except (SyntaxError, ValueError, RecursionError):
-        return None
     simple = [
-        s for s in ast.walk(tree) if isinstance(s, ast.Assign | ast.AugAssign | ast.Expr) and first <= s.lineno < last
+        s for s in _nodes(text) if isinstance(s, ast.Assign | ast.AugAssign | ast.Expr) and first <= s.lineno < last
     ]
     ranked = sorted(simple, key=lambda statement: (_write_rank(statement), -statement.lineno))
     return ranked[0].lineno if ranked else None
+
+
+def _nodes(text: str) -> Iterator[ast.AST]:
+    """Every node of a program's tree; none of what doesn't parse."""
+    for _ in range(ATTEMPTS):
+        try:
+            with _PARSING:
+                return ast.walk(ast.parse(text))
+        except (SyntaxError, ValueError, RecursionError):
+            break
+        except SystemError:  # Python 3.11 loses count where two threads parse at once, and one may be the user's
+            continue
+    return iter(())
 
 
 def _write_rank(statement: ast.stmt) -> int:
