@@ -1,4 +1,4 @@
-"""What several test files share: tiers and seeds, one headless Chromium, and which files run beside which."""
+"""What several test files share: the session's plugins, and which files run beside which."""
 
 from __future__ import annotations
 
@@ -6,13 +6,9 @@ from typing import Any
 
 import pytest
 
-from nbjudge_tests import session
-from nbjudge_tests.browsers import browser, playwright
-from nbjudge_tests.session import pytest_collection_modifyitems
+from nbjudge_tests.session import pytest_configure
 
-__all__ = ["browser", "playwright", "pytest_collection_modifyitems"]
-
-session.begin()
+__all__ = ["pytest_configure"]
 
 
 @pytest.hookimpl(optionalhook=True)  # of pytest-xdist

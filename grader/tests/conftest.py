@@ -1,4 +1,4 @@
-"""What several test files share, since its start takes seconds: one warm zygote, one PostgreSQL, one Chromium."""
+"""What several test files share, since its start takes seconds: one warm zygote, one PostgreSQL."""
 
 from __future__ import annotations
 
@@ -8,13 +8,10 @@ import pytest
 
 from nbjudge.model import Limits
 from nbjudge.process.zygote import Zygote
-from nbjudge_tests import databases, session
-from nbjudge_tests.browsers import browser, playwright
-from nbjudge_tests.session import pytest_collection_modifyitems
+from nbjudge_tests import databases
+from nbjudge_tests.session import pytest_configure
 
-__all__ = ["browser", "playwright", "pytest_collection_modifyitems"]
-
-session.begin()
+__all__ = ["pytest_configure"]
 
 
 @pytest.fixture(scope="session")

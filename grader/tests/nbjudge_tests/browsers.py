@@ -1,4 +1,4 @@
-"""One headless Chromium a session, for every test that looks at a page: fixtures that each conftest imports."""
+"""A plugin of the tests: one headless Chromium a process, for every test that looks at a page."""
 
 from __future__ import annotations
 

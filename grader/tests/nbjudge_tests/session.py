@@ -1,4 +1,4 @@
-"""What every test session does, here and in the course's tests: seeds, tiers, a language."""
+"""What every test session does, here and in the course's tests: seeds, tiers, a language, one Chromium."""
 
 from __future__ import annotations
 
@@ -10,16 +10,15 @@ from hypothesis import settings
 ALL = "SEEGRAD_TEST_ALL" in os.environ  # what `make test-all` says
 
 
-def begin() -> None:
-    """A noisy machine is no failure, and a green commit stays green: new examples are drawn where all is tested."""
+def pytest_configure(config: pytest.Config) -> None:
+    """A noisy machine is no failure, and a green commit stays green: new examples are drawn where all is tested.
+
+    Each conftest imports this. What is registered once a process is a plugin of its own: a fixture that two conftests
+    import is two fixtures, and a process can't hold two Playwrights.
+    """
+    for plugin in ("browsers", "tiers"):
+        config.pluginmanager.import_plugin(f"nbjudge_tests.{plugin}")
     settings.register_profile("house", deadline=None, derandomize=not ALL)
     settings.load_profile("house")
     for variable in ("SEEGRAD_LANG", "JPY_SESSION_NAME"):  # tests speak English unless they say otherwise
         os.environ.pop(variable, None)
-
-
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out what takes minutes, unless all is tested."""
-    late = [] if ALL else [item for item in items if item.get_closest_marker("whole")]
-    config.hook.pytest_deselected(items=late)
-    items[:] = [item for item in items if item not in late]
