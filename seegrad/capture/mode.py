@@ -130,7 +130,9 @@ class Capture(TorchFunctionMode):
         try:
             call = self._calls.get(function)
             if call is None:
-                call = self._calls[function] = call_of(function)
+                call = call_of(function)
+                if not is_users(getattr(getattr(function, "__code__", None), "co_filename", torch.__file__)):
+                    self._calls[function] = call  # the user's own isn't kept: it may be made anew and be gone
         except TypeError:  # a function of the user's that can't be hashed
             return call_of(function)
         return call

@@ -189,6 +189,10 @@ class Source:
         self._lines = text.splitlines()
         self._places: dict[tuple[str, int], Place] = {}
 
+    def is_given(self, file: str) -> bool:
+        """True for the file whose code was given by hand."""
+        return bool(self._lines) and file == self._file
+
     def line(self, file: str, number: int) -> str:
         """One line without its indentation, empty where there's no source."""
         index = number - self._first
