@@ -106,7 +106,9 @@ class StorageRef:
         return bool(_STORAGE._expired(self._address))
 
     def __del__(self, free: Callable[[Any], None] = _STORAGE._free_weak_ref) -> None:
-        free(self._address)  # bound above: the module's own names may be gone when Python ends
+        address = getattr(self, "_address", None)  # None where its making was interrupted
+        if address is not None:
+            free(address)  # bound above: the module's own names may be gone when Python ends
 
 
 _FIX = getattr(torch.Tensor, "_fix_weakref", None)  # seen on 2.9 to 2.13: torch.utils.weak does it to what it gets back
