@@ -16,7 +16,7 @@ BENCHMARKS ?= record op_db autograde crash
 ROOT_ARGS := $(if $(filter 0,$(shell id -u)),--allow-root)
 
 .DEFAULT_GOAL := help
-.PHONY: help install system frontend course lab kit quick test test-all test-torch test-gpu check grade bench clean
+.PHONY: help install system frontend course lab kit quick test test-all test-torch test-gpu test-libraries check grade bench clean
 
 help:  ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -83,6 +83,13 @@ test-torch: install  ## the library's tests on other torches: VERSIONS="2.9 2.11
 test-gpu: install  ## the corpus and the course on a GPU; fails with a sentence where there is none
 	@$(BIN)/python -m tools.kernels --gpu
 	$(BIN)/python -m pytest tests/gpu $(PYTEST_ARGS)
+
+test-libraries: build/libraries/.installed  ## programs on real libraries, in build/libraries (gigabytes): PYTEST_ARGS="-k timm"
+	build/libraries/bin/python -m pytest -q --confcutdir=tests/libraries -n $(WORKERS) $(PYTEST_ARGS) tests/libraries
+build/libraries/.installed: tests/libraries/requirements.txt pyproject.toml constraints.txt
+	test -x build/libraries/bin/python || $(PYTHON) -m venv build/libraries
+	build/libraries/bin/python -m pip install --quiet $(PIP_ARGS) -c constraints.txt -r tests/libraries/requirements.txt -e .
+	@touch $@
 
 clean:  ## all that was made, the environment too
 	rm -rf .venv build dist frontend/node_modules .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -36,7 +36,7 @@ class Saved:
     def keep(self, tensor: torch.Tensor) -> None:
         """Remember the bytes as they are now."""
         strided = tensor.device.type == "cpu" and tensor.layout is torch.strided
-        if self.original is None and strided and not _torch.is_opaque(tensor):
+        if self.original is None and strided and not _torch.is_opaque(tensor) and not _torch.is_freed(tensor):
             self.original = self.last = content(tensor)
 
     @property
@@ -57,6 +57,8 @@ class Saved:
             return False
         if self.original is None:
             return self.assumed
+        if _torch.is_freed(tensor):
+            return False
         now = content(tensor)
         signs = reads_sign_only(self.name, self.attr)
         if signs and isinstance(self.original, torch.Tensor) and isinstance(now, torch.Tensor):
@@ -122,8 +124,9 @@ class SavedTensors:
     def differs(self, storage: int) -> bool:
         """True when something saved there has just changed although its version stood."""
         return any(
-            saved.last is not None and _torch.version(tensor) == saved.version and not same(saved.last, content(tensor))
+            not same(saved.last, content(tensor))
             for saved, tensor in self.live(storage)
+            if saved.last is not None and _torch.version(tensor) == saved.version and not _torch.is_freed(tensor)
         )
 
     def watch(self, storage: int) -> None:
@@ -136,7 +139,7 @@ class SavedTensors:
         for saved, tensor in self.live(storage):
             if saved.original is None and (not saved.checked or _torch.version(tensor) == saved.version):
                 saved.assumed |= span[0] < saved.span[1] and saved.span[0] < span[1]
-            elif saved.original is not None:
+            elif saved.original is not None and not _torch.is_freed(tensor):
                 saved.last = content(tensor)
 
     def changed_behind(self) -> list[tuple[Saved, torch.Tensor]]:
@@ -144,7 +147,7 @@ class SavedTensors:
         found: dict[int, tuple[Saved, torch.Tensor]] = {}
         for storage in self._watched:
             for saved, tensor in self.live(storage):
-                if saved.last is None or _torch.version(tensor) != saved.version:
+                if saved.last is None or _torch.is_freed(tensor) or _torch.version(tensor) != saved.version:
                     continue
                 now = content(tensor)
                 if not same(saved.last, now):

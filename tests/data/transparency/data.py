@@ -212,3 +212,17 @@ def w_printed():
     x = torch.arange(4.0, requires_grad=True)
     print(x, x * 2, f"{x.sum():.2f}", x.sum())
     return repr(x.exp()), str(torch.zeros(0)), len(x), bool(x[0] == 0), hash(x) == hash(x), x.sum().__format__(".1f")
+
+
+@whole
+def w_storage_freed_and_filled_again():
+    """What FSDP does with the parameters that it has gathered; between the two there is nothing to read."""
+    x, w = torch.ones(3, requires_grad=True), torch.full((3,), 2.0)
+    y, memory = (x * w).sum(), w.untyped_storage()
+    memory.resize_(0)
+    between = torch.ones(3) + 1
+    memory.resize_(12)
+    with torch.no_grad(), torch.autograd._unsafe_preserve_version_counter(w):
+        w.fill_(2.0)
+    y.backward()
+    return x.grad, between

@@ -1,0 +1,1 @@
+"""Programs on real libraries, each plain and recorded: `make test-libraries`."""

@@ -1,0 +1,1 @@
+"""What runs on the libraries: tiny models at random, nothing downloaded."""
