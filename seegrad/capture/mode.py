@@ -15,9 +15,10 @@ from torch.overrides import TorchFunctionMode
 from seegrad.capture.backward import BackwardRun
 from seegrad.capture.op import Call, Op, call_of
 from seegrad.capture.probes import torch_private as _torch
-from seegrad.capture.probes.places import Code, Source, call_as, caller, is_users, user_frame
+from seegrad.capture.probes.places import Code, Source, call_as, caller, is_signalled, is_users, user_frame, without_us
 from seegrad.capture.probes.variables import is_a, tensors_in
 from seegrad.capture.state import RecordingState
+from seegrad.errors import text_of
 from seegrad.model.recording import Place, RaisedError, Recording
 
 Detail = Literal["default", "content"]
@@ -29,16 +30,37 @@ RAISE_OWN_ERRORS = "SEEGRAD_RAISE_OWN_ERRORS"
 """Environment variable for tests: an error in the recorder's own bookkeeping is raised instead of logged."""
 
 
+_SAID: set[str] = set()
+"""What could not be recorded, as it was said."""
+
+
 def quietly(work: Callable[..., Result], *args: Any) -> Result | None:
     """Own bookkeeping: nobody's mode or subclass sees it; its errors go to the log and not into the user's program."""
     try:
         with _torch.unseen():
             return work(*args)
-    except Exception:
-        if os.environ.get(RAISE_OWN_ERRORS):
-            raise
-        logger.exception("seegrad could not record an event; the program itself is not affected")
+    except RecursionError:  # the program is at Python's limit: no room to record, and none to say so
         return None
+    except Exception as error:
+        if os.environ.get(RAISE_OWN_ERRORS) or is_signalled(error):
+            raise
+        _say(error)
+        return None
+
+
+def _say(error: Exception) -> None:
+    """Each thing once, in one line; its traceback is for those who turn debugging on."""
+    step = error.__traceback__
+    while step is not None and step.tb_next is not None:
+        step = step.tb_next
+    where = f"{step.tb_frame.f_code.co_filename}:{step.tb_lineno}" if step is not None else ""
+    what = f"{type(error).__name__} at {where}"
+    if what not in _SAID:
+        _SAID.add(what)
+        logger.warning(
+            "seegrad could not record an event; the program itself is not affected (%s: %s)", what, text_of(error)
+        )
+        logger.debug("what was raised there", exc_info=error)
 
 
 class Capture(TorchFunctionMode):
@@ -95,42 +117,48 @@ class Capture(TorchFunctionMode):
         del types
         if torch.compiler.is_compiling():  # the compiler reads this very function: it must find nothing but the call
             return func(*args, **(kwargs or {}))
-        frame, kwargs = caller(sys._getframe(1)), kwargs or {}
-        call = self._call_of(func)
-        if call.kind == "read" or _torch.bypassed():
-            return call_as(frame, func, args, kwargs)
-        if frame.f_code is _torch.APPLY:  # where a forward returns its input, apply itself makes a view of it
-            quietly(self._state.applies, user_frame(frame))
-            return call_as(frame, func, args, kwargs)
-        if call.kind == "gradient":
-            quietly(self._state.gradient_read, args[0], frame)
-            return call_as(frame, func, args, kwargs)
-        if call.kind == "escape":
-            quietly(self._state.escaped, tensors_in(args))
-            return call_as(frame, func, args, kwargs)
-        user = user_frame(frame)
-        if call.kind == "hook":
-            handle = call_as(frame, func, args, kwargs)
-            quietly(self._state.hooked, call.name, args, user, handle)
-            return handle
-        if call.kind == "backward":
-            return self._backward(call.name, frame, user, func, args, kwargs)
-        op = quietly(Op, self._state, call, args, kwargs, frame, user)
         try:
-            result = call_as(frame, func, args, kwargs)
-        except Exception as error:
+            frame, kwargs = caller(sys._getframe(1)), kwargs or {}
+            call = self._call_of(func)
+            if call.kind == "read" or _torch.bypassed():
+                return call_as(frame, func, args, kwargs)
+            if frame.f_code is _torch.APPLY:  # where a forward returns its input, apply itself makes a view of it
+                quietly(self._state.applies, user_frame(frame))
+                return call_as(frame, func, args, kwargs)
+            if call.kind == "gradient":
+                quietly(self._state.gradient_read, args[0], frame)
+                return call_as(frame, func, args, kwargs)
+            if call.kind == "escape":
+                quietly(self._state.escaped, tensors_in(args))
+                return call_as(frame, func, args, kwargs)
+            user = user_frame(frame)
+            if call.kind == "hook":
+                handle = call_as(frame, func, args, kwargs)
+                quietly(self._state.hooked, call.name, args, user, handle)
+                return handle
+            if call.kind == "backward":
+                return self._backward(call.name, frame, user, func, args, kwargs)
+            op = quietly(Op, self._state, call, args, kwargs, frame, user)
+            try:
+                result = call_as(frame, func, args, kwargs)
+            except Exception as error:
+                if op is not None:
+                    quietly(op.failed, error)
+                raise
             if op is not None:
-                quietly(op.failed, error)
+                quietly(op.done, result)
+            return result  # noqa: TRY300  # an `else` would split what belongs together
+        except BaseException as error:
+            quietly(without_us, error)
             raise
-        if op is not None:
-            quietly(op.done, result)
-        return result
 
     def _call_of(self, function: Callable[..., Any]) -> Call:
         try:
             call = self._calls.get(function)
             if call is None:
-                call = self._calls[function] = call_of(function)
+                call = call_of(function)
+                if not is_users(getattr(getattr(function, "__code__", None), "co_filename", torch.__file__)):
+                    self._calls[function] = call  # the user's own isn't kept: it may be made anew and be gone
         except TypeError:  # a function of the user's that can't be hashed
             return call_of(function)
         return call

@@ -118,8 +118,17 @@ def name_of(function: Callable[..., Any]) -> tuple[str, bool]:
 
 
 def is_read(name: str, is_property: bool) -> bool:
-    """True for a call that the recorder needn't look at."""
-    return name not in VIEW_GETTERS and not name.startswith("set ") if is_property else name in READS
+    """True for a call that the recorder needn't look at.
+
+    A private attribute is set by torch itself, and maybe while it holds the lock that every look at the tensor's Node
+    takes: a view whose base was written gets its hooks so.
+
+    >>> is_read("shape", True), is_read("set data", True), is_read("set _backward_hooks", True)
+    (True, False, True)
+    """
+    if not is_property:
+        return name in READS
+    return name not in VIEW_GETTERS and (not name.startswith("set ") or name.startswith("set _"))
 
 
 def is_inplace(name: str) -> bool:

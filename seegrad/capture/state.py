@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dis
 import re
+import sys
 import threading
 from collections.abc import Sequence
 from itertools import chain, pairwise
@@ -82,8 +83,8 @@ class RecordingState:
         frames = user_frames(user, self._block)
         if not self._last_line:  # nothing has run yet: what these frames hold existed before
             self._foresee(self._names.start(frames), existed=True)
-        if user is not None and user.f_code.co_name == "<module>":
-            self._module = user.f_globals
+        if user is not None and user.f_code.co_name == "<module>" and user.f_globals is not self._module:
+            self._module = user.f_globals if self._lasts(user) else {}
         unseen = self.tables.tensors.name_from(self._names.event(frames, direct=direct))
         self._applied, self.applying = self.applying, self._applying_line(frames)
         if self._applied is None:
@@ -98,6 +99,11 @@ class RecordingState:
         self._last_line = line or self._last_line
         if len(self.tables.frames) >= self._forgetting.look_at:
             self._forgetting.look()
+
+    def _lasts(self, frame: FrameType) -> bool:
+        """True where the variables are a module's, or the given code's: those of another `exec` may die meanwhile."""
+        module = sys.modules.get(frame.f_globals.get("__name__", ""))
+        return getattr(module, "__dict__", None) is frame.f_globals or self.source.is_given(frame.f_code.co_filename)
 
     def _name(self, variables: Named, in_modules: Named) -> list[torch.Tensor]:
         """Give these names; the variables among them that no recorded call made although they have a graph."""

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import ast
+import inspect
 import linecache
 import os
 import re
+import signal
 import sys
 import sysconfig
 import textwrap
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from dis import opmap
 from functools import lru_cache
 from pathlib import Path
 from types import CodeType, FrameType, FunctionType
@@ -38,9 +41,10 @@ _TORCH = f"{Path(torch.__file__).parent}{os.sep}"
 _OURS = f"{Path(__file__).parents[2]}{os.sep}"
 _STANDARD = sysconfig.get_paths()["stdlib"] + os.sep
 _PARSING = threading.Lock()
-_OUR_MODULES = ("seegrad.capture.mode", __name__)
+_OUR_MODULES = __name__.rpartition(".")[0].rpartition(".")[0]
 _OUR_FILES = (__file__, str(Path(__file__).parents[1] / "mode.py"))
 _OVERRIDES = str(Path("torch", "overrides.py"))
+_TAKES_ALL = inspect.CO_VARARGS | inspect.CO_VARKEYWORDS
 _ENTRY = re.compile(r'  File "(?P<file>.*)", line \d+, in (?P<function>.*)')
 
 
@@ -55,9 +59,19 @@ def is_users(file: str) -> bool:
 
 def user_frame(frame: FrameType | None) -> FrameType | None:
     """The innermost frame of the user's code, from `frame` outwards."""
-    while frame is not None and (not is_users(frame.f_code.co_filename) or frame.f_code.co_name == STAND_IN):
+    while frame is not None:
+        code = frame.f_code
+        if is_users(code.co_filename) and code.co_name != STAND_IN and not _passes_on(frame, code):
+            break
         frame = frame.f_back
     return frame
+
+
+def _passes_on(frame: FrameType, code: CodeType) -> bool:
+    """True for a package's wrapper in its `return wrapped(*args, **kwargs)`: whoever called it says what is done."""
+    if code.co_flags & _TAKES_ALL != _TAKES_ALL or code.co_argcount > 1 or "-packages" not in code.co_filename:
+        return False
+    return code.co_code[frame.f_lasti] == opmap["CALL_FUNCTION_EX"]
 
 
 def user_frames(frame: FrameType | None, block: FrameType | None) -> list[FrameType]:
@@ -112,6 +126,19 @@ def without_us(error: BaseException) -> None:
         _mend(each)
 
 
+def is_signalled(error: BaseException) -> bool:
+    """True for an error that a handler of the user's has raised: signals come at any moment, ours too.
+
+    >>> is_signalled(ValueError())
+    False
+    """
+    handlers = {getattr(signal.getsignal(each), "__code__", None) for each in signal.valid_signals()} - {None}
+    step = error.__traceback__
+    while step is not None and step.tb_frame.f_code not in handlers:
+        step = step.tb_next
+    return step is not None
+
+
 def _chain(error: BaseException) -> Iterator[BaseException]:
     waiting: list[BaseException | None] = [error]
     seen: set[int] = set()
@@ -129,22 +156,45 @@ def _mend(error: BaseException) -> None:
     while step is not None:
         steps.append(step)
         step = step.tb_next
-    ours = {i for i, each in enumerate(steps) if _is_ours(each.tb_frame)}
-    ours |= _handed_over(ours, {i for i, each in enumerate(steps) if _module(each.tb_frame) == "torch.overrides"})
-    kept = [each for i, each in enumerate(steps) if i not in ours]
-    for each, following in zip(kept, [*kept[1:], None], strict=True):
-        each.tb_next = following
-    error.__traceback__ = kept[0] if kept else None
+    frames = [each.tb_frame for each in steps]
+    ours = _our_steps(frames)
+    ours |= _with_their_callers({i for i, frame in enumerate(frames) if _hands_over(frame)})
+    following = None
+    for each in [each for i, each in enumerate(steps) if i not in ours][::-1]:
+        each.tb_next, following = following, each
+    error.__traceback__ = following
 
 
-def _handed_over(ours: set[int], handing: set[int]) -> set[int]:
+def _our_steps(frames: Sequence[FrameType]) -> set[int]:
+    """Our own frames, and torch's and Python's that they've called; not what was called on the user's behalf."""
+    ours, reading = set(), False
+    for i, frame in enumerate(frames):
+        code = frame.f_code
+        if code.co_name == STAND_IN or not _is_of_us(_module(frame)):
+            reading = reading and code.co_name != STAND_IN and not is_users(code.co_filename)
+        else:
+            reading = code.co_name != "__torch_function__"
+        if reading or _is_ours(frame):
+            ours.add(i)
+    return ours
+
+
+def _with_their_callers(handing: set[int]) -> set[int]:
     """The steps that hand over to us, each with the function of torch that it's from; not those to another mode."""
-    to_us = {i for i in handing if i + 1 in ours}
-    return to_us | {i - 1 for i in to_us}
+    return handing | {i - 1 for i in handing}
+
+
+def _hands_over(frame: FrameType) -> bool:
+    """True for torch's own step to us: our frames may be out of this traceback already."""
+    return _module(frame) == "torch.overrides" and _is_of_us(type(frame.f_locals.get("mode")).__module__)
 
 
 def _is_ours(frame: FrameType) -> bool:
-    return frame.f_code.co_name == STAND_IN or _module(frame) in _OUR_MODULES
+    return frame.f_code.co_name == STAND_IN or _is_of_us(_module(frame))
+
+
+def _is_of_us(module: Any) -> bool:
+    return str(module).startswith(_OUR_MODULES)
 
 
 def _module(frame: FrameType) -> Any:
@@ -161,7 +211,9 @@ def clean_stack(entries: list[str]) -> None:
     """
     heads = [_ENTRY.match(entry) for entry in entries]
     ours = {i for i, head in enumerate(heads) if head and (head["file"] in _OUR_FILES or head["function"] == STAND_IN)}
-    ours |= _handed_over(ours, {i for i, head in enumerate(heads) if head and head["file"].endswith(_OVERRIDES)})
+    ours |= _with_their_callers(
+        {i for i, head in enumerate(heads) if head and head["file"].endswith(_OVERRIDES) and i + 1 in ours}
+    )
     entries[:] = [entry for i, entry in enumerate(entries) if i not in ours]
 
 
@@ -188,6 +240,10 @@ class Source:
         self._file, self._first, text = code or ("", 1, "")
         self._lines = text.splitlines()
         self._places: dict[tuple[str, int], Place] = {}
+
+    def is_given(self, file: str) -> bool:
+        """True for the file whose code was given by hand."""
+        return bool(self._lines) and file == self._file
 
     def line(self, file: str, number: int) -> str:
         """One line without its indentation, empty where there's no source."""

@@ -55,14 +55,18 @@ def bypassed() -> bool:
 
 
 def unseen() -> AbstractContextManager[Any]:
-    """A guard under which nobody sees what is read: no other mode, and no subclass of Tensor. Seen on 2.9 to 2.13.
+    """A guard under which nobody sees what is read: no mode, no subclass of Tensor, no tracer. Seen on 2.9 to 2.13.
 
-    Switching dispatch modes off costs ten times as much, so that is done only where one is on.
+    Switching dispatch modes off costs ten times as much, so that is done only where one is on; the tracer likewise.
     """
     guard: AbstractContextManager[Any] = torch._C.DisableTorchFunction()
-    if not torch._C._len_torch_dispatch_stack():
+    tracing: Any = torch._C._get_tracing_state()
+    if tracing is None and not torch._C._len_torch_dispatch_stack():
         return guard
     both = contextlib.ExitStack()
+    if tracing is not None:
+        both.callback(torch._C._set_tracing_state, tracing)  # type: ignore[attr-defined]  # not among torch's types
+        torch._C._set_tracing_state(None)  # type: ignore[attr-defined]  # as above
     both.enter_context(guard)
     both.enter_context(torch._C._DisableTorchDispatch())
     return both
@@ -102,7 +106,9 @@ class StorageRef:
         return bool(_STORAGE._expired(self._address))
 
     def __del__(self, free: Callable[[Any], None] = _STORAGE._free_weak_ref) -> None:
-        free(self._address)  # bound above: the module's own names may be gone when Python ends
+        address = getattr(self, "_address", None)  # None where its making was interrupted
+        if address is not None:
+            free(address)  # bound above: the module's own names may be gone when Python ends
 
 
 _FIX = getattr(torch.Tensor, "_fix_weakref", None)  # seen on 2.9 to 2.13: torch.utils.weak does it to what it gets back
@@ -201,6 +207,9 @@ def node_number(node: Any) -> int:
 
 
 _ATTRIBUTES: dict[type, tuple[str, ...]] = {}
+"""Of each kind of torch's own Nodes. A custom Function's is made with it, and must die with it."""
+
+_CUSTOM = ("_raw_saved_tensors",)
 
 
 def saved_tensors(node: Any) -> Iterator[tuple[str, torch.Tensor, Any]]:
@@ -210,7 +219,7 @@ def saved_tensors(node: Any) -> Iterator[tuple[str, torch.Tensor, Any]]:
     than a tensor or a tuple with one (offloading) keeps nothing of the program.
     The SavedTensor points into the Node: use it now, never keep it.
     """
-    names = _ATTRIBUTES.get(type(node))
+    names = _CUSTOM if is_custom(node) else _ATTRIBUTES.get(type(node))
     if names is None:
         names = _ATTRIBUTES[type(node)] = tuple(name for name in dir(type(node)) if name.startswith("_raw_saved_"))
     for name in names:

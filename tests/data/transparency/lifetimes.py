@@ -222,3 +222,58 @@ def w_nodes_are_the_same_objects():
     node = y.grad_fn
     z = y * 2
     return z.grad_fn.next_functions[0][0] is node, y.grad_fn is node, node._sequence_nr() < z.grad_fn._sequence_nr()
+
+
+def scaled_by(factor):
+    class Scale(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            ctx.save_for_backward(x)
+            return x * factor
+
+        @staticmethod
+        def backward(ctx, gradient):
+            return gradient * factor
+
+    return Scale
+
+
+@whole
+def w_a_function_that_a_factory_makes():
+    for number in range(2):
+        scale, x = scaled_by(torch.randn(3)), torch.randn(3, requires_grad=True)
+        watch(f"Function {number}", scale)
+        scale.apply(x).sum().backward()
+        del scale, x
+        gc.collect()  # a class is a circle: nothing else frees it
+        mark(f"collected {number}")
+
+
+def looking_up_in(table):
+    def looked_up(tensor):
+        if torch.overrides.has_torch_function_unary(tensor):
+            return torch.overrides.handle_torch_function(looked_up, (tensor,), tensor)
+        return tensor + table
+
+    return looked_up
+
+
+@whole
+def w_a_function_of_the_user_s_that_takes_part():
+    """One that modes may see, as they see torch's own: its closure goes with it."""
+    function = looking_up_in(torch.randn(3))
+    watch("the function", function)
+    result = function(torch.randn(3))
+    del function
+    gc.collect()
+    mark("dropped")
+    return result
+
+
+@whole
+def w_variables_of_an_exec():
+    space = {"torch": torch, "x": torch.randn(3, requires_grad=True)}
+    exec("y = (x * 2).exp()", space)  # noqa: S102  # code without a module is what this is about
+    watch("y", space["y"])
+    del space
+    mark("the variables are dropped")
