@@ -266,6 +266,12 @@ def anomaly_stack(node: Any) -> list[str]:
     return found
 
 
+def keep_along(node: Any, held: Any) -> None:
+    """Let what is held die with the Node. Seen on 2.9 to 2.13: torch gives up its Edges first, then its `metadata`."""
+    with contextlib.suppress(AttributeError):
+        node.metadata["seegrad"] = held
+
+
 def backward_of(node: Any) -> Any | None:
     """The backward of a Function that was written in Python, of another Node None."""
     return getattr(getattr(node, "_forward_cls", None), "backward", None)

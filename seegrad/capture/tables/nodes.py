@@ -12,6 +12,7 @@ import torch
 
 from seegrad.capture.probes import torch_private as _torch
 from seegrad.capture.probes.places import clean_stack
+from seegrad.capture.tables.depth import depth
 from seegrad.capture.tables.saved import Saved, SavedTensors
 from seegrad.capture.tables.tensors import Tensors, deref
 
@@ -55,6 +56,7 @@ class NodeDraft:
     leaf: int | None = None
     inplace: bool = False
     saved: Sequence[Saved] = ()
+    depth: int = 1
 
 
 class Nodes:
@@ -177,9 +179,16 @@ class Nodes:
         draft = self.drafts[number] = NodeDraft(
             number, short, op or op_of(short), birth.frame, edges, self._inputs(edges, birth), ()
         )
+        draft.depth = depth(
+            node, [(at, self._depth(target)) for (at, _), (_, target, _) in zip(following, edges, strict=True)]
+        )
         if made:
             self._made(draft, made, birth)
         draft.saved = self._kept_by(draft, node, made, birth)
+
+    def _depth(self, number: int | None) -> int:
+        """Levels of the graph from that Node on, as far as it's known."""
+        return 0 if number is None or number not in self.drafts else self.drafts[number].depth
 
     def _made(self, draft: NodeDraft, made: Sequence[torch.Tensor], birth: Birth) -> None:
         """The tensors that the Node's call made."""
