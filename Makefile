@@ -16,7 +16,8 @@ BENCHMARKS ?= record op_db autograde crash
 ROOT_ARGS := $(if $(filter 0,$(shell id -u)),--allow-root)
 
 .DEFAULT_GOAL := help
-.PHONY: help install system frontend course lab kit quick test test-all test-torch test-gpu test-libraries check grade bench clean
+.PHONY: help install system frontend course lab kit quick test test-all test-torch test-upstream test-gpu test-libraries \
+  check grade bench clean
 
 help:  ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -79,6 +80,9 @@ bench: install  ## measurements, printed as ratios; the peers are installed too
 
 test-torch: install  ## the library's tests on other torches: VERSIONS="2.9 2.11 2.13" (gigabytes)
 	$(BIN)/python -m tools.evidence.versions $(VERSIONS)
+
+test-upstream: install  ## torch's own tests, recorded: TESTS=FOLDER holds its test files, UPSTREAM_ARGS="--mode nested"
+	$(BIN)/python -m tools.upstream $(TESTS) $(UPSTREAM_ARGS)
 
 test-gpu: install  ## the corpus and the course on a GPU; fails with a sentence where there is none
 	@$(BIN)/python -m tools.kernels --gpu

@@ -12,9 +12,10 @@ import pytest
 import torch
 
 from tools.upstream import __main__ as command
-from tools.upstream import compare, crew
+from tools.upstream import compare, crew, page, worker
 from tools.upstream.compare import Difference, Run, Unequal, Verdict, judge
 from tools.upstream.sight import Onlooker, hashed, living, memory_of
+from tools.words.marks import between_marks
 
 TINY = '''
 import logging
@@ -91,12 +92,8 @@ def tiny(tmp_path_factory: pytest.TempPathFactory) -> tuple[int, dict[str, Verdi
     written = folder / "all.json"
     status = command.main([str(folder), "--timeout", "8", "--json", str(written)])
     data = json.loads(written.read_text())
-    verdicts = {
-        each["test"].rpartition(".")[2]: Verdict(
-            **{**each, "differences": tuple(Difference(**one) for one in each["differences"])}
-        )
-        for each in data["verdicts"]
-    }
+    found = map(Verdict.from_data, data["verdicts"])
+    verdicts = {each.test.rpartition(".")[2]: each for each in found}
     return status, verdicts, data
 
 
@@ -286,4 +283,36 @@ def test_the_living_are_counted_by_kind() -> None:
     kept.append(kept[0].grad_fn)
     found = dict(living())
     gc.unfreeze()
-    assert found == {"Node": 1, "module": 1, "tensor": 3}
+    assert found == {"Node": 1, "module": 1, "tensor": 4}  # the leaf lives on behind its Node
+
+
+# -- the page
+
+
+def test_the_page_shows_the_written_list() -> None:
+    text = page.PAGE.read_text(encoding="utf-8")
+    assert between_marks(text, page.table_of_reasons(compare.written_list(page.LIST)), "list") == text
+
+
+def test_the_page_has_room_for_counts_from_json(
+    tiny: tuple[int, dict[str, Verdict], dict[str, Any]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    copy, found = tmp_path / "page.md", tmp_path / "found.json"
+    copy.write_text(page.PAGE.read_text(encoding="utf-8"), encoding="utf-8")
+    found.write_text(json.dumps(tiny[2]))
+    monkeypatch.setattr(page, "PAGE", copy)
+    assert page.main([str(found)]) == 0
+    assert "| deep/test_tiny.py | recorded | 12 | 1 | 5 | 0 | 6 |" in copy.read_text(encoding="utf-8")
+
+
+def test_the_list_s_entries_say_why_and_name_aspects_and_modes() -> None:
+    for entry in compare.written_list(page.LIST):
+        assert entry.why.endswith(".")
+        assert set(entry.aspects) <= set(compare.ASPECTS)
+        assert set(entry.modes) <= set(command.MODES)
+
+
+@pytest.mark.parametrize("mode", command.MODES)
+def test_every_mode_is_a_side_and_on_the_page(mode: str) -> None:
+    assert mode in worker.SIDES
+    assert f"| {mode} | " in page.PAGE.read_text(encoding="utf-8")

@@ -87,6 +87,8 @@ class Campaign:
 
 def differ(plain: Sequence[Run], recorded: Sequence[Run]) -> bool:
     """True where a pair has to be run again to be judged."""
+    if any(run.outcome == "hung" for run in (*plain, *recorded)):
+        return False  # it would hang again: one pair has to do
     verdict = judge("", plain, recorded)
     return bool(verdict.differences or verdict.unsteady)
 

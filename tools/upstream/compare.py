@@ -67,6 +67,12 @@ class Verdict:
     why: str = ""
     """From the written list: why it can't be equal."""
 
+    @classmethod
+    def from_data(cls, data: dict[str, Any]) -> Verdict:
+        """A verdict from JSON, where tuples are lists and a Difference is an object."""
+        differences = tuple(Difference(**each) for each in data["differences"])
+        return cls(**{**data, "differences": differences, "unsteady": tuple(data["unsteady"])})
+
 
 def judge(test: str, plain: Sequence[Run], recorded: Sequence[Run]) -> Verdict:
     """Compare all runs of a test: a difference is one that every pair shows, between sides that agree in themselves.
@@ -153,7 +159,7 @@ class FileCount:
     unsteady: int
     """Equal where anything can be said: a part of them changes from run to run by itself."""
     slowdown: float
-    """All recorded bodies' time over all plain bodies' time."""
+    """All recorded bodies' CPU time over all plain bodies'."""
 
 
 def counted(verdicts: Iterable[Verdict], mode: str) -> tuple[FileCount, ...]:

@@ -171,7 +171,8 @@ def memory_of(tensor: torch.Tensor) -> bytes:
         return b""
     size, shape, strides = tensor.element_size(), tensor.shape, tensor.stride()
     last = sum((length - 1) * stride for length, stride in zip(shape, strides, strict=True))
-    address = torch._C._data_address(tensor)  # type: ignore[attr-defined]  # torch names it nowhere
+    storage = torch._C._data_address(tensor)  # type: ignore[attr-defined]  # torch names it nowhere
+    address = storage + tensor.storage_offset() * size
     raw = memoryview((ctypes.c_uint8 * ((last + 1) * size)).from_address(address))
     steps = (*(stride * size for stride in strides), 1)
     return np.ndarray((*shape, size), np.uint8, buffer=raw, strides=steps).tobytes()
