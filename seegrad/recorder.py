@@ -20,8 +20,9 @@ class record:  # noqa: N801  # a context manager that is used like a function
     Nothing changes for the block: same values to the bit, same errors, same version checks. An error leaves the block
     as torch raised it, with the explanation added as a note.
 
-    `detail="content"` also compares the bytes of every saved tensor at every event (slow): it finds each write that
-    torch can't see. `code=(file, first_line, text)` gives the source to show where Python can't find it.
+    `detail="content"` also compares the bytes of every saved tensor: when it's saved and before a backward uses it, and
+    at every event where someone outside torch holds the memory. It finds each write that torch can't see: by numpy, a
+    raw pointer, a kernel. `code=(file, first_line, text)` gives the source to show where Python can't find it.
 
     Raises RecordingError when it's entered twice, or asked for a Recording before it was entered.
 

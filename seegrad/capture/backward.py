@@ -18,7 +18,7 @@ from seegrad.capture.state import RecordingState
 from seegrad.capture.tables import Tables
 from seegrad.capture.tables.frames import MAX_SIDE, RAGGED, FrameDraft, Hit, Lap, Ran, Seen, preview
 from seegrad.capture.tables.nodes import NodeDraft, Source
-from seegrad.capture.unseen import Stealth, Writer, writers_of, writing_line
+from seegrad.capture.unseen import Stealth, Writer, has_hooks, writers_of, writing_line
 from seegrad.errors import text_of
 from seegrad.model.recording import RaisedError
 
@@ -101,6 +101,7 @@ class BackwardRun:
         self._open: dict[int, tuple[FrameDraft, list[int]]] = {}
         self._running: int | None = None
         self._custom: set[int] = set()  # Nodes of Functions that were written in Python
+        self._strange = bool(tables.hooks.drafts)  # code that isn't torch's runs for some Node
         self._writers: dict[int, tuple[Writer, ...]] = {}  # what the user's code runs for a Node
         self._given = Edits()
         self._stealth: Stealth | None = None
@@ -118,6 +119,7 @@ class BackwardRun:
         met, self._grad_fns = tables.nodes.reachable(self._grad_fns, tables.frames.now), []
         for node, draft in met:
             self._note_writers(node, draft)
+        self._state.look_before_backward([draft.id for _, draft in met], sure=not self._strange)
         self._stealth = Stealth(tables, self._state.source, [draft for _, draft in met], self._writers, self._number)
         shortcut = Shortcut(tables, self._arrivals) if self._is_plain(met) else None
         note = self._notes()
@@ -165,8 +167,10 @@ class BackwardRun:
             self._custom.add(draft.id)
         elif draft.leaf is None and not self._tables.hooks.drafts:
             return
-        tensor = draft.leaf if draft.leaf is not None else next(iter(draft.outputs), None)
-        writers = tuple(writers_of(node, self._tables.tensors.alive(tensor) if tensor is not None else None))
+        number = draft.leaf if draft.leaf is not None else next(iter(draft.outputs), None)
+        tensor = self._tables.tensors.alive(number) if number is not None else None
+        self._strange |= draft.id in self._custom or (tensor is not None and has_hooks(tensor))
+        writers = tuple(writers_of(node, tensor))
         if writers:
             self._writers[draft.id] = writers
 
@@ -210,7 +214,9 @@ class BackwardRun:
             frame.spoiled = spoiled
             frame.running = self._running = node.id
             self._ran.append(node.id)
-            changed = [saved.index for saved in node.saved if saved.changed()]
+            if self._strange:
+                self._tables.saved.disturbed()
+            changed = [saved.index for saved in node.saved if self._tables.saved.changed(saved)]
             if changed and _are_zero(gradients):
                 changed = []
             if changed:
@@ -322,8 +328,18 @@ class BackwardRun:
                 frame.give(number, gradient)
         self._state.meet_late(outputs)
 
+    def _hear(self) -> None:
+        """What other devices than the CPU tell of what these Nodes have used."""
+        frames = self._tables.frames
+        for saved in self._state.hear(self._number):
+            node = self._tables.nodes.drafts[saved.node]
+            if saved.node in self._ran and _matters(node, saved.index):
+                frame = frames.of_run(saved.node)
+                frame.corrupted = tuple(sorted({*frame.corrupted, saved.index}))
+
     def _end(self, ran: list[int]) -> None:
         """The lap is over; what these Nodes had saved is gone, unless the graph was to be kept."""
+        self._hear()
         if not self._keeps_graph:
             self._tables.saved.release(ran)
         self._state.end_backward()

@@ -78,6 +78,7 @@ class Call:
     kind: CallKind
     inplace: bool = False  # the name says that it writes
     writes: bool = False  # it may write an argument that isn't called `out`
+    foreign: bool = False  # not torch's own: nobody knows what it writes
 
 
 def call_of(function: Callable[..., Any]) -> Call:
@@ -98,7 +99,8 @@ def call_of(function: Callable[..., Any]) -> Call:
     if function in _torch.BACKWARD_CALLS:
         return Call(name, "backward")
     inplace = is_inplace(name)
-    return Call(name, "op", inplace, inplace or name in RUNNING_STATISTICS or name in HIDDEN_WRITERS)
+    writes = inplace or name in RUNNING_STATISTICS or name in HIDDEN_WRITERS
+    return Call(name, "op", inplace, writes, _torch.is_foreign(function))
 
 
 def name_of(function: Callable[..., Any]) -> tuple[str, bool]:
@@ -114,7 +116,7 @@ def name_of(function: Callable[..., Any]) -> tuple[str, bool]:
         return (f"set {inner}" if name == "__set__" else inner), True
     if name.startswith("__r") and name.endswith("__") and name not in READS:
         return name[2:-2], False
-    return name, False
+    return name.partition(".")[0], False
 
 
 def is_read(name: str, is_property: bool) -> bool:
@@ -217,6 +219,8 @@ class Op:
         self._versions = [_torch.version(tensor) for tensor in inputs]
         self._storages: list[int] = []
         self._span: tuple[int, int] | None = None
+        if call.foreign and tables.saved.every:
+            self._targets = [*self._targets, *inputs]
         if call.writes:
             self._look_at_targets(args)
 
@@ -259,6 +263,8 @@ class Op:
                 tables.number(tensor)
         outputs = tensors_in(result)
         written = self._written()
+        if self._call.foreign and tables.saved.every:
+            self._state.ask_after(name, inputs=self._inputs, user=self._user)
         if not (outputs or written or self._storages):
             return
         frame = tables.frames.new("inplace" if written else "forward", name, self._place())

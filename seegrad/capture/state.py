@@ -15,11 +15,13 @@ import torch
 
 from seegrad.capture.probes import torch_private as _torch
 from seegrad.capture.probes.places import Source, user_frame, user_frames
+from seegrad.capture.probes.suspects import Trail, likeliest
 from seegrad.capture.probes.variables import Named, VariableNames, held_tensors, module_tensors, modules
 from seegrad.capture.tables import Tables
 from seegrad.capture.tables.forget import Forgetting
 from seegrad.capture.tables.frames import FrameDraft, Hit
 from seegrad.capture.tables.nodes import Birth
+from seegrad.capture.tables.saved import NOWHERE, Line, Saved
 from seegrad.capture.tables.tensors import Tensors
 from seegrad.errors import text_of
 from seegrad.model.recording import EXTERNAL_WRITE, GRADIENT_READ, Place, RaisedError
@@ -37,7 +39,8 @@ class RecordingState:
         self._backwards = 0
         self._block: FrameType | None = None
         self._module: dict[str, Any] = {}  # variables of the last line that ran outside any function
-        self._last_line: tuple[str, int] | None = None
+        self._last_line: Line | None = None
+        self._trail = Trail()
         # The line that called the custom Function which was running at the last event; and one event before.
         self.applying: Place | None = None
         self._applied: Place | None = None
@@ -97,6 +100,9 @@ class RecordingState:
         if self.tables.saved.watching:
             self._look_behind(line)
         self._last_line = line or self._last_line
+        if self.tables.saved.every:
+            self.tables.saved.event = self._trail.goes_on(frames)
+            self.tables.saved.line = self._last_line or NOWHERE
         if len(self.tables.frames) >= self._forgetting.look_at:
             self._forgetting.look()
 
@@ -131,11 +137,29 @@ class RecordingState:
         """A custom Function's forward has returned; the line that called it."""
         self.applying = self.source.place(user)
 
-    def _look_behind(self, line: tuple[str, int] | None) -> None:
-        for saved, _ in self.tables.saved.changed_behind():
-            frame = self.tables.frames.new("inplace", EXTERNAL_WRITE, self.source.between(self._last_line, line))
-            versions = saved.version, saved.version
-            self.write(frame, Hit(saved.tensor, saved.storage, saved.span, EXTERNAL_WRITE, versions))
+    def _look_behind(self, line: Line | None) -> None:
+        before = self._last_line
+        for saved in self.tables.saved.changed_behind(lambda _: self.source.between(before, line)):
+            self._written_behind(saved, self.source.between(before, line))
+
+    def look_before_backward(self, nodes: Sequence[int], *, sure: bool) -> None:
+        """Compare what these Nodes keep, where every byte is compared. `sure`: nothing will write before its use."""
+        if self.tables.saved.every:
+            for saved in self.tables.saved.look(nodes, self._likely_place):
+                self._written_behind(saved, self._likely_place(saved))
+            if sure:
+                self.tables.saved.judge(nodes)
+
+    def _likely_place(self, saved: Saved) -> Place | None:
+        """The line that most likely wrote since it was saved."""
+        tensors = self.tables.tensors
+        names = {tensors.drafts[each].name for each in (saved.tensor, *tensors.on_storage(saved.storage))}
+        return likeliest(self.source, self._trail.since(saved.event), {name for name in names if name})
+
+    def _written_behind(self, saved: Saved, place: Place | None, op: str = EXTERNAL_WRITE) -> FrameDraft:
+        frame = self.tables.frames.new("inplace", op, place)
+        self.write(frame, Hit(saved.tensor, saved.storage, saved.span, op, (saved.version, saved.version)))
+        return frame
 
     def write(self, frame: FrameDraft, hit: Hit) -> int:
         """A Write was made: its number."""
@@ -218,6 +242,22 @@ class RecordingState:
         """A backward call begins: its number."""
         self._backwards += 1
         return self._backwards - 1
+
+    def ask_after(self, op: str, inputs: Sequence[torch.Tensor], user: FrameType | None) -> None:
+        """An op that isn't torch's own was given these: where a device may not be waited for, ask what it wrote."""
+        place = self.source.place(user)
+        for storage in {self.tables.tensors.storage_number(tensor) for tensor in inputs}:
+            self.tables.saved.ask(storage, op, lambda _: place)
+
+    def hear(self, backward: int) -> list[Saved]:
+        """Read what the devices were asked while a backward ran: Frames for the writes; what its Nodes used wrongly."""
+        answers, told = self.tables.saved.answers(), set()
+        for each in answers:
+            place = None if each.where is None else each.where(each.saved)
+            if each.where is not None and (each.saved.storage, place) not in told:
+                told.add((each.saved.storage, place))
+                self._written_behind(each.saved, place, each.op).backward = backward
+        return [each.saved for each in answers if each.used]
 
     def end_backward(self) -> None:
         """A backward call has returned or raised: a lap is over."""

@@ -266,7 +266,10 @@ class Source:
 
     def place_at(self, frame: FrameType, number: int) -> Place:
         """A given line of the file that `frame` runs."""
-        file = frame.f_code.co_filename
+        return self.at(frame.f_code.co_filename, number)
+
+    def at(self, file: str, number: int) -> Place:
+        """A given line of a file."""
         known = self._places.get((file, number))
         if known is None:
             known = self._places[file, number] = Place(display_file(file), number, self.line(file, number))
@@ -278,10 +281,11 @@ class Source:
             return None
         file, first = before
         last = now[1] if now is not None and now[0] == file and now[1] > first else first + 1
-        number = likely_write(self._text(file), first, last) or first
-        return Place(display_file(file), number, self.line(file, number))
+        number = likely_write(self.text(file), first, last) or first
+        return self.at(file, number)
 
-    def _text(self, file: str) -> str:
+    def text(self, file: str) -> str:
+        """All of a file, each line where its number says."""
         if file == self._file:
             return "\n" * (self._first - 1) + "\n".join(self._lines)
         return "".join(linecache.getlines(file))
@@ -311,7 +315,7 @@ def with_body(text: str, line: int) -> tuple[tuple[int, str], ...]:
     """
     found = [
         node
-        for node in _nodes(text)
+        for node in nodes(text)
         if isinstance(node, ast.With | ast.AsyncWith)
         and node.lineno <= line < max(node.body[0].lineno, node.lineno + 1)
     ]
@@ -329,11 +333,34 @@ def likely_write(text: str, first: int, last: int) -> int | None:
     >>> likely_write("n = x.numpy()\\nm = 1\\nn[:] = 0\\nprint(m)\\nx.sum()", 1, 5)
     3
     """
-    simple = [
-        s for s in _nodes(text) if isinstance(s, ast.Assign | ast.AugAssign | ast.Expr) and first <= s.lineno < last
-    ]
-    ranked = sorted(simple, key=lambda statement: (_write_rank(statement), -statement.lineno))
+    ranked = sorted(statements(text, first, last), key=lambda statement: (write_rank(statement), -statement.lineno))
     return ranked[0].lineno if ranked else None
+
+
+def statements(text: str, first: int, last: int) -> list[ast.Assign | ast.AugAssign | ast.Expr]:
+    """The simple statements that begin on lines `first` to `last` - 1."""
+    simple = (each for each in nodes(text) if isinstance(each, ast.Assign | ast.AugAssign | ast.Expr))
+    return sorted((each for each in simple if first <= each.lineno < last), key=lambda each: each.lineno)
+
+
+def loop_around(text: str, first: int, last: int) -> tuple[int, int]:
+    """The first line in the innermost loop that holds both lines, and the line after it; of none the lines themselves.
+
+    >>> loop_around("for x in y:\n    a = 1\n    b = 2\n    c = 3\n", 2, 3)
+    (2, 5)
+    """
+    around = [
+        (each.body[0].lineno, (each.body[-1].end_lineno or last) + 1)
+        for each in nodes(text)
+        if isinstance(each, ast.For | ast.AsyncFor | ast.While)
+    ]
+    return max((each for each in around if each[0] <= first and last < each[1]), default=(first, last + 1))
+
+
+@lru_cache(maxsize=4)
+def nodes(text: str) -> tuple[ast.AST, ...]:
+    """Every node of a program's tree; none of what doesn't parse."""
+    return tuple(_nodes(text))
 
 
 def _nodes(text: str) -> Iterator[ast.AST]:
@@ -349,10 +376,14 @@ def _nodes(text: str) -> Iterator[ast.AST]:
     return iter(())
 
 
-def _write_rank(statement: ast.stmt) -> int:
+PLAIN = 3
+"""The rank of a statement that doesn't look like a write."""
+
+
+def write_rank(statement: ast.stmt) -> int:
     """0 for `x[…] = …`, 1 for `x += …`, 2 for a call, 3 for the rest."""
     if isinstance(statement, ast.AugAssign):
         return 0 if isinstance(statement.target, ast.Subscript) else 1
     if isinstance(statement, ast.Assign):
-        return 0 if any(isinstance(target, ast.Subscript) for target in statement.targets) else 3
+        return 0 if any(isinstance(target, ast.Subscript) for target in statement.targets) else PLAIN
     return 2

@@ -332,6 +332,22 @@ def version_asked_of_torch(node: Any, attr: str, saved: Any, data: torch.Tensor)
     return now
 
 
+OWN_OPS = frozenset(
+    {"aten", "prim", "prims", "quantized", "mkldnn", "inductor", "c10d", "_c10d_functional", "higher_order"}
+)
+"""Namespaces of torch's own ops."""
+
+
+def is_foreign(function: Any) -> bool:
+    """True for an op that isn't torch's own: made by `torch.library` or in C++. Seen on 2.9 to 2.13.
+
+    >>> is_foreign(torch.ops.aten.add), is_foreign(torch.add)
+    (False, False)
+    """
+    named = isinstance(function, torch._ops.OpOverload | torch._ops.OpOverloadPacket)
+    return named and str(function).partition(".")[0] not in OWN_OPS
+
+
 def escaped(tensor: torch.Tensor) -> bool:
     """True where the bytes belong to someone else (numpy, a buffer): they may change without torch."""
     try:

@@ -174,6 +174,12 @@ class Frames:
             found[node] = max(number, found.get(node, number))
         return found
 
+    def of_run(self, node: int) -> FrameDraft:
+        """The Frame in which a Node ran last, whole."""
+        number = self.last_runs()[node]
+        self.whole(number)
+        return self.drafts[number]
+
     def whole(self, since: int) -> None:
         """Write out the short Frames from number `since` on."""
         for number in [number for number in self.ran if number >= since]:

@@ -1,17 +1,33 @@
-"""What Nodes save, held weakly, and whether its bytes are still those that were saved."""
+"""What Nodes save, held weakly, and whether its bytes are still those that were saved.
+
+By default only storages that someone outside torch holds are watched: compared at every event, on the CPU. With `every`
+byte, each tensor is remembered when it's saved, on its own device, and compared once more before a backward. The CPU
+tells at once whether bytes have changed; another device is asked, and its answers are read when the backward is over.
+"""
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Container, Iterable, Iterator
 from dataclasses import dataclass
 
 import torch
 
 from seegrad.capture.probes import torch_private as _torch
+from seegrad.capture.tables import content
+from seegrad.capture.tables.content import Content, Fingerprint, Looks
 from seegrad.model.derivatives import reads_sign_only, serves
+from seegrad.model.recording import EXTERNAL_WRITE, Place
+
+logger = logging.getLogger("seegrad")
 
 MAX_COPY_BYTES = 64 * 2**20
-"""Bigger saved tensors are compared by fingerprint."""
+"""Bigger saved tensors are compared by fingerprint, also where not every byte is."""
+
+Line = tuple[str, int]
+"""A file and a line of it."""
+
+NOWHERE: Line = ("", 0)
 
 
 @dataclass(slots=True)
@@ -29,80 +45,102 @@ class Saved:
     name: str  # of the Node
     slots: int  # number of the Node's Edges; 0 where its formula doesn't read it
     checked: bool = True  # torch compares its version
-    original: torch.Tensor | int | None = None  # a copy, or a fingerprint
-    last: torch.Tensor | int | None = None  # the same, moved on after each change that was reported
+    original: Content | None = None
+    last: Content | None = None  # the same, moved on after each change that was reported
+    signs: Content | None = None  # of the original, where it's a fingerprint and the formula reads no more
     assumed: bool = False  # a write hit its bytes and they couldn't be compared
-
-    def keep(self, tensor: torch.Tensor) -> None:
-        """Remember the bytes as they are now."""
-        strided = tensor.device.type == "cpu" and tensor.layout is torch.strided
-        if self.original is None and strided and not _torch.is_opaque(tensor) and not _torch.is_freed(tensor):
-            self.original = self.last = content(tensor)
+    altered: bool | None = None  # the answer of the look before this backward, where nothing can have come after it
+    event: int = 0  # how many there had been, where every byte is compared
+    line: Line = NOWHERE
 
     @property
     def serves(self) -> tuple[int, ...]:
         """The input slots whose gradient reads it."""
         return serves(self.name, self.attr, self.slots)
 
+    @property
+    def birth(self) -> tuple[str, str, Line]:
+        """What it is in every lap of a loop: saved as this, by such a Node, on that line."""
+        return self.name, self.attr, self.line
+
     def suspect(self) -> bool:
         """True when it's worth asking whether its bytes have changed: a write may have hit them."""
-        return self.assumed or self.original is not None
+        return self.assumed or (self.original is not None and self.altered is not False)
 
-    def changed(self) -> bool:
-        """True when the version hasn't moved although the bytes differ from those that were saved."""
-        if not self.suspect():
-            return False
-        tensor = self.ref()
-        if tensor is None or (self.checked and _torch.version(tensor) != self.version):
-            return False
-        if self.original is None:
-            return self.assumed
-        if _torch.is_freed(tensor):
-            return False
-        now = content(tensor)
-        signs = reads_sign_only(self.name, self.attr)
-        if signs and isinstance(self.original, torch.Tensor) and isinstance(now, torch.Tensor):
-            return not same(self.original.sgn(), now.sgn())
-        return not same(self.original, now)
+    def stands(self, tensor: torch.Tensor) -> bool:
+        """True while its version is the one that was saved."""
+        return _torch.version(tensor) == self.version
+
+    def drop(self) -> None:
+        """The Node keeps it no longer."""
+        self.original = self.last = self.signs = None
 
 
-def content(tensor: torch.Tensor) -> torch.Tensor | int:
-    """A copy of the bytes, or for big tensors a number that depends on every byte and its position."""
-    plain = tensor.detach()
-    if plain.numel() * plain.element_size() <= MAX_COPY_BYTES:
-        return plain.clone()
-    data = plain.contiguous().reshape(-1).view(torch.uint8).to(torch.int64)
-    places = torch.arange(data.numel(), dtype=torch.int64) * 2654435761 + 97
-    return int((data * places).sum())
+@dataclass(frozen=True, slots=True)
+class Inquiry:
+    """A question put to a device: have these bytes changed?"""
+
+    saved: Saved
+    flag: torch.Tensor
+    used: bool  # by the Node, whose gradient is wrong if so
+    where: Where | None = None  # unseen, at this line, if so; None where the write is known
+    op: str = EXTERNAL_WRITE
 
 
-def same(before: torch.Tensor | int, now: torch.Tensor | int) -> bool:
-    """True for equal contents; a NaN equals a NaN."""
-    if isinstance(before, int) or isinstance(now, int):
-        return isinstance(before, int) and before == now
-    if before.shape != now.shape or before.dtype != now.dtype:
-        return False
-    if torch.equal(before, now):
-        return True
-    return bool(((before == now) | (before.isnan() & now.isnan())).all())
+Where = Callable[[Saved], Place | None]
+"""Finds the line that may have written, once it's known that one has."""
 
 
 class SavedTensors:
     """All saved tensors of one Recording that live Nodes keep, by storage."""
 
     def __init__(self, *, every: bool) -> None:
-        self._every = every
+        self.every = every
+        self.event, self.line = 0, NOWHERE  # how many there were; that of the user's which is running
         self._by_storage: dict[int, list[Saved]] = {}
         self._by_node: dict[int, list[Saved]] = {}
         self._watched: set[int] = set()
+        self._distrusted: set[tuple[str, str, Line]] = set()  # what a look before a backward has found changed
+        self._births, self._looks = Looks(), Looks()
+        self._asked: list[Inquiry] = []
+        self._unable: set[tuple[torch.device, torch.dtype]] = set()
+
+    # -- what is remembered
 
     def add(self, saved: Saved, tensor: torch.Tensor) -> None:
         """A Node was born that keeps `tensor`."""
         self._by_storage.setdefault(saved.storage, []).append(saved)
         self._by_node.setdefault(saved.node, []).append(saved)
-        if self._every or saved.storage in self._watched or _torch.escaped(tensor):
+        if self.every:
+            saved.event, saved.line = self.event, self.line
+        if saved.storage in self._watched or _torch.escaped(tensor) or saved.birth in self._distrusted:
             self._watched.add(saved.storage)
-            saved.keep(tensor)
+            self._remember(saved, tensor)
+        elif self.every:
+            self._remember(saved, tensor)
+
+    def _remember(self, saved: Saved, tensor: torch.Tensor) -> None:
+        """Keep the bytes as they are now, if none are kept yet."""
+        if saved.original is not None or not content.has_bytes(tensor):
+            return
+        if self.every:
+            saved.original = saved.last = self._born(saved, tensor)
+            if isinstance(saved.original, Fingerprint) and reads_sign_only(saved.name, saved.attr):
+                saved.signs = content.signs(tensor)
+        elif content.answers_at_once(tensor):
+            saved.original = saved.last = content.kept(tensor, MAX_COPY_BYTES)
+
+    def _born(self, saved: Saved, tensor: torch.Tensor) -> Content | None:
+        """The bytes now: no two Nodes that keep the same version look twice. None where the device can't tell."""
+        kind = tensor.device, tensor.dtype
+        if kind in self._unable:
+            return None
+        try:
+            return self._births.at(saved.storage, tensor, content.kept)
+        except (RuntimeError, NotImplementedError) as error:
+            self._unable.add(kind)
+            logger.warning("seegrad can't compare the bytes of %s on %s: %s", kind[1], kind[0], error)
+            return None
 
     @property
     def watching(self) -> bool:
@@ -110,55 +148,154 @@ class SavedTensors:
         return bool(self._watched)
 
     def live(self, storage: int) -> Iterator[tuple[Saved, torch.Tensor]]:
-        """Saved tensors on a storage that still live."""
-        for saved in self._by_storage.get(storage, ()):
-            tensor = saved.ref()
-            if tensor is not None:
-                yield saved, tensor
+        """Saved tensors on a storage that still live, and have memory."""
+        return _live(self._by_storage.get(storage, ()))
 
     def keep(self, storage: int) -> None:
         """A write to this storage may follow: remember what is saved there."""
         for saved, tensor in self.live(storage):
-            saved.keep(tensor)
-
-    def differs(self, storage: int) -> bool:
-        """True when something saved there has just changed although its version stood."""
-        return any(
-            not same(saved.last, content(tensor))
-            for saved, tensor in self.live(storage)
-            if saved.last is not None and _torch.version(tensor) == saved.version and not _torch.is_freed(tensor)
-        )
+            self._remember(saved, tensor)
 
     def watch(self, storage: int) -> None:
         """Someone outside torch holds these bytes from now on: compare them at every event."""
         self._watched.add(storage)
         self.keep(storage)
 
-    def written(self, storage: int, span: tuple[int, int]) -> None:
-        """A write was seen: what can't be compared counts as changed where bytes overlap and the version stood."""
-        for saved, tensor in self.live(storage):
-            if saved.original is None and (not saved.checked or _torch.version(tensor) == saved.version):
-                saved.assumed |= span[0] < saved.span[1] and saved.span[0] < span[1]
-            elif saved.original is not None and not _torch.is_freed(tensor):
-                saved.last = content(tensor)
+    # -- a write was seen
 
-    def changed_behind(self) -> list[tuple[Saved, torch.Tensor]]:
+    def differs(self, storage: int) -> bool:
+        """True when something saved there has just changed although its version stood. Only the CPU is asked."""
+        return any(
+            content.answers_at_once(tensor)
+            and saved.stands(tensor)
+            and not content.same(saved.last, content.seen(tensor, saved.last))
+            for saved, tensor in self.live(storage)
+            if saved.last is not None
+        )
+
+    def written(self, storage: int, span: tuple[int, int]) -> None:
+        """What can't be compared counts as changed where bytes overlap and the version stood."""
+        self._births.forget([storage])
+        self._looks.forget([storage])
+        for saved, tensor in self.live(storage):
+            saved.altered = None
+            if saved.original is None and (not saved.checked or saved.stands(tensor)):
+                saved.assumed |= span[0] < saved.span[1] and saved.span[0] < span[1]
+            elif saved.original is not None:
+                saved.last = content.again(tensor, saved.original)
+
+    # -- a write that nobody saw
+
+    def changed_behind(self, where: Where) -> list[Saved]:
         """Watched saved tensors whose bytes changed since the last look, with no write seen. One a storage."""
-        found: dict[int, tuple[Saved, torch.Tensor]] = {}
+        found: dict[int, Saved] = {}
         for storage in self._watched:
+            self._looks.forget([storage])
             for saved, tensor in self.live(storage):
-                if saved.last is None or _torch.is_freed(tensor) or _torch.version(tensor) != saved.version:
-                    continue
-                now = content(tensor)
-                if not same(saved.last, now):
-                    saved.last = now
-                    found.setdefault(storage, (saved, tensor))
+                if self._moved(saved, tensor, where):
+                    found.setdefault(storage, saved)
         return list(found.values())
+
+    def look(self, nodes: Iterable[int], where: Where) -> list[Saved]:
+        """The same for all that these Nodes keep, watched or not: before a backward."""
+        self.disturbed()
+        found: dict[int, Saved] = {}
+        for node in nodes:
+            for saved in self._by_node.get(node, ()):
+                saved.altered = None
+            for saved, tensor in _live(self._by_node.get(node, ())):
+                if self._moved(saved, tensor, where):
+                    found.setdefault(saved.storage, saved)
+        self._distrusted.update(saved.birth for saved in found.values())
+        return list(found.values())
+
+    def ask(self, storage: int, op: str, where: Where) -> None:
+        """An op may have written there on another device than the CPU, which will tell later."""
+        self._looks.forget([storage])
+        for saved, tensor in self.live(storage):
+            if not content.answers_at_once(tensor):
+                self._moved(saved, tensor, where, op)
+
+    def _moved(self, saved: Saved, tensor: torch.Tensor, where: Where, op: str = EXTERNAL_WRITE) -> bool:
+        """True when the bytes have changed since the last look; of another device than the CPU it's told later."""
+        if saved.last is None or not saved.stands(tensor):
+            return False
+        now = self._now(saved, tensor)
+        if not content.answers_at_once(tensor):
+            self._asked.append(Inquiry(saved, content.differ(saved.last, now), False, where, op))
+        elif content.same(saved.last, now):
+            return False
+        saved.last = now if isinstance(now, Fingerprint) else now.clone()
+        return content.answers_at_once(tensor)
+
+    def _now(self, saved: Saved, tensor: torch.Tensor) -> Content:
+        """The bytes now: no two Nodes that keep the same look twice."""
+        if isinstance(saved.original, Fingerprint):
+            return self._looks.at(saved.storage, tensor, content.fingerprint)
+        return tensor.detach()
+
+    # -- a Node is to use it
+
+    def judge(self, nodes: Iterable[int]) -> None:
+        """Nothing will write between the look and the use of what these Nodes keep: it counts as the use."""
+        for saved, tensor in (each for node in nodes for each in _live(self._by_node.get(node, ()))):
+            unmoved = saved.last is saved.original and content.answers_at_once(tensor) and saved.stands(tensor)
+            saved.altered = saved.assumed if unmoved else self.changed(saved)
+
+    def disturbed(self) -> None:
+        """Code of the user's has run: a look doesn't count any more."""
+        self._looks.clear()
+
+    def changed(self, saved: Saved) -> bool:
+        """True when the version hasn't moved although the bytes differ from those that were saved."""
+        if saved.altered is not None or not saved.suspect():
+            return saved.altered is True
+        tensor = saved.ref()
+        if tensor is None or (saved.checked and not saved.stands(tensor)):
+            return False
+        if saved.original is None:
+            return saved.assumed
+        if _torch.is_freed(tensor):
+            return False
+        if content.answers_at_once(tensor):
+            return self._differs(saved, tensor)
+        flag = content.differ(saved.original, self._now(saved, tensor))
+        if saved.signs is not None:
+            flag &= content.differ(saved.signs, content.signs(tensor))
+        self._asked.append(Inquiry(saved, flag, used=True))
+        return False
+
+    def _differs(self, saved: Saved, tensor: torch.Tensor) -> bool:
+        """True when what the Node's formula reads isn't what was saved."""
+        now = self._now(saved, tensor)
+        if saved.original is None or content.same(saved.original, now):
+            return False
+        if saved.signs is not None:
+            return not content.same(saved.signs, content.signs(tensor))
+        if not reads_sign_only(saved.name, saved.attr) or not isinstance(saved.original, torch.Tensor):
+            return True
+        return not content.same(saved.original.sgn(), tensor.detach().sgn())
+
+    def answers(self) -> list[Inquiry]:
+        """What the devices were asked and say yes to. Waits for them."""
+        asked, self._asked = self._asked, []
+        found: list[Inquiry] = []
+        for device in {each.flag.device for each in asked}:
+            here = [each for each in asked if each.flag.device == device]
+            yes = torch.stack([each.flag for each in here]).tolist()
+            found += [each for each, answer in zip(here, yes, strict=True) if answer]
+        return found
+
+    # -- end
 
     def release(self, nodes: Iterable[int]) -> None:
         """These Nodes are gone, or backward has freed what they kept."""
-        for storage in {saved.storage for node in nodes for saved in self._by_node.pop(node, ())}:
+        gone = [saved for node in nodes for saved in self._by_node.pop(node, ())]
+        for storage in {saved.storage for saved in gone}:
             _sift(self._by_storage, storage, lambda saved: saved.node in self._by_node)
+        for saved in gone:
+            saved.drop()
+        self._births.keep(self._by_storage)
 
     def forget_dead(self, storages: Container[int]) -> None:
         """Drop the saved tensors that no longer exist; `storages` are those that do."""
@@ -166,6 +303,15 @@ class SavedTensors:
             for key in list(table):
                 _sift(table, key, lambda saved: saved.ref() is not None)
         self._watched = {storage for storage in self._watched if storage in storages}
+        self._births.keep(self._by_storage)
+        self._asked = [each for each in self._asked if each.saved.ref() is not None]
+
+
+def _live(group: Iterable[Saved]) -> Iterator[tuple[Saved, torch.Tensor]]:
+    for saved in group:
+        tensor = saved.ref()
+        if tensor is not None and (saved.original is None or not _torch.is_freed(tensor)):
+            yield saved, tensor
 
 
 def _sift(table: dict[int, list[Saved]], key: int, keep: Callable[[Saved], bool]) -> None:
