@@ -47,11 +47,19 @@ tell_what_is_missing()
 
 
 def bypassed() -> bool:
-    """True while a call must not be looked at: inside vmap or grad, whose tensors have no storage."""
+    """True while a call must not be looked at: inside vmap or grad, whose tensors have no storage; among symbols."""
     try:
-        return torch._C._functorch.maybe_current_level() is not None
+        return torch._C._functorch.maybe_current_level() is not None or _sizes_are_symbols()
     except AttributeError:
         return False
+
+
+def _sizes_are_symbols() -> bool:
+    """True where `torch.export` stands in for sizes: to read one there is to decide it. Seen on 2.9 to 2.13."""
+    if not torch._C._len_torch_dispatch_stack():
+        return False
+    fake = torch._C._get_dispatch_mode(torch._C._TorchDispatchModeKey.FAKE)
+    return getattr(fake, "shape_env", None) is not None
 
 
 def unseen() -> AbstractContextManager[Any]:
@@ -139,6 +147,12 @@ def storage_key(tensor: torch.Tensor) -> int | None:
         return int(tensor.untyped_storage()._cdata)
     except (RuntimeError, NotImplementedError):
         return None
+
+
+def begins_with(tensor: torch.Tensor, other: torch.Tensor) -> bool:
+    """True for tensors that begin at the same element of one storage; functorch's shells have no `data_ptr()`."""
+    key = storage_key(tensor)
+    return key is not None and key == storage_key(other) and tensor.storage_offset() == other.storage_offset()
 
 
 def version(tensor: torch.Tensor) -> int | None:

@@ -265,7 +265,7 @@ class Nodes:
         for tensor in made:
             if _torch.is_opaque(tensor) or _torch.is_opaque(data):  # torch 2.9 unpacks a plain shell of a fake one
                 continue
-            if tensor.data_ptr() == data.data_ptr() and tensor.shape == data.shape:
+            if tensor.shape == data.shape and _torch.begins_with(tensor, data):
                 return self._tensors.see(tensor, birth.frame)
         return self._tensors.see(data, birth.frame, birth.inputs)
 

@@ -226,3 +226,15 @@ def w_storage_freed_and_filled_again():
         w.fill_(2.0)
     y.backward()
     return x.grad, between
+
+
+@whole
+def w_copied_when_written():
+    """Two tensors share their bytes until one is written, or its address is asked for."""
+    x = torch.randn(3, requires_grad=True)
+    y = x.exp()
+    shared = y._lazy_clone()
+    loss = (shared * y).sum()
+    cow = torch._C._is_cow_tensor(shared), torch._C._is_cow_tensor(y)
+    loss.backward()
+    return cow, x.grad

@@ -328,3 +328,12 @@ def w_traced_by_fx():
     x = torch.randn(3, requires_grad=True)
     traced(x).backward()
     return traced.code, x.grad
+
+
+@whole
+def w_pulled_back_twice():
+    """The shells that functorch leaves have no address."""
+    x, layer = torch.randn(4, 3), torch.nn.Linear(3, 2)
+    _, pull = vjp(layer, x)
+    first = pull(torch.ones(4, 2))
+    return first, pull(torch.ones(4, 2)), vjp(lambda v: vjp(layer, v)[1](torch.ones(4, 2))[0].sin(), x)[1](x)

@@ -263,3 +263,12 @@ def w_default_device_and_dtype():
     finally:
         torch.set_default_dtype(previous)
     return a.grad, b
+
+
+@whole
+def w_exported_with_a_side_left_open():
+    """Whoever reads that side decides it: torch notes a guard."""
+    layer = torch.nn.Linear(3, 2)
+    program = torch.export.export(layer, (torch.randn(4, 3),), dynamic_shapes=({0: torch.export.Dim.AUTO},))
+    program.module()(torch.randn(5, 3)).sum().backward()
+    return str(program.graph_module.code), str(program.range_constraints), layer.weight.grad

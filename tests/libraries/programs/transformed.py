@@ -128,7 +128,7 @@ def exported() -> Built:
         program = torch.export.export(model, (inputs,), dynamic_shapes=({0: torch.export.Dim.AUTO},))
         loss = functional.cross_entropy(program.module()(inputs), labels)
         loss.backward()
-        return loss.detach(), str(program.graph_module.code)
+        return loss.detach(), str(program.graph_module.code), str(program.range_constraints)
 
     return model, run
 
