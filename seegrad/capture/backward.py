@@ -17,7 +17,8 @@ from seegrad.capture.probes.variables import tensors_in
 from seegrad.capture.state import RecordingState
 from seegrad.capture.tables import Tables
 from seegrad.capture.tables.frames import MAX_SIDE, RAGGED, FrameDraft, Hit, Lap, Ran, Seen, preview
-from seegrad.capture.tables.nodes import NodeDraft, Source
+from seegrad.capture.tables.nodes import NodeDraft
+from seegrad.capture.tables.tensors import Source
 from seegrad.capture.unseen import Stealth, Writer, has_hooks, writers_of, writing_line
 from seegrad.errors import text_of
 from seegrad.model.recording import RaisedError
@@ -83,6 +84,9 @@ class BackwardRun:
     ) -> None:
         state.new_event(user, deep=True)
         roots = roots_of(args, kwargs)
+        self._grad_fns = _torch.grad_fns(roots)  # the next that torch asks for, too
+        for root in roots:
+            state.tables.tensors.settle(root)
         state.meet_late(roots)
         self._state, self._name = state, name
         self._tables = tables = state.tables
@@ -109,7 +113,6 @@ class BackwardRun:
         for root, gradient in zip(roots, given_of(name, args, kwargs, len(roots)), strict=True):
             self._arrivals.begin(tables.source(root), root, gradient)
         tables.root = self._roots[0] if self._roots else tables.root
-        self._grad_fns = _torch.grad_fns(roots)
 
     # -- hooks
 

@@ -11,7 +11,8 @@ from seegrad.capture.probes import torch_private as _torch
 from seegrad.capture.tables import Tables
 from seegrad.capture.tables.frames import preview
 from seegrad.capture.tables.hooks import HookDraft
-from seegrad.capture.tables.nodes import NodeDraft, Source
+from seegrad.capture.tables.nodes import NodeDraft
+from seegrad.capture.tables.tensors import Source
 from seegrad.model.recording import HookCall
 
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from types import FrameType
-from typing import Any, Literal, cast
+from typing import Any, Literal
 
 import torch
 
@@ -14,7 +14,8 @@ from seegrad.capture.probes.variables import is_a, tensors_in
 from seegrad.capture.state import RecordingState
 from seegrad.capture.tables.frames import FrameDraft, Hit
 from seegrad.capture.tables.hooks import KINDS as HOOKS
-from seegrad.capture.tables.nodes import Birth, Source
+from seegrad.capture.tables.nodes import Birth
+from seegrad.capture.tables.tensors import TensorDraft
 from seegrad.errors import text_of
 from seegrad.model.recording import Place, RaisedError, Route
 
@@ -205,18 +206,18 @@ class Op:
         self._option = kwargs.get("inplace") is True
         self._inputs = inputs = tensors_in((args, kwargs) if kwargs else args)
         self._targets = may_write(call, args, kwargs) if call.writes or "out" in kwargs else []
-        known = list(map(tables.tensors.find, inputs))
-        unmet = None in known
+        drafts = [tables.tensors.draft(tensor) for tensor in inputs]
+        unmet = None in drafts
         state.new_event(user, direct=user is frame, deep=unmet and any(map(tables.tensors.is_new, inputs)))
         self._module = state.module(frame)  # after the event: its names are known now
-        graph = torch.is_grad_enabled()
-        made = self._made() if graph else ()
-        self._applied = None if graph else self._applying(frame)
+        self._graph = torch.is_grad_enabled()
+        self._applied = None if self._graph else self._applying(frame)
+        self._versions = [_torch.version(tensor) for tensor in inputs]
+        if self._graph:
+            self._meet_makers(drafts)
         if unmet:
             state.meet_wrapped(inputs, user)
-        self._numbers = [tables.meet(tensor) for tensor in inputs] if unmet else cast(list[int], known)
-        self._sources = {source: self._numbers[position] for position, source in made}
-        self._versions = [_torch.version(tensor) for tensor in inputs]
+        self._numbers = [tables.meet(t) if d is None else d.id for t, d in zip(inputs, drafts, strict=True)]
         self._storages: list[int] = []
         self._span: tuple[int, int] | None = None
         if call.foreign and tables.saved.every:
@@ -232,18 +233,15 @@ class Op:
             frame = frame.f_back
         return self._state.applying
 
-    def _made(self) -> list[tuple[int, Source]]:
-        """(position, who made it) of each input that has a graph."""
-        graph = [
-            (i, tensor) for i, tensor in enumerate(self._inputs) if tensor.requires_grad and not _torch.is_leaf(tensor)
+    def _meet_makers(self, drafts: Sequence[TensorDraft | None]) -> None:
+        """Meet the Nodes that made the inputs, where no call was seen that did."""
+        late = [
+            tensor
+            for tensor, draft, version in zip(self._inputs, drafts, self._versions, strict=True)
+            if (draft is None or draft.settled != version or draft.may_have_changed) and tensor.requires_grad
         ]
-        if not graph:
-            return []
-        made = [(i, self._tables.source(tensor)) for i, tensor in graph]
-        if any(source is None for _, source in made):
-            self._state.meet_late([tensor for _, tensor in graph])
-            made = [(i, self._tables.source(tensor)) for i, tensor in graph]
-        return [(i, source) for i, source in made if source is not None]
+        if late:
+            self._state.meet_late(late)
 
     def _look_at_targets(self, args: tuple[Any, ...]) -> None:
         """Remember the bytes that the call may overwrite, and the storages that it may exchange."""
@@ -277,7 +275,7 @@ class Op:
         if name in EMPTY:
             tables.uninitialised.update(tables.tensors.storage_number(tensor) for tensor in outputs)
         frame.outputs = tuple([self._output(frame, tensor) for tensor in outputs])
-        if frame.grad_enabled:
+        if self._graph:
             self._walk(frame, outputs, written)
         if not (outputs or frame.writes or frame.nodes):
             tables.frames.drop_last()
@@ -291,10 +289,21 @@ class Op:
         if written:
             changed = [*written, *(base for tensor in written if (base := _torch.base(tensor)) is not None)]
             made = [*outputs, *(t for t in changed if not any(t is output for output in outputs))]
-        nodes = _torch.grad_fns(made)
-        if nodes:
-            birth = Birth(frame.index, self._call.name, self._numbers, made, changed, self._sources)
-            frame.nodes = self._tables.nodes.walk(nodes, birth)
+        graph = [tensor for tensor in made if tensor.requires_grad and self._tables.tensors.is_settled(tensor)]
+        if graph:
+            frame.nodes = self._tables.nodes.walk(graph, Birth(frame.index, self._call.name, self._numbers, changed))
+            self._settle(frame.nodes)
+
+    def _settle(self, nodes: Sequence[int]) -> None:
+        """Views whose base was written have got a new Node by this call, if it had to ask who made them."""
+        tensors, drafts = self._tables.tensors, self._tables.nodes.drafts
+        asked = [tensor for tensor in self._inputs if tensor.requires_grad and not tensors.is_settled(tensor)]
+        for base in {id(base): base for tensor in asked if (base := _torch.base(tensor)) is not None}.values():
+            views = [tensor for tensor in asked if _torch.base(tensor) is base]
+            source = self._tables.source(base)
+            new = [n for n in nodes if not drafts[n].outputs and source in [each[1:] for each in drafts[n].edges]]
+            if len(new) == len(views):
+                self._tables.nodes.walk(views, Birth(self._tables.frames.now, "", ()))
 
     def _written(self) -> list[torch.Tensor]:
         """The tensors that the call wrote: those it names, then one for each other counter that moved."""
@@ -324,7 +333,8 @@ class Op:
         part = self._span is not None and bool(self._targets) and tensor is self._targets[0]
         span = self._span if part and self._span is not None else _torch.span(tensor)
         tensors = self._tables.tensors
-        number, storage = tensors.see(tensor, frame.index), tensors.storage_number(tensor)
+        see = tensors.made if self._graph else tensors.see
+        number, storage = see(tensor, frame.index), tensors.storage_number(tensor)
         op = f"{self._call.name}(inplace=True)" if self._option else self._call.name
         self._state.write(frame, Hit(number, storage, span, op, (version, _torch.version(tensor))))
 
@@ -344,7 +354,8 @@ class Op:
     def _output(self, frame: FrameDraft, tensor: torch.Tensor) -> int:
         fresh = self._tables.tensors.find(tensor) is None
         route = ROUTES.get(self._call.name, "view")
-        number = self._tables.tensors.see(tensor, frame.index, self._numbers, route)
+        see = self._tables.tensors.made if fresh else self._tables.tensors.see
+        number = see(tensor, frame.index, self._numbers, route)
         if fresh:
             self._tables.show(frame, number, tensor)
         return number

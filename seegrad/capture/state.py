@@ -90,6 +90,7 @@ class RecordingState:
             self._module = user.f_globals if self._lasts(user) else {}
         unseen = self.tables.tensors.name_from(self._names.event(frames, direct=direct))
         self._applied, self.applying = self.applying, self._applying_line(frames)
+        self.tables.tensors.applied = self._applied is not None
         if self._applied is None:
             self._inside = ()
         strangers = [*unseen, *self._name(*self._names.everything(frames))] if deep else unseen
@@ -186,22 +187,23 @@ class RecordingState:
         """Nodes that were made where no call was seen: in C++, before the block, by a custom Function."""
         if not tensors or not torch.is_grad_enabled():
             return
-        unknown = [t for t in tensors if t.requires_grad and not _torch.is_leaf(t) and not self.tables.source(t)]
+        known = self.tables.tensors
+        unknown = [t for t in tensors if known.grad_fn(t) is not None and not self.tables.source(t)]
         if not unknown:
             return
-        nodes = _torch.grad_fns(unknown)
-        if self._applied is not None and any(map(_torch.is_custom, nodes)):
-            self._was_applied(self._applied, nodes, unknown)
+        if self._applied is not None and any(_torch.is_custom(known.grad_fn(tensor)) for tensor in unknown):
+            self._was_applied(self._applied, unknown)
         else:
-            self._meet_nodes(self.tables.frames.last, nodes, unknown)
+            self._meet_nodes(self.tables.frames.last, unknown)
 
-    def _meet_nodes(self, frame: FrameDraft, nodes: Sequence[Any], made: Sequence[torch.Tensor]) -> None:
-        frame.nodes += self.tables.nodes.walk(nodes, Birth(frame.index, frame.op, (), made, late=True))
+    def _meet_nodes(self, frame: FrameDraft, made: Sequence[torch.Tensor]) -> None:
+        frame.nodes += self.tables.nodes.walk(made, Birth(frame.index, frame.op, (), late=True))
 
-    def _was_applied(self, line: Place, nodes: Sequence[Any], made: Sequence[torch.Tensor]) -> None:
+    def _was_applied(self, line: Place, made: Sequence[torch.Tensor]) -> None:
         """A custom Function was called on that line, and is over: a Frame for the call."""
-        frame = self.tables.frames.new("forward", _torch.function_name(nodes[0]), line)
-        self._meet_nodes(frame, nodes, made)
+        name = _torch.function_name(self.tables.tensors.grad_fn(made[0]))
+        frame = self.tables.frames.new("forward", name, line)
+        self._meet_nodes(frame, made)
         frame.inputs = tuple(dict.fromkeys(self.tables.nodes.given(frame.nodes)))
         frame.outputs = tuple(self.tables.meet(tensor) for tensor in made)
         for number, tensor in zip(frame.outputs, made, strict=True):
@@ -212,7 +214,7 @@ class RecordingState:
 
     def gradient_read(self, tensor: torch.Tensor, frame: FrameType) -> None:
         """`.grad` was read: a Frame where it's None because backward keeps gradients in leaves alone."""
-        if not self._backwards or not tensor.requires_grad or _torch.is_leaf(tensor) or tensor.retains_grad:
+        if not self._backwards or self.tables.tensors.is_leaf(tensor) or tensor.retains_grad:
             return
         user = user_frame(frame)
         self.new_event(user)
@@ -229,6 +231,7 @@ class RecordingState:
         self.new_event(user)
         tables, tensor = self.tables, args[0]
         frame, place = tables.frames.now, self.source.place(user)
+        tables.tensors.settle(tensor)  # torch has put the hook on the Node that made it
         at = tables.source(tensor) if tensor.requires_grad and not _torch.is_leaf(tensor) else None
         tables.hooks.add(method, args[1:], frame, place, tables.meet(tensor), at, handle)
 
@@ -271,7 +274,7 @@ IDENTIFIER = re.compile(r"[^\W\d]\w*")
 
 def wraps(tensors: Tensors, tensor: torch.Tensor) -> int | None:
     """The tensor with a graph on whose bytes this leaf was made; None for other tensors and for one that's known."""
-    if not tensor.requires_grad or not _torch.is_leaf(tensor) or tensors.find(tensor) is not None:
+    if not tensor.requires_grad or not tensors.is_leaf(tensor) or tensors.find(tensor) is not None:
         return None
     results = tensors.results_on(tensors.storage_number(tensor))
     return results[-1] if results and not tensors.existed_at_start(tensor) else None

@@ -13,6 +13,7 @@ import warnings
 import weakref
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import AbstractContextManager
+from operator import attrgetter
 from types import CodeType
 from typing import Any
 
@@ -105,8 +106,8 @@ class StorageRef:
 
     __slots__ = ("_address", "number")
 
-    def __init__(self, tensor: torch.Tensor, number: int) -> None:
-        self._address: Any = tensor.untyped_storage()._weak_ref()
+    def __init__(self, storage: torch.UntypedStorage, number: int) -> None:
+        self._address: Any = storage._weak_ref()
         self.number = number
 
     def expired(self) -> bool:
@@ -135,18 +136,25 @@ class WeakTensor(weakref.ref[torch.Tensor]):
         return tensor
 
 
-def tensor_key(tensor: torch.Tensor) -> int:
-    """Address of the tensor's body; meaningful only beside a weak reference that proves it's still the same one."""
-    key: int = tensor._cdata
-    return key
+address: Callable[[torch.Tensor | torch.UntypedStorage], int] = attrgetter("_cdata")
+"""Address of a tensor's or a storage's body; meaningful only beside a weak reference that proves it's the same one."""
+
+is_view: Callable[[torch.Tensor], bool] = torch.Tensor._is_view
+"""True where autograd knows the tensor as a view of another."""
+
+
+def storage(tensor: torch.Tensor) -> torch.UntypedStorage | None:
+    """The tensor's storage, None for layouts without one (sparse, …)."""
+    try:
+        return tensor.untyped_storage()
+    except (RuntimeError, NotImplementedError):
+        return None
 
 
 def storage_key(tensor: torch.Tensor) -> int | None:
     """Address of the storage's body, None for layouts without one (sparse, …)."""
-    try:
-        return int(tensor.untyped_storage()._cdata)
-    except (RuntimeError, NotImplementedError):
-        return None
+    found = storage(tensor)
+    return None if found is None else address(found)
 
 
 def begins_with(tensor: torch.Tensor, other: torch.Tensor) -> bool:

@@ -8,9 +8,9 @@ from seegrad.capture.probes import torch_private as _torch
 from seegrad.capture.tables.frames import FrameDraft, Frames, Hit, Writes, preview
 from seegrad.capture.tables.hooks import UserHooks
 from seegrad.capture.tables.ids import frozen, without_gaps
-from seegrad.capture.tables.nodes import Nodes, Source
+from seegrad.capture.tables.nodes import Nodes
 from seegrad.capture.tables.saved import SavedTensors
-from seegrad.capture.tables.tensors import Tensors
+from seegrad.capture.tables.tensors import Source, Tensors
 from seegrad.model.recording import Frame, Hook, Node, RaisedError, Recording, TensorRef, Write
 
 

@@ -21,15 +21,13 @@ SECTION = 10
 """Levels of a deeper graph that one recursion comes down."""
 
 
-def depth(node: Any, behind: Sequence[tuple[Any, int]]) -> int:
-    """Levels of the graph behind a Node, itself included; `behind` are those its Edges lead to, with their depths."""
-    found = 1 + max([each for _, each in behind], default=0)
-    if found > SHALLOW:
-        section = found // SECTION
-        deeper = [target for target, each in behind if each >= SHALLOW and each // SECTION < section]
-        if deeper:
-            _torch.keep_along(node, nested(deeper))
-    return found
+def take_along(node: Any, depth: int, behind: Sequence[int]) -> None:
+    """A Node at that depth holds what it leads to, where a section begins; `behind` are the depths there, by Edge."""
+    section = depth // SECTION
+    if all(each < SHALLOW or each // SECTION == section for each in behind):
+        return
+    edges = zip(node.next_functions, behind, strict=True)
+    _torch.keep_along(node, nested([each for (each, _), at in edges if at >= SHALLOW and at // SECTION < section]))
 
 
 def nested(held: Sequence[Any]) -> tuple[Any, ...]:

@@ -9,7 +9,7 @@ from typing import Any, Literal
 from torch.utils.hooks import RemovableHandle
 
 from seegrad.capture.probes import torch_private as _torch
-from seegrad.capture.tables.nodes import Source
+from seegrad.capture.tables.tensors import Source
 from seegrad.model.recording import HookCall, Place
 
 KINDS: dict[str, Literal["tensor", "accumulated", "retain"]] = {

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Container, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
@@ -12,21 +12,18 @@ import torch
 
 from seegrad.capture.probes import torch_private as _torch
 from seegrad.capture.probes.places import clean_stack
-from seegrad.capture.tables.depth import depth
+from seegrad.capture.tables.depth import SHALLOW, take_along
 from seegrad.capture.tables.saved import Saved, SavedTensors
-from seegrad.capture.tables.tensors import Tensors, deref
+from seegrad.capture.tables.tensors import Source, TensorDraft, Tensors, deref
 
-Key = tuple[str, int]
-"""What a Node is known by: its name and torch's number, or the number of the leaf it adds into."""
+Key = tuple[int, str | int]
+"""What a Node is known by: torch's number and its name; what adds into a leaf, by `LEAF` and the leaf's number."""
 
-Source = tuple[int, int]
-"""(Node, output number): who made a tensor."""
+LEAF = -1
+"""The number of every AccumulateGrad, which has none: before all others."""
 
-Met = tuple[Key, Any, Sequence[tuple[Any, int]]]
-"""A Node of torch at the moment it's met: its key, itself, its `next_functions`."""
-
-Keys = dict[int, Key]
-"""`id(node)` → its key, for the Nodes that one walk holds: torch hands out one object a Node while somebody has it."""
+Met = tuple[Any, list[tuple[Key | None, int]]]
+"""A Node of torch at the moment it's met, and for each of its Edges who is behind it, with the output's number."""
 
 
 @dataclass(slots=True)
@@ -36,27 +33,38 @@ class Birth:
     frame: int
     op: str
     inputs: Sequence[int]
-    outputs: Sequence[torch.Tensor]
     written: Sequence[torch.Tensor] = ()
-    sources: dict[Source, int] = field(default_factory=dict)  # who made an input → that input
     late: bool = False  # the Node is older than this look at it
 
 
 @dataclass(slots=True)
 class NodeDraft:
-    """A Node in the making."""
+    """A Node in the making: whom its Edges lead to, and what was given at each, is looked up when it's asked for."""
 
     id: int
     name: str
     op: str
     frame: int
-    edges: tuple[tuple[int, int | None, int], ...]
-    inputs: tuple[int | None, ...]
-    outputs: tuple[int, ...]
+    behind: Sequence[tuple[Key | None, int]]
+    given: Sequence[int]  # the tensors that the op was given, whether or not they have an Edge
+    nodes: Nodes
+    outputs: tuple[int, ...] = ()
     leaf: int | None = None
     inplace: bool = False
+    custom: bool = False  # a Function that was written in Python
     saved: Sequence[Saved] = ()
-    depth: int = 1
+    depth: int = 1  # levels of the graph from this Node on, as far as they're known
+
+    @property
+    def edges(self) -> tuple[tuple[int, int | None, int], ...]:
+        """(slot, Node, output number) for each Edge; None for an input that needs no gradient."""
+        number = self.nodes.numbers.get
+        return tuple([(slot, number(key) if key else None, output) for slot, (key, output) in enumerate(self.behind)])
+
+    @property
+    def inputs(self) -> tuple[int | None, ...]:
+        """The tensor given at each Edge: by what made it; then, where it's unambiguous, by order."""
+        return self.nodes.inputs(self)
 
 
 class Nodes:
@@ -64,27 +72,27 @@ class Nodes:
 
     def __init__(self, tensors: Tensors, saved: SavedTensors) -> None:
         self.drafts: dict[int, NodeDraft] = {}
+        self.numbers: dict[Key, int] = {}
         self._next = 0
         self._tensors = tensors
         self._saved = saved
-        self._numbers: dict[Key, int] = {}
         self._outputs: dict[Source, int] = {}
 
     def key(self, node: Any, frame: int) -> Key:
         """How the Node is known again without holding it."""
         number = _torch.node_number(node)
         if number == _torch.NO_NUMBER and _torch.is_accumulator(node):
-            return ("leaf", self._tensors.see(node.variable, frame))
-        return (node.name(), number)
+            return LEAF, self._tensors.see(node.variable, frame)
+        return number, node.name()
 
     def number(self, node: Any, frame: int) -> int | None:
         """The Node's number, None when it was never met."""
-        return self._numbers.get(self.key(node, frame))
+        return self.numbers.get(self.key(node, frame))
 
     def source(self, tensor: torch.Tensor, frame: int) -> Source | None:
         """Who made the tensor, where that Node was met."""
-        node = _torch.grad_fn(tensor)
-        number = self._numbers.get(self.key(node, frame)) if node is not None else None
+        node = self._tensors.grad_fn(tensor)
+        number = self.numbers.get(self.key(node, frame)) if node is not None else None
         return None if number is None else (number, tensor.output_nr)
 
     def output(self, number: int, output_nr: int) -> int | None:
@@ -93,7 +101,7 @@ class Nodes:
 
     def accumulator(self, leaf: int) -> Source | None:
         """The Node, with its one output, that adds into that leaf's `.grad`."""
-        number = self._numbers.get(("leaf", leaf))
+        number = self.numbers.get((LEAF, leaf))
         return None if number is None else (number, 0)
 
     def given(self, numbers: Sequence[int]) -> list[int]:
@@ -102,6 +110,24 @@ class Nodes:
         leaves = [self.drafts[target].leaf for target, _ in edges if target in self.drafts]
         made = [self._outputs.get((target, output)) for target, output in edges if target is not None]
         return [number for number in (*leaves, *made) if number is not None]
+
+    def inputs(self, node: NodeDraft) -> tuple[int | None, ...]:
+        """The tensor given at each Edge: by what made it; then, where it's unambiguous, by order."""
+        found: list[int | None] = []
+        free: list[int] = []
+        for slot, target, output in node.edges:
+            draft = self.drafts.get(target) if target is not None else None
+            if target is None:
+                free.append(slot)
+            made = self._outputs.get((target, output)) if target is not None else None
+            leaf = draft.leaf if draft is not None else None
+            found.append(leaf if leaf is not None else made if made in node.given else None)
+        if free and len(found) == len(node.given):
+            rest = [number for number in node.given if number not in found]
+            if len(rest) == len(free):
+                for slot, number in zip(free, rest, strict=True):
+                    found[slot] = number
+        return tuple(found)
 
     def leads(self, start: int, end: int) -> bool:
         """True when gradients flow from one Node to the other."""
@@ -117,124 +143,138 @@ class Nodes:
         """Every known Node behind `roots`, with torch's own. A known Node's Edges say whom its neighbours are."""
         waiting = [(node, self.number(node, frame)) for node in roots]
         found: dict[int, tuple[Any, NodeDraft]] = {}
+        numbers, drafts = self.numbers, self.drafts
         while waiting:
             node, number = waiting.pop()
             if number is None or number in found:
                 continue
-            draft = self.drafts[number]
+            draft = drafts[number]
             found[number] = node, draft
-            for (each, _), (_, target, _) in zip(node.next_functions, draft.edges, strict=True):
-                if each is not None and target not in found:
-                    waiting.append((each, self.number(each, frame) if target is None else target))
+            if draft.behind:
+                for (each, _), (key, _) in zip(node.next_functions, draft.behind, strict=True):
+                    if key is not None and (behind := numbers.get(key)) not in found:
+                        waiting.append((each, behind))
         return list(found.values())
 
-    def walk(self, roots: Sequence[Any], birth: Birth) -> tuple[int, ...]:
-        """Describe every unknown Node behind `roots`; their numbers, those nearest the inputs first."""
-        fresh, keys = self._unknown(roots, birth.frame)
-        if not fresh:
-            return ()
-        if torch.is_anomaly_enabled():
-            for _, node, _ in fresh:
-                clean_stack(_torch.anomaly_stack(node))
-        # Torch numbers Nodes in the order of their making; an AccumulateGrad carries no number and comes first.
-        fresh.sort(key=lambda met: (met[0][0] != "leaf", met[0][1]))
-        numbers = range(self._next, self._next + len(fresh))
-        self._next += len(fresh)
-        self._numbers.update((met[0], number) for met, number in zip(fresh, numbers, strict=True))
-        op = birth.op if not birth.late and sum([met[0][0] != "leaf" for met in fresh]) == 1 else None
-        outputs = [(_torch.grad_fn(tensor), tensor) for tensor in birth.outputs]
-        for met, number in zip(fresh, numbers, strict=True):
-            made = [tensor for node, tensor in outputs if node is met[1]]
-            self._describe(number, met, birth, op, made, keys)
-        return tuple(numbers)
+    # -- meet them
 
-    def _unknown(self, roots: Sequence[Any], frame: int) -> tuple[list[Met], Keys]:
-        fresh: list[Met] = []
-        waiting, keys = list(roots), Keys()
+    def walk(self, made: Sequence[torch.Tensor], birth: Birth) -> tuple[int, ...]:
+        """Describe every unknown Node behind these tensors; their numbers, those nearest the inputs first.
+
+        Torch has just had to know who made them.
+        """
+        roots = [(self.key(node, birth.frame), node, tensor) for tensor in made if (node := _torch.grad_fn(tensor))]
+        fresh = self._unknown(roots, birth.frame)
+        order = sorted(fresh) if len(fresh) > 1 else list(fresh)  # as torch numbers them: in the order of their making
+        first = self._next
+        self._next += len(order)
+        self.numbers.update(zip(order, range(first, self._next), strict=True))
+        op = birth.op if not birth.late and sum([key[0] != LEAF for key in order]) == 1 else None
+        for number, key in enumerate(order, first):
+            self._draft(number, key, fresh[key][1], birth, op)
+        outputs = self._join(roots, fresh, birth)
+        for number, key in enumerate(order, first):
+            self._describe(self.drafts[number], fresh[key][0], outputs.get(key, ()), birth)
+        return tuple(range(first, self._next))
+
+    def _unknown(self, roots: Sequence[tuple[Key, Any, torch.Tensor]], frame: int) -> dict[Key, Met]:
+        fresh: dict[Key, Met] = {}
+        numbers, number_of, own = self.numbers, _torch.node_number, _torch.NO_NUMBER
+        waiting = [(key, node) for key, node, _ in roots]
         while waiting:
-            node = waiting.pop()
-            if id(node) in keys:
+            key, node = waiting.pop()
+            if key in numbers or key in fresh:
                 continue
-            key = keys[id(node)] = self.key(node, frame)
-            if key not in self._numbers:
-                following = node.next_functions
-                fresh.append((key, node, following))
-                waiting += [target for target, _ in following if target is not None]
-        return fresh, keys
+            behind: list[tuple[Key | None, int]] = []
+            for target, output in node.next_functions:
+                if target is None:
+                    behind.append((None, output))
+                    continue
+                number = number_of(target)
+                there: Key = (number, target.name()) if number != own else self.key(target, frame)
+                behind.append((there, output))
+                if there not in numbers:
+                    waiting.append((there, target))
+            fresh[key] = node, behind
+        return fresh
 
-    def _describe(
-        self, number: int, met: Met, birth: Birth, op: str | None, made: Sequence[torch.Tensor], keys: Keys
+    def _draft(
+        self, number: int, key: Key, behind: Sequence[tuple[Key | None, int]], birth: Birth, op: str | None
     ) -> None:
-        (name, leaf), node, following = met
-        if name == "leaf":
-            self.drafts[number] = NodeDraft(number, "AccumulateGrad", "accumulate_grad", birth.frame, (), (), (), leaf)
-            return
-        short = _short(name)
-        edges = tuple(
-            [
-                (slot, None if target is None else self._numbers.get(keys[id(target)]), output)
-                for slot, (target, output) in enumerate(following)
-            ]
-        )
-        draft = self.drafts[number] = NodeDraft(
-            number, short, op or op_of(short), birth.frame, edges, self._inputs(edges, birth), ()
-        )
-        draft.depth = depth(
-            node, [(at, self._depth(target)) for (at, _), (_, target, _) in zip(following, edges, strict=True)]
-        )
-        if made:
-            self._made(draft, made, birth)
-        draft.saved = self._kept_by(draft, node, made, birth)
+        made, name = key
+        if made == LEAF:
+            leaf: Any = name
+            draft = NodeDraft(number, "AccumulateGrad", "accumulate_grad", birth.frame, (), (), self, (), leaf)
+        else:
+            short = _short(name)
+            draft = NodeDraft(number, short, op or op_of(short), birth.frame, behind, birth.inputs, self)
+        self.drafts[number] = draft
 
-    def _depth(self, number: int | None) -> int:
-        """Levels of the graph from that Node on, as far as it's known."""
-        return 0 if number is None or number not in self.drafts else self.drafts[number].depth
-
-    def _made(self, draft: NodeDraft, made: Sequence[torch.Tensor], birth: Birth) -> None:
-        """The tensors that the Node's call made."""
-        draft.outputs = tuple([self._tensors.see(tensor, birth.frame) for tensor in made])
-        for tensor, output in zip(made, draft.outputs, strict=True):
-            self._outputs[draft.id, tensor.output_nr] = output
-        draft.inplace = any(tensor is each for tensor in made for each in birth.written)
-
-    def _inputs(self, edges: Sequence[tuple[int, int | None, int]], birth: Birth) -> tuple[int | None, ...]:
-        """The tensor given at each Edge: by what made it; then, where it's unambiguous, by order."""
-        found: list[int | None] = []
-        free: list[int] = []
-        for slot, target, output in edges:
-            if target is None:
-                free.append(slot)
-                found.append(None)
+    def _join(
+        self, roots: Sequence[tuple[Key, Any, torch.Tensor]], fresh: Container[Key], birth: Birth
+    ) -> dict[Key, list[torch.Tensor]]:
+        """Say of each tensor who made it, and of each new Node what it made."""
+        found: dict[Key, list[torch.Tensor]] = {}
+        for key, _, tensor in roots:
+            tensor_draft = self._tensors.drafts[self._tensors.made(tensor, birth.frame)]
+            source = tensor_draft.source = self.numbers[key], tensor.output_nr
+            if key not in fresh:
+                self._outputs.setdefault(source, tensor_draft.id)
                 continue
-            leaf = self.drafts[target].leaf if target in self.drafts else None
-            found.append(birth.sources.get((target, output)) if leaf is None else leaf)
-        if free and len(edges) == len(birth.inputs):
-            rest = [number for number in birth.inputs if number not in found]
-            if len(rest) == len(free):
-                for slot, number in zip(free, rest, strict=True):
-                    found[slot] = number
-        return tuple(found)
+            found.setdefault(key, []).append(tensor)
+            draft = self.drafts[source[0]]
+            draft.outputs += (tensor_draft.id,)
+            draft.inplace = draft.inplace or any(tensor is each for each in birth.written)
+            self._outputs[source] = tensor_draft.id
+        return found
 
-    def _kept_by(self, draft: NodeDraft, node: Any, made: Sequence[torch.Tensor], birth: Birth) -> Sequence[Saved]:
+    def _describe(self, draft: NodeDraft, node: Any, made: Sequence[torch.Tensor], birth: Birth) -> None:
+        """What it keeps, and that nobody reads of us where it was made."""
+        if torch.is_anomaly_enabled():
+            clean_stack(_torch.anomaly_stack(node))
+        if draft.leaf is not None:
+            return
+        draft.custom = _torch.is_custom(node)
+        depths = [self._depth(key) for key, _ in draft.behind]
+        draft.depth = 1 + max(depths, default=0)
+        if draft.depth > SHALLOW:
+            take_along(node, draft.depth, depths)
         found: list[Saved] = []
         for attr, data, torch_saved in _torch.saved_tensors(node):
             if torch_saved is None:
                 self._keep_unchecked(draft, attr, data, found)
-                continue
-            version = (
-                _torch.version_asked_of_torch(node, attr, torch_saved, data) if birth.late else _torch.version(data)
-            )
-            owner = self._owner(data, made, birth)
-            tensor, ref = self._tensors.drafts[owner], self._tensors.ref(owner)
-            if deref(ref) is not data and _torch.READS_SAVED:
-                ref = _torch.WeakTensor(data)
-            index, slots = len(found), len(draft.edges) if _torch.is_read(node, attr) else 0
-            saved = Saved(draft.id, index, attr, owner, ref, version, tensor.storage, tensor.span, draft.name, slots)
-            self._saved.add(saved, data)
-            found.append(saved)
-        for attr, data in _torch.attribute_tensors(node) if _torch.is_custom(node) else ():
+            else:
+                self._keep(draft, node, attr, data, torch_saved, made, birth, found)
+        for attr, data in _torch.attribute_tensors(node) if draft.custom else ():
             self._keep_unchecked(draft, attr, data, found)
-        return found
+        draft.saved = found
+
+    def _depth(self, key: Key | None) -> int:
+        draft = self.drafts.get(self.numbers[key]) if key is not None else None
+        return 0 if draft is None else draft.depth
+
+    def _keep(
+        self,
+        draft: NodeDraft,
+        node: Any,
+        attr: str,
+        data: torch.Tensor,
+        torch_saved: Any,
+        made: Sequence[torch.Tensor],
+        birth: Birth,
+        found: list[Saved],
+    ) -> None:
+        """A tensor that the Node keeps and whose version torch checks."""
+        version = _torch.version_asked_of_torch(node, attr, torch_saved, data) if birth.late else _torch.version(data)
+        tensor = self._tensors.draft(data) or self._owner(data, made, birth)
+        ref = self._tensors.ref(tensor.id)
+        if deref(ref) is not data and _torch.READS_SAVED:
+            ref = _torch.WeakTensor(data)
+        slots = len(draft.behind) if _torch.is_read(node, attr) else 0
+        number, span = len(found), tensor.span
+        saved = Saved(draft.id, number, attr, tensor.id, ref, version, tensor.storage, span, draft.name, slots)
+        self._saved.add(saved, data)
+        found.append(saved)
 
     def _keep_unchecked(self, draft: NodeDraft, attr: str, data: torch.Tensor, found: list[Saved]) -> None:
         """A tensor of the program that the Node keeps where torch doesn't check its version."""
@@ -251,36 +291,33 @@ class Nodes:
             storage=tensor.storage,
             span=_torch.span(data),
             name=draft.name,
-            slots=len(draft.edges),
+            slots=len(draft.behind),
             checked=False,
         )
         self._saved.add(saved, data)
         found.append(saved)
 
-    def _owner(self, data: torch.Tensor, made: Sequence[torch.Tensor], birth: Birth) -> int:
-        """The program's tensor that was saved: itself, or for a result the output that it is an alias of."""
-        number = self._tensors.find(data)
-        if number is not None:
-            return number
+    def _owner(self, data: torch.Tensor, made: Sequence[torch.Tensor], birth: Birth) -> TensorDraft:
+        """The program's tensor that was saved as a result: the output that it is an alias of; else one of its own."""
         for tensor in made:
             if _torch.is_opaque(tensor) or _torch.is_opaque(data):  # torch 2.9 unpacks a plain shell of a fake one
                 continue
             if tensor.shape == data.shape and _torch.begins_with(tensor, data):
-                return self._tensors.see(tensor, birth.frame)
-        return self._tensors.see(data, birth.frame, birth.inputs)
+                return self._tensors.drafts[self._tensors.see(tensor, birth.frame)]
+        return self._tensors.drafts[self._tensors.see(data, birth.frame, birth.inputs)]
 
     def forget(self, kept: set[int]) -> None:
         """Drop all other Nodes."""
         self._saved.release(self.drafts.keys() - kept)
         self.drafts = {number: draft for number, draft in self.drafts.items() if number in kept}
-        self._numbers = {key: number for key, number in self._numbers.items() if number in kept}
+        self.numbers = {key: number for key, number in self.numbers.items() if number in kept}
         self._outputs = {source: tensor for source, tensor in self._outputs.items() if source[0] in kept}
 
 
 @lru_cache(maxsize=1024)
-def _short(name: str) -> str:
+def _short(name: str | int) -> str:
     """The Node's name as torch prints it in Python."""
-    return name.removeprefix("struct ").rpartition("::")[2]
+    return str(name).removeprefix("struct ").rpartition("::")[2]
 
 
 @lru_cache(maxsize=1024)

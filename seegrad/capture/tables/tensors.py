@@ -6,12 +6,16 @@ import weakref
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any
 
 import torch
 
 from seegrad.capture.probes import torch_private as _torch
 from seegrad.capture.tables.frames import sides
 from seegrad.model.recording import Route
+
+Source = tuple[int, int]
+"""(Node, output number): who made a tensor."""
 
 deref = weakref.ref.__call__
 """The tensor behind a weak reference, for a look that doesn't take hold of it."""
@@ -29,22 +33,44 @@ def spelled(kind: torch.dtype | torch.device) -> str:
 
 @dataclass(slots=True)
 class TensorDraft:
-    """A TensorRef in the making."""
+    """A TensorRef in the making: what torch told, put into the model's words when they're asked for."""
 
     id: int
     name: str | None
-    shape: tuple[int, ...]
-    dtype: str
-    device: str
+    size: torch.Size
+    kind: torch.dtype
+    on: torch.device
     is_leaf: bool
     requires_grad: bool
     storage: int
     counter: int | None
     span: tuple[int, int]
     frame: int
-    alias_of: int | None = None
-    route: Route = "self"
-    parameter: bool = False
+    alias_of: int | None
+    route: Route
+    parameter: bool
+    settled: int | None = 0  # the version at which torch knew who made it: see `Tensors.is_settled`
+    source: Source | None = None  # who made it, where that Node was met
+
+    @property
+    def may_have_changed(self) -> bool:
+        """True for what had no graph when it was seen, and may be a custom Function's result by now."""
+        return self.source is None and (self.is_leaf != self.requires_grad or self.alias_of is not None)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Its sides."""
+        return sides(self.size)
+
+    @property
+    def dtype(self) -> str:
+        """Its dtype as the model has it."""
+        return spelled(self.kind)
+
+    @property
+    def device(self) -> str:
+        """Its device as the model has it."""
+        return spelled(self.on)
 
 
 class Tensors:
@@ -53,22 +79,26 @@ class Tensors:
     def __init__(self) -> None:
         self.drafts: dict[int, TensorDraft] = {}
         self._next = 0
-        self._known: dict[int, int] = {}
+        self._known: dict[int, tuple[_torch.WeakTensor, TensorDraft]] = {}
         self._refs: dict[int, _torch.WeakTensor] = {}
-        self._shapes: dict[torch.Size, tuple[int, ...]] = {}  # one object for all tensors of a shape
         self._storages: dict[int, _torch.StorageRef] = {}
         self._on_storage: dict[int, list[int]] = {}
         self._foreseen: dict[int, tuple[_torch.WeakTensor, str, bool]] = {}
         self._storage_count = 0
         self._counter_count = 0
+        self.applied = False  # a custom Function has just returned: what isn't known is what it made
 
     # -- who is it
 
+    def draft(self, tensor: torch.Tensor) -> TensorDraft | None:
+        """What is known of it, None when it was never seen."""
+        entry = self._known.get(_torch.address(tensor))
+        return entry[1] if entry is not None and deref(entry[0]) is tensor else None
+
     def find(self, tensor: torch.Tensor) -> int | None:
         """Its number, None when it was never seen."""
-        number = self._known.get(_torch.tensor_key(tensor))
-        ref = self._refs.get(number) if number is not None else None
-        return number if ref is not None and deref(ref) is tensor else None
+        entry = self._known.get(_torch.address(tensor))
+        return entry[1].id if entry is not None and deref(entry[0]) is tensor else None
 
     def ref(self, number: int) -> _torch.WeakTensor:
         """The weak reference to the tensor of that number."""
@@ -81,11 +111,12 @@ class Tensors:
 
     def foresee(self, tensor: torch.Tensor, name: str, *, existed: bool = False) -> None:
         """Remember the name of a tensor that may be met later; `existed`: it was there before the block ran."""
-        number = self.find(tensor)
-        if number is not None and self.drafts[number].name is None:
-            self.drafts[number].name = name
-        if number is None and self._foreseen_as(tensor) is None:
-            self._foreseen[_torch.tensor_key(tensor)] = (_torch.WeakTensor(tensor), name, existed)
+        draft = self.draft(tensor)
+        if draft is None:
+            if self._foreseen_as(tensor) is None:
+                self._foreseen[_torch.address(tensor)] = (_torch.WeakTensor(tensor), name, existed)
+        elif draft.name is None:
+            draft.name = name
 
     def existed_at_start(self, tensor: torch.Tensor) -> bool:
         """True when a variable held it before the block ran."""
@@ -94,28 +125,29 @@ class Tensors:
 
     def is_new(self, tensor: torch.Tensor) -> bool:
         """True for a tensor that was neither met nor seen in a variable."""
-        return self.find(tensor) is None and self._foreseen_as(tensor) is None
+        return self.draft(tensor) is None and self._foreseen_as(tensor) is None
 
     def _foreseen_as(self, tensor: torch.Tensor) -> tuple[str, bool] | None:
-        entry = self._foreseen.get(_torch.tensor_key(tensor))
+        entry = self._foreseen.get(_torch.address(tensor))
         return entry[1:] if entry is not None and deref(entry[0]) is tensor else None
 
     def storage_number(self, tensor: torch.Tensor) -> int:
         """Its storage's number. A layout without a storage gets a number of its own."""
-        key = _torch.storage_key(tensor)
-        entry = self._storages.get(key) if key is not None else None
-        if entry is not None and not entry.expired():
-            return entry.number
-        number, self._storage_count = self._storage_count, self._storage_count + 1
-        if key is not None:
-            self._storages[key] = _torch.StorageRef(tensor, number)
+        storage, number = _torch.storage(tensor), self._storage_count
+        if storage is not None:
+            key = _torch.address(storage)
+            entry = self._storages.get(key)
+            if entry is not None and not entry.expired():
+                return entry.number
+            self._storages[key] = _torch.StorageRef(storage, number)
+        self._storage_count = number + 1
         return number
 
     def sharing(self, tensor: torch.Tensor) -> TensorDraft | None:
         """The tensor itself, or one that was seen on its storage and lives; None where nobody uses that storage."""
-        number = self.find(tensor)
-        if number is not None:
-            return self.drafts[number]
+        draft = self.draft(tensor)
+        if draft is not None:
+            return draft
         same = self.on_storage(self.storage_number(tensor))
         return self.drafts[same[0]] if same else None
 
@@ -128,53 +160,93 @@ class Tensors:
         drafts = (self.drafts.get(number) for number in self._on_storage.get(storage, ()))
         return [each.id for each in drafts if each is not None and each.requires_grad and not each.is_leaf]
 
+    # -- what torch may be asked
+    #
+    # Once the base of a view was written, torch makes the view's grad_fn anew, at the moment when somebody first asks
+    # for it: an op, `grad_fn`, `is_leaf`. That Node's number, and with it the order in which backward adds gradients,
+    # is of that moment. So nothing is asked that torch would have to make first.
+
+    def is_settled(self, tensor: torch.Tensor) -> bool:
+        """True where torch knows who made the tensor: it's no view, or its base wasn't written since it knew."""
+        if not _torch.is_view(tensor):
+            return True
+        draft = self.draft(tensor)
+        if draft is None and self.applied:
+            return True
+        return _torch.version(tensor) == (0 if draft is None else draft.settled)
+
+    def is_leaf(self, tensor: torch.Tensor) -> bool:
+        """`tensor.is_leaf`; as it was, or as is likely, where torch would have to make its grad_fn first."""
+        if not tensor.requires_grad or self.is_settled(tensor):
+            return _torch.is_leaf(tensor)
+        draft = self.draft(tensor)
+        return draft is not None and draft.requires_grad and draft.is_leaf
+
+    def grad_fn(self, tensor: torch.Tensor) -> Any | None:
+        """`tensor.grad_fn`, None where torch would have to make it first."""
+        return _torch.grad_fn(tensor) if tensor.requires_grad and self.is_settled(tensor) else None
+
+    def settle(self, tensor: torch.Tensor) -> None:
+        """Torch has just had to know who made the tensor."""
+        draft = self.draft(tensor)
+        if draft is not None:
+            draft.settled = _torch.version(tensor)
+
     # -- see it
 
     def see(self, tensor: torch.Tensor, frame: int, sources: Sequence[int] = (), route: Route = "view") -> int:
         """Its number; a tensor met for the first time is described. `sources` are the tensors it may alias."""
-        number = self._seen_again(tensor)
-        if number is not None:
-            return number
+        draft = self.draft(tensor)
+        if draft is not None:
+            draft.requires_grad, draft.is_leaf = tensor.requires_grad, self.is_leaf(tensor)
+            return draft.id
+        return self._describe(tensor, frame, sources, route).id
+
+    def made(self, tensor: torch.Tensor, frame: int, sources: Sequence[int] = (), route: Route = "view") -> int:
+        """The number of what an op has just made or written: torch knows by whom."""
+        draft = self.draft(tensor) or self._describe(tensor, frame, sources, route)
+        draft.settled = _torch.version(tensor)
+        draft.requires_grad, draft.is_leaf = tensor.requires_grad, _torch.is_leaf(tensor)
+        return draft.id
+
+    def _describe(self, tensor: torch.Tensor, frame: int, sources: Sequence[int], route: Route) -> TensorDraft:
         base = _torch.base(tensor)
         if base is not None:  # which is nobody's view: of a view of a view, torch names the tensor at the bottom
-            known = self._seen_again(base)
-            sources = (*sources, self._describe(base, frame, (), "view") if known is None else known)
-        return self._describe(tensor, frame, sources, route)
-
-    def _seen_again(self, tensor: torch.Tensor) -> int | None:
-        number = self.find(tensor)
-        if number is not None:
-            draft = self.drafts[number]
-            draft.is_leaf, draft.requires_grad = _torch.is_leaf(tensor), tensor.requires_grad
-        return number
-
-    def _describe(self, tensor: torch.Tensor, frame: int, sources: Sequence[int], route: Route) -> int:
-        storage, number, key = self.storage_number(tensor), self._next, _torch.tensor_key(tensor)
-        foreseen = self._foreseen.get(key)
-        if foreseen is not None and deref(foreseen[0]) is not tensor:
-            foreseen = None
-        source = next((each for i in sources if (each := self.drafts[i]).storage == storage), None) if sources else None
-        self._next, shape = number + 1, _torch.shape(tensor)
-        self.drafts[number] = TensorDraft(
+            sources = (*sources, self.see(base, frame))
+        before, storage = self._storage_count, self.storage_number(tensor)
+        key, number, fresh = _torch.address(tensor), self._next, self._storage_count != before
+        source = self._aliased(storage, sources) if sources and not fresh else None
+        name, ref = self._as_foreseen(key, tensor)
+        draft = self.drafts[number] = TensorDraft(
             number,
-            foreseen[1] if foreseen is not None else None,
-            self._shapes.get(shape) or self._shapes.setdefault(shape, sides(shape)),
-            spelled(tensor.dtype),
-            spelled(tensor.device),
-            _torch.is_leaf(tensor),
+            name,
+            _torch.shape(tensor),
+            tensor.dtype,
+            tensor.device,
+            self.is_leaf(tensor),
             tensor.requires_grad,
             storage,
             self._counter_of(tensor, source, route),
             _torch.span(tensor),
             frame,
-            source.id if source is not None else None,
-            route if source is not None else "self",
+            None if source is None else source.id,
+            "self" if source is None else route,
             issubclass(type(tensor), torch.nn.Parameter),
         )
-        self._refs[number] = foreseen[0] if foreseen is not None else _torch.WeakTensor(tensor)
-        self._known[key] = number
+        self._next, self._refs[number], self._known[key] = number + 1, ref, (ref, draft)
         self._on_storage.setdefault(storage, []).append(number)
-        return number
+        return draft
+
+    def _aliased(self, storage: int, sources: Sequence[int]) -> TensorDraft | None:
+        """The first of these tensors that lies on that storage."""
+        return next((each for i in sources if (each := self.drafts[i]).storage == storage), None)
+
+    def _as_foreseen(self, key: int, tensor: torch.Tensor) -> tuple[str | None, _torch.WeakTensor]:
+        """The name that was read for it, and a weak reference to it."""
+        foreseen = self._foreseen.get(key)
+        if foreseen is not None and deref(foreseen[0]) is tensor:
+            return foreseen[1], foreseen[0]
+        return None, _torch.WeakTensor(tensor)
 
     def _counter_of(self, tensor: torch.Tensor, source: TensorDraft | None, route: Route) -> int | None:
         if _torch.version(tensor) is None:
@@ -194,8 +266,8 @@ class Tensors:
 
     def counter(self, tensor: torch.Tensor) -> int | None:
         """The number of its version counter; None where it has none, or was never seen."""
-        number = self.find(tensor)
-        return None if number is None else self.drafts[number].counter
+        draft = self.draft(tensor)
+        return None if draft is None else draft.counter
 
     # -- names
 
@@ -206,10 +278,9 @@ class Tensors:
         """
         unseen: list[torch.Tensor] = []
         for name, tensor in variables:
-            number = self.find(tensor)
-            draft = self.drafts[number] if number is not None else None
+            draft = self.draft(tensor)
             known = draft.requires_grad if draft is not None else self.existed_at_start(tensor)
-            if not known and tensor.requires_grad and (not _torch.is_leaf(tensor) or self.is_new(tensor)):
+            if not known and tensor.requires_grad and (not self.is_leaf(tensor) or self.is_new(tensor)):
                 unseen.append(tensor)
             if draft is None and not known:
                 self.foresee(tensor, name)
@@ -222,7 +293,7 @@ class Tensors:
     def forget_dead(self) -> set[int]:
         """Drop the addresses of tensors and storages that are gone; the storages that aren't."""
         living = self.living()
-        self._known = {key: number for key, number in self._known.items() if number in living}
+        self._known = {key: entry for key, entry in self._known.items() if entry[1].id in living}
         self._foreseen = {key: entry for key, entry in self._foreseen.items() if deref(entry[0]) is not None}
         self._on_storage = {key: live for key in self._on_storage if (live := self.on_storage(key))}
         self._storages = {key: entry for key, entry in self._storages.items() if not entry.expired()}
