@@ -16,9 +16,16 @@ def pytest_configure(config: pytest.Config) -> None:
     Each conftest imports this. What is registered once a process is a plugin of its own: a fixture that two conftests
     import is two fixtures, and a process can't hold two Playwrights.
     """
-    for plugin in ("browsers", "tiers"):
+    for plugin in ("session", "browsers"):
         config.pluginmanager.import_plugin(f"nbjudge_tests.{plugin}")
     settings.register_profile("house", deadline=None, derandomize=not ALL)
     settings.load_profile("house")
     for variable in ("SEEGRAD_LANG", "JPY_SESSION_NAME"):  # tests speak English unless they say otherwise
         os.environ.pop(variable, None)
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out what takes minutes, unless all is tested."""
+    late = [] if ALL else [item for item in items if item.get_closest_marker("whole")]
+    config.hook.pytest_deselected(items=late)
+    items[:] = [item for item in items if item not in late]
