@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import os
+import sys
 
 import pytest
 from hypothesis import settings
+
+from nbjudge_tests import browsers
 
 ALL = "SEEGRAD_TEST_ALL" in os.environ  # what `make test-all` says
 
@@ -16,8 +19,9 @@ def pytest_configure(config: pytest.Config) -> None:
     Each conftest imports this. What is registered once a process is a plugin of its own: a fixture that two conftests
     import is two fixtures, and a process can't hold two Playwrights.
     """
-    for plugin in ("session", "browsers"):
-        config.pluginmanager.import_plugin(f"nbjudge_tests.{plugin}")
+    for plugin in (sys.modules[__name__], browsers):
+        if not config.pluginmanager.is_registered(plugin):
+            config.pluginmanager.register(plugin)
     settings.register_profile("house", deadline=None, derandomize=not ALL)
     settings.load_profile("house")
     for variable in ("SEEGRAD_LANG", "JPY_SESSION_NAME"):  # tests speak English unless they say otherwise
