@@ -185,7 +185,7 @@ def test_a_reference_whose_making_was_interrupted_dies_in_silence(monkeypatch) -
     monkeypatch.setattr(sys, "unraisablehook", said.append)
 
     class Gone:
-        def untyped_storage(self) -> None:
+        def _weak_ref(self) -> None:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
