@@ -146,10 +146,8 @@ class RecordingState:
     def look_before_backward(self, nodes: Sequence[int], *, sure: bool) -> None:
         """Compare what these Nodes keep, where every byte is compared. `sure`: nothing will write before its use."""
         if self.tables.saved.every:
-            for saved in self.tables.saved.look(nodes, self._likely_place):
+            for saved in self.tables.saved.look(nodes, self._likely_place, sure=sure):
                 self._written_behind(saved, self._likely_place(saved))
-            if sure:
-                self.tables.saved.judge(nodes)
 
     def _likely_place(self, saved: Saved) -> Place | None:
         """The line that most likely wrote since it was saved."""

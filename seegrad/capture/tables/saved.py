@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Container, Iterable, Iterator
 from dataclasses import dataclass
+from itertools import chain
 
 import torch
 
@@ -149,7 +150,7 @@ class SavedTensors:
 
     def live(self, storage: int) -> Iterator[tuple[Saved, torch.Tensor]]:
         """Saved tensors on a storage that still live, and have memory."""
-        return _live(self._by_storage.get(storage, ()))
+        return ((saved, tensor) for saved in self._by_storage.get(storage, ()) for tensor in _memory(saved))
 
     def keep(self, storage: int) -> None:
         """A write to this storage may follow: remember what is saved there."""
@@ -196,16 +197,22 @@ class SavedTensors:
                     found.setdefault(storage, saved)
         return list(found.values())
 
-    def look(self, nodes: Iterable[int], where: Where) -> list[Saved]:
-        """The same for all that these Nodes keep, watched or not: before a backward."""
+    def look(self, nodes: Iterable[int], where: Where, *, sure: bool) -> list[Saved]:
+        """The same for all that these Nodes keep, watched or not: before a backward. `sure`: nothing writes until then.
+
+        Then this look is the one that counts for their use, unless a write is told after it.
+        """
         self.disturbed()
         found: dict[int, Saved] = {}
-        for node in nodes:
-            for saved in self._by_node.get(node, ()):
-                saved.altered = None
-            for saved, tensor in _live(self._by_node.get(node, ())):
+        for saved in chain.from_iterable(self._by_node.get(node, ()) for node in nodes):
+            saved.altered = None
+            for tensor in _memory(saved):
                 if self._moved(saved, tensor, where):
                     found.setdefault(saved.storage, saved)
+                elif sure:  # what the look above has compared isn't compared again
+                    known = saved.last is saved.original is not None and saved.stands(tensor)
+                    at_once = content.answers_at_once(tensor)
+                    saved.altered = not (known and at_once) and self._used_changed(saved, tensor)
         self._distrusted.update(saved.birth for saved in found.values())
         return list(found.values())
 
@@ -236,12 +243,6 @@ class SavedTensors:
 
     # -- a Node is to use it
 
-    def judge(self, nodes: Iterable[int]) -> None:
-        """Nothing will write between the look and the use of what these Nodes keep: it counts as the use."""
-        for saved, tensor in (each for node in nodes for each in _live(self._by_node.get(node, ()))):
-            unmoved = saved.last is saved.original and content.answers_at_once(tensor) and saved.stands(tensor)
-            saved.altered = saved.assumed if unmoved else self.changed(saved)
-
     def disturbed(self) -> None:
         """Code of the user's has run: a look doesn't count any more."""
         self._looks.clear()
@@ -250,13 +251,13 @@ class SavedTensors:
         """True when the version hasn't moved although the bytes differ from those that were saved."""
         if saved.altered is not None or not saved.suspect():
             return saved.altered is True
-        tensor = saved.ref()
-        if tensor is None or (saved.checked and not saved.stands(tensor)):
+        return any(self._used_changed(saved, tensor) for tensor in _memory(saved))
+
+    def _used_changed(self, saved: Saved, tensor: torch.Tensor) -> bool:
+        if saved.checked and not saved.stands(tensor):
             return False
         if saved.original is None:
             return saved.assumed
-        if _torch.is_freed(tensor):
-            return False
         if content.answers_at_once(tensor):
             return self._differs(saved, tensor)
         flag = content.differ(saved.original, self._now(saved, tensor))
@@ -307,11 +308,11 @@ class SavedTensors:
         self._asked = [each for each in self._asked if each.saved.ref() is not None]
 
 
-def _live(group: Iterable[Saved]) -> Iterator[tuple[Saved, torch.Tensor]]:
-    for saved in group:
-        tensor = saved.ref()
-        if tensor is not None and (saved.original is None or not _torch.is_freed(tensor)):
-            yield saved, tensor
+def _memory(saved: Saved) -> Iterator[torch.Tensor]:
+    """The tensor, if it lives and has memory."""
+    tensor = saved.ref()
+    if tensor is not None and (saved.original is None or not _torch.is_freed(tensor)):
+        yield tensor
 
 
 def _sift(table: dict[int, list[Saved]], key: int, keep: Callable[[Saved], bool]) -> None:
