@@ -32,7 +32,7 @@ def tests_in(file: Path) -> list[str]:
 
     Raises: NotLoaded.
     """
-    worker = _Worker(file, [])
+    worker = _Hand(file, [])
     try:
         return list(worker.loaded())
     finally:
@@ -46,7 +46,7 @@ def runs(file: Path, tasks: Sequence[Task], timeout_s: float) -> Iterator[tuple[
     """
     left = list(tasks)
     while left:
-        worker = _Worker(file, left)
+        worker = _Hand(file, left)
         try:
             worker.loaded()
             done = 0
@@ -58,7 +58,7 @@ def runs(file: Path, tasks: Sequence[Task], timeout_s: float) -> Iterator[tuple[
         left = left[done:]
 
 
-class _Worker:
+class _Hand:
     """One process, and the lines it says."""
 
     def __init__(self, file: Path, tasks: Sequence[Task]) -> None:
