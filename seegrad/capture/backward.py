@@ -159,14 +159,14 @@ class BackwardRun:
                 quietly(self._started, node, gradients)
                 return
             frames.note(ran)
-            order.append(node.id)
-            self._running = node.id
+            order.append(ran[1])
+            self._running = ran[1]
 
         return note
 
     def _note_writers(self, node: Any, draft: NodeDraft) -> None:
         """Remember what the user's code may run for this Node."""
-        if _torch.is_custom(node):
+        if draft.custom:
             self._custom.add(draft.id)
         elif draft.leaf is None and not self._tables.hooks.drafts:
             return
@@ -300,8 +300,9 @@ class BackwardRun:
             self._results(outputs, result)
         elif not self._ran:
             self._at_a_leaf()
-        leaves = [self._leaf(nodes[number]) for number in self._ran if number in nodes]
-        self._state.meet_late([leaf.grad for leaf in leaves if leaf is not None and leaf.grad is not None])
+        if self._lap.grad_enabled:  # the gradients have a graph of their own
+            leaves = [self._leaf(nodes[number]) for number in self._ran if number in nodes]
+            self._state.meet_late([leaf.grad for leaf in leaves if leaf is not None and leaf.grad is not None])
         self._end(self._ran)
 
     def _tell_unseen(self) -> None:

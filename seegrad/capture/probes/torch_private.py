@@ -13,7 +13,7 @@ import warnings
 import weakref
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import AbstractContextManager
-from operator import attrgetter
+from operator import attrgetter, methodcaller
 from types import CodeType
 from typing import Any
 
@@ -173,13 +173,13 @@ def version(tensor: torch.Tensor) -> int | None:
 
 def span(tensor: torch.Tensor) -> tuple[int, int]:
     """Bytes of its storage that a tensor may touch: start, stop. Empty for no elements."""
-    if tensor.layout is not torch.strided or not tensor.numel():
+    if tensor.layout is not torch.strided or not (size := tensor.nbytes):
         return (0, 0)
-    size, start = tensor.element_size(), int(tensor.storage_offset())
+    start = int(tensor.storage_offset()) * tensor.element_size()
     if tensor.is_contiguous():
-        return (start * size, (start + tensor.numel()) * size)
-    last = sum((int(n) - 1) * int(stride) for n, stride in zip(tensor.shape, tensor.stride(), strict=True))
-    return (start * size, (start + last + 1) * size)
+        return start, start + size
+    steps = zip(tensor.shape, tensor.stride(), strict=True)
+    return start, start + (sum([(int(n) - 1) * int(stride) for n, stride in steps]) + 1) * tensor.element_size()
 
 
 def is_freed(tensor: torch.Tensor) -> bool:
@@ -222,41 +222,50 @@ def is_accumulator(node: Any) -> bool:
     return hasattr(node, "variable")
 
 
-def node_number(node: Any) -> int:
-    """Number that torch gave the Node at its birth; unique in a thread, except for AccumulateGrad."""
-    number: int = node._sequence_nr()
-    return number
+node_number: Callable[[Any], int] = methodcaller("_sequence_nr")
+"""Number that torch gave the Node at its birth; unique in a thread, except for AccumulateGrad."""
 
 
-_ATTRIBUTES: dict[type, tuple[str, ...]] = {}
-"""Of each kind of torch's own Nodes. A custom Function's is made with it, and must die with it."""
+_ATTRIBUTES: dict[type, tuple[tuple[str, str], ...]] = {}
+"""(slot, attribute) of each kind of torch's own Nodes. A custom Function's is made with it, and must die with it."""
 
-_CUSTOM = ("_raw_saved_tensors",)
+_CUSTOM = (("_raw_saved_tensors", "tensors"),)
 
 
-def saved_tensors(node: Any) -> Iterator[tuple[str, torch.Tensor, Any]]:
-    """(attribute, tensor without version check, torch's SavedTensor) for all that a Node keeps.
+def saved_slots(node: Any) -> tuple[tuple[str, str], ...]:
+    """(slot, attribute) for each place where a Node of that kind keeps something."""
+    kind = type(node)
+    names = _ATTRIBUTES.get(kind)
+    if names is None:
+        if is_custom(node):
+            return _CUSTOM
+        found = [name for name in dir(kind) if name.startswith("_raw_saved_")]
+        names = _ATTRIBUTES[kind] = tuple([(name, name.removeprefix("_raw_saved_")) for name in found])
+    return names
+
+
+def saved_tensors(node: Any, slots: Sequence[tuple[str, str]]) -> Iterator[tuple[str, torch.Tensor, Any]]:
+    """(attribute, tensor without version check, torch's SavedTensor) for all that a Node keeps in these slots.
 
     None instead of a SavedTensor: a hook keeps the tensor and torch doesn't check it. A hook that packs something else
     than a tensor or a tuple with one (offloading) keeps nothing of the program.
     The SavedTensor points into the Node: use it now, never keep it.
     """
-    names = _CUSTOM if is_custom(node) else _ATTRIBUTES.get(type(node))
-    if names is None:
-        names = _ATTRIBUTES[type(node)] = tuple(name for name in dir(type(node)) if name.startswith("_raw_saved_"))
-    for name in names:
-        slot = getattr(node, name, None)
-        several = isinstance(slot, tuple | list)
-        for index, saved in enumerate(slot if isinstance(slot, tuple | list) else (slot,)):
+    for slot, attribute in slots:
+        held = getattr(node, slot, None)
+        if isinstance(held, tuple | list):
+            parts = [(f"{attribute}[{index}]", each) for index, each in enumerate(held)]
+        else:
+            parts = [(attribute, held)]
+        for attr, saved in parts:
             if saved is None:
                 continue
             if getattr(saved, "unpack_hook", None) is not None:
                 packed = saved.data if READS_SAVED else None
                 for part in packed if type(packed) is tuple else (packed,):
                     if isinstance(part, torch.Tensor):
-                        yield name.removeprefix("_raw_saved_"), part, None
+                        yield attribute, part, None
                 continue
-            attr = name.removeprefix("_raw_saved_") + (f"[{index}]" if several else "")
             data = saved.data if READS_SAVED else _checked(node, attr)
             if isinstance(data, torch.Tensor):
                 yield attr, data, saved

@@ -150,8 +150,15 @@ def _items(name: str, value: Any) -> Named:
 
 def tensors_in(value: Any) -> list[torch.Tensor]:
     """All tensors in nested lists, tuples and dicts, in order."""
+    kind = type(value)
+    if kind is torch.Tensor:
+        return [value]
+    if kind in SCALARS:
+        return []
     found: list[torch.Tensor] = []
     waiting = [value]
+    if kind is tuple:
+        waiting = [each for each in value[::-1] if type(each) not in SCALARS]
     while waiting:
         each = waiting.pop()
         kind = type(each)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Container, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -22,8 +22,9 @@ Key = tuple[int, str | int]
 LEAF = -1
 """The number of every AccumulateGrad, which has none: before all others."""
 
-Met = tuple[Any, list[tuple[Key | None, int]]]
-"""A Node of torch at the moment it's met, and for each of its Edges who is behind it, with the output's number."""
+Met = tuple[Any, list[tuple[Key | None, int]], int]
+"""A Node of torch at the moment it's met; for each of its Edges who is behind it, with the output's number; its depth,
+0 where a Node behind it has just been met, too."""
 
 
 @dataclass(slots=True)
@@ -42,6 +43,7 @@ class NodeDraft:
     """A Node in the making: whom its Edges lead to, and what was given at each, is looked up when it's asked for."""
 
     id: int
+    key: Key
     name: str
     op: str
     frame: int
@@ -166,26 +168,28 @@ class Nodes:
         roots = [(self.key(node, birth.frame), node, tensor) for tensor in made if (node := _torch.grad_fn(tensor))]
         fresh = self._unknown(roots, birth.frame)
         order = sorted(fresh) if len(fresh) > 1 else list(fresh)  # as torch numbers them: in the order of their making
-        first = self._next
-        self._next += len(order)
-        self.numbers.update(zip(order, range(first, self._next), strict=True))
-        op = birth.op if not birth.late and sum([key[0] != LEAF for key in order]) == 1 else None
-        for number, key in enumerate(order, first):
-            self._draft(number, key, fresh[key][1], birth, op)
+        drafts = [self._draft(key, fresh[key], birth) for key in order]
+        functions = [draft for draft in drafts if draft.leaf is None]
+        if len(functions) == 1 and not birth.late:
+            functions[0].op = birth.op
         outputs = self._join(roots, fresh, birth)
-        for number, key in enumerate(order, first):
-            self._describe(self.drafts[number], fresh[key][0], outputs.get(key, ()), birth)
-        return tuple(range(first, self._next))
+        if torch.is_anomaly_enabled():
+            for node, _, _ in fresh.values():
+                clean_stack(_torch.anomaly_stack(node))
+        for draft in functions:
+            self._describe(draft, fresh[draft.key], outputs, birth)
+        return tuple([draft.id for draft in drafts])
 
     def _unknown(self, roots: Sequence[tuple[Key, Any, torch.Tensor]], frame: int) -> dict[Key, Met]:
         fresh: dict[Key, Met] = {}
-        numbers, number_of, own = self.numbers, _torch.node_number, _torch.NO_NUMBER
+        numbers, drafts, number_of, own = self.numbers, self.drafts, _torch.node_number, _torch.NO_NUMBER
         waiting = [(key, node) for key, node, _ in roots]
         while waiting:
             key, node = waiting.pop()
             if key in numbers or key in fresh:
                 continue
             behind: list[tuple[Key | None, int]] = []
+            depth, all_known = 1, True
             for target, output in node.next_functions:
                 if target is None:
                     behind.append((None, output))
@@ -195,20 +199,25 @@ class Nodes:
                 behind.append((there, output))
                 if there not in numbers:
                     waiting.append((there, target))
-            fresh[key] = node, behind
+                    all_known = False
+                elif all_known and (draft := drafts.get(numbers[there])) is not None and draft.depth >= depth:
+                    depth = draft.depth + 1
+            fresh[key] = node, behind, depth if all_known else 0
         return fresh
 
-    def _draft(
-        self, number: int, key: Key, behind: Sequence[tuple[Key | None, int]], birth: Birth, op: str | None
-    ) -> None:
-        made, name = key
+    def _draft(self, key: Key, met: Met, birth: Birth) -> NodeDraft:
+        number, (made, name) = self._next, key
+        self._next = self.numbers[key] = number
+        self._next += 1
         if made == LEAF:
             leaf: Any = name
-            draft = NodeDraft(number, "AccumulateGrad", "accumulate_grad", birth.frame, (), (), self, (), leaf)
+            draft = NodeDraft(number, key, "AccumulateGrad", "accumulate_grad", birth.frame, (), (), self, (), leaf)
         else:
             short = _short(name)
-            draft = NodeDraft(number, short, op or op_of(short), birth.frame, behind, birth.inputs, self)
+            draft = NodeDraft(number, key, short, op_of(short), birth.frame, met[1], birth.inputs, self)
+            draft.depth = met[2] or 1 + max([self._depth(there) for there, _ in met[1]], default=0)
         self.drafts[number] = draft
+        return draft
 
     def _join(
         self, roots: Sequence[tuple[Key, Any, torch.Tensor]], fresh: Container[Key], birth: Birth
@@ -216,7 +225,9 @@ class Nodes:
         """Say of each tensor who made it, and of each new Node what it made."""
         found: dict[Key, list[torch.Tensor]] = {}
         for key, _, tensor in roots:
-            tensor_draft = self._tensors.drafts[self._tensors.made(tensor, birth.frame)]
+            tensor_draft = self._tensors.draft(tensor)
+            if tensor_draft is None or tensor_draft.settled != _torch.version(tensor):
+                tensor_draft = self._tensors.drafts[self._tensors.made(tensor, birth.frame)]
             source = tensor_draft.source = self.numbers[key], tensor.output_nr
             if key not in fresh:
                 self._outputs.setdefault(source, tensor_draft.id)
@@ -228,26 +239,33 @@ class Nodes:
             self._outputs[source] = tensor_draft.id
         return found
 
-    def _describe(self, draft: NodeDraft, node: Any, made: Sequence[torch.Tensor], birth: Birth) -> None:
-        """What it keeps, and that nobody reads of us where it was made."""
-        if torch.is_anomaly_enabled():
-            clean_stack(_torch.anomaly_stack(node))
-        if draft.leaf is not None:
-            return
-        draft.custom = _torch.is_custom(node)
-        depths = [self._depth(key) for key, _ in draft.behind]
-        draft.depth = 1 + max(depths, default=0)
+    def _describe(self, draft: NodeDraft, met: Met, made: Mapping[Key, Sequence[torch.Tensor]], birth: Birth) -> None:
+        """What the Node keeps, and takes along."""
+        node, behind, _ = met
         if draft.depth > SHALLOW:
-            take_along(node, draft.depth, depths)
+            take_along(node, draft.depth, [self._depth(key) for key, _ in behind])
+        slots = _torch.saved_slots(node)
+        if slots:
+            draft.saved = self._kept_by(draft, node, slots, made.get(draft.key, ()), birth)
+
+    def _kept_by(
+        self,
+        draft: NodeDraft,
+        node: Any,
+        slots: Sequence[tuple[str, str]],
+        made: Sequence[torch.Tensor],
+        birth: Birth,
+    ) -> list[Saved]:
+        draft.custom = _torch.is_custom(node)
         found: list[Saved] = []
-        for attr, data, torch_saved in _torch.saved_tensors(node):
+        for attr, data, torch_saved in _torch.saved_tensors(node, slots):
             if torch_saved is None:
                 self._keep_unchecked(draft, attr, data, found)
             else:
                 self._keep(draft, node, attr, data, torch_saved, made, birth, found)
         for attr, data in _torch.attribute_tensors(node) if draft.custom else ():
             self._keep_unchecked(draft, attr, data, found)
-        draft.saved = found
+        return found
 
     def _depth(self, key: Key | None) -> int:
         draft = self.drafts.get(self.numbers[key]) if key is not None else None
@@ -270,7 +288,7 @@ class Nodes:
         ref = self._tensors.ref(tensor.id)
         if deref(ref) is not data and _torch.READS_SAVED:
             ref = _torch.WeakTensor(data)
-        slots = len(draft.behind) if _torch.is_read(node, attr) else 0
+        slots = len(draft.behind) if attr[:8] != "running_" or _torch.is_read(node, attr) else 0
         number, span = len(found), tensor.span
         saved = Saved(draft.id, number, attr, tensor.id, ref, version, tensor.storage, span, draft.name, slots)
         self._saved.add(saved, data)

@@ -198,15 +198,16 @@ class Tensors:
         """Its number; a tensor met for the first time is described. `sources` are the tensors it may alias."""
         draft = self.draft(tensor)
         if draft is not None:
-            draft.requires_grad, draft.is_leaf = tensor.requires_grad, self.is_leaf(tensor)
+            graph = tensor.requires_grad
+            draft.requires_grad, draft.is_leaf = graph, not graph or self.is_leaf(tensor)
             return draft.id
         return self._describe(tensor, frame, sources, route).id
 
     def made(self, tensor: torch.Tensor, frame: int, sources: Sequence[int] = (), route: Route = "view") -> int:
         """The number of what an op has just made or written: torch knows by whom."""
         draft = self.draft(tensor) or self._describe(tensor, frame, sources, route)
-        draft.settled = _torch.version(tensor)
-        draft.requires_grad, draft.is_leaf = tensor.requires_grad, _torch.is_leaf(tensor)
+        draft.settled, graph = _torch.version(tensor), tensor.requires_grad
+        draft.requires_grad, draft.is_leaf = graph, not graph or _torch.is_leaf(tensor)
         return draft.id
 
     def _describe(self, tensor: torch.Tensor, frame: int, sources: Sequence[int], route: Route) -> TensorDraft:
@@ -217,14 +218,15 @@ class Tensors:
         key, number, fresh = _torch.address(tensor), self._next, self._storage_count != before
         source = self._aliased(storage, sources) if sources and not fresh else None
         name, ref = self._as_foreseen(key, tensor)
+        graph = tensor.requires_grad
         draft = self.drafts[number] = TensorDraft(
             number,
             name,
             _torch.shape(tensor),
             tensor.dtype,
             tensor.device,
-            self.is_leaf(tensor),
-            tensor.requires_grad,
+            not graph or self.is_leaf(tensor),
+            graph,
             storage,
             self._counter_of(tensor, source, route),
             _torch.span(tensor),
@@ -239,7 +241,11 @@ class Tensors:
 
     def _aliased(self, storage: int, sources: Sequence[int]) -> TensorDraft | None:
         """The first of these tensors that lies on that storage."""
-        return next((each for i in sources if (each := self.drafts[i]).storage == storage), None)
+        for number in sources:
+            draft = self.drafts[number]
+            if draft.storage == storage:
+                return draft
+        return None
 
     def _as_foreseen(self, key: int, tensor: torch.Tensor) -> tuple[str | None, _torch.WeakTensor]:
         """The name that was read for it, and a weak reference to it."""
