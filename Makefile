@@ -84,6 +84,7 @@ test-torch: install  ## the library's tests on other torches: VERSIONS="2.9 2.11
 test-upstream: install  ## torch's own tests, recorded: TESTS=FOLDER holds its test files, UPSTREAM_ARGS="--mode nested"
 	$(BIN)/python -m tools.upstream $(TESTS) $(UPSTREAM_ARGS)
 
+test-gpu: export SEEGRAD_TEST_ALL = 1
 test-gpu: install  ## the corpus and the course on a GPU; fails with a sentence where there is none
 	@$(BIN)/python -m tools.kernels --gpu
 	$(BIN)/python -m pytest tests/gpu $(PYTEST_ARGS)

@@ -1,14 +1,15 @@
-"""The device that the corpus runs on: `cuda`, or what SEEGRAD_TEST_DEVICE names (`cpu` proves the way there)."""
+"""The device that the corpus runs on: `cuda`, or what SEEGRAD_TEST_DEVICE names (`elsewhere` needs no hardware)."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 
 import pytest
 import torch
 
-DEVICE = os.environ.get("SEEGRAD_TEST_DEVICE", "cuda")
+from tests.device import elsewhere
+
+DEVICE = elsewhere.chosen()
 
 
 def missing(device: str) -> str:
@@ -16,6 +17,9 @@ def missing(device: str) -> str:
     kind = device.partition(":")[0]
     if kind == "cpu":
         return ""
+    if kind == elsewhere.NAME:
+        elsewhere.register()
+        return elsewhere.missing()
     accelerator = torch.accelerator.current_accelerator() if torch.accelerator.is_available() else None
     if accelerator is not None and accelerator.type == kind:
         return ""

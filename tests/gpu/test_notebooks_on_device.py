@@ -5,6 +5,7 @@ SEEGRAD_TEST_DEVICE=cpu proves the way there on any machine, with the CPU's kern
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import nbformat
 import pytest
 
 from tests.course.chapters.nbval_runs import ROOT, SANITIZE, as_recorded, nbval, twice
+from tests.device import elsewhere
 from tools import kernels
 
 CHAPTERS = sorted((ROOT / "notebooks").glob("*/*.ipynb"))
@@ -23,9 +25,19 @@ def kernel(device: str, tmp_path_factory: pytest.TempPathFactory) -> Any:
     """The name of the device's kernel, installed where only these tests look."""
     folder = tmp_path_factory.mktemp("kernels")
     name = kernels.install(folder, None if device == "cpu" else device)[-1]
+    if device == elsewhere.NAME:
+        registers_it(folder / "share" / "jupyter" / "kernels" / name / "kernel.json")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("JUPYTER_PATH", str(folder / "share" / "jupyter"))
         yield name
+
+
+def registers_it(path: Path) -> None:
+    """Let a kernel begin by registering the second device."""
+    kernel = json.loads(path.read_text(encoding="utf-8"))
+    kernel["argv"] = ["tests.device.kernel" if each == "ipykernel_launcher" else each for each in kernel["argv"]]
+    kernel["env"]["PYTHONPATH"] = str(ROOT)
+    path.write_text(json.dumps(kernel), encoding="utf-8")
 
 
 @pytest.fixture(scope="module")

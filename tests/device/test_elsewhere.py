@@ -1,0 +1,97 @@
+"""The second device is one: storages, views, versions, a thread of the engine's, and every wait of the host is seen."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.device import elsewhere
+
+ROOT = Path(__file__).parents[2]
+
+WAITS = {
+    "x.item()": "x = torch.ones((), device=NAME)",
+    "x.tolist()": "x = torch.ones(2, device=NAME)",
+    "bool(x.any())": "x = torch.ones(2, device=NAME)",
+    "torch.equal(x, x.clone())": "x = torch.ones(2, device=NAME)",
+    "x.cpu()": "x = torch.ones(2, device=NAME)",
+    "x.nonzero()": "x = torch.ones(2, device=NAME)",
+    "x[x > 0]": "x = torch.ones(2, device=NAME)",
+    "torch.ones(2).to(NAME)": "",
+}
+"""What waits on an accelerator → what comes before it."""
+
+NEVER = "(x @ x.T).relu_().view(4)[1:].sum(); x.detach().clone(); x.is_leaf; x._version; x.data_ptr()"
+
+TENSORS = """
+import threading, torch
+from tests.device import elsewhere
+elsewhere.register()
+x = torch.arange(6.0, device="elsewhere").reshape(2, 3).requires_grad_()
+y = x.exp()
+view = y[0]
+assert str(view.device) == "elsewhere:0" and view._base is y
+assert view.untyped_storage()._cdata == y.untyped_storage()._cdata and view.data_ptr() == y.data_ptr()
+threads = []
+y.register_hook(lambda gradient: threads.append(threading.get_ident()))
+y.sum().backward(retain_graph=True)
+assert threads and threads[0] != threading.get_ident()
+there = x.detach().cpu()
+assert torch.equal(x.grad.cpu(), there.exp())
+view.mul_(2)
+assert y._version == 1 and torch.equal(y.detach().cpu()[0], there.exp()[0] * 2)
+try:
+    y.sum().backward()
+except RuntimeError as error:
+    assert "modified by an inplace operation" in str(error)
+else:
+    raise AssertionError("torch compares versions")
+"""
+
+
+def said_by(code: str) -> list[str]:
+    """What a process of its own prints: there the device may be registered."""
+    run = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=200)
+    assert run.returncode == 0, run.stderr[-4000:]
+    return run.stdout.splitlines()
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _torch_can() -> None:
+    if elsewhere.missing():
+        pytest.skip(elsewhere.missing())
+
+
+def test_its_tensors_are_torch_s_own() -> None:
+    said_by(TENSORS)
+
+
+def test_every_wait_of_the_host_is_noted() -> None:
+    lines = ["import torch", "from tests.device.elsewhere import NAME, READS, register", "register()"]
+    for what, before in WAITS.items():
+        lines += [before, "READS.clear()", what, f"print(bool(READS), {what!r})"]
+    lines += ["x = torch.ones(2, 2, device=NAME)", "READS.clear()", NEVER, "print(not READS, READS)"]
+    said = said_by("\n".join(lines))
+    assert len(said) == len(WAITS) + 1
+    assert [line for line in said if not line.startswith("True")] == []
+
+
+def test_a_recorder_that_reads_a_value_is_caught() -> None:
+    code = """
+import torch, seegrad
+from seegrad.capture import tables
+from tests.device.elsewhere import NAME, READS, register
+register()
+def reads_of(block):
+    READS.clear()
+    with block:
+        torch.ones(2, device=NAME, requires_grad=True).exp().sum().backward()
+    return len(READS)
+print(reads_of(seegrad.record()))
+tables.preview = lambda tensor: ((str(tensor.tolist()),),)
+print(reads_of(seegrad.record()) > 0)
+"""
+    assert said_by(code) == ["0", "True"]
