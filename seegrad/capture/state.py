@@ -21,10 +21,10 @@ from seegrad.capture.tables import Tables
 from seegrad.capture.tables.forget import Forgetting
 from seegrad.capture.tables.frames import FrameDraft, Hit
 from seegrad.capture.tables.nodes import Birth
-from seegrad.capture.tables.saved import NOWHERE, Line, Saved
+from seegrad.capture.tables.saved import NOWHERE, Line, Saved, Unseen
 from seegrad.capture.tables.tensors import Tensors
 from seegrad.errors import text_of
-from seegrad.model.recording import EXTERNAL_WRITE, GRADIENT_READ, Place, RaisedError
+from seegrad.model.recording import GRADIENT_READ, Place, RaisedError
 
 
 class RecordingState:
@@ -98,12 +98,11 @@ class RecordingState:
             self.meet_wrapped(strangers, user)
             self.meet_late(strangers)
         line = (user.f_code.co_filename, user.f_lineno or 0) if user is not None else None
+        if self.tables.saved.every:
+            self.tables.saved.event, self.tables.saved.line = self._trail.goes_on(frames), line or NOWHERE
         if self.tables.saved.watching:
             self._look_behind(line)
         self._last_line = line or self._last_line
-        if self.tables.saved.every:
-            self.tables.saved.event = self._trail.goes_on(frames)
-            self.tables.saved.line = self._last_line or NOWHERE
         if len(self.tables.frames) >= self._forgetting.look_at:
             self._forgetting.look()
 
@@ -139,25 +138,31 @@ class RecordingState:
         self.applying = self.source.place(user)
 
     def _look_behind(self, line: Line | None) -> None:
-        before = self._last_line
-        for saved in self.tables.saved.changed_behind(lambda _: self.source.between(before, line)):
-            self._written_behind(saved, self.source.between(before, line))
+        for each in self.tables.saved.changed_behind():
+            first, last = each.stretch
+            beside = last - first <= 1
+            self._written_behind(each, self.source.between(self._last_line, line) if beside else self._place_of(each))
 
     def look_before_backward(self, nodes: Sequence[int], *, sure: bool) -> None:
         """Compare what these Nodes keep, where every byte is compared. `sure`: nothing will write before its use."""
         if self.tables.saved.every:
-            for saved in self.tables.saved.look(nodes, self._likely_place, sure=sure):
-                self._written_behind(saved, self._likely_place(saved))
+            for each in self.tables.saved.look(nodes, sure=sure):
+                self._written_behind(each, self._place_of(each))
 
-    def _likely_place(self, saved: Saved) -> Place | None:
-        """The line that most likely wrote since it was saved."""
-        tensors = self.tables.tensors
+    def _place_of(self, unseen: Unseen) -> Place | None:
+        """The line that most likely made the write."""
+        if unseen.place is not None:
+            return unseen.place
+        first, last = unseen.stretch
+        if last - first == 1:
+            return self.source.between(self._trail.line(first), self._trail.line(last))
+        tensors, saved = self.tables.tensors, unseen.saved
         names = {tensors.drafts[each].name for each in (saved.tensor, *tensors.on_storage(saved.storage))}
-        return likeliest(self.source, self._trail.since(saved.event), {name for name in names if name})
+        return likeliest(self.source, self._trail.between(first, last), {name for name in names if name})
 
-    def _written_behind(self, saved: Saved, place: Place | None, op: str = EXTERNAL_WRITE) -> FrameDraft:
-        frame = self.tables.frames.new("inplace", op, place)
-        self.write(frame, Hit(saved.tensor, saved.storage, saved.span, op, (saved.version, saved.version)))
+    def _written_behind(self, unseen: Unseen, place: Place | None) -> FrameDraft:
+        frame, saved = self.tables.frames.new("inplace", unseen.op, place), unseen.saved
+        self.write(frame, Hit(saved.tensor, saved.storage, saved.span, unseen.op, (saved.version, saved.version)))
         return frame
 
     def write(self, frame: FrameDraft, hit: Hit) -> int:
@@ -248,16 +253,16 @@ class RecordingState:
         """An op that isn't torch's own was given these: where a device may not be waited for, ask what it wrote."""
         place = self.source.place(user)
         for storage in {self.tables.tensors.storage_number(tensor) for tensor in inputs}:
-            self.tables.saved.ask(storage, op, lambda _: place)
+            self.tables.saved.ask(storage, op, place)
 
     def hear(self, backward: int) -> list[Saved]:
         """Read what the devices were asked while a backward ran: Frames for the writes; what its Nodes used wrongly."""
         answers, told = self.tables.saved.answers(), set()
-        for each in answers:
-            place = None if each.where is None else each.where(each.saved)
-            if each.where is not None and (each.saved.storage, place) not in told:
-                told.add((each.saved.storage, place))
-                self._written_behind(each.saved, place, each.op).backward = backward
+        for unseen in (each.write for each in answers if each.write is not None):
+            place = self._place_of(unseen)
+            if (unseen.saved.storage, place) not in told:
+                told.add((unseen.saved.storage, place))
+                self._written_behind(unseen, place).backward = backward
         return [each.saved for each in answers if each.used]
 
     def end_backward(self) -> None:

@@ -346,7 +346,7 @@ def statements(text: str, first: int, last: int) -> list[ast.Assign | ast.AugAss
 def loop_around(text: str, first: int, last: int) -> tuple[int, int]:
     """The first line in the innermost loop that holds both lines, and the line after it; of none the lines themselves.
 
-    >>> loop_around("for x in y:\n    a = 1\n    b = 2\n    c = 3\n", 2, 3)
+    >>> loop_around("for x in y:\\n    a = 1\\n    b = 2\\n    c = 3\\n", 2, 3)
     (2, 5)
     """
     around = [

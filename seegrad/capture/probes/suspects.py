@@ -10,13 +10,13 @@ import ast
 import re
 from collections import deque
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from itertools import pairwise
+from itertools import islice, pairwise
 from types import FrameType
 
 from seegrad.capture.probes.places import PLAIN, Source, loop_around, nodes, statements, write_rank
 from seegrad.model.recording import Place
 
-LONGEST = 20_000
+LONGEST = 5_000
 """Events whose lines are remembered."""
 
 IDENTIFIER = re.compile(r"[^\W\d]\w*")
@@ -49,9 +49,15 @@ class Trail:
         self._count += 1
         return self._count - 1
 
-    def since(self, event: int) -> list[tuple[At, ...]]:
-        """That event, if it's remembered, and all after it."""
-        return list(self._events)[max(event - self._count, -len(self._events)) :]
+    def between(self, first: int, last: int) -> list[tuple[At, ...]]:
+        """Those events and all between them, as far back as they're remembered."""
+        forgotten = self._count - len(self._events)
+        return list(islice(self._events, max(first - forgotten, 0), max(last + 1 - forgotten, 0)))
+
+    def line(self, event: int) -> tuple[str, int] | None:
+        """The file and the line on which that event came."""
+        at = next(iter(self.between(event, event)), ())
+        return (at[-1][0], at[-1][2]) if at else None
 
 
 def likeliest(source: Source, way: Sequence[tuple[At, ...]], names: Collection[str]) -> Place | None:

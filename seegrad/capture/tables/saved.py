@@ -30,6 +30,20 @@ Line = tuple[str, int]
 
 NOWHERE: Line = ("", 0)
 
+OFTEN = 32
+"""Events after memory was handed out at each of which it's compared."""
+
+
+def is_due(age: int) -> bool:
+    """True where memory that was handed out `age` events ago is compared: at first always, then ever less often.
+
+    Else a program each of whose ops hands out memory, as kernels do, would be compared with itself again and again.
+
+    >>> [age for age in range(30, 75) if is_due(age)], sum(map(is_due, range(10_000)))
+    ([30, 31, 32, 34, 36, 38, 40, 42, 44, 46, 48, 50, 52, 54, 56, 58, 60, 62, 64, 68, 72], 164)
+    """
+    return age < OFTEN or age % (1 << (age // OFTEN).bit_length()) == 0
+
 
 @dataclass(slots=True)
 class Saved:
@@ -77,6 +91,20 @@ class Saved:
         self.original = self.last = self.signs = None
 
 
+Stretch = tuple[int, int]
+"""From one event, at which the bytes were still the same, to another."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unseen:
+    """A write between two events, to what a Node has saved."""
+
+    saved: Saved
+    stretch: Stretch
+    op: str = EXTERNAL_WRITE
+    place: Place | None = None  # where it is known
+
+
 @dataclass(frozen=True, slots=True)
 class Inquiry:
     """A question put to a device: have these bytes changed?"""
@@ -84,12 +112,7 @@ class Inquiry:
     saved: Saved
     flag: torch.Tensor
     used: bool  # by the Node, whose gradient is wrong if so
-    where: Where | None = None  # unseen, at this line, if so; None where the write is known
-    op: str = EXTERNAL_WRITE
-
-
-Where = Callable[[Saved], Place | None]
-"""Finds the line that may have written, once it's known that one has."""
+    write: Unseen | None = None  # behind torch's back if so; None where the write is known
 
 
 class SavedTensors:
@@ -100,7 +123,8 @@ class SavedTensors:
         self.event, self.line = 0, NOWHERE  # how many there were; that of the user's which is running
         self._by_storage: dict[int, list[Saved]] = {}
         self._by_node: dict[int, list[Saved]] = {}
-        self._watched: set[int] = set()
+        self._watched: dict[int, int] = {}  # storage → the event at which its memory was last handed out
+        self._looked: dict[int, int] = {}  # watched storage → the event at which it was compared
         self._distrusted: set[tuple[str, str, Line]] = set()  # what a look before a backward has found changed
         self._births, self._looks = Looks(), Looks()
         self._asked: list[Inquiry] = []
@@ -115,7 +139,8 @@ class SavedTensors:
         if self.every:
             saved.event, saved.line = self.event, self.line
         if saved.storage in self._watched or _torch.escaped(tensor) or saved.birth in self._distrusted:
-            self._watched.add(saved.storage)
+            self._watched.setdefault(saved.storage, self.event)
+            self._looked.setdefault(saved.storage, self.event)
             self._remember(saved, tensor)
         elif self.every:
             self._remember(saved, tensor)
@@ -158,8 +183,8 @@ class SavedTensors:
             self._remember(saved, tensor)
 
     def watch(self, storage: int) -> None:
-        """Someone outside torch holds these bytes from now on: compare them at every event."""
-        self._watched.add(storage)
+        """Someone outside torch holds these bytes from now on: compare them at every event, later less often."""
+        self._watched[storage] = self._looked[storage] = self.event
         self.keep(storage)
 
     # -- a write was seen
@@ -187,49 +212,55 @@ class SavedTensors:
 
     # -- a write that nobody saw
 
-    def changed_behind(self, where: Where) -> list[Saved]:
+    def changed_behind(self) -> list[Unseen]:
         """Watched saved tensors whose bytes changed since the last look, with no write seen. One a storage."""
-        found: dict[int, Saved] = {}
+        found: dict[int, Unseen] = {}
         for storage in self._watched:
+            if self.every and not is_due(self.event - self._watched[storage]):
+                continue
             self._looks.forget([storage])
+            looked, self._looked[storage] = self._looked[storage], self.event
             for saved, tensor in self.live(storage):
-                if self._moved(saved, tensor, where):
-                    found.setdefault(storage, saved)
+                unseen = Unseen(saved, (max(looked, saved.event), self.event))
+                if self._moved(tensor, unseen):
+                    found.setdefault(storage, unseen)
         return list(found.values())
 
-    def look(self, nodes: Iterable[int], where: Where, *, sure: bool) -> list[Saved]:
+    def look(self, nodes: Iterable[int], *, sure: bool) -> list[Unseen]:
         """The same for all that these Nodes keep, watched or not: before a backward. `sure`: nothing writes until then.
 
         Then this look is the one that counts for their use, unless a write is told after it.
         """
         self.disturbed()
-        found: dict[int, Saved] = {}
+        found: dict[int, Unseen] = {}
         for saved in chain.from_iterable(self._by_node.get(node, ()) for node in nodes):
             saved.altered = None
             for tensor in _memory(saved):
-                if self._moved(saved, tensor, where):
-                    found.setdefault(saved.storage, saved)
+                unseen = Unseen(saved, (max(self._looked.get(saved.storage, 0), saved.event), self.event))
+                if self._moved(tensor, unseen):
+                    found.setdefault(saved.storage, unseen)
                 elif sure:  # what the look above has compared isn't compared again
                     known = saved.last is saved.original is not None and saved.stands(tensor)
                     at_once = content.answers_at_once(tensor)
                     saved.altered = not (known and at_once) and self._used_changed(saved, tensor)
-        self._distrusted.update(saved.birth for saved in found.values())
+        self._distrusted.update(each.saved.birth for each in found.values())
         return list(found.values())
 
-    def ask(self, storage: int, op: str, where: Where) -> None:
+    def ask(self, storage: int, op: str, place: Place | None) -> None:
         """An op may have written there on another device than the CPU, which will tell later."""
         self._looks.forget([storage])
         for saved, tensor in self.live(storage):
             if not content.answers_at_once(tensor):
-                self._moved(saved, tensor, where, op)
+                self._moved(tensor, Unseen(saved, (self.event, self.event), op, place))
 
-    def _moved(self, saved: Saved, tensor: torch.Tensor, where: Where, op: str = EXTERNAL_WRITE) -> bool:
+    def _moved(self, tensor: torch.Tensor, unseen: Unseen) -> bool:
         """True when the bytes have changed since the last look; of another device than the CPU it's told later."""
+        saved = unseen.saved
         if saved.last is None or not saved.stands(tensor):
             return False
         now = self._now(saved, tensor)
         if not content.answers_at_once(tensor):
-            self._asked.append(Inquiry(saved, content.differ(saved.last, now), False, where, op))
+            self._asked.append(Inquiry(saved, content.differ(saved.last, now), used=False, write=unseen))
         elif content.same(saved.last, now):
             return False
         saved.last = now if isinstance(now, Fingerprint) else now.clone()
@@ -303,7 +334,8 @@ class SavedTensors:
         for table in (self._by_storage, self._by_node):
             for key in list(table):
                 _sift(table, key, lambda saved: saved.ref() is not None)
-        self._watched = {storage for storage in self._watched if storage in storages}
+        self._watched = {storage: event for storage, event in self._watched.items() if storage in storages}
+        self._looked = {storage: event for storage, event in self._looked.items() if storage in storages}
         self._births.keep(self._by_storage)
         self._asked = [each for each in self._asked if each.saved.ref() is not None]
 

@@ -228,6 +228,43 @@ def test_numpy_s_write_is_told_many_events_after_the_array_was_made(shape: tuple
     assert told(rec) == [("silent_corruption", "array[0] = 7")]
 
 
+@pytest.mark.usefixtures("device")
+def test_what_was_handed_out_long_ago_is_told_with_its_line() -> None:
+    """It's compared ever less often: several lines may have written since the last look."""
+    x = torch.ones(3, requires_grad=True)
+    with seegrad.record(detail="content") as rec:
+        y = x.exp()
+        array = y.detach().numpy()
+        z = y + 1
+        for _ in range(150):
+            z = z + 1
+        z = z * 2
+        sum(array)
+        z = z * 2
+        array[0] = 7
+        z = z * 2
+        z.sum().backward()
+    assert told(rec) == [("silent_corruption", "array[0] = 7")]
+
+
+def test_looks_at_what_many_calls_have_handed_out_stay_few(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As of kernels that are given every tensor's address: twice the calls take little more than twice the looks."""
+    looks: list[int] = []
+    monkeypatch.setattr(content, "same", lambda *both: bool(looks.append(1)) or same(*both))
+
+    def looks_of(calls: int) -> int:
+        looks.clear()
+        with seegrad.record(detail="content"):
+            x = torch.ones(3, requires_grad=True)
+            for _ in range(calls):
+                x = x.exp()
+                x.data_ptr()
+            x.sum().backward()
+        return len(looks)
+
+    assert looks_of(400) < 3 * looks_of(200)
+
+
 def test_the_second_lap_of_a_loop_knows_the_line() -> None:
     """The first guess may be wrong: two calls between which nothing was compared look alike."""
     w = torch.ones(LARGE, requires_grad=True)
@@ -321,7 +358,7 @@ def test_nothing_saved_lives_longer() -> None:
         x = torch.ones(LARGE, requires_grad=True)
         y = x.exp()
         loss = (y * y).sum()
-        bytes_of_y = StorageRef(y, 0)
+        bytes_of_y = StorageRef(y.untyped_storage(), 0)
         del y
         loss.backward()
         assert bytes_of_y.expired()
