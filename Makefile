@@ -5,7 +5,6 @@ CHAPTER ?= $(firstword $(wildcard notebooks/en/00_start_here.ipynb) notebooks/en
 LAB_ARGS ?=
 # pip's extra arguments, e.g. PIP_ARGS="--extra-index-url https://download.pytorch.org/whl/cpu" for torch's CPU build
 PIP_ARGS ?=
-VERSIONS ?= 2.9 2.11 2.13
 # test files run side by side in so many processes; PYTEST_ARGS="--pdb -n 0" in one
 WORKERS ?= 2
 DIST := --dist loadfile --no-loadscope-reorder
@@ -78,7 +77,7 @@ bench: install  ## measurements, printed as ratios; the peers are installed too
 	$(BIN)/python -m pip install --quiet $(PIP_ARGS) -c constraints.txt -e '.[bench]'
 	for name in $(BENCHMARKS); do echo "== $$name"; $(BIN)/python -m benchmarks.$$name || exit 1; done
 
-test-torch: install  ## the library's tests on other torches: VERSIONS="2.9 2.11 2.13" (gigabytes)
+test-torch: install  ## the library's tests on other torches, some by VERSIONS="2.9 2.15" (gigabytes)
 	$(BIN)/python -m tools.evidence.versions $(VERSIONS)
 
 test-upstream: install  ## torch's own tests, recorded: TESTS=FOLDER holds its test files, UPSTREAM_ARGS="--mode nested"

@@ -122,7 +122,7 @@ class Capture(TorchFunctionMode):
             call = self._call_of(func)
             if call.kind == "read" or _torch.bypassed():
                 return call_as(frame, func, args, kwargs)
-            if frame.f_code is _torch.APPLY:  # where a forward returns its input, apply itself makes a view of it
+            if call.name == "view_as" and _torch.is_of_apply(frame, args):
                 quietly(self._state.applies, user_frame(frame))
                 return call_as(frame, func, args, kwargs)
             if call.kind == "gradient":

@@ -211,7 +211,7 @@ class Op:
         state.new_event(user, direct=user is frame, deep=unmet and any(map(tables.tensors.is_new, inputs)))
         self._module = state.module(frame)  # after the event: its names are known now
         self._graph = torch.is_grad_enabled()
-        self._applied = None if self._graph else self._applying(frame)
+        self._applied = self._applying(frame) if _torch.may_apply() else None
         self._versions = [_torch.version(tensor) for tensor in inputs]
         if self._graph:
             self._meet_makers(drafts)
@@ -228,7 +228,7 @@ class Op:
     def _applying(self, frame: FrameType | None) -> Place | None:
         """The user's line that called the custom Function in whose forward this call is made, where it's in one."""
         while frame is not None and frame is not self._user:
-            if frame.f_code is _torch.APPLY:
+            if _torch.applied(frame):
                 return self._place()
             frame = frame.f_back
         return self._state.applying

@@ -123,12 +123,12 @@ class RecordingState:
 
     def _applying_line(self, frames: Sequence[FrameType]) -> Place | None:
         """The user's line that called the custom Function whose forward runs now: without gradients, always."""
-        if torch.is_grad_enabled():
+        if not _torch.may_apply():
             return None
         for outer, frame in pairwise(frames):
-            step = frame.f_back
+            step: FrameType | None = frame
             while step is not None and step is not outer:
-                if step.f_code is _torch.APPLY:
+                if _torch.applied(step):
                     return self.source.place(outer)
                 step = step.f_back
         return None

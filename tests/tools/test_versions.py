@@ -23,11 +23,12 @@ def test_the_library_s_tests_are_those_that_import_it_and_no_other_part(tmp_path
         "test_course.py": "from tools import book",
         "test_browser.py": "import seegrad\nfrom tests.browser.harness import chromium",
         "programs.py": "import seegrad",
-        "test_main.py": "import subprocess",
+        "library/test_main.py": "import subprocess",
     }.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text(text)
     found = [path.name for path in versions.library_tests(tmp_path)]
-    assert found == ["test_inside.py", "test_library.py", "test_main.py"]
+    assert found == ["test_main.py", "test_inside.py", "test_library.py"]
 
 
 def test_the_recorder_s_and_the_diagnoses_tests_are_among_them() -> None:

@@ -1,4 +1,4 @@
-"""Run the library's tests on other versions of torch: `python -m tools.evidence.versions 2.9 2.11 2.13 [--write]`.
+"""Run the library's tests on other versions of torch: `python -m tools.evidence.versions [2.9 2.15] [--write]`.
 
 Each version has an environment of its own in build/torch-VERSION, removed afterwards. PyPI has only CUDA builds of the
 older versions: two to four gigabytes each. `--write` puts the counts into docs/versions.md.
@@ -18,6 +18,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from seegrad.capture.probes.torch_private import TRIED
 from tools.words.marks import markdown_table, write_between
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -28,8 +29,8 @@ NOT_THE_LIBRARY = frozenset(
     {"nbjudge", "nbjudge_tests", "grader", "nbgrader", "nbformat", "jupytext", "playwright", "tools", "benchmarks"}
 )
 """What a test of the library doesn't import: the rest is about the grader, the course, its tools or a browser."""
-BY_COMMAND = frozenset({"test_main.py", "test_missing_probes.py"})
-"""Tests that import no seegrad since they run it as a command."""
+LIBRARY = "library"
+"""The folder whose tests are all about the library: those too that import no seegrad but run it as a command."""
 COURSE = ("tests/course/chapters/test_nbval.py", "tests/course/chapters/test_seed_coverage.py")
 """The chapters, strictly but for cells tagged version-dependent, and what each torch makes of the old documents."""
 EACH_FILE_APART = ("-p", "no:cacheprovider", "-n", "auto", "--dist", "loadfile")
@@ -53,7 +54,7 @@ def library_tests(folder: Path = ROOT / "tests") -> Iterator[Path]:
     """The files that test the library: they import it, or the programs recorded, and nothing of another part."""
     for path in sorted(folder.rglob("test_*.py")):
         found = imported(path)
-        ours = "seegrad" in found or path.name in BY_COMMAND
+        ours = "seegrad" in found or LIBRARY in path.relative_to(folder).parts
         if ours and not found & NOT_THE_LIBRARY:
             yield path
 
@@ -129,7 +130,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         prog="python -m tools.evidence.versions", description=(__doc__ or "").split("\n")[0]
     )
-    parser.add_argument("versions", nargs="+", metavar="VERSION", help="2.9, 2.11, …: the newest patch is taken")
+    parser.add_argument(
+        "versions", nargs="*", default=TRIED, metavar="VERSION", help="the newest patch of 2.9 …; those tried before"
+    )
     parser.add_argument("--write", action="store_true", help=f"put the counts into {PAGE.relative_to(ROOT)}")
     parser.add_argument(
         "--keep", action="store_true", help="leave the environments in build/, and use them the next time"

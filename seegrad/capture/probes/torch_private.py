@@ -14,11 +14,14 @@ import weakref
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import AbstractContextManager
 from operator import attrgetter, methodcaller
-from types import CodeType
+from types import CodeType, FrameType
 from typing import Any
 
 import torch
 from torch.utils.hooks import RemovableHandle
+
+TRIED = ("2.9", "2.11", "2.13", "2.15")
+"""The versions that `make test-torch` runs all tests of the library on."""
 
 _SAVED = getattr(torch._C._autograd, "SavedTensor", object)
 
@@ -31,20 +34,26 @@ MODULE_CALL: CodeType | None = getattr(getattr(torch.nn.Module, "_call_impl", No
 """Every call of a module passes through this code."""
 
 
-def tell_what_is_missing() -> None:
-    """Say once, in one warning, what this torch doesn't show; never an error, whatever the filters say."""
-    if READS_SAVED:
-        return
-    with contextlib.suppress(Warning):
-        warnings.warn(
+def tell_of_this_torch() -> None:
+    """Say once what is to be known of this torch, in warnings; never an error, whatever the filters say."""
+    if not READS_SAVED:
+        _warn(
             f"seegrad sees less on torch {torch.__version__} (no SavedTensor.data, new in 2.10): a result that "
-            "the graph alone still holds isn't watched, so some causes are not named.",
-            RuntimeWarning,
-            stacklevel=2,
+            "the graph alone still holds isn't watched, so some causes are not named."
+        )
+    if tuple(torch.__version__.split(".")[:2]) not in [tuple(each.split(".")) for each in TRIED]:
+        _warn(
+            f"seegrad was tried on torch {', '.join(TRIED)}, not on {torch.__version__}: "
+            "what it shows may be incomplete."
         )
 
 
-tell_what_is_missing()
+def _warn(text: str) -> None:
+    with contextlib.suppress(Warning):
+        warnings.warn(text, RuntimeWarning, stacklevel=3)
+
+
+tell_of_this_torch()
 
 
 def bypassed() -> bool:
@@ -287,8 +296,35 @@ def _unpacked(node: Any, attr: str) -> Any:
     return found[int(index)] if index else found
 
 
-APPLY = torch.autograd.Function.apply.__func__.__code__  # type: ignore[attr-defined]  # a bound classmethod
-"""The code that runs a custom Function's forward."""
+APPLY: CodeType | None = getattr(getattr(torch.autograd.Function.apply, "__func__", None), "__code__", None)
+"""The code that runs a custom Function's forward; None on 2.15, where it's written in C and leaves no frame."""
+
+
+def may_apply() -> bool:
+    """False where no custom Function's forward runs: torch turns both kinds of gradients off. Seen on 2.9 to 2.15."""
+    return not torch.is_grad_enabled() and not torch._C._is_fwd_grad_enabled()
+
+
+def applied(frame: FrameType) -> bool:
+    """True for the outermost frame of a custom Function that is applied: apply's own, on 2.15 the forward's."""
+    return frame.f_code is APPLY if APPLY is not None else frame.f_code in _forwards()
+
+
+def _forwards() -> Iterator[CodeType | None]:
+    """The code of every custom Function's forward."""
+    waiting = torch.autograd.Function.__subclasses__()
+    while waiting:
+        function: Any = waiting.pop()
+        waiting += function.__subclasses__()
+        for method in (function.forward, function.setup_context):
+            yield getattr(method, "__code__", None)
+
+
+def is_of_apply(frame: FrameType, args: Sequence[Any]) -> bool:
+    """True for a `view_as` that is apply's own: where a forward returns its input, apply makes a view of it."""
+    if APPLY is not None:
+        return frame.f_code is APPLY
+    return len(args) > 1 and args[0] is args[1] and may_apply() and not applied(frame)
 
 
 def anomaly_stack(node: Any) -> list[str]:

@@ -6,9 +6,14 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
+
+from seegrad import record
+from seegrad.capture.probes import torch_private as _torch
+from seegrad.model.recording import Recording
 
 ROOT = Path(__file__).parents[3]
 PROGRAM = """
@@ -107,11 +112,78 @@ def test_what_a_poorer_torch_still_tells(tmp_path: Path, missing: tuple[str, ...
     assert len([each for each in told if each.startswith("seegrad sees less on torch ")]) == warnings
 
 
-def test_the_warning_is_no_error_whatever_the_filters_say(tmp_path: Path) -> None:
+ELSEWHERE = """
+import torch
+saved = torch._C._autograd.SavedTensor
+if hasattr(saved, "data"):
+    del saved.data
+torch.__version__ = type(torch.__version__)("2.99.0+cpu")
+"""
+
+
+@pytest.mark.parametrize(("version", "is_told"), [("2.99.0+cpu", True), ("2.1.0", True), ("2.13.7a0+git", False)])
+def test_a_torch_that_was_not_tried_is_told_once(tmp_path: Path, version: str, is_told: bool) -> None:
     script = tmp_path / "program.py"
     script.write_text(
-        "import torch\nsaved = torch._C._autograd.SavedTensor\nif hasattr(saved, 'data'):\n    del saved.data\n"
-        "import seegrad\nprint('still here')"
+        f"import torch\ntorch.__version__ = type(torch.__version__)({version!r})\n"
+        "import seegrad\nseegrad.record, seegrad.show\nimport seegrad.capture.mode"
     )
+    done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, check=True, cwd=ROOT)
+    assert done.stderr.count("seegrad was tried on torch 2.9, ") == is_told
+    assert (f", not on {version}: " in done.stderr) is is_told
+
+
+def test_the_warnings_are_no_errors_whatever_the_filters_say(tmp_path: Path) -> None:
+    script = tmp_path / "program.py"
+    script.write_text(f"{ELSEWHERE}import seegrad\nseegrad.record\nprint('still here')")
     done = subprocess.run([sys.executable, "-W", "error", str(script)], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (0, "still here\n"), done.stderr
+
+
+class Writes(torch.autograd.Function):
+    """Its forward writes what it's given, and gives it back."""
+
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:
+        x.mul_(2)
+        ctx.mark_dirty(x)
+        return x
+
+    @staticmethod
+    def backward(_ctx: Any, gradient: torch.Tensor) -> torch.Tensor:
+        return gradient * 2
+
+
+class GivesBack(torch.autograd.Function):
+    """Its forward gives back what it's given; what it keeps is computed apart."""
+
+    @staticmethod
+    def forward(x: torch.Tensor) -> torch.Tensor:
+        return x
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: Any, _output: Any) -> None:
+        ctx.save_for_backward(inputs[0] * 2)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: torch.Tensor) -> torch.Tensor:
+        return gradient * ctx.saved_tensors[0]
+
+
+def two_functions() -> Recording:
+    a = torch.tensor([1.0, 2.0], requires_grad=True)
+    with record() as rec:
+        b = Writes.apply(a * 1)  # type: ignore[no-untyped-call]  # torch gives it no types
+        c = GivesBack.apply(b)  # type: ignore[no-untyped-call]  # the same
+        with torch.no_grad():
+            b.view_as(b)
+        (c * b).sum().backward()
+    return rec.recording
+
+
+def test_a_function_looks_the_same_where_apply_leaves_no_frame(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As on torch 2.15, where `apply` is written in C."""
+    expected = two_functions()
+    monkeypatch.setattr(_torch, "APPLY", None)
+    assert two_functions() == expected
+    assert [frame.applied for frame in expected.frames if frame.applied is not None]
