@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from seegrad.diagnose.evidence import errors_with, is_trained, label
@@ -98,11 +98,13 @@ def find_lost(recording: Recording) -> Iterator[Diagnosis]:
     """Leaves that led to a loss and got no gradient at all, neither from it nor from any other; one note a line.
 
     What ran under `no_grad` for one loss is told once. None where torch's error ended it all: the rest was to come.
+    None of a leaf that is given the values of a trained one.
     """
     got = rewarded(recording)
-    trained = (ref.id for ref in recording.tensors if is_trained(recording, ref.id))
-    if recording.error in recording.errors or all(number in got for number in trained):
+    without = {ref.id for ref in recording.tensors if is_trained(recording, ref.id)} - got
+    if recording.error in recording.errors or not without:
         return
+    got |= followers(recording, without, got)
     calls = {frames[0].index: frames for frames in backward_calls(recording)}
     flow = Flow(recording)
     for frame in recording.frames:
@@ -115,6 +117,20 @@ def find_lost(recording: Recording) -> Iterator[Diagnosis]:
         for cut, leaves in groups.values():
             if leaves:
                 yield describe_cut(recording, cut, calls[frame.index][-1], leaves, LOST)
+
+
+def followers(recording: Recording, leaves: Collection[int], trained: set[int]) -> set[int]:
+    """The leaves among these that are overwritten with what trained ones hold: a target network, a slow average."""
+    on_storage = {recording.tensors[leaf].storage: leaf for leaf in leaves}
+    flow, found = Flow(recording), set[int]()
+    for frame in recording.frames:
+        writes = (recording.writes[number] for number in frame.writes)
+        written = {each.tensor if each.tensor in leaves else on_storage.get(each.storage) for each in writes}
+        fresh = {leaf for leaf in written if leaf is not None} - found
+        if fresh and not trained.isdisjoint(flow.behind(frame.inputs, set())):
+            found |= fresh
+        flow.remember(frame)
+    return found
 
 
 def is_known(recording: Recording, leaf: int) -> bool:

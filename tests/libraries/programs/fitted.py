@@ -102,11 +102,8 @@ def fit(module: Any, **options: Any) -> Any:
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # on loggers and workers that are not there
-        loop = Trainer(
-            accelerator="cpu",
-            **{"max_epochs": 1, "logger": False, "enable_checkpointing": False, "enable_model_summary": False},
-            **{"enable_progress_bar": False, **options},
-        )
+        quiet = {"logger": False, "enable_checkpointing": False, "enable_model_summary": False}
+        loop = Trainer(**{"accelerator": "cpu", "max_epochs": 1, "enable_progress_bar": False, **quiet, **options})
         loop.fit(module, DataLoader(TensorDataset(torch.randn(12, 6), torch.randint(0, 3, (12,))), batch_size=4))
     return dict(loop.logged_metrics)
 

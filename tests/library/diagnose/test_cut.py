@@ -1,0 +1,48 @@
+"""A leaf without a gradient: where it's worth a note, and where nobody waits for one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+
+import seegrad
+
+
+def load(target: torch.nn.Module, online: torch.nn.Module) -> None:
+    target.load_state_dict(online.state_dict())
+
+
+def mix(target: torch.nn.Module, online: torch.nn.Module) -> None:
+    for slow, fast in zip(target.parameters(), online.parameters(), strict=True):
+        slow.data.copy_(0.9 * slow.data + 0.1 * fast.data)
+
+
+def rebind(target: torch.nn.Module, online: torch.nn.Module) -> None:
+    for slow, fast in zip(target.parameters(), online.parameters(), strict=True):
+        slow.data = 0.9 * slow.data + 0.1 * fast.data
+
+
+def mix_all(target: torch.nn.Module, online: torch.nn.Module) -> None:
+    with torch.no_grad():
+        torch._foreach_lerp_(list(target.parameters()), list(online.parameters()), 0.1)
+
+
+def draw_anew(target: torch.nn.Module, online: torch.nn.Module) -> None:
+    del online
+    for each in target.parameters():
+        torch.nn.init.normal_(each)
+
+
+@pytest.mark.parametrize(
+    ("update", "noted"), [(load, 0), (mix, 0), (rebind, 0), (mix_all, 0), (draw_anew, 1), (lambda *_: None, 1)]
+)
+def test_a_network_that_follows_a_trained_one_misses_no_gradient(update: Any, noted: int) -> None:
+    online, target, x = torch.nn.Linear(3, 2), torch.nn.Linear(3, 2), torch.randn(5, 3)
+    with seegrad.record() as rec:
+        with torch.no_grad():
+            wanted = target(x)
+        (online(x) - wanted).square().mean().backward()
+        update(target, online)
+    assert [each.kind for each in rec.diagnoses] == ["graph_cut"] * noted
