@@ -16,7 +16,7 @@ from seegrad.capture.probes import torch_private as _torch
 from seegrad.capture.probes.variables import tensors_in
 from seegrad.capture.state import RecordingState
 from seegrad.capture.tables import Tables
-from seegrad.capture.tables.frames import MAX_SIDE, RAGGED, FrameDraft, Hit, Lap, Ran, Seen, preview
+from seegrad.capture.tables.frames import MAX_SIDE, FrameDraft, Hit, Lap, Ran, Seen, preview
 from seegrad.capture.tables.nodes import NodeDraft
 from seegrad.capture.tables.tensors import Source
 from seegrad.capture.unseen import Stealth, Writer, has_hooks, writers_of, writing_line
@@ -73,7 +73,7 @@ class Shortcut:
 
 def _is_big(shape: tuple[int, ...]) -> bool:
     """True where no preview would be made of it."""
-    return RAGGED not in shape and math.prod(shape) > MAX_SIDE**2
+    return _torch.RAGGED not in shape and math.prod(shape) > MAX_SIDE**2
 
 
 class BackwardRun:
@@ -352,7 +352,7 @@ class BackwardRun:
 def _are_zero(gradients: Gradients) -> bool:
     """True where nothing but 0 arrives: whatever was saved, the result is right. Only the CPU is asked."""
     given = [gradient for gradient in gradients if gradient is not None]
-    return all(each.device.type == "cpu" and not _torch.is_opaque(each) and not each.any() for each in given)
+    return all(_torch.is_readable(each) and not each.any() for each in given)
 
 
 def _matters(node: NodeDraft, index: int) -> bool:

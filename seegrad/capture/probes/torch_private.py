@@ -98,8 +98,28 @@ def is_opaque(tensor: torch.Tensor) -> bool:
     return kind.__torch_dispatch__ is not torch.Tensor.__torch_dispatch__ or kind.shape is not torch.Tensor.shape
 
 
-shape: Callable[[torch.Tensor], Any] = torch.Tensor.shape.__get__  # type: ignore[attr-defined]  # a getter
-"""`tensor.shape`, also of a parameter that isn't made yet and refuses to tell."""
+_SHAPE: Callable[[torch.Tensor], Any] = torch.Tensor.shape.__get__  # type: ignore[attr-defined]  # a getter
+
+RAGGED = -1
+"""A side that has no one length: of a nested tensor, or a symbol's."""
+
+
+def shape(tensor: torch.Tensor) -> torch.Size:
+    """`tensor.shape`, also of one that refuses to tell: a parameter that isn't made yet, a nested tensor."""
+    try:
+        found: torch.Size = _SHAPE(tensor)
+    except RuntimeError:
+        return torch.Size([_side(tensor, i) for i in range(tensor.dim())])
+    if tensor.is_meta or is_opaque(tensor):  # no other has symbols: they can't be hashed, and remember each question
+        return torch.Size([side if type(side) is int else RAGGED for side in found])
+    return found
+
+
+def _side(tensor: torch.Tensor, position: int) -> int:
+    try:
+        return tensor.size(position)
+    except RuntimeError:
+        return RAGGED
 
 
 def task_number() -> int:
@@ -181,22 +201,36 @@ def version(tensor: torch.Tensor) -> int | None:
 
 
 def span(tensor: torch.Tensor) -> tuple[int, int]:
-    """Bytes of its storage that a tensor may touch: start, stop. Empty for no elements."""
-    if tensor.layout is not torch.strided or not (size := tensor.nbytes):
+    """Bytes of its storage that a tensor may touch: start, stop. Empty for no elements, and where they're symbols."""
+    if tensor.layout is not torch.strided or tensor.is_nested or type(size := tensor.nbytes) is not int or not size:
         return (0, 0)
-    start = int(tensor.storage_offset()) * tensor.element_size()
+    offset = tensor.storage_offset()
+    if type(offset) is not int:
+        return (0, 0)
+    start = offset * tensor.element_size()
     if tensor.is_contiguous():
         return start, start + size
-    steps = zip(tensor.shape, tensor.stride(), strict=True)
+    steps = zip(shape(tensor), tensor.stride(), strict=True)
     return start, start + (sum([(int(n) - 1) * int(stride) for n, stride in steps]) + 1) * tensor.element_size()
 
 
 def is_freed(tensor: torch.Tensor) -> bool:
     """True where the storage holds less than the tensor spans: FSDP frees what it has gathered (`resize_(0)`).
 
-    Torch doesn't look when it copies from there: reading such a tensor ends the process. Seen on 2.9 to 2.13.
+    Torch doesn't look when it copies from there: reading such a tensor ends the process. Seen on 2.9 to 2.13. So does
+    reading zeros that were never written down, as forward mode has them. Inside a transform there's no storage at all.
     """
-    return tensor.untyped_storage().nbytes() < span(tensor)[1]
+    try:
+        return tensor._is_zerotensor() or tensor.untyped_storage().nbytes() < span(tensor)[1]
+    except (RuntimeError, NotImplementedError):
+        return True
+
+
+def is_readable(tensor: torch.Tensor) -> bool:
+    """True where a tensor's numbers can be read at once: on the CPU, in plain rows, its own, and there."""
+    if is_opaque(tensor) or tensor.layout is not torch.strided or tensor.device.type != "cpu" or tensor.is_nested:
+        return False
+    return not is_freed(tensor)
 
 
 def grad_fn(tensor: torch.Tensor) -> Any | None:

@@ -18,9 +18,6 @@ Seen = tuple[int, Preview | None, tuple[int, ...], bool]
 MAX_SIDE = 4
 """Longest side of a tensor whose numbers are shown."""
 
-RAGGED = -1
-"""The side of a nested tensor that has no one length."""
-
 
 def sides(shape: torch.Size) -> tuple[int, ...]:
     """A shape as plain numbers.
@@ -28,7 +25,7 @@ def sides(shape: torch.Size) -> tuple[int, ...]:
     >>> sides(torch.ones(2, 3).shape)
     (2, 3)
     """
-    return tuple([side if type(side) is int else RAGGED for side in shape])
+    return tuple([side if type(side) is int else _torch.RAGGED for side in shape])
 
 
 def preview(tensor: torch.Tensor) -> Preview | None:
@@ -39,11 +36,9 @@ def preview(tensor: torch.Tensor) -> Preview | None:
     >>> preview(torch.zeros(5)) is None
     True
     """
-    if tensor.numel() > MAX_SIDE**2 or _torch.is_opaque(tensor):
+    if tensor.is_meta or _torch.is_opaque(tensor) or tensor.numel() > MAX_SIDE**2 or tensor.dim() > 2:
         return None
-    if tensor.device.type != "cpu" or tensor.layout is not torch.strided or tensor.dim() > 2:
-        return None
-    if any(side > MAX_SIDE for side in tensor.shape):
+    if any(side > MAX_SIDE for side in _torch.shape(tensor)) or not _torch.is_readable(tensor):
         return None
     if not tensor.numel():
         return ()
@@ -112,7 +107,7 @@ class FrameDraft:
 
     def give(self, tensor: int, gradient: torch.Tensor, *, kept: bool = False) -> None:
         """A gradient that arrives in this Frame; `kept`: that is now in `.grad`."""
-        self.gradients += ((tensor, preview(gradient), sides(gradient.shape), kept),)
+        self.gradients += ((tensor, preview(gradient), sides(_torch.shape(gradient)), kept),)
 
     @property
     def values(self) -> list[tuple[int, Preview | None]]:

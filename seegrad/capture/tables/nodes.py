@@ -320,7 +320,7 @@ class Nodes:
         for tensor in made:
             if _torch.is_opaque(tensor) or _torch.is_opaque(data):  # torch 2.9 unpacks a plain shell of a fake one
                 continue
-            if tensor.shape == data.shape and _torch.begins_with(tensor, data):
+            if _torch.shape(tensor) == _torch.shape(data) and _torch.begins_with(tensor, data):
                 return self._tensors.drafts[self._tensors.see(tensor, birth.frame)]
         return self._tensors.drafts[self._tensors.see(data, birth.frame, birth.inputs)]
 
