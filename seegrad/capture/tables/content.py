@@ -33,7 +33,7 @@ BLOCK = 256
 
 @dataclass(frozen=True, slots=True)
 class Fingerprint:
-    """Sums that differ when any byte does."""
+    """Sums by which contents are told apart."""
 
     sums: torch.Tensor
 

@@ -172,6 +172,7 @@ class Nodes:
         functions = [draft for draft in drafts if draft.leaf is None]
         if len(functions) == 1 and not birth.late:
             functions[0].op = birth.op
+        self._sound([draft for draft in functions if not draft.depth])
         outputs = self._join(roots, fresh, birth)
         if torch.is_anomaly_enabled():
             for node, _, _ in fresh.values():
@@ -215,7 +216,7 @@ class Nodes:
         else:
             short = _short(name)
             draft = NodeDraft(number, key, short, op_of(short), birth.frame, met[1], birth.inputs, self)
-            draft.depth = met[2] or 1 + max([self._depth(there) for there, _ in met[1]], default=0)
+            draft.depth = met[2]
         self.drafts[number] = draft
         return draft
 
@@ -243,7 +244,7 @@ class Nodes:
         """What the Node keeps, and takes along."""
         node, behind, _ = met
         if draft.depth > SHALLOW:
-            take_along(node, draft.depth, [self._depth(key) for key, _ in behind])
+            take_along(node, draft.depth, [0 if key is None else self._depth(key) for key, _ in behind])
         slots = _torch.saved_slots(node)
         if slots:
             draft.saved = self._kept_by(draft, node, slots, made.get(draft.key, ()), birth)
@@ -267,9 +268,20 @@ class Nodes:
             self._keep_unchecked(draft, attr, data, found)
         return found
 
-    def _depth(self, key: Key | None) -> int:
-        draft = self.drafts.get(self.numbers[key]) if key is not None else None
-        return 0 if draft is None else draft.depth
+    def _sound(self, drafts: Sequence[NodeDraft]) -> None:
+        """Find the depth of these: of each once those behind it are known, in whatever order torch made them."""
+        while drafts:
+            unknown = []
+            for draft in drafts:
+                behind = [self._depth(key) for key, _ in draft.behind if key is not None]
+                draft.depth = 1 + max(behind, default=0) if all(behind) else 0
+                unknown += [] if draft.depth else [draft]
+            drafts = unknown
+
+    def _depth(self, key: Key) -> int:
+        """Levels of the graph from that Node on; 1 for one that is forgotten."""
+        draft = self.drafts.get(self.numbers.get(key, -1))
+        return 1 if draft is None else draft.depth
 
     def _keep(
         self,

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 import seegrad
 from seegrad.capture import mode
+from seegrad.capture.mode import Detail
 from tests.data.programs import programs
 from tests.tiers import one_in
 
@@ -67,9 +68,9 @@ LOOKS: dict[str, Callable[[torch.Tensor], Any]] = {
 }
 
 
-def run(look: Callable[[torch.Tensor], Any], record: bool) -> tuple[list[str], torch.Tensor]:
+def run(look: Callable[[torch.Tensor], Any], detail: Detail | None) -> tuple[list[str], torch.Tensor]:
     x = X.clone().requires_grad_()
-    with seegrad.record() if record else contextlib.nullcontext():
+    with seegrad.record(detail) if detail else contextlib.nullcontext():
         loss = shared(x, look)
         order = nodes(loss)
         loss.backward()  # type: ignore[no-untyped-call]  # torch gives it no types
@@ -89,9 +90,12 @@ def nodes(loss: torch.Tensor) -> list[str]:
 
 
 @pytest.mark.filterwarnings("ignore:The .grad attribute")
+@pytest.mark.parametrize("detail", ["default", "content"])
 @pytest.mark.parametrize("look", LOOKS.values(), ids=LOOKS)
-def test_a_view_of_a_written_base_is_asked_about_when_the_program_asks(look: Callable[[torch.Tensor], Any]) -> None:
-    plain, recorded = run(look, record=False), run(look, record=True)
+def test_a_view_of_a_written_base_is_asked_about_when_the_program_asks(
+    look: Callable[[torch.Tensor], Any], detail: Detail
+) -> None:
+    plain, recorded = run(look, None), run(look, detail)
     assert recorded[0] == plain[0]
     assert torch.equal(recorded[1], plain[1])
 
