@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from benchmarks import memory, record
+from benchmarks import long, memory, record
 from benchmarks.library import paired
 from benchmarks.library.paired import measure
 from benchmarks.library.programs import NotInstalled, Workload, chain, encoder, gpt2, lstm
@@ -139,3 +139,11 @@ def test_the_page_has_room_for_the_figures() -> None:
     assert "### A title\n\n| side | time |\n|---|---|\n| plain | ×1.00 |" in between_marks(
         page, record.as_markdown(table), record.MARK
     )
+
+
+@pytest.mark.parametrize(("kind", "said"), [("deep", ["µs per op", "ms to free"]), ("steps", ["ms per step", "MiB"])])
+def test_a_long_run_tells_each_side_s_figures_at_each_number(kind: str, said: list[str]) -> None:
+    lines = [line.strip("| ").split(" | ") for line in long.table(kind, (2, 4)).splitlines()]
+    assert lines[0] == ["side", kind, "2", "4"]
+    assert [line[:2] for line in lines[2:]] == [[side, what] for side in ("plain", long.RECORDED) for what in said]
+    assert all(float(figure.replace(",", "")) >= 0 for line in lines[2:] for figure in line[2:])
