@@ -202,10 +202,13 @@ def version(tensor: torch.Tensor) -> int | None:
 
 def span(tensor: torch.Tensor) -> tuple[int, int]:
     """Bytes of its storage that a tensor may touch: start, stop. Empty for no elements, and where they're symbols."""
-    if tensor.layout is not torch.strided or tensor.is_nested or type(size := tensor.nbytes) is not int or not size:
+    if tensor.layout is not torch.strided or tensor.is_nested:
         return (0, 0)
-    offset = tensor.storage_offset()
-    if type(offset) is not int:
+    try:
+        size, offset = tensor.nbytes, tensor.storage_offset()
+    except RuntimeError:  # symbols
+        return (0, 0)
+    if type(size) is not int or type(offset) is not int or not size:
         return (0, 0)
     start = offset * tensor.element_size()
     if tensor.is_contiguous():
