@@ -63,6 +63,10 @@ def _say(error: Exception) -> None:
         logger.debug("what was raised there", exc_info=error)
 
 
+def _nothing() -> None:
+    """What ends where nothing has begun."""
+
+
 class Capture(TorchFunctionMode):
     """Sees each call of torch in one thread, from `start` to `stop`.
 
@@ -79,6 +83,7 @@ class Capture(TorchFunctionMode):
         self._block: FrameType | None = None
         self._code: tuple[tuple[int, str], ...] = ()
         self._file = ""
+        self._end_swaps: Callable[[], None] = _nothing
 
     # -- begin and end
 
@@ -86,6 +91,7 @@ class Capture(TorchFunctionMode):
         """Begin; `frame` holds the block."""
         self._block = frame
         quietly(self._read_block, frame)
+        self._end_swaps = _torch.on_swap(self._state.tables.tensors.let_go)
         self.__enter__()  # type: ignore[no-untyped-call]  # torch gives it no types
 
     def _read_block(self, frame: FrameType | None) -> None:
@@ -97,7 +103,10 @@ class Capture(TorchFunctionMode):
         self.__exit__(None, None, None)  # type: ignore[no-untyped-call]  # torch gives it no types
         block, self._block = self._block, None
         quietly(self._state.finish, block)
-        return quietly(self._left_by, error) if error is not None else None
+        left = quietly(self._left_by, error) if error is not None else None
+        self._end_swaps()
+        quietly(self._state.tables.let_go)
+        return left
 
     def recording(self, error: RaisedError | None = None) -> Recording:
         """What was seen so far."""

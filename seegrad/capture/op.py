@@ -26,7 +26,7 @@ READS = frozenset({
     "size", "dim", "ndimension", "stride", "numel", "nelement", "element_size", "storage_offset", "is_contiguous",
     "is_floating_point", "is_complex", "is_signed", "is_same_size", "__len__", "__bool__", "__float__", "__int__",
     "__index__", "__complex__", "__repr__", "__str__", "__format__", "__hash__", "__dir__", "item", "tolist",
-    "get_device", "has_names", "_is_view",
+    "get_device", "has_names", "_is_view", "_use_count",
     "_set_grad_enabled", "is_grad_enabled", "is_tensor", "is_inference", "is_shared", "is_pinned", "manual_seed",
     "__deepcopy__", "__reduce_ex__", "__setstate__", "is_nonzero", "get_default_dtype", "set_default_dtype",
 })

@@ -73,6 +73,13 @@ class Tables:
 
     # -- end
 
+    def let_go(self) -> None:
+        """Nothing more is to be seen: no tensor of the program is referred to any longer, however long this lives."""
+        self.tensors.let_all_go()
+        for draft in self.nodes.drafts.values():
+            for saved in draft.saved:
+                saved.ref = _torch.GONE
+
     def freeze(
         self,
         code: tuple[tuple[int, str], ...],

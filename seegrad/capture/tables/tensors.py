@@ -296,6 +296,18 @@ class Tensors:
 
     # -- end
 
+    def let_go(self, tensor: torch.Tensor) -> None:
+        """The tensor gets another body: what it was is gone, what it is will be met."""
+        entry = self._known.pop(_torch.address(tensor), None)
+        self._foreseen.pop(_torch.address(tensor), None)
+        if entry is not None:
+            self._refs.pop(entry[1].id, None)
+
+    def let_all_go(self) -> None:
+        """Nothing more is to be seen: refer to no tensor any longer."""
+        for table in (self._known, self._refs, self._foreseen):
+            table.clear()
+
     def forget_dead(self) -> set[int]:
         """Drop the addresses of tensors and storages that are gone; the storages that aren't."""
         living = self.living()
