@@ -86,7 +86,7 @@ def call_of(function: Callable[..., Any]) -> Call:
     """What the recorder makes of a function.
 
     >>> call_of(torch.Tensor.size).kind, call_of(torch.Tensor.numpy).kind, call_of(torch.Tensor.add_)
-    ('read', 'escape', Call(name='add_', kind='op', inplace=True, writes=True))
+    ('read', 'escape', Call(name='add_', kind='op', inplace=True, writes=True, foreign=False))
     """
     name, is_property = name_of(function)
     if is_property and name == "grad":

@@ -43,9 +43,11 @@ Content = torch.Tensor | Fingerprint
 
 
 def has_bytes(tensor: torch.Tensor) -> bool:
-    """True where there's memory whose bytes can be read."""
+    """True where there's memory whose bytes can be read now: what a CUDA graph's capture makes has no numbers yet."""
     strided = tensor.layout is torch.strided and tensor.device.type != "meta" and not tensor.is_nested
-    return strided and not _torch.is_opaque(tensor) and not _torch.is_freed(tensor)
+    if not strided or _torch.is_opaque(tensor) or _torch.is_freed(tensor):
+        return False
+    return not (tensor.is_cuda and torch.cuda.is_current_stream_capturing())
 
 
 def answers_at_once(tensor: torch.Tensor) -> bool:
