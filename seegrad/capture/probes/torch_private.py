@@ -1,8 +1,8 @@
 """The only file that touches private parts of torch. Each probe says what it does and where it was seen to work.
 
-Seen on torch 2.9, 2.10, 2.11 and 2.13 (CPU), where nothing else is said. Where a probe is missing or fails, the caller
-gets None or a plain value, never an AttributeError: a torch that has changed makes the Recording poorer, not the user's
-program wrong.
+Seen on torch 2.9, 2.10, 2.11, 2.13 and 2.15 (CPU), where nothing else is said. Where a probe is missing or fails, the
+caller gets None or a plain value, never an AttributeError: a torch that has changed makes the Recording poorer, not the
+user's program wrong.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ TRIED = ("2.9", "2.11", "2.13", "2.15")
 _SAVED = getattr(torch._C._autograd, "SavedTensor", object)
 
 READS_SAVED = hasattr(_SAVED, "data") and hasattr(_SAVED, "unpack_hook")
-"""Seen on 2.10 to 2.13, not on 2.9: what a Node keeps can be read without torch's check and without calling a hook."""
+"""Seen on 2.10 to 2.15, not on 2.9: what a Node keeps can be read without torch's check and without calling a hook."""
 
 BACKWARD_CALLS = frozenset({torch.Tensor.backward, torch.autograd.backward, torch.autograd.grad})
 
@@ -66,7 +66,7 @@ def bypassed() -> bool:
 
 
 def _sizes_are_symbols() -> bool:
-    """True where `torch.export` stands in for sizes: to read one there is to decide it. Seen on 2.9 to 2.13."""
+    """True where `torch.export` stands in for sizes: to read one there is to decide it. Seen on 2.9 to 2.15."""
     if not torch._C._len_torch_dispatch_stack():
         return False
     fake = torch._C._get_dispatch_mode(torch._C._TorchDispatchModeKey.FAKE)
@@ -74,7 +74,7 @@ def _sizes_are_symbols() -> bool:
 
 
 def unseen() -> AbstractContextManager[Any]:
-    """A guard under which nobody sees what is read: no mode, no subclass of Tensor, no tracer. Seen on 2.9 to 2.13.
+    """A guard under which nobody sees what is read: no mode, no subclass of Tensor, no tracer. Seen on 2.9 to 2.15.
 
     Switching dispatch modes off costs ten times as much, so that is done only where one is on; the tracer likewise.
     """
@@ -124,11 +124,11 @@ def _side(tensor: torch.Tensor, position: int) -> int:
 
 
 def task_number() -> int:
-    """Number of the engine's run that this thread is working on. Seen on 2.9 to 2.13; 0 where there is none."""
+    """Number of the engine's run that this thread is working on. Seen on 2.9 to 2.15; 0 where there is none."""
     return int(getattr(torch._C, "_current_graph_task_id", int)())
 
 
-_STORAGE: Any = torch._C.StorageBase  # seen on 2.9 to 2.13: what torch.multiprocessing's StorageWeakRef asks by detours
+_STORAGE: Any = torch._C.StorageBase  # seen on 2.9 to 2.15: what torch.multiprocessing's StorageWeakRef asks by detours
 
 
 class StorageRef:
@@ -150,7 +150,7 @@ class StorageRef:
             free(address)  # bound above: the module's own names may be gone when Python ends
 
 
-_FIX = getattr(torch.Tensor, "_fix_weakref", None)  # seen on 2.9 to 2.13: torch.utils.weak does it to what it gets back
+_FIX = getattr(torch.Tensor, "_fix_weakref", None)  # seen on 2.9 to 2.15: torch.utils.weak does it to what it gets back
 
 
 class WeakTensor(weakref.ref[torch.Tensor]):
@@ -267,7 +267,7 @@ def span(tensor: torch.Tensor) -> tuple[int, int]:
 def is_freed(tensor: torch.Tensor) -> bool:
     """True where the storage holds less than the tensor spans: FSDP frees what it has gathered (`resize_(0)`).
 
-    Torch doesn't look when it copies from there: reading such a tensor ends the process. Seen on 2.9 to 2.13. So does
+    Torch doesn't look when it copies from there: reading such a tensor ends the process. Seen on 2.9 to 2.15. So does
     reading zeros that were never written down, as forward mode has them. Inside a transform there's no storage at all.
     """
     try:
@@ -418,7 +418,7 @@ def anomaly_stack(node: Any) -> list[str]:
 
 
 def keep_along(node: Any, held: Any) -> None:
-    """Let what is held die with the Node. Seen on 2.9 to 2.13: torch gives up its Edges first, then its `metadata`."""
+    """Let what is held die with the Node. Seen on 2.9 to 2.15: torch gives up its Edges first, then its `metadata`."""
     with contextlib.suppress(AttributeError):
         node.metadata["seegrad"] = held
 
@@ -429,22 +429,22 @@ def backward_of(node: Any) -> Any | None:
 
 
 def base(tensor: torch.Tensor) -> torch.Tensor | None:
-    """The tensor that this one is a view of. Seen on 2.9 to 2.13."""
+    """The tensor that this one is a view of. Seen on 2.9 to 2.15."""
     return tensor._base
 
 
 def hooks_on(tensor: torch.Tensor) -> Collection[Any]:
-    """The functions that are given the tensor's gradient. Seen on 2.9 to 2.13."""
+    """The functions that are given the tensor's gradient. Seen on 2.9 to 2.15."""
     return (getattr(tensor, "_backward_hooks", None) or {}).values()
 
 
 def hooks_after(leaf: torch.Tensor) -> Collection[Any]:
-    """The functions that are given the leaf once its gradient is in `.grad`. Seen on 2.9 to 2.13."""
+    """The functions that are given the leaf once its gradient is in `.grad`. Seen on 2.9 to 2.15."""
     return (getattr(leaf, "_post_accumulate_grad_hooks", None) or {}).values()
 
 
 def is_registered(handle: RemovableHandle) -> bool:
-    """False once a hook's handle has taken it off. Seen on 2.9 to 2.13."""
+    """False once a hook's handle has taken it off. Seen on 2.9 to 2.15."""
     return handle.id in (handle.hooks_dict_ref() or ())
 
 
@@ -490,7 +490,7 @@ OWN_OPS = frozenset(
 
 
 def is_foreign(function: Any) -> bool:
-    """True for an op that isn't torch's own: made by `torch.library` or in C++. Seen on 2.9 to 2.13.
+    """True for an op that isn't torch's own: made by `torch.library` or in C++. Seen on 2.9 to 2.15.
 
     >>> is_foreign(torch.ops.aten.add), is_foreign(torch.add)
     (False, False)
