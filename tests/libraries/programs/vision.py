@@ -115,7 +115,7 @@ def convnext() -> Built:
 
 @program("timm")
 def mixer() -> Built:
-    return of_timm("mixer_s32_224", img_size=64, num_blocks=2)
+    return of_timm("mixer_s32_224", img_size=32)
 
 
 @program("timm")
@@ -125,7 +125,7 @@ def efficientnet_lite() -> Built:
 
 @program("timm")
 def swin_v2() -> Built:
-    return of_timm("swinv2_tiny_window8_256", img_size=64, window_size=4, embed_dim=16, depths=(1, 1), num_heads=(2, 2))
+    return of_timm("swinv2_tiny_window8_256", img_size=32, window_size=4, embed_dim=16, depths=(1, 1), num_heads=(2, 2))
 
 
 @program("timm")

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 import torch
+from torch.utils.checkpoint import checkpoint
 
 import seegrad
 
@@ -46,3 +47,14 @@ def test_a_network_that_follows_a_trained_one_misses_no_gradient(update: Any, no
         (online(x) - wanted).square().mean().backward()
         update(target, online)
     assert [each.kind for each in rec.diagnoses] == ["graph_cut"] * noted
+
+
+def test_what_a_function_made_without_a_graph_and_returned_has_one() -> None:
+    """The forward's last result is the Function's, with a history since its return: nothing is cut there."""
+    first, last = torch.nn.Linear(3, 3), torch.nn.Linear(3, 3)
+    with seegrad.record() as rec:
+        x = torch.randn(2, 3, requires_grad=True)
+        for _ in range(2):
+            last(checkpoint(first, x, use_reentrant=True)).sum().backward()
+    assert first.weight.grad is not None
+    assert not rec.diagnoses
