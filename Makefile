@@ -19,7 +19,7 @@ ROOT_ARGS := $(if $(filter 0,$(shell id -u)),--allow-root)
   check grade bench clean
 
 help:  ## this list
-	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
 
 install: .venv/.installed  ## Python packages into .venv
 .venv/.installed: pyproject.toml grader/pyproject.toml constraints.txt

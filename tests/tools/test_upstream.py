@@ -173,6 +173,18 @@ def test_a_difference_is_one_that_every_pair_shows() -> None:
     assert judge("t", [passed, failed], [failed, passed]).unsteady == ("outcome",)
 
 
+def test_of_what_torch_itself_leaks_one_more_may_be_seen() -> None:
+    plain, more = Run("passed", alive=(("tensor", 5),)), Run("passed", alive=(("Node", 1), ("tensor", 6)))
+    assert not judge("t", [plain], [more]).differences
+    (difference,) = judge("t", [Run("passed")], [more]).differences
+    assert difference == Difference("alive", "nothing", "Node 1, 1 more")
+
+
+def test_where_a_run_was_ended_nothing_else_is_compared() -> None:
+    passed = Run("passed", bits=("a",), random="b")
+    assert judge("t", [passed], [Run("hung")]).differences == (Difference("outcome", "passed", "hung"),)
+
+
 def test_time_is_no_difference_and_the_quickest_run_counts() -> None:
     verdict = judge("t", [Run("passed", seconds=2), Run("passed", seconds=1)], [Run("passed", seconds=5)])
     assert (verdict.differences, verdict.plain_s, verdict.recorded_s) == ((), 1, 5)

@@ -67,7 +67,7 @@ class Campaign:
         tasks = [(test, side) for test in tests for _ in range(times) for side in ("plain", self.mode)]
         for (test, side), run in crew.runs(file, tasks, self.timeout_s):
             found[test][side != "plain"].append(run)
-            if run.outcome.startswith(("crashed", "exited", "hung")):  # at once: this is what takes long
+            if not run.ended:  # said at once: this is what takes long
                 print(f"{self.name(file)}::{test}, {side}: {run.outcome}", file=sys.stderr, flush=True)
         return found
 
