@@ -161,6 +161,16 @@ def test_a_folder_without_tests_is_no_success(tmp_path: Path, capsys: pytest.Cap
     assert "No test was found." in capsys.readouterr().out
 
 
+def test_tests_are_chosen_by_name_and_evenly(tmp_path: Path) -> None:
+    (tmp_path / "test_a.py").touch()
+    (tmp_path / "test_b.py").touch()
+    campaign = command.Campaign(tmp_path, "recorded", 1, only=("test_a.py",), without=("deep",), at_most=2)
+    assert [path.name for path in campaign.files()] == ["test_a.py"]
+    names = ["T.test_one", "T.test_deep", "T.test_two", "T.test_three", "T.test_four"]
+    assert campaign.chosen(tmp_path / "test_a.py", names) == ["T.test_one", "T.test_three"]
+    assert not campaign.chosen(tmp_path / "test_b.py", names)
+
+
 # -- judging
 
 

@@ -34,6 +34,7 @@ class Campaign:
     mode: str
     timeout_s: float
     only: tuple[str, ...] = ()
+    without: tuple[str, ...] = ()
     at_most: int = 0
     unequal: tuple[Unequal, ...] = ()
 
@@ -48,7 +49,7 @@ class Campaign:
 
         Raises: crew.NotLoaded.
         """
-        wanted = self._chosen(file, crew.tests_in(file))
+        wanted = self.chosen(file, crew.tests_in(file))
         for start in range(0, len(wanted), CHUNK):
             pairs = self._pairs(file, wanted[start : start + CHUNK])
             odd = [test for test, (here, there) in pairs.items() if differ(here, there)]
@@ -71,14 +72,19 @@ class Campaign:
                 print(f"{self.name(file)}::{test}, {side}: {run.outcome}", file=sys.stderr, flush=True)
         return found
 
-    def _chosen(self, file: Path, tests: Sequence[str]) -> list[str]:
+    def chosen(self, file: Path, tests: Sequence[str]) -> list[str]:
+        """Those of a file's tests that are asked for."""
         named = [test for test in tests if self._matches(f"{self.name(file)}::{test}")]
         if not self.at_most or len(named) <= self.at_most:
             return named
         return [named[n * len(named) // self.at_most] for n in range(self.at_most)]
 
     def _matches(self, name: str) -> bool:
-        return not self.only or any(fnmatch.fnmatchcase(name, f"*{pattern}*") for pattern in self.only)
+        only, without = (
+            any(fnmatch.fnmatchcase(name, f"*{pattern}*") for pattern in patterns)
+            for patterns in (self.only, self.without)
+        )
+        return (only or not self.only) and not without
 
     def name(self, file: Path) -> str:
         """A file as it's named in the folder."""
@@ -144,6 +150,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("folder", type=Path, metavar="FOLDER", help="torch's test files")
     parser.add_argument("--mode", choices=MODES, default="recorded", help="how the second run of each is recorded")
     parser.add_argument("--only", action="append", default=[], metavar="PATTERN", help="part of file.py::Class.method")
+    parser.add_argument("--without", action="append", default=[], metavar="PATTERN", help="not these")
     parser.add_argument("--at-most", type=int, default=0, metavar="N", help="so many tests of each file, evenly spread")
     parser.add_argument("--timeout", type=float, default=120.0, metavar="SECONDS", help="for one run of one test")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write every verdict there")
@@ -153,6 +160,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         options.mode,
         options.timeout,
         tuple(options.only),
+        tuple(options.without),
         options.at_most,
         written_list(LIST),
     )
