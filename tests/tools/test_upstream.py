@@ -324,7 +324,7 @@ def test_the_page_has_room_for_counts_from_json(
     found.write_text(json.dumps(tiny[2]))
     monkeypatch.setattr(page, "PAGE", copy)
     assert page.main([str(found)]) == 0
-    assert "| deep/test_tiny.py | recorded | 12 | 1 | 5 | 0 | 6 |" in copy.read_text(encoding="utf-8")
+    assert "| deep/test_tiny.py | recorded | 12 | 1 | 5 | 0 | 6 | ×" in copy.read_text(encoding="utf-8")
 
 
 def test_the_list_s_entries_say_why_and_name_aspects_and_modes() -> None:

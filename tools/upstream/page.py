@@ -28,10 +28,17 @@ def verdicts_in(path: Path) -> tuple[str, list[Verdict]]:
 def table_of_counts(counts: Iterable[FileCount]) -> str:
     """The counts as Markdown, a row for each file and mode."""
     rows = [
-        (each.file, each.mode, *map(str, (each.tests, each.skipped, each.equal, each.listed, each.differ)))
+        (
+            each.file,
+            each.mode,
+            *map(str, (each.tests, each.skipped, each.equal, each.listed, each.differ)),
+            f"×{each.slowdown:.1f}",
+        )
         for each in sorted(counts, key=lambda each: (each.file, each.mode))
     ]
-    return markdown_table(("file", "mode", "tests", "skipped", "equal", "in the list", "differ otherwise"), rows)
+    return markdown_table(
+        ("file", "mode", "tests", "skipped", "equal", "in the list", "differ otherwise", "time"), rows
+    )
 
 
 def table_of_reasons(entries: Iterable[Unequal]) -> str:
