@@ -83,6 +83,7 @@ class Tensors:
         self._refs: dict[int, _torch.WeakTensor] = {}
         self._storages: dict[int, _torch.StorageRef] = {}
         self._on_storage: dict[int, list[int]] = {}
+        self._living_on: dict[int, list[int]] = {}  # the same, less those found gone: a loop leaves thousands
         self._foreseen: dict[int, tuple[_torch.WeakTensor, str, bool]] = {}
         self._storage_count = 0
         self._counter_count = 0
@@ -153,7 +154,9 @@ class Tensors:
 
     def on_storage(self, storage: int) -> list[int]:
         """Numbers of the tensors on a storage that still live."""
-        return [number for number in self._on_storage.get(storage, ()) if self.alive(number) is not None]
+        living = [number for number in self._living_on.get(storage, ()) if self.alive(number) is not None]
+        self._living_on[storage] = living
+        return living.copy()
 
     def results_on(self, storage: int) -> list[int]:
         """Numbers of the tensors with a graph that were seen on a storage, gone or not."""
@@ -236,7 +239,7 @@ class Tensors:
             issubclass(type(tensor), torch.nn.Parameter),
         )
         self._next, self._refs[number], self._known[key] = number + 1, ref, (ref, draft)
-        self._on_storage.setdefault(storage, []).append(number)
+        self._lies_on(storage, number)
         return draft
 
     def _aliased(self, storage: int, sources: Sequence[int]) -> TensorDraft | None:
@@ -267,8 +270,12 @@ class Tensors:
         draft = self.drafts[number]
         before = draft.span
         draft.storage, draft.span = self.storage_number(tensor), _torch.span(tensor)
-        self._on_storage.setdefault(draft.storage, []).append(number)
+        self._lies_on(draft.storage, number)
         return before
+
+    def _lies_on(self, storage: int, number: int) -> None:
+        for table in (self._on_storage, self._living_on):
+            table.setdefault(storage, []).append(number)
 
     def counter(self, tensor: torch.Tensor) -> int | None:
         """The number of its version counter; None where it has none, or was never seen."""
@@ -314,6 +321,7 @@ class Tensors:
         self._known = {key: entry for key, entry in self._known.items() if entry[1].id in living}
         self._foreseen = {key: entry for key, entry in self._foreseen.items() if deref(entry[0]) is not None}
         self._on_storage = {key: live for key in self._on_storage if (live := self.on_storage(key))}
+        self._living_on = {key: live.copy() for key, live in self._on_storage.items()}
         self._storages = {key: entry for key, entry in self._storages.items() if not entry.expired()}
         return {entry.number for entry in self._storages.values()}
 

@@ -12,6 +12,7 @@ import torch
 
 import seegrad
 from seegrad.capture.tables import forget as capture_forget
+from seegrad.capture.tables.tensors import Tensors
 from seegrad.display.page import page
 from seegrad.model.recording import Recording
 
@@ -145,3 +146,22 @@ def test_a_recording_that_nobody_holds_is_gone_at_once() -> None:
         assert capture() is None
     finally:
         gc.enable()
+
+
+def test_a_write_looks_at_the_living_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Views that a loop has dropped are not asked again whether they live: twice the loop is twice the work."""
+    monkeypatch.setattr(capture_forget, "PATIENCE", 100_000)
+
+    def asked(steps: int) -> int:
+        calls = []
+        alive = Tensors.alive
+        with monkeypatch.context() as patch:
+            patch.setattr(Tensors, "alive", lambda self, number: (calls.append(number), alive(self, number))[1])
+            sums = torch.zeros(3)
+            with seegrad.record():
+                for step in range(steps):
+                    sums[step % 3] += 1
+        return len(calls)
+
+    few, many = asked(50), asked(200)
+    assert many < 5 * few
