@@ -9,11 +9,10 @@ import torch
 
 from seegrad.capture.probes import torch_private as _torch
 from seegrad.capture.tables import Tables
-from seegrad.capture.tables.frames import preview
-from seegrad.capture.tables.hooks import HookDraft
+from seegrad.capture.tables.frames import is_shown, preview
+from seegrad.capture.tables.hooks import Called, HookDraft
 from seegrad.capture.tables.nodes import NodeDraft
 from seegrad.capture.tables.tensors import Source
-from seegrad.model.recording import HookCall
 
 
 @dataclass(slots=True)
@@ -107,7 +106,7 @@ class Arrivals:
                 self._add((target, output), gradient)
 
     def _add(self, source: Source, gradient: torch.Tensor) -> None:
-        if preview(gradient) is not None:
+        if is_shown(gradient):
             with torch.no_grad():
                 before = self._sums.get(source)
                 self._sums[source] = gradient.detach().clone() if before is None else before + gradient
@@ -135,8 +134,5 @@ class Arrivals:
 
     def _note(self, hooks: Sequence[HookDraft], frame: int, given: Gradient, left: Gradient) -> None:
         saw, gave = (None if each is None else preview(each) for each in (given, left))
-        alone = len(hooks) == 1 or saw == gave
         for hook in hooks:
-            first, last = alone or hook is hooks[0], alone or hook is hooks[-1]
-            changed = gave if last and gave != saw else None
-            hook.calls.append(HookCall(frame, saw if first else None, changed, alone))
+            hook.called.append(Called(frame, saw, gave, hook is hooks[0], hook is hooks[-1]))

@@ -151,13 +151,23 @@ def test_the_same_lines_are_named_as_on_the_cpu(name: str, on_device: str) -> No
     assert recorded.lines == expected.lines
 
 
-def test_a_recording_of_a_device_names_it_and_reads_nothing_back(on_device: str) -> None:
-    with seegrad.record() as rec:
-        x = torch.ones(3, requires_grad=True)
-        y = x.exp()
-        y.data.zero_()
-        y.sum().backward()
-    assert [each.kind for each in rec.diagnoses] == ["silent_corruption"]
-    assert all(each.device.startswith(on_device) for each in rec.recording.tensors)
-    shown = [numbers for frame in rec.frames for _, numbers in frame.values]
-    assert on_device == "cpu" or all(numbers is None for numbers in shown)
+def test_a_recording_shows_the_numbers_of_a_device_and_waits_for_none(on_device: str) -> None:
+    def example() -> seegrad.record:
+        with seegrad.record() as rec:
+            x = torch.tensor([[1.0, 2.0], [3.0, 4.0]], requires_grad=True)
+            x.register_hook(lambda gradient: gradient * 2)
+            elsewhere.READS.clear()
+            y = x.exp()
+            y.data.zero_()
+            (y * torch.arange(2)).sum().backward()
+            assert not elsewhere.READS
+        return rec
+
+    there = example()
+    torch.set_default_device("cpu")
+    here = example()
+    assert [each.kind for each in there.diagnoses] == ["silent_corruption"]
+    assert all(each.device.startswith(on_device) for each in there.recording.tensors)
+    assert [each.values for each in there.frames] == [each.values for each in here.frames]
+    assert [each.gradients for each in there.frames] == [each.gradients for each in here.frames]
+    assert there.recording.hooks == here.recording.hooks

@@ -14,6 +14,7 @@ import warnings
 import weakref
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import AbstractContextManager
+from functools import lru_cache
 from operator import attrgetter, methodcaller
 from types import CodeType, FrameType
 from typing import Any
@@ -121,6 +122,22 @@ def _side(tensor: torch.Tensor, position: int) -> int:
         return tensor.size(position)
     except RuntimeError:
         return RAGGED
+
+
+def runs_ahead(tensor: torch.Tensor) -> bool:
+    """True for a tensor of an accelerator: the host goes on while it computes, and a copy made there costs no wait.
+
+    Not while a CUDA graph is captured: the copy would be a part of it.
+    """
+    kind = tensor.device.type
+    return kind == _accelerator() and not (kind == "cuda" and torch.cuda.is_current_stream_capturing())
+
+
+@lru_cache
+def _accelerator() -> str:
+    """Its type, empty where there is none; asked for where a tensor isn't on the CPU, so it's known by then."""
+    found = torch.accelerator.current_accelerator()
+    return "" if found is None else found.type
 
 
 def task_number() -> int:
@@ -277,8 +294,13 @@ def is_freed(tensor: torch.Tensor) -> bool:
 
 
 def is_readable(tensor: torch.Tensor) -> bool:
-    """True where a tensor's numbers can be read at once: on the CPU, in plain rows, its own, and there."""
-    if is_opaque(tensor) or tensor.layout is not torch.strided or tensor.device.type != "cpu" or tensor.is_nested:
+    """True where a tensor's numbers can be read at once: on the CPU."""
+    return tensor.device.type == "cpu" and has_numbers(tensor)
+
+
+def has_numbers(tensor: torch.Tensor) -> bool:
+    """True where a tensor has numbers: in plain rows, its own, and there."""
+    if is_opaque(tensor) or tensor.layout is not torch.strided or tensor.is_meta or tensor.is_nested:
         return False
     return not is_freed(tensor)
 

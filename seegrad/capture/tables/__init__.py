@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import torch
 
 from seegrad.capture.probes import torch_private as _torch
-from seegrad.capture.tables.frames import FrameDraft, Frames, Hit, Writes, preview
+from seegrad.capture.tables.frames import FrameDraft, Frames, Hit, Writes, fetch, preview
 from seegrad.capture.tables.hooks import UserHooks
 from seegrad.capture.tables.ids import frozen, without_gaps
 from seegrad.capture.tables.nodes import Nodes
@@ -89,6 +91,7 @@ class Tables:
     ) -> Recording:
         """The Recording of what was seen so far, numbered without gaps."""
         frames, tensors = self.frames.in_order(), self.tensors.drafts
+        self._fetch(frames.values())
         nodes, writes, hooks = self.nodes.drafts, self.writes.drafts, self.hooks.drafts
         ids = without_gaps(frame=frames, tensor=tensors, node=nodes, write=writes, hook=hooks)
         return Recording(
@@ -104,3 +107,12 @@ class Tables:
             errors=tuple([frozen(RaisedError, each, ids) for each in self.errors]),
             hooks=tuple([frozen(Hook, draft, ids) for draft in hooks.values()]),
         )
+
+    def _fetch(self, frames: Iterable[FrameDraft]) -> None:
+        """Wait for the numbers that devices still have."""
+        if all(draft.device == "cpu" for draft in self.tensors.drafts.values()):
+            return
+        calls = [call for hook in self.hooks.drafts.values() for call in hook.called]
+        with _torch.unseen():
+            fetch(each for frame in frames for each in frame.awaited)
+            fetch(each for call in calls for each in (call.saw, call.gave))

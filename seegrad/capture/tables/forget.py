@@ -98,7 +98,7 @@ def _tensors(tables: Tables, frames: set[int], nodes: set[int], writes: set[int]
     for number in frames:
         frame = tables.frames.drafts[number]
         waiting += [*frame.inputs, *frame.outputs, *frame.wanted]
-        waiting += [*(frame.shown or ()), *(each[0] for each in frame.gradients)]
+        waiting += [*(frame.shown or ()), *(each[0] for each in frame.given)]
     for node in (tables.nodes.drafts[number] for number in nodes):
         waiting += [*node.inputs, *node.outputs, node.leaf, *(saved.tensor for saved in node.saved)]
     waiting += [tables.writes.drafts[number].tensor for number in writes]

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
-from collections.abc import Set
+from collections.abc import Iterable, Iterator, Set
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 import torch
@@ -12,7 +14,7 @@ import torch
 from seegrad.capture.probes import torch_private as _torch
 from seegrad.model.recording import Phase, Place, Preview, Write
 
-Seen = tuple[int, Preview | None, tuple[int, ...], bool]
+Seen = tuple[int, "Numbers", tuple[int, ...], bool]
 """A Gradient's fields: tensor, preview, shape, kept."""
 
 MAX_SIDE = 4
@@ -28,28 +30,71 @@ def sides(shape: torch.Size) -> tuple[int, ...]:
     return tuple([side if type(side) is int else _torch.RAGGED for side in shape])
 
 
-def preview(tensor: torch.Tensor) -> Preview | None:
-    """Rows of numbers of a tensor up to 4×4; None for bigger ones and for other devices (reading would wait for them).
+def preview(tensor: torch.Tensor) -> Numbers:
+    """Rows of numbers of a tensor up to 4×4, None for bigger ones. Of an accelerator's they are awaited.
 
     >>> preview(torch.tensor([[1.0, 0.12345], [float("nan"), -2000.0]]))
     (('1', '0.123'), ('nan', '-2000'))
     >>> preview(torch.zeros(5)) is None
     True
     """
-    if tensor.is_meta or _torch.is_opaque(tensor) or tensor.numel() > MAX_SIDE**2 or tensor.dim() > 2:
-        return None
-    if any(side > MAX_SIDE for side in _torch.shape(tensor)) or not _torch.is_readable(tensor):
+    if not is_shown(tensor):
         return None
     if not tensor.numel():
         return ()
     try:
-        values: Any = tensor.detach().tolist()
+        if tensor.device.type != "cpu":
+            return Awaited(tensor.detach().clone())
+        return rows(tensor.detach().reshape(-1).tolist(), tensor.shape)
     except (RuntimeError, NotImplementedError):
         return None
-    if tensor.dim() == 0:
-        return ((numeral(values),),)
-    rows = values if tensor.dim() == 2 else [values]
-    return tuple([tuple([numeral(value) for value in row]) for row in rows])
+
+
+def is_shown(tensor: torch.Tensor) -> bool:
+    """True for a small tensor whose numbers can be read, now or later."""
+    if tensor.is_meta or _torch.is_opaque(tensor) or tensor.numel() > MAX_SIDE**2 or tensor.dim() > 2:
+        return False
+    if any(side > MAX_SIDE for side in _torch.shape(tensor)) or not _torch.has_numbers(tensor):
+        return False
+    return tensor.device.type == "cpu" or _torch.runs_ahead(tensor)
+
+
+@dataclass(slots=True)
+class Awaited:
+    """Numbers of a tensor on a device that the host runs ahead of: a copy there, until the Recording is asked for."""
+
+    copy: torch.Tensor | None
+    rows: Preview | None = None
+
+
+Numbers = Preview | Awaited | None
+"""What is shown of a tensor."""
+
+
+def told(numbers: Numbers) -> Preview | None:
+    """What is shown, once it's no longer awaited."""
+    return numbers.rows if isinstance(numbers, Awaited) else numbers
+
+
+def fetch(awaited: Iterable[Numbers]) -> None:
+    """Read what is still awaited, all of a device and dtype at once: here the host waits."""
+    groups: dict[tuple[torch.device, torch.dtype], list[tuple[Awaited, torch.Tensor]]] = {}
+    for each in awaited:
+        if isinstance(each, Awaited) and each.copy is not None:
+            groups.setdefault((each.copy.device, each.copy.dtype), []).append((each, each.copy))
+            each.copy = None
+    for group in groups.values():
+        with contextlib.suppress(RuntimeError):  # the device is gone, or can't do it: no numbers are shown
+            values = iter(torch.cat([copy.reshape(-1) for _, copy in group]).tolist())
+            for each, copy in group:
+                each.rows = rows(list(islice(values, copy.numel())), copy.shape)
+
+
+def rows(values: list[Any], shape: torch.Size) -> Preview:
+    """Numbers as they are shown: a row for all, of a matrix one for each of its own."""
+    texts = [numeral(value) for value in values]
+    width = shape[1] if len(shape) == 2 else len(texts)
+    return tuple([tuple(texts[start : start + width]) for start in range(0, len(texts), width)])
 
 
 def numeral(value: complex | float | int | bool) -> str:
@@ -87,9 +132,9 @@ class FrameDraft:
     outputs: tuple[int, ...] = ()
     nodes: tuple[int, ...] = ()
     writes: tuple[int, ...] = ()
-    shown: dict[int, tuple[Preview | None, int | None]] | None = None  # tensor → numbers, version
+    shown: dict[int, tuple[Numbers, int | None]] | None = None  # tensor → numbers, version
     running: int | None = None
-    gradients: tuple[Seen, ...] = ()
+    given: tuple[Seen, ...] = ()
     backward: int | None = None
     grad_enabled: bool = True
     corrupted: tuple[int, ...] = ()
@@ -99,20 +144,31 @@ class FrameDraft:
     applied: Place | None = None
     keeps_graph: bool = False
 
-    def show(self, tensor: int, numbers: Preview | None, version: int | None) -> None:
+    def show(self, tensor: int, numbers: Numbers, version: int | None) -> None:
         """The state of a tensor after this Frame."""
         if self.shown is None:
             self.shown = {}
         self.shown[tensor] = numbers, version
 
+    @property
+    def awaited(self) -> Iterator[Numbers]:
+        """All that is shown in it."""
+        yield from (numbers for numbers, _ in (self.shown or {}).values())
+        yield from (numbers for _, numbers, _, _ in self.given)
+
     def give(self, tensor: int, gradient: torch.Tensor, *, kept: bool = False) -> None:
         """A gradient that arrives in this Frame; `kept`: that is now in `.grad`."""
-        self.gradients += ((tensor, preview(gradient), sides(_torch.shape(gradient)), kept),)
+        self.given += ((tensor, preview(gradient), sides(_torch.shape(gradient)), kept),)
+
+    @property
+    def gradients(self) -> tuple[tuple[int, Preview | None, tuple[int, ...], bool], ...]:
+        """Those that arrive in it."""
+        return tuple([(tensor, told(numbers), shape, kept) for tensor, numbers, shape, kept in self.given])
 
     @property
     def values(self) -> list[tuple[int, Preview | None]]:
         """Tensor → numbers after this Frame."""
-        return [(tensor, numbers) for tensor, (numbers, _) in (self.shown or {}).items()]
+        return [(tensor, told(numbers)) for tensor, (numbers, _) in (self.shown or {}).items()]
 
     @property
     def versions(self) -> list[tuple[int, int | None]]:
@@ -182,7 +238,7 @@ class Frames:
 
     def _write_out(self, number: int) -> None:
         lap, node, name, gradients = self.ran.pop(number)
-        draft = FrameDraft(number, "backward", lap.place, name, running=node, gradients=gradients)
+        draft = FrameDraft(number, "backward", lap.place, name, running=node, given=gradients)
         draft.backward, draft.keeps_graph, draft.grad_enabled = lap.number, lap.keeps_graph, lap.grad_enabled
         self.drafts[number] = draft
 

@@ -9,6 +9,7 @@ from typing import Any, Literal
 from torch.utils.hooks import RemovableHandle
 
 from seegrad.capture.probes import torch_private as _torch
+from seegrad.capture.tables.frames import Numbers, told
 from seegrad.capture.tables.tensors import Source
 from seegrad.model.recording import HookCall, Place
 
@@ -18,6 +19,24 @@ KINDS: dict[str, Literal["tensor", "accumulated", "retain"]] = {
     "retain_grad": "retain",
 }
 """Methods of a tensor that register a hook. A Node's own are methods of C++ that no mode sees."""
+
+
+@dataclass(frozen=True, slots=True)
+class Called:
+    """A hook ran in a Frame; what its gradient was before and after all hooks there, and which of them this one is."""
+
+    frame: int
+    saw: Numbers
+    gave: Numbers
+    first: bool
+    last: bool
+
+    def told(self) -> HookCall:
+        """What is known of it; of several hooks that changed something, each knows one side only."""
+        saw, gave = told(self.saw), told(self.gave)
+        alone = (self.first and self.last) or saw == gave
+        changed = gave if (alone or self.last) and gave != saw else None
+        return HookCall(self.frame, saw if alone or self.first else None, changed, alone)
 
 
 @dataclass(eq=False, slots=True)
@@ -35,8 +54,13 @@ class HookDraft:
     name: str
     at: tuple[int, int] | None = None
     handle: RemovableHandle | None = None
-    calls: list[HookCall] = field(default_factory=list)
+    called: list[Called] = field(default_factory=list)
     node: None = None  # of the model's Hook: nobody sees a Node's own hooks
+
+    @property
+    def calls(self) -> list[HookCall]:
+        """Each time it ran."""
+        return [each.told() for each in self.called]
 
     @property
     def is_on(self) -> bool:
