@@ -263,9 +263,14 @@ class Flow:
             self._results += [(frame, number) for number in results]
 
     def cuts(self, roots: Iterable[int]) -> list[Cut]:
-        """Nearest to `roots` first: where something with a history went in and nothing with one came out."""
+        """Nearest to `roots` first: where something with a history went in and nothing with one came out.
+
+        Not in the forward of a custom Function whose result has one: its backward answers for what is in there.
+        """
         behind = self.behind(roots, self._walked)
+        whole = {self._made[tensor].applied for tensor in behind if tensor in self._made and self._has_graph(tensor)}
         found = [cut for tensor in behind if (cut := self._cut_at(tensor)) is not None]
+        found = [cut for cut in found if cut.frame.applied is None or cut.frame.applied not in whole]
         return found + [cut for tensor in behind if (cut := self._came_back(tensor)) is not None]
 
     def rebuilt(self) -> list[Cut]:
@@ -301,7 +306,7 @@ class Flow:
         frame = (self._born if trained else self._made).get(tensor)
         if trained and frame is not None and not frame.inputs and frame.op in ENTERING:
             return self._made_of_numbers(frame)
-        if frame is None or (self._recording.tensors[tensor].requires_grad and not trained):
+        if frame is None or self._has_graph(tensor):
             return None
         given = self._with_history(frame)
         return Cut(frame, given, "leaf" if trained and frame.op not in LEAVING else "") if given else None
@@ -323,6 +328,9 @@ class Flow:
                 given = self._with_history(left)
                 return Cut(left, given, "left") if given else None
         return None
+
+    def _has_graph(self, tensor: int) -> bool:
+        return self._recording.tensors[tensor].requires_grad and not is_trained(self._recording, tensor)
 
     def _with_history(self, frame: Frame) -> tuple[int, ...]:
         return tuple(number for number in frame.inputs if self._recording.tensors[number].requires_grad)

@@ -49,12 +49,22 @@ def test_a_network_that_follows_a_trained_one_misses_no_gradient(update: Any, no
     assert [each.kind for each in rec.diagnoses] == ["graph_cut"] * noted
 
 
-def test_what_a_function_made_without_a_graph_and_returned_has_one() -> None:
+@pytest.mark.parametrize("depth", [1, 3])
+def test_what_a_function_made_without_a_graph_and_returned_has_one(depth: int) -> None:
     """The forward's last result is the Function's, with a history since its return: nothing is cut there."""
-    first, last = torch.nn.Linear(3, 3), torch.nn.Linear(3, 3)
+    first = torch.nn.Sequential(*(torch.nn.Linear(3, 3) for _ in range(depth)))
+    last = torch.nn.Linear(3, 3)
     with seegrad.record() as rec:
         x = torch.randn(2, 3, requires_grad=True)
         for _ in range(2):
             last(checkpoint(first, x, use_reentrant=True)).sum().backward()
-    assert first.weight.grad is not None
+    assert all(each.grad is not None for each in first.parameters())
     assert not rec.diagnoses
+
+
+def test_a_function_that_is_given_nothing_with_a_history_cuts() -> None:
+    first, last = torch.nn.Sequential(torch.nn.Linear(3, 3), torch.nn.Linear(3, 3)), torch.nn.Linear(3, 3)
+    with seegrad.record() as rec, pytest.warns(UserWarning, match="None of the inputs"):
+        last(checkpoint(first, torch.randn(2, 3), use_reentrant=True)).sum().backward()
+    assert first[0].weight.grad is None
+    assert {each.kind for each in rec.diagnoses} == {"graph_cut"}
