@@ -58,12 +58,12 @@ class Tables:
         frame.show(number, None if empty else preview(tensor), _torch.version(tensor))
 
     def write(self, frame: FrameDraft, hit: Hit) -> int:
-        """A Write was made: everyone who shares the bytes shows it."""
+        """A Write was made: those who share the bytes show it."""
         number = self.writes.add(frame, hit)
         frame.writes += (number,)
         self.saved.written(hit.storage, hit.span)
         self.uninitialised.discard(hit.storage)
-        for tensor in self.tensors.on_storage(hit.storage):
+        for tensor in self.tensors.hit(hit.storage, hit.span):
             each = self.tensors.alive(tensor)
             if each is not None:
                 self.show(frame, tensor, each)

@@ -6,16 +6,21 @@ import weakref
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import islice
 from typing import Any
 
 import torch
 
 from seegrad.capture.probes import torch_private as _torch
 from seegrad.capture.tables.frames import sides
+from seegrad.capture.tables.spans import Spans
 from seegrad.model.recording import Route
 
 Source = tuple[int, int]
 """(Node, output number): who made a tensor."""
+
+FEW = 64
+"""So many tensors on one storage show each write to it, hit or not."""
 
 deref = weakref.ref.__call__
 """The tensor behind a weak reference, for a look that doesn't take hold of it."""
@@ -84,6 +89,7 @@ class Tensors:
         self._storages: dict[int, _torch.StorageRef] = {}
         self._on_storage: dict[int, list[int]] = {}
         self._living_on: dict[int, list[int]] = {}  # the same, less those found gone: a loop leaves thousands
+        self._spans: dict[int, Spans] = {}  # of storages on which many lie
         self._foreseen: dict[int, tuple[_torch.WeakTensor, str, bool]] = {}
         self._storage_count = 0
         self._counter_count = 0
@@ -149,14 +155,26 @@ class Tensors:
         draft = self.draft(tensor)
         if draft is not None:
             return draft
-        same = self.on_storage(self.storage_number(tensor))
-        return self.drafts[same[0]] if same else None
+        numbers = self._on_storage.get(self.storage_number(tensor), ())
+        return next((self.drafts[number] for number in numbers if self._lives(number)), None)
 
     def on_storage(self, storage: int) -> list[int]:
         """Numbers of the tensors on a storage that still live."""
         living = [number for number in self._living_on.get(storage, ()) if self.alive(number) is not None]
         self._living_on[storage] = living
         return living.copy()
+
+    def hit(self, storage: int, span: tuple[int, int]) -> list[int]:
+        """The living tensors that show a write to these bytes: all on the storage, of many only `FEW` that overlap."""
+        if storage not in self._spans:
+            numbers = self.on_storage(storage)
+            if len(numbers) <= FEW:
+                return numbers
+            self._spans[storage] = Spans((number, self.drafts[number].span) for number in numbers)
+        return sorted(islice(self._spans[storage].hit(span, self._lives), FEW))
+
+    def _lives(self, number: int) -> bool:
+        return self.alive(number) is not None
 
     def results_on(self, storage: int) -> list[int]:
         """Numbers of the tensors with a graph that were seen on a storage, gone or not."""
@@ -239,7 +257,7 @@ class Tensors:
             issubclass(type(tensor), torch.nn.Parameter),
         )
         self._next, self._refs[number], self._known[key] = number + 1, ref, (ref, draft)
-        self._lies_on(storage, number)
+        self._lies_on(draft)
         return draft
 
     def _aliased(self, storage: int, sources: Sequence[int]) -> TensorDraft | None:
@@ -270,12 +288,14 @@ class Tensors:
         draft = self.drafts[number]
         before = draft.span
         draft.storage, draft.span = self.storage_number(tensor), _torch.span(tensor)
-        self._lies_on(draft.storage, number)
+        self._lies_on(draft)
         return before
 
-    def _lies_on(self, storage: int, number: int) -> None:
+    def _lies_on(self, draft: TensorDraft) -> None:
         for table in (self._on_storage, self._living_on):
-            table.setdefault(storage, []).append(number)
+            table.setdefault(draft.storage, []).append(draft.id)
+        if draft.storage in self._spans:
+            self._spans[draft.storage].add(draft.id, draft.span)
 
     def counter(self, tensor: torch.Tensor) -> int | None:
         """The number of its version counter; None where it has none, or was never seen."""
@@ -322,6 +342,7 @@ class Tensors:
         self._foreseen = {key: entry for key, entry in self._foreseen.items() if deref(entry[0]) is not None}
         self._on_storage = {key: live for key in self._on_storage if (live := self.on_storage(key))}
         self._living_on = {key: live.copy() for key, live in self._on_storage.items()}
+        self._spans.clear()
         self._storages = {key: entry for key, entry in self._storages.items() if not entry.expired()}
         return {entry.number for entry in self._storages.values()}
 
