@@ -16,6 +16,7 @@ from seegrad.capture.backward import BackwardRun
 from seegrad.capture.op import Call, Op, call_of
 from seegrad.capture.probes import torch_private as _torch
 from seegrad.capture.probes.places import Code, Source, call_as, caller, is_signalled, is_users, user_frame, without_us
+from seegrad.capture.probes.swaps import on_swap
 from seegrad.capture.probes.variables import is_a, tensors_in
 from seegrad.capture.state import RecordingState
 from seegrad.errors import text_of
@@ -91,7 +92,7 @@ class Capture(TorchFunctionMode):
         """Begin; `frame` holds the block."""
         self._block = frame
         quietly(self._read_block, frame)
-        self._end_swaps = _torch.on_swap(self._state.tables.tensors.let_go)
+        self._end_swaps = on_swap(self._state.tables.tensors.let_go)
         self.__enter__()  # type: ignore[no-untyped-call]  # torch gives it no types
 
     def _read_block(self, frame: FrameType | None) -> None:
