@@ -212,6 +212,8 @@ def test_the_written_list_covers_what_it_names_and_no_more(tmp_path: Path) -> No
     verdict = Verdict("test_x.py::T.test_profiler_count", "passed", (outcome,), (), 0, 0)
     assert entry.covers(verdict, "nested")
     assert not entry.covers(verdict, "recorded")
+    assert compare.explained(verdict, "nested", [entry]).why == "events"
+    assert not compare.explained(verdict, "recorded", [entry]).why
     assert not entry.covers(Verdict(verdict.test, "passed", (outcome, bits), (), 0, 0), "nested")
     assert not entry.covers(Verdict("test_y.py::T.test_profiler", "passed", (outcome,), (), 0, 0), "nested")
 
@@ -224,10 +226,12 @@ def test_a_file_is_counted_by_class() -> None:
             Verdict("f.py::T.b", "skipped", (), (), 0, 0),
             Verdict("f.py::T.c", "passed", told, (), 1, 2),
             Verdict("f.py::T.d", "passed", told, (), 1, 2, why="written"),
+            Verdict("f.py::T.e", "hung", (), (), 0, 0),
         ],
         "content",
     )
-    assert (count.tests, count.skipped, count.equal, count.listed, count.differ) == (4, 1, 1, 1, 1)
+    assert (count.tests, count.skipped, count.too_slow) == (5, 1, 1)
+    assert (count.equal, count.listed, count.differ) == (1, 1, 1)
     assert (count.unsteady, count.slowdown) == (1, 2.0)
 
 
@@ -324,7 +328,7 @@ def test_the_page_has_room_for_counts_from_json(
     found.write_text(json.dumps(tiny[2]))
     monkeypatch.setattr(page, "PAGE", copy)
     assert page.main([str(found)]) == 0
-    assert "| deep/test_tiny.py | recorded | 12 | 1 | 5 | 0 | 6 | ×" in copy.read_text(encoding="utf-8")
+    assert "| deep/test_tiny.py | recorded | 12 | 1 | 1 | 4 | 0 | 6 | ×" in copy.read_text(encoding="utf-8")
 
 
 def test_the_list_s_entries_say_why_and_name_aspects_and_modes() -> None:

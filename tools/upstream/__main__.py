@@ -12,11 +12,11 @@ import json
 import sys
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from tools.upstream import crew
-from tools.upstream.compare import FileCount, Run, Unequal, Verdict, classified, counted, judge, written_list
+from tools.upstream.compare import FileCount, Run, Unequal, Verdict, classified, counted, explained, judge, written_list
 
 LIST = Path(__file__).with_name("unequal.toml")
 MODES = ("recorded", "raising", "nested", "content")
@@ -56,12 +56,7 @@ class Campaign:
             again = self._pairs(file, odd, AGAIN)
             for test, (here, there) in pairs.items():
                 here, there = (here, there) if test not in again else (again[test][0][1:], again[test][1][1:])
-                yield self._judged(f"{self.name(file)}::{test}", here, there)
-
-    def _judged(self, test: str, plain: Sequence[Run], recorded: Sequence[Run]) -> Verdict:
-        verdict = judge(test, plain, recorded)
-        whys = (each.why for each in self.unequal if each.covers(verdict, self.mode))
-        return replace(verdict, why=next(whys, "")) if verdict.differences else verdict
+                yield explained(judge(f"{self.name(file)}::{test}", here, there), self.mode, self.unequal)
 
     def _pairs(self, file: Path, tests: Sequence[str], times: int = 1) -> dict[str, tuple[list[Run], list[Run]]]:
         found: dict[str, tuple[list[Run], list[Run]]] = {test: ([], []) for test in tests}
@@ -120,12 +115,12 @@ def shortened(text: str, most: int = 1500) -> str:
 def counts_as_text(counts: Iterable[FileCount]) -> str:
     """A line for each file.
 
-    >>> print(counts_as_text([FileCount("test_x.py", "nested", 9, 2, 6, 1, 0, 0, 1.5)]))
-    test_x.py, nested: 9 tests, 2 skipped, 6 equal, 1 in the written list, 0 differ; time ×1.5
+    >>> print(counts_as_text([FileCount("test_x.py", "nested", 9, 2, 0, 6, 1, 0, 0, 1.5)]))
+    test_x.py, nested: 9 tests, 2 skipped, 0 too slow, 6 equal, 1 in the written list, 0 differ; time ×1.5
     """
     return "\n".join(
-        f"{each.file}, {each.mode}: {each.tests} tests, {each.skipped} skipped, {each.equal} equal, "
-        f"{each.listed} in the written list, {each.differ} differ; time ×{each.slowdown}"
+        f"{each.file}, {each.mode}: {each.tests} tests, {each.skipped} skipped, {each.too_slow} too slow, "
+        f"{each.equal} equal, {each.listed} in the written list, {each.differ} differ; time ×{each.slowdown}"
         for each in counts
     )
 

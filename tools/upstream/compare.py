@@ -6,7 +6,7 @@ import fnmatch
 import tomllib
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -164,6 +164,12 @@ def written_list(path: Path) -> tuple[Unequal, ...]:
     )
 
 
+def explained(verdict: Verdict, mode: str, entries: Iterable[Unequal]) -> Verdict:
+    """The verdict with what the written list says of it."""
+    whys = (each.why for each in entries if each.covers(verdict, mode))
+    return replace(verdict, why=next(whys, "") if verdict.differences else "")
+
+
 @dataclass(frozen=True, slots=True)
 class FileCount:
     """The verdicts on one file in one mode, counted."""
@@ -172,6 +178,8 @@ class FileCount:
     mode: str
     tests: int
     skipped: int
+    too_slow: int
+    """Ended by the clock on both sides: nothing is known of them."""
     equal: int
     listed: int
     differ: int
@@ -199,13 +207,16 @@ def _count(file: str, mode: str, found: Sequence[Verdict]) -> FileCount:
     classes = Counter(classified(verdict) for verdict in found)
     plain, recorded = sum(each.plain_s for each in found), sum(each.recorded_s for each in found)
     return FileCount(
-        file, mode, len(found), classes["skipped"], classes["equal"], classes["listed"], classes["differs"],
+        file, mode, len(found), classes["skipped"], classes["too slow"],
+        classes["equal"], classes["listed"], classes["differs"],
         sum(bool(each.unsteady) for each in found), round(recorded / plain, 2) if plain else 0.0,
     )  # fmt: skip
 
 
 def classified(verdict: Verdict) -> str:
-    """ "skipped", "equal", "listed" or "differs"."""
+    """ "skipped", "too slow", "equal", "listed" or "differs"."""
     if verdict.differences:
         return "listed" if verdict.why else "differs"
+    if verdict.outcome == "hung":
+        return "too slow"
     return "skipped" if verdict.outcome.startswith("skipped") else "equal"

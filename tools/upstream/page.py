@@ -11,7 +11,7 @@ import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from tools.upstream.compare import FileCount, Unequal, Verdict, counted, written_list
+from tools.upstream.compare import FileCount, Unequal, Verdict, counted, explained, written_list
 from tools.words.marks import markdown_table, write_between
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -22,7 +22,8 @@ LIST = Path(__file__).with_name("unequal.toml")
 def verdicts_in(path: Path) -> tuple[str, list[Verdict]]:
     """The mode and the verdicts that a file holds."""
     data = json.loads(path.read_text(encoding="utf-8"))
-    return data["mode"], [Verdict.from_data(each) for each in data["verdicts"]]
+    entries = written_list(LIST)
+    return data["mode"], [explained(Verdict.from_data(each), data["mode"], entries) for each in data["verdicts"]]
 
 
 def table_of_counts(counts: Iterable[FileCount]) -> str:
@@ -31,13 +32,13 @@ def table_of_counts(counts: Iterable[FileCount]) -> str:
         (
             each.file,
             each.mode,
-            *map(str, (each.tests, each.skipped, each.equal, each.listed, each.differ)),
+            *map(str, (each.tests, each.skipped, each.too_slow, each.equal, each.listed, each.differ)),
             f"×{each.slowdown:.1f}",
         )
         for each in sorted(counts, key=lambda each: (each.file, each.mode))
     ]
     return markdown_table(
-        ("file", "mode", "tests", "skipped", "equal", "in the list", "differ otherwise", "time"), rows
+        ("file", "mode", "tests", "skipped", "too slow", "equal", "in the list", "differ otherwise", "time"), rows
     )
 
 
