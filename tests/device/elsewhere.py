@@ -218,7 +218,7 @@ def _note(op: Any) -> None:
         frame.f_code.co_filename.startswith(torchs) or frame.f_code.co_filename == __file__
     ):
         frame = frame.f_back
-    READS.append(Read(op.name(), f"{frame.f_code.co_filename}:{frame.f_lineno}"))
+    READS.append(Read(op.name(), f"{frame.f_code.co_filename}:{frame.f_lineno} {frame.f_code.co_name}"))
 
 
 def _copy(source: torch.Tensor, target: torch.Tensor, *_: Any) -> torch.Tensor:

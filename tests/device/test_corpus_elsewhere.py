@@ -1,4 +1,4 @@
-"""The corpus on the second device, in a process of its own: nothing assumes the CPU, nothing waits.
+"""The corpus and a chapter on the second device, in a process of its own: nothing assumes the CPU, nothing waits.
 
 What runs there is `tests/gpu`, as on an accelerator; SEEGRAD_TEST_DEVICE=elsewhere says so.
 """
@@ -29,3 +29,7 @@ def on_the_second_device(file: str, *options: str) -> None:
 
 def test_the_corpus() -> None:
     on_the_second_device("test_on_device.py")
+
+
+def test_a_chapter() -> None:
+    on_the_second_device("test_notebooks_on_device.py", "-k", "zh_CN-06_embedding_clone")

@@ -131,8 +131,13 @@ def test_whole_programs_show_the_same(name: str, on_device: str) -> None:
 
 
 def ops(waits: Iterable[elsewhere.Read]) -> list[str]:
-    """What the host waited for; where, depends on who called."""
-    return [each.op for each in waits]
+    """What the host waited for while the program ran; where, depends on who called."""
+    return [each.op for each in waits if not told_at_the_end(each)]
+
+
+def told_at_the_end(read: elsewhere.Read) -> bool:
+    """True for the numbers of a Recording that was asked for, as it is where an error leaves its block."""
+    return "/seegrad/capture/tables/frames.py:" in read.place and read.place.endswith(" fetch")
 
 
 @pytest.mark.parametrize("name", one_in(3, names(name for name, program in programs().items() if moves(program))))
