@@ -289,11 +289,6 @@ def is_leaf(tensor: torch.Tensor) -> bool:
         return True
 
 
-def is_accumulator(node: Any) -> bool:
-    """True for the Node that adds into a leaf's `.grad`."""
-    return hasattr(node, "variable")
-
-
 node_number: Callable[[Any], int] = methodcaller("_sequence_nr")
 """Number that torch gave the Node at its birth; unique in a thread, except for AccumulateGrad."""
 
@@ -407,9 +402,8 @@ def backward_of(node: Any) -> Any | None:
     return getattr(getattr(node, "_forward_cls", None), "backward", None)
 
 
-def base(tensor: torch.Tensor) -> torch.Tensor | None:
-    """The tensor that this one is a view of. Seen on 2.9 to 2.15."""
-    return tensor._base
+base: Callable[[torch.Tensor], torch.Tensor | None] = attrgetter("_base")
+"""The tensor that this one is a view of. Seen on 2.9 to 2.15."""
 
 
 def hooks_on(tensor: torch.Tensor) -> Collection[Any]:

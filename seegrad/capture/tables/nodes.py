@@ -83,7 +83,7 @@ class Nodes:
     def key(self, node: Any, frame: int) -> Key:
         """How the Node is known again without holding it."""
         number = _torch.node_number(node)
-        if number == _torch.NO_NUMBER and _torch.is_accumulator(node):
+        if number == _torch.NO_NUMBER and hasattr(node, "variable"):  # it adds into a leaf
             return LEAF, self._tensors.see(node.variable, frame)
         return number, node.name()
 
