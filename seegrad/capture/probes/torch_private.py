@@ -186,6 +186,7 @@ GONE = WeakTensor(torch.empty(0))
 """A reference to nothing."""
 
 
+_address_of_data: Callable[[torch.Tensor], int] = torch._C._data_address  # type: ignore[attr-defined]  # not among its types
 address: Callable[[torch.Tensor | torch.UntypedStorage], int] = attrgetter("_cdata")
 """Address of a tensor's or a storage's body; meaningful only beside a weak reference that proves it's the same one."""
 
@@ -239,13 +240,14 @@ def span(tensor: torch.Tensor) -> tuple[int, int]:
 
 
 def is_freed(tensor: torch.Tensor) -> bool:
-    """True where the storage holds less than the tensor spans: FSDP frees what it has gathered (`resize_(0)`).
+    """True where the storage holds nothing: FSDP frees what it has gathered (`resize_(0)`).
 
-    Torch doesn't look when it copies from there: reading such a tensor ends the process. Seen on 2.9 to 2.15. So does
-    reading zeros that were never written down, as forward mode has them. Inside a transform there's no storage at all.
+    Reading such a tensor ends the process, and so does reading zeros that were never written down, as forward mode has
+    them. The storage itself isn't asked: one that Python has seen isn't added to in place when gradients come together.
     """
     try:
-        return tensor._is_zerotensor() or tensor.untyped_storage().nbytes() < span(tensor)[1]
+        start = tensor.storage_offset() * tensor.element_size()
+        return tensor._is_zerotensor() or (tensor.numel() > 0 and _address_of_data(tensor) == start)
     except (RuntimeError, NotImplementedError):
         return True
 
@@ -387,8 +389,7 @@ def is_of_apply(frame: FrameType, args: Sequence[Any]) -> bool:
 
 def anomaly_stack(node: Any) -> list[str]:
     """Where the Node was made, as anomaly mode keeps and prints it."""
-    found: list[str] = node.metadata.get("traceback_", [])
-    return found
+    return node.metadata.get("traceback_", [])  # type: ignore[no-any-return]  # torch keeps a list of lines there
 
 
 def keep_along(node: Any, held: Any) -> None:
