@@ -304,6 +304,9 @@ class Op:
             new = [n for n in nodes if not drafts[n].outputs and source in [each[1:] for each in drafts[n].edges]]
             if len(new) == len(views):
                 self._tables.nodes.walk(views, Birth(self._tables.frames.now, "", ()))
+                for draft in filter(None, map(tensors.draft, views)):
+                    if draft.source is not None and draft.source[0] in new:
+                        drafts[draft.source[0]].outputs = (draft.id,)
 
     def _written(self) -> list[torch.Tensor]:
         """The tensors that the call wrote: those it names, then one for each other counter that moved."""
