@@ -217,7 +217,7 @@ class Op:
             self._meet_makers(drafts)
         if unmet:
             state.meet_wrapped(inputs, user)
-        self._numbers = [tables.meet(t) if d is None else d.id for t, d in zip(inputs, drafts, strict=True)]
+        self._numbers = [state.meet(t) if d is None else d.id for t, d in zip(inputs, drafts, strict=True)]
         self._storages: list[int] = []
         self._span: tuple[int, int] | None = None
         if call.foreign and tables.saved.every:
@@ -273,7 +273,7 @@ class Op:
         if self._storages:
             self._rebind(frame)
         if name in EMPTY:
-            tables.uninitialised.update(tables.tensors.storage_number(tensor) for tensor in outputs)
+            tables.tensors.uninitialised.update(map(tables.tensors.storage_number, outputs))
         frame.outputs = tuple([self._output(frame, tensor) for tensor in outputs])
         if self._graph:
             self._walk(frame, outputs, written)
@@ -292,21 +292,23 @@ class Op:
         graph = [tensor for tensor in made if tensor.requires_grad and self._tables.tensors.is_settled(tensor)]
         if graph:
             frame.nodes = self._tables.nodes.walk(graph, Birth(frame.index, self._call.name, self._numbers, changed))
-            self._settle(frame.nodes)
+            self._settle(frame)
 
-    def _settle(self, nodes: Sequence[int]) -> None:
+    def _settle(self, frame: FrameDraft) -> None:
         """Views whose base was written have got a new Node by this call, if it had to ask who made them."""
         tensors, drafts = self._tables.tensors, self._tables.nodes.drafts
         asked = [tensor for tensor in self._inputs if tensor.requires_grad and not tensors.is_settled(tensor)]
         for base in {id(base): base for tensor in asked if (base := _torch.base(tensor)) is not None}.values():
             views = [tensor for tensor in asked if _torch.base(tensor) is base]
             source = self._tables.source(base)
-            new = [n for n in nodes if not drafts[n].outputs and source in [each[1:] for each in drafts[n].edges]]
+            new = [n for n in frame.nodes if not drafts[n].outputs and source in [each[1:] for each in drafts[n].edges]]
             if len(new) == len(views):
-                self._tables.nodes.walk(views, Birth(self._tables.frames.now, "", ()))
-                for draft in filter(None, map(tensors.draft, views)):
-                    if draft.source is not None and draft.source[0] in new:
+                self._tables.nodes.walk(views, Birth(frame.index, "", ()))
+                for view in views:
+                    draft = tensors.draft(view)
+                    if draft is not None and draft.source is not None and draft.source[0] in new:
                         drafts[draft.source[0]].outputs = (draft.id,)
+                        tensors.show(frame, draft.id, view)
 
     def _written(self) -> list[torch.Tensor]:
         """The tensors that the call wrote: those it names, then one for each other counter that moved."""
@@ -351,7 +353,7 @@ class Op:
             span = tensors.rebound(number, tensor)
             now = _torch.version(tensor)
             self._state.write(frame, Hit(number, storage, span, self._call.name, (version, now)))
-            self._tables.show(frame, number, tensor)
+            self._tables.tensors.show(frame, number, tensor)
             frame.phase = "inplace"
 
     def _output(self, frame: FrameDraft, tensor: torch.Tensor) -> int:
@@ -360,7 +362,7 @@ class Op:
         see = self._tables.tensors.made if fresh else self._tables.tensors.see
         number = see(tensor, frame.index, self._numbers, route)
         if fresh:
-            self._tables.show(frame, number, tensor)
+            self._tables.tensors.show(frame, number, tensor)
         return number
 
     def failed(self, error: BaseException) -> None:

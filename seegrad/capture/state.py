@@ -76,7 +76,7 @@ class RecordingState:
         if errors and (errors[-1].kind, errors[-1].text) == (kind, text):
             return errors[-1]
         frame = self.tables.frames.new("error", kind, place)
-        frame.inputs = () if refused is None else (self.tables.meet(refused),)
+        frame.inputs = () if refused is None else (self.meet(refused),)
         return RaisedError(kind, text, place, frame.index)
 
     # -- between two calls
@@ -174,6 +174,17 @@ class RecordingState:
 
     # -- what no call has shown
 
+    def meet(self, tensor: torch.Tensor) -> int:
+        """A tensor that's first seen as an input was there already: in the Frame before, or from the start."""
+        tensors, frames = self.tables.tensors, self.tables.frames
+        number = tensors.find(tensor)
+        if number is not None:
+            return number
+        frame = frames.first if tensors.existed_at_start(tensor) else frames.last
+        number = tensors.see(tensor, frame.index)
+        tensors.show(frame, number, tensor)
+        return number
+
     def meet_wrapped(self, tensors: Sequence[torch.Tensor], user: FrameType | None) -> None:
         """Leaves that were made on the bytes of a result (`nn.Parameter(y)`): each gets a Frame for the unseen call."""
         tables = self.tables
@@ -184,7 +195,7 @@ class RecordingState:
                 frame = tables.frames.new("forward", type(tensor).__name__, place)
                 frame.inputs = (source,)
                 frame.outputs = (tables.tensors.see(tensor, frame.index, frame.inputs, "detach"),)
-                tables.show(frame, frame.outputs[0], tensor)
+                tables.tensors.show(frame, frame.outputs[0], tensor)
 
     def meet_late(self, tensors: Sequence[torch.Tensor]) -> None:
         """Nodes that were made where no call was seen: in C++, before the block, by a custom Function."""
@@ -208,9 +219,9 @@ class RecordingState:
         frame = self.tables.frames.new("forward", name, line)
         self._meet_nodes(frame, made)
         frame.inputs = tuple(dict.fromkeys(self.tables.nodes.given(frame.nodes)))
-        frame.outputs = tuple(self.tables.meet(tensor) for tensor in made)
+        frame.outputs = tuple(self.meet(tensor) for tensor in made)
         for number, tensor in zip(frame.outputs, made, strict=True):
-            self.tables.show(frame, number, tensor)
+            self.tables.tensors.show(frame, number, tensor)
         frame.writes, self._inside = self._inside, ()
 
     # -- calls that are no ops
@@ -222,7 +233,7 @@ class RecordingState:
         user = user_frame(frame)
         self.new_event(user)
         read = self.tables.frames.new("forward", GRADIENT_READ, self.source.place(user))
-        read.inputs = (self.tables.meet(tensor),)
+        read.inputs = (self.meet(tensor),)
 
     def escaped(self, tensors: Sequence[torch.Tensor]) -> None:
         """Someone outside torch was given these tensors' bytes."""
@@ -236,7 +247,7 @@ class RecordingState:
         frame, place = tables.frames.now, self.source.place(user)
         tables.tensors.settle(tensor)  # torch has put the hook on the Node that made it
         at = tables.source(tensor) if tensor.requires_grad and not _torch.is_leaf(tensor) else None
-        tables.hooks.add(method, args[1:], frame, place, tables.meet(tensor), at, handle)
+        tables.hooks.add(method, args[1:], frame, place, self.meet(tensor), at, handle)
 
     # -- for whoever watches one call
 

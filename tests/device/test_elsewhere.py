@@ -82,7 +82,7 @@ def test_every_wait_of_the_host_is_noted() -> None:
 def test_a_recorder_that_reads_a_value_is_caught() -> None:
     code = """
 import torch, seegrad
-from seegrad.capture import tables
+from seegrad.capture.tables import tensors
 from tests.device.elsewhere import NAME, READS, register
 register()
 def reads_of(block):
@@ -91,7 +91,7 @@ def reads_of(block):
         torch.ones(2, device=NAME, requires_grad=True).exp().sum().backward()
     return len(READS)
 print(reads_of(seegrad.record()))
-tables.preview = lambda tensor: ((str(tensor.tolist()),),)
+tensors.preview = lambda tensor: ((str(tensor.tolist()),),)
 print(reads_of(seegrad.record()) > 0)
 """
     assert said_by(code) == ["0", "True"]

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 import torch
 
 from seegrad.capture.probes import torch_private as _torch
-from seegrad.capture.tables.frames import FrameDraft, Frames, Hit, Writes, fetch, preview
+from seegrad.capture.tables.frames import FrameDraft, Frames, Hit, Writes, fetch
 from seegrad.capture.tables.hooks import UserHooks
 from seegrad.capture.tables.ids import frozen, without_gaps
 from seegrad.capture.tables.nodes import Nodes
@@ -28,7 +28,6 @@ class Tables:
         self.hooks = UserHooks()
         self.errors: list[RaisedError] = []
         self.root: int | None = None  # the tensor that backward was called on last
-        self.uninitialised: set[int] = set()  # storages that hold whatever was in memory
 
     # -- who is it
 
@@ -40,33 +39,18 @@ class Tables:
         """The Node and output that made the tensor, where that Node was met."""
         return self.nodes.source(tensor, self.frames.now)
 
-    def meet(self, tensor: torch.Tensor) -> int:
-        """A tensor that's first seen as an input was there already: in the Frame before, or from the start."""
-        number = self.tensors.find(tensor)
-        if number is not None:
-            return number
-        frame = self.frames.first if self.tensors.existed_at_start(tensor) else self.frames.last
-        number = self.tensors.see(tensor, frame.index)
-        self.show(frame, number, tensor)
-        return number
-
     # -- what happened
-
-    def show(self, frame: FrameDraft, number: int, tensor: torch.Tensor) -> None:
-        """The tensor's numbers and version after this Frame."""
-        empty = self.tensors.drafts[number].storage in self.uninitialised
-        frame.show(number, None if empty else preview(tensor), _torch.version(tensor))
 
     def write(self, frame: FrameDraft, hit: Hit) -> int:
         """A Write was made: those who share the bytes show it."""
         number = self.writes.add(frame, hit)
         frame.writes += (number,)
         self.saved.written(hit.storage, hit.span)
-        self.uninitialised.discard(hit.storage)
+        self.tensors.uninitialised.discard(hit.storage)
         for tensor in self.tensors.hit(hit.storage, hit.span):
             each = self.tensors.alive(tensor)
             if each is not None:
-                self.show(frame, tensor, each)
+                self.tensors.show(frame, tensor, each)
         return number
 
     def raised(self, error: RaisedError) -> None:

@@ -42,7 +42,7 @@ def forget(tables: Tables, horizon: int) -> None:
     tables.frames.whole(horizon)
     storages = tables.tensors.forget_dead()
     tables.saved.forget_dead(storages)
-    tables.uninitialised &= storages
+    tables.tensors.uninitialised &= storages
     frames = {0} | {number for number in tables.frames.drafts if number >= horizon} | _troubles(tables)
     living = tables.tensors.living()
     nodes = _nodes(tables, frames, living)

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 
 from seegrad.capture.probes import torch_private as _torch
-from seegrad.capture.tables.frames import sides
+from seegrad.capture.tables.frames import FrameDraft, preview, sides
 from seegrad.capture.tables.spans import Spans
 from seegrad.model.recording import Route
 
@@ -93,6 +93,7 @@ class Tensors:
         self._foreseen: dict[int, tuple[_torch.WeakTensor, str, bool]] = {}
         self._storage_count = 0
         self._counter_count = 0
+        self.uninitialised: set[int] = set()  # storages that hold whatever was in memory
         self.applied = False  # a custom Function has just returned: what isn't known is what it made
 
     # -- who is it
@@ -282,6 +283,11 @@ class Tensors:
             return source.counter
         self._counter_count += 1
         return self._counter_count - 1
+
+    def show(self, frame: FrameDraft, number: int, tensor: torch.Tensor) -> None:
+        """The tensor's numbers and version after this Frame."""
+        empty = self.drafts[number].storage in self.uninitialised
+        frame.show(number, None if empty else preview(tensor), _torch.version(tensor))
 
     def rebound(self, number: int, tensor: torch.Tensor) -> tuple[int, int]:
         """The tensor was given another storage (`x.data = y`): the bytes it had in the old one."""

@@ -24,7 +24,10 @@ NUMBER = re.compile(r"(Backward)?\d*$")
 
 
 def put_functions(desk: Desk, frame: Frame, nodes: list[Node]) -> None:
-    """Put down the Nodes that were born in one Frame. Inputs are looked up before outputs replace them."""
+    """Put down the Nodes that were born in one Frame. Inputs are looked up before outputs replace them.
+
+    An input that another of these Nodes has made (a view's Node, made anew because it was asked for) is its card.
+    """
     slices = any(node.name == SLICES for node in nodes)
     for node in nodes:
         writes = node.inplace and (not slices or node.name == SLICES)
@@ -92,7 +95,7 @@ def _wire_inputs(desk: Desk, frame: Frame, node: Node, sources: list[str | None]
     pill = f"f{node.id}"
     spare = list(node.saved)
     for slot, edge in enumerate(node.edges):
-        source = sources[slot] or _maker_of(desk, edge.target, edge.output_nr)
+        source = _made_beside(desk, node, slot) or sources[slot] or _maker_of(desk, edge.target, edge.output_nr)
         if source is None:
             continue
         tensor = desk.cards[source].tensor if source in desk.cards else None
@@ -107,6 +110,14 @@ def _wire_inputs(desk: Desk, frame: Frame, node: Node, sources: list[str | None]
         red = desk.pills[pill].inplace and tensor in node.outputs
         desk.put(Wire(source, pill, frame.index, "in", pins=pins, red=red))
     _pin_results(desk, node, spare)
+
+
+def _made_beside(desk: Desk, node: Node, slot: int) -> str | None:
+    """The card that another Node of the same Frame has just made of input `slot`."""
+    target, tensor = node.edges[slot].target, node.inputs[slot] if slot < len(node.inputs) else None
+    if target is None or tensor is None or target not in desk.nodes or desk.nodes[target].frame != node.frame:
+        return None
+    return desk.made.get((target, tensor))
 
 
 def _maker_of(desk: Desk, node: int | None, output_nr: int) -> str | None:

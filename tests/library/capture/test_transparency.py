@@ -214,10 +214,10 @@ def test_an_error_is_explained_once_however_many_record_it() -> None:
 
 
 def test_an_error_in_our_own_bookkeeping_stays_ours(monkeypatch, caplog) -> None:
-    from seegrad.capture import tables as capture_tables
+    from seegrad.capture.tables import tensors as seen
 
     monkeypatch.delenv("SEEGRAD_RAISE_OWN_ERRORS")
-    monkeypatch.setattr(capture_tables, "preview", lambda tensor: tensor.numel() / 0)
+    monkeypatch.setattr(seen, "preview", lambda tensor: tensor.numel() / 0)
     with seegrad.record():
         a = torch.ones(2, requires_grad=True)
         (a * 3).sum().backward()

@@ -129,7 +129,7 @@ def steps(run: Callable[[], Any]) -> list[tuple[str, int | None]]:
 
 
 def test_an_interrupt_while_we_read_shows_the_user_s_line_last(monkeypatch) -> None:
-    from seegrad.capture import tables
+    from seegrad.capture.tables import tensors
 
     def interrupted(*_: Any) -> None:
         nn.Module.named_parameters(None).__next__()  # one more of torch's frames below ours
@@ -137,7 +137,7 @@ def test_an_interrupt_while_we_read_shows_the_user_s_line_last(monkeypatch) -> N
     def raises(*_: Any) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(tables, "preview", interrupted)
+    monkeypatch.setattr(tensors, "preview", interrupted)
     monkeypatch.setattr(nn.Module, "named_parameters", raises)
     with seegrad.record():
         try:
@@ -150,12 +150,12 @@ def test_an_interrupt_while_we_read_shows_the_user_s_line_last(monkeypatch) -> N
 
 def test_the_error_of_a_signal_s_handler_reaches_the_program(monkeypatch, caplog) -> None:
     """Signals come at any moment: most likely while we read."""
-    from seegrad.capture import tables
+    from seegrad.capture.tables import tensors
 
     def too_late(*_: Any) -> None:
         raise TimeoutError("too late")
 
-    monkeypatch.setattr(tables, "preview", lambda _: signal.raise_signal(signal.SIGUSR1))
+    monkeypatch.setattr(tensors, "preview", lambda _: signal.raise_signal(signal.SIGUSR1))
     before = signal.signal(signal.SIGUSR1, too_late)
     try:
         with pytest.raises(TimeoutError, match="too late"), seegrad.record():
@@ -166,10 +166,10 @@ def test_the_error_of_a_signal_s_handler_reaches_the_program(monkeypatch, caplog
 
 
 def test_what_cannot_be_recorded_is_said_once_in_a_line(monkeypatch, caplog, capsys) -> None:
-    from seegrad.capture import tables
+    from seegrad.capture.tables import tensors
 
     monkeypatch.delenv("SEEGRAD_RAISE_OWN_ERRORS", raising=False)
-    monkeypatch.setattr(tables, "preview", lambda tensor: tensor.no_such_thing)
+    monkeypatch.setattr(tensors, "preview", lambda tensor: tensor.no_such_thing)
     for _ in range(2):
         with seegrad.record():
             for _ in range(5):

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 import seegrad
-from seegrad.capture import tables
+from seegrad.capture.tables import tensors
 from seegrad.capture.tables.frames import preview
 
 
@@ -52,7 +52,7 @@ def test_the_looks_at_numbers_grow_with_the_program_alone(program: Callable[[int
         looks.append(1)
         return preview(tensor)
 
-    monkeypatch.setattr(tables, "preview", counted)
+    monkeypatch.setattr(tensors, "preview", counted)
     found = []
     for count in (200, 400):
         looks.clear()
