@@ -227,7 +227,7 @@ class Nodes:
         found: dict[Key, list[torch.Tensor]] = {}
         for key, _, tensor in roots:
             tensor_draft = self._tensors.draft(tensor)
-            if tensor_draft is None or not tensor_draft.requires_grad or tensor_draft.settled != _torch.version(tensor):
+            if tensor_draft is None or tensor_draft.is_leaf or tensor_draft.settled != _torch.version(tensor):
                 tensor_draft = self._tensors.drafts[self._tensors.made(tensor, birth.frame)]
             source = tensor_draft.source = self.numbers[key], tensor.output_nr
             if key not in fresh:
