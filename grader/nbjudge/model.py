@@ -16,6 +16,9 @@ from typing import Any
 EMPTY: Mapping[str, Any] = MappingProxyType({})
 
 
+Effects = Mapping[str, Mapping[str, tuple[str, ...]]]  # notebook → question → places that the reference changes
+
+
 class Ending(enum.StrEnum):
     """How one question ended. Only the judge decides it."""
 
@@ -91,6 +94,7 @@ class Assignment:
     seed: int
     limits: Limits = Limits()
     files: Mapping[str, bytes] = field(default_factory=dict)  # the course's own data, laid over the student's files
+    effects: Effects | None = None  # None: nobody has graded the reference
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +109,8 @@ class Outcome:
     misconceptions: tuple[str, ...] = ()
     claims: tuple[str, ...] = ()  # what it rests on that only the student's process said
     alone: bool = False  # does it rest on nothing else?
+    changed: tuple[str, ...] = ()  # where the answer has changed what the test had passed: `fit.0`, first argument
+    held: bool = True  # does it stay when the answer gets clones of what the reference leaves alone?
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,5 +194,6 @@ def _graded(fields: dict[str, Any]) -> Graded:
 
 def _outcome(fields: dict[str, Any]) -> Outcome:
     kind = Ending(fields.pop("kind"))
-    misconceptions, claims = (tuple(fields.pop(name)) for name in ("misconceptions", "claims"))
-    return Outcome(kind=kind, misconceptions=misconceptions, claims=claims, **fields)
+    for name in ("misconceptions", "claims", "changed"):
+        fields[name] = tuple(fields.get(name, ()))
+    return Outcome(kind=kind, **fields)

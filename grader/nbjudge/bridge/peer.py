@@ -13,11 +13,12 @@ from typing import Any
 
 from nbjudge.bridge import objects, raised
 from nbjudge.bridge.carry import Carrier
+from nbjudge.bridge.effects import Effects
 from nbjudge.bridge.raised import RemoteError
 from nbjudge.bridge.surroundings import Surroundings
 from nbjudge.bridge.values import Body, Crossing, UnsupportedError
 from nbjudge.bridge.values.containers import STUDENT
-from nbjudge.bridge.values.parts import PARTS, Said
+from nbjudge.bridge.values.parts import PARTS, Changes, Part, Said
 from nbjudge.errors import WireError
 from nbjudge.wire import Packet, Pipe, listed, text
 
@@ -56,8 +57,12 @@ class Peer:
             "sync": lambda _frame: None,
             **dict.fromkeys(OBJECT_OPS, self._answer_object),
         }
-        self.parts = {name: make(self) for name, make in PARTS.items()}
+        self.parts: dict[str, Part] = {}
+        self.effects = Effects(self.parts)
+        self.changes: Changes | None = self.effects if side == 0 else None
+        self.parts |= {name: make(self) for name, make in PARTS.items()}
         self.carrier = Carrier(side, self)
+        self.carrier.containers.changing = self.effects.note_container if side == 0 else None
         self.surroundings = Surroundings(self.parts)
         self.noticed: Noticed | None = None  # told of every answer about a thing of the other side's
         self._depth = 0
@@ -100,8 +105,11 @@ class Peer:
     def of(self, op: str, thing: Any, name: str, *given: Any) -> Any:
         """Ask something of a stand-in for a thing of the other side's."""
         if op in ("call", "special", "method"):
-            given = (given[0], tuple(given[1].items()))
-        result = self.ask(op, {"name": name}, (thing, *given))
+            with self.effects.passing(self.effects.called(op, thing, name), *given) as (args, named):
+                given = (args, tuple(named.items()))
+                result = self.ask(op, {"name": name}, (thing, *given))
+        else:
+            result = self.ask(op, {"name": name}, (thing, *given))
         if self.noticed is not None:
             self.noticed(op, thing, name, given, result)
         return result
@@ -159,6 +167,7 @@ class Peer:
             part.hear(packet.header.get(name), crossing.body)
         self.carrier.lent.forget([_pair(item) for item in listed(packet.header, "gone")])
         self.carrier.apply(listed(packet.header, "containers"), crossing)
+        self.effects.settle()
 
     # ------------------------------------------------------------------ answering
 

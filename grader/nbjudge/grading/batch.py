@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
-from itertools import chain
 from pathlib import Path
 
 from traitlets.config import Config
@@ -98,7 +97,6 @@ class _Run:
     progress: Progress
     total: int
     entries: list[Entry] = field(default_factory=list)
-    waiting: list[tuple[Submission, Result]] | None = None  # while the reference answer is being judged
 
     def sweep(self) -> None:
         """Takes away what a killed run has left half-made."""
@@ -108,30 +106,25 @@ class _Run:
     def grade(self, folders: list[tuple[str, Path]], farm: Farm) -> None:
         """Everything that was never judged through the farm; the rest from what is kept.
 
-        Nothing is recorded before the reference answer has passed, which is judged beside the first submissions.
+        Nothing is judged before the reference answer has passed: what it does is what others are measured by.
         """
-        asked = self._reference()
-        self.waiting = [] if asked else None
-        for submission, result in farm(chain([asked] if asked else [], self._left(folders)), self.assignment):
+        if self.options.check_reference:
+            reference = self._reference(farm)
+            questions.demand_passed(reference, self.assignment, self.course)
+            self.assignment = replace(self.assignment, effects=questions.effects(reference))
+        for submission, result in farm(self._left(folders), self.assignment):
             self.kept.put(result)
-            if submission is asked:
-                questions.demand_passed(result, self.assignment, self.course)
-                early, self.waiting = self.waiting or [], None
-                for waited in early:
-                    self._recorded(*waited)
-            else:
-                self._recorded(submission, result)
+            self._recorded(submission, result)
 
-    def _reference(self) -> Submission | None:
-        """The reference answer, where it has still to be judged."""
-        if not self.options.check_reference:
-            return None
+    def _reference(self, farm: Farm) -> Result:
+        """What comes of the reference answer."""
         asked = questions.reference(self.course, self.assignment)
         known = self.kept.get(engine.key(asked, self.assignment))
-        if known is None:
-            return asked
-        questions.demand_passed(known, self.assignment, self.course)
-        return None
+        if known is not None:
+            return known
+        ((_, result),) = farm([asked], self.assignment)
+        self.kept.put(result)
+        return result
 
     def _left(self, folders: list[tuple[str, Path]]) -> Iterator[Submission]:
         """What has to be judged; what hasn't is settled on the way."""
@@ -164,9 +157,6 @@ class _Run:
 
     def _recorded(self, submission: Submission, result: Result) -> None:
         """Its folder, then the gradebook's rows: each step can be done again."""
-        if self.waiting is not None:
-            self.waiting.append((submission, result))
-            return
         trouble = None
         try:
             publish(result, submission, self.assignment, self.course)

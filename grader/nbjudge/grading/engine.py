@@ -25,7 +25,7 @@ from nbjudge.grading import questions
 from nbjudge.grading.trial import RunNotebook
 from nbjudge.model import Assignment, Ending, Executed, Graded, Notebook, Outcome, Result, Submission
 
-ENGINE_VERSION = 3  # raise it when the same submission may get another score than before
+ENGINE_VERSION = 4  # raise it when the same submission may get another score than before
 
 
 @lru_cache(maxsize=1)
@@ -77,7 +77,7 @@ def grade(submission: Submission, assignment: Assignment, run: RunNotebook, *, g
         return failure(blank, assignment, f"{type(error).__name__}: {error}")
     return replace(
         blank,
-        notebooks=questions.within_the_tenth(graded),
+        notebooks=questions.within_the_tenth(questions.held(graded)),
         wall_s=sum(run.wall_s for run in runs),
         cpu_s=sum(run.cpu_s for run in runs),
     )
@@ -113,6 +113,8 @@ def _graded(
         return _missing(notebook), Executed({}, ())
     repaired = restored(text, notebook)
     document = repaired.document
+    if assignment.effects is not None:
+        document["metadata"]["effects"] = assignment.effects.get(notebook.name, {})
     ran = run(document, {**submission.files, **assignment.files}, assignment)
     outcomes = tuple(questions.outcomes(document, notebook, ran.outcomes))
     comments = dict(questions.comments(document, notebook))

@@ -13,12 +13,16 @@ from nbjudge.course import intake
 from nbjudge.course.layout import Course
 from nbjudge.course.restore import grade_id
 from nbjudge.errors import CourseError
-from nbjudge.model import Assignment, Ending, Graded, Notebook, Outcome, Result, SourceCell, Submission
+from nbjudge.model import Assignment, Effects, Ending, Graded, Notebook, Outcome, Result, SourceCell, Submission
 
 WORD_SHARE = 0.1  # of an assignment's points may rest on the word of the student's process alone
 ONLY_A_WORD = (
     "This rests on what the student's own objects or tensors say of themselves ({claims}), and on nothing else. More "
     "than a tenth of the points would: a person has to look."
+)
+ONLY_BY_A_CHANGE = (
+    "This passes only because the answer changes what the test passes to it ({places}), which the reference answer "
+    "leaves alone. With arguments of its own it doesn't pass: a person has to look."
 )
 MEANS_NO_ANSWER = frozenset({Ending.FAILED, Ending.CRASHED})
 REFERENCE = "the reference answer"  # in place of a student's name; it never gets into the gradebook
@@ -62,6 +66,26 @@ def within_the_tenth(notebooks: Sequence[Graded]) -> tuple[Graded, ...]:
             kept.append(_unproven(outcome) if left < 0 and outcome.alone and outcome.points else outcome)
         bounded.append(replace(graded, outcomes=tuple(kept)))
     return tuple(bounded)
+
+
+def held(notebooks: Sequence[Graded]) -> tuple[Graded, ...]:
+    """Points that are there only because an answer has changed a test's own values wait for a person."""
+    return tuple(replace(graded, outcomes=tuple(map(_held, graded.outcomes))) for graded in notebooks)
+
+
+def _held(outcome: Outcome) -> Outcome:
+    if outcome.held or not outcome.points:
+        return outcome
+    message = ONLY_BY_A_CHANGE.format(places=", ".join(outcome.changed[:5]))
+    return replace(outcome, kind=Ending.BY_HAND, points=None, message=message)
+
+
+def effects(reference: Result) -> Effects:
+    """What the reference answer changes of what the tests pass to it."""
+    return {
+        graded.name: {outcome.grade_id: outcome.changed for outcome in graded.outcomes if outcome.changed}
+        for graded in reference.notebooks
+    }
 
 
 def _unproven(outcome: Outcome) -> Outcome:

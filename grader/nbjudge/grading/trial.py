@@ -16,6 +16,7 @@ import socket
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 from pathlib import PurePosixPath
 from typing import Any
@@ -199,6 +200,8 @@ class Trial:
             kind = Ending.TIMED_OUT if self._late else Ending.CRASHED
             return Outcome(grade_id, kind, 0.0, points, str(self.died))
         asked = {"op": "test", "code": cell.source, "grade_id": grade_id, "seed": self._seed, "cell": self._count}
+        if (effects := self.notebook.metadata.get("effects")) is not None:
+            asked["kept"] = effects.get(grade_id, [])
         try:
             self._judge.send(asked)
             answer, in_time = self._wait(self._judge, "verdict", self._steps())
@@ -225,7 +228,8 @@ class Trial:
         kind = Ending.PASSED if fraction == 1.0 else Ending.PARTLY if fraction > 0.0 else Ending.FAILED
         reached = round(fraction * points, 6)
         misconceptions = tuple(said["misconceptions"])
-        return Outcome(grade_id, kind, reached, points, said["message"], misconceptions, claims, said["alone"])
+        outcome = Outcome(grade_id, kind, reached, points, said["message"], misconceptions, claims, said["alone"])
+        return replace(outcome, changed=tuple(said["changed"]), held=said["held"])
 
     def _flush(self) -> None:
         """Show what the student's functions printed during the test; it never scores."""

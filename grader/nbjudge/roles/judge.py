@@ -11,6 +11,7 @@ import sys
 from dataclasses import asdict
 from typing import Any
 
+from nbjudge.bridge.effects import LATER
 from nbjudge.bridge.values import UnsupportedError
 from nbjudge.errors import StudentGone
 from nbjudge.process.kernel import Kernel
@@ -54,7 +55,8 @@ def live(kernel: Kernel, control_fd: int, peer_fd: int) -> None:
             control.send({"msg_type": "done"})
         else:
             grade_id, number = text(packet.header, "grade_id", 1 << 16), whole(packet.header, "seed", 0, 1 << 256)
-            control.send(judge.test(source, cell, seed_for(number, grade_id)))
+            kept = listed(packet.header, "kept") if "kept" in packet.header else None
+            control.send(judge.test(source, cell, seed_for(number, grade_id), kept))
 
 
 def _nothing(*_args: Any, **_kwargs: Any) -> None:
@@ -105,9 +107,25 @@ class Judge:
             why = verdict.clipped(f"{type(error).__name__}: {error}")
             self._broken |= dict.fromkeys(bound - set(self.kernel.namespace), why)
 
-    def test(self, source: str, cell: int, number: int) -> dict[str, Any]:
-        """Run a test cell: its verdict, and what it rests on, as plain data."""
-        self.witness.begin()
+    def test(self, source: str, cell: int, number: int, kept: list[str] | None = None) -> dict[str, Any]:
+        """Run a test cell: its verdict, and what it rests on, as plain data.
+
+        `kept` are the places whose arguments the reference changes too. Where the answer has changed others, the test
+        may have computed what it expects from them: it is asked once more with clones, and has to say the same.
+        """
+        said = self._verdict(source, cell, number)
+        changed = sorted(self.witness.peer.effects.places)
+        said |= {"changed": changed, "held": True}
+        if kept is None or not said["fraction"] or set(changed) <= {*kept} or LATER in kept:
+            return said
+        self.witness.peer.effects.undo()
+        again = self._verdict(source, cell, number, kept)
+        held = (again["fraction"] or 0.0) >= said["fraction"]
+        claims = sorted({*said["claims"], *again["claims"]})
+        return {**said, "held": held, "claims": claims, "alone": said["alone"] or again["alone"]}
+
+    def _verdict(self, source: str, cell: int, number: int, kept: list[str] | None = None) -> dict[str, Any]:
+        self.witness.begin(kept)
         try:
             said = self._judged(source, cell, number)
         except StudentGone as error:

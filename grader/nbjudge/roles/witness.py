@@ -27,9 +27,13 @@ class Witness:
         self.peer.noticed = self.words.noticed
         self.peer.ask = self._guarded(self.peer.ask)  # type: ignore[method-assign]  # stand-ins call it by name
 
-    def begin(self) -> None:
-        """A new test cell: what was claimed or couldn't be carried before is no matter of its own."""
+    def begin(self, kept: Sequence[str] | None = None) -> None:
+        """A new test cell: what was claimed or couldn't be carried before is no matter of its own.
+
+        `kept`: the same cell once more, with clones for the student of what doesn't stand in these places.
+        """
         self.words.begin()
+        self.peer.effects.begin(kept)
         self.peer.begin_question()
         self.unsupported = None
 
@@ -44,6 +48,7 @@ class Witness:
             if type(pair) is not tuple or len(pair) != 2 or pair[0] not in wanted:
                 self._break("the answer to a question for names isn't one")
             found[pair[0]] = pair[1]
+        self.peer.effects.name(found)
         return found
 
     def bound_at(self, names: Sequence[str]) -> dict[str, int]:

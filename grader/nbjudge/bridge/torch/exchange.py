@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from nbjudge.bridge.torch import hooks
+from nbjudge.bridge.torch import hooks, torch_private
 from nbjudge.bridge.torch.kinds import TENSORS, Bare
 from nbjudge.bridge.torch.mirror import Message, Mirror
 from nbjudge.bridge.torch.reads import FACTS, Reads, watched
@@ -53,6 +53,7 @@ class Exchange:
         self._conversation = conversation
         self._judges = conversation.side == 0
         self.mirror = Mirror(conversation.side, self._products, self._hooked, self._settled)
+        self.mirror.changes = conversation.changes
         conversation.answers["products"] = self._answer_products
         conversation.answers["hooks"] = self._answer_hooks
         conversation.answers["settled"] = self._answer_settled
@@ -98,6 +99,21 @@ class Exchange:
     def random_state(self) -> bytes:
         """Where it stands."""
         return bytes(torch.get_rng_state().numpy().tobytes())
+
+    # ------------------------------------------------------------------ what is passed
+
+    def clone(self, value: Any) -> Any:
+        """Of a plain tensor; one that has to do with gradients has to be itself."""
+        with torch_private.unseen():
+            plain = type(value) is Tensor and not value.requires_grad and value.layout is torch.strided
+            return value.clone() if plain else value
+
+    def keys(self, value: Any) -> list[tuple[Hashable, str]]:
+        """What the changes of a tensor, and of its gradient, are known by; and which of the two it is."""
+        if not isinstance(value, Tensor):
+            return []
+        with torch_private.unseen():
+            return list(self.mirror.keys(value))
 
     # ------------------------------------------------------------------ what a test reads
 

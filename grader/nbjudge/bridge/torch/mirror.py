@@ -12,6 +12,7 @@ import contextlib
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from typing import Any
 
 import torch
@@ -34,6 +35,7 @@ from nbjudge.bridge.torch.records import (
     read_window,
 )
 from nbjudge.bridge.values import Body, UnsupportedError
+from nbjudge.bridge.values.parts import Changes
 from nbjudge.bridge.values.table import SHARED_BYTES, STORAGE_BYTES, whole_numbers
 from nbjudge.errors import WireError
 from nbjudge.wire import listed
@@ -41,6 +43,7 @@ from nbjudge.wire import listed
 Products = Callable[[int, Tensor], Sequence[Tensor | None]]
 DTYPES: Mapping[str, torch.dtype] = {name: getattr(torch, name) for name in ITEM_BYTES}
 GONE = ("tensors", "storages", "links")
+STORAGE, TENSOR, GRAD = "storage", "tensor", "grad"  # what changes are known by
 NAMES: Mapping[torch.dtype, str] = {dtype: name for name, dtype in DTYPES.items()}
 
 
@@ -80,7 +83,8 @@ class Mirror:
     def __init__(self, side: int, products: Products, hook: Ask, settle: Settle) -> None:
         self._products = products
         self.hooks = Relays(hook, settle)
-        self._next = side
+        self.changes: Changes | None = None
+        self._side = self._next = side
         self.ledger = Ledger(weak=side == 0)
 
     # ------------------------------------------------------------------ telling
@@ -209,6 +213,21 @@ class Mirror:
                 for tensor, grad in zip(retaining, before, strict=True):
                     tensor.grad = grad
 
+    def keys(self, tensor: Tensor) -> Iterator[tuple[tuple[str, int], str]]:
+        """What the other side's changes of a tensor, and of its gradient, are known by; and which of the two it is."""
+        grad = tensor.grad if tensor.is_leaf or tensor.retains_grad else None
+        for look, seen in (("", tensor), (".grad", grad)):
+            number = None if seen is None else self.ledger.number_of(seen)
+            if number is not None and number in self.ledger.agreed:
+                yield (TENSOR, number), look
+                yield (STORAGE, self.ledger.agreed[number].record.window.storage), look
+        if (number := self.ledger.number_of(tensor)) is not None:
+            yield (GRAD, number), ".grad"
+
+    def _brought(self, number: int) -> bool:
+        """Did this side bring it in? Each numbers in its own way."""
+        return number % 2 == self._side
+
     # ------------------------------------------------------------------ hearing
 
     @torch_private.hidden
@@ -246,6 +265,9 @@ class Mirror:
             return
         if known.here.nbytes() != len(data):
             raise WireError("A storage has changed its size.")
+        if self.changes is not None:
+            undo = partial(graph.overwrite, known.here, known.agreed)
+            self.changes.note((STORAGE, stored.id), undo, ours=self._brought(stored.id))
         graph.overwrite(known.here, data)
         known.agreed = data
 
@@ -284,6 +306,9 @@ class Mirror:
 
     def _update(self, tensor: Tensor, record: TensorRecord) -> None:
         if record.window != self.ledger.agreed[record.id].record.window:
+            if self.changes is not None:
+                undo = partial(setattr, tensor, "data", tensor.data)
+                self.changes.note((TENSOR, record.id), undo, ours=self._brought(record.id))
             tensor.data = self._window(record)
         if record.history is not None and record.requires_grad:
             graph.recompute(record.history, tensor, self._inputs(record.history), self._ask(record.history))
@@ -306,6 +331,8 @@ class Mirror:
             raise WireError("A gradient isn't a pair of numbers.")
         tensor = self.ledger.tensor(pair[0])
         grad = None if pair[1] is None else self.ledger.tensor(pair[1])
+        if self.changes is not None:  # a change where it is made during a call; a gradient may also come later
+            self.changes.note((GRAD, pair[0]), partial(setattr, tensor, "grad", tensor.grad), ours=False)
         try:
             tensor.grad = grad
         except RuntimeError:

@@ -5,7 +5,7 @@ torch's tensors are such a part. Whoever imports their room has them in each con
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
@@ -13,10 +13,18 @@ from nbjudge.bridge.values.table import Body
 from nbjudge.wire import Packet
 
 
+class Changes(Protocol):
+    """Who is told of what the other side has changed in place."""
+
+    def note(self, key: Hashable, undo: Callable[[], None], *, ours: bool) -> None:
+        """Something that is known by `key` is about to be changed here as it was over there."""
+
+
 class Conversation(Protocol):
     """The side of a conversation that a part belongs to."""
 
     side: int
+    changes: Changes | None
     answers: dict[str, Callable[[Packet], Any]]
 
     def ask(self, op: str, said: Mapping[str, Any] | None = None, value: Any = None) -> Any:
@@ -66,6 +74,12 @@ class Part(Protocol):
 
     def random_state(self) -> bytes:
         """Where they stand."""
+
+    def clone(self, value: Any) -> Any:
+        """A copy that shares nothing; the value itself where it isn't one of these, or has to be itself."""
+
+    def keys(self, value: Any) -> Iterable[tuple[Hashable, str]]:
+        """What the changes of this value are known by; beside it which part of it they change: "", ".grad"."""
 
     def watch(self, looked: Looked) -> None:
         """From here on, note what a test reads that only the other side vouches for."""

@@ -50,6 +50,8 @@ class Containers:
     """One side's table. `side` keeps the numbers of the two sides apart."""
 
     def __init__(self, side: int) -> None:
+        self.changing: Callable[[Any, bool], None] | None = None  # told before the other side's change is taken over
+        self._side = side
         self._next = side
         self._shared: dict[int, Any] = {}
         self._numbers: dict[int, int] = {}  # id() of a shared container → its number
@@ -112,6 +114,8 @@ class Containers:
             value = self._find(number)
             if text(tree, "t") != _name(value):
                 raise WireError("A container has become one of another kind.")
+            if self.changing is not None:
+                self.changing(value, number % 2 == self._side)
             self._filling.add(number)  # a key may ask the other side for its hash meanwhile
             _in_place[_name(value)].fill(value, tree, decode)
             self._agree(number, value)

@@ -1,0 +1,171 @@
+"""In the judge: what a student's function has changed of what a test passed to it, and how that is undone.
+
+A test sees such a change, as in ordinary Python. So it may also compute what it expects from an argument that the
+answer has made to suit itself; a question is therefore asked again with clones of what the reference leaves alone.
+A *place* is where something was passed: `"fit.0"` is the first argument of the asked `fit`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from nbjudge.bridge.values.parts import Part
+
+LATER = "after the call"  # something that wasn't an argument of a call that was going on
+CONTAINERS = (list, dict, set, tuple, frozenset)
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One thing that the other side has changed in place, noted before the change is taken over here."""
+
+    key: Hashable
+    undo: Callable[[], None]
+    ours: bool  # did the judge bring it in?
+
+
+@dataclass(frozen=True, slots=True)
+class Passed:
+    """The arguments of a call, by place, and in which places a clone was passed."""
+
+    values: Mapping[str, Any]
+    cloned: frozenset[str] = frozenset()
+
+
+class Effects:
+    """Those of one question. With `kept` places all other arguments are kept from the student: clones are passed."""
+
+    def __init__(self, parts: Mapping[str, Part]) -> None:
+        self.places: set[str] = set()
+        self._parts = parts
+        self._kept: frozenset[str] | None = None
+        self._names: dict[int, str] = {}
+        self._calls: list[Passed] = []  # that are going on
+        self._clones: dict[Hashable, Any] = {}
+        self._new: list[Change] = []
+        self._all: list[Change] = []
+
+    def begin(self, kept: Iterable[str] | None = None) -> None:
+        """A new question, or the same once more with clones of all but what stands in the `kept` places."""
+        self._kept = None if kept is None else frozenset(kept)
+        self.places.clear()
+        self._clones.clear()
+        self._new.clear()
+        self._all.clear()
+
+    def name(self, found: Mapping[str, Any]) -> None:
+        """What was asked for by name, so that a place can be called by it."""
+        self._names = {id(value): name for name, value in found.items()}
+
+    def undo(self) -> None:
+        """Give everything that was passed the values that it had."""
+        for change in reversed(self._all):
+            change.undo()
+
+    # ------------------------------------------------------------------ what is told of
+
+    def note(self, key: Hashable, undo: Callable[[], None], *, ours: bool) -> None:
+        """Something that is known by `key` is about to be changed here as it was over there."""
+        self._new.append(Change(key, undo, ours))
+
+    def note_container(self, value: Any, ours: bool) -> None:
+        """The same of a list, dict, set or array."""
+        before = value.copy()
+        self.note(id(value), lambda: _refill(value, before), ours=ours)
+
+    def settle(self) -> None:
+        """All that was noted has been taken over: find its place, and undo it where it is kept away."""
+        if not self._new:
+            return
+        new, self._new = self._new, []
+        places = {key: place for passed in self._calls for key, place in self._listed(passed.values)}
+        clones = {key for passed in self._calls for key in self._of_clones(passed)} | self._clones.keys()
+        for change in new:
+            place = places.get(change.key, LATER if change.ours else None)
+            if place is None:
+                continue
+            self.places.add(place)
+            if self._kept is None:
+                self._all.append(change)
+            elif place not in self._kept and change.key not in clones:
+                change.undo()
+
+    def _listed(self, given: Mapping[str, Any]) -> Iterator[tuple[Hashable, str]]:
+        for place, value in given.items():
+            for key, look in self._keys(value):
+                yield key, place + look
+
+    def _of_clones(self, passed: Passed) -> set[Hashable]:
+        return {key for place in passed.cloned for key, _ in self._keys(passed.values[place])}
+
+    def _keys(self, value: Any) -> Iterator[tuple[Hashable, str]]:
+        """What changes of a value, and of all that it holds, are known by; beside it what they are a change of."""
+        for item in _held(value):
+            yield id(item), ""
+            for part in self._parts.values():
+                yield from part.keys(item)
+
+    # ------------------------------------------------------------------ what is passed
+
+    @contextlib.contextmanager
+    def passing(self, called: str, args: tuple[Any, ...], named: Mapping[str, Any]) -> Iterator[Any]:
+        """Meanwhile these arguments are passed; yields what is passed in their place."""
+        given = {f"{called}.{where}": value for where, value in (*enumerate(args), *named.items())}
+        passed = Passed(given) if self._kept is None else self._cloned(given, self._kept)
+        self._calls.append(passed)
+        try:
+            values = list(passed.values.values())
+            yield tuple(values[: len(args)]), dict(zip(named, values[len(args) :], strict=True))
+        finally:
+            self._calls.pop()
+            self._clones |= dict.fromkeys(self._of_clones(passed), passed)  # kept alive: a key may be an id()
+
+    def called(self, op: str, thing: Any, name: str) -> str:
+        """What a call is known by: the asked name, or the method's."""
+        return self._names.get(id(thing), "") if op == "call" else name
+
+    def _cloned(self, given: Mapping[str, Any], kept: frozenset[str]) -> Passed:
+        memo: dict[int, Any] = {}
+        made = {place: value if place in kept else self._clone(value, memo) for place, value in given.items()}
+        return Passed(made, frozenset(place for place in made if made[place] is not given[place]))
+
+    def _clone(self, value: Any, memo: dict[int, Any]) -> Any:
+        """Containers anew, with all that they hold; one thing that is passed twice stays one."""
+        for item in _held(value):
+            if type(item) not in CONTAINERS and id(item) not in memo:
+                made = _array_clone(item)
+                for part in self._parts.values():
+                    made = part.clone(made)
+                memo[id(item)] = made
+        return copy.deepcopy(value, memo)
+
+
+def _held(value: Any) -> Iterator[Any]:
+    """A value and all that its containers hold, each once."""
+    seen, left = set[int](), [value]
+    while left:
+        item = left.pop()
+        if id(item) in seen:
+            continue
+        seen.add(id(item))
+        yield item
+        if type(item) in CONTAINERS:
+            left += [*item, *item.values()] if isinstance(item, dict) else item
+
+
+def _refill(value: Any, items: Any) -> None:
+    if isinstance(value, list):
+        value[:] = items
+    elif isinstance(value, dict | set):
+        value.clear()
+        value.update(items)
+    else:
+        value[...] = items
+
+
+def _array_clone(value: Any) -> Any:
+    return value.copy() if type(value).__module__ == "numpy" and type(value).__name__ == "ndarray" else value

@@ -1,0 +1,154 @@
+"""A test sees what an answer does to its arguments; points that are there only because of it are not kept."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+import pytest
+
+from nbjudge.grading.questions import effects, held
+from nbjudge.grading.trial import run_notebook
+from nbjudge.model import Assignment, Ending, Graded, Outcome, Result
+from nbjudge.process.zygote import Zygote
+from nbjudge_tests.trials import LIMITS, answer, check, locked, notebook
+
+
+@dataclass(frozen=True)
+class Case:
+    """A question: the reference, another answer, the test; the imports and data are a locked cell."""
+
+    reference: str
+    answer: str
+    test: str
+    given: str = "import numpy as np\nimport torch"
+
+
+DOUBLE = "def f(x):\n    return [2 * i for i in x]"
+SCALE = "def f(x):\n    return 2 * x"
+SAME = "y = f(x)\nassert torch.equal(y, 2 * x)"
+STEP = "w = torch.tensor([1.0, 2.0], requires_grad=True)\nw.grad = torch.ones(2)\nbefore = w.detach().clone()\n"
+MOVED = "f(w, 0.1)\nassert torch.allclose(w, before - 0.1 * w.grad)"
+
+CHEATS = {
+    "a list": Case(
+        DOUBLE, "def f(x):\n    x[:] = [0]\n    return [0]", "x = [3, 1]\nassert f(x) == [2 * i for i in x]"
+    ),
+    "by keyword": Case(
+        DOUBLE, "def f(x):\n    x.clear()\n    return x", "x = [3]\nassert f(x=x) == [2 * i for i in x]"
+    ),
+    "the instructor's data": Case(
+        DOUBLE, "def f(x):\n    x[:] = [0]\n    return [0]", "assert f(data) == [2 * i for i in data]", "data = [4, 5]"
+    ),
+    "what a container holds": Case(
+        "def f(d):\n    return sum(map(sum, d['a']))",
+        "def f(d):\n    [row.clear() for row in d['a']]\n    return 0",
+        "d = {'a': [[1, 2], [3]]}\nassert f(d) == sum(map(sum, d['a']))",
+    ),
+    "a set": Case(
+        "def f(x):\n    return len(x)", "def f(x):\n    x.clear()\n    return 0", "x = {1}\nassert f(x) == len(x)"
+    ),
+    "an array": Case(
+        SCALE, "def f(x):\n    x[:] = 0\n    return x + 0", "x = np.ones(2)\nassert (f(x) == 2 * x).all()"
+    ),
+    "a tensor": Case(SCALE, "def f(x):\n    return x.zero_()", f"x = torch.ones(2)\n{SAME}"),
+    "a leaf": Case(
+        SCALE, "def f(x):\n    x.data.zero_()\n    return x * 1", f"x = torch.ones(2, requires_grad=True)\n{SAME}"
+    ),
+    "a leaf's data": Case(
+        SCALE,
+        "def f(x):\n    x.data = torch.zeros(2)\n    return x * 1",
+        f"x = torch.ones(2, requires_grad=True)\n{SAME}",
+    ),
+    "a gradient": Case("def f(w, lr):\n    w.data -= lr * w.grad", "def f(w, lr):\n    w.grad.zero_()", STEP + MOVED),
+    "another gradient": Case(
+        "def f(w, lr):\n    w.data -= lr * w.grad", "def f(w, lr):\n    w.grad = torch.zeros(2)", STEP + MOVED
+    ),
+    "beside the one that is meant": Case(
+        "def f(out, x):\n    out[:] = [2 * i for i in x]",
+        "def f(out, x):\n    out[:] = x[:] = [0] * len(x)",
+        "x = [1, 2]\nout = [0, 0]\nf(out, x)\nassert out == [2 * i for i in x]",
+    ),
+    "while the result is read": Case(
+        "def f(x):\n    yield from [2 * i for i in x]",
+        "def f(x):\n    n = len(x)\n    x[:] = [0] * n\n    yield from x",
+        "x = [1, 2]\nassert list(f(x)) == [2 * i for i in x]",
+    ),
+    "in a hook": Case(
+        "def f(x):\n    return (x * x).sum()",
+        "def f(x):\n    y = (x * 0).sum()\n    y.register_hook(lambda grad: grad + x.data.zero_().sum())\n    return y",
+        "x = torch.ones(2, requires_grad=True)\nf(x).backward()\nassert torch.equal(x.grad, 2 * x)",
+    ),
+    "a method's": Case(
+        "class A:\n    def f(self, x):\n        return [2 * i for i in x]",
+        "class A:\n    def f(self, x):\n        x.clear()\n        return []",
+        "x = [1, 2]\nassert A().f(x) == [2 * i for i in x]",
+    ),
+}
+HONEST = {
+    "sorts in place": Case(
+        "def f(x):\n    return sorted(x)",
+        "def f(x):\n    x.sort()\n    return x",
+        "x = [3, 1, 2]\nassert f(x) == sorted(x)\nassert f([2, 1]) == [1, 2]",
+    ),
+    "writes into an array": Case(
+        "def f(x):\n    return np.maximum(x, 0)",
+        "def f(x):\n    x[x < 0] = 0\n    return x",
+        "x = np.array([1.0, -2.0])\nassert (f(x) == np.maximum(x, 0)).all()",
+    ),
+    "writes into a tensor": Case(
+        "def f(x):\n    return x.relu()",
+        "def f(x):\n    x[x < 0] = 0\n    return x",
+        "x = torch.tensor([1.0, -2.0])\nassert torch.equal(f(x), x.relu())",
+    ),
+    "is asked to append": Case(
+        "def f(x):\n    x.append(1)", "def f(x):\n    x += [1]", "x = [1]\nf(x)\nassert x == [1, 1]"
+    ),
+    "is asked to move a leaf": Case(
+        "def f(w, lr):\n    w.data -= lr * w.grad",
+        "def f(w, lr):\n    with torch.no_grad():\n        w -= lr * w.grad",
+        STEP + MOVED,
+    ),
+    "uses its argument up": Case(
+        "def f(x):\n    return len(x)",
+        "def f(x):\n    n = 0\n    while x:\n        x.pop()\n        n += 1\n    return n",
+        "assert f([1, 2]) == 2\nx = [5]\nassert f(x) == 1",
+    ),
+}
+
+
+def outcome(zygote: Zygote, case: Case) -> Outcome:
+    """Of the answer, once the reference is known."""
+    reference = one(zygote, case, case.reference, None)
+    assert reference.kind is Ending.PASSED, reference
+    known = effects(Result("", "", "", None, (Graded("nb", "", (reference,)),)))
+    (graded,) = held([Graded("nb", "", (one(zygote, case, case.answer, known),))])
+    return graded.outcomes[0]
+
+
+def one(zygote: Zygote, case: Case, source: str, known: object) -> Outcome:
+    made = notebook(locked(case.given), answer(source), check(case.test))
+    asked = {"names": re.findall(r"^def (\w+)", source, re.M), "classes": re.findall(r"^class (\w+)", source, re.M)}
+    made["metadata"] = {"asked": asked} | ({"effects": known["nb"]} if isinstance(known, dict) else {})
+    return run_notebook(zygote, made, {}, Assignment("", (), 5, LIMITS)).outcomes[0]
+
+
+@pytest.mark.parametrize("name", CHEATS)
+def test_an_expectation_doesn_t_follow_what_the_answer_did_to_it(name: str, zygote: Zygote) -> None:
+    found = outcome(zygote, CHEATS[name])
+    assert (found.kind, found.points) == (Ending.BY_HAND, None)
+    assert found.changed
+    assert "changes what the test passes to it" in found.message
+
+
+@pytest.mark.parametrize("name", HONEST)
+def test_an_answer_that_writes_in_place_keeps_its_points(name: str, zygote: Zygote) -> None:
+    found = outcome(zygote, HONEST[name])
+    assert (found.kind, found.points) == (Ending.PASSED, 1.0), found.message
+
+
+def test_the_test_still_sees_what_was_changed(zygote: Zygote) -> None:
+    """An argument that has to keep its values, and doesn't, is an ordinary failure."""
+    source = "def f(x):\n    y = 2 * x\n    x.zero_()\n    return y"
+    test = "x = torch.ones(2)\nbefore = x.clone()\nassert torch.equal(f(x), 2 * before)\nassert torch.equal(x, before)"
+    assert outcome(zygote, Case(SCALE, source, test)).kind is Ending.FAILED
