@@ -1,4 +1,7 @@
-"""nbjudge autograde | regrade | report | why | settings | doctor: grade a class and see how it went."""
+"""nbjudge autograde | regrade | report | why: grade a class and see how it went.
+
+nbjudge extend | attempts | requests | roster: more time, attempts, requests for another look, names and ids.
+"""
 
 from __future__ import annotations
 
@@ -18,6 +21,7 @@ ADVICE = """What helps: Linux 6.12 or later, or user namespaces for this user
   sysctl user.max_user_namespaces=10000
   sysctl kernel.apparmor_restrict_unprivileged_userns=0      (Ubuntu 24.04 and later)
 or a container that allows them (see the Dockerfile). --i-trust-these-students grades all the same."""
+NO_MOVE = "No score moves of what was graded before."
 ALL_GRADED, SOME_NOT, COULD_NOT_START = 0, 1, 2
 
 
@@ -29,6 +33,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "regrade": _regrade,
         "report": _report,
         "why": _why,
+        "extend": _extend,
+        "attempts": _attempts,
+        "requests": _requests,
+        "roster": _roster,
         "settings": _settings,
         "doctor": _doctor,
     }
@@ -47,9 +55,8 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(dest="command", required=True)
     grade = commands.add_parser("autograde", help="grade what students handed in for an assignment")
     again = commands.add_parser(
-        "regrade", help="after a mended test: back up, grade again, show every score that moves"
+        "regrade", help="after a mended test: see that it was generated, then the same as autograde"
     )
-    again.add_argument("--no-backup", action="store_true", help="don't copy the gradebook first")
     for command in (grade, again):
         _add_run_options(command)
     report = commands.add_parser("report", help="one HTML page on how the class did")
@@ -58,9 +65,37 @@ def _parser() -> argparse.ArgumentParser:
     why = commands.add_parser("why", help="one student's points, question by question")
     why.add_argument("student")
     why.add_argument("name", help="the assignment")
+    _add_desk(commands)
     commands.add_parser("settings", help="what nbgrader_config.py may set for the grader")
     commands.add_parser("doctor", help="which walls around students' code hold on this machine")
     return parser
+
+
+def _add_desk(commands: Any) -> None:
+    more = commands.add_parser("extend", help="more time for one student, and what that moves")
+    more.add_argument("student")
+    more.add_argument("name", help="the assignment")
+    more.add_argument("until", help="2026-12-01 18:00, in UTC or with an offset; none: as everybody has")
+    tried = commands.add_parser("attempts", help="what each student handed in so far, and the points it got")
+    tried.add_argument("name", help="the assignment")
+    requests = commands.add_parser("requests", help="who asked for another look, and what came of it")
+    kinds = requests.add_subparsers(dest="what", required=True)
+    kinds.add_parser("list", help="those that are open").add_argument(
+        "--all", action="store_true", help="closed ones too"
+    )
+    asked = kinds.add_parser("add", help="write one down")
+    asked.add_argument("student")
+    asked.add_argument("name", help="the assignment")
+    asked.add_argument("text", help="what the student says")
+    asked.add_argument("--question", default="", help="which one; default: the whole assignment")
+    done = kinds.add_parser("close", help="answer one")
+    done.add_argument("number", type=int)
+    done.add_argument("answer")
+    roster = commands.add_parser("roster", help="names, ids and e-mail from the CSV that Canvas or Moodle exports")
+    roster.add_argument("file")
+    roster.add_argument("--id", default="", metavar="COLUMN", help="the column with nbgrader's student ids")
+    for command in (more, roster):
+        command.add_argument("--no-backup", action="store_true", help="don't copy the gradebook first")
 
 
 def _add_run_options(command: argparse.ArgumentParser) -> None:
@@ -72,6 +107,7 @@ def _add_run_options(command: argparse.ArgumentParser) -> None:
     command.add_argument("--dask", default="", metavar="ADDRESS", help="grade on a Dask cluster: tcp://HOST:8786")
     command.add_argument("--new-seed", **flag, help="draw other secret inputs for the tests")
     command.add_argument("--without-reference", **flag, help="don't ask first whether the source's own answers pass")
+    command.add_argument("--no-backup", **flag, help="don't copy the gradebook first")
     command.add_argument("--i-trust-these-students", **flag, help="run their code even where it can't be confined")
 
 
@@ -79,12 +115,17 @@ def _add_run_options(command: argparse.ArgumentParser) -> None:
 
 
 def _autograde(options: argparse.Namespace) -> int:
+    return _grade(_converter(options), options)
+
+
+def _grade(converter: SandboxedAutograde, options: argparse.Namespace) -> int:
+    """The run, its table, and what it has moved."""
+    from nbjudge.pages.regrade import told
     from nbjudge.pages.screen import ProgressBar, table
 
-    converter = _converter(options)
     with ProgressBar() as progress:
-        entries = converter.grade_class(progress.show, new_seed=options.new_seed)
-    print(table(entries))
+        entries = converter.grade_class(progress.show, new_seed=options.new_seed, say=print)
+    print("\n".join([table(entries), "", *(told(entries) or [NO_MOVE])]))
     return SOME_NOT if any(entry.problem for entry in entries) else ALL_GRADED
 
 
@@ -99,28 +140,81 @@ def _converter(options: argparse.Namespace) -> SandboxedAutograde:
         **({"dask": options.dask} if options.dask else {}),
         **({"trust_students": True} if options.i_trust_these_students else {}),
         **({"check_reference": False} if options.without_reference else {}),
+        **({"backup": False} if options.no_backup else {}),
     }
     return converter_for(options.name, student=options.student, force=options.force, **asked)
 
 
 def _regrade(options: argparse.Namespace) -> int:
     from nbjudge.pages import regrade
-    from nbjudge.pages.screen import ProgressBar, columns, totals
 
     converter = _converter(options)
-    course = converter.course()
     with converter.record() as record:
-        regrade.demand_generated(course, record.assignment(options.name, 0))
-        before = record.standings(options.name)
-    if not options.no_backup:
-        print(f"The gradebook as it was: {regrade.back_up(course)}")
-    with ProgressBar() as progress:
-        entries = converter.grade_class(progress.show, new_seed=options.new_seed)
+        regrade.demand_generated(converter.course(), record.assignment(options.name, 0))
+    return _grade(converter, options)
+
+
+# --- besides grading -------------------------------------------------------------------------------------------------
+
+
+def _desk(options: argparse.Namespace) -> SandboxedAutograde:
+    """The course's configuration, where no assignment is graded."""
+    from nbjudge.plugin import converter_for
+
+    asked = {"backup": False} if getattr(options, "no_backup", False) else {}
+    return converter_for(getattr(options, "name", ""), student="*", **asked)
+
+
+def _extend(options: argparse.Namespace) -> int:
+    from nbjudge.pages import desk
+
+    converter, until = _desk(options), desk.until(options.until)
     with converter.record() as record:
-        found = regrade.moves(before, record.standings(options.name), entries)
-    print("\n".join(columns(regrade.rows(found))) if found else "No score moves.")
-    print(f"\n{len(found)} scores moved, {len({move.student for move in found})} students; {totals(entries)}")
-    return SOME_NOT if any(entry.problem for entry in entries) else ALL_GRADED
+        converter.save(print)
+        for line in desk.extended(record, options.student, options.name, until):
+            print(line)
+    return ALL_GRADED
+
+
+def _attempts(options: argparse.Namespace) -> int:
+    from nbjudge.pages import desk
+
+    with _desk(options).record() as record:
+        print("\n".join(desk.log_of_attempts(record, options.name)))
+    return ALL_GRADED
+
+
+def _requests(options: argparse.Namespace) -> int:
+    from nbjudge.course.office.requests import Requests
+    from nbjudge.pages import desk
+
+    converter = _desk(options)
+    requests = Requests(converter.course())
+    if options.what == "add":
+        with converter.record() as record:
+            desk.demand_known(record, options.student, options.name, options.question)
+        shown = [requests.add(options.student, options.name, options.text, options.question)]
+    elif options.what == "close":
+        shown = [requests.close(options.number, options.answer)]
+    else:
+        shown = [request for request in requests.all() if options.all or not request.closed]
+    print("\n".join(desk.listed(shown)))
+    return ALL_GRADED
+
+
+def _roster(options: argparse.Namespace) -> int:
+    from pathlib import Path
+
+    from nbjudge.course.office.roster import read_roster
+    from nbjudge.pages import desk
+
+    roster = read_roster(Path(options.file), options.id)
+    converter = _desk(options)
+    with converter.record() as record:
+        converter.save(print)
+        for line in desk.enrolled(record, roster):
+            print(line)
+    return SOME_NOT if roster.left_out else ALL_GRADED
 
 
 # --- looking ---------------------------------------------------------------------------------------------------------
@@ -142,7 +236,7 @@ def _report(options: argparse.Namespace) -> int:
 
 
 def _why(options: argparse.Namespace) -> int:
-    from nbjudge.course.gradebook import found
+    from nbjudge.course.office.standings import found
     from nbjudge.errors import CourseError
     from nbjudge.pages.screen import explain
     from nbjudge.plugin import converter_for

@@ -7,6 +7,7 @@ gradebook ─ record ─▶ Assignment ┴─ engine ─▶ Result ─ record �
 from __future__ import annotations
 
 import enum
+import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
@@ -17,6 +18,15 @@ EMPTY: Mapping[str, Any] = MappingProxyType({})
 
 
 Effects = Mapping[str, Mapping[str, tuple[str, ...]]]  # notebook → question → places that the reference changes
+
+
+def digest(text: str) -> str:
+    """A text as 64 characters, to be compared later.
+
+    >>> digest("Because.") == digest("Because!")
+    False
+    """
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 class Ending(enum.StrEnum):
@@ -132,6 +142,7 @@ class Graded:
     notebook: str  # executed, as JSON text; "" when missing
     outcomes: tuple[Outcome, ...]
     comments: Mapping[str, str | None] = field(default_factory=dict)
+    answers: Mapping[str, str] = field(default_factory=dict)  # question → digest of what was answered
     missing: bool = False
     died: str | None = None
     notes: tuple[str, ...] = ()  # for the instructor

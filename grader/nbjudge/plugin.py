@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import logging
+from collections.abc import Callable
 from dataclasses import fields
 from functools import partial
 from pathlib import Path
@@ -23,13 +24,15 @@ from traitlets import Bool, Float, Integer, List, Unicode
 from traitlets.config import Config, Configurable
 
 from nbjudge.course import shown as feedback
-from nbjudge.course.gradebook import Record, Standing
+from nbjudge.course.gradebook import Record
 from nbjudge.course.kept import Kept
 from nbjudge.course.layout import Course
+from nbjudge.course.office.backups import back_up
+from nbjudge.course.office.standings import Standing
 from nbjudge.errors import ClusterError, GraderError
 from nbjudge.grading import batch, farm, trial
 from nbjudge.model import Limits, Result
-from nbjudge.pages import screen
+from nbjudge.pages import regrade, screen
 
 FEEDBACK_STEPS = [
     "nbgrader.preprocessors.GetGrades",
@@ -113,6 +116,11 @@ class SandboxedAutograde(Limited, Autograde):  # type: ignore[misc] # nbgrader s
         config=True
     )
 
+    max_attempts = Integer(
+        0, min=0, help="How many texts of one student are graded; later ones aren't, and the last grades stay. 0: all."
+    ).tag(config=True)
+    backup = Bool(True, help="Copy the gradebook to .grader/backups before a run changes it.").tag(config=True)
+
     def start(self) -> None:
         """Grades what `--assignment` and `--student` name; `NbGraderException` where something isn't graded."""
         self._refuse_what_has_no_meaning_here()
@@ -121,12 +129,16 @@ class SandboxedAutograde(Limited, Autograde):  # type: ignore[misc] # nbgrader s
         except GraderError as error:
             self.log.error("%s", error)  # noqa: TRY400 -- a sentence for the instructor; the traceback says nothing more
             raise NbGraderException(str(error)) from error
+        for line in regrade.told(entries):
+            self.log.info("%s", line)
         problems = [f"{entry.student}: {entry.problem}" for entry in entries if entry.problem]
         if problems:
             raise NbGraderException(f"{len(problems)} of {len(entries)} not graded. " + "; ".join(problems))
 
-    def grade_class(self, progress: batch.Progress, *, new_seed: bool = False) -> tuple[batch.Entry, ...]:
-        """The whole run, with this configuration."""
+    def grade_class(
+        self, progress: batch.Progress, *, new_seed: bool = False, say: Callable[[str], object] | None = None
+    ) -> tuple[batch.Entry, ...]:
+        """The whole run, with this configuration; `say` is told where the gradebook was copied to."""
         options = batch.RunOptions(
             students=self.coursedir.student_id,
             excluded=frozenset(name for name in self.coursedir.student_id_exclude.split(",") if name),
@@ -134,6 +146,8 @@ class SandboxedAutograde(Limited, Autograde):  # type: ignore[misc] # nbgrader s
             create_students=self.create_student,
             new_seed=new_seed,
             check_reference=self.check_reference,
+            max_attempts=self.max_attempts,
+            before_change=partial(self.save, say or self.log.info),
             limits=self.limits(),
         )
         return batch.autograde(
@@ -144,6 +158,11 @@ class SandboxedAutograde(Limited, Autograde):  # type: ignore[misc] # nbgrader s
             progress,
             self.config,
         )
+
+    def save(self, say: Callable[[str], object]) -> None:
+        """A copy of the gradebook as it is, and a line that says where; nothing where `backup` is off."""
+        if self.backup:
+            say(f"The gradebook as it was: {back_up(self.course())}")
 
     def course(self) -> Course:
         """nbgrader's configuration of the course as plain data."""

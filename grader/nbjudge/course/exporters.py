@@ -14,14 +14,16 @@ from typing import Any
 
 from nbgrader.api import Gradebook
 from nbgrader.plugins import ExportPlugin
-from traitlets import Bool, Unicode
+from traitlets import Bool, Dict, Enum, Unicode
 
-from nbjudge.course.gradebook import Stage, Standing, standings
 from nbjudge.course.layout import write_whole
+from nbjudge.course.office.standings import Stage, Standing, standings
 
 FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "\0")
 READABLE = 0o644
 NO_GRADE = (Stage.NOT_GRADED, Stage.NOT_HANDED_IN)
+CANVAS_IDS = ("ID", "SIS User ID", "SIS Login ID")
+ONE_BY_ONE = """; to export the others, take this one by itself: --assignment '["{name}"]' and the rest likewise"""
 Row = Sequence[object]
 
 
@@ -98,9 +100,17 @@ class GradesCsv(_Exporter):
 
 
 class _ForTeachingPlatform(_Exporter):
-    """A column an assignment; a cell stays empty, and so changes nothing over there, until its grade is final."""
+    """A column an assignment, a row a student who has all of its scores: what isn't final isn't in the file.
+
+    Those programs take an empty cell against a score for a change, so a row with a gap is left out, and named.
+    """
 
     unfinished = Bool(False, help="Also export scores of submissions that still wait for a person.").tag(config=True)
+    titles = Dict(
+        value_trait=Unicode(),
+        key_trait=Unicode(),
+        help="What an assignment is called over there, with its id where it has one: {'small': 'Small (12345)'}.",
+    ).tag(config=True)
 
     def points(self, one: Standing) -> float | None:
         """What to put into a cell."""
@@ -108,54 +118,78 @@ class _ForTeachingPlatform(_Exporter):
             return None
         return one.points
 
-    def warn_of_empty(self, found: dict[str, dict[str, Standing]]) -> None:
-        """Say how many cells are left empty, and why."""
-        for name, by_student in found.items():
-            for state in (Stage.NOT_GRADED, Stage.WAITS):
-                count = sum(one.state is state and self.points(one) is None for one in by_student.values())
-                if count:
-                    self.log.warning("%s: %d left empty: %s", name, count, state)
+    def title(self, name: str) -> str:
+        """The heading of an assignment's column."""
+        return str(self.titles.get(name, name))
+
+    def complete(
+        self, students: Sequence[Any], found: dict[str, dict[str, Standing]]
+    ) -> tuple[list[str], list[tuple[Any, list[float]]]]:
+        """The assignments in which somebody has a score, and the students who have one in each of them."""
+        self._warn_of_titles(found)
+        names = [name for name, by in found.items() if any(self.points(by[one.id]) is not None for one in students)]
+        rows: list[tuple[Any, list[float]]] = []
+        for student in students if names else ():
+            points = [self.points(found[name][student.id]) for name in names]
+            scores = [one for one in points if one is not None]
+            if len(scores) == len(names):
+                rows.append((student, scores))
+            else:
+                gaps = [name for name, one in zip(names, points, strict=True) if one is None]
+                said = ", ".join(f"{name} {found[name][student.id].state}" for name in gaps)
+                also = ONE_BY_ONE.format(name=gaps[0]) if scores else ""
+                self.log.warning("%s is left out: %s%s", student.id, said, also)
+        for name in found.keys() - set(names):
+            self.log.warning("%s is left out: nobody has a score that is final", name)
+        return names, rows
+
+    def _warn_of_titles(self, found: dict[str, dict[str, Standing]]) -> None:
+        for name in sorted(self.titles.keys() - found.keys()):
+            self.log.warning("titles names %r, which is no assignment that is exported", name)
 
 
 class CanvasCsv(_ForTeachingPlatform):
     """Canvas's gradebook import: five columns that tell who, then one an assignment, points possible in row two.
 
-    Canvas matches students by `ID`, its own number: put it into nbgrader's `lms_user_id`
-    (`nbgrader db student add ID --lms-user-id=NUMBER`). Where that is missing, `SIS Login ID` carries nbgrader's id.
+    Canvas matches students by `ID`, its own number, which nbgrader keeps as `lms_user_id` (`nbjudge roster` reads it
+    from Canvas's own export), and by the column that `student_id` names.
     """
 
     default_file = "canvas.csv"
     section = Unicode("", help="Text of the Section column.").tag(config=True)
+    student_id = Enum(
+        CANVAS_IDS, "SIS Login ID", help="The column of Canvas's that nbgrader's student ids belong in."
+    ).tag(config=True)
 
     def rows(
         self, gradebook: Gradebook, students: Sequence[Any], found: dict[str, dict[str, Standing]]
     ) -> Iterator[Row]:
         """Header, points possible, one row a student."""
-        self.warn_of_empty(found)
-        yield ("Student", "ID", "SIS User ID", "SIS Login ID", "Section", *found)
+        names, complete = self.complete(students, found)
+        yield ("Student", *CANVAS_IDS, "Section", *map(self.title, names))
         most = {assignment.name: float(assignment.max_score) for assignment in gradebook.assignments}
-        yield ("    Points Possible", "", "", "", "", *(most[name] for name in found))
-        for student in students:
+        yield ("    Points Possible", *("" for _ in CANVAS_IDS), "", *(most[name] for name in names))
+        for student, scores in complete:
             full_name = ", ".join(part for part in (student.last_name, student.first_name) if part) or student.id
-            who = (full_name, student.lms_user_id or "", "", student.id, self.section)
-            yield (*who, *(self.points(by_student[student.id]) for by_student in found.values()))
+            ids = {"ID": student.lms_user_id or "", self.student_id: student.id}
+            yield (full_name, *(ids.get(column, "") for column in CANVAS_IDS), self.section, *scores)
 
 
 class MoodleCsv(_ForTeachingPlatform):
     """Moodle's grade import from CSV: map `ID number` or `Email address` there, then each assignment to its item."""
 
     default_file = "moodle.csv"
+    student_id = Enum(
+        ("ID number", "Username"), "ID number", help="The column of Moodle's that nbgrader's student ids belong in."
+    ).tag(config=True)
+
+    def title(self, name: str) -> str:
+        """As Moodle's own export heads an assignment's column, unless `titles` says otherwise."""
+        return str(self.titles.get(name, f"Assignment: {name} (Real)"))
 
     def rows(self, _: Gradebook, students: Sequence[Any], found: dict[str, dict[str, Standing]]) -> Iterator[Row]:
         """The names of Moodle's own export, then one column an assignment."""
-        self.warn_of_empty(found)
-        yield (
-            "First name",
-            "Last name",
-            "ID number",
-            "Email address",
-            *(f"Assignment: {name} (Real)" for name in found),
-        )
-        for student in students:
-            who = (student.first_name, student.last_name, student.id, student.email)
-            yield (*who, *(self.points(by_student[student.id]) for by_student in found.values()))
+        names, complete = self.complete(students, found)
+        yield ("First name", "Last name", self.student_id, "Email address", *map(self.title, names))
+        for student, scores in complete:
+            yield (student.first_name, student.last_name, student.id, student.email, *scores)

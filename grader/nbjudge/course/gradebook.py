@@ -6,94 +6,32 @@ moment leaves each submission recorded as a whole or not at all.
 
 from __future__ import annotations
 
-import enum
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 from nbgrader.api import BaseCell, Gradebook, InvalidEntry, MissingEntry
 from nbgrader.preprocessors import AssignLatePenalties
-from sqlalchemy import Column, MetaData, String, Table, delete, event, func, insert, select
+from sqlalchemy import event, func, select
 from sqlalchemy.engine import Connection, make_url
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 from traitlets.config import Config
 
 from nbjudge.course.intake import moment
 from nbjudge.course.layout import Course
+from nbjudge.course.office import tables
+from nbjudge.course.office.roster import Enrolled
+from nbjudge.course.office.standings import Standing, standings
+from nbjudge.course.office.tables import Attempt, Reading
 from nbjudge.errors import BusyError, CourseError, DiskFull, GradebookError
-from nbjudge.model import Assignment, Graded, Limits, Notebook, Result, SourceCell
+from nbjudge.model import Assignment, Graded, Limits, Notebook, Result, SourceCell, digest
 
+T = TypeVar("T")
 LOCK = 0x5EE6  # of a PostgreSQL database, as its advisory locks are named: by a number
 BUSY_MS = 30_000  # how long to wait for another writer, formgrader for one
-APPLIED = Table(  # which Result the grades of a submission came from
-    "grader_applied",
-    MetaData(),
-    Column("student", String(128), primary_key=True),
-    Column("assignment", String(128), primary_key=True),
-    Column("result_key", String(64), nullable=False),
-)
-
-
-class Stage(enum.StrEnum):
-    """How far the grading of a submission is."""
-
-    GRADED = "graded"
-    WAITS = "waiting for a person"
-    NOT_GRADED = "not graded"  # refused, or the grader itself failed: no question has a score
-    NOT_HANDED_IN = "not handed in"
-
-
-@dataclass(frozen=True, slots=True)
-class Score:
-    """One question of one submission, as the gradebook holds it."""
-
-    notebook: str
-    grade_id: str
-    auto: float | None
-    manual: float | None
-    extra: float
-    max_points: float
-    waits: bool
-
-    @property
-    def points(self) -> float | None:
-        """What counts: a person's score before the grader's; None where there is neither."""
-        counted = self.auto if self.manual is None else self.manual
-        return None if counted is None else counted + self.extra
-
-
-@dataclass(frozen=True, slots=True)
-class Standing:
-    """One student and one assignment. Times are UTC, as nbgrader keeps them."""
-
-    student: str
-    assignment: str
-    scores: tuple[Score, ...] = ()
-    penalty: float = 0.0
-    timestamp: Any = None
-    handed_in: bool = True
-
-    @property
-    def state(self) -> Stage:
-        """Whether the points are all there is to say."""
-        if not self.handed_in:
-            return Stage.NOT_HANDED_IN
-        if self.scores and all(score.points is None for score in self.scores):
-            return Stage.NOT_GRADED
-        return Stage.WAITS if any(score.waits for score in self.scores) else Stage.GRADED
-
-    @property
-    def raw_points(self) -> float:
-        """Before the penalty for lateness; what has no score yet counts nothing."""
-        return sum(score.points or 0.0 for score in self.scores)
-
-    @property
-    def points(self) -> float:
-        """After it."""
-        return max(0.0, self.raw_points - self.penalty)
 
 
 class Record:
@@ -110,7 +48,7 @@ class Record:
             self._commit = self._session.commit
             self._session.commit = self._session.flush  # nbgrader commits up to 18 times a submission
             with self._transaction():
-                APPLIED.create(self._session.connection(), checkfirst=True)
+                tables.METADATA.create_all(self._session.connection())
         self._penalties = AssignLatePenalties(config=config or Config())
         self._penalties.init_plugin()
 
@@ -174,43 +112,65 @@ class Record:
             self._session.rollback()
         return True
 
+    def students(self) -> list[str]:
+        """The ids of all that the gradebook knows."""
+        return self._read(lambda: [str(student.id) for student in self._gradebook.students])
+
     def applied(self, assignment: str) -> dict[str, str]:
         """student → key of the Result that their grades came from."""
-        wanted = select(APPLIED.c.student, APPLIED.c.result_key).where(APPLIED.c.assignment == assignment)
-        with _in_our_words():
-            found: dict[str, str] = dict(self._session.execute(wanted).all())
-            self._session.rollback()
-        return found
+        return self._read(lambda: tables.applied(self._session, assignment))
 
     def standings(self, assignment: str) -> list[Standing]:
         """Where every student stands."""
+        return self._read(lambda: list(standings(self._gradebook, assignment)))
+
+    def standing(self, student: str, assignment: str) -> Standing | None:
+        """Where this one stands; None where the gradebook doesn't know them."""
+        return self._read(lambda: next(standings(self._gradebook, assignment, student), None))
+
+    def attempts(self, assignment: str) -> list[Attempt]:
+        """What each student has handed in so far, as often as it was another text."""
+        return self._read(lambda: list(tables.attempts(self._session, assignment)))
+
+    def _read(self, wanted: Callable[[], T]) -> T:
         with _in_our_words():
-            found = list(standings(self._gradebook, assignment))
-            self._session.rollback()
-        return found
+            try:
+                return wanted()
+            finally:
+                self._session.rollback()
 
-    def write(self, result: Result) -> None:
-        """Grades, comments, penalty and key of one submission, all or nothing.
+    def write(self, result: Result, content: str = "") -> None:
+        """Grades, comments, penalty and key of one submission, all or nothing; `content` is the digest of its text.
 
-        What an earlier submission had earned is reset; what a person wrote stays, marked to be looked at again.
-        Raises `GradebookError`.
+        What an earlier submission had earned is reset. What a person wrote stays, and is to be looked at again where
+        the answer's text has changed. Raises `GradebookError`.
         """
         with _in_our_words():
             try:
-                self._write(result)
+                self._write(result, content)
             except DBAPIError as error:
                 if not error.connection_invalidated:
                     raise
-                self._write(result)  # the server went away: once more, over a new connection
+                self._write(result, content)  # the server went away: once more, over a new connection
 
-    def _write(self, result: Result) -> None:
+    def _write(self, result: Result, content: str) -> None:
+        whose = (result.student, result.assignment)
         with self._transaction():
             submission = self._submission(result)
             graded = {notebook.name: notebook for notebook in result.notebooks}
+            known, kept = tables.readings(self._session, *whose), {}
             for notebook in submission.notebooks:
-                _grade(notebook, graded.get(notebook.name), self._names(notebook))
-                notebook.late_submission_penalty = self._penalty(submission, notebook, graded.get(notebook.name))
-            self._remember(result)
+                names, mine = self._names(notebook), graded.get(notebook.name)
+                for grade in notebook.grades:
+                    where = (notebook.name, names[grade.cell_id])
+                    kept[where] = _read_by(grade, known.get(where, Reading()), _text(result, mine, where[1]))
+                _grade(notebook, mine, names, kept)
+                notebook.late_submission_penalty = self._penalty(submission, notebook, mine)
+            tables.keep_readings(self._session, *whose, kept)
+            tables.apply(self._session, *whose, result.key)
+            if content and not result.failed_by_us:
+                points = (None, None) if result.refusal else (result.score, result.max_score)
+                tables.attempted(self._session, *whose, content, moment(result.timestamp), points)
 
     def _names(self, notebook: Any) -> Mapping[int, str]:
         """The cells of a notebook by number: asked at once, where nbgrader's own rows would ask for each."""
@@ -221,12 +181,99 @@ class Record:
         self._gradebook.update_or_create_student(result.student)
         fields = {} if (when := moment(result.timestamp)) is None else {"timestamp": when}
         with self._session.no_autoflush:  # nbgrader links new rows before it adds them; SQLAlchemy would warn
-            return self._gradebook.update_or_create_submission(result.assignment, result.student, **fields)
+            submission = self._gradebook.update_or_create_submission(result.assignment, result.student, **fields)
+        self._extend(submission)
+        return submission
+
+    def questions(self, assignment: str) -> list[str]:
+        """The grade_ids that carry points."""
+        cells = [cell for book in self.assignment(assignment, 0).notebooks for cell in book.cells]
+        return [cell.grade_id for cell in cells if cell.grade or cell.task]
+
+    def enrol(self, roster: Sequence[Enrolled]) -> tuple[list[str], list[str]]:
+        """Students with their names as a roster has them: who is new, and of whom something has changed.
+
+        What the roster doesn't say stays, and nobody is taken out.
+        """
+        with _in_our_words(), self._transaction():
+            known = {student.id: student for student in self._gradebook.students}
+            new = [one.student for one in roster if one.student not in known]
+            changed = [
+                one.student
+                for one in roster
+                if one.student in known
+                and any(getattr(known[one.student], name) != value for name, value in one.known().items())
+            ]
+            for one in roster:
+                self._gradebook.update_or_create_student(one.student, **one.known())
+        return new, changed
+
+    # --- lateness
+
+    def due(self, assignment: str) -> datetime | None:
+        """When everybody has to hand in, UTC; None where there is no such date."""
+        found: datetime | None = self._read(lambda: self._gradebook.find_assignment(assignment).duedate)
+        return found
+
+    def extensions(self, assignment: str) -> dict[str, datetime]:
+        """student → until when they have time, UTC, for those who have more than the others."""
+        return self._read(lambda: tables.extensions(self._session, assignment))
+
+    def extend(self, student: str, assignment: str, until: datetime | None) -> None:
+        """Time for one student until then, UTC, and what it does to a penalty; None takes the extension back.
+
+        Raises `CourseError` where the gradebook doesn't know the student, or the assignment has no due date.
+        """
+        if not self.knows_student(student):
+            raise CourseError(f"the gradebook knows no student {student!r}; `nbgrader db student list` names them")
+        if self.due(assignment) is None:
+            raise CourseError(f"{assignment} has no due date that could be extended; formgrader sets one")
+        with _in_our_words(), self._transaction():
+            tables.extend(self._session, student, assignment, until)
+            try:
+                submission = self._gradebook.find_submission(assignment, student)
+            except MissingEntry:
+                return  # nothing handed in yet: it counts when something is
+            submission.extension = None
+            self._extend(submission)
+            for notebook in submission.notebooks:
+                if notebook.late_submission_penalty is not None or notebook.score:
+                    notebook.late_submission_penalty = self._taken_off(submission, notebook)
+
+    def settled(self, result: Result) -> bool:
+        """Whether what is taken off for lateness is what due date, extension and nbgrader's plugin say today."""
+        with _in_our_words():
+            try:
+                submission = self._gradebook.find_submission(result.assignment, result.student)
+                recorded = {notebook.name: notebook.late_submission_penalty for notebook in submission.notebooks}
+                self._extend(submission)
+                graded = {notebook.name: notebook for notebook in result.notebooks}
+                return all(
+                    (self._penalty(submission, notebook, graded.get(notebook.name)) or 0.0)
+                    == (recorded[notebook.name] or 0.0)
+                    for notebook in submission.notebooks
+                )
+            except MissingEntry:
+                return False
+            finally:
+                self._session.rollback()
+                self._session.expunge_all()
+
+    def _extend(self, submission: Any) -> None:
+        """nbgrader's own field, made of our date: the student's time ends then, wherever the due date moves."""
+        until = tables.extension(self._session, submission.student.id, submission.assignment.name)
+        due = submission.assignment.duedate
+        if until is not None and due is not None:
+            submission.extension = max(timedelta(0), until - due)
 
     def _penalty(self, submission: Any, notebook: Any, graded: Graded | None) -> float | None:
-        """What nbgrader's late plugin takes off, bounded as nbgrader bounds it."""
+        """What nbgrader's late plugin takes off of a notebook that was handed in."""
+        return None if graded is None or graded.missing else self._taken_off(submission, notebook)
+
+    def _taken_off(self, submission: Any, notebook: Any) -> float | None:
+        """What nbgrader's late plugin says, bounded as nbgrader bounds it."""
         notebook.late_submission_penalty = None
-        if graded is None or graded.missing or submission.assignment.duedate is None:
+        if submission.assignment.duedate is None:
             return None
         self._session.flush()
         self._session.refresh(notebook)
@@ -238,11 +285,7 @@ class Record:
         )
         return None if penalty is None else float(self._penalties._check_late_penalty(notebook, penalty))
 
-    def _remember(self, result: Result) -> None:
-        where = (APPLIED.c.student == result.student, APPLIED.c.assignment == result.assignment)
-        self._session.execute(delete(APPLIED).where(*where))
-        row = {"student": result.student, "assignment": result.assignment, "result_key": result.key}
-        self._session.execute(insert(APPLIED).values(row))
+    # --- one transaction
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:
@@ -287,16 +330,39 @@ def _order(path: Path) -> list[str]:
         return []
 
 
-def _grade(notebook: Any, graded: Graded | None, names: Mapping[int, str]) -> None:
-    """nbgrader's meaning of each field; a question without a verdict waits for a person and is never zero."""
+def _text(result: Result, graded: Graded | None, question: str) -> str | None:
+    """Digest of what was answered; a refusal is what a person saw in place of any answer."""
+    if result.refusal is not None:
+        return digest(result.refusal)
+    return None if graded is None else graded.answers.get(question)
+
+
+def _read_by(grade: Any, known: Reading, text: str | None) -> Reading:
+    """Whose text a person's score is for: of what was recorded when they gave it."""
+    if grade.manual_score is None:
+        return Reading(text)
+    given = not grade.needs_manual_grade and known.recorded is not None
+    return Reading(text, known.recorded if given else known.scored)
+
+
+def _grade(
+    notebook: Any, graded: Graded | None, names: Mapping[int, str], texts: Mapping[tuple[str, str], Reading]
+) -> None:
+    """nbgrader's meaning of each field; a question without a verdict waits for a person and is never zero.
+
+    A person's score waits where they haven't read this text (nbgrader lets it wait after every run).
+    """
     points: Mapping[str, float | None] = (
         {} if graded is None else {outcome.grade_id: outcome.points for outcome in graded.outcomes}
     )
     missing = graded is not None and graded.missing
     for grade in notebook.grades:
         grade.auto_score = points.get(names[grade.cell_id])
-        waits = grade.manual_score is not None or grade.auto_score is None
-        grade.needs_manual_grade = waits and not missing
+        if grade.manual_score is None:
+            grade.needs_manual_grade = grade.auto_score is None and not missing
+        else:
+            text = texts[notebook.name, names[grade.cell_id]]
+            grade.needs_manual_grade = text.recorded is None or text.recorded != text.scored
     comments = {} if graded is None else graded.comments
     for comment in notebook.comments:
         comment.auto_comment = comments.get(names[comment.cell_id])
@@ -333,39 +399,3 @@ def _in_our_words() -> Iterator[None]:
         if "readonly" in reason or "read-only" in reason:
             advice = "Give this user the right to write to it and to its folder"
         raise GradebookError(f"the gradebook can't be used: {reason}. {advice}") from error
-
-
-# --- where everybody stands: nbgrader's gradebook, read --------------------------------------------------------------
-
-
-def standings(gradebook: Gradebook, assignment: str) -> Iterator[Standing]:
-    """Every student that the gradebook knows, by name."""
-    submitted = {row.student.id: row for row in gradebook.assignment_submissions(assignment)}
-    for student in sorted(gradebook.students, key=lambda row: str(row.id)):
-        if student.id in submitted:
-            yield _standing(submitted[student.id], assignment)
-        else:
-            yield Standing(student.id, assignment, handed_in=False)
-
-
-def _standing(row: Any, assignment: str) -> Standing:
-    scores = [_score(notebook.name, grade) for notebook in row.notebooks for grade in notebook.grades]
-    penalty = sum(notebook.late_submission_penalty or 0.0 for notebook in row.notebooks)
-    return Standing(row.student.id, assignment, tuple(scores), penalty, row.timestamp)
-
-
-def _score(notebook: str, grade: Any) -> Score:
-    return Score(
-        notebook,
-        grade.name,
-        grade.auto_score,
-        grade.manual_score,
-        grade.extra_credit or 0.0,
-        float(grade.max_score),
-        bool(grade.needs_manual_grade),
-    )
-
-
-def found(all_standings: Sequence[Standing], student: str) -> Standing | None:
-    """That student's."""
-    return next((standing for standing in all_standings if standing.student == student), None)

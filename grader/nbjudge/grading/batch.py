@@ -16,9 +16,14 @@ from nbjudge.course import intake
 from nbjudge.course.gradebook import Record
 from nbjudge.course.kept import Kept, publish, sweep_swaps
 from nbjudge.course.layout import Course, checked_name, held_alone
+from nbjudge.course.office.standings import Standing
+from nbjudge.course.office.tables import Attempt
 from nbjudge.errors import CourseError, DiskFull, GradebookError, StorageError
 from nbjudge.grading import engine, questions
 from nbjudge.model import Assignment, Limits, Result, Submission
+
+NO_STUDENT = "the gradebook has no such student, and this run was asked to create none"
+SPENT = "one attempt too many: {most} were graded, as max_attempts allows, and the last one's grades stay"
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,17 +36,24 @@ class RunOptions:
     create_students: bool = True
     new_seed: bool = False
     check_reference: bool = True  # the instructor's answers have to pass before anything is recorded
+    max_attempts: int = 0  # of one student: texts beyond are not graded; 0: as many as they like
+    before_change: Callable[[], object] = lambda: None  # called once, before the gradebook's first change
     limits: Limits = field(default_factory=Limits)
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """How one student's submission went. `problem` is a sentence for the instructor, or None: all graded."""
+    """How one student's submission went. `problem` is a sentence for the instructor, or None: all graded.
+
+    `before` and `standing` are what the gradebook said when the run began, and says after it.
+    """
 
     student: str
     result: Result
     problem: str | None = None
     unchanged: bool = False  # already in the gradebook
+    before: Standing | None = None
+    standing: Standing | None = None
 
 
 Farm = Callable[[Iterable[Submission], Assignment], Iterator[tuple[Submission, Result]]]
@@ -71,6 +83,7 @@ def autograde(
         assignment = replace(known, seed=seed, limits=options.limits)
         run = _Run(course, assignment, record, options, Kept(course.state), progress, len(folders))
         run.sweep()
+        run.look()
         run.grade(folders, farm)
     return tuple(sorted(run.entries, key=lambda entry: entry.student))
 
@@ -97,6 +110,15 @@ class _Run:
     progress: Progress
     total: int
     entries: list[Entry] = field(default_factory=list)
+    before: dict[str, Standing] = field(default_factory=dict)
+    attempts: dict[str, list[Attempt]] = field(default_factory=dict)
+    changed: bool = False
+
+    def look(self) -> None:
+        """Where everybody stands before anything changes, and how often they have tried."""
+        self.before = {one.student: one for one in self.record.standings(self.assignment.name)}
+        for attempt in self.record.attempts(self.assignment.name):
+            self.attempts.setdefault(attempt.student, []).append(attempt)
 
     def sweep(self) -> None:
         """Takes away what a killed run has left half-made."""
@@ -133,10 +155,12 @@ class _Run:
             submission = self._read(student, folder)
             kept = None if self.options.force else self.kept.get(engine.key(submission, self.assignment))
             if not self._may_record(student):
-                self._done(self._unknown(submission))
+                self._done(_left_alone(submission, NO_STUDENT))
+            elif why := self._spent(submission):
+                self._done(_left_alone(submission, why))
             elif kept is None:
                 yield submission
-            elif applied.get(student) == kept.key and self._published(student):
+            elif applied.get(student) == kept.key and self._published(student) and self.record.settled(kept):
                 self._done(Entry(student, kept, problem(kept), unchanged=True))
             else:
                 self._recorded(submission, kept)
@@ -147,20 +171,27 @@ class _Run:
     def _may_record(self, student: str) -> bool:
         return self.options.create_students or self.record.knows_student(student)
 
-    def _unknown(self, submission: Submission) -> Entry:
-        reason = "the gradebook has no such student, and this run was asked to create none"
-        blank = Result("", submission.student, submission.assignment, submission.timestamp, refusal=reason)
-        return Entry(submission.student, blank, reason)
+    def _spent(self, submission: Submission) -> str | None:
+        """Why a text isn't graded any more: as many as are allowed were graded before it."""
+        graded = [attempt for attempt in self.attempts.get(submission.student, ()) if attempt.points is not None]
+        most = self.options.max_attempts
+        if not most or len(graded) < most or submission.refusal:
+            return None
+        text = engine.content(submission)
+        return None if any(attempt.content == text for attempt in graded) else SPENT.format(most=most)
 
     def _published(self, student: str) -> bool:
         return self.course.folder(self.course.autograded, student, self.assignment.name).is_dir()
 
     def _recorded(self, submission: Submission, result: Result) -> None:
         """Its folder, then the gradebook's rows: each step can be done again."""
+        if not self.changed:
+            self.changed = True
+            self.options.before_change()
         trouble = None
         try:
             publish(result, submission, self.assignment, self.course)
-            self.record.write(result)
+            self.record.write(result, engine.content(submission))
         except DiskFull:
             raise
         except (GradebookError, StorageError) as error:  # this one's; the others go on
@@ -168,8 +199,15 @@ class _Run:
         self._done(Entry(result.student, result, trouble or problem(result)))
 
     def _done(self, entry: Entry) -> None:
-        self.entries.append(entry)
-        self.progress(entry, len(self.entries), self.total)
+        was, now = self.before.get(entry.student), self.record.standing(entry.student, self.assignment.name)
+        told = replace(entry, before=was, standing=now)
+        self.entries.append(told)
+        self.progress(told, len(self.entries), self.total)
+
+
+def _left_alone(submission: Submission, why: str) -> Entry:
+    blank = Result("", submission.student, submission.assignment, submission.timestamp, refusal=why)
+    return Entry(submission.student, blank, why)
 
 
 def problem(result: Result) -> str | None:

@@ -57,6 +57,12 @@ def key(submission: Submission, assignment: Assignment) -> str:
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
 
 
+def content(submission: Submission) -> str:
+    """What was handed in, whenever and by whomever, as a hash."""
+    parts = _hashable({"notebooks": submission.notebooks, "files": submission.files, "refusal": submission.refusal})
+    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
+
+
 def grade(submission: Submission, assignment: Assignment, run: RunNotebook, *, give_up: bool) -> Result:
     """The submission graded, refused with its reason, or marked as our own failure. Never raises for a submission.
 
@@ -118,9 +124,10 @@ def _graded(
     ran = run(document, {**submission.files, **assignment.files}, assignment)
     outcomes = tuple(questions.outcomes(document, notebook, ran.outcomes))
     comments = dict(questions.comments(document, notebook))
+    answers = questions.answers(document, notebook, submission.files)
     notes = (*_name_notes(submission, notebook), *repaired.notes, *_timestamp_notes(submission))
     return Graded(
-        notebook.name, _finished(ran.notebook, ran.outcomes), outcomes, comments, died=ran.died, notes=notes
+        notebook.name, _finished(ran.notebook, ran.outcomes), outcomes, comments, answers, died=ran.died, notes=notes
     ), ran
 
 

@@ -5,7 +5,9 @@ The instructor's own answers have to pass them all.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import hashlib
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -13,7 +15,7 @@ from nbjudge.course import intake
 from nbjudge.course.layout import Course
 from nbjudge.course.restore import grade_id
 from nbjudge.errors import CourseError
-from nbjudge.model import Assignment, Effects, Ending, Graded, Notebook, Outcome, Result, SourceCell, Submission
+from nbjudge.model import Assignment, Effects, Ending, Graded, Notebook, Outcome, Result, SourceCell, Submission, digest
 
 WORD_SHARE = 0.1  # of an assignment's points may rest on the word of the student's process alone
 ONLY_A_WORD = (
@@ -42,17 +44,42 @@ def outcomes(document: Mapping[str, Any], notebook: Notebook, verdicts: Iterable
     """One per question, in the course's order: the judge's for tests, nbgrader's meaning for written answers."""
     judged = {outcome.grade_id: outcome for outcome in verdicts}
     blank = unchanged(document, notebook)
-    answers: list[str] = []
+    for cell, answers in _asked(notebook):
+        if cell.task or cell.solution:
+            yield _by_hand(cell, empty=cell.grade_id in blank)
+        else:
+            yield _verdict(cell, judged.get(cell.grade_id), empty=bool(answers) and set(answers) <= blank)
+
+
+def _asked(notebook: Notebook) -> Iterator[tuple[SourceCell, tuple[str, ...]]]:
+    """Each question with the answers that it is about; none where that can be anything (a task, a test alone)."""
+    answers: tuple[str, ...] = ()
     tested = False
     for cell in notebook.cells:
         if cell.solution and not cell.grade:
-            answers = [*([] if tested else answers), cell.grade_id]
-            tested = False
+            answers, tested = (cell.grade_id,) if tested else (*answers, cell.grade_id), False
         elif cell.task or (cell.grade and cell.solution):
-            yield _by_hand(cell, empty=cell.grade_id in blank)
+            yield cell, () if cell.task else (cell.grade_id,)
         elif cell.grade:
             tested = True
-            yield _verdict(cell, judged.get(cell.grade_id), empty=bool(answers) and set(answers) <= blank)
+            yield cell, answers
+
+
+def answers(document: Mapping[str, Any], notebook: Notebook, files: Mapping[str, bytes]) -> dict[str, str]:
+    """question → digest of what was answered: text, pictures in it, the student's files that it names."""
+    locked = {cell.grade_id for cell in notebook.cells if cell.locked and not cell.solution}
+    theirs = [cell for cell in document["cells"] if grade_id(cell) not in locked]
+    found = {}
+    for asked, named in _asked(notebook):
+        told = [_told(cell, files) for cell in theirs if not named or grade_id(cell) in named]
+        found[asked.grade_id] = digest(json.dumps(told, sort_keys=True))
+    return found
+
+
+def _told(cell: Mapping[str, Any], files: Mapping[str, bytes]) -> tuple[Any, ...]:
+    text = "".join(cell["source"])
+    beside = {name: hashlib.sha256(content).hexdigest() for name, content in files.items() if name in text}
+    return text.strip(), cell.get("attachments") or {}, beside
 
 
 def within_the_tenth(notebooks: Sequence[Graded]) -> tuple[Graded, ...]:

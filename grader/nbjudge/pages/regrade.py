@@ -1,28 +1,20 @@
-"""After a mended test: a copy of the gradebook first, the class graded again, and every score that moves, with why."""
+"""What a run has moved: every score that isn't what it was, with why; and whether a mended test was generated."""
 
 from __future__ import annotations
 
 import json
-import os
-import shutil
-import sqlite3
-import subprocess
-import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
-from sqlalchemy.engine import URL, make_url
-
-from nbjudge.course.gradebook import Score, Standing
-from nbjudge.course.layout import Course, writing
-from nbjudge.errors import CourseError, GradebookError
+from nbjudge.course.layout import Course
+from nbjudge.course.office.standings import Standing
+from nbjudge.errors import CourseError
 from nbjudge.grading.batch import Entry
 from nbjudge.model import Assignment
+from nbjudge.pages.screen import columns
 
-DUMP_S = 600
-NO_DUMP = "no copy of the gradebook could be made: {why}. Make one yourself, then say --no-backup"
+LATENESS = "lateness"  # in place of a question's name
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,71 +58,46 @@ def _sources(path: Path) -> Iterator[tuple[str, str]]:
         return
 
 
-def back_up(course: Course) -> Path:
-    """A copy of the whole gradebook below `.grader/backups`, named by the moment.
-
-    Raises `GradebookError` where none can be made, `StorageError` where it can't be written.
-    """
-    url = make_url(course.db_url)
-    folder = course.state / "backups"
-    kind = "db" if url.drivername.startswith("sqlite") else "dump"
-    path = folder / f"gradebook-{time.strftime('%Y%m%d-%H%M%S')}.{kind}"
-    with writing(folder):
-        folder.mkdir(mode=0o700, exist_ok=True)
-        path.touch(mode=0o600)
-    if kind == "db":
-        _copy_sqlite(Path(url.database or ""), path)
-    else:
-        _dump_postgresql(url, path)
-    return path
+def moved(entries: Sequence[Entry]) -> list[Move]:
+    """What a run has moved for those who were graded before it."""
+    known = [entry for entry in entries if entry.before and entry.before.handed_in and entry.standing]
+    before, after = [entry.before for entry in known], [entry.standing for entry in known]
+    return moves(filter(None, before), filter(None, after), entries)
 
 
-def _copy_sqlite(source: Path, path: Path) -> None:
-    try:
-        with closing(sqlite3.connect(source)) as old, closing(sqlite3.connect(path)) as new:
-            old.backup(new)
-    except sqlite3.Error as error:
-        path.unlink(missing_ok=True)
-        raise GradebookError(NO_DUMP.format(why=error)) from error
-
-
-def _dump_postgresql(url: URL, path: Path) -> None:
-    """By PostgreSQL's own program; the password goes by the environment, where no list of processes shows it."""
-    program = shutil.which("pg_dump")
-    plain = url.set(drivername="postgresql", password=None).render_as_string(hide_password=False)
-    command = [program or "pg_dump", "--format=custom", f"--file={path}", f"--dbname={plain}"]
-    environment = os.environ | ({"PGPASSWORD": str(url.password)} if url.password else {})
-    try:
-        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=DUMP_S, check=False)  # noqa: S603 -- PostgreSQL's own program, the course's own address
-        why = (done.stderr.strip().splitlines() or ["pg_dump failed"])[-1] if done.returncode else None
-    except (OSError, subprocess.TimeoutExpired) as error:
-        why = f"pg_dump: {error}"
-    if why:
-        path.unlink(missing_ok=True)
-        raise GradebookError(NO_DUMP.format(why=why))
-
-
-def moves(before: Iterable[Standing], after: Iterable[Standing], entries: Sequence[Entry]) -> list[Move]:
-    """Every question of every student whose automatic score is another one now."""
-    old = {(one.student, score.grade_id): score for one in before for score in one.scores}
+def moves(before: Iterable[Standing], after: Iterable[Standing], entries: Sequence[Entry] = ()) -> list[Move]:
+    """Every question of every student whose automatic score is another one now, and every penalty."""
+    old = {one.student: one for one in before}
     said = {
         (entry.student, outcome.grade_id): outcome.message for entry in entries for outcome in entry.result.outcomes
     }
-    return [
-        _move(one.student, score, old, said)
-        for one in after
-        for score in one.scores
-        if (was := old.get((one.student, score.grade_id))) is None or was.auto != score.auto
-    ]
+    return [move for one in after for move in _moves(old.get(one.student), one, said)]
 
 
-def _move(
-    student: str, score: Score, old: Mapping[tuple[str, str], Score], said: Mapping[tuple[str, str], str]
-) -> Move:
-    was = old.get((student, score.grade_id))
-    lines = said.get((student, score.grade_id), "").strip().splitlines()
-    why = lines[0] if lines else "passed" if score.auto else "no score"
-    return Move(student, score.grade_id, was.auto if was else None, score.auto, why, score.manual)
+def _moves(before: Standing | None, after: Standing, said: Mapping[tuple[str, str], str]) -> Iterator[Move]:
+    old = {score.grade_id: score for score in before.scores} if before else {}
+    for score in after.scores:
+        was = old.get(score.grade_id)
+        if was is None or was.auto != score.auto:
+            lines = said.get((after.student, score.grade_id), "").strip().splitlines()
+            why = lines[0] if lines else "passed" if score.auto else "no score"
+            yield Move(after.student, score.grade_id, was.auto if was else None, score.auto, why, score.manual)
+        elif was.manual != score.manual or (score.waits and not was.waits and score.manual is not None):
+            why = "the answer has changed: to be looked at again" if score.waits else "a person's score"
+            yield Move(after.student, score.grade_id, was.points, score.points, why)
+    penalties = (before.penalty if before else 0.0), after.penalty
+    if penalties[0] != penalties[1]:
+        yield Move(after.student, LATENESS, 0.0 - penalties[0], 0.0 - penalties[1], "what is taken off for it")
+
+
+def told(entries: Sequence[Entry]) -> list[str]:
+    """What a run has moved, as lines for a terminal or a log; none where nothing moved."""
+    found = moved(entries)
+    return (
+        [*columns(rows(found)), "", f"{len(found)} scores moved, {len({move.student for move in found})} students"]
+        if found
+        else []
+    )
 
 
 def rows(found: Sequence[Move]) -> list[tuple[str, str, str, str, str]]:

@@ -17,9 +17,9 @@ from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from nbjudge.course.gradebook import Stage, Standing
+from nbjudge.course.office.standings import Stage, Standing
 from nbjudge.model import Ending, Outcome, Result
-from nbjudge.pages.screen import attention, suspicion
+from nbjudge.pages.screen import LATE, attention, suspicion
 
 MISCONCEPTIONS = tuple(f"M{number:02}" for number in range(1, 13))
 SENTENCE = re.compile(r"^\s*Suggests\s+(M\d\d)\s+(\S.*)$")  # how a check's message puts a misconception right
@@ -162,7 +162,7 @@ def _reasons(one: Standing, result: Result | None) -> Iterator[str]:
         yield "suspicious: its process spoke to the grader as no honest code does"
     yield from attention(result)
     if one.penalty:
-        yield f"{one.penalty:g} points off for lateness"
+        yield LATE.format(points=one.penalty)
 
 
 # --- parts -----------------------------------------------------------------------------------------------------------

@@ -11,10 +11,12 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from tqdm import tqdm
 
-from nbjudge.course.gradebook import Score, Standing
+from nbjudge.course.office.standings import Score, Standing
 from nbjudge.grading.batch import Entry
 from nbjudge.model import Ending, Outcome, Result
 
+SCORED_BY_HAND = "scored by hand"
+LATE = "{points:g} points off for lateness"
 BROKE_RULES = "broke the rules"
 PARTIAL_TROUBLE = (Ending.CRASHED, Ending.TIMED_OUT)
 OVERRIDE = (
@@ -58,7 +60,15 @@ def summary(entry: Entry) -> str:
     if entry.problem:
         return f"{entry.student}: {entry.problem}"
     same = ", unchanged" if entry.unchanged else ""
-    return f"{entry.student}: {entry.result.score:g} of {entry.result.max_score:g}{same}"
+    return f"{entry.student}: {_points(entry, ' of ')}{same}"
+
+
+def _points(entry: Entry, of: str) -> str:
+    """As the gradebook has them, penalty and a person's scores in it; what was judged where it has none."""
+    one = entry.standing
+    if one is None or not one.scores:
+        return f"{entry.result.score:g}{of}{entry.result.max_score:g}"
+    return f"{one.points:g}{of}{sum(score.max_points for score in one.scores):g}"
 
 
 def columns(rows: Sequence[Sequence[str]]) -> list[str]:
@@ -85,16 +95,29 @@ def table(entries: Sequence[Entry]) -> str:
 def _row(entry: Entry) -> tuple[str, str, str, str]:
     result = entry.result
     if result.refusal is not None:
-        return entry.student, "–", "", entry.problem or ""
-    kinds = Counter(outcome.kind.value for outcome in result.outcomes)
+        graded = entry.standing is not None and any(score.points is not None for score in entry.standing.scores)
+        return entry.student, _points(entry, "/") if graded else "–", "", entry.problem or ""
+    by_hand = {score.grade_id for score in entry.standing.scores if score.manual is not None} if entry.standing else ()
+    kinds = Counter(
+        SCORED_BY_HAND if outcome.grade_id in by_hand else outcome.kind.value for outcome in result.outcomes
+    )
     counts = ", ".join(f"{count} {kind}" for kind, count in kinds.items())
-    return entry.student, f"{result.score:g}/{result.max_score:g}", counts, "; ".join(_remarks(entry))
+    return entry.student, _points(entry, "/"), counts, "; ".join(_remarks(entry))
 
 
 def _remarks(entry: Entry) -> Iterable[str]:
     if entry.problem:
         yield entry.problem
     yield from attention(entry.result)
+    if entry.standing and entry.standing.penalty:
+        yield LATE.format(points=entry.standing.penalty)
+    again = (
+        [score.grade_id for score in entry.standing.scores if score.waits and score.manual is not None]
+        if entry.standing
+        else []
+    )
+    if again:
+        yield f"scored by hand before the answer changed: {', '.join(again)}"
     if entry.unchanged:
         yield "unchanged"
 

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import csv
 import io
+import logging
+import shutil
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -73,23 +77,89 @@ def test_nobody_who_could_not_be_graded_gets_a_zero(book: Gradebook, tmp_path: P
     assert {row["max_score"] for row in found.values()} == {"12"}
 
 
-def test_canvas_reads_who_how_much_and_nothing_that_is_not_final(book: Gradebook, tmp_path: Path) -> None:
-    CanvasCsv(to=str(tmp_path / "c.csv"), section="Autumn").export(book)
+def test_canvas_gets_no_row_without_a_score(book: Gradebook, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """A blank against a score is a change over there: 3 such cells can blank a class."""
+    exporter = CanvasCsv(to=str(tmp_path / "c.csv"), section="Autumn")
+    with said_by(exporter, caplog):
+        exporter.export(book)
     assert read(tmp_path / "c.csv") == [
         ["Student", "ID", "SIS User ID", "SIS Login ID", "Section", "small"],
         ["    Points Possible", "", "", "", "", "12"],
-        ["'=cmd|' /C calc'!A0, Ada", "101", "", "ada", "Autumn", ""],
-        ["bo", "", "", "bo", "Autumn", ""],
-        ['O"Neil, Jr., Cy', "", "", "cy", "Autumn", ""],
         ["dee", "", "", "dee", "Autumn", "7"],
     ]
+    assert caplog.messages == [
+        "ada is left out: small waiting for a person",
+        "bo is left out: small not graded",
+        "cy is left out: small not handed in",
+    ]
+
+
+def test_canvas_s_titles_and_ids(book: Gradebook, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    settings = {"titles": {"small": "Small, but fine (12345)", "smal": "x"}, "student_id": "SIS User ID"}
+    exporter = CanvasCsv(to=str(tmp_path / "c.csv"), unfinished=True, **settings)
+    with said_by(exporter, caplog):
+        exporter.export(book)
+    assert read(tmp_path / "c.csv") == [
+        ["Student", "ID", "SIS User ID", "SIS Login ID", "Section", "Small, but fine (12345)"],
+        ["    Points Possible", "", "", "", "", "12"],
+        ["'=cmd|' /C calc'!A0, Ada", "101", "ada", "", "", "2.5"],
+        ["dee", "", "dee", "", "", "7"],
+    ]
+    assert "titles names 'smal', which is no assignment that is exported" in caplog.messages
+
+
+def test_a_row_with_a_gap_is_left_out_and_so_is_an_assignment_without_scores(
+    course: Course, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    shutil.copy(course.root / "gradebook.db", tmp_path / "more.db")
+    with Gradebook(f"sqlite:///{tmp_path / 'more.db'}", course.course_id) as book:
+        for name in ("later", "other"):
+            book.add_assignment(name)
+            book.add_notebook("nb", name)
+            book.add_grade_cell("q", "nb", name, max_score=3, cell_type="code")
+        with book.db.no_autoflush:
+            book.add_submission("other", "ada")
+        grade = book.find_grade("q", "nb", "other", "ada")
+        grade.auto_score, grade.needs_manual_grade = 2.0, False
+        book.db.commit()
+        exporter = MoodleCsv(to=str(tmp_path / "m.csv"), student=["ada", "dee"], student_id="Username")
+        with said_by(exporter, caplog):
+            exporter.export(book)
+        assert read(tmp_path / "m.csv") == [
+            [
+                "First name",
+                "Last name",
+                "Username",
+                "Email address",
+                *(f"Assignment: {n} (Real)" for n in ("other", "small")),
+            ]
+        ]
+        one = MoodleCsv(to=str(tmp_path / "m.csv"), assignment=["other"])
+        one.export(book)
+        assert read(tmp_path / "m.csv")[1:] == [["Ada", "'=cmd|' /C calc'!A0", "ada", "", "2"]]
+    book.engine.dispose()
+    assert caplog.messages == [
+        "ada is left out: small waiting for a person; to export the others, take this one by itself: "
+        """--assignment '["small"]' and the rest likewise""",
+        "dee is left out: other not handed in; to export the others, take this one by itself: "
+        """--assignment '["other"]' and the rest likewise""",
+        "later is left out: nobody has a score that is final",
+    ]
+
+
+@contextmanager
+def said_by(exporter: Any, caplog: pytest.LogCaptureFixture) -> Iterator[None]:
+    """What an exporter warns of."""
+    exporter.log = logging.getLogger("exporter")
+    with caplog.at_level(logging.WARNING, "exporter"):
+        yield
 
 
 def test_moodle_too_and_unfinished_ones_where_that_is_wanted(book: Gradebook, tmp_path: Path) -> None:
     MoodleCsv(to=str(tmp_path / "m.csv"), unfinished=True).export(book)
     header, *rows = read(tmp_path / "m.csv")
     assert header == ["First name", "Last name", "ID number", "Email address", "Assignment: small (Real)"]
-    assert {row[2]: row[4] for row in rows} == {"ada": "2.5", "bo": "", "cy": "", "dee": "7"}
+    assert {row[2]: row[4] for row in rows} == {"ada": "2.5", "dee": "7"}
 
 
 def test_one_student_and_one_assignment(book: Gradebook, tmp_path: Path) -> None:

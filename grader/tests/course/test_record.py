@@ -7,17 +7,22 @@ import shutil
 import stat
 from collections.abc import Iterator
 from dataclasses import replace
+from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 from nbgrader.api import Gradebook
+from nbgrader.preprocessors import AssignLatePenalties
 from sqlalchemy import text
 from traitlets.config import Config
 
 from nbjudge.course.gradebook import Record
 from nbjudge.course.layout import Course
+from nbjudge.course.office import tables
+from nbjudge.course.office.standings import Stage, Standing
 from nbjudge.errors import CourseError, GradebookError
-from nbjudge.model import Ending, Graded, Outcome, Result
+from nbjudge.model import Ending, Graded, Outcome, Result, digest
 from nbjudge_tests.classroom import small
 from nbjudge_tests.classroom.commands import nbgrader
 from nbjudge_tests.databases import Database, Sqlite
@@ -104,6 +109,65 @@ def test_a_resubmission_resets_scores_and_keeps_what_a_person_wrote(course: Cour
     assert found["why"] == (None, 3.0, True)
 
 
+def scored(course: Course, points: float) -> None:
+    """A person scores ada's written answer, as formgrader does."""
+    with Gradebook(course.db_url, course.course_id) as book:
+        grade = book.find_grade("why", "writing", small.NAME, "ada")
+        grade.manual_score, grade.needs_manual_grade = points, False
+        book.db.commit()
+    book.engine.dispose()
+
+
+def answered(text: str | None, **fields: Any) -> Result:
+    """ada's submission with that written answer; None: the grader failed and read nothing."""
+    coding, writing = result(**fields).notebooks
+    known = {} if text is None else {"why": digest(text)}
+    return replace(result(**fields), notebooks=(coding, replace(writing, answers=known)))
+
+
+@pytest.mark.parametrize(
+    ("later", "waits"),
+    [
+        (["So."], False),  # graded again: neither answer nor question has changed
+        (["So.", "So.", "So."], False),
+        (["Because."], True),
+        (["Because.", "So."], False),  # back to what was read
+        (["Because.", "Because."], True),  # still nobody has read it
+        ([None, "So."], False),
+        ([None, "Because."], True),
+        ([None], True),
+    ],
+)
+def test_a_person_s_score_waits_only_where_they_haven_t_read_the_text(
+    course: Course, record: Record, later: list[str | None], waits: bool
+) -> None:
+    record.write(answered("So."))
+    scored(course, 3.0)
+    for answer in later:
+        record.write(answered(answer))
+    assert grades(course)["why"] == (None, 3.0, waits)
+
+
+def test_a_score_given_anew_is_for_the_text_that_is_there_then(course: Course, record: Record) -> None:
+    record.write(answered("So."))
+    scored(course, 3.0)
+    record.write(answered("Because."))
+    scored(course, 1.0)
+    record.write(answered("Because."))
+    assert grades(course)["why"] == (None, 1.0, False)
+    record.write(answered("So."))
+    assert grades(course)["why"] == (None, 1.0, True)
+
+
+def test_a_score_for_what_could_not_be_read_waits_when_it_can(course: Course, record: Record) -> None:
+    record.write(Result("k2", "ada", small.NAME, None, refusal="not JSON"))
+    scored(course, 2.0)
+    record.write(Result("k2", "ada", small.NAME, None, refusal="not JSON"))
+    assert grades(course)["why"] == (None, 2.0, False)
+    record.write(answered("So."))
+    assert grades(course)["why"] == (None, 2.0, True)
+
+
 def test_a_refused_submission_is_seen_and_inherits_no_points(course: Course, record: Record) -> None:
     record.write(result())
     record.write(Result("k2", "ada", small.NAME, None, refusal="not JSON"))
@@ -124,7 +188,7 @@ def test_all_or_nothing(course: Course, record: Record, monkeypatch: pytest.Monk
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr(record, "_remember", breaks)
+        patched.setattr(tables, "apply", breaks)
         with pytest.raises(KeyboardInterrupt):
             record.write(result("k2", {"double_test": 0.0, "area_test": 0.0}))
     assert grades(course) == before
@@ -151,6 +215,126 @@ def test_lateness_is_nbgrader_s_business(course: Course, method: str, penalty: f
         notebook = book.find_submission_notebook("coding", small.NAME, "ada")
         assert notebook.late_submission_penalty == penalty
         assert str(notebook.assignment.timestamp) == "2026-02-02 10:00:00"
+    book.engine.dispose()
+
+
+def stock_penalty(course: Course, config: Config) -> float | None:
+    """What nbgrader's own preprocessor makes of the same row: the oracle."""
+    with Gradebook(course.db_url, course.course_id) as book:
+        submission = book.find_submission(small.NAME, "ada")
+        notebook = book.find_submission_notebook("coding", small.NAME, "ada")
+        late = AssignLatePenalties(config=config)
+        late.init_plugin()
+        seconds, score = submission.total_seconds_late, notebook.score
+        said = late.plugin_inst.late_submission_penalty("ada", score, seconds) if seconds > 0 else None
+        found = None if said is None else float(late._check_late_penalty(notebook, said))
+    book.engine.dispose()
+    return found
+
+
+def recorded_penalty(course: Course) -> float | None:
+    with Gradebook(course.db_url, course.course_id) as book:
+        found: float | None = book.find_submission_notebook("coding", small.NAME, "ada").late_submission_penalty
+    book.engine.dispose()
+    return found
+
+
+def due(course: Course, date: str) -> None:
+    with Gradebook(course.db_url, course.course_id) as book:
+        book.update_or_create_assignment(small.NAME, duedate=date)
+    book.engine.dispose()
+
+
+ZERO = Config({"LateSubmissionPlugin": {"penalty_method": "zero"}})
+LATE = "2026-02-02 10:00:00 UTC"
+
+
+def test_a_moved_due_date_another_penalty_and_points_given_later_are_no_longer_settled(course: Course) -> None:
+    handed_in = answered("So.", timestamp=LATE)
+    due(course, "2026-02-01 00:00:00 UTC")
+    with Record(course, ZERO) as record:
+        record.write(handed_in)
+        assert record.settled(handed_in)
+    assert recorded_penalty(course) == stock_penalty(course, ZERO) == 2.5
+    with Record(course, Config()) as record:
+        assert not record.settled(handed_in)  # the method changed
+    due(course, "2026-02-03 00:00:00 UTC")
+    with Record(course, ZERO) as record:
+        assert not record.settled(handed_in)  # the date did
+        record.write(handed_in)
+        assert record.settled(handed_in)
+    assert recorded_penalty(course) == stock_penalty(course, ZERO) is None
+    due(course, "2026-02-01 00:00:00 UTC")
+    with Record(course, ZERO) as record:
+        record.write(handed_in)
+        scored(course, 3.0)
+        assert not record.settled(handed_in)  # nbgrader takes off what there is: now there is more
+
+
+def test_who_has_more_time_is_late_when_that_is_over(course: Course) -> None:
+    due(course, "2026-02-01 00:00:00 UTC")
+    with Record(course, ZERO) as record:
+        record.write(answered("So.", timestamp=LATE))
+        assert recorded_penalty(course) == 2.5
+        record.extend("ada", small.NAME, datetime(2026, 2, 2, 12))
+        assert recorded_penalty(course) == stock_penalty(course, ZERO) is None
+        record.extend("ada", small.NAME, datetime(2026, 2, 2, 9))
+        assert recorded_penalty(course) == stock_penalty(course, ZERO) == 2.5
+        record.write(answered("So.", timestamp="2026-02-02 08:59:59 UTC"))
+        assert recorded_penalty(course) is None
+    due(course, "2026-02-02 00:00:00 UTC")  # the class gets a day: hers ends when it was said to
+    with Record(course, ZERO) as record:
+        record.write(answered("So.", timestamp="2026-02-02 08:59:59 UTC"))
+        assert recorded_penalty(course) is None
+        record.extend("ada", small.NAME, None)
+        assert recorded_penalty(course) == stock_penalty(course, ZERO) == 2.5
+
+
+def test_time_given_before_anything_is_handed_in_counts_then(course: Course, record: Record) -> None:
+    due(course, "2026-02-01 00:00:00 UTC")
+    with pytest.raises(CourseError, match="knows no student 'ada'"):
+        record.extend("ada", small.NAME, datetime(2026, 2, 3))
+    with Gradebook(course.db_url, course.course_id) as book:
+        book.add_student("ada")
+    book.engine.dispose()
+    record.extend("ada", small.NAME, datetime(2026, 2, 3))
+    assert record.extensions(small.NAME) == {"ada": datetime(2026, 2, 3)}
+    assert record.standing("ada", small.NAME) == Standing("ada", small.NAME, handed_in=False)
+    record.write(answered("So.", timestamp=LATE))
+    with Gradebook(course.db_url, course.course_id) as book:
+        assert book.find_submission(small.NAME, "ada").total_seconds_late == 0
+    book.engine.dispose()
+
+
+def test_there_is_nothing_to_extend_without_a_due_date(record: Record) -> None:
+    record.write(result())
+    with pytest.raises(CourseError, match="no due date"):
+        record.extend("ada", small.NAME, datetime(2026, 2, 3))
+
+
+def test_an_attempt_is_a_text(record: Record) -> None:
+    record.write(result("k1", {"double_test": 0.0}), "one")
+    record.write(result("k2", {"double_test": 1.0}), "one")  # the same text, with a mended test
+    record.write(Result("k3", "ada", small.NAME, None, refusal="not JSON"), "two")
+    record.write(result("k4", {"double_test": None}, timestamp=LATE), "three")
+    found = [(one.number, one.content, one.points, one.handed_in) for one in record.attempts(small.NAME)]
+    assert found == [(1, "one", 1.0, None), (2, "two", None, None), (3, "three", 0.0, datetime(2026, 2, 2, 10))]
+
+
+def test_standings_are_what_nbgrader_adds_up(course: Course) -> None:
+    due(course, "2026-02-01 00:00:00 UTC")
+    with Record(course, ZERO) as record:
+        record.write(answered("So.", timestamp=LATE))
+        record.write(replace(result("k2"), student="bo"))
+        scored(course, 3.0)
+        found = {one.student: one for one in record.standings(small.NAME)}
+    with Gradebook(course.db_url, course.course_id) as book:
+        for student, one in found.items():
+            submission = book.find_submission(small.NAME, student)
+            assert (one.raw_points, one.timestamp) == (submission.score, submission.timestamp)
+            assert sum(score.max_points for score in one.scores) == submission.max_score
+            assert (one.state is Stage.WAITS) == submission.needs_manual_grade
+            assert one.penalty == sum(book.late_submission_penalty or 0 for book in submission.notebooks)
     book.engine.dispose()
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -14,6 +15,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from nbgrader.api import Gradebook
+from traitlets.config import Config
 
 from nbjudge.course.gradebook import Record
 from nbjudge.course.layout import Course, held_alone
@@ -21,6 +24,8 @@ from nbjudge.errors import BusyError, CourseError, GradebookError
 from nbjudge.grading.batch import Entry, Farm, RunOptions, autograde
 from nbjudge.grading.farm import grade_all
 from nbjudge.model import Assignment, Ending, Executed, Outcome
+from nbjudge.pages.regrade import moved, rows
+from nbjudge.pages.screen import table
 from nbjudge_tests.classroom import small
 from nbjudge_tests.classroom.commands import nbgrader
 from nbjudge_tests.databases import Database
@@ -119,10 +124,10 @@ def test_students_are_created_only_where_that_is_wanted(course: Course) -> None:
 def test_what_can_t_be_recorded_is_told_and_the_rest_goes_on(course: Course, monkeypatch: pytest.MonkeyPatch) -> None:
     write = Record.write
 
-    def sometimes(record: Record, result: Any) -> None:
+    def sometimes(record: Record, result: Any, content: str) -> None:
         if result.student == "bo":
             raise GradebookError("locked")
-        write(record, result)
+        write(record, result, content)
 
     monkeypatch.setattr(Record, "write", sometimes)
     problems = {student: entry.problem for student, entry in run(course, Counting()).items()}
@@ -153,6 +158,73 @@ def test_a_refused_submission_leaves_a_notice_in_place_of_its_notebooks(course: 
 def test_an_assignment_is_named_by_its_folder(course: Course, name: str) -> None:
     with pytest.raises(CourseError, match="name of its folder"):
         autograde(course, name, ONE, farm(Counting()))
+
+
+# ---------------------------------------------------------------------- what else changes a grade
+
+
+def test_a_moved_due_date_is_recorded_without_running_anything(course: Course) -> None:
+    late = Config({"LateSubmissionPlugin": {"penalty_method": "zero"}})
+    run(course, Counting())
+    with Gradebook(course.db_url, course.course_id) as book:
+        book.update_or_create_assignment(small.NAME, duedate="2026-02-01 00:00:00 UTC")
+    book.engine.dispose()
+    judge = Counting()
+    told = autograde(course, small.NAME, ONE, farm(judge), config=late)
+    assert judge.runs == 0
+    assert {(entry.unchanged, entry.standing and entry.standing.points) for entry in told} == {(False, 0.0)}
+    assert [row[:4] for row in rows(moved(told))[1:]] == [
+        (student, "lateness", "0", "-2") for student in ("ada", "bo", "cy")
+    ]
+    lines = table(told).splitlines()
+    assert [line.split()[:2] for line in lines[2:5]] == [[student, "0/12"] for student in ("ada", "bo", "cy")]
+    assert lines[2].endswith("2 points off for lateness")
+    again = autograde(course, small.NAME, ONE, farm(judge), config=late)
+    assert {entry.unchanged for entry in again} == {True}
+    assert not moved(again)
+
+
+def test_the_table_has_what_a_person_gave(course: Course) -> None:
+    run(course, Counting())
+    with Gradebook(course.db_url, course.course_id) as book:
+        grade = book.find_grade("why", "writing", small.NAME, "ada")
+        grade.manual_score, grade.needs_manual_grade = 3.0, False
+        book.db.commit()
+    book.engine.dispose()
+    said = table(autograde(course, small.NAME, ONE, farm(Counting())))
+    assert re.search(r"^ada +5/12 +2 passed, 1 scored by hand, 1 not answered, 1 by hand  ", said, re.MULTILINE), said
+    assert re.search(r"^bo +2/12 +2 passed, 2 by hand, 1 not answered  ", said, re.MULTILINE), said
+
+
+def test_a_copy_is_made_once_before_the_first_change_and_none_where_nothing_changes(course: Course) -> None:
+    seen: list[int] = []
+
+    def look() -> None:
+        with Record(course) as record:
+            seen.append(sum(one.handed_in for one in record.standings(small.NAME)))
+
+    for expected in ([0], [0]):
+        run(course, Counting(), replace(ONE, before_change=look))
+        assert seen == expected
+
+
+def test_texts_beyond_the_last_attempt_are_not_graded_and_an_old_one_is(course: Course) -> None:
+    twice = replace(ONE, max_attempts=2)
+    run(course, Counting(), twice)
+    for answers in (small.PARTLY, small.NOTHING):
+        small.hand_in(course.root, "ada", answers)
+        entries = run(course, Counting(), twice)
+    assert str(entries["ada"].problem).startswith("one attempt too many: 2 were graded")
+    assert entries["bo"].problem is None
+    with Record(course) as record:
+        assert [(one.student, one.number) for one in record.attempts(small.NAME)] == [
+            *(("ada", number) for number in (1, 2)),
+            ("bo", 1),
+            ("cy", 1),
+        ]
+    small.hand_in(course.root, "ada", small.RIGHT)  # what was graded may be graded again
+    assert run(course, Counting(), twice)["ada"].problem is None
+    assert run(course, Counting())["ada"].unchanged
 
 
 # ---------------------------------------------------------------------- the reference answer

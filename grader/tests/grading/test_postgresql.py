@@ -11,8 +11,8 @@ import pytest
 
 from nbjudge.course.gradebook import Record
 from nbjudge.course.layout import Course
+from nbjudge.course.office.backups import back_up
 from nbjudge.errors import BusyError, GradebookError
-from nbjudge.pages.regrade import back_up
 from nbjudge_tests import crashes
 from nbjudge_tests.classroom import small
 from nbjudge_tests.classroom.commands import nbgrader, python

@@ -11,7 +11,7 @@ import pytest
 from nbgrader.api import Gradebook
 from playwright.sync_api import Browser
 
-from nbjudge.course.gradebook import Score, Standing
+from nbjudge.course.office.standings import Score, Standing
 from nbjudge.grading.batch import Entry
 from nbjudge.model import Ending, Graded, Outcome, Result
 from nbjudge.pages.regrade import moves, rows
@@ -138,13 +138,14 @@ def test_why_knows_what_a_person_gave_and_what_isn_t_kept() -> None:
 def test_only_what_moves_is_told_and_a_person_s_score_counts() -> None:
     after = [
         standing("ada", score("q1", 2.0), score("q2", None, 1.5)),
-        standing("bo", score("q1", 2.0, 1.0)),
+        standing("bo", score("q1", 2.0, 1.0), penalty=0.75),
         standing("di", score("q1", 0.0)),
     ]
     entries = [Entry("bo", result("bo", PASSED)), Entry("di", result("di", FAILED))]
     found = moves(STANDINGS[:2], after, entries)
     assert rows(found)[1:] == [
         ("bo", "q1", "0", "2 (a person's 1 counts)", "passed"),
+        ("bo", "lateness", "-0.5", "-0.75", "what is taken off for it"),
         ("di", "q1", "–", "0", "Asked      f(1)"),
     ]
 
@@ -169,12 +170,12 @@ def test_a_mended_test_moves_scores_after_a_backup(tmp_path: Path) -> None:
 
     said = python(root, "-m", "nbjudge", "regrade", small.NAME)
     assert re.search(r"^petra +area_test +0.5 +1 +passed$", said, re.MULTILINE), said
-    assert "1 scores moved, 1 students; 2 graded" in said
-    (backup,) = (root / ".grader" / "backups").glob("gradebook-*.db")
+    assert "1 scores moved, 1 students" in said
+    backup = sorted((root / ".grader" / "backups").glob("gradebook-*.db"))[-1]
     assert auto_score(f"sqlite:///{backup}") == 0.5
     assert auto_score(url) == 1.0
     assert by_hand(url, "rami") == 3.0
-    assert "No score moves." in python(root, "-m", "nbjudge", "regrade", small.NAME)
+    assert "No score moves of" in python(root, "-m", "nbjudge", "regrade", small.NAME)
 
 
 def by_hand(url: str, student: str, points: float | None = None) -> float | None:

@@ -1,0 +1,1 @@
+"""What a course keeps beside nbgrader's own rows, and who stands where."""

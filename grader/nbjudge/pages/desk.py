@@ -1,0 +1,94 @@
+"""What an instructor does besides grading, as lines to read: extensions, attempts, regrade requests, the roster."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
+
+from nbjudge.course.gradebook import Record
+from nbjudge.course.office.requests import RegradeRequest
+from nbjudge.course.office.roster import Roster
+from nbjudge.errors import CourseError
+from nbjudge.pages.regrade import moves, rows
+from nbjudge.pages.screen import columns
+
+MINUTES = "%Y-%m-%d %H:%M"
+NOTHING_MOVED = "No score moves."
+
+
+def until(said: str) -> datetime | None:
+    """A date as a person writes it, UTC unless it names an offset; "none" takes an extension back.
+
+    >>> until("2026-12-01 18:00 +0100")
+    datetime.datetime(2026, 12, 1, 17, 0)
+    """
+    if said.lower() == "none":
+        return None
+    plain = re.sub(r"\s*(?:UTC|Z)$|\s+(?=[+-]\d\d:?\d\d$)", "", said.strip())
+    try:
+        found = datetime.fromisoformat(plain)
+    except ValueError:
+        raise CourseError(
+            f"{said!r} is no date; write it as 2026-12-01 18:00, in UTC, or with its offset (+0100)"
+        ) from None
+    return found if found.tzinfo is None else found.astimezone(UTC).replace(tzinfo=None)
+
+
+def extended(record: Record, student: str, assignment: str, date: datetime | None) -> Iterator[str]:
+    """Gives the time, and says what it moves."""
+    record.assignment(assignment, 0)
+    before = record.standings(assignment)
+    record.extend(student, assignment, date)
+    due = record.due(assignment)
+    everybody = f"the class: {due:{MINUTES}} UTC" if due else "the class has no date"
+    yield f"{student} has time for {assignment} until {date or due:{MINUTES}} UTC ({everybody})"
+    if date is not None and due is not None and date < due:
+        yield "That is before the class's date, which counts for this student too."
+    found = moves(before, record.standings(assignment))
+    yield from columns(rows(found)) if found else [NOTHING_MOVED]
+
+
+def log_of_attempts(record: Record, assignment: str) -> list[str]:
+    """Every text that was graded, and who has more time than the others."""
+    record.assignment(assignment, 0)
+    found = [("student", "attempt", "handed in (UTC)", "graded (UTC)", "points")]
+    for one in record.attempts(assignment):
+        handed_in = f"{one.handed_in:{MINUTES}}" if one.handed_in else "–"
+        points = "refused" if one.points is None else f"{one.points:g}/{one.possible:g}"
+        found.append((one.student, str(one.number), handed_in, f"{one.recorded:{MINUTES}}", points))
+    more = [f"{student} has time until {date:{MINUTES}} UTC" for student, date in record.extensions(assignment).items()]
+    return [*columns(found), *([""] if more else []), *more]
+
+
+def listed(requests: Sequence[RegradeRequest]) -> list[str]:
+    """One line a request."""
+    found = [("number", "student", "assignment", "question", "asked", "what")]
+    for one in requests:
+        said = f"{one.text} → {one.answer} ({one.closed})" if one.closed else one.text
+        found.append((str(one.number), one.student, one.assignment, one.question or "–", one.asked, said))
+    return columns(found) if requests else ["No request is open."]
+
+
+def demand_known(record: Record, student: str, assignment: str, question: str) -> None:
+    """Raises `CourseError` where a request names what the gradebook doesn't know."""
+    questions = record.questions(assignment)
+    if not record.knows_student(student):
+        raise CourseError(f"the gradebook knows no student {student!r}")
+    if question and question not in questions:
+        raise CourseError(f"{assignment} has no question {question!r}; it has {', '.join(questions)}")
+
+
+def enrolled(record: Record, roster: Roster) -> Iterator[str]:
+    """Takes the roster over, and says whom it changed and whom it lacks."""
+    known = set(record.students())
+    new, changed = record.enrol(roster.students)
+    yield f"{roster.platform}: {len(roster.students)} students, {len(new)} new, {len(changed)} changed"
+    for title, names in (("new", new), ("changed", changed)):
+        if names:
+            yield f"{title}: {', '.join(names)}"
+    if gone := sorted(known - {one.student for one in roster.students}):
+        yield f"in the gradebook and not in the file (they stay): {', '.join(gone)}"
+    yield from (f"left out: {said}" for said in roster.left_out)
+    if roster.titles:
+        yield "Canvas calls its assignments (for c.CanvasCsv.titles): " + "; ".join(roster.titles)
