@@ -87,12 +87,27 @@ class SourceCell:
 
 
 @dataclass(frozen=True, slots=True)
+class Naming:
+    """Whose each global name of a notebook is: the answer's, or the test's."""
+
+    asked: tuple[str, ...] = ()  # what an answer binds or changes, and what the release makes of that
+    classes: tuple[str, ...] = ()  # of these, what the released answers define as classes
+    imported: tuple[tuple[str, str], ...] = ()  # by an answer: it has to be there, and the judge's own is used
+    told: tuple[str, ...] = ()  # what functions of the answers read: they notice where a test binds or deletes it
+    rebound: tuple[str, ...] = ()  # what functions of the answers bind by `global`: a test notices
+    setup: tuple[tuple[str, tuple[str, ...]], ...] = ()  # test → statements of the release that the judge runs before
+    renewed: tuple[tuple[str, tuple[str, ...]], ...] = ()  # test → asked names that answers bind since the one before
+    unknown: tuple[tuple[str, str, int], ...] = ()  # test, name, line: read by a test, and nobody gives it a value
+
+
+@dataclass(frozen=True, slots=True)
 class Notebook:
     """One notebook of the assignment."""
 
     name: str
     kernelspec: str
     cells: tuple[SourceCell, ...]
+    naming: Naming = Naming()
 
 
 @dataclass(frozen=True, slots=True)

@@ -38,11 +38,12 @@ MAY_IMPORT = {  # a room, or a file at a package's top: the rooms that it may im
     "nbjudge.errors": (),
     "nbjudge.model": ("errors",),
     "nbjudge.wire": ("errors",),
-    "nbjudge.course": ("model", "errors"),
+    "nbjudge.names": (),
+    "nbjudge.course": ("model", "names", "errors"),
     "nbjudge.sandbox": ("model", "errors"),
     "nbjudge.bridge": ("wire", "errors"),
     "nbjudge.process": ("sandbox", "wire", "model", "errors"),
-    "nbjudge.roles": ("bridge", "process", "wire", "errors"),  # started by name: nobody imports them
+    "nbjudge.roles": ("bridge", "process", "wire", "names", "errors"),  # started by name: nobody imports them
     "nbjudge.grading": ("course", "process", "wire", "model", "errors"),
     "nbjudge.pages": ("grading", "course", "model", "errors"),
     "nbjudge.plugin": ("pages", "grading", "process", "course", "model", "errors"),

@@ -14,7 +14,8 @@ from typing import Any
 from nbjudge.bridge import objects, raised
 from nbjudge.bridge.carry import Carrier
 from nbjudge.bridge.effects import Effects
-from nbjudge.bridge.raised import RemoteError
+from nbjudge.bridge.raised import Attempted, RemoteError
+from nbjudge.bridge.shared_names import MOST, SharedNames
 from nbjudge.bridge.surroundings import Surroundings
 from nbjudge.bridge.values import Body, Crossing, UnsupportedError
 from nbjudge.bridge.values.containers import STUDENT
@@ -64,6 +65,7 @@ class Peer:
         self.carrier = Carrier(side, self)
         self.carrier.containers.changing = self.effects.note_container if side == 0 else None
         self.surroundings = Surroundings(self.parts)
+        self.names = SharedNames()
         self.noticed: Noticed | None = None  # told of every answer about a thing of the other side's
         self._depth = 0
         self._fresh = False
@@ -128,11 +130,12 @@ class Peer:
         try:
             header["containers"] = self.carrier.changes(draft.crossing)
             header["value"] = self.carrier.encode(value, draft.crossing)
+            header["bound"] = self._bound(draft.crossing)
             draft.check()
             self._send(header, draft)
         except UnsupportedError as error:
             problem = error
-            self._send_least({"containers": [], **header, "op": "sync", "value": None}, draft)
+            self._send_least({"containers": [], **header, "op": "sync", "value": None, "bound": []}, draft)
         return problem
 
     def _draft(self) -> Draft:
@@ -168,6 +171,13 @@ class Peer:
         self.carrier.lent.forget([_pair(item) for item in listed(packet.header, "gone")])
         self.carrier.apply(listed(packet.header, "containers"), crossing)
         self.effects.settle()
+        if "bound" in packet.header:
+            self.names.apply(listed(packet.header, "bound", MOST), lambda tree: self.carrier.decode(tree, crossing))
+
+    def _bound(self, crossing: Crossing) -> list[list[Any]]:
+        """The shared names that have been bound here; the judge's have to be told, a student's are told if they can."""
+        given = (lambda value: value) if self.side == 0 else Attempted
+        return self.names.changes(lambda value: self.carrier.encode(given(value), crossing))
 
     # ------------------------------------------------------------------ answering
 
@@ -206,8 +216,9 @@ class Peer:
                 if kind == "raised"
                 else self.carrier.encode(result, draft.crossing)
             )
+            bound = self._bound(draft.crossing)
             draft.check()
-            self._send({kind: tree, "containers": changes}, draft)
+            self._send({kind: tree, "containers": changes, "bound": bound}, draft)
         except UnsupportedError as error:
             self._send_least({"raised": self._described(error, draft.crossing), "containers": changes}, draft)
 

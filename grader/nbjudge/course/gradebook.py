@@ -22,6 +22,7 @@ from traitlets.config import Config
 
 from nbjudge.course.intake import moment
 from nbjudge.course.layout import Course
+from nbjudge.course.naming import naming, written
 from nbjudge.course.office import tables
 from nbjudge.course.office.roster import Enrolled
 from nbjudge.course.office.standings import Standing, standings
@@ -96,11 +97,12 @@ class Record:
         return Assignment(name, notebooks, seed, limits or Limits(), self._course.own_files(name))
 
     def _notebook(self, row: Any, assignment: str) -> Notebook:
-        cells = _cells(row)
-        path = self._course.folder(self._course.source, ".", assignment) / f"{row.name}.ipynb"
-        order = {grade_id: place for place, grade_id in enumerate(_order(path))}
-        in_order = sorted(cells, key=lambda cell: order.get(cell.grade_id, len(order)))
-        return Notebook(row.name, row.kernelspec or "{}", tuple(in_order))
+        source = _source(self._course.folder(self._course.source, ".", assignment) / f"{row.name}.ipynb")
+        order = {grade_id: place for place, grade_id in enumerate(_order(source))}
+        in_order = tuple(sorted(_cells(row), key=lambda cell: order.get(cell.grade_id, len(order))))
+        return Notebook(
+            row.name, row.kernelspec or "{}", in_order, naming(written(in_order, source), complete=source is not None)
+        )
 
     def knows_student(self, student: str) -> bool:
         """Whether the gradebook has that student."""
@@ -321,13 +323,20 @@ def _cells(row: Any) -> list[SourceCell]:
     ]
 
 
-def _order(path: Path) -> list[str]:
-    """The grade_ids as the source notebook has them; the database promises no order. Empty where there is none."""
+def _source(path: Path) -> dict[str, Any] | None:
+    """The source notebook as JSON; None where there is none that can be read."""
     try:
-        cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
-        return [cell["metadata"]["nbgrader"]["grade_id"] for cell in cells if "nbgrader" in cell["metadata"]]
+        found = json.loads(path.read_text(encoding="utf-8"))
+        cells = [cell for cell in found["cells"] if cell["source"] is not None and cell["metadata"] is not None]
     except (OSError, ValueError, KeyError, TypeError):
-        return []
+        return None
+    return {**found, "cells": cells}
+
+
+def _order(source: Mapping[str, Any] | None) -> list[str]:
+    """The grade_ids as the source notebook has them; the database promises no order. Empty where there is none."""
+    marks = [cell["metadata"].get("nbgrader", {}) for cell in source["cells"]] if source else []
+    return [mark["grade_id"] for mark in marks if "grade_id" in mark]
 
 
 def _text(result: Result, graded: Graded | None, question: str) -> str | None:

@@ -11,7 +11,7 @@ import json
 import logging
 import re
 from collections.abc import Iterator, Mapping, MutableMapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import lru_cache
 from types import SimpleNamespace
 from typing import Any
@@ -59,23 +59,11 @@ def restored(text: str, notebook: Notebook) -> Restored:
             _mark(original, row)
             if len(copies) > 1:
                 notes.append(f"cell {row.grade_id!r} was there {len(copies)} times; {said}")
-    notes.extend(put_behind_answers(document["cells"], places, notebook.cells))
+    notes.extend(put_in_order(document["cells"], places, notebook.cells))
     notes.extend(f"cell {grade_id!r} is none of this assignment's" for grade_id in sorted(claims))
     notes.extend(_put_back_missing(document["cells"], notebook.cells))
-    document["metadata"] = {"kernelspec": json.loads(notebook.kernelspec or "{}"), "asked": asked(notebook.cells)}
+    document["metadata"] = {"kernelspec": json.loads(notebook.kernelspec or "{}"), "naming": asdict(notebook.naming)}
     return Restored(_overwritten(document, notebook), tuple(notes))
-
-
-def asked(rows: Sequence[SourceCell]) -> dict[str, list[str]]:
-    """The names that the released answers define at their top, and which of these are classes.
-
-    >>> asked([SourceCell("q", "code", "class A: pass\\ndef sum(x): ...\\nb = 1", None, 1, False, True, False, False)])
-    {'names': ['A', 'b', 'sum'], 'classes': ['A']}
-    """
-    released = "\n".join(row.source for row in rows if row.solution and row.cell_type == "code")
-    found = [(how or "=", name or other) for how, name, other in DEFINES.findall(released)]
-    names = sorted({name for _, name in found})
-    return {"names": names, "classes": sorted({name for how, name in found if how == "class"})}
 
 
 def grade_id(cell: Mapping[str, Any]) -> str | None:
@@ -265,27 +253,41 @@ def rejoined(copies: Sequence[JsonCell], row: SourceCell) -> JsonCell | None:
     return copies[0]
 
 
-def put_behind_answers(
-    cells: list[JsonCell], places: Mapping[str, JsonCell], rows: Sequence[SourceCell]
-) -> Iterator[str]:
-    """Moves a test that stands before the answer that it tests to right behind it."""
-    answers: list[SourceCell] = []
-    tested = False
-    for row in rows:
-        if row.solution and not row.grade:
-            answers, tested = [*([] if tested else answers), row], False
-        elif row.grade and not row.solution and row.cell_type == "code" and row.grade_id in places:
-            tested = True
-            if _moved(cells, places[row.grade_id], [places[one.grade_id] for one in answers if one.grade_id in places]):
-                yield f"the test {row.grade_id!r} stood before its answer and was moved behind it"
+def put_in_order(cells: list[JsonCell], places: Mapping[str, JsonCell], rows: Sequence[SourceCell]) -> Iterator[str]:
+    """Puts locked cells and tests back between the answers where the course has them; answers stay where they are.
+
+    What the student has added stays behind the cell that it followed.
+    """
+    present = [row for row in rows if row.grade_id in places]
+    for number, row in enumerate(present):
+        if row.solution or row.cell_type != "code":
+            continue
+        earlier = [one for one in present[:number] if one.cell_type == "code"]
+        later = present[number + 1 :]
+        before, after = ([places[one.grade_id] for one in some] for some in (earlier, later))
+        answers = [places[one.grade_id] for one in later if one.solution and one.cell_type == "code"]
+        if _moved(cells, places[row.grade_id], before, after, answers):
+            test = row.grade and any(one.solution for one in earlier)
+            said = "its answer and was moved behind it" if test else "or behind other cells and was put back"
+            yield f"the {'test' if row.grade else 'locked cell'} {row.grade_id!r} stood before {said}"
 
 
-def _moved(cells: list[JsonCell], test: JsonCell, answers: Sequence[JsonCell]) -> bool:
-    order = {id(cell): index for index, cell in enumerate(cells)}
-    last = max((order[id(answer)] for answer in answers), default=-1)
-    if last < order[id(test)]:
+def _moved(
+    cells: list[JsonCell],
+    cell: JsonCell,
+    before: Sequence[JsonCell],
+    after: Sequence[JsonCell],
+    answers: Sequence[JsonCell],
+) -> bool:
+    """Moves `cell` behind all of `before` and, where that is possible, in front of `answers`."""
+    order = {id(one): index for index, one in enumerate(cells)}
+    place, first = order[id(cell)], max((order[id(one)] for one in before), default=-1)
+    last = min((order[id(one)] for one in answers), default=len(cells))
+    if first < place < last or (last < first < place):
         return False
-    cells.insert(last, cells.pop(order[id(test)]))
+    target = min((order[id(one)] for one in after if order[id(one)] > first), default=len(cells))
+    target = first + 1 if last < first else target
+    cells.insert(target - (target > place), cells.pop(place))
     return True
 
 

@@ -1,7 +1,7 @@
 """One notebook: the student's cells in one confined process, the test cells in another → outputs and outcomes.
 
 cell of the student, or graded by hand  → student's process
-the instructor's locked cell            → both
+what the release gives                  → both: the judge runs what its tests need, from the release
 test cell                               → judge's process only
 
 Both are watched: what comes in time is kept.
@@ -16,7 +16,7 @@ import socket
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import asdict, replace
 from functools import partial
 from pathlib import PurePosixPath
 from typing import Any
@@ -26,7 +26,7 @@ from nbformat import NotebookNode
 
 from nbjudge.errors import SandboxError, StudentGone, WireError
 from nbjudge.grading.outputs import Outputs, error_output, result_output
-from nbjudge.model import Assignment, Ending, Executed, Limits, Outcome
+from nbjudge.model import Assignment, Ending, Executed, Limits, Naming, Outcome
 from nbjudge.process.child import Child
 from nbjudge.process.zygote import DEFAULT_PRELOAD, Zygote
 from nbjudge.wire import Packet
@@ -44,12 +44,6 @@ def is_test(cell: Mapping[str, Any]) -> bool:
     """Does the judge alone run this cell?"""
     marks = cell.get("metadata", {}).get("nbgrader", {})
     return bool(cell.get("cell_type") == "code" and marks.get("grade") and not marks.get("solution"))
-
-
-def is_instructors(cell: Mapping[str, Any]) -> bool:
-    """A locked cell that isn't a test: the judge runs it too."""
-    marks = cell.get("metadata", {}).get("nbgrader", {})
-    return bool(marks.get("locked") and not marks.get("solution") and not marks.get("grade"))
 
 
 def may_be_placed(name: str) -> bool:
@@ -130,6 +124,9 @@ class Trial:
         self._deadline = time.monotonic() + limits.notebook_s
         self._late = False  # the notebook's time is over
         self._count = 0
+        self._naming = notebook.metadata.get("naming", {})
+        self._setup = dict(self._naming.get("setup", ()))
+        self._renewed = dict(self._naming.get("renewed", ()))
         self._cell, self._index = NotebookNode(outputs=[]), 0  # type: ignore[no-untyped-call]  # nbformat has no types
 
     def hold(self, files: Mapping[str, bytes]) -> None:
@@ -155,8 +152,7 @@ class Trial:
             self._judge.wait_for("hello", HELLO_S)
         except StudentGone as error:
             raise SandboxError(f"The judge couldn't be started: {error}.") from None
-        asked = self.notebook.metadata.get("asked", {})
-        self._judge.send({"op": "asked", "names": asked.get("names", []), "classes": asked.get("classes", [])})
+        self._judge.send({"op": "naming", "naming": {**asdict(Naming()), **self._naming}})
         digest = hashlib.sha256(f"student {self._seed}".encode()).digest()
         kept = {name: data for name, data in sorted(files.items()) if may_be_placed(name)}
         sizes = [[name, len(data)] for name, data in kept.items()]
@@ -170,8 +166,6 @@ class Trial:
     # ------------------------------------------------------------------ the student's cells
 
     def _run(self, cell: NotebookNode) -> None:
-        if is_instructors(cell):
-            self._instruct(cell.source)
         if self._over():
             return
         steps = [self._student.interrupt, lambda: self._bury(self._slow())]
@@ -186,7 +180,7 @@ class Trial:
 
     def _instruct(self, source: str) -> None:
         try:
-            self._judge.send({"op": "instructor", "code": source, "cell": self._count})
+            self._judge.send({"op": "instructor", "code": source})
             self._wait(self._judge, "done", self._steps())
         except StudentGone:
             return  # the test cells that follow will say what became of the judge
@@ -199,7 +193,10 @@ class Trial:
         if self._over():
             kind = Ending.TIMED_OUT if self._late else Ending.CRASHED
             return Outcome(grade_id, kind, 0.0, points, str(self.died))
-        asked = {"op": "test", "code": cell.source, "grade_id": grade_id, "seed": self._seed, "cell": self._count}
+        asked = {"op": "test", "code": cell.source, "grade_id": grade_id, "seed": self._seed}
+        asked["renewed"] = list(self._renewed.get(grade_id, ()))
+        for statement in self._setup.pop(grade_id, ()):
+            self._instruct(statement)
         if (effects := self.notebook.metadata.get("effects")) is not None:
             asked["kept"] = effects.get(grade_id, [])
         try:

@@ -8,15 +8,16 @@ from __future__ import annotations
 import hashlib
 import os
 import sys
+from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
 from nbjudge.bridge.effects import LATER
 from nbjudge.bridge.values import UnsupportedError
 from nbjudge.errors import StudentGone
+from nbjudge.names import Names, names_in, read_by_functions
 from nbjudge.process.kernel import Kernel
 from nbjudge.roles import verdict
-from nbjudge.roles.cell_names import Names, definitions, names_in, read_by_functions
 from nbjudge.roles.student import seed
 from nbjudge.roles.verdict import Ruling
 from nbjudge.roles.witness import Witness, readable
@@ -24,8 +25,9 @@ from nbjudge.wire import Pipe, listed, text, whole
 
 NOT_PYTHON = "The test cell isn't valid Python; its author has to repair it."
 BROKEN = "The instructor's cell that makes {name!r} fails where the tests run: {why}"
-TWICE = (
-    "The name {name!r} was given a value by an earlier test cell, and then by the answer. The tests have to be renamed."
+UNKNOWN = (
+    "The test needs the name {name!r}, which neither the release nor an answer gives a value; its author has to define "
+    "it in a cell that students are given, or in the test"
 )
 
 
@@ -46,17 +48,18 @@ def live(kernel: Kernel, control_fd: int, peer_fd: int) -> None:
             os._exit(0)
         except KeyboardInterrupt:
             continue
-        if text(packet.header, "op") == "asked":
-            judge.expect(listed(packet.header, "names"), listed(packet.header, "classes"))
+        if text(packet.header, "op") == "naming":
+            judge.expect(packet.header["naming"])
             continue
-        source, cell = text(packet.header, "code", 1 << 24), whole(packet.header, "cell")
+        source = text(packet.header, "code", 1 << 24)
         if text(packet.header, "op") == "instructor":
             judge.instruct(source)
             control.send({"msg_type": "done"})
         else:
             grade_id, number = text(packet.header, "grade_id", 1 << 16), whole(packet.header, "seed", 0, 1 << 256)
             kept = listed(packet.header, "kept") if "kept" in packet.header else None
-            control.send(judge.test(source, cell, seed_for(number, grade_id), kept))
+            judge.renew(listed(packet.header, "renewed"))
+            control.send(judge.test(source, seed_for(number, grade_id), kept))
 
 
 def _nothing(*_args: Any, **_kwargs: Any) -> None:
@@ -73,61 +76,61 @@ def seed_for(number: int, grade_id: str) -> int:
 
 
 class Judge:
-    """Runs cells in its own namespace; a name that isn't ours is asked of the student's process."""
+    """Runs cells in its own namespace; a name that the assignment asks for is asked of the student's process."""
 
     def __init__(self, kernel: Kernel, witness: Witness) -> None:
         self.kernel = kernel
         self.witness = witness
-        self._ours = set(kernel.namespace)  # names that instructor's and test cells have bound: never asked over there
-        self._variables: dict[str, int] = {}  # names that a test cell has given a value → that cell
+        self._held: set[str] = set()  # asked names that a test has bound since an answer did
         self._broken: dict[str, str] = {}  # names that an instructor's cell should have bound → why it didn't
         self._borrowed: set[str] = set()
-        self._asked: frozenset[str] = frozenset()  # names that the released answers give a value
+        self._asked: frozenset[str] = frozenset()
+        self._imports: dict[str, str] = {}
+        self._told: frozenset[str] = frozenset()
+        self._rebound: frozenset[str] = frozenset()
 
-    def expect(self, names: list[str], classes: list[str]) -> None:
-        """What the assignment asks for: such a name is the student's, also where Python has one like it."""
-        self._asked = frozenset(names)
-        self.witness.words.classes = frozenset(classes)
+    def expect(self, naming: Mapping[str, Any]) -> None:
+        """Whose each name is, as the owner has read it from the assignment."""
+        self._imports = dict(naming["imported"])
+        self._asked = frozenset(naming["asked"])
+        self._told, self._rebound = frozenset(naming["told"]), frozenset(naming["rebound"])
+        self.witness.words.classes = frozenset(naming["classes"])
 
     def instruct(self, source: str) -> None:
-        """Run an instructor's cell that isn't a test: all of it, or what it imports and defines where it needs more.
-
-        A cell that also uses what a student defined runs in the student's process alone; what it computes is theirs.
-        """
-        try:
-            plain = self.kernel.shell.transform_cell(source)
-            found = names_in(plain, self._asked)
-        except SyntaxError:
-            return
-        whole_cell = not self._needed(found) - set(found.bound)
-        bound = set(found.bound if whole_cell else found.defined)
-        result = self._run(source if whole_cell else definitions(plain))
-        self._ours |= bound
-        if (error := result.error_before_exec or result.error_in_exec) is not None:
+        """Run a statement of the release that needs no answer."""
+        error = self._run(source)[1]
+        if error is not None:
+            bound = names_in(self.kernel.shell.transform_cell(source)).bound
             why = verdict.clipped(f"{type(error).__name__}: {error}")
-            self._broken |= dict.fromkeys(bound - set(self.kernel.namespace), why)
+            self._broken |= dict.fromkeys(set(bound) - set(self.kernel.namespace), why)
 
-    def test(self, source: str, cell: int, number: int, kept: list[str] | None = None) -> dict[str, Any]:
+    def renew(self, names: list[str]) -> None:
+        """Answers have bound these since the last test: they are the student's again."""
+        self._held -= set(names)
+
+    def test(self, source: str, number: int, kept: list[str] | None = None) -> dict[str, Any]:
         """Run a test cell: its verdict, and what it rests on, as plain data.
 
         `kept` are the places whose arguments the reference changes too. Where the answer has changed others, the test
         may have computed what it expects from them: it is asked once more with clones, and has to say the same.
         """
-        said = self._verdict(source, cell, number)
+        before = set(self._held)
+        said = self._verdict(source, number)
         changed = sorted(self.witness.peer.effects.places)
         said |= {"changed": changed, "held": True}
         if kept is None or not said["fraction"] or set(changed) <= {*kept} or LATER in kept:
             return said
         self.witness.peer.effects.undo()
-        again = self._verdict(source, cell, number, kept)
+        self._held = before
+        again = self._verdict(source, number, kept)
         held = (again["fraction"] or 0.0) >= said["fraction"]
         claims = sorted({*said["claims"], *again["claims"]})
         return {**said, "held": held, "claims": claims, "alone": said["alone"] or again["alone"]}
 
-    def _verdict(self, source: str, cell: int, number: int, kept: list[str] | None = None) -> dict[str, Any]:
+    def _verdict(self, source: str, number: int, kept: list[str] | None = None) -> dict[str, Any]:
         self.witness.begin(kept)
         try:
-            said = self._judged(source, cell, number)
+            said = self._judged(source, number)
         except StudentGone as error:
             said = Ruling(0.0, str(error))
         except UnsupportedError as error:
@@ -142,57 +145,61 @@ class Judge:
         rest = {"claims": words.claims, "alone": words.alone, "gone": self.witness.gone}
         return {"msg_type": "verdict", **asdict(said), **rest}
 
-    def _judged(self, source: str, cell: int, number: int) -> Ruling:
+    def _judged(self, source: str, number: int) -> Ruling:
         try:
             found = names_in(self.kernel.shell.transform_cell(source), self._asked)
         except SyntaxError:
             return Ruling(None, NOT_PYTHON)
-        if (problem := self._problem(found)) is not None:
-            return Ruling(None, problem)
-        self._borrow(self._needed(found), set(found.bound))
+        broken = sorted(set(found.read) & self._broken.keys() - set(found.bound))
+        if broken:
+            return Ruling(None, BROKEN.format(name=broken[0], why=self._broken[broken[0]]))
+        self._borrow(found)
         seed(number)
         self.witness.peer.surroundings.begin()
         with self.witness.reading():
-            result = self._run(source)
-        self._ours |= set(found.bound)
-        self._variables |= dict.fromkeys(set(found.bound) - set(found.defined), cell)
+            value, error = self._run(source)
+        self._held |= set(found.bound) & self._asked - self._told
         self.witness.finish()
-        if (error := result.error_before_exec or result.error_in_exec) is not None:
-            return verdict.of_exception(error, source, self._filename(source))
-        return verdict.of_value(result.result)
+        if error is None:
+            return verdict.of_value(value)
+        if type(error) is NameError and error.name not in self._students:
+            return Ruling(None, UNKNOWN.format(name=error.name))
+        return verdict.of_exception(error, source, self._filename(source))
 
-    def _problem(self, found: Names) -> str | None:
-        """What is wrong with the course's own cells, so that this one can't be judged."""
-        broken = sorted(set(found.read) & self._broken.keys() - set(found.bound))
-        if broken:
-            return BROKEN.format(name=broken[0], why=self._broken[broken[0]])
-        shared = sorted(set(found.read) & self._variables.keys() - set(found.bound))
-        later = self.witness.bound_at(shared) if shared else {}
-        for name in shared:
-            if later.get(name, 0) > self._variables[name]:
-                return TWICE.format(name=name)
-        return None
+    @property
+    def _students(self) -> set[str]:
+        return {*self._asked, *self._imports}
 
-    def _needed(self, found: Names) -> set[str]:
-        """What a cell reads that isn't ours, also through our own functions."""
-        through = read_by_functions(found.read, self.kernel.namespace, self._asked)
-        return {name for name in {*found.read, *through} if name not in self._ours}
-
-    def _borrow(self, names: set[str], bound: set[str]) -> None:
-        """Fetch the student's names anew; what can't be carried matters only where the cell doesn't bind it itself."""
-        for name in self._borrowed - self._ours:
+    def _borrow(self, found: Names) -> None:
+        """Fetch the student's names anew; what can't be carried matters only where the cell reads it."""
+        read = {*found.read, *read_by_functions(found.read, self.kernel.namespace, self._asked)}
+        mentioned = set(self._students if found.inspects else ())
+        needed = ((read | mentioned) & self._students) - self._held
+        bound = set(found.bound)
+        for name in (self._borrowed | needed) - self._held:
             self.kernel.namespace.pop(name, None)
-        found = self.witness.names(sorted(names)) if names else {}
-        for name, value in found.items():
-            if isinstance(value, UnsupportedError) and name not in bound:
+        told = self._told & self._students & (needed | bound)
+        heard = (needed - bound) | (needed & self._rebound)
+        values = self.witness.names(sorted(needed), sorted(told), sorted(heard)) if needed or told else {}
+        for name, value in values.items():
+            if isinstance(value, UnsupportedError) and name in read - bound - self._imports.keys():
                 raise value
-        self.witness.words.expect(found, self._asked)
-        self._borrowed = set(found)
-        self.kernel.namespace.update(readable(found.items()))
+        self.witness.words.expect({name: values[name] for name in values if name in read}, self._asked)
+        self._borrowed = set(values)
+        self.kernel.namespace.update(readable(values.items()))
+        for name in self._imports.keys() & values.keys():
+            self._import(name, values[name])
+        self.witness.peer.names.watch(self.kernel.namespace, told, heard)
 
-    def _run(self, source: str) -> Any:
+    def _import(self, name: str, value: Any) -> None:
+        """What an answer imports has to be there; the test uses its own."""
+        if self._run(self._imports[name])[1] is not None and isinstance(value, UnsupportedError):
+            raise value
+
+    def _run(self, source: str) -> tuple[Any, BaseException | None]:
         self.kernel.announce()
-        return self.kernel.shell.run_cell(source, store_history=True, silent=False)
+        result = self.kernel.shell.run_cell(source, store_history=True, silent=False)
+        return result.result, result.error_before_exec or result.error_in_exec
 
     def _filename(self, source: str) -> str:
         """The file name under which IPython compiled the cell."""

@@ -23,9 +23,7 @@ def live(kernel: Kernel, control_fd: int, peer_fd: int) -> None:
     """Serve the owner's and the judge's requests until the owner goes."""
     control = Pipe(control_fd)
     peer = Peer(Pipe(peer_fd), side=1)
-    bindings = Bindings(kernel.namespace)
-    peer.answers["names"] = lambda packet: _names(kernel, packet)
-    peer.answers["bound"] = lambda packet: bindings.of(listed(packet.header, "names"))
+    peer.answers["names"] = lambda packet: _names(kernel, peer, packet)
     see_own_modules(sys.path)
     kernel.wire(control)
     control.send({"msg_type": "hello"})
@@ -36,7 +34,7 @@ def live(kernel: Kernel, control_fd: int, peer_fd: int) -> None:
             if peer_fd in readable and not _answer(peer):
                 waiting.remove(peer_fd)
             if control_fd in readable:
-                _obey(kernel, control, bindings)
+                _obey(kernel, control)
         except KeyboardInterrupt:
             continue  # it was meant for a cell that has just ended
 
@@ -61,26 +59,7 @@ def _answer(peer: Peer) -> bool:
     return True
 
 
-class Bindings:
-    """Which cell last gave a name a value."""
-
-    def __init__(self, namespace: dict[str, Any]) -> None:
-        self._namespace = namespace
-        self._last: dict[str, int] = {}
-        self._seen = {name: id(value) for name, value in namespace.items()}
-
-    def note(self, cell: int) -> None:
-        """This cell has just run."""
-        now = {name: id(value) for name, value in list(self._namespace.items())}
-        self._last |= dict.fromkeys((name for name in now if self._seen.get(name) != now[name]), cell)
-        self._seen = now
-
-    def of(self, names: list[str]) -> dict[str, int]:
-        """The cells of these names."""
-        return {name: self._last.get(name, 0) for name in names}
-
-
-def _obey(kernel: Kernel, control: Pipe, bindings: Bindings) -> None:
+def _obey(kernel: Kernel, control: Pipe) -> None:
     try:
         packet = control.receive()
     except EOFError:
@@ -92,7 +71,6 @@ def _obey(kernel: Kernel, control: Pipe, bindings: Bindings) -> None:
         seed(whole(packet.header, "seed"))
     elif op == "run":
         reply = kernel.run(text(packet.header, "code", 1 << 24))
-        bindings.note(whole(packet.header, "cell"))
         control.send({"msg_type": "execute_reply", "content": reply})
         return
     elif op == "flush":
@@ -122,7 +100,8 @@ def seed(number: int) -> None:
         numpy.random.seed(number % (1 << 32))
 
 
-def _names(kernel: Kernel, packet: Packet) -> tuple[Any, ...]:
+def _names(kernel: Kernel, peer: Peer, packet: Packet) -> tuple[Any, ...]:
     """What the asked names stand for, as `(name, value)`; a name without a value is left out."""
-    wanted = [name for name in listed(packet.header, "names") if name in kernel.namespace]
-    return tuple((name, Attempted(kernel.namespace[name])) for name in wanted)
+    wanted = listed(packet.header, "names")
+    peer.names.watch(kernel.namespace, listed(packet.header, "heard"), listed(packet.header, "told"))
+    return tuple((name, Attempted(kernel.namespace[name])) for name in wanted if name in kernel.namespace)

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from nbjudge.roles.cell_names import names_in
+from nbjudge.names import names_in
 
 if TYPE_CHECKING:
     from nbjudge.process.kernel import Kernel

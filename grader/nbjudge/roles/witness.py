@@ -35,28 +35,25 @@ class Witness:
         self.words.begin()
         self.peer.effects.begin(kept)
         self.peer.begin_question()
+        self.peer.names.watch({}, (), ())  # between questions the judge's namespace is its own
         self.unsupported = None
 
-    def names(self, wanted: Sequence[str]) -> dict[str, Any]:
+    def names(self, wanted: Sequence[str], told: Sequence[str] = (), heard: Sequence[str] = ()) -> dict[str, Any]:
         """What these names stand for over there; a name that isn't there is left out.
+
+        During this question the other side hears where the test binds or deletes one of `told`, and tells where an
+        answer does so with one of `heard`.
 
         Values that can't be carried come as UnsupportedError objects, for the caller to raise where they are read.
         """
         found: dict[str, Any] = {}
-        pairs = self.peer.ask("names", {"names": list(wanted)})
+        pairs = self.peer.ask("names", {"names": list(wanted), "told": list(told), "heard": list(heard)})
         for pair in pairs if type(pairs) is tuple else (None,):
             if type(pair) is not tuple or len(pair) != 2 or pair[0] not in wanted:
                 self._break("the answer to a question for names isn't one")
             found[pair[0]] = pair[1]
         self.peer.effects.name(found)
         return found
-
-    def bound_at(self, names: Sequence[str]) -> dict[str, int]:
-        """The student's cell that last gave each of these names a value."""
-        found = self.peer.ask("bound", {"names": list(names)})
-        if type(found) is not dict or any(type(cell) is not int for cell in found.values()):
-            self._break("the answer to a question for cells isn't one")
-        return {name: cell for name, cell in found.items() if name in names}
 
     def finish(self) -> None:
         """Tell the other side what the test cell has changed, before the student's next cell runs."""

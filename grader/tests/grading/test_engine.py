@@ -202,6 +202,21 @@ def test_a_test_before_its_answer_is_moved_behind_it() -> None:
     assert "'f_test' stood before its answer" in notes(result)
 
 
+def test_every_locked_cell_is_put_back_in_its_place_and_answers_stay() -> None:
+    judge = Judge()
+    second = cell("n = 1")
+    result = graded(handed_in(COMPLETE[2], second, COMPLETE[1], *COMPLETE[3:], cell("mine = 2"), COMPLETE[0]), judge)
+    assert [name for name, _ in judge.cells()] == ["setup", None, "f", "f_test", "why", "draw", None]
+    assert "the locked cell 'setup' stood before or behind other cells and was put back" in notes(result)
+
+
+def test_a_copy_at_the_end_of_a_locked_cell_that_lost_its_mark_is_put_back_and_said() -> None:
+    judge = Judge()
+    result = graded(handed_in(cell("import fake as math"), *COMPLETE[1:], COMPLETE[0]), judge)
+    assert judge.cells()[:3] == [(None, "import fake as math"), ("setup", NOTE.source), ("f", "f = lambda x: x")]
+    assert "'setup' stood" in notes(result)
+
+
 @pytest.mark.parametrize("name", ["ps1 (1)", "ps1-Copy1", "Copy of ps1", "Ps1_final"])
 def test_a_renamed_notebook_is_recognised(name: str) -> None:
     text = handed_in(*COMPLETE).notebooks["ps1"]

@@ -8,6 +8,7 @@ from typing import Any
 
 import nbformat
 
+from nbjudge.course.naming import naming, written
 from nbjudge.model import Assignment, Notebook, SourceCell, Submission
 
 STUB = "def f(x):\n    raise NotImplementedError()"
@@ -37,7 +38,10 @@ ESSAY = row("why", "YOUR ANSWER HERE", "markdown", 3, grade=True, solution=True)
 TASK = row("draw", "Draw.", "markdown", 1, task=True, locked=True)
 
 
-BOOK = Notebook("ps1", '{"name": "python3"}', (NOTE, ANSWER, TEST, ESSAY, TASK))
+CELLS = (NOTE, ANSWER, TEST, ESSAY, TASK)
+
+
+BOOK = Notebook("ps1", '{"name": "python3"}', CELLS, naming(written(CELLS, None), complete=False))
 
 
 ASSIGNMENT = Assignment("ps1", (BOOK,), seed=7)

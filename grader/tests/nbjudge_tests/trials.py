@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import copy
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict
 from typing import Any
 
 import nbformat
 from nbgrader.preprocessors import Execute
 from nbgrader.utils import determine_grade
 
+from nbjudge.course.naming import Written, naming
 from nbjudge.grading.trial import run_notebook
 from nbjudge.model import Assignment, Executed, Limits, Outcome
 from nbjudge.process.zygote import Zygote
@@ -29,6 +31,11 @@ def locked(source: str) -> dict[str, Any]:
     return cell(source, grade=False, solution=False, locked=True, grade_id="given")
 
 
+def mine(source: str) -> dict[str, Any]:
+    """A cell that the student has added."""
+    return {**cell(source), "metadata": {"of": "the student"}}
+
+
 def answer(source: str) -> dict[str, Any]:
     """A solution cell."""
     return cell(source, grade=False, solution=True, locked=False, grade_id="answer")
@@ -39,10 +46,22 @@ def check(source: str, grade_id: str = "q", points: float = 1) -> dict[str, Any]
     return cell(source, grade=True, solution=False, locked=True, grade_id=grade_id, points=points)
 
 
-def notebook(*cells: dict[str, Any]) -> dict[str, Any]:
-    """nbformat 4.5 JSON of these cells."""
+def notebook(*cells: dict[str, Any], reference: str | None = None) -> dict[str, Any]:
+    """nbformat 4.5 JSON of these cells; the assignment asks for what its answers, or `reference`, give a value."""
     numbered = [{**content, "id": f"cell-{number}"} for number, content in enumerate(cells)]
-    return {"nbformat": 4, "nbformat_minor": 5, "metadata": {}, "cells": numbered}
+    found = asdict(naming(written(cells, reference)))
+    return {"nbformat": 4, "nbformat_minor": 5, "metadata": {"naming": found}, "cells": numbered}
+
+
+def written(cells: Iterable[Mapping[str, Any]], reference: str | None) -> list[Written]:
+    """The cells as an assignment's."""
+    found = []
+    for content in (one for one in cells if one["metadata"].get("of") != "the student"):
+        marks = content["metadata"].get("nbgrader", {})
+        role = "answer" if marks.get("solution") else "test" if marks.get("grade") else "given"
+        source = content["source"] if role != "answer" or reference is None else reference
+        found.append(Written(role, (source,), marks.get("grade_id", "")))
+    return found
 
 
 def run(
@@ -51,9 +70,10 @@ def run(
     limits: Limits = LIMITS,
     seed: int = 5,
     files: Mapping[str, bytes] | None = None,
+    reference: str | None = None,
 ) -> Executed:
     """Run a notebook of these cells."""
-    return run_notebook(zygote, notebook(*cells), files or {}, Assignment("", (), seed, limits))
+    return run_notebook(zygote, notebook(*cells, reference=reference), files or {}, Assignment("", (), seed, limits))
 
 
 def only(run: Executed) -> Outcome:

@@ -13,7 +13,6 @@ from typing import Any
 
 import pytest
 
-from nbjudge.course.restore import DEFINES
 from nbjudge.grading.trial import run_notebook
 from nbjudge.model import Assignment, Ending, Outcome
 from nbjudge.process.zygote import Zygote
@@ -32,7 +31,7 @@ class Trial:
     right: bool
     tests: tuple[str, ...]
     refused: tuple[str, ...]  # for each test, a part of the sentence with which it isn't graded, or nothing
-    asked: dict[str, list[str]]
+    reference: str
 
     def cells(self) -> list[dict[str, Any]]:
         numbered = enumerate(self.tests)
@@ -47,14 +46,10 @@ def read(path: Path) -> list[Trial]:
     data = tomllib.loads(path.read_text(encoding="utf-8"))
     tests = tuple(test["source"].strip() for test in data["test"])
     refused = tuple(test.get("refused", "") for test in data["test"])
-    found = DEFINES.findall(data["right"][0]["source"])
-    asked = {
-        "names": sorted({name or other for _, name, other in found}),
-        "classes": sorted({name for how, name, _ in found if how == "class"}),
-    }
+    reference = data["right"][0]["source"].strip("\n")
     kinds = [(kind, number, entry) for kind in ("right", "wrong") for number, entry in enumerate(data[kind], 1)]
     return [
-        Trial(f"{path.stem}-{kind}-{number}", entry["source"].strip("\n"), kind == "right", tests, refused, asked)
+        Trial(f"{path.stem}-{kind}-{number}", entry["source"].strip("\n"), kind == "right", tests, refused, reference)
         for kind, number, entry in kinds
     ]
 
@@ -72,7 +67,7 @@ def stock() -> dict[str, list[float]]:
 
 
 def ours(zygote: Zygote, trial: Trial) -> tuple[Outcome, ...]:
-    book = notebook(*trial.cells()) | {"metadata": {"asked": trial.asked}}
+    book = notebook(*trial.cells(), reference=trial.reference)
     return run_notebook(zygote, book, {}, Assignment("", (), 5, LIMITS)).outcomes
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 
 import pytest
@@ -127,9 +126,8 @@ def outcome(zygote: Zygote, case: Case) -> Outcome:
 
 
 def one(zygote: Zygote, case: Case, source: str, known: object) -> Outcome:
-    made = notebook(locked(case.given), answer(source), check(case.test))
-    asked = {"names": re.findall(r"^def (\w+)", source, re.M), "classes": re.findall(r"^class (\w+)", source, re.M)}
-    made["metadata"] = {"asked": asked} | ({"effects": known["nb"]} if isinstance(known, dict) else {})
+    made = notebook(locked(case.given), answer(source), check(case.test), reference=case.reference)
+    made["metadata"] |= {"effects": known["nb"]} if isinstance(known, dict) else {}
     return run_notebook(zygote, made, {}, Assignment("", (), 5, LIMITS)).outcomes[0]
 
 

@@ -9,9 +9,9 @@ import pytest
 
 from nbjudge.grading.trial import run_notebook
 from nbjudge.model import Assignment, Ending, Limits, Outcome
+from nbjudge.names import names_in, statements
 from nbjudge.process.zygote import Zygote
 from nbjudge.roles import verdict
-from nbjudge.roles.cell_names import definitions, names_in
 from nbjudge_tests.trials import answer, cell, check, everything, locked, notebook, only, printed, run, stock_points
 
 SETUP = locked("import torch\nfrom seegrad.check import expect, score\nSCALE = 3\ndef scaled(x):\n    return SCALE * x")
@@ -49,6 +49,7 @@ assert torch.allclose(x.grad, 81 * x.detach() ** 2)
     check("assert order(lambda x: x + 1, [3, 1, 2]) == [2, 3, 4]", "order", 1),
     check("score(sum(choices.get(key) == key.upper() for key in 'abcd') / 4, of=8)", "choose", 8),
 )
+SQUARE = "def f(x): return x * x"
 RIGHT = """
 predicted = "raises"
 culprit = {"line": 4, "node": "Exp"}
@@ -174,22 +175,21 @@ def test_each_way_to_end_is_kept_apart(zygote: Zygote) -> None:
 
 def test_an_object_that_agrees_with_everything_is_a_word_and_a_class_that_was_asked_for_is_not(zygote: Zygote) -> None:
     agreeing = "class Yes:\n    def __eq__(self, other): return True\n    def __sub__(self, other): return 0.0\n"
-    lied = judged(zygote, f"{agreeing}def f(x): return Yes()", "assert f(3) == 9")
+    lied = judged(zygote, f"{agreeing}def f(x): return Yes()", "assert f(3) == 9", reference=SQUARE)
     assert (lied.kind, lied.claims, lied.alone) == (Ending.PASSED, ("__eq__ of Yes",), True)
-    difference = judged(zygote, f"{agreeing}def f(x): return Yes()", "assert abs(f(3) - 9) < 1e-6")
+    difference = judged(zygote, f"{agreeing}def f(x): return Yes()", "assert abs(f(3) - 9) < 1e-6", reference=SQUARE)
     assert (difference.claims, difference.alone) == (("__sub__ of Yes",), True)
     asked = "class Vector:\n    def __init__(self, x): self.x = x\n    def __add__(self, y): return Vector(self.x + y)"
     honest = judged(zygote, asked, "assert (Vector(2) + 3).x == 5")
     assert (honest.kind, honest.claims, honest.alone) == (Ending.PASSED, (), False)
-    method = judged(
-        zygote, f"{agreeing}    def equal(self, y): return True\ndef f(x): return Yes()", "assert f(3).equal(9)"
-    )
+    equal = f"{agreeing}    def equal(self, y): return True\ndef f(x): return Yes()"
+    method = judged(zygote, equal, "assert f(3).equal(9)", reference=SQUARE)
     assert (method.claims, method.alone) == (("equal of Yes",), True)
 
 
 def test_a_name_of_python_s_own_is_the_answer_s_where_the_assignment_asks_for_it(zygote: Zygote) -> None:
     cells = (answer("def sum(values): return 7\nabs = lambda value: 0"), check("assert sum([1]) == 7 and abs(-3) == 3"))
-    book = notebook(*cells) | {"metadata": {"asked": {"names": ["sum"], "classes": []}}}
+    book = notebook(*cells, reference="def sum(values): ...")
     (outcome,) = run_notebook(zygote, book, {}, Assignment("", (), 5)).outcomes
     assert outcome.kind is Ending.PASSED
 
@@ -210,7 +210,7 @@ def test_misconceptions_come_from_the_judge_s_own_exceptions(zygote: Zygote) -> 
 
 
 def test_a_missing_name_is_a_name_error(zygote: Zygote) -> None:
-    outcome = judged(zygote, "a = 1", "assert b == 1")
+    outcome = judged(zygote, "a = 1", "assert b == 1", reference="b = 1")
     assert (outcome.kind, outcome.points) == (Ending.FAILED, 0.0)
     assert outcome.message == "NameError: name 'b' is not defined"
 
@@ -311,17 +311,18 @@ def test_what_the_instructor_defines_is_never_the_student_s(zygote: Zygote) -> N
         answer("assert_close = correct = print\nLIMIT = 1\nclass torch: allclose = print\na = 1"),
     )
     tests = (check("assert correct(a)", "one"), check("assert_close(torch.tensor(a), torch.tensor(3))", "two"))
-    assert [outcome.kind for outcome in run(zygote, *cells, *tests).outcomes] == [Ending.FAILED] * 2
+    assert [one.kind for one in run(zygote, *cells, *tests, reference="a = 3").outcomes] == [Ending.FAILED] * 2
 
 
 def test_an_instructor_s_cell_that_uses_answers_runs_in_the_student_s_process_once(zygote: Zygote) -> None:
+    right = "calls = []\ndef f(x):\n    calls.append(x)\n    return x + 1"
     cells = (
-        answer("calls = []\ndef f(x):\n    calls.append(x)\n    return x + 1"),
+        answer(right),
         locked("import math\nresult = f(math.floor(2.5))"),
         answer("math = None"),
         check("assert result == 3 and calls == [2] and math.floor(1.5) == 1"),
     )
-    assert only(run(zygote, *cells)).kind is Ending.PASSED
+    assert only(run(zygote, *cells, reference=right)).kind is Ending.PASSED
 
 
 def test_a_variable_of_one_test_is_there_for_the_next(zygote: Zygote) -> None:
@@ -333,16 +334,16 @@ def test_a_variable_of_one_test_is_there_for_the_next(zygote: Zygote) -> None:
     assert [outcome.kind for outcome in run(zygote, *cells).outcomes] == [Ending.PASSED] * 2
 
 
-def test_a_name_used_by_a_test_and_then_by_an_answer_is_the_course_s_mistake(zygote: Zygote) -> None:
-    cells = (check("y = 3", "a"), answer("y = 4"), check("assert y == 4", "b"), check("y = 4\nassert y == 4", "c"))
-    first, second, third = run(zygote, *cells).outcomes
-    assert (first.kind, second.kind, third.kind) == (Ending.PASSED, Ending.GRADER_FAILURE, Ending.PASSED)
-    assert "'y'" in second.message
+def test_a_name_is_whose_cell_gave_it_a_value_last(zygote: Zygote) -> None:
+    cells = [check("y = 3", "a"), answer("y = 4"), check("assert y == 4", "b"), check("y = 5", "c")]
+    cells += [check("assert y == 5", "d"), answer("y += 3"), check("assert y == 7", "e")]
+    found = [outcome.points for outcome in run(zygote, *cells).outcomes]
+    assert found == [1, 1, 1, 1, 1]
 
 
 def test_a_broken_cell_of_the_instructor_is_the_course_s_mistake(zygote: Zygote) -> None:
     cells = (locked("from no_such_module import expected"), answer("expected = 1"), check("assert expected == 1"))
-    outcome = only(run(zygote, *cells))
+    outcome = only(run(zygote, *cells, reference="f = 1"))
     assert outcome.kind is Ending.GRADER_FAILURE
     assert "no_such_module" in outcome.message
 
@@ -365,7 +366,8 @@ def test_names_that_a_cell_reads_and_binds() -> None:
     assert found.read == ("d", "f", "g", "n")
     assert found.bound == ("c", "e", "h", "i", "m")
     assert found.defined == ("c", "h")
-    assert definitions("import a\nb = a.c()\ndef d(): pass") == "import a\n\ndef d():\n    pass"
+    (one,) = statements("def f(x, y=g):\n    global m\n    m = data.append(h(x)) or x")
+    assert (sorted(one.reads), sorted(one.later), sorted(one.binds)) == (["g"], ["data", "h"], ["f", "m"])
 
 
 # ---------------------------------------------------------------------- messages

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import nbformat
-from nbformat.v4 import new_markdown_cell, new_notebook
+from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
 import nbjudge.grading.trial
 from nbjudge.course.layout import Course
@@ -36,6 +36,9 @@ ATTACKS = {path.stem: path for path in sorted((ROOT / "grader" / "tests" / "atta
 SECRETS = ("secret_of_the_tests", "HIDDEN TESTS", "7421")
 HONEST = ("aa_first", "honest_a", "mm_middle", "zz_last")
 
+HELPER = """from seegrad.check import score
+def near(found, wanted):
+    return bool(torch.isclose(torch.tensor(found), torch.tensor(wanted), atol=CLOSE))"""
 ANSWER = """number = 0
 ### BEGIN SOLUTION
 number = 7421
@@ -94,12 +97,10 @@ assert torch.allclose(x.grad, slope)
     ),
     "partial": (
         10,
-        """import torch
-from seegrad.check import score
-x = torch.rand(3) + 1
+        """x = torch.rand(3) + 1
 ### BEGIN HIDDEN TESTS
 secret_of_the_tests = 3 * float(x.sum())
-reached = 1.0 if abs(float(grade_of(x)) - secret_of_the_tests) < 1e-3 else 0.0
+reached = 1.0 if near(float(grade_of(x)), secret_of_the_tests) else 0.0
 ### END HIDDEN TESTS
 score(reached)""",
     ),
@@ -123,8 +124,8 @@ def make(root: Path) -> Path:
     folder = root / "source" / NAME
     folder.mkdir(parents=True)
     shutil.copy(ROOT / "nbgrader_config.py", root)
-    cells = [new_markdown_cell("# One", id="title"), cell("import torch", "setup", locked=True)]
-    cells.append(cell(ANSWER, "answer", solution=True))
+    cells = [new_markdown_cell("# One", id="title"), new_code_cell("import torch\nCLOSE = 1e-3", id="imports")]
+    cells += [cell(HELPER, "helper", locked=True), cell(ANSWER, "answer", solution=True)]
     cells += [cell(source, name, points=points, grade=True, locked=True) for name, (points, source) in TESTS.items()]
     nbformat.write(new_notebook(cells=cells, metadata=KERNEL), folder / f"{NAME}.ipynb")
     return root

@@ -1,0 +1,217 @@
+"""Whose each global name of an assignment is, from its source: what tests may ask of a student, and what is the test's.
+
+An *asked* name is one that an answer binds or changes. All else that the release gives a value (imports, helpers,
+constants) the judge makes for itself, from the release; a statement of the release that uses an asked name runs where
+the answers are, and what it makes counts as the answer's.
+"""
+
+from __future__ import annotations
+
+import builtins
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+from IPython.core.inputtransformer2 import TransformerManager
+
+from nbjudge.course.restore import released
+from nbjudge.model import Naming, SourceCell
+from nbjudge.names import Names, Statement, names_in, statements
+
+ALWAYS_THERE = frozenset(
+    {*dir(builtins), "In", "Out", "_", "__", "___", "_i", "exit", "quit", "get_ipython", "display"}
+)
+KERNEL = frozenset({"__name__", "__doc__", "__file__", "__builtins__"})
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """One code cell of an assignment: an answer (as released, as solved), a test, or what is given."""
+
+    role: str  # "answer", "test" or "given"
+    sources: tuple[str, ...]
+    grade_id: str = ""
+
+
+def written(rows: Sequence[SourceCell], source: Mapping[str, Any] | None) -> list[Written]:
+    """The code cells in the course's order: marked ones as the gradebook has them, the others from the source."""
+    known = {row.grade_id: row for row in rows}
+    if source is None:
+        return [_of_row(row, ()) for row in rows if row.cell_type == "code"]
+    found = []
+    for cell in source["cells"]:
+        marks = cell["metadata"].get("nbgrader", {})
+        row, text = known.get(str(marks.get("grade_id"))), _text(cell)
+        if row is not None and row.cell_type == "code":
+            found.append(_of_row(row, (text,)))
+        elif row is None and cell["cell_type"] == "code":
+            found.append(Written("given", (text,)))
+    return found
+
+
+def _text(cell: Mapping[str, Any]) -> str:
+    source = cell["source"]
+    return source if isinstance(source, str) else "".join(source)
+
+
+def _of_row(row: SourceCell, solved: tuple[str, ...]) -> Written:
+    if row.solution:
+        return Written("answer", (row.source, *solved), row.grade_id)
+    return Written("test" if row.grade else "given", (row.source,), row.grade_id)
+
+
+@lru_cache(maxsize=1)
+def _transformer() -> TransformerManager:
+    return TransformerManager()  # type: ignore[no-untyped-call]  # IPython types it nowhere
+
+
+def plain(source: str) -> str:
+    """A cell without IPython's own syntax."""
+    return str(_transformer().transform_cell(source))
+
+
+def _statements(source: str) -> tuple[Statement, ...]:
+    try:
+        return statements(plain(source))
+    except (SyntaxError, ValueError):  # said where it is generated; a cell that can't run names nothing
+        return ()
+
+
+def _names(source: str, bound: Iterable[str]) -> Names:
+    """`bound` is what the course gives a value: a name of Python's own among these is the course's."""
+    try:
+        return names_in(plain(source), frozenset(bound))
+    except (SyntaxError, ValueError):
+        return Names((), (), ())
+
+
+def naming(cells: Sequence[Written], *, complete: bool = True) -> Naming:
+    """Whose each name is.
+
+    Without the source (`complete=False`) nobody knows what answers bind: whatever a student can see a test read is
+    asked then.
+
+    >>> given, test = Written("given", ("import math\\nn = 3\\ny = f(n)",)), Written("test", ("assert y == n",), "q")
+    >>> found = naming([Written("answer", ("def f(x): return x",)), given, test])
+    >>> found.asked, found.setup
+    (('f', 'y'), (('q', ('n = 3',)),))
+    """
+    answers = [one for cell in cells if cell.role == "answer" for source in cell.sources for one in _statements(source)]
+    given = [(place, one) for place, cell in enumerate(cells) if cell.role == "given" for one in _of_given(cell)]
+    release = [one for _, one in given]
+    asked, imported = _asked(answers, release)
+    if not complete:
+        visible = [_names(released(cell.sources[0]), ()) for cell in cells if cell.role == "test"]
+        given_names = {name for one in release for name in one.binds}
+        asked |= {name for names in visible for name in {*names.read} - {*names.bound} - given_names - imported.keys()}
+    bound = {*asked, *imported, *(name for one in release for name in one.binds)}
+    tests = {place: _names(cell.sources[0], bound) for place, cell in enumerate(cells) if cell.role == "test"}
+    ours = _needed([one for one in release if _is_ours(one, asked, imported, release)], tests.values(), asked)
+    setup = _before_tests(cells, [(place, one.text) for place, one in given if one in ours])
+    bindings = [(place, name) for place, cell in enumerate(cells) for name in sorted(_bound_in(cell) & asked)]
+    return Naming(
+        asked=tuple(sorted(asked)),
+        classes=tuple(sorted(_classes(answers) & asked)),
+        imported=tuple(sorted(imported.items())),
+        told=tuple(sorted({name for one in [*answers, *release] for name in one.inside})),
+        rebound=tuple(sorted({name for one in answers for name in one.rebinds})),
+        setup=setup,
+        renewed=_before_tests(cells, bindings),
+        unknown=tuple(_unknown(cells, tests, asked | imported.keys(), release)),
+    )
+
+
+def _bound_in(cell: Written) -> set[str]:
+    """What a cell that isn't a test binds or changes."""
+    every = (one for source in cell.sources for one in _statements(source)) if cell.role != "test" else ()
+    return {name for one in every for name in one.binds | one.changes | one.rebinds}
+
+
+def _of_given(cell: Written) -> tuple[Statement, ...]:
+    return tuple(one for source in cell.sources for one in _statements(source))
+
+
+def _classes(answers: Iterable[Statement]) -> set[str]:
+    return {name for one in answers if one.is_class for name in one.binds}
+
+
+def _asked(answers: Sequence[Statement], release: Sequence[Statement]) -> tuple[set[str], dict[str, str]]:
+    """What answers bind or change, and what the release makes of that; what they merely import, with the import."""
+    made = {name for one in answers if not one.imports for name in one.binds | one.rebinds}
+    fixed = {name for one in release if one.imports or one.defines for name in one.binds}
+    given = {name for one in release for name in one.binds}
+    changed = {name for one in answers for name in one.changes} & given - fixed
+    imports = {name: one.text for one in answers if one.imports for name in one.binds}
+    asked = made | changed
+    imported = {name: text for name, text in imports.items() if name not in asked | fixed}
+    while more := _made_of(release, asked | imported.keys(), fixed) - asked:
+        asked |= more
+    return asked, {name: text for name, text in imported.items() if name not in asked}
+
+
+def _made_of(release: Sequence[Statement], asked: set[str], fixed: set[str]) -> set[str]:
+    found = set[str]()
+    for one in release:
+        if not one.imports and _reach(one.reads, release) & asked:
+            found |= one.binds | (one.changes - fixed)
+    return found
+
+
+def _reach(names: Iterable[str], release: Sequence[Statement]) -> set[str]:
+    """These names, and what the release's own functions among them read, and so on."""
+    reached = set(names)
+    while more := {name for one in release if one.defines and one.binds & reached for name in one.uses} - reached:
+        reached |= more
+    return reached
+
+
+def _is_ours(one: Statement, asked: set[str], imported: Mapping[str, str], release: Sequence[Statement]) -> bool:
+    touched = one.binds | one.changes
+    return bool(touched - asked) and (one.imports or not _reach(one.reads, release) & (asked | imported.keys()))
+
+
+def _needed(ours: Sequence[Statement], tests: Iterable[Names], asked: set[str]) -> list[Statement]:
+    """Of what the judge could run itself, what the tests need, in order."""
+    wanted = {name for test in tests for name in (*test.read, *(test.mentioned if test.inspects else ()))}
+    kept = set[int]()
+    while more := {n for n, one in enumerate(ours) if n not in kept and _serves(one, wanted - asked, ours)}:
+        kept |= more
+        wanted |= {name for n in more for name in ours[n].uses}
+    return [one for n, one in enumerate(ours) if n in kept]
+
+
+def _serves(one: Statement, wanted: set[str], ours: Sequence[Statement]) -> bool:
+    """Does it bind or change what is wanted, also by a function of the release that it calls?"""
+    if one.imports and not one.binds:  # from … import *
+        return True
+    touched = one.binds | one.changes
+    if not one.defines:
+        touched |= {name for other in ours if other.defines and other.binds & one.reads for name in other.changes}
+    return bool(touched & wanted)
+
+
+def _before_tests(cells: Sequence[Written], ours: Sequence[tuple[int, str]]) -> tuple[tuple[str, tuple[str, ...]], ...]:
+    """The statements by the test that they first stand before."""
+    found, last = [], -1
+    for place, cell in enumerate(cells):
+        if cell.role == "test":
+            found.append((cell.grade_id, tuple(text for at, text in ours if last < at < place)))
+            last = place
+    return tuple(found)
+
+
+def _unknown(
+    cells: Sequence[Written], tests: Mapping[int, Names], asked: Iterable[str], release: Sequence[Statement]
+) -> Iterator[tuple[str, str, int]]:
+    """What a test reads, although neither the release nor an answer gives it a value."""
+    known = {*asked, *ALWAYS_THERE, *KERNEL, *(name for one in release for name in one.binds | one.rebinds)}
+    texts = [source for cell in cells for source in cell.sources]
+    if any("import *" in text for text in texts):
+        return
+    for place, names in sorted(tests.items()):
+        own = _statements(cells[place].sources[0])
+        known |= {*names.bound, *(name for one in own for name in one.rebinds)}
+        for name in names.read:
+            if name not in known:
+                yield cells[place].grade_id, name, next((one.line for one in own if name in one.uses), 1)

@@ -1,0 +1,244 @@
+"""Which global names a piece of Python reads, binds and changes: a cell as a whole, and each statement at its top.
+
+Bytecode says what is global and what is local; the tree says what a statement changes without binding it.
+"""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import dis
+import functools
+import inspect
+import types
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+_READS = {"LOAD_NAME", "LOAD_GLOBAL", "DELETE_NAME", "DELETE_GLOBAL", "LOAD_FROM_DICT_OR_GLOBALS"}
+_BINDS = {"STORE_NAME", "STORE_GLOBAL"}
+_FLAGS = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
+_IMPORTING = ast.Import | ast.ImportFrom
+_DEFINING = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
+_INSPECTING = frozenset({"globals", "locals", "vars", "dir", "eval", "exec", "get_ipython"})
+"""Whoever reads one of these may read any name."""
+_PYTHON_MAGICS = frozenset({"time", "timeit", "prun", "capture"})
+"""Magics whose body is Python that runs in the notebook."""
+
+
+@dataclass(frozen=True, slots=True)
+class Names:
+    """Global names, each in alphabetical order; `defined` are bound by import, def or class."""
+
+    read: tuple[str, ...]
+    bound: tuple[str, ...]
+    defined: tuple[str, ...]
+    mentioned: tuple[str, ...] = ()  # strings of the cell that could be a name: `"x" in globals()`
+    inspects: bool = False  # does it look at the namespace as a whole?
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """One statement at the top of a cell."""
+
+    text: str
+    line: int
+    reads: frozenset[str]  # when it runs
+    later: frozenset[str]  # when a function that it defines is called
+    inside: frozenset[str]  # by any function in it, a lambda too
+    binds: frozenset[str]
+    changes: frozenset[str]  # without binding them: `data.append(3)`, `data[0] = 3`, `data.x = 3`
+    rebinds: frozenset[str]  # by `global` inside a function
+    imports: bool
+    defines: bool  # def or class
+    is_class: bool
+
+    @property
+    def uses(self) -> frozenset[str]:
+        """All that it may read."""
+        return self.reads | self.later
+
+
+def names_in(source: str, asked: Collection[str] = ()) -> Names:
+    """The global names of a cell of plain Python (IPython's own syntax already transformed).
+
+    A name of Python's own, like `sum`, isn't among them, unless the assignment asks for one.
+
+    Raises:
+        SyntaxError: it isn't Python.
+
+    >>> names_in("import torch\\ny = f(x) + len(z)")
+    Names(read=('f', 'x', 'z'), bound=('torch', 'y'), defined=('torch',), mentioned=(), inspects=False)
+    """
+    code = compile(source, "<cell>", "exec", flags=_FLAGS, dont_inherit=True)
+    tree = ast.parse(source)
+    bound = sorted(set(_named(code, _BINDS, top=True)))
+    defined = sorted({name for node in tree.body for name in _defined(node)})
+    reads = set(_named(code, _READS))
+    read = sorted({name for name in reads if _is_global(name, asked)} - (set(defined) - set(asked)))
+    return Names(tuple(read), tuple(bound), tuple(defined), tuple(sorted(_mentioned(tree))), bool(reads & _INSPECTING))
+
+
+def _is_global(name: str, asked: Collection[str]) -> bool:
+    return name in asked or not hasattr(builtins, name)
+
+
+def _mentioned(tree: ast.AST) -> Iterator[str]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value.isidentifier():
+            yield node.value
+
+
+def read_by_functions(names: Iterable[str], namespace: Mapping[str, Any], asked: Collection[str] = ()) -> set[str]:
+    """The global names that our own functions among `names` read, and the functions that these call, and so on."""
+    wanted, seen = list(names), set[str]()
+    while wanted:
+        value = namespace.get(wanted.pop())
+        parts = vars(value).values() if isinstance(value, type) and value.__module__ == "__main__" else (value,)
+        functions = [function for part in parts if (function := _function(part)) and function.__globals__ is namespace]
+        read = {name for function in functions for name in _named(function.__code__, _READS)}
+        new = {name for name in read if _is_global(name, asked)} - seen
+        seen |= new
+        wanted.extend(new)
+    return seen
+
+
+def _function(part: Any) -> types.FunctionType | None:
+    """The function behind what a class holds: a method, static or not, a property."""
+    found = getattr(part, "__func__", None) or getattr(part, "fget", None) or part
+    return found if isinstance(found, types.FunctionType) else None
+
+
+# ---------------------------------------------------------------------- statement by statement
+
+
+def statements(source: str) -> tuple[Statement, ...]:
+    """The statements at the top of a cell of plain Python, in order; of `%%time` and its like those inside.
+
+    Raises:
+        SyntaxError: it isn't Python.
+
+    >>> [sorted(one.changes) for one in statements("data.append(f(3))\\nx.y[0] = 1\\ndata = 3")]
+    [['data'], ['x'], []]
+    """
+    return tuple(_statement(node) for node in _unfolded(ast.parse(source).body))
+
+
+def _unfolded(body: list[ast.stmt]) -> Iterator[ast.stmt]:
+    for node in body:
+        inner = _inside_magic(node)
+        if inner is None:
+            yield node
+            continue
+        yield from _unfolded(inner)
+
+
+def _inside_magic(node: ast.stmt) -> list[ast.stmt] | None:
+    """The statements of `%%time` and its like, as IPython's transformer writes them; None for any other statement."""
+    call = node.value if isinstance(node, ast.Expr) else None
+    if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Attribute):
+        return None
+    given = [argument.value for argument in call.args if isinstance(argument, ast.Constant)]
+    if call.func.attr not in ("run_cell_magic", "run_line_magic") or not given or given[0] not in _PYTHON_MAGICS:
+        return None
+    try:
+        body = ast.parse(str(given[-1])).body
+    except SyntaxError:
+        return None
+    if given[0] == "capture" and len(given) > 2 and str(given[1]).rpartition(" ")[2].isidentifier():
+        body = [ast.If(ast.Constant(True), [*body, *ast.parse(f"{str(given[1]).rpartition(' ')[2]} = None").body], [])]
+        ast.fix_missing_locations(body[0])
+    for inner in body:
+        ast.increment_lineno(inner, node.lineno)
+    return body
+
+
+def _statement(node: ast.stmt) -> Statement:
+    module = ast.Module([node], [])
+    code = compile(module, "<cell>", "exec", flags=_FLAGS, dont_inherit=True)
+    defines = isinstance(node, _DEFINING)
+    every = frozenset(_named(code, _READS))
+    at_once = frozenset(_read_at_once(code))
+    reads = at_once if defines else every
+    return Statement(
+        text=ast.unparse(module),
+        line=node.lineno,
+        reads=reads,
+        later=every - reads,
+        inside=frozenset(_named_inside(code)),
+        binds=frozenset(_named(code, _BINDS, top=True)),
+        changes=frozenset(_changed(node)) & every,
+        rebinds=frozenset(_named(code, {"STORE_GLOBAL", "DELETE_GLOBAL"})),
+        imports=isinstance(node, _IMPORTING),
+        defines=defines,
+        is_class=isinstance(node, ast.ClassDef),
+    )
+
+
+def _read_at_once(code: types.CodeType) -> Iterator[str]:
+    """What a def or class reads before anybody calls it: decorators, defaults, bases, a class's body."""
+    yield from (name for operation, name in _uses(code) if operation in _READS)
+    for constant in code.co_consts:
+        if isinstance(constant, types.CodeType) and not constant.co_flags & inspect.CO_OPTIMIZED:
+            yield from _read_at_once(constant)
+
+
+def _named_inside(code: types.CodeType) -> Iterator[str]:
+    for constant in code.co_consts:
+        if isinstance(constant, types.CodeType):
+            optimised = constant.co_flags & inspect.CO_OPTIMIZED
+            yield from _named(constant, _READS) if optimised else _named_inside(constant)
+
+
+def _changed(tree: ast.AST) -> Iterator[str]:
+    """The names whose things are changed: an item or attribute is set or deleted, a method's result isn't used."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute | ast.Subscript) and isinstance(node.ctx, ast.Store | ast.Del):
+            yield from _root(node)
+        elif isinstance(node, ast.AugAssign):
+            yield from _root(node.target)
+        elif isinstance(node, ast.Expr):
+            call = node.value.value if isinstance(node.value, ast.Await) else node.value
+            if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute):
+                yield from _root(call.func)
+
+
+def _root(node: ast.AST) -> Iterator[str]:
+    """The name at the beginning of `name.a[0].b()`."""
+    while isinstance(node, ast.Attribute | ast.Subscript | ast.Call | ast.Starred):
+        node = node.func if isinstance(node, ast.Call) else node.value
+    if isinstance(node, ast.Name):
+        yield node.id
+
+
+def _defined(node: ast.stmt) -> Iterator[str]:
+    if isinstance(node, _IMPORTING):
+        yield from (alias.asname or alias.name.partition(".")[0] for alias in node.names)
+    elif isinstance(node, _DEFINING):
+        yield node.name
+
+
+def _named(code: types.CodeType, operations: Collection[str], *, top: bool = False) -> Iterator[str]:
+    """Names in the given operations of a code object and, unless `top`, of all inside it (STORE_GLOBAL always)."""
+    stack, outermost = [code], code
+    while stack:
+        current = stack.pop()
+        for operation, name in _uses(current):
+            inner_local = top and current is not outermost and not operation.endswith("GLOBAL")
+            in_class_body = current is not outermost and operation == "STORE_NAME"
+            if operation in operations and not inner_local and not in_class_body:
+                yield name
+        stack.extend(constant for constant in current.co_consts if isinstance(constant, types.CodeType))
+
+
+_NAMED = _READS | _BINDS | {"DELETE_GLOBAL"}
+
+
+@functools.lru_cache(maxsize=1024)
+def _uses(code: types.CodeType) -> tuple[tuple[str, str], ...]:
+    """(operation, global name) in one code object: asked for again with every test that calls the same functions."""
+    return tuple(
+        (instruction.opname, instruction.argval)
+        for instruction in dis.get_instructions(code)
+        if instruction.opname in _NAMED
+    )

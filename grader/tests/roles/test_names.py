@@ -1,0 +1,187 @@
+"""Whose a name is: the test's own names are never asked of a student, and an asked one is shared as in one process."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from nbjudge.course.naming import Naming, Written, naming
+from nbjudge.model import Ending, Outcome
+from nbjudge.process.zygote import Zygote
+from nbjudge_tests.trials import answer, cell, check, locked, mine, only, printed, run, stock_points
+
+SQUARES = "def squares(n): return [i ** 2 for i in range(1, n + 1)]"
+
+
+def judged(zygote: Zygote, *cells: dict[str, Any], **more: Any) -> Outcome:
+    return only(run(zygote, *cells, **more))
+
+
+# ---------------------------------------------------------------------- the test's own names
+
+GIVEN = """import torch
+import numpy as np
+from math import isclose
+LIMIT = 1e-6
+def near(a, b): return abs(a - b) < LIMIT"""
+CHEATS = {
+    "torch": (
+        "torch.allclose(torch.tensor(f(3.0)), torch.tensor(9.0))",
+        "class torch: allclose = tensor = lambda *a: True",
+    ),
+    "np": ("np.allclose(f(3.0), 9.0)", "class np: allclose = staticmethod(lambda *a: True)"),
+    "a function": ("isclose(f(3.0), 9.0)", "def isclose(*a): return True"),
+    "a helper": ("near(f(3.0), 9.0)", "def near(*a): return True"),
+    "a constant": ("abs(f(3.0) - 9.0) < LIMIT", "LIMIT = 1e9"),
+    "a constant of a helper": ("near(f(3.0), 9.0)", "LIMIT = 1e9"),
+}
+
+
+@pytest.mark.parametrize(
+    "given", [cell(GIVEN), locked(GIVEN), cell(f"{GIVEN}\nf(2.0)"), locked(f"{GIVEN}\nshown = f(2.0)")]
+)
+@pytest.mark.parametrize("name", CHEATS)
+def test_what_the_release_gives_is_never_the_student_s(name: str, given: dict[str, Any], zygote: Zygote) -> None:
+    test, cheat = CHEATS[name]
+    right = "def f(x): return x * x"
+    cells = (given, answer(f"def f(x): return 0.0\n{cheat}"), mine(cheat), check(f"assert {test}"))
+    assert judged(zygote, *cells, reference=right).kind is Ending.FAILED
+    assert judged(zygote, given, answer(right), check(f"assert {test}")).kind is Ending.PASSED
+
+
+def test_what_an_answer_imports_has_to_be_there_and_is_the_judge_s_own(zygote: Zygote) -> None:
+    test, right = check("assert np.allclose(f(3.0), 9.0)"), "import numpy as np\ndef f(x): return x * x"
+    cheat = "class np: allclose = staticmethod(lambda *a: True)\ndef f(x): return 0.0"
+    assert judged(zygote, answer(right), test).kind is Ending.PASSED
+    assert judged(zygote, answer(cheat), test, reference=right).kind is Ending.FAILED
+    missing = judged(zygote, answer("def f(x): return x * x"), test, reference=right)
+    assert missing.message == "NameError: name 'np' is not defined"
+
+
+def test_no_name_of_a_hidden_variable_reaches_the_student_s_process(zygote: Zygote) -> None:
+    spy = (
+        "import sys\ndef f(x):\n    print(sorted(k for k in sys._getframe(0).f_globals if 'hidden' in k))\n    return 9"
+    )
+    spying = f"{spy}\nfrom nbjudge.bridge import peer\nheard = []\nown = peer.Peer.answer\n" + (
+        "def answer(self, packet):\n    heard.append(dict(packet.header))\n    return own(self, packet)\n"
+        "peer.Peer.answer = answer"
+    )
+    test = "### BEGIN HIDDEN TESTS\nhidden_want = 9\nassert f(3) == hidden_want\n### END HIDDEN TESTS"
+    cells = (answer(spying), check(test), mine("print('hidden_want' in repr(heard), bool(heard))"))
+    ran = run(zygote, *cells, reference="def f(x): return x * x")
+    assert printed(ran, 1) == "[]\n"
+    assert printed(ran, 2) == "False True\n"
+
+
+# ---------------------------------------------------------------------- asked names, shared
+
+DELETED = "del squares\ntry:\n    total(1)\nexcept NameError:\n    pass\nelse:\n    raise AssertionError"
+ONE_PROCESS = {  # answer, tests, right?
+    "deleted": (
+        f"{SQUARES}\ndef total(n): return sum(squares(n))",
+        f"kept = squares\n{DELETED}\nfinally:\n    squares = kept",
+        "assert total(3) == 14",
+    ),
+    "replaced": (
+        f"{SQUARES}\ndef total(n): return sum(squares(n))",
+        "kept = squares\ncalls = []\ndef squares(n):\n    calls.append(n)\n    return [1, 2]\n"
+        "assert total(5) == 3 and calls == [5]\nsquares = kept",
+        "assert total(3) == 14",
+    ),
+    "not used": (
+        f"{SQUARES}\ndef total(n): return sum(i * i for i in range(n + 1))",
+        DELETED,
+        "assert total(3) == 14",
+    ),
+    "counted": (
+        "count = 0\ndef tick():\n    global count\n    count += 1",
+        "tick(); tick()\nassert count == 2",
+        "count = 5\ntick()\nassert count == 6",
+    ),
+    "constant": (
+        "rate = 2\ndef price(x): return rate * x",
+        "rate = 5\nassert price(2) == 10",
+        "assert price(2) == 10 and rate == 5",
+    ),
+    "in globals": (
+        "x = 3\ny = None",
+        "assert 'x' in globals() and 'z' not in globals() and globals()['x'] == 3",
+        "assert eval('x') == 3 and 'y' in dir()",
+    ),
+    "method": (
+        "class Stack:\n    def __init__(self): self.items = []\n    def push(self, x): self.items.append(x)\n"
+        "s = Stack()\ns.push(1)",
+        "s.push(2)\nassert s.items == [1, 2]",
+        "assert s.items == [1, 2]",
+    ),
+    "data changed": ("data.append(3)", "assert data == [1, 2, 3]", "assert sum(data) == 6"),
+}
+
+
+@pytest.fixture(scope="module")
+def stock() -> dict[str, list[float]]:
+    """All in one stock notebook, one after the other: a kernel start costs seconds."""
+    cells = [content for name in ONE_PROCESS for content in (cell("%reset -f"), *shared(name))]
+    points = iter(stock_points(cells))
+    return {name: [next(points), next(points)] for name in ONE_PROCESS}
+
+
+def shared(name: str) -> list[dict[str, Any]]:
+    source, first, second = ONE_PROCESS[name]
+    return [cell("data = [1, 2]"), answer(source), check(first, "a"), check(second, "b")]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ONE_PROCESS)
+def test_as_in_one_process(name: str, zygote: Zygote, stock: dict[str, list[float]]) -> None:
+    outcomes = run(zygote, *shared(name)).outcomes
+    assert [outcome.points for outcome in outcomes] == stock[name], outcomes
+    assert any(stock[name])
+
+
+# ---------------------------------------------------------------------- read from the source
+
+
+def of(*cells: str | Written) -> Naming:
+    """`a: …` is an answer, `t: …` a test, anything else is given."""
+    made = []
+    for number, one in enumerate(cells):
+        role, _, source = str(one).partition(": ")
+        known = {"a": "answer", "t": "test"}.get(role)
+        made.append(Written(known or "given", (source if known else str(one),), f"q{number}"))
+    return naming(made)
+
+
+def test_a_statement_of_the_release_that_uses_an_answer_is_the_answer_s_and_the_next_one_isn_t() -> None:
+    found = of("a: def f(x): return x", "n = 3\ny = f(n)\nz = y + 1\nk = n + 1", "t: assert (y, z, k) == (3, 4, 4)")
+    assert found.asked == ("f", "y", "z")
+    assert found.setup == (("q2", ("n = 3", "k = n + 1")),)
+
+
+def test_only_what_tests_need_is_run_twice() -> None:
+    given = "import math, random\nrandom.seed(0)\nbig = [random.random() for _ in range(9)]\nplot(big)\nr = math.pi"
+    assert of(given, "t: assert f(r) == 1").setup == (("q1", ("import math, random", "r = math.pi")),)
+    assert "random.seed(0)" in of(given, "t: assert f(big) == 1").setup[0][1]
+
+
+def test_a_constant_that_an_answer_changes_is_asked() -> None:
+    assert of("x = [1]\ny = [1]", "a: x.append(2)\nx[0] = 3", "t: assert x == y").asked == ("x",)
+    assert of("import torch", "a: torch.manual_seed(0)", "t: torch.ones(2)").asked == ()
+
+
+def test_a_magic_s_body_is_python() -> None:
+    assert of("a: %%time\nx = 3", "%%capture out\nf(x)", "t: assert x == 3").asked == ("out", "x")
+
+
+def test_a_name_that_nobody_gives_a_value_is_known_with_its_line() -> None:
+    found = of("import math", "a: f = 1", "t: helper = 2", "t: x = 1\nassert f == x\nassert helper == wanted(math.pi)")
+    assert found.unknown == (("q3", "wanted", 3),)
+
+
+def test_such_a_name_is_the_author_s_mistake(zygote: Zygote) -> None:
+    outcome = judged(
+        zygote, answer("def f(x): return x\nwanted = 9"), check("assert f(9) == wanted"), reference="def f(x): return x"
+    )
+    assert (outcome.kind, outcome.points) == (Ending.GRADER_FAILURE, None)
+    assert "'wanted'" in outcome.message
