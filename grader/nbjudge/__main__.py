@@ -10,9 +10,10 @@ import os
 import platform
 import sys
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO
 
 from nbjudge.errors import GraderError
+from nbjudge.shown.text import printable
 
 if TYPE_CHECKING:
     from nbjudge.plugin import SandboxedAutograde
@@ -43,11 +44,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         return commands[options.command](options)
     except GraderError as error:
-        print(f"nbjudge: {error}", file=sys.stderr)
+        _say(f"nbjudge: {error}", sys.stderr)
         return COULD_NOT_START
     except KeyboardInterrupt:
-        print("nbjudge: stopped. What is done is done; the same command goes on from here", file=sys.stderr)
+        _say("nbjudge: stopped. What is done is done; the same command goes on from here", sys.stderr)
         return COULD_NOT_START
+
+
+def _say(text: object, where: TextIO | None = None) -> None:
+    """The one door to the terminal: names and outputs that a student chose may stand in any sentence."""
+    print(printable(str(text)), file=where or sys.stdout)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -125,7 +131,7 @@ def _grade(converter: SandboxedAutograde, options: argparse.Namespace) -> int:
 
     with ProgressBar() as progress:
         entries = converter.grade_class(progress.show, new_seed=options.new_seed, say=print)
-    print("\n".join([table(entries), "", *(told(entries) or [NO_MOVE])]))
+    _say("\n".join([table(entries), "", *(told(entries) or [NO_MOVE])]))
     return SOME_NOT if any(entry.problem for entry in entries) else ALL_GRADED
 
 
@@ -134,7 +140,7 @@ def _converter(options: argparse.Namespace) -> SandboxedAutograde:
     from nbjudge.plugin import converter_for
 
     if options.i_trust_these_students:
-        print("nbjudge: students' code runs even where it can't be confined, as was asked", file=sys.stderr)
+        _say("nbjudge: students' code runs even where it can't be confined, as was asked", sys.stderr)
     asked: dict[str, Any] = {
         **({"workers": options.workers} if options.workers else {}),
         **({"dask": options.dask} if options.dask else {}),
@@ -172,7 +178,7 @@ def _extend(options: argparse.Namespace) -> int:
     with converter.record() as record:
         converter.save(print)
         for line in desk.extended(record, options.student, options.name, until):
-            print(line)
+            _say(line)
     return ALL_GRADED
 
 
@@ -180,7 +186,7 @@ def _attempts(options: argparse.Namespace) -> int:
     from nbjudge.pages import desk
 
     with _desk(options).record() as record:
-        print("\n".join(desk.log_of_attempts(record, options.name)))
+        _say("\n".join(desk.log_of_attempts(record, options.name)))
     return ALL_GRADED
 
 
@@ -198,7 +204,7 @@ def _requests(options: argparse.Namespace) -> int:
         shown = [requests.close(options.number, options.answer)]
     else:
         shown = [request for request in requests.all() if options.all or not request.closed]
-    print("\n".join(desk.listed(shown)))
+    _say("\n".join(desk.listed(shown)))
     return ALL_GRADED
 
 
@@ -213,7 +219,7 @@ def _roster(options: argparse.Namespace) -> int:
     with converter.record() as record:
         converter.save(print)
         for line in desk.enrolled(record, roster):
-            print(line)
+            _say(line)
     return SOME_NOT if roster.left_out else ALL_GRADED
 
 
@@ -231,7 +237,7 @@ def _report(options: argparse.Namespace) -> int:
     standings, results = converter.past(options.name)
     path = Path(options.to or f"report-{options.name}.html").absolute()
     write_whole(path, page(options.name, standings, results).encode())
-    print(path)
+    _say(path)
     return ALL_GRADED
 
 
@@ -247,7 +253,7 @@ def _why(options: argparse.Namespace) -> int:
     if standing is None or not standing.handed_in:
         known = ", ".join(one.student for one in standings if one.handed_in) or "nobody yet"
         raise CourseError(f"{options.student!r} has no graded submission of {options.name}; graded are: {known}")
-    print(explain(standing, results.get(options.student)))
+    _say(explain(standing, results.get(options.student)))
     return ALL_GRADED
 
 
@@ -255,7 +261,7 @@ def _settings(_: argparse.Namespace) -> int:
     from nbjudge.plugin import SandboxedAutograde, own_settings
 
     for name, trait in own_settings().items():
-        print(f"c.{SandboxedAutograde.__name__}.{name} = {trait.default_value!r}\n    {trait.help}")
+        _say(f"c.{SandboxedAutograde.__name__}.{name} = {trait.default_value!r}\n    {trait.help}")
     return ALL_GRADED
 
 
@@ -263,11 +269,11 @@ def _doctor(_: argparse.Namespace) -> int:
     from nbjudge.sandbox import minimum, probe
 
     walls = probe()
-    print(f"{platform.system()} {platform.release()} on {platform.machine()}, {_user()}\n")
+    _say(f"{platform.system()} {platform.release()} on {platform.machine()}, {_user()}\n")
     for wall in walls:
-        print(f"{'holds  ' if wall.holds else 'MISSING'}  {wall.name:<22}  {wall.detail}")
+        _say(f"{'holds  ' if wall.holds else 'MISSING'}  {wall.name:<22}  {wall.detail}")
     missing = minimum(walls)
-    print(f"\nNot enough for untrusted code: {missing}.\n{ADVICE}" if missing else "\nEnough for untrusted code.")
+    _say(f"\nNot enough for untrusted code: {missing}.\n{ADVICE}" if missing else "\nEnough for untrusted code.")
     return COULD_NOT_START if missing else ALL_GRADED
 
 

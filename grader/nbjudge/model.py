@@ -54,7 +54,7 @@ class Limits:
     processes: int = 64
     files: int = 256
     file_bytes: int = 64 << 20
-    output_bytes: int = 8 << 20
+    output_bytes: int = 8 << 20  # of one cell, twice that of all cells together
     notebook_bytes: int = 16 << 20  # a submitted .ipynb
     submission_bytes: int = 64 << 20  # all files of a submission together
 
@@ -147,6 +147,7 @@ class Executed:
     died: str | None = None  # why the student's process ended early
     wall_s: float = 0.0
     cpu_s: float = 0.0
+    notes: tuple[str, ...] = ()  # for the instructor
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,12 +1,11 @@
 """What `nbgrader_config.py` names: nbgrader's own commands and formgrader's buttons go through this grader.
 
 `nbgrader autograde NAME` and formgrader's Autograde button use `SandboxedAutograde`; every page made of a submission
-(feedback, formgrader's view) is cleaned; a student's page also loses the hidden tests.
+(feedback, formgrader's view) is made by `SafePages`; a student's page also loses the hidden tests.
 """
 
 from __future__ import annotations
 
-import json
 import logging
 from collections.abc import Callable
 from dataclasses import fields
@@ -14,8 +13,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import nbformat
-from nbconvert.preprocessors import Preprocessor
 from nbgrader.converters import Autograde
 from nbgrader.converters.base import NbGraderException
 from nbgrader.coursedir import CourseDirectory
@@ -23,7 +20,6 @@ from nbgrader.preprocessors import ClearHiddenTests
 from traitlets import Bool, Float, Integer, List, Unicode
 from traitlets.config import Config, Configurable
 
-from nbjudge.course import shown as feedback
 from nbjudge.course.gradebook import Record
 from nbjudge.course.kept import Kept
 from nbjudge.course.layout import Course
@@ -33,14 +29,13 @@ from nbjudge.errors import ClusterError, GraderError
 from nbjudge.grading import batch, farm, trial
 from nbjudge.model import Limits, Result
 from nbjudge.pages import regrade, screen
+from nbjudge.pages.exported import HIDE, SafePages
 
 FEEDBACK_STEPS = [
     "nbgrader.preprocessors.GetGrades",
     "nbjudge.plugin.HideTests",
     "nbconvert.preprocessors.CSSHTMLHeaderPreprocessor",
 ]
-PAGE_STEPS = ["nbjudge.plugin.CleanPage"]
-PAGE_FILTERS = {"markdown2html": "nbjudge.course.shown.safe_markdown"}
 DEFAULT = Limits()
 
 
@@ -48,12 +43,13 @@ def install(config: Config) -> None:
     """Plugs the grader into nbgrader; call it in `nbgrader_config.py` with `get_config()`."""
     import nbgrader.apps.api
     import nbgrader.apps.autogradeapp
+    import nbgrader.server_extensions.formgrader.formgrader as formgrader
 
     nbgrader.apps.autogradeapp.Autograde = SandboxedAutograde
     nbgrader.apps.api.Autograde = SandboxedAutograde
+    formgrader.HTMLExporter = SafePages
+    config.GenerateFeedback.exporter_class = SafePages
     config.GenerateFeedback.preprocessors = FEEDBACK_STEPS
-    config.HTMLExporter.preprocessors = PAGE_STEPS
-    config.HTMLExporter.filters = PAGE_FILTERS
     config.Execute.store_widget_state = False
     if "plugin_class" not in config.ExportApp:
         config.ExportApp.plugin_class = "nbjudge.course.exporters.GradesCsv"
@@ -83,7 +79,10 @@ class Limited(Configurable):
     max_processes = _whole(DEFAULT.processes, "Processes and threads that one notebook may have at a time.")
     max_files = _whole(DEFAULT.files, "Files that one process of a notebook may have open.")
     max_file_bytes = _whole(DEFAULT.file_bytes, "Size of a file that a notebook may write.")
-    max_output_bytes = _whole(DEFAULT.output_bytes, "Output of one cell that is kept; the rest is cut off as it comes.")
+    max_output_bytes = _whole(
+        DEFAULT.output_bytes,
+        "Output of one cell that is kept, twice that of all cells together; the rest is cut off as it comes.",
+    )
     max_notebook_bytes = _whole(DEFAULT.notebook_bytes, "Size of a notebook that may be handed in.")
     max_submission_bytes = _whole(DEFAULT.submission_bytes, "Size of all other files of a submission together.")
 
@@ -131,7 +130,7 @@ class SandboxedAutograde(Limited, Autograde):  # type: ignore[misc] # nbgrader s
             raise NbGraderException(str(error)) from error
         for line in regrade.told(entries):
             self.log.info("%s", line)
-        problems = [f"{entry.student}: {entry.problem}" for entry in entries if entry.problem]
+        problems = [screen.summary(entry) for entry in entries if entry.problem]
         if problems:
             raise NbGraderException(f"{len(problems)} of {len(entries)} not graded. " + "; ".join(problems))
 
@@ -244,18 +243,8 @@ def course_of(coursedir: CourseDirectory, converter: Autograde) -> Course:
     )
 
 
-class CleanPage(Preprocessor):
-    """Outputs, metadata and raw cells of a page, without anything that could act in the reader's browser."""
-
-    enabled = Bool(True).tag(config=True)
-
-    def preprocess(self, notebook: Any, resources: Any) -> tuple[Any, Any]:
-        """nbconvert's hook."""
-        return _node(feedback.presentable(notebook)), resources
-
-
 class HideTests(ClearHiddenTests):  # type: ignore[misc] # nbgrader ships no types
-    """nbgrader's ClearHiddenTests, which also cleans outputs that quote a hidden line."""
+    """nbgrader's ClearHiddenTests, for outputs that quote a hidden line too: done where the page is made."""
 
     display_data_priority: Any = List().tag(
         config=True
@@ -263,10 +252,5 @@ class HideTests(ClearHiddenTests):  # type: ignore[misc] # nbgrader ships no typ
 
     def preprocess(self, notebook: Any, resources: Any) -> tuple[Any, Any]:
         """nbconvert's hook."""
-        shown = feedback.without_hidden_tests(notebook, self.begin_test_delimeter, self.end_test_delimeter)
-        return _node(shown), resources
-
-
-def _node(document: Any) -> Any:
-    plain = json.loads(json.dumps(document))
-    return nbformat.from_dict(plain)  # type: ignore[no-untyped-call]  # nbformat has no types
+        resources[HIDE] = (self.begin_test_delimeter, self.end_test_delimeter)
+        return notebook, resources

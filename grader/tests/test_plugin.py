@@ -15,6 +15,7 @@ from pathlib import Path
 import nbformat
 import nbgrader.apps.api
 import nbgrader.apps.autogradeapp
+import nbgrader.server_extensions.formgrader.formgrader as formgrader
 import pytest
 from nbconvert.exporters import HTMLExporter
 from nbgrader.api import Gradebook
@@ -102,9 +103,10 @@ raise ValueError({ALERT!r})
 
 
 def test_formgrader_s_own_view_of_a_submission_is_cleaned_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    """formgrader makes its pages by an HTMLExporter with the configuration that `install` fills."""
-    monkeypatch.setattr(nbgrader.apps.api, "Autograde", None)
-    monkeypatch.setattr(nbgrader.apps.autogradeapp, "Autograde", None)
+    """formgrader makes its pages by what `install` puts in the place of its HTMLExporter."""
+    for module, name in ((nbgrader.apps.api, "Autograde"), (nbgrader.apps.autogradeapp, "Autograde")):
+        monkeypatch.setattr(module, name, None)
+    monkeypatch.setattr(formgrader, "HTMLExporter", None)
     config = Config()
     install(config)
     html = {"output_type": "display_data", "data": {"text/html": f"seen{ALERT}"}, "metadata": {}}
@@ -113,7 +115,7 @@ def test_formgrader_s_own_view_of_a_submission_is_cleaned_too(monkeypatch: pytes
         nbformat.v4.new_raw_cell(ALERT),
         nbformat.v4.new_code_cell("1", outputs=[nbformat.from_dict(html)]),
     ]
-    page, _ = HTMLExporter(config=config, template_name="classic").from_notebook_node(
+    page, _ = formgrader.HTMLExporter(config=config, template_name="classic").from_notebook_node(
         nbformat.v4.new_notebook(cells=cells)
     )
     assert "written" in page

@@ -39,15 +39,16 @@ MAY_IMPORT = {  # a room, or a file at a package's top: the rooms that it may im
     "nbjudge.model": ("errors",),
     "nbjudge.wire": ("errors",),
     "nbjudge.names": (),
-    "nbjudge.course": ("model", "names", "errors"),
+    "nbjudge.shown": (),
+    "nbjudge.course": ("shown", "model", "names", "errors"),
     "nbjudge.sandbox": ("model", "errors"),
     "nbjudge.bridge": ("wire", "errors"),
     "nbjudge.process": ("sandbox", "wire", "model", "errors"),
-    "nbjudge.roles": ("bridge", "process", "wire", "names", "errors"),  # started by name: nobody imports them
-    "nbjudge.grading": ("course", "process", "wire", "model", "errors"),
-    "nbjudge.pages": ("grading", "course", "model", "errors"),
-    "nbjudge.plugin": ("pages", "grading", "process", "course", "model", "errors"),
-    "nbjudge.__main__": ("plugin", "pages", "grading", "sandbox", "course", "model", "errors"),
+    "nbjudge.roles": ("bridge", "process", "shown", "wire", "names", "errors"),  # started by name: nobody imports them
+    "nbjudge.grading": ("course", "process", "shown", "wire", "model", "errors"),
+    "nbjudge.pages": ("grading", "course", "process", "shown", "model", "errors"),
+    "nbjudge.plugin": ("pages", "grading", "process", "course", "shown", "model", "errors"),
+    "nbjudge.__main__": ("plugin", "pages", "grading", "sandbox", "course", "shown", "model", "errors"),
 }
 INSIDE = {  # the same for rooms within a room; its own files, beside them, may import all of them
     "seegrad.capture": {"probes": (), "tables": ("probes",)},

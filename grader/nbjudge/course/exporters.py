@@ -18,6 +18,7 @@ from traitlets import Bool, Dict, Enum, Unicode
 
 from nbjudge.course.layout import write_whole
 from nbjudge.course.office.standings import Stage, Standing, standings
+from nbjudge.shown.text import printable
 
 FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "\0")
 READABLE = 0o644
@@ -45,7 +46,7 @@ def _plain(value: object) -> str:
         return ""
     if isinstance(value, float):
         return f"{value:g}"
-    text = str(value)
+    text = printable(str(value))
     return f"'{text}" if isinstance(value, str) and text.lstrip(" ").startswith(FORMULA) else text
 
 

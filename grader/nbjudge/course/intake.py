@@ -25,8 +25,13 @@ MAX_FILES = 1000
 TIMESTAMP_BYTES = 256
 IGNORED = (".ipynb_checkpoints", "*.pyc", "__pycache__", "feedback", ".DS_Store")
 CELL_TYPES = frozenset({"code", "markdown", "raw"})
-KEPT_METADATA = frozenset({"nbgrader", "deletable", "editable"})
-MAX_CELLS = 5000
+KEPT_METADATA = frozenset({"deletable", "editable"})
+MAX_CELLS = 1000
+CELL_CHARS = 1_000_000
+PATH_BYTES = 200  # below the folder: graded, it stands in a longer one
+PARTS = 500_000  # of the JSON of all notebooks: brackets and colons, each of which may stand for an object to be made
+GRADE_ID_CHARS = 200
+CLEAR = "clear all outputs, save, and hand it in again"
 CELL_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 
@@ -53,18 +58,23 @@ def _read(folder: Path, student: str, assignment: str, limits: Limits) -> Submis
     notebooks: dict[str, str] = {}
     files: dict[str, bytes] = {}
     timestamp = None
-    left_bytes = limits.submission_bytes
+    left_bytes, left_parts = limits.submission_bytes, PARTS
     for path in _plain_files(folder):
         name = path.relative_to(folder).as_posix()
         if name == "timestamp.txt":
             timestamp = _bounded(path, TIMESTAMP_BYTES)[0].decode("utf-8", "replace").strip()
         elif name.endswith(".ipynb") and "/" not in name:
-            notebooks[name.removesuffix(".ipynb")] = canonical(_notebook(path, limits), name)
+            content = _notebook(path, limits)
+            left_parts -= sum(map(content.count, (b"{", b"[", b":")))
+            if left_parts < 0:
+                raise Unreadable(f"{_shown(name)} has too many parts; {CLEAR}")
+            left_bytes -= len(content)
+            notebooks[name.removesuffix(".ipynb")] = canonical(content, name)
         elif not name.endswith(".ipynb"):
             files[name], size_bytes = _bounded(path, left_bytes)
             left_bytes -= size_bytes
-            if left_bytes < 0:
-                raise Unreadable(f"the files beside the notebook are larger than {_megabytes(limits.submission_bytes)}")
+        if left_bytes < 0:
+            raise Unreadable(f"the files together are larger than {_megabytes(limits.submission_bytes)}")
     return Submission(student, assignment, notebooks, files, timestamp)
 
 
@@ -95,8 +105,12 @@ def _plain_files(folder: Path) -> Iterator[Path]:
             seen += 1
             if seen > MAX_FILES:
                 raise Unreadable(f"more than {MAX_FILES} files")
+            if len(os.fsencode(os.path.relpath(entry.path, folder))) > PATH_BYTES:
+                raise Unreadable(f"the path of {_shown(entry.name)} is longer than {PATH_BYTES} bytes")
             mode = entry.stat(follow_symlinks=False).st_mode
             if stat.S_ISDIR(mode):
+                if entry.name.endswith(".ipynb"):
+                    raise Unreadable(f"{_shown(entry.name)} is a folder, not a notebook")
                 waiting.append(Path(entry.path))
             elif stat.S_ISREG(mode):
                 yield Path(entry.path)
@@ -119,7 +133,7 @@ def _notebook(path: Path, limits: Limits) -> bytes:
     if size_bytes > limits.notebook_bytes:
         raise Unreadable(
             f"{_shown(path.name)} is too large: {_megabytes(size_bytes)}, allowed are "
-            f"{_megabytes(limits.notebook_bytes)}; clear all outputs, save, and hand it in again"
+            f"{_megabytes(limits.notebook_bytes)}; {CLEAR}"
         )
     return content
 
@@ -202,6 +216,8 @@ def _cell(cell: Any, index: int, name: str) -> dict[str, Any]:
         kind, source = "markdown", f"# {source or ''}"
     if kind not in CELL_TYPES or source is None:
         raise Unreadable(f"cell {index + 1} of {name!r} is neither code nor text")
+    if len(source) > CELL_CHARS:
+        raise Unreadable(f"cell {index + 1} of {name!r} is longer than {CELL_CHARS} characters")
     rebuilt = {
         "cell_type": kind,
         "id": _given_id(cell),
@@ -226,7 +242,12 @@ def _joined(source: Any) -> str | None:
 def _metadata(metadata: Any) -> dict[str, Any]:
     if not isinstance(metadata, dict):
         return {}
-    return {name: value for name, value in metadata.items() if name in KEPT_METADATA}
+    kept: dict[str, Any] = {name: metadata[name] for name in KEPT_METADATA if type(metadata.get(name)) is bool}
+    marks = metadata.get("nbgrader")
+    grade_id = marks.get("grade_id") if isinstance(marks, dict) else None
+    if isinstance(grade_id, str) and len(grade_id) <= GRADE_ID_CHARS:
+        kept["nbgrader"] = {"grade_id": grade_id}
+    return kept
 
 
 def _attachments(attachments: Any) -> dict[str, dict[str, str]]:

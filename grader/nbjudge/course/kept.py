@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -84,8 +84,9 @@ def _write(draft: Path, contents: Iterable[tuple[str, bytes]], course: Course) -
 
 
 def _contents(result: Result, submission: Submission, assignment: Assignment) -> Iterator[tuple[str, bytes]]:
-    files: Mapping[str, bytes] = {**submission.files, **assignment.files}
-    yield from files.items()
+    ours = {*assignment.files, "timestamp.txt", *(f"{notebook.name}.ipynb" for notebook in assignment.notebooks)}
+    theirs = {name: content for name, content in submission.files.items() if not _in_the_way(name, ours)}
+    yield from {**theirs, **assignment.files}.items()
     if result.timestamp:
         yield "timestamp.txt", result.timestamp.encode()
     if result.refusal is not None:
@@ -94,6 +95,15 @@ def _contents(result: Result, submission: Submission, assignment: Assignment) ->
     for graded in result.notebooks:
         if not graded.missing:
             yield f"{graded.name}.ipynb", (graded.notebook or notice(_failure(graded))).encode()
+
+
+def _in_the_way(name: str, ours: Iterable[str]) -> bool:
+    """A file of the student's where we need a folder, or the other way round.
+
+    >>> [_in_the_way(name, ["data/a.csv"]) for name in ("data", "data/a.csv/b", "data/b.csv")]
+    [True, True, False]
+    """
+    return any(f"{other}/".startswith(f"{name}/") or name.startswith(f"{other}/") for other in ours if other != name)
 
 
 def _failure(graded: Graded) -> str:

@@ -19,7 +19,6 @@ import nbformat
 
 from nbjudge.course.intake import Unreadable, moment
 from nbjudge.course.restore import grade_id, recognised, restored, shortened
-from nbjudge.course.shown import safe_outputs
 from nbjudge.errors import SandboxError
 from nbjudge.grading import questions
 from nbjudge.grading.trial import RunNotebook
@@ -125,7 +124,7 @@ def _graded(
     outcomes = tuple(questions.outcomes(document, notebook, ran.outcomes))
     comments = dict(questions.comments(document, notebook))
     answers = questions.answers(document, notebook, submission.files)
-    notes = (*_name_notes(submission, notebook), *repaired.notes, *_timestamp_notes(submission))
+    notes = (*_name_notes(submission, notebook), *repaired.notes, *ran.notes, *_timestamp_notes(submission))
     return Graded(
         notebook.name, _finished(ran.notebook, ran.outcomes), outcomes, comments, answers, died=ran.died, notes=notes
     ), ran
@@ -153,7 +152,7 @@ def _timestamp_notes(submission: Submission) -> Iterable[str]:
 
 
 def _finished(document: Mapping[str, Any], verdicts: Iterable[Outcome]) -> str:
-    """The executed notebook as it is kept: safe outputs, nbgrader's limit of lines, this kernel's language.
+    """The executed notebook as it is kept: nbgrader's limit of lines, this kernel's language.
 
     A question that earned a part gets its message too: a stock cell would show the fraction alone.
     """
@@ -162,8 +161,9 @@ def _finished(document: Mapping[str, Any], verdicts: Iterable[Outcome]) -> str:
     for cell in node.cells:
         if cell.cell_type == "code":
             said = partly.get(grade_id(cell) or "")
-            shown = [{"output_type": "display_data", "data": {"text/plain": said}}] if said else []
-            cell.outputs = _node(safe_outputs([*cell.outputs, *shown]))
+            if said:
+                shown = {"output_type": "display_data", "data": {"text/plain": said}, "metadata": {}}
+                cell.outputs.append(_node(shown))
     node = shortened(node)
     node.metadata = _node({"kernelspec": node.metadata.get("kernelspec", {}), "language_info": language()})
     return str(nbformat.writes(node))  # type: ignore[no-untyped-call] # nbformat types it nowhere

@@ -18,6 +18,8 @@ KINDS = (
 )
 CUT = "\n[The output is longer than {limit} and was cut here.]\n"
 MESSAGE_BYTES = 200  # what even an empty message counts
+MESSAGES = 10_000  # of a cell, however small each of them is
+CELLS = 2  # a notebook may put out as much as so many cells
 
 
 class Outputs:
@@ -26,7 +28,8 @@ class Outputs:
     def __init__(self, notebook: NotebookNode, output_bytes: int) -> None:
         self.notebook = notebook
         self._limit_bytes = output_bytes
-        self._used_bytes = 0
+        self._left_bytes, self._left_messages = CELLS * output_bytes, CELLS * MESSAGES  # for the whole notebook
+        self._used_bytes = self._messages = 0
         self._cut = False
         self._kinds: tuple[str, ...] = KINDS
         self._client = NotebookClient(notebook)
@@ -38,7 +41,9 @@ class Outputs:
         self._kinds = KINDS[:1] if streams_only else KINDS
         cell.outputs = []
         self._client.clear_before_next_output = False
-        self._used_bytes, self._cut = 0, False
+        self._left_bytes -= self._used_bytes
+        self._left_messages -= self._messages
+        self._used_bytes, self._messages, self._cut = 0, 0, False
 
     def add(self, packet: Packet, cell: NotebookNode, index: int) -> None:
         """Take one message in; past the bound one sentence says so, and the rest is dropped."""
@@ -47,9 +52,13 @@ class Outputs:
             return
         size_bytes = MESSAGE_BYTES + len(packet.body) + _size(content)
         self._used_bytes += size_bytes
-        if self._used_bytes > self._limit_bytes:
+        self._messages += 1
+        most_bytes = min(self._limit_bytes, self._left_bytes)
+        if self._used_bytes > most_bytes or self._messages > min(MESSAGES, self._left_messages):
             self._cut = True
-            kind, content = "stream", {"name": "stdout", "text": self._last_words(content, size_bytes)}
+            room_bytes = most_bytes - self._used_bytes + size_bytes
+            kind, content = "stream", {"name": "stdout", "text": self._last_words(content, room_bytes)}
+            self._used_bytes, self._messages = min(self._used_bytes, most_bytes), min(self._messages, MESSAGES)
         message = {
             "msg_type": kind,
             "header": {"msg_type": kind},
@@ -69,10 +78,9 @@ class Outputs:
         except Exception:  # a forged message is dropped, whatever it breaks
             del cell.outputs[before:]
 
-    def _last_words(self, content: Mapping[str, Any], size_bytes: int) -> str:
-        room = max(0, self._limit_bytes - self._used_bytes + size_bytes)
+    def _last_words(self, content: Mapping[str, Any], room_bytes: int) -> str:
         said = content.get("text")
-        head = said.encode()[:room].decode("utf-8", "ignore") if isinstance(said, str) else ""
+        head = said.encode()[: max(0, room_bytes)].decode("utf-8", "ignore") if isinstance(said, str) else ""
         return head + CUT.format(limit=_readable(self._limit_bytes))
 
     def finish(self, cell: NotebookNode, reply: Mapping[str, Any]) -> None:

@@ -12,10 +12,9 @@ from __future__ import annotations
 import copy
 import hashlib
 import select
-import socket
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import asdict, replace
 from functools import partial
 from pathlib import PurePosixPath
@@ -25,15 +24,19 @@ import nbformat
 from nbformat import NotebookNode
 
 from nbjudge.errors import SandboxError, StudentGone, WireError
+from nbjudge.grading.clean import cleaned
 from nbjudge.grading.outputs import Outputs, error_output, result_output
 from nbjudge.model import Assignment, Ending, Executed, Limits, Naming, Outcome
+from nbjudge.process.bench import Bench
 from nbjudge.process.child import Child
+from nbjudge.process.scribe import Scribe
 from nbjudge.process.zygote import DEFAULT_PRELOAD, Zygote
 from nbjudge.wire import Packet
 
 HELLO_S = 20.0
 GRACE_S = 3.0  # after an interrupt
 FLUSH_S = 5.0
+LOOK_S = 0.05  # how often a line without a judge is emptied
 ENDED = "the process ended (a crash, os._exit, or a limit of memory or CPU time)"
 TIMEOUT = ("\x1b[0;31mCellTimeoutError\x1b[0m: No reply from kernel before timeout",)
 Step = Callable[[], None]
@@ -60,8 +63,18 @@ def may_be_placed(name: str) -> bool:
 @contextmanager
 def warm_judge(limits: Limits, *, trust_students: bool, preload: Sequence[str] = ()) -> Iterator[RunNotebook]:
     """A warm zygote, and on it what runs one notebook after another."""
-    with Zygote((*DEFAULT_PRELOAD, *preload), limits=limits, trust_students=trust_students) as zygote:
-        yield partial(run_notebook, zygote)
+    with (
+        Zygote((*DEFAULT_PRELOAD, *preload), limits=limits, trust_students=trust_students) as zygote,
+        closing(Scribe(zygote)) as scribe,
+    ):
+        yield partial(run_to_be_shown, zygote, scribe)
+
+
+def run_to_be_shown(
+    zygote: Zygote, scribe: Scribe, notebook: Mapping[str, Any], files: Mapping[str, bytes], assignment: Assignment
+) -> Executed:
+    """As `run_notebook`, with outputs that may be shown."""
+    return cleaned(run_notebook(zygote, notebook, files, assignment), scribe)
 
 
 def run_notebook(
@@ -87,42 +100,32 @@ def run_notebook(
     """
     nodes = nbformat.from_dict(copy.deepcopy(dict(notebook)))  # type: ignore[no-untyped-call]  # nbformat has no types
     started = time.monotonic()
-    student, judge = _two(zygote)
-    trial = Trial(nodes, student, judge, assignment.seed, assignment.limits)
+    bench = Bench(zygote)
+    trial = Trial(nodes, bench, assignment.seed, assignment.limits)
     try:
         trial.hold(files)
     finally:
-        ended = [zygote.end(child) for child in (student, judge)]
-    cpu_s = sum(end.cpu_s for end in ended if end is not None)
-    over = ended[0] and ended[0].over
+        ended, cpu_s = bench.close()
+    over = ended and ended.over
     died = f"{trial.died} More exactly: {over}." if trial.died and over else trial.died
     return Executed(trial.notebook, tuple(trial.outcomes), died, time.monotonic() - started, cpu_s)
-
-
-def _two(zygote: Zygote) -> tuple[Child, Child]:
-    """The student's process and the judge's, with a line between them."""
-    ours, theirs = socket.socketpair()
-    with ours, theirs:
-        student = zygote.fork("student", ours)
-        try:
-            return student, zygote.fork("judge", theirs)
-        except BaseException:
-            zygote.end(student)
-            raise
 
 
 class Trial:
     """The two processes of one notebook and what came of them."""
 
-    def __init__(self, notebook: NotebookNode, student: Child, judge: Child, seed: int, limits: Limits) -> None:
+    def __init__(self, notebook: NotebookNode, bench: Bench, seed: int, limits: Limits) -> None:
         self.notebook = notebook
         self.outcomes: list[Outcome] = []
         self.died: str | None = None
-        self._student, self._judge = student, judge
+        self._bench = bench
+        self._student, self._judge = bench.student, bench.judge
+        self._told: list[dict[str, Any]] = []  # what a judge was told of the instructor's cells and of test cells
         self._seed, self._limits = seed, limits
         self._outputs = Outputs(notebook, limits.output_bytes)
         self._deadline = time.monotonic() + limits.notebook_s
         self._late = False  # the notebook's time is over
+        self._stopped = False  # the judge of the last question, by an interrupt: it may wait for an answer no more
         self._count = 0
         self._naming = notebook.metadata.get("naming", {})
         self._setup = dict(self._naming.get("setup", ()))
@@ -148,11 +151,7 @@ class Trial:
         self._outputs.finish_notebook()
 
     def _open(self, files: Mapping[str, bytes]) -> None:
-        try:
-            self._judge.wait_for("hello", HELLO_S)
-        except StudentGone as error:
-            raise SandboxError(f"The judge couldn't be started: {error}.") from None
-        self._judge.send({"op": "naming", "naming": {**asdict(Naming()), **self._naming}})
+        self._greet()
         digest = hashlib.sha256(f"student {self._seed}".encode()).digest()
         kept = {name: data for name, data in sorted(files.items()) if may_be_placed(name)}
         sizes = [[name, len(data)] for name, data in kept.items()]
@@ -162,6 +161,13 @@ class Trial:
             self._student.send({"op": "files", "files": sizes}, b"".join(kept.values()))
         except (StudentGone, WireError) as error:
             self._bury(str(error))
+
+    def _greet(self) -> None:
+        try:
+            self._judge.wait_for("hello", HELLO_S)
+        except StudentGone as error:
+            raise SandboxError(f"The judge couldn't be started: {error}.") from None
+        self._judge.send({"op": "naming", "naming": {**asdict(Naming()), **self._naming}})
 
     # ------------------------------------------------------------------ the student's cells
 
@@ -179,11 +185,16 @@ class Trial:
         self._outputs.finish(cell, reply if isinstance(reply, dict) else {})
 
     def _instruct(self, source: str) -> None:
+        said = {"op": "instructor", "code": source}
         try:
-            self._judge.send({"op": "instructor", "code": source})
+            self._judge.send(said)
             self._wait(self._judge, "done", self._steps())
         except StudentGone:
-            return  # the test cells that follow will say what became of the judge
+            self._stopped = True
+        if self._stopped:
+            said["op"] = "lost"
+            self._replace_judge()
+        self._told.append(said)
 
     # ------------------------------------------------------------------ the test cells
 
@@ -199,11 +210,17 @@ class Trial:
             self._instruct(statement)
         if (effects := self.notebook.metadata.get("effects")) is not None:
             asked["kept"] = effects.get(grade_id, [])
+        self._told.append({"op": "lost", "code": cell.source})
         try:
             self._judge.send(asked)
             answer, in_time = self._wait(self._judge, "verdict", self._steps())
         except StudentGone as error:
+            self._replace_judge()
+            if self._stopped:
+                return Outcome(grade_id, Ending.TIMED_OUT, 0.0, points, _sentence(self._slow()))
             return Outcome(grade_id, Ending.GRADER_FAILURE, None, points, f"The judge failed: {error}.")
+        if self._stopped:
+            self._replace_judge()
         self._flush()
         if in_time:
             return self._outcome(answer.header, grade_id, points)
@@ -212,8 +229,30 @@ class Trial:
 
     def _steps(self) -> list[Step]:
         """What to do, one after the other, when a test cell takes too long: it is the student's code, first of all."""
-        bury = lambda: self._bury(self._slow())  # noqa: E731 - one of four steps
-        return [self._student.interrupt, bury, self._judge.interrupt, self._judge.kill]
+        self._stopped = False
+
+        def stop_judge() -> None:
+            self._stopped = True
+            self._judge.interrupt()
+
+        return [self._student.interrupt, stop_judge, self._judge.kill]
+
+    def _replace_judge(self) -> None:
+        """Another judge for the questions that follow. What the test cells before have bound isn't known to it."""
+        self._bench.end_judge()
+        self._judge.gone = True
+        if not self._student.gone:
+            try:
+                self._student.interrupt()  # it may be waiting for an answer
+                self._student.send({"op": "renew"})
+                self._wait(self._student, "renewed", (), FLUSH_S)
+            except StudentGone:
+                self._bury(self._slow())
+        self._judge = self._bench.replace_judge()
+        self._greet()
+        for said in self._told:
+            self._judge.send(said)
+            self._wait(self._judge, "done", [self._judge.kill])
 
     def _outcome(self, said: Mapping[str, Any], grade_id: str, points: float) -> Outcome:
         claims, fraction = tuple(said["claims"]), said["fraction"]
@@ -272,7 +311,7 @@ class Trial:
                 left.pop(0)()
                 end = time.monotonic() + GRACE_S
                 continue
-            self._select(end)
+            self._select(end if not self._judge.gone else min(end, time.monotonic() + LOOK_S))
 
     def _packets(self) -> Iterator[tuple[Child, Packet]]:
         """What has arrived from both; the student's messages become the current cell's outputs."""
@@ -291,6 +330,8 @@ class Trial:
                     self._bury(f"its process broke the rules: {error}")
 
     def _select(self, end: float) -> None:
+        if self._judge.gone:
+            self._bench.drain()
         descriptors = [*self._judge.descriptors(), *self._student.descriptors()]
         if descriptors:
             select.select(descriptors, [], [], max(0.0, end - time.monotonic()))

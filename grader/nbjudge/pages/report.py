@@ -20,6 +20,7 @@ from matplotlib.ticker import MaxNLocator
 from nbjudge.course.office.standings import Stage, Standing
 from nbjudge.model import Ending, Outcome, Result
 from nbjudge.pages.screen import LATE, attention, suspicion
+from nbjudge.shown.text import printable
 
 MISCONCEPTIONS = tuple(f"M{number:02}" for number in range(1, 13))
 SENTENCE = re.compile(r"^\s*Suggests\s+(M\d\d)\s+(\S.*)$")  # how a check's message puts a misconception right
@@ -175,7 +176,7 @@ def _picture(svg: str, said: str) -> str:
 
 def _table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     head = "".join(f"<th>{escape(text)}</th>" for text in header)
-    body = "".join(f"<tr>{''.join(f'<td>{escape(text)}</td>' for text in row)}</tr>\n" for row in rows)
+    body = "".join(f"<tr>{''.join(f'<td>{escape(printable(text))}</td>' for text in row)}</tr>\n" for row in rows)
     return f"<table><thead><tr>{head}</tr></thead><tbody>\n{body}</tbody></table>"
 
 

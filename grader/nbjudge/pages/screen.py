@@ -14,6 +14,7 @@ from tqdm import tqdm
 from nbjudge.course.office.standings import Score, Standing
 from nbjudge.grading.batch import Entry
 from nbjudge.model import Ending, Outcome, Result
+from nbjudge.shown.text import printable
 
 SCORED_BY_HAND = "scored by hand"
 LATE = "{points:g} points off for lateness"
@@ -47,20 +48,20 @@ class ProgressBar:
             return
         if self._bar is None:
             self._bar = tqdm(total=total, unit="student", desc="grading")
-        self._bar.set_postfix_str(entry.student)
+        self._bar.set_postfix_str(printable(entry.student))
         self._bar.update(done - self._bar.n)
 
 
 def summary(entry: Entry) -> str:
-    """One line on one student.
+    """One line on one student, for a terminal or a log.
 
     >>> summary(Entry("ada", Result("k", "ada", "ps1", None), "refused: no notebook"))
     'ada: refused: no notebook'
     """
     if entry.problem:
-        return f"{entry.student}: {entry.problem}"
+        return printable(f"{entry.student}: {entry.problem}")
     same = ", unchanged" if entry.unchanged else ""
-    return f"{entry.student}: {_points(entry, ' of ')}{same}"
+    return printable(f"{entry.student}: {_points(entry, ' of ')}{same}")
 
 
 def _points(entry: Entry, of: str) -> str:

@@ -36,7 +36,10 @@ OWNER_FD, CONTROL_FD, PEER_FD = 3, 3, 4
 DATAGRAM_BYTES = 1 << 18
 FDS = 4
 CRASHED = 70
-ROLES = {"student": "nbjudge.roles.student", "judge": "nbjudge.roles.judge"}  # started by name: nobody imports them
+ROLES = {
+    name: f"nbjudge.roles.{name}" for name in ("student", "judge", "scribe")
+}  # started by name: nobody imports them
+NEED_A_KERNEL = frozenset({"student", "judge"})
 WARM = "nbjudge.roles.warm"
 PREFIX = "grader-zygote-"
 
@@ -193,7 +196,7 @@ def main() -> None:
     _become_first_process(server)
     try:
         with contextlib.suppress(BrokenPipeError):  # the owner has closed its socket, or was killed
-            _warm(server, said["preload"])
+            _warm(server, said["preload"], said["roles"])
             _serve(server)
     finally:
         if server.scratch:
@@ -225,16 +228,18 @@ def _become_first_process(server: Server) -> None:
     syscalls.prctl(syscalls.PR_SET_CHILD_SUBREAPER, 1)
 
 
-def _warm(server: Server, names: Sequence[str]) -> None:
+def _warm(server: Server, names: Sequence[str], roles: Sequence[str]) -> None:
     # A profile of our own: what a student wrote into somebody's ~/.ipython must not run here.
     os.environ["IPYTHONDIR"] = str((server.scratch.path if server.scratch else Path("/tmp")) / "ipython")  # noqa: S108 - in our own root
-    for role in ROLES.values():
-        importlib.import_module(role)
-    from nbjudge.process.kernel import Kernel
+    for role in roles:
+        importlib.import_module(ROLES[role])
+    if NEED_A_KERNEL & {*roles}:
+        from nbjudge.process.kernel import Kernel
 
-    server.kernel = Kernel()
+        server.kernel = Kernel()
     there = preload(names)  # as a cell would import them: ipywidgets looks for the kernel that it is in
-    importlib.import_module(WARM).warm(server.kernel)
+    if server.kernel is not None:
+        importlib.import_module(WARM).warm(server.kernel)
     del os.environ["IPYTHONDIR"]
     gc.collect()
     gc.freeze()  # the collector would otherwise touch, and so copy, every page after a fork

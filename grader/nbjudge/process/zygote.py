@@ -26,6 +26,7 @@ from nbjudge.sandbox import ELSEWHERE, SERVICE_ID
 # What a course's notebooks import; `%load_ext seegrad` alone takes a quarter of a second where it isn't there yet.
 DEFAULT_PRELOAD = ("torch", "torch._dynamo", "numpy", "IPython", "seegrad", "seegrad.check", "seegrad.display.magic")
 LIMITS = Limits()
+ROLES = ("student", "judge", "scribe")
 START_S = 120.0
 FORK_S = 20.0
 END_S = 10.0
@@ -60,6 +61,7 @@ class Zygote:
         preload: modules to import before the first fork; a name that isn't installed is skipped.
         limits: what each child may use.
         trust_students: go on where this machine holds fewer walls than untrusted code needs.
+        roles: what its children may be.
 
     Raises:
         SandboxError: fewer walls hold than the stated minimum (see `nbjudge.sandbox.minimum`).
@@ -67,7 +69,12 @@ class Zygote:
     """
 
     def __init__(
-        self, preload: Sequence[str] = DEFAULT_PRELOAD, *, limits: Limits = LIMITS, trust_students: bool = False
+        self,
+        preload: Sequence[str] = DEFAULT_PRELOAD,
+        *,
+        limits: Limits = LIMITS,
+        trust_students: bool = False,
+        roles: Sequence[str] = ROLES,
     ) -> None:
         if sys.platform != "linux":
             raise SandboxError(ELSEWHERE.format(system=sys.platform))
@@ -79,6 +86,7 @@ class Zygote:
             "preload": list(preload),
             "limits": dataclasses.asdict(limits),
             "trust_students": trust_students,
+            "roles": list(roles),
         }
         try:
             self._send(said)
@@ -120,7 +128,7 @@ class Zygote:
             self._process.wait()
 
     def fork(self, role: str, peer: socket.socket) -> Child:
-        """A confined child that serves as `role` ("student" or "judge") and speaks with another one over `peer`."""
+        """A confined child that serves as `role` (one of ROLES) and speaks with another one over `peer`."""
         control, theirs = socket.socketpair()
         out, out_theirs = os.pipe()
         err, err_theirs = os.pipe()

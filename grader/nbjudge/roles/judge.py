@@ -23,6 +23,7 @@ from nbjudge.roles.verdict import Ruling
 from nbjudge.roles.witness import Witness, readable
 from nbjudge.wire import Pipe, listed, text, whole
 
+LOST = "the process that ran it took too long or died"
 NOT_PYTHON = "The test cell isn't valid Python; its author has to repair it."
 BROKEN = "The instructor's cell that makes {name!r} fails where the tests run: {why}"
 UNKNOWN = (
@@ -54,6 +55,9 @@ def live(kernel: Kernel, control_fd: int, peer_fd: int) -> None:
         source = text(packet.header, "code", 1 << 24)
         if text(packet.header, "op") == "instructor":
             judge.instruct(source)
+            control.send({"msg_type": "done"})
+        elif text(packet.header, "op") == "lost":
+            judge.lose(source)
             control.send({"msg_type": "done"})
         else:
             grade_id, number = text(packet.header, "grade_id", 1 << 16), whole(packet.header, "seed", 0, 1 << 256)
@@ -107,6 +111,15 @@ class Judge:
     def renew(self, names: list[str]) -> None:
         """Answers have bound these since the last test: they are the student's again."""
         self._held -= set(names)
+        self._broken = {name: why for name, why in self._broken.items() if name not in names}
+
+    def lose(self, source: str) -> None:
+        """A cell that a judge before this one has run, which took too long or died: what it bound isn't known here."""
+        try:
+            bound = names_in(self.kernel.shell.transform_cell(source)).bound
+        except SyntaxError:
+            return
+        self._broken |= dict.fromkeys(set(bound) - set(self.kernel.namespace), LOST)
 
     def test(self, source: str, number: int, kept: list[str] | None = None) -> dict[str, Any]:
         """Run a test cell: its verdict, and what it rests on, as plain data.

@@ -9,6 +9,7 @@ import contextlib
 import os
 import random
 import select
+import socket
 import sys
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -22,8 +23,7 @@ from nbjudge.wire import Packet, Pipe, listed, text, whole
 def live(kernel: Kernel, control_fd: int, peer_fd: int) -> None:
     """Serve the owner's and the judge's requests until the owner goes."""
     control = Pipe(control_fd)
-    peer = Peer(Pipe(peer_fd), side=1)
-    peer.answers["names"] = lambda packet: _names(kernel, peer, packet)
+    peer = _conversation(kernel, peer_fd)
     see_own_modules(sys.path)
     kernel.wire(control)
     control.send({"msg_type": "hello"})
@@ -33,10 +33,26 @@ def live(kernel: Kernel, control_fd: int, peer_fd: int) -> None:
             readable, _, _ = select.select(waiting, [], [])
             if peer_fd in readable and not _answer(peer):
                 waiting.remove(peer_fd)
-            if control_fd in readable:
-                _obey(kernel, control)
+            if control_fd in readable and _obey(kernel, control) == "renew":
+                _empty(peer_fd)
+                peer = _conversation(kernel, peer_fd)
+                control.send({"msg_type": "renewed"})
         except KeyboardInterrupt:
             continue  # it was meant for a cell that has just ended
+
+
+def _conversation(kernel: Kernel, peer_fd: int) -> Peer:
+    """With a judge that has heard nothing yet."""
+    peer = Peer(Pipe(peer_fd), side=1)
+    peer.answers["names"] = lambda packet: _names(kernel, peer, packet)
+    return peer
+
+
+def _empty(peer_fd: int) -> None:
+    """Forget what a judge that has ended still had to say."""
+    with contextlib.suppress(OSError), socket.socket(fileno=os.dup(peer_fd)) as line:
+        while line.recv(1 << 16, socket.MSG_DONTWAIT):
+            pass
 
 
 def see_own_modules(path: list[str]) -> None:
@@ -53,13 +69,16 @@ def see_own_modules(path: list[str]) -> None:
 
 def _answer(peer: Peer) -> bool:
     try:
-        peer.answer(peer.pipe.receive())
+        packet = peer.pipe.receive()
+        if "op" in packet.header:  # else an answer that an interrupt was quicker than: nobody waits for it any more
+            peer.answer(packet)
     except EOFError:
         return False
     return True
 
 
-def _obey(kernel: Kernel, control: Pipe) -> None:
+def _obey(kernel: Kernel, control: Pipe) -> str:
+    """Do what the owner asks, and say what it was."""
     try:
         packet = control.receive()
     except EOFError:
@@ -72,10 +91,12 @@ def _obey(kernel: Kernel, control: Pipe) -> None:
     elif op == "run":
         reply = kernel.run(text(packet.header, "code", 1 << 24))
         control.send({"msg_type": "execute_reply", "content": reply})
-        return
+        return op
     elif op == "flush":
         kernel.flush()
-    control.send({"msg_type": "flushed" if op == "flush" else "done"})
+    if op != "renew":
+        control.send({"msg_type": "flushed" if op == "flush" else "done"})
+    return op
 
 
 def _place(packet: Packet) -> None:

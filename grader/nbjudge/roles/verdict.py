@@ -11,13 +11,12 @@ from typing import Any
 
 from nbjudge.bridge.peer import STUDENT
 from nbjudge.bridge.values import UnsupportedError
+from nbjudge.shown.text import printable
 
 LINES = 6
 LINE_CHARS = 300
 HIDDEN = re.compile(r"BEGIN HIDDEN TESTS(.*?)END HIDDEN TESTS|BEGIN HIDDEN TESTS(.*)\Z", re.DOTALL)
 SCORE = ("seegrad.check", "score")
-_ANSI = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
-_NOT_TEXT = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,8 +109,7 @@ def hidden_lines(source: str) -> set[int]:
 
 def clipped(text: str) -> str:
     """At most six lines that aren't empty, none of them long, no control characters."""
-    clean = _NOT_TEXT.sub("", _ANSI.sub("", text))
-    lines = [line.rstrip() for line in clean.splitlines() if line.strip()]
+    lines = [line.rstrip() for line in printable(text).splitlines() if line.strip()]
     return "\n".join(line if len(line) <= LINE_CHARS else line[: LINE_CHARS - 1] + "…" for line in lines[:LINES])
 
 

@@ -84,7 +84,10 @@ def test_format_3_is_upgraded(folder: Path) -> None:
         ('{"cells": [], "nbformat": 5}', "notebook format 5"),
         ("[" * 200_000, "nested too deeply"),
         ('{"cells": [{"cell_type": "code", "source": "\\ud800"}]}', "not valid Unicode"),
-        (json.dumps({"cells": [{"cell_type": "code", "source": ""}] * 5001}), "5001 cells"),
+        (json.dumps({"cells": [{"cell_type": "code", "source": ""}] * 1001}), "1001 cells"),
+        (json.dumps({"cells": [{"cell_type": "code", "source": "x" * 1_000_001}]}), "cell 1 of 'ps1.ipynb' is longer"),
+        (json.dumps({"cells": [], "metadata": [[]] * 600_000}), "too many parts; clear all outputs"),
+        (json.dumps({"cells": [], "metadata": dict.fromkeys(range(600_000), 0)}), "too many parts; clear all outputs"),
     ],
 )
 def test_what_is_no_notebook_is_refused_with_its_reason(folder: Path, content: str | bytes, reason: str) -> None:
@@ -111,7 +114,7 @@ def test_many_files_together_are_refused_too(folder: Path) -> None:
         (folder / f"{number}.bin").write_bytes(b"0" * 600)
     submission = handed_in(folder, book(CODE), Limits(submission_bytes=1500))
     assert submission.refusal is not None
-    assert "beside the notebook are larger" in submission.refusal
+    assert submission.refusal == "the files together are larger than 0.0 MB"
 
 
 @pytest.mark.parametrize("kind", ["file", "folder", "submission", "student", "pipe", "socket"])
@@ -259,3 +262,41 @@ def test_notebooks_of_other_editors_are_accepted(folder: Path, made: dict[str, A
         ("code", "#@title Answer\nx = 1"),
     ]
     assert [cell.metadata.get("nbgrader") for cell in notebook.cells] == [None, {"grade_id": "q"}]
+
+
+@pytest.mark.parametrize("odd", [["deep"], {"a": 1}, "yes", None, 1])
+def test_flags_of_a_cell_are_flags_or_gone(folder: Path, odd: Any) -> None:
+    marks = {"grade_id": "q", "points": odd, "schema_version": odd}
+    cell = {**CODE, "metadata": {"deletable": odd, "editable": odd, "nbgrader": marks}}
+    (kept,) = json.loads(handed_in(folder, book(cell)).notebooks["ps1"])["cells"]
+    assert kept["metadata"] == {"nbgrader": {"grade_id": "q"}}
+
+
+def test_a_flag_nested_seven_hundred_deep_is_gone_too(folder: Path) -> None:
+    deep = book({**CODE, "metadata": {"deletable": "DEEP"}}).replace('"DEEP"', "[" * 700 + "]" * 700)
+    (kept,) = json.loads(handed_in(folder, deep).notebooks["ps1"])["cells"]
+    assert kept["metadata"] == {}
+
+
+@pytest.mark.parametrize(
+    ("path", "reason"),
+    [
+        ("other.ipynb/a.txt", "'other.ipynb' is a folder, not a notebook"),
+        ("data/ps1.ipynb/a.txt", "'ps1.ipynb' is a folder, not a notebook"),
+        ("/".join(["d" * 60] * 4), f"the path of {'d' * 60!r} is longer than 200 bytes"),
+        ("/".join("d" * 150), "the path of 'd' is longer than 200 bytes"),
+    ],
+)
+def test_a_path_that_the_graded_folder_can_t_have_is_refused(folder: Path, path: str, reason: str) -> None:
+    (folder / path).parent.mkdir(parents=True)
+    (folder / path).write_text("")
+    refusal = handed_in(folder, book(CODE)).refusal
+    assert refusal is not None
+    assert reason in refusal
+
+
+def test_many_notebooks_count_together(folder: Path) -> None:
+    for number in range(4):
+        (folder / f"more{number}.ipynb").write_text(book({**CODE, "source": "x" * 300_000}))
+    refusal = handed_in(folder, book(CODE), Limits(submission_bytes=1 << 20)).refusal
+    assert refusal == "the files together are larger than 1.0 MB"

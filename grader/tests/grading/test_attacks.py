@@ -24,9 +24,14 @@ import nbformat
 import pytest
 from nbgrader.api import Gradebook
 
-from nbjudge.course.shown import presentable, without_hidden_tests
 from nbjudge.grading.batch import Entry
 from nbjudge.model import Ending, Result
+from nbjudge.pages.screen import attention, summary
+from nbjudge.shown.hidden import without_hidden_tests
+from nbjudge.shown.markup import CONVERSIONS
+from nbjudge.shown.outputs import Shower
+from nbjudge.shown.page import presentable
+from nbjudge.shown.text import printable
 from nbjudge_tests.classroom import hostile
 from nbjudge_tests.classroom.commands import nbgrader
 from nbjudge_tests.classroom.hostile import ATTACKS, FULL, HONEST, NAME, SECRETS, WORD_ONLY
@@ -115,7 +120,8 @@ def descendants() -> set[int]:
 def pages(entry: Entry) -> list[Any]:
     """The executed notebooks as the feedback page shows them."""
     texts = [graded.notebook for graded in entry.result.notebooks if graded.notebook]
-    return [without_hidden_tests(presentable(nbformat.reads(text, as_version=4))) for text in texts]
+    shower = Shower(lambda kind, source: CONVERSIONS[kind](source))
+    return [without_hidden_tests(presentable(nbformat.reads(text, as_version=4), shower)) for text in texts]
 
 
 def shown(entry: Entry) -> str:
@@ -157,6 +163,23 @@ def test_nothing_acts_on_the_page(attack: str, graded: Graded) -> None:
         data = output.get("data", {})
         assert not re.search(r"<script|onerror|onload|javascript:|<iframe", data.get("text/html", ""), re.IGNORECASE)
         assert not {"application/javascript", "application/vnd.jupyter.widget-view+json"} & set(data)
+
+
+@pytest.mark.parametrize("attack", ATTACKS)
+def test_nothing_moves_a_terminal_s_cursor_or_turns_its_lines(attack: str, graded: Graded) -> None:
+    entry = graded.entries[attack]
+    for text in (summary(entry), *(outcome.message for outcome in entry.result.outcomes)):
+        assert printable(text) == text
+
+
+@pytest.mark.parametrize("attack", ["bombs_shown", "bombs_written"])
+def test_the_summary_names_what_is_too_much_to_show(attack: str, graded: Graded) -> None:
+    assert "isn't shown" in "; ".join(attention(graded.entries[attack].result))
+
+
+@pytest.mark.parametrize("attack", ["notebook_folder", "endless_path", "million_parts"])
+def test_what_can_t_be_written_or_unpacked_is_refused(attack: str, graded: Graded) -> None:
+    assert str(graded.entries[attack].problem).startswith("refused: ")
 
 
 @pytest.mark.parametrize("student", HONEST)

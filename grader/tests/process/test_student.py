@@ -97,6 +97,13 @@ def test_the_time_of_a_notebook_is_bounded(zygote: Zygote) -> None:
     assert 1 <= sum("ran" in printed(result, index) for index in range(9)) <= 3
 
 
+def test_many_cells_together_put_out_as_much_as_two(zygote: Zygote) -> None:
+    flood = cell("for _ in range(20000): print('x' * 99)")
+    result = run(zygote, *[flood] * 6, limits=Limits(output_bytes=100_000))
+    assert 190_000 < sum(len(printed(result, index)) for index in range(6)) < 202_000
+    assert printed(result, 5) == "\n[The output is longer than 97 kB and was cut here.]\n"
+
+
 def test_output_is_cut_with_a_sentence(zygote: Zygote) -> None:
     flood = cell("for _ in range(20000): print('x' * 99)")
     result = run(zygote, flood, cell("print('next')"), limits=Limits(output_bytes=100_000))

@@ -11,7 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nbjudge.course.shown import clean_html, presentable, render_markdown, safe_outputs, without_hidden_tests
+from nbjudge.shown.hidden import without_hidden_tests
+from nbjudge.shown.markup import CONVERSIONS, clean_html, render_markdown
+from nbjudge.shown.outputs import Shower
+from nbjudge.shown.page import presentable
 
 ACTIVE = re.compile(
     r"<\s*(script|iframe|object|embed|form|input|button|svg|math|style|link|meta|base|video|audio)\b"
@@ -111,12 +114,16 @@ def test_math_makes_no_links(tex: str) -> None:
     assert r"\href" not in render_markdown(tex)
 
 
+def shower() -> Shower:
+    return Shower(lambda kind, source: CONVERSIONS[kind](source))
+
+
 def output(**data: Any) -> dict[str, Any]:
     return {"output_type": "display_data", "data": data, "metadata": {"image/png": {"width": '"><script>'}}}
 
 
 def bundle(**data: Any) -> dict[str, str]:
-    (safe,) = safe_outputs([output(**data)])
+    (safe,) = shower().safe_outputs([output(**data)])
     assert safe["metadata"] == {}
     return dict(safe["data"])
 
@@ -149,7 +156,7 @@ def test_other_types_are_left_out(mime: str) -> None:
 
 @pytest.mark.parametrize("odd", [{}, {"output_type": "update"}, {"output_type": None}])
 def test_unknown_outputs_are_dropped(odd: dict[str, Any]) -> None:
-    assert safe_outputs([odd]) == []
+    assert shower().safe_outputs([odd]) == []
 
 
 def test_streams_errors_and_counts_of_the_wrong_type_are_made_right() -> None:
@@ -158,7 +165,7 @@ def test_streams_errors_and_counts_of_the_wrong_type_are_made_right() -> None:
         {"output_type": "error", "ename": None, "evalue": 7, "traceback": None},
         {"output_type": "execute_result", "execution_count": "<b>", "data": {"text/plain": ["1\n", "2"]}},
     ]
-    stream, error, result = safe_outputs(outputs)
+    stream, error, result = shower().safe_outputs(outputs)
     assert stream == {"output_type": "stream", "name": "stdout", "text": "a5"}
     assert error == {"output_type": "error", "ename": "", "evalue": "7", "traceback": []}
     assert (result["execution_count"], result["data"]) == (None, {"text/plain": "1\n2"})
@@ -174,7 +181,9 @@ def test_raw_cells_and_foreign_metadata_don_t_reach_a_template() -> None:
             "id": "b",
         },
     ]
-    shown = presentable({"cells": cells, "metadata": {"widgets": {}, "title": "x", "kernelspec": {}}, "nbformat": 4})
+    shown = presentable(
+        {"cells": cells, "metadata": {"widgets": {}, "title": "x", "kernelspec": {}}, "nbformat": 4}, shower()
+    )
     assert shown["cells"][0]["cell_type"] == "markdown"
     assert "<script>" not in shown["cells"][0]["source"]
     assert shown["cells"][1]["metadata"] == {"nbgrader": {"grade_id": "q"}}

@@ -1,0 +1,92 @@
+"""nbconvert's exporter for feedback and formgrader, whose pages are made in a confined process: `shown.page`.
+
+Here a page only gets what the gradebook knows. One warm process makes the pages of a command or server, one after
+another. What takes longer than `PAGE_S` is made once more with every piece as it was typed.
+"""
+
+from __future__ import annotations
+
+import atexit
+import copy
+import functools
+import json
+import threading
+from html import escape
+from typing import Any
+
+from nbconvert.exporters import HTMLExporter
+from traitlets import List
+
+from nbjudge.errors import SandboxError
+from nbjudge.model import Limits
+from nbjudge.process.scribe import OVER, Scribe
+from nbjudge.process.zygote import Zygote
+
+PAGE_S = 6.0  # of CPU time
+LIMITS = Limits(processes=8)
+PRELOAD = ("nbconvert.exporters", "nbjudge.shown.page")
+NO_PAGE = "<!DOCTYPE html><html lang='en'><head><meta charset='utf-8'><title>{title}</title></head><body><p>{said}</p>"
+SAID = "The page of {name} can't be shown: {why}."
+WITHHELD = "%s: %d pieces are shown as they were typed or not at all; the first: %s"
+
+
+class SafePages(HTMLExporter):
+    """An HTMLExporter that converts nothing in its own process."""
+
+    default_preprocessors: Any = List([]).tag(config=True)  # they'd look at a student's text
+
+    def from_notebook_node(self, nb: Any, resources: Any = None, **_kw: Any) -> tuple[Any, Any]:
+        """The page, and the resources that it was made with."""
+        resources = self._init_resources(resources)  # type: ignore[no-untyped-call]  # nbconvert has few types
+        nb, resources = self._preprocess(copy.deepcopy(nb), resources)  # type: ignore[no-untyped-call]  # the same
+        asked = {
+            "notebook": nb,
+            "resources": {name: value for name, value in resources.items() if name != HIDE},
+            "config": _plain_traits(self),
+            "hide": resources.get(HIDE) or None,
+        }
+        body = json.dumps(asked, default=lambda _value: None).encode("utf-8", "replace")
+        name = str(resources.get("unique_key") or resources.get("notebook_id") or "notebook")
+        packet = _ask({"op": "page", "cpu_ms": round(1000 * PAGE_S)}, body) or _ask({"op": "page", "cpu_ms": 0}, body)
+        if why := OVER.format(seconds=PAGE_S) if packet is None else packet.header.get("problem"):
+            self.log.error("%s", SAID.format(name=name, why=why))
+            return NO_PAGE.format(title=escape(name), said=escape(SAID.format(name=name, why=why))), resources
+        if withheld := packet.header.get("withheld"):
+            self.log.warning(WITHHELD, name, len(withheld), withheld[0])
+        return packet.body.decode("utf-8", "replace"), resources
+
+
+HIDE = "nbjudge_hide"  # of the resources: between which two marks a line is hidden
+
+
+def _plain_traits(exporter: HTMLExporter) -> dict[str, Any]:
+    """The exporter's configuration that is data and says how a page looks."""
+    traits = {
+        name: value for name, value in exporter.config.HTMLExporter.items() if isinstance(value, str | list | bool)
+    }
+    return {name: value for name, value in traits.items() if name not in ("preprocessors", "filters")}
+
+
+# --- the one process -------------------------------------------------------------------------------------------------
+
+_ONE_AT_A_TIME = threading.Lock()
+
+
+def _ask(said: dict[str, Any], body: bytes) -> Any:
+    """The answer, None where none came in time. A process that was ended meanwhile is replaced."""
+    with _ONE_AT_A_TIME:
+        try:
+            return _scribe().ask(said, body, PAGE_S)[0]
+        except SandboxError:  # its zygote has gone
+            _scribe.cache_clear()
+            return _scribe().ask(said, body, PAGE_S)[0]
+
+
+@functools.cache
+def _scribe() -> Scribe:
+    """Started with the first page. It runs no student's code, so it asks for no walls that a machine hasn't got."""
+    zygote = Zygote(PRELOAD, limits=LIMITS, trust_students=True, roles=("scribe",))
+    scribe = Scribe(zygote)
+    atexit.register(zygote.close)
+    atexit.register(scribe.close)  # before its zygote
+    return scribe

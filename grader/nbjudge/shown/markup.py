@@ -1,0 +1,216 @@
+"""HTML, Markdown and pictures of untrusted origin → what shows something and acts nowhere, within bounds.
+
+No script, no form, no overlay, no request. What is larger or nested deeper than anybody writes is refused before it is
+parsed: parsers take minutes for it. This runs in a confined process (`roles.scribe`), which ends what takes too long.
+"""
+
+from __future__ import annotations
+
+import html
+import io
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+from xml.etree import ElementTree
+
+import nh3
+
+from nbjudge.shown.patience import NotShown
+from nbjudge.shown.pictures import encoded
+from nbjudge.shown.tex import UNCLOSED, quiet_html, unclosed_environments
+
+HTML_CHARS = 100_000  # pictures as data aside
+MARKDOWN_CHARS, RENDERED_CHARS = 100_000, 500_000
+GROWTH = 20  # how much longer cleaned HTML may be than it came
+NESTING = 100
+SVG_CHARS = 2_000_000
+SVG_PARTS = 50_000  # elements that a reader's browser draws, uses of others multiplied out
+TOO_LARGE = "its {kind} is larger than {limit} kB"
+TOO_DEEP = f"its HTML is nested deeper than {NESTING} levels"
+OPEN_TAG = re.compile(r"<(/?)([A-Za-z][^\s/>]*)")
+DATA = re.compile(r"data:image/[a-z+.-]{1,20};base64,[A-Za-z0-9+/=]*", re.IGNORECASE)
+
+
+# Elements that need no end: they hold nothing, or the next one like them ends them.
+def _words(*lines: str) -> frozenset[str]:
+    return frozenset(" ".join(lines).split())
+
+
+# Elements that need no end: they hold nothing, or the next one like them ends them.
+NEED_NO_END = _words(
+    "area base br col embed hr img input link meta param source track wbr p li dt dd tr td th thead tbody tfoot",
+    "colgroup caption option optgroup rt rp",
+)
+# What HTML of untrusted origin may keep; what isn't named here goes.
+TAGS = _words(
+    "a abbr b blockquote br caption code col colgroup dd del details div dl dt em figcaption figure h1 h2 h3 h4 h5 h6",
+    "hr i img ins kbd li mark ol p pre q s samp small span strong sub summary sup table tbody td tfoot th thead tr",
+    "u ul",
+)
+EMPTIED = _words("script style template noscript")  # these go with all that is in them
+ATTRIBUTES = _words("align alt class colspan dir height lang open rowspan scope span start style title valign width")
+PROPERTIES = _words(
+    "background-color border border-bottom border-collapse border-color border-left border-radius border-right",
+    "border-spacing border-top color display font-family font-size font-style font-variant font-weight height",
+    "line-height list-style-type max-width min-width overflow-x padding text-align text-decoration vertical-align",
+    "white-space width",
+)
+LINK = re.compile(r"(https?://|mailto:|#)[^\s]*", re.IGNORECASE)
+PICTURE = re.compile(r"data:image/(png|jpeg|gif|webp|svg\+xml);(base64|utf8|charset=utf-8),?[^\s\"'<>]*", re.IGNORECASE)
+OWN_FILE = re.compile(r"(?!.*\.\.)[\w-][\w./-]*")
+
+
+def clean_html(source: str) -> str:
+    """`source` with only what shows something; pictures from data or beside the page, links that a reader may follow.
+
+    The parser writes coded letters plainly and leaves comments out, so that no command of MathJax hides in either.
+
+    Raises:
+        NotShown: it is larger, or nested deeper, than is shown.
+
+    >>> clean_html('<b onclick="x()">5</b><script>x()</script><img src=x onerror=y()>')
+    '<b>5</b><img src="x">'
+    """
+    demand_small(source)
+    return _cleaned(source)
+
+
+def _cleaned(source: str) -> str:
+    cleaned = nh3.clean(
+        source,
+        tags=TAGS,
+        clean_content_tags=EMPTIED,
+        attributes={"*": ATTRIBUTES, "a": {"href"}, "img": {"src"}},
+        attribute_filter=_allowed,
+        filter_style_properties=PROPERTIES,
+        url_schemes={"http", "https", "mailto", "data"},
+        link_rel=None,
+    )
+    if len(cleaned) > GROWTH * HTML_CHARS and len(cleaned) > 2 * len(source):
+        raise NotShown("it grows when it is cleaned")
+    return quiet_html(cleaned)
+
+
+def demand_small(source: str, most_chars: int = HTML_CHARS) -> None:
+    """Raises `NotShown` for HTML that nobody writes: longer than that, or nested deeper than NESTING.
+
+    >>> demand_small("<p>" * 500)
+    >>> demand_small("<div>" * 500)
+    Traceback (most recent call last):
+    nbjudge.shown.patience.NotShown: its HTML is nested deeper than 100 levels
+    """
+    if len(source) > most_chars and len(DATA.sub("", source)) > most_chars:
+        raise NotShown(TOO_LARGE.format(kind="HTML", limit=most_chars // 1000))
+    open_ones: dict[str, int] = {}
+    depth = 0
+    for match in OPEN_TAG.finditer(source):
+        name = match[2].lower()
+        if name in NEED_NO_END:
+            continue
+        if not match[1]:
+            open_ones[name] = open_ones.get(name, 0) + 1
+            depth += 1
+        elif open_ones.get(name):
+            open_ones[name] -= 1
+            depth -= 1
+        if depth > NESTING:
+            raise NotShown(TOO_DEEP)
+
+
+def render_markdown(source: str, attachments: Mapping[str, Any] | None = None) -> str:
+    """Markdown with its math, as nbconvert renders it, then cleaned.
+
+    Raises:
+        NotShown: it is larger, or nested deeper, than is shown.
+    """
+    from nbconvert.filters.markdown_mistune import IPythonRenderer, MarkdownWithMath
+
+    if (trouble := markdown_trouble(source)) is not None:
+        raise NotShown(trouble)
+    renderer = IPythonRenderer(escape=False, attachments=dict(attachments or {}), exclude_anchor_links=True)
+    rendered = MarkdownWithMath(renderer=renderer).render(source)
+    demand_small(rendered, RENDERED_CHARS)
+    return _cleaned(rendered)
+
+
+def markdown_trouble(source: str) -> str | None:
+    """Why this Markdown isn't rendered, as a clause: it is too large, or has formulas without an end."""
+    if len(source) > MARKDOWN_CHARS and len(DATA.sub("", source)) > MARKDOWN_CHARS:
+        return TOO_LARGE.format(kind="Markdown", limit=MARKDOWN_CHARS // 1000)
+    if unclosed_environments(source) > UNCLOSED:
+        return f"more than {UNCLOSED} of its LaTeX environments have no end"
+    return None
+
+
+def picture(svg: str) -> str:
+    """An SVG as a picture: inside `<img>` its scripts don't run and its links don't lead.
+
+    Raises:
+        NotShown: it isn't one, or drawing it would keep the reader's browser busy.
+    """
+    if len(svg) > SVG_CHARS:
+        raise NotShown(TOO_LARGE.format(kind="SVG", limit=SVG_CHARS // 1000))
+    if "<!ENTITY" in svg.upper():
+        raise NotShown("its SVG defines entities")
+    if drawn_parts(svg) > SVG_PARTS:
+        raise NotShown(f"its SVG draws more than {SVG_PARTS} parts")
+    return f'<img src="data:image/svg+xml;base64,{encoded(svg)}" alt="picture">'
+
+
+def drawn_parts(svg: str) -> int:
+    """How many elements a browser draws for an SVG: one that uses another draws all of it again.
+
+    >>> drawn_parts('<svg><g id="a"><path/></g><use href="#a"/><use href="#a"/></svg>')
+    9
+    """
+    sizes: dict[str, int] = {}  # of what has an id; a use before its definition counts once all are known
+    total = 0
+    for _ in range(8):  # definitions behind their uses need another round each
+        before, total = total, _parts(svg, sizes)
+        if total == before or total > SVG_PARTS:
+            break
+    return total
+
+
+def _parts(svg: str, sizes: dict[str, int]) -> int:
+    counts = [0]
+    try:
+        for event, element in ElementTree.iterparse(io.StringIO(svg), ("start", "end")):  # noqa: S314 - confined, and without entities
+            if event == "start":
+                counts.append(1)
+                if len(counts) > 10 * NESTING:
+                    raise NotShown("its SVG is nested too deeply")
+                continue
+            count = counts.pop()
+            if element.tag.rpartition("}")[2] == "use":
+                name = next((value for key, value in element.items() if key.rpartition("}")[2] == "href"), "")
+                count += sizes.get(name.removeprefix("#"), 0)
+            count = min(count, 2 * SVG_PARTS)
+            if identity := element.get("id"):
+                sizes[identity] = count
+            counts[-1] += count
+            element.clear()
+    except ElementTree.ParseError:
+        raise NotShown("its SVG is damaged") from None
+    return min(counts[0], 2 * SVG_PARTS)
+
+
+def _allowed(_tag: str, name: str, value: str) -> str | None:
+    """The value of an attribute that is allowed at all, where it leads nowhere that it shouldn't."""
+    if name == "href":
+        return value if LINK.fullmatch(value.strip()) else None
+    if name == "src":
+        return value if PICTURE.fullmatch(value.strip()) or OWN_FILE.fullmatch(value.strip()) else None
+    return value
+
+
+def preformatted(source: str) -> str:
+    """Text as it was typed."""
+    return f"<pre>{html.escape(source)}</pre>"
+
+
+CONVERSIONS: Mapping[str, Callable[[str], str]] = {
+    "html": clean_html,
+    "markdown": render_markdown,
+    "svg": picture,
+}

@@ -1,0 +1,38 @@
+"""Text of untrusted origin, as Jupyter keeps it and as a terminal, a log or a table may have it."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029]")  # C0 and C1; all but tab and newline
+DIRECTIONS = re.compile("[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")  # what turns the order of letters around
+ANSI = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
+
+
+def printable(text: str) -> str:
+    """The same text without colours, control characters, marks of direction and half characters.
+
+    >>> printable("\\x1b[31mred\\x1b[0m\\x9b2J\\u202etxt\\ud800")
+    'red2Jtxt?'
+    """
+    plain = DIRECTIONS.sub("", CONTROLS.sub("", ANSI.sub("", text)))
+    return plain.encode("utf-8", "replace").decode("utf-8")
+
+
+def overprinted(text: str) -> str:
+    """Of a line that was printed over, as a progress bar is, what a terminal shows in the end.
+
+    >>> overprinted("10%\\r100%\\ndone")
+    '100%\\ndone'
+    """
+    lines = (line.rstrip("\r").rpartition("\r")[2] for line in text.split("\n"))
+    return "\n".join(lines)
+
+
+def text_of(value: Any) -> str:
+    """Jupyter's text, which may come in pieces; UTF-8 can say it."""
+    if isinstance(value, list | tuple):
+        return "".join(text_of(part) for part in value if not isinstance(part, list | tuple))
+    text = value if isinstance(value, str) else "" if value is None else str(value)
+    return text.encode("utf-8", "replace").decode("utf-8")

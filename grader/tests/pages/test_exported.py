@@ -1,0 +1,70 @@
+"""Pages for students and instructors are made elsewhere, and whatever is in them, there is a page."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import nbformat
+import pytest
+
+from nbjudge.pages import exported
+from nbjudge.pages.exported import HIDE, SafePages
+from nbjudge_tests.classroom import bombs
+
+HONEST = nbformat.v4.new_markdown_cell("written by **hand**, $a < b$")
+
+
+def page(*cells: Any, resources: Any = None) -> str:
+    notebook = nbformat.v4.new_notebook(cells=[HONEST, *cells])
+    made, _ = SafePages(template_name="classic").from_notebook_node(notebook, resources)
+    return str(made)
+
+
+def test_an_honest_page_reads_as_nbconvert_makes_it() -> None:
+    output = nbformat.v4.new_output("stream", text="step 1\rstep 2\rstep 3\n\x1b[31mred\x1b[0m <b>\n")
+    made = page(nbformat.v4.new_code_cell("def f(x):\n    return x", outputs=[output]))
+    assert "written by <strong>hand</strong>" in made
+    assert '<span class="k">def</span>' in made
+    assert "step 3" in made
+    assert "step 2" not in made
+    assert '<span class="ansi-red-fg">red</span> &lt;b&gt;' in made
+
+
+@pytest.mark.parametrize("name", bombs.CELLS)
+def test_a_bomb_of_markdown_is_rendered_in_time_or_stands_there_as_typed(name: str) -> None:
+    made = page(nbformat.v4.new_markdown_cell(bombs.CELLS[name]))
+    assert "written by <strong>hand</strong>" in made
+
+
+@pytest.mark.parametrize("name", bombs.CODE)
+def test_a_bomb_of_code_too(name: str) -> None:
+    made = page(nbformat.v4.new_code_cell(bombs.CODE[name]))
+    assert "written by <strong>hand</strong>" in made
+
+
+def test_colours_without_end_become_plain_text() -> None:
+    made = page(nbformat.v4.new_code_cell("", outputs=[nbformat.v4.new_output("stream", text=bombs.COLOURS)]))
+    assert "x" * 45_000 in made
+    assert "\x1b" not in made
+
+
+def test_a_language_that_metadata_names_is_not_looked_for() -> None:
+    cell = nbformat.v4.new_code_cell("SELECT 1", metadata={"magics_language": "sql", "language": "sql"})
+    assert "hl-ipython3" in page(cell)
+
+
+def test_a_hidden_line_is_hidden_where_it_is_asked_for() -> None:
+    source = "a = 1\n### BEGIN HIDDEN TESTS\nassert secret == 7\n### END HIDDEN TESTS"
+    cell = nbformat.v4.new_code_cell(source)
+    marks = ("BEGIN HIDDEN TESTS", "END HIDDEN TESTS")
+    assert "secret" in page(cell)
+    assert "secret" not in page(cell, resources={HIDE: marks})
+
+
+def test_a_page_that_takes_too_long_says_so_and_the_next_one_is_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(exported, "PAGE_S", 0.001)
+    made = page(nbformat.v4.new_code_cell("x = 1\n" * 10_000), resources={"unique_key": "<ps1>"})
+    assert "The page of &lt;ps1&gt; can" in made
+    assert "t be shown: it took longer than 0.001 s," in made
+    monkeypatch.undo()
+    assert "written by" in page()
