@@ -22,6 +22,9 @@ except ImportError as error:
 else:
     install(c)
 
+# Nothing is recorded while a wrong answer that deserves nothing gets points: `nbjudge prove NAME` shows the table.
+c.SandboxedAutograde.prove = "refuse"
+
 # How the class is graded; `nbjudge settings` says more. These are the defaults:
 # c.SandboxedAutograde.workers = 0                         # submissions at once; 0: one per core
 # c.SandboxedAutograde.dask = ""                           # or a scheduler: "tcp://10.0.0.1:8786"

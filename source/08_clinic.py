@@ -360,15 +360,15 @@ expect("validate(w, average, x); average", average, **given).close(torch.tensor(
 for size in (2, 4):
     start, mean, x = torch.randn(size), torch.randn(size), torch.rand(size) + 0.5
     w, average = start.clone().requires_grad_(), mean.clone()
-    given = {"w": start, "average": mean, "x": x}
-    told = call("validate(w, average, x)", numbers, w, average, x, suggests=SYMPTOMS, **given)
-    moved = 0.9 * mean + 0.1 * start
+    given = {"w": start, "average": mean, "x": x.clone()}
+    moved, slope = 0.9 * mean + 0.1 * start, 2 * start * x
     want = torch.stack([(start * start * x).sum(), (moved * moved * x).sum()])
+    told = call("validate(w, average, x)", numbers, w, average, x, suggests=SYMPTOMS, **given)
     expect("validate(w, average, x)", told, **given).close(want)
     expect("validate(w, average, x); w", w, **given).close(start, ("M05", "M12"))
     expect("validate(w, average, x); average", average, **given).close(moved, "M11")
     suspects = {"shape": "M10", "wrong": "M06"}
-    expect("validate(w, average, x); w.grad", w.grad, **given).close(2 * start * x, suspects)
+    expect("validate(w, average, x); w.grad", w.grad, **given).close(slope, suspects)
 ### END HIDDEN TESTS
 
 # %% [markdown]
@@ -438,17 +438,17 @@ expect("consistency(x, scale, mean, var); scale.grad", scale.grad, x=x).close(to
 for count, width in ((3, 2), (4, 1)):
     x = torch.randn(count, width) * 3 + 2
     start, mean, var = torch.rand(width) + 0.5, torch.randn(width), torch.rand(width) + 0.5
-    given = {"x": x, "scale": start, "mean": mean.clone(), "var": var.clone()}
+    given = {"x": x.clone(), "scale": start, "mean": mean.clone(), "var": var.clone()}
+    moved = 0.9 * mean + 0.1 * x.mean(0), 0.9 * var + 0.1 * x.var(0)
     calm = (x - mean) / (var + 1e-5).sqrt()
     live = (x - x.mean(0)) / (x.var(0, correction=0) + 1e-5).sqrt()
     scale = start.clone().requires_grad_()
     asked = "consistency(x, scale, mean, var)"
+    want, slope = (start * (calm - live)).pow(2).sum(), (2 * start * (calm - live).pow(2)).sum(0)
     loss = call(asked, number, x, scale, mean, var, suggests=SYMPTOMS, **given)
-    want = (start * (calm - live)).pow(2).sum()
     expect(asked, loss, **given).close(want, ("M08", "M06"))
-    expect(f"{asked}; mean", mean, **given).close(0.9 * given["mean"] + 0.1 * x.mean(0), ("M05", "M12"))
-    expect(f"{asked}; var", var, **given).close(0.9 * given["var"] + 0.1 * x.var(0), ("M05", "M12"))
-    slope = (2 * start * (calm - live).pow(2)).sum(0)
+    expect(f"{asked}; mean", mean, **given).close(moved[0], ("M05", "M12"))
+    expect(f"{asked}; var", var, **given).close(moved[1], ("M05", "M12"))
     expect(f"{asked}; scale.grad", scale.grad, **given).close(slope, suspects, rtol=1e-3, atol=1e-4)
 ### END HIDDEN TESTS
 

@@ -1,4 +1,4 @@
-"""nbjudge autograde | regrade | report | why: grade a class and see how it went.
+"""nbjudge autograde | regrade | prove | report | why: grade a class and see how it went.
 
 nbjudge extend | attempts | requests | roster: more time, attempts, requests for another look, names and ids.
 """
@@ -32,6 +32,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     commands = {
         "autograde": _autograde,
         "regrade": _regrade,
+        "prove": _prove,
         "report": _report,
         "why": _why,
         "extend": _extend,
@@ -65,6 +66,8 @@ def _parser() -> argparse.ArgumentParser:
     )
     for command in (grade, again):
         _add_run_options(command)
+    prove = commands.add_parser("prove", help="which wrong answers get points: a table of all questions")
+    prove.add_argument("name", help="the assignment")
     report = commands.add_parser("report", help="one HTML page on how the class did")
     report.add_argument("name", help="the assignment")
     report.add_argument("--to", default="", help="the file; default: report-NAME.html")
@@ -131,7 +134,7 @@ def _grade(converter: SandboxedAutograde, options: argparse.Namespace) -> int:
 
     with ProgressBar() as progress:
         entries = converter.grade_class(progress.show, new_seed=options.new_seed, say=print)
-    _say("\n".join([table(entries), "", *(told(entries) or [NO_MOVE])]))
+    _say("\n".join([table(entries), *converter.warnings, "", *(told(entries) or [NO_MOVE])]))
     return SOME_NOT if any(entry.problem for entry in entries) else ALL_GRADED
 
 
@@ -149,6 +152,16 @@ def _converter(options: argparse.Namespace) -> SandboxedAutograde:
         **({"backup": False} if options.no_backup else {}),
     }
     return converter_for(options.name, student=options.student, force=options.force, **asked)
+
+
+def _prove(options: argparse.Namespace) -> int:
+    from nbjudge.grading.prove import legend, table
+    from nbjudge.pages.screen import columns
+    from nbjudge.plugin import converter_for
+
+    found = converter_for(options.name, student="*").proof()
+    print("\n".join([*columns(table(found)), "", *legend(), "", *(found.sentences() or ["Every question is proved."])]))
+    return SOME_NOT if found.open else ALL_GRADED
 
 
 def _regrade(options: argparse.Namespace) -> int:

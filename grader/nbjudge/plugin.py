@@ -17,7 +17,7 @@ from nbgrader.converters import Autograde
 from nbgrader.converters.base import NbGraderException
 from nbgrader.coursedir import CourseDirectory
 from nbgrader.preprocessors import ClearHiddenTests
-from traitlets import Bool, Float, Integer, List, Unicode
+from traitlets import Bool, Enum, Float, Integer, List, Unicode
 from traitlets.config import Config, Configurable
 
 from nbjudge.course.gradebook import Record
@@ -27,6 +27,7 @@ from nbjudge.course.office.backups import back_up
 from nbjudge.course.office.standings import Standing
 from nbjudge.errors import ClusterError, GraderError
 from nbjudge.grading import batch, farm, trial
+from nbjudge.grading.prove import Proof
 from nbjudge.model import Limits, Result
 from nbjudge.pages import regrade, screen
 from nbjudge.pages.exported import HIDE, SafePages
@@ -119,6 +120,16 @@ class SandboxedAutograde(Limited, Autograde):  # type: ignore[misc] # nbgrader s
         0, min=0, help="How many texts of one student are graded; later ones aren't, and the last grades stay. 0: all."
     ).tag(config=True)
     backup = Bool(True, help="Copy the gradebook to .grader/backups before a run changes it.").tag(config=True)
+    prove = Enum(
+        ["refuse", "warn", "off"],
+        "warn",
+        help="Hand in wrong answers that deserve no points (the release as it is, None, an object that agrees with "
+        "everything, …); where a question gives them some: refuse to record anything, warn, or don't try.",
+    ).tag(config=True)
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.warnings: list[str] = []
 
     def start(self) -> None:
         """Grades what `--assignment` and `--student` name; `NbGraderException` where something isn't graded."""
@@ -130,6 +141,8 @@ class SandboxedAutograde(Limited, Autograde):  # type: ignore[misc] # nbgrader s
             raise NbGraderException(str(error)) from error
         for line in regrade.told(entries):
             self.log.info("%s", line)
+        for sentence in self.warnings:
+            self.log.warning("%s", sentence)
         problems = [screen.summary(entry) for entry in entries if entry.problem]
         if problems:
             raise NbGraderException(f"{len(problems)} of {len(entries)} not graded. " + "; ".join(problems))
@@ -138,7 +151,25 @@ class SandboxedAutograde(Limited, Autograde):  # type: ignore[misc] # nbgrader s
         self, progress: batch.Progress, *, new_seed: bool = False, say: Callable[[str], object] | None = None
     ) -> tuple[batch.Entry, ...]:
         """The whole run, with this configuration; `say` is told where the gradebook was copied to."""
-        options = batch.RunOptions(
+        return batch.autograde(
+            self.course(),
+            self.coursedir.assignment_id,
+            self._options(new_seed=new_seed, say=say),
+            self._farm(self.limits()),
+            progress,
+            self.config,
+            self.warnings.append,
+        )
+
+    def proof(self) -> Proof:
+        """Which adversaries pass which questions."""
+        options = self._options(new_seed=False)
+        return batch.proof(
+            self.course(), self.coursedir.assignment_id, options, self._farm(options.limits), self.config
+        )
+
+    def _options(self, *, new_seed: bool, say: Callable[[str], object] | None = None) -> batch.RunOptions:
+        return batch.RunOptions(
             students=self.coursedir.student_id,
             excluded=frozenset(name for name in self.coursedir.student_id_exclude.split(",") if name),
             force=self.force,
@@ -147,15 +178,8 @@ class SandboxedAutograde(Limited, Autograde):  # type: ignore[misc] # nbgrader s
             check_reference=self.check_reference,
             max_attempts=self.max_attempts,
             before_change=partial(self.save, say or self.log.info),
+            prove=self.prove,
             limits=self.limits(),
-        )
-        return batch.autograde(
-            self.course(),
-            self.coursedir.assignment_id,
-            options,
-            self._farm(options.limits),
-            progress,
-            self.config,
         )
 
     def save(self, say: Callable[[str], object]) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 
 from traitlets.config import Config
@@ -20,10 +21,15 @@ from nbjudge.course.office.standings import Standing
 from nbjudge.course.office.tables import Attempt
 from nbjudge.errors import CourseError, DiskFull, GradebookError, StorageError
 from nbjudge.grading import engine, questions
+from nbjudge.grading.prove import Proof, prove
 from nbjudge.model import Assignment, Limits, Result, Submission
 
 NO_STUDENT = "the gradebook has no such student, and this run was asked to create none"
 SPENT = "one attempt too many: {most} were graded, as max_attempts allows, and the last one's grades stay"
+NOT_PROVED = (
+    "a question is open to wrong answers; nothing was recorded.\n  {sentences}\n"
+    '`c.SandboxedAutograde.prove = "warn"` grades all the same'
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +44,7 @@ class RunOptions:
     check_reference: bool = True  # the instructor's answers have to pass before anything is recorded
     max_attempts: int = 0  # of one student: texts beyond are not graded; 0: as many as they like
     before_change: Callable[[], object] = lambda: None  # called once, before the gradebook's first change
+    prove: str = "off"  # where an adversary passes: "refuse" to record anything, "warn", or don't try any
     limits: Limits = field(default_factory=Limits)
 
 
@@ -58,6 +65,7 @@ class Entry:
 
 Farm = Callable[[Iterable[Submission], Assignment], Iterator[tuple[Submission, Result]]]
 Progress = Callable[[Entry, int, int], None]  # what was done, how many are done, of how many
+Warn = Callable[[str], None]
 
 
 def autograde(
@@ -67,8 +75,11 @@ def autograde(
     farm: Farm,
     progress: Progress = lambda _entry, _done, _total: None,
     config: Config | None = None,
+    warn: Warn = lambda _sentence: None,
 ) -> tuple[Entry, ...]:
     """Grades everything handed in for assignment `name`; one Entry per student, sorted.
+
+    `warn` is told of questions that an adversary passes.
 
     `farm` yields each submission with its Result, in any order. Raises `CourseError`, `GradebookError`, `BusyError`
     or `SandboxError` where it could not start, and nothing was changed then; `StorageError` where the disk gives out:
@@ -81,11 +92,67 @@ def autograde(
         folders = _folders(course, name, options)
         seed = course.seed(name, new=options.new_seed)
         assignment = replace(known, seed=seed, limits=options.limits)
-        run = _Run(course, assignment, record, options, Kept(course.state), progress, len(folders))
+        kept = Kept(course.state)
+        run = _Run(course, assignment, record, options, kept, progress, len(folders))
         run.sweep()
+        if options.check_reference:
+            judged = partial(_judged, farm=farm, kept=kept)
+            run.assignment, reference = _measured(course, assignment, judged)
+            if options.prove != "off":
+                _demand_proved(
+                    prove(reference, run.assignment, partial(judged, assignment=run.assignment)), options, warn
+                )
         run.look()
         run.grade(folders, farm)
     return tuple(sorted(run.entries, key=lambda entry: entry.student))
+
+
+def proof(course: Course, name: str, options: RunOptions, farm: Farm, config: Config | None = None) -> Proof:
+    """Which adversaries pass which questions of assignment `name`.
+
+    Raises `CourseError` where the reference answer doesn't pass, or there is no such assignment.
+    """
+    with held_alone(course.state), Record(course, config) as record:
+        known = record.assignment(checked_name(name), 0)
+        assignment = replace(known, seed=course.seed(name, new=options.new_seed), limits=options.limits)
+        judged = partial(_judged, farm=farm, kept=Kept(course.state))
+        assignment, reference = _measured(course, assignment, judged)
+        return prove(reference, assignment, partial(judged, assignment=assignment))
+
+
+Judged = Callable[[Iterable[Submission], Assignment], Iterator[tuple[Submission, Result]]]
+
+
+def _measured(course: Course, assignment: Assignment, judged: Judged) -> tuple[Assignment, Submission]:
+    """The assignment with what its reference answer does, which is what others are measured by; that answer."""
+    asked = questions.reference(course, assignment)
+    ((_, result),) = judged([asked], assignment)
+    questions.demand_passed(result, assignment, course)
+    return replace(assignment, effects=questions.effects(result)), asked
+
+
+def _judged(
+    submissions: Iterable[Submission], assignment: Assignment, *, farm: Farm, kept: Kept
+) -> Iterator[tuple[Submission, Result]]:
+    """The course's own submissions: from what is kept, the rest through the farm."""
+    left = []
+    for submission in submissions:
+        known = kept.get(engine.key(submission, assignment))
+        if known is None:
+            left.append(submission)
+        else:
+            yield submission, known
+    for submission, result in farm(left, assignment) if left else ():
+        kept.put(result)
+        yield submission, result
+
+
+def _demand_proved(found: Proof, options: RunOptions, warn: Warn) -> None:
+    said = found.sentences()
+    if said and options.prove == "refuse":
+        raise CourseError(NOT_PROVED.format(sentences="\n  ".join(said)))
+    for sentence in said:
+        warn(sentence)
 
 
 def _folders(course: Course, name: str, options: RunOptions) -> list[tuple[str, Path]]:
@@ -126,27 +193,10 @@ class _Run:
         sweep_swaps(self.course, self.assignment.name)
 
     def grade(self, folders: list[tuple[str, Path]], farm: Farm) -> None:
-        """Everything that was never judged through the farm; the rest from what is kept.
-
-        Nothing is judged before the reference answer has passed: what it does is what others are measured by.
-        """
-        if self.options.check_reference:
-            reference = self._reference(farm)
-            questions.demand_passed(reference, self.assignment, self.course)
-            self.assignment = replace(self.assignment, effects=questions.effects(reference))
+        """Everything that was never judged through the farm; the rest from what is kept."""
         for submission, result in farm(self._left(folders), self.assignment):
             self.kept.put(result)
             self._recorded(submission, result)
-
-    def _reference(self, farm: Farm) -> Result:
-        """What comes of the reference answer."""
-        asked = questions.reference(self.course, self.assignment)
-        known = self.kept.get(engine.key(asked, self.assignment))
-        if known is not None:
-            return known
-        ((_, result),) = farm([asked], self.assignment)
-        self.kept.put(result)
-        return result
 
     def _left(self, folders: list[tuple[str, Path]]) -> Iterator[Submission]:
         """What has to be judged; what hasn't is settled on the way."""

@@ -71,8 +71,9 @@ def make(root: Path, db_url: str = "") -> Path:
     """The course's folder with its sources; nothing generated yet. `db_url`: not nbgrader's own gradebook."""
     root.mkdir(parents=True, exist_ok=True)
     configuration = (ROOT / "nbgrader_config.py").read_text(encoding="utf-8")
-    named = f"\nc.CourseDirectory.db_url = {db_url!r}\n" if db_url else ""
-    (root / "nbgrader_config.py").write_text(configuration + named, encoding="utf-8")
+    named = f"c.CourseDirectory.db_url = {db_url!r}\n" if db_url else ""
+    quick = '\nc.SandboxedAutograde.prove = "off"\n'
+    (root / "nbgrader_config.py").write_text(configuration + quick + named, encoding="utf-8")
     folder = root / "source" / NAME
     folder.mkdir(parents=True)
     nbformat.write(coding(), folder / "coding.ipynb")

@@ -1,0 +1,339 @@
+"""Wrong answers made of right ones. `prove` puts this file's text into a notebook: it runs where students' code runs.
+
+Each kind is an answer that no question should give its points to. It notes whether it did anything that the right
+answer wouldn't have done: one that behaves like it proves nothing.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import math
+import sys
+import types
+from collections.abc import Callable, Iterator
+from typing import Any
+
+KINDS = {
+    "zeroed": "makes 0 of every argument, then answers for these",
+    "ones": "makes 1 of every argument, then answers for these",
+    "first": "returns its first argument",
+    "none": "returns None",
+    "nan": "the right shape, full of NaN",
+    "zeros": "the right shape, full of 0; the right type, empty",
+    "agrees": "an object that says yes to everything",
+    "liar": "a wrong value of the right type, whose class says that it equals everything",
+    "constant": "the right answer to the first call, always",
+    "swapped": "the first two arguments in the other order",
+    "rounded": "the right answer, rounded to whole numbers",
+}
+PROBES = 3  # calls with other arguments, where those of the test show no difference
+UNTOUCHED = {"__init__", "__new__", "__init_subclass__", "__class_getitem__", "__post_init__"}
+LIES = ("eq", "ne", "lt", "le", "gt", "ge", "contains")
+
+
+class Agreeing:
+    """Says yes to everything."""
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return self
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(())
+
+    def __len__(self) -> int:
+        return 1
+
+    def __float__(self) -> float:
+        return 0.0
+
+    def __index__(self) -> int:
+        return 0
+
+    def __hash__(self) -> int:
+        return 0
+
+
+def _yes(*_args: Any) -> bool:
+    return True
+
+
+def _itself(self: Any, *_args: Any, **_kwargs: Any) -> Any:
+    return self
+
+
+for _name in (*LIES, "bool"):
+    setattr(Agreeing, f"__{_name}__", _yes)
+for _name in ("add", "sub", "mul", "matmul", "truediv", "floordiv", "mod", "pow"):
+    setattr(Agreeing, f"__{_name}__", _itself)
+    setattr(Agreeing, f"__r{_name}__", _itself)
+for _name in ("neg", "pos", "abs", "round", "getitem", "call"):
+    setattr(Agreeing, f"__{_name}__", _itself)
+
+
+# ---------------------------------------------------------------------- values
+
+
+def _is(value: Any, module: str, name: str) -> bool:
+    loaded = sys.modules.get(module)
+    return loaded is not None and isinstance(value, getattr(loaded, name))
+
+
+def is_tensor(value: Any) -> bool:
+    """Is it one of torch's, where torch is there?"""
+    return _is(value, "torch", "Tensor")
+
+
+def is_array(value: Any) -> bool:
+    """Is it one of NumPy's, where NumPy is there?"""
+    return _is(value, "numpy", "ndarray")
+
+
+def copied(value: Any) -> Any:
+    """A copy with nothing in common, of data; anything else is itself."""
+    if is_tensor(value):
+        return value.detach().clone().requires_grad_(value.requires_grad)
+    if is_array(value) or type(value) in (set, bytearray):
+        return value.copy()
+    if type(value) in (list, tuple):
+        return type(value)(map(copied, value))
+    if type(value) is dict:
+        return {key: copied(item) for key, item in value.items()}
+    return value
+
+
+def is_data(value: Any) -> bool:
+    """Can it be passed twice? What is called or read may not be."""
+    if isinstance(value, (list, tuple, set, frozenset)):
+        return all(map(is_data, value))
+    if isinstance(value, dict):
+        return all(map(is_data, value.values()))
+    plain = isinstance(value, (type(None), bool, int, float, complex, str, bytes, bytearray, range))
+    return plain or is_tensor(value) or is_array(value)
+
+
+def same(one: Any, other: Any) -> bool:
+    """The same value of the same type, NaN included."""
+    if type(one) is not type(other):
+        return False
+    if is_tensor(one):
+        equal = one.shape == other.shape and one.dtype == other.dtype and one.requires_grad == other.requires_grad
+        return equal and same(one.detach().tolist(), other.detach().tolist())
+    if is_array(one):
+        return one.shape == other.shape and one.dtype == other.dtype and same(one.tolist(), other.tolist())
+    if isinstance(one, (list, tuple)):
+        return len(one) == len(other) and all(map(same, one, other))
+    if isinstance(one, dict):
+        return list(one) == list(other) and same(list(one.values()), list(other.values()))
+    if isinstance(one, float) and math.isnan(one):
+        return math.isnan(other)
+    try:
+        return one is other or bool(one == other)
+    except Exception:
+        return False
+
+
+def made(value: Any, number: Callable[[Any], Any], otherwise: Callable[[Any], Any]) -> Any:
+    """The same shape with other numbers in it."""
+    if is_tensor(value) or is_array(value) or isinstance(value, (int, float)):
+        return number(value)
+    if type(value) in (list, tuple, set):
+        return type(value)(made(item, number, otherwise) for item in value)
+    if type(value) is dict:
+        return {key: made(item, number, otherwise) for key, item in value.items()}
+    return otherwise(value)
+
+
+def overwrite(value: Any, by: int) -> None:
+    """Put this number into everything that can be changed in place."""
+    if is_tensor(value):
+        value.data.fill_(by)
+    elif is_array(value) and value.flags.writeable and value.dtype.kind in "biufc":
+        value[...] = by
+    elif type(value) in (list, dict):
+        for key, item in list(enumerate(value) if type(value) is list else value.items()):
+            overwrite(item, by)
+            value[key] = type(item)(by) if type(item) in (int, float) else item
+    elif type(value) is tuple:
+        for item in value:
+            overwrite(item, by)
+
+
+def varied(value: Any) -> Any:
+    """Other arguments of the same kind."""
+    return made(copied(value), _other_number, lambda item: item + item[-1:] if isinstance(item, str) else item)
+
+
+def _other_number(value: Any) -> Any:
+    if isinstance(value, bool):
+        return value
+    if isinstance(value, int):
+        return value + 1
+    if isinstance(value, float):
+        return value * 1.5 + 0.25
+    if is_tensor(value):
+        moved = value.detach() * 1.5 if value.is_floating_point() else value.detach()
+        return moved.requires_grad_(value.requires_grad)
+    return value * 1.5 if value.dtype.kind == "f" else value
+
+
+def _is_float(value: Any) -> bool:
+    return (
+        isinstance(value, float)
+        or (is_tensor(value) and value.is_floating_point())
+        or (is_array(value) and value.dtype.kind == "f")
+    )
+
+
+def _nan(value: Any) -> Any:
+    return value * math.nan if _is_float(value) else value
+
+
+def _rounded(value: Any) -> Any:
+    if not _is_float(value):
+        return value
+    if isinstance(value, float):
+        return float(round(value)) if math.isfinite(value) else value
+    if is_tensor(value):
+        return value + (value.detach().round() - value.detach())  # its gradient stays right
+    return value.round()
+
+
+def _empty(value: Any) -> Any:
+    return type(value)() if isinstance(value, (str, bytes, frozenset)) else value
+
+
+def _lie(value: Any) -> Any:
+    """A value of this type that isn't it and claims to be."""
+    kind = type(value)
+    if kind not in (int, float, complex, str, bytes, list, tuple, dict, set, frozenset):
+        return value
+    members: dict[str, Any] = {f"__{name}__": _yes for name in LIES} | {"__hash__": lambda _self: 0}
+    members |= {f"__{name}__": lambda *_args: 0.0 for name in ("sub", "rsub")} if kind in (int, float, complex) else {}
+    members |= {"count": lambda *_args: 1, "index": lambda *_args: 0} if kind in (list, tuple) else {}
+    return type(kind.__name__, (kind,), members)()
+
+
+def remade(kind: str, value: Any) -> Any:
+    """What an adversary makes of a right value."""
+    if kind == "none":
+        return None
+    if kind == "agrees":
+        return Agreeing()
+    if kind == "liar":
+        return _lie(value)
+    if kind == "nan":
+        return made(value, _nan, lambda item: item)
+    if kind == "zeros":
+        return made(value, lambda number: number * 0, _empty)
+    if kind == "rounded":
+        return made(value, _rounded, lambda item: item)
+    return value
+
+
+# ---------------------------------------------------------------------- answers
+
+
+class Adversary:
+    """One kind of wrong answer, in the place of every answer of a notebook."""
+
+    def __init__(self, kind: str) -> None:
+        self.kind = kind
+        self.differed = False
+        self._values = False  # did a value that isn't called differ?
+        self._right: Any = None  # what the last call should have given
+        self._first: dict[str, Any] = {}
+        self._probes: dict[str, int] = {}
+
+    def replace(self, namespace: dict[str, Any], names: list[str]) -> None:
+        """In the place of what the right answer has bound to these names."""
+        for name in names:
+            if name not in namespace:
+                continue
+            right = namespace[name]
+            if isinstance(right, type):
+                self._replace_methods(right)
+            elif callable(right):
+                namespace[name] = self._wrapped(name, right, 0)
+            else:
+                namespace[name] = remade(self.kind, right)
+                self._values = self._values or not same(right, namespace[name])
+
+    def report(self) -> str:
+        """Whether it did anything since the last report that a right answer wouldn't."""
+        differed, self.differed, self._values = self.differed or self._values, False, False
+        return json.dumps({"differed": differed})
+
+    def _replace_methods(self, kind: type) -> None:
+        for name, part in list(vars(kind).items()):
+            if isinstance(part, types.FunctionType) and name not in UNTOUCHED:
+                setattr(kind, name, self._wrapped(f"{kind.__name__}.{name}", part, 1))
+
+    def _wrapped(self, name: str, right: Callable[..., Any], own: int) -> Callable[..., Any]:
+        """`own` arguments in front are the object's."""
+
+        @functools.wraps(right)
+        def wrong(*args: Any, **kwargs: Any) -> Any:
+            bound, given = args[:own], args[own:]
+            real = functools.partial(right, *bound)
+            if own or not is_data((given, kwargs)):
+                return self._once(name, real, given, kwargs)
+            return self._compared(name, real, given, kwargs)
+
+        return wrong
+
+    def _once(self, name: str, real: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """What can't be called twice: an object's method, or a call that is passed something to call or to read."""
+        before, wrong = copied((args, kwargs)), self._answer(name, real, args, kwargs)
+        if self.kind in ("zeroed", "ones"):
+            self.differed |= not same(before, (args, kwargs))
+        elif self.kind == "swapped":
+            self.differed |= not same(args[:2], args[1::-1])
+        else:
+            self.differed |= not same(self._right, wrong)
+        return wrong
+
+    def _compared(self, name: str, real: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        other = varied((args, kwargs))
+        self.differed |= self._differs(name, real, copied(args), copied(kwargs))
+        if not self.differed and self._probes.setdefault(name, 0) < PROBES:
+            self._probes[name] += 1
+            self.differed = self._differs(name, real, *other)
+        return self._answer(name, real, args, kwargs)
+
+    def _differs(self, name: str, real: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+        """Would it answer otherwise than the right answer, or leave its arguments otherwise?"""
+        mine, named = copied(args), copied(kwargs)
+        untouched = copied((args, kwargs))
+        try:
+            right = real(*args, **kwargs)
+        except Exception:
+            return False
+        self._first.setdefault(name, copied(right))
+        try:
+            wrong = self._answer(name, real, mine, named)
+        except Exception:
+            return True
+        changes = not same(untouched, (args, kwargs))
+        return not same(right, wrong) or (changes and not same((args, kwargs), (mine, named)))
+
+    def _answer(self, name: str, real: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """The wrong answer; where a right one raises, that error."""
+        if self.kind in ("zeroed", "ones"):
+            for value in (*args, *kwargs.values()):
+                overwrite(value, int(self.kind == "ones"))
+            return real(*args, **kwargs)
+        if self.kind == "swapped":
+            return real(*args[1::-1], *args[2:], **kwargs)
+        if self.kind in ("none", "first", "agrees") and is_data((args, kwargs)):
+            right = real(*copied(args), **copied(kwargs))  # it raises where the right answer does
+        else:
+            right = real(*args, **kwargs)
+        self._right = right
+        if self.kind == "first":
+            return next(iter((*args, *kwargs.values())), None)
+        if self.kind == "constant":
+            return copied(self._first.setdefault(name, copied(right)))
+        return remade(self.kind, right)

@@ -1,0 +1,177 @@
+"""Each adversary passes the weak test that is open to it, and is named; a strong test catches them all."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from nbjudge.course.naming import naming, written
+from nbjudge.errors import CourseError
+from nbjudge.grading import engine, questions
+from nbjudge.grading.batch import RunOptions, autograde, proof
+from nbjudge.grading.farm import grade_all
+from nbjudge.grading.prove import KINDS, Proof, prove, table
+from nbjudge.grading.trial import run_notebook, warm_judge
+from nbjudge.model import Assignment, Limits, Notebook, Result, Submission
+from nbjudge.plugin import SandboxedAutograde
+from nbjudge.process.zygote import Zygote
+from nbjudge_tests.classroom import small
+from nbjudge_tests.classroom.commands import nbgrader, python
+from nbjudge_tests.sample import NOTE, cell, handed_in, row
+
+KERNEL = '{"name": "python3", "display_name": "Python 3", "language": "python"}'
+STUB = "def f(x, y=0):\n    raise NotImplementedError()"
+
+
+@dataclass(frozen=True)
+class Question:
+    """The reference, its test, and the stub that is released."""
+
+    reference: str
+    test: str
+    stub: str = STUB
+
+
+DOUBLE = "def f(x):\n    return [2 * item for item in x]"
+HALF = "def f(x, y=2):\n    return x / y"
+WEAK = {
+    "stub": Question("n = 2", "assert isinstance(n, int)", "n = 0"),
+    "zeroed": Question(
+        "def f(x):\n    x[:] = [2 * item for item in x]\n    return x",
+        "x = [1, 2]\ny = f(x)\nassert y == x == sorted(x)",
+    ),
+    "ones": Question(
+        "def f(x):\n    x[:] = [item**2 for item in x]", "x = [0, 1]\nf(x)\nassert x == [item**2 for item in x]"
+    ),
+    "first": Question("def f(x):\n    return x * x", "assert f(1) == 1"),
+    "none": Question("def f(x):\n    return print(x) if x else 0", "assert not f(0)"),
+    "nan": Question(HALF, "assert isinstance(f(3.0), float)"),
+    "zeros": Question(DOUBLE, "assert isinstance(f([1]), list)"),
+    "constant": Question("def f(x):\n    return x * x", "assert f(3) == 9"),
+    "swapped": Question("def f(x, y):\n    return x - y", "assert f(2, 2) == 0\nassert isinstance(f(1, 2), int)"),
+    "rounded": Question(HALF, "assert f(4.0) == 2.0\nassert abs(f(5.0) - 2.5) < 1"),
+}
+STRONG = {
+    "a_function": Question(
+        HALF,
+        "import random\nassert f(4) == 2\nfor n in range(3):\n    x, y = random.random() + 3 * n, random.random() + 1\n"
+        "    want = x / y\n    assert abs(f(x, y) - want) < 1e-9",
+    ),
+    "a_list": Question(
+        DOUBLE, "for x in ([1, 2], [5], [3, 0, 1]):\n    want = [2 * n for n in x]\n    assert f(x) == want"
+    ),
+    "in_place": Question(
+        "def f(x):\n    x.reverse()",
+        "for n in (2, 3):\n    x = list(range(n))\n    f(x)\n    assert x == list(range(n))[::-1]",
+    ),
+    "a_class": Question(
+        "class A:\n    x = 3\n    def more(self, n):\n        return self.x + n",
+        "for n in (1, 2):\n    assert A().more(n) == 3 + n",
+        "class A:\n    pass",
+    ),
+    "a_value": Question("found = {'line': 4}", "assert found['line'] == 4", "found = None"),
+    "what_it_is": Question("def f(x):\n    return x", "assert f(1) == 1\nassert f('a') == 'a'\nassert f([2]) == [2]"),
+}
+
+
+@pytest.fixture(scope="module")
+def proofs(zygote: Zygote) -> Proof:
+    """All of them are one assignment."""
+    return proved(zygote, {**{f"weak_{name}": one for name, one in WEAK.items()}, **STRONG})
+
+
+def proved(zygote: Zygote, asked: dict[str, Question]) -> Proof:
+    """Each question is a notebook, so that they have nothing to do with one another."""
+    books, texts = [], {}
+    for name, question in asked.items():
+        answer, test = (
+            row("a", question.stub, solution=True),
+            row(name, question.test, points=2, grade=True, locked=True),
+        )
+        cells = (NOTE, answer, test)
+        books.append(Notebook(name, KERNEL, cells, naming(written(cells, None), complete=False)))
+        solved = cell("import math", "setup"), cell(question.reference, "a"), cell("pass", name)
+        texts[name] = handed_in(*solved).notebooks["ps1"]
+    assignment, reference = Assignment("ps1", tuple(books), 7), handed_in(notebooks=texts)
+
+    def run(submissions: Iterable[Submission]) -> Iterator[tuple[Submission, Result]]:
+        for submission in submissions:
+            yield submission, engine.grade(submission, assignment, partial(run_notebook, zygote), give_up=False)
+
+    ((_, result),) = run([reference])
+    assert result.score == result.max_score
+    assignment = Assignment("ps1", tuple(books), 7, effects=questions.effects(result))
+    return prove(reference, assignment, run)
+
+
+@pytest.mark.parametrize("kind", WEAK)
+def test_a_weak_test_is_named_with_the_adversary_that_passes_it(kind: str, proofs: Proof) -> None:
+    assert kind in {one.kind for one in proofs.open if one.question == f"weak_{kind}"}
+    assert any(f"weak_{kind}" in sentence and repr(kind) in sentence for sentence in proofs.sentences())
+
+
+@pytest.mark.parametrize("name", STRONG)
+def test_a_strong_test_catches_them_all(name: str, proofs: Proof) -> None:
+    tried = [one for one in proofs.tried if one.question == name]
+    assert [one.kind for one in tried] == list(KINDS)
+    assert not [one for one in tried if one.open]
+    assert sum(one.differed for one in tried) >= 4
+
+
+def test_an_adversary_that_behaves_as_the_reference_isn_t_counted(proofs: Proof) -> None:
+    (first,) = [one for one in proofs.tried if (one.question, one.kind) == ("what_it_is", "first")]
+    assert (first.points, first.differed, first.open) == (2.0, False, False)
+
+
+def test_a_question_may_let_an_adversary_pass(zygote: Zygote) -> None:
+    weak = WEAK["stub"]
+    found = proved(zygote, {"q": Question(weak.reference, f"# prove: stub, zeros, liar\n{weak.test}", weak.stub)})
+    assert not found.open
+    head, line = table(found)
+    assert dict(zip(head, line, strict=True)) | {"question": "q", "stub": "allowed", "none": "caught"} == dict(
+        zip(head, line, strict=True)
+    )
+
+
+@pytest.fixture(scope="module")
+def course(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A small course, one question of which is open."""
+    root = small.make(tmp_path_factory.mktemp("prove") / "course")
+    path = root / "source" / small.NAME / "coding.ipynb"
+    path.write_text(path.read_text(encoding="utf-8").replace("assert double(secret_number) == ", "assert True or "))
+    nbgrader(root, "generate_assignment", small.NAME)
+    small.hand_in(root, "ada", small.RIGHT)
+    return root
+
+
+def test_a_course_may_refuse_what_isn_t_proved_or_be_warned(course: Path) -> None:
+    from nbjudge.course.layout import Course
+
+    plain = Course(course, f"sqlite:///{course / 'gradebook.db'}")
+    farm = partial(grade_all, open_judge=partial(warm_judge, Limits(), trust_students=False), workers=1)
+    with pytest.raises(CourseError, match="double_test gives 2 of 2 points to 'constant'"):
+        autograde(plain, small.NAME, RunOptions(prove="refuse"), farm)
+    assert not (course / "autograded").exists()
+    warnings: list[str] = []
+    (entry,) = autograde(plain, small.NAME, RunOptions(prove="warn"), farm, warn=warnings.append)
+    assert entry.problem is None
+    assert [sentence for sentence in warnings if "'constant'" in sentence]
+    assert proof(plain, small.NAME, RunOptions(), farm).sentences() == warnings
+
+
+def test_the_command_prints_the_table(course: Path) -> None:
+    said = python(course, "-m", "nbjudge", "prove", small.NAME, status=1)
+    head, _, double, area, *_ = said.splitlines()
+    assert head.split() == ["question", *KINDS]
+    cells = dict(zip(head.split(), double.split(), strict=True))
+    assert (cells["question"], cells["stub"], cells["constant"]) == ("double_test", "caught", "PASSED")
+    assert "PASSED" not in area
+    assert "# prove: constant" in said
+
+
+def test_elsewhere_it_warns() -> None:
+    assert SandboxedAutograde().prove == "warn"
