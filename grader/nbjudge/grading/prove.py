@@ -32,7 +32,7 @@ Run = Callable[[Iterable[Submission]], Iterator[tuple[Submission, Result]]]
 
 
 @dataclass(frozen=True, slots=True)
-class Tried:
+class Challenge:
     """One adversary at one question."""
 
     notebook: str
@@ -60,10 +60,10 @@ class Proof:
     """Every adversary at every question that a machine grades."""
 
     assignment: str
-    tried: tuple[Tried, ...]
+    tried: tuple[Challenge, ...]
 
     @property
-    def open(self) -> tuple[Tried, ...]:
+    def open(self) -> tuple[Challenge, ...]:
         """Where points are to be had for nothing."""
         return tuple(one for one in self.tried if one.open)
 
@@ -139,7 +139,7 @@ def _is_test(row: SourceCell) -> bool:
     return row.grade and not row.solution and row.cell_type == "code"
 
 
-def _tried(kind: str, result: Result, assignment: Assignment) -> Iterator[Tried]:
+def _tried(kind: str, result: Result, assignment: Assignment) -> Iterator[Challenge]:
     graded = {one.name: one for one in result.notebooks}
     for book in assignment.notebooks:
         tests = {row.grade_id: row for row in book.cells if _is_test(row) and row.points}
@@ -149,7 +149,9 @@ def _tried(kind: str, result: Result, assignment: Assignment) -> Iterator[Tried]
                 continue
             other = differed is None or differed.get(_report_id(outcome.grade_id), False)
             allowed = kind in allowed_by(tests[outcome.grade_id].source)
-            yield Tried(book.name, outcome.grade_id, kind, outcome.points or 0.0, outcome.max_points, other, allowed)
+            yield Challenge(
+                book.name, outcome.grade_id, kind, outcome.points or 0.0, outcome.max_points, other, allowed
+            )
 
 
 def _report_id(question: str) -> str:
@@ -186,7 +188,7 @@ def table(proof: Proof) -> list[list[str]]:
     return [["question", *KINDS], *rows]
 
 
-def _word(one: Tried | None) -> str:
+def _word(one: Challenge | None) -> str:
     if one is None:
         return "?"
     if one.open:
