@@ -68,10 +68,10 @@ def main() -> None:
         plain = course(made, Path(folder) / "plain", options.students)
         hostile = course(made, Path(folder) / "hostile", options.students)
         armed(hostile)
-        rows = [
-            row(name, *(cost(root, options.students, command) for root in (plain, hostile)))
-            for name, command in COMMANDS.items()
-        ]
+        rows = []
+        for name, command in COMMANDS.items():
+            rows.append(row(name, *(cost(root, options.students, command) for root in (plain, hostile))))
+            print("  ".join(rows[-1]), flush=True)
         head = ("", "without", f"with {BOMBS}", "time", "CPU time")
         print(
             as_text(Table(f"A class of {options.students}, and the same with {BOMBS} bombs in it", head, tuple(rows)))
