@@ -103,6 +103,43 @@ def read_by_functions(names: Iterable[str], namespace: Mapping[str, Any], asked:
     return seen
 
 
+def is_unchanged(source: str, asked: Collection[str]) -> bool:
+    """Is a cell's last expression a number as an answer gave it: passed on, rounded, bounded, scaled?
+
+    >>> is_unchanged("s = f(3)\\nround(min(s, 5), 2) * 2", {"f"}), is_unchanged("f(3) + (g(2) == 4)", {"f", "g"})
+    (True, False)
+    """
+    tree = ast.parse(source)
+    last = tree.body[-1] if tree.body else None
+    if not isinstance(last, ast.Expr):
+        return False
+    theirs = set(asked)
+    for node in ast.walk(tree):  # in the order of the text, as far as a score is passed from name to name
+        if isinstance(node, ast.Assign | ast.AnnAssign | ast.NamedExpr) and node.value is not None:
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            if _is_theirs(node.value, theirs):
+                theirs |= {part.id for target in targets for part in ast.walk(target) if isinstance(part, ast.Name)}
+    return _is_theirs(last.value, theirs)
+
+
+_PASSING = frozenset({"float", "int", "round", "min", "max", "abs", "sum", "complex"})
+
+
+def _is_theirs(node: ast.expr, theirs: Collection[str]) -> bool:
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in _PASSING - {*theirs}:
+        return all(_is_theirs(part, theirs) or isinstance(part, ast.Constant) for part in node.args) and any(
+            _is_theirs(part, theirs) for part in node.args
+        )
+    if isinstance(node, ast.BinOp | ast.BoolOp | ast.UnaryOp | ast.IfExp):
+        parts = [part for part in ast.iter_child_nodes(node) if isinstance(part, ast.expr)]
+        parts = [part for part in parts if not isinstance(part, ast.Constant)]
+        parts = [part for part in parts if not (isinstance(node, ast.IfExp) and part is node.test)]
+        return bool(parts) and all(_is_theirs(part, theirs) for part in parts)
+    if isinstance(node, ast.Await | ast.NamedExpr | ast.Starred):
+        return _is_theirs(node.value, theirs)
+    return any(name in theirs for name in _root(node))
+
+
 def _function(part: Any) -> types.FunctionType | None:
     """The function behind what a class holds: a method, static or not, a property."""
     found = getattr(part, "__func__", None) or getattr(part, "fget", None) or part

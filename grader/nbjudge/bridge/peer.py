@@ -195,6 +195,7 @@ class Peer:
         try:
             if packet.header.get("fresh") is True:
                 self.carrier.clear()
+                self.names.watch({}, (), ())
             self._take_over(packet)
             self.carrier.containers.drop(packet.header.get("unshared"))
             handler = self.answers.get(text(packet.header, "op"), _unknown)

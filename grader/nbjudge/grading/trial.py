@@ -82,8 +82,8 @@ def run_notebook(
 ) -> Executed:
     """Run one notebook and judge its test cells.
 
-    A test cell whose last expression is a `seegrad.check.score` of less than 1 gets that fraction of its points. No
-    other last expression, and nothing that is printed or warned, changes a score.
+    A test cell whose last expression is a `seegrad.check.score` gets that fraction of its points; one that ends with a
+    number from 0 to its points gets these. Nothing that is printed or warned changes a score.
 
     Args:
         zygote: where the two processes come from; its own limits bound memory, CPU, processes and files.
@@ -103,7 +103,7 @@ def run_notebook(
     bench = Bench(zygote)
     trial = Trial(nodes, bench, assignment.seed, assignment.limits)
     try:
-        trial.hold(files)
+        trial.hold(files, assignment.files)
     finally:
         ended, cpu_s = bench.close()
     over = ended and ended.over
@@ -130,11 +130,12 @@ class Trial:
         self._naming = notebook.metadata.get("naming", {})
         self._setup = dict(self._naming.get("setup", ()))
         self._renewed = dict(self._naming.get("renewed", ()))
+        self._own: Mapping[str, bytes] = {}  # the course's own files
         self._cell, self._index = NotebookNode(outputs=[]), 0  # type: ignore[no-untyped-call]  # nbformat has no types
 
-    def hold(self, files: Mapping[str, bytes]) -> None:
-        """Run every cell in order."""
-        self._open(files)
+    def hold(self, files: Mapping[str, bytes], own: Mapping[str, bytes]) -> None:
+        """Run every cell in order; the course's own files lie beside the tests, all of them beside the student's."""
+        self._open(files, own)
         for index, cell in enumerate(self.notebook.cells):
             if cell.cell_type != "code":
                 continue
@@ -150,15 +151,15 @@ class Trial:
                 self._run(cell)
         self._outputs.finish_notebook()
 
-    def _open(self, files: Mapping[str, bytes]) -> None:
+    def _open(self, files: Mapping[str, bytes], own: Mapping[str, bytes]) -> None:
+        self._own = own
         self._greet()
         digest = hashlib.sha256(f"student {self._seed}".encode()).digest()
-        kept = {name: data for name, data in sorted(files.items()) if may_be_placed(name)}
-        sizes = [[name, len(data)] for name, data in kept.items()]
+        sizes, body = _packed(files)
         try:
             self._student.wait_for("hello", HELLO_S)
             self._student.send({"op": "seed", "seed": int.from_bytes(digest[:6])})
-            self._student.send({"op": "files", "files": sizes}, b"".join(kept.values()))
+            self._student.send({"op": "files", "files": sizes}, body)
         except (StudentGone, WireError) as error:
             self._bury(str(error))
 
@@ -167,7 +168,8 @@ class Trial:
             self._judge.wait_for("hello", HELLO_S)
         except StudentGone as error:
             raise SandboxError(f"The judge couldn't be started: {error}.") from None
-        self._judge.send({"op": "naming", "naming": {**asdict(Naming()), **self._naming}})
+        sizes, body = _packed(self._own)
+        self._judge.send({"op": "naming", "naming": {**asdict(Naming()), **self._naming}, "files": sizes}, body)
 
     # ------------------------------------------------------------------ the student's cells
 
@@ -204,7 +206,7 @@ class Trial:
         if self._over():
             kind = Ending.TIMED_OUT if self._late else Ending.CRASHED
             return Outcome(grade_id, kind, 0.0, points, str(self.died))
-        asked = {"op": "test", "code": cell.source, "grade_id": grade_id, "seed": self._seed}
+        asked = {"op": "test", "code": cell.source, "grade_id": grade_id, "seed": self._seed, "points": points}
         asked["renewed"] = list(self._renewed.get(grade_id, ()))
         for statement in self._setup.pop(grade_id, ()):
             self._instruct(statement)
@@ -352,6 +354,12 @@ class Trial:
         self.died = self.died or f"The notebook's process was over in code cell {self._count}: {why.rstrip('.')}."
         self._student.kill()
         self._student.gone = True
+
+
+def _packed(files: Mapping[str, bytes]) -> tuple[list[list[str | int]], bytes]:
+    """Files as a packet holds them: names with sizes, and all their bytes."""
+    kept = {name: data for name, data in sorted(files.items()) if may_be_placed(name)}
+    return [[name, len(data)] for name, data in kept.items()], b"".join(kept.values())
 
 
 def _error(name: str, value: str, lines: Sequence[str]) -> dict[str, Any]:

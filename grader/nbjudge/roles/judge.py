@@ -15,10 +15,10 @@ from typing import Any
 from nbjudge.bridge.effects import LATER
 from nbjudge.bridge.values import UnsupportedError
 from nbjudge.errors import StudentGone
-from nbjudge.names import Names, names_in, read_by_functions
+from nbjudge.names import Names, is_unchanged, names_in, read_by_functions
 from nbjudge.process.kernel import Kernel
 from nbjudge.roles import verdict
-from nbjudge.roles.student import seed
+from nbjudge.roles.student import place, seed
 from nbjudge.roles.verdict import Ruling
 from nbjudge.roles.witness import Witness, readable
 from nbjudge.wire import Pipe, listed, text, whole
@@ -50,6 +50,7 @@ def live(kernel: Kernel, control_fd: int, peer_fd: int) -> None:
         except KeyboardInterrupt:
             continue
         if text(packet.header, "op") == "naming":
+            place(packet)
             judge.expect(packet.header["naming"])
             continue
         source = text(packet.header, "code", 1 << 24)
@@ -63,6 +64,7 @@ def live(kernel: Kernel, control_fd: int, peer_fd: int) -> None:
             grade_id, number = text(packet.header, "grade_id", 1 << 16), whole(packet.header, "seed", 0, 1 << 256)
             kept = listed(packet.header, "kept") if "kept" in packet.header else None
             judge.renew(listed(packet.header, "renewed"))
+            judge.points = float(packet.header["points"])
             control.send(judge.test(source, seed_for(number, grade_id), kept))
 
 
@@ -85,6 +87,7 @@ class Judge:
     def __init__(self, kernel: Kernel, witness: Witness) -> None:
         self.kernel = kernel
         self.witness = witness
+        self.points = 1.0  # of the question
         self._held: set[str] = set()  # asked names that a test has bound since an answer did
         self._broken: dict[str, str] = {}  # names that an instructor's cell should have bound → why it didn't
         self._borrowed: set[str] = set()
@@ -174,7 +177,9 @@ class Judge:
         self._held |= set(found.bound) & self._asked - self._told
         self.witness.finish()
         if error is None:
-            return verdict.of_value(value)
+            if verdict.number(value) and is_unchanged(self.kernel.shell.transform_cell(source), self._students):
+                self.witness.words.words.add("the number that is the score")
+            return verdict.of_value(value, self.points)
         if type(error) is NameError and error.name not in self._students:
             return Ruling(None, UNKNOWN.format(name=error.name))
         return verdict.of_exception(error, source, self._filename(source))

@@ -85,7 +85,7 @@ def _obey(kernel: Kernel, control: Pipe) -> str:
         os._exit(0)
     op = text(packet.header, "op")
     if op == "files":
-        _place(packet)
+        place(packet)
     elif op == "seed":
         seed(whole(packet.header, "seed"))
     elif op == "run":
@@ -99,8 +99,8 @@ def _obey(kernel: Kernel, control: Pipe) -> str:
     return op
 
 
-def _place(packet: Packet) -> None:
-    """Write the submission's other files where the cells run."""
+def place(packet: Packet) -> None:
+    """Write files where the cells run."""
     at = 0
     for name, size_bytes in listed(packet.header, "files"):
         path = Path(*PurePosixPath(name).parts)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import numbers
 import re
 import sys
 import traceback
@@ -17,6 +18,10 @@ LINES = 6
 LINE_CHARS = 300
 HIDDEN = re.compile(r"BEGIN HIDDEN TESTS(.*?)END HIDDEN TESTS|BEGIN HIDDEN TESTS(.*)\Z", re.DOTALL)
 SCORE = ("seegrad.check", "score")
+NO_SCORE = (
+    "The test's last expression is {reached:g}, and a score is from 0 to {points:g}: this question isn't graded. Its "
+    "author has to mend it, or to end the line with a semicolon if it isn't a score."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,10 +34,16 @@ class Ruling:
     misconceptions: tuple[str, ...] = ()
 
 
-def of_value(value: Any) -> Ruling:
-    """A cell that ended well: full points, unless its last expression is a `seegrad.check.score`."""
+def of_value(value: Any, points: float = 1.0) -> Ruling:
+    """A cell that ended well: full points, unless its last expression is a score.
+
+    A `seegrad.check.score` is a fraction; any other number is of points, as nbgrader's `determine_grade` reads it.
+
+    >>> of_value("well done").fraction, of_value(1.5, points=2).fraction, of_value(3, points=2).fraction
+    (1.0, 0.75, None)
+    """
     if (type(value).__module__, type(value).__name__) != SCORE or not isinstance(value, float):
-        return Ruling(1.0)
+        return _of_number(value, points)
     fraction = float(value)
     fraction = 0.0 if math.isnan(fraction) else min(max(fraction, 0.0), 1.0)
     if fraction == 1.0:
@@ -40,6 +51,31 @@ def of_value(value: Any) -> Ruling:
     said = getattr(value, "message", "")
     message = clipped(said) if isinstance(said, str) and said else f"{fraction:.0%} of this question is right."
     return Ruling(fraction, message, "", _misconceptions(value))
+
+
+def _of_number(value: Any, points: float) -> Ruling:
+    reached = number(value)
+    if reached is None:
+        return Ruling(1.0)
+    if not 0 <= reached <= points:
+        return Ruling(None, NO_SCORE.format(reached=reached, points=points))
+    if reached == points:
+        return Ruling(1.0)
+    return Ruling(reached / points, f"{reached:g} of {points:g} points.")
+
+
+def number(value: Any) -> float | None:
+    """What nbgrader takes for points: what is shown of a last expression, where `float` can read it.
+
+    >>> number(0.5), number(True), number("0.5"), number(None)
+    (0.5, None, None, None)
+    """
+    if not isinstance(value, numbers.Real) or type(value).__module__ == STUDENT:
+        return None
+    try:
+        return float(repr(value))
+    except ValueError:
+        return None
 
 
 def of_exception(error: BaseException, source: str, filename: str) -> Ruling:

@@ -502,7 +502,7 @@ def test_a_forged_answer_ends_the_conversation(header: dict[str, Any]) -> None:
         witness = Witness(Pipe(ours.fileno()))
         theirs.sendall(pack(header))
         with pytest.raises(StudentGone):
-            witness.bound_at(["x"])
+            witness.names(["x"])
         assert witness.gone is not None
         with pytest.raises(StudentGone):
             witness.names(["x"])

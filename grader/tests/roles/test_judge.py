@@ -127,12 +127,51 @@ def judged(zygote: Zygote, source: str, test: str, **more: Any) -> Outcome:
 
 
 @pytest.mark.parametrize(
-    "last", ["5.0", "'all good'", "False", "-1", "print('0.25')", "import warnings; warnings.warn('careful')", "f()"]
+    "last",
+    ["0.5;", "'all good'", "False", "print('0.25')", "import warnings; warnings.warn('careful')", "[0.5]", "'0.5'"],
 )
 def test_nothing_but_a_score_scores(last: str, zygote: Zygote) -> None:
     source = "import sys\ndef f():\n    print('noise', file=sys.stderr)\n    return 0.0"
     outcome = judged(zygote, source, f"assert f() == 0\n{last}")
     assert (outcome.kind, outcome.points) == (Ending.PASSED, 1.0)
+
+
+NUMBERS = ["0.5", "1", "0", "sum([a == 1, a == 2]) / 4", "if a: 0.5", "float('nan')", "2", "-1", "0.5 if f() else 1.0"]
+NUMBERS += ["import numpy as np\nnp.float64(0.25)", "import torch\ntorch.tensor(0.5)", "True", "None", "0.25 # so"]
+
+
+@pytest.fixture(scope="module")
+def stock_numbers() -> list[float | None]:
+    """nbgrader's own points; None where nbgrader raises, or gives full points to what is no score."""
+    points = stock_points([answer(ONE), *(check(last, f"q{n}", 1) for n, last in enumerate(NUMBERS) if last != "2")])
+    found = dict(zip([last for last in NUMBERS if last != "2"], points, strict=True))
+    return [None if last in ("2", "-1", "float('nan')") else found[last] for last in NUMBERS]
+
+
+ONE = "a = 1\ndef f(): return 0.0"
+
+
+@pytest.mark.slow
+def test_a_number_is_points_as_nbgrader_reads_it(zygote: Zygote, stock_numbers: list[float | None]) -> None:
+    outcomes = run(zygote, answer(ONE), *(check(last, f"q{n}") for n, last in enumerate(NUMBERS))).outcomes
+    assert dict(zip(NUMBERS, (one.points for one in outcomes), strict=True)) == dict(
+        zip(NUMBERS, stock_numbers, strict=True)
+    )
+    refused = outcomes[NUMBERS.index("2")]
+    assert refused.kind is Ending.GRADER_FAILURE
+    assert "a score is from 0 to 1" in refused.message
+
+
+@pytest.mark.parametrize(
+    "last", ["f(3)", "s = f(3)\nround(float(s), 2)", "min(f(3), 2)", "obj.points", "mine", "mine or 0"]
+)
+def test_a_number_that_came_from_the_answer_is_its_word(last: str, zygote: Zygote) -> None:
+    source = "def f(x): return 2.0\nmine = 2.0\nclass Mine: points = 2.0\nobj = Mine()"
+    (outcome,) = run(zygote, answer(source), check(last, points=2)).outcomes
+    assert (outcome.points, outcome.alone) == (2, True)
+    assert "the number that is the score" in outcome.claims
+    (own,) = run(zygote, answer(source), check("2 * (f(3) == 2)", points=2)).outcomes
+    assert (own.points, own.claims) == (2, ())
 
 
 def test_a_thread_that_prints_warns_and_fails_costs_nothing(zygote: Zygote) -> None:

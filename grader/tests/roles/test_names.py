@@ -185,3 +185,11 @@ def test_such_a_name_is_the_author_s_mistake(zygote: Zygote) -> None:
     )
     assert (outcome.kind, outcome.points) == (Ending.GRADER_FAILURE, None)
     assert "'wanted'" in outcome.message
+
+
+def test_a_helper_of_the_release_may_pass_on_a_tensor_with_a_hook_of_the_answer_s(zygote: Zygote) -> None:
+    """Nobody holds the answer's tensor any more when the graph calls its hook."""
+    given = cell("import torch\ndef beside(x):\n    (limited(x) + 1).sum().backward()\n    return x.grad")
+    source = "def limited(x):\n    y = x * 3\n    y.register_hook(lambda grad: grad * 2)\n    return y"
+    test = "x = torch.ones(2, requires_grad=True)\nassert beside(x).tolist() == [6, 6]"
+    assert judged(zygote, given, answer(source), check(test)).kind is Ending.PASSED

@@ -29,11 +29,12 @@ class Link:
     output: GradientEdge
     inputs: tuple[GradientEdge, ...]
 
-    def starts_at(self, tensor: Tensor) -> bool:
-        """Is this tensor one of the inputs?"""
+    def ends_at(self, tensor: Tensor) -> bool:
+        """Is this tensor one of the inputs, or the output?"""
         own = edge_of(tensor)
         return any(
-            (edge.node, edge.output_nr) == own or getattr(edge.node, "variable", None) is tensor for edge in self.inputs
+            (edge.node, edge.output_nr) == own or getattr(edge.node, "variable", None) is tensor
+            for edge in (self.output, *self.inputs)
         )
 
     def products(self, grad: Tensor, *, create_graph: bool) -> tuple[Tensor | None, ...]:

@@ -42,14 +42,17 @@ class Relays:
     def __init__(self, ask: Ask, settle: Settle) -> None:
         self._ask, self._settle = ask, settle
         self._handles: dict[int, Any] = {}
+        self._held: dict[int, Tensor] = {}  # a graph calls the hooks of a tensor that nobody holds any more
         self._after: dict[int, Any] = {}
 
     def relay(self, number: int, tensor: Tensor, *, wanted: bool) -> None:
         """Have, or don't have, the other side's hooks called for this tensor."""
         if wanted and number not in self._handles and tensor.requires_grad:
             self._handles[number] = _register(tensor, Relay(number, self._ask))
+            self._held[number] = tensor
         elif not wanted and number in self._handles:
             self._handles.pop(number).remove()
+            del self._held[number]
 
     def relay_after(self, number: int, leaf: Tensor, *, wanted: bool) -> None:
         """Have, or don't have, the other side's hooks called when this leaf has got its `.grad`."""
@@ -62,6 +65,7 @@ class Relays:
         """These tensors aren't shared any more."""
         for number in numbers:
             self._handles.pop(number, None)
+            self._held.pop(number, None)
             self._after.pop(number, None)
 
     @contextlib.contextmanager

@@ -199,14 +199,14 @@ class Mirror:
 
     @contextlib.contextmanager
     def grads_kept(self, link: graph.Link) -> Iterator[None]:
-        """The other side asks for gradients: it fills `.grad`, and has the hooks of a link's inputs called, itself.
+        """The other side asks for gradients: it fills `.grad`, and has the hooks at a link's ends called, itself.
 
         That holds also for the `.grad` of tensors that retain theirs here.
         """
         shared = [tensor for _, tensor in self.ledger.tensors()]
         retaining = [tensor for tensor in shared if not tensor.is_leaf and tensor.retains_grad]
         before = [tensor.grad for tensor in retaining]
-        with self.hooks.silent([tensor for tensor in shared if link.starts_at(tensor)]):
+        with self.hooks.silent([tensor for tensor in shared if link.ends_at(tensor)]):
             try:
                 yield
             finally:
