@@ -38,19 +38,21 @@ from seegrad.words.languages import _
 MAX_LINES = 6
 MAX_CHARACTERS = 120
 MAX_NUMBERS = 8  # of a tensor
+MAX_WRITTEN = 200  # numbers of a tensor in a case that a learner may copy
 FINITE_STEP = 1e-6  # of a finite difference in float64
 _MISSING = object()
 
 
 class CheckFailed(SeegradError, AssertionError):  # an answer failed its check; the learner made no error
-    """An answer isn't right. `lines` say why; `misconceptions` are the numbers that it suggests.
+    """An answer isn't right. `lines` say why; `misconceptions` are the numbers that it suggests; `reproduce` is code.
 
     >>> CheckFailed(["Asked  f(x)"], ("M05",)).misconceptions
     ('M05',)
     """
 
-    def __init__(self, lines: Iterable[str], misconceptions: Iterable[str] = ()) -> None:
+    def __init__(self, lines: Iterable[str], misconceptions: Iterable[str] = (), reproduce: str = "") -> None:
         self.lines = tuple(lines)[:MAX_LINES]
+        self.reproduce = reproduce
         self.misconceptions = tuple(misconceptions)
         super().__init__(self.lines, self.misconceptions)
 
@@ -111,6 +113,7 @@ class Expectation:
     asked: str
     came: Any
     given: Mapping[str, Any]
+    arguments: tuple[Any, ...] = ()  # of the call that was made
 
     def equals(self, want: Any, suggests: Suggests = None) -> None:
         """Same type and value; a mapping in `suggests` is looked up by what came."""
@@ -189,7 +192,13 @@ class Expectation:
             headed(_("Expected"), expected),
             *suggestions(numbers),
         ]
-        return CheckFailed([_short(line) for line in lines], numbers)
+        return CheckFailed([_short(line) for line in lines], numbers, self._code())
+
+    def _code(self) -> str:
+        """The case with all of its numbers, to be run by the learner; empty where it can't be written."""
+        leaves = [one for one in (*self.arguments, self.came) if isinstance(one, torch.Tensor) and one.is_leaf]
+        made = [f"{name} = {_made(value, leaves)}" for name, value in self.given.items()]
+        return "\n".join([*made, self.asked]) if all(map(_is_data, self.given.values())) else ""
 
 
 def expect(asked: str, came: Any, **given: Any) -> Expectation:
@@ -213,9 +222,23 @@ def call(asked: str, function: Callable[..., Any], *arguments: Any, suggests: Su
             _("nothing: not answered yet"), _("a value"), "raised", None
         ) from None
     except Exception as error:  # the student's: whatever it is, it is the answer that came
-        raise Expectation(asked, None, given)._failure(
+        raise Expectation(asked, None, given, arguments)._failure(
             _student_error(error), _("a value"), "raised", suggests
         ) from None
+
+
+def perform(code: str, names: dict[str, Any], line: str, number: int | None = None) -> None:
+    """Run one line of an order that a learner chose; what it raises says which line it was, in which round.
+
+    >>> names = {"a": 1}
+    >>> perform("a += 1", names, "A"), names["a"]
+    (None, 2)
+    """
+    try:
+        exec(code, names)  # noqa: S102 -- a line of the exercise's own; the learner chose the order
+    except Exception as error:
+        error.__dict__["performed"] = (line, number)
+        raise
 
 
 def answers(
@@ -280,7 +303,26 @@ def _answer(given: Mapping[Any, Any], key: Any) -> str:
     return repr(given[key]) if key in given else _("nothing")
 
 
+def _is_data(value: Any) -> bool:
+    if isinstance(value, torch.Tensor):
+        return value.layout is torch.strided and value.numel() <= MAX_WRITTEN
+    return isinstance(value, int | float | str | bool | list | tuple | dict | None)
+
+
+def _made(value: Any, leaves: Sequence[torch.Tensor]) -> str:
+    """A value as code that makes it; a copy of a leaf that was passed requires a gradient, as that did."""
+    if not isinstance(value, torch.Tensor):
+        return repr(value)
+    needed = value.requires_grad or any(leaf.requires_grad and leaf.shape == value.shape for leaf in leaves)
+    grad = ", requires_grad=True" if needed and value.dtype.is_floating_point else ""
+    return f"torch.tensor({value.detach().tolist()!r}, dtype={value.dtype}{grad})"
+
+
 def _show(value: Any) -> str:
+    if isinstance(value, Exception) and "performed" in vars(value):
+        line, number = vars(value)["performed"]
+        said = _("in round {round}, line {line} raised {error}") if number else _("line {line} raised {error}")
+        return said.format(round=number, line=line, error=_student_error(value))
     return _tensor(value, facts=True) if isinstance(value, torch.Tensor) else repr(value)
 
 

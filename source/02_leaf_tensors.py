@@ -454,6 +454,8 @@ expect("steps", steps).of_type(str)
 for letter in steps:
     expect("steps", letter).one_of("ABCDEFGH")
 ### BEGIN HIDDEN TESTS
+from seegrad.check import perform
+
 LINES = {
     "A": "optimizer.zero_grad()",
     "B": "loss(first).backward()",
@@ -470,9 +472,9 @@ def run(letters, start, first, second, times):
     names = {"torch": torch, "w": start.clone().requires_grad_(), "first": first, "second": second, "lr": 0.1}
     names["optimizer"] = torch.optim.SGD([names["w"]], lr=0.1)
     exec("def loss(part): return (w * part).sin().sum()", names)
-    for _ in range(times):
+    for number in range(times):
         for letter in letters:
-            exec(LINES[letter], names)
+            perform(LINES[letter], names, letter, number + 1)
     return names["w"].detach().float()
 
 

@@ -470,6 +470,8 @@ expect("steps", steps).of_type(str)
 for letter in steps:
     expect("steps", letter).one_of("ABCDEFGHIJ")
 ### BEGIN HIDDEN TESTS
+from seegrad.check import perform
+
 LINES = {
     "A": "h = w * x",
     "B": "h.retain_grad()",
@@ -486,8 +488,9 @@ LINES = {
 
 def run(letters, start, x, y):
     names = {"torch": torch, "w": start.clone().requires_grad_(), "log": [], "x": x, "y": y, "lr": 0.1}
-    for letter in letters * 3:
-        exec(LINES[letter], names)
+    for number in (1, 2, 3):
+        for letter in letters:
+            perform(LINES[letter], names, letter, number)
     return names["w"].detach(), names["log"]
 
 

@@ -307,6 +307,8 @@ expect("steps", steps).of_type(str)
 for letter in steps:
     expect("steps", letter).one_of("ABCDEFGHI")
 ### BEGIN HIDDEN TESTS
+from seegrad.check import perform
+
 LINES = {
     "A": "w = torch.zeros(3, requires_grad=True)",
     "B": "with torch.no_grad(): w.copy_(start)",
@@ -333,7 +335,7 @@ names = {"torch": torch, "start": start.clone(), "x": x, "lr": 0.1}
 suspected = suspicion(steps)
 try:
     for letter in steps[:16]:
-        exec(LINES[letter], names)
+        perform(LINES[letter], names, letter)
     w, before = names["w"], names["before"]
 except Exception as error:
     expect(steps[:16], error, start=start).equals(None, suspected)

@@ -360,6 +360,8 @@ expect("steps", steps).of_type(str)
 for letter in steps:
     expect("steps", letter).one_of("ABCDEFGH")
 ### BEGIN HIDDEN TESTS
+from seegrad.check import perform
+
 LINES = {
     "A": "loss = ((w * x).sigmoid() - y).pow(2).sum()",
     "B": "loss.backward()",
@@ -374,9 +376,9 @@ LINES = {
 
 def run(letters, start, x, y, times):
     names = {"torch": torch, "w": start.clone().requires_grad_(), "ema": torch.zeros(3), "x": x, "y": y, "lr": 0.5}
-    for _ in range(times):
+    for number in range(times):
         for letter in letters:
-            exec(LINES[letter], names)
+            perform(LINES[letter], names, letter, number + 1)
     return names["w"].detach(), names["ema"].detach()
 
 

@@ -227,6 +227,8 @@ expect("steps", steps).of_type(str)
 for letter in steps:
     expect("steps", letter).one_of("ABCDEFGHI")
 ### BEGIN HIDDEN TESTS
+from seegrad.check import perform
+
 LINES = {
     "A": "h = torch.tanh(w * (x + h))",
     "B": "h = torch.tanh(w * (x + h.detach()))",
@@ -242,9 +244,9 @@ LINES = {
 
 def run(letters, start, xs, ys):
     names = {"torch": torch, "w": start.clone().requires_grad_(), "h": torch.zeros(3), "total": 0.0, "lr": 0.5}
-    for names["x"], names["y"] in zip(xs, ys):
+    for number, (names["x"], names["y"]) in enumerate(zip(xs, ys), 1):
         for letter in letters:
-            exec(LINES[letter], names)
+            perform(LINES[letter], names, letter, number)
     return names
 
 

@@ -505,6 +505,8 @@ expect("steps", steps).of_type(str)
 for letter in steps:
     expect("steps", letter).one_of("ABCDEFGHIJK")
 ### BEGIN HIDDEN TESTS
+from seegrad.check import perform
+
 LINES = {
     "A": "fake = g * noise",
     "B": "loss_d = (d * real - 1).pow(2).sum() + (d * fake.detach()).pow(2).sum()",
@@ -523,9 +525,9 @@ LINES = {
 def run(letters, start, real, noise, times):
     names = {"torch": torch, "real": real, "noise": noise, "lr": 0.05}
     names |= {name: value.clone().requires_grad_() for name, value in start.items()}
-    for _ in range(times):
+    for number in range(times):
         for letter in letters:
-            exec(LINES[letter], names)
+            perform(LINES[letter], names, letter, number + 1)
     return names["g"].detach(), names["d"].detach()
 
 

@@ -134,7 +134,8 @@ def _grade(converter: SandboxedAutograde, options: argparse.Namespace) -> int:
 
     with ProgressBar() as progress:
         entries = converter.grade_class(progress.show, new_seed=options.new_seed, say=print)
-    _say("\n".join([table(entries), *converter.warnings, "", *(told(entries) or [NO_MOVE])]))
+    known = any(one.before and one.before.handed_in for one in entries)
+    _say("\n".join([table(entries), *converter.warnings, "", *(told(entries) or [NO_MOVE] * known)]))
     return SOME_NOT if any(entry.problem for entry in entries) else ALL_GRADED
 
 

@@ -135,6 +135,8 @@ class Outcome:
     claims: tuple[str, ...] = ()  # what it rests on that only the student's process said
     alone: bool = False  # does it rest on nothing else?
     changed: tuple[str, ...] = ()  # where the answer has changed what the test had passed: `fit.0`, first argument
+    hidden: bool = False  # does the message tell of a hidden test?
+    reproduce: str = ""  # the failing case as code
     held: bool = True  # does it stay when the answer gets clones of what the reference leaves alone?
 
 

@@ -8,16 +8,19 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from dataclasses import fields
+from dataclasses import fields, replace
+from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from nbgrader.converters import Autograde
+from nbconvert.preprocessors import Preprocessor
+from nbformat.v4 import new_output
+from nbgrader.converters import Autograde, GenerateFeedback
 from nbgrader.converters.base import NbGraderException
 from nbgrader.coursedir import CourseDirectory
 from nbgrader.preprocessors import ClearHiddenTests
-from traitlets import Bool, Enum, Float, Integer, List, Unicode
+from traitlets import Bool, Dict, Enum, Float, Integer, List, Unicode, default
 from traitlets.config import Config, Configurable
 
 from nbjudge.course.gradebook import Record
@@ -31,12 +34,15 @@ from nbjudge.grading.prove import Proof
 from nbjudge.model import Limits, Result
 from nbjudge.pages import regrade, screen
 from nbjudge.pages.exported import HIDE, SafePages
+from nbjudge.pages.feedback import Sheet, exercises
 
 FEEDBACK_STEPS = [
     "nbgrader.preprocessors.GetGrades",
     "nbjudge.plugin.HideTests",
+    "nbjudge.plugin.HoldBack",
     "nbconvert.preprocessors.CSSHTMLHeaderPreprocessor",
 ]
+TEMPLATES = Path(__file__).parent / "pages" / "templates"
 DEFAULT = Limits()
 
 
@@ -44,12 +50,14 @@ def install(config: Config) -> None:
     """Plugs the grader into nbgrader; call it in `nbgrader_config.py` with `get_config()`."""
     import nbgrader.apps.api
     import nbgrader.apps.autogradeapp
+    import nbgrader.apps.generatefeedbackapp
     import nbgrader.server_extensions.formgrader.formgrader as formgrader
 
     nbgrader.apps.autogradeapp.Autograde = SandboxedAutograde
     nbgrader.apps.api.Autograde = SandboxedAutograde
+    nbgrader.apps.generatefeedbackapp.GenerateFeedback = FeedbackPages
+    nbgrader.apps.api.GenerateFeedback = FeedbackPages
     formgrader.HTMLExporter = SafePages
-    config.GenerateFeedback.exporter_class = SafePages
     config.GenerateFeedback.preprocessors = FEEDBACK_STEPS
     config.Execute.store_widget_state = False
     if "plugin_class" not in config.ExportApp:
@@ -252,6 +260,76 @@ def own_settings() -> dict[str, Any]:
 
 def course_of(coursedir: CourseDirectory, converter: Autograde) -> Course:
     """nbgrader's configuration as plain data."""
+    return replace(
+        folders_of(coursedir),
+        permissions=int(str(converter.permissions), 8),
+        groupshared=coursedir.groupshared,
+        ignore=tuple(coursedir.ignore),
+        kept_files={name: tuple(files) for name, files in converter.exclude_overwriting.items()},
+    )
+
+
+class FeedbackPage(SafePages):
+    """The exporter with our template, whatever the configuration says of nbgrader's own."""
+
+    def __init__(self, config: Config | None = None, **more: Any) -> None:
+        ours = {"template_name": "nbjudge", "extra_template_basedirs": [str(TEMPLATES)]}
+        given = config or Config()
+        both = Config({**given, "HTMLExporter": {**given.HTMLExporter, **ours}})
+        super().__init__(config=both, **more)  # type: ignore[no-untyped-call]  # nbconvert has few types
+
+
+class FeedbackPages(GenerateFeedback):  # type: ignore[misc] # nbgrader ships no types
+    """nbgrader's converter of the same purpose: same folders, another page, and nothing given away before the date."""
+
+    hold_back = Bool(
+        True,
+        help="Until the last student's due date say nothing of what hidden tests asked and expected. Without a due "
+        "date there is nothing to wait for; hidden cases are then not written out as code.",
+    ).tag(config=True)
+    own_page = Bool(True, help="Our page; False: nbgrader's, with the same held back.").tag(config=True)
+    language = Enum(("en", "zh_CN"), "en", help="The language of the page's own words.").tag(config=True)
+    links = Dict(
+        value_trait=Unicode(),
+        key_trait=Unicode(),
+        help="Where a student reads on, by misconception or grade_id: {'M05': 'https://…/05.html#remedies'}.",
+    ).tag(config=True)
+
+    @default("exporter_class")
+    def _exporter_class_default(self) -> Any:
+        return FeedbackPage if self.own_page else SafePages
+
+    def init_single_notebook_resources(self, notebook_filename: str) -> Any:
+        """nbgrader's, and what the page says."""
+        resources = super().init_single_notebook_resources(notebook_filename)
+        asked = resources["nbgrader"]
+        resources["feedback"] = self.sheet(asked["notebook"], asked["assignment"], asked["student"]).told()
+        return resources
+
+    def sheet(self, notebook: str, assignment: str, student: str) -> Sheet:
+        """What this student may know now."""
+        course = folders_of(self.coursedir)
+        with Record(course, self.config) as record:
+            standing = record.standing(student, assignment) or Standing(student, assignment, handed_in=False)
+            key, closes = record.applied(assignment).get(student, ""), record.closes(assignment)
+            who = record.named(student) if standing.handed_in else student
+        over = closes is not None and closes <= datetime.now(UTC).replace(tzinfo=None)
+        source = course.folder(course.source, ".", assignment) / f"{notebook}.ipynb"
+        return Sheet(
+            notebook,
+            standing,
+            Kept(course.state).get(key),
+            exercises(source),
+            who=who,
+            language=self.language,
+            held_until=closes if self.hold_back and not over else None,
+            over=over or not self.hold_back,
+            links=self.links,
+        )
+
+
+def folders_of(coursedir: CourseDirectory) -> Course:
+    """The folders of a course that nbgrader's configuration names."""
     return Course(
         root=Path(coursedir.root),
         db_url=coursedir.db_url,
@@ -260,11 +338,23 @@ def course_of(coursedir: CourseDirectory, converter: Autograde) -> Course:
         source=coursedir.source_directory,
         submitted=coursedir.submitted_directory,
         autograded=coursedir.autograded_directory,
-        permissions=int(str(converter.permissions), 8),
-        groupshared=coursedir.groupshared,
-        ignore=tuple(coursedir.ignore),
-        kept_files={name: tuple(files) for name, files in converter.exclude_overwriting.items()},
     )
+
+
+class HoldBack(Preprocessor):
+    """In nbgrader's own page too: a test cell shows what the student may know of it, in place of what it put out."""
+
+    enabled = Bool(True).tag(config=True)
+
+    def preprocess(self, notebook: Any, resources: Any) -> tuple[Any, Any]:
+        """nbconvert's hook."""
+        told = resources.get("feedback", {}).get("questions", {})
+        for cell in notebook.cells:
+            question = told.get(cell.metadata.get("nbgrader", {}).get("grade_id"))
+            if question and question["held"] and cell.cell_type == "code":
+                said = [*question["lines"], *(one["said"] for one in question["suggested"])]
+                cell.outputs = [new_output("stream", text="\n".join(said))]  # type: ignore[no-untyped-call]  # nbformat has no types
+        return notebook, resources
 
 
 class HideTests(ClearHiddenTests):  # type: ignore[misc] # nbgrader ships no types

@@ -10,11 +10,13 @@ import signal
 import subprocess
 import sys
 import time
+from datetime import datetime
 from pathlib import Path
 
 import nbformat
 import nbgrader.apps.api
 import nbgrader.apps.autogradeapp
+import nbgrader.apps.generatefeedbackapp
 import nbgrader.server_extensions.formgrader.formgrader as formgrader
 import pytest
 from nbconvert.exporters import HTMLExporter
@@ -23,6 +25,8 @@ from playwright.sync_api import Browser
 from traitlets.config import Config
 from traitlets.config.loader import PyFileConfigLoader
 
+from nbjudge.course.gradebook import Record
+from nbjudge.course.layout import Course
 from nbjudge.plugin import SandboxedAutograde, install
 from nbjudge_tests.classroom import commands, small
 from nbjudge_tests.classroom.commands import ENVIRONMENT, python
@@ -104,8 +108,10 @@ raise ValueError({ALERT!r})
 
 def test_formgrader_s_own_view_of_a_submission_is_cleaned_too(monkeypatch: pytest.MonkeyPatch) -> None:
     """formgrader makes its pages by what `install` puts in the place of its HTMLExporter."""
-    for module, name in ((nbgrader.apps.api, "Autograde"), (nbgrader.apps.autogradeapp, "Autograde")):
-        monkeypatch.setattr(module, name, None)
+    for module in (nbgrader.apps.api, nbgrader.apps.autogradeapp):
+        monkeypatch.setattr(module, "Autograde", None)
+    for module in (nbgrader.apps.api, nbgrader.apps.generatefeedbackapp):
+        monkeypatch.setattr(module, "GenerateFeedback", None)
     monkeypatch.setattr(formgrader, "HTMLExporter", None)
     config = Config()
     install(config)
@@ -187,6 +193,29 @@ def test_no_feedback_page_shows_a_hidden_line(ours: Path) -> None:
     for page in pages:
         text = re.sub(r"<[^>]+>", "", page.read_text(encoding="utf-8"))
         assert not [line for line in hidden if line in text], page
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("own_page", [True, False])
+def test_hidden_cases_are_held_back_until_the_last_due_date(ours: Path, tmp_path: Path, own_page: bool) -> None:
+    root = copied(ours, tmp_path / "course")
+
+    def feedback(due: str) -> str:
+        with Gradebook(f"sqlite:///{root / 'gradebook.db'}", "autograd101") as book:
+            book.update_or_create_assignment(small.NAME, duedate=due)
+        book.engine.dispose()
+        arguments = ("--student", "petra", "--force", f"--FeedbackPages.own_page={own_page}")
+        commands.nbgrader(root, "generate_feedback", small.NAME, *arguments)
+        return (root / "feedback" / "petra" / small.NAME / "coding.html").read_text(encoding="utf-8")
+
+    before, after = feedback("2099-01-01 00:00:00 UTC"), feedback("2020-01-01 00:00:00 UTC")
+    assert "A hidden test failed. What it asked is shown after 2099-01-01 00:00 UTC." in before
+    assert "not doubled" not in before
+    assert "not doubled" in after
+    assert ("secret_number = 5\nassert double(secret_number)" in after) is own_page
+    with Record(Course(root, f"sqlite:///{root / 'gradebook.db'}", "autograd101")) as record:
+        record.extend("rami", small.NAME, datetime(2098, 1, 1))
+    assert "is shown after 2098-01-01 00:00 UTC." in feedback("2020-01-01 00:00:00 UTC")
 
 
 @pytest.mark.slow

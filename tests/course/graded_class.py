@@ -107,8 +107,8 @@ def pages(course: Path, name: str) -> Iterator[tuple[str, str]]:
 
 def section(page: str, cell: str) -> str:
     """The part of a feedback page that belongs to the test cell of one exercise, as text."""
-    parts = page.split('<div class="cell ')
-    return text_of(next(part for part in parts if f"cell-id={cell}_test" in part))
+    cards = (part.partition("</div>")[0] for part in page.split('<div class="card ')[1:])
+    return text_of(next(card for card in cards if f'id="q-{cell}_test"' in card))
 
 
 def text_of(page: str) -> str:

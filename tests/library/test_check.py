@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from IPython.core.interactiveshell import InteractiveShell
 
-from seegrad.check import CheckFailed, answers, call, expect, score
+from seegrad.check import CheckFailed, answers, call, expect, perform, score
 from seegrad.errors import SeegradError
 from seegrad.words.beliefs import MISCONCEPTIONS
 
@@ -44,6 +44,39 @@ def test_a_failure_says_what_was_asked_what_came_and_what_was_expected() -> None
         "Expected   [2, 4]  f32[2]",
         f"Suggests   M05 {MISCONCEPTIONS['M05']}",
     ]
+
+
+def test_a_failure_can_be_run_again_with_all_of_its_numbers() -> None:
+    x = torch.arange(10.0, dtype=torch.float64, requires_grad=True)
+
+    def raises(x: torch.Tensor) -> torch.Tensor:
+        x.add_(1)
+        return x
+
+    with pytest.raises(CheckFailed) as caught:
+        call("raises(x)", raises, x, x=x.detach().clone())
+    names = {"torch": torch, "raises": raises}
+    with pytest.raises(RuntimeError, match="a leaf Variable that requires grad"):
+        exec(caught.value.reproduce, names)  # noqa: S102 -- that it runs is what is claimed
+    assert torch.equal(torch.as_tensor(names["x"]), x)
+
+
+@pytest.mark.parametrize(("number", "where"), [(2, "in round 2, line B raised"), (None, "line B raised")])
+def test_a_line_of_an_order_is_named_with_its_round(number: int | None, where: str) -> None:
+    names: dict[str, object] = {}
+    perform("x = 1", names, "A", 1)
+    with pytest.raises(ZeroDivisionError) as raised:
+        perform("x / 0", names, "B", number)
+    with pytest.raises(CheckFailed) as caught:
+        expect("2 × AB", raised.value).equals(None, "M09")
+    assert caught.value.lines[1] == f"Came       {where} ZeroDivisionError: division by zero"
+
+
+def test_what_cannot_be_written_is_left_out() -> None:
+    for value in (torch.zeros(1000), object()):
+        with pytest.raises(CheckFailed) as caught:
+            expect("f(x)", 1, x=value).equals(2)
+        assert caught.value.reproduce == ""
 
 
 def test_a_failure_is_an_assertion_of_ours_and_travels_between_processes() -> None:

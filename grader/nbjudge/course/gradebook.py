@@ -13,7 +13,8 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, Self, TypeVar
 
-from nbgrader.api import BaseCell, Gradebook, InvalidEntry, MissingEntry
+from nbgrader.api import Assignment as AssignmentRow
+from nbgrader.api import BaseCell, Gradebook, InvalidEntry, MissingEntry, SubmittedAssignment
 from nbgrader.preprocessors import AssignLatePenalties
 from sqlalchemy import event, func, select
 from sqlalchemy.engine import Connection, make_url
@@ -216,6 +217,28 @@ class Record:
         """When everybody has to hand in, UTC; None where there is no such date."""
         found: datetime | None = self._read(lambda: self._gradebook.find_assignment(assignment).duedate)
         return found
+
+    def closes(self, assignment: str) -> datetime | None:
+        """When the last student has to hand in, UTC, whatever an extension is; None where there is no due date."""
+        due = self.due(assignment)
+        if due is None:
+            return None
+        wanted = (
+            select(SubmittedAssignment.extension)
+            .join(AssignmentRow, AssignmentRow.id == SubmittedAssignment.assignment_id)
+            .where(AssignmentRow.name == assignment, SubmittedAssignment.extension.is_not(None))
+        )
+        more: list[timedelta] = self._read(lambda: list(self._session.execute(wanted).scalars()))
+        return max([due, *(due + each for each in more), *self.extensions(assignment).values()])
+
+    def named(self, student: str) -> str:
+        """First and last name, or the id where the gradebook has neither."""
+
+        def found() -> str:
+            row = self._gradebook.find_student(student)
+            return " ".join(part for part in (row.first_name, row.last_name) if part) or student
+
+        return self._read(found)
 
     def extensions(self, assignment: str) -> dict[str, datetime]:
         """student → until when they have time, UTC, for those who have more than the others."""

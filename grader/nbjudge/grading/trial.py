@@ -267,7 +267,8 @@ class Trial:
         reached = round(fraction * points, 6)
         misconceptions = tuple(said["misconceptions"])
         outcome = Outcome(grade_id, kind, reached, points, said["message"], misconceptions, claims, said["alone"])
-        return replace(outcome, changed=tuple(said["changed"]), held=said["held"])
+        case = {"hidden": said["hidden"], "reproduce": said["reproduce"]}
+        return replace(outcome, changed=tuple(said["changed"]), held=said["held"], **case)
 
     def _flush(self) -> None:
         """Show what the student's functions printed during the test; it never scores."""

@@ -9,7 +9,7 @@ import hashlib
 import os
 import sys
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 from nbjudge.bridge.effects import LATER
@@ -17,7 +17,7 @@ from nbjudge.bridge.values import UnsupportedError
 from nbjudge.errors import StudentGone
 from nbjudge.names import Names, is_unchanged, names_in, read_by_functions
 from nbjudge.process.kernel import Kernel
-from nbjudge.roles import verdict
+from nbjudge.roles import failing_case, verdict
 from nbjudge.roles.student import place, seed
 from nbjudge.roles.verdict import Ruling
 from nbjudge.roles.witness import Witness, readable
@@ -179,10 +179,12 @@ class Judge:
         if error is None:
             if verdict.number(value) and is_unchanged(self.kernel.shell.transform_cell(source), self._students):
                 self.witness.words.words.add("the number that is the score")
-            return verdict.of_value(value, self.points)
+            return replace(verdict.of_value(value, self.points), hidden=failing_case.of_score(source))
         if type(error) is NameError and error.name not in self._students:
             return Ruling(None, UNKNOWN.format(name=error.name))
-        return verdict.of_exception(error, source, self._filename(source))
+        name = self._filename(source)
+        hidden, code = failing_case.of_error(error, source, name, self.kernel.namespace, self._borrowed)
+        return replace(verdict.of_exception(error, source, name), hidden=hidden, reproduce=code)
 
     @property
     def _students(self) -> set[str]:

@@ -32,6 +32,8 @@ class Ruling:
     message: str = ""
     name: str = ""  # of the exception
     misconceptions: tuple[str, ...] = ()
+    hidden: bool = False  # does the message tell of a hidden line?
+    reproduce: str = ""  # the failing case as code
 
 
 def of_value(value: Any, points: float = 1.0) -> Ruling:

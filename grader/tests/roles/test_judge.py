@@ -312,6 +312,51 @@ def test_no_line_of_a_hidden_test_is_shown(zygote: Zygote) -> None:
     assert judged(zygote, "a = -1", test).message == "This doesn't hold:\n    assert a > 0"
 
 
+CASES = {
+    "an assert": ("secret = 7421\nassert f(secret) == -secret", "secret = 7421\nassert f(secret) == -secret"),
+    "in a loop": (
+        "for n, m in [(1, 1.5), (2, 2.5)]:\n    assert f(n) == n and m < 2",
+        "n = 2\nm = 2.5\nassert f(n) == n and m < 2",
+    ),
+    "containers": (
+        "given = {'a': [1, (2,)], 'b': None}\nassert f(given) is None, 'no'",
+        "given = {'a': [1, (2,)], 'b': None}\nassert f(given) is None, 'no'",
+    ),
+    "a tensor": (
+        "import torch\nx = torch.ones(2, requires_grad=True)\nassert f(x).sum() == 3",
+        "x = torch.tensor([1.0, 1.0], dtype=torch.float32, requires_grad=True)\nassert f(x).sum() == 3",
+    ),
+    "an array": (
+        "import numpy\nx = numpy.arange(2)\nassert f(x).sum() == 3",
+        "x = numpy.array([0, 1], dtype='int64')\nassert f(x).sum() == 3",
+    ),
+    "no plain value": ("x = object\nassert f(1) == x", "assert f(1) == x"),
+    "too much to write down": ("x = 'a' * 5000\nassert f(x) == 1", ""),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("hides", [True, False])
+def test_a_failing_case_is_written_down_as_code(zygote: Zygote, name: str, hides: bool) -> None:
+    body, code = CASES[name]
+    source = f"### BEGIN HIDDEN TESTS\n{body}\n### END HIDDEN TESTS" if hides else body
+    outcome = only(run(zygote, answer("f = lambda x: x"), check(source)))
+    assert (outcome.hidden, outcome.reproduce) == (hides, code)
+
+
+def test_a_check_writes_its_own_case_and_a_score_knows_whether_it_is_hidden(zygote: Zygote) -> None:
+    test = """import torch
+from seegrad.check import call, expect
+x = torch.tensor([2.0, 4.0], requires_grad=True)
+expect("f(x)", f(x), x=x.detach().clone()).close(x * 2)"""
+    outcome = only(run(zygote, answer("f = lambda x: x"), check(test)))
+    assert outcome.reproduce == "x = torch.tensor([2.0, 4.0], dtype=torch.float32, requires_grad=True)\nf(x)"
+    for hides in (True, False):
+        part = "from seegrad.check import score\n{}score(0.5){}"
+        marks = ("### BEGIN HIDDEN TESTS\n", "\n### END HIDDEN TESTS") if hides else ("", "")
+        assert only(run(zygote, answer("f = 1"), check(part.format(*marks)))).hidden is hides
+
+
 def test_what_the_student_s_functions_print_is_shown(zygote: Zygote) -> None:
     result = run(zygote, answer("def f(): print('called')"), check("print('from the test')\nf()\nassert 1 == 2"))
     assert printed(result, 1) == "called\n"

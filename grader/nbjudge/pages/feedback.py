@@ -1,0 +1,238 @@
+"""What a student's page says, as plain data: points, reasons, what to read again; nothing that is held back.
+
+Text of the student's isn't here: the page's template gets it from the notebook, where it is cleaned.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from nbjudge.course.office.standings import Score, Standing
+from nbjudge.model import Ending, Graded, Outcome, Result
+
+HEADING = re.compile(r"^#{1,6}\s+(.*?)\s*(?:[(（][^()（）]*\d[^()（）]*[)）])?\s*$", re.MULTILINE)
+FENCED = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
+SUGGESTS = re.compile(r"^\s*(?:Suggests|提示|可能)?\s*(M\d\d)\s+(\S.*)$")
+WORDS: Mapping[str, Mapping[str, str]] = {
+    "en": {
+        "feedback": "Feedback",
+        "of": "{points} of {possible} points",
+        "waits": "Not graded yet, since a person reads it: {names} ({points} points).",
+        "late": "{points} points are taken off for lateness.",
+        "held": "What hidden tests asked is shown after {date} UTC.",
+        "hidden": "A hidden test failed. What it asked is shown after {date} UTC.",
+        "ungraded": "not graded yet",
+        "refused": "This submission could not be graded: {why}",
+        "overview": "Overview",
+        "exercise": "Exercise",
+        "question": "Question",
+        "points": "Points",
+        "how": "How it ended",
+        "beliefs": "Worth reading again",
+        "read": "Read again: {name}",
+        "answers": "Your answers",
+        "other": "Other cells",
+        "comment": "Comment",
+        "output": "Output",
+        "reproduce": "Run this yourself",
+        "passed": "passed",
+        "failed": "failed",
+        "partly": "partly right",
+        "not answered": "not answered",
+        "crashed": "ended the program",
+        "timed out": "took too long",
+        "refused_question": "refused",
+        "scored": "scored by a person",
+        "died": "The program ended early: {why}",
+    },
+    "zh_CN": {
+        "feedback": "反馈",
+        "of": "{points} / {possible} 分",
+        "waits": "尚未评分，需要人工批阅：{names}（{points} 分）。",
+        "late": "因迟交扣 {points} 分。",
+        "held": "隐藏测试的内容在 {date} UTC 之后显示。",
+        "hidden": "有一个隐藏测试没有通过，其内容在 {date} UTC 之后显示。",
+        "ungraded": "尚未评分",
+        "refused": "这份作业无法评分：{why}",
+        "overview": "概览",
+        "exercise": "练习",
+        "question": "题目",
+        "points": "得分",
+        "how": "结果",
+        "beliefs": "值得再读",
+        "read": "再读：{name}",
+        "answers": "你的答案",
+        "other": "其他单元格",
+        "comment": "评语",
+        "output": "输出",
+        "reproduce": "自己运行",
+        "passed": "通过",
+        "failed": "未通过",
+        "partly": "部分正确",
+        "not answered": "未作答",
+        "crashed": "程序中止",
+        "timed out": "超时",
+        "refused_question": "无法评分",
+        "scored": "人工评分",
+        "died": "程序提前结束：{why}",
+    },
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Sheet:
+    """What one student may know of one notebook. `held_until`, UTC: until then nothing is told of hidden tests.
+
+    `over`: the date by which everybody had to hand in is behind us. Before, or without a date, no hidden case is shown
+    as code.
+    """
+
+    notebook: str
+    standing: Standing
+    result: Result | None
+    exercises: tuple[tuple[str, tuple[str, ...]], ...] = ()  # heading of the course's, its questions
+    who: str = ""
+    language: str = "en"
+    held_until: datetime | None = None
+    over: bool = False
+    links: Mapping[str, str] = field(default_factory=dict)  # a misconception or a question → where to read
+
+    @property
+    def words(self) -> Mapping[str, str]:
+        """The page's own words."""
+        return WORDS[self.language]
+
+    @property
+    def graded(self) -> Graded | None:
+        """What the judge said of this notebook, where it is kept."""
+        return next((one for one in self.result.notebooks if one.name == self.notebook), None) if self.result else None
+
+    def told(self) -> dict[str, Any]:
+        """For the template."""
+        scores = [score for score in self.standing.scores if score.notebook == self.notebook]
+        outcomes = {one.grade_id: one for one in self.graded.outcomes} if self.graded else {}
+        questions = {score.grade_id: self._question(score, outcomes.get(score.grade_id)) for score in scores}
+        waiting = [score for score in scores if score.points is None]
+        return {
+            "lang": self.language.replace("_", "-").removesuffix("-CN") + ("-Hans" if "CN" in self.language else ""),
+            "say": dict(self.words),
+            "assignment": self.standing.assignment,
+            "notebook": self.notebook,
+            "who": self.who,
+            "points": self._of(sum(score.points or 0.0 for score in scores), sum(score.max_points for score in scores)),
+            "notes": list(self._notes(waiting)),
+            "exercises": [
+                {"name": name, "questions": [one for one in asked if one in questions]}
+                for name, asked in self._sections(scores)
+            ],
+            "questions": questions,
+            "sections": {one: number for number, (_, asked) in enumerate(self._sections(scores)) for one in asked},
+            "beliefs": self._beliefs(questions),
+        }
+
+    def _sections(self, scores: Sequence[Score]) -> list[tuple[str, tuple[str, ...]]]:
+        """The exercises, and what the course's source doesn't have (any more)."""
+        known = {one for _, asked in self.exercises for one in asked}
+        other = tuple(score.grade_id for score in scores if score.grade_id not in known)
+        return [*self.exercises, *([(self.words["other"], other)] if other else [])]
+
+    def _of(self, points: float, possible: float) -> str:
+        return self.words["of"].format(points=f"{points:g}", possible=f"{possible:g}")
+
+    def _notes(self, waiting: Sequence[Score]) -> Iterator[str]:
+        if self.result is not None and self.result.refusal is not None:
+            yield self.words["refused"].format(why=self.result.refusal)
+            return
+        if waiting:
+            points = sum(score.max_points for score in waiting)
+            yield self.words["waits"].format(names=", ".join(score.grade_id for score in waiting), points=f"{points:g}")
+        if self.standing.penalty:
+            yield self.words["late"].format(points=f"{self.standing.penalty:g}")
+        if self.graded is not None and self.graded.died:
+            yield self.words["died"].format(why=self.graded.died)
+        if self.held_until is not None:
+            yield self.words["held"].format(date=f"{self.held_until:%Y-%m-%d %H:%M}")
+
+    def _question(self, score: Score, outcome: Outcome | None) -> dict[str, Any]:
+        waits = score.points is None
+        lines, suggested = _split(outcome.message if outcome and not waits else "")
+        held = self._held(outcome)
+        if held and self.held_until is not None:
+            lines = [self.words["hidden"].format(date=f"{self.held_until:%Y-%m-%d %H:%M}")]
+        may_copy = outcome is not None and not held and (self.over or not outcome.hidden)
+        return {
+            "name": score.grade_id,
+            "kind": "waits" if waits else self._kind(score),
+            "how": self._how(score, outcome),
+            "given": self.words["ungraded"] if waits else self._of(score.points or 0.0, score.max_points),
+            "lines": lines,
+            "suggested": [self._belief(name, said) for name, said in suggested],
+            "reproduce": outcome.reproduce if outcome is not None and may_copy and not waits else "",
+            "link": self.links.get(score.grade_id, ""),
+            "held": held,
+        }
+
+    def _held(self, outcome: Outcome | None) -> bool:
+        return self.held_until is not None and outcome is not None and outcome.hidden and bool(outcome.message)
+
+    def _kind(self, score: Score) -> str:
+        """Which of three colours, beside the word that says it."""
+        if score.points is not None and score.points >= score.max_points:
+            return "passed"
+        return "partly" if score.points else "failed"
+
+    def _how(self, score: Score, outcome: Outcome | None) -> str:
+        if score.points is None:
+            return self.words["ungraded"]
+        if score.manual is not None or outcome is None or outcome.kind is Ending.BY_HAND:
+            return self.words["scored"]
+        return self.words["refused_question" if outcome.kind is Ending.REFUSED else outcome.kind.value]
+
+    def _belief(self, name: str, said: str) -> dict[str, str]:
+        return {"name": name, "said": said, "link": self.links.get(name, "")}
+
+    def _beliefs(self, questions: Mapping[str, Mapping[str, Any]]) -> list[dict[str, Any]]:
+        """The misconceptions that this student's answers suggest, and in which questions."""
+        found: dict[str, dict[str, Any]] = {}
+        for name, question in questions.items():
+            for belief in question["suggested"]:
+                found.setdefault(belief["name"], {**belief, "questions": []})["questions"].append(name)
+        return [found[name] for name in sorted(found)]
+
+
+def _split(message: str) -> tuple[list[str], list[tuple[str, str]]]:
+    """A message's lines, and of those that suggest a misconception its number and sentence.
+
+    >>> _split("Came  1\\nSuggests   M05 Both share the bytes.")
+    (['Came  1'], [('M05', 'Both share the bytes.')])
+    """
+    lines, suggested = [], []
+    for line in message.splitlines():
+        if found := SUGGESTS.match(line):
+            suggested.append((found[1], found[2]))
+        else:
+            lines.append(line)
+    return lines, suggested
+
+
+def exercises(path: Path) -> tuple[tuple[str, tuple[str, ...]], ...]:
+    """The headings of a course's own notebook, each with the cells that carry points below it."""
+    try:
+        cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
+    except (OSError, ValueError, KeyError, TypeError):
+        return ()
+    heading, found = "", dict[str, list[str]]()
+    for cell in cells:
+        source, marks = "".join(cell["source"]), cell["metadata"].get("nbgrader", {})
+        if cell["cell_type"] == "markdown" and not marks.get("solution"):
+            titles = HEADING.findall(FENCED.sub("", source))
+            heading = titles[-1] if titles else heading
+        if marks.get("grade") or marks.get("task") or marks.get("solution"):
+            found.setdefault(heading, []).append(marks["grade_id"])
+    return tuple((name, tuple(asked)) for name, asked in found.items() if name)
