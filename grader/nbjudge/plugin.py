@@ -35,6 +35,7 @@ from nbjudge.model import Limits, Result
 from nbjudge.pages import regrade, screen
 from nbjudge.pages.exported import HIDE, SafePages
 from nbjudge.pages.feedback import Sheet, exercises
+from nbjudge.pages.validating import VisibleTests
 
 FEEDBACK_STEPS = [
     "nbgrader.preprocessors.GetGrades",
@@ -51,11 +52,13 @@ def install(config: Config) -> None:
     import nbgrader.apps.api
     import nbgrader.apps.autogradeapp
     import nbgrader.apps.generatefeedbackapp
+    import nbgrader.apps.validateapp
     import nbgrader.server_extensions.formgrader.formgrader as formgrader
 
     nbgrader.apps.autogradeapp.Autograde = SandboxedAutograde
     nbgrader.apps.api.Autograde = SandboxedAutograde
     nbgrader.apps.generatefeedbackapp.GenerateFeedback = FeedbackPages
+    nbgrader.apps.validateapp.Validator = VisibleTests
     nbgrader.apps.api.GenerateFeedback = FeedbackPages
     formgrader.HTMLExporter = SafePages
     config.GenerateFeedback.preprocessors = FEEDBACK_STEPS

@@ -17,6 +17,7 @@ import nbformat
 import nbgrader.apps.api
 import nbgrader.apps.autogradeapp
 import nbgrader.apps.generatefeedbackapp
+import nbgrader.apps.validateapp
 import nbgrader.server_extensions.formgrader.formgrader as formgrader
 import pytest
 from nbconvert.exporters import HTMLExporter
@@ -113,6 +114,7 @@ def test_formgrader_s_own_view_of_a_submission_is_cleaned_too(monkeypatch: pytes
     for module in (nbgrader.apps.api, nbgrader.apps.generatefeedbackapp):
         monkeypatch.setattr(module, "GenerateFeedback", None)
     monkeypatch.setattr(formgrader, "HTMLExporter", None)
+    monkeypatch.setattr(nbgrader.apps.validateapp, "Validator", None)
     config = Config()
     install(config)
     html = {"output_type": "display_data", "data": {"text/html": f"seen{ALERT}"}, "metadata": {}}
@@ -127,6 +129,23 @@ def test_formgrader_s_own_view_of_a_submission_is_cleaned_too(monkeypatch: pytes
     assert "written" in page
     assert "seen" in page
     assert "<script>window.stolen" not in page
+
+
+@pytest.mark.slow
+def test_validate_says_what_it_has_seen_and_what_comes_later(generated: Path, tmp_path: Path) -> None:
+    right = generated / "submitted" / "petra" / small.NAME  # right in the open, wrong where it is hidden
+    book = nbformat.read(right / "coding.ipynb", as_version=4)
+    book.cells = book.cells[:4]
+    nbformat.write(book, tmp_path / "double.ipynb")
+    said = " ".join(commands.nbgrader(generated, "validate", str(tmp_path / "double.ipynb")).split())
+    assert "The visible tests pass: 1 questions, worth 2 points. Hidden tests, which may ask for more, run when" in said
+    book = nbformat.read(generated / "submitted" / "rami" / small.NAME / "writing.ipynb", as_version=4)
+    book.cells = [cell for cell in book.cells if cell.metadata.get("nbgrader", {}).get("grade_id") == "why"]
+    nbformat.write(book, tmp_path / "why.ipynb")
+    said = " ".join(commands.nbgrader(generated, "validate", str(tmp_path / "why.ipynb")).split())
+    assert "1 answers, worth 3 points, are read by a person." in said
+    stub = generated / "submitted" / "nora" / small.NAME / "coding.ipynb"
+    assert "VALIDATION FAILED" in commands.nbgrader(generated, "validate", str(stub))
 
 
 def configuration() -> Config:

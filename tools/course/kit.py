@@ -20,6 +20,7 @@ from tools.course.masters import BookError
 from tools.words.entries import EVERY_LANGUAGE
 
 START = "00_start_here"
+VALIDATE = "nbgrader  # JupyterLab's button Validate, which the assignments speak of"
 
 README = """# The course
 
@@ -37,7 +38,8 @@ On Linux without an NVIDIA GPU, first: `python -m pip install torch --index-url 
 (PyPI's torch brings gigabytes of CUDA). With conda instead: `conda env create -f environment.yml`.
 
 `notebooks/` are the chapters, `release/` the assignments: write your answers where it says `YOUR CODE HERE`, run the
-cell below, and hand the notebook in under the name that it has.
+cell below, and hand the notebook in under the name that it has. **Validate**, above a notebook, runs the visible tests;
+hidden ones run when your work is graded, so "Success" isn't yet full marks.
 
 To run the chapters on a GPU, set `SEEGRAD_DEVICE=cuda` before you start JupyterLab.
 
@@ -60,7 +62,7 @@ jupyter lab notebooks/zh_CN/{start}.ipynb
 也可以用 conda：`conda env create -f environment.yml`。
 
 `notebooks/` 里是各章，`release/` 里是作业：在写着 `YOUR CODE HERE` 的地方作答，运行下面的单元格，然后提交笔记本，
-文件名不要改。
+文件名不要改。笔记本上方的 **Validate** 只运行可见的测试；隐藏的测试在评分时才运行，所以 “Success” 还不等于满分。
 
 想在 GPU 上运行，请在启动 JupyterLab 之前设置 `SEEGRAD_DEVICE=cuda`。
 
@@ -128,7 +130,7 @@ def _texts(root: Path, wheel: Path) -> dict[str, str]:
         "README.md": README.format(start=_first(root, "en")),
         "README.zh_CN.md": README_ZH.format(start=_first(root, "zh_CN")),
         "environment.yml": ENVIRONMENT,
-        "requirements.txt": f"-c constraints.txt\n./{wheel.name}[lab]\n",
+        "requirements.txt": f"-c constraints.txt\n./{wheel.name}[lab]\n{VALIDATE}\n",
         "constraints.txt": (root / "constraints.txt").read_text(encoding="utf-8"),
     }
 

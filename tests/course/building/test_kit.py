@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import re
+import sys
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -103,6 +104,12 @@ def test_the_kit_holds_the_chapters_the_releases_the_library_and_its_environment
     assert {"seegrad/__init__.py", "seegrad/static/widget.js"} <= set(names)
     assert not [name for name in names if name.startswith(("tests", "source", "tools"))]
     assert f"./{wheel.name}[lab]" in (kit / "requirements.txt").read_text(encoding="utf-8")
+    asked = [line.partition("#")[0].strip() for line in (kit / "requirements.txt").read_text("utf-8").splitlines()]
+    assert "nbgrader" in asked  # the button Validate is its extension of JupyterLab
+    assert re.search(r"^nbgrader==", (kit / "constraints.txt").read_text(encoding="utf-8"), re.MULTILINE)
+    assert Path(sys.prefix, "share", "jupyter", "labextensions", "@jupyter", "nbgrader", "package.json").is_file()
+    for readme in ("README.md", "README.zh_CN.md"):
+        assert "**Validate**" in (kit / readme).read_text(encoding="utf-8")
     others = {path.name for path in kit.iterdir()} - {"notebooks", "release", wheel.name}
     assert others == {"README.md", "README.zh_CN.md", "environment.yml", "requirements.txt", "constraints.txt"}
 

@@ -1,0 +1,37 @@
+"""`nbgrader validate`: what it can know. It runs the visible tests; hidden ones aren't in a release.
+
+JupyterLab's button shows words of its own, which are nbgrader's; in a terminal they are these.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from nbgrader import utils
+from nbgrader.validator import Validator
+
+SAID = (
+    "The visible tests pass: {tests} questions, worth {points:g} points. Hidden tests, which may ask for more, run "
+    "when it is graded"
+)
+BY_HAND = "; {count} answers, worth {points:g} points, are read by a person"
+
+
+class VisibleTests(Validator):  # type: ignore[misc]  # nbgrader ships no types
+    """nbgrader's Validator, which says how many points it has seen and what it hasn't."""
+
+    def _preprocess(self, nb: Any) -> Any:
+        done = super()._preprocess(nb)
+        graded = [cell for cell in done.cells if utils.is_grade(cell)]
+        self._by_hand = [float(cell.metadata.nbgrader.points) for cell in graded if utils.is_solution(cell)]
+        self._tests = [float(cell.metadata.nbgrader.points) for cell in graded if not utils.is_solution(cell)]
+        return done
+
+    def _print_num_failed(self, num_failed: int) -> None:
+        if num_failed:
+            super()._print_num_failed(num_failed)
+            return
+        said = SAID.format(tests=len(self._tests), points=sum(self._tests))
+        if self._by_hand:
+            said += BY_HAND.format(count=len(self._by_hand), points=sum(self._by_hand))
+        self.stream.write(f"{said}.\n")
