@@ -1,6 +1,7 @@
 """nbjudge autograde | regrade | prove | report | why: grade a class and see how it went.
 
 nbjudge extend | attempts | requests | roster: more time, attempts, requests for another look, names and ids.
+nbjudge judge: what tests say of a program, without a course.
 """
 
 from __future__ import annotations
@@ -41,6 +42,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "roster": _roster,
         "settings": _settings,
         "doctor": _doctor,
+        "judge": _judge,
     }
     try:
         return commands[options.command](options)
@@ -75,6 +77,12 @@ def _parser() -> argparse.ArgumentParser:
     why.add_argument("student")
     why.add_argument("name", help="the assignment")
     _add_desk(commands)
+    one = commands.add_parser("judge", help="what tests say of an answer, as JSON: no course, no gradebook")
+    one.add_argument("tests", help="a Python file whose cells begin with `# %%%% name (2 points)`, or a notebook")
+    one.add_argument("answers", nargs="+", metavar="answer", help="a Python file or a notebook; one line of JSON each")
+    one.add_argument("--reference", help="an answer that is known to be right")
+    one.add_argument("--preload", default="", metavar="NAMES", help="what answers import, imported once: torch,numpy")
+    one.add_argument("--i-trust-these-students", action="store_true", help="run it even where it can't be confined")
     commands.add_parser("settings", help="what nbgrader_config.py may set for the grader")
     commands.add_parser("doctor", help="which walls around students' code hold on this machine")
     return parser
@@ -269,6 +277,24 @@ def _why(options: argparse.Namespace) -> int:
         raise CourseError(f"{options.student!r} has no graded submission of {options.name}; graded are: {known}")
     _say(explain(standing, results.get(options.student)))
     return ALL_GRADED
+
+
+def _judge(options: argparse.Namespace) -> int:
+    import json
+    from pathlib import Path
+
+    from nbjudge.grading import single
+
+    tests = single.tests_in(Path(options.tests))
+    reference = single.answer_in(Path(options.reference)) if options.reference else None
+    preload = [name for name in options.preload.split(",") if name]
+    full = True
+    with single.open_judge(trust_students=options.i_trust_these_students, preload=preload) as judge:
+        for answer in options.answers:
+            verdict = judge(single.answer_in(Path(answer)), tests, reference=reference)
+            full = full and verdict["score"] >= verdict["max_score"] and verdict["refusal"] is None
+            print(json.dumps({"answer": answer, **verdict}, ensure_ascii=False))
+    return ALL_GRADED if full else SOME_NOT
 
 
 def _settings(_: argparse.Namespace) -> int:

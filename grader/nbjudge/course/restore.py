@@ -11,7 +11,7 @@ import json
 import logging
 import re
 from collections.abc import Iterator, Mapping, MutableMapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
 from types import SimpleNamespace
 from typing import Any
@@ -20,6 +20,7 @@ import nbformat
 from nbgrader.api import MissingEntry
 from nbgrader.nbgraderformat import MetadataValidator
 from nbgrader.preprocessors import LimitOutput, OverwriteCells
+from nbgrader.utils import compute_checksum
 
 from nbjudge.model import Notebook, SourceCell
 
@@ -71,6 +72,12 @@ def grade_id(cell: Mapping[str, Any]) -> str | None:
     given = cell["metadata"].get("nbgrader")
     value = given.get("grade_id") if isinstance(given, dict) else None
     return value if isinstance(value, str) else None
+
+
+def sealed(row: SourceCell) -> SourceCell:
+    """A cell with the checksum that nbgrader gives what it releases."""
+    cell = {"cell_type": row.cell_type, "source": row.source, "metadata": {"nbgrader": metadata(row)}}
+    return replace(row, checksum=compute_checksum(nbformat.from_dict(cell)))  # type: ignore[no-untyped-call]  # nbformat has no types
 
 
 def _claims(cells: Sequence[JsonCell]) -> dict[str, list[JsonCell]]:

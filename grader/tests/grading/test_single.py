@@ -1,0 +1,188 @@
+"""One answer and its tests without a course: as a function, as a command, and without torch."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sysconfig
+import venv
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import nbjudge
+from nbjudge.__main__ import main
+from nbjudge.errors import CourseError
+from nbjudge.grading import single
+from nbjudge.grading.single import Judge, Question
+
+TESTS = {"three": "assert square(3) == 9", "minus": "assert square(-2) == 4"}
+
+
+def cell(source: str, **marks: object) -> dict[str, object]:
+    common = {"grade": False, "solution": False, "locked": False, "task": False, "schema_version": 3}
+    metadata = {"nbgrader": {**common, **marks}} if marks else {}
+    return {"cell_type": "code", "source": source, "metadata": metadata, "outputs": [], "execution_count": None}
+
+
+SOLVED = "def mean(numbers):\n    ### BEGIN SOLUTION\n    return sum(numbers) / len(numbers)\n    ### END SOLUTION"
+HIDDEN = "assert mean([1, 2]) == 1.5\n### BEGIN HIDDEN TESTS\nassert mean([4]) == 4\n### END HIDDEN TESTS"
+SMALL = {
+    "cells": [
+        cell(SOLVED, grade_id="mean", solution=True),
+        cell(HIDDEN, grade_id="mean_test", grade=True, locked=True, points=3),
+    ],
+    "metadata": {"kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"}},
+    "nbformat": 4,
+    "nbformat_minor": 4,
+}
+HEAVY = ("torch", "seegrad", "_editable_impl", "_seegrad", "triton", "nvidia")
+
+
+@pytest.fixture(scope="module")
+def judge() -> Iterator[Judge]:
+    with nbjudge.open_judge(trust_students=True) as warm:
+        yield warm
+
+
+def endings(verdict: single.Verdict) -> list[str]:
+    return [question["ending"] for question in verdict["questions"].values()]
+
+
+@pytest.mark.parametrize(
+    ("answer", "expected"),
+    [
+        ("def square(x):\n    return x * x", ["passed", "passed"]),
+        ("def square(x):\n    return x ** 2 if x > 0 else 0", ["passed", "failed"]),
+        ("square = lambda x: x + x", ["failed", "failed"]),
+        ("def square(x)", ["failed", "failed"]),
+        ("", ["not answered", "not answered"]),
+        ("import os\nos._exit(0)", ["crashed", "crashed"]),
+        ("class A:\n    __eq__ = lambda *_: True\ndef square(x):\n    return A()", ["by hand", "by hand"]),
+    ],
+)
+def test_an_answer_is_judged_by_its_tests(judge: Judge, answer: str, expected: list[str]) -> None:
+    verdict = judge(answer, TESTS, seed=1)
+    assert endings(verdict) == expected
+    assert verdict["score"] == expected.count("passed")
+    assert verdict["max_score"] == 2
+    assert list(verdict["questions"]) == list(TESTS)
+    assert json.loads(json.dumps(verdict)) == verdict
+
+
+def test_cells_points_files_and_a_reference(judge: Judge) -> None:
+    tests = [Question("sum", "import math\nassert math.isclose(total(), 6.0)", 3), Question("n", "assert n == 3", 0.5)]
+    cells = ["n = 3", "def total():\n    return sum(map(float, open('data.txt').read().split()))"]
+    files = {"data.txt": b"1 2 3"}
+    verdict = judge(cells, tests, reference=cells, files=files)
+    assert verdict["score"] == verdict["max_score"] == 3.5
+    assert judge(cells, tests, files={})["score"] == 0.5
+
+
+def test_a_test_without_sense_is_the_author_s_error(judge: Judge) -> None:
+    with pytest.raises(CourseError, match="no test"):
+        judge("", {})
+    with pytest.raises(CourseError, match="of its own"):
+        judge("", [Question("q", "pass"), Question("q", "pass")])
+    with pytest.raises(CourseError, match=r"reference doesn't pass.*three"):
+        judge("square = abs", TESTS, reference="square = abs")
+
+
+def test_what_is_named_nowhere_is_asked_of_the_answer_only_where_the_reference_gives_it(judge: Judge) -> None:
+    verdict = judge("def square(x):\n    return x * x", {"q": "assert cube(2) == 8"}, reference=None)
+    assert endings(verdict) == ["failed"]
+    with pytest.raises(CourseError, match="cube"):
+        judge("", {"q": "assert cube(2) == 8"}, reference="def square(x):\n    return x * x")
+
+
+def test_the_command_prints_a_line_of_json_for_each_answer(tmp_path: Path, capsys) -> None:
+    (tmp_path / "tests.py").write_text(
+        "# %% three (2 points)\nassert square(3) == 9\n\n# %% four\nassert square(4) == 16\n"
+    )
+    (tmp_path / "right.py").write_text("def square(x):\n    return x * x\n")
+    (tmp_path / "wrong.py").write_text("def square(x):\n    return 9\n")
+    names = [str(tmp_path / name) for name in ("tests.py", "right.py", "wrong.py")]
+    assert main(["judge", *names, "--i-trust-these-students"]) == 1
+    right, wrong = map(json.loads, capsys.readouterr().out.splitlines())
+    assert (right["score"], right["max_score"], wrong["score"]) == (3, 3, 2)
+    assert right["answer"] == names[1]
+    assert wrong["questions"]["four"]["ending"] == "failed"
+    assert main(["judge", names[1], names[1]]) == 2
+    assert "holds no test" in capsys.readouterr().err
+
+
+def test_tests_may_be_a_notebook_s(tmp_path: Path) -> None:
+    mark = {"grade_id": "q", "grade": True, "solution": False, "points": 2, "locked": True, "schema_version": 3}
+    cells = [
+        {"cell_type": "code", "source": "x = 1", "metadata": {}, "outputs": [], "execution_count": None},
+        {"cell_type": "code", "source": ["assert x\n", "assert x == 1"], "metadata": {"nbgrader": mark}},
+    ]
+    path = tmp_path / "ps.ipynb"
+    path.write_text(json.dumps({"cells": cells, "metadata": {}, "nbformat": 4, "nbformat_minor": 5}))
+    assert single.answer_in(path) == ["x = 1"]
+    assert single.tests_in(path) == [Question("q", "assert x\nassert x == 1", 2.0)]
+
+
+def without_torch(folder: Path) -> Path:
+    """A Python with everything that the grader needs, but neither torch nor the course."""
+    venv.create(folder)
+    (there,) = folder.glob("lib/python3*/site-packages")
+    here = Path(sysconfig.get_paths()["purelib"])
+    for entry in here.iterdir():
+        if not entry.name.startswith(HEAVY):
+            copied(entry, there / entry.name)
+    (there / "grader.pth").write_text(str(Path(nbjudge.__file__).parents[1]))
+    return folder / "bin" / "python"
+
+
+def copied(entry: Path, to: Path) -> None:
+    """Hard links: as real as copies, in no time."""
+    if entry.is_dir():
+        for folder, _, names in os.walk(entry):
+            target = to / Path(folder).relative_to(entry)
+            target.mkdir(parents=True, exist_ok=True)
+            for name in names:
+                os.link(Path(folder) / name, target / name)
+    else:
+        os.link(entry, to)
+
+
+@pytest.fixture(scope="module")
+def plain(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return without_torch(tmp_path_factory.mktemp("plain") / "venv")
+
+
+def said(folder: Path, *command: str | Path) -> str:
+    """What a command prints in that folder; no variable of ours leads to this environment."""
+    env = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
+    done = subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def test_a_program_is_judged_where_neither_torch_nor_the_course_is(plain: Path, tmp_path: Path) -> None:
+    code = "import importlib.util as u; print([u.find_spec(n) for n in ('torch', 'seegrad')])"
+    assert said(tmp_path, plain, "-c", code) == "[None, None]\n"
+    (tmp_path / "tests.py").write_text("# %% q\nassert mean([1, 2]) == 1.5\n")
+    (tmp_path / "answer.py").write_text("import statistics\nmean = statistics.mean\n")
+    command = ["-W", "error", "-m", "nbjudge", "judge", "tests.py", "answer.py", "--i-trust-these-students"]
+    assert json.loads(said(tmp_path, plain, *command))["score"] == 1
+
+
+def test_a_course_in_plain_python_is_graded_where_neither_is(plain: Path, tmp_path: Path) -> None:
+    """The five minutes of the README."""
+    config = "from nbjudge.plugin import install\n\nc = get_config()\ninstall(c)\n"
+    (tmp_path / "nbgrader_config.py").write_text(config)
+    source = tmp_path / "source" / "ps1" / "ps1.ipynb"
+    source.parent.mkdir(parents=True)
+    source.write_text(json.dumps(SMALL))
+    said(tmp_path, plain, "-m", "nbgrader", "generate_assignment", "ps1")
+    released = (tmp_path / "release" / "ps1" / "ps1.ipynb").read_text()
+    answer = tmp_path / "submitted" / "ada" / "ps1" / "ps1.ipynb"
+    answer.parent.mkdir(parents=True)
+    answer.write_text(released.replace("raise NotImplementedError()", "return sum(numbers) / len(numbers)"))
+    assert "3/3" in said(tmp_path, plain, "-m", "nbjudge", "autograde", "ps1", "--i-trust-these-students")
+    assert "mean_test" in said(tmp_path, plain, "-m", "nbjudge", "why", "ada", "ps1")
+    assert said(tmp_path, plain, "-m", "nbjudge", "report", "ps1").strip().endswith("report-ps1.html")
