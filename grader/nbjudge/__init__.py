@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-__all__ = ["Question", "judge", "open_judge"]
+__all__ = ["GradedTest", "judge", "open_judge"]
 
 
 def __getattr__(name: str) -> Any:

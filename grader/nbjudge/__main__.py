@@ -1,7 +1,7 @@
 """nbjudge autograde | regrade | prove | report | why: grade a class and see how it went.
 
 nbjudge extend | attempts | requests | roster: more time, attempts, requests for another look, names and ids.
-nbjudge judge: what tests say of a program, without a course.
+nbjudge generate: an assignment's rows in the gradebook. nbjudge judge: what tests say of a program, without a course.
 """
 
 from __future__ import annotations
@@ -42,6 +42,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "roster": _roster,
         "settings": _settings,
         "doctor": _doctor,
+        "generate": _generate,
         "judge": _judge,
     }
     try:
@@ -77,6 +78,9 @@ def _parser() -> argparse.ArgumentParser:
     why.add_argument("student")
     why.add_argument("name", help="the assignment")
     _add_desk(commands)
+    generate = commands.add_parser("generate", help="an assignment's rows in the gradebook, from its source")
+    generate.add_argument("names", nargs="+", metavar="name", help="the assignment")
+    generate.add_argument("--force", action="store_true", help="write the release anew, too")
     one = commands.add_parser("judge", help="what tests say of an answer, as JSON: no course, no gradebook")
     one.add_argument("tests", help="a Python file whose cells begin with `# %%%% name (2 points)`, or a notebook")
     one.add_argument("answers", nargs="+", metavar="answer", help="a Python file or a notebook; one line of JSON each")
@@ -279,6 +283,16 @@ def _why(options: argparse.Namespace) -> int:
     return ALL_GRADED
 
 
+def _generate(options: argparse.Namespace) -> int:
+    from nbjudge.course.generate import generate
+    from nbjudge.plugin import converter_for, generator_for
+
+    for name in options.names:
+        course = converter_for(name, student="*").course()
+        _say(generate(generator_for(name), course, force=options.force))
+    return ALL_GRADED
+
+
 def _judge(options: argparse.Namespace) -> int:
     import json
     from pathlib import Path
@@ -293,7 +307,7 @@ def _judge(options: argparse.Namespace) -> int:
         for answer in options.answers:
             verdict = judge(single.answer_in(Path(answer)), tests, reference=reference)
             full = full and verdict["score"] >= verdict["max_score"] and verdict["refusal"] is None
-            print(json.dumps({"answer": answer, **verdict}, ensure_ascii=False))
+            _say(json.dumps({"answer": answer, **verdict}, ensure_ascii=False))
     return ALL_GRADED if full else SOME_NOT
 
 
@@ -312,9 +326,28 @@ def _doctor(_: argparse.Namespace) -> int:
     _say(f"{platform.system()} {platform.release()} on {platform.machine()}, {_user()}\n")
     for wall in walls:
         _say(f"{'holds  ' if wall.holds else 'MISSING'}  {wall.name:<22}  {wall.detail}")
+    _say_who_can_read()
     missing = minimum(walls)
     _say(f"\nNot enough for untrusted code: {missing}.\n{ADVICE}" if missing else "\nEnough for untrusted code.")
     return COULD_NOT_START if missing else ALL_GRADED
+
+
+def _say_who_can_read() -> None:
+    """In a course: what of it everybody on this machine can read."""
+    from pathlib import Path
+
+    if not Path("nbgrader_config.py").is_file():
+        return
+    from nbjudge.course.privacy import exposed
+    from nbjudge.plugin import converter_for
+
+    course = converter_for("", student="*").course()
+    found = [str(path.relative_to(course.root)) for path in exposed(course)]
+    if found:
+        _say(f"\nEverybody on this machine can read {', '.join(found)}. Keep the course to yourself:")
+        _say(f"  chmod 700 {course.root}")
+    else:
+        _say("\nNobody else on this machine can read the course.")
 
 
 def _user() -> str:

@@ -7,6 +7,8 @@
 from __future__ import annotations
 
 import logging
+import os
+import sys
 from collections.abc import Callable
 from dataclasses import fields, replace
 from datetime import UTC, datetime
@@ -16,7 +18,7 @@ from typing import Any
 
 from nbconvert.preprocessors import Preprocessor
 from nbformat.v4 import new_output
-from nbgrader.converters import Autograde, GenerateFeedback
+from nbgrader.converters import Autograde, GenerateAssignment, GenerateFeedback
 from nbgrader.converters.base import NbGraderException
 from nbgrader.coursedir import CourseDirectory
 from nbgrader.preprocessors import ClearHiddenTests
@@ -55,6 +57,7 @@ def install(config: Config) -> None:
     import nbgrader.apps.validateapp
     import nbgrader.server_extensions.formgrader.formgrader as formgrader
 
+    os.environ["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}"  # it calls `alembic`
     nbgrader.apps.autogradeapp.Autograde = SandboxedAutograde
     nbgrader.apps.api.Autograde = SandboxedAutograde
     nbgrader.apps.generatefeedbackapp.GenerateFeedback = FeedbackPages
@@ -252,6 +255,16 @@ def converter_for(assignment: str, *, student: str, **settings: Any) -> Sandboxe
     app.coursedir.assignment_id = assignment
     app.coursedir.student_id = student
     return SandboxedAutograde(coursedir=app.coursedir, parent=app, **settings)
+
+
+def generator_for(assignment: str) -> Any:
+    """nbgrader's converter from a source to its release and its rows, as this folder and the course configure it."""
+    from nbgrader.apps.generateassignmentapp import GenerateAssignmentApp
+
+    app = GenerateAssignmentApp(log_level=logging.WARNING)
+    app.initialize([])
+    app.coursedir.assignment_id = assignment
+    return GenerateAssignment(coursedir=app.coursedir, parent=app)
 
 
 def own_settings() -> dict[str, Any]:

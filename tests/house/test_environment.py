@@ -6,19 +6,21 @@ import re
 import subprocess
 import sys
 import tomllib
+from importlib.metadata import distributions
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 from packaging.requirements import Requirement
+from packaging.specifiers import SpecifierSet
 from packaging.version import Version
 
 ROOT = Path(__file__).parents[2]
 PROJECTS: dict[str, dict[str, Any]] = {  # by the path that pip is given
     path: tomllib.loads((ROOT / path / "pyproject.toml").read_text())["project"] for path in (".", "./grader")
 }
-NOT_FOR_A_CLASS = {"bench"}  # the benchmarks' peers, which nobody needs to learn, teach or test
+NOT_FOR_A_CLASS = {"bench", "torch"}  # peers of the benchmarks; what the library brings anyway
 
 
 def pins() -> dict[str, Version]:
@@ -61,6 +63,15 @@ def test_torch_is_wide_in_the_projects_and_fixed_in_ci(path: str) -> None:
     torch = next(requirement for requirement in requirements(PROJECTS[path]) if requirement.name == "torch")
     assert str(torch.specifier) == ">=2.9"
     assert pins()["torch"] == Version("2.13.0")
+
+
+@pytest.mark.parametrize("python", ["3.11.0", "3.11.2", "3.12.0", "3.13.0", "3.14.0"])
+def test_the_pins_hold_on_every_python_that_is_claimed(python: str) -> None:
+    """Debian 12 has 3.11.2; what is pinned and installed here says itself which Pythons it takes."""
+    found = {normal(dist.metadata["Name"]): dist.metadata["Requires-Python"] for dist in distributions()}
+    wanted = {name: found[name] for name in pins() if found.get(name)}
+    assert len(wanted) > 100
+    assert [name for name, asked in wanted.items() if not SpecifierSet(asked).contains(python)] == []
 
 
 def test_neither_project_asks_an_index_for_the_other() -> None:

@@ -1,6 +1,6 @@
 """An assignment as nbgrader releases it, made by nbgrader itself in a course folder that is thrown away.
 
-The real gradebook isn't touched: it is filled when the instructor runs `nbgrader generate_assignment`.
+The real gradebook isn't touched: it is filled when the instructor runs `nbjudge generate`.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from traitlets.config import Config
 
-from nbjudge.course import intake
+from nbjudge.course import intake, privacy
 from nbjudge.course.gradebook import Record
 from nbjudge.course.kept import Kept, publish, sweep_swaps
 from nbjudge.course.layout import Course, checked_name, held_alone
@@ -88,6 +88,7 @@ def autograde(
     checked_name(name)
     with held_alone(course.state), Record(course, config) as record:
         record.hold_alone()
+        privacy.close(course)
         known = record.assignment(name, 0)  # complain of a missing assignment before missing submissions
         folders = _folders(course, name, options)
         seed = course.seed(name, new=options.new_seed)

@@ -33,7 +33,7 @@ Judge = Callable[..., Verdict]
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class GradedTest:
     """One test: a name, code that raises where the answer is wrong, and what a right answer gets."""
 
     name: str
@@ -41,7 +41,7 @@ class Question:
     points: float = 1.0
 
 
-Tests = Mapping[str, str] | Sequence[Question]
+Tests = Mapping[str, str] | Sequence[GradedTest]
 
 
 def judge(answer: str | Sequence[str], tests: Tests, **settings: Any) -> Verdict:
@@ -110,8 +110,8 @@ def open_judge(
 # --- as a course has it ----------------------------------------------------------------------------------------------
 
 
-def _questions(tests: Tests) -> list[Question]:
-    asked = [Question(name, code) for name, code in tests.items()] if isinstance(tests, Mapping) else list(tests)
+def _questions(tests: Tests) -> list[GradedTest]:
+    asked = [GradedTest(name, code) for name, code in tests.items()] if isinstance(tests, Mapping) else list(tests)
     names = [question.name for question in asked]
     if not asked:
         raise CourseError("there is no test to judge by")
@@ -120,7 +120,7 @@ def _questions(tests: Tests) -> list[Question]:
     return asked
 
 
-def _assignment(asked: Sequence[Question], reference: Sequence[str], seed: int, limits: Limits) -> Assignment:
+def _assignment(asked: Sequence[GradedTest], reference: Sequence[str], seed: int, limits: Limits) -> Assignment:
     rows = [SourceCell(ANSWER, "code", "", None, 0.0, grade=False, solution=True, locked=False, task=False)]
     for number, each in enumerate(asked):
         rows.append(SourceCell(f"test-{number}", "code", each.code, None, each.points, True, False, True, False))
@@ -193,7 +193,7 @@ def answer_in(path: Path) -> list[str]:
     return [cell["source"] for cell in _cells(path) if not trial.is_test(cell)]
 
 
-def tests_in(path: Path) -> list[Question]:
+def tests_in(path: Path) -> list[GradedTest]:
     """The tests in a file: a notebook's that nbgrader knows as such, or cells of a Python file, `# %% name (2 points)`.
 
     Raises `CourseError` where there is none.
@@ -202,7 +202,7 @@ def tests_in(path: Path) -> list[Question]:
         found = [cell for cell in _cells(path) if trial.is_test(cell)]
         marks = [cell["metadata"]["nbgrader"] for cell in found]
         tests = [
-            Question(str(mark.get("grade_id")), cell["source"], float(mark.get("points") or 0))
+            GradedTest(str(mark.get("grade_id")), cell["source"], float(mark.get("points") or 0))
             for mark, cell in zip(marks, found, strict=True)
         ]
     else:
@@ -212,7 +212,7 @@ def tests_in(path: Path) -> list[Question]:
     return tests
 
 
-def _titled(text: str) -> Iterator[Question]:
+def _titled(text: str) -> Iterator[GradedTest]:
     title, lines = None, list[str]()
     for line in [*text.splitlines(), "# %%"]:
         match = TITLE.match(line)
@@ -220,7 +220,7 @@ def _titled(text: str) -> Iterator[Question]:
             lines.append(line)
             continue
         if title is not None and title["name"]:
-            yield Question(title["name"], "\n".join(lines).strip("\n"), float(title["points"] or 1))
+            yield GradedTest(title["name"], "\n".join(lines).strip("\n"), float(title["points"] or 1))
         title, lines = match, []
 
 
@@ -231,11 +231,12 @@ def _text(path: Path) -> str:
         raise CourseError(f"{path} can't be read: {error}") from None
 
 
-def _cells(path: Path) -> list[dict[str, Any]]:
+def _cells(path: Path) -> list[Any]:
     try:
-        cells = json.loads(intake.canonical(path.read_bytes(), path.name))["cells"]
+        json.loads(intake.canonical(path.read_bytes(), path.name))  # says what is wrong with it, in a sentence
+        document = nbformat.read(path, as_version=4)  # type: ignore[no-untyped-call]  # nbformat has no types
     except OSError as error:
         raise CourseError(f"{path} can't be read: {error}") from None
-    except intake.Unreadable as refusal:
+    except (intake.Unreadable, nbformat.ValidationError) as refusal:
         raise CourseError(str(refusal)) from None
-    return [cell for cell in cells if cell["cell_type"] == "code"]
+    return [cell for cell in document.cells if cell.cell_type == "code"]

@@ -16,7 +16,7 @@ import nbjudge
 from nbjudge.__main__ import main
 from nbjudge.errors import CourseError
 from nbjudge.grading import single
-from nbjudge.grading.single import Judge, Question
+from nbjudge.grading.single import GradedTest, Judge
 
 TESTS = {"three": "assert square(3) == 9", "minus": "assert square(-2) == 4"}
 
@@ -73,7 +73,10 @@ def test_an_answer_is_judged_by_its_tests(judge: Judge, answer: str, expected: l
 
 
 def test_cells_points_files_and_a_reference(judge: Judge) -> None:
-    tests = [Question("sum", "import math\nassert math.isclose(total(), 6.0)", 3), Question("n", "assert n == 3", 0.5)]
+    tests = [
+        GradedTest("sum", "import math\nassert math.isclose(total(), 6.0)", 3),
+        GradedTest("n", "assert n == 3", 0.5),
+    ]
     cells = ["n = 3", "def total():\n    return sum(map(float, open('data.txt').read().split()))"]
     files = {"data.txt": b"1 2 3"}
     verdict = judge(cells, tests, reference=cells, files=files)
@@ -85,7 +88,7 @@ def test_a_test_without_sense_is_the_author_s_error(judge: Judge) -> None:
     with pytest.raises(CourseError, match="no test"):
         judge("", {})
     with pytest.raises(CourseError, match="of its own"):
-        judge("", [Question("q", "pass"), Question("q", "pass")])
+        judge("", [GradedTest("q", "pass"), GradedTest("q", "pass")])
     with pytest.raises(CourseError, match=r"reference doesn't pass.*three"):
         judge("square = abs", TESTS, reference="square = abs")
 
@@ -122,7 +125,7 @@ def test_tests_may_be_a_notebook_s(tmp_path: Path) -> None:
     path = tmp_path / "ps.ipynb"
     path.write_text(json.dumps({"cells": cells, "metadata": {}, "nbformat": 4, "nbformat_minor": 5}))
     assert single.answer_in(path) == ["x = 1"]
-    assert single.tests_in(path) == [Question("q", "assert x\nassert x == 1", 2.0)]
+    assert single.tests_in(path) == [GradedTest("q", "assert x\nassert x == 1", 2.0)]
 
 
 def without_torch(folder: Path) -> Path:
@@ -171,6 +174,7 @@ def test_a_program_is_judged_where_neither_torch_nor_the_course_is(plain: Path, 
     assert json.loads(said(tmp_path, plain, *command))["score"] == 1
 
 
+@pytest.mark.slow
 def test_a_course_in_plain_python_is_graded_where_neither_is(plain: Path, tmp_path: Path) -> None:
     """The five minutes of the README."""
     config = "from nbjudge.plugin import install\n\nc = get_config()\ninstall(c)\n"

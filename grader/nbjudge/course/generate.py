@@ -1,0 +1,63 @@
+"""An assignment's rows in the gradebook, from its source, by nbgrader's own GenerateAssignment.
+
+Where a course has its releases under version control, as this repository does, nbgrader skips what is released already,
+and no gradebook is made. Here the rows are made all the same, and the release stays as it is.
+"""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from nbgrader.converters.base import NbGraderException
+
+from nbjudge.course import privacy
+from nbjudge.course.layout import Course, checked_name
+from nbjudge.errors import CourseError
+
+
+def generate(converter: Any, course: Course, *, force: bool) -> str:
+    """One sentence on what was made. `converter` is nbgrader's own, configured; `force` writes the release anew.
+
+    Raises `CourseError` where nbgrader refuses.
+    """
+    name = checked_name(converter.coursedir.assignment_id)
+    try:
+        return _generated(converter, name, force=force)
+    finally:
+        privacy.close(course)
+
+
+def _generated(converter: Any, name: str, *, force: bool) -> str:
+    coursedir = converter.coursedir
+    released = Path(coursedir.format_path(coursedir.release_directory, ".", name))
+    if force or not released.is_dir():
+        _run(converter, name)
+        return f"{name}: in the gradebook; released to {released}"
+    with tempfile.TemporaryDirectory() as folder:
+        coursedir.release_directory = folder
+        _run(converter, name)
+        stale = [path.name for path in sorted(Path(folder).rglob("*.ipynb")) if _differs(path, released / path.name)]
+    if stale:
+        return f"{name}: in the gradebook; {released} is older than the source ({', '.join(stale)}): --force renews it"
+    return f"{name}: in the gradebook; {released} is up to date"
+
+
+def _run(converter: Any, name: str) -> None:
+    converter.force = True
+    try:
+        converter.start()
+    except (NbGraderException, SystemExit) as error:
+        raise CourseError(f"nbgrader can't generate {name}: {error}; what it said is above") from error
+
+
+def _differs(fresh: Path, old: Path) -> bool:
+    """Would a student get other cells?"""
+    return not old.is_file() or _cells(fresh) != _cells(old)
+
+
+def _cells(path: Path) -> list[tuple[str, str, Any]]:
+    found = json.loads(path.read_text(encoding="utf-8"))["cells"]
+    return [(cell["cell_type"], "".join(cell["source"]), cell["metadata"].get("nbgrader")) for cell in found]
