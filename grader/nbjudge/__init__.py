@@ -9,7 +9,7 @@ __all__ = ["GradedTest", "judge", "open_judge"]
 
 def __getattr__(name: str) -> Any:
     if name in __all__:  # looked up late: who wants an exception's class needs no engine
-        from nbjudge.grading import single
+        from nbjudge import single
 
         return getattr(single, name)
     raise AttributeError(f"module 'nbjudge' has no attribute {name!r}")

@@ -297,7 +297,7 @@ def _judge(options: argparse.Namespace) -> int:
     import json
     from pathlib import Path
 
-    from nbjudge.grading import single
+    from nbjudge import single
 
     tests = single.tests_in(Path(options.tests))
     reference = single.answer_in(Path(options.reference)) if options.reference else None

@@ -13,10 +13,10 @@ from pathlib import Path
 import pytest
 
 import nbjudge
+from nbjudge import single
 from nbjudge.__main__ import main
 from nbjudge.errors import CourseError
-from nbjudge.grading import single
-from nbjudge.grading.single import GradedTest, Judge
+from nbjudge.single import GradedTest, Judge
 
 TESTS = {"three": "assert square(3) == 9", "minus": "assert square(-2) == 4"}
 
