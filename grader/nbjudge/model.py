@@ -12,9 +12,10 @@ import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from types import MappingProxyType
-from typing import Any
+from typing import Any, TypeAlias
 
 EMPTY: Mapping[str, Any] = MappingProxyType({})
+Places: TypeAlias = Mapping[str, Mapping[str, tuple[str, ...]]]  # question → place → what a reference answer showed
 
 
 Effects = Mapping[str, Mapping[str, tuple[str, ...]]]  # notebook → question → places that the reference changes
@@ -120,6 +121,7 @@ class Assignment:
     limits: Limits = Limits()
     files: Mapping[str, bytes] = field(default_factory=dict)  # the course's own data, laid over the student's files
     effects: Effects | None = None  # None: nobody has graded the reference
+    places: Mapping[str, Places] | None = None  # notebook → what the reference answer showed; None without one
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,6 +140,7 @@ class Outcome:
     hidden: bool = False  # does the message tell of a hidden test?
     reproduce: str = ""  # the failing case as code
     held: bool = True  # does it stay when the answer gets clones of what the reference leaves alone?
+    places: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # what a reference answer showed where
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,6 +198,13 @@ class Result:
         return tuple(outcome for graded in self.notebooks for outcome in graded.outcomes)
 
     @property
+    def places(self) -> Mapping[str, Places]:
+        """What a reference answer showed in each notebook."""
+        return {
+            graded.name: {outcome.grade_id: outcome.places for outcome in graded.outcomes} for graded in self.notebooks
+        }
+
+    @property
     def failed_by_us(self) -> bool:
         """Whether the grader itself failed somewhere: such a result is reported and never kept."""
         return any(outcome.kind is Ending.GRADER_FAILURE for outcome in self.outcomes)
@@ -225,4 +235,5 @@ def _outcome(fields: dict[str, Any]) -> Outcome:
     kind = Ending(fields.pop("kind"))
     for name in ("misconceptions", "claims", "changed"):
         fields[name] = tuple(fields.get(name, ()))
+    fields["places"] = {place: tuple(roles) for place, roles in fields.get("places", {}).items()}
     return Outcome(kind=kind, **fields)

@@ -2,23 +2,42 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import contextlib
+import dataclasses
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from nbjudge.bridge import callables, raised, values
 from nbjudge.bridge import objects as remote
 from nbjudge.bridge.handles import Borrowed, Lent
-from nbjudge.bridge.libraries import find_by_name, name_in_library
+from nbjudge.bridge.libraries import find_by_name, home_of, name_in_library
 from nbjudge.bridge.objects import RemoteClass
 from nbjudge.bridge.raised import Attempted
+from nbjudge.bridge.standing import Everything, Gate, Nature, Role, Stand
 from nbjudge.bridge.values import Body, Crossing, Decoder, Encoder, UnsupportedError
 from nbjudge.bridge.values.containers import STUDENT
-from nbjudge.bridge.values.parts import BY_METHOD
+from nbjudge.bridge.values.parts import BASES, BY_METHOD
+from nbjudge.bridge.values.records import RECORD
 from nbjudge.bridge.values.shared import Containers, Copies
+from nbjudge.bridge.values.table import kind_of
 from nbjudge.errors import WireError
-from nbjudge.wire import listed, text, whole
+from nbjudge.wire import DEPTH, listed, text, whole
 
 CLASSES = 1 << 12
+
+
+class Plain:
+    """A value that is to cross as data, though its class was asked for or has methods of its own."""
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+
+class Yours:
+    """The other side's thing with this number."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
 
 
 class Carrier:
@@ -29,13 +48,30 @@ class Carrier:
         self.lent, self.borrowed = Lent(), Borrowed()
         self.containers = Containers(side)
         self.copies = Copies(watching=side == 1)
+        self.gate: Gate = Everything()
+        self.asked: tuple[type, ...] = ()  # classes of ours that were asked for by name: their objects aren't data
+        self.places: tuple[str, ...] = ()  # where what is heard now comes from
         self._asker = asker
         self._classes: dict[int, type] = {}  # theirs, kept: objects come and go
+        self._natures: dict[type, Nature] = {}
         self._told_classes: set[int] = set()
 
     def crossing(self, body: Body, parts: Mapping[str, Any]) -> Crossing:
         """What is at hand for one packet."""
-        return Crossing(self.containers, self.copies, body, parts)
+        return Crossing(self.containers, self.copies, body, parts, self.asked)
+
+    @contextlib.contextmanager
+    def at(self, places: tuple[str, ...]) -> Iterator[None]:
+        """Meanwhile what is heard comes from there."""
+        before, self.places = self.places, places
+        try:
+            yield
+        finally:
+            self.places = before
+
+    def beside(self, mark: str) -> contextlib.AbstractContextManager[None]:
+        """Meanwhile what is heard comes from beside there: an exception's parts, a callback's arguments."""
+        return self.at(Stand(Role.STRANGER, self.places).under(mark))
 
     def clear(self) -> None:
         """A new question: lists, dicts and copies of earlier ones aren't shared any more."""
@@ -55,6 +91,11 @@ class Carrier:
     def _other(self, value: Any, inner: Encoder) -> Any:
         if isinstance(value, Attempted):
             return _attempted(value.value, inner)
+        if isinstance(value, Yours):
+            return {"t": "yours", "id": value.number}
+        if isinstance(value, Plain):
+            kind = kind_of(value.value) or RECORD
+            return kind.encode(value.value, inner)
         return self._named(value) or self._ours(value, inner)
 
     def _named(self, value: Any) -> Any:
@@ -76,7 +117,17 @@ class Carrier:
             return self._function(value)
         if self.side == 0 and not remote.may_lend(value):
             raise UnsupportedError(f"an object of class {type(value).__name__[:80]} of the test's")
-        return {"t": "object", "class": self._class(type(value), inner), "id": self.lent.number_of(value)}
+        tree = {"t": "object", "class": self._class(type(value), inner), "id": self.lent.number_of(value)}
+        if self.side == 1:
+            tree |= self._looks(value)
+        return tree
+
+    def _looks(self, value: Any) -> dict[str, bool]:
+        """What else it might be taken for: an iterator, or data."""
+        kind = type(value)
+        if hasattr(kind, "__next__") and hasattr(kind, "__iter__"):
+            return {"iterator": True}
+        return {"data": True} if kind_of(value) is not None or dataclasses.is_dataclass(kind) else {}
 
     def _function(self, value: Any) -> dict[str, Any]:
         tree = {"t": "function", "id": self.lent.function(value), "name": callables.name_of(value)}
@@ -103,6 +154,8 @@ class Carrier:
                 "hashable": remote.is_hashable(kind),
             }
             tree["special"] = special if self.side == 1 else sorted(remote.OF_AN_ITERATOR & set(special))
+            if (home := home_of(kind)) is not None:
+                tree["home"] = home
             if remote.BUILTIN.get(kind.__name__) is kind:
                 tree["builtin"] = True
             self._told_classes.add(number)
@@ -123,6 +176,17 @@ class Carrier:
         """The value of a tree that came with a packet."""
         return values.decode(tree, crossing, self._heard)
 
+    def decode_names(self, named: Mapping[str, Any], crossing: Crossing) -> dict[str, Any]:
+        """What names stand for, as they were told: classes before what may be made of them."""
+        inner, found = Decoder(crossing, self._heard), dict[str, Any]()
+        for name, tree in named.items():
+            with self.at((name,)):
+                if type(tree) is dict and tree.get("t") in ("class", *BY_METHOD):
+                    self.gate.named(name, self._known_class(tree, inner))
+                    tree = {"t": "class", "id": tree.get("id")}
+                found[name] = self.decode(tree, crossing)
+        return found
+
     def apply(self, told: list[Any], crossing: Crossing) -> None:
         """Take over what the other side has changed in shared containers."""
         self.containers.apply(told, Decoder(crossing, self._heard))
@@ -137,31 +201,70 @@ class Carrier:
     def _hear_yours(self, tree: Mapping[str, Any], _inner: Decoder) -> Any:
         return self.lent.find(whole(tree, "id"))
 
-    def _hear_function(self, tree: Mapping[str, Any], _inner: Decoder) -> Any:
+    def _stands(self, nature: Nature, inner: Decoder) -> Stand:
+        """As what a thing stands here that has just been named; what a container holds has places of its own."""
+        nested = inner.depth < DEPTH - 1
+        places = Stand(Role.STRANGER, self.places).under("[]") if nested else self.places
+        return self.gate.admit(nature, places)
+
+    def _hear_function(self, tree: Mapping[str, Any], inner: Decoder) -> Any:
         number = whole(tree, "id")
-        if (found := self.borrowed.find(number)) is not None:
+        standing = self._stands(Nature("function", text(tree, "name"), calls=True), inner)
+        part = _part(standing)
+        if (found := self.borrowed.find(number, part)) is not None:
             return found
 
         def function(*args: Any, **kwargs: Any) -> Any:
             return self._asker.of("call", function, "", args, kwargs)
 
         callables.describe(function, tree)
-        self.borrowed.keep(number, function)
+        self.borrowed.keep(number, function, standing, part)
         return function
 
     def _hear_method(self, tree: Mapping[str, Any], inner: Decoder) -> Any:
-        of, name = inner(tree.get("of")), text(tree, "name")
-        if self.borrowed.number_of(of) is None:
-            raise WireError("A method belongs to nothing of the other side's.")
+        name = text(tree, "name")
+        with self.at(()):
+            of = self._holder(tree.get("of"), inner)
+        standing = self._stands(Nature("function", name, calls=True), inner)
 
         def method(*args: Any, **kwargs: Any) -> Any:
-            return self._asker.of("method", of, name, args, kwargs)
+            return self._asker.of("method", of, name, args, kwargs, by=standing)
 
         method.__name__ = method.__qualname__ = name if name.isidentifier() else "method"
         method.__dict__["__self__"] = of
         return method
 
+    def _holder(self, tree: Any, inner: Decoder) -> Any:
+        """What a method belongs to: a thing of the other side's, in whatever role."""
+        if type(tree) is dict and tree.get("t") == "object":
+            tree = {name: part for name, part in tree.items() if name != "data"}
+        if self.borrowed.number_of(of := inner(tree)) is None:
+            raise WireError("A method belongs to nothing of the other side's.")
+        return of
+
     def _hear_class(self, tree: Mapping[str, Any], inner: Decoder) -> Any:
+        made = self._known_class(tree, inner)
+        standing = self.borrowed.standing_of(made)
+        now = self._stands(dataclasses.replace(self._natures[made], form="class", calls=True), inner)
+        if now.role is Role.STRANGER:
+            return self._stranger(whole(tree, "id"), now)
+        if standing is not None:
+            standing.role, standing.of_class = now.role, now.of_class
+            standing.also(now.places)
+        return made
+
+    def _stranger(self, number: int, standing: Stand) -> Any:
+        """A class where none may stand: it can be passed on."""
+        if (found := self.borrowed.find(number, _part(standing))) is not None:
+            return found
+
+        def stranger(*args: Any, **kwargs: Any) -> Any:
+            return self._asker.of("call", stranger, "", args, kwargs)
+
+        self.borrowed.keep(number, stranger, standing, _part(standing))
+        return stranger
+
+    def _known_class(self, tree: Mapping[str, Any], inner: Decoder) -> type:
         number = whole(tree, "id")
         if number in self._classes:
             self.borrowed.find(number)
@@ -170,14 +273,32 @@ class Carrier:
             raise UnsupportedError(f"more than {CLASSES} classes")
         made = self._with_one_method(tree) if tree["t"] in BY_METHOD else self._made_class(tree, inner)
         self._classes[number] = made
-        self.borrowed.keep(number, made)
+        self._natures[made] = self._nature(made, tree)
+        self.borrowed.keep(number, made, self.gate.admit(self._natures[made], ()))
         return made
 
+    def _nature(self, made: type, tree: Mapping[str, Any]) -> Nature:
+        """What is known of a class's objects."""
+        classes = tuple(base for base in made.__mro__ if isinstance(base, RemoteClass))
+        homes = {home for base in made.__mro__ if base in self._natures for home in self._natures[base].homes}
+        real = [base for base in made.__mro__ if base not in classes and issubclass(base, tuple(BASES))]
+        homes |= {f"{base.__module__}.{base.__qualname__}" for base in real}
+        if "home" in tree:
+            homes.add(text(tree, "home"))
+        calls = any("__call__" in vars(base) for base in classes)
+        return Nature(
+            "object", type.__getattribute__(made, "__name__"), classes, frozenset(homes), calls, "home" not in tree
+        )
+
     def _made_class(self, tree: Mapping[str, Any], inner: Decoder) -> type:
-        bases = [inner(base) for base in listed(tree, "bases", 64)]
+        bases = [self._base(base, inner) for base in listed(tree, "bases", 64)]
         special = [name for name in listed(tree, "special", 256) if name in remote.SPECIAL]
         hashable, builtin = tree.get("hashable") is not False, tree.get("builtin") is True
         return remote.make_class(self._asker, text(tree, "name"), bases, special, hashable, builtin=builtin)
+
+    def _base(self, tree: Any, inner: Decoder) -> Any:
+        is_class = type(tree) is dict and tree.get("t") == "class"
+        return self._known_class(tree, inner) if is_class else inner(tree)
 
     def _with_one_method(self, tree: Mapping[str, Any]) -> type:
         """A class here whose one method is the one over there: torch's Function and its `apply`."""
@@ -191,13 +312,34 @@ class Carrier:
         return (made := type(name if name.isidentifier() else base.__name__, (base,), members))
 
     def _hear_object(self, tree: Mapping[str, Any], inner: Decoder) -> Any:
-        kind, number = inner(tree.get("class")), whole(tree, "id")
-        if (found := self.borrowed.find(number)) is not None:
-            return found
-        if not isinstance(kind, RemoteClass) or (made := remote.make_object(kind)) is None:
+        kind, number = self._base(tree.get("class"), inner), whole(tree, "id")
+        if not isinstance(kind, RemoteClass):
             raise WireError("An object has no class of the other side's.")
-        self.borrowed.keep(number, made)
+        forms = ["object"] if self.gate.knows(kind) or tree.get("iterator") is not True else []
+        forms += ["iterator"] if tree.get("iterator") is True else []
+        for form in forms:
+            standing = self._stands(dataclasses.replace(self._natures[kind], form=form), inner)
+            if standing.role is not Role.STRANGER:
+                break
+        if standing.role is Role.STRANGER and tree.get("data") is True:
+            return self._asker.data_of(number)
+        part = _part(standing)
+        if (found := self.borrowed.find(number, part)) is not None:
+            known = self.borrowed.standing_of(found)
+            if known is not None:
+                known.also(standing.places)
+            return found
+        if (made := remote.make_object(kind)) is None:
+            raise WireError("An object has no class of the other side's.")
+        self.borrowed.keep(number, made, standing, part)
         return made
+
+
+def _part(standing: Stand) -> str:
+    """A thing in two roles has two stand-ins; one that is only called has one for each place, which says what comes."""
+    if standing.role is Role.CALLABLE:
+        return f"call {' '.join(standing.places)}" if standing.places else ""
+    return str(standing.sentence) if standing.role is Role.STRANGER else ""
 
 
 def _attempted(value: Any, inner: Encoder) -> Any:
@@ -210,7 +352,7 @@ def _attempted(value: Any, inner: Encoder) -> Any:
 _HEARD: Mapping[str, Callable[[Carrier, Mapping[str, Any], Decoder], Any]] = {
     "library": lambda _carrier, tree, _inner: find_by_name(text(tree, "v")),
     "unsupported": lambda _carrier, tree, _inner: UnsupportedError(text(tree, "v", 300)),
-    "exception": lambda _carrier, tree, inner: raised.made(tree, inner),
+    "exception": lambda carrier, tree, inner: raised.made(tree, inner, carrier.gate.knows),
     "yours": Carrier._hear_yours,
     "function": Carrier._hear_function,
     "method": Carrier._hear_method,

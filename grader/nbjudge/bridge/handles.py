@@ -10,6 +10,7 @@ import weakref
 from collections.abc import Sequence
 from typing import Any
 
+from nbjudge.bridge.standing import Stand
 from nbjudge.bridge.values import UnsupportedError
 from nbjudge.errors import WireError
 
@@ -78,36 +79,42 @@ class Lent:
 
 
 class Borrowed:
-    """Stand-ins for the other side's things: the same one each time, while anybody here holds it."""
+    """Stand-ins for the other side's things: in one role the same one each time, while anybody here holds it."""
 
     def __init__(self) -> None:
-        self._stand_ins: dict[int, weakref.ref[Any]] = {}
-        self._numbers: dict[int, int] = {}  # id() of a living stand-in → its number
-        self._heard: dict[int, int] = {}
+        self._stand_ins: dict[tuple[int, str], weakref.ref[Any]] = {}
+        self._known: dict[int, tuple[int, Stand]] = {}  # id() of a living stand-in → its number, and its role
+        self._heard: dict[tuple[int, str], int] = {}
         self._gone: list[tuple[int, int]] = []
 
-    def find(self, number: int) -> Any:
-        """The stand-in for a number that the other side has just named, or None."""
-        reference = self._stand_ins.get(number)
+    def find(self, number: int, part: str = "") -> Any:
+        """The stand-in for a number that the other side has just named, in this part, or None."""
+        reference = self._stand_ins.get((number, part))
         found = None if reference is None else reference()
         if found is not None:
-            self._heard[number] += 1
+            self._heard[number, part] += 1
         return found
 
-    def keep(self, number: int, stand_in: Any) -> None:
+    def keep(self, number: int, stand_in: Any, standing: Stand, part: str = "") -> None:
         """From now on this stands for that number."""
-        key = id(stand_in)
-        self._numbers[key], self._heard[number] = number, 1
-        self._stand_ins[number] = weakref.ref(stand_in, lambda _gone: self._let_go(number, key))
+        key, place = id(stand_in), (number, part)
+        self._known[key], self._heard[place] = (number, standing), 1
+        self._stand_ins[place] = weakref.ref(stand_in, lambda _gone: self._let_go(place, key))
 
-    def _let_go(self, number: int, key: int) -> None:
-        self._numbers.pop(key, None)
-        self._stand_ins.pop(number, None)
-        self._gone.append((number, self._heard.pop(number, 1)))
+    def _let_go(self, place: tuple[int, str], key: int) -> None:
+        self._known.pop(key, None)
+        self._stand_ins.pop(place, None)
+        self._gone.append((place[0], self._heard.pop(place, 1)))
 
     def number_of(self, thing: Any) -> int | None:
         """The number that a stand-in stands for; None for anything else."""
-        return self._numbers.get(id(thing))
+        known = self._known.get(id(thing))
+        return None if known is None else known[0]
+
+    def standing_of(self, thing: Any) -> Stand | None:
+        """As what a stand-in may be used; None for anything else."""
+        known = self._known.get(id(thing))
+        return None if known is None else known[1]
 
     def gone(self) -> list[tuple[int, int]]:
         """What nobody here holds any more, since the last question: number, and how often it was named."""

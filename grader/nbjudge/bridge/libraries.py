@@ -71,3 +71,19 @@ def find_by_name(name: str) -> Any:
     if not _may_cross(module, member, found):
         raise WireError("A frame names something that isn't part of a known library.")
     return found
+
+
+def home_of(kind: type) -> str | None:
+    """Where a library defines a class; None for one that is the notebook's, or holds only what a notebook puts there.
+
+    >>> import functools
+    >>> home_of(functools.partial), home_of(type("Own", (), {})), home_of(types.SimpleNamespace)
+    ('functools.partial', None, None)
+    """
+    module, name = str(kind.__module__), str(kind.__qualname__)
+    if module == "builtins":
+        return f"builtins.{name}"[:200]
+    found: Any = sys.modules.get(module) if module != "__main__" else None
+    for part in name.split("."):
+        found = getattr(found, part, None)
+    return f"{module}.{name}"[:200] if found is kind and kind is not types.SimpleNamespace else None

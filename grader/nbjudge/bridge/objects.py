@@ -12,6 +12,7 @@ import types
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
+from nbjudge.bridge.standing import Role, Stand
 from nbjudge.bridge.values import UnsupportedError
 from nbjudge.bridge.values.containers import STUDENT
 from nbjudge.bridge.values.parts import BASES
@@ -57,7 +58,18 @@ TESTS = "__main__"  # the module of what a test cell defines
 SHOWN = frozenset({"__repr__", "__str__", "__format__"})
 OF_AN_ITERATOR = frozenset({"__iter__", "__next__"})
 REFUSED = "what a test keeps to itself ({name} of its {kind})"
-PLAIN_BASES = (list, dict, tuple, set, frozenset)  # `isinstance` is answered by __class__ for these too
+PLAIN_BASES = (
+    list,
+    dict,
+    tuple,
+    set,
+    frozenset,
+    int,
+    float,
+    str,
+    complex,
+    bytes,
+)  # `isinstance` is answered by __class__ for these too
 _HERE = frozenset(
     {
         *("__class__", "__init__", "__new__", "__reduce__", "__reduce_ex__", "__getstate__", "__setattr__"),
@@ -73,8 +85,14 @@ _CLASS_HERE = frozenset(
 class Asker(Protocol):
     """Where questions about things of the other side go."""
 
-    def of(self, op: str, thing: Any, name: str, *values: Any) -> Any:
-        """Ask `op` ("attribute", "assign", "remove", "special") of a stand-in."""
+    def of(self, op: str, thing: Any, name: str, *values: Any, by: Stand | None = None) -> Any:
+        """Ask `op` ("attribute", "assign", "remove", "special") of a stand-in, which may stand here as `by` says."""
+
+    def used(self, thing: Any) -> Role:
+        """Python uses a stand-in in a way that needs no answer from over there; raises `Refused` for a stranger."""
+
+    def data_of(self, number: int) -> Any:
+        """The nearest data to a thing of the other side's."""
 
 
 class RemoteClass(type):
@@ -123,6 +141,20 @@ class RemoteObject:
             return object.__getattribute__(self, name)
         return asker_of(self).of("attribute", self, name)
 
+    def __eq__(self, other: object) -> Any:
+        asker_of(self).used(self)
+        return NotImplemented
+
+    __hash__ = object.__hash__
+
+    def __bool__(self) -> bool:
+        sized = any("__len__" in vars(base) for base in type(self).__mro__)
+        return (
+            asker_of(self).used(self) is not Role.OBJECT
+            or not sized
+            or asker_of(self).of("special", self, "__len__", (), {}) > 0
+        )
+
     def __setattr__(self, name: str, value: Any) -> None:
         asker_of(self).of("assign", self, name, value)
 
@@ -149,6 +181,7 @@ def _special(name: str) -> Callable[..., Any]:
 
 def _uncarried(name: str) -> Callable[..., Any]:
     def special(self: Any, *_args: Any, **_kwargs: Any) -> Any:
+        asker_of(self).used(self)
         raise UnsupportedError(f"an object of class {type(self).__name__} whose {name} is used")
 
     return special

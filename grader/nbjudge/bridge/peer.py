@@ -12,15 +12,16 @@ from dataclasses import dataclass
 from typing import Any
 
 from nbjudge.bridge import objects, raised
-from nbjudge.bridge.carry import Carrier
+from nbjudge.bridge.carry import Carrier, Plain, Yours
 from nbjudge.bridge.effects import Effects
 from nbjudge.bridge.raised import Attempted, RemoteError
 from nbjudge.bridge.shared_names import MOST, SharedNames
+from nbjudge.bridge.standing import USES, Role, Sought, Stand, step
 from nbjudge.bridge.surroundings import Surroundings
 from nbjudge.bridge.values import Body, Crossing, UnsupportedError
 from nbjudge.bridge.values.containers import STUDENT
 from nbjudge.bridge.values.parts import PARTS, Changes, Part, Said
-from nbjudge.errors import WireError
+from nbjudge.errors import GraderError, WireError
 from nbjudge.wire import Packet, Pipe, listed, text
 
 __all__ = ["DEPTH", "STUDENT", "Peer", "RemoteError"]
@@ -31,7 +32,7 @@ TOO_LARGE = "more than fits into one answer"
 TIDY = 64  # shared containers, before those that nobody uses any more are looked for
 
 Answer = Callable[[Packet], Any]
-Noticed = Callable[[str, Any, str, tuple[Any, ...], Any], None]
+Hear = Callable[[Any, Crossing], Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +57,7 @@ class Peer:
         self.answers: dict[str, Answer] = {
             "call": self._answer_call,
             "sync": lambda _frame: None,
+            "data": lambda packet: Plain(self.given(packet)),
             **dict.fromkeys(OBJECT_OPS, self._answer_object),
         }
         self.parts: dict[str, Part] = {}
@@ -66,7 +68,6 @@ class Peer:
         self.carrier.containers.changing = self.effects.note_container if side == 0 else None
         self.surroundings = Surroundings(self.parts)
         self.names = SharedNames()
-        self.noticed: Noticed | None = None  # told of every answer about a thing of the other side's
         self._depth = 0
         self._fresh = False
 
@@ -77,8 +78,12 @@ class Peer:
 
     # ------------------------------------------------------------------ asking
 
-    def ask(self, op: str, said: Mapping[str, Any] | None = None, value: Any = None) -> Any:
+    def ask(
+        self, op: str, said: Mapping[str, Any] | None = None, value: Any = None, *, hear: Hear | None = None
+    ) -> Any:
         """Ask the other side and wait; meanwhile answer what it asks. Returns what it returns, raises what it raises.
+
+        `hear` makes a value of the answer's tree where it isn't simply one value.
 
         Raises:
             EOFError: the other side has gone.
@@ -89,13 +94,19 @@ class Peer:
             problem = self._send_question(op, said or {}, value)
             while "op" in (packet := self.pipe.receive()).header:
                 self.answer(packet)
-            self._take_over(packet)
+            with self.carrier.beside("~"):
+                self._take_over(packet)
             if problem is not None:
                 raise problem
             crossing = self._crossing(packet)
             if "raised" in packet.header:
-                raise raised.made(packet.header["raised"], lambda tree: self.carrier.decode(tree, crossing))
-            return self.carrier.decode(packet.header.get("result"), crossing)
+                raise self._made(packet.header["raised"], crossing)
+            return (hear or self.carrier.decode)(packet.header.get("result"), crossing)
+
+    def _made(self, tree: Any, crossing: Crossing) -> BaseException:
+        with self.carrier.beside("!"):
+            known = self.carrier.gate.knows
+            return raised.made(tree, lambda part: self.carrier.decode(part, crossing), known)
 
     @contextlib.contextmanager
     def _pinned(self) -> Iterator[None]:
@@ -104,17 +115,60 @@ class Peer:
                 stack.enter_context(part.pinned())
             yield
 
-    def of(self, op: str, thing: Any, name: str, *given: Any) -> Any:
-        """Ask something of a stand-in for a thing of the other side's."""
-        if op in ("call", "special", "method"):
-            with self.effects.passing(self.effects.called(op, thing, name), *given) as (args, named):
-                given = (args, tuple(named.items()))
-                result = self.ask(op, {"name": name}, (thing, *given))
-        else:
-            result = self.ask(op, {"name": name}, (thing, *given))
-        if self.noticed is not None:
-            self.noticed(op, thing, name, given, result)
+    def of(self, op: str, thing: Any, name: str, *given: Any, by: Stand | None = None) -> Any:
+        """Ask something of a stand-in for a thing of the other side's.
+
+        Raises:
+            Refused: it stands in no role here.
+        """
+        standing = by or self.carrier.borrowed.standing_of(thing) or Stand(Role.OBJECT)
+        if op == "special" and (standing.role is Role.STRANGER or name not in USES.get(standing.role, {name})):
+            return self._without_asking(thing, name, standing)
+        self._demand(standing)
+        places = standing.under(step("call" if by else op, name))
+        if op not in ("call", "special", "method"):
+            return self._sought(Sought(op, thing, name, given, places))
+        with self.effects.passing(self.effects.called(op, thing, name), *given) as (args, named):
+            return self._sought(Sought(op, thing, name, (args, tuple(named.items())), places))
+
+    def _sought(self, what: Sought) -> Any:
+        with self.carrier.at(what.places):
+            try:
+                result = self.ask(what.op, {"name": what.name}, (what.thing, *what.given))
+            except (EOFError, GraderError):
+                raise
+            except Exception as error:
+                self.carrier.gate.looked(what, error)
+                raise
+        self.carrier.gate.looked(what, result)
         return result
+
+    def used(self, thing: Any) -> Role:
+        """Python uses a stand-in in a way that needs no answer from over there; raises `Refused` for a stranger."""
+        standing = self.carrier.borrowed.standing_of(thing) or Stand(Role.OBJECT)
+        self._demand(standing)
+        return standing.role
+
+    def _demand(self, standing: Stand) -> None:
+        if standing.role is Role.STRANGER:
+            self.carrier.gate.refuse(standing)
+
+    def data_of(self, number: int) -> Any:
+        """The nearest data to a thing of the other side's."""
+        return self.ask("data", value=Yours(number))
+
+    def _without_asking(self, thing: Any, name: str, standing: Stand) -> Any:
+        """What Python itself says of a thing that is only passed on, called, or iterated over."""
+        if name in objects.SHOWN:
+            return f"<{type(thing).__name__} object>"
+        if name == "__hash__":
+            return object.__hash__(thing)
+        self._demand(standing)
+        if name in ("__eq__", "__ne__"):
+            return NotImplemented
+        if name == "__bool__":
+            return True
+        raise TypeError(f"{name} of {type(thing).__name__}: it can only be {standing.role.value.split()[-1]}ed here")
 
     def _send_question(self, op: str, said: Mapping[str, Any], value: Any) -> UnsupportedError | None:
         """What can't be said is the caller's problem; what has changed here is told in any case."""
@@ -193,19 +247,22 @@ class Peer:
 
     def _result_of(self, packet: Packet) -> tuple[str, Any]:
         try:
-            if packet.header.get("fresh") is True:
-                self.carrier.clear()
-                self.names.watch({}, (), ())
-            self._take_over(packet)
-            self.carrier.containers.drop(packet.header.get("unshared"))
-            handler = self.answers.get(text(packet.header, "op"), _unknown)
-            with self.surroundings.entered(packet.header):
-                result = handler(packet)
+            with self.carrier.beside("<"):
+                return "result", self._done(packet)
         except (EOFError, WireError):
             raise
         except BaseException as error:  # whatever the function raised is the answer
             return "raised", error
-        return "result", result
+
+    def _done(self, packet: Packet) -> Any:
+        if packet.header.get("fresh") is True:
+            self.carrier.clear()
+            self.names.watch({}, (), ())
+        self._take_over(packet)
+        self.carrier.containers.drop(packet.header.get("unshared"))
+        handler = self.answers.get(text(packet.header, "op"), _unknown)
+        with self.surroundings.entered(packet.header):
+            return handler(packet)
 
     def _reply(self, kind: str, result: Any) -> None:
         draft, changes = self._draft(), list[Any]()

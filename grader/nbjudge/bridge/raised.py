@@ -51,8 +51,8 @@ def _said(error: BaseException) -> str:
         return ""
 
 
-def made(tree: Any, decode: Callable[[Any], Any]) -> BaseException:
-    """The exception that the other side describes; of Python's own class where its class isn't known here."""
+def made(tree: Any, decode: Callable[[Any], Any], known: Callable[[type], bool]) -> BaseException:
+    """The exception that the other side describes; of Python's nearest class where its own isn't `known` here."""
     if type(tree) is not dict:
         raise WireError("A frame describes no exception.")
     name, reason = text(tree, "name"), text(tree, "text", REASON_CHARS)
@@ -61,7 +61,7 @@ def made(tree: Any, decode: Callable[[Any], Any]) -> BaseException:
     kind = decode(tree["class"]) if "class" in tree else None
     args = [decode(item) for item in listed(tree, "args", PARTS)]
     carried = all(not isinstance(item, UnsupportedError) for item in args)
-    if not isinstance(kind, RemoteClass) or not issubclass(kind, Exception):
+    if not isinstance(kind, RemoteClass) or not issubclass(kind, Exception) or not known(kind):
         kind = _own_class(kind, name, listed(tree, "bases", PARTS))
     error = _constructed(kind, tuple(args) if carried else (reason,), name)
     own: dict[str, Any] = {}

@@ -129,7 +129,7 @@ def _measured(course: Course, assignment: Assignment, judged: Judged) -> tuple[A
     asked = questions.reference(course, assignment)
     ((_, result),) = judged([asked], assignment)
     questions.demand_passed(result, assignment, course)
-    return replace(assignment, effects=questions.effects(result)), asked
+    return replace(assignment, effects=questions.effects(result), places=result.places), asked
 
 
 def _judged(

@@ -212,6 +212,9 @@ class Trial:
             self._instruct(statement)
         if (effects := self.notebook.metadata.get("effects")) is not None:
             asked["kept"] = effects.get(grade_id, [])
+        known = self.notebook.metadata.get("places")
+        asked["places"] = None if known is None else known.get(grade_id, {})
+        asked["record"] = bool(self.notebook.metadata.get("record"))
         self._told.append({"op": "lost", "code": cell.source})
         try:
             self._judge.send(asked)
@@ -258,17 +261,19 @@ class Trial:
 
     def _outcome(self, said: Mapping[str, Any], grade_id: str, points: float) -> Outcome:
         claims, fraction = tuple(said["claims"]), said["fraction"]
+        places = {place: tuple(roles) for place, roles in said["places"].items()}
         if said["gone"] is not None:
             self._bury(ENDED if self._student.gone else said["gone"])
             return Outcome(grade_id, Ending.CRASHED, 0.0, points, str(self.died), (), claims)
         if fraction is None:
-            return Outcome(grade_id, Ending.GRADER_FAILURE, None, points, said["message"], (), claims)
+            kind = Ending.BY_HAND if said["waits"] else Ending.GRADER_FAILURE
+            return Outcome(grade_id, kind, None, points, said["message"], (), claims, places=places)
         kind = Ending.PASSED if fraction == 1.0 else Ending.PARTLY if fraction > 0.0 else Ending.FAILED
         reached = round(fraction * points, 6)
         misconceptions = tuple(said["misconceptions"])
         outcome = Outcome(grade_id, kind, reached, points, said["message"], misconceptions, claims, said["alone"])
         case = {"hidden": said["hidden"], "reproduce": said["reproduce"]}
-        return replace(outcome, changed=tuple(said["changed"]), held=said["held"], **case)
+        return replace(outcome, changed=tuple(said["changed"]), held=said["held"], places=places, **case)
 
     def _flush(self) -> None:
         """Show what the student's functions printed during the test; it never scores."""

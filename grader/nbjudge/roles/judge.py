@@ -18,6 +18,7 @@ from nbjudge.errors import StudentGone
 from nbjudge.names import Names, is_unchanged, names_in, read_by_functions
 from nbjudge.process.kernel import Kernel
 from nbjudge.roles import failing_case, verdict
+from nbjudge.roles.places import Known
 from nbjudge.roles.student import place, seed
 from nbjudge.roles.verdict import Ruling
 from nbjudge.roles.witness import Witness, readable
@@ -65,11 +66,17 @@ def live(kernel: Kernel, control_fd: int, peer_fd: int) -> None:
             kept = listed(packet.header, "kept") if "kept" in packet.header else None
             judge.renew(listed(packet.header, "renewed"))
             judge.points = float(packet.header["points"])
+            judge.witness.hold(_known(packet.header.get("places")), recording=packet.header.get("record") is True)
             control.send(judge.test(source, seed_for(number, grade_id), kept))
 
 
 def _nothing(*_args: Any, **_kwargs: Any) -> None:
     """Show no traceback: a verdict says what is to be said."""
+
+
+def _known(said: Any) -> Known | None:
+    """What the reference answer showed at each place of a question."""
+    return None if said is None else {place: frozenset(roles) for place, roles in said.items()}
 
 
 def seed_for(number: int, grade_id: str) -> int:
@@ -101,7 +108,7 @@ class Judge:
         self._imports = dict(naming["imported"])
         self._asked = frozenset(naming["asked"])
         self._told, self._rebound = frozenset(naming["told"]), frozenset(naming["rebound"])
-        self.witness.words.classes = frozenset(naming["classes"])
+        self.witness.places.asked = self._asked
 
     def instruct(self, source: str) -> None:
         """Run a statement of the release that needs no answer."""
@@ -157,8 +164,11 @@ class Judge:
             said = Ruling(None, verdict.clipped(f"The judge itself failed: {type(error).__name__}: {error}"))
         if self.witness.unsupported is not None:
             said = Ruling(None, verdict.unsupported(self.witness.unsupported))
-        words = self.witness.words
-        rest = {"claims": words.claims, "alone": words.alone, "gone": self.witness.gone}
+        places = self.witness.places
+        if said.fraction is not None and places.refused is not None:
+            said = verdict.of_stranger(places.refused)
+        seen = {place: sorted(roles) for place, roles in places.seen.items()}
+        rest = {"claims": places.claims, "alone": places.alone, "gone": self.witness.gone, "places": seen}
         return {"msg_type": "verdict", **asdict(said), **rest}
 
     def _judged(self, source: str, number: int) -> Ruling:
@@ -204,7 +214,7 @@ class Judge:
         for name, value in values.items():
             if isinstance(value, UnsupportedError) and name in read - bound - self._imports.keys():
                 raise value
-        self.witness.words.expect({name: values[name] for name in values if name in read}, self._asked)
+        self.witness.places.found({name: value for name, value in readable(values.items()).items() if name in read})
         self._borrowed = set(values)
         self.kernel.namespace.update(readable(values.items()))
         for name in self._imports.keys() & values.keys():

@@ -14,6 +14,7 @@ import sys
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+from nbjudge.bridge.libraries import home_of
 from nbjudge.bridge.peer import Peer
 from nbjudge.bridge.raised import Attempted
 from nbjudge.process.kernel import Kernel
@@ -122,7 +123,12 @@ def seed(number: int) -> None:
 
 
 def _names(kernel: Kernel, peer: Peer, packet: Packet) -> tuple[Any, ...]:
-    """What the asked names stand for, as `(name, value)`; a name without a value is left out."""
-    wanted = listed(packet.header, "names")
-    peer.names.watch(kernel.namespace, listed(packet.header, "heard"), listed(packet.header, "told"))
-    return tuple((name, Attempted(kernel.namespace[name])) for name in wanted if name in kernel.namespace)
+    """What the asked names stand for, as `(name, value)`: those that a test reads, and those that stand for a class."""
+    found = kernel.namespace
+    peer.names.watch(found, listed(packet.header, "heard"), listed(packet.header, "told"))
+    wanted = [name for name in listed(packet.header, "names") if name in found]
+    classes = [name for name in listed(packet.header, "classes") if isinstance(found.get(name), type)]
+    told = sorted(dict.fromkeys([*classes, *wanted]), key=lambda name: not isinstance(found[name], type))
+    kinds = [found[name] for name in told if isinstance(found[name], type)]
+    peer.carrier.asked = tuple(kind for kind in kinds if home_of(kind) is None)
+    return tuple((name, Attempted(found[name])) for name in told)

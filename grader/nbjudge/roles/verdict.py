@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from nbjudge.bridge.peer import STUDENT
+from nbjudge.bridge.standing import Stand
 from nbjudge.bridge.values import UnsupportedError
 from nbjudge.shown.text import printable
 
@@ -34,6 +35,14 @@ class Ruling:
     misconceptions: tuple[str, ...] = ()
     hidden: bool = False  # does the message tell of a hidden line?
     reproduce: str = ""  # the failing case as code
+    waits: bool = False  # a person has to look; `fraction` is None then
+
+
+def of_stranger(standing: Stand) -> Ruling:
+    """A test used what stands in no role at its place."""
+    if standing.waits:
+        return Ruling(None, clipped(standing.sentence), waits=True)
+    return Ruling(0.0, clipped(standing.sentence))
 
 
 def of_value(value: Any, points: float = 1.0) -> Ruling:

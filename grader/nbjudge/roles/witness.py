@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, TypeVar
 
 from nbjudge.bridge.peer import Peer
-from nbjudge.bridge.values import UnsupportedError
+from nbjudge.bridge.values import Crossing, UnsupportedError
 from nbjudge.errors import StudentGone, WireError
-from nbjudge.roles.words import Words
+from nbjudge.roles.places import Known, Places
 from nbjudge.wire import Pipe
 
 GONE = "the student's process ended during this question"
@@ -20,19 +20,24 @@ class Witness:
     """The student's process, as a test cell sees it. Remembers what went wrong, also when a test's `except` hid it."""
 
     def __init__(self, pipe: Pipe) -> None:
-        self.words = Words()
+        self.places = Places()
+        self._wanted: Sequence[str] = ()
         self.gone: str | None = None
         self.unsupported: str | None = None
         self.peer = Peer(pipe, side=0)
-        self.peer.noticed = self.words.noticed
+        self.peer.carrier.gate = self.places
         self.peer.ask = self._guarded(self.peer.ask)  # type: ignore[method-assign]  # stand-ins call it by name
+
+    def hold(self, known: Known | None, *, recording: bool) -> None:
+        """What the reference answer has shown at each place of the next question; or, that this is the reference."""
+        self.places.hold(known, recording=recording)
 
     def begin(self, kept: Sequence[str] | None = None) -> None:
         """A new test cell: what was claimed or couldn't be carried before is no matter of its own.
 
         `kept`: the same cell once more, with clones for the student of what doesn't stand in these places.
         """
-        self.words.begin()
+        self.places.begin()
         self.peer.effects.begin(kept)
         self.peer.begin_question()
         self.peer.names.watch({}, (), ())  # between questions the judge's namespace is its own
@@ -46,14 +51,25 @@ class Witness:
 
         Values that can't be carried come as UnsupportedError objects, for the caller to raise where they are read.
         """
-        found: dict[str, Any] = {}
-        pairs = self.peer.ask("names", {"names": list(wanted), "told": list(told), "heard": list(heard)})
-        for pair in pairs if type(pairs) is tuple else (None,):
-            if type(pair) is not tuple or len(pair) != 2 or pair[0] not in wanted:
-                self._break("the answer to a question for names isn't one")
-            found[pair[0]] = pair[1]
+        self._wanted = wanted
+        said = {"names": list(wanted), "told": list(told), "heard": list(heard), "classes": sorted(self.places.asked)}
+        known: dict[str, Any] = self.peer.ask("names", said, hear=self._heard)
+        found = {name: value for name, value in known.items() if name in wanted}
         self.peer.effects.name(found)
         return found
+
+    def _heard(self, tree: Any, crossing: Crossing) -> dict[str, Any]:
+        """What each name stands for: classes first, as the others may be made of them."""
+        pairs = tree.get("v") if type(tree) is dict else None
+        named: dict[str, Any] = {}
+        for pair in pairs if type(pairs) is list else (None,):
+            parts = pair.get("v") if type(pair) is dict else None
+            if type(parts) is not list or len(parts) != 2 or type(parts[0]) is not str:
+                raise WireError("the answer to a question for names isn't one")
+            named[parts[0]] = parts[1]
+        if named.keys() - self.places.asked - set(self._wanted):
+            raise WireError("the answer to a question for names has others")
+        return self.peer.carrier.decode_names(named, crossing)
 
     def finish(self) -> None:
         """Tell the other side what the test cell has changed, before the student's next cell runs."""
@@ -88,14 +104,14 @@ class Witness:
         """From here on, note when a test reads what only the student's process vouches for."""
         self.peer.surroundings.watch()
         for part in self.peer.parts.values():
-            part.watch(self.words)
+            part.watch(self.places)
 
     @contextlib.contextmanager
     def reading(self) -> Iterator[None]:
         """Meanwhile, note when a test looks at numbers that the student's process has brought."""
         with contextlib.ExitStack() as stack:
             for part in self.peer.parts.values():
-                stack.enter_context(part.reading(self.words))
+                stack.enter_context(part.reading(self.places))
             yield
 
 

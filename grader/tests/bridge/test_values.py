@@ -215,7 +215,7 @@ def said(folder: Path, what: str) -> str:
 
 
 def test_a_kind_of_value_is_one_file(tmp_path: Path) -> None:
-    """Without `datetime.py` a date isn't carried; with a file for `uuid.UUID`, and no other change, one is."""
+    """Without `datetime.py` a date isn't carried; with a file for a path, and no other change, one is."""
     room = copied(tmp_path)
     what = "__import__('datetime').date(2026, 2, 3)"
     assert said(tmp_path, what) == "2026-02-03"
@@ -223,16 +223,16 @@ def test_a_kind_of_value_is_one_file(tmp_path: Path) -> None:
     assert said(tmp_path, what) == "refused: an object of class date"
     (tmp_path / "datetime.txt").rename(room / "datetime.py")
     assert said(tmp_path, what) == "2026-02-03"
-    what = "__import__('uuid').UUID(int=7)"
-    assert said(tmp_path, what) == "refused: an object of class UUID"
-    (room / "uuids.py").write_text(
-        "import uuid\n"
+    what = "__import__('pathlib').PurePosixPath('a/b')"
+    assert said(tmp_path, what) == "refused: an object of class PurePosixPath"
+    (room / "paths.py").write_text(
+        "from pathlib import PurePosixPath\n"
         "from nbjudge.bridge.values.table import ValueKind, known\n"
         "from nbjudge.wire import text\n"
-        "known(ValueKind('UUID', (uuid.UUID,), lambda value, encode: {'t': 'UUID', 'v': value.hex},\n"
-        "    lambda tree, decode: uuid.UUID(text(tree, 'v', 32))))\n"
+        "known(ValueKind('path', (PurePosixPath,), lambda value, encode: {'t': 'path', 'v': str(value)},\n"
+        "    lambda tree, decode: PurePosixPath(text(tree, 'v'))))\n"
     )
-    assert said(tmp_path, what) == "00000000-0000-0000-0000-000000000007"
+    assert said(tmp_path, what) == "a/b"
 
 
 def test_nobody_names_the_file_of_a_kind() -> None:

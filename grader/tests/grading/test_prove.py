@@ -104,7 +104,7 @@ def proved(zygote: Zygote, asked: dict[str, Question]) -> Proof:
 
     ((_, result),) = run([reference])
     assert result.score == result.max_score
-    assignment = Assignment("ps1", tuple(books), 7, effects=questions.effects(result))
+    assignment = Assignment("ps1", tuple(books), 7, effects=questions.effects(result), places=result.places)
     return prove(reference, assignment, run)
 
 

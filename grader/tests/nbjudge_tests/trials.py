@@ -14,7 +14,7 @@ from nbgrader.utils import determine_grade
 
 from nbjudge.course.naming import Written, naming
 from nbjudge.grading.trial import run_notebook
-from nbjudge.model import Assignment, Executed, Limits, Outcome
+from nbjudge.model import Assignment, Ending, Executed, Limits, Outcome
 from nbjudge.process.zygote import Zygote
 
 LIMITS = Limits(cell_s=20, notebook_s=60)
@@ -71,9 +71,23 @@ def run(
     seed: int = 5,
     files: Mapping[str, bytes] | None = None,
     reference: str | None = None,
+    beside: str | None = None,
 ) -> Executed:
-    """Run a notebook of these cells."""
-    return run_notebook(zygote, notebook(*cells, reference=reference), files or {}, Assignment("", (), seed, limits))
+    """Run a notebook of these cells, whose assignment asks for `reference`'s names; `beside` one that is run first."""
+    book = notebook(*cells, reference=reference or beside)
+    if beside is not None:
+        book["metadata"]["places"] = showed(zygote, *cells, reference=beside, seed=seed)
+    return run_notebook(zygote, book, files or {}, Assignment("", (), seed, limits))
+
+
+def showed(zygote: Zygote, *cells: dict[str, Any], reference: str, seed: int = 5) -> dict[str, Any]:
+    """What this reference answer shows at each place of these questions."""
+    given = [answer(reference) if one["metadata"].get("nbgrader", {}).get("solution") else one for one in cells]
+    book = notebook(*given)
+    book["metadata"]["record"] = True
+    outcomes = run_notebook(zygote, book, {}, Assignment("", (), seed, LIMITS)).outcomes
+    assert not [outcome for outcome in outcomes if outcome.kind is Ending.FAILED], outcomes
+    return {outcome.grade_id: outcome.places for outcome in outcomes}
 
 
 def only(run: Executed) -> Outcome:

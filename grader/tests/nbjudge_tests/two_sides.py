@@ -47,6 +47,8 @@ def lend(pair: tuple[Peer, Peer]) -> Lend:
 
     def lent(thing: Any) -> Any:
         things.append(thing)
+        if isinstance(thing, type):
+            student.carrier.asked += (thing,)
         return judge.ask("thing")
 
     return lent

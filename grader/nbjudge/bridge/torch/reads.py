@@ -33,8 +33,12 @@ class Reads(TorchFunctionMode):
     def __torch_function__(self, function: Any, _types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """As torch would do it; and noted."""
         if not self._looked.data and getattr(function, "__name__", "") not in ABOUT:
-            self._looked.data = any(isinstance(item, Tensor) and self._is_foreign(item) for item in args)
+            self._looked.data = any(isinstance(item, Tensor) and self._counts(item) for item in args)
         return function(*args, **(kwargs or {}))
+
+    def _counts(self, item: Tensor) -> bool:
+        """Data that the other side has brought in; what an object of theirs says of a value isn't."""
+        return self._is_foreign(item) and not any(item is word for word in self._looked.worded)
 
 
 def watched(name: str, looked: Looked, is_foreign: IsForeign) -> property:

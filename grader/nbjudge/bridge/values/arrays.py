@@ -43,7 +43,23 @@ def _carried(dtype: Any) -> bool:
 def is_array(value: Any) -> bool:
     """An array of NumPy's, exactly, with a dtype that is carried."""
     numpy = sys.modules.get("numpy")
-    return numpy is not None and type(value) is numpy.ndarray and _carried(value.dtype)
+    return numpy is not None and issubclass(type(value), numpy.ndarray) and _carried(_plain(value).dtype)
+
+
+def _plain(value: Any) -> Any:
+    """The array itself, where its class is derived from NumPy's."""
+    return value if type(value) is _numpy().ndarray else _numpy().ndarray.view(value, _numpy().ndarray)
+
+
+def _is_dtype(value: Any) -> bool:
+    numpy = sys.modules.get("numpy")
+    return numpy is not None and isinstance(value, numpy.dtype) and _carried(value)
+
+
+def _dtype_heard(tree: Tree, _decode: Decoder) -> Any:
+    if (name := text(tree, "v")) not in NUMBERS and not TIMES.fullmatch(name):
+        raise WireError("A dtype of NumPy's has no known name.")
+    return importlib.import_module("numpy").dtype(name)
 
 
 def _is_number(value: Any) -> bool:
@@ -56,6 +72,7 @@ def _is_number(value: Any) -> bool:
 
 def said(value: Any, encode: Encoder) -> dict[str, Any]:
     """Where an array's bytes lie in the body, and what they are."""
+    value = _plain(value)
     if value.size > ITEMS or value.nbytes > STORAGE_BYTES:
         raise UnsupportedError(f"an array of more than {ITEMS} items or {STORAGE_BYTES >> 20} MiB")
     native = value.astype(value.dtype.newbyteorder("="), copy=False)
@@ -117,5 +134,6 @@ def _as(name: str, number: complex) -> Any:
         raise WireError(f"A number of NumPy's isn't a {name}.") from None
 
 
-share("array", (), InPlace(said, _fill, lambda array: array.tobytes()), takes=is_array)
+share("array", (), InPlace(said, _fill, lambda array: _plain(array).tobytes()), takes=is_array)
+known(ValueKind("npdtype", (), lambda value, _encode: {"t": "npdtype", "v": value.name}, _dtype_heard, takes=_is_dtype))
 known(ValueKind("scalar", (), _number, _number_heard, takes=_is_number))

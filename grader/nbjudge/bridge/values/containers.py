@@ -14,47 +14,53 @@ from nbjudge.wire import listed, text
 
 FIELDS = 64
 STUDENT = "student"  # the module that classes of the other process say they come from
-_OF_EVERY_NAMED_TUPLE = frozenset({*vars(collections.namedtuple("_Any", ())), "__annotations__", "__orig_bases__"})
 
 
-def _items(value: Any, encode: Encoder) -> list[Any]:
-    return [encode(item) for item in value]
+def _of(kind: Any) -> Callable[[Any], tuple[Any, ...]]:
+    """What a container holds by Python's own methods, whatever its class has in their place."""
+    return lambda value: tuple(kind.__iter__(value))
+
+
+def _said(held: Callable[[Any], tuple[Any, ...]]) -> Callable[[Any, Encoder], list[Any]]:
+    return lambda value, encode: [encode(item) for item in held(value)]
 
 
 def _pairs(value: Any, encode: Encoder) -> list[Any]:
-    return [[encode(name), encode(item)] for name, item in value.items()]
+    return [[encode(name), encode(item)] for name, item in dict.items(value)]
 
 
-def _sequence(name: str, types: tuple[type, ...], make: Callable[[list[Any]], Any]) -> ValueKind:
+def _sequence(name: str, kind: type, make: Callable[[list[Any]], Any]) -> ValueKind:
+    said = _said(_of(kind))
     return ValueKind(
         name,
-        types,
-        lambda value, encode: {"t": name, "v": _items(value, encode)},
+        (kind,),
+        lambda value, encode: {"t": name, "v": said(value, encode)},
         lambda tree, decode: make([decode(item) for item in listed(tree, "v")]),
+        subclasses=True,
     )
 
 
 def _fill_list(value: list[Any], tree: Tree, decode: Decoder) -> Any:
-    value[:] = [decode(item) for item in listed(tree, "v")]
+    list.__setitem__(value, slice(None), [decode(item) for item in listed(tree, "v")])
     return value
 
 
 def _fill_set(value: set[Any], tree: Tree, decode: Decoder) -> Any:
     new = [key(decode(item)) for item in listed(tree, "v")]
-    value.clear()
-    value.update(new)
+    set.clear(value)
+    set.update(value, new)
     return value
 
 
 def _fill_dict(value: dict[Any, Any], tree: Tree, decode: Decoder) -> Any:
     new = pairs(tree, decode)
-    value.clear()
-    value.update(new)
+    dict.clear(value)
+    dict.update(value, new)
     return value
 
 
 def _held(value: dict[Any, Any]) -> tuple[Any, ...]:
-    return *value.keys(), *value.values()
+    return *dict.keys(value), *dict.values(value)
 
 
 def fields(kind: type) -> list[str]:
@@ -64,13 +70,12 @@ def fields(kind: type) -> list[str]:
     if kind.__module__ == "torch.return_types":
         return [str(name) for name in getattr(kind, "__match_args__", ())]
     found = getattr(kind, "_fields", ())
-    own = set(vars(kind)) <= _OF_EVERY_NAMED_TUPLE | set(found)
-    return [str(name) for name in found] if own and isinstance(found, tuple) else []
+    return [str(name) for name in found] if isinstance(found, tuple) else []
 
 
 def _named(value: Any, encode: Encoder) -> Any:
     kind = type(value)
-    return {"t": "named", "name": kind.__name__, "fields": fields(kind), "v": _items(value, encode)}
+    return {"t": "named", "name": kind.__name__, "fields": fields(kind), "v": _said(_of(tuple))(value, encode)}
 
 
 def _named_heard(tree: Tree, decode: Decoder) -> Any:
@@ -92,9 +97,9 @@ def _class(name: str, names: tuple[str, ...]) -> Callable[..., Any]:
     return made
 
 
-known(_sequence("tuple", (tuple,), tuple))
-known(_sequence("frozenset", (frozenset,), lambda items: frozenset(map(key, items))))
+known(_sequence("tuple", tuple, tuple))
+known(_sequence("frozenset", frozenset, lambda items: frozenset(map(key, items))))
 known(ValueKind("named", (), _named, _named_heard, takes=lambda value: bool(fields(type(value)))))
-share("list", (list,), InPlace(_items, _fill_list, tuple, list))
+share("list", (list,), InPlace(_said(_of(list)), _fill_list, _of(list), list))
 share("dict", (dict,), InPlace(_pairs, _fill_dict, _held, dict))
-share("set", (set,), InPlace(_items, _fill_set, tuple, set))
+share("set", (set,), InPlace(_said(_of(set)), _fill_set, _of(set), set))

@@ -17,10 +17,11 @@ CHARS = 64
 
 def _said(value: Any, _encode: Encoder) -> Any:
     """A zone of any class is said as the offset that it has at this moment; `fold` isn't needed any more then."""
-    said = value.isoformat()
+    kind: Any = next(kind for kind in type(value).__mro__ if kind in _KINDS.values())
+    said = kind.isoformat(value)
     if len(said) > CHARS:
-        raise UnsupportedError(f"a {type(value).__name__} that says {said[:CHARS]}")
-    return {"t": type(value).__name__, "v": said}
+        raise UnsupportedError(f"a {kind.__name__} that says {said[:CHARS]}")
+    return {"t": kind.__name__, "v": said}
 
 
 def _heard(tree: Tree, _decode: Decoder) -> Any:
@@ -57,6 +58,6 @@ def _zone_heard(tree: Tree, decode: Decoder) -> datetime.timezone:
 
 _KINDS: dict[str, Any] = {kind.__name__: kind for kind in (datetime.date, datetime.time, datetime.datetime)}
 for _name, _kind in _KINDS.items():
-    known(ValueKind(_name, (_kind,), _said, _heard))
-known(ValueKind("timedelta", (datetime.timedelta,), _span, _span_heard))
+    known(ValueKind(_name, (_kind,), _said, _heard, subclasses=True))
+known(ValueKind("timedelta", (datetime.timedelta,), _span, _span_heard, subclasses=True))
 known(ValueKind("timezone", (datetime.timezone,), _zone, _zone_heard))

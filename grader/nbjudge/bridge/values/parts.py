@@ -49,6 +49,7 @@ class Looked(Protocol):
 
     facts: set[str]
     data: bool
+    worded: list[Any]  # what only an object of the other side's has said
 
 
 class Part(Protocol):

@@ -6,6 +6,7 @@ import base64
 import binascii
 import math
 import re
+import uuid
 from decimal import Decimal
 from fractions import Fraction
 from typing import Any
@@ -46,14 +47,17 @@ def _text(value: str, _encode: Encoder) -> str:
 
 
 def _complex(value: complex, encode: Encoder) -> Any:
-    return {"t": "complex", "v": [_number(value.real, encode), _number(value.imag, encode)]}
+    return {
+        "t": "complex",
+        "v": [_number(part, encode) for part in (complex.real.__get__(value), complex.imag.__get__(value))],
+    }
 
 
 def _bytes(value: bytes | bytearray, _encode: Encoder) -> Any:
     if len(value) > TEXT_CHARS:
         raise UnsupportedError(f"more than {TEXT_CHARS} bytes in one object")
     name = "bytearray" if isinstance(value, bytearray) else "bytes"
-    return {"t": name, "v": base64.b64encode(value).decode()}
+    return {"t": name, "v": base64.b64encode(memoryview(value)).decode()}
 
 
 def _bytes_heard(tree: Tree, _decode: Decoder) -> bytes:
@@ -85,7 +89,7 @@ def _fraction(tree: Tree, decode: Decoder) -> Fraction:
 
 
 def _decimal(value: Decimal, _encode: Encoder) -> Any:
-    said = str(value)
+    said = Decimal.__str__(value)
     if len(said) > DIGITS or not _DECIMAL.fullmatch(said):
         raise UnsupportedError(f"a decimal number of more than {DIGITS} digits")
     return {"t": "Decimal", "v": said}
@@ -96,6 +100,13 @@ def _decimal_heard(tree: Tree, _decode: Decoder) -> Decimal:
     if not said.isascii() or not _DECIMAL.fullmatch(said):
         raise WireError("A decimal number isn't one.")
     return Decimal(said)
+
+
+def _uuid(tree: Tree, _decode: Decoder) -> uuid.UUID:
+    try:
+        return uuid.UUID(text(tree, "v", 36))
+    except ValueError:
+        raise WireError("A UUID isn't one.") from None
 
 
 def _never(_tree: Tree, _decode: Decoder) -> Any:
@@ -140,7 +151,9 @@ for _kind in (
         (Fraction,),
         lambda value, encode: {"t": "Fraction", "v": [encode(value.numerator), encode(value.denominator)]},
         _fraction,
+        subclasses=True,
     ),
-    ValueKind("Decimal", (Decimal,), _decimal, _decimal_heard),
+    ValueKind("Decimal", (Decimal,), _decimal, _decimal_heard, subclasses=True),
+    ValueKind("UUID", (uuid.UUID,), lambda value, _encode: {"t": "UUID", "v": str(value)}, _uuid, subclasses=True),
 ):
     known(_kind)

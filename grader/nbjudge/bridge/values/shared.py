@@ -42,6 +42,7 @@ def share(name: str, types: tuple[type, ...], how: InPlace, takes: Callable[[Any
             lambda value, encode: encode.crossing.shared.tree(value, encode),
             lambda tree, decode: decode.crossing.shared.make(tree, decode),
             takes,
+            subclasses=True,
         )
     )
 

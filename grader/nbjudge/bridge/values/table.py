@@ -81,6 +81,7 @@ class Crossing:
     copies: Noting
     body: Body = field(default_factory=Body)
     parts: Mapping[str, Any] = field(default_factory=dict)
+    asked: tuple[type, ...] = ()  # classes whose objects aren't data, whatever they derive from
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +102,7 @@ class Encoder:
             raise UnsupportedError(f"a value that is nested deeper than {DEPTH} levels")
         inner = Encoder(self.crossing, self.other, self.depth - 1)
         kind = kind_of(value)
-        if kind is None:
+        if kind is None or (self.crossing.asked and issubclass(type(value), self.crossing.asked)):
             return self.other(value, inner)
         tree = kind.encode(value, inner)
         if kind.snapshot is not None:
@@ -153,7 +154,6 @@ class ValueKind:
 
 _by_type: dict[type, ValueKind] = {}
 _looking: list[ValueKind] = []
-_bases: list[ValueKind] = []
 _named: dict[str, ValueKind] = {}
 
 
@@ -163,8 +163,6 @@ def known(kind: ValueKind) -> ValueKind:
     _by_type.update(dict.fromkeys(kind.types, kind))
     if kind.takes is not None:
         _looking.append(kind)
-    if kind.subclasses:
-        _bases.append(kind)
     return kind
 
 
@@ -176,7 +174,7 @@ def kind_of(value: Any) -> ValueKind | None:
     for kind in _looking:
         if kind.takes is not None and kind.takes(value):
             return kind
-    return next((kind for kind in _bases if issubclass(here, kind.types)), None)
+    return next((_by_type[base] for base in here.__mro__ if base in _by_type and _by_type[base].subclasses), None)
 
 
 def is_value(value: Any) -> bool:

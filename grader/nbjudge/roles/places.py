@@ -1,0 +1,258 @@
+"""In the judge: what of the student's may stand where, and which of a verdict's grounds are only their word.
+
+Data crosses by value, and the test decides. Anything else stands only in a *role* that the reference answer's thing had
+at that place: to be called, or as an object of a class that was asked for, or of a library's. A *word* is what such an
+object says by an operator, a comparison, its truth, length or hash, or by a method that answers yes or no to a value of
+the test's. A *fact* is what the student's process says of a tensor (`is_leaf`, …).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, NoReturn
+
+from nbjudge.bridge.objects import ARITHMETIC, COMPARING, SHOWN, RemoteClass, RemoteObject
+from nbjudge.bridge.standing import Nature, Refused, Role, Sought, Stand
+from nbjudge.bridge.values.table import kind_of
+
+Known = Mapping[str, frozenset[str]]
+MOST = 1 << 12  # places that are remembered of one question
+SAID_BY_ITSELF = frozenset({"__bool__", "__len__", "__hash__"})
+NAMED: Mapping[str, str] = {"Tensor": "a tensor", "ndarray": "an array", "NoneType": "nothing", "int": "an int"}
+
+
+class Places:
+    """What one question has looked at so far, and what the reference answer showed at the same places."""
+
+    def __init__(self) -> None:
+        self.asked: frozenset[str] = frozenset()  # the names that the assignment asks for
+        self.classes: dict[type, set[str]] = {}  # stand-ins for classes → the names that they are bound to
+        self.seen: dict[str, set[str]] = {}
+        self.facts: set[str] = set()
+        self.words: set[str] = set()
+        self.surprises: set[str] = set()  # words that the reference answer didn't give
+        self.worded: list[Any] = []  # what words consist of
+        self.data = False  # has it looked at numbers, texts, tensors' values, gradients?
+        self.refused: Stand | None = None
+        self._known: Known | None = None
+        self._recording = False
+
+    def hold(self, known: Known | None, *, recording: bool) -> None:
+        """What the reference answer showed in the next question, None without one; or, that it is the reference."""
+        self._known, self._recording = known, recording
+
+    def begin(self) -> None:
+        """A new question, or the same one once more."""
+        for kept in (self.classes, self.seen, self.facts, self.words, self.surprises, self.worded):
+            kept.clear()
+        self.data, self.refused = False, None
+
+    @property
+    def claims(self) -> tuple[str, ...]:
+        """What it rests on that only the student's process said, for the list beside the grade."""
+        return tuple(sorted(self.facts | self.words))
+
+    @property
+    def alone(self) -> bool:
+        """Does the verdict rest on the student's word alone?"""
+        return bool(self.surprises) or (bool(self.facts | self.words) and not self.data)
+
+    # ------------------------------------------------------------------ roles
+
+    def named(self, name: str, kind: type) -> None:
+        """A name stands for this class."""
+        self.classes.setdefault(kind, set()).add(name)
+
+    def knows(self, kind: type) -> bool:
+        """Is it a class that a name stands for, or derived from one?"""
+        return any(base in self.classes for base in kind.__mro__)
+
+    def admit(self, nature: Nature, places: tuple[str, ...]) -> Stand:
+        """As what a thing stands that has come from these places."""
+        kinds = nature.classes[:1] if nature.form == "class" else nature.classes
+        names = tuple(sorted({name for kind in kinds for name in self.classes.get(kind, ())}))
+        self._note(places, _roles(nature, asked=bool(names)))
+        role = self._role(nature, places, asked=bool(names))
+        if role is Role.STRANGER:
+            return self._stranger(nature, places)
+        if role is Role.OBJECT and names:
+            whole = nature.form == "class"
+            return Stand(role, names if whole else tuple(f"<{name}>" for name in names), of_class=whole)
+        return Stand(role, places)
+
+    def _role(self, nature: Nature, places: tuple[str, ...], *, asked: bool) -> Role:
+        if nature.form == "iterator":
+            return Role.ITERATOR
+        roles = self._roles(places)
+        if nature.form == "class" and asked and (roles is None or "call" in roles):
+            return Role.OBJECT
+        if self._recording:
+            return Role.CALLABLE if nature.form == "function" else Role.OBJECT
+        if roles is None:
+            if asked:
+                return Role.OBJECT
+            return Role.CALLABLE if nature.calls and any(map(_is_asked_for, places)) else Role.STRANGER
+        if nature.form != "function" and (
+            ("object" in roles and asked) or "own" in roles or {f"object {home}" for home in nature.homes} & roles
+        ):
+            return Role.OBJECT
+        return Role.CALLABLE if nature.calls and "call" in roles else Role.STRANGER
+
+    def _roles(self, places: Iterable[str]) -> frozenset[str] | None:
+        """What the reference answer showed there; None where it never came."""
+        if self._known is None:
+            return None
+        found = [self._known[place] for place in places if place in self._known]
+        held = any(place.endswith("[]") and place[:-2] in self._known for place in places)
+        return frozenset[str]().union(*found) if found or held else None
+
+    def _stranger(self, nature: Nature, places: tuple[str, ...]) -> Stand:
+        roles = self._roles(places)
+        said = f"{_where(places)} {_a(nature.name[:80])}"
+        if roles is None:
+            sentence = f"{said}; no released answer showed what it may be here, so a person has to look."
+            return Stand(Role.STRANGER, (), sentence, waits=True)
+        sentence = f"{said}, expected {_expected(roles)}."
+        if nature.ours or nature.form == "function":
+            return Stand(Role.STRANGER, (), sentence)
+        return Stand(Role.STRANGER, (), f"{sentence} It is a library's: a person has to look.", waits=True)
+
+    def refuse(self, standing: Stand) -> NoReturn:
+        """A thing is used that stands in no role."""
+        self.refused = self.refused or standing
+        raise Refused(standing.sentence, waits=standing.waits)
+
+    # ------------------------------------------------------------------ what was looked at
+
+    def found(self, names: Mapping[str, Any]) -> None:
+        """The test reads these names."""
+        for name, value in names.items():
+            self._note_data((name,), value)
+            self.data = self.data or (name in self.asked and is_data(value))
+
+    def looked(self, asked: Sought, result: Any) -> None:
+        """What was asked of a thing of the student's, and what came."""
+        if isinstance(result, BaseException):
+            self.data = True
+            self._note(asked.places, {"raises"})
+            return
+        if asked.op in ("assign", "remove") or result is NotImplemented:
+            return
+        self._note_data(asked.places, result)
+        if not is_data(result) and not _is_tensor(result):
+            return
+        if (given := self._word(asked, result)) is not None:
+            self._say(asked, given)
+            self.worded.append(result)
+        elif not (asked.name in SHOWN or (asked.op == "attribute" and asked.name.startswith("__"))):
+            self.data = self.data or is_data(result)
+
+    def _word(self, asked: Sought, result: Any) -> str | None:
+        """What of the test's a word is about; None where it is none."""
+        ours = [value for value in _arguments(asked) if not _is_theirs(value)]
+        about = " ".join(sorted({type(value).__name__ for value in ours})) or "its own"
+        if asked.op == "special" and asked.name in COMPARING | SAID_BY_ITSELF:
+            return about
+        if asked.op == "special" and asked.name in ARITHMETIC:
+            return about if ours else None
+        member = asked.op == "method" or any(place.startswith("<") for place in asked.places)
+        called = asked.op in ("method", "call") or (asked.op, asked.name) == ("special", "__call__")
+        return about if ours and called and member and self._says_yes_or_no(asked, result) else None
+
+    def _says_yes_or_no(self, asked: Sought, result: Any) -> bool:
+        """A truth value; or, whatever it is, where the reference answer gave one, or where there is none."""
+        roles = self._roles(asked.places)
+        if type(result).__name__ in ("bool", "bool_") or (_is_tensor(result) and str(result.dtype) == "torch.bool"):
+            return True
+        return "data bool" in roles if roles is not None else not self._recording and type(result) is int
+
+    def _say(self, asked: Sought, given: str) -> None:
+        kind = asked.thing if isinstance(asked.thing, type) else type(asked.thing)
+        word = f"{asked.name[:80] or 'a call'} of {type.__getattribute__(kind, '__name__')[:80]}"
+        self.words.add(word)
+        self._note(asked.places, {f"word {given}"})
+        if not self._recording and f"word {given}" not in (self._roles(asked.places) or ()):
+            self.surprises.add(word)
+
+    def _note_data(self, places: tuple[str, ...], value: Any) -> None:
+        if not _is_theirs(value) and kind_of(value) is not None:
+            self._note(places, {f"data {type(value).__name__[:80]}"})
+
+    def _note(self, places: Iterable[str], roles: set[str]) -> None:
+        for place in places if self._recording else ():
+            if place in self.seen or len(self.seen) < MOST:
+                self.seen.setdefault(place, set()).update(roles)
+
+
+def _roles(nature: Nature, *, asked: bool) -> set[str]:
+    roles = {"call"} if nature.calls else set()
+    if nature.form == "object":
+        roles |= {"object"} | {f"object {home}" for home in nature.homes}
+        roles |= {"own"} if nature.ours and not asked and not nature.calls else set()
+    return roles | ({"iterator"} if nature.form == "iterator" else set())
+
+
+def _is_asked_for(place: str) -> bool:
+    """A name itself, or what an object of a class that was asked for has.
+
+    >>> [_is_asked_for(place) for place in ("f", "<Net>.forward", "f()", "f.helper")]
+    [True, True, False, False]
+    """
+    member = place.partition(">.")[2] if place.startswith("<") else place
+    return member.isidentifier()
+
+
+def _arguments(asked: Sought) -> list[Any]:
+    if asked.op == "attribute":
+        return []
+    return [*asked.given[0], *(value for _, value in asked.given[1])]
+
+
+def is_data(value: Any) -> bool:
+    """Something that a test can compare by itself; its looks into a tensor are noticed one by one."""
+    if value is None or _is_theirs(value) or callable(value):
+        return False
+    kind = kind_of(value)
+    return kind is not None and not kind.watched
+
+
+def _is_tensor(value: Any) -> bool:
+    kind = None if _is_theirs(value) else kind_of(value)
+    return kind is not None and kind.watched
+
+
+def _is_theirs(value: Any) -> bool:
+    return isinstance(type(value), RemoteClass) or issubclass(type(value), RemoteObject | RemoteClass)
+
+
+# ---------------------------------------------------------------------- sentences
+
+
+def _where(places: tuple[str, ...]) -> str:
+    """The words for a place, up to what stands there.
+
+    >>> _where(("softplus()",)), _where(("<Net>.weight",)), _where(("f()[]",)), _where(())
+    ('softplus returned', 'weight of Net is', 'f returned, inside,', 'the answer gave')
+    """
+    place = places[0] if places else ""
+    inside = ", inside," if place.endswith("[]") else ""
+    place = place.rstrip("[]<~!")
+    verb = "returned" if place.endswith("()") else "is"
+    owner, _, member = place.removesuffix("()").rpartition(">.")
+    name = f"{member} of {owner[1:]}" if owner.startswith("<") else place.removesuffix("()")
+    return f"{name} {verb}{inside}" if name else "the answer gave"
+
+
+def _expected(roles: frozenset[str]) -> str:
+    found = [_a(role.removeprefix("data ")) for role in sorted(roles) if role.startswith("data ")]
+    found += ["something to call"] * ("call" in roles) + ["an iterator"] * ("iterator" in roles)
+    found += ["an object that was asked for"] * ("object" in roles)
+    return " or ".join(found) or "data"
+
+
+def _a(name: str) -> str:
+    """
+    >>> _a("Tensor"), _a("float"), _a("Element"), _a("NoneType")
+    ('a tensor', 'a float', 'an Element', 'nothing')
+    """
+    return NAMED.get(name) or f"{'an' if name[:1] in 'AEIOaeio' else 'a'} {name}"
