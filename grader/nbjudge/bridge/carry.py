@@ -7,8 +7,8 @@ import dataclasses
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from nbjudge.bridge import callables, raised, values
 from nbjudge.bridge import objects as remote
+from nbjudge.bridge import raised, values
 from nbjudge.bridge.handles import Borrowed, Lent
 from nbjudge.bridge.libraries import find_by_name, home_of, name_in_library
 from nbjudge.bridge.objects import RemoteClass
@@ -111,9 +111,9 @@ class Carrier:
             return raised.described(value, inner, classes=self.side == 1)
         if isinstance(value, type):
             return self._class(value, inner)
-        if self.side == 1 and (of := callables.bound_to(value)) is not None:
+        if self.side == 1 and (of := remote.bound_to(value)) is not None:
             return {"t": "method", "of": inner(of), "name": value.__name__}
-        if callables.is_function(value) or (self.side == 0 and remote.may_call(value)):
+        if remote.is_function(value) or (self.side == 0 and remote.may_call(value)):
             return self._function(value)
         if self.side == 0 and not remote.may_lend(value):
             raise UnsupportedError(f"an object of class {type(value).__name__[:80]} of the test's")
@@ -130,9 +130,9 @@ class Carrier:
         return {"data": True} if kind_of(value) is not None or dataclasses.is_dataclass(kind) else {}
 
     def _function(self, value: Any) -> dict[str, Any]:
-        tree = {"t": "function", "id": self.lent.function(value), "name": callables.name_of(value)}
+        tree = {"t": "function", "id": self.lent.function(value), "name": remote.name_of(value)}
         if self.side == 1:
-            tree |= callables.signature(value)
+            tree |= remote.signature(value)
         return tree
 
     def _class(self, kind: type, inner: Encoder) -> dict[str, Any]:
@@ -144,12 +144,12 @@ class Carrier:
         number = self.lent.number_of(kind)
         for name, (base, _method) in BY_METHOD.items():
             if issubclass(kind, base):
-                return {"t": name, "id": number, "name": callables.name_of(kind)}
+                return {"t": name, "id": number, "name": remote.name_of(kind)}
         tree: dict[str, Any] = {"t": "class", "id": number}
         if number not in self._told_classes:
             special = remote.special_names(kind)
             tree |= {
-                "name": callables.name_of(kind),
+                "name": remote.name_of(kind),
                 "bases": self._bases(kind, inner),
                 "hashable": remote.is_hashable(kind),
             }
@@ -217,7 +217,7 @@ class Carrier:
         def function(*args: Any, **kwargs: Any) -> Any:
             return self._asker.of("call", function, "", args, kwargs)
 
-        callables.describe(function, tree)
+        remote.describe(function, tree)
         self.borrowed.keep(number, function, standing, part)
         return function
 
