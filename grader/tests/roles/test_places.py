@@ -68,3 +68,68 @@ def test_an_honest_answer_of_another_style_keeps_every_point(name: str, source: 
 def test_so_does_the_reference_answer_itself(name: str, zygote: Zygote) -> None:
     outcome = judged(zygote, name, QUESTIONS[name]["reference"])
     assert (outcome.kind, outcome.alone, outcome.claims) == (Ending.PASSED, False, ()), outcome
+
+
+VECTOR = """
+class Vector:
+    def __init__(self, x): self.x = x
+    def __eq__(self, other): return self.x == getattr(other, "x", other)
+    def near(self, x): return abs(self.x - x) < 1e-9
+"""
+
+
+@pytest.mark.parametrize(
+    ("test", "claims", "alone"),
+    [
+        ("assert Vector(1) == Vector(1)", ("__eq__ of Vector",), True),
+        ("assert Vector(1) == 1", ("__eq__ of Vector",), True),
+        ("assert Vector(1).near(1)", ("near of Vector",), True),
+        ("assert Vector(1).x == 1 and Vector(1) == 1", ("__eq__ of Vector",), False),
+        ("assert Vector(1).x == 1", (), False),
+        ("import torch\nassert Vector(torch.ones(1)).near(torch.ones(1))", ("near of Vector",), True),
+    ],
+)
+def test_points_that_rest_on_words_alone_say_so(test: str, claims: Any, alone: bool, zygote: Zygote) -> None:
+    outcome = only(run(zygote, answer(VECTOR), check(test), beside=VECTOR))
+    assert (outcome.kind, outcome.claims, outcome.alone) == (Ending.PASSED, claims, alone)
+
+
+def test_a_word_that_the_reference_answer_did_not_give_makes_points_rest_on_it(zygote: Zygote) -> None:
+    plain = "class Vector:\n    def __init__(self, x): self.x = x"
+    test = check("v = Vector(1)\nassert v.x == 1 and v in [v, 3] and 3 != v")
+    assert not only(run(zygote, answer(plain), test, beside=plain)).alone
+    assert only(run(zygote, answer(VECTOR), test, beside=plain)).alone
+
+
+@pytest.mark.parametrize(
+    ("test", "alone"),
+    [
+        ("import torch\nassert w.is_leaf and torch.is_tensor(w) and callable(f)", True),
+        ("assert w.is_leaf and number == 3", False),
+        ("assert w.is_leaf and f() == 3", False),
+        ("assert w.is_leaf and w.tolist() == [1, 1]", False),
+    ],
+)
+def test_facts_beside_nothing_that_is_data_stand_alone(test: str, alone: bool, zygote: Zygote) -> None:
+    source = "import torch\nw = torch.ones(2, requires_grad=True)\nnumber = 3\ndef f(): return 3"
+    outcome = only(run(zygote, answer(source), check(test), beside=source))
+    assert (outcome.kind, outcome.claims, outcome.alone) == (Ending.PASSED, ("is_leaf",), alone)
+
+
+@pytest.mark.parametrize(
+    ("source", "said", "kind"),
+    [
+        ("class Odd: pass\ndef f(x): return Odd()", "f returned an Odd, expected a float.", Ending.FAILED),
+        ("def f(x): return [lambda: x]", "f returned, inside, a <lambda>, expected a float.", Ending.FAILED),
+        ("import pathlib\ndef f(x): return pathlib.Path('a')", "a person has to look", Ending.BY_HAND),
+    ],
+)
+def test_what_stands_in_no_role_fails_or_waits_with_a_sentence(
+    source: str, said: str, kind: Ending, zygote: Zygote
+) -> None:
+    test = check("found = f(2)\nif type(found) is list: found = found[0]()\nassert found == 1.0")
+    outcome = only(run(zygote, answer(source), test, beside="def f(x): return x / 2"))
+    assert outcome.kind is kind
+    assert said in outcome.message
+    without = only(run(zygote, answer(source), test, reference="def f(x): return x"))
+    assert (without.kind, without.points) == (Ending.BY_HAND, None)
