@@ -120,7 +120,7 @@ def test_facts_beside_nothing_that_is_data_stand_alone(test: str, alone: bool, z
     ("source", "said", "kind"),
     [
         ("class Odd: pass\ndef f(x): return Odd()", "f returned an Odd, expected a float.", Ending.FAILED),
-        ("def f(x): return [lambda: x]", "f returned, inside, a <lambda>, expected a float.", Ending.FAILED),
+        ("def f(x): return [lambda: x]", "f returned, inside, a <lambda>, expected data.", Ending.FAILED),
         ("import pathlib\ndef f(x): return pathlib.Path('a')", "a person has to look", Ending.BY_HAND),
     ],
 )
