@@ -118,8 +118,9 @@ def _graded(
         return _missing(notebook), Executed({}, ())
     repaired = restored(text, notebook)
     document = repaired.document
-    document["metadata"]["record"] = submission.student == questions.REFERENCE
-    if assignment.places is not None:
+    if assignment.places is None:
+        document["metadata"]["record"] = submission.student == questions.REFERENCE
+    else:
         document["metadata"]["places"] = assignment.places.get(notebook.name, {})
     if assignment.effects is not None:
         document["metadata"]["effects"] = assignment.effects.get(notebook.name, {})
