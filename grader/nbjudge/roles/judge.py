@@ -188,7 +188,7 @@ class Judge:
         self.witness.finish()
         if error is None:
             if verdict.number(value) and is_unchanged(self.kernel.shell.transform_cell(source), self._students):
-                self.witness.words.words.add("the number that is the score")
+                self.witness.places.vouch("the number that is the score")
             return replace(verdict.of_value(value, self.points), hidden=failing_case.of_score(source))
         if type(error) is NameError and error.name not in self._students:
             return Ruling(None, UNKNOWN.format(name=error.name))

@@ -174,6 +174,11 @@ class Places:
         if not self._recording and f"word {given}" not in (self._roles(asked.places) or ()):
             self.surprises.add(word)
 
+    def vouch(self, word: str) -> None:
+        """The verdict is this word of the student's."""
+        self.words.add(word)
+        self.surprises.add(word)
+
     def _note_data(self, places: tuple[str, ...], value: Any) -> None:
         if not _is_theirs(value) and kind_of(value) is not None:
             self._note(places, {f"data {type(value).__name__[:80]}"})
