@@ -212,18 +212,17 @@ def test_each_way_to_end_is_kept_apart(zygote: Zygote) -> None:
     assert all(outcome.message for outcome in outcomes[1:])
 
 
-def test_an_object_that_agrees_with_everything_is_a_word_and_a_class_that_was_asked_for_is_not(zygote: Zygote) -> None:
-    agreeing = "class Yes:\n    def __eq__(self, other): return True\n    def __sub__(self, other): return 0.0\n"
-    lied = judged(zygote, f"{agreeing}def f(x): return Yes()", "assert f(3) == 9", reference=SQUARE)
-    assert (lied.kind, lied.claims, lied.alone) == (Ending.PASSED, ("__eq__ of Yes",), True)
-    difference = judged(zygote, f"{agreeing}def f(x): return Yes()", "assert abs(f(3) - 9) < 1e-6", reference=SQUARE)
-    assert (difference.claims, difference.alone) == (("__sub__ of Yes",), True)
+def test_an_object_that_agrees_with_everything_waits_and_a_class_that_was_asked_for_does_not(zygote: Zygote) -> None:
+    agreeing = (
+        "class Yes:\n    def __eq__(self, other): return True\n    def __sub__(self, other): return 0.0\n"
+        "    def equal(self, y): return True\n"
+    )
+    for test in ("assert f(3) == 9", "assert abs(f(3) - 9) < 1e-6", "assert f(3).equal(9)"):
+        lied = judged(zygote, f"{agreeing}def f(x): return Yes()", test, reference=SQUARE)
+        assert (lied.kind, lied.points) == (Ending.BY_HAND, None)
     asked = "class Vector:\n    def __init__(self, x): self.x = x\n    def __add__(self, y): return Vector(self.x + y)"
     honest = judged(zygote, asked, "assert (Vector(2) + 3).x == 5")
     assert (honest.kind, honest.claims, honest.alone) == (Ending.PASSED, (), False)
-    equal = f"{agreeing}    def equal(self, y): return True\ndef f(x): return Yes()"
-    method = judged(zygote, equal, "assert f(3).equal(9)", reference=SQUARE)
-    assert (method.claims, method.alone) == (("equal of Yes",), True)
 
 
 def test_a_name_of_python_s_own_is_the_answer_s_where_the_assignment_asks_for_it(zygote: Zygote) -> None:
