@@ -21,7 +21,7 @@ from nbjudge.course.naming import Written, naming
 from nbjudge.course.restore import sealed
 from nbjudge.errors import CourseError
 from nbjudge.grading import engine, questions, trial
-from nbjudge.model import Assignment, Effects, Ending, Limits, Notebook, Outcome, Result, SourceCell, Submission
+from nbjudge.model import Assignment, Ending, Limits, Notebook, Outcome, Result, SourceCell, Submission
 
 NAME = "answer"
 ANSWER = "answer"
@@ -101,7 +101,8 @@ def open_judge(
                 return engine.grade(_submission(cells, assignment, files or {}), assignment, run, give_up=True)
 
             if known:
-                assignment = replace(assignment, effects=_effects(graded(known), names))
+                shown = _passed(graded(known), names)
+                assignment = replace(assignment, effects=questions.effects(shown), places=shown.places)
             return _told(graded(_cells_of(answer)), names)
 
         yield warm
@@ -150,13 +151,13 @@ def _submission(cells: Sequence[str], assignment: Assignment, files: Mapping[str
     return Submission(NAME, NAME, {NAME: text}, files)
 
 
-def _effects(reference: Result, names: Sequence[str]) -> Effects:
-    """What the reference does; CourseError where it doesn't pass."""
+def _passed(reference: Result, names: Sequence[str]) -> Result:
+    """What the reference has shown; CourseError where it doesn't pass."""
     ended = zip(names, reference.outcomes, strict=False)
     wrong = [f"{name}: {one.kind}: {one.message}" for name, one in ended if one.kind is not Ending.PASSED]
     if reference.refusal or wrong:
         raise CourseError(f"the reference doesn't pass its own tests: {reference.refusal or wrong[0]}")
-    return questions.effects(reference)
+    return reference
 
 
 def _told(result: Result, names: Sequence[str]) -> Verdict:
