@@ -60,7 +60,7 @@ class Witness:
 
     def _heard(self, tree: Any, crossing: Crossing) -> dict[str, Any]:
         """What each name stands for: classes first, as the others may be made of them."""
-        pairs = tree.get("v") if type(tree) is dict else None
+        pairs = tree.get("v") if type(tree) is dict and tree.get("t") in ("list", "tuple") else None
         named: dict[str, Any] = {}
         for pair in pairs if type(pairs) is list else (None,):
             parts = pair.get("v") if type(pair) is dict else None

@@ -538,16 +538,16 @@ def test_claims_are_what_a_test_read(pair: tuple[Peer, Peer], lend: Lend, monkey
     f = lend(lambda x: x * 2)
     y = f(torch.ones(2, requires_grad=True))
     for part in judge.parts.values():
-        part.watch(witness.words)
+        part.watch(witness.places)
     assert torch.ones(1).is_leaf
     assert torch.equal(y, y)
-    assert witness.words.claims == ()
+    assert witness.places.claims == ()
     assert not y.is_leaf
-    assert (witness.words.claims, witness.words.alone) == (("is_leaf",), True)
+    assert (witness.places.claims, witness.places.alone) == (("is_leaf",), True)
     with witness.reading():
         assert y.shape == (2,)
-        assert witness.words.alone
+        assert witness.places.alone
         assert torch.equal(y, y)
-    assert not witness.words.alone
+    assert not witness.places.alone
     witness.begin()
-    assert witness.words.claims == ()
+    assert witness.places.claims == ()
