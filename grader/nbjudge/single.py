@@ -97,13 +97,14 @@ def open_judge(
             known = _cells_of(reference) if reference is not None else []
             assignment = _assignment(asked, known, secrets.randbits(48) if seed is None else seed, bounds)
 
-            def graded(cells: Sequence[str]) -> Result:
-                return engine.grade(_submission(cells, assignment, files or {}), assignment, run, give_up=True)
+            def graded(cells: Sequence[str], who: str) -> Result:
+                handed_in = replace(_submission(cells, assignment, files or {}), student=who)
+                return engine.grade(handed_in, assignment, run, give_up=True)
 
             if known:
-                shown = _passed(graded(known), names)
+                shown = _passed(graded(known, questions.REFERENCE), names)
                 assignment = replace(assignment, effects=questions.effects(shown), places=shown.places)
-            return _told(graded(_cells_of(answer)), names)
+            return _told(graded(_cells_of(answer), NAME), names)
 
         yield warm
 

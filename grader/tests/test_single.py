@@ -84,6 +84,16 @@ def test_cells_points_files_and_a_reference(judge: Judge) -> None:
     assert judge(cells, tests, files={})["score"] == 0.5
 
 
+def test_what_an_answer_may_give_back_is_known_from_the_reference(judge: Judge) -> None:
+    """A function where the reference gives a function; without one a person has to look."""
+    answer = "def adder(n):\n    return lambda x: x + n"
+    other = "import functools, operator\ndef adder(n):\n    return functools.partial(operator.add, n)"
+    tests = {"adder": "assert adder(2)(3) == 5"}
+    assert endings(judge(answer, tests)) == ["by hand"]
+    assert endings(judge(other, tests, reference=answer)) == ["passed"]
+    assert endings(judge("def adder(n):\n    return lambda x: x", tests, reference=answer)) == ["failed"]
+
+
 def test_a_test_without_sense_is_the_author_s_error(judge: Judge) -> None:
     with pytest.raises(CourseError, match="no test"):
         judge("", {})
