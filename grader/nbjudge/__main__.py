@@ -307,7 +307,9 @@ def _judge(options: argparse.Namespace) -> int:
         for answer in options.answers:
             verdict = judge(single.answer_in(Path(answer)), tests, reference=reference)
             full = full and verdict["score"] >= verdict["max_score"] and verdict["refusal"] is None
-            _say(json.dumps({"answer": answer, **verdict}, ensure_ascii=False))
+            _say(
+                json.dumps({"answer": answer, **verdict})
+            )  # escaped: nothing in it acts on a terminal, and nothing is lost
     return ALL_GRADED if full else SOME_NOT
 
 

@@ -5,6 +5,7 @@ The same two processes, the same walls and the same rules as for a class: see `S
 
 from __future__ import annotations
 
+import ast
 import json
 import re
 import secrets
@@ -17,7 +18,7 @@ from typing import Any
 import nbformat
 
 from nbjudge.course import intake
-from nbjudge.course.naming import Written, naming
+from nbjudge.course.naming import Written, naming, plain
 from nbjudge.course.restore import sealed
 from nbjudge.errors import CourseError
 from nbjudge.grading import engine, questions, trial
@@ -69,7 +70,7 @@ def open_judge(
 
     The function takes:
         answer: Python, or the texts of a notebook's code cells in order.
-        tests: name → code worth one point, or Questions.
+        tests: name → code worth one point, or GradedTests.
         reference: an answer that is known to be right. With it, what an answer may give back in which place is known.
         seed: of the tests' random numbers; drawn where none is given.
         files: path → bytes, beside the answer.
@@ -119,6 +120,11 @@ def _questions(tests: Tests) -> list[GradedTest]:
         raise CourseError("there is no test to judge by")
     if len(set(names)) < len(names):
         raise CourseError(f"each test needs a name of its own; given are: {', '.join(names)}")
+    for question in asked:
+        try:
+            ast.parse(plain(question.code))
+        except (SyntaxError, ValueError) as error:
+            raise CourseError(f"the test {question.name!r} isn't Python: {error}") from None
     return asked
 
 
@@ -228,18 +234,29 @@ def _titled(text: str) -> Iterator[GradedTest]:
 
 def _text(path: Path) -> str:
     try:
-        return path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise CourseError(f"{path} can't be read: {error}") from None
+        return _content(path).decode("utf-8")
+    except UnicodeDecodeError:
+        raise CourseError(f"{path} can't be read: it is not UTF-8 text") from None
+
+
+def _content(path: Path) -> bytes:
+    """All of a file; CourseError where it can't be read, or is larger than a notebook that is handed in may be."""
+    most = Limits().notebook_bytes
+    try:
+        with path.open("rb") as file:
+            content = file.read(most + 1)
+    except OSError as error:
+        raise CourseError(f"{path} can't be read: {error.strerror or error}") from None
+    if len(content) > most:
+        raise CourseError(f"{path} is larger than {most >> 20} MB")
+    return content
 
 
 def _cells(path: Path) -> list[dict[str, Any]]:
     """Its code cells, each with the marks that the file gives it."""
+    content = _content(path)
     try:
-        content = path.read_bytes()
         cells = json.loads(intake.canonical(content, path.name))["cells"]
-    except OSError as error:
-        raise CourseError(f"{path} can't be read: {error}") from None
     except intake.Unreadable as refusal:
         raise CourseError(str(refusal)) from None
     given = json.loads(content.decode("utf-8-sig")).get("cells", cells)

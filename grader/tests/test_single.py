@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+import sys
 import sysconfig
 import venv
 from collections.abc import Iterator
@@ -99,6 +100,8 @@ def test_a_test_without_sense_is_the_author_s_error(judge: Judge) -> None:
         judge("", {})
     with pytest.raises(CourseError, match="of its own"):
         judge("", [GradedTest("q", "pass"), GradedTest("q", "pass")])
+    with pytest.raises(CourseError, match="'q' isn't Python"):
+        judge("", {"q": "assert square(3) =="})
     with pytest.raises(CourseError, match=r"reference doesn't pass.*three"):
         judge("square = abs", TESTS, reference="square = abs")
 
@@ -124,6 +127,25 @@ def test_the_command_prints_a_line_of_json_for_each_answer(tmp_path: Path, capsy
     assert wrong["questions"]["four"]["ending"] == "failed"
     assert main(["judge", names[1], names[1]]) == 2
     assert "holds no test" in capsys.readouterr().err
+
+
+def test_an_answer_that_is_no_text_is_refused(judge: Judge, tmp_path: Path) -> None:
+    verdict = judge("x = '\ud800'", TESTS)
+    assert "Unicode" in str(verdict["refusal"]) or "UTF-8" in str(verdict["refusal"])
+    assert verdict["score"] == 0
+    huge = tmp_path / "huge.py"
+    with huge.open("wb") as file:
+        file.truncate((16 << 20) + 1)
+    with pytest.raises(CourseError, match="larger than 16 MB"):
+        single.answer_in(huge)
+
+
+def test_the_readme_s_example_does_what_it_says(tmp_path: Path) -> None:
+    text = (Path(nbjudge.__file__).parents[1] / "README.md").read_text(encoding="utf-8")
+    block = next(each for each in text.split("```python\n")[1:] if "open_judge" in each).partition("```")[0]
+    (tmp_path / "example.py").write_text(block)
+    done = subprocess.run([sys.executable, "example.py"], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.stdout == "1.0 passed\n", done.stderr
 
 
 def test_tests_may_be_a_notebook_s(tmp_path: Path) -> None:

@@ -1,0 +1,48 @@
+"""The rows of an assignment where its release is there already."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from nbjudge.__main__ import main
+from nbjudge_tests.classroom import small
+
+
+def added(path: Path, text: str) -> None:
+    """One more cell that explains."""
+    document = json.loads(path.read_text(encoding="utf-8"))
+    document["cells"].append({"cell_type": "markdown", "id": "one-more", "metadata": {}, "source": text})
+    path.write_text(json.dumps(document), encoding="utf-8")
+
+
+def test_a_release_stays_as_it_is_until_it_is_to_be_renewed(tmp_path: Path, monkeypatch, capsys) -> None:
+    root = small.make(tmp_path / "course")
+    monkeypatch.chdir(root)
+    assert main(["generate", small.NAME]) == 0
+    assert "released to" in capsys.readouterr().out
+    source = min((root / "source" / small.NAME).glob("*.ipynb"))
+    release = root / "release" / "en" / small.NAME / source.name
+    before = release.read_bytes()
+    for path in root.glob("gradebook.db*"):
+        path.unlink()
+    assert main(["generate", small.NAME]) == 0
+    assert "up to date" in capsys.readouterr().out
+    assert (root / "gradebook.db").is_file()
+    added(source, "And one more.")
+    assert main(["generate", small.NAME]) == 0
+    assert "older than the source" in capsys.readouterr().out
+    assert release.read_bytes() == before
+    assert main(["generate", small.NAME, "--force"]) == 0
+    assert "And one more." in release.read_text()
+
+
+def test_a_name_that_is_no_assignment_is_said(tmp_path: Path, monkeypatch, capsys) -> None:
+    root = small.make(tmp_path / "course")
+    monkeypatch.chdir(root)
+    with pytest.raises(SystemExit):
+        main(["generate"])
+    assert main(["generate", "nothing"]) == 2
+    assert "nothing" in capsys.readouterr().err
