@@ -18,7 +18,7 @@ from typing import Any
 
 from nbconvert.preprocessors import Preprocessor
 from nbformat.v4 import new_output
-from nbgrader.converters import Autograde, GenerateAssignment, GenerateFeedback
+from nbgrader.converters import Autograde, GenerateFeedback
 from nbgrader.converters.base import NbGraderException
 from nbgrader.coursedir import CourseDirectory
 from nbgrader.preprocessors import ClearHiddenTests
@@ -33,10 +33,11 @@ from nbjudge.course.office.standings import Standing
 from nbjudge.errors import ClusterError, GraderError
 from nbjudge.grading import batch, farm, trial
 from nbjudge.grading.prove import Proof
-from nbjudge.model import Limits, Result
+from nbjudge.model import Assignment, Limits, Result
 from nbjudge.pages import regrade, screen
 from nbjudge.pages.exported import HIDE, SafePages
 from nbjudge.pages.feedback import Sheet, exercises
+from nbjudge.pages.generating import CheckedAssignment
 from nbjudge.pages.validating import VisibleTests
 
 FEEDBACK_STEPS = [
@@ -53,6 +54,7 @@ def install(config: Config) -> None:
     """Plugs the grader into nbgrader; call it in `nbgrader_config.py` with `get_config()`."""
     import nbgrader.apps.api
     import nbgrader.apps.autogradeapp
+    import nbgrader.apps.generateassignmentapp
     import nbgrader.apps.generatefeedbackapp
     import nbgrader.apps.validateapp
     import nbgrader.server_extensions.formgrader.formgrader as formgrader
@@ -60,6 +62,8 @@ def install(config: Config) -> None:
     os.environ["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}"  # it calls `alembic`
     nbgrader.apps.autogradeapp.Autograde = SandboxedAutograde
     nbgrader.apps.api.Autograde = SandboxedAutograde
+    nbgrader.apps.generateassignmentapp.GenerateAssignment = TriedAssignment
+    nbgrader.apps.api.GenerateAssignment = TriedAssignment
     nbgrader.apps.generatefeedbackapp.GenerateFeedback = FeedbackPages
     nbgrader.apps.validateapp.Validator = VisibleTests
     nbgrader.apps.api.GenerateFeedback = FeedbackPages
@@ -182,6 +186,14 @@ class SandboxedAutograde(Limited, Autograde):  # type: ignore[misc] # nbgrader s
             self.course(), self.coursedir.assignment_id, options, self._farm(options.limits), self.config
         )
 
+    def rehearse(self) -> list[str]:
+        """What a run tries before it grades anybody: sentences to warn with. `CourseError` where the run would stop."""
+        found: list[str] = []
+        if self.check_reference:
+            options, name = self._options(new_seed=False), self.coursedir.assignment_id
+            batch.rehearse(self.course(), name, options, self._farm(options.limits), self.config, found.append)
+        return found
+
     def _options(self, *, new_seed: bool, say: Callable[[str], object] | None = None) -> batch.RunOptions:
         return batch.RunOptions(
             students=self.coursedir.student_id,
@@ -243,6 +255,22 @@ class SandboxedAutograde(Limited, Autograde):  # type: ignore[misc] # nbgrader s
         self.log.log(level, "%d/%d %s", done, total, screen.summary(entry))
 
 
+class TriedAssignment(CheckedAssignment):
+    """nbgrader's GenerateAssignment, which then grades the instructor's own answers as a run would."""
+
+    def assignment(self) -> Assignment:
+        """The rows that were made."""
+        with self._grader().record() as record:
+            return record.assignment(self.coursedir.assignment_id, 0)
+
+    def tried(self) -> list[str]:
+        """Sentences to warn with; `GraderError` where it can't be graded as it is."""
+        return self._grader().rehearse()
+
+    def _grader(self) -> SandboxedAutograde:
+        return SandboxedAutograde(coursedir=self.coursedir, parent=self.parent)
+
+
 def converter_for(assignment: str, *, student: str, **settings: Any) -> SandboxedAutograde:
     """The converter that `nbgrader autograde` would make here: configuration of this folder and of the course.
 
@@ -264,7 +292,7 @@ def generator_for(assignment: str) -> Any:
     app = GenerateAssignmentApp(log_level=logging.WARNING)
     app.initialize([])
     app.coursedir.assignment_id = assignment
-    return GenerateAssignment(coursedir=app.coursedir, parent=app)
+    return TriedAssignment(coursedir=app.coursedir, parent=app)
 
 
 def own_settings() -> dict[str, Any]:

@@ -7,6 +7,7 @@ that was killed at any moment goes on where it stopped, and an unchanged submiss
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -97,12 +98,7 @@ def autograde(
         run = _Run(course, assignment, record, options, kept, progress, len(folders))
         run.sweep()
         if options.check_reference:
-            judged = partial(_judged, farm=farm, kept=kept)
-            run.assignment, reference = _measured(course, assignment, judged)
-            if options.prove != "off":
-                _demand_proved(
-                    prove(reference, run.assignment, partial(judged, assignment=run.assignment)), options, warn
-                )
+            run.assignment = _tried(course, assignment, options, partial(_judged, farm=farm, kept=kept), warn)
         run.look()
         run.grade(folders, farm)
     return tuple(sorted(run.entries, key=lambda entry: entry.student))
@@ -113,12 +109,26 @@ def proof(course: Course, name: str, options: RunOptions, farm: Farm, config: Co
 
     Raises `CourseError` where the reference answer doesn't pass, or there is no such assignment.
     """
-    with held_alone(course.state), Record(course, config) as record:
-        known = record.assignment(checked_name(name), 0)
-        assignment = replace(known, seed=course.seed(name, new=options.new_seed), limits=options.limits)
+    with _opened(course, name, options, config) as assignment:
         judged = partial(_judged, farm=farm, kept=Kept(course.state))
         assignment, reference = _measured(course, assignment, judged)
         return prove(reference, assignment, partial(judged, assignment=assignment))
+
+
+def rehearse(course: Course, name: str, options: RunOptions, farm: Farm, config: Config | None, warn: Warn) -> None:
+    """What a run tries before the class is graded: the instructor's own answers, and adversaries where these are asked.
+
+    Raises `CourseError` where the run would.
+    """
+    with _opened(course, name, options, config) as assignment:
+        _tried(course, assignment, options, partial(_judged, farm=farm, kept=Kept(course.state)), warn)
+
+
+@contextmanager
+def _opened(course: Course, name: str, options: RunOptions, config: Config | None) -> Iterator[Assignment]:
+    with held_alone(course.state), Record(course, config) as record:
+        known = record.assignment(checked_name(name), 0)
+        yield replace(known, seed=course.seed(name, new=options.new_seed), limits=options.limits)
 
 
 Judged = Callable[[Iterable[Submission], Assignment], Iterator[tuple[Submission, Result]]]
@@ -130,6 +140,14 @@ def _measured(course: Course, assignment: Assignment, judged: Judged) -> tuple[A
     ((_, result),) = judged([asked], assignment)
     questions.demand_passed(result, assignment, course)
     return replace(assignment, effects=questions.effects(result), places=result.places), asked
+
+
+def _tried(course: Course, assignment: Assignment, options: RunOptions, judged: Judged, warn: Warn) -> Assignment:
+    """The assignment as `_measured`; where the course wants them, adversaries have been handed in too."""
+    measured, reference = _measured(course, assignment, judged)
+    if options.prove != "off":
+        _demand_proved(prove(reference, measured, lambda asked: judged(asked, measured)), options, warn)
+    return measured
 
 
 def _judged(

@@ -10,7 +10,7 @@ import json
 import re
 import shutil
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +22,7 @@ from nbjudge.course import intake
 from nbjudge.course.gradebook import Record
 from nbjudge.course.layout import Course
 from nbjudge.course.restore import restored
+from nbjudge.grading import questions
 from nbjudge.grading.engine import grade
 from nbjudge.grading.trial import RunNotebook
 from nbjudge.model import Assignment, Outcome, Submission
@@ -65,6 +66,7 @@ def both(made: Course, name: str, run: RunNotebook) -> Rows:
     with Record(made) as record:
         assignment = record.assignment(name, 5)
     handed_in = dict(submissions(made, assignment))
+    assignment = measured(handed_in["solution"], assignment, run)
     stock: dict[Row, float | None] = {}
     ours: dict[Row, Outcome] = {}
     documents: list[tuple[str, Any]] = []
@@ -82,6 +84,12 @@ def both(made: Course, name: str, run: RunNotebook) -> Rows:
             if marks.get("grade"):
                 stock[title, marks["grade_id"]] = determine_grade(cell)[0]
     return Rows({row: stock[row] for row in stock if row in ours}, ours)
+
+
+def measured(solution: Submission, assignment: Assignment, run: RunNotebook) -> Assignment:
+    """The assignment with what the instructor's own answers do, as a run of the class measures the others by it."""
+    result = grade(replace(solution, student=questions.REFERENCE), assignment, run, give_up=False)
+    return replace(assignment, effects=questions.effects(result), places=result.places)
 
 
 def executed(documents: list[tuple[str, Any]], folder: Path) -> Iterator[tuple[str, list[Any]]]:

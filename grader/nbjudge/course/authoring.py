@@ -1,0 +1,222 @@
+"""What an author has got wrong in an assignment, by its source alone: said when it is generated, with a cure.
+
+A `Remark` that stops leaves nothing to release: stock nbgrader would release it, and a student's points would show it.
+"""
+
+from __future__ import annotations
+
+import ast
+import math
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from nbjudge.course.naming import plain
+from nbjudge.course.restore import released
+from nbjudge.model import Notebook
+from nbjudge.names import names_in
+
+FLAGS = ("grade", "solution", "locked", "task")
+NAME = re.compile(r"[A-Za-z0-9_\-]+")  # what nbgrader's toolbar accepts
+REGIONS = (("BEGIN SOLUTION", "END SOLUTION"), ("BEGIN HIDDEN TESTS", "END HIDDEN TESTS"))
+TO_CHANGE = re.compile(r"\b(chang|edit|replac|adjust|modif|fill|your|try|todo)", re.IGNORECASE)
+BODY_IS_PYTHON = re.compile(r"^%%(time|timeit|capture|prun)\b[^\n]*\n")
+UNKNOWN = "the test reads {name!r}, which neither the release nor an answer gives a value"
+UNKNOWN_CURE = "correct its spelling, import it, or define it in the test or in a cell that students are given"
+CONSTANT = "{name!r} looks like something that students are to change, but this is no answer: tests see it as released"
+CONSTANT_CURE = "make this an autograded answer; or lock it, so that nobody changes it in vain"
+
+
+@dataclass(frozen=True, slots=True)
+class Remark:
+    """One thing that an author should know, where it is, and what to do."""
+
+    notebook: str
+    cell: str
+    line: int  # 0: the cell as a whole
+    what: str
+    cure: str
+    stops: bool = True
+
+    def __str__(self) -> str:
+        """
+        >>> str(Remark("ps1", "cell 'q'", 3, "no such thing", "make one"))
+        "ps1.ipynb, cell 'q', line 3: no such thing. Make one."
+        """
+        line = f", line {self.line}" if self.line else ""
+        return f"{self.notebook}.ipynb, {self.cell}{line}: {self.what}. {self.cure[:1].upper()}{self.cure[1:]}."
+
+
+# ---------------------------------------------------------------------- before anything is made
+
+
+def of_source(notebook: str, document: Mapping[str, Any]) -> list[Remark]:
+    """What a source notebook shows by itself: marks that nbgrader can't read, and cells that aren't Python."""
+    found = [*_of_grade_ids(notebook, document)]
+    python = _is_python(document)
+    for number, cell in enumerate(document["cells"], start=1):
+        marks = cell["metadata"].get("nbgrader")
+        said = [*_of_marks(marks, cell["cell_type"])] if marks is not None else []
+        text = cell["source"] if isinstance(cell["source"], str) else "".join(cell["source"])
+        marked = marks if isinstance(marks, Mapping) else {}
+        said += _of_regions(text)
+        if python and cell["cell_type"] == "code" and not any(one[3] for one in said):
+            said += _of_python(text, marked)
+        found += [
+            Remark(notebook, _called(number, marked), line, what, cure, stops) for line, what, cure, stops in said
+        ]
+    return found
+
+
+Said = tuple[int, str, str, bool]
+
+
+def _is_python(document: Mapping[str, Any]) -> bool:
+    kernel = document.get("metadata", {}).get("kernelspec", {})
+    return str(kernel.get("language", "python") or "python").lower() == "python"
+
+
+def _called(number: int, marks: Mapping[str, Any]) -> str:
+    name = marks.get("grade_id")
+    return f"cell {name!r}" if isinstance(name, str) and name else f"cell {number}"
+
+
+def _of_grade_ids(notebook: str, document: Mapping[str, Any]) -> Iterator[Remark]:
+    seen: dict[str, int] = {}
+    for number, cell in enumerate(document["cells"], start=1):
+        marks = cell["metadata"].get("nbgrader")
+        name = marks.get("grade_id") if isinstance(marks, Mapping) and any(map(marks.get, FLAGS)) else None
+        if isinstance(name, str) and name in seen:
+            what = f"cell {seen[name]} has the same grade_id"
+            yield Remark(notebook, f"cell {number} ({name!r})", 0, what, "give each marked cell a name of its own")
+        elif isinstance(name, str):
+            seen[name] = number
+
+
+def _of_marks(marks: Any, cell_type: str) -> Iterator[Said]:
+    """nbgrader's metadata of one cell, as its own validator and its database want it."""
+    if not isinstance(marks, Mapping):
+        yield 0, f"its nbgrader metadata is {type(marks).__name__}, not an object", "mark the cell anew", True
+        return
+    odd = [flag for flag in FLAGS if not isinstance(marks.get(flag, False), bool)]
+    if odd:
+        yield 0, f"{odd[0]!r} is {marks[odd[0]]!r} in its nbgrader metadata", "write true or false", True
+        return
+    grade, solution, task = (bool(marks.get(flag)) for flag in ("grade", "solution", "task"))
+    if not any(map(marks.get, FLAGS)):
+        return
+    name = marks.get("grade_id")
+    if not isinstance(name, str) or not NAME.fullmatch(name):
+        yield 0, f"its grade_id is {name!r}", "give it a name of letters, digits, - and _", True
+    if grade or task:
+        yield from _of_points(marks.get("points"))
+    if task and cell_type != "markdown":
+        yield 0, "a task has to be a Markdown cell", "change its type, or its mark", True
+    elif cell_type == "markdown" and not task and grade != solution:
+        yield 0, "a Markdown cell that is graded is read by a person", "mark it as a manually graded answer", True
+
+
+def _of_points(points: Any) -> Iterator[Said]:
+    number = points if isinstance(points, int | float) and not isinstance(points, bool) else None
+    if number is None or not math.isfinite(number) or number < 0:
+        said = "it has no points" if points is None else f"its points are {points!r}"
+        yield 0, said, "write a number from 0 upwards", True
+
+
+def _of_regions(text: str) -> Iterator[Said]:
+    """What is to be cut out of the release has a beginning and an end."""
+    for begin, end in REGIONS:
+        opened = 0
+        for line, written in enumerate(text.splitlines(), start=1):
+            if begin in written:
+                if opened:
+                    yield line, f"{begin!r} stands twice before {end!r}", f"write `### {end}` before it", True
+                opened = line
+            elif end in written:
+                if not opened:
+                    yield line, f"{end!r} without {begin!r}", f"write `### {begin}` before it", True
+                opened = 0
+        if opened:
+            yield opened, f"{begin!r} without {end!r}", f"write `### {end}` where it ends", True
+
+
+def _of_python(text: str, marks: Mapping[str, Any]) -> Iterator[Said]:
+    solution, grade = bool(marks.get("solution")), bool(marks.get("grade"))
+    error = _syntax_error(text)
+    if error is not None:
+        kind = "the solution" if solution else "the test" if grade else "this"
+        cure = "correct it" if solution or grade else "correct it, or make it a text cell"
+        yield error.lineno or 0, f"{kind} isn't Python ({error.msg})", cure, solution or grade
+    elif grade and not solution and (error := _syntax_error(released(text))) is not None:
+        what = f"without its hidden part, which is how students get it, the test isn't Python ({error.msg})"
+        yield error.lineno or 0, what, "hide whole statements, or leave a `pass`", True
+
+
+def _syntax_error(text: str) -> SyntaxError | None:
+    """IPython's own syntax is none; of `%%time` and its like what it runs is looked at."""
+    body = BODY_IS_PYTHON.sub("pass\n", text)
+    try:
+        names_in(plain(body))
+    except SyntaxError as error:
+        return error
+    except ValueError as error:  # a null byte
+        return SyntaxError(str(error))
+    return None
+
+
+# ---------------------------------------------------------------------- with what nbgrader has made of it
+
+
+def of_names(notebook: Notebook, document: Mapping[str, Any]) -> list[Remark]:
+    """Names that nobody gives a value, and constants that stand where a change of theirs is seen by nobody."""
+    unknown = [
+        Remark(notebook.name, f"cell {cell!r}", line, UNKNOWN.format(name=name), UNKNOWN_CURE)
+        for cell, name, line in notebook.naming.unknown
+    ]
+    return [*unknown, *_of_constants(notebook, document["cells"])]
+
+
+def _of_constants(notebook: Notebook, cells: Sequence[Mapping[str, Any]]) -> Iterator[Remark]:
+    """A constant of an unlocked cell that a test reads, and that asks to be changed."""
+    ours = {name for _, setup in notebook.naming.setup for one in setup for name in names_in(one).bound}
+    for number, cell in enumerate(cells, start=1):
+        if cell["cell_type"] != "code" or cell["metadata"].get("nbgrader", {}).get("grade_id"):
+            continue
+        text = cell["source"] if isinstance(cell["source"], str) else "".join(cell["source"])
+        for name, line in _asking(text):
+            if name in ours:
+                what = CONSTANT.format(name=name)
+                yield Remark(notebook.name, f"cell {number}", line, what, CONSTANT_CURE, stops=False)
+
+
+def _asking(text: str) -> Iterator[tuple[str, int]]:
+    """Constants with a placeholder for a value, or with words beside them that ask for a change, and their lines.
+
+    >>> list(_asking("n = 3\\nrate = 0.1  # try another\\nname = ..."))
+    [('rate', 2), ('name', 3)]
+    """
+    try:
+        tree, lines = ast.parse(plain(text)), text.splitlines()
+    except (SyntaxError, ValueError):
+        return
+    for node in tree.body:
+        target = node.targets[0] if isinstance(node, ast.Assign) else None
+        if isinstance(target, ast.Name) and isinstance(node, ast.Assign) and _is_constant(node.value):
+            around = lines[max(0, node.lineno - 2) : node.end_lineno] if len(lines) >= node.lineno else []
+            comments = " ".join(line.partition("#")[2] for line in around)
+            if _is_placeholder(node.value) or TO_CHANGE.search(comments):
+                yield target.id, node.lineno
+
+
+def _is_constant(node: ast.expr) -> bool:
+    try:
+        ast.literal_eval(node)
+    except ValueError:
+        return False
+    return True
+
+
+def _is_placeholder(node: ast.expr) -> bool:
+    value = ast.literal_eval(node)
+    return value is None or value is ... or value == "" or (isinstance(value, str) and bool(TO_CHANGE.search(value)))

@@ -1,0 +1,102 @@
+"""`nbgrader generate_assignment` and formgrader's Generate button, which say what an author has got wrong.
+
+First by the source alone, before anything is made. Then, with the rows that nbgrader has made of it, whose each name
+is; and the instructor's own answers are graded, which shows what of a test can't be carried.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from shutil import rmtree
+from typing import Any
+
+import nbformat
+from nbgrader.converters import GenerateAssignment
+from nbgrader.converters.base import NbGraderException
+from nbgrader.preprocessors import SaveCells
+
+from nbjudge.course.authoring import Remark, of_names, of_source
+from nbjudge.errors import CourseError, GraderError
+from nbjudge.model import Assignment
+
+STOPPED = "{count} to be mended in {name}; nothing was released"
+
+
+class CheckedAssignment(GenerateAssignment):  # type: ignore[misc]  # nbgrader ships no types
+    """nbgrader's converter of the same purpose, which releases nothing that can't be graded as it is meant."""
+
+    def start(self) -> None:
+        """nbgrader's hook."""
+        self._made = False
+        self._demand(one for path, document in self._sources() for one in of_source(path.stem, document))
+        super().start()
+        if self._made and self._keeps_rows():
+            try:
+                self._demand(self._of_names())
+                self._try_answers()
+            except NbGraderException:
+                self._take_back()
+                raise
+
+    def run_post_convert_hook(self) -> None:
+        """nbgrader's hook: it is called where an assignment was made, and not where one was there already."""
+        super().run_post_convert_hook()
+        self._made = True
+
+    def assignment(self) -> Assignment:
+        """The rows that were made. Only who knows the course can read them."""
+        raise NotImplementedError
+
+    def tried(self) -> Iterable[str]:
+        """Grades the instructor's own answers, and what else the course wants tried: sentences to warn with.
+
+        Raises:
+            GraderError: it can't be graded as it is.
+        """
+        raise NotImplementedError
+
+    def _keeps_rows(self) -> bool:
+        return not self.no_database and bool(SaveCells(parent=self).enabled)
+
+    def _sources(self) -> Iterator[tuple[Path, Mapping[str, Any]]]:
+        folder = Path(self._format_source(self.coursedir.assignment_id, "."))
+        for path in sorted(folder.glob(f"{self.coursedir.notebook_id}.ipynb")):
+            yield path, _read(path)
+
+    def _of_names(self) -> Iterator[Remark]:
+        documents = {path.stem: document for path, document in self._sources()}
+        for notebook in self.assignment().notebooks:
+            if notebook.name in documents:
+                yield from of_names(notebook, documents[notebook.name])
+
+    def _demand(self, remarks: Iterable[Remark]) -> None:
+        """Says each; raises where one of them stops."""
+        stopping = 0
+        for one in remarks:
+            stopping += one.stops
+            (self.log.error if one.stops else self.log.warning)("%s", one)
+        if stopping:
+            raise NbGraderException(STOPPED.format(count=stopping, name=self.coursedir.assignment_id))
+
+    def _try_answers(self) -> None:
+        try:
+            for sentence in self.tried():
+                self.log.warning("%s", sentence)
+        except CourseError as error:
+            self.log.error("%s", error)  # noqa: TRY400 -- a sentence for the author; the traceback says nothing more
+            raise NbGraderException(STOPPED.format(count="something", name=self.coursedir.assignment_id)) from error
+        except GraderError as error:
+            self.log.warning("The instructor's own answers couldn't be tried: %s", error)
+
+    def _take_back(self) -> None:
+        """As nbgrader does with what failed: a release that can't be graded isn't left where it would be handed out."""
+        rmtree(self._format_dest(self.coursedir.assignment_id, "."), ignore_errors=True)
+
+
+def _read(path: Path) -> Mapping[str, Any]:
+    try:
+        found: Mapping[str, Any] = nbformat.read(path, as_version=4)  # type: ignore[no-untyped-call]  # it has no types
+    except Exception as error:  # whatever nbformat finds odd
+        raise NbGraderException(f"{path} isn't a notebook: {error}") from error
+    return found

@@ -1,0 +1,221 @@
+"""What is wrong with a master is said when the assignment is generated: where, what to do, and by an exit status."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import nbformat
+import pytest
+from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
+
+from nbjudge.__main__ import main
+from nbjudge.course.authoring import of_names, of_source
+from nbjudge.course.naming import Written, naming
+from nbjudge.model import Notebook
+from nbjudge_tests.classroom import small
+from nbjudge_tests.classroom.commands import nbgrader
+
+ANSWER = "def double(x):\n    ### BEGIN SOLUTION\n    return 2 * x\n    ### END SOLUTION"
+TEST = "assert double(2) == 4"
+
+
+def master(answer: str = ANSWER, test: str = TEST, *more: Any) -> Any:
+    cells = [
+        *more,
+        small.cell(answer, "double", solution=True),
+        small.cell(test, "double_test", points=2, grade=True, locked=True),
+    ]
+    return new_notebook(cells=cells, metadata=small.KERNEL)
+
+
+def marked(**marks: Any) -> Any:
+    """A master with one more cell, whose marks are these."""
+    made = master()
+    kind = new_markdown_cell if marks.pop("text", False) else new_code_cell
+    made.cells.append(kind("1", metadata={"nbgrader": {"schema_version": 3, **marks}}))
+    return made
+
+
+BY_ITSELF = {  # what is wrong: a master, what is said of it
+    "a solution that isn't Python": (
+        master("def double(x):\n    ### BEGIN SOLUTION\n    return 2 *\n    ### END SOLUTION"),
+        "ps1.ipynb, cell 'double', line 3: the solution isn't Python (invalid syntax). Correct it.",
+    ),
+    "a solution under a magic that isn't Python": (
+        master("%%time\n### BEGIN SOLUTION\nx = (\n### END SOLUTION"),
+        "ps1.ipynb, cell 'double', line 3: the solution isn't Python ('(' was never closed). Correct it.",
+    ),
+    "a test that isn't Python": (
+        master(ANSWER, "x = 1\nassert double(2) =="),
+        "ps1.ipynb, cell 'double_test', line 2: the test isn't Python (invalid syntax). Correct it.",
+    ),
+    "a test that is half hidden": (
+        master(ANSWER, "for n in (1, 2):\n    ### BEGIN HIDDEN TESTS\n    double(n)\n    ### END HIDDEN TESTS"),
+        "ps1.ipynb, cell 'double_test', line 1: without its hidden part, which is how students get it, the test isn't "
+        "Python (expected an indented block after 'for' statement on line 1). Hide whole statements, or leave a "
+        "`pass`.",
+    ),
+    "a solution without an end": (
+        master("def double(x):\n    ### BEGIN SOLUTION\n    return 2 * x"),
+        "ps1.ipynb, cell 'double', line 2: 'BEGIN SOLUTION' without 'END SOLUTION'. Write `### END SOLUTION` where it "
+        "ends.",
+    ),
+    "points that aren't a number": (
+        marked(grade=True, solution=False, locked=True, grade_id="q", points="abc"),
+        "ps1.ipynb, cell 'q': its points are 'abc'. Write a number from 0 upwards.",
+    ),
+    "no points": (
+        marked(grade=True, solution=False, locked=True, grade_id="q"),
+        "ps1.ipynb, cell 'q': it has no points. Write a number from 0 upwards.",
+    ),
+    "points below zero": (
+        marked(grade=True, solution=True, locked=False, grade_id="q", points=-1),
+        "ps1.ipynb, cell 'q': its points are -1. Write a number from 0 upwards.",
+    ),
+    "a flag that is none": (
+        marked(grade="yes", solution=False, locked=True, grade_id="q", points=1),
+        "ps1.ipynb, cell 'q': 'grade' is 'yes' in its nbgrader metadata. Write true or false.",
+    ),
+    "no grade_id": (
+        marked(grade=False, solution=True, locked=False),
+        "ps1.ipynb, cell 3: its grade_id is None. Give it a name of letters, digits, - and _.",
+    ),
+    "one grade_id twice": (
+        marked(grade=False, solution=True, locked=False, grade_id="double"),
+        "ps1.ipynb, cell 3 ('double'): cell 1 has the same grade_id. Give each marked cell a name of its own.",
+    ),
+    "a test in a text cell": (
+        marked(text=True, grade=True, solution=False, locked=True, grade_id="q", points=1),
+        "ps1.ipynb, cell 'q': a Markdown cell that is graded is read by a person. Mark it as a manually graded answer.",
+    ),
+    "a task that is code": (
+        marked(grade=False, solution=False, locked=True, task=True, grade_id="q", points=1),
+        "ps1.ipynb, cell 'q': a task has to be a Markdown cell. Change its type, or its mark.",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", BY_ITSELF)
+def test_what_the_source_shows_by_itself(name: str) -> None:
+    document, said = BY_ITSELF[name]
+    remarks = of_source("ps1", document)
+    assert [str(one) for one in remarks] == [said]
+    assert remarks[0].stops
+
+
+@pytest.mark.parametrize(
+    "text", ["%%bash\nls ((", "!ls\n%pip list", "await f()", "x = !ls", "%%capture out\nprint(1)", "f?"]
+)
+def test_ipython_s_own_syntax_is_no_error(text: str) -> None:
+    made = master()
+    made.cells.append(new_code_cell(text))
+    assert of_source("ps1", made) == []
+
+
+def test_code_of_another_language_isn_t_looked_at() -> None:
+    made = master("f <- function(x) { 2 * x }")
+    made.metadata["kernelspec"] = {"name": "ir", "language": "R", "display_name": "R"}
+    assert of_source("ps1", made) == []
+
+
+def test_a_broken_example_may_be_given() -> None:
+    (one,) = of_source("ps1", master(ANSWER, TEST, new_code_cell("mend this:")))
+    assert not one.stops
+
+
+UNKNOWN = (
+    "ps1.ipynb, cell 'double_test', line 3: the test reads 'dobule', which neither the release nor an answer gives a "
+    "value. Correct its spelling, import it, or define it in the test or in a cell that students are given."
+)
+
+
+def remarks(book: Any) -> list[str]:
+    """What is said of the names of a master, whose rows are its own cells."""
+    cells = [(cell, cell.metadata.get("nbgrader", {})) for cell in book.cells]
+    roles = [("answer" if marks.get("solution") else "test" if marks.get("grade") else "given") for _, marks in cells]
+    found = [
+        Written(role, (cell.source,), marks.get("grade_id", ""))
+        for role, (cell, marks) in zip(roles, cells, strict=True)
+    ]
+    return [str(one) for one in of_names(Notebook("ps1", "", (), naming(found)), book)]
+
+
+def test_a_name_that_nobody_gives_a_value() -> None:
+    assert remarks(master(ANSWER, "import copy\nwant = copy.copy(4)\nassert dobule(2) == want")) == [UNKNOWN]
+
+
+@pytest.mark.parametrize(
+    ("given", "warned"),
+    [("n = 3  # try other numbers", True), ("# change this\nn = 3", True), ("n = 3", False), ("n = None", True)],
+)
+def test_a_constant_that_asks_to_be_changed(given: str, warned: bool) -> None:
+    said = remarks(master(ANSWER, "assert double(n) == 2 * n", new_code_cell(given)))
+    assert [("'n' looks like something that students are to change" in one) for one in said] == [True] * warned
+    assert not remarks(master(ANSWER, "assert double(2) == 4", new_code_cell(given)))
+
+
+# ---------------------------------------------------------------------- by the commands
+
+
+@pytest.fixture
+def course(tmp_path: Path) -> Path:
+    root = small.make(tmp_path / "course")
+    for path in (root / "source" / small.NAME).iterdir():
+        path.unlink()
+    return root
+
+
+def write(root: Path, book: Any) -> None:
+    nbformat.write(book, root / "source" / small.NAME / "ps1.ipynb")
+
+
+def released(root: Path) -> Path:
+    return root / "release" / "en" / small.NAME / "ps1.ipynb"
+
+
+@pytest.mark.slow
+def test_nbgrader_s_own_command_says_it_and_releases_nothing(course: Path) -> None:
+    document, said = BY_ITSELF["a solution that isn't Python"]
+    write(course, document)
+    assert said in nbgrader(course, "generate_assignment", small.NAME, status=1)
+    assert not released(course).exists()
+    assert not (course / "gradebook.db").exists()
+    write(course, master())
+    nbgrader(course, "generate_assignment", small.NAME)
+    assert "YOUR CODE HERE" in released(course).read_text()
+
+
+@pytest.mark.slow
+def test_a_committed_release_stays_where_its_source_is_wrong(course: Path, monkeypatch, capsys) -> None:
+    write(course, master())
+    monkeypatch.chdir(course)
+    assert main(["generate", small.NAME]) == 0
+    before = released(course).read_bytes()
+    write(course, master(ANSWER, "import copy\nwant = copy.copy(4)\nassert dobule(2) == want"))
+    assert main(["generate", small.NAME]) == 2
+    assert UNKNOWN in capsys.readouterr().err
+    assert released(course).read_bytes() == before
+
+
+@pytest.mark.slow
+def test_the_author_s_own_answers_are_tried(course: Path, monkeypatch, capsys) -> None:
+    write(course, master(ANSWER, "assert double(2) == 5"))
+    monkeypatch.chdir(course)
+    assert main(["generate", small.NAME]) == 2
+    assert "double_test: failed, 0 of 2" in capsys.readouterr().err
+    assert not released(course).exists()
+
+
+@pytest.mark.slow
+def test_questions_that_give_points_for_nothing(course: Path, monkeypatch, capsys) -> None:
+    write(course, master(ANSWER, "assert double is not None"))
+    monkeypatch.chdir(course)
+    settings = course / "nbgrader_config.py"
+    settings.write_text(settings.read_text().replace('prove = "off"', 'prove = "warn"'))
+    assert main(["generate", small.NAME]) == 0
+    assert "double_test gives 2 of 2 points to 'stub'" in capsys.readouterr().err
+    settings.write_text(settings.read_text().replace('prove = "warn"', 'prove = "refuse"'))
+    assert main(["generate", small.NAME, "--force"]) == 2
+    assert "double_test gives 2 of 2 points to 'stub'" in capsys.readouterr().err
+    assert not released(course).exists()
