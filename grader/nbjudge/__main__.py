@@ -1,6 +1,7 @@
 """nbjudge autograde | regrade | prove | report | why: grade a class and see how it went.
 
 nbjudge extend | attempts | requests | roster: more time, attempts, requests for another look, names and ids.
+nbjudge similar: pairs of submissions that are nearer to each other than the class is.
 nbjudge generate: an assignment's rows in the gradebook. nbjudge judge: what tests say of a program, without a course.
 """
 
@@ -36,6 +37,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "prove": _prove,
         "report": _report,
         "why": _why,
+        "similar": _similar,
         "extend": _extend,
         "attempts": _attempts,
         "requests": _requests,
@@ -77,6 +79,14 @@ def _parser() -> argparse.ArgumentParser:
     why = commands.add_parser("why", help="one student's points, question by question")
     why.add_argument("student")
     why.add_argument("name", help="the assignment")
+    similar = commands.add_parser(
+        "similar", help="pairs of submissions that are nearer than the class: a table, a page"
+    )
+    similar.add_argument("name", help="the assignment")
+    similar.add_argument("--to", default="", help="the page's file; default: similar-NAME.html")
+    similar.add_argument(
+        "--given", action="append", default=[], metavar="FOLDER", help="notebooks that students were given, too"
+    )
     _add_desk(commands)
     generate = commands.add_parser("generate", help="an assignment's rows in the gradebook, from its source")
     generate.add_argument("names", nargs="+", metavar="name", help="the assignment")
@@ -281,6 +291,23 @@ def _why(options: argparse.Namespace) -> int:
         raise CourseError(f"{options.student!r} has no graded submission of {options.name}; graded are: {known}")
     _say(explain(standing, results.get(options.student)))
     return ALL_GRADED
+
+
+def _similar(options: argparse.Namespace) -> int:
+    from pathlib import Path
+
+    from nbjudge.course.layout import write_whole
+    from nbjudge.pages import classmates
+    from nbjudge.plugin import converter_for
+
+    converter = converter_for(options.name, student="*")
+    with converter.record() as record:
+        assignment = record.assignment(options.name, 0, converter.limits())
+    compared = classmates.compare(converter.course(), assignment, converter.given(options.given))
+    path = Path(options.to or f"similar-{options.name}.html").absolute()
+    write_whole(path, classmates.page(compared).encode())
+    _say("\n".join([*classmates.table(compared), "", str(path)]))
+    return SOME_NOT if compared.left_out else ALL_GRADED
 
 
 def _generate(options: argparse.Namespace) -> int:

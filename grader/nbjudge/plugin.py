@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import fields, replace
 from datetime import UTC, datetime
 from functools import partial
@@ -30,7 +30,7 @@ from nbjudge.course.kept import Kept
 from nbjudge.course.layout import Course
 from nbjudge.course.office.backups import back_up
 from nbjudge.course.office.standings import Standing
-from nbjudge.errors import ClusterError, GraderError
+from nbjudge.errors import ClusterError, CourseError, GraderError
 from nbjudge.grading import batch, farm, trial
 from nbjudge.grading.prove import Proof
 from nbjudge.model import Assignment, Limits, Result
@@ -231,6 +231,13 @@ class SandboxedAutograde(Limited, Autograde):  # type: ignore[misc] # nbgrader s
             found, applied = record.standings(name), record.applied(name)
         kept = Kept(self.course().state)
         return found, {student: result for student, key in applied.items() if (result := kept.get(key))}
+
+    def given(self, more: Sequence[str] = ()) -> list[Path]:
+        """Folders with what students were given; raises `CourseError` for one that isn't there."""
+        released = self.coursedir.format_path(self.coursedir.release_directory, ".", self.coursedir.assignment_id)
+        if missing := [name for name in more if not Path(name).is_dir()]:
+            raise CourseError(f"there is no folder {missing[0]}")
+        return [Path(released), *map(Path, more)]
 
     def _farm(self, limits: Limits) -> batch.Farm:
         open_judge = partial(trial.warm_judge, limits, trust_students=self.trust_students, preload=tuple(self.preload))

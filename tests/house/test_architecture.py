@@ -55,13 +55,17 @@ INSIDE = {  # the same for rooms within a room; its own files, beside them, may 
     "seegrad.capture": {"probes": (), "tables": ("probes",)},
     "seegrad.picture": {"layout": (), "sketch": (), "svg": ("sketch", "layout")},
     "nbjudge.bridge": {"values": (), "torch": ("values",)},
+    "nbjudge.pages": {"similar": ()},
 }
 ONLY_THESE = {  # of another room: the files that a room may import, where it may not have all
     ("seegrad.display", "capture"): ("seegrad.capture.mode", "seegrad.capture.probes"),
     ("seegrad.check", "capture"): ("seegrad.capture.probes",),
     ("seegrad.__main__", "capture"): ("seegrad.capture.mode", "seegrad.capture.probes"),
 }
-PURE = tuple(f"seegrad.{room}" for room in ("words", "errors", "model", "diagnose", "picture", "quiz"))
+PURE = (
+    *(f"seegrad.{room}" for room in ("words", "errors", "model", "diagnose", "picture", "quiz")),
+    "nbjudge.pages.similar",
+)
 """Loading any of these loads neither torch nor Jupyter."""
 USES_TORCH = ("seegrad.capture", "seegrad.recorder", "seegrad.check", "seegrad.learn.device", "nbjudge.bridge.torch")
 USES_NBGRADER = ("nbjudge.course", "nbjudge.plugin", "nbjudge.pages")

@@ -14,8 +14,10 @@ from typing import Any
 
 from nbjudge.shown.markup import CONVERSIONS
 from nbjudge.shown.patience import NotShown, patience
+from nbjudge.shown.tokens import tokens_as_json
 from nbjudge.wire import Packet, Pipe, listed, text, whole
 
+MAKES = {**CONVERSIONS, "tokens": tokens_as_json}
 MEMORY_BYTES = 1 << 30  # beyond what it has at its start
 
 
@@ -63,7 +65,7 @@ def _made(op: str, body: bytes, seconds: float) -> tuple[dict[str, Any], bytes]:
         return {"problem": None, "withheld": withheld}, document.encode("utf-8", "replace")
     try:
         with patience(seconds):
-            made = CONVERSIONS[op](body.decode("utf-8"))
+            made = MAKES[op](body.decode("utf-8"))
     except NotShown as error:
         return {"problem": str(error)}, b""
     return {"problem": None}, made.encode("utf-8", "replace")
