@@ -10,6 +10,7 @@ from pathlib import Path
 from nbjudge.grading.trial import run_notebook
 from nbjudge.model import Assignment
 from nbjudge.process.zygote import Zygote
+from nbjudge_tests.trials import answer, check, notebook
 
 PERIOD_S = 0.005
 WHO = "the student's process, of its own", "the judge, of its own"
@@ -20,19 +21,16 @@ f(x).backward()
 assert torch.equal(x.grad, w)
 time.sleep(1)  # so that both are seen with all that they have
 """
-MARKS = {"grade": True, "solution": False, "locked": True, "grade_id": "q", "points": 1}
-NOTEBOOK = ({"source": ANSWER}, {"source": TEST, "metadata": {"nbgrader": MARKS}})
+NOTEBOOK = notebook(answer(ANSWER), check(TEST))
 """One question with a gradient through both processes: little compute, so what is counted is the grader's own."""
 
 
 def measured() -> Mapping[str, int]:
     """The most bytes at once, by part."""
-    cells = [{"cell_type": "code", "metadata": {}, "outputs": [], "execution_count": None, **cell} for cell in NOTEBOOK]
-    document = {"nbformat": 4, "nbformat_minor": 4, "metadata": {}, "cells": cells}
     with Zygote() as zygote:
         watch = Watch(zygote._process.pid)
         with watch:
-            run = run_notebook(zygote, document, {}, Assignment("", (), 1))
+            run = run_notebook(zygote, NOTEBOOK, {}, Assignment("", (), 1))
         assert run.outcomes[0].points == 1, run.outcomes
         return {"the zygote, once a worker": watch.shared_bytes, **dict(zip(WHO, watch.most_bytes, strict=True))}
 

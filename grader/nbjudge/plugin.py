@@ -10,6 +10,7 @@ import logging
 import os
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import fields, replace
 from datetime import UTC, datetime
 from functools import partial
@@ -169,29 +170,23 @@ class SandboxedAutograde(Limited, Autograde):  # type: ignore[misc] # nbgrader s
         self, progress: batch.Progress, *, new_seed: bool = False, say: Callable[[str], object] | None = None
     ) -> tuple[batch.Entry, ...]:
         """The whole run, with this configuration; `say` is told where the gradebook was copied to."""
-        return batch.autograde(
-            self.course(),
-            self.coursedir.assignment_id,
-            self._options(new_seed=new_seed, say=say),
-            self._farm(self.limits()),
-            progress,
-            self.config,
-            self.warnings.append,
-        )
+        name, options = self.coursedir.assignment_id, self._options(new_seed=new_seed, say=say)
+        with self._farm(options.limits) as grade:
+            return batch.autograde(self.course(), name, options, grade, progress, self.config, self.warnings.append)
 
     def proof(self) -> Proof:
         """Which adversaries pass which questions."""
         options = self._options(new_seed=False)
-        return batch.proof(
-            self.course(), self.coursedir.assignment_id, options, self._farm(options.limits), self.config
-        )
+        with self._farm(options.limits) as grade:
+            return batch.proof(self.course(), self.coursedir.assignment_id, options, grade, self.config)
 
     def rehearse(self) -> list[str]:
         """What a run tries before it grades anybody: sentences to warn with. `CourseError` where the run would stop."""
         found: list[str] = []
         if self.check_reference:
             options, name = self._options(new_seed=False), self.coursedir.assignment_id
-            batch.rehearse(self.course(), name, options, self._farm(options.limits), self.config, found.append)
+            with self._farm(options.limits) as grade:
+                batch.rehearse(self.course(), name, options, grade, self.config, found.append)
         return found
 
     def _options(self, *, new_seed: bool, say: Callable[[str], object] | None = None) -> batch.RunOptions:
@@ -239,15 +234,15 @@ class SandboxedAutograde(Limited, Autograde):  # type: ignore[misc] # nbgrader s
             raise CourseError(f"there is no folder {missing[0]}")
         return [Path(released), *map(Path, more)]
 
-    def _farm(self, limits: Limits) -> batch.Farm:
+    def _farm(self, limits: Limits) -> AbstractContextManager[farm.Farm]:
         open_judge = partial(trial.warm_judge, limits, trust_students=self.trust_students, preload=tuple(self.preload))
         if not self.dask:
-            return partial(farm.grade_all, open_judge=open_judge, workers=self.workers or None)
+            return farm.opened(open_judge, self.workers or None)
         try:
             from nbjudge.grading import cluster
         except ImportError as error:
             raise ClusterError(f"Dask isn't installed ({error}): pip install './grader[cluster]'") from error
-        return partial(cluster.grade_all, address=self.dask, open_judge=open_judge, say=self.log.error)
+        return nullcontext(partial(cluster.grade_all, address=self.dask, open_judge=open_judge, say=self.log.error))
 
     def _refuse_what_has_no_meaning_here(self) -> None:
         if self.coursedir.notebook_id != "*":

@@ -71,6 +71,27 @@ def plain(source: str) -> str:
     return str(_transformer().transform_cell(source))
 
 
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What every judge of a class would find in a test cell anew."""
+
+    plain: str
+    names: Names
+
+
+@lru_cache(maxsize=1024)
+def reading(source: str, asked: frozenset[str]) -> Reading | None:
+    """A test cell without IPython's own syntax, and its names; None where it isn't Python.
+
+    >>> reading("%time assert f(2) == 4", frozenset({"f"})).names.read
+    ('f',)
+    """
+    try:
+        return Reading(plain(source), names_in(plain(source), asked))
+    except (SyntaxError, ValueError):
+        return None
+
+
 def _statements(source: str) -> tuple[Statement, ...]:
     try:
         return statements(plain(source))

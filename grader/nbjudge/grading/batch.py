@@ -22,6 +22,7 @@ from nbjudge.course.office.standings import Standing
 from nbjudge.course.office.tables import Attempt
 from nbjudge.errors import CourseError, DiskFull, GradebookError, StorageError
 from nbjudge.grading import engine, questions
+from nbjudge.grading.farm import Farm
 from nbjudge.grading.prove import Proof, prove
 from nbjudge.model import Assignment, Limits, Result, Submission
 
@@ -64,7 +65,6 @@ class Entry:
     standing: Standing | None = None
 
 
-Farm = Callable[[Iterable[Submission], Assignment], Iterator[tuple[Submission, Result]]]
 Progress = Callable[[Entry, int, int], None]  # what was done, how many are done, of how many
 Warn = Callable[[str], None]
 
@@ -131,10 +131,7 @@ def _opened(course: Course, name: str, options: RunOptions, config: Config | Non
         yield replace(known, seed=course.seed(name, new=options.new_seed), limits=options.limits)
 
 
-Judged = Callable[[Iterable[Submission], Assignment], Iterator[tuple[Submission, Result]]]
-
-
-def _measured(course: Course, assignment: Assignment, judged: Judged) -> tuple[Assignment, Submission]:
+def _measured(course: Course, assignment: Assignment, judged: Farm) -> tuple[Assignment, Submission]:
     """The assignment with what its reference answer does, which is what others are measured by; that answer."""
     asked = questions.reference(course, assignment)
     ((_, result),) = judged([asked], assignment)
@@ -142,7 +139,7 @@ def _measured(course: Course, assignment: Assignment, judged: Judged) -> tuple[A
     return replace(assignment, effects=questions.effects(result), places=result.places), asked
 
 
-def _tried(course: Course, assignment: Assignment, options: RunOptions, judged: Judged, warn: Warn) -> Assignment:
+def _tried(course: Course, assignment: Assignment, options: RunOptions, judged: Farm, warn: Warn) -> Assignment:
     """The assignment as `_measured`; where the course wants them, adversaries have been handed in too."""
     measured, reference = _measured(course, assignment, judged)
     if options.prove != "off":

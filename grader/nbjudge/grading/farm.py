@@ -9,7 +9,7 @@ import os
 import queue
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from contextlib import AbstractContextManager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from itertools import islice
 from typing import Any
 
@@ -20,6 +20,7 @@ from nbjudge.model import Assignment, Executed, Result, Submission
 
 STARTS = 3  # of a zygote
 AHEAD = 2  # submissions in memory for each worker
+Farm = Callable[[Iterable[Submission], Assignment], Iterator[tuple[Submission, Result]]]
 OpenJudge = Callable[[], AbstractContextManager[RunNotebook]]
 
 
@@ -37,19 +38,28 @@ def grade_all(
     no verdict through our own failure is tried once more. Raises `SandboxError` where this machine can't confine
     untrusted code; nothing was graded then.
     """
+    with opened(open_judge, workers) as grade:
+        yield from grade(submissions, assignment)
+
+
+@contextmanager
+def opened(open_judge: OpenJudge, workers: int | None = None) -> Iterator[Farm]:
+    """As `grade_all`, for one class after another on the same zygotes: each takes seconds to start."""
     count = max(1, workers or cores())
     crew = Crew(open_judge, count)
+    with ThreadPoolExecutor(count, thread_name_prefix="grader") as pool:
 
-    def one(submission: Submission) -> tuple[Submission, Result]:
-        return submission, crew.grade(submission, assignment)
+        def grade(submissions: Iterable[Submission], assignment: Assignment) -> Iterator[tuple[Submission, Result]]:
+            def one(submission: Submission) -> tuple[Submission, Result]:
+                return submission, crew.grade(submission, assignment)
 
-    pool = ThreadPoolExecutor(count, thread_name_prefix="grader")
-    try:
-        yield from _as_completed(pool, one, iter(submissions), window=count * AHEAD)
-    finally:  # also when the caller stops early: what is under way ends with its zygote
-        pool.shutdown(wait=False, cancel_futures=True)
-        crew.close()
-        pool.shutdown(wait=True)
+            return _as_completed(pool, one, iter(submissions), window=count * AHEAD)
+
+        try:
+            yield grade
+        finally:  # also when the caller stops early: what is under way ends with its zygote
+            pool.shutdown(wait=False, cancel_futures=True)
+            crew.close()
 
 
 class Crew:

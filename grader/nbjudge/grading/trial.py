@@ -23,6 +23,7 @@ from typing import Any
 import nbformat
 from nbformat import NotebookNode
 
+from nbjudge.course.naming import reading
 from nbjudge.errors import SandboxError, StudentGone, WireError
 from nbjudge.grading.clean import cleaned
 from nbjudge.grading.outputs import Outputs, error_output, result_output
@@ -130,6 +131,7 @@ class Trial:
         self._naming = notebook.metadata.get("naming", {})
         self._setup = dict(self._naming.get("setup", ()))
         self._renewed = dict(self._naming.get("renewed", ()))
+        self._asked = frozenset(self._naming.get("asked", ()))
         self._own: Mapping[str, bytes] = {}  # the course's own files
         self._cell, self._index = NotebookNode(outputs=[]), 0  # type: ignore[no-untyped-call]  # nbformat has no types
 
@@ -214,6 +216,7 @@ class Trial:
             asked["kept"] = effects.get(grade_id, [])
         known = self.notebook.metadata.get("places")
         asked["places"] = None if known is None else known.get(grade_id, {})
+        asked["reading"] = (found := reading(cell.source, self._asked)) and asdict(found)
         asked["record"] = bool(self.notebook.metadata.get("record"))
         self._told.append({"op": "lost", "code": cell.source})
         try:

@@ -64,6 +64,7 @@ def live(kernel: Kernel, control_fd: int, peer_fd: int) -> None:
         else:
             grade_id, number = text(packet.header, "grade_id", 1 << 16), whole(packet.header, "seed", 0, 1 << 256)
             kept = listed(packet.header, "kept") if "kept" in packet.header else None
+            judge.read(source, packet.header.get("reading"))
             judge.renew(listed(packet.header, "renewed"))
             judge.points = float(packet.header["points"])
             judge.witness.hold(_known(packet.header.get("places")), recording=packet.header.get("record") is True)
@@ -102,6 +103,42 @@ class Judge:
         self._imports: dict[str, str] = {}
         self._told: frozenset[str] = frozenset()
         self._rebound: frozenset[str] = frozenset()
+        self._plain: dict[str, str] = {}
+        self._names: dict[str, Names] = {}
+        self._ways = self._syntax()
+        self._transform, kernel.shell.transform_cell = kernel.shell.transform_cell, self._transformed
+
+    def read(self, source: str, found: Mapping[str, Any] | None) -> None:
+        """Take over what the owner has found in a test cell, once for a class."""
+        if found is not None:
+            self._plain[source] = found["plain"]
+            parts: dict[str, Any] = {
+                name: tuple(part) if isinstance(part, list) else part for name, part in found["names"].items()
+            }
+            self._names[source] = Names(**parts)
+
+    def _syntax(self) -> list[Any]:
+        """What makes Python of a cell; an extension may add to it."""
+        shell = self.kernel.shell
+        ways = shell.input_transformer_manager
+        return [
+            *ways.cleanup_transforms,
+            *ways.line_transforms,
+            *ways.token_transformers,
+            *shell.input_transformers_post,
+        ]
+
+    def _transformed(self, source: str) -> str:
+        """A cell without IPython's own syntax: asked for again and again while a test runs."""
+        if self._syntax() != self._ways:
+            self._plain, self._names, self._ways = {}, {}, self._syntax()
+        if source not in self._plain:
+            self._plain[source] = str(self._transform(source))
+        return self._plain[source]
+
+    def _names_of(self, source: str) -> Names:
+        plain = self._transformed(source)
+        return self._names.get(source) or names_in(plain, self._asked)
 
     def expect(self, naming: Mapping[str, Any]) -> None:
         """Whose each name is, as the owner has read it from the assignment."""
@@ -114,7 +151,7 @@ class Judge:
         """Run a statement of the release that needs no answer."""
         error = self._run(source)[1]
         if error is not None:
-            bound = names_in(self.kernel.shell.transform_cell(source)).bound
+            bound = names_in(self._transformed(source)).bound
             why = verdict.clipped(f"{type(error).__name__}: {error}")
             self._broken |= dict.fromkeys(set(bound) - set(self.kernel.namespace), why)
 
@@ -126,7 +163,7 @@ class Judge:
     def lose(self, source: str) -> None:
         """A cell that a judge before this one has run, which took too long or died: what it bound isn't known here."""
         try:
-            bound = names_in(self.kernel.shell.transform_cell(source)).bound
+            bound = names_in(self._transformed(source)).bound
         except SyntaxError:
             return
         self._broken |= dict.fromkeys(set(bound) - set(self.kernel.namespace), LOST)
@@ -173,7 +210,7 @@ class Judge:
 
     def _judged(self, source: str, number: int) -> Ruling:
         try:
-            found = names_in(self.kernel.shell.transform_cell(source), self._asked)
+            found = self._names_of(source)
         except SyntaxError:
             return Ruling(None, NOT_PYTHON)
         broken = sorted(set(found.read) & self._broken.keys() - set(found.bound))
@@ -187,7 +224,7 @@ class Judge:
         self._held |= set(found.bound) & self._asked - self._told
         self.witness.finish()
         if error is None:
-            if verdict.number(value) and is_unchanged(self.kernel.shell.transform_cell(source), self._students):
+            if verdict.number(value) and is_unchanged(self._transformed(source), self._students):
                 self.witness.places.vouch("the number that is the score")
             return replace(verdict.of_value(value, self.points), hidden=failing_case.of_score(source))
         if type(error) is NameError and error.name not in self._students:

@@ -135,7 +135,7 @@ def name_of(tensor: Tensor) -> str:
 
 def without_history(record: TensorRecord) -> TensorRecord:
     """The record, its history told."""
-    return dataclasses.replace(record, history=None)
+    return record if record.history is None else dataclasses.replace(record, history=None)
 
 
 def walk(tensor: Tensor, shared: Mapping[Edge, int]) -> Walk:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import contextlib
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
@@ -30,6 +30,7 @@ from nbjudge.bridge.torch.records import (
     StoredBytes,
     TensorRecord,
     Window,
+    as_tree,
     read_storage,
     read_tensor,
     read_window,
@@ -70,9 +71,9 @@ class Message:
     def to_json(self) -> dict[str, Any]:
         """The part of the header that is about tensors."""
         return {
-            "gone": asdict(self.gone),
-            "storages": [asdict(part) for part in self.storages],
-            "tensors": [asdict(record) for record in self.tensors],
+            "gone": as_tree(self.gone),
+            "storages": [as_tree(part) for part in self.storages],
+            "tensors": [as_tree(record) for record in self.tensors],
             "grads": [list(pair) for pair in self.grads],
         }
 
