@@ -16,7 +16,7 @@ ROOT_ARGS := $(if $(filter 0,$(shell id -u)),--allow-root)
 
 .DEFAULT_GOAL := help
 .PHONY: help install system frontend course lab kit quick test test-all test-torch test-upstream test-gpu test-libraries \
-  check grade bench clean
+  test-courses check grade bench clean
 
 help:  ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -93,6 +93,14 @@ test-libraries: build/libraries/.installed  ## programs on real libraries, in bu
 build/libraries/.installed: tests/libraries/requirements.txt pyproject.toml constraints.txt
 	test -x build/libraries/bin/python || $(PYTHON) -m venv build/libraries
 	build/libraries/bin/python -m pip install --quiet $(PIP_ARGS) -c constraints.txt -r tests/libraries/requirements.txt -e .
+	@touch $@
+
+# other people's courses: nothing of theirs is kept here, and they need packages that this project doesn't
+test-courses: build/courses/.installed  ## COURSES="FOLDER …" of somebody's notebooks: stock nbgrader and ours, every row
+	build/courses/bin/python -m tools.strangers $(COURSES) $(COURSES_ARGS)
+build/courses/.installed: grader/pyproject.toml
+	test -x build/courses/bin/python || $(PYTHON) -m venv build/courses
+	build/courses/bin/python -m pip install --quiet $(PIP_ARGS) -e ./grader pandas scipy seaborn scikit-learn ipywidgets
 	@touch $@
 
 clean:  ## all that was made, the environment too

@@ -98,6 +98,7 @@ class Naming:
     rebound: tuple[str, ...] = ()  # what functions of the answers bind by `global`: a test notices
     setup: tuple[tuple[str, tuple[str, ...]], ...] = ()  # test → statements of the release that the judge runs before
     renewed: tuple[tuple[str, tuple[str, ...]], ...] = ()  # test → asked names that answers bind since the one before
+    brought: tuple[tuple[str, tuple[str, ...]], ...] = ()  # test → its imports that answers, and only they, need
     unknown: tuple[tuple[str, str, int], ...] = ()  # test, name, line: read by a test, and nobody gives it a value
 
 

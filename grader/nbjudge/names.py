@@ -255,6 +255,18 @@ def _defined(node: ast.stmt) -> Iterator[str]:
         yield node.name
 
 
+def packages(source: str) -> set[str]:
+    """The first names of what imports at the top of a cell import.
+
+    >>> sorted(packages("import os.path, json as j\\nfrom numpy.linalg import norm"))
+    ['json', 'numpy', 'os']
+    """
+    body = ast.parse(source).body
+    whole = [alias.name for node in body if isinstance(node, ast.Import) for alias in node.names]
+    whole += [node.module or "" for node in body if isinstance(node, ast.ImportFrom)]
+    return {name.partition(".")[0] for name in whole}
+
+
 def _named(code: types.CodeType, operations: Collection[str], *, top: bool = False) -> Iterator[str]:
     """Names in the given operations of a code object and, unless `top`, of all inside it (STORE_GLOBAL always)."""
     stack, outermost = [code], code

@@ -17,7 +17,7 @@ from IPython.core.inputtransformer2 import TransformerManager
 
 from nbjudge.course.restore import released
 from nbjudge.model import Naming, SourceCell
-from nbjudge.names import Names, Statement, names_in, statements
+from nbjudge.names import Names, Statement, names_in, packages, statements
 
 ALWAYS_THERE = frozenset(
     {*dir(builtins), "In", "Out", "_", "__", "___", "_i", "exit", "quit", "get_ipython", "display"}
@@ -128,7 +128,9 @@ def naming(cells: Sequence[Written], *, complete: bool = True) -> Naming:
         asked |= {name for names in visible for name in {*names.read} - {*names.bound} - given_names - imported.keys()}
     bound = {*asked, *imported, *(name for one in release for name in one.binds)}
     tests = {place: _names(cell.sources[0], bound) for place, cell in enumerate(cells) if cell.role == "test"}
-    ours = _needed([one for one in release if _is_ours(one, asked, imported, release)], tests.values(), asked)
+    own = [one for cell in cells if cell.role == "test" for one in _statements(cell.sources[0])]
+    theirs = {name for one in own if one.imports for name in packages(one.text)}
+    ours = _needed([one for one in release if _is_ours(one, asked, imported, release)], tests.values(), asked, theirs)
     setup = _before_tests(cells, [(place, one.text) for place, one in given if one in ours])
     bindings = [(place, name) for place, cell in enumerate(cells) for name in sorted(_bound_in(cell) & asked)]
     return Naming(
@@ -139,6 +141,7 @@ def naming(cells: Sequence[Written], *, complete: bool = True) -> Naming:
         rebound=tuple(sorted({name for one in answers for name in one.rebinds})),
         setup=setup,
         renewed=_before_tests(cells, bindings),
+        brought=tuple(_brought(cells, [*answers, *release])),
         unknown=tuple(_unknown(cells, tests, asked | imported.keys(), release)),
     )
 
@@ -192,21 +195,25 @@ def _is_ours(one: Statement, asked: set[str], imported: Mapping[str, str], relea
     return bool(touched - asked) and (one.imports or not _reach(one.reads, release) & (asked | imported.keys()))
 
 
-def _needed(ours: Sequence[Statement], tests: Iterable[Names], asked: set[str]) -> list[Statement]:
-    """Of what the judge could run itself, what the tests need, in order."""
+def _needed(ours: Sequence[Statement], tests: Iterable[Names], asked: set[str], theirs: set[str]) -> list[Statement]:
+    """Of what the judge could run itself, what the tests need, in order; they import `theirs`, packages, themselves."""
     wanted = {name for test in tests for name in (*test.read, *(test.mentioned if test.inspects else ()))}
     kept = set[int]()
-    while more := {n for n, one in enumerate(ours) if n not in kept and _serves(one, wanted - asked, ours)}:
+    while more := {n for n, one in enumerate(ours) if n not in kept and _serves(one, wanted - asked, theirs, ours)}:
         kept |= more
         wanted |= {name for n in more for name in ours[n].uses}
+        theirs = theirs.union(*(packages(ours[n].text) for n in more if ours[n].imports))
     return [one for n, one in enumerate(ours) if n in kept]
 
 
-def _serves(one: Statement, wanted: set[str], ours: Sequence[Statement]) -> bool:
-    """Does it bind or change what is wanted, also by a function of the release that it calls?"""
-    if one.imports and not one.binds:  # from … import *
-        return True
+def _serves(one: Statement, wanted: set[str], theirs: set[str], ours: Sequence[Statement]) -> bool:
+    """Does it bind or change what is wanted, also by a function of the release that it calls?
+
+    An import serves its whole package: `import matplotlib.pyplot` is what gives `matplotlib.patches` a value.
+    """
     touched = one.binds | one.changes
+    if one.imports:
+        return not touched or bool(touched & wanted or packages(one.text) & theirs)  # nothing: from … import *
     if not one.defines:
         touched |= {name for other in ours if other.defines and other.binds & one.reads for name in other.changes}
     return bool(touched & wanted)
@@ -220,6 +227,15 @@ def _before_tests(cells: Sequence[Written], ours: Sequence[tuple[int, str]]) -> 
             found.append((cell.grade_id, tuple(text for at, text in ours if last < at < place)))
             last = place
     return tuple(found)
+
+
+def _brought(cells: Sequence[Written], others: Sequence[Statement]) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """What tests import although answers are who need it: in one process it is there from the first such test on."""
+    missing = {name for one in others for name in one.uses} - {name for one in others for name in one.binds}
+    for cell in cells:
+        own = _statements(cell.sources[0]) if cell.role == "test" else ()
+        if found := tuple(one.text for one in own if one.imports and one.binds & missing):
+            yield cell.grade_id, found
 
 
 def _unknown(

@@ -132,6 +132,7 @@ class Trial:
         self._setup = dict(self._naming.get("setup", ()))
         self._renewed = dict(self._naming.get("renewed", ()))
         self._asked = frozenset(self._naming.get("asked", ()))
+        self._brought = dict(self._naming.get("brought", ()))
         self._own: Mapping[str, bytes] = {}  # the course's own files
         self._cell, self._index = NotebookNode(outputs=[]), 0  # type: ignore[no-untyped-call]  # nbformat has no types
 
@@ -200,6 +201,15 @@ class Trial:
             self._replace_judge()
         self._told.append(said)
 
+    def _bring(self, imports: Sequence[str]) -> None:
+        """What a test imports and answers use, for the answers; what can't be had there they will miss themselves."""
+        lines = [f"with __import__('contextlib').suppress(Exception): {line}" for line in imports]
+        try:
+            self._student.send({"op": "run", "code": "\n".join(lines), "cell": self._count})
+            self._wait(self._student, "execute_reply", [self._student.interrupt, lambda: self._bury(self._slow())])
+        except StudentGone:
+            self._bury(ENDED)
+
     # ------------------------------------------------------------------ the test cells
 
     def _test(self, cell: NotebookNode) -> Outcome:
@@ -212,6 +222,8 @@ class Trial:
         asked["renewed"] = list(self._renewed.get(grade_id, ()))
         for statement in self._setup.pop(grade_id, ()):
             self._instruct(statement)
+        if needed := self._brought.pop(grade_id, ()):
+            self._bring(needed)
         if (effects := self.notebook.metadata.get("effects")) is not None:
             asked["kept"] = effects.get(grade_id, [])
         known = self.notebook.metadata.get("places")

@@ -10,16 +10,17 @@ import os
 import sys
 from collections.abc import Mapping
 from dataclasses import asdict, replace
+from pathlib import Path
 from typing import Any
 
 from nbjudge.bridge.effects import LATER
 from nbjudge.bridge.values import UnsupportedError
 from nbjudge.errors import StudentGone
-from nbjudge.names import Names, is_unchanged, names_in, read_by_functions
+from nbjudge.names import Names, is_unchanged, names_in, packages, read_by_functions
 from nbjudge.process.kernel import Kernel
 from nbjudge.roles import failing_case, verdict
 from nbjudge.roles.places import Known
-from nbjudge.roles.student import place, seed
+from nbjudge.roles.student import place, see_own_modules, seed
 from nbjudge.roles.verdict import Ruling
 from nbjudge.roles.witness import Witness, readable
 from nbjudge.wire import Pipe, listed, text, whole
@@ -39,7 +40,7 @@ def live(kernel: Kernel, control_fd: int, peer_fd: int) -> None:
     kernel.wire(None)  # nothing that a test prints is shown, and nothing of it scores
     kernel.shell.showtraceback = kernel.shell.showsyntaxerror = _nothing
     kernel.shell.displayhook.compute_format_data = lambda _value: ({}, {})  # a last expression isn't shown either
-    sys.path[:] = [path for path in sys.path if path]  # nothing is imported from where it happens to stand
+    see_own_modules(sys.path)  # the course's: no file of a student's lies here
     judge = Judge(kernel, Witness(Pipe(peer_fd)))
     judge.witness.watch()
     control.send({"msg_type": "hello"})
@@ -259,7 +260,14 @@ class Judge:
         self.witness.peer.names.watch(self.kernel.namespace, told, heard)
 
     def _import(self, name: str, value: Any) -> None:
-        """What an answer imports has to be there; the test uses its own."""
+        """What an answer imports has to be there; of a library the test uses its own.
+
+        A module of the course's that lies beside the notebook runs where it is imported, and may have a state there.
+        """
+        if any(Path(package + end).exists() for package in packages(self._imports[name]) for end in ("", ".py")):
+            if isinstance(value, UnsupportedError):
+                raise value
+            return
         if self._run(self._imports[name])[1] is not None and isinstance(value, UnsupportedError):
             raise value
 

@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 
 from nbjudge.course.naming import Naming, Written, naming
-from nbjudge.model import Ending, Outcome
+from nbjudge.grading.trial import run_notebook
+from nbjudge.model import Assignment, Ending, Outcome
 from nbjudge.process.zygote import Zygote
-from nbjudge_tests.trials import answer, cell, check, locked, mine, only, printed, run, stock_points
+from nbjudge_tests.trials import LIMITS, answer, cell, check, locked, mine, notebook, only, printed, run, stock_points
 
 SQUARES = "def squares(n): return [i ** 2 for i in range(1, n + 1)]"
 
@@ -193,3 +194,54 @@ def test_a_helper_of_the_release_may_pass_on_a_tensor_with_a_hook_of_the_answer_
     source = "def limited(x):\n    y = x * 3\n    y.register_hook(lambda grad: grad * 2)\n    return y"
     test = "x = torch.ones(2, requires_grad=True)\nassert beside(x).tolist() == [6, 6]"
     assert judged(zygote, given, answer(source), check(test)).kind is Ending.PASSED
+
+
+# ---------------------------------------------------------------------- imports, as one kernel would share them
+
+
+def test_what_only_a_test_imports_is_there_for_the_answers_too(zygote: Zygote) -> None:
+    """The solution calls a function that nobody but the test has imported: in one kernel that works."""
+    right = "class Log:\n    def keep(self, row): return deepcopy(row)\n    def size(self, row): return floor(row)"
+    test = "from copy import deepcopy\nfrom math import floor\nrow = [[1]]\nassert Log().keep(row) == row"
+    later = "assert Log().size(2.5) == 2"
+    cells = (answer(right), check(test, "q1"), check(later, "q2"))
+    assert [one.kind for one in run(zygote, *cells).outcomes] == [Ending.PASSED] * 2
+    assert stock_points(list(cells)) == [1, 1]
+
+
+def test_an_import_of_a_test_s_own_stays_with_the_test() -> None:
+    found = naming([Written("answer", ("def f(x): return x",)), Written("test", ("import math\nassert f(1)",), "q")])
+    assert found.brought == ()
+
+
+def test_all_imports_of_a_package_come_with_one_of_them(zygote: Zygote) -> None:
+    """`import xml` alone gives no `xml.dom`; the release's other import of that package does."""
+    given = cell("import xml.dom.minidom as dom\nimport json as unused")
+    test = check("import xml\nassert xml.dom.minidom.parseString(f()).documentElement.tagName == 'a'")
+    cells = (given, answer("def f(): return '<a/>'"), test)
+    assert judged(zygote, *cells).kind is Ending.PASSED
+
+
+def test_the_course_s_own_module_beside_the_notebook_can_be_imported(zygote: Zygote) -> None:
+    own = {"checks_of_ours.py": b"def demand_nine(value):\n    assert value == 9, 'not nine'\n"}
+    test = check("from checks_of_ours import demand_nine\ndemand_nine(f(3))")
+    for right, kind in (("def f(x): return x * x", Ending.PASSED), ("def f(x): return x", Ending.FAILED)):
+        book = notebook(answer(right), test)
+        ran = run_notebook(zygote, book, dict(own), Assignment("", (), 5, LIMITS, files=own))
+        assert only(ran).kind is kind, only(ran)
+
+
+def test_a_module_of_the_student_s_is_none_of_the_test_s(zygote: Zygote) -> None:
+    theirs = {"checks_of_ours.py": b"def demand_nine(value): pass\n"}
+    test = check("from checks_of_ours import demand_nine\ndemand_nine(f(3))")
+    ran = run(zygote, answer("def f(x): return x"), test, files=theirs)
+    assert only(ran).kind is Ending.GRADER_FAILURE
+
+
+def test_a_course_s_module_that_an_answer_imports_keeps_its_state_where_the_answer_is(zygote: Zygote) -> None:
+    own = {"counting.py": b"seen = set()\ndef mark(n): seen.add(n)\ndef is_marked(n): return n in seen\n"}
+    test = check("assert is_marked(3) and not is_marked(4)")
+    for right, kind in (("mark(3)", Ending.PASSED), ("mark(4)", Ending.FAILED)):
+        book = notebook(answer(f"from counting import is_marked, mark\n{right}"), test)
+        ran = run_notebook(zygote, book, dict(own), Assignment("", (), 5, LIMITS, files=own))
+        assert only(ran).kind is kind, only(ran)

@@ -1,0 +1,101 @@
+"""A folder of somebody's notebooks → courses for both graders: one assignment a notebook, with a class of answers.
+
+Each notebook is an assignment of its own, so that one that nbgrader refuses costs no other.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tools.strangers.wrong import handed_in
+
+MOST_BYTES = 20 << 20  # of the files beside a notebook
+STOCK = 'c = get_config()\nc.CourseDirectory.course_id = "strangers"\n'
+OURS = "from nbjudge.plugin import install\n\n" + STOCK + 'install(c)\nc.SandboxedAutograde.prove = "off"\n'
+GRADERS = {"stock": STOCK, "ours": OURS}  # by the folder that each works in
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """One notebook with marks, and the name of the assignment that is made of it."""
+
+    name: str
+    path: Path
+
+
+def notebooks(folder: Path) -> Iterator[Found]:
+    """The notebooks of a course that nbgrader would grade something in: Python, with test cells that have points."""
+    for path in sorted(folder.rglob("*.ipynb")):
+        inside = path.relative_to(folder)
+        if not any(part.startswith(".") for part in inside.parts) and _is_graded(path):
+            yield Found(re.sub(r"[^A-Za-z0-9]+", "-", str(inside.with_suffix(""))).strip("-"), path)
+
+
+def _is_graded(path: Path) -> bool:
+    try:
+        book = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError:
+        return False
+    kernel = book.get("metadata", {}).get("kernelspec", {})
+    marks = [_marks(cell) for cell in book.get("cells", []) if cell["cell_type"] == "code"]
+    tested = any(mark.get("grade") and not mark.get("solution") for mark in marks)
+    return "python" in str(kernel).lower() and tested and any(mark.get("solution") for mark in marks)
+
+
+def _marks(cell: dict[str, Any]) -> dict[str, Any]:
+    found = cell["metadata"].get("nbgrader", {})
+    return found if isinstance(found, dict) else {}
+
+
+def place(found: Found, work: Path) -> None:
+    """Lays the source of an assignment into the stock grader's course."""
+    folder = work / "stock" / "source" / found.name
+    shutil.rmtree(folder, ignore_errors=True)
+    size = sum(path.stat().st_size for path in _beside(found))
+    shutil.copytree(found.path.parent, folder, ignore=_notebooks if size < MOST_BYTES else _everything)
+    book = json.loads(found.path.read_text(encoding="utf-8"))
+    for marks in (_marks(cell) for cell in book["cells"]):
+        if marks.get("grade") and not marks.get("points"):
+            marks["points"] = 1  # a test without points would compare equal whatever it says
+    book["metadata"]["kernelspec"] = {"name": "python3", "display_name": "Python 3", "language": "python"}
+    (folder / "notebook.ipynb").write_text(json.dumps(book), encoding="utf-8")
+
+
+def _beside(found: Found) -> Iterator[Path]:
+    return (path for path in found.path.parent.rglob("*") if path.is_file())
+
+
+def _notebooks(_folder: str, names: list[str]) -> list[str]:
+    return [name for name in names if name.endswith(".ipynb") or name.startswith(".")]
+
+
+def _everything(_folder: str, names: list[str]) -> list[str]:
+    return names
+
+
+def hand_in(name: str, work: Path) -> None:
+    """What the class hands in for a generated assignment: the release with other text in the notebook."""
+    stock = work / "stock"
+    source, release = (stock / step / name / "notebook.ipynb" for step in ("source", "release"))
+    books = [json.loads(path.read_text(encoding="utf-8")) for path in (source, release)]
+    for student, book in handed_in(*books):
+        folder = stock / "submitted" / student / name
+        shutil.rmtree(folder, ignore_errors=True)
+        shutil.copytree(release.parent, folder)
+        (folder / "notebook.ipynb").write_text(json.dumps(book), encoding="utf-8")
+        shutil.copytree(folder, work / "ours" / folder.relative_to(stock), dirs_exist_ok=True)
+    shutil.copytree(source.parent, work / "ours" / "source" / name, dirs_exist_ok=True)
+
+
+def fresh(work: Path) -> None:
+    """Two courses with nothing in them but their configuration."""
+    for grader, text in GRADERS.items():
+        folder = work / grader
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "nbgrader_config.py").write_text(text, encoding="utf-8")
