@@ -131,9 +131,9 @@ class SandboxedAutograde(Limited, Autograde):  # type: ignore[misc] # nbgrader s
         Unicode(),
         help="What notebooks import besides torch, numpy and seegrad: imported once, not once a submission.",
     ).tag(config=True)
-    check_reference = Bool(True, help="Grade the source's own answers first; if a test fails on them, stop.").tag(
-        config=True
-    )
+    check_reference = Bool(
+        True, help="Grade the source's own answers first; if a test fails on them, stop. False: go on all the same."
+    ).tag(config=True)
 
     max_attempts = Integer(
         0, min=0, help="How many texts of one student are graded; later ones aren't, and the last grades stay. 0: all."
@@ -196,7 +196,7 @@ class SandboxedAutograde(Limited, Autograde):  # type: ignore[misc] # nbgrader s
             force=self.force,
             create_students=self.create_student,
             new_seed=new_seed,
-            check_reference=self.check_reference,
+            reference="passes" if self.check_reference else "shows",
             max_attempts=self.max_attempts,
             before_change=partial(self.save, say or self.log.info),
             prove=self.prove,

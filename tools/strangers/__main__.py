@@ -29,6 +29,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("folders", nargs="+", type=Path, metavar="FOLDER", help="somebody's course, with its solutions")
     parser.add_argument("--work", type=Path, default=Path("build/strangers"), help="where the two courses are made")
     parser.add_argument("--only", default="", metavar="PATTERN", help="only assignments whose name this is found in")
+    parser.add_argument("--most", type=int, default=99, help="submissions an assignment, the first of those above")
     options = parser.parse_args(arguments)
     os.environ["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"  # nbgrader calls `alembic`
     found: list[Compared] = []
@@ -37,7 +38,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         fresh(work)
         for one in notebooks(folder.resolve()):
             if re.search(options.only, one.name):
-                _both(one, work)
+                _both(one, work, options.most)
         mine = [row for row in rows(work) if re.search(options.only, row.assignment)]
         found += mine
         print("\n".join([f"\n{folder}", *told(mine), _speed(work)]), flush=True)
@@ -54,7 +55,7 @@ def _fields(row: Compared) -> list[object]:
     return [row.assignment, row.student, row.question, row.stock, row.ours]
 
 
-def _both(one: Found, work: Path) -> None:
+def _both(one: Found, work: Path, most: int) -> None:
     stock, ours = work / "stock", work / "ours"
     done = stock / "done" / f"{one.name}.json"
     if not done.is_file():
@@ -63,7 +64,7 @@ def _both(one: Found, work: Path) -> None:
         if refused:
             print(f"{one.name}: nbgrader can't generate it: {refused}", flush=True)
             return
-        hand_in(one.name, work)
+        hand_in(one.name, work, most)
         began = time.monotonic()
         _run(stock, "-m", "nbgrader", "autograde", one.name, "--create", "--force")
         done.parent.mkdir(exist_ok=True)

@@ -10,6 +10,7 @@ import re
 import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -79,12 +80,12 @@ def _everything(_folder: str, names: list[str]) -> list[str]:
     return names
 
 
-def hand_in(name: str, work: Path) -> None:
-    """What the class hands in for a generated assignment: the release with other text in the notebook."""
+def hand_in(name: str, work: Path, most: int) -> None:
+    """What a class of `most` hands in for a generated assignment: the release with other text in the notebook."""
     stock = work / "stock"
     source, release = (stock / step / name / "notebook.ipynb" for step in ("source", "release"))
     books = [json.loads(path.read_text(encoding="utf-8")) for path in (source, release)]
-    for student, book in handed_in(*books):
+    for student, book in islice(handed_in(*books), most):
         folder = stock / "submitted" / student / name
         shutil.rmtree(folder, ignore_errors=True)
         shutil.copytree(release.parent, folder)

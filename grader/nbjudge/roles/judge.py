@@ -228,7 +228,7 @@ class Judge:
             if verdict.number(value) and is_unchanged(self._transformed(source), self._students):
                 self.witness.places.vouch("the number that is the score")
             return replace(verdict.of_value(value, self.points), hidden=failing_case.of_score(source))
-        if type(error) is NameError and error.name not in self._students:
+        if type(error) is NameError and error.name not in self._students and not self.witness.places.is_known:
             return Ruling(None, UNKNOWN.format(name=error.name))
         name = self._filename(source)
         hidden, code = failing_case.of_error(error, source, name, self.kernel.namespace, self._borrowed)

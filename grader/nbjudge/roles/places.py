@@ -48,6 +48,11 @@ class Places:
         self.data, self.refused = False, None
 
     @property
+    def is_known(self) -> bool:
+        """Has a reference answer been through this question? What fails then is the answer's matter."""
+        return self._known is not None
+
+    @property
     def claims(self) -> tuple[str, ...]:
         """What it rests on that only the student's process said, for the list beside the grade."""
         return tuple(sorted(self.facts | self.words))

@@ -31,7 +31,7 @@ from nbjudge_tests.classroom.commands import nbgrader
 from nbjudge_tests.databases import Database
 from nbjudge_tests.results import Counting, name_of_test
 
-ONE = RunOptions(check_reference=False)
+ONE = RunOptions(reference="none")
 
 
 @pytest.fixture(scope="module")
@@ -46,7 +46,7 @@ def generated(tmp_path_factory: pytest.TempPathFactory, database: Database) -> C
 
 @pytest.fixture
 def course(generated: Course, tmp_path: Path, database: Database) -> Course:
-    shutil.copytree(generated.root, tmp_path / "course")
+    shutil.copytree(generated.root, tmp_path / "course", ignore=shutil.ignore_patterns("results"))  # of generating it
     return replace(generated, root=tmp_path / "course", db_url=database.copy(generated.db_url, tmp_path / "course"))
 
 
@@ -259,6 +259,24 @@ def test_the_reference_answer_is_judged_once_and_is_nobody_s_grade(course: Cours
     assert {entry.problem for entry in entries.values()} == {None}
     run(course, second, RunOptions(force=True))
     assert (first.runs, second.runs) == (4, 3)
+
+
+def test_a_reference_that_fails_still_shows_what_it_can_where_nobody_demands_that_it_passes(course: Course) -> None:
+    """Otherwise one test that has grown old would cost all others what is known of them."""
+    told: list[Any] = []
+
+    def shows(document: Mapping[str, Any], files: Mapping[str, bytes], assignment: Assignment) -> Executed:
+        told.append(document["metadata"].get("places"))
+        ran = fails(document, files, assignment)
+        return replace(ran, outcomes=tuple(replace(one, places={"f()": ("data int",)}) for one in ran.outcomes))
+
+    showing = partial(grade_all, open_judge=lambda: nullcontext(shows), workers=1)
+    entries = autograde(course, small.NAME, RunOptions(reference="shows"), showing)
+    assert [entry.student for entry in entries] == ["ada", "bo", "cy"]
+    known = [places["double_test"] for places in told if places and "double_test" in places]
+    assert known == [{"f()": ("data int",)}] * 3
+    (course.root / "source" / small.NAME / "writing.ipynb").unlink()
+    assert len(autograde(course, small.NAME, RunOptions(reference="shows", force=True), showing)) == 3
 
 
 def test_a_lost_source_is_named(course: Course) -> None:

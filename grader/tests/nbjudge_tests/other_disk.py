@@ -23,7 +23,7 @@ from nbjudge_tests.classroom import small
 from nbjudge_tests.results import Counting
 
 ROOM_BYTES, PAGE_BYTES = 48 << 10, 4096
-OPTIONS = RunOptions(check_reference=False)
+OPTIONS = RunOptions(reference="none")
 
 
 def main(kind: str, root: Path, folder: str) -> None:

@@ -245,3 +245,13 @@ def test_a_course_s_module_that_an_answer_imports_keeps_its_state_where_the_answ
         book = notebook(answer(f"from counting import is_marked, mark\n{right}"), test)
         ran = run_notebook(zygote, book, dict(own), Assignment("", (), 5, LIMITS, files=own))
         assert only(ran).kind is kind, only(ran)
+
+
+def test_a_name_that_is_missing_only_where_an_answer_is_wrong_is_a_failed_test(zygote: Zygote) -> None:
+    """The reference was through: who raises an exception that nobody has defined has found something wrong."""
+    test = check("if f(3) != 9:\n    raise WrongAnswer(f(3))")
+    right = "def f(x): return x * x"
+    wrong = judged(zygote, answer("def f(x): return x"), test, beside=right)
+    assert (wrong.kind, wrong.message) == (Ending.FAILED, "NameError: name 'WrongAnswer' is not defined")
+    unknown = judged(zygote, answer("def f(x): return x"), test)
+    assert (unknown.kind, unknown.points) == (Ending.GRADER_FAILURE, None)
