@@ -221,6 +221,18 @@ class Carrier:
         self.borrowed.keep(number, function, standing, part)
         return function
 
+    def _hear_library(self, tree: Mapping[str, Any], inner: Decoder) -> Any:
+        """A library's own function, class or module: no data either, though both sides have it."""
+        found = find_by_name(text(tree, "v"))
+        standing = self._stands(Nature("library", text(tree, "v"), calls=callable(found)), inner)
+        if standing.role is not Role.STRANGER:
+            return found
+
+        def stranger(*_args: Any, **_kwargs: Any) -> Any:
+            self.gate.refuse(standing)
+
+        return stranger
+
     def _hear_method(self, tree: Mapping[str, Any], inner: Decoder) -> Any:
         name = text(tree, "name")
         with self.at(()):
@@ -298,6 +310,8 @@ class Carrier:
 
     def _base(self, tree: Any, inner: Decoder) -> Any:
         is_class = type(tree) is dict and tree.get("t") == "class"
+        if type(tree) is dict and tree.get("t") == "library":
+            return find_by_name(text(tree, "v"))
         return self._known_class(tree, inner) if is_class else inner(tree)
 
     def _with_one_method(self, tree: Mapping[str, Any]) -> type:
@@ -350,7 +364,7 @@ def _attempted(value: Any, inner: Encoder) -> Any:
 
 
 _HEARD: Mapping[str, Callable[[Carrier, Mapping[str, Any], Decoder], Any]] = {
-    "library": lambda _carrier, tree, _inner: find_by_name(text(tree, "v")),
+    "library": Carrier._hear_library,
     "unsupported": lambda _carrier, tree, _inner: UnsupportedError(text(tree, "v", 300)),
     "exception": lambda carrier, tree, inner: raised.made(tree, inner, carrier.gate.knows),
     "yours": Carrier._hear_yours,

@@ -37,7 +37,7 @@ class Role(enum.Enum):
 class Nature:
     """What the other side says of a thing that isn't data."""
 
-    form: str  # "function", "object", "class" or "iterator"
+    form: str  # "function", "object", "class", "iterator", or "library": a thing that both sides know by name
     name: str  # of its class; a function's or a class's own
     classes: tuple[type, ...] = ()  # the stand-ins of its class and of that class's bases
     homes: frozenset[str] = frozenset()  # the classes of libraries that it is an instance of
@@ -122,6 +122,7 @@ _ROLES: Mapping[str, Role] = {
     "object": Role.OBJECT,
     "class": Role.OBJECT,
     "iterator": Role.ITERATOR,
+    "library": Role.OBJECT,
 }
 
 # Operators that mean one thing, whichever of them Python happens to use.

@@ -72,7 +72,7 @@ def plain(source: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class TestCell:
     """What every judge of a class would find in a test cell anew."""
 
     plain: str
@@ -80,14 +80,14 @@ class Reading:
 
 
 @lru_cache(maxsize=1024)
-def reading(source: str, asked: frozenset[str]) -> Reading | None:
+def reading(source: str, asked: frozenset[str]) -> TestCell | None:
     """A test cell without IPython's own syntax, and its names; None where it isn't Python.
 
     >>> reading("%time assert f(2) == 4", frozenset({"f"})).names.read
     ('f',)
     """
     try:
-        return Reading(plain(source), names_in(plain(source), asked))
+        return TestCell(plain(source), names_in(plain(source), asked))
     except (SyntaxError, ValueError):
         return None
 

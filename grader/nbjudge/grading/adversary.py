@@ -21,6 +21,8 @@ KINDS = {
     "none": "returns None",
     "nan": "the right shape, full of NaN",
     "zeros": "the right shape, full of 0; the right type, empty",
+    "hollow": "the right type, or an array, with nothing in it",
+    "infinite": "the right shape, full of infinity",
     "agrees": "an object that says yes to everything",
     "liar": "a wrong value of the right type, whose class says that it equals everything",
     "constant": "the right answer to the first call, always",
@@ -115,7 +117,7 @@ def is_data(value: Any) -> bool:
 
 
 def same(one: Any, other: Any) -> bool:
-    """The same value of the same type, NaN included."""
+    """The same value of the same type, NaN included; what can't be compared is no difference."""
     if type(one) is not type(other):
         return False
     if is_tensor(one):
@@ -129,6 +131,10 @@ def same(one: Any, other: Any) -> bool:
         return list(one) == list(other) and same(list(one.values()), list(other.values()))
     if isinstance(one, float) and math.isnan(one):
         return math.isnan(other)
+    if vars(object)["__eq__"] is getattr(
+        type(one), "__eq__", None
+    ):  # what has come of it, when it was called or read, is compared instead
+        return True
     try:
         return one is other or bool(one == other)
     except Exception:
@@ -191,6 +197,21 @@ def _nan(value: Any) -> Any:
     return value * math.nan if _is_float(value) else value
 
 
+def _infinite(value: Any) -> Any:
+    return value * 0 + math.inf if _is_float(value) else value
+
+
+def _hollow(value: Any) -> Any:
+    """Its shape without an element: by broadcasting any equation with it holds."""
+    if is_tensor(value):
+        return value.new_zeros((0, *[1] * value.dim())).requires_grad_(value.requires_grad)
+    numpy = sys.modules.get("numpy")
+    if is_array(value) or (numpy is not None and type(value) in (int, float)):
+        array = numpy.asarray(value)  # type: ignore[union-attr]  # it is there where arrays are
+        return numpy.zeros((0, *[1] * array.ndim), array.dtype)  # type: ignore[union-attr]  # the same
+    return type(value)() if type(value) in (list, tuple, dict, set, frozenset, str, bytes) else value
+
+
 def _rounded(value: Any) -> Any:
     if not _is_float(value):
         return value
@@ -228,6 +249,10 @@ def remade(kind: str, value: Any) -> Any:
         return made(value, _nan, lambda item: item)
     if kind == "zeros":
         return made(value, lambda number: number * 0, _empty)
+    if kind == "hollow":
+        return _hollow(value)
+    if kind == "infinite":
+        return made(value, _infinite, lambda item: item)
     if kind == "rounded":
         return made(value, _rounded, lambda item: item)
     return value
@@ -336,4 +361,18 @@ class Adversary:
             return next(iter((*args, *kwargs.values())), None)
         if self.kind == "constant":
             return copied(self._first.setdefault(name, copied(right)))
-        return remade(self.kind, right)
+        return self._remade(name, right)
+
+    def _remade(self, name: str, right: Any) -> Any:
+        """What an adversary makes of a right result; of one that is called or read, when it is."""
+        if self.kind in ("none", "agrees", "liar", "hollow"):
+            return remade(self.kind, iter(()) if self.kind == "hollow" and isinstance(right, Iterator) else right)
+        if isinstance(right, types.FunctionType | types.MethodType):
+            return self._wrapped(f"{name}()", right, 0)
+        return self._items(right) if isinstance(right, Iterator) else remade(self.kind, right)
+
+    def _items(self, right: Iterator[Any]) -> Iterator[Any]:
+        for item in right:
+            wrong = remade(self.kind, item)
+            self.differed |= not same(item, wrong)
+            yield wrong

@@ -225,9 +225,12 @@ class Judge:
         self._held |= set(found.bound) & self._asked - self._told
         self.witness.finish()
         if error is None:
-            if verdict.number(value) and is_unchanged(self._transformed(source), self._students):
+            shown = verdict.number(value)
+            if shown and is_unchanged(self._transformed(source), self._students):
                 self.witness.places.vouch("the number that is the score")
-            return replace(verdict.of_value(value, self.points), hidden=failing_case.of_score(source))
+            scores = self.witness.places.is_score(shown=shown is not None)
+            said = verdict.of_value(value, self.points, scores=scores)
+            return replace(said, hidden=failing_case.of_score(source))
         if type(error) is NameError and error.name not in self._students and not self.witness.places.is_known:
             return Ruling(None, UNKNOWN.format(name=error.name))
         name = self._filename(source)

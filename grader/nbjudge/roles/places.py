@@ -8,7 +8,9 @@ the test's. A *fact* is what the student's process says of a tensor (`is_leaf`, 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import math
+from collections import deque
+from collections.abc import Iterable, Mapping, Sized
 from typing import Any, NoReturn
 
 from nbjudge.bridge.objects import ARITHMETIC, COMPARING, SHOWN, RemoteClass, RemoteObject
@@ -17,7 +19,10 @@ from nbjudge.bridge.values.table import kind_of
 
 Known = Mapping[str, frozenset[str]]
 MOST = 1 << 12  # places that are remembered of one question
+SCORE = "="  # the place of a question's last expression
+PARTS = 1 << 12  # of one value that are looked through
 SAID_BY_ITSELF = frozenset({"__bool__", "__len__", "__hash__"})
+BEGINNING = frozenset({"__iter__", "__reversed__"})  # of a loop: nothing has come yet
 NAMED: Mapping[str, str] = {"Tensor": "a tensor", "ndarray": "an array", "NoneType": "nothing", "int": "an int"}
 
 
@@ -33,6 +38,7 @@ class Places:
         self.surprises: set[str] = set()  # words that the reference answer didn't give
         self.worded: list[Any] = []  # what words consist of
         self.data = False  # has it looked at numbers, texts, tensors' values, gradients?
+        self._came: set[str] = set()  # places that have given anything
         self.refused: Stand | None = None
         self._known: Known | None = None
         self._recording = False
@@ -43,7 +49,7 @@ class Places:
 
     def begin(self) -> None:
         """A new question, or the same one once more."""
-        for kept in (self.classes, self.seen, self.facts, self.words, self.surprises, self.worded):
+        for kept in (self.classes, self.seen, self.facts, self.words, self.surprises, self.worded, self._came):
             kept.clear()
         self.data, self.refused = False, None
 
@@ -91,6 +97,9 @@ class Places:
         roles = self._roles(places)
         if nature.form == "class" and asked and (roles is None or "call" in roles):
             return Role.OBJECT
+        if nature.form == "library":
+            inside = any(place.endswith("[]") for place in places)
+            return Role.OBJECT if self._recording or _knows_library(roles, inside=inside) else Role.STRANGER
         if self._recording:
             return Role.CALLABLE if nature.form == "function" else Role.OBJECT
         if roles is None:
@@ -118,7 +127,7 @@ class Places:
             sentence = f"{said}; no released answer showed what it may be here, so a person has to look."
             return Stand(Role.STRANGER, (), sentence, waits=True)
         sentence = f"{said}, expected {_expected(roles)}."
-        if nature.ours or nature.form == "function":
+        if nature.ours or nature.form in ("function", "library"):
             return Stand(Role.STRANGER, (), sentence)
         return Stand(Role.STRANGER, (), f"{sentence} It is a library's: a person has to look.", waits=True)
 
@@ -138,11 +147,12 @@ class Places:
     def looked(self, asked: Sought, result: Any) -> None:
         """What was asked of a thing of the student's, and what came."""
         if isinstance(result, BaseException):
-            self.data = True
-            self._note(asked.places, {"raises"})
+            self._raised(asked, result)
             return
         if asked.op in ("assign", "remove") or result is NotImplemented:
             return
+        if asked.name not in BEGINNING:
+            self._came.update(asked.places)
         self._note_data(asked.places, result)
         if not is_data(result) and not _is_tensor(result):
             return
@@ -151,6 +161,15 @@ class Places:
             self.worded.append(result)
         elif not (asked.name in SHOWN or (asked.op == "attribute" and asked.name.startswith("__"))):
             self.data = self.data or is_data(result)
+
+    def _raised(self, asked: Sought, error: BaseException) -> None:
+        """An error is data where the reference raises too; the end of a loop, or a name that isn't there, never is."""
+        self._note(asked.places, {"raises"})
+        roles = self._roles(asked.places)
+        if isinstance(error, StopIteration) and not self._came & {*asked.places}:
+            self._is_hollow(asked.places)
+        ends = isinstance(error, StopIteration | StopAsyncIteration | AttributeError)
+        self.data = self.data or (not ends and (roles is None or "raises" in roles))
 
     def _word(self, asked: Sought, result: Any) -> str | None:
         """What of the test's a word is about; None where it is none."""
@@ -179,14 +198,30 @@ class Places:
         if not self._recording and f"word {given}" not in (self._roles(asked.places) or ()):
             self.surprises.add(word)
 
+    def is_score(self, *, shown: bool) -> bool:
+        """Is the question's last expression a score? It is where the reference's was; `shown`: this one is a number."""
+        if shown:
+            self._note((SCORE,), {"score"})
+        return shown or "score" in (self._roles((SCORE,)) or ())
+
     def vouch(self, word: str) -> None:
         """The verdict is this word of the student's."""
         self.words.add(word)
         self.surprises.add(word)
 
     def _note_data(self, places: tuple[str, ...], value: Any) -> None:
-        if not _is_theirs(value) and kind_of(value) is not None:
-            self._note(places, {f"data {type(value).__name__[:80]}"})
+        if _is_theirs(value) or kind_of(value) is None:
+            return
+        empty = holds_nothing(value)
+        self._note(places, {f"data {type(value).__name__[:80]}", *(["empty"] if empty else ())})
+        if empty:
+            self._is_hollow(places)
+
+    def _is_hollow(self, places: tuple[str, ...]) -> None:
+        """Nothing has come from where the reference's had something: what is said of all of it would hold."""
+        roles = self._roles(places) or frozenset()
+        if any(role.startswith("data ") for role in roles - {"data NoneType"}) and "empty" not in roles:
+            self.vouch(f"nothing in it: {places[0]}")
 
     def _note(self, places: Iterable[str], roles: set[str]) -> None:
         for place in places if self._recording else ():
@@ -196,10 +231,16 @@ class Places:
 
 def _roles(nature: Nature, *, asked: bool) -> set[str]:
     roles = {"call"} if nature.calls else set()
+    roles |= {"library"} if nature.form == "library" else set()
     if nature.form == "object":
         roles |= {"object"} | {f"object {home}" for home in nature.homes}
         roles |= {"own"} if nature.ours and not asked and not nature.calls else set()
     return roles | ({"iterator"} if nature.form == "iterator" else set())
+
+
+def _knows_library(roles: frozenset[str] | None, *, inside: bool) -> bool:
+    """May a library's thing stand here: where the reference had one, or something to call; else alone, not in data."""
+    return not inside if roles is None else bool(roles & {"library", "call"})
 
 
 def _is_asked_for(place: str) -> bool:
@@ -219,11 +260,50 @@ def _arguments(asked: Sought) -> list[Any]:
 
 
 def is_data(value: Any) -> bool:
-    """Something that a test can compare by itself; its looks into a tensor are noticed one by one."""
+    """Something that a test can compare by itself; its looks into a tensor are noticed one by one.
+
+    What holds nothing but things of the student's is none: it is compared by what they say.
+    """
     if value is None or _is_theirs(value) or callable(value):
         return False
     kind = kind_of(value)
-    return kind is not None and not kind.watched
+    if kind is None or kind.watched:
+        return False
+    parts = _parts(value)
+    return parts is None or not parts or not all(map(_is_theirs, parts))
+
+
+def _parts(value: Any) -> list[Any] | None:
+    """What a container holds; None of anything else."""
+    if isinstance(value, Mapping):
+        return [*value.values()]
+    return [*value] if isinstance(value, list | tuple | set | frozenset | deque) else None
+
+
+def holds_nothing(value: Any) -> bool:
+    """Is it, or a part of it, empty? Whatever is said of all its elements holds, and by broadcasting any equation.
+
+    >>> [holds_nothing(value) for value in ([], "", [[1], []], {"a": 0}, 0, None)]
+    [True, True, True, False, False, False]
+    """
+    left, seen = [value], 0
+    while left and seen < PARTS:
+        part = left.pop()
+        seen += 1
+        if (size := _size(part)) == 0:
+            return True
+        if size is not None and not isinstance(part, str | bytes | bytearray):
+            left.extend(_parts(part) or ())
+    return False
+
+
+def _size(value: Any) -> int | None:
+    """How many elements it has; None where it is no container of any."""
+    if _is_theirs(value) or isinstance(value, range):
+        return None
+    if (shape := getattr(value, "shape", None)) is not None:
+        return int(math.prod(shape))
+    return len(value) if isinstance(value, Sized) else None
 
 
 def _is_tensor(value: Any) -> bool:

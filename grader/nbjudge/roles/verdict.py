@@ -8,11 +8,14 @@ import re
 import sys
 import traceback
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Any
 
+from nbjudge.bridge.objects import RemoteClass
 from nbjudge.bridge.peer import STUDENT
 from nbjudge.bridge.standing import Stand
 from nbjudge.bridge.values import UnsupportedError
+from nbjudge.bridge.values.table import kind_of
 from nbjudge.shown.text import printable
 
 LINES = 6
@@ -22,6 +25,9 @@ SCORE = ("seegrad.check", "score")
 NO_SCORE = (
     "The test's last expression is {reached:g}, and a score is from 0 to {points:g}: this question isn't graded. Its "
     "author has to mend it, or to end the line with a semicolon if it isn't a score."
+)
+NOT_A_NUMBER = (
+    "The score of this question came out as {kind} instead of a number: an answer gave something that can't be counted."
 )
 
 
@@ -45,16 +51,17 @@ def of_stranger(standing: Stand) -> Ruling:
     return Ruling(0.0, clipped(standing.sentence))
 
 
-def of_value(value: Any, points: float = 1.0) -> Ruling:
+def of_value(value: Any, points: float = 1.0, *, scores: bool = False) -> Ruling:
     """A cell that ended well: full points, unless its last expression is a score.
 
     A `seegrad.check.score` is a fraction; any other number is of points, as nbgrader's `determine_grade` reads it.
+    `scores`: the reference's last expression is a number, so an answer's that is none has made nonsense of it.
 
     >>> of_value("well done").fraction, of_value(1.5, points=2).fraction, of_value(3, points=2).fraction
     (1.0, 0.75, None)
     """
     if (type(value).__module__, type(value).__name__) != SCORE or not isinstance(value, float):
-        return _of_number(value, points)
+        return _of_number(value, points, scores=scores)
     fraction = float(value)
     fraction = 0.0 if math.isnan(fraction) else min(max(fraction, 0.0), 1.0)
     if fraction == 1.0:
@@ -64,10 +71,10 @@ def of_value(value: Any, points: float = 1.0) -> Ruling:
     return Ruling(fraction, message, "", _misconceptions(value))
 
 
-def _of_number(value: Any, points: float) -> Ruling:
+def _of_number(value: Any, points: float, *, scores: bool) -> Ruling:
     reached = number(value)
     if reached is None:
-        return Ruling(1.0)
+        return Ruling(0.0, NOT_A_NUMBER.format(kind=type(value).__name__[:80])) if scores else Ruling(1.0)
     if not 0 <= reached <= points:
         return Ruling(None, NO_SCORE.format(reached=reached, points=points))
     if reached == points:
@@ -76,16 +83,24 @@ def _of_number(value: Any, points: float) -> Ruling:
 
 
 def number(value: Any) -> float | None:
-    """What nbgrader takes for points: what is shown of a last expression, where `float` can read it.
+    """The points that a last expression says, if it is a number: Python's, NumPy's, or the one item of an array.
 
-    >>> number(0.5), number(True), number("0.5"), number(None)
-    (0.5, None, None, None)
+    nbgrader reads what is shown of it, so there a `np.float64(0.0)` or a `Fraction` is no score but full points. A
+    truth value is none here either.
+
+    >>> from fractions import Fraction
+    >>> number(0.5), number(Fraction(1, 2)), number(True), number("0.5"), number(None)
+    (0.5, 0.5, None, None, None)
     """
-    if not isinstance(value, numbers.Real) or type(value).__module__ == STUDENT:
+    if isinstance(type(value), RemoteClass) or type(value).__module__ == STUDENT:
+        return None
+    if kind_of(value) is not None and math.prod(getattr(value, "shape", (0,))) == 1:
+        value = value.item()
+    if isinstance(value, bool) or not isinstance(value, numbers.Real | Decimal):
         return None
     try:
-        return float(repr(value))
-    except ValueError:
+        return float(value)
+    except (ValueError, OverflowError):
         return None
 
 

@@ -117,6 +117,53 @@ def test_facts_beside_nothing_that_is_data_stand_alone(test: str, alone: bool, z
 
 
 @pytest.mark.parametrize(
+    ("reference", "source", "test"),
+    [
+        ("def f(x): return x * 2", "def f(x): return np.zeros((0, 1))", "assert np.allclose(f(x), x + x)"),
+        ("def f(x): return x * 2", "def f(x): return np.zeros((0, 1))", "assert (f(x) == x + x).all()"),
+        ("def f(x): return x.sum()", "def f(x): return np.zeros(0)", "np.testing.assert_allclose(f(x), 3)"),
+        (
+            "def f(x): return torch.tensor(x) * 2",
+            "def f(x): return torch.zeros(0, 1, dtype=torch.float64)",
+            "assert torch.allclose(f(x), torch.tensor(x) * 2)",
+        ),
+        ("def f(x): return [*x]", "def f(x): return []", "assert all(a == b for a, b in zip(f(x), x))"),
+        ("def f(x): return [[*x]]", "def f(x): return [[]]", "assert all(a > 0 for row in f(x) for a in row)"),
+        ("def f(x): return 'ab'", "def f(x): return ''", "assert f(x) in 'abc'"),
+        ("def f(x): yield from x", "def f(x): yield from ()", "for a, b in zip(f(x), x): assert a == b"),
+        ("f = {'a': 1}", "f = {}", "assert set(f) <= {'a'}"),
+    ],
+)
+def test_nothing_where_the_reference_had_something_makes_points_rest_on_it(
+    reference: str, source: str, test: str, zygote: Zygote
+) -> None:
+    imports = "import numpy as np, torch\n"
+    question = check(f"{imports}x = np.array([1.0, 2.0])\n{test}")
+    outcome = only(run(zygote, answer(imports + source), question, beside=imports + reference))
+    assert (outcome.kind, outcome.alone) == (Ending.PASSED, True), outcome
+    assert outcome.claims[0].startswith("nothing in it: f")
+    assert not only(run(zygote, answer(imports + reference), question, beside=imports + reference)).alone
+    assert not only(run(zygote, answer(imports + source), question, beside=imports + source)).alone
+
+
+@pytest.mark.parametrize(
+    ("source", "points"),
+    [
+        ("def f(k): return k * k", 2.0),
+        ("import numpy as np\ndef f(k): return np.int64(k)", 0.5),
+        ("import numpy as np\ndef f(k): return np.array(k)", 0.5),
+        ("import torch\ndef f(k): return torch.tensor(k + 0.5)", 0.0),
+        ("from fractions import Fraction\ndef f(k): return Fraction(k * k)", 2.0),
+        ("import numpy as np\ndef f(k): return np.array([k, 0])", 0.0),
+    ],
+)
+def test_a_score_is_a_number_whatever_the_answer_gave(source: str, points: float, zygote: Zygote) -> None:
+    test = check("sum(f(k) == k * k for k in range(1, 5)) / 2", points=2)
+    outcome = only(run(zygote, answer(source), test, beside="def f(k): return k * k"))
+    assert outcome.points == points, outcome
+
+
+@pytest.mark.parametrize(
     ("source", "said", "kind"),
     [
         ("class Odd: pass\ndef f(x): return Odd()", "f returned an Odd, expected a float.", Ending.FAILED),
