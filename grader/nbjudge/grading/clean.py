@@ -11,6 +11,7 @@ from nbjudge.process.scribe import OVER, Scribe
 from nbjudge.shown.markup import markdown_trouble
 from nbjudge.shown.outputs import Shower
 from nbjudge.shown.patience import NotShown
+from nbjudge.shown.pictures import Pictures
 from nbjudge.shown.text import text_of
 
 MARKDOWN = ("nbconvert.filters.markdown_mistune",)  # takes a second to load
@@ -47,10 +48,10 @@ class Clerk:
 
 def cleaned(executed: Executed, scribe: Scribe) -> Executed:
     """With safe outputs, and a note for each kind of thing that isn't shown."""
-    clerk = Clerk(scribe)
+    clerk, pictures = Clerk(scribe), Pictures()
     cells, notes = [], []
     for number, cell in enumerate(executed.notebook.get("cells", ()), 1):
-        shower = Shower(clerk.convert)
+        shower = Shower(clerk.convert, pictures)
         if cell["cell_type"] == "code":
             cell = {**cell, "outputs": shower.safe_outputs(cell["outputs"])}
         elif (trouble := markdown_trouble(text_of(cell["source"]))) is not None:

@@ -7,11 +7,14 @@ another. What takes longer than `PAGE_S` is made once more with every piece as i
 from __future__ import annotations
 
 import atexit
+import base64
 import copy
 import functools
 import json
 import threading
+from collections.abc import Iterator
 from html import escape
+from pathlib import Path
 from typing import Any
 
 from nbconvert.exporters import HTMLExporter
@@ -25,6 +28,8 @@ from nbjudge.process.zygote import Zygote
 PAGE_S = 6.0  # of CPU time
 LIMITS = Limits(processes=8)
 PRELOAD = ("nbconvert.exporters", "nbjudge.shown.page")
+FILES_BYTES = 16 << 20  # of the pictures beside a notebook
+SUFFIXES = frozenset({".png", ".jpg", ".jpeg", ".gif", ".webp", ".svg"})
 NO_PAGE = "<!DOCTYPE html><html lang='en'><head><meta charset='utf-8'><title>{title}</title></head><body><p>{said}</p>"
 SAID = "The page of {name} can't be shown: {why}."
 WITHHELD = "%s: %d pieces are shown as they were typed or not at all; the first: %s"
@@ -44,6 +49,7 @@ class SafePages(HTMLExporter):
             "resources": {name: value for name, value in resources.items() if name != HIDE},
             "config": _plain_traits(self),
             "hide": resources.get(HIDE) or None,
+            "files": dict(_pictures(nb, resources.get("metadata", {}).get("path"))),
         }
         body = json.dumps(asked, default=lambda _value: None).encode("utf-8", "replace")
         name = str(resources.get("unique_key") or resources.get("notebook_id") or "notebook")
@@ -57,6 +63,18 @@ class SafePages(HTMLExporter):
 
 
 HIDE = "nbjudge_hide"  # of the resources: between which two marks a line is hidden
+
+
+def _pictures(nb: Any, folder: str | None) -> Iterator[tuple[str, str]]:
+    """The pictures beside a notebook that its text names, as base64: a page asks nobody for them."""
+    text = "\n".join(str(cell) for cell in nb.cells)
+    left_bytes = FILES_BYTES
+    for path in sorted(Path(folder).rglob("*")) if folder else ():
+        name = path.relative_to(folder or ".").as_posix()
+        if path.suffix.lower() not in SUFFIXES or name not in text or path.is_symlink() or not path.is_file():
+            continue
+        if (left_bytes := left_bytes - path.stat().st_size) >= 0:
+            yield name, base64.b64encode(path.read_bytes()).decode("ascii")
 
 
 def _plain_traits(exporter: HTMLExporter) -> dict[str, Any]:

@@ -7,31 +7,28 @@ parsed: parsers take minutes for it. This runs in a confined process (`roles.scr
 from __future__ import annotations
 
 import html
-import io
 import re
+import secrets
 from collections.abc import Callable, Mapping
 from typing import Any
-from xml.etree import ElementTree
 
 import nh3
+from pygments.token import STANDARD_TYPES
 
+from nbjudge.shown.measures import TOO_LARGE
 from nbjudge.shown.patience import NotShown
-from nbjudge.shown.pictures import encoded
+from nbjudge.shown.pictures import Pictures
 from nbjudge.shown.tex import UNCLOSED, quiet_html, unclosed_environments
 
 HTML_CHARS = 100_000  # pictures as data aside
 MARKDOWN_CHARS, RENDERED_CHARS = 100_000, 500_000
 GROWTH = 20  # how much longer cleaned HTML may be than it came
 NESTING = 100
-SVG_CHARS = 2_000_000
-SVG_PARTS = 50_000  # elements that a reader's browser draws, uses of others multiplied out
-TOO_LARGE = "its {kind} is larger than {limit} kB"
 TOO_DEEP = f"its HTML is nested deeper than {NESTING} levels"
 OPEN_TAG = re.compile(r"<(/?)([A-Za-z][^\s/>]*)")
-DATA = re.compile(r"data:image/[a-z+.-]{1,20};base64,[A-Za-z0-9+/=]*", re.IGNORECASE)
+DATA = re.compile(r"data:image/[a-z+.-]{1,20}(;base64)?,[A-Za-z0-9+/=%._~!*();:@&$,?'-]*", re.IGNORECASE)
 
 
-# Elements that need no end: they hold nothing, or the next one like them ends them.
 def _words(*lines: str) -> frozenset[str]:
     return frozenset(" ".join(lines).split())
 
@@ -56,11 +53,11 @@ PROPERTIES = _words(
     "white-space width",
 )
 LINK = re.compile(r"(https?://|mailto:|#)[^\s]*", re.IGNORECASE)
-PICTURE = re.compile(r"data:image/(png|jpeg|gif|webp|svg\+xml);(base64|utf8|charset=utf-8),?[^\s\"'<>]*", re.IGNORECASE)
-OWN_FILE = re.compile(r"(?!.*\.\.)[\w-][\w./-]*")
+# What colours code. No other class is kept: the pages' own styles and scripts (formgrader's among them) go by classes.
+CLASSES = frozenset({"highlight", *STANDARD_TYPES.values()} - {""})
 
 
-def clean_html(source: str) -> str:
+def clean_html(source: str, pictures: Pictures | None = None) -> str:
     """`source` with only what shows something; pictures from data or beside the page, links that a reader may follow.
 
     The parser writes coded letters plainly and leaves comments out, so that no command of MathJax hides in either.
@@ -72,23 +69,24 @@ def clean_html(source: str) -> str:
     '<b>5</b><img src="x">'
     """
     demand_small(source)
-    return _cleaned(source)
+    return _cleaned(source, pictures)
 
 
-def _cleaned(source: str) -> str:
+def _cleaned(source: str, pictures: Pictures | None) -> str:
+    frames = _Frames(pictures or Pictures())
     cleaned = nh3.clean(
         source,
         tags=TAGS,
         clean_content_tags=EMPTIED,
         attributes={"*": ATTRIBUTES, "a": {"href"}, "img": {"src"}},
-        attribute_filter=_allowed,
+        attribute_filter=frames.allowed,
         filter_style_properties=PROPERTIES,
         url_schemes={"http", "https", "mailto", "data"},
         link_rel=None,
     )
     if len(cleaned) > GROWTH * HTML_CHARS and len(cleaned) > 2 * len(source):
         raise NotShown("it grows when it is cleaned")
-    return quiet_html(cleaned)
+    return frames.hung(quiet_html(cleaned))
 
 
 def demand_small(source: str, most_chars: int = HTML_CHARS) -> None:
@@ -117,7 +115,7 @@ def demand_small(source: str, most_chars: int = HTML_CHARS) -> None:
             raise NotShown(TOO_DEEP)
 
 
-def render_markdown(source: str, attachments: Mapping[str, Any] | None = None) -> str:
+def render_markdown(source: str, pictures: Pictures | None = None, attachments: Mapping[str, Any] | None = None) -> str:
     """Markdown with its math, as nbconvert renders it, then cleaned.
 
     Raises:
@@ -130,7 +128,7 @@ def render_markdown(source: str, attachments: Mapping[str, Any] | None = None) -
     renderer = IPythonRenderer(escape=False, attachments=dict(attachments or {}), exclude_anchor_links=True)
     rendered = MarkdownWithMath(renderer=renderer).render(source)
     demand_small(rendered, RENDERED_CHARS)
-    return _cleaned(rendered)
+    return _cleaned(rendered, pictures)
 
 
 def markdown_trouble(source: str) -> str | None:
@@ -142,66 +140,41 @@ def markdown_trouble(source: str) -> str | None:
     return None
 
 
-def picture(svg: str) -> str:
-    """An SVG as a picture: inside `<img>` its scripts don't run and its links don't lead.
+def picture(svg: str, pictures: Pictures | None = None) -> str:
+    """An SVG as a picture; raises `NotShown` where it isn't one, or drawing it would keep a browser busy."""
+    return f'<img src="{(pictures or Pictures()).drawing(svg)}" alt="picture">'
 
-    Raises:
-        NotShown: it isn't one, or drawing it would keep the reader's browser busy.
+
+class _Frames:
+    """The sources of pictures in one text: taken out before it is cleaned, and put back when they have been measured.
+
+    An attribute's filter is called from the parser, where nothing can be raised and patience doesn't end.
     """
-    if len(svg) > SVG_CHARS:
-        raise NotShown(TOO_LARGE.format(kind="SVG", limit=SVG_CHARS // 1000))
-    if "<!ENTITY" in svg.upper():
-        raise NotShown("its SVG defines entities")
-    if drawn_parts(svg) > SVG_PARTS:
-        raise NotShown(f"its SVG draws more than {SVG_PARTS} parts")
-    return f'<img src="data:image/svg+xml;base64,{encoded(svg)}" alt="picture">'
 
+    def __init__(self, pictures: Pictures) -> None:
+        self._pictures = pictures
+        self._sources: list[str] = []
+        self._mark = f"picture-{secrets.token_hex(8)}-"
 
-def drawn_parts(svg: str) -> int:
-    """How many elements a browser draws for an SVG: one that uses another draws all of it again.
+    def allowed(self, _tag: str, name: str, value: str) -> str | None:
+        """The value of an attribute that is allowed at all, where it leads nowhere that it shouldn't."""
+        if name == "class":
+            return " ".join(CLASSES.intersection(value.split())) or None
+        if name == "href":
+            return value if LINK.fullmatch(value.strip()) else None
+        if name == "src":
+            if not self._pictures.may_show(value.strip()):
+                return None
+            self._sources.append(value.strip())
+            return f"{self._mark}{len(self._sources) - 1}."
+        return value
 
-    >>> drawn_parts('<svg><g id="a"><path/></g><use href="#a"/><use href="#a"/></svg>')
-    9
-    """
-    sizes: dict[str, int] = {}  # of what has an id; a use before its definition counts once all are known
-    total = 0
-    for _ in range(8):  # definitions behind their uses need another round each
-        before, total = total, _parts(svg, sizes)
-        if total == before or total > SVG_PARTS:
-            break
-    return total
+    def hung(self, cleaned: str) -> str:
+        """With the pictures in their places."""
+        return re.sub(rf"{self._mark}(\d+)\.", self._source, cleaned)
 
-
-def _parts(svg: str, sizes: dict[str, int]) -> int:
-    counts = [0]
-    try:
-        for event, element in ElementTree.iterparse(io.StringIO(svg), ("start", "end")):  # noqa: S314 - confined, and without entities
-            if event == "start":
-                counts.append(1)
-                if len(counts) > 10 * NESTING:
-                    raise NotShown("its SVG is nested too deeply")
-                continue
-            count = counts.pop()
-            if element.tag.rpartition("}")[2] == "use":
-                name = next((value for key, value in element.items() if key.rpartition("}")[2] == "href"), "")
-                count += sizes.get(name.removeprefix("#"), 0)
-            count = min(count, 2 * SVG_PARTS)
-            if identity := element.get("id"):
-                sizes[identity] = count
-            counts[-1] += count
-            element.clear()
-    except ElementTree.ParseError:
-        raise NotShown("its SVG is damaged") from None
-    return min(counts[0], 2 * SVG_PARTS)
-
-
-def _allowed(_tag: str, name: str, value: str) -> str | None:
-    """The value of an attribute that is allowed at all, where it leads nowhere that it shouldn't."""
-    if name == "href":
-        return value if LINK.fullmatch(value.strip()) else None
-    if name == "src":
-        return value if PICTURE.fullmatch(value.strip()) or OWN_FILE.fullmatch(value.strip()) else None
-    return value
+    def _source(self, match: re.Match[str]) -> str:
+        return self._pictures.source(self._sources[int(match[1])])
 
 
 def preformatted(source: str) -> str:
@@ -209,7 +182,7 @@ def preformatted(source: str) -> str:
     return f"<pre>{html.escape(source)}</pre>"
 
 
-CONVERSIONS: Mapping[str, Callable[[str], str]] = {
+CONVERSIONS: Mapping[str, Callable[..., str]] = {
     "html": clean_html,
     "markdown": render_markdown,
     "svg": picture,

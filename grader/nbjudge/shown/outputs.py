@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from nbjudge.shown.patience import NotShown
-from nbjudge.shown.pictures import IMAGES, safe_picture
+from nbjudge.shown.pictures import IMAGES, Pictures
 from nbjudge.shown.tex import plain_tex
 from nbjudge.shown.text import ANSI, text_of
 
@@ -20,8 +20,9 @@ NOT_SHOWN = "(this output can't be shown here)"
 class Shower:
     """Makes outputs safe, and remembers what it couldn't show: `withheld`, one clause each."""
 
-    def __init__(self, convert: Convert) -> None:
+    def __init__(self, convert: Convert, pictures: Pictures | None = None) -> None:
         self._convert = convert
+        self._pictures = pictures or Pictures()
         self.withheld: list[str] = []
 
     def safe_outputs(self, outputs: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
@@ -52,18 +53,14 @@ class Shower:
         """One representation to look at, and the text. Widget views, scripts and unknown types are dropped."""
         bundle: dict[str, str] = {}
         said = NOT_SHOWN
-        for mime in [name for name in MARKUP if name in data][:1]:
+        for mime in [name for name in MARKUP if name in data][:1] + [name for name in IMAGES if name in data]:
             try:
-                bundle["text/html"] = self._convert(MARKUP[mime], text_of(data[mime]))
+                if mime in IMAGES:
+                    bundle[mime] = self._pictures.encoded(text_of(data[mime]))
+                else:
+                    bundle["text/html"] = self._convert(MARKUP[mime], text_of(data[mime]))
             except NotShown as error:
                 said = self._withhold(str(error))
-        for mime in IMAGES:
-            if mime in data:
-                picture, trouble = safe_picture(text_of(data[mime]))
-                if picture is not None:
-                    bundle[mime] = picture
-                else:
-                    said = self._withhold(str(trouble))
         if "text/latex" in data and len(tex := text_of(data["text/latex"])) <= TEX_CHARS:
             bundle["text/latex"] = plain_tex(tex)
         if "text/plain" in data or not bundle:

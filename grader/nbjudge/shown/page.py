@@ -6,6 +6,7 @@ minutes. So every piece may take so long and all of them together too; what take
 
 from __future__ import annotations
 
+import base64
 import html
 import time
 from collections.abc import Callable, Mapping
@@ -21,7 +22,7 @@ from nbjudge.shown.hidden import without_hidden_tests
 from nbjudge.shown.markup import CONVERSIONS, preformatted, render_markdown
 from nbjudge.shown.outputs import Shower
 from nbjudge.shown.patience import NotShown, patience
-from nbjudge.shown.pictures import IMAGES, safe_picture
+from nbjudge.shown.pictures import Pictures
 from nbjudge.shown.text import ANSI, overprinted
 
 PIECE_S, PIECES_S = 0.5, 3.0  # of CPU time: one piece, all of them
@@ -30,13 +31,15 @@ COLOURING = 50_000_000  # codes times characters: what ansi2html copies
 KEPT_METADATA = ("kernelspec", "language_info")
 LEXER = "ipython3"
 SPENT = "what stands before it took too long"
+CONTAINED = '<div style="contain:content;overflow:auto">{}</div>'  # nothing in it is drawn outside of it
 
 
 class Pieces:
     """The pieces of one page: what each takes is counted, and what isn't converted is remembered."""
 
-    def __init__(self, seconds: float) -> None:
+    def __init__(self, seconds: float, pictures: Pictures) -> None:
         self._left_s = seconds
+        self.pictures = pictures
         self.withheld: list[str] = []
 
     def made(self, make: Callable[[str], str], source: str) -> str:
@@ -60,17 +63,18 @@ class Pieces:
 
     def convert(self, kind: str, source: str) -> str:
         """HTML of one output; raises `NotShown`."""
-        return self.made(CONVERSIONS[kind], source)
+        return CONTAINED.format(self.made(lambda text: CONVERSIONS[kind](text, self.pictures), source))
 
 
 def page(asked: Mapping[str, Any], seconds: float) -> tuple[str, list[str]]:
     """The page, and what isn't shown in it.
 
     `asked`: the `notebook`, nbconvert's `resources`, the `config` of its HTMLExporter, and `hide`, between which two
-    marks a line is hidden, or nothing.
+    marks a line is hidden, or nothing; `files`, the pictures beside the notebook, as base64.
     """
-    pieces = Pieces(min(PIECES_S, seconds))
-    shower = Shower(pieces.convert)
+    pictures = Pictures({name: base64.b64decode(data) for name, data in asked.get("files", {}).items()})
+    pieces = Pieces(min(PIECES_S, seconds), pictures)
+    shower = Shower(pieces.convert, pictures)
     document = presentable(asked["notebook"], shower)
     if asked.get("hide"):
         document = without_hidden_tests(document, *asked["hide"])
@@ -87,7 +91,9 @@ def _filters(pieces: Pieces) -> dict[str, Any]:
     @pass_context
     def markdown2html(context: Any, source: str) -> str:
         attachments = context.get("cell", {}).get("attachments")
-        return pieces.or_plain(lambda text: render_markdown(text, attachments), source)
+        return pieces.or_plain(
+            lambda text: CONTAINED.format(render_markdown(text, pieces.pictures, attachments)), source
+        )
 
     def highlight_code(source: str, **_said: Any) -> str:  # a cell's metadata names no other language
         return pieces.or_plain(_highlighted, source)
@@ -137,7 +143,7 @@ def _presentable_cell(cell: Mapping[str, Any], shower: Shower) -> dict[str, Any]
     if cell["cell_type"] == "raw":  # a template would insert a raw cell as it is
         return shown | {"cell_type": "markdown", "source": preformatted(cell["source"])}
     if "attachments" in cell:
-        shown["attachments"] = _safe_attachments(cell["attachments"])
+        shown["attachments"] = _texts(cell["attachments"])
     return shown
 
 
@@ -145,11 +151,11 @@ def _overprinted(output: dict[str, Any]) -> dict[str, Any]:
     return {**output, "text": overprinted(output["text"])} if output["output_type"] == "stream" else output
 
 
-def _safe_attachments(attachments: Any) -> dict[str, dict[str, str]]:
-    """Pictures pasted into text: of known kinds, and none too large for a browser."""
-    found: dict[str, dict[str, str]] = {}
-    for name, bundle in attachments.items() if isinstance(attachments, Mapping) else ():
-        for mime, data in bundle.items() if isinstance(bundle, Mapping) else ():
-            if mime in IMAGES and isinstance(data, str) and (picture := safe_picture(data)[0]) is not None:
-                found[name] = {mime: picture}
-    return found
+def _texts(attachments: Any) -> dict[str, dict[str, str]]:
+    """Pictures pasted into text: what is shown of them is decided where the text is cleaned."""
+    bundles = attachments if isinstance(attachments, Mapping) else {}
+    return {
+        name: {mime: data for mime, data in bundle.items() if isinstance(data, str)}
+        for name, bundle in bundles.items()
+        if isinstance(bundle, Mapping)
+    }

@@ -1,58 +1,74 @@
-"""Pictures of untrusted origin: their bytes encoded anew, and none that a browser would unpack to gigabytes."""
+"""Pictures of untrusted origin: made anew as data, and all of a page together no more than a browser can hold.
+
+There is one way into a page, whatever a picture comes from: an output, an attachment, text as data, a file beside the
+notebook. What can't be measured isn't shown.
+"""
 
 from __future__ import annotations
 
 import base64
-import binascii
 import re
-import struct
+from collections.abc import Mapping
+
+from nbjudge.shown.measures import SOURCE, SVG, checked_base64, content_of, kind_and_pixels, measured
+from nbjudge.shown.patience import NotShown
 
 IMAGES = ("image/png", "image/jpeg", "image/gif")
-PIXELS = 50_000_000
-JPEG_FRAME = re.compile(rb"\xff[\xc0-\xc3\xc5-\xc7\xc9-\xcb\xcd-\xcf]..\x08(....)", re.DOTALL)
+PIXELS, PAGE_PIXELS = 50_000_000, 200_000_000
+PAGE_PARTS = 200_000  # of all drawings together
+OWN_FILE = re.compile(r"(?!.*\.\.)[\w-][\w./-]*")
 TOO_MANY = f"its picture has more than {PIXELS // 1_000_000} million pixels"
+PAGE_FULL = "the pictures before it are as much as a page can hold"
 
 
-def encoded(text: str) -> str:
-    """Text as base64."""
-    return base64.b64encode(text.encode("utf-8", "replace")).decode("ascii")
+class Pictures:
+    """The pictures of one page. `files`: what lies beside it, None where that isn't known yet."""
 
+    def __init__(self, files: Mapping[str, bytes] | None = None) -> None:
+        self._files = files
+        self._left_pixels, self._left_parts = PAGE_PIXELS, PAGE_PARTS
 
-def checked_base64(data: str) -> bytes | None:
-    """The bytes, or None where `data` isn't base64 (it would break out of its attribute)."""
-    try:
-        return base64.b64decode("".join(data.split()), validate=True)
-    except (binascii.Error, ValueError):
-        return None
+    def encoded(self, data: str) -> str:
+        """A picture of dots, base64 as it came, encoded anew. Raises `NotShown`.
 
+        >>> Pictures().encoded("aGk=")
+        Traceback (most recent call last):
+        nbjudge.shown.patience.NotShown: its picture isn't one
+        """
+        content = checked_base64(data)
+        self._take(kind_and_pixels(content)[1])
+        return base64.b64encode(content).decode("ascii")
 
-def safe_picture(data: str) -> tuple[str | None, str | None]:
-    """The picture encoded anew and None, or None and why it can't be shown.
+    def drawing(self, svg: str) -> str:
+        """An SVG as a source of an `<img>`, where its scripts don't run and its links don't lead. Raises `NotShown`."""
+        parts, inside = measured(svg)
+        self._take(inside, parts)
+        return f"data:{SVG};base64,{base64.b64encode(svg.encode('utf-8', 'replace')).decode('ascii')}"
 
-    >>> safe_picture("aG k=\\n"), safe_picture("<")
-    (('aGk=', None), (None, "its picture isn't one"))
-    """
-    content = checked_base64(data)
-    if content is None:
-        return None, "its picture isn't one"
-    if pixels(content) > PIXELS:
-        return None, TOO_MANY
-    return base64.b64encode(content).decode("ascii"), None
+    def may_show(self, source: str) -> bool:
+        """Is this a source that a picture may have, by its form?"""
+        if OWN_FILE.fullmatch(source):
+            return self._files is None or source in self._files
+        return SOURCE.fullmatch(source) is not None
 
+    def source(self, source: str) -> str:
+        """What an `<img>` gets in the place of a source that it may have. Raises `NotShown`."""
+        if found := SOURCE.fullmatch(source):
+            content = content_of(found)
+        elif self._files is None:
+            return source
+        else:
+            content = self._files[source]
+        if (found and found[1].lower() == SVG) or (not found and source.lower().endswith(".svg")):
+            return self.drawing(content.decode("utf-8", "replace"))
+        kind, pixels = kind_and_pixels(content)
+        self._take(pixels)
+        return f"data:{kind};base64,{base64.b64encode(content).decode('ascii')}"
 
-def pixels(content: bytes) -> int:
-    """How many a browser unpacks, as the picture's own header says; 0 where none is found.
-
-    >>> pixels(b"\\x89PNG\\r\\n\\x1a\\n" + b"\\0\\0\\0\\rIHDR" + struct.pack(">II", 30000, 30000))
-    900000000
-    """
-    if content[:8] == b"\x89PNG\r\n\x1a\n" and len(content) >= 24:
-        wide, high = struct.unpack(">II", content[16:24])
-        return int(wide * high)
-    if content[:4] == b"GIF8" and len(content) >= 10:
-        wide, high = struct.unpack("<HH", content[6:10])
-        return int(wide * high)
-    if content[:2] == b"\xff\xd8":
-        frames = (struct.unpack(">HH", match[1]) for match in JPEG_FRAME.finditer(content))
-        return max((int(wide * high) for high, wide in frames), default=0)
-    return 0
+    def _take(self, pixels: int, parts: int = 0) -> None:
+        if pixels > PIXELS:
+            raise NotShown(TOO_MANY)
+        if pixels > self._left_pixels or parts > self._left_parts:
+            raise NotShown(PAGE_FULL)
+        self._left_pixels -= pixels
+        self._left_parts -= parts

@@ -161,7 +161,8 @@ def test_nothing_acts_on_the_page(attack: str, graded: Graded) -> None:
     cells = [cell for page in pages(graded.entries[attack]) for cell in page["cells"]]
     for output in itertools.chain.from_iterable(cell.get("outputs", ()) for cell in cells):
         data = output.get("data", {})
-        assert not re.search(r"<script|onerror|onload|javascript:|<iframe", data.get("text/html", ""), re.IGNORECASE)
+        html = data.get("text/html", "")
+        assert not re.search(r"<script|onerror|onload|javascript:|<iframe|<div class", html, re.IGNORECASE)
         assert not {"application/javascript", "application/vnd.jupyter.widget-view+json"} & set(data)
 
 

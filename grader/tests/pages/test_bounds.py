@@ -11,10 +11,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nbjudge.shown.markup import clean_html, drawn_parts, picture, render_markdown
+from nbjudge.shown.markup import clean_html, picture, render_markdown
+from nbjudge.shown.measures import kind_and_pixels, measured
 from nbjudge.shown.outputs import COLOURS, Shower
 from nbjudge.shown.patience import NotShown, patience
-from nbjudge.shown.pictures import pixels, safe_picture
+from nbjudge.shown.pictures import PAGE_PIXELS, PIXELS, Pictures
 from nbjudge.shown.tex import COMMANDS, plain_tex, quiet_tex
 from nbjudge.shown.text import printable
 
@@ -95,19 +96,66 @@ def test_a_path_in_code_keeps_its_backslashes() -> None:
     assert "frac" in COMMANDS
 
 
-@pytest.mark.parametrize(
-    "header",
-    [
-        b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR" + struct.pack(">II", 60_000, 60_000),
-        b"GIF89a" + struct.pack("<HH", 60_000, 60_000),
-        b"\xff\xd8\xff\xe0\0\x10JFIF\0\xff\xc0\0\x11\x08" + struct.pack(">HH", 60_000, 60_000),
-    ],
-)
-def test_a_picture_larger_than_any_screen_is_not_shown(header: bytes) -> None:
-    assert pixels(header) == 3_600_000_000
-    picture, trouble = safe_picture(base64.b64encode(header).decode())
-    assert picture is None
-    assert trouble == "its picture has more than 50 million pixels"
+def png(wide: int, high: int) -> bytes:
+    return b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR" + struct.pack(">II", wide, high) + b"\x08\x02\0\0\0"
+
+
+def as_data(content: bytes, kind: str = "png") -> str:
+    return f"data:image/{kind};base64,{base64.b64encode(content).decode()}"
+
+
+HEADERS = {
+    "png": png(16_000, 15_000),
+    "gif": b"GIF89a" + struct.pack("<HH", 16_000, 15_000),
+    "jpeg": b"\xff\xd8\xff\xe0\0\x10JFIF\0\xff\xc0\0\x11\x08" + struct.pack(">HH", 15_000, 16_000),
+    "webp, lossy": b"RIFF    WEBPVP8 " + bytes(10) + struct.pack("<HH", 16_000, 15_000),
+    "webp, lossless": b"RIFF    WEBPVP8L" + bytes(5) + (15_999 | 14_999 << 14).to_bytes(4, "little") + bytes(5),
+    "webp, extended": b"RIFF    WEBPVP8X" + bytes(8) + (15_999).to_bytes(3, "little") + (14_999).to_bytes(3, "little"),
+}
+
+
+@pytest.mark.parametrize("name", HEADERS)
+def test_a_picture_larger_than_any_screen_is_not_shown_wherever_it_stands(name: str) -> None:
+    content, kind = HEADERS[name], name.partition(",")[0]
+    assert kind_and_pixels(content) == (f"image/{kind}", 240_000_000)
+    source = as_data(content, kind)
+    inside = f"<svg xmlns:xlink='http://www.w3.org/1999/xlink'><image xlink:href='{source}'/></svg>"
+    ways = (
+        lambda: Pictures().encoded(base64.b64encode(content).decode()),
+        lambda: clean_html(f"<p><img src='{source}'></p>"),
+        lambda: clean_html(f"<img src='{as_data(content, 'gif')}'>"),  # whatever it calls itself
+        lambda: render_markdown(f"![x]({source})"),
+        lambda: render_markdown("![x](attachment:a.png)", None, {"a.png": {"image/png": source.partition(",")[2]}}),
+        lambda: render_markdown("![x](own.png)", Pictures({"own.png": content})),
+        lambda: picture(inside),
+    )
+    for way in ways:
+        with pytest.raises(NotShown, match="its picture has more than 50 million pixels"):
+            way()
+
+
+@pytest.mark.parametrize("source", ["data:image/png;base64,aGk=", "data:image/webp,hi", "data:image/png,%89PNG"])
+def test_what_can_t_be_measured_is_not_shown(source: str) -> None:
+    with pytest.raises(NotShown, match="isn't one"):
+        clean_html(f'<img src="{source}">')
+
+
+def test_pictures_of_one_page_are_counted_together() -> None:
+    each = png(5000, PIXELS // 5000)
+    pictures = Pictures({"own.png": each})
+    for _ in range(PAGE_PIXELS // PIXELS - 1):
+        assert 'src="data:image/png' in render_markdown("![x](own.png)", pictures)
+    pictures.encoded(base64.b64encode(each).decode())
+    with pytest.raises(NotShown, match="as much as a page can hold"):
+        clean_html(f'<img src="{as_data(png(8, 8))}">', pictures)
+
+
+def test_drawings_of_one_page_too() -> None:
+    pictures, svg = Pictures(), "<svg>" + "<path/>" * 40_000 + "</svg>"
+    for _ in range(4):
+        picture(svg, pictures)
+    with pytest.raises(NotShown, match="as much as a page can hold"):
+        picture(svg, pictures)
 
 
 @pytest.mark.parametrize(
@@ -117,6 +165,11 @@ def test_a_picture_larger_than_any_screen_is_not_shown(header: bytes) -> None:
         ("<!DOCTYPE a [<!ENTITY b 'c'>]><svg>&b;</svg>", "entities"),
         ("<!doctype a [<!entity b 'c'>]><svg>&b;</svg>", "entities"),
         ("<svg", "damaged"),
+        ("<svg><filter id='a'/></svg>", "effects"),
+        ("<svg><style>rect { filter: blur(90px) }</style></svg>", "effects"),
+        ("<svg><pattern width='.01'><path/></pattern></svg>", "effects"),
+        ("<svg><marker><path/></marker><path d='M0 0" + " 1 1" * 60_000 + "'/></svg>", "parts"),
+        ("<svg><image href='data:image/svg+xml,%3Csvg/%3E'/></svg>", "isn't one"),
         (
             "<svg><use href='#b'/><g id='b'><use href='#c'/><use href='#c'/></g><g id='c'>"
             + "<path/>" * 40_000
@@ -125,13 +178,19 @@ def test_a_picture_larger_than_any_screen_is_not_shown(header: bytes) -> None:
         ),
     ],
 )
-def test_a_drawing_that_keeps_a_browser_busy_is_not_shown(svg: str, reason: str) -> None:
-    with pytest.raises(NotShown, match=reason):
-        picture(svg)
+def test_a_drawing_that_keeps_a_browser_busy_is_not_shown_wherever_it_stands(svg: str, reason: str) -> None:
+    source = as_data(svg.encode(), "svg+xml")
+    for way in (
+        lambda: picture(svg),
+        lambda: clean_html(f'<img src="{source}">'),
+        lambda: render_markdown(f"![]({source})"),
+    ):
+        with pytest.raises(NotShown, match=reason):
+            way()
 
 
 def test_a_drawing_that_uses_itself_ends() -> None:
-    assert drawn_parts("<svg><g id='a'><use href='#a'/></g></svg>") > 0
+    assert measured("<svg><g id='a'><use href='#a'/></g></svg>")[0] > 0
 
 
 def test_few_colours_stay_and_many_go() -> None:

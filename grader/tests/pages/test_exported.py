@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+import struct
+from pathlib import Path
 from typing import Any
 
 import nbformat
@@ -59,6 +62,31 @@ def test_a_hidden_line_is_hidden_where_it_is_asked_for() -> None:
     marks = ("BEGIN HIDDEN TESTS", "END HIDDEN TESTS")
     assert "secret" in page(cell)
     assert "secret" not in page(cell, resources={HIDE: marks})
+
+
+def test_a_picture_beside_the_notebook_stands_in_the_page_and_one_that_is_too_large_does_not(tmp_path: Path) -> None:
+    (tmp_path / "own").mkdir()
+    (tmp_path / "own" / "small.png").write_bytes(header(30, 20))
+    (tmp_path / "large.png").write_bytes(header(30_000, 30_000))
+    (tmp_path / "drawn.svg").write_text("<svg><path/></svg>")
+    cells = [
+        nbformat.v4.new_markdown_cell(f"![x]({name})") for name in ("own/small.png", "large.png", "drawn.svg", "no.png")
+    ]
+    made = page(*cells, resources={"metadata": {"path": str(tmp_path)}})
+    sources = re.findall(r'<img[^>]* src="([^",]+)', made)
+    assert sources == ["data:image/png;base64", "data:image/svg+xml;base64"]
+    assert "![x](large.png)" in made
+
+
+def header(wide: int, high: int) -> bytes:
+    return b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR" + struct.pack(">II", wide, high) + b"\x08\x02\0\0\0"
+
+
+def test_what_a_student_wrote_is_drawn_in_its_own_place_only() -> None:
+    written = nbformat.v4.new_markdown_cell("<p style='font-size:900px;line-height:0'>x</p>")
+    assert re.search(
+        r'<div style="contain:content;overflow:auto"><p style="font-size:900px;line-height:0">x</p>', page(written)
+    )
 
 
 def test_a_page_that_takes_too_long_says_so_and_the_next_one_is_made(monkeypatch: pytest.MonkeyPatch) -> None:

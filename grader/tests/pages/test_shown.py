@@ -41,6 +41,7 @@ PAYLOADS = [
     "`<script>`\n\n```html\n<script>x()</script>\n```",
 ]
 
+PNG = base64.b64encode(b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\0\x09\0\0\0\x09\x08\x02\0\0\0").decode()
 PIECES = ["<", ">", '"', "'", "</script>", "<b", " onerror=x()", "\0", "&lt;"]
 ELSEWHERE = ["https://e.vil/pixel.png", "//e.vil/p", "/formgrader/api/x", "../x.png", "data:text/html,x"]
 LINKS = [r"$\href{javascript:x()}{a}$", r"$\&#104;ref{javascript:x()}{a}$", r"$\hr<!-- -->ef{b}$"]
@@ -66,7 +67,7 @@ def test_nor_in_any_mixture_of_them(parts: list[str]) -> None:
     "html",
     [
         '<table border="1"><tbody><tr><td style="color: red;">1</td></tr></tbody></table>',
-        '<img src="data:image/png;base64,aGk=" alt="plot">',
+        f'<img src="data:image/png;base64,{PNG}" alt="plot">',
         '<img src="data:image/svg+xml;base64,PHN2Zy8+" alt="graph">',
         '<a href="https://pytorch.org/docs">docs</a>',
         "<details><summary>more</summary>x &lt; y</details>",
@@ -87,6 +88,19 @@ def test_a_picture_asks_nobody(source: str) -> None:
 
 def test_an_overlay_stays_in_its_place() -> None:
     assert "position" not in clean_html("<div style='position: fixed; top: 0; color: red'>Score: 5/5</div>")
+
+
+@pytest.mark.parametrize(
+    "name", ["full-credit", "no-credit", "mark-graded", "score", "modal-backdrop in", "navbar-fixed-top", "card passed"]
+)
+def test_no_class_is_kept_that_a_page_s_own_style_or_script_knows(name: str) -> None:
+    written = f'<div class="{name}" id="essay" name="essay" data-toggle="modal">I argue</div>'
+    assert clean_html(written) == render_markdown(written).strip() == "<div>I argue</div>"
+
+
+def test_code_in_markdown_keeps_its_colours_and_a_frame_its_borders() -> None:
+    assert '<span class="k">def</span>' in render_markdown("```python\ndef f(): pass\n```")
+    assert clean_html('<table border="1" class="dataframe"><tr><td>1</td></tr></table>').count("<td>1</td>") == 1
 
 
 def test_letters_and_borders_keep_their_style() -> None:
@@ -130,7 +144,7 @@ def bundle(**data: Any) -> dict[str, str]:
 
 def test_a_widget_is_shown_by_its_picture_or_its_text() -> None:
     view = {"application/vnd.jupyter.widget-view+json": {"model_id": "1"}}
-    drawn = bundle(**view, **{"text/html": "<img src='data:image/svg+xml;base64,eA==' alt='g'>", "text/plain": "g"})
+    drawn = bundle(**view, **{"text/html": "<img src='data:image/svg+xml,%3Csvg/%3E' alt='g'>", "text/plain": "g"})
     assert set(drawn) == {"text/html", "text/plain"}
     assert bundle(**view, **{"text/plain": "Slider(5)"}) == {"text/plain": "Slider(5)"}
     assert bundle(**view) == {"text/plain": "(this output can't be shown here)"}
@@ -146,7 +160,7 @@ def test_an_svg_becomes_a_picture() -> None:
 def test_a_broken_picture_is_left_out() -> None:
     data = bundle(**{"image/png": '"><script>x()</script>', "text/plain": "Figure"})
     assert data == {"text/plain": "Figure"}
-    assert bundle(**{"image/png": "aG k=\n"}) == {"image/png": "aGk="}
+    assert bundle(**{"image/png": f"{PNG[:9]} {PNG[9:]}\n"}) == {"image/png": PNG}
 
 
 @pytest.mark.parametrize("mime", ["application/javascript", "application/pdf", "text/vnd.mermaid", "text/x-unknown"])
