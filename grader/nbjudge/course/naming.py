@@ -169,7 +169,7 @@ def _asked(answers: Sequence[Statement], release: Sequence[Statement]) -> tuple[
     imports = {name: one.text for one in answers if one.imports for name in one.binds}
     asked = made | changed
     imported = {name: text for name, text in imports.items() if name not in asked | fixed}
-    while more := _made_of(release, asked | imported.keys(), fixed) - asked:
+    while more := _made_of(release, asked | imported.keys(), fixed | imported.keys()) - asked:
         asked |= more
     return asked, {name: text for name, text in imported.items() if name not in asked}
 

@@ -255,3 +255,17 @@ def test_a_name_that_is_missing_only_where_an_answer_is_wrong_is_a_failed_test(z
     assert (wrong.kind, wrong.message) == (Ending.FAILED, "NameError: name 'WrongAnswer' is not defined")
     unknown = judged(zygote, answer("def f(x): return x"), test)
     assert (unknown.kind, unknown.points) == (Ending.GRADER_FAILURE, None)
+
+
+def test_a_module_that_an_answer_imports_is_no_answer_when_the_release_calls_it() -> None:
+    """`plt.plot(xs)` of the release changes no `plt`: a test that looks at the module has the judge's own."""
+    answers = [Written("answer", ("import math as m",)), Written("answer", ("xs = [1, 2]",))]
+    found = naming([*answers, Written("given", ("m.fsum(xs)",)), Written("test", ("assert m.pi > xs[0]",), "q")])
+    assert (found.asked, found.imported) == (("xs",), (("m", "import math as m"),))
+
+
+def test_what_only_a_test_binds_and_its_history_are_the_test_s_own(zygote: Zygote) -> None:
+    cells = (answer("secret_answer = 3\ndef f(): return WANT"), check("WANT = 3\nassert f() == 3", "q1"))
+    first, second = run(zygote, *cells, check("assert 'secret_answer' not in repr(In)", "q2")).outcomes
+    assert (first.kind, first.message) == (Ending.FAILED, "NameError: name 'WANT' is not defined")
+    assert second.kind is Ending.PASSED
