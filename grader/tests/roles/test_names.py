@@ -266,6 +266,6 @@ def test_a_module_that_an_answer_imports_is_no_answer_when_the_release_calls_it(
 
 def test_what_only_a_test_binds_and_its_history_are_the_test_s_own(zygote: Zygote) -> None:
     cells = (answer("secret_answer = 3\ndef f(): return WANT"), check("WANT = 3\nassert f() == 3", "q1"))
-    first, second = run(zygote, *cells, check("assert 'secret_answer' not in repr(In)", "q2")).outcomes
+    first, second = run(zygote, *cells, check("assert 'secret_' + 'answer' not in repr(In)", "q2")).outcomes
     assert (first.kind, first.message) == (Ending.FAILED, "NameError: name 'WANT' is not defined")
     assert second.kind is Ending.PASSED
