@@ -110,16 +110,19 @@ answers(
 # %% [markdown]
 # ## 2 · Predict: which number? (18 points)
 #
-# Each program starts with `x = torch.tensor(2.0, requires_grad=True)`, `h = x * 3`, `seen = []`.
+# Each program starts with `x = torch.tensor(2.0, requires_grad=True)`, `h = x * k`, `seen = []`. `k` is a number of
+# your own, which the cell below the hints shows.
 #
 # | | then | asked | choices |
 # |---|---|---|---|
-# | A | `h.register_hook(lambda grad: grad * 10); (h * h).backward()` | `x.grad` | 36, 120, 360 |
-# | B | `h.retain_grad(); h.register_hook(lambda grad: grad * 10); (h * h).backward()` | `h.grad` | 12, 120, 360 |
+# | A | `h.register_hook(lambda grad: grad * 10); (h * h).backward()` | `x.grad` | 4k², 40k, 40k² |
+# | B | `h.retain_grad(); h.register_hook(lambda grad: grad * 10); (h * h).backward()` | `h.grad` | 4k, 40k, 40k² |
 # | C | `h.register_hook(seen.append); h.mul_(10); (h * 3).backward()` | `seen[0]` | 3, 10, 30 |
 # | D | `h.retain_grad(); h.mul_(10); (h * 3).backward()` | `h.grad` | 3, 10, 30 |
-# | E | `h.retain_grad(); y = h * h; y.backward(retain_graph=True); y.backward()` | `h.grad` | 0, 12, 24 |
-# | F | `x.register_hook(seen.append); h.backward(retain_graph=True); h.backward()` | `seen[1]` | 3, 6, 9 |
+# | E | `h.retain_grad(); y = h * h; y.backward(retain_graph=True); y.backward()` | `h.grad` | 0, 4k, 8k |
+# | F | `x.register_hook(seen.append); h.backward(retain_graph=True); h.backward()` | `seen[1]` | k, 2k, 3k |
+#
+# Answer with numbers, not with `k`.
 
 # %% [markdown]
 # <details><summary>Hint 1 of 3</summary>
@@ -138,10 +141,17 @@ answers(
 #
 # </details></details></details>
 
+# %%
+from seegrad.variants import student, variant
+
+mine = variant(student(), "03.predict_values", seed="autograd101")
+k = mine.whole("k", 2, 9)
+print(mine.said(k=k))
+
 # %% grade_id="predict_values" kind="solution"
 values = {"A": None, "B": None, "C": None, "D": None, "E": None, "F": None}
 ### BEGIN SOLUTION
-values = {"A": 360, "B": 120, "C": 30, "D": 3, "E": 24, "F": 3}
+values = {"A": 40 * k * k, "B": 40 * k, "C": 30, "D": 3, "E": 8 * k, "F": k}
 ### END SOLUTION
 
 # %% grade_id="predict_values_test" kind="test" points=18
@@ -149,12 +159,12 @@ import torch
 from seegrad.check import answers, expect
 
 CHOICES = {
-    "A": [36, 120, 360],
-    "B": [12, 120, 360],
+    "A": [4 * k * k, 40 * k, 40 * k * k],
+    "B": [4 * k, 40 * k, 40 * k * k],
     "C": [3, 10, 30],
     "D": [3, 10, 30],
-    "E": [0, 12, 24],
-    "F": [3, 6, 9],
+    "E": [0, 4 * k, 8 * k],
+    "F": [k, 2 * k, 3 * k],
 }
 expect("type(values).__name__", type(values).__name__).equals("dict")
 expect("sorted(values)", sorted(values, key=str)).equals(list("ABCDEF"))
@@ -173,7 +183,7 @@ PROGRAMS = {
 
 def number(program):
     x = torch.tensor(2.0, requires_grad=True)
-    names = {"x": x, "h": x * 3, "seen": []}
+    names = {"x": x, "h": x * k, "seen": []}
     exec(program, names)
     return int(names["came"])
 
@@ -183,12 +193,12 @@ answers(
     values,
     {program: number(lines) for program, lines in PROGRAMS.items()},
     {
-        "A": {36: "M06", 120: "M06"},
-        "B": {12: "M02", 360: "M02"},
+        "A": {4 * k * k: "M06", 40 * k: "M06"},
+        "B": {4 * k: "M02", 40 * k * k: "M02"},
         "C": {3: "M11", 10: "M11"},
         "D": {30: "M11", 10: "M11"},
-        "E": {12: "M09", 0: "M10"},
-        "F": {6: "M09", 9: "M09"},
+        "E": {4 * k: "M09", 0: "M10"},
+        "F": {2 * k: "M09", 3 * k: "M09"},
     },
     of=18,
 )

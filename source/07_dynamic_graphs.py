@@ -398,9 +398,10 @@ for loss in losses:
 # %% [markdown]
 # ## 5 · Write (10 points)
 #
-# Write `shrink(x)`: it halves `x` for as long as any of its numbers is above 1 or below −1, and returns the result.
+# Write `shrink(x)`: it divides `x` by your own number `part` for as long as any of its numbers is above 1 or below −1,
+# and returns the result. The cell below the hints shows `part`.
 #
-# - How often it halves depends on the numbers; it may be never.
+# - How often it divides depends on the numbers; it may be never.
 # - A gradient flows through it, and it is right.
 # - The caller's `x` keeps its values.
 
@@ -420,12 +421,19 @@ for loss in losses:
 #
 # </details></details></details>
 
+# %%
+from seegrad.variants import student, variant
+
+mine = variant(student(), "07.write_shrink", seed="autograd101")
+part = mine.one_of("part", 2, 4, 8)
+print(mine.said(part=part))
+
 
 # %% grade_id="write_shrink" kind="solution"
 def shrink(x):
     ### BEGIN SOLUTION
     while x.abs().max() > 1:
-        x = x / 2
+        x = x / part
     return x
     ### END SOLUTION
 
@@ -436,21 +444,22 @@ from seegrad.check import call, expect
 
 x = torch.tensor([3.0, -1.0], requires_grad=True)
 y = call("shrink(x)", shrink, x, suggests="M11", x=x)
-expect("shrink(x)", y, x=x).close(torch.tensor([0.75, -0.25]), "M06")
+rounds = {2: 2, 4: 1, 8: 1}[part]
+expect("shrink(x)", y, x=x).close(torch.tensor([3.0, -1.0]) / part**rounds, "M06")
 ### BEGIN HIDDEN TESTS
 for scale in (0.5, 1.5, 6.0, 40.0):
     x = scale * torch.tensor([1.0, -0.25, 0.5], dtype=torch.float64) * (1 + torch.rand((), dtype=torch.float64) / 10)
     want, factor = x, 1.0
     while want.abs().max() > 1:
-        want, factor = want / 2, factor / 2
+        want, factor = want / part, factor / part
     given = x.clone().requires_grad_()
     y = call("shrink(x)", shrink, given, suggests="M11", x=x)
     expect("shrink(x)", y, x=x).close(want, "M06")
     expect("shrink(x); x", given, x=x).close(x, "M05")
     expect("shrink(x)", shrink, x=x).differentiable({"raised": "M11", "cut": "M10", "wrong": "M06"})
 for border in (1.0, -1.0):
-    x = border * torch.tensor([4.0, 0.5])
-    expect("shrink(x)", call("shrink(x)", shrink, x.clone(), suggests="M11", x=x), x=x).close(x / 4, "M06")
+    x = border * torch.tensor([float(part), 0.5])
+    expect("shrink(x)", call("shrink(x)", shrink, x.clone(), suggests="M11", x=x), x=x).close(x / part, "M06")
 ### END HIDDEN TESTS
 
 # %% [markdown]

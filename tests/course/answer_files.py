@@ -116,4 +116,6 @@ def _source(data: dict[str, Any], entry: dict[str, Any]) -> str:
     if "source" in entry:
         return str(entry["source"]).strip("\n")
     value = entry["answer"] if "answer" in entry else {**data["answer"], **entry.get("change", {})}
+    if data.get("expressions"):
+        return f"{data['name']} = {{{', '.join(f'{key!r}: {text}' for key, text in value.items())}}}"
     return f"{data['name']} = {value!r}"

@@ -34,6 +34,7 @@ MAY_IMPORT = {  # a room, or a file at a package's top: the rooms that it may im
     "seegrad.display": ("recorder", "learn", "quiz", "picture", "capture", "model", "words", "errors"),
     "seegrad.check": ("capture", "words", "errors"),
     "seegrad.offline": ("display",),
+    "seegrad.variants": ("words",),
     "seegrad.__main__": ("recorder", "display", "picture", "capture", "model", "words", "errors"),
     "nbjudge.errors": (),
     "nbjudge.model": ("errors",),

@@ -134,9 +134,11 @@ def _opened(course: Course, name: str, options: RunOptions, config: Config | Non
 def _measured(course: Course, assignment: Assignment, judged: Farm) -> tuple[Assignment, Submission]:
     """The assignment with what its reference answer does, which is what others are measured by; that answer."""
     asked = questions.reference(course, assignment)
-    ((_, result),) = judged([asked], assignment)
-    questions.demand_passed(result, assignment, course)
-    return replace(assignment, effects=questions.effects(result), places=result.places), asked
+    results = sorted((result for _, result in judged(questions.drawn(asked), assignment)), key=lambda one: one.student)
+    for result in results:
+        questions.demand_passed(result, assignment, course)
+    effects, places = questions.united(results)
+    return replace(assignment, effects=effects, places=places), asked
 
 
 def _shown(course: Course, assignment: Assignment, judged: Farm) -> Assignment:

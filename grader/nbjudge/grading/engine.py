@@ -118,8 +118,9 @@ def _graded(
         return _missing(notebook), Executed({}, ())
     repaired = restored(text, notebook)
     document = repaired.document
+    document["metadata"]["student"] = submission.student
     if assignment.places is None:
-        document["metadata"]["record"] = submission.student == questions.REFERENCE
+        document["metadata"]["record"] = submission.student.startswith(questions.REFERENCE)
     else:
         document["metadata"]["places"] = assignment.places.get(notebook.name, {})
     if assignment.effects is not None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -15,7 +16,19 @@ from nbjudge.course import intake
 from nbjudge.course.layout import Course
 from nbjudge.course.restore import grade_id
 from nbjudge.errors import CourseError
-from nbjudge.model import Assignment, Effects, Ending, Graded, Notebook, Outcome, Result, SourceCell, Submission, digest
+from nbjudge.model import (
+    Assignment,
+    Effects,
+    Ending,
+    Graded,
+    Notebook,
+    Outcome,
+    Places,
+    Result,
+    SourceCell,
+    Submission,
+    digest,
+)
 
 WORD_SHARE = 0.1  # of an assignment's points may rest on the word of the student's process alone
 ONLY_A_WORD = (
@@ -28,6 +41,8 @@ ONLY_BY_A_CHANGE = (
 )
 MEANS_NO_ANSWER = frozenset({Ending.FAILED, Ending.CRASHED})
 REFERENCE = "the reference answer"  # in place of a student's name; it never gets into the gradebook
+VARIANTS = 5  # students that it is handed in by, where questions draw numbers for each
+DRAWS = re.compile(r"\bvariant\(|NBJUDGE_STUDENT")
 ADVICE = (
     "Mend the test or the answer in {folder}, run `nbgrader generate_assignment {name} --force`, and grade again; "
     "--without-reference grades all the same"
@@ -168,6 +183,32 @@ def reference(course: Course, assignment: Assignment) -> Submission:
     if read.refusal:
         raise CourseError(f"the source in {folder} can't be graded itself: {read.refusal}")
     return replace(read, timestamp=None)
+
+
+def drawn(asked: Submission) -> list[Submission]:
+    """The reference answer, and where its questions draw numbers for each student, the same handed in by others too.
+
+    A test that holds for one student's numbers alone would cost the others their points.
+    """
+    others = range(2, 1 + VARIANTS) if any(DRAWS.search(text) for text in asked.notebooks.values()) else ()
+    return [asked, *(replace(asked, student=f"{REFERENCE} {number}") for number in others)]
+
+
+def united(results: Sequence[Result]) -> tuple[Effects, Mapping[str, Places]]:
+    """What the reference answer changes and shows, whoever's numbers it was asked by."""
+    changed: dict[str, dict[str, tuple[str, ...]]] = {}
+    shown: dict[str, dict[str, dict[str, tuple[str, ...]]]] = {}
+    for result in results:
+        for name, asked in effects(result).items():
+            for question, places in asked.items():
+                before = changed.setdefault(name, {}).get(question, ())
+                changed[name][question] = tuple(dict.fromkeys((*before, *places)))
+        for name, seen in result.places.items():
+            for question, roles in seen.items():
+                known = shown.setdefault(name, {}).setdefault(question, {})
+                for place, some in roles.items():
+                    known[place] = tuple(dict.fromkeys((*known.get(place, ()), *some)))
+    return changed, shown
 
 
 def demand_passed(result: Result, assignment: Assignment, course: Course) -> None:

@@ -32,6 +32,7 @@ from nbjudge.process.bench import Bench
 from nbjudge.process.child import Child
 from nbjudge.process.scribe import Scribe
 from nbjudge.process.zygote import DEFAULT_PRELOAD, Zygote
+from nbjudge.shown.text import text_of
 from nbjudge.wire import Packet
 
 HELLO_S = 20.0
@@ -129,6 +130,7 @@ class Trial:
         self._stopped = False  # the judge of the last question, by an interrupt: it may wait for an answer no more
         self._count = 0
         self._naming = notebook.metadata.get("naming", {})
+        self._whose = text_of(notebook.metadata.get("student"))  # by whose numbers a question that draws them is asked
         self._setup = dict(self._naming.get("setup", ()))
         self._renewed = dict(self._naming.get("renewed", ()))
         self._asked = frozenset(self._naming.get("asked", ()))
@@ -161,7 +163,7 @@ class Trial:
         sizes, body = _packed(files)
         try:
             self._student.wait_for("hello", HELLO_S)
-            self._student.send({"op": "seed", "seed": int.from_bytes(digest[:6])})
+            self._student.send({"op": "seed", "seed": int.from_bytes(digest[:6]), "student": self._whose})
             self._student.send({"op": "files", "files": sizes}, body)
         except (StudentGone, WireError) as error:
             self._bury(str(error))
@@ -172,7 +174,8 @@ class Trial:
         except StudentGone as error:
             raise SandboxError(f"The judge couldn't be started: {error}.") from None
         sizes, body = _packed(self._own)
-        self._judge.send({"op": "naming", "naming": {**asdict(Naming()), **self._naming}, "files": sizes}, body)
+        naming = {**asdict(Naming()), **self._naming}
+        self._judge.send({"op": "naming", "naming": naming, "student": self._whose, "files": sizes}, body)
 
     # ------------------------------------------------------------------ the student's cells
 

@@ -20,7 +20,7 @@ from nbjudge.names import Names, is_unchanged, names_in, packages, read_by_funct
 from nbjudge.process.kernel import Kernel
 from nbjudge.roles import failing_case, verdict
 from nbjudge.roles.places import Known
-from nbjudge.roles.student import place, see_own_modules, seed
+from nbjudge.roles.student import call_it, place, see_own_modules, seed
 from nbjudge.roles.verdict import Ruling
 from nbjudge.roles.witness import Witness, readable
 from nbjudge.wire import Pipe, listed, text, whole
@@ -53,6 +53,7 @@ def live(kernel: Kernel, control_fd: int, peer_fd: int) -> None:
             continue
         if text(packet.header, "op") == "naming":
             place(packet)
+            call_it(packet)
             judge.expect(packet.header["naming"])
             continue
         source = text(packet.header, "code", 1 << 24)

@@ -20,6 +20,8 @@ from nbjudge.bridge.raised import Attempted
 from nbjudge.process.kernel import Kernel
 from nbjudge.wire import Packet, Pipe, listed, text, whole
 
+STUDENT = "NBJUDGE_STUDENT"  # seegrad.variants reads it, and any course may
+
 
 def live(kernel: Kernel, control_fd: int, peer_fd: int) -> None:
     """Serve the owner's and the judge's requests until the owner goes."""
@@ -88,6 +90,7 @@ def _obey(kernel: Kernel, control: Pipe) -> str:
     if op == "files":
         place(packet)
     elif op == "seed":
+        call_it(packet)
         seed(whole(packet.header, "seed"))
     elif op == "run":
         reply = kernel.run(text(packet.header, "code", 1 << 24))
@@ -98,6 +101,11 @@ def _obey(kernel: Kernel, control: Pipe) -> str:
     if op != "renew":
         control.send({"msg_type": "flushed" if op == "flush" else "done"})
     return op
+
+
+def call_it(packet: Packet) -> None:
+    """Whose submission it is, for a question that draws each student's own numbers."""
+    os.environ[STUDENT] = text(packet.header, "student", 1 << 12)
 
 
 def place(packet: Packet) -> None:

@@ -16,8 +16,8 @@ NAME = "03_retain_grad_and_hooks"
 X = (1.0, 2.0)
 
 
-def solution(exercise: str, name: str) -> Any:
-    names: dict[str, Any] = {"torch": torch}
+def solution(exercise: str, name: str, **given: Any) -> Any:
+    names: dict[str, Any] = {"torch": torch, **given}
     exec(exercises(NAME)[exercise][0].source, names)  # noqa: S102  # the course's own cell
     return names[name]
 
@@ -53,14 +53,22 @@ def test_each_program_keeps_what_the_key_says() -> None:
 
 
 def test_each_number_is_what_the_printed_program_gives_and_stands_among_its_choices() -> None:
-    came = {}
-    for letter, program, asked, choices in rows("predict_values"):
-        x = torch.tensor(2.0, requires_grad=True)
-        names: dict[str, Any] = {"x": x, "h": x * 3, "seen": []}
-        exec(program, names)  # noqa: S102  # the exercise's own lines
-        came[letter] = int(eval(asked, names))  # noqa: S307  # the same
-        assert came[letter] in [int(choice) for choice in choices.split(", ")]
-    assert came == solution("predict_values", "values")
+    for k in range(2, 10):
+        came = {}
+        for letter, program, asked, choices in rows("predict_values"):
+            x = torch.tensor(2.0, requires_grad=True)
+            names: dict[str, Any] = {"x": x, "h": x * k, "seen": []}
+            exec(program, names)  # noqa: S102  # the exercise's own lines
+            came[letter] = int(eval(asked, names))  # noqa: S307  # the same
+            assert came[letter] in [printed(choice, k) for choice in choices.split(", ")]
+            assert len({printed(choice, k) for choice in choices.split(", ")}) == 3
+        assert came == solution("predict_values", "values", k=k)
+
+
+def printed(choice: str, k: int) -> int:
+    """A choice as it stands in the prompt: `40k²`."""
+    number, power = re.fullmatch(r"(\d*)(k?²?)", choice).groups()  # type: ignore[union-attr]  # a choice that isn't one fails here
+    return int(number or 1) * k ** {"": 0, "k": 1, "k²": 2}[power]
 
 
 def program() -> list[str]:
