@@ -23,6 +23,7 @@ from nbjudge.model import Limits, Submission
 
 MAX_FILES = 1000
 TIMESTAMP_BYTES = 256
+YEARS = range(1970, 9999)  # of a moment that means the same in every time zone
 IGNORED = (".ipynb_checkpoints", "*.pyc", "__pycache__", "feedback", ".DS_Store")
 CELL_TYPES = frozenset({"code", "markdown", "raw"})
 KEPT_METADATA = frozenset({"deletable", "editable"})
@@ -51,6 +52,8 @@ def read(folder: Path, student: str, assignment: str, limits: Limits | None = No
         return Submission(student, assignment, refusal=str(error))
     except OSError as error:
         return Submission(student, assignment, refusal=f"the folder could not be read: {error.strerror or error}")
+    except Exception as error:  # a bug of ours, and no reason to grade nobody else
+        return Submission(student, assignment, refusal=f"the folder could not be read: {type(error).__name__}: {error}")
 
 
 def _read(folder: Path, student: str, assignment: str, limits: Limits) -> Submission:
@@ -62,7 +65,7 @@ def _read(folder: Path, student: str, assignment: str, limits: Limits) -> Submis
     for path in _plain_files(folder):
         name = path.relative_to(folder).as_posix()
         if name == "timestamp.txt":
-            timestamp = _bounded(path, TIMESTAMP_BYTES)[0].decode("utf-8", "replace").strip()
+            timestamp = _timestamp(path)
         elif name.endswith(".ipynb") and "/" not in name:
             content = _notebook(path, limits)
             left_parts -= sum(map(content.count, (b"{", b"[", b":")))
@@ -79,11 +82,37 @@ def _read(folder: Path, student: str, assignment: str, limits: Limits) -> Submis
 
 
 def moment(timestamp: str | None) -> datetime | None:
-    """When it was handed in, UTC; None where nothing or nothing readable says so."""
+    """When it was handed in, UTC; None where nothing or nothing readable says so.
+
+    >>> moment("2026-02-03 13:00 +0100"), moment("garbage")
+    (datetime.datetime(2026, 2, 3, 12, 0), None)
+    """
     try:
-        return parse_utc(timestamp) if timestamp else None
-    except (ValueError, OverflowError):
+        found: datetime | None = parse_utc(timestamp) if timestamp else None
+    except Exception:  # whatever a parser raises on a text that somebody else has chosen: it can't be read
         return None
+    return found if found and found.year in YEARS else None
+
+
+def stamp(when: datetime) -> str:
+    """The same moment as nbgrader writes it and everybody's parser reads it.
+
+    >>> stamp(datetime(2026, 2, 3, 12))
+    '2026-02-03 12:00:00.000000 UTC'
+    """
+    return f"{when.isoformat(' ', 'microseconds')} UTC"
+
+
+def handed_in(folder: Path) -> datetime | None:
+    """What the folder's own timestamp says; None where there is none that can be read."""
+    try:
+        return moment(_timestamp(folder / "timestamp.txt"))
+    except OSError:
+        return None
+
+
+def _timestamp(path: Path) -> str:
+    return _bounded(path, TIMESTAMP_BYTES)[0].decode("utf-8", "replace").strip()
 
 
 def _refuse_linked_folders(folder: Path) -> None:

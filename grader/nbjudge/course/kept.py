@@ -13,7 +13,8 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
-from nbjudge.course.layout import Course, sweep_drafts, write_whole, writing
+from nbjudge.course.intake import moment, stamp
+from nbjudge.course.layout import Course, make_closed, share, sweep_drafts, write_whole, writing
 from nbjudge.model import Assignment, Graded, Result, Submission
 
 
@@ -73,7 +74,7 @@ def sweep_swaps(course: Course, assignment: str) -> None:
 
 
 def _write(draft: Path, contents: Iterable[tuple[str, bytes]], course: Course) -> None:
-    draft.mkdir(parents=True)
+    make_closed(draft, shared=course.groupshared)
     for name, content in contents:
         path = draft / name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -87,8 +88,8 @@ def _contents(result: Result, submission: Submission, assignment: Assignment) ->
     ours = {*assignment.files, "timestamp.txt", *(f"{notebook.name}.ipynb" for notebook in assignment.notebooks)}
     theirs = {name: content for name, content in submission.files.items() if not _in_the_way(name, ours)}
     yield from {**theirs, **assignment.files}.items()
-    if result.timestamp:
-        yield "timestamp.txt", result.timestamp.encode()
+    if when := moment(result.timestamp):
+        yield "timestamp.txt", stamp(when).encode()
     if result.refusal is not None:
         for notebook in assignment.notebooks:
             yield f"{notebook.name}.ipynb", notice(f"This submission could not be graded: {result.refusal}").encode()
@@ -119,7 +120,6 @@ def notice(sentence: str) -> str:
 
 
 def _share(folder: Path) -> None:
-    """nbgrader's `groupshared`: the group may write, and new files stay the group's."""
-    for path in (folder, *folder.rglob("*")):
+    for path in folder.rglob("*"):
         if path.is_dir():
-            path.chmod((path.stat().st_mode | 0o2770) & 0o2777)
+            share(path)

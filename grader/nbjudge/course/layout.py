@@ -25,6 +25,8 @@ SEED_BITS = 63  # torch takes a signed 64-bit seed
 FULL = (errno.ENOSPC, errno.EDQUOT)
 FORBIDDEN = (errno.EACCES, errno.EPERM, errno.EROFS)
 DRAFT = ".tmp"
+MOST_LETTERS = 128  # of a name, as nbgrader's gradebook keeps it
+PATTERN = frozenset("/\\\0*?[]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,13 +59,13 @@ class Course:
 
     def submissions(self, assignment: str, students: str = "*") -> Iterator[tuple[str, Path]]:
         """(student, folder) of everything handed in for `assignment`, by name; `students` is a pattern."""
-        pattern = str(self.folder(self.submitted, "*", glob.escape(assignment)))
+        names = {"nbgrader_step": self.submitted, "student_id": "*", "assignment_id": glob.escape(assignment)}
         marker = Path(self.structure.format(nbgrader_step="", student_id="*", assignment_id=assignment)).parts
         depth = len(marker) - marker.index("*")
-        for path in sorted(glob.glob(pattern)):  # noqa: PTH207 -- the pattern is absolute, which Path.glob refuses
-            student = Path(path).parts[-depth]
+        for path in sorted(self.root.glob(self.structure.format(**names))):
+            student = path.parts[-depth]
             if not student.startswith(".") and fnmatch(student, students):
-                yield student, Path(path)
+                yield student, path
 
     def own_files(self, assignment: str) -> dict[str, bytes]:
         """The course's data files for `assignment`: everything beside its source notebooks."""
@@ -97,9 +99,40 @@ def checked_name(assignment: str) -> str:
     >>> checked_name("05_data_versus_detach")
     '05_data_versus_detach'
     """
-    if not assignment or assignment.startswith(".") or any(letter in assignment for letter in "/\\\0*?[]"):
+    if unusable(assignment):
         raise CourseError(f"{assignment!r} can't be an assignment: its name has to be the name of its folder")
     return assignment
+
+
+def unusable(name: str) -> str | None:
+    """Why a folder's name can't be a student's id, or an assignment's name; None where it can.
+
+    What passes is one line of visible text in every table, log and page, and means itself wherever it is a pattern.
+
+    >>> unusable("Ada van Lovelace"), unusable("ada\\n2 bob")
+    (None, "it holds letters that can't be shown")
+    """
+    if not name or name.startswith("."):
+        return "it is empty or begins with a dot"
+    if len(name) > MOST_LETTERS:
+        return f"it is longer than {MOST_LETTERS} letters"
+    if not name.isprintable():  # surrogates, that is no UTF-8, among them
+        return "it holds letters that can't be shown"
+    return "it holds one of / \\ * ? [ ]" if PATTERN & set(name) else None
+
+
+def make_closed(folder: Path, *, shared: bool) -> None:
+    """The folder, and those above it that lack: nobody but owner and group comes in, from the moment they are there."""
+    for each in reversed([folder, *folder.parents]):
+        if not each.is_dir():
+            each.mkdir(mode=0o770)
+            if shared:
+                share(each)
+
+
+def share(folder: Path) -> None:
+    """nbgrader's `groupshared`: the group may write, and new files stay the group's."""
+    folder.chmod((folder.stat().st_mode | 0o2770) & 0o2777)
 
 
 @contextmanager

@@ -11,13 +11,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
+from typing import TypeVar
 
 from traitlets.config import Config
 
 from nbjudge.course import intake, privacy
 from nbjudge.course.gradebook import Record
 from nbjudge.course.kept import Kept, publish, sweep_swaps
-from nbjudge.course.layout import Course, checked_name, held_alone
+from nbjudge.course.layout import MOST_LETTERS, Course, checked_name, held_alone, unusable
 from nbjudge.course.office.standings import Standing
 from nbjudge.course.office.tables import Attempt
 from nbjudge.errors import CourseError, DiskFull, GradebookError, StorageError
@@ -26,6 +27,9 @@ from nbjudge.grading.farm import Farm
 from nbjudge.grading.prove import Proof, prove
 from nbjudge.model import Assignment, Limits, Result, Submission
 
+T = TypeVar("T")
+UNUSABLE = "a folder of this name can't be graded: {why}. Rename it to the student's id"
+OURS = "not recorded: the grader failed on this submission: {kind}: {error}"
 NO_STUDENT = "the gradebook has no such student, and this run was asked to create none"
 SPENT = "one attempt too many: {most} were graded, as max_attempts allows, and the last one's grades stay"
 NOT_PROVED = (
@@ -225,28 +229,34 @@ class _Run:
     def grade(self, folders: list[tuple[str, Path]], farm: Farm) -> None:
         """Everything that was never judged through the farm; the rest from what is kept."""
         for submission, result in farm(self._left(folders), self.assignment):
-            self.kept.put(result)
-            self._recorded(submission, result)
+            self._record(submission, result)
 
     def _left(self, folders: list[tuple[str, Path]]) -> Iterator[Submission]:
         """What has to be judged; what hasn't is settled on the way."""
         applied = self.record.applied(self.assignment.name)
         for student, folder in folders:
-            submission = self._read(student, folder)
-            kept = None if self.options.force else self.kept.get(engine.key(submission, self.assignment))
-            if not self._may_record(student):
-                self._done(_left_alone(submission, NO_STUDENT))
-            elif why := self._spent(submission):
-                self._done(_left_alone(submission, why))
-            elif kept is None:
-                yield submission
-            elif applied.get(student) == kept.key and self._published(student) and self.record.settled(kept):
-                self._done(Entry(student, kept, problem(kept), unchanged=True))
+            found = self._alone(student, partial(self._looked_at, student, folder, applied.get(student)))
+            if isinstance(found, Entry):
+                self._done(found)
+            elif found[1] is None:
+                yield found[0]
             else:
-                self._recorded(submission, kept)
+                self._record(found[0], found[1])
 
-    def _read(self, student: str, folder: Path) -> Submission:
-        return intake.read(folder, student, self.assignment.name, self.assignment.limits)
+    def _looked_at(self, student: str, folder: Path, applied: str | None) -> Entry | tuple[Submission, Result | None]:
+        """How it went, where nothing is to be done; else what is to be recorded, or to be judged before."""
+        if why := unusable(student):
+            shown = Submission(ascii(student[:MOST_LETTERS]), self.assignment.name)
+            return _left_alone(shown, UNUSABLE.format(why=why))
+        submission = intake.read(folder, student, self.assignment.name, self.assignment.limits)
+        kept = None if self.options.force else self.kept.get(engine.key(submission, self.assignment))
+        if not self._may_record(student):
+            return _left_alone(submission, NO_STUDENT)
+        if why := self._spent(submission):
+            return _left_alone(submission, why)
+        if kept and applied == kept.key and self._published(student) and self.record.settled(kept):
+            return Entry(student, kept, problem(kept), unchanged=True)
+        return submission, kept
 
     def _may_record(self, student: str) -> bool:
         return self.options.create_students or self.record.knows_student(student)
@@ -263,20 +273,31 @@ class _Run:
     def _published(self, student: str) -> bool:
         return self.course.folder(self.course.autograded, student, self.assignment.name).is_dir()
 
-    def _recorded(self, submission: Submission, result: Result) -> None:
-        """Its folder, then the gradebook's rows: each step can be done again."""
+    def _record(self, submission: Submission, result: Result) -> None:
         if not self.changed:
             self.changed = True
             self.options.before_change()
-        trouble = None
+        self._done(self._alone(submission.student, partial(self._recorded, submission, result), result))
+
+    def _recorded(self, submission: Submission, result: Result) -> Entry:
+        """It is kept, then its folder, then the gradebook's rows: each step can be done again."""
+        self.kept.put(result)
+        publish(result, submission, self.assignment, self.course)
+        self.record.write(result, engine.content(submission))
+        return Entry(result.student, result, problem(result))
+
+    def _alone(self, student: str, step: Callable[[], T], result: Result | None = None) -> T | Entry:
+        """One step for one student. What raises there is that one's trouble; a disk without room is everybody's."""
         try:
-            publish(result, submission, self.assignment, self.course)
-            self.record.write(result, engine.content(submission))
+            return step()
         except DiskFull:
             raise
-        except (GradebookError, StorageError) as error:  # this one's; the others go on
-            trouble = f"not recorded: {error}"
-        self._done(Entry(result.student, result, trouble or problem(result)))
+        except (GradebookError, StorageError) as error:
+            why = f"not recorded: {error}"
+        except Exception as error:
+            why = OURS.format(kind=type(error).__name__, error=error)
+        blank = _left_alone(Submission(student, self.assignment.name), why)
+        return replace(blank, result=result) if result else blank
 
     def _done(self, entry: Entry) -> None:
         was, now = self.before.get(entry.student), self.record.standing(entry.student, self.assignment.name)

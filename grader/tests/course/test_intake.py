@@ -6,6 +6,7 @@ import json
 import os
 import socket
 import tracemalloc
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nbjudge.course.intake import Unreadable, canonical, read
+from nbjudge.course.intake import Unreadable, canonical, moment, read, stamp
+from nbjudge.course.intake import handed_in as handed_in_at
 from nbjudge.model import Limits, Submission
 
 CODE = {"cell_type": "code", "source": ["x = 1\n", "x"], "metadata": {}, "outputs": [{"a": 1}], "execution_count": 3}
@@ -300,3 +302,26 @@ def test_many_notebooks_count_together(folder: Path) -> None:
         (folder / f"more{number}.ipynb").write_text(book({**CODE, "source": "x" * 300_000}))
     refusal = handed_in(folder, book(CODE), Limits(submission_bytes=1 << 20)).refusal
     assert refusal == "the files together are larger than 1.0 MB"
+
+
+@given(st.text("0123456789:-+ .TZUtcADpmJan,/", max_size=60) | st.text(max_size=60))
+def test_any_timestamp_is_a_moment_or_none_and_ours_is_read_as_it_was_meant(text: str) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # dateutil's, of time zones that it doesn't know
+        found = moment(text)
+    assert found is None or moment(stamp(found)) == found
+
+
+@pytest.mark.parametrize("kind", ["pipe", "link", "folder", "nothing", "large"])
+def test_a_timestamp_that_is_no_small_file_is_none(kind: str, folder: Path) -> None:
+    path = folder / "timestamp.txt"
+    if kind == "pipe":
+        os.mkfifo(path)
+    elif kind == "link":
+        (folder / "other.txt").write_text("2026-02-03")
+        path.symlink_to("other.txt")
+    elif kind == "folder":
+        path.mkdir()
+    elif kind == "large":
+        path.write_text("2026-02-03" + " " * 300)
+    assert handed_in_at(folder) is None

@@ -7,7 +7,7 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
@@ -18,19 +18,24 @@ import pytest
 from nbgrader.api import Gradebook
 from traitlets.config import Config
 
+from nbjudge.course import intake, kept
 from nbjudge.course.gradebook import Record
+from nbjudge.course.kept import Kept
 from nbjudge.course.layout import Course, held_alone
 from nbjudge.errors import BusyError, CourseError, GradebookError
+from nbjudge.grading import batch
 from nbjudge.grading.batch import Entry, Farm, RunOptions, autograde
 from nbjudge.grading.farm import grade_all
 from nbjudge.model import Assignment, Ending, Executed, Outcome
 from nbjudge.pages.regrade import moved, rows
 from nbjudge.pages.screen import table
+from nbjudge.shown.text import printable
 from nbjudge_tests.classroom import small
 from nbjudge_tests.classroom.commands import nbgrader
 from nbjudge_tests.databases import Database
 from nbjudge_tests.results import Counting, name_of_test
 
+UNPARSEABLE = "00:00999999999999999999999999999912:00:00 +"  # dateutil raises decimal.InvalidOperation
 ONE = RunOptions(reference="none")
 
 
@@ -109,6 +114,12 @@ def test_our_own_failure_is_reported_recorded_as_ungraded_and_tried_again_next_t
     assert healed.runs == 3
 
 
+def test_a_course_may_be_in_a_folder_with_brackets(course: Course) -> None:
+    root = course.root.rename(course.root.with_name("course [1]"))
+    url = course.db_url.replace(f"{course.root}/", f"{root}/")
+    assert set(run(replace(course, root=root, db_url=url), Counting())) == {"ada", "bo", "cy"}
+
+
 def test_only_the_named_student(course: Course) -> None:
     assert set(run(course, Counting(), replace(ONE, students="a*"))) == {"ada"}
     assert set(run(course, Counting(), replace(ONE, excluded=frozenset({"ada"})))) == {"bo", "cy"}
@@ -132,6 +143,93 @@ def test_what_can_t_be_recorded_is_told_and_the_rest_goes_on(course: Course, mon
     monkeypatch.setattr(Record, "write", sometimes)
     problems = {student: entry.problem for student, entry in run(course, Counting()).items()}
     assert problems == {"ada": None, "bo": "not recorded: locked", "cy": None}
+
+
+# ---------------------------------------------------------------------- one folder never stops a class
+
+
+@pytest.mark.parametrize(
+    ("name", "why"),
+    [
+        (b"m\xff", "letters that can't be shown"),
+        (b"bob\n2 eve", "letters that can't be shown"),
+        (b"x" * 129, "longer than 128 letters"),
+        (b"a[1]", "one of / "),
+    ],
+)
+def test_a_folder_that_can_t_be_a_student_is_named_and_the_rest_goes_on(name: bytes, why: str, course: Course) -> None:
+    (course.root / "submitted" / "ada").rename(course.root / "submitted" / os.fsdecode(name))
+    for _ in range(2):
+        entries = run(course, Counting())
+        (problem,) = [entry.problem for entry in entries.values() if entry.problem]
+        assert why in problem
+        assert len(entries) == 3
+        assert len(printable(table(list(entries.values()))).splitlines()) == 7  # no name makes a line of its own
+    with Record(course) as record:
+        assert sorted(record.students()) == ["bo", "cy"]
+
+
+@pytest.mark.parametrize("step", ["read", "settled", "kept", "published", "written"])
+def test_what_raises_while_one_is_read_or_recorded_is_that_one_s_trouble(
+    step: str, course: Course, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    places: dict[str, tuple[object, str]] = {
+        "read": (intake, "_read"),
+        "settled": (Record, "settled"),
+        "kept": (Kept, "put"),
+        "published": (batch, "publish"),
+        "written": (Record, "write"),
+    }
+    if step == "settled":
+        run(course, Counting())
+    where, name = places[step]
+    done = getattr(where, name)
+
+    def sometimes(*given: Any) -> Any:
+        if any("bo" in (each, getattr(each, "student", None)) for each in given):
+            raise ArithmeticError("of a library's")
+        return done(*given)
+
+    monkeypatch.setattr(where, name, sometimes)
+    problems = {student: entry.problem for student, entry in run(course, Counting()).items()}
+    assert "ArithmeticError: of a library's" in str(problems.pop("bo"))
+    assert problems == {"ada": None, "cy": None}
+
+
+@pytest.mark.parametrize("text", [UNPARSEABLE, "garbage", "9999-12-31 23:59 UTC", "0001-01-01 00:00 UTC"])
+def test_a_timestamp_that_can_t_be_read_is_told_and_never_handed_on(text: str, course: Course) -> None:
+    (course.root / "submitted" / "ada" / small.NAME / "timestamp.txt").write_text(text)
+    entries = run(course, Counting())
+    assert {entry.problem for entry in entries.values()} == {None}
+    assert "can't be read; lateness was not judged" in entries["ada"].result.notebooks[0].notes[-1]
+    published = course.root / "autograded"
+    assert not (published / "ada" / small.NAME / "timestamp.txt").exists()
+    assert (published / "bo" / small.NAME / "timestamp.txt").read_text() == "2026-02-03 12:00:00.000000 UTC"
+
+
+@pytest.mark.parametrize("umask", [0o000, 0o022])
+def test_no_graded_folder_is_open_to_others_at_any_moment(
+    umask: int, course: Course, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where a run ends early: looked at after the first student, and before anything is written."""
+    seen = []
+    write = kept._write
+
+    def look(draft: Path, contents: Iterable[tuple[str, bytes]], of: Course) -> None:
+        def looking() -> Iterator[tuple[str, bytes]]:
+            seen.extend(oct(path.stat().st_mode & 0o777) for path in (draft, *draft.parents[:2]))
+            yield from contents
+
+        write(draft, looking(), of)
+
+    monkeypatch.setattr(kept, "_write", look)
+    before = os.umask(umask)
+    try:
+        run(course, Counting())
+    finally:
+        os.umask(before)
+    folders = [path for path in [course.root / "autograded", *(course.root / "autograded").rglob("*")] if path.is_dir()]
+    assert {*seen, *(oct(path.stat().st_mode & 0o777) for path in folders)} == {oct(0o770 & ~umask)}
 
 
 def test_the_autograded_folder_is_nbgrader_s_and_holds_nothing_of_an_earlier_submission(course: Course) -> None:
