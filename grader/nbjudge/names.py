@@ -20,7 +20,7 @@ _BINDS = {"STORE_NAME", "STORE_GLOBAL"}
 _FLAGS = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
 _IMPORTING = ast.Import | ast.ImportFrom
 _DEFINING = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
-_INSPECTING = frozenset({"globals", "locals", "vars", "dir", "eval", "exec", "get_ipython"})
+_INSPECTING = frozenset({"globals", "locals", "vars", "dir", "eval", "exec", "get_ipython", "testmod"})
 """Whoever reads one of these may read any name."""
 _PYTHON_MAGICS = frozenset({"time", "timeit", "prun", "capture"})
 """Magics whose body is Python that runs in the notebook."""
@@ -74,9 +74,23 @@ def names_in(source: str, asked: Collection[str] = ()) -> Names:
     tree = ast.parse(source)
     bound = sorted(set(_named(code, _BINDS, top=True)))
     defined = sorted({name for node in tree.body for name in _defined(node)})
-    reads = set(_named(code, _READS))
+    reads = {*_named(code, _READS), *_patched(tree)}
     read = sorted({name for name in reads if _is_global(name, asked)} - (set(defined) - set(asked)))
-    return Names(tuple(read), tuple(bound), tuple(defined), tuple(sorted(_mentioned(tree))), bool(reads & _INSPECTING))
+    return Names(tuple(read), tuple(bound), tuple(defined), tuple(sorted(_mentioned(tree))), _inspects(tree, reads))
+
+
+def _patched(tree: ast.AST) -> Iterator[str]:
+    """Names in the texts that `unittest.mock.patch` is given: `"__main__.helper"`."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value.startswith("__main__."):
+            name = node.value.split(".")[1]
+            if name.isidentifier():
+                yield name
+
+
+def _inspects(tree: ast.AST, reads: Collection[str]) -> bool:
+    looked = {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
+    return bool(_INSPECTING & {*reads, *looked})
 
 
 def _is_global(name: str, asked: Collection[str]) -> bool:

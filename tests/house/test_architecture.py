@@ -55,7 +55,7 @@ MAY_IMPORT = {  # a room, or a file at a package's top: the rooms that it may im
 INSIDE = {  # the same for rooms within a room; its own files, beside them, may import all of them
     "seegrad.capture": {"probes": (), "tables": ("probes",)},
     "seegrad.picture": {"layout": (), "sketch": (), "svg": ("sketch", "layout")},
-    "nbjudge.bridge": {"values": (), "torch": ("values",)},
+    "nbjudge.bridge": {"values": (), "around": ("values",), "torch": ("values", "around")},
     "nbjudge.pages": {"similar": ()},
 }
 ONLY_THESE = {  # of another room: the files that a room may import, where it may not have all

@@ -9,14 +9,14 @@ from typing import Any
 
 from nbjudge.bridge import objects as remote
 from nbjudge.bridge import raised, values
+from nbjudge.bridge.around.parts import BASES, BY_METHOD
 from nbjudge.bridge.handles import Borrowed, Lent
-from nbjudge.bridge.libraries import find_by_name, home_of, name_in_library
+from nbjudge.bridge.libraries import find_by_name, home_of, known_class, name_in_library
 from nbjudge.bridge.objects import RemoteClass
 from nbjudge.bridge.raised import Attempted
 from nbjudge.bridge.standing import Everything, Gate, Nature, Role, Stand
 from nbjudge.bridge.values import Body, Crossing, Decoder, Encoder, UnsupportedError
 from nbjudge.bridge.values.containers import STUDENT
-from nbjudge.bridge.values.parts import BASES, BY_METHOD
 from nbjudge.bridge.values.records import RECORD
 from nbjudge.bridge.values.shared import Containers, Copies
 from nbjudge.bridge.values.table import kind_of
@@ -305,8 +305,9 @@ class Carrier:
     def _made_class(self, tree: Mapping[str, Any], inner: Decoder) -> type:
         bases = [self._base(base, inner) for base in listed(tree, "bases", 64)]
         special = [name for name in listed(tree, "special", 256) if name in remote.SPECIAL]
-        hashable, builtin = tree.get("hashable") is not False, tree.get("builtin") is True
-        return remote.make_class(self._asker, text(tree, "name"), bases, special, hashable, builtin=builtin)
+        name, hashable = text(tree, "name"), tree.get("hashable") is not False
+        shown = remote.BUILTIN.get(name) if tree.get("builtin") is True else known_class(tree.get("home"))
+        return remote.make_class(self._asker, name, bases, special, hashable, shown=shown)
 
     def _base(self, tree: Any, inner: Decoder) -> Any:
         is_class = type(tree) is dict and tree.get("t") == "class"

@@ -13,7 +13,8 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from nbjudge.bridge.values.parts import Part
+from nbjudge.bridge.around.parts import Part
+from nbjudge.bridge.values import generators
 
 LATER = "after the call"  # something that wasn't an argument of a call that was going on
 CONTAINERS = (list, dict, set, tuple, frozenset)
@@ -74,7 +75,7 @@ class Effects:
 
     def note_container(self, value: Any, ours: bool) -> None:
         """The same of a list, dict, set or array."""
-        before = value.copy()
+        before = copy.deepcopy(value) if generators.is_generator(value) else value.copy()
         self.note(id(value), lambda: _refill(value, before), ours=ours)
 
     def settle(self) -> None:
@@ -163,9 +164,20 @@ def _refill(value: Any, items: Any) -> None:
     elif isinstance(value, dict | set):
         value.clear()
         value.update(items)
+    elif _is_frame(value):
+        type(value).__init__(value, items)
+    elif generators.is_generator(value):
+        generators.put(value, items)
     else:
         value[...] = items
 
 
 def _array_clone(value: Any) -> Any:
-    return value.copy() if type(value).__module__ == "numpy" and type(value).__name__ == "ndarray" else value
+    if generators.is_generator(value):
+        return copy.deepcopy(value)
+    is_array = type(value).__module__ == "numpy" and type(value).__name__ == "ndarray"
+    return value.copy() if is_array or _is_frame(value) else value
+
+
+def _is_frame(value: Any) -> bool:
+    return type(value).__module__.partition(".")[0] == "pandas" and type(value).__name__ in ("DataFrame", "Series")

@@ -87,3 +87,14 @@ def home_of(kind: type) -> str | None:
     for part in name.split("."):
         found = getattr(found, part, None)
     return f"{module}.{name}"[:200] if found is kind and kind is not types.SimpleNamespace else None
+
+
+def known_class(home: Any) -> type | None:
+    """The class that a library defines under this name, where this process has loaded it already; nothing is imported.
+
+    >>> known_class("functools.partial"), known_class("functools.nothing"), known_class("not.loaded")
+    (<class 'functools.partial'>, None, None)
+    """
+    module, _, name = home.rpartition(".") if type(home) is str else ("", "", "")
+    found = getattr(sys.modules.get(module), name, None)
+    return found if isinstance(found, type) and home_of(found) == home else None

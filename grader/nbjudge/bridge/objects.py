@@ -7,16 +7,17 @@ it has; everything else about an instance or a class is asked for by name.
 from __future__ import annotations
 
 import asyncio
+import builtins
 import copy
 import inspect
 import types
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
+from nbjudge.bridge.around.parts import BASES
 from nbjudge.bridge.standing import Role, Stand
 from nbjudge.bridge.values import UnsupportedError, is_value
 from nbjudge.bridge.values.containers import STUDENT
-from nbjudge.bridge.values.parts import BASES
 from nbjudge.errors import WireError
 from nbjudge.wire import listed, text
 
@@ -83,8 +84,8 @@ _HERE = frozenset(
     }
 )
 _CLASS_HERE = frozenset(
-    {*dir(type), *_HERE, "__dict__", "__doc__", "__module__", "__qualname__", "_asker_", "_shown_"} | SPECIAL | ALWAYS
-) - {"__init__"}
+    {*dir(type), *_HERE, "__dict__", "__module__", "__qualname__", "_asker_", "_shown_"} | SPECIAL | ALWAYS
+) - {"__init__", "__doc__"}
 
 
 class Asker(Protocol):
@@ -131,6 +132,9 @@ class RemoteClass(type):
 
     def __bool__(cls) -> bool:
         return True
+
+    def __dir__(cls) -> list[str]:
+        return [str(name) for name in cls._asker_.of("special", cls, "__dir__", (), {})]
 
 
 class RemoteObject:
@@ -243,14 +247,17 @@ def make_class(
     special: Sequence[str],
     hashable: bool = True,
     *,
-    builtin: bool = False,
+    shown: type | None = None,
 ) -> type:
-    """A class here that stands for one over there; of other classes here only well-known ones can be its bases."""
+    """A class here that stands for one over there; of other classes here only well-known ones can be its bases.
+
+    `shown` is what its objects are instances of for `isinstance`.
+    """
     named = name if name.isidentifier() else "Unnamed"
     members: dict[str, Any] = {
         "__module__": STUDENT,
         "_asker_": asker,
-        "_shown_": BUILTIN.get(name) if builtin else None,
+        "_shown_": shown,
     }
     if (plain := next((base for base in bases if isinstance(base, type) and base in PLAIN_BASES), None)) is not None:
         members["_shown_"] = type(named, (plain,), {"__module__": STUDENT})
@@ -388,8 +395,15 @@ def signature(function: Any) -> dict[str, Any]:
         [part.name[:200], int(part.kind), _default(part.default) if isinstance(part.default, plain) else None]
         for part in found
     ]
+    told = getattr(function, "__annotations__", None)
+    if isinstance(told, dict) and len(told) <= PARAMETERS and all(map(_is_plain_class, told.values())):
+        said["annotations"] = {str(name)[:200]: kind and kind.__name__ for name, kind in told.items()}
     said["optional"] = [part.name[:200] for part in found if part.default is not part.empty]
     return said
+
+
+def _is_plain_class(kind: Any) -> bool:
+    return kind is None or (isinstance(kind, type) and vars(builtins).get(kind.__name__) is kind)
 
 
 def _default(value: Any) -> Any:
@@ -409,9 +423,28 @@ def describe(function: Any, tree: Mapping[str, Any]) -> None:
         optional = listed(tree, "optional", PARAMETERS)
         try:
             parts = [_parameter(part, optional) for part in listed(tree, "parameters", PARAMETERS)]
-            function.__signature__ = inspect.Signature(parts)
+            told = _annotations(tree.get("annotations"))
+            parts = [part.replace(annotation=told.get(part.name, part.empty)) for part in parts]
+            function.__signature__ = inspect.Signature(
+                parts, return_annotation=told.get("return", inspect.Signature.empty)
+            )
+            function.__annotations__ = told
+            function.__defaults__ = _defaults(parts)
         except (ValueError, TypeError):
             raise WireError("A function has an impossible signature.") from None
+
+
+def _annotations(tree: Any) -> dict[str, Any]:
+    """Classes of Python's own, by parameter."""
+    named = tree if isinstance(tree, dict) else {}
+    found = {name: kind and vars(builtins).get(kind) for name, kind in named.items()}
+    return {name: kind for name, kind in found.items() if _is_plain_class(kind)}
+
+
+def _defaults(parts: Sequence[inspect.Parameter]) -> tuple[Any, ...] | None:
+    """As a function shows them that is called by position."""
+    found = [part.default for part in parts if part.kind in (part.POSITIONAL_ONLY, part.POSITIONAL_OR_KEYWORD)]
+    return tuple(one for one in found if one is not inspect.Parameter.empty) or None
 
 
 def _parameter(part: Any, optional: list[Any]) -> inspect.Parameter:

@@ -12,15 +12,18 @@ from dataclasses import dataclass
 from typing import Any
 
 from nbjudge.bridge import objects, raised
+from nbjudge.bridge.around import looks
+from nbjudge.bridge.around.files import Files, Folder
+from nbjudge.bridge.around.parts import PARTS, Changes, Part, Said
+from nbjudge.bridge.around.replaced import Replaced
+from nbjudge.bridge.around.shared_names import MOST, SharedNames
+from nbjudge.bridge.around.surroundings import Surroundings
 from nbjudge.bridge.carry import Carrier, Plain, Yours
 from nbjudge.bridge.effects import Effects
 from nbjudge.bridge.raised import Attempted, RemoteError
-from nbjudge.bridge.shared_names import MOST, SharedNames
 from nbjudge.bridge.standing import USES, Role, Sought, Stand, step
-from nbjudge.bridge.surroundings import Surroundings
 from nbjudge.bridge.values import Body, Crossing, UnsupportedError
 from nbjudge.bridge.values.containers import STUDENT
-from nbjudge.bridge.values.parts import PARTS, Changes, Part, Said
 from nbjudge.errors import GraderError, WireError
 from nbjudge.wire import Packet, Pipe, listed, text
 
@@ -58,6 +61,8 @@ class Peer:
             "call": self._answer_call,
             "sync": lambda _frame: None,
             "data": lambda packet: Plain(self.given(packet)),
+            "files": lambda packet: self._answer_files(*self._value(packet, 2)[:2]),
+            "source": lambda packet: looks.source_of(self._value(packet, 1)[0], text(packet.header, "name")),
             **dict.fromkeys(OBJECT_OPS, self._answer_object),
         }
         self.parts: dict[str, Part] = {}
@@ -66,7 +71,10 @@ class Peer:
         self.parts |= {name: make(self) for name, make in PARTS.items()}
         self.carrier = Carrier(side, self)
         self.carrier.containers.changing = self.effects.note_container if side == 0 else None
-        self.surroundings = Surroundings(self.parts)
+        self.surroundings = Surroundings(self.parts, side)
+        self.replaced = Replaced()
+        self.folder = Folder()
+        self.files: Files | None = None  # the judge's, where it watches
         self.names = SharedNames()
         self._depth = 0
         self._fresh = False
@@ -90,7 +98,7 @@ class Peer:
             WireError: it sent something that isn't a packet of ours.
             UnsupportedError: `value`, or the answer, can't be carried.
         """
-        with self._pinned():
+        with self._pinned(), self.files.asking() if self.files else contextlib.nullcontext():
             problem = self._send_question(op, said or {}, value)
             while "op" in (packet := self.pipe.receive()).header:
                 self.answer(packet)
@@ -153,6 +161,10 @@ class Peer:
         if standing.role is Role.STRANGER:
             self.carrier.gate.refuse(standing)
 
+    def stands_in(self, thing: Any) -> bool:
+        """Is it a stand-in for a thing of the other side's?"""
+        return self.carrier.borrowed.number_of(thing) is not None
+
     def data_of(self, number: int) -> Any:
         """The nearest data to a thing of the other side's."""
         return self.ask("data", value=Yours(number))
@@ -185,11 +197,16 @@ class Peer:
             header["containers"] = self.carrier.changes(draft.crossing)
             header["value"] = self.carrier.encode(value, draft.crossing)
             header["bound"] = self._bound(draft.crossing)
+            if self.files is not None and (written := self.files.told()) is not None:
+                header["files"] = self.carrier.encode(written, draft.crossing)
+            header["replaced"] = self.replaced.changes(lambda put: self.carrier.encode(put, draft.crossing))
             draft.check()
             self._send(header, draft)
         except UnsupportedError as error:
             problem = error
-            self._send_least({"containers": [], **header, "op": "sync", "value": None, "bound": []}, draft)
+            self._send_least(
+                {"containers": [], **header, "op": "sync", "value": None, "bound": [], "replaced": []}, draft
+            )
         return problem
 
     def _draft(self) -> Draft:
@@ -206,7 +223,9 @@ class Peer:
         gone = [list(pair) for pair in self.carrier.borrowed.gone()]
         said = {name: part.to_json() for name, part in draft.said.items()}
         try:
-            self.pipe.send({**header, **said, "gone": gone}, bytes(draft.crossing.body.data))
+            self.pipe.send(
+                {**header, **self.surroundings.answered(), **said, "gone": gone}, bytes(draft.crossing.body.data)
+            )
         except WireError:
             self.carrier.untell()
             raise UnsupportedError(TOO_LARGE) from None
@@ -220,6 +239,7 @@ class Peer:
 
     def _take_over(self, packet: Packet) -> None:
         crossing = self._crossing(packet)
+        self.surroundings.hear(packet.header)
         for name, part in self.parts.items():
             part.hear(packet.header.get(name), crossing.body)
         self.carrier.lent.forget([_pair(item) for item in listed(packet.header, "gone")])
@@ -227,6 +247,13 @@ class Peer:
         self.effects.settle()
         if "bound" in packet.header:
             self.names.apply(listed(packet.header, "bound", MOST), lambda tree: self.carrier.decode(tree, crossing))
+        if self.side == 1 and "files" in packet.header:
+            shared, made, new, gone = self.carrier.decode(packet.header["files"], crossing)
+            self.folder.shared |= {*shared}
+            self.folder.make(made)
+            self.folder.apply(new, gone)
+        if self.side == 1 and "replaced" in packet.header:
+            self.replaced.apply(listed(packet.header, "replaced"), lambda tree: self.carrier.decode(tree, crossing))
 
     def _bound(self, crossing: Crossing) -> list[list[Any]]:
         """The shared names that have been bound here; the judge's have to be told, a student's are told if they can."""
@@ -258,6 +285,7 @@ class Peer:
         if packet.header.get("fresh") is True:
             self.carrier.clear()
             self.names.watch({}, (), ())
+            self.replaced.end()
         self._take_over(packet)
         self.carrier.containers.drop(packet.header.get("unshared"))
         handler = self.answers.get(text(packet.header, "op"), _unknown)
@@ -292,6 +320,13 @@ class Peer:
         if type(given) is not tuple or len(given) < at_least:
             raise WireError("A frame doesn't hold what its question needs.")
         return given
+
+    def _answer_files(self, shared: Any, kept: Any) -> Any:
+        """In the student's process: what has been written since it was asked."""
+        if self.side == 0:
+            raise WireError("A frame asks for the judge's files.")
+        self.folder.shared |= {*shared}
+        return self.folder.changes(frozenset(kept))
 
     def _answer_call(self, packet: Packet) -> Any:
         function, args, kwargs = self._value(packet, 3)

@@ -103,8 +103,10 @@ def _is_plain_exception(kind: Any) -> bool:
     return isinstance(kind, type) and issubclass(kind, Exception) and not issubclass(kind, BaseExceptionGroup)
 
 
-def builtin_exception(name: Any) -> type[Exception] | None:
-    """Python's own exception class of this name; none that ends a process."""
+def builtin_exception(name: Any) -> type[BaseException] | None:
+    """Python's own exception class of this name: a cell survives `SystemExit` too, but no other that ends a process."""
+    if name == "SystemExit":
+        return SystemExit
     found = getattr(builtins, name, None) if type(name) is str else None
     if not isinstance(found, type) or not issubclass(found, Exception):
         return None

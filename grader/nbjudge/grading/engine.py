@@ -24,7 +24,7 @@ from nbjudge.grading import questions
 from nbjudge.grading.trial import RunNotebook
 from nbjudge.model import Assignment, Ending, Executed, Graded, Notebook, Outcome, Result, Submission
 
-ENGINE_VERSION = 5  # raise it when the same submission may get another score than before
+ENGINE_VERSION = 6  # raise it when the same submission may get another score than before
 
 
 @lru_cache(maxsize=1)

@@ -5,6 +5,7 @@ Its verdicts go to its owner over a descriptor that no other process has.
 
 from __future__ import annotations
 
+import builtins
 import hashlib
 import os
 import sys
@@ -38,10 +39,10 @@ def live(kernel: Kernel, control_fd: int, peer_fd: int) -> None:
     """Serve the owner's requests until it goes."""
     control = Pipe(control_fd)
     kernel.wire(None)  # nothing that a test prints is shown, and nothing of it scores
-    kernel.shell.showtraceback = kernel.shell.showsyntaxerror = _nothing
     kernel.shell.displayhook.compute_format_data = lambda _value: ({}, {})  # a last expression isn't shown either
     see_own_modules(sys.path)  # the course's: no file of a student's lies here
     judge = Judge(kernel, Witness(Pipe(peer_fd)))
+    kernel.shell.showtraceback = kernel.shell.showsyntaxerror = judge.note_error
     judge.witness.watch()
     control.send({"msg_type": "hello"})
     while True:
@@ -54,6 +55,7 @@ def live(kernel: Kernel, control_fd: int, peer_fd: int) -> None:
         if text(packet.header, "op") == "naming":
             place(packet)
             call_it(packet)
+            judge.witness.files.own()
             judge.expect(packet.header["naming"])
             continue
         source = text(packet.header, "code", 1 << 24)
@@ -71,10 +73,6 @@ def live(kernel: Kernel, control_fd: int, peer_fd: int) -> None:
             judge.points = float(packet.header["points"])
             judge.witness.hold(_known(packet.header.get("places")), recording=packet.header.get("record") is True)
             control.send(judge.test(source, seed_for(number, grade_id), kept))
-
-
-def _nothing(*_args: Any, **_kwargs: Any) -> None:
-    """Show no traceback: a verdict says what is to be said."""
 
 
 def _known(said: Any) -> Known | None:
@@ -105,6 +103,7 @@ class Judge:
         self._imports: dict[str, str] = {}
         self._told: frozenset[str] = frozenset()
         self._rebound: frozenset[str] = frozenset()
+        self._shown: BaseException | None = None  # of a cell within a cell, as `%%capture` runs one
         self._plain: dict[str, str] = {}
         self._names: dict[str, Names] = {}
         self._ways = self._syntax()
@@ -141,6 +140,10 @@ class Judge:
     def _names_of(self, source: str) -> Names:
         plain = self._transformed(source)
         return self._names.get(source) or names_in(plain, self._asked)
+
+    def note_error(self, *_args: Any, **_kwargs: Any) -> None:
+        """Show no traceback: a verdict says what is to be said."""
+        self._shown = sys.exc_info()[1] or self._shown
 
     def expect(self, naming: Mapping[str, Any]) -> None:
         """Whose each name is, as the owner has read it from the assignment."""
@@ -199,8 +202,9 @@ class Judge:
             said = Ruling(None, verdict.unsupported(str(error)))
         except KeyboardInterrupt:
             said = Ruling(0.0, "interrupted")
-        except Exception as error:  # ours: this question isn't graded, the next one may be
+        except (Exception, SystemExit) as error:  # ours: this question isn't graded, the next one may be
             said = Ruling(None, verdict.clipped(f"The judge itself failed: {type(error).__name__}: {error}"))
+        self.witness.files.end()
         if self.witness.unsupported is not None:
             said = Ruling(None, verdict.unsupported(self.witness.unsupported))
         places = self.witness.places
@@ -250,7 +254,7 @@ class Judge:
         bound = set(found.bound)
         for name in (self._borrowed | needed) - self._held:
             self.kernel.namespace.pop(name, None)
-        told = self._told & self._students & (needed | bound)
+        told = self._told & ((self._students & (needed | bound)) | (bound & vars(builtins).keys()))
         heard = (needed - bound) | (needed & self._rebound)
         values = self.witness.names(sorted(needed), sorted(told), sorted(heard)) if needed or told else {}
         for name, value in values.items():
@@ -277,8 +281,9 @@ class Judge:
 
     def _run(self, source: str) -> tuple[Any, BaseException | None]:
         self.kernel.announce()
+        self._shown = None
         result = self.kernel.shell.run_cell(source, store_history=True, silent=False)
-        return result.result, result.error_before_exec or result.error_in_exec
+        return result.result, result.error_before_exec or result.error_in_exec or self._shown
 
     def _filename(self, source: str) -> str:
         """The file name under which IPython compiled the cell."""

@@ -254,7 +254,7 @@ def _is_asked_for(place: str) -> bool:
 
 
 def _arguments(asked: Sought) -> list[Any]:
-    if asked.op == "attribute":
+    if asked.op in ("attribute", "source"):
         return []
     return [*asked.given[0], *(value for _, value in asked.given[1])]
 

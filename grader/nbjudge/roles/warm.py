@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import importlib
 import sys
 from collections.abc import Iterator
 from functools import partial
@@ -26,7 +27,7 @@ def warm(kernel: Kernel) -> None:
     """Use once what cells use: torch and IPython. A part that fails is left cold."""
     torch: Any = sys.modules.get("torch")  # a course may do without
     uses = [partial(use, torch) for use in (_numbers, _modules) if torch]
-    uses += [partial(use, kernel) for use in (_cell, _shown, _traceback)]
+    uses += [partial(use, kernel) for use in (_cell, _shown, _traceback, _examples)]
     with _as_it_was(), torch.random.fork_rng(devices=[]) if torch else contextlib.nullcontext():
         for use in uses:
             with contextlib.suppress(Exception):
@@ -89,3 +90,8 @@ def _traceback(kernel: Kernel) -> None:
         fail([1.0])
     except ZeroDivisionError:
         kernel.shell.InteractiveTB.structured_traceback(*sys.exc_info(), tb_offset=0)
+
+
+def _examples(_kernel: Kernel) -> None:
+    """Where the kernel has put its debugger in place of Python's: a class of doctest's is derived from it."""
+    importlib.import_module("doctest")

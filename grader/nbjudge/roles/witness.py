@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, TypeVar
+from typing import Any, NoReturn, TypeVar
 
+from nbjudge.bridge.around import looks
+from nbjudge.bridge.around.files import Files
 from nbjudge.bridge.peer import Peer
 from nbjudge.bridge.values import Crossing, UnsupportedError
 from nbjudge.errors import StudentGone, WireError
@@ -26,6 +28,7 @@ class Witness:
         self.unsupported: str | None = None
         self.peer = Peer(pipe, side=0)
         self.peer.carrier.gate = self.places
+        self.files = Files(lambda asked: self.peer.ask("files", value=asked), self._refuse)
         self.peer.ask = self._guarded(self.peer.ask)  # type: ignore[method-assign]  # stand-ins call it by name
 
     def hold(self, known: Known | None, *, recording: bool) -> None:
@@ -40,8 +43,10 @@ class Witness:
         self.places.begin()
         self.peer.effects.begin(kept)
         self.peer.begin_question()
+        self.peer.replaced.begin()
         self.peer.names.watch({}, (), ())  # between questions the judge's namespace is its own
         self.unsupported = None
+        self.files.begin()
 
     def names(self, wanted: Sequence[str], told: Sequence[str] = (), heard: Sequence[str] = ()) -> dict[str, Any]:
         """What these names stand for over there; a name that isn't there is left out.
@@ -73,8 +78,14 @@ class Witness:
 
     def finish(self) -> None:
         """Tell the other side what the test cell has changed, before the student's next cell runs."""
+        self.files.end()
         if self.gone is None:
             self.peer.ask("sync")
+            self.peer.surroundings.check()
+
+    def _refuse(self, what: str) -> NoReturn:
+        self.unsupported = self.unsupported or what
+        raise UnsupportedError(what)
 
     def _break(self, why: str) -> None:
         self.gone = f"the student's process broke the rules of the conversation: {why}"
@@ -103,6 +114,10 @@ class Witness:
     def watch(self) -> None:
         """From here on, note when a test reads what only the student's process vouches for."""
         self.peer.surroundings.watch()
+        self.peer.replaced.watch()
+        looks.install(self.peer)
+        self.files.watch()
+        self.peer.files = self.files
         for part in self.peer.parts.values():
             part.watch(self.places)
 

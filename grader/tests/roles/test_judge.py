@@ -189,11 +189,29 @@ def f(x): return x + 1
     assert {outcome.kind for outcome in run(zygote, answer(source), *tests).outcomes} == {Ending.PASSED}
 
 
-def test_a_test_that_replaces_a_function_of_python_s_own_is_never_a_silent_zero(zygote: Zygote) -> None:
+def test_a_test_that_replaces_a_function_of_python_s_own_replaces_it_for_the_answer(zygote: Zygote) -> None:
     test = "from unittest.mock import patch\nwith patch('builtins.input', return_value='3'):\n    assert ask() == 3"
-    outcome = judged(zygote, "def ask(): return int(input('how many?'))", test)
-    assert (outcome.kind, outcome.points) == (Ending.GRADER_FAILURE, None)
-    assert "input()" in outcome.message
+    assert judged(zygote, "def ask(): return int(input('how many?'))", test).kind is Ending.PASSED
+    assert judged(zygote, "def ask(): return 4", test).kind is Ending.FAILED
+
+
+def test_what_a_test_has_replaced_is_put_back_where_the_test_has_ended_too_early(zygote: Zygote) -> None:
+    left = "from unittest.mock import patch\npatch('builtins.print').start()\nassert f() == 2"
+    after = "import contextlib, io\nwith contextlib.redirect_stdout(io.StringIO()) as said:\n    f()\n"
+    cells = (answer("def f():\n    print('three')\n    return 3"), check(left, "a"), check("patch.stopall()", "b"))
+    first, _, last = run(zygote, *cells, check(f"{after}assert said.getvalue() == 'three\\n'", "c")).outcomes
+    assert (first.kind, last.kind) == (Ending.FAILED, Ending.PASSED)
+
+
+def test_an_error_within_a_cell_of_a_magic_is_the_test_s(zygote: Zygote) -> None:
+    outcome = judged(zygote, "def f(): return 3", "%%capture\nassert f() == 4")
+    assert (outcome.kind, outcome.points) == (Ending.FAILED, 0)
+
+
+def test_random_numbers_by_turns_are_never_a_silent_zero(zygote: Zygote) -> None:
+    test = "import random\nrandom.seed(3)\nfirst = f()\nassert random.random() != first"
+    assert judged(zygote, "import random\ndef f(): return random.random()", test).kind is Ending.GRADER_FAILURE
+    assert judged(zygote, "def f(): return 0.5", test).kind is Ending.PASSED
 
 
 def test_each_way_to_end_is_kept_apart(zygote: Zygote) -> None:

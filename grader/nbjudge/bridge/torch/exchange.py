@@ -10,11 +10,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from nbjudge.bridge.around.parts import PARTS, Conversation, Looked
 from nbjudge.bridge.torch import hooks, torch_private
 from nbjudge.bridge.torch.kinds import TENSORS, Bare
 from nbjudge.bridge.torch.mirror import Message, Mirror
 from nbjudge.bridge.torch.reads import FACTS, Reads, watched
-from nbjudge.bridge.values.parts import PARTS, Conversation, Looked
 from nbjudge.bridge.values.table import Body
 from nbjudge.errors import WireError
 from nbjudge.wire import Packet, whole
@@ -99,6 +99,10 @@ class Exchange:
     def random_state(self) -> bytes:
         """Where it stands."""
         return bytes(torch.get_rng_state().numpy().tobytes())
+
+    def put_random_state(self, stands: bytes) -> None:
+        """Let it stand there."""
+        torch.set_rng_state(torch.frombuffer(bytearray(stands), dtype=torch.uint8))
 
     # ------------------------------------------------------------------ what is passed
 

@@ -9,8 +9,8 @@ import torch.utils.data
 from torch import Tensor
 from torch.optim.lr_scheduler import LRScheduler
 
+from nbjudge.bridge.around.parts import BASES, BY_METHOD
 from nbjudge.bridge.torch.mirror import DTYPES, NAMES
-from nbjudge.bridge.values.parts import BASES, BY_METHOD
 from nbjudge.bridge.values.table import Decoder, Encoder, Tree, ValueKind, known
 from nbjudge.errors import WireError
 from nbjudge.wire import listed, text, whole

@@ -19,6 +19,7 @@ import torch
 from torch import Tensor
 from torch.autograd.graph import GradientEdge
 
+from nbjudge.bridge.around.parts import Changes
 from nbjudge.bridge.torch import autograd as graph
 from nbjudge.bridge.torch import torch_private
 from nbjudge.bridge.torch.hooks import Ask, Relays, Settle
@@ -36,7 +37,6 @@ from nbjudge.bridge.torch.records import (
     read_window,
 )
 from nbjudge.bridge.values import Body, UnsupportedError
-from nbjudge.bridge.values.parts import Changes
 from nbjudge.bridge.values.table import SHARED_BYTES, STORAGE_BYTES, whole_numbers
 from nbjudge.errors import WireError
 from nbjudge.wire import listed

@@ -9,8 +9,8 @@ from typing import Any
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
+from nbjudge.bridge.around.parts import Looked
 from nbjudge.bridge.torch import torch_private
-from nbjudge.bridge.values.parts import Looked
 
 FACTS = ("is_leaf", "requires_grad", "grad_fn", "_version", "retains_grad")
 ABOUT = frozenset(  # what is asked about a tensor without looking at its numbers

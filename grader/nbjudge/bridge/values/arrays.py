@@ -62,7 +62,8 @@ def _dtype_heard(tree: Tree, _decode: Decoder) -> Any:
     return importlib.import_module("numpy").dtype(name)
 
 
-def _is_number(value: Any) -> bool:
+def is_number(value: Any) -> bool:
+    """A number, a truth value or a time of NumPy's."""
     numpy = sys.modules.get("numpy")
     here = type(value)
     return (
@@ -136,4 +137,4 @@ def _as(name: str, number: complex) -> Any:
 
 share("array", (), InPlace(said, _fill, lambda array: _plain(array).tobytes()), takes=is_array)
 known(ValueKind("npdtype", (), lambda value, _encode: {"t": "npdtype", "v": value.name}, _dtype_heard, takes=_is_dtype))
-known(ValueKind("scalar", (), _number, _number_heard, takes=_is_number))
+known(ValueKind("scalar", (), _number, _number_heard, takes=is_number))

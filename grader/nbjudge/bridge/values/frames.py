@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from nbjudge.bridge.values import arrays
-from nbjudge.bridge.values.shared import Containers, Copies
+from nbjudge.bridge.values.shared import Containers, Copies, InPlace, share
 from nbjudge.bridge.values.table import Crossing, Decoder, Encoder, Tree, UnsupportedError, ValueKind, key, known
 from nbjudge.errors import WireError
 from nbjudge.wire import listed, text
@@ -41,7 +41,7 @@ def _is(*names: str) -> Callable[[Any], bool]:
 
 
 def _is_plain(item: Any) -> bool:
-    return type(item).__name__ in PLAIN and type(item).__module__.partition(".")[0] in HOMES
+    return arrays.is_number(item) or (type(item).__name__ in PLAIN and type(item).__module__.partition(".")[0] in HOMES)
 
 
 def _is_numeric(dtype: str) -> bool:
@@ -49,6 +49,14 @@ def _is_numeric(dtype: str) -> bool:
 
 
 def _column(values: Any, encode: Encoder) -> dict[str, Any]:
+    if str(values.dtype) != "category":
+        return _items(values, encode)
+    held = values.array if type(values).__name__ == "Series" else values
+    codes, kinds = arrays.said(held.codes.astype("int64"), encode), _items(held.categories, encode)
+    return {"dtype": "category", "v": codes, "categories": kinds, "ordered": bool(held.ordered)}
+
+
+def _items(values: Any, encode: Encoder) -> dict[str, Any]:
     dtype = str(values.dtype)
     if _is_numeric(dtype):
         return {"dtype": dtype, "v": arrays.said(values.to_numpy(), encode)}
@@ -62,6 +70,16 @@ def _column(values: Any, encode: Encoder) -> dict[str, Any]:
 
 def _column_heard(tree: Any, decode: Decoder) -> Any:
     """An array, or what pandas makes of the items."""
+    if type(tree) is not dict:
+        raise WireError("A column isn't an object.")
+    if text(tree, "dtype") != "category":
+        return _items_heard(tree, decode)
+    codes, kinds = arrays.heard(tree.get("v"), decode), _items_heard(tree.get("categories"), decode)
+    ordered = tree.get("ordered") is True
+    return _made(lambda pandas: pandas.Categorical.from_codes(codes, pandas.Index(kinds), ordered=ordered))
+
+
+def _items_heard(tree: Any, decode: Decoder) -> Any:
     if type(tree) is not dict:
         raise WireError("A column isn't an object.")
     dtype = text(tree, "dtype")
@@ -104,7 +122,7 @@ def _index_heard(tree: Tree, decode: Decoder) -> Any:
 
 
 def _series(value: Any, encode: Encoder) -> Any:
-    return {"t": "Series", "name": encode(value.name), "index": encode(value.index), "v": _column(value, encode)}
+    return {"name": encode(value.name), "index": encode(value.index), "v": _column(value, encode)}
 
 
 def _series_heard(tree: Tree, decode: Decoder) -> Any:
@@ -115,7 +133,7 @@ def _series_heard(tree: Tree, decode: Decoder) -> Any:
 
 def _frame(value: Any, encode: Encoder) -> Any:
     columns = [_column(value.iloc[:, number], encode) for number in range(value.shape[1])]
-    return {"t": "DataFrame", "index": encode(value.index), "columns": encode(value.columns), "v": columns}
+    return {"index": encode(value.index), "columns": encode(value.columns), "v": columns}
 
 
 def _frame_heard(tree: Tree, decode: Decoder) -> Any:
@@ -145,6 +163,22 @@ def _span_heard(tree: Tree, decode: Decoder) -> Any:
     return _made(lambda pandas: pandas.Timedelta(parts, unit="ns"))
 
 
+def _filled(heard: Callable[[Tree, Decoder], Any]) -> Callable[[Any, Tree, Decoder], Any]:
+    """What makes a new one, for one that is there already: its own object takes over what the new one holds."""
+
+    def fill(value: Any, tree: Tree, decode: Decoder) -> Any:
+        inner = tree.get("v")
+        if not isinstance(inner, dict):
+            raise WireError("A series or frame isn't an object.")
+        new = heard(inner, decode)
+        if value is None:
+            return new
+        type(value).__init__(value, new)
+        return value
+
+    return fill
+
+
 def _looks(value: Any) -> bytes:
     """All that would be said of a frame or series, for comparison."""
     crossing = Crossing(Containers(0), Copies())
@@ -156,11 +190,9 @@ def _nothing_else(_value: Any, _encode: Encoder) -> Any:
     raise UnsupportedError("a label that is no plain value")
 
 
-_is_index = _is("Index", "RangeIndex", "DatetimeIndex", "TimedeltaIndex", "MultiIndex")
+_is_index = _is("Index", "RangeIndex", "DatetimeIndex", "TimedeltaIndex", "MultiIndex", "CategoricalIndex")
 for _kind in (
     ValueKind("Index", (), _index, _index_heard, _is_index),
-    ValueKind("Series", (), _series, _series_heard, _is("Series"), snapshot=_looks),
-    ValueKind("DataFrame", (), _frame, _frame_heard, _is("DataFrame"), snapshot=_looks),
     ValueKind(
         "Timestamp", (), lambda at, _encode: {"t": "Timestamp", "v": at.isoformat()}, _time_heard, _is("Timestamp")
     ),
@@ -175,3 +207,5 @@ for _kind in (
     ValueKind("NA", (), lambda *_: {"t": "NA"}, lambda *_: _made(lambda pandas: pandas.NA), _is("NAType")),
 ):
     known(_kind)
+share("Series", (), InPlace(_series, _filled(_series_heard), _looks), _is("Series"))
+share("DataFrame", (), InPlace(_frame, _filled(_frame_heard), _looks), _is("DataFrame"))

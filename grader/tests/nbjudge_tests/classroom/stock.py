@@ -9,7 +9,7 @@ import copy
 import json
 import re
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -61,11 +61,14 @@ def course(root: Path, name: str, sources: Mapping[str, Path]) -> Course:
     return Course(root, f"sqlite:///{root / 'gradebook.db'}", "stock")
 
 
-def both(made: Course, name: str, run: RunNotebook) -> Rows:
-    """All that is handed in for one assignment through both graders."""
+def both(made: Course, name: str, run: RunNotebook, titles: Collection[str] = (), alone: Collection[str] = ()) -> Rows:
+    """All that is handed in for one assignment through both graders; of `alone` notebooks through ours only.
+
+    `titles`: no more than these of what a class might hand in.
+    """
     with Record(made) as record:
         assignment = record.assignment(name, 5)
-    handed_in = dict(submissions(made, assignment))
+    handed_in = {title: one for title, one in submissions(made, assignment) if not titles or title in titles}
     assignment = measured(handed_in["solution"], assignment, run)
     stock: dict[Row, float | None] = {}
     ours: dict[Row, Outcome] = {}
@@ -77,6 +80,7 @@ def both(made: Course, name: str, run: RunNotebook) -> Rows:
         documents += [
             (f"{book.name}: {title}", restored(submission.notebooks[book.name], book).document)
             for book in assignment.notebooks
+            if book.name not in alone
         ]
     for title, cells in executed(documents, made.folder(made.source, ".", name)):
         for cell in cells:

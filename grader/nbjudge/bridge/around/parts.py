@@ -76,6 +76,9 @@ class Part(Protocol):
     def random_state(self) -> bytes:
         """Where they stand."""
 
+    def put_random_state(self, stands: bytes) -> None:
+        """Let them stand there."""
+
     def clone(self, value: Any) -> Any:
         """A copy that shares nothing; the value itself where it isn't one of these, or has to be itself."""
 

@@ -1,0 +1,1 @@
+"""What a conversation takes along besides values: parts, names, files, and the process around it."""

@@ -1,0 +1,237 @@
+"""Files that an answer writes and a test reads, or the other way round: their bytes cross when a test looks.
+
+In one process a test sees the files that the cells before it wrote. Here each process has a folder of its own; where
+the test touches a file, the student's folder is read first, and what the test has written is told with its next
+question. A file of the course's own is never replaced, and nothing crosses that could be imported.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.machinery
+import os
+import sys
+import tempfile
+from collections.abc import Callable, Collection, Iterable, Iterator
+from pathlib import Path
+from typing import Any, NoReturn
+
+from nbjudge.bridge.values import UnsupportedError
+from nbjudge.errors import WireError
+
+MOST = 1000  # files
+BYTES = 32 << 20  # of all that cross at once
+IMPORTED = (*importlib.machinery.all_suffixes(), ".pth")
+LISTING = frozenset({"os.listdir", "os.scandir", "glob.glob", "sqlite3.connect"})
+CHANGING = frozenset({"os.mkdir", "os.rmdir", "os.remove", "os.rename", "os.truncate", "tempfile.mkdtemp"})
+PICKLED = frozenset(
+    {
+        *(("builtins", name) for name in ("set", "frozenset", "complex", "bytearray", "range", "slice")),
+        *(("collections", name) for name in ("OrderedDict", "Counter", "deque")),
+        *(("datetime", name) for name in ("date", "datetime", "time", "timedelta", "timezone")),
+        *(("decimal", "Decimal"), ("fractions", "Fraction"), ("uuid", "UUID")),
+        *(("numpy", "ndarray"), ("numpy", "dtype"), ("numpy._core.multiarray", "_reconstruct")),
+        *(("numpy.core.multiarray", "_reconstruct"), ("numpy._core.multiarray", "scalar")),
+    }
+)
+PICKLE = "what a pickle names, {what}: unpickling runs code, so let answers write CSV, JSON or .npy"
+Look = tuple[int, int, int]  # size, time of change, inode
+
+
+class Folder:
+    """What both sides know of this one's working folder, and of folders below /tmp that a test has made."""
+
+    def __init__(self) -> None:
+        self._root = Path.cwd()
+        self._known: dict[str, Look] = {}
+        self.shared: set[str] = set()  # folders beside the working one, by absolute path
+
+    def names(self) -> frozenset[str]:
+        """Of all files, which both sides know as they are."""
+        self._known = dict(self._looks())
+        return frozenset(self._known)
+
+    def changes(self, kept: Collection[str] = ()) -> tuple[tuple[tuple[str, bytes], ...], tuple[str, ...]]:
+        """Files that are new or have changed since the other side was told, and names of those that have gone.
+
+        Of `kept` ones nothing is told.
+
+        Raises:
+            UnsupportedError: it is too much.
+        """
+        now = {name: look for name, look in self._looks() if name not in kept}
+        gone = tuple(sorted(self._known.keys() - now.keys()))
+        new, total = [], 0
+        for name, look in now.items():
+            if self._known.get(name) != look:
+                total += look[0]
+                if total > BYTES:
+                    raise UnsupportedError(f"files of more than {BYTES >> 20} MB")
+                with contextlib.suppress(OSError):
+                    new.append((name, (self._root / name).read_bytes()))
+        self._known = now
+        return tuple(new), gone
+
+    def apply(self, new: Iterable[tuple[str, bytes]], gone: Iterable[str], kept: Collection[str] = ()) -> None:
+        """Write what the other side has, but for `kept` files, which stay as they are."""
+        for name, data in [*new, *((name, None) for name in gone)]:
+            path = self._root / name
+            if name in kept or not self._is_ours(name):
+                continue
+            with contextlib.suppress(OSError):
+                if data is None:
+                    path.unlink()
+                    self._known.pop(name, None)
+                else:
+                    path.parent.mkdir(parents=True, exist_ok=True)
+                    path.write_bytes(data)
+                    self._known[name] = _look(path)
+
+    def make(self, folders: Iterable[str]) -> None:
+        """Make the folders that a test has made."""
+        for name in folders:
+            with contextlib.suppress(OSError):
+                (self._root / name).mkdir(parents=True, exist_ok=True)
+
+    def _is_ours(self, name: str) -> bool:
+        path = Path(name)
+        if ".." in path.parts or name.endswith(IMPORTED):
+            return False
+        return not path.is_absolute() or any(Path(folder) in path.parents for folder in self.shared)
+
+    def _looks(self) -> Iterator[tuple[str, Look]]:
+        """Plain files, by name from here or absolute; links and modules aren't among them."""
+        for count, path in enumerate(self._paths()):
+            if count >= MOST:
+                raise UnsupportedError(f"more than {MOST} files")
+            with contextlib.suppress(OSError):
+                near = path.is_relative_to(self._root)
+                yield str(path.relative_to(self._root) if near else path), _look(path)
+
+    def _paths(self) -> Iterator[Path]:
+        for folder in (str(self._root), *sorted(self.shared)):
+            for place, folders, names in os.walk(folder):
+                folders[:] = [name for name in folders if not name.startswith(".") and name != "__pycache__"]
+                for name in names:
+                    path = Path(place, name)
+                    if not name.endswith(IMPORTED) and not path.is_symlink() and path.is_file() and _has_text(name):
+                        yield path
+
+
+def _has_text(name: str) -> bool:
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _look(path: Path) -> Look:
+    found = path.lstat()
+    return found.st_size, found.st_mtime_ns, found.st_ino
+
+
+class Files:
+    """The judge's: it notices when a test touches a file, and asks."""
+
+    def __init__(self, ask: Callable[[Any], Any], refuse: Callable[[str], NoReturn]) -> None:
+        self.folder = Folder()
+        self._refuse = refuse
+        self.active = False  # while a test cell runs, and nothing is being asked
+        self._ask = ask  # for what the student's folder has that this one hasn't
+        self._own: frozenset[str] = frozenset()
+        self._stale = True  # has the student's process run since it was asked?
+        self._touched = False
+        self._made: set[str] = set()  # folders
+
+    def watch(self) -> None:
+        """From here on it is noticed. The course's own files lie here already."""
+        sys.addaudithook(self._audited)
+        for name in ("stat", "lstat", "access"):
+            setattr(os, name, self._looking(getattr(os, name)))
+
+    def own(self) -> None:
+        """The course's own files lie here now, and stay as they are."""
+        self._own = self.folder.names()
+
+    def begin(self) -> None:
+        """A test cell begins."""
+        self.active, self._stale, self._touched = True, True, False
+
+    def end(self) -> None:
+        """It has ended; what it wrote is told with the last question."""
+        self.active = False
+
+    @contextlib.contextmanager
+    def asking(self) -> Iterator[None]:
+        """Meanwhile the student's process runs: what lies there may have changed afterwards."""
+        before, self.active = self.active, False
+        try:
+            yield
+        finally:
+            self.active, self._stale = before, True
+
+    def _looking(self, look: Callable[..., Any]) -> Callable[..., Any]:
+        def looking(path: Any, *args: Any, **named: Any) -> Any:
+            if self.active and self._is_near(path):
+                self._touch()
+            return look(path, *args, **named)
+
+        return looking
+
+    def _audited(self, event: str, args: tuple[Any, ...]) -> None:
+        if not self.active:
+            return
+        if event == "open":
+            if self._is_near(args[0]):
+                self._touch()
+        elif event in LISTING or event in CHANGING:
+            if event == "os.mkdir":
+                self._share(args[0])
+            self._touch()
+        elif event == "pickle.find_class" and (args[0], args[1]) not in PICKLED:
+            self._refuse(PICKLE.format(what=f"{args[0]}.{args[1]}"[:80]))
+
+    def _is_near(self, path: Any) -> bool:
+        if not isinstance(path, str | bytes | os.PathLike):
+            return False
+        name = os.fsdecode(path)
+        return not name.startswith("/") or name.startswith((str(Path.cwd()), tempfile.gettempdir()))
+
+    def _share(self, path: Any) -> None:
+        """A folder that the test makes: for files of the moment, or for an answer to write into."""
+        if self._is_near(path):
+            found = Path(os.fsdecode(path))
+            self._made.add(str(found))
+            if found.is_absolute() and str(found.parent) == tempfile.gettempdir():
+                self.folder.shared.add(str(found))
+
+    def _touch(self) -> None:
+        self._touched = True
+        if self._stale:
+            self._stale, self.active = False, False
+            try:
+                new, gone = self._heard(self._ask((tuple(sorted(self.folder.shared)), tuple(self._own))))
+                self.folder.apply(new, gone, self._own)
+            finally:
+                self.active = True
+
+    @staticmethod
+    def _heard(said: Any) -> tuple[Any, Any]:
+        if type(said) is not tuple or len(said) != 2 or any(type(part) is not tuple for part in said):
+            raise WireError("Files aren't told as files.")
+        new, gone = said
+        pairs = all(
+            type(one) is tuple and len(one) == 2 and (type(one[0]), type(one[1])) == (str, bytes) for one in new
+        )
+        if not pairs or any(type(name) is not str for name in gone):
+            raise WireError("Files aren't told as files.")
+        return new, gone
+
+    def told(self) -> Any:
+        """What the test has written or removed since the last question, for the student's process; None for nothing."""
+        if not self._touched:
+            return None
+        new, gone = self.folder.changes()
+        made, self._made = tuple(sorted(self._made)), set()
+        return (tuple(sorted(self.folder.shared)), made, new, gone) if new or gone or made else None

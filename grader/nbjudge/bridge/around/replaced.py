@@ -1,0 +1,132 @@
+"""What a test has put in place of Python's own, or of a module's, functions: the student's process uses it meanwhile.
+
+A function of the test's is lent as ever, by a number that can be called; of `sys.stdin` its `readline`. What is put
+back here is put back there.
+"""
+
+from __future__ import annotations
+
+import builtins
+import io
+import sys
+import types
+from collections.abc import Callable, Iterator
+from typing import Any
+from unittest import mock
+
+from nbjudge.errors import WireError
+
+STDIN = "sys.stdin"
+LISTENED_TO = frozenset({"sys.stdout", "sys.stderr"})  # what is printed comes back as text
+
+
+class LentInput(io.TextIOBase):
+    """`sys.stdin` of the test's, read by a function that was lent."""
+
+    def __init__(self, readline: Callable[[], str]) -> None:
+        self._readline = readline
+
+    def readable(self) -> bool:
+        """Always."""
+        return True
+
+    def readline(self, _size: Any = -1) -> str:  # type: ignore[override]  # a text's own signature is more exact
+        """One line."""
+        return str(self._readline())
+
+    def read(self, _size: int | None = -1) -> str:
+        """All that is left."""
+        return "".join(iter(self.readline, ""))
+
+
+class Replaced:
+    """One side: the judge's finds what a test has replaced, the student's puts it in place.
+
+    >>> ours, theirs = Replaced(), Replaced()
+    >>> ours.watch(); before = builtins.input
+    >>> builtins.input = len
+    >>> told = ours.changes(lambda value: value.__name__)
+    >>> told, ours.changes(lambda value: value.__name__)
+    ([['builtins.input', 'len']], [])
+    >>> builtins.input = before
+    >>> ours.changes(lambda value: value.__name__)
+    [['builtins.input']]
+    """
+
+    def __init__(self) -> None:
+        self._watched: dict[str, tuple[Any, str, Any]] = {}  # where → module, name, what is there by rights
+        self._told: dict[str, Any] = {}
+        self._here: dict[str, tuple[Any, str, Any]] = {}  # in the student's process: what was there
+
+    def watch(self) -> None:
+        """In the judge, once, while all is as it should be."""
+        for name, value in vars(builtins).items():
+            if callable(value) and not name.startswith("_") and not isinstance(value, type):
+                self._watched[f"builtins.{name}"] = (builtins, name, value)
+        self._watched[STDIN] = (sys, "stdin", sys.stdin)
+        enter = mock._patch.__enter__  # where every kind of patch begins
+
+        def entered(patch: Any) -> Any:
+            target = patch.getter()
+            if isinstance(target, types.ModuleType) and target.__name__ != "__main__":
+                self._note(target, patch.attribute)
+            return enter(patch)
+
+        mock._patch.__enter__ = entered  # type: ignore[method-assign]  # meant
+
+    def _note(self, module: types.ModuleType, name: str) -> None:
+        where = f"{module.__name__}.{name}"
+        if where not in self._watched and where not in LISTENED_TO:
+            self._watched[where] = (module, name, vars(module).get(name))
+
+    def begin(self) -> None:
+        """A new question: whatever is replaced is told again."""
+        self._told.clear()
+
+    def changes(self, encode: Callable[[Any], Any]) -> list[list[Any]]:
+        """What has been replaced or put back since the last packet, as trees.
+
+        Raises:
+            UnsupportedError: it can neither be lent nor carried.
+        """
+        return list(self._changes(encode))
+
+    def _changes(self, encode: Callable[[Any], Any]) -> Iterator[list[Any]]:
+        for where, (module, name, own) in self._watched.items():
+            now = getattr(module, name, None)
+            if now is self._told.get(where, own):
+                continue
+            if now is own:
+                yield [where]
+                del self._told[where]
+            else:
+                yield [where, encode(getattr(now, "readline", None) if where == STDIN else now)]
+                self._told[where] = now
+
+    # ------------------------------------------------------------------ in the student's process
+
+    def apply(self, told: list[Any], decode: Callable[[Any], Any]) -> None:
+        """Put in place what the judge has told of; a name alone is put back."""
+        for change in told:
+            if type(change) is not list or not 1 <= len(change) <= 2 or type(change[0]) is not str:
+                raise WireError("A frame replaces something that has no name.")
+            where, *tree = change
+            if not tree:
+                self._put_back(where)
+                continue
+            module, _, name = where.rpartition(".")
+            if (found := sys.modules.get(module)) is None:  # nobody here uses it
+                continue
+            self._here.setdefault(where, (found, name, getattr(found, name, None)))
+            value = decode(tree[0])
+            setattr(found, name, LentInput(value) if where == STDIN else value)
+
+    def _put_back(self, where: str) -> None:
+        if where in self._here:
+            module, name, own = self._here.pop(where)
+            setattr(module, name, own)
+
+    def end(self) -> None:
+        """A new question: all is as it was."""
+        for where in list(self._here):
+            self._put_back(where)

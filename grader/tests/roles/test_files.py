@@ -1,0 +1,67 @@
+"""Files that an answer writes and a test reads, and what of them never reaches the tests."""
+
+from __future__ import annotations
+
+import pytest
+
+from nbjudge.grading.trial import run_notebook
+from nbjudge.model import Assignment, Ending
+from nbjudge.process.zygote import Zygote
+from nbjudge_tests.trials import LIMITS, answer, check, notebook, only, run
+
+RUNS = """
+import os, pickle
+class Runs:
+    def __reduce__(self): return os.system, ("true",)
+with open("found.bin", "wb") as file: pickle.dump(Runs(), file)
+"""
+RIGHT = "x = 3\nwith open('a.txt', 'w') as file: file.write('one')"
+
+
+def test_a_file_is_read_as_it_is_when_the_test_looks(zygote: Zygote) -> None:
+    source = f"{RIGHT}\ndef more():\n    with open('a.txt', 'a') as file: file.write(' two')\n    return 2"
+    test = "before = open('a.txt').read()\nmore()\nassert (before, open('a.txt').read()) == ('one', 'one two')"
+    gone = "import os\nos.remove('a.txt')\nmore()\nassert open('a.txt').read() == ' two'"
+    assert [one.kind for one in run(zygote, answer(source), check(test, "a"), check(gone, "b")).outcomes] == [
+        Ending.PASSED,
+        Ending.PASSED,
+    ]
+
+
+def test_unpickling_what_an_answer_wrote_runs_nothing(zygote: Zygote) -> None:
+    test = "import pickle\nwith open('found.bin', 'rb') as file:\n    pickle.load(file)"
+    outcome = only(run(zygote, answer(RUNS), check(test)))
+    assert (outcome.kind, outcome.points) == (Ending.GRADER_FAILURE, None)
+    assert "unpickling runs code" in outcome.message
+    plain = "import pickle\nwith open('found.bin', 'wb') as file: pickle.dump({'a': [1, 2.5]}, file)"
+    assert only(run(zygote, answer(plain), check(f"{test}\nassert open('found.bin', 'rb')"))).kind is Ending.PASSED
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "open('colorsys.py', 'w').write('raise SystemError')",
+        "import os\nos.mkdir('colorsys')\nopen('colorsys/__init__.py', 'w').write('raise SystemError')",
+    ],
+)
+def test_no_module_crosses(source: str, zygote: Zygote) -> None:
+    test = "import os, sys\nsys.path.insert(0, os.getcwd())\nopen('a.txt')\nimport colorsys\nassert x == 3"
+    assert only(run(zygote, answer(f"{RIGHT}\n{source}"), check(test))).kind is Ending.PASSED
+
+
+def test_a_link_doesn_t_cross(zygote: Zygote) -> None:
+    source = "import os\nos.symlink('/etc/passwd', 'a.txt')\nos.symlink('/etc', 'b')"
+    test = "import os\nassert not os.path.exists('a.txt') and not os.path.exists('b')"
+    assert only(run(zygote, answer(source), check(test))).kind is Ending.PASSED
+
+
+def test_a_file_of_the_course_s_own_is_never_replaced(zygote: Zygote) -> None:
+    book = notebook(
+        answer("import os\nos.remove('want.txt')\nopen('want.txt', 'w').write('0')"),
+        check("""
+assert open('want.txt').read() == '7'
+"""),
+    )
+    own = {"want.txt": b"7"}
+    ran = run_notebook(zygote, book, own, Assignment("", (), 5, LIMITS, own))
+    assert only(ran).kind is Ending.PASSED
