@@ -89,12 +89,22 @@ def home_of(kind: type) -> str | None:
     return f"{module}.{name}"[:200] if found is kind and kind is not types.SimpleNamespace else None
 
 
+BY_VALUE = frozenset(
+    {"builtins", "numpy", "pandas", "torch", "decimal", "fractions", "datetime", "collections", "pathlib", "uuid"}
+)
+"""Libraries whose classes' objects are data, or have stand-ins of their own."""
+
+
 def known_class(home: Any) -> type | None:
     """The class that a library defines under this name, where this process has loaded it already; nothing is imported.
 
+    None for what crosses by value: nothing over there can stand for it.
+
+    >>> known_class("builtins.float")
     >>> known_class("functools.partial"), known_class("functools.nothing"), known_class("not.loaded")
     (<class 'functools.partial'>, None, None)
     """
     module, _, name = home.rpartition(".") if type(home) is str else ("", "", "")
-    found = getattr(sys.modules.get(module), name, None)
+    loaded = sys.modules.get(module) if module.partition(".")[0] not in BY_VALUE else None
+    found = vars(loaded).get(name) if loaded is not None else None
     return found if isinstance(found, type) and home_of(found) == home else None

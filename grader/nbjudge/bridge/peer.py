@@ -61,10 +61,10 @@ class Peer:
             "call": self._answer_call,
             "sync": lambda _frame: None,
             "data": lambda packet: Plain(self.given(packet)),
-            "files": lambda packet: self._answer_files(*self._value(packet, 2)[:2]),
-            "source": lambda packet: looks.source_of(self._value(packet, 1)[0], text(packet.header, "name")),
             **dict.fromkeys(OBJECT_OPS, self._answer_object),
         }
+        if side == 1:  # of the judge's own nobody may ask this
+            self.answers |= {"files": self._answer_files, "source": self._answer_source}
         self.parts: dict[str, Part] = {}
         self.effects = Effects(self.parts)
         self.changes: Changes | None = self.effects if side == 0 else None
@@ -321,12 +321,14 @@ class Peer:
             raise WireError("A frame doesn't hold what its question needs.")
         return given
 
-    def _answer_files(self, shared: Any, kept: Any) -> Any:
-        """In the student's process: what has been written since it was asked."""
-        if self.side == 0:
-            raise WireError("A frame asks for the judge's files.")
+    def _answer_files(self, packet: Packet) -> Any:
+        """What has been written since this was asked."""
+        shared, kept = self._value(packet, 2)
         self.folder.shared |= {*shared}
         return self.folder.changes(frozenset(kept))
+
+    def _answer_source(self, packet: Packet) -> str:
+        return looks.source_of(self._value(packet, 1)[0], text(packet.header, "name"))
 
     def _answer_call(self, packet: Packet) -> Any:
         function, args, kwargs = self._value(packet, 3)

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import socket
+
 import pytest
 
+from nbjudge.bridge.peer import Peer
 from nbjudge.grading.trial import run_notebook
 from nbjudge.model import Assignment, Ending
 from nbjudge.process.zygote import Zygote
+from nbjudge.wire import Pipe
 from nbjudge_tests.trials import LIMITS, answer, check, notebook, only, run
 
 RUNS = """
@@ -35,6 +39,14 @@ def test_unpickling_what_an_answer_wrote_runs_nothing(zygote: Zygote) -> None:
     assert "unpickling runs code" in outcome.message
     plain = "import pickle\nwith open('found.bin', 'wb') as file: pickle.dump({'a': [1, 2.5]}, file)"
     assert only(run(zygote, answer(plain), check(f"{test}\nassert open('found.bin', 'rb')"))).kind is Ending.PASSED
+
+
+def test_nobody_asks_the_judge_for_its_files_or_sources() -> None:
+    here, there = socket.socketpair()
+    with here, there:
+        asked = {"files", "source"}
+        assert not asked & Peer(Pipe(here.fileno()), side=0).answers.keys()
+        assert asked <= Peer(Pipe(there.fileno()), side=1).answers.keys()
 
 
 @pytest.mark.parametrize(
