@@ -421,11 +421,23 @@ def test_what_is_no_longer_used_is_forgotten_on_both_sides(pair: tuple[Peer, Pee
 
 
 def test_an_unknown_exception_is_a_remote_error(lend: Lend) -> None:
+    class Left(BaseException):
+        pass
+
     def leave() -> None:
-        raise SystemExit(3)
+        raise Left(3)
 
     with pytest.raises(RemoteError, match="3"):
         lend(leave)()
+
+
+def test_leaving_a_cell_is_python_s_own_exception(lend: Lend) -> None:
+    def leave() -> None:
+        raise SystemExit(3)
+
+    with pytest.raises(SystemExit) as left:
+        lend(leave)()
+    assert left.value.code == 3
 
 
 TENSORS: dict[str, Any] = {
