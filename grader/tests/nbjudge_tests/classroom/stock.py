@@ -30,6 +30,11 @@ from nbjudge_tests.classroom.commands import nbgrader
 
 Row = tuple[str, str]  # which notebook was handed in, which question
 MARKED = re.compile(r"^[ \t]*### BEGIN SOLUTION.*?### END SOLUTION[^\n]*$", re.DOTALL | re.MULTILINE)
+RESET = """%reset -f
+import os
+for _name in set(os.listdir()) - {{*{kept!r}}}:
+    os.path.isfile(_name) and os.remove(_name)
+%reset -f"""  # the next student's folder holds nothing of this one's
 WRONG = {  # of the text of an answer
     "returns nothing": lambda text: re.sub(r"\breturn\b", "", text),
     "one off": lambda text: re.sub(r"\b(\d+)\b", lambda found: str(int(found[1]) + 1), text),
@@ -102,8 +107,9 @@ def executed(documents: list[tuple[str, Any]], folder: Path) -> Iterator[tuple[s
     book = nbformat.v4.new_notebook(
         metadata={"kernelspec": {"name": "python3", "display_name": "", "language": "python"}}
     )
+    kept = sorted(path.name for path in folder.iterdir())
     for _, document in documents:
-        book.cells.append(nbformat.v4.new_code_cell("%reset -f"))
+        book.cells.append(nbformat.v4.new_code_cell(RESET.format(kept=kept)))
         cells = [nbformat.from_dict(copy.deepcopy(cell)) for cell in document["cells"]]
         book.cells += [cell for cell in cells if cell.cell_type == "code"]
     Execute().preprocess(book, {"metadata": {"path": str(folder)}})
