@@ -52,6 +52,7 @@ class Statement:
     imports: bool
     defines: bool  # def or class
     is_class: bool
+    fixed: bool = False  # a function, or a number or text as it is written: nothing can change it without binding it
 
     @property
     def uses(self) -> frozenset[str]:
@@ -223,7 +224,17 @@ def _statement(node: ast.stmt) -> Statement:
         imports=isinstance(node, _IMPORTING),
         defines=defines,
         is_class=isinstance(node, ast.ClassDef),
+        fixed=_is_fixed(node),
     )
+
+
+_LITERAL = ast.Constant | ast.Tuple | ast.UnaryOp | ast.BinOp | ast.operator | ast.unaryop | ast.expr_context
+
+
+def _is_fixed(node: ast.stmt) -> bool:
+    if isinstance(node, ast.Assign | ast.AnnAssign) and node.value is not None:
+        return all(isinstance(part, _LITERAL) for part in ast.walk(node.value))
+    return isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and not node.decorator_list
 
 
 def _read_at_once(code: types.CodeType) -> Iterator[str]:

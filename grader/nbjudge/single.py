@@ -132,7 +132,7 @@ def _assignment(asked: Sequence[GradedTest], reference: Sequence[str], seed: int
     rows = [SourceCell(ANSWER, "code", "", None, 0.0, grade=False, solution=True, locked=False, task=False)]
     for number, each in enumerate(asked):
         rows.append(SourceCell(f"test-{number}", "code", each.code, None, each.points, True, False, True, False))
-    solved = [Written("answer", tuple(reference), ANSWER)]
+    solved = [Written("answer", (text,), ANSWER) for text in reference] or [Written("answer", (), ANSWER)]
     tests = [Written("test", (row.source,), row.grade_id) for row in rows[1:]]
     whose = naming([*solved, *tests], complete=bool(reference))
     return Assignment(NAME, (Notebook(NAME, KERNEL, tuple(map(sealed, rows)), whose),), seed, limits)

@@ -16,7 +16,7 @@ from typing import Any
 from nbjudge.bridge.around.parts import Part
 from nbjudge.bridge.values import generators
 
-LATER = "after the call"  # something that wasn't an argument of a call that was going on
+LATER = "after the call"  # something that isn't an argument of a call that is going on; behind where it first was one
 CONTAINERS = (list, dict, set, tuple, frozenset)
 
 
@@ -47,6 +47,9 @@ class Effects:
         self._names: dict[int, str] = {}
         self._calls: list[Passed] = []  # that are going on
         self._clones: dict[Hashable, Any] = {}
+        self._first: dict[
+            Hashable, tuple[str, Any]
+        ] = {}  # where each thing was first passed; kept alive: an id() is a key
         self._new: list[Change] = []
         self._all: list[Change] = []
 
@@ -55,6 +58,7 @@ class Effects:
         self._kept = None if kept is None else frozenset(kept)
         self.places.clear()
         self._clones.clear()
+        self._first.clear()
         self._new.clear()
         self._all.clear()
 
@@ -86,7 +90,7 @@ class Effects:
         places = {key: place for passed in self._calls for key, place in self._listed(passed.values)}
         clones = {key for passed in self._calls for key in self._of_clones(passed)} | self._clones.keys()
         for change in new:
-            place = places.get(change.key, LATER if change.ours else None)
+            place = places.get(change.key, self._later(change.key) if change.ours else None)
             if place is None:
                 continue
             self.places.add(place)
@@ -94,6 +98,9 @@ class Effects:
                 self._all.append(change)
             elif place not in self._kept and change.key not in clones:
                 change.undo()
+
+    def _later(self, key: Hashable) -> str:
+        return f"{self._first[key][0]} {LATER}" if key in self._first else LATER
 
     def _listed(self, given: Mapping[str, Any]) -> Iterator[tuple[Hashable, str]]:
         for place, value in given.items():
@@ -118,6 +125,8 @@ class Effects:
         given = {f"{called}.{where}": value for where, value in (*enumerate(args), *named.items())}
         passed = Passed(given) if self._kept is None else self._cloned(given, self._kept)
         self._calls.append(passed)
+        for key, place in self._listed(given):
+            self._first.setdefault(key, (place, given))
         try:
             values = list(passed.values.values())
             yield tuple(values[: len(args)]), dict(zip(named, values[len(args) :], strict=True))
@@ -131,7 +140,8 @@ class Effects:
 
     def _cloned(self, given: Mapping[str, Any], kept: frozenset[str]) -> Passed:
         memo: dict[int, Any] = {}
-        made = {place: value if place in kept else self._clone(value, memo) for place, value in given.items()}
+        left = {place for place in given if kept & {place, f"{place} {LATER}"}}
+        made = {place: value if place in left else self._clone(value, memo) for place, value in given.items()}
         return Passed(made, frozenset(place for place in made if made[place] is not given[place]))
 
     def _clone(self, value: Any, memo: dict[int, Any]) -> Any:

@@ -8,7 +8,7 @@ the answers are, and what it makes counts as the answer's.
 from __future__ import annotations
 
 import builtins
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -72,7 +72,7 @@ def plain(source: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class TestCell:
+class CellRead:
     """What every judge of a class would find in a test cell anew."""
 
     plain: str
@@ -80,14 +80,14 @@ class TestCell:
 
 
 @lru_cache(maxsize=1024)
-def reading(source: str, asked: frozenset[str]) -> TestCell | None:
+def reading(source: str, asked: frozenset[str]) -> CellRead | None:
     """A test cell without IPython's own syntax, and its names; None where it isn't Python.
 
     >>> reading("%time assert f(2) == 4", frozenset({"f"})).names.read
     ('f',)
     """
     try:
-        return TestCell(plain(source), names_in(plain(source), asked))
+        return CellRead(plain(source), names_in(plain(source), asked))
     except (SyntaxError, ValueError):
         return None
 
@@ -118,8 +118,9 @@ def naming(cells: Sequence[Written], *, complete: bool = True) -> Naming:
     >>> found.asked, found.setup
     (('f', 'y'), (('q', ('n = 3',)),))
     """
-    answers = [one for cell in cells if cell.role == "answer" for source in cell.sources for one in _statements(source)]
-    given = [(place, one) for place, cell in enumerate(cells) if cell.role == "given" for one in _of_given(cell)]
+    ready = _ready(cells)
+    answers = [one for cell in cells for one in _of_answer(cell) if one.text not in ready]
+    given = [(place, one) for place, cell in enumerate(cells) for one in _of_given(cell, ready)]
     release = [one for _, one in given]
     asked, imported = _asked(answers, release)
     if not complete:
@@ -152,8 +153,39 @@ def _bound_in(cell: Written) -> set[str]:
     return {name for one in every for name in one.binds | one.changes | one.rebinds}
 
 
-def _of_given(cell: Written) -> tuple[Statement, ...]:
-    return tuple(one for source in cell.sources for one in _statements(source))
+def _of_answer(cell: Written) -> list[Statement]:
+    return [one for source in cell.sources for one in _statements(source)] if cell.role == "answer" else []
+
+
+def _of_given(cell: Written, ready: Collection[str]) -> Iterator[Statement]:
+    """What the release gives there; in an answer cell, what stands ready in it."""
+    if cell.role == "given":
+        yield from (one for source in cell.sources for one in _statements(source))
+    elif cell.role == "answer":
+        yield from (one for source in cell.sources[:1] for one in _statements(source) if one.text in ready)
+
+
+def _ready(cells: Sequence[Written]) -> frozenset[str]:
+    """Functions and constants that stand in an answer cell as released and as solved: nobody is asked for them.
+
+    They are given, unless another statement of an answer binds or changes their names, or what they read.
+
+    >>> cell = Written("answer", ("EPS = 1\\ndef f(): ...", "EPS = 1\\ndef f(): return 2"))
+    >>> _ready([cell])
+    frozenset({'EPS = 1'})
+    """
+    pairs = [
+        tuple(_statements(source) for source in cell.sources)
+        for cell in cells
+        if cell.role == "answer" and len(set(cell.sources)) > 1
+    ]
+    found = {one.text: one for old, new in pairs for one in old if one.fixed and one.text in {two.text for two in new}}
+    others = [one for cell in cells for one in _of_answer(cell) if one.text not in found]
+    asked = {name for one in others for name in one.binds | one.changes | one.rebinds}
+    while lost := {text for text, one in found.items() if (one.binds | one.uses) & asked}:
+        asked |= {name for text in lost for name in found[text].binds}
+        found = {text: one for text, one in found.items() if text not in lost}
+    return frozenset(found)
 
 
 def _classes(answers: Iterable[Statement]) -> set[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Any
 
 import pytest
@@ -269,3 +270,33 @@ def test_what_only_a_test_binds_and_its_history_are_the_test_s_own(zygote: Zygot
     first, second = run(zygote, *cells, check("assert 'secret_' + 'answer' not in repr(In)", "q2")).outcomes
     assert (first.kind, first.message) == (Ending.FAILED, "NameError: name 'WANT' is not defined")
     assert second.kind is Ending.PASSED
+
+
+READY = "EPS = 1e-6\ndef close(a, b): return abs(a - b) < EPS\n"
+TODO = "def root(x): raise NotImplementedError"
+
+
+@pytest.mark.parametrize(
+    ("released", "solved", "asked"),
+    [
+        (READY + TODO, READY + "def root(x): return x**0.5", ("root",)),
+        ("n = 3", "n = 3", ("n",)),  # without a place to fill in the cell as a whole is the answer
+        ("n = 3\n" + TODO, "n = 3\nn = 4\ndef root(x): return x", ("n", "root")),
+        ("n = 3\n" + TODO, "n = 3\ndef root(x):\n    global n\n    n = x", ("n", "root")),
+        ("xs = [3]\n" + TODO, "xs = [3]\ndef root(x): return x", ("root", "xs")),
+        ("def g(x): return root(x)\n" + TODO, "def g(x): return root(x)\ndef root(x): return x", ("g", "root")),
+        ("class A: pass\n" + TODO, "class A: pass\ndef root(x): return A()", ("A", "root")),
+    ],
+)
+def test_what_stands_ready_in_an_answer_cell_is_given(released: str, solved: str, asked: tuple[str, ...]) -> None:
+    test = Written("test", ("assert close(root(4), 2)",), "q")
+    assert naming([Written("answer", (released, solved)), test]).asked == asked
+
+
+@pytest.mark.parametrize("cheat", ["def close(a, b): return True", "EPS = 1e9\ndef close(a, b): return a - b < EPS"])
+def test_an_answer_cannot_replace_a_helper_that_its_cell_was_given_with(cheat: str, zygote: Zygote) -> None:
+    rows = [Written("answer", (READY + TODO, READY + "def root(x): return x**0.5"))]
+    test = check("assert close(root(4), 2)")
+    book = notebook(answer(cheat + "\ndef root(x): return x"), test)
+    book["metadata"]["naming"] = asdict(naming([*rows, Written("test", (test["source"],), "q")]))
+    assert only(run_notebook(zygote, book, {}, Assignment("", (), 5, LIMITS))).kind is Ending.FAILED

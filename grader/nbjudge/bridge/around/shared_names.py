@@ -6,6 +6,7 @@ counts in a global variable, as in one process. Which names these are is the jud
 
 from __future__ import annotations
 
+import types
 from collections.abc import Callable, Collection, MutableMapping
 from typing import Any
 
@@ -47,9 +48,11 @@ class SharedNames:
         told = []
         for name, before in self._known.items():
             now = self.namespace.get(name, GONE)
-            if now is not before:
+            if now is before:
+                continue
+            self._known[name] = now
+            if not isinstance(now, types.ModuleType):  # each process imports for itself
                 told.append([name] if now is GONE else [name, encode(now)])
-                self._known[name] = now
         return told
 
     def apply(self, told: list[Any], decode: Callable[[Any], Any]) -> None:
