@@ -277,7 +277,16 @@ def _parts(value: Any) -> list[Any] | None:
     """What a container holds; None of anything else."""
     if isinstance(value, Mapping):
         return [*value.values()]
+    if str(getattr(value, "dtype", "")) == "object" and hasattr(value, "tolist"):
+        return _flat(value.tolist())
     return [*value] if isinstance(value, list | tuple | set | frozenset | deque) else None
+
+
+def _flat(rows: Any) -> list[Any]:
+    """The items of an array that was made lists of."""
+    while isinstance(rows, list) and rows and all(type(row) is list for row in rows):
+        rows = [item for row in rows for item in row]
+    return rows if isinstance(rows, list) else [rows]
 
 
 def holds_nothing(value: Any) -> bool:

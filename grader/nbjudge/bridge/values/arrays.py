@@ -21,7 +21,7 @@ from nbjudge.bridge.values.table import (
     whole_numbers,
 )
 from nbjudge.errors import WireError
-from nbjudge.wire import text, whole
+from nbjudge.wire import listed, text, whole
 
 NUMBERS = frozenset(
     {
@@ -29,6 +29,8 @@ NUMBERS = frozenset(
         *("uint8", "uint16", "uint32", "uint64", "int8", "int16", "int32", "int64"),
     }
 )
+MOST = 1 << 16  # items of an array whose items cross one by one
+MIXED = re.compile(r"O\d*|[US]\d{1,5}")
 TIMES = re.compile(r"(datetime|timedelta)64(\[(Y|M|W|D|h|m|s|ms|us|ns)\])?")
 
 
@@ -97,7 +99,10 @@ def heard(tree: Any, decode: Decoder) -> Any:
 
 
 def _fill(array: Any, tree: Tree, decode: Decoder) -> Any:
-    new = heard(tree.get("v"), decode)
+    return _filled(array, heard(tree.get("v"), decode))
+
+
+def _filled(array: Any, new: Any) -> Any:
     if array is None:
         return new
     if new.shape != array.shape or new.dtype != array.dtype:
@@ -135,6 +140,41 @@ def _as(name: str, number: complex) -> Any:
         raise WireError(f"A number of NumPy's isn't a {name}.") from None
 
 
+# ---------------------------------------------------------------------- arrays of texts, and of anything
+
+
+def is_mixed(value: Any) -> bool:
+    """An array of texts, bytes or Python's own things."""
+    numpy = sys.modules.get("numpy")
+    return numpy is not None and issubclass(type(value), numpy.ndarray) and bool(MIXED.fullmatch(value.dtype.str[1:]))
+
+
+def _mixed(value: Any, encode: Encoder) -> dict[str, Any]:
+    """Its items, which cross each by itself."""
+    if value.size > MOST:
+        raise UnsupportedError(f"an array of more than {MOST} texts or objects")
+    items = _plain(value).ravel().tolist()
+    return {"dtype": value.dtype.str[1:], "shape": list(value.shape), "v": [*map(encode, items)]}
+
+
+def _fill_mixed(array: Any, tree: Tree, decode: Decoder) -> Any:
+    return _filled(array, _mixed_heard(tree.get("v"), decode))
+
+
+def _mixed_heard(tree: Any, decode: Decoder) -> Any:
+    shape, name, items = whole_numbers(tree, "shape"), text(tree, "dtype"), listed(tree, "v")
+    if math.prod(shape) != len(items) or not MIXED.fullmatch(name):
+        raise WireError("An array isn't as large as its shape, or has no known dtype.")
+    array = importlib.import_module("numpy").empty(len(items), dtype="O" if name[0] == "O" else name)
+    wanted = {"U": str, "S": bytes, "O": object}[name[0]]
+    for at, item in enumerate(map(decode, items)):
+        if not isinstance(item, wanted):
+            raise WireError("An item of an array isn't of its dtype.")
+        array[at] = item
+    return array.reshape(shape)
+
+
 share("array", (), InPlace(said, _fill, lambda array: _plain(array).tobytes()), takes=is_array)
+share("mixed", (), InPlace(_mixed, _fill_mixed, lambda array: _plain(array).tobytes()), takes=is_mixed)
 known(ValueKind("npdtype", (), lambda value, _encode: {"t": "npdtype", "v": value.name}, _dtype_heard, takes=_is_dtype))
 known(ValueKind("scalar", (), _number, _number_heard, takes=is_number))
