@@ -6,10 +6,11 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import fields, replace
 from datetime import UTC, datetime
@@ -40,6 +41,7 @@ from nbjudge.pages.exported import HIDE, SafePages
 from nbjudge.pages.feedback import Sheet, exercises
 from nbjudge.pages.generating import CheckedAssignment
 from nbjudge.pages.validating import VisibleTests
+from nbjudge.shown.hidden import hidden_before
 
 FEEDBACK_STEPS = [
     "nbgrader.preprocessors.GetGrades",
@@ -48,6 +50,7 @@ FEEDBACK_STEPS = [
     "nbconvert.preprocessors.CSSHTMLHeaderPreprocessor",
 ]
 TEMPLATES = Path(__file__).parent / "pages" / "templates"
+TIMESTAMP = "timestamp.txt"
 DEFAULT = Limits()
 
 
@@ -361,17 +364,38 @@ class FeedbackPages(GenerateFeedback):  # type: ignore[misc] # nbgrader ships no
             who = record.named(student) if standing.handed_in else student
         over = closes is not None and closes <= datetime.now(UTC).replace(tzinfo=None)
         source = course.folder(course.source, ".", assignment) / f"{notebook}.ipynb"
+        result = Kept(course.state).get(key)
         return Sheet(
             notebook,
             standing,
-            Kept(course.state).get(key),
+            result,
             exercises(source),
             who=who,
             language=self.language,
             held_until=closes if self.hold_back and not over else None,
             over=over or not self.hold_back,
+            late=frozenset(self._asked_late(result, notebook)),
             links=self.links,
         )
+
+    def _asked_late(self, result: Result | None, notebook: str) -> Iterator[str]:
+        """The questions that were asked after hidden tests."""
+        marks = HideTests(parent=self)
+        for graded in result.notebooks if result else ():
+            cells = json.loads(graded.notebook)["cells"] if graded.name == notebook and graded.notebook else []
+            joined = [{"source": "".join(cell["source"])} for cell in cells]
+            asked = hidden_before(joined, marks.begin_test_delimeter, marks.end_test_delimeter)
+            for cell, (_, late) in zip(cells, asked, strict=True):
+                if late:
+                    yield str(cell["metadata"].get("nbgrader", {}).get("grade_id"))
+
+    def init_assignment(self, assignment_id: str, student_id: str) -> None:
+        """nbgrader would copy all that was handed in; a page needs nothing beside it but the time."""
+        source, target = (Path(make(assignment_id, student_id)) for make in (self._format_source, self._format_dest))
+        target.mkdir(parents=True, exist_ok=True)
+        if (source / TIMESTAMP).is_file():
+            (target / TIMESTAMP).unlink(missing_ok=True)
+            (target / TIMESTAMP).write_bytes((source / TIMESTAMP).read_bytes())
 
 
 def folders_of(coursedir: CourseDirectory) -> Course:
@@ -388,17 +412,26 @@ def folders_of(coursedir: CourseDirectory) -> Course:
 
 
 class HoldBack(Preprocessor):
-    """In nbgrader's own page too: a test cell shows what the student may know of it, in place of what it put out."""
+    """What a student may know before the date, in nbgrader's own page too.
+
+    From the first hidden test on, what cells put out may say what it asked: a test cell shows what may be known of it
+    instead, any other one a sentence.
+    """
 
     enabled = Bool(True).tag(config=True)
 
     def preprocess(self, notebook: Any, resources: Any) -> tuple[Any, Any]:
         """nbconvert's hook."""
-        told = resources.get("feedback", {}).get("questions", {})
-        for cell in notebook.cells:
-            question = told.get(cell.metadata.get("nbgrader", {}).get("grade_id"))
-            if question and question["held"] and cell.cell_type == "code":
+        told = resources.get("feedback", {})
+        if not told.get("later"):
+            return notebook, resources
+        asked = hidden_before(notebook.cells, *resources.get(HIDE, ()))
+        for cell, (late, _) in zip(notebook.cells, asked, strict=True):
+            question = told["questions"].get(cell.metadata.get("nbgrader", {}).get("grade_id"), {})
+            said = [told["later"]]
+            if question.get("held"):
                 said = [*question["lines"], *(one["said"] for one in question["suggested"])]
+            if cell.cell_type == "code" and cell.outputs and (late or question.get("held")):
                 cell.outputs = [new_output("stream", text="\n".join(said))]  # type: ignore[no-untyped-call]  # nbformat has no types
         return notebook, resources
 

@@ -82,6 +82,7 @@ def ours(generated: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     book = json.loads(twice.read_text())
     book["cells"] += [{**cell, "id": f"copy{index}"} for index, cell in enumerate(book["cells"])]
     twice.write_text(json.dumps(book))
+    spying(root)
     said = commands.nbgrader(root, "autograde", small.NAME, status=1)
     assert "carl: refused: 'coding.ipynb' is not a notebook" in said
     assert "dina: refused: the notebook" in said
@@ -105,6 +106,18 @@ raise ValueError({ALERT!r})
     made.cells.append(nbformat.v4.new_markdown_cell(f"{ALERT} <svg onload='window.stolen=1'> [x](javascript:stolen)"))
     made.cells.append(nbformat.v4.new_raw_cell(ALERT))
     nbformat.write(made, path)
+
+
+def spying(root: Path) -> None:
+    """An answer that remembers what it was asked, tells it later, and hands in a page of its own."""
+    answers = {"double": "asked = []\ndef double(x):\n    asked.append(x)\n    return x + x"}
+    answers["area"] = "def area(a, b): raise ValueError(f'asked {asked}')"
+    folder = small.hand_in(root, "spy", answers, "2026-02-03 12:00:00 UTC")
+    book = nbformat.read(folder / "coding.ipynb", as_version=4)
+    book.cells.append(nbformat.v4.new_code_cell("print('remembered', asked)"))
+    nbformat.write(book, folder / "coding.ipynb")
+    (folder / "coding.html").write_text("mine")
+    (folder / "coding.html").chmod(0o444)
 
 
 def test_formgrader_s_own_view_of_a_submission_is_cleaned_too(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -207,7 +220,7 @@ def test_our_command_gives_the_same_scores(generated: Path, ours: Path, tmp_path
 @pytest.mark.slow
 def test_no_feedback_page_shows_a_hidden_line(ours: Path) -> None:
     pages = sorted(ours.glob(f"feedback/*/{small.NAME}/*.html"))
-    assert {page.parts[-3] for page in pages} == {"nora", "petra", "rami", "xena", "carl", "dina", "tara"}
+    assert {page.parts[-3] for page in pages} == {"nora", "petra", "rami", "xena", "carl", "dina", "tara", "spy"}
     hidden = ["secret_number", "area(-1, 3)", "BEGIN HIDDEN TESTS", "END HIDDEN TESTS"]
     for page in pages:
         text = re.sub(r"<[^>]+>", "", page.read_text(encoding="utf-8"))
@@ -235,6 +248,22 @@ def test_hidden_cases_are_held_back_until_the_last_due_date(ours: Path, tmp_path
     with Record(Course(root, f"sqlite:///{root / 'gradebook.db'}", "autograd101")) as record:
         record.extend("rami", small.NAME, datetime(2098, 1, 1))
     assert "is shown after 2098-01-01 00:00 UTC." in feedback("2020-01-01 00:00:00 UTC")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("own_page", [True, False])
+def test_what_an_answer_says_after_a_hidden_test_is_held_back_too(ours: Path, tmp_path: Path, own_page: bool) -> None:
+    root = copied(ours, tmp_path / "course")
+    for due, told in (("2099-01-01 00:00:00 UTC", False), ("2020-01-01 00:00:00 UTC", True)):
+        with Gradebook(f"sqlite:///{root / 'gradebook.db'}", "autograd101") as book:
+            book.update_or_create_assignment(small.NAME, duedate=due)
+        book.engine.dispose()
+        arguments = ("--student", "spy", "--force", f"--FeedbackPages.own_page={own_page}")
+        commands.nbgrader(root, "generate_feedback", small.NAME, *arguments)
+        made = root / "feedback" / "spy" / small.NAME
+        assert {path.name for path in made.iterdir()} == {"coding.html", "writing.html", "timestamp.txt"}
+        text = (made / "coding.html").read_text(encoding="utf-8")
+        assert [said in text for said in ("remembered [", "asked [", ", 7.5")] == [told] * 3
 
 
 @pytest.mark.slow

@@ -17,7 +17,9 @@ from nbjudge.shown.text import text_of
 MARKDOWN = ("nbconvert.filters.markdown_mistune",)  # takes a second to load
 PIECE_S = 1.0  # of CPU time, for one output
 NOTEBOOK_S = 3.0  # for all of a notebook
+NOTEBOOK_CHARS = 20_000_000  # of all that is made for a notebook: cleaned HTML is longer than it came
 SPENT = f"the outputs before it took longer than {NOTEBOOK_S:g} s to convert"
+FULL = f"the outputs before it are {NOTEBOOK_CHARS // 1_000_000} MB"
 MARGIN = 1.5  # what a scribe stops itself comes as an answer; only what hangs in C is ended from outside
 
 
@@ -26,7 +28,7 @@ class Clerk:
 
     def __init__(self, scribe: Scribe) -> None:
         self._scribe = scribe
-        self._left_s = NOTEBOOK_S
+        self._left_s, self._left_chars = NOTEBOOK_S, NOTEBOOK_CHARS
 
     def convert(self, kind: str, source: str) -> str:
         """HTML that may be shown; raises `NotShown`."""
@@ -43,7 +45,11 @@ class Clerk:
             raise NotShown(OVER.format(seconds=PIECE_S))
         if (problem := packet.header.get("problem")) is not None:
             raise NotShown(str(problem))
-        return packet.body.decode("utf-8", "replace")
+        made = packet.body.decode("utf-8", "replace")
+        if len(made) > self._left_chars:
+            raise NotShown(FULL)
+        self._left_chars -= len(made)
+        return made
 
 
 def cleaned(executed: Executed, scribe: Scribe) -> Executed:

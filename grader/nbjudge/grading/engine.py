@@ -21,9 +21,11 @@ from nbjudge.course.intake import Unreadable, moment
 from nbjudge.course.restore import grade_id, recognised, restored, shortened
 from nbjudge.errors import SandboxError
 from nbjudge.grading import questions
+from nbjudge.grading.outputs import CELLS
 from nbjudge.grading.trial import RunNotebook
-from nbjudge.model import Assignment, Ending, Executed, Graded, Notebook, Outcome, Result, Submission
+from nbjudge.model import Assignment, Ending, Executed, Graded, Limits, Notebook, Outcome, Result, Submission
 
+TOO_MUCH = "[The outputs of this notebook are more than is kept.]\n"
 ENGINE_VERSION = 6  # raise it when the same submission may get another score than before
 
 
@@ -131,7 +133,13 @@ def _graded(
     answers = questions.answers(document, notebook, submission.files)
     notes = (*_name_notes(submission, notebook), *repaired.notes, *ran.notes, *_timestamp_notes(submission))
     return Graded(
-        notebook.name, _finished(ran.notebook, ran.outcomes), outcomes, comments, answers, died=ran.died, notes=notes
+        notebook.name,
+        _finished(ran.notebook, ran.outcomes, assignment.limits),
+        outcomes,
+        comments,
+        answers,
+        died=ran.died,
+        notes=notes,
     ), ran
 
 
@@ -156,10 +164,11 @@ def _timestamp_notes(submission: Submission) -> Iterable[str]:
         yield f"the timestamp {submission.timestamp[:60]!r} can't be read; lateness was not judged"
 
 
-def _finished(document: Mapping[str, Any], verdicts: Iterable[Outcome]) -> str:
+def _finished(document: Mapping[str, Any], verdicts: Iterable[Outcome], limits: Limits) -> str:
     """The executed notebook as it is kept: nbgrader's limit of lines, this kernel's language.
 
-    A question that earned a part gets its message too: a stock cell would show the fraction alone.
+    A question that earned a part gets its message too: a stock cell would show the fraction alone. Outputs that have
+    grown since they came (JSON breaks lines, cleaned HTML closes what was open) beyond twice their bound are left out.
     """
     node = _node(document)
     partly = {outcome.grade_id: outcome.message for outcome in verdicts if outcome.kind is Ending.PARTLY}
@@ -171,6 +180,16 @@ def _finished(document: Mapping[str, Any], verdicts: Iterable[Outcome]) -> str:
                 cell.outputs.append(_node(shown))
     node = shortened(node)
     node.metadata = _node({"kernelspec": node.metadata.get("kernelspec", {}), "language_info": language()})
+    text = _written(node)
+    if len(text) <= limits.notebook_bytes + 2 * CELLS * limits.output_bytes:
+        return text
+    for cell in node.cells:
+        if cell.get("outputs"):
+            cell.outputs = [_node({"output_type": "stream", "name": "stdout", "text": TOO_MUCH})]
+    return _written(node)
+
+
+def _written(node: Any) -> str:
     return str(nbformat.writes(node))  # type: ignore[no-untyped-call] # nbformat types it nowhere
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
+from json.encoder import encode_basestring_ascii
 from typing import Any
 
 from nbclient.client import NotebookClient
@@ -37,8 +38,13 @@ class Outputs:
         self._client.reset_execution_trackers()
 
     def begin(self, cell: NotebookNode, *, streams_only: bool = False) -> None:
-        """The next messages belong to this cell; of a test cell's only what was printed is shown."""
+        """The next messages belong to this cell; of a test cell's only what was printed is shown.
+
+        What stands before a test cell isn't changed after it: it would say what the test has asked.
+        """
         self._kinds = KINDS[:1] if streams_only else KINDS
+        if streams_only:
+            self._client._display_id_map.clear()
         cell.outputs = []
         self._client.clear_before_next_output = False
         self._left_bytes -= self._used_bytes
@@ -50,9 +56,10 @@ class Outputs:
         kind, content = packet.header.get("msg_type"), packet.header.get("content")
         if kind not in self._kinds or type(content) is not dict or self._cut:
             return
-        size_bytes = MESSAGE_BYTES + len(packet.body) + _size(content)
+        times = self._written_by(kind, content)
+        size_bytes = times * (MESSAGE_BYTES + len(packet.body) + _size(content))
         self._used_bytes += size_bytes
-        self._messages += 1
+        self._messages += times
         most_bytes = min(self._limit_bytes, self._left_bytes)
         if self._used_bytes > most_bytes or self._messages > min(MESSAGES, self._left_messages):
             self._cut = True
@@ -68,6 +75,13 @@ class Outputs:
             "buffers": _parts(packet),
         }
         self._process(message, cell, index)
+
+    def _written_by(self, kind: str, content: Mapping[str, Any]) -> int:
+        """How many outputs a message writes: all those that are displayed under its name."""
+        transient = content.get("transient")
+        name = transient.get("display_id") if isinstance(transient, dict) else None
+        places = self._client._display_id_map.get(name, {}) if isinstance(name, str) else {}
+        return max(1, sum(map(len, places.values())) + (kind != "update_display_data"))
 
     def _process(self, message: dict[str, Any], cell: NotebookNode, index: int) -> None:
         before = len(cell.outputs)
@@ -129,7 +143,7 @@ def joined(outputs: list[NotebookNode]) -> list[NotebookNode]:
 
 
 def _size(tree: Any) -> int:
-    """About how many bytes a message holds."""
+    """About how many bytes a message takes as JSON, controls and other letters than English written out."""
     total, stack = 0, [tree]
     while stack:
         item = stack.pop()
@@ -138,7 +152,7 @@ def _size(tree: Any) -> int:
             stack.extend(item.values())
         elif isinstance(item, list):
             stack.extend(item)
-        total += len(item) if isinstance(item, str) else 8
+        total += len(encode_basestring_ascii(item)) if isinstance(item, str) else 8
     return total
 
 

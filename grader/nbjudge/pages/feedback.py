@@ -27,6 +27,7 @@ WORDS: Mapping[str, Mapping[str, str]] = {
         "late": "{points} points are taken off for lateness.",
         "held": "What hidden tests asked is shown after {date} UTC.",
         "hidden": "A hidden test failed. What it asked is shown after {date} UTC.",
+        "later": "Hidden tests had run before this; what it said is shown after {date} UTC.",
         "ungraded": "not graded yet",
         "refused": "This submission could not be graded: {why}",
         "overview": "Overview",
@@ -58,6 +59,7 @@ WORDS: Mapping[str, Mapping[str, str]] = {
         "late": "因迟交扣 {points} 分。",
         "held": "隐藏测试的内容在 {date} UTC 之后显示。",
         "hidden": "有一个隐藏测试没有通过，其内容在 {date} UTC 之后显示。",
+        "later": "在此之前已运行过隐藏测试；这里的内容在 {date} UTC 之后显示。",
         "ungraded": "尚未评分",
         "refused": "这份作业无法评分：{why}",
         "overview": "概览",
@@ -89,6 +91,8 @@ WORDS: Mapping[str, Mapping[str, str]] = {
 class Sheet:
     """What one student may know of one notebook. `held_until`, UTC: until then nothing is told of hidden tests.
 
+    `late`: questions that were asked after hidden ones, so that an answer could say what those had asked.
+
     `over`: the date by which everybody had to hand in is behind us. Before, or without a date, no hidden case is shown
     as code.
     """
@@ -101,6 +105,7 @@ class Sheet:
     language: str = "en"
     held_until: datetime | None = None
     over: bool = False
+    late: frozenset[str] = frozenset()
     links: Mapping[str, str] = field(default_factory=dict)  # a misconception or a question → where to read
 
     @property
@@ -134,6 +139,7 @@ class Sheet:
             "questions": questions,
             "sections": {one: number for number, (_, asked) in enumerate(self._sections(scores)) for one in asked},
             "beliefs": self._beliefs(questions),
+            "later": self._until("later") if self.held_until else "",
         }
 
     def _sections(self, scores: Sequence[Score]) -> list[tuple[str, tuple[str, ...]]]:
@@ -157,14 +163,15 @@ class Sheet:
         if self.graded is not None and self.graded.died:
             yield self.words["died"].format(why=self.graded.died)
         if self.held_until is not None:
-            yield self.words["held"].format(date=f"{self.held_until:%Y-%m-%d %H:%M}")
+            yield self._until("held")
 
     def _question(self, score: Score, outcome: Outcome | None) -> dict[str, Any]:
         waits = score.points is None
         lines, suggested = _split(outcome.message if outcome and not waits else "")
         held = self._held(outcome)
-        if held and self.held_until is not None:
-            lines = [self.words["hidden"].format(date=f"{self.held_until:%Y-%m-%d %H:%M}")]
+        if outcome is not None and held:
+            lines = [self._until("hidden" if outcome.hidden else "later")]
+            suggested = [one for one in suggested if one[0] in outcome.misconceptions]
         may_copy = outcome is not None and not held and (self.over or not outcome.hidden)
         return {
             "name": score.grade_id,
@@ -179,7 +186,11 @@ class Sheet:
         }
 
     def _held(self, outcome: Outcome | None) -> bool:
-        return self.held_until is not None and outcome is not None and outcome.hidden and bool(outcome.message)
+        told = outcome is not None and bool(outcome.message) and (outcome.hidden or outcome.grade_id in self.late)
+        return self.held_until is not None and told
+
+    def _until(self, word: str) -> str:
+        return self.words[word].format(date=f"{self.held_until:%Y-%m-%d %H:%M}")
 
     def _kind(self, score: Score) -> str:
         """Which of three colours, beside the word that says it."""

@@ -14,7 +14,7 @@ from tqdm import tqdm
 from nbjudge.course.office.standings import Score, Standing
 from nbjudge.grading.batch import Entry
 from nbjudge.model import Ending, Outcome, Result
-from nbjudge.shown.text import printable
+from nbjudge.shown.text import one_line
 
 SCORED_BY_HAND = "scored by hand"
 LATE = "{points:g} points off for lateness"
@@ -48,7 +48,7 @@ class ProgressBar:
             return
         if self._bar is None:
             self._bar = tqdm(total=total, unit="student", desc="grading")
-        self._bar.set_postfix_str(printable(entry.student))
+        self._bar.set_postfix_str(one_line(entry.student))
         self._bar.update(done - self._bar.n)
 
 
@@ -59,9 +59,9 @@ def summary(entry: Entry) -> str:
     'ada: refused: no notebook'
     """
     if entry.problem:
-        return printable(f"{entry.student}: {entry.problem}")
+        return one_line(f"{entry.student}: {entry.problem}")
     same = ", unchanged" if entry.unchanged else ""
-    return printable(f"{entry.student}: {_points(entry, ' of ')}{same}")
+    return one_line(f"{entry.student}: {_points(entry, ' of ')}{same}")
 
 
 def _points(entry: Entry, of: str) -> str:
@@ -75,9 +75,12 @@ def _points(entry: Entry, of: str) -> str:
 def columns(rows: Sequence[Sequence[str]]) -> list[str]:
     """Rows as lines of equal columns, a rule below the first; the last column may be as long as it likes.
 
+    Each row is one line, whatever its texts hold.
+
     >>> print(*columns([["a", "b"], ["long", "c"]]), sep="|")
     a     b|-------|long  c
     """
+    rows = [[one_line(text) for text in row] for row in rows]
     last = len(rows[0]) - 1
     widths = [max(len(row[column]) for row in rows) for column in range(last)]
     lines = [
@@ -182,7 +185,8 @@ def _place(score: Score, outcomes: dict[str, Outcome]) -> int:
 
 def _head(standing: Standing) -> Iterator[str]:
     possible = sum(score.max_points for score in standing.scores)
-    yield f"{standing.student}, {standing.assignment}: {standing.points:g} of {possible:g} points, {standing.state}"
+    who = f"{one_line(standing.student)}, {standing.assignment}"
+    yield f"{who}: {standing.points:g} of {possible:g} points, {standing.state}"
     if standing.timestamp:
         yield f"handed in {standing.timestamp} UTC"
     if standing.penalty:

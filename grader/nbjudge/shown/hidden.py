@@ -25,6 +25,25 @@ def without_hidden_tests(document: Mapping[str, Any], begin: str = BEGIN, end: s
     return {**document, "cells": [_shown_to_student(cell, secrets, begin, end) for cell in document["cells"]]}
 
 
+def hidden_before(
+    cells: Iterable[Mapping[str, Any]], begin: str = BEGIN, end: str = END
+) -> Iterator[tuple[bool, bool]]:
+    """Of each cell whether a hidden test may have run before it has ended, and before its last visible line has.
+
+    What an answer says after that may be what a hidden test has asked it.
+
+    >>> test = "f(1)\\n### BEGIN HIDDEN TESTS\\nf(2)\\n### END HIDDEN TESTS"
+    >>> list(hidden_before([{"source": "f = 1"}, {"source": test}, {"source": "g = 2"}]))
+    [(False, False), (True, False), (True, True)]
+    """
+    asked = False
+    for cell in cells:
+        lines = [is_hidden for line, is_hidden in _marked(cell["source"], begin, end) if line.strip()]
+        late = asked or (True in lines and False in lines[lines.index(True) :])
+        asked = asked or True in lines
+        yield asked, late
+
+
 def _split_lines(cells: Iterable[Mapping[str, Any]], begin: str, end: str) -> tuple[set[str], set[str]]:
     """Stripped source lines outside and inside the hidden regions."""
     public: set[str] = set()

@@ -50,6 +50,10 @@ class Pieces:
         try:
             with patience(PIECE_S):
                 return make(source)
+        except NotShown:
+            raise
+        except Exception as error:  # of a library, on text that its author never thought of: the rest has its page
+            raise NotShown(f"it can't be converted ({type(error).__name__}: {str(error)[:100]})") from None
         finally:
             self._left_s -= time.process_time() - before
 
@@ -89,11 +93,10 @@ def _filters(pieces: Pieces) -> dict[str, Any]:
     """The template's filters that take text of the student's."""
 
     @pass_context
-    def markdown2html(context: Any, source: str) -> str:
-        attachments = context.get("cell", {}).get("attachments")
-        return pieces.or_plain(
-            lambda text: CONTAINED.format(render_markdown(text, pieces.pictures, attachments)), source
-        )
+    def markdown2html(context: Any, source: str, attachments: Any = None) -> str:
+        """Our template says the cell's attachments; in nbconvert's the cell is part of the context."""
+        pasted = attachments or context.get("cell", {}).get("attachments")
+        return pieces.or_plain(lambda text: CONTAINED.format(render_markdown(text, pieces.pictures, pasted)), source)
 
     def highlight_code(source: str, **_said: Any) -> str:  # a cell's metadata names no other language
         return pieces.or_plain(_highlighted, source)

@@ -20,6 +20,15 @@ def printable(text: str) -> str:
     return plain.encode("utf-8", "replace").decode("utf-8")
 
 
+def one_line(text: str) -> str:
+    """The same on one line: what stands in a table or a log makes no rows of its own.
+
+    >>> one_line("zed\\nada    4/4")
+    'zed ada    4/4'
+    """
+    return printable(text).replace("\n", " ")
+
+
 def overprinted(text: str) -> str:
     """Of a line that was printed over, as a progress bar is, what a terminal shows in the end.
 

@@ -82,6 +82,12 @@ def header(wide: int, high: int) -> bytes:
     return b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR" + struct.pack(">II", wide, high) + b"\x08\x02\0\0\0"
 
 
+def test_what_a_library_stumbles_over_is_shown_as_typed_and_the_rest_has_its_page() -> None:
+    made = page(nbformat.v4.new_markdown_cell("**Look** ![x](attachment:gone.png)"))
+    assert "**Look** ![x](attachment:gone.png)" in made
+    assert "written by <strong>hand</strong>" in made
+
+
 def test_what_a_student_wrote_is_drawn_in_its_own_place_only() -> None:
     written = nbformat.v4.new_markdown_cell("<p style='font-size:900px;line-height:0'>x</p>")
     assert re.search(

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import base64
 import html
 import json
 import re
 from collections.abc import Iterator
+from copy import deepcopy
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
@@ -18,8 +20,9 @@ from playwright.sync_api import Browser, Page
 
 from nbjudge.course.office.standings import Score, Standing
 from nbjudge.model import Ending, Graded, Outcome, Result
+from nbjudge.pages.exported import HIDE
 from nbjudge.pages.feedback import WORDS, Sheet, exercises
-from nbjudge.plugin import FeedbackPage
+from nbjudge.plugin import FeedbackPage, HoldBack
 from nbjudge_tests.classroom import small
 
 AXE = small.ROOT / "frontend" / "node_modules" / "axe-core" / "axe.min.js"
@@ -107,6 +110,44 @@ def test_until_the_date_nothing_is_told_of_a_hidden_test_and_all_of_an_open_one(
     assert "A hidden test failed. What it asked is shown after 2026-12-01 18:00 UTC." in seen
     assert "Detach shares the version." in seen  # what to read again gives no answer away
     assert "double(2) should be 4" in seen
+
+
+LATE = "Hidden tests had run before this; what it said is shown after 2026-12-01 18:00 UTC."
+
+
+def test_nor_of_what_ran_after_one_and_may_repeat_what_it_asked() -> None:
+    told = replace(SHEET, held_until=DUE, late=frozenset({"double_test"})).told()
+    assert told["questions"]["double_test"]["lines"] == [LATE]
+    after = replace(SHEET, over=True, late=frozenset({"double_test"})).told()
+    assert after["questions"]["double_test"]["lines"] == ["double(2) should be 4"]
+    assert after["later"] == ""
+
+
+def test_a_suggestion_that_the_judge_has_not_made_itself_is_held_back_too() -> None:
+    forged = replace(FAILED, message="ValueError: x\nSuggests M01 the test asked -7", misconceptions=())
+    result = replace(RESULT, notebooks=(replace(RESULT.notebooks[0], outcomes=(forged,)),))
+    assert "-7" not in json.dumps(replace(SHEET, result=result, held_until=DUE).told())
+
+
+def test_what_cells_put_out_after_a_hidden_test_is_held_back() -> None:
+    test = "assert f(1)\n### BEGIN HIDDEN TESTS\nassert f(-7)\n### END HIDDEN TESTS"
+    said = new_output("stream", text="asked [1, -7]")
+    cells = [cell("code", "f", outputs=(said,)), cell("code", test, "area_test", (said,), grade=True)]
+    cells += [cell("code", "print(asked)", outputs=(said,)), cell("code", "f")]
+    for told, shown in ((replace(SHEET, held_until=DUE), LATE), (SHEET, said.text)):
+        resources = {"feedback": told.told(), HIDE: ("BEGIN HIDDEN TESTS", "END HIDDEN TESTS")}
+        book, _ = HoldBack().preprocess(deepcopy(new_notebook(cells=cells)), resources)
+        first, _, own, silent = book.cells
+        assert [first.outputs[0].text, own.outputs[0].text, silent.outputs] == [said.text, shown, []]
+        assert ("-7" in json.dumps(book.cells[1].outputs)) == (told is SHEET)
+
+
+def test_a_pasted_picture_stands_in_the_page() -> None:
+    pasted = base64.b64encode(b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\0\x09\0\0\0\x09\x08\x02\0\0\0").decode()
+    text = cell("markdown", "Look ![x](attachment:a.png)")
+    text["attachments"] = {"a.png": {"image/png": pasted}}
+    made, _ = FeedbackPage().from_notebook_node(new_notebook(cells=[text]), {"feedback": SHEET.told()})
+    assert f'src="data:image/png;base64,{pasted}"' in made
 
 
 def test_after_it_a_hidden_case_can_be_run_by_the_student() -> None:

@@ -16,7 +16,7 @@ from nbjudge.grading.batch import Entry
 from nbjudge.model import Ending, Graded, Outcome, Result
 from nbjudge.pages.regrade import moves, rows
 from nbjudge.pages.report import page
-from nbjudge.pages.screen import explain
+from nbjudge.pages.screen import columns, explain, summary
 from nbjudge_tests.classroom import small
 from nbjudge_tests.classroom.commands import nbgrader, python
 
@@ -195,3 +195,10 @@ def auto_score(url: str) -> float:
         found = float(book.find_grade("area_test", "coding", small.NAME, "petra").auto_score)
     book.engine.dispose()
     return found
+
+
+def test_a_name_with_lines_of_its_own_forges_no_row() -> None:
+    rows = [("student", "score", "remark"), ("zed\nada      4/4    2 passed", "0/4", "x\r\ny\x1b[2J")]
+    assert columns(rows)[2:] == ["zed ada      4/4    2 passed  0/4    x y"]
+    refused = Result("k", "zed\nada", "ps1", None, refusal="no\nnotebook")
+    assert summary(Entry("zed\nada", refused, "refused: no\nnotebook")) == "zed ada: refused: no notebook"
