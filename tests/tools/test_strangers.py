@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tools.strangers.rows import Compared, told
+from tools.strangers.rows import PointsPair, told
 from tools.strangers.wrong import handed_in
 
 ANSWERS = ("def area(w, h):\n    return w * h - 1", "import math\nsides = 3")
@@ -34,11 +34,11 @@ def test_a_class_hands_in_every_kind_of_wrong_answer_once() -> None:
 
 def test_rows_are_counted_and_what_differs_is_told_by_its_cause() -> None:
     found = [
-        Compared("ps1", "solution", "q1", 2.0, 2.0, 2.0),
-        Compared("ps1", "half", "q1", 2.0, 1.0, None, "grader failure: needs the name 'x'"),
-        Compared("ps1", "half", "q2", 2.0, 1.0, None, "grader failure: needs the name 'y'"),
-        Compared("ps1", "half", "q3", 2.0, 0.0, 2.0, "passed: "),
-        Compared("ps1", "half", "q4", 2.0, None, None),
+        PointsPair("ps1", "solution", "q1", 2.0, 2.0, 2.0),
+        PointsPair("ps1", "half", "q1", 2.0, 1.0, None, "grader failure: needs the name 'x'"),
+        PointsPair("ps1", "half", "q2", 2.0, 1.0, None, "grader failure: needs the name 'y'"),
+        PointsPair("ps1", "half", "q3", 2.0, 0.0, 2.0, "passed: "),
+        PointsPair("ps1", "half", "q4", 2.0, None, None),
     ]
     assert told(found) == [
         "5 rows compared: 2 equal, 3 differ",

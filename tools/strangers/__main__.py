@@ -17,8 +17,8 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from tools.strangers.assignments import Found, fresh, hand_in, notebooks, place
-from tools.strangers.rows import Compared, rows, told
+from tools.strangers.assignments import GradedNotebook, fresh, hand_in, notebooks, place
+from tools.strangers.rows import PointsPair, rows, told
 
 GRADE = Path(__file__).resolve().parent / "grade.py"
 
@@ -32,7 +32,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--most", type=int, default=99, help="submissions an assignment, the first of those above")
     options = parser.parse_args(arguments)
     os.environ["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"  # nbgrader calls `alembic`
-    found: list[Compared] = []
+    found: list[PointsPair] = []
     for folder in options.folders:
         work = (options.work / "-".join(folder.resolve().parts[-2:])).resolve()
         fresh(work)
@@ -51,11 +51,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0 if found and all(row.equal for row in found) else 1
 
 
-def _fields(row: Compared) -> list[object]:
+def _fields(row: PointsPair) -> list[object]:
     return [row.assignment, row.student, row.question, row.stock, row.ours]
 
 
-def _both(one: Found, work: Path, most: int) -> None:
+def _both(one: GradedNotebook, work: Path, most: int) -> None:
     stock, ours = work / "stock", work / "ours"
     done = stock / "done" / f"{one.name}.json"
     if not done.is_file():

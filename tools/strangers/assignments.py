@@ -23,19 +23,19 @@ GRADERS = {"stock": STOCK, "ours": OURS}  # by the folder that each works in
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class GradedNotebook:
     """One notebook with marks, and the name of the assignment that is made of it."""
 
     name: str
     path: Path
 
 
-def notebooks(folder: Path) -> Iterator[Found]:
+def notebooks(folder: Path) -> Iterator[GradedNotebook]:
     """The notebooks of a course that nbgrader would grade something in: Python, with test cells that have points."""
     for path in sorted(folder.rglob("*.ipynb")):
         inside = path.relative_to(folder)
         if not any(part.startswith(".") for part in inside.parts) and _is_graded(path):
-            yield Found(re.sub(r"[^A-Za-z0-9]+", "-", str(inside.with_suffix(""))).strip("-"), path)
+            yield GradedNotebook(re.sub(r"[^A-Za-z0-9]+", "-", str(inside.with_suffix(""))).strip("-"), path)
 
 
 def _is_graded(path: Path) -> bool:
@@ -54,7 +54,7 @@ def _marks(cell: dict[str, Any]) -> dict[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
-def place(found: Found, work: Path) -> None:
+def place(found: GradedNotebook, work: Path) -> None:
     """Lays the source of an assignment into the stock grader's course."""
     folder = work / "stock" / "source" / found.name
     shutil.rmtree(folder, ignore_errors=True)
@@ -68,7 +68,7 @@ def place(found: Found, work: Path) -> None:
     (folder / "notebook.ipynb").write_text(json.dumps(book), encoding="utf-8")
 
 
-def _beside(found: Found) -> Iterator[Path]:
+def _beside(found: GradedNotebook) -> Iterator[Path]:
     return (path for path in found.path.parent.rglob("*") if path.is_file())
 
 

@@ -15,7 +15,7 @@ Key = tuple[str, str, str]  # assignment, student, question
 
 
 @dataclass(frozen=True, slots=True)
-class Compared:
+class PointsPair:
     """One question of one submission: the points from both graders (None: not graded), and our sentence."""
 
     assignment: str
@@ -64,17 +64,17 @@ def sentences(course: Path) -> dict[Key, str]:
     return found
 
 
-def rows(work: Path) -> list[Compared]:
+def rows(work: Path) -> list[PointsPair]:
     """Every question that stock has graded."""
     ours, said = points(work / "ours"), sentences(work / "ours")
     return [
-        Compared(*key, most, given, ours.get(key, (0.0, None))[1], said.get(key, ""))
+        PointsPair(*key, most, given, ours.get(key, (0.0, None))[1], said.get(key, ""))
         for key, (most, given) in sorted(points(work / "stock").items())
         if any(key[:2] == other[:2] for other in ours)
     ]
 
 
-def told(found: Sequence[Compared]) -> list[str]:
+def told(found: Sequence[PointsPair]) -> list[str]:
     """A count, then what differs by its cause, the most frequent first, each with a place to look at."""
     differing = [row for row in found if not row.equal]
     lines = [f"{len(found)} rows compared: {len(found) - len(differing)} equal, {len(differing)} differ"]
