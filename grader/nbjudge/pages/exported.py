@@ -67,11 +67,12 @@ HIDE = "nbjudge_hide"  # of the resources: between which two marks a line is hid
 
 def _pictures(nb: Any, folder: str | None) -> Iterator[tuple[str, str]]:
     """The pictures beside a notebook that its text names, as base64: a page asks nobody for them."""
-    text = "\n".join(str(cell) for cell in nb.cells)
+    found = [path for path in sorted(Path(folder).rglob("*")) if path.suffix.lower() in SUFFIXES] if folder else []
+    text = "\n".join(map(str, nb.cells)) if found else ""
     left_bytes = FILES_BYTES
-    for path in sorted(Path(folder).rglob("*")) if folder else ():
+    for path in found:
         name = path.relative_to(folder or ".").as_posix()
-        if path.suffix.lower() not in SUFFIXES or name not in text or path.is_symlink() or not path.is_file():
+        if name not in text or path.is_symlink() or not path.is_file():
             continue
         if (left_bytes := left_bytes - path.stat().st_size) >= 0:
             yield name, base64.b64encode(path.read_bytes()).decode("ascii")

@@ -20,8 +20,8 @@ TOO_LARGE = "its {kind} is larger than {limit} kB"
 SVG_CHARS = 2_000_000
 PARTS = 50_000  # elements that a reader's browser draws, uses of others multiplied out
 NESTING = 1000
-# What is drawn once more for every pixel, tile or point: nobody can say here how often.
-REPEATING = frozenset({"filter", "pattern", "mask", "foreignObject", "feImage"})
+# What costs by the area that it covers, which nobody can say here; a pattern's tile is drawn once.
+EFFECTS = frozenset({"filter", "mask", "foreignObject", "feImage"})
 BEYOND = re.compile(r"<\?xml-stylesheet|\bfilter\s*:|url\(\s*[\"']?data:", re.IGNORECASE)
 NUMBER = re.compile(r"-?\d[\d.e+-]*", re.IGNORECASE)
 POINTS = ("d", "points")
@@ -78,7 +78,7 @@ class _Round:
 
     def _end(self, element: ElementTree.Element) -> None:
         name, count = _local(element.tag), self._counts.pop()
-        if name in REPEATING:
+        if name in EFFECTS:
             raise NotShown("its SVG has effects")
         href = next((value for key, value in element.items() if _local(key) == "href"), "")
         if name == "use":

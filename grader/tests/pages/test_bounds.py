@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import base64
 import html
+import io
 import struct
 import unicodedata
 
+import matplotlib.pyplot
 import pytest
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import seegrad
 from nbjudge.shown.markup import clean_html, picture, render_markdown
 from nbjudge.shown.measures import kind_and_pixels, measured
 from nbjudge.shown.outputs import COLOURS, Shower
@@ -167,7 +171,7 @@ def test_drawings_of_one_page_too() -> None:
         ("<svg", "damaged"),
         ("<svg><filter id='a'/></svg>", "effects"),
         ("<svg><style>rect { filter: blur(90px) }</style></svg>", "effects"),
-        ("<svg><pattern width='.01'><path/></pattern></svg>", "effects"),
+        ("<svg><mask id='a'><path/></mask></svg>", "effects"),
         ("<svg><marker><path/></marker><path d='M0 0" + " 1 1" * 60_000 + "'/></svg>", "parts"),
         ("<svg><image href='data:image/svg+xml,%3Csvg/%3E'/></svg>", "isn't one"),
         (
@@ -187,6 +191,21 @@ def test_a_drawing_that_keeps_a_browser_busy_is_not_shown_wherever_it_stands(svg
     ):
         with pytest.raises(NotShown, match=reason):
             way()
+
+
+def test_drawings_of_honest_programs_are_shown() -> None:
+    x = torch.ones(3, requires_grad=True)
+    with seegrad.record() as recording:
+        (x * 2).sum().backward()
+    data, _ = seegrad.show(recording)._repr_mimebundle_()
+    figure, axes = matplotlib.pyplot.subplots(1, 2)
+    axes[0].imshow([[0, 1], [2, 3]])
+    axes[1].scatter(range(3000), range(3000))
+    drawn = io.StringIO()
+    figure.savefig(drawn, format="svg")
+    matplotlib.pyplot.close(figure)
+    for shown in (clean_html(data["text/html"]), picture(drawn.getvalue())):
+        assert 'src="data:image/svg+xml;base64,' in shown
 
 
 def test_a_drawing_that_uses_itself_ends() -> None:
