@@ -14,7 +14,7 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, TextIO
 
-from nbjudge.errors import GraderError
+from nbjudge.errors import CourseError, GraderError
 from nbjudge.shown.text import printable
 
 if TYPE_CHECKING:
@@ -25,6 +25,7 @@ ADVICE = """What helps: Linux 6.12 or later, or user namespaces for this user
   sysctl kernel.apparmor_restrict_unprivileged_userns=0      (Ubuntu 24.04 and later)
 or a container that allows them (see the Dockerfile). --i-trust-these-students grades all the same."""
 NO_MOVE = "No score moves of what was graded before."
+PATHS = frozenset({"tests", "answers", "reference", "file", "to"})
 ALL_GRADED, SOME_NOT, COULD_NOT_START = 0, 1, 2
 
 
@@ -48,6 +49,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "judge": _judge,
     }
     try:
+        _demand_text(options)
         return commands[options.command](options)
     except GraderError as error:
         _say(f"nbjudge: {error}", sys.stderr)
@@ -55,6 +57,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         _say("nbjudge: stopped. What is done is done; the same command goes on from here", sys.stderr)
         return COULD_NOT_START
+
+
+def _demand_text(options: argparse.Namespace) -> None:
+    """Names and texts come as bytes from a shell; only a file's path may be any."""
+    for name, given in vars(options).items():
+        for text in given if isinstance(given, list) else [given]:
+            if name not in PATHS and isinstance(text, str) and text.encode("utf-8", "replace").decode() != text:
+                raise CourseError(f"{name}: {text!r} is not text in UTF-8")
 
 
 def _say(text: object, where: TextIO | None = None) -> None:
@@ -279,7 +289,6 @@ def _report(options: argparse.Namespace) -> int:
 
 def _why(options: argparse.Namespace) -> int:
     from nbjudge.course.office.standings import found
-    from nbjudge.errors import CourseError
     from nbjudge.pages.screen import explain
     from nbjudge.plugin import converter_for
 
@@ -332,7 +341,12 @@ def _judge(options: argparse.Namespace) -> int:
     full = True
     with single.open_judge(trust_students=options.i_trust_these_students, preload=preload) as judge:
         for answer in options.answers:
-            verdict = judge(single.answer_in(Path(answer)), tests, reference=reference)
+            try:
+                cells = single.answer_in(Path(answer))
+            except CourseError as error:  # of this answer; tests and reference have been read
+                verdict = single.refused(str(error))
+            else:
+                verdict = judge(cells, tests, reference=reference)
             full = full and verdict["score"] >= verdict["max_score"] and verdict["refusal"] is None
             _say(
                 json.dumps({"answer": answer, **verdict})

@@ -44,6 +44,9 @@ class Ending(enum.StrEnum):
     BY_HAND = "by hand"  # a written answer: a person reads it, `points` is None until then
 
 
+VERDICTS = frozenset(Ending) - {Ending.NOT_ANSWERED, Ending.GRADER_FAILURE, Ending.BY_HAND}  # of an answer's tests
+
+
 @dataclass(frozen=True, slots=True)
 class Limits:
     """What one submission may use."""
@@ -207,8 +210,13 @@ class Result:
 
     @property
     def failed_by_us(self) -> bool:
-        """Whether the grader itself failed somewhere: such a result is reported and never kept."""
+        """Whether the grader itself failed somewhere: such a result is reported."""
         return any(outcome.kind is Ending.GRADER_FAILURE for outcome in self.outcomes)
+
+    @property
+    def void(self) -> bool:
+        """Whether the grader failed, and no question got a verdict: it isn't kept, and the student had no attempt."""
+        return self.failed_by_us and not any(outcome.kind in VERDICTS for outcome in self.outcomes)
 
     def to_json(self) -> str:
         """One line of JSON; `from_json` reads it back.

@@ -28,6 +28,7 @@ from traitlets import Bool, Dict, Enum, Float, Integer, List, Unicode, default
 from traitlets.config import Config, Configurable
 
 from nbjudge.course.gradebook import Record
+from nbjudge.course.intake import handed_in
 from nbjudge.course.kept import Kept
 from nbjudge.course.layout import Course
 from nbjudge.course.office.backups import back_up
@@ -72,10 +73,22 @@ def install(config: Config) -> None:
     nbgrader.apps.validateapp.Validator = VisibleTests
     nbgrader.apps.api.GenerateFeedback = FeedbackPages
     formgrader.HTMLExporter = SafePages
+    CourseDirectory.get_existing_timestamp = _existing_timestamp
+    nbgrader.apps.api.NbGraderAPI.get_submitted_timestamp = _submitted_timestamp
     config.GenerateFeedback.preprocessors = FEEDBACK_STEPS
     config.Execute.store_widget_state = False
     if "plugin_class" not in config.ExportApp:
         config.ExportApp.plugin_class = "nbjudge.course.exporters.GradesCsv"
+
+
+def _existing_timestamp(_: CourseDirectory, folder: str) -> datetime | None:
+    """In place of nbgrader's, which raises for what a student may have written there."""
+    return handed_in(Path(folder))
+
+
+def _submitted_timestamp(api: Any, assignment: str, student: str) -> datetime | None:
+    place = api.coursedir.format_path(api.coursedir.submitted_directory, student, assignment)
+    return handed_in(Path(place))
 
 
 def _seconds(default: float, help: str) -> Any:

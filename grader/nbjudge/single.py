@@ -6,7 +6,6 @@ The same two processes, the same walls and the same rules as for a class: see `S
 from __future__ import annotations
 
 import ast
-import json
 import re
 import secrets
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -158,6 +157,11 @@ def _submission(cells: Sequence[str], assignment: Assignment, files: Mapping[str
     return Submission(NAME, NAME, {NAME: text}, files)
 
 
+def refused(why: str) -> Verdict:
+    """What is told of an answer that can't be judged."""
+    return _told(Result("", NAME, NAME, None, refusal=why), ())
+
+
 def _passed(reference: Result, names: Sequence[str]) -> Result:
     """What the reference has shown; CourseError where it doesn't pass."""
     ended = zip(names, reference.outcomes, strict=False)
@@ -210,7 +214,7 @@ def tests_in(path: Path) -> list[GradedTest]:
         found = [cell for cell in _cells(path) if trial.is_test(cell)]
         marks = [cell["metadata"]["nbgrader"] for cell in found]
         tests = [
-            GradedTest(str(mark.get("grade_id")), cell["source"], float(mark.get("points") or 0))
+            GradedTest(str(mark.get("grade_id")), cell["source"], _points(mark.get("points"), path))
             for mark, cell in zip(marks, found, strict=True)
         ]
     else:
@@ -218,6 +222,13 @@ def tests_in(path: Path) -> list[GradedTest]:
     if not tests:
         raise CourseError(f"{path} holds no test: in a Python file each begins with a line `# %% name (2 points)`")
     return tests
+
+
+def _points(given: Any, path: Path) -> float:
+    try:
+        return float(given or 0)
+    except (TypeError, ValueError):
+        raise CourseError(f"{path} gives a test {given!r} points, which is no number") from None
 
 
 def _titled(text: str) -> Iterator[GradedTest]:
@@ -240,25 +251,17 @@ def _text(path: Path) -> str:
 
 
 def _content(path: Path) -> bytes:
-    """All of a file; CourseError where it can't be read, or is larger than a notebook that is handed in may be."""
-    most = Limits().notebook_bytes
+    """All of a file; CourseError where it isn't one, or is larger than a notebook that is handed in may be."""
     try:
-        with path.open("rb") as file:
-            content = file.read(most + 1)
-    except OSError as error:
-        raise CourseError(f"{path} can't be read: {error.strerror or error}") from None
-    if len(content) > most:
-        raise CourseError(f"{path} is larger than {most >> 20} MB")
-    return content
+        return intake.plain_file(path, Limits().notebook_bytes)
+    except intake.Unreadable as refusal:
+        raise CourseError(f"{path}: {refusal}") from None
 
 
 def _cells(path: Path) -> list[dict[str, Any]]:
     """Its code cells, each with the marks that the file gives it."""
-    content = _content(path)
     try:
-        cells = json.loads(intake.canonical(content, path.name))["cells"]
+        cells = intake.with_marks(_content(path), path.name)
     except intake.Unreadable as refusal:
-        raise CourseError(str(refusal)) from None
-    given = json.loads(content.decode("utf-8-sig")).get("cells", cells)
-    marked = [{**cell, "metadata": each.get("metadata", {})} for cell, each in zip(cells, given, strict=True)]
-    return [cell for cell in marked if cell["cell_type"] == "code"]
+        raise CourseError(f"{path}: {refusal}") from None
+    return [cell for cell in cells if cell["cell_type"] == "code"]

@@ -22,6 +22,8 @@ import nbgrader.server_extensions.formgrader.formgrader as formgrader
 import pytest
 from nbconvert.exporters import HTMLExporter
 from nbgrader.api import Gradebook
+from nbgrader.apps.api import NbGraderAPI
+from nbgrader.coursedir import CourseDirectory
 from playwright.sync_api import Browser
 from traitlets.config import Config
 from traitlets.config.loader import PyFileConfigLoader
@@ -171,6 +173,30 @@ def test_the_configuration_plugs_the_grader_in(monkeypatch: pytest.MonkeyPatch) 
     config = configuration()
     assert config.CourseDirectory.root == str(small.ROOT)
     assert nbgrader.apps.api.Autograde is nbgrader.apps.autogradeapp.Autograde is SandboxedAutograde
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("2026-02-03 13:00:00+01:00", datetime(2026, 2, 3, 12)),
+        ("garbage", None),
+        ("", None),
+        ("00:00999999999999999999999999999912:00:00 +", None),
+        (None, None),  # a pipe, which nobody writes to
+    ],
+)
+def test_no_timestamp_stops_a_page_or_a_command_of_nbgrader_s(
+    text: str | None, expected: datetime | None, tmp_path: Path
+) -> None:
+    coursedir = CourseDirectory(config=configuration(), root=str(tmp_path))
+    folder = tmp_path / "submitted" / "ada" / small.NAME
+    folder.mkdir(parents=True)
+    if text is None:
+        os.mkfifo(folder / "timestamp.txt")
+    else:
+        (folder / "timestamp.txt").write_text(text)
+    assert coursedir.get_existing_timestamp(str(folder)) == expected
+    assert NbGraderAPI(coursedir).get_submitted_timestamp(small.NAME, "ada") == expected
 
 
 def test_without_the_grader_nbgrader_s_own_autograder_stops(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -136,8 +136,65 @@ def test_an_answer_that_is_no_text_is_refused(judge: Judge, tmp_path: Path) -> N
     huge = tmp_path / "huge.py"
     with huge.open("wb") as file:
         file.truncate((16 << 20) + 1)
-    with pytest.raises(CourseError, match="larger than 16 MB"):
+    with pytest.raises(CourseError, match="too large: 16"):
         single.answer_in(huge)
+
+
+NOTEBOOK = '"nbformat": 4, "nbformat_minor": 5, "metadata": {}'
+CELL = '"cell_type": "code", "source": "def square(x): return x * x", "outputs": []'
+HOSTILE: dict[str, tuple[bytes, str]] = {  # file → content, why it is refused; "" where it is an answer
+    "latin.py": (b"def square(x): return x * x # \xff", "not UTF-8"),
+    "nul.py": (b"square = 1\0", ""),
+    "damaged.ipynb": (b'{"cells": [', "damaged"),
+    "list.ipynb": (b"[]", "a list, not an object"),
+    "none.ipynb": (b'{"cells": null}', "no list of cells"),
+    "deep.ipynb": (b"[" * 200_000, "nested too deeply"),
+    "odd_metadata.ipynb": (f'{{"cells": [{{{CELL}, "metadata": []}}], {NOTEBOOK}}}'.encode(), ""),
+    "odd_marks.ipynb": (f'{{"cells": [{{{CELL}, "metadata": {{"nbgrader": 3}}}}], {NOTEBOOK}}}'.encode(), ""),
+    "three.ipynb": (
+        b'{"nbformat": 3, "cells": null, "worksheets": [{"cells": '
+        b'[{"cell_type": "code", "input": "def square(x): return x * x", "outputs": []}]}]}',
+        "",
+    ),
+}
+
+
+def test_what_is_wrong_with_one_answer_is_told_of_that_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "tests.py").write_text("# %% three (2 points)\nassert square(3) == 9\n")
+    (tmp_path / "good.py").write_text("def square(x): return x * x\n")
+    for name, (content, _) in HOSTILE.items():
+        (tmp_path / name).write_bytes(content)
+    with (tmp_path / "huge.ipynb").open("wb") as file:
+        file.truncate((16 << 20) + 1)
+    (tmp_path / "linked.py").symlink_to("good.py")
+    os.mkfifo(tmp_path / "pipe.py")
+    others = {
+        "huge.ipynb": "too large",
+        "linked.py": "symbolic link",
+        "pipe.py": "neither a file",
+        "gone.py": "No such",
+    }
+    reasons = {name: why for name, (_, why) in HOSTILE.items()} | others
+    answers = [str(tmp_path / name) for name in [*reasons, "good.py"]]
+    assert main(["judge", str(tmp_path / "tests.py"), *answers, "--i-trust-these-students"]) == 1
+    verdicts = {Path(each["answer"]).name: each for each in map(json.loads, capsys.readouterr().out.splitlines())}
+    assert list(verdicts) == [*reasons, "good.py"]
+    for name, why in reasons.items():
+        assert (why in verdicts[name]["refusal"]) if why else verdicts[name]["refusal"] is None, verdicts[name]
+    assert {name: each["score"] for name, each in verdicts.items() if each["score"]} == dict.fromkeys(
+        ("odd_metadata.ipynb", "odd_marks.ipynb", "three.ipynb", "good.py"), 2.0
+    )
+    assert {frozenset(each) for each in verdicts.values()} == {frozenset(verdicts["good.py"])}
+
+
+def test_only_tests_and_reference_end_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "tests.py").write_text("# %% three\nassert square(3) == 9\n")
+    (tmp_path / "good.py").write_text("def square(x): return x * x\n")
+    (tmp_path / "latin.py").write_bytes(b"\xff")
+    good, latin, tests = (str(tmp_path / name) for name in ("good.py", "latin.py", "tests.py"))
+    for wrong in (["judge", latin, good], ["judge", tests, good, "--reference", latin]):
+        assert main([*wrong, "--i-trust-these-students"]) == 2
+        assert "latin.py" in capsys.readouterr().err
 
 
 def test_the_readme_s_example_does_what_it_says(tmp_path: Path) -> None:

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import csv
 import io
+import re
+import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -20,7 +22,9 @@ from nbjudge.course.layout import write_whole
 from nbjudge.course.office.standings import Stage, Standing, standings
 from nbjudge.shown.text import printable
 
-FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "\0")
+FORMULA = frozenset("=+-@")
+ONE_LINE = str.maketrans("\t\n", "  ")  # the other ends of lines are gone where a text is printable
+SPLITS = re.compile("(?<=[,;|])")
 READABLE = 0o644
 NO_GRADE = (Stage.NOT_GRADED, Stage.NOT_HANDED_IN)
 CANVAS_IDS = ("ID", "SIS User ID", "SIS Login ID")
@@ -29,15 +33,18 @@ Row = Sequence[object]
 
 
 def table(rows: Iterable[Row]) -> str:
-    """Rows as CSV that a spreadsheet shows and never computes: a text that looks like a formula gets an apostrophe.
+    """Rows as CSV that a spreadsheet shows and never computes: every field quoted, a text in one line.
 
-    >>> print(table([["id", "score"], ["=1+1", -2.5], ["Ng, Ada", None]]).replace("\\r\\n", "\\n"), end="")
-    id,score
-    '=1+1,-2.5
-    "Ng, Ada",
+    Where a text, or what stands in it behind a sign that some program splits at, looks like a formula, it gets an
+    apostrophe.
+
+    >>> print(table([["id", "score"], ["=1+1", -2.5], ["Ng, Ada;=1", None]]).replace("\\r\\n", "\\n"), end="")
+    "id","score"
+    "'=1+1","-2.5"
+    "Ng, Ada;'=1",""
     """
     text = io.StringIO()
-    csv.writer(text).writerows([_plain(value) for value in row] for row in rows)
+    csv.writer(text, quoting=csv.QUOTE_ALL).writerows([_plain(value) for value in row] for row in rows)
     return text.getvalue()
 
 
@@ -46,8 +53,18 @@ def _plain(value: object) -> str:
         return ""
     if isinstance(value, float):
         return f"{value:g}"
-    text = printable(str(value))
-    return f"'{text}" if isinstance(value, str) and text.lstrip(" ").startswith(FORMULA) else text
+    text = printable(str(value)).translate(ONE_LINE)
+    if not isinstance(value, str):
+        return text
+    return "".join(f"'{part}" if _computes(part) else part for part in SPLITS.split(text))
+
+
+def _computes(part: str) -> bool:
+    """Whether a spreadsheet may take it for a formula: some know wide signs too, and leave out what nobody sees."""
+    for letter in unicodedata.normalize("NFKC", part):
+        if letter != '"' and unicodedata.category(letter)[0] not in "ZC":
+            return letter in FORMULA
+    return False
 
 
 class _Exporter(ExportPlugin):  # type: ignore[misc]  # nbgrader ships no types

@@ -171,7 +171,7 @@ class Record:
                 notebook.late_submission_penalty = self._penalty(submission, notebook, mine)
             tables.keep_readings(self._session, *whose, kept)
             tables.apply(self._session, *whose, result.key)
-            if content and not result.failed_by_us:
+            if content and not result.void:
                 points = (None, None) if result.refusal else (result.score, result.max_score)
                 tables.attempted(self._session, *whose, content, moment(result.timestamp), points)
 

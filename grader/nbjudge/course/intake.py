@@ -84,7 +84,7 @@ def _read(folder: Path, student: str, assignment: str, limits: Limits) -> Submis
 def moment(timestamp: str | None) -> datetime | None:
     """When it was handed in, UTC; None where nothing or nothing readable says so.
 
-    >>> moment("2026-02-03 13:00 +0100"), moment("garbage")
+    >>> moment("2026-02-03 13:00+01:00"), moment("garbage")
     (datetime.datetime(2026, 2, 3, 12, 0), None)
     """
     try:
@@ -144,8 +144,29 @@ def _plain_files(folder: Path) -> Iterator[Path]:
             elif stat.S_ISREG(mode):
                 yield Path(entry.path)
             else:
-                kind = "a symbolic link" if stat.S_ISLNK(mode) else "neither a file nor a folder"
-                raise Unreadable(f"{_shown(entry.name)} is {kind}; hand in the files themselves")
+                raise Unreadable(f"{_shown(entry.name)} is {_kind(mode)}; hand in the files themselves")
+
+
+def plain_file(path: Path, limit_bytes: int) -> bytes:
+    """All of a file that a command is to read; `Unreadable` for a link, a pipe, a folder, or one that is too large."""
+    try:
+        mode = path.lstat().st_mode
+        if not stat.S_ISREG(mode):
+            raise Unreadable(f"{_shown(path.name)} is {_kind(mode)}; name the file itself")
+        content, size_bytes = _bounded(path, limit_bytes)
+    except OSError as error:
+        raise Unreadable(f"{_shown(path.name)} can't be read: {error.strerror or error}") from None
+    if size_bytes > limit_bytes:
+        raise Unreadable(
+            f"{_shown(path.name)} is too large: {_megabytes(size_bytes)}, allowed are {_megabytes(limit_bytes)}"
+        )
+    return content
+
+
+def _kind(mode: int) -> str:
+    if stat.S_ISDIR(mode):
+        return "a folder"
+    return "a symbolic link" if stat.S_ISLNK(mode) else "neither a file nor a folder"
 
 
 def _bounded(path: Path, limit_bytes: int) -> tuple[bytes, int]:
@@ -201,6 +222,24 @@ def canonical(content: bytes, name: str) -> str:
     return text
 
 
+def with_marks(content: bytes, name: str) -> list[dict[str, Any]]:
+    """The cells as `canonical` rebuilds them, each with the marks of nbgrader's that the file gives it, or none.
+
+    >>> with_marks(b'{"cells": [{"cell_type": "code", "source": "x", "metadata": 3}]}', "a.ipynb")[0]["metadata"]
+    {'nbgrader': {}}
+    """
+    given = _cells(_json(content, name), name)
+    rebuilt = json.loads(canonical(content, name))["cells"]
+    return [
+        {**cell, "metadata": {"nbgrader": _object(_object(one.get("metadata")).get("nbgrader"))}}
+        for cell, one in zip(rebuilt, given, strict=True)
+    ]
+
+
+def _object(value: Any) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
 def _json(content: bytes, name: str) -> dict[str, Any]:
     try:
         fields = json.loads(content.decode("utf-8-sig"))
@@ -243,11 +282,11 @@ def _cell(cell: Any, index: int, name: str) -> dict[str, Any]:
     source = _joined(cell.get("source", cell.get("input", "")))
     if kind == "heading":
         kind, source = "markdown", f"# {source or ''}"
-    if kind not in CELL_TYPES or source is None:
+    if not isinstance(kind, str) or kind not in CELL_TYPES or source is None:
         raise Unreadable(f"cell {index + 1} of {name!r} is neither code nor text")
     if len(source) > CELL_CHARS:
         raise Unreadable(f"cell {index + 1} of {name!r} is longer than {CELL_CHARS} characters")
-    rebuilt = {
+    rebuilt: dict[str, Any] = {
         "cell_type": kind,
         "id": _given_id(cell),
         "metadata": _metadata(cell.get("metadata")),
@@ -269,11 +308,9 @@ def _joined(source: Any) -> str | None:
 
 
 def _metadata(metadata: Any) -> dict[str, Any]:
-    if not isinstance(metadata, dict):
-        return {}
-    kept: dict[str, Any] = {name: metadata[name] for name in KEPT_METADATA if type(metadata.get(name)) is bool}
-    marks = metadata.get("nbgrader")
-    grade_id = marks.get("grade_id") if isinstance(marks, dict) else None
+    given = _object(metadata)
+    kept: dict[str, Any] = {name: given[name] for name in KEPT_METADATA if type(given.get(name)) is bool}
+    grade_id = _object(given.get("nbgrader")).get("grade_id")
     if isinstance(grade_id, str) and len(grade_id) <= GRADE_ID_CHARS:
         kept["nbgrader"] = {"grade_id": grade_id}
     return kept

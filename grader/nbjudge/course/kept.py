@@ -31,8 +31,8 @@ class Kept:
         sweep_drafts(self._folder)
 
     def put(self, result: Result) -> None:
-        """Keeps it, unless the grader itself failed: then it is tried again next time. Raises `StorageError`."""
-        if not result.failed_by_us:
+        """Keeps it, unless it is void: then it is tried again next time. Raises `StorageError`."""
+        if not result.void:
             write_whole(self._place(result.key), result.to_json().encode())
 
     def get(self, key: str) -> Result | None:

@@ -171,20 +171,21 @@ def sweep_drafts(folder: Path) -> None:
 
 
 @contextmanager
-def held_alone(folder: Path) -> Iterator[None]:
-    """Only one process at a time gets past here; the kernel lets go when it ends, however it does.
+def held_alone(folder: Path, lock: str = "lock", wait_s: float = 0.0) -> Iterator[None]:
+    """Only one at a time gets past here; the kernel lets go when it ends, however it does.
 
-    Raises `BusyError`, which names the other one.
+    Raises `BusyError`, which names the other one, where that one doesn't let go in time.
     """
-    path = folder / "lock"
+    path, deadline = folder / lock, time.monotonic() + wait_s
     with writing(path):
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
+        while not _locked(descriptor):
+            if time.monotonic() < deadline:
+                time.sleep(0.02)
+                continue
             other = os.read(descriptor, 200).decode("utf-8", "replace").strip() or "one that has just started"
-            raise BusyError(f"another grader is at work on this course: {other}. Wait until it has ended") from None
+            raise BusyError(f"another grader is at work on this course: {other}. Wait until it has ended")
         me = f"process {os.getpid()} on {socket.gethostname()}, since {time.strftime('%H:%M:%S')}\n"
         with writing(path):
             os.truncate(descriptor, 0)
@@ -192,3 +193,11 @@ def held_alone(folder: Path) -> Iterator[None]:
         yield
     finally:
         os.close(descriptor)
+
+
+def _locked(descriptor: int) -> bool:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True

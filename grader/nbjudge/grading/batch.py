@@ -177,7 +177,8 @@ def _judged(
         else:
             yield submission, known
     for submission, result in farm(left, assignment) if left else ():
-        kept.put(result)
+        if not result.failed_by_us:  # the course's own answers are tried again as a whole
+            kept.put(result)
         yield submission, result
 
 
@@ -317,5 +318,6 @@ def problem(result: Result) -> str | None:
         return f"refused: {result.refusal}"
     if result.failed_by_us:
         failed = [outcome for outcome in result.outcomes if outcome.points is None and outcome.message]
-        return f"grader failure: {failed[0].message if failed else 'no verdict'}"
+        said = f"grader failure: {failed[0].message if failed else 'no verdict'}"
+        return said if result.void else f"{said} (the other questions are graded; --force judges it again)"
     return None

@@ -28,11 +28,11 @@ def until(said: str) -> datetime | None:
     plain = re.sub(r"\s*(?:UTC|Z)$|\s+(?=[+-]\d\d:?\d\d$)", "", said.strip())
     try:
         found = datetime.fromisoformat(plain)
-    except ValueError:
+        return found if found.tzinfo is None else found.astimezone(UTC).replace(tzinfo=None)
+    except (ValueError, OverflowError):
         raise CourseError(
             f"{said!r} is no date; write it as 2026-12-01 18:00, in UTC, or with its offset (+0100)"
         ) from None
-    return found if found.tzinfo is None else found.astimezone(UTC).replace(tzinfo=None)
 
 
 def extended(record: Record, student: str, assignment: str, date: datetime | None) -> Iterator[str]:

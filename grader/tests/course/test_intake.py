@@ -7,6 +7,7 @@ import os
 import socket
 import tracemalloc
 import warnings
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nbjudge.course.intake import Unreadable, canonical, moment, read, stamp
+from nbjudge.course.intake import Unreadable, canonical, moment, read, stamp, with_marks
 from nbjudge.course.intake import handed_in as handed_in_at
 from nbjudge.model import Limits, Submission
 
@@ -83,6 +84,7 @@ def test_format_3_is_upgraded(folder: Path) -> None:
         ('{"cells": [5]}', "cell 1 of 'ps1.ipynb' is not an object"),
         ('{"cells": [{"cell_type": "html", "source": ""}]}', "neither code nor text"),
         ('{"cells": [{"cell_type": "code", "source": {"a": 1}}]}', "neither code nor text"),
+        ('{"cells": [{"cell_type": ["code"], "source": "x"}]}', "neither code nor text"),
         ('{"cells": [], "nbformat": 5}', "notebook format 5"),
         ("[" * 200_000, "nested too deeply"),
         ('{"cells": [{"cell_type": "code", "source": "\\ud800"}]}', "not valid Unicode"),
@@ -325,3 +327,26 @@ def test_a_timestamp_that_is_no_small_file_is_none(kind: str, folder: Path) -> N
     elif kind == "large":
         path.write_text("2026-02-03" + " " * 300)
     assert handed_in_at(folder) is None
+
+
+ANY: st.SearchStrategy[Any] = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=5,
+)
+ONE_CELL = st.fixed_dictionaries(
+    {"cell_type": st.just("code") | ANY, "source": st.just("x") | ANY},
+    optional={"metadata": ANY | st.fixed_dictionaries({"nbgrader": ANY}), "id": ANY, "attachments": ANY, "input": ANY},
+)
+ANY_BOOK = st.fixed_dictionaries(
+    {},
+    optional={"cells": st.lists(ONE_CELL | ANY, max_size=3) | ANY, "nbformat": ANY, "worksheets": ANY, "metadata": ANY},
+)
+
+
+@given(ANY_BOOK)
+def test_whatever_stands_in_a_field_is_read_or_refused(fields: dict[str, Any]) -> None:
+    content = json.dumps(fields).encode()
+    for reads in (canonical, with_marks):
+        with suppress(Unreadable):
+            reads(content, "ps1.ipynb")

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import json
+import os
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 from nbgrader.api import Gradebook
 
 from nbjudge.__main__ import main
-from nbjudge.course.layout import Course
+from nbjudge.course.layout import Course, held_alone
 from nbjudge.course.office.requests import Requests
 from nbjudge.course.office.roster import Enrolled, read_roster
-from nbjudge.errors import CourseError
+from nbjudge.errors import BusyError, CourseError
 from nbjudge_tests.classroom import small
 from nbjudge_tests.classroom.commands import ENVIRONMENT
 
@@ -64,11 +66,36 @@ def test_moodle(tmp_path: Path) -> None:
         ("First name,Last name\nAda,L\n", "no column 'Username'"),
         ("First name,Username\nAda,x\nBo,x\n", "ids twice in 'Username': x"),
         (None, "can't be read"),
+        ('First name,Username\nAda,a\n"Bo,b\nCy,c\nDi,d\n', "line 3 is damaged: .* a quote that nothing closes"),
+        (f"First name,Username\nAda,{'x' * 140_000}\n", "line 2 is damaged: field larger than"),
+        ("First name,Username,Username\nAda,a,zzz\n", "two columns 'Username'"),
     ],
 )
 def test_what_is_no_roster_is_told_why(text: str | None, said: str, tmp_path: Path) -> None:
     path = tmp_path / "gone.csv" if text is None else written(tmp_path, text)
     with pytest.raises(CourseError, match=said):
+        read_roster(path)
+
+
+def test_an_id_is_one_visible_line_and_so_is_a_name(tmp_path: Path) -> None:
+    rows = ['Ada,"bob\n2 x"', '"Ada\n3 eve\x1b[2J",ada', f"{'A' * 129},long", f"Bo,{'b' * 129}", "Cy,c\u202ed"]
+    found = read_roster(written(tmp_path, "\n".join(["First name,Username", *rows])))
+    assert found.students == (Enrolled("ada", "Ada 3 eve", None, None),)
+    assert [said.split(":")[0] for said in found.left_out] == ["line 3", "line 6", "line 7", "line 8"]
+    assert all("\n" not in said for said in found.left_out)
+
+
+@pytest.mark.parametrize("kind", ["pipe", "large", "folder"])
+def test_a_roster_is_a_file_of_bounded_size(kind: str, tmp_path: Path) -> None:
+    path = tmp_path / "roster.csv"
+    if kind == "pipe":
+        os.mkfifo(path)
+    elif kind == "folder":
+        path.mkdir()
+    else:
+        with path.open("wb") as file:
+            file.truncate((64 << 20) + 1)
+    with pytest.raises(CourseError, match=r"roster\.csv"):
         read_roster(path)
 
 
@@ -130,7 +157,8 @@ def test_more_time_is_said_with_the_class_s_date(capsys: pytest.CaptureFixture[s
     assert capsys.readouterr().out.splitlines()[-1] == "ada has time until 2026-02-03 11:00 UTC"
     assert main(["extend", "ada", small.NAME, "none"]) == 0
     assert "until 2026-02-01 00:00 UTC" in capsys.readouterr().out
-    for wrong, told in (("soon", "'soon' is no date"), ("none", "knows no student 'x'")):
+    ends = [(text, "is no date") for text in ("0001-01-01 00:00 +0100", "9999-12-31 23:59 -0100")]
+    for wrong, told in (("soon", "'soon' is no date"), ("none", "knows no student 'x'"), *ends):
         assert main(["extend", "x", small.NAME, wrong]) == 2
         assert told in capsys.readouterr().err
 
@@ -163,6 +191,41 @@ def test_a_request_for_what_is_not_there(
 ) -> None:
     assert main(["requests", *arguments]) == 2
     assert said in capsys.readouterr().err
+    assert not (root / ".grader" / "requests.json").exists()
+
+
+def test_of_two_requests_at_once_none_is_lost(root: Path) -> None:
+    course = Course(root, f"sqlite:///{root / 'gradebook.db'}")
+
+    def ask(number: int) -> int:
+        return Requests(course).add("ada", small.NAME, f"please {number}").number
+
+    with ThreadPoolExecutor(8) as pool:
+        numbers = sorted(pool.map(ask, range(24)))
+    assert numbers == list(range(1, 25))
+    assert len(Requests(course).all()) == 24
+
+
+def test_one_who_writes_too_long_is_named(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    course = Course(root, f"sqlite:///{root / 'gradebook.db'}")
+    monkeypatch.setattr("nbjudge.course.office.requests.WAIT_S", 0.1)
+    with held_alone(course.state, "requests.lock"), pytest.raises(BusyError, match=f"process {os.getpid()} on "):
+        Requests(course).add("ada", small.NAME, "please")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["requests", "add", "ada", small.NAME, "caf\udce9"],
+        ["requests", "add", "m\udcff", small.NAME, "please"],
+        ["extend", "m\udcff", small.NAME, "none"],
+        ["why", "ada", "m\udcff"],
+        ["autograde", "m\udcff"],
+    ],
+)
+def test_what_is_no_text_is_told_so(arguments: list[str], root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(arguments) == 2
+    assert "is not text in UTF-8" in capsys.readouterr().err
     assert not (root / ".grader" / "requests.json").exists()
 
 

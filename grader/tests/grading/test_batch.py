@@ -325,6 +325,37 @@ def test_texts_beyond_the_last_attempt_are_not_graded_and_an_old_one_is(course: 
     assert run(course, Counting())["ada"].unchanged
 
 
+class FailingOnce(Counting):
+    """The first test of a notebook gets no verdict, the others do."""
+
+    def _judge(self, document: Mapping[str, Any], _files: Mapping[str, bytes], assignment: Assignment) -> Executed:
+        ran = super()._judge(document, _files, assignment)
+        lost = [replace(one, kind=Ending.GRADER_FAILURE, points=None) for one in ran.outcomes[:1]]
+        return replace(ran, outcomes=(*lost, *ran.outcomes[1:]))
+
+
+def test_an_attempt_counts_as_soon_as_any_question_got_a_verdict(course: Course) -> None:
+    """Else one question that can't be carried would buy verdicts on all others, as often as one likes."""
+    once, judge = replace(ONE, max_attempts=1), FailingOnce()
+    assert run(course, judge, once)["ada"].problem == (
+        "grader failure: said (the other questions are graded; --force judges it again)"
+    )
+    again = FailingOnce()
+    assert str(run(course, again, once)["ada"].problem).startswith("grader failure: said")
+    assert again.runs == 0
+    small.hand_in(course.root, "ada", small.PARTLY)
+    assert str(run(course, Counting(), once)["ada"].problem).startswith("one attempt too many: 1 were graded")
+
+
+def test_where_no_question_got_a_verdict_it_was_no_attempt(course: Course) -> None:
+    once = replace(ONE, max_attempts=1)
+    run(course, Counting(Ending.GRADER_FAILURE), once)
+    with Record(course) as record:
+        assert not record.attempts(small.NAME)
+    small.hand_in(course.root, "ada", small.PARTLY)
+    assert run(course, Counting(), once)["ada"].problem is None
+
+
 # ---------------------------------------------------------------------- the reference answer
 
 

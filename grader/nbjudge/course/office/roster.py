@@ -9,17 +9,21 @@ from __future__ import annotations
 import csv
 import io
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from nbjudge.course.layout import checked_name
+from nbjudge.course.intake import Unreadable, plain_file
+from nbjudge.course.layout import MOST_LETTERS, unusable
 from nbjudge.errors import CourseError
+from nbjudge.shown.text import printable
 
 CANVAS, MOODLE = "Canvas", "Moodle"
 ID_COLUMNS = {CANVAS: ("SIS Login ID", "SIS User ID", "ID"), MOODLE: ("Username", "ID number", "Email address")}
 FIRST, LAST = ("First name", "Firstname", "Given name"), ("Last name", "Surname", "Lastname")
 EMAIL = ("Email address", "Email", "E-mail address")
+MOST_BYTES = 64 << 20
 DELIMITERS = ",;\t"
 
 
@@ -65,13 +69,15 @@ def read_roster(path: Path, id_column: str = "") -> Roster:
     column = id_column or _first(header, ID_COLUMNS[platform])
     if column not in header:
         raise CourseError(f"{path} has no column {column!r} for the students' ids; it has {', '.join(header[:12])}")
+    _demand_single(header, (column, "Student", "ID", *FIRST, *LAST, *EMAIL), path)
     read = _from_canvas if platform == CANVAS else _from_moodle
     students, left_out = [], []
-    for number, row in rows:
-        found = read(row, row.get(column, ""))
+    for number, cells in rows:
+        given = dict(zip(header, cells, strict=False))
+        found = read({name: " ".join(printable(cell).split()) for name, cell in given.items()}, given.get(column, ""))
         if found is None:
             continue
-        if problem := _unusable(found.student, column):
+        if problem := _unusable(found, column):
             left_out.append(f"line {number}: {problem}")
         else:
             students.append(found)
@@ -81,17 +87,42 @@ def read_roster(path: Path, id_column: str = "") -> Roster:
     return Roster(platform, tuple(students), tuple(left_out), _titles(header) if platform == CANVAS else ())
 
 
-def _rows(path: Path) -> tuple[list[str], Iterator[tuple[int, Mapping[str, str]]]]:
-    """The header, and each row by column with its line."""
+Rows = Iterator[tuple[int, Sequence[str]]]
+
+
+def _rows(path: Path) -> tuple[list[str], Rows]:
+    """The header, and each row with its line."""
     try:
-        text = path.read_text(encoding="utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
+        text = plain_file(path.resolve(), MOST_BYTES).decode("utf-8-sig")
+    except (Unreadable, RuntimeError) as error:  # a RuntimeError: links in a circle
+        raise CourseError(f"{path}: {error}") from None
+    except UnicodeDecodeError as error:
         raise CourseError(f"{path} can't be read as a CSV in UTF-8: {error}") from error
-    first = text.partition("\n")[0]
-    delimiter = max(DELIMITERS, key=first.count)
-    reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter)
-    header = [name.strip() for name in next(reader, [])]
-    return header, ((reader.line_num, dict(zip(header, map(str.strip, row), strict=False))) for row in reader if row)
+    delimiter = max(DELIMITERS, key=text.partition("\n")[0].count)
+    found = _strict(csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True), path)
+    header = next(found, (1, []))[1]
+    return [name.strip() for name in header], found
+
+
+def _strict(reader: Any, path: Path) -> Rows:
+    """A row that no CSV has ends it all: whoever stands behind it would be lost without a word."""
+    while True:
+        begins = reader.line_num + 1
+        try:
+            row = next(reader, None)
+        except csv.Error as error:
+            advice = "look there for a quote that nothing closes"
+            raise CourseError(f"{path}: the row that begins in line {begins} is damaged: {error}; {advice}") from None
+        if row is None:
+            return
+        if row:
+            yield reader.line_num, row
+
+
+def _demand_single(header: Sequence[str], needed: Iterable[str], path: Path) -> None:
+    twice = next((name for name in needed if header.count(name) > 1), None)
+    if twice:
+        raise CourseError(f"{path} has two columns {twice!r}: which of them is meant? Rename or remove one")
 
 
 def _first(header: Sequence[str], names: Sequence[str]) -> str:
@@ -110,24 +141,26 @@ def _from_canvas(row: Mapping[str, str], student: str) -> Enrolled | None:
     last, comma, first = name.partition(",")
     if not comma:
         first, _, last = name.rpartition(" ")
-    return Enrolled(student, first.strip() or None, last.strip() or None, _said(row, EMAIL), row["ID"])
+    return Enrolled(student.strip(), first.strip() or None, last.strip() or None, _said(row, EMAIL), row["ID"])
 
 
 def _from_moodle(row: Mapping[str, str], student: str) -> Enrolled | None:
     if not any(row.values()):
         return None
-    return Enrolled(student, _said(row, FIRST), _said(row, LAST), _said(row, EMAIL))
+    return Enrolled(student.strip(), _said(row, FIRST), _said(row, LAST), _said(row, EMAIL))
 
 
-def _unusable(student: str, column: str) -> str | None:
-    """Why nbgrader can't name a folder by this id."""
-    if not student:
+def _unusable(one: Enrolled, column: str) -> str | None:
+    """Why nbgrader can't keep this one, or name a folder by the id."""
+    if not one.student:
         return f"no id in {column!r}"
-    try:
-        checked_name(student)
-    except CourseError:
-        return f"{student!r} can't be an id: nbgrader names folders by it"
-    return f"{student!r} can't be an id: nbgrader's exchange separates by '+'" if "+" in student else None
+    shown = ascii(one.student[:MOST_LETTERS])
+    if why := unusable(one.student):
+        return f"{shown} can't be an id, by which nbgrader names folders: {why}"
+    if "+" in one.student:
+        return f"{shown} can't be an id: nbgrader's exchange separates by '+'"
+    long = next((name for name, value in one.known().items() if len(value) > MOST_LETTERS), None)
+    return f"{long} of {shown} is longer than the gradebook's {MOST_LETTERS} letters" if long else None
 
 
 def _titles(header: Sequence[str]) -> tuple[str, ...]:
