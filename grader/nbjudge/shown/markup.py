@@ -17,7 +17,7 @@ from pygments.token import STANDARD_TYPES
 
 from nbjudge.shown.measures import TOO_LARGE
 from nbjudge.shown.patience import NotShown
-from nbjudge.shown.pictures import Pictures
+from nbjudge.shown.pictures import PAGE_BYTES, PAGE_FULL, Pictures
 from nbjudge.shown.tex import UNCLOSED, quiet_html, unclosed_environments
 
 HTML_CHARS = 100_000  # pictures as data aside
@@ -127,6 +127,8 @@ def render_markdown(source: str, pictures: Pictures | None = None, attachments: 
         raise NotShown(trouble)
     renderer = IPythonRenderer(escape=False, attachments=dict(attachments or {}), exclude_anchor_links=True)
     rendered = MarkdownWithMath(renderer=renderer).render(source)
+    if len(rendered) > 2 * PAGE_BYTES:  # a pasted picture that is named again and again
+        raise NotShown(PAGE_FULL)
     demand_small(rendered, RENDERED_CHARS)
     return _cleaned(rendered, pictures)
 

@@ -15,11 +15,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import seegrad
+from nbjudge.shown import markup
 from nbjudge.shown.markup import clean_html, picture, render_markdown
 from nbjudge.shown.measures import kind_and_pixels, measured
 from nbjudge.shown.outputs import COLOURS, Shower
 from nbjudge.shown.patience import NotShown, patience
-from nbjudge.shown.pictures import PAGE_PIXELS, PIXELS, Pictures
+from nbjudge.shown.pictures import PAGE_BYTES, PAGE_PIXELS, PIXELS, Pictures
 from nbjudge.shown.tex import COMMANDS, plain_tex, quiet_tex
 from nbjudge.shown.text import printable
 
@@ -152,6 +153,22 @@ def test_pictures_of_one_page_are_counted_together() -> None:
     pictures.encoded(base64.b64encode(each).decode())
     with pytest.raises(NotShown, match="as much as a page can hold"):
         clean_html(f'<img src="{as_data(png(8, 8))}">', pictures)
+
+
+def test_one_large_file_that_is_named_again_and_again_is_counted_each_time() -> None:
+    pictures = Pictures({"own.png": png(8, 8) + bytes(PAGE_BYTES // 10)})
+    for _ in range(9):
+        assert 'src="data:image/png' in render_markdown("![x](own.png)", pictures)
+    with pytest.raises(NotShown, match="as much as a page can hold"):
+        render_markdown("![x](own.png)", pictures)
+
+
+def test_a_pasted_picture_that_is_named_again_and_again_is_not_multiplied_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    pasted = {"a.png": {"image/png": base64.b64encode(png(8, 8) + bytes(900)).decode()}}
+    monkeypatch.setattr(markup, "PAGE_BYTES", 5000)
+    assert render_markdown("![x](attachment:a.png)", None, pasted).count("<img") == 1
+    with pytest.raises(NotShown, match="as much as a page can hold"):
+        render_markdown("![x](attachment:a.png)\n" * 10, None, pasted)
 
 
 def test_drawings_of_one_page_too() -> None:
