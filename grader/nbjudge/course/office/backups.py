@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import sqlite3
 import subprocess
@@ -13,11 +14,14 @@ from pathlib import Path
 
 from sqlalchemy.engine import URL, make_url
 
-from nbjudge.course.layout import Course, writing
-from nbjudge.errors import GradebookError
+from nbjudge.course.layout import DRAFT, Course, held_alone, sweep_drafts, writing
+from nbjudge.errors import DiskFull, GradebookError
 
 DUMP_S = 600
-MOST = 30  # copies that are kept; the oldest go
+BUSY_S = 30.0  # how long to wait for whoever holds it locked
+MOST = 30  # copies that are kept, and as many days of which the first stays
+OURS = re.compile(r"gradebook-\d{8}-\d{6}(-\d+)?\.(db|dump)")
+DAY = len("gradebook-20260131")
 NO_DUMP = (
     "no copy of the gradebook could be made: {why}. Make one yourself, then say --no-backup "
     "(c.SandboxedAutograde.backup = False)"
@@ -25,7 +29,9 @@ NO_DUMP = (
 
 
 def back_up(course: Course) -> Path:
-    """A copy of the whole gradebook below `.grader/backups`, named by the moment; the newest thirty stay.
+    """A copy of the whole gradebook below `.grader/backups`, named by the moment: whole, or not there.
+
+    The newest thirty stay, and the first of each of as many days.
 
     Raises `GradebookError` where none can be made, `StorageError` where it can't be written.
     """
@@ -36,29 +42,51 @@ def back_up(course: Course) -> Path:
     names = (f"gradebook-{moment}{f'-{number}' if number else ''}.{kind}" for number in count())
     with writing(folder):
         folder.mkdir(mode=0o700, exist_ok=True)
+    with held_alone(course.state, "backups.lock", BUSY_S):
+        sweep_drafts(folder)
         path = next(place for name in names if not (place := folder / name).exists())
-        path.touch(mode=0o600)
-    if kind == "db":
-        _copy_sqlite(Path(url.database or ""), path)
-    else:
-        _dump_postgresql(url, path)
-    _leave_the_newest(folder)
+        draft = path.with_name(f"{path.name}{DRAFT}")
+        with writing(draft):
+            draft.touch(mode=0o600)
+        if kind == "db":
+            _copy_sqlite(Path(url.database or ""), draft)
+        else:
+            _dump_postgresql(url, draft)
+        with writing(path):
+            draft.replace(path)
+        _leave_the_newest(folder)
     return path
 
 
 def _leave_the_newest(folder: Path) -> None:
-    copies = sorted(folder.glob("gradebook-*"), key=lambda path: path.stat().st_mtime_ns)
-    for old in copies[:-MOST]:
-        old.unlink(missing_ok=True)
+    """Of copies that were made here: the newest, and the first of each of the last days."""
+    copies = sorted(path for path in folder.iterdir() if OURS.fullmatch(path.name))
+    firsts = {path.name[:DAY]: path for path in reversed(copies)}
+    stay = {*copies[-MOST:], *sorted(firsts.values())[-MOST:]}
+    for path in copies:
+        if path not in stay:
+            path.unlink(missing_ok=True)
 
 
 def _copy_sqlite(source: Path, path: Path) -> None:
     try:
-        with closing(sqlite3.connect(source)) as old, closing(sqlite3.connect(path)) as new:
-            old.backup(new)
+        _copied(source, path)
     except sqlite3.Error as error:
         path.unlink(missing_ok=True)
+        if "disk is full" in str(error):
+            raise DiskFull(f"{path} can't be written: {error}; make room and run the same command again") from error
         raise GradebookError(NO_DUMP.format(why=error)) from error
+
+
+def _copied(source: Path, path: Path) -> None:
+    deadline = time.monotonic() + BUSY_S
+
+    def step(status: int, _left: int, _of: int) -> None:
+        if status in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED) and time.monotonic() > deadline:
+            raise sqlite3.OperationalError("the gradebook is locked by another program")
+
+    with closing(sqlite3.connect(source, timeout=0.1)) as old, closing(sqlite3.connect(path)) as new:
+        old.backup(new, progress=step)
 
 
 def _dump_postgresql(url: URL, path: Path) -> None:
