@@ -165,6 +165,11 @@ class Peer:
         """Is it a stand-in for a thing of the other side's?"""
         return self.carrier.borrowed.number_of(thing) is not None
 
+    def may_run(self, thing: Any, said: str) -> bool:
+        """May a text of a stand-in's be run here as code?"""
+        standing = self.carrier.borrowed.standing_of(thing)
+        return standing is not None and self.carrier.gate.may_run(standing.places, said)
+
     def data_of(self, number: int) -> Any:
         """The nearest data to a thing of the other side's."""
         return self.ask("data", value=Yours(number))

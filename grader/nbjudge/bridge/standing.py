@@ -80,6 +80,9 @@ class Gate(Protocol):
     def refuse(self, standing: Stand) -> NoReturn:
         """A stranger is used. Raises `Refused`."""
 
+    def may_run(self, places: tuple[str, ...], said: str) -> bool:
+        """Is this text of a thing's, which runs as code, what the released answer has there?"""
+
     def looked(self, asked: Sought, result: Any) -> None:
         """What was asked of a thing, and what came."""
 
@@ -112,6 +115,10 @@ class Everything:
     def refuse(self, standing: Stand) -> NoReturn:
         """Raises `Refused`."""
         raise Refused(standing.sentence, waits=standing.waits)
+
+    def may_run(self, places: tuple[str, ...], said: str) -> bool:  # noqa: ARG002 - a gate's signature
+        """None is run on this side."""
+        return False
 
     def looked(self, asked: Sought, result: Any) -> None:
         """Nobody wants to know."""

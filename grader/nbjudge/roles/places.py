@@ -8,6 +8,7 @@ the test's. A *fact* is what the student's process says of a tensor (`is_leaf`, 
 
 from __future__ import annotations
 
+import hashlib
 import math
 from collections import deque
 from collections.abc import Iterable, Mapping, Sized
@@ -197,6 +198,12 @@ class Places:
         self._note(asked.places, {f"word {given}"})
         if not self._recording and f"word {given}" not in (self._roles(asked.places) or ()):
             self.surprises.add(word)
+
+    def may_run(self, places: tuple[str, ...], said: str) -> bool:
+        """Is this text, which runs as code here, the released answer's own at one of these places?"""
+        role = f"runs {hashlib.sha256(said.encode()).hexdigest()[:32]}"
+        self._note(places, {role})
+        return self._recording or role in (self._roles(places) or ())
 
     def is_score(self, *, shown: bool) -> bool:
         """Is the question's last expression a score? It is where the reference's was; `shown`: this one is a number."""

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import socket
+from pathlib import Path
 
 import pytest
 
+from nbjudge.bridge.around.files import Folder
 from nbjudge.bridge.peer import Peer
 from nbjudge.grading.trial import run_notebook
 from nbjudge.model import Assignment, Ending
@@ -77,3 +79,39 @@ assert open('want.txt').read() == '7'
     own = {"want.txt": b"7"}
     ran = run_notebook(zygote, book, own, Assignment("", (), 5, LIMITS, own))
     assert only(ran).kind is Ending.PASSED
+
+
+@pytest.mark.parametrize("name", ["expected.txt/", "./expected.txt", "colorsys.py/", "a.py/.", "sub/../a.txt", "a\0b"])
+def test_a_file_has_one_spelling(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("expected.txt").write_text("ours")
+    Folder().apply([(name, b"theirs")], [name], kept={"expected.txt"})
+    assert {path.name: path.read_text() for path in tmp_path.iterdir()} == {"expected.txt": "ours"}
+
+
+def test_no_program_runs_beside_files_of_an_answer(zygote: Zygote) -> None:
+    test = "import os, subprocess\nassert os.path.exists('a.txt')\nsubprocess.run(['/bin/true'], check=False)"
+    outcome = only(run(zygote, answer(RIGHT), check(test)))
+    assert (outcome.kind, "might run them" in outcome.message) == (Ending.GRADER_FAILURE, True)
+
+
+EXAMPLE = 'def double(x):\n    """\n    >>> {}\n    6\n    """\n    return {}'
+
+
+@pytest.mark.parametrize(
+    "test",
+    [
+        "assert doctest.testmod().failed == 0",
+        "doctest.run_docstring_examples(double, globals())",
+        "[doctest.DocTestRunner().run(one) for one in doctest.DocTestFinder().find(double)]",
+    ],
+)
+def test_examples_of_an_answer_run_only_as_they_were_released(test: str, zygote: Zygote) -> None:
+    reference = EXAMPLE.format("double(3)", "2 * x")
+    question = check(f"import doctest\n{test}\nassert double(3) == 6")
+    hostile = EXAMPLE.format("__builtins__.globals().clear() or 6", "6")
+    outcome = only(run(zygote, answer(hostile), question, beside=reference))
+    assert (outcome.kind, outcome.points) == (Ending.GRADER_FAILURE, None), outcome
+    assert "aren't the released ones" in outcome.message
+    honest = EXAMPLE.format("double(3)", "x + x")
+    assert only(run(zygote, answer(honest), question, beside=reference)).kind is Ending.PASSED

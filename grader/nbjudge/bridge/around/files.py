@@ -24,6 +24,7 @@ BYTES = 32 << 20  # of all that cross at once
 IMPORTED = (*importlib.machinery.all_suffixes(), ".pth")
 LISTING = frozenset({"os.listdir", "os.scandir", "glob.glob", "sqlite3.connect"})
 CHANGING = frozenset({"os.mkdir", "os.rmdir", "os.remove", "os.rename", "os.truncate", "tempfile.mkdtemp"})
+RUNNING = frozenset({"subprocess.Popen", "os.system", "os.exec", "os.posix_spawn", "os.spawn"})
 PICKLED = frozenset(
     {
         *(("builtins", name) for name in ("set", "frozenset", "complex", "bytearray", "range", "slice")),
@@ -35,6 +36,7 @@ PICKLED = frozenset(
     }
 )
 PICKLE = "what a pickle names, {what}: unpickling runs code, so let answers write CSV, JSON or .npy"
+PROGRAM = "a program that a test starts beside files that an answer wrote: it might run them"
 Look = tuple[int, int, int]  # size, time of change, inode
 
 
@@ -94,8 +96,9 @@ class Folder:
                 (self._root / name).mkdir(parents=True, exist_ok=True)
 
     def _is_ours(self, name: str) -> bool:
+        """May the other side name it so? In one spelling only: `a.py/` is `a.py` too, which could be imported."""
         path = Path(name)
-        if ".." in path.parts or name.endswith(IMPORTED):
+        if name != str(path) or "\0" in name or ".." in path.parts or name.endswith(IMPORTED):
             return False
         return not path.is_absolute() or any(Path(folder) in path.parents for folder in self.shared)
 
@@ -142,6 +145,7 @@ class Files:
         self._own: frozenset[str] = frozenset()
         self._stale = True  # has the student's process run since it was asked?
         self._touched = False
+        self._theirs = False  # do files of the student's lie here?
         self._made: set[str] = set()  # folders
 
     def watch(self) -> None:
@@ -189,6 +193,8 @@ class Files:
             if event == "os.mkdir":
                 self._share(args[0])
             self._touch()
+        elif event in RUNNING and self._theirs:
+            self._refuse(PROGRAM)
         elif event == "pickle.find_class" and (args[0], args[1]) not in PICKLED:
             self._refuse(PICKLE.format(what=f"{args[0]}.{args[1]}"[:80]))
 
@@ -212,6 +218,7 @@ class Files:
             self._stale, self.active = False, False
             try:
                 new, gone = self._heard(self._ask((tuple(sorted(self.folder.shared)), tuple(self._own))))
+                self._theirs = self._theirs or bool(new)
                 self.folder.apply(new, gone, self._own)
             finally:
                 self.active = True

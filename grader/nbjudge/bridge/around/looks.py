@@ -6,7 +6,10 @@ import inspect
 import types
 from typing import Any, Protocol
 
+from nbjudge.bridge.values import UnsupportedError
+
 CHARS = 1 << 18
+EXAMPLES = "examples in the docstring of {name} that aren't the released ones: they would run beside the tests"
 
 
 class Knows(Protocol):
@@ -18,12 +21,16 @@ class Knows(Protocol):
     def stands_in(self, thing: Any) -> bool:
         """Is it one?"""
 
+    def may_run(self, thing: Any, said: str) -> bool:
+        """May a text of its be run as code: is it what the released answer has there?"""
+
 
 def install(peer: Knows) -> None:
     """In the judge: `inspect.getsource` and `doctest.testmod` know stand-ins, by what they stand for."""
     import doctest  # after the kernel, whose debugger it is derived from
 
     lines = inspect.getsourcelines
+    examples = doctest.DocTestFinder._get_test  # type: ignore[attr-defined]  # the only way in
     belongs = doctest.DocTestFinder._from_module  # type: ignore[attr-defined]  # the only way in
 
     def getsourcelines(thing: Any) -> tuple[list[str], int]:
@@ -38,8 +45,15 @@ def install(peer: Knows) -> None:
             return True
         return bool(belongs(self, module, thing))
 
+    def test_of(self: Any, thing: Any, name: str, *rest: Any) -> Any:
+        found = examples(self, thing, name, *rest)
+        if found is not None and found.examples and peer.stands_in(thing) and not peer.may_run(thing, found.docstring):
+            raise UnsupportedError(EXAMPLES.format(name=name[:80]))
+        return found
+
     inspect.getsourcelines = getsourcelines  # type: ignore[assignment]  # meant; its parameter has another name
     doctest.DocTestFinder._from_module = from_module  # type: ignore[attr-defined]  # the same
+    doctest.DocTestFinder._get_test = test_of  # type: ignore[attr-defined]  # the same
 
 
 def _method(thing: Any) -> tuple[Any, str]:
