@@ -18,6 +18,7 @@ from nbjudge.bridge.values import generators
 
 LATER = "after the call"  # something that isn't an argument of a call that is going on; behind where it first was one
 CONTAINERS = (list, dict, set, tuple, frozenset)
+PLAIN = (int, float, str, bool, type(None))
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +100,18 @@ class Effects:
             elif place not in self._kept and change.key not in clones:
                 change.undo()
 
+    def _remember(self, given: Mapping[str, Any]) -> None:
+        """A container is kept alive, for its key is an id(); a tensor has a number, and may go."""
+        for place, value in given.items():
+            for item in _held(value):
+                if type(item) in PLAIN:
+                    continue
+                if type(item) in CONTAINERS or _is_array(item) or _is_frame(item) or generators.is_generator(item):
+                    self._first.setdefault(id(item), (place, item))
+                for part in self._parts.values():
+                    for key, look in part.keys(item):
+                        self._first.setdefault(key, (place + look, None))
+
     def _later(self, key: Hashable) -> str:
         return f"{self._first[key][0]} {LATER}" if key in self._first else LATER
 
@@ -125,8 +138,7 @@ class Effects:
         given = {f"{called}.{where}": value for where, value in (*enumerate(args), *named.items())}
         passed = Passed(given) if self._kept is None else self._cloned(given, self._kept)
         self._calls.append(passed)
-        for key, place in self._listed(given):
-            self._first.setdefault(key, (place, given))
+        self._remember(given)
         try:
             values = list(passed.values.values())
             yield tuple(values[: len(args)]), dict(zip(named, values[len(args) :], strict=True))
@@ -185,8 +197,11 @@ def _refill(value: Any, items: Any) -> None:
 def _array_clone(value: Any) -> Any:
     if generators.is_generator(value):
         return copy.deepcopy(value)
-    is_array = type(value).__module__ == "numpy" and type(value).__name__ == "ndarray"
-    return value.copy() if is_array or _is_frame(value) else value
+    return value.copy() if _is_array(value) or _is_frame(value) else value
+
+
+def _is_array(value: Any) -> bool:
+    return type(value).__module__ == "numpy" and type(value).__name__ == "ndarray"
 
 
 def _is_frame(value: Any) -> bool:
