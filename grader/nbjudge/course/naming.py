@@ -83,8 +83,8 @@ class CellRead:
 def reading(source: str, asked: frozenset[str]) -> CellRead | None:
     """A test cell without IPython's own syntax, and its names; None where it isn't Python.
 
-    >>> reading("%time assert f(2) == 4", frozenset({"f"})).names.read
-    ('f',)
+    >>> reading("!ls\\nassert f(2) == 4", frozenset({"f"})).names.read
+    ('f', 'get_ipython')
     """
     try:
         return CellRead(plain(source), names_in(plain(source), asked))
