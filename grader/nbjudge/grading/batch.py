@@ -29,6 +29,7 @@ from nbjudge.model import Assignment, Limits, Result, Submission
 
 T = TypeVar("T")
 UNUSABLE = "a folder of this name can't be graded: {why}. Rename it to the student's id"
+RESERVED = "it is what the course's own answers are called by"
 OURS = "not recorded: the grader failed on this submission: {kind}: {error}"
 NO_STUDENT = "the gradebook has no such student, and this run was asked to create none"
 SPENT = "one attempt too many: {most} were graded, as max_attempts allows, and the last one's grades stay"
@@ -246,7 +247,7 @@ class _Run:
 
     def _looked_at(self, student: str, folder: Path, applied: str | None) -> Entry | tuple[Submission, Result | None]:
         """How it went, where nothing is to be done; else what is to be recorded, or to be judged before."""
-        if why := unusable(student):
+        if why := unusable(student) or (RESERVED if student.startswith(questions.REFERENCE) else None):
             shown = Submission(ascii(student[:MOST_LETTERS]), self.assignment.name)
             return _left_alone(shown, UNUSABLE.format(why=why))
         submission = intake.read(folder, student, self.assignment.name, self.assignment.limits)

@@ -155,6 +155,7 @@ def test_what_can_t_be_recorded_is_told_and_the_rest_goes_on(course: Course, mon
         (b"bob\n2 eve", "letters that can't be shown"),
         (b"x" * 129, "longer than 128 letters"),
         (b"a[1]", "one of / "),
+        (b"the reference answer 2", "own answers"),
     ],
 )
 def test_a_folder_that_can_t_be_a_student_is_named_and_the_rest_goes_on(name: bytes, why: str, course: Course) -> None:
