@@ -114,7 +114,7 @@ class Carrier:
         if self.side == 1 and (of := remote.bound_to(value)) is not None:
             return {"t": "method", "of": inner(of), "name": value.__name__}
         if remote.is_function(value) or (self.side == 0 and remote.may_call(value)):
-            return self._function(value)
+            return self._function(value, inner)
         if self.side == 0 and not remote.may_lend(value):
             raise UnsupportedError(f"an object of class {type(value).__name__[:80]} of the test's")
         tree = {"t": "object", "class": self._class(type(value), inner), "id": self.lent.number_of(value)}
@@ -129,10 +129,12 @@ class Carrier:
             return {"iterator": True}
         return {"data": True} if kind_of(value) is not None or dataclasses.is_dataclass(kind) else {}
 
-    def _function(self, value: Any) -> dict[str, Any]:
+    def _function(self, value: Any, inner: Encoder) -> dict[str, Any]:
         tree = {"t": "function", "id": self.lent.function(value), "name": remote.name_of(value)}
         if self.side == 1:
             tree |= remote.signature(value)
+            if "__wrapped__" in getattr(value, "__dict__", ()):
+                tree["wrapped"] = inner(value.__wrapped__)
         return tree
 
     def _class(self, kind: type, inner: Encoder) -> dict[str, Any]:
@@ -219,6 +221,9 @@ class Carrier:
 
         remote.describe(function, tree)
         self.borrowed.keep(number, function, standing, part)
+        if "wrapped" in tree:
+            with self.at(standing.under(".__wrapped__")):
+                function.__dict__["__wrapped__"] = inner(tree["wrapped"])
         return function
 
     def _hear_library(self, tree: Mapping[str, Any], inner: Decoder) -> Any:
