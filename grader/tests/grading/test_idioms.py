@@ -82,6 +82,19 @@ def test_what_can_t_be_carried_is_said_of_the_author_s_own_answers(name: str, fo
     assert any(one.points != one.max_points and words[1] in one.message for one in ours)
 
 
+@pytest.mark.parametrize("name", ["doctest_inside", "doctest_run_examples", "doctest_testmod"])
+def test_examples_run_as_they_were_released_and_others_wait(name: str, found: Found) -> None:
+    assert SAYS[name].startswith(DIFFERS)
+    theirs, ours = found.rows.stock, found.rows.ours
+    right = [row for row in theirs if row[0] == f"{name}: solution"]
+    assert (
+        [ours[row].points for row in right] == [theirs[row] for row in right] == [ours[row].max_points for row in right]
+    )
+    other = [one for row, one in ours.items() if row[0] == f"{name}: one off"]
+    assert all(one.points != one.max_points for one in other)
+    assert any("aren't the released ones" in one.message for one in other)
+
+
 def test_what_is_written_to_stderr_costs_nothing(found: Found) -> None:
     row = ("unittest_main: solution", "test-1")
     assert (found.rows.stock[row], found.rows.ours[row].points) == (0, 2)
