@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import fields, replace
-from functools import partial
 from pathlib import Path
 
 import pytest
@@ -66,9 +65,8 @@ def test_what_a_course_s_notebooks_import_is_imported_once(monkeypatch: pytest.M
         yield
 
     monkeypatch.setattr("nbjudge.grading.trial.Zygote", zygote)
-    farm = SandboxedAutograde(preload=["json", "csv"])._farm(Limits())
-    assert isinstance(farm, partial)
-    with farm.keywords["open_judge"]():
+    monkeypatch.setattr("nbjudge.grading.farm.opened", lambda open_judge, _workers: open_judge())
+    with SandboxedAutograde(preload=["json", "csv"])._farm(Limits()):
         assert asked == [(*DEFAULT_PRELOAD, "json", "csv")]
 
 
