@@ -52,8 +52,6 @@ def read(folder: Path, student: str, assignment: str, limits: Limits | None = No
         return Submission(student, assignment, refusal=str(error))
     except OSError as error:
         return Submission(student, assignment, refusal=f"the folder could not be read: {error.strerror or error}")
-    except Exception as error:  # a bug of ours, and no reason to grade nobody else
-        return Submission(student, assignment, refusal=f"the folder could not be read: {type(error).__name__}: {error}")
 
 
 def _read(folder: Path, student: str, assignment: str, limits: Limits) -> Submission:

@@ -57,8 +57,12 @@ def compare(course: Course, assignment: Assignment, releases: Sequence[Path]) ->
         scribe = Scribe(zygote)
         known = _known(scribe, given)
         for student, folder in course.submissions(assignment.name):
-            submission = intake.read(folder, student, assignment.name, assignment.limits)
-            own = tuple(_own(submission, answers, {text for _, text in given}))
+            try:
+                submission = intake.read(folder, student, assignment.name, assignment.limits)
+                own = tuple(_own(submission, answers, {text for _, text in given}))
+            except Exception as error:  # this one's trouble: the others are compared
+                left_out[student] = f"it could not be read: {type(error).__name__}: {error}"
+                continue
             tokens, trouble = _tokens(scribe, own)
             if why := submission.refusal or trouble:
                 left_out[student] = why

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, Playwright, sync_playwright
+from playwright.sync_api import Browser, Page, Playwright, sync_playwright
 
 # Chromium looks up its maker's hosts at every start unless it is told not to.
 CHROMIUM_ARGS = [
@@ -31,6 +32,21 @@ def chromium() -> str:
 def playwright() -> Iterator[Playwright]:
     with sync_playwright() as running:
         yield running
+
+
+def visit(tab: Page, folder: Path, text: str, theme: str = "light") -> None:
+    """Open a page of this text, kept in a folder."""
+    (folder / "page.html").write_text(text, encoding="utf-8")
+    tab.emulate_media(color_scheme="dark" if theme == "dark" else "light")
+    tab.goto((folder / "page.html").as_uri())
+
+
+@pytest.fixture
+def tab(browser: Browser) -> Iterator[Page]:
+    """An empty one, of its own."""
+    context = browser.new_context()
+    yield context.new_page()
+    context.close()
 
 
 @pytest.fixture(scope="session")

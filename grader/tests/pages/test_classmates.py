@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import re
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 
 import nbformat
 import pytest
 from nbformat.v4 import new_code_cell
-from playwright.sync_api import Browser, Page
+from playwright.sync_api import Page
 
 from nbjudge.pages import classmates
 from nbjudge.pages.classmates import Compared
 from nbjudge.pages.similar.fingerprints import prints
 from nbjudge.pages.similar.pairs import nearer
 from nbjudge.shown.tokens import tokens_of
+from nbjudge_tests.browsers import visit
 from nbjudge_tests.classroom import authors, small
 from nbjudge_tests.classroom.commands import nbgrader, python
 from nbjudge_tests.classroom.gradebook import rows
@@ -137,19 +137,6 @@ def test_a_class_without_a_pair_says_so() -> None:
     told = classmates.page(Compared("small", nearer([], ()), {}, {}))
     assert "0 pairs" in told
     assert classmates.table(Compared("small", nearer([], ()), {}, {}))[0] == "No pair is nearer than the class is."
-
-
-@pytest.fixture
-def tab(browser: Browser) -> Iterator[Page]:
-    context = browser.new_context()
-    yield context.new_page()
-    context.close()
-
-
-def visit(tab: Page, folder: Path, text: str, theme: str = "light") -> None:
-    (folder / "page.html").write_text(text, encoding="utf-8")
-    tab.emulate_media(color_scheme="dark" if theme == "dark" else "light")
-    tab.goto((folder / "page.html").as_uri())
 
 
 @pytest.mark.browser

@@ -6,7 +6,6 @@ import base64
 import html
 import json
 import re
-from collections.abc import Iterator
 from copy import deepcopy
 from dataclasses import replace
 from datetime import datetime
@@ -16,13 +15,14 @@ from typing import Any
 import nbformat
 import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
-from playwright.sync_api import Browser, Page
+from playwright.sync_api import Page
 
 from nbjudge.course.office.standings import Score, Standing
 from nbjudge.model import Ending, Graded, Outcome, Result
 from nbjudge.pages.exported import HIDE
 from nbjudge.pages.feedback import WORDS, Sheet, exercises
 from nbjudge.plugin import FeedbackPage, HoldBack
+from nbjudge_tests.browsers import visit
 from nbjudge_tests.classroom import small
 
 AXE = small.ROOT / "frontend" / "node_modules" / "axe-core" / "axe.min.js"
@@ -198,19 +198,6 @@ def test_exercises_are_the_course_s_own_headings(tmp_path: Path) -> None:
 
 
 # ---------------------------------------------------------------------- as a reader sees it
-
-
-@pytest.fixture
-def tab(browser: Browser) -> Iterator[Page]:
-    context = browser.new_context()
-    yield context.new_page()
-    context.close()
-
-
-def visit(tab: Page, folder: Path, text: str, theme: str = "light") -> None:
-    (folder / "page.html").write_text(text, encoding="utf-8")
-    tab.emulate_media(color_scheme="dark" if theme == "dark" else "light")
-    tab.goto((folder / "page.html").as_uri())
 
 
 @pytest.mark.browser

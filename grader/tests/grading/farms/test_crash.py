@@ -18,11 +18,16 @@ from nbjudge_tests.session import ALL
 
 STUDENTS, KILLS, PLACES = (40, 15, 3) if ALL else (12, 4, 2)  # of 4 processes that may be killed, so many were
 
+REST_S = 4  # the last student's cell: a signal after the first one finds work left, however fast the others are
+
 
 @pytest.fixture(scope="module")
 def handed_in(tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = small.make(tmp_path_factory.mktemp("crash") / "course")
     crowd.hand_in_class(root, STUDENTS)
+    question, answer = next(iter(small.RIGHT.items()))
+    last = {**small.RIGHT, question: f"import time\ntime.sleep({REST_S})\n{answer}"}
+    small.hand_in(root, f"s{STUDENTS - 1:02}", last, "2026-02-03 12:00:00 UTC")
     return root
 
 
