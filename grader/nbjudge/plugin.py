@@ -251,7 +251,9 @@ class SandboxedAutograde(Limited, Autograde):  # type: ignore[misc] # nbgrader s
         return [Path(released), *map(Path, more)]
 
     def _farm(self, limits: Limits) -> AbstractContextManager[farm.Farm]:
-        open_judge = partial(trial.warm_judge, limits, trust_students=self.trust_students, preload=tuple(self.preload))
+        open_judge = partial(
+            trial.judge_for, limits=limits, trust_students=self.trust_students, preload=tuple(self.preload)
+        )
         if not self.dask:
             return farm.opened(open_judge, self.workers or None)
         try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import fields, replace
@@ -10,9 +11,10 @@ from pathlib import Path
 import pytest
 from traitlets.config.loader import PyFileConfigLoader
 
-from nbjudge.model import Limits
-from nbjudge.plugin import Limited, SandboxedAutograde
-from nbjudge.process.zygote import DEFAULT_PRELOAD, Zygote
+from nbjudge.grading.trial import judge_for
+from nbjudge.model import Assignment, Limits, Notebook, SourceCell
+from nbjudge.plugin import Limited
+from nbjudge.process.zygote import ALWAYS, PRELOADS, Zygote
 from nbjudge_tests.classroom import small
 from nbjudge_tests.trials import cell, printed, run
 
@@ -65,9 +67,13 @@ def test_what_a_course_s_notebooks_import_is_imported_once(monkeypatch: pytest.M
         yield
 
     monkeypatch.setattr("nbjudge.grading.trial.Zygote", zygote)
-    monkeypatch.setattr("nbjudge.grading.farm.opened", lambda open_judge, _workers: open_judge())
-    with SandboxedAutograde(preload=["json", "csv"])._farm(Limits()):
-        assert asked == [(*DEFAULT_PRELOAD, "json", "csv")]
+    monkeypatch.setattr("nbjudge.grading.trial.Scribe", lambda _zygote: io.BytesIO())
+    for text in ("import math", "from torch import nn", "%load_ext seegrad"):
+        locked = SourceCell("a", "code", text, None, 0.0, grade=False, solution=False, locked=True, task=False)
+        assignment = Assignment("ps", (Notebook("ps", "python3", (locked,)),), seed=1)
+        with judge_for(assignment, limits=Limits(), trust_students=True, preload=("json", "csv")):
+            pass
+    assert asked == [(*ALWAYS, *PRELOADS.get(name, ()), "json", "csv") for name in ("math", "torch", "seegrad")]
 
 
 def test_the_course_s_configuration_names_them(tmp_path: Path) -> None:

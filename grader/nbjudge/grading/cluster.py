@@ -55,7 +55,7 @@ class Grading(WorkerPlugin):
             return f"it has {', '.join(other)}"
         crew = Crew(self.open_judge, threads)
         try:
-            crew.warm()
+            crew.warm(self.assignment)
         except (GraderError, OSError) as error:
             crew.close()
             return str(error)

@@ -21,7 +21,7 @@ from nbjudge.model import Assignment, Executed, Result, Submission
 STARTS = 3  # of a zygote
 AHEAD = 2  # submissions in memory for each worker
 Farm = Callable[[Iterable[Submission], Assignment], Iterator[tuple[Submission, Result]]]
-OpenJudge = Callable[[], AbstractContextManager[RunNotebook]]
+OpenJudge = Callable[[Assignment], AbstractContextManager[RunNotebook]]
 
 
 def cores() -> int:
@@ -34,9 +34,9 @@ def grade_all(
 ) -> Iterator[tuple[Submission, Result]]:
     """Each submission with its Result, in the order in which they are done; no result depends on that order.
 
-    `open_judge` starts a warm zygote and yields the judge on it. One that dies is replaced, and a submission that got
-    no verdict through our own failure is tried once more. Raises `SandboxError` where this machine can't confine
-    untrusted code; nothing was graded then.
+    `open_judge` starts a warm zygote for an assignment and yields the judge on it. One that dies is replaced, and a
+    submission that got no verdict through our own failure is tried once more. Raises `SandboxError` where this machine
+    can't confine untrusted code; nothing was graded then.
     """
     with opened(open_judge, workers) as grade:
         yield from grade(submissions, assignment)
@@ -79,9 +79,9 @@ class Crew:
         finally:
             self._idle.put(worker)
 
-    def warm(self) -> None:
+    def warm(self, assignment: Assignment) -> None:
         """Starts one now. Raises `SandboxError` where this machine can't confine."""
-        self._all[0].open()
+        self._all[0].open(assignment)
 
     def close(self) -> None:
         """Ends them all, and what is under way on them."""
@@ -116,16 +116,16 @@ class _Worker:
     def _run(self, document: Mapping[str, Any], files: Mapping[str, bytes], assignment: Assignment) -> Executed:
         if self._over:
             raise GraderError("the run was stopped")
-        judge = self._judge or self.open()
+        judge = self._judge or self.open(assignment)
         try:
             return judge(document, files, assignment)
         except SandboxError as error:  # the machine could confine when the zygote was opened: this one has died
             raise GraderError(f"no process could be started: {error}") from error
 
-    def open(self) -> RunNotebook:
+    def open(self, assignment: Assignment) -> RunNotebook:
         """A warm judge; what kills a few in a row kills them all, and ends the run."""
         for attempt in range(1, STARTS + 1):
-            opened = self._open_judge()
+            opened = self._open_judge(assignment)
             try:
                 judge = self._judge = opened.__enter__()
             except ZygoteGone as error:

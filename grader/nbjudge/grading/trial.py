@@ -11,10 +11,11 @@ from __future__ import annotations
 
 import copy
 import hashlib
+import re
 import select
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import asdict, replace
 from functools import partial
 from pathlib import PurePosixPath
@@ -31,7 +32,7 @@ from nbjudge.model import Assignment, Ending, Executed, Limits, Naming, Outcome
 from nbjudge.process.bench import Bench
 from nbjudge.process.child import Child
 from nbjudge.process.scribe import Scribe
-from nbjudge.process.zygote import DEFAULT_PRELOAD, Zygote
+from nbjudge.process.zygote import ALWAYS, PRELOADS, Zygote
 from nbjudge.shown.text import text_of
 from nbjudge.wire import Packet
 
@@ -62,11 +63,39 @@ def may_be_placed(name: str) -> bool:
     return bool(safe) and path.suffix.lower() != ".ipynb"
 
 
+def judge_for(
+    assignment: Assignment, *, limits: Limits, trust_students: bool, preload: Sequence[str] = ()
+) -> AbstractContextManager[RunNotebook]:
+    """A warm judge that has imported what this assignment's notebooks import, where that takes seconds."""
+    texts = [cell.source for notebook in assignment.notebooks for cell in notebook.cells]
+    texts += [data.decode("utf-8", "replace") for name, data in assignment.files.items() if name.endswith(".py")]
+    for notebook in assignment.notebooks:  # cells without nbgrader's marks, too
+        told = (*notebook.naming.setup, *notebook.naming.brought)
+        texts += [statement for _, statements in told for statement in statements]
+        texts += [text for _, text in notebook.naming.imported]
+    return warm_judge(limits, trust_students=trust_students, preload=(*preloads(texts), *preload))
+
+
+def preloads(texts: Sequence[str]) -> list[str]:
+    """What to import once for these cells.
+
+    >>> preloads(["import numpy as np, torch", "print('seegrad')"])
+    ['torch', 'torch._dynamo']
+    """
+    imported = [line for text in texts for line in text.splitlines() if re.search(r"\b(import|load_ext)\b", line)]
+    return [
+        module
+        for name, modules in PRELOADS.items()
+        if any(re.search(rf"\b{name}\b", line) for line in imported)
+        for module in modules
+    ]
+
+
 @contextmanager
 def warm_judge(limits: Limits, *, trust_students: bool, preload: Sequence[str] = ()) -> Iterator[RunNotebook]:
     """A warm zygote, and on it what runs one notebook after another."""
     with (
-        Zygote((*DEFAULT_PRELOAD, *preload), limits=limits, trust_students=trust_students) as zygote,
+        Zygote((*ALWAYS, *preload), limits=limits, trust_students=trust_students) as zygote,
         closing(Scribe(zygote)) as scribe,
     ):
         yield partial(run_to_be_shown, zygote, scribe)

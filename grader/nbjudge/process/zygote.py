@@ -23,8 +23,14 @@ from nbjudge.process.child import Child
 from nbjudge.process.fork_server import OWNER_FD, receive, send
 from nbjudge.sandbox import ELSEWHERE, SERVICE_ID
 
-# What a course's notebooks import; `%load_ext seegrad` alone takes a quarter of a second where it isn't there yet.
-DEFAULT_PRELOAD = ("torch", "torch._dynamo", "numpy", "IPython", "seegrad", "seegrad.check", "seegrad.display.magic")
+# What a course's notebooks import → what is imported once for it. An optimizer's first step brings torch._dynamo; both
+# take seconds, and `%load_ext seegrad` a quarter of one.
+PRELOADS = {
+    "torch": ("torch", "torch._dynamo"),
+    "seegrad": ("seegrad", "seegrad.check", "seegrad.display.magic"),
+}
+ALWAYS = ("numpy", "IPython")
+DEFAULT_PRELOAD = (*ALWAYS, *PRELOADS["torch"], *PRELOADS["seegrad"])
 LIMITS = Limits()
 ROLES = ("student", "judge", "scribe")
 START_S = 120.0

@@ -367,7 +367,7 @@ def fails(document: Mapping[str, Any], _files: Mapping[str, bytes], _assignment:
 
 
 def test_a_test_that_fails_on_the_reference_answer_is_named_and_nothing_is_recorded(course: Course) -> None:
-    failing = partial(grade_all, open_judge=lambda: nullcontext(fails), workers=1)
+    failing = partial(grade_all, open_judge=lambda _: nullcontext(fails), workers=1)
     with pytest.raises(CourseError, match="double_test: failed, 0 of 2: Got 5\n") as raised:
         autograde(course, small.NAME, RunOptions(), failing)
     assert "2 of the tests fail" in str(raised.value)
@@ -400,7 +400,7 @@ def test_a_reference_that_fails_still_shows_what_it_can_where_nobody_demands_tha
         ran = fails(document, files, assignment)
         return replace(ran, outcomes=tuple(replace(one, places={"f()": ("data int",)}) for one in ran.outcomes))
 
-    showing = partial(grade_all, open_judge=lambda: nullcontext(shows), workers=1)
+    showing = partial(grade_all, open_judge=lambda _: nullcontext(shows), workers=1)
     entries = autograde(course, small.NAME, RunOptions(reference="shows"), showing)
     assert [entry.student for entry in entries] == ["ada", "bo", "cy"]
     known = [places["double_test"] for places in told if places and "double_test" in places]

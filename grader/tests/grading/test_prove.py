@@ -15,7 +15,7 @@ from nbjudge.grading import engine, questions
 from nbjudge.grading.batch import RunOptions, autograde, proof
 from nbjudge.grading.farm import grade_all
 from nbjudge.grading.prove import KINDS, Proof, prove, table
-from nbjudge.grading.trial import run_notebook, warm_judge
+from nbjudge.grading.trial import judge_for, run_notebook
 from nbjudge.model import Assignment, Limits, Notebook, Result, Submission
 from nbjudge.plugin import SandboxedAutograde
 from nbjudge.process.zygote import Zygote
@@ -152,7 +152,7 @@ def test_a_course_may_refuse_what_isn_t_proved_or_be_warned(course: Path) -> Non
     from nbjudge.course.layout import Course
 
     plain = Course(course, f"sqlite:///{course / 'gradebook.db'}")
-    farm = partial(grade_all, open_judge=partial(warm_judge, Limits(), trust_students=False), workers=1)
+    farm = partial(grade_all, open_judge=partial(judge_for, limits=Limits(), trust_students=False), workers=1)
     with pytest.raises(CourseError, match="double_test gives 2 of 2 points to 'constant'"):
         autograde(plain, small.NAME, RunOptions(prove="refuse"), farm)
     assert not (course / "autograded").exists()

@@ -52,7 +52,7 @@ class Counting:
         self.seeds: set[int] = set()
 
     @contextmanager
-    def __call__(self) -> Iterator[Any]:
+    def __call__(self, _assignment: Assignment) -> Iterator[Any]:
         yield self._judge
 
     def _judge(self, document: Mapping[str, Any], _files: Mapping[str, bytes], assignment: Assignment) -> Executed:

@@ -32,7 +32,7 @@ class Zygotes:
         self.lock = threading.Lock()
 
     @contextmanager
-    def __call__(self) -> Iterator[Any]:
+    def __call__(self, _assignment: Assignment) -> Iterator[Any]:
         with self.lock:
             self.opened, self.open = self.opened + 1, self.open + 1
         try:
@@ -92,7 +92,7 @@ def test_what_kills_every_zygote_is_our_failure_and_stops_nobody() -> None:
 
 def test_a_machine_that_cannot_confine_ends_the_run() -> None:
     @contextmanager
-    def unconfined() -> Iterator[Any]:
+    def unconfined(_: Assignment) -> Iterator[Any]:
         raise SandboxError("no walls")
         yield
 
@@ -105,7 +105,7 @@ def test_zygotes_that_die_at_birth_are_replaced_for_a_while(deaths: int, ends: b
     births = iter([True] * deaths)
 
     @contextmanager
-    def frail() -> Iterator[Any]:
+    def frail(_: Assignment) -> Iterator[Any]:
         if next(births, False):
             raise ZygoteGone("killed")
         yield judge

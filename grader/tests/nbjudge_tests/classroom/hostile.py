@@ -24,7 +24,7 @@ import nbjudge.grading.trial
 from nbjudge.course.layout import Course
 from nbjudge.grading.batch import Entry, RunOptions, autograde
 from nbjudge.grading.farm import grade_all
-from nbjudge.grading.trial import warm_judge
+from nbjudge.grading.trial import judge_for
 from nbjudge.model import Limits
 from nbjudge_tests.classroom.small import KERNEL, cell
 
@@ -164,7 +164,7 @@ def _answered(released: Mapping[str, Any], source: str) -> dict[str, Any]:
 def grade(root: Path) -> tuple[Entry, ...]:
     """The whole class, graded with little patience."""
     course = Course(root, f"sqlite:///{root / 'gradebook.db'}", "autograd101")
-    farm = partial(grade_all, open_judge=partial(warm_judge, LIMITS, trust_students=False), workers=2)
+    farm = partial(grade_all, open_judge=partial(judge_for, limits=LIMITS, trust_students=False), workers=2)
     patience, nbjudge.grading.trial.GRACE_S = nbjudge.grading.trial.GRACE_S, 0.5
     try:
         return autograde(course, NAME, RunOptions(limits=LIMITS), farm)
