@@ -26,7 +26,8 @@ CELL = "import torch\nfor value in (1, 2.0):\n    f'{value}'\n"
 def warm(kernel: Kernel) -> None:
     """Use once what cells use: torch and IPython. A part that fails is left cold."""
     torch: Any = sys.modules.get("torch")  # a course may do without
-    uses = [partial(use, torch) for use in (_numbers, _modules) if torch]
+    uses = [partial(_numbers, torch)] if torch else []
+    uses += [partial(_modules, torch)] if "torch._dynamo" in sys.modules else []  # for it alone: seconds to import
     uses += [partial(use, kernel) for use in (_cell, _shown, _traceback, _examples)]
     with _as_it_was(), torch.random.fork_rng(devices=[]) if torch else contextlib.nullcontext():
         for use in uses:
