@@ -254,7 +254,7 @@ def test_no_feedback_page_shows_a_hidden_line(ours: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("own_page", [True, False])
+@pytest.mark.parametrize("own_page", [True, pytest.param(False, marks=pytest.mark.whole)])
 def test_hidden_cases_are_held_back_until_the_last_due_date(ours: Path, tmp_path: Path, own_page: bool) -> None:
     root = copied(ours, tmp_path / "course")
 
@@ -277,7 +277,7 @@ def test_hidden_cases_are_held_back_until_the_last_due_date(ours: Path, tmp_path
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("own_page", [True, False])
+@pytest.mark.parametrize("own_page", [True, pytest.param(False, marks=pytest.mark.whole)])
 def test_what_an_answer_says_after_a_hidden_test_is_held_back_too(ours: Path, tmp_path: Path, own_page: bool) -> None:
     root = copied(ours, tmp_path / "course")
     for due, told in (("2099-01-01 00:00:00 UTC", False), ("2020-01-01 00:00:00 UTC", True)):

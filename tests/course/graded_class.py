@@ -18,6 +18,7 @@ from typing import Any
 import nbformat
 
 from nbjudge_tests.classroom.commands import nbgrader
+from nbjudge_tests.classroom.small import configure
 from tests.course.answer_files import ROOT, Answer, chosen, exercises
 
 TIMEOUT_S = 1200  # of one command on a whole class, on a busy machine
@@ -59,7 +60,7 @@ def class_of(make_folder: Callable[[str], Path]) -> Callable[[str], Graded]:
 
 def _graded(course: Path, name: str) -> Graded:
     """The whole class, graded by `nbgrader autograde`, with its feedback."""
-    shutil.copy(ROOT / "nbgrader_config.py", course)
+    configure(course)
     shutil.copytree(ROOT / "source" / name, course / "source" / name)
     nbgrader(course, "generate_assignment", name, timeout_s=TIMEOUT_S)
     released = nbformat.read(course / "release" / "en" / name / f"{name}.ipynb", as_version=4)

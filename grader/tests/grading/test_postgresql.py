@@ -74,7 +74,7 @@ def test_a_backup_is_a_dump_that_can_be_restored(
         back_up(gone)
 
 
-@pytest.mark.slow
+@pytest.mark.whole
 def test_cuts_in_mid_run_change_no_grade(course: Course, postgresql: Postgresql, tmp_path: Path) -> None:
     for number in range(STUDENTS):
         small.hand_in(course.root, f"s{number:02}", (small.RIGHT, small.PARTLY)[number % 2], "2026-02-03 12:00:00 UTC")

@@ -148,6 +148,7 @@ def course(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return root
 
 
+@pytest.mark.whole
 def test_a_course_may_refuse_what_isn_t_proved_or_be_warned(course: Path) -> None:
     from nbjudge.course.layout import Course
 

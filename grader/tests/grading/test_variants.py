@@ -44,7 +44,7 @@ SCALED_TEST = "assert scaled(3) == 3 * k\n### BEGIN HIDDEN TESTS\nassert scaled(
 def course(root: Path, solution: str = "product = 7 * k") -> Path:
     """The course's folder with its source; nothing generated yet."""
     (root / "source" / NAME).mkdir(parents=True)
-    (root / "nbgrader_config.py").write_text((small.ROOT / "nbgrader_config.py").read_text(encoding="utf-8"))
+    small.configure(root)
     cells = [
         new_code_cell(recipe(), id="draw"),
         small.cell(f"### BEGIN SOLUTION\n{solution}\n### END SOLUTION", "product", solution=True),

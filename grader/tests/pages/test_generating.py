@@ -174,7 +174,7 @@ def released(root: Path) -> Path:
     return root / "release" / "en" / small.NAME / "ps1.ipynb"
 
 
-@pytest.mark.slow
+@pytest.mark.whole
 def test_nbgrader_s_own_command_says_it_and_releases_nothing(course: Path) -> None:
     document, said = BY_ITSELF["a solution that isn't Python"]
     write(course, document)

@@ -150,7 +150,7 @@ def test_only_what_moves_is_told_and_a_person_s_score_counts() -> None:
     ]
 
 
-@pytest.mark.slow
+@pytest.mark.whole
 def test_a_mended_test_moves_scores_after_a_backup(tmp_path: Path) -> None:
     root = small.make(tmp_path / "course")
     nbgrader(root, "generate_assignment", small.NAME)

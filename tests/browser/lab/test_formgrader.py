@@ -57,6 +57,7 @@ def scores(course: Path) -> dict[str, float]:
     return dict(json.loads(done.stdout))
 
 
+@pytest.mark.whole
 def test_the_button_grades_as_the_command_does(course: Path, instructor: Lab, watched: Watched) -> None:
     page = watched.page
     page.goto(f"{instructor.url}/lab?token={instructor.token}")  # logs in: formgrader's own pages don't

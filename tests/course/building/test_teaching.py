@@ -58,6 +58,7 @@ def test_the_exercise_has_about_twenty_lines() -> None:
     assert len(code) <= 20
 
 
+@pytest.mark.whole
 def test_the_page_on_new_exercises_is_followed_to_the_letter(clone: Path) -> None:
     (commands,) = blocks("")
     build, prove = commands.splitlines()

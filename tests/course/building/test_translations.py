@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nbjudge_tests.classroom.commands import nbgrader
+from nbjudge_tests.classroom.small import configure
 from tools import book
 from tools.course.masters import BookError, read_master
 from tools.course.site_page import Way, chapter_page, front_page
@@ -210,10 +211,11 @@ def test_only_a_master_can_be_begun(tmp_path: Path) -> None:
         translations.begin(tmp_path, "77_nothing")
 
 
+@pytest.mark.whole
 def test_a_chinese_submission_gets_the_same_points_from_the_same_gradebook(tmp_path: Path) -> None:
     """The gradebook is filled from the English source; one student hands in each language, with the same answers."""
     name = "05_data_versus_detach"
-    shutil.copy(ROOT / "nbgrader_config.py", tmp_path)
+    configure(tmp_path)
     shutil.copytree(ROOT / "source" / name, tmp_path / "source" / name)
     nbgrader(tmp_path, "generate_assignment", name)
     solutions = {

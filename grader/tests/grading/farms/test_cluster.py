@@ -141,6 +141,7 @@ def test_the_same_grades_though_a_worker_dies_in_mid_run(course: Path, alone: Ro
     assert rows(course) == alone
 
 
+@pytest.mark.whole
 def test_a_coordinator_that_is_killed_leaves_nothing_and_the_next_one_goes_on(
     course: Path, alone: Rows, tmp_path: Path
 ) -> None:
@@ -181,6 +182,7 @@ def command_of(pid: int) -> str:
     return Path(f"/proc/{pid}/cmdline").read_text(encoding="utf-8")
 
 
+@pytest.mark.whole
 def test_a_worker_with_another_torch_is_refused_by_name(course: Path, alone: Rows, tmp_path: Path) -> None:
     with cluster(tmp_path) as (address, start):
         start("--no-nanny", code=OTHER_TORCH)

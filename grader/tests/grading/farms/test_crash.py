@@ -32,7 +32,7 @@ def undisturbed(handed_in: Path, tmp_path_factory: pytest.TempPathFactory) -> Ro
     return crowd.graded_alone(handed_in, tmp_path_factory.mktemp("quiet") / "course")
 
 
-@pytest.mark.slow
+@pytest.mark.whole
 def test_kills_change_no_grade_and_leave_nothing(handed_in: Path, undisturbed: Rows, tmp_path: Path) -> None:
     root = tmp_path / "course"
     shutil.copytree(handed_in, root)

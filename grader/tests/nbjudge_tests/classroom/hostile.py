@@ -26,7 +26,7 @@ from nbjudge.grading.batch import Entry, RunOptions, autograde
 from nbjudge.grading.farm import grade_all
 from nbjudge.grading.trial import judge_for
 from nbjudge.model import Limits
-from nbjudge_tests.classroom.small import KERNEL, cell
+from nbjudge_tests.classroom.small import KERNEL, cell, configure
 
 NAME = "ps1"
 LIMITS = Limits(cell_s=1.5, notebook_s=20, output_bytes=200_000, memory_bytes=2 << 30)
@@ -122,9 +122,7 @@ def make(root: Path) -> Path:
     """The course's folder with its source; nothing generated yet."""
     folder = root / "source" / NAME
     folder.mkdir(parents=True)
-    configuration = (ROOT / "nbgrader_config.py").read_text(encoding="utf-8")
-    lenient = '\nc.SandboxedAutograde.prove = "off"\n'  # one question is meant to be open: it rests on a word
-    (root / "nbgrader_config.py").write_text(configuration + lenient, encoding="utf-8")
+    configure(root, 'prove = "off"')  # one question is meant to be open: it rests on a word
     cells = [new_markdown_cell("# One", id="title"), new_code_cell("import torch\nCLOSE = 1e-3", id="imports")]
     cells += [cell(HELPER, "helper", locked=True), cell(ANSWER, "answer", solution=True)]
     cells += [cell(source, name, points=points, grade=True, locked=True) for name, (points, source) in TESTS.items()]

@@ -67,13 +67,21 @@ PARTLY = {
 NOTHING: Mapping[str, str] = {}
 
 
+def configure(root: Path, *settings: str) -> None:
+    """This repository's configuration, for a few submissions: one worker, since each starts a zygote, and tests run
+    side by side. `settings`: more of SandboxedAutograde's."""
+    given = (ROOT / "nbgrader_config.py").read_text(encoding="utf-8")
+    more = "".join(f"c.SandboxedAutograde.{setting}\n" for setting in ("workers = 1", *settings))
+    (root / "nbgrader_config.py").write_text(f"{given}\n{more}", encoding="utf-8")
+
+
 def make(root: Path, db_url: str = "") -> Path:
     """The course's folder with its sources; nothing generated yet. `db_url`: not nbgrader's own gradebook."""
     root.mkdir(parents=True, exist_ok=True)
-    configuration = (ROOT / "nbgrader_config.py").read_text(encoding="utf-8")
-    named = f"c.CourseDirectory.db_url = {db_url!r}\n" if db_url else ""
-    quick = '\nc.SandboxedAutograde.prove = "off"\n'
-    (root / "nbgrader_config.py").write_text(configuration + quick + named, encoding="utf-8")
+    configure(root, 'prove = "off"')
+    if db_url:
+        with (root / "nbgrader_config.py").open("a", encoding="utf-8") as file:
+            file.write(f"c.CourseDirectory.db_url = {db_url!r}\n")
     folder = root / "source" / NAME
     folder.mkdir(parents=True)
     nbformat.write(coding(), folder / "coding.ipynb")
