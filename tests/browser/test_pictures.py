@@ -21,6 +21,7 @@ from playwright.sync_api import Browser, Page
 from seegrad.display.page import page as page_text
 from seegrad.model.recording import Recording
 from seegrad.quiz import ask
+from tests.tiers import one_in
 from tools.pictures.portraits import PORTRAITS, THEMES, Portrait, Theme, open_box, record
 
 pytestmark = pytest.mark.browser
@@ -119,7 +120,7 @@ def without_policy(text: str) -> str:
 
 @needs_axe
 @pytest.mark.parametrize("theme", THEMES)
-@pytest.mark.parametrize("portrait", PORTRAITS, ids=lambda portrait: portrait.name)
+@pytest.mark.parametrize("portrait", one_in(3, PORTRAITS), ids=lambda portrait: portrait.name)
 def test_axe_finds_nothing(
     portrait: Portrait, theme: Theme, recordings: dict[str, Recording], tab: Page, tmp_path: Path
 ) -> None:
