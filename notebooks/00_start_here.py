@@ -108,20 +108,27 @@ c.backward()
 
 # %% [markdown]
 # Only `a`. `b` never asked for a gradient; `c` was computed, so its gradient passes on to `a` and isn't kept.
+
+# %% [markdown]
+# ### When you have answered
 #
-# When you have answered, the picture shows the rest: how it went on, what was right, and which **misconception** a wrong
-# answer looks like. There are twelve of them in this course, `M01` to `M12`. A wrong prediction costs nothing: it is the
-# fastest way to learn something.
+# The picture shows the rest: how it went on, what was right, and which **misconception** a wrong answer looks like.
+# There are twelve of them in this course, `M01` to `M12`. A wrong prediction costs nothing: it is the fastest way to
+# learn something.
+#
+# What explains an answer is folded, here and in every chapter. Explain it to yourself first, then open it and compare.
 
 # %% [markdown]
 # Below the picture your answer stands as a line of Python, with a button that copies it:
 #
-# `q1 = {"keeps": ["a"]}`
+# `q1 = {"leaves": ["x", "w"]}`
 #
 # Keep it, or paste it where somebody asks for it. Your predictions are kept in `.seegrad_progress.json` in your home
 # folder. It is plain text, and stays on this machine.
 
 # %% [markdown]
+# ### Ask about your own code
+#
 # You can ask about any code of your own. `record` sees a block, `show` draws it and asks:
 #
 # | `ask=` | the question |
@@ -145,9 +152,7 @@ seegrad.show(rec, ask="order")
 # write, the picture is that of your code.
 
 # %% [markdown]
-# ## 4 · Errors are part of it
-#
-# Some cells raise on purpose; the text above them says so. Read the last lines of the error, then the picture.
+# ## 4 · When a value is overwritten
 #
 # **Predict:** `y.exp()` keeps its result for backward, and the next line overwrites it. Raises, silent, or fine?
 
@@ -161,8 +166,10 @@ with contextlib.suppress(RuntimeError), seegrad.record() as rec:
 seegrad.show(rec, ask="outcome")
 
 # %% [markdown]
-# `suppress` kept the error from telling you. Without it, the picture comes first, then the error as torch raised it.
-# This cell raises:
+# It raises. `suppress` kept the error from telling you. Without it, the picture comes first, then the error as torch
+# raised it. Read the last lines of the error, then the picture.
+#
+# Some cells raise on purpose; the text above them says so. This one raises:
 
 # %% tags=["raises-exception", "version-dependent"]
 # %%see
@@ -230,8 +237,12 @@ max = torch.tensor([3.0, 4.0], device=device).max()
 max(1, 2)
 
 # %% [markdown]
-# `max` is a tensor now, and a tensor can't be called. Delete your name, and the old one is back. This is how to find such
-# names:
+# `max` is a tensor now, and a tensor can't be called.
+
+# %% [markdown]
+# ### Names that hide others
+#
+# Delete your name, and the old one is back. This is how to find such names:
 
 # %%
 import builtins

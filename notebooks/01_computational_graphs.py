@@ -120,7 +120,7 @@ function._saved_result.data_ptr() == b.data_ptr()
 # %% [markdown]
 # ## 2 · The example
 #
-# Four leaves, five lines. Multiplications and a sum stand for the layers of a network: the graph has the same shape.
+# Nine tensors. Multiplications and a sum stand for the layers of a network: the graph has the same shape.
 #
 # **Predict** which tensors are leaves. Click them, then look at the graph.
 
@@ -254,7 +254,7 @@ print("saves l2:", multiply._saved_self is l2)
 print("saves l3:", multiply._saved_other is l3)
 
 # %% [markdown]
-# ### Only for those who ask
+# ### When one factor doesn't ask
 #
 # One document writes `inp` without `requires_grad`. **Predict:** what does the first product save then: `inp`, `w1`,
 # both, nothing?
@@ -462,10 +462,10 @@ print("w3", round(float(loss_at(2.0, 3.0, 4 + h) - loss_at(2.0, 3.0, 4 - h)) / (
 # from the cards, then run backward. (Which number did the new pill save?)
 
 # %% [markdown]
-# ## 8 · Which line broke it?
+# ## 8 · One line more
 #
-# Between forward and backward something writes. This is the example with one line too many; `suppress` keeps an error
-# from telling you.
+# This is the example with one line more, which writes between forward and backward; `suppress` keeps an error, if there
+# is one, from telling you.
 #
 # **Predict:** raises, silent, or fine?
 
@@ -497,7 +497,7 @@ seegrad.show(rec, ask="keeps")
 seegrad.show(rec, ask="saves")
 
 # %% [markdown]
-# Third: which line broke it? Click it, in the code or in the graph.
+# Third: if it went wrong, which line did it? Click it, in the code or in the graph.
 
 # %%
 seegrad.show(rec, ask="culprit")

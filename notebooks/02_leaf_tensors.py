@@ -361,7 +361,7 @@ print(f"everything:  {kept_bytes(retain=True) / 1e6:.0f} MB")
 # **Change** 20 into 100. Which of the two numbers grows?
 
 # %% [markdown]
-# ## 4 · A leaf that isn't
+# ## 4 · Scaled and converted
 #
 # You want small weights, in double precision. **Predict:** which of these are leaves?
 
@@ -464,7 +464,7 @@ for make in (at_birth, asked_last, cut_off):
     print(f"{make.__name__:11} is_leaf={w.is_leaf} grad={w.grad}")
 
 # %% [markdown]
-# ### The optimiser that trains nobody
+# ### An optimiser and a name
 #
 # An optimiser refuses a non-leaf, and says so:
 
@@ -495,7 +495,7 @@ for _ in range(3):
 # *Misconception* **M06**: “no error means that all is well”. Convert first, then make the optimiser.
 
 # %% [markdown]
-# ### The update that ends the training
+# ### An update by hand
 #
 # **Predict:** how many of the three steps work?
 
@@ -515,7 +515,7 @@ for step in range(3):
 # One. `w = w - …` binds the name to a *result*. In the next step its `.grad` is `None`, and `0.1 * None` is a
 # `TypeError`.
 #
-# Under `no_grad` the new `w` is a leaf again, but one that no longer asks. **Predict** what fails now.
+# Now the same update under `no_grad`. **Predict** what fails.
 
 # %%
 w = torch.tensor(3.0, requires_grad=True, device=device)
@@ -530,6 +530,8 @@ except RuntimeError as error:
     print(str(error).partition(" and ")[0])
 
 # %% [markdown]
+# The new `w` is a leaf again, but one that no longer asks.
+#
 # *Misconception* **M07**: “`w = w - …` under `no_grad` updates `w`”. To update is to write *into* the leaf, while
 # nobody records:
 
@@ -557,8 +559,7 @@ print("p:  ", p.is_leaf, p.grad)
 print("raw:", raw.is_leaf, raw.grad)
 
 # %% [markdown]
-# That is why a *module* may be moved at any time. It doesn't rebind its parameters, it swaps what is in them.
-# **Predict** what is printed.
+# A *module* may be moved at any time. **Predict** what is printed.
 
 # %%
 layer = torch.nn.Linear(2, 1, device=device)
@@ -568,6 +569,8 @@ layer.double()
 print(layer.weight.dtype, "is_leaf:", layer.weight.is_leaf, "  same object:", layer.weight is before)
 
 # %% [markdown]
+# The module doesn't rebind its parameters, it swaps what is in them.
+#
 # | moved | by | still a leaf |
 # |---|---|---|
 # | a tensor | `w = w.to(…)` | only if nothing had to be done |
@@ -591,7 +594,7 @@ print([name for name, _ in normed.named_parameters()])
 # anew each time from two others, and those are the leaves.
 
 # %% [markdown]
-# ### Frozen isn't cut
+# ### Frozen, or cut?
 #
 # `body` is frozen, `x` asks for a gradient. **Predict:** who has one in the end?
 
@@ -618,7 +621,7 @@ for name, t in {"body.weight": body.weight, "head.weight": head.weight, "x": x}.
 # `no_grad`, means: nothing gets any from here on.
 
 # %% [markdown]
-# ## 6 · `.grad` adds up
+# ## 6 · Several calls of backward
 #
 # The slope of $p^2$ at $p = 2$ is 4. **Predict** `p.grad` after each of the three backward calls.
 
@@ -637,7 +640,7 @@ for _ in range(3):
 # here makes its own leaf.
 
 # %% [markdown]
-# ### Within one backward too
+# ### Used three times
 #
 # Here `p` is used three times. **Predict** how many wires bring something back to `p`, and their sum.
 
@@ -702,7 +705,7 @@ for set_to_none in (True, False):
 # %% [markdown]
 # ### Where it belongs
 #
-# Anywhere, except between `backward` and `step`. **Predict** each `w`.
+# Four loops, with `zero_grad` in different places. **Predict** each `w`.
 
 # %%
 orders = {
@@ -722,7 +725,8 @@ for order, calls in orders.items():
     print(f"{order:22} w={w.item():.2f}")
 
 # %% [markdown]
-# The third never moves. The last steps with the sum of both gradients: no error, no warning, a wrong step.
+# `zero_grad` may stand anywhere, except between `backward` and `step`: the third never moves. The last steps with the
+# sum of both gradients: no error, no warning, a wrong step.
 
 # %% [markdown]
 # ### On purpose
@@ -747,7 +751,7 @@ print(whole.grad, parts.grad)
 # part: the parts aren't equally long, and the gradient is another one. Nothing tells you.
 
 # %% [markdown]
-# ## 7 · `eval()` doesn't turn gradients off
+# ## 7 · Four switches
 #
 # **Predict:** which of the four switches keep `weight.grad` empty?
 

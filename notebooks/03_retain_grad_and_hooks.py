@@ -1,7 +1,7 @@
 # %% [markdown]
 # # 03 · `retain_grad` and hooks
 #
-# Backward computes a gradient for every tensor on its way, and keeps those of the leaves. This hour is about all the
+# Backward computes a gradient for every tensor on its way, and keeps only some of them. This hour is about all the
 # others.
 #
 # After it you can
@@ -32,8 +32,7 @@ device = seegrad.device()
 # %% [markdown]
 # ## 1 · What backward throws away
 #
-# The network of chapter 01: three weights, four steps, a mean. `w1`, `w2`, `w3` are leaves; all that is made from them
-# isn't.
+# The network of chapter 01: three weights, four steps, a mean.
 #
 # **Predict:** which tensors will have a `.grad` after backward? Click them in the picture.
 
@@ -146,7 +145,7 @@ for name, t in {"ones": torch.ones(2, device=device), "x.detach()": x.detach()}.
 # *Misconception* **M02**: “`retain_grad` is for leaves”. It is for all the others that need a gradient.
 
 # %% [markdown]
-# ### Too late
+# ### Asked after backward
 #
 # **Predict** the three lines: `h.grad` after each of two backward calls. `retain_grad` stands between them.
 # (`retain_graph=True` lets backward run a second time: chapter 07.)
@@ -171,7 +170,7 @@ print("second", h.grad)
 # promise.
 
 # %% [markdown]
-# ### It adds up
+# ### Two backward calls
 #
 # Leaves add up their gradients over backward calls. **Predict** both `.grad`s after the second call.
 
@@ -189,7 +188,7 @@ for _ in range(2):
 # don't see it, since each forward makes a new `h`.
 
 # %% [markdown]
-# ### The tensor, not the name
+# ### A name that moves on
 #
 # **Predict:** which names have a `.grad` in the end?
 
@@ -209,7 +208,7 @@ print(h.grad, h.retains_grad)
 # But no name holds it any more, and relu doesn't save it: when its gradient passes, that tensor is gone, and nothing
 # is kept. Click its card: the picture says so.
 #
-# **Change** the cell: ask after the relu. Or keep a second name: `first = h`.
+# Ask after the relu, or keep a second name: `first = h`. **Change** the cell.
 
 # %% [markdown]
 # ## 3 · A hook: look at it as it passes
@@ -327,8 +326,8 @@ for name, t in {"first": first, "second": second}.items():
 # %% [markdown]
 # ### Take it off again
 #
-# A hook lives as long as its tensor. `h` is new in each forward; a weight stays. So a cell that hooks a weight and is
-# run twice hooks it twice. **Predict** how many lines each backward prints.
+# A hook stays with the value that it was registered on. `h` is new in each forward; a weight stays. So a cell that
+# hooks a weight and is run twice hooks it twice. **Predict** how many lines each backward prints.
 
 # %%
 w = torch.tensor([1.0, 2.0], requires_grad=True, device=device)
@@ -491,7 +490,9 @@ with seegrad.record() as rec:
 Markdown(rec.diagnoses[0].message())
 
 # %% [markdown]
-# Torch's rule for hooks: never write to the argument; return a new tensor. **Predict** both gradients now.
+# Torch's rule for hooks: never write to the argument; return a new tensor.
+#
+# This hook returns a new one. **Predict** both gradients.
 
 # %%
 a = torch.tensor([1.0, 2.0], requires_grad=True, device=device)
@@ -665,7 +666,7 @@ print(max(counts), "of", len(weights))
 # %% [markdown]
 # ## 7 · Ask only for what you want
 #
-# `backward(inputs=[…])` fills the `.grad` of the tensors that you name, and of no others.
+# With `backward(inputs=[…])` you name the tensors whose gradient you want.
 #
 # **Predict:** which tensors have a `.grad`? Nobody calls `retain_grad`.
 
@@ -687,8 +688,8 @@ print("l1", l1.grad, l1.retains_grad)
 print("w1", w1.grad, " w2", w2.grad, " w3", w3.grad)
 
 # %% [markdown]
-# `l1` isn't a leaf and has its gradient: backward made the promise for you, `retains_grad` is true. `w1` and `w2` are
-# leaves that need a gradient, and have none.
+# The tensors that you named have theirs, and no others. `l1` isn't a leaf: backward made the promise for you,
+# `retains_grad` is true. `w1` and `w2` are leaves that need a gradient, and have none.
 #
 # *Misconception* **M01**: “`requires_grad` fills `.grad`”.
 
@@ -743,8 +744,7 @@ for name, way in ways.items():
     print(f"{name:13}  x.grad {x.grad!s:12}  h.grad {h.grad!s}")
 
 # %% [markdown]
-# It isn't so the other way round either: a leaf may stay empty. `unused` never took part. **Predict** all three
-# answers.
+# And the other way round? `unused` is a leaf that never took part. **Predict** all three answers.
 
 # %%
 x = torch.tensor(2.0, requires_grad=True, device=device)
@@ -759,7 +759,7 @@ loss.backward()
 print(unused.grad)
 
 # %% [markdown]
-# `requires_grad` only *allows* a gradient (**M01** again). One has to arrive, too.
+# A leaf may stay empty: `requires_grad` only *allows* a gradient (**M01** again). One has to arrive, too.
 
 # %% [markdown]
 # ## 8 · Which one?
@@ -776,7 +776,7 @@ print(unused.grad)
 # %% [markdown]
 # ## 9 · Check yourself
 #
-# Three programs. Say what each prints, or answer in the picture; then read on.
+# Three programs. **Predict** what each prints, or answer in the picture; then read on.
 
 # %%
 x = torch.tensor([1.0, 2.0], requires_grad=True, device=device)

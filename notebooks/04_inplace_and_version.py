@@ -138,7 +138,7 @@ print(A)
 # %% [markdown]
 # ## 2 · The counter
 #
-# Torch can't see names. It counts writes: `_version`. Here `a` is written in three spellings, `b` in none.
+# Torch can't see names. It counts writes: `_version`. Here are five ways to change `a` and `b`.
 #
 # **Predict** the versions at the end. Type them into the picture.
 
@@ -186,7 +186,7 @@ for write in (*writes, "t.requires_grad_()", "t.data.add_(1)"):
 # What counts is that the version *moved*, not where it stands.
 
 # %% [markdown]
-# ### Views share the counter
+# ### A view and a copy
 #
 # `row` is a view of `m`: it has no bytes of its own. `copy` does. **Predict** the three versions.
 
@@ -212,7 +212,7 @@ for made_by, t in others.items():
     print(f"{made_by:11} shares bytes: {shares_bytes!s:6} shares counter: {t._version == m._version}")
 
 # %% [markdown]
-# ## 3 · The first forbidden write: a value that backward needs
+# ## 3 · A value that backward needs
 #
 # $b \cdot b$ has the derivative $2b$, so the product keeps `b` for backward. Then `b` is written.
 #
@@ -247,10 +247,10 @@ except RuntimeError as error:
     print(type(error).__name__, "…", re.search(r"is at version.*instead", str(error))[0])
 
 # %% [markdown]
-# ### Who did it?
+# ### Culprit and victim
 #
-# The Node that was hit is the *victim*: `b * b`. The line that wrote is the *culprit*. **Predict** it: click the
-# line, or its pill.
+# A Node whose saved value is hit by a write is a *victim*; the line that wrote is the *culprit*. **Predict** it here:
+# click the line, or its pill.
 
 # %%
 seegrad.show(alarm, ask="culprit")
@@ -326,8 +326,8 @@ w1.grad, w2.grad
 # %% [markdown]
 # ### Write after use
 #
-# The derivative of $f = d \cdot w_2$ by $w_2$ is $d$. So `d` is saved, and then overwritten. The document's torch says
-# “version 2; expected version 1”. **Predict** the version of `d` after the write.
+# The derivative of $f = d \cdot w_2$ by $w_2$ is $d$. So `d` is saved, and then overwritten. **Predict** the version of
+# `d` after the write.
 
 # %%
 with contextlib.suppress(RuntimeError), seegrad.record() as rec:
@@ -342,7 +342,8 @@ with contextlib.suppress(RuntimeError), seegrad.record() as rec:
 seegrad.show(rec, ask="versions", tensors=["d"])
 
 # %% [markdown]
-# 2, since `d` was born at 1: the product of a vector was squeezed in place.
+# 2, since `d` was born at 1: the product of a vector was squeezed in place. The document's torch says so too: “version
+# 2; expected version 1”.
 #
 # ### Optional: the same with a matrix
 #
@@ -386,14 +387,14 @@ w1.grad, w2.grad, d.grad_fn.name()
 # *Misconception* **M06**: “no error, no problem”.
 
 # %% [markdown]
-# **Change** the cell: write `d[:] = 1`. What becomes of `w2.grad`? Then `d.mul_(2)`: which gradients are alive now,
-# and what is their factor?
-#
 # If you want the first program's gradient *and* zeros in `d` afterwards, write after `backward()`. If a zeroed copy will
 # do, write on `d.detach().clone()`.
+#
+# **Change** the cell: write `d[:] = 1`. What becomes of `w2.grad`? Then `d.mul_(2)`: which gradients are alive now,
+# and what is their factor?
 
 # %% [markdown]
-# ## 5 · When silence is right
+# ## 5 · Who has saved it?
 #
 # A write is only seen by a Node that *saved* the value. $y = x + 1$ has the derivative 1: it saves nothing.
 #
@@ -455,8 +456,8 @@ for name, function in functions.items():
 # *Misconception* **M03**: “any in-place write on a tensor that needs a gradient raises”.
 
 # %% [markdown]
-# One document runs its two lines of section 1 on the same tensor, and stops there: nothing raised. **Predict** what
-# a backward would have done.
+# One document runs its two lines of section 1 on the same tensor, and stops before any backward. **Predict** what one
+# would have done.
 
 # %%
 # %%see --ask outcome
@@ -510,9 +511,9 @@ for name, (in_place, out_of_place) in pairs.items():
     print(f"{name:9} raises nothing, same gradient: {torch.equal(*grads)}")
 
 # %% [markdown]
-# ### Optional: a false alarm
+# ### Optional: versions and values
 #
-# The check compares *versions*, not values. **Predict** which of these raise. Would the gradient have been right?
+# **Predict** which of these raise. Would the gradient have been right?
 
 
 # %%
@@ -540,16 +541,15 @@ for write in (other_half, nothing_changes, there_and_back):
         print(f"{write.__name__:16} raises; saved values unchanged: {torch.equal(h[:1], x[:1] * 3)}")
 
 # %% [markdown]
-# All three, and in none of them had a value been lost. One counter for a whole storage is coarse, and cheap: one
-# number compared for each saved tensor.
+# All three, and in none of them had a value been lost: the check compares *versions*, not values. One counter for a
+# whole storage is coarse, and cheap: one number compared for each saved tensor.
 #
 # Better a false alarm than a wrong gradient. The remedy is the same: write elsewhere, or later.
 
 # %% [markdown]
-# ## 6 · The second forbidden write: a leaf
+# ## 6 · Writing a leaf
 #
-# A leaf that needs a gradient isn't even given a chance. **Predict:** on which line will this raise, on `a[:] = 0` or
-# on `loss.backward()`?
+# Now a leaf that needs a gradient. **Predict:** does this raise, and on which line: `a[:] = 0`, or `loss.backward()`?
 
 # %% tags=["raises-exception"]
 a = torch.tensor([10.0, 5.0, 2.0, 3.0], requires_grad=True, device=device)
@@ -571,7 +571,7 @@ a, a.is_leaf, a._version
 # So the old error is gone: you can only meet it on the web.
 
 # %% [markdown]
-# Other spellings, the same rule. **Predict** which of these four raise.
+# Other spellings. **Predict** which of these four raise.
 
 # %% tags=["version-dependent"]
 for write in ("a.add_(10)", "a += 10", "a[0] = 0", "a.view(2, 2).zero_()"):
@@ -589,7 +589,7 @@ for write in ("a.add_(10)", "a += 10", "a[0] = 0", "a.view(2, 2).zero_()"):
 # write: it would have a `grad_fn`, and its `.grad` would stay empty.
 
 # %% [markdown]
-# You can see that on a copy, which isn't a leaf. **Predict** the leaves.
+# You can see that on a copy. **Predict** the leaves.
 
 # %%
 # %%see --ask leaves
@@ -698,9 +698,9 @@ with contextlib.suppress(RuntimeError), seegrad.record() as rec:
 seegrad.show(rec)
 
 # %% [markdown]
-# ### Not a write at all
+# ### One more spelling
 #
-# One more spelling under `no_grad`, seen in many training loops. **Predict:** is `w` still the parameter?
+# Under `no_grad`, and seen in many training loops. **Predict:** is `w` still the parameter?
 
 # %%
 w = torch.tensor([1.0, 2.0], requires_grad=True, device=device)
@@ -771,8 +771,9 @@ seegrad.show(rec, ask="outcome")
 # It raises: `step` wrote `w`, which the product had saved. No line of this cell ends in an underscore (**M12**: “my code has no
 # in-place operation”).
 #
-# The right order is forward, backward, step: when the step writes, nobody needs the old value any more. **Predict**
-# the versions that are printed.
+# The right order is forward, backward, step: when the step writes, nobody needs the old value any more.
+#
+# Now a loop in that order. **Predict** the versions that are printed.
 
 # %%
 w = torch.tensor([1.0, 2.0], requires_grad=True, device=device)
@@ -880,7 +881,7 @@ out = tidy(h)
 print("after tidy:", h._version, "  out is h:", out is h)
 
 # %% [markdown]
-# The commonest of all is a residual. `+=` writes into what `relu` saved; `= … +` doesn't. **Predict** both.
+# The commonest of all is a residual, here with `+=` and with `= … +`. **Predict** both.
 
 
 # %%
@@ -903,6 +904,9 @@ for block in (residual_write, residual_new):
         print(f"{block.__name__:15} {x.grad}")
     except RuntimeError:
         print(f"{block.__name__:15} raises")
+
+# %% [markdown]
+# `+=` writes into what `relu` saved; `= … +` makes a new tensor.
 
 # %% [markdown]
 # ## 12 · Remedies

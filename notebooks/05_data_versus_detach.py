@@ -126,7 +126,7 @@ print(versions(), "after by_detach.add_(1)")
 # That is the whole difference. What follows is what comes of it.
 
 # %% [markdown]
-# ## 3 · The silent one
+# ## 3 · A write through `.data`
 #
 # The sigmoid saves its own result: its derivative is $\sigma (1 - \sigma)$. We zero that result through `.data`, then
 # run backward.
@@ -191,11 +191,11 @@ Markdown("".join(found.message() for found in silent.diagnoses) or "✓")
 seegrad.show(silent)
 
 # %% [markdown]
-# **Change** the recorded cell. First `c[2] = 0` instead of `c.zero_()`: which numbers of `a.grad` are wrong now? Then
-# `c.mul_(1)`: is it still wrong, and does the recording still complain?
+# **Change** the recorded cell. First `c[2] = 0` instead of `c.zero_()`: what becomes of each number of `a.grad`? Then
+# `c.mul_(1)`: what does the recording say now?
 
 # %% [markdown]
-# ## 4 · The loud one
+# ## 4 · A write through `.detach()`
 #
 # One word changes: `.data` becomes `.detach()`. Same bytes, same zeros. `suppress` keeps an error, if there is one,
 # from telling you.
@@ -213,7 +213,7 @@ with contextlib.suppress(RuntimeError), seegrad.record() as loud:
 seegrad.show(loud, ask="outcome")
 
 # %% [markdown]
-# **Predict** which line did the damage. Click it, in the code or in the graph.
+# **Predict:** if damage was done, which line did it? Click it, in the code or in the graph.
 
 # %%
 seegrad.show(loud, ask="culprit")
@@ -239,8 +239,8 @@ out.sum().backward()
 # | `is at version 1; expected version 0` | written once since it was saved |
 # | the traceback | where backward *stopped* |
 #
-# It doesn't say **which line wrote**. That is `c.zero_()`: here one line above the traceback's arrow, in your code
-# perhaps a thousand.
+# It doesn't say **which line wrote**. Here that line is close to the traceback's arrow, in your code perhaps a thousand
+# lines away.
 #
 # *Misconception* **M04**: “the traceback shows the line to fix”.
 
@@ -280,7 +280,7 @@ print("names the culprit's line, zero_():   ", "zero_()" in text)
 # Anomaly mode prints the forward line of the Node that failed: the victim. The culprit stays unnamed.
 
 # %% [markdown]
-# ### The number that no backward wrote
+# ### The number in the document
 #
 # The document runs `.detach()`, gets the error, and then prints `a.grad`: `tensor([0., 0., 0.])`. **Predict** what
 # yours prints.
@@ -305,7 +305,7 @@ print(a.grad)
 # If a result doesn't follow from the cells above it: **Kernel ▸ Restart Kernel and Run up to Selected Cell**.
 
 # %% [markdown]
-# ## 5 · `.detach()` doesn't always raise
+# ## 5 · Does `.detach()` always raise?
 #
 # *“`x.data` doesn't raise, `x.detach()` does”*, say two documents. Here are eight functions; each result is zeroed
 # through `.detach()`.
@@ -353,7 +353,7 @@ print("sin  ", x.sin().grad_fn._saved_self)
 print("x * 2", (x * 2).grad_fn._saved_self, (x * 2).grad_fn._saved_other)
 
 # %% [markdown]
-# And in the picture: `sin` keeps `x`. The write hits a value that nobody saved.
+# And in the picture. **Predict:** raises, silent, or fine?
 
 # %%
 # %%see --ask outcome
@@ -363,8 +363,7 @@ out.detach().zero_()
 out.sum().backward()
 
 # %% [markdown]
-# And the other way round: the check is stricter than it needs to be. **Predict:** the write below changes no value.
-# Does backward raise?
+# And the other way round. **Predict:** the write below changes no value. Does backward raise?
 
 # %%
 x = torch.tensor([0.5, 1.0, 1.5], requires_grad=True, device=device)
@@ -400,7 +399,7 @@ print("zeros:", not w.any(), " version", w._version)
 # It works: random numbers stand where the zeros were, and the version stays at 0. (The document made `w` with
 # `torch.FloatTensor(10)` and saw zeros. That was luck: such memory isn't initialised.)
 #
-# The next write works too, **between** forward and backward. The loss is $p^2$, at $p = 2$. **Predict** `p.grad`.
+# The next write stands **between** forward and backward. The loss is $p^2$, at $p = 2$. **Predict** `p.grad`.
 
 # %%
 # %%see --ask outcome
@@ -508,9 +507,9 @@ print("x.grad", x.grad.flatten(), "right: [1, 1]")
 Markdown(rec.diagnoses[0].message())
 
 # %% [markdown]
-# ## 8 · Remedies
+# ## 8 · What to write instead
 #
-# You want the numbers of `out`, and you want to write on them. Give them their own bytes:
+# You want the numbers of `out`, and you want to write on them. **Predict:** is it enough to give them their own bytes?
 
 # %%
 # %%see --ask outcome

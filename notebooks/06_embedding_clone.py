@@ -1,8 +1,8 @@
 # %% [markdown]
 # # 06 · Embeddings and `clone()`
 #
-# *“My code has no in-place operation.”* It has: an embedding with `max_norm` writes to its weight whenever you read
-# from it.
+# *“My code has no in-place operation.”* Has one of its layers any? This hour is about an embedding with `max_norm`, and
+# about what happens when you read from it.
 #
 # After this hour you can
 #
@@ -71,7 +71,7 @@ embedding.weight.grad
 # happens to the weight afterwards.
 
 # %% [markdown]
-# ### A version that isn't 0
+# ### The version of a new weight
 #
 # **Predict** the version of a new `nn.Embedding`'s weight. Of ours, from `make()`? And of ours after a lookup?
 
@@ -88,7 +88,7 @@ print("ours, looked up:", embedding.weight._version)
 # reads. So “expected version 1” in an error message doesn't mean that you wrote something.
 
 # %% [markdown]
-# ## 2 · What `max_norm` writes
+# ## 2 · `max_norm`
 #
 # With `max_norm=1` no word may be longer than 1. **Predict:** we look up word 0, length 5. What does the *weight* hold
 # afterwards?
@@ -160,7 +160,7 @@ embedding.weight.detach().norm(dim=1)
 # `True` is the number 1 in Python, so it works by accident. Write the number.
 
 # %% [markdown]
-# ## 3 · The program that raises
+# ## 3 · The document's program
 #
 # This is the document's, with its comment: *“weight must be cloned for this to be differentiable”*. **Predict** the
 # outcome.
@@ -256,7 +256,7 @@ except RuntimeError as error:
 # It raises although not one number changed: section 2's counted visit. Torch compares versions, not values.
 
 # %% [markdown]
-# ## 4 · First remedy: `clone()`
+# ## 4 · `clone()`
 #
 # The document's second program: `embedding.weight.clone()` in the first line. **Predict** the outcome.
 
@@ -273,7 +273,9 @@ loss = out.sigmoid().prod()
 loss.backward()
 
 # %% [markdown]
-# No error. The same on our small table: **predict**, answer in the picture, and look for the clone.
+# No error.
+#
+# The same on our small table: **predict**, answer in the picture, and look for the clone.
 
 # %%
 # %%see --ask outcome
@@ -356,7 +358,7 @@ print("b", b[0].detach())
 # alarm, and each line's gradient fits the rows that it used; whether the *program* is what you mean is another question.
 
 # %% [markdown]
-# ## 5 · Second remedy: look up first
+# ## 5 · The other order
 #
 # “`weight` *must* be cloned”, says the comment. **Predict:** only the two lines change places.
 
@@ -382,9 +384,9 @@ print("b", b[0].detach())
 # So “must” is wrong. The document itself says it one line above: *mind the order in which the graph is built.*
 
 # %% [markdown]
-# ### A remedy that isn't one
+# ### `.data` instead of `clone()`
 #
-# The web's third remedy is `.data`. **Predict:** raises, right, or wrong without a word?
+# Many answers on the web say `.data`. **Predict:** raises, right, or wrong without a word?
 
 # %%
 # %%see --ask outcome
@@ -418,7 +420,7 @@ print(".data", *gradients(lambda weight: weight.data))
 # *Misconception* **M06**: “no error means that the gradient is right”.
 
 # %% [markdown]
-# ## 6 · The gradient that nobody computes
+# ## 6 · The derivative of a shortened row
 #
 # The lookup's result depends on the row: $w / \lVert w \rVert$ where it is too long. **Predict** the gradient of the sum
 # of word 0 for its row $(3, 4)$. Then ask a finite difference.

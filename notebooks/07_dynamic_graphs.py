@@ -126,7 +126,7 @@ print(nodes(first))
 # (or destroys) the graph”.
 
 # %% [markdown]
-# ### Two runs, two graphs
+# ### The same line, run twice
 #
 # **Predict** three answers: do two runs of the same line share their last Node? Do they share the Node of the leaf?
 # What is `w.grad` after backward on both?
@@ -309,9 +309,9 @@ x = torch.tensor([3.0, 1.0], requires_grad=True, device=device)
 (x * 3).grad_fn._saved_other, (x * 3).grad_fn._saved_self
 
 # %% [markdown]
-# ### An error in the middle
+# ### A loss of two halves
 #
-# Here one half of the graph can run twice, the other can't. **Predict** both gradients after the error.
+# **Predict:** does the second backward raise? And what do both gradients hold in the end?
 
 # %%
 # %%see --ask outcome
@@ -326,8 +326,9 @@ with contextlib.suppress(RuntimeError):
 a.grad, b.grad
 
 # %% [markdown]
-# `b` got its gradient twice, `a` once. Backward starts with the newest Nodes, those of `b`, and ran until it met one that
-# had nothing left. Nobody takes back what had been added.
+# It raises: one half of the graph can run twice, the other can't. `b` got its gradient twice, `a` once. Backward starts
+# with the newest Nodes, those of `b`, and ran until it met one that had nothing left. Nobody takes back what had been
+# added.
 #
 # After an error in backward: set every `.grad` to `None` before you go on.
 
@@ -462,7 +463,7 @@ for way in ("retained", "added"):
 grads
 
 # %% [markdown]
-# Not every shared trunk raises. **Predict:** `torch.tanh(w)` becomes `w + 2`. Does the second call still raise?
+# Another trunk. **Predict:** `torch.tanh(w)` becomes `w + 2`. Does the second call still raise?
 
 # %%
 # %%see --ask outcome
@@ -568,9 +569,9 @@ for _ in range(4):
 # and drop the flag.
 
 # %% [markdown]
-# ### No graph, no cure
+# ### A graph that was cut
 #
-# A graph that was cut looks alike on the web: an error in backward, and somebody recommends the flag. **Predict.**
+# It looks alike on the web: an error in backward, and somebody recommends the flag. **Predict:** does it help?
 
 # %%
 w = torch.tensor([1.0, 2.0], requires_grad=True, device=device)
@@ -610,7 +611,7 @@ print("3x² =", slope.item(), nodes(slope))
 print("6x  =", bend.item(), bend.grad_fn)
 
 # %% [markdown]
-# Is `retain_graph=True` enough? It keeps the old graph; it doesn't draw the new one. **Predict.**
+# Is `retain_graph=True` enough, without `create_graph`? **Predict.**
 
 # %%
 x = torch.tensor(2.0, requires_grad=True, device=device)
@@ -623,7 +624,7 @@ except RuntimeError as error:
     print(error)
 
 # %% [markdown]
-# `slope` is right, and it has no history.
+# `slope` is right, and it has no history: the flag keeps the old graph, and draws no new one.
 
 # %% [markdown]
 # With a history you can train *through* a gradient. Below, $y = w x^2$, and the loss is its slope, squared. `data` needs
@@ -720,8 +721,9 @@ print(len(built), built)
 print(x.grad, (2 * x.sin() * x.cos()).detach())
 
 # %% [markdown]
-# One. The *forward* was captured once and used three times. And the graph of *autograd*? **Predict:** can the third
-# loss run backward twice?
+# One. The *forward* was captured once and used three times.
+#
+# And the graph of *autograd*? **Predict:** can the third loss run backward twice?
 
 # %%
 print(nodes(loss))

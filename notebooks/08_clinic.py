@@ -117,9 +117,7 @@ loss = out.pow(2).sum()
 loss.backward()
 
 # %% [markdown]
-# A colleague proposes `out.data += branch`: *“then it runs.”*
-#
-# **Predict:** raises, wrong without a word, or right?
+# A colleague proposes `out.data += branch`: *“then it runs.”* **Predict:** raises, wrong without a word, or right?
 
 # %%
 # %%see --ask outcome
@@ -162,7 +160,7 @@ print("w.grad right", agree(w.grad, slope(lambda w: block(x.double(), w, v.doubl
 print("v.grad right", agree(v.grad, slope(lambda v: block(x.double(), w.double(), v), v)))
 
 # %% [markdown]
-# ### A part counts as the whole
+# ### Row by row
 #
 # A row is a view. **Predict:** the version of `first`, after another row was written.
 
@@ -369,9 +367,9 @@ for inputs in (None, "g"):
 # %% [markdown]
 # ## 5 · Patient 4: a hidden state
 #
-# *“A recurrent network over a long text, batch by batch. The first batch works, the second raises.”*
+# *“A recurrent network over a long text, batch by batch. The first batch works.”*
 #
-# **Predict** the outcome, and in which round of the loop.
+# **Predict** the outcome. If something goes wrong: in which round of the loop?
 
 # %%
 text = torch.tensor([[1.0, -1.0], [0.5, 2.0], [-1.0, 1.0]], device=device)
@@ -552,7 +550,8 @@ optimizer.zero_grad()
 second.backward()
 
 # %% [markdown]
-# A step is a write. The fused one doesn't move the version, so the alarm stays off. What did `v` get?
+# A step is a write. The fused one doesn't move the version, so the alarm stays off. The plain optimiser is your smoke
+# detector: test with it, train with the fused one. What did `v` get?
 
 # %%
 old = torch.tensor([2.0, 0.5], device=device)
@@ -572,11 +571,10 @@ print("at new weights ", slope(task, now)[1].float())
 #
 # *Misconception* **M06**: “no error means that the gradient is right”.
 #
-# **Change** `fused=True` to `fused=False` in the patient's cell and run it. The plain optimiser is your smoke
-# detector: test with it, train with the fused one.
+# **Change** `fused=True` to `fused=False` in the patient's cell and run it. What is different?
 
 # %% [markdown]
-# ### The same disease elsewhere
+# ### Running statistics
 #
 # BatchNorm writes its running statistics in every training forward. **Predict:** is `x.grad` right?
 
@@ -594,7 +592,7 @@ print("x.grad", x.grad[0], "right:", 1 / (torch.ones(2, device=device) + 1e-5).s
 chart(rec)
 
 # %% [markdown]
-# And many a backup is none. **Predict** what `backup` holds:
+# And a backup. **Predict** what `backup` holds:
 
 # %%
 weights = torch.tensor([1.0, 2.0], device=device)

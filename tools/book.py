@@ -2,7 +2,7 @@
 
 ::
 
-    notebooks/NN.py ─ run ─▶ notebooks/en/NN.ipynb, and with locale/zh_CN/NN.po ─▶ notebooks/zh_CN/NN.ipynb
+    notebooks/NN.py ─ locale/LANG/NN.po ─▶ notebooks/LANG/NN.ipynb ─ run ─▶ notebooks/executed/LANG/NN.ipynb
     source/NN.py ─▶ source/NN/NN.ipynb ─ nbgrader ─▶ release/en/NN/ ─ locale/zh_CN/NN.po ─▶ release/zh_CN/NN/
 
     python -m tools.book build              write every derived notebook whose bytes changed
@@ -24,6 +24,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tools.course.chapters import as_stored, executed
+from tools.course.folds import presented
 from tools.course.kit import make_kit
 from tools.course.masters import (
     BookError,
@@ -68,8 +69,12 @@ class CourseFiles:
         return languages_of(self.root, name)
 
     def notebook(self, name: str, lang: str = "en") -> Path:
-        """The executed chapter of master `name`."""
+        """The chapter of master `name` as a learner opens it: no cell has run."""
         return self.root / "notebooks" / lang / f"{name}.ipynb"
+
+    def executed(self, name: str, lang: str = "en") -> Path:
+        """The same with its outputs, for nbval and for previews."""
+        return self.root / "notebooks" / "executed" / lang / f"{name}.ipynb"
 
     def source(self, name: str) -> Path:
         """The assignment `name` in nbgrader's source format."""
@@ -85,23 +90,29 @@ class CourseFiles:
 
 
 def derived(course: CourseFiles, *, missing: bool = False, run: bool = True) -> Iterator[tuple[Path, bytes]]:
-    """Each derived file and its bytes. With `missing`, masters whose files are all there are passed over.
+    """Each derived file and its bytes. With `missing`, chapters and assignments that are there are passed over.
 
     Without `run` a chapter has the outputs that it had.
     """
     for path in course.chapters():
         for lang in course.languages(path.stem):
-            made = course.notebook(path.stem, lang)
-            if not (missing and made.exists()):
-                made.parent.mkdir(parents=True, exist_ok=True)
-                master = read_master(path)
-                book = executed(master, made.parent, lang) if run else as_stored(master, made)
-                yield made, notebook_bytes(in_language(course.root, path.stem, book, lang))
+            yield from _chapter(course, path, lang, missing=missing, run=run)
     for path in course.assignments():
         releases = [course.release(path.stem, lang) for lang in course.languages(path.stem)]
         if missing and all(made.exists() for made in (course.source(path.stem), *releases)):
             continue
         yield from _assignment(course, path)
+
+
+def _chapter(course: CourseFiles, path: Path, lang: str, *, missing: bool, run: bool) -> Iterator[tuple[Path, bytes]]:
+    master, made = read_master(path), course.notebook(path.stem, lang)
+    if not (missing and made.exists()):
+        yield made, notebook_bytes(presented(course.root, path.stem, to_notebook(master), lang))
+    stored = course.executed(path.stem, lang)
+    if not (missing and stored.exists()):
+        made.parent.mkdir(parents=True, exist_ok=True)
+        book = executed(master, made.parent, lang) if run else as_stored(master, stored)
+        yield stored, notebook_bytes(presented(course.root, path.stem, book, lang))
 
 
 def _assignment(course: CourseFiles, path: Path) -> Iterator[tuple[Path, bytes]]:
@@ -180,7 +191,8 @@ def _remedy(course: CourseFiles, path: Path) -> str:
 
 def _derived_on_disk(course: CourseFiles) -> Iterator[Path]:
     for lang in EVERY_LANGUAGE:
-        yield from sorted((course.root / "notebooks" / lang).glob("*.ipynb"))
+        for chapters in ("notebooks", "notebooks/executed"):
+            yield from sorted((course.root / chapters / lang).glob("*.ipynb"))
         yield from sorted(path for path in (course.root / "release" / lang).rglob("*") if path.is_file())
     yield from sorted((course.root / "source").glob("*/*.ipynb"))
 

@@ -23,8 +23,8 @@ INDENT = " " * 14
 def still(scene: Scene, step: int, css: str, *, caption: bool = True, open_question: bool = False) -> str:
     """The picture at one step on white paper: no script, the same bytes every time.
 
-    `step` may be negative, as in a list. While its question is open the picture hides what is asked for, and how
-    many steps there are.
+    `step` may be negative, as in a list. While its question is open the picture hides what is asked for, what
+    comes later, and how many steps there are.
 
     Raises: IndexError when there is no such step.
     """
@@ -61,6 +61,7 @@ def _still(scene: Scene, step: int, css: str, caption: bool, open_question: bool
         class_="sg-svg",
         data_theme="light",
         data_veil=veil or None,
+        data_asks="" if open_question else None,
     )
 
 

@@ -142,6 +142,25 @@ def test_the_order_is_given_by_keyboard_alone(recording: Recording, tab: Page, t
     expect(tab.locator(".sg-qv .right")).to_be_visible()
 
 
+def test_what_comes_later_is_not_drawn_until_the_versions_are_said(tab: Page, tmp_path: Path) -> None:
+    """Outlines of three writes would be the answer: 3."""
+    with seegrad.record() as rec:
+        a = torch.zeros(2)
+        a.add_(1)
+        a += 1
+        a[0] = 5
+    outlines = "(all) => all.filter((each) => getComputedStyle(each).visibility === 'visible').length"
+    open_question(tab, tmp_path, rec.recording, "versions")
+    later = tab.locator(".sg-cv .nd[data-s=g] > .bx, .sg-cv .e.ghost")
+    assert later.count() >= 6
+    assert later.evaluate_all(outlines) == 0
+    tab.get_by_label("version a", exact=True).fill("3")
+    check(tab)
+    expect(tab.locator(".sg-qv .right")).to_be_visible()
+    tab.get_by_role("button", name="First step").click()
+    assert later.evaluate_all(outlines) >= 6
+
+
 @needs_axe
 @pytest.mark.parametrize("kind", ["keeps", "saves", "order"])
 @pytest.mark.parametrize("theme", ["light", "dark"])

@@ -43,6 +43,12 @@ a = torch.tensor([1.0, 2.0], requires_grad=True)
 b = a * 3
 b.sum().backward()
 
+# %% [markdown]
+# Only `a` keeps one.
+
+# %%
+a.grad
+
 # %%
 # %%see --ask saves
 a = torch.tensor([1.0, 2.0], requires_grad=True)
@@ -55,6 +61,9 @@ a = torch.tensor([1.0, 2.0], requires_grad=True)
 LINES
 b = a.exp() + 0 * 1_000_000_000_000_000_000_000 + 0 * 1_000_000_000_000_000_000_000 + 0 * 1_000_000_000_000_000_000_000
 b.sum().backward()
+
+# %% [markdown]
+# ## An error
 
 # %% tags=["raises-exception"]
 a = torch.ones(2, requires_grad=True)
@@ -129,6 +138,25 @@ def test_a_question_is_answered_without_a_kernel(site: Path, tab: Page) -> None:
     expect(first.locator(".sg-py code")).to_have_text('q1 = {"keeps": ["a"]}')
     expect(second.locator(".sg-py")).to_have_count(0)
     expect(second.locator(".sg-qh")).to_be_visible()
+    assert wrong == []
+
+
+@pytest.mark.parametrize(
+    ("lang", "says", "shows"),
+    [
+        ("en", "Predicted and run? Explain it to yourself", "What comes out: predict it"),
+        ("zh_CN", "预测了、运行了吗？先自己解释一遍", "运行结果：先预测"),
+    ],
+)
+def test_what_answers_a_question_waits_until_it_is_opened(
+    lang: str, says: str, shows: str, site: Path, tab: Page
+) -> None:
+    wrong = open_page(tab, site / lang / "01_first.html")
+    for summary, answer in ((says, "Only a keeps one."), (shows, "tensor([3., 3.])")):
+        expect(tab.get_by_text(answer)).to_be_hidden()
+        tab.get_by_text(summary).click()
+        expect(tab.get_by_text(answer)).to_be_visible()
+    assert tab.locator("main > details").count() == 2
     assert wrong == []
 
 

@@ -16,7 +16,7 @@ from tests.course.chapters.nbval_runs import ROOT, SANITIZE, as_recorded, nbval,
 from tests.device import elsewhere
 from tools import kernels
 
-CHAPTERS = sorted((ROOT / "notebooks").glob("*/*.ipynb"))
+CHAPTERS = sorted((ROOT / "notebooks" / "executed").glob("*/*.ipynb"))
 SOURCES = sorted((ROOT / "source").glob("*/*.ipynb"))
 
 

@@ -25,6 +25,7 @@ from seegrad.learn.course_map import CourseMap
 from seegrad.learn.progress import Progress
 from seegrad.words.languages import speaking
 from tools.course.chapters import executed
+from tools.course.folds import presented
 from tools.course.masters import read_master, to_notebook
 from tools.course.site_page import Way, chapter_page, front_page, title_of
 from tools.words.entries import EVERY_LANGUAGE
@@ -80,7 +81,7 @@ def _notebook(root: Path, path: Path, lang: str) -> Any:
 def _run(root: Path, path: Path, lang: str) -> Any:
     with _scenes():
         book = executed(read_master(path), path.parent, lang)
-    return in_language(root, path.stem, book, lang)
+    return presented(root, path.stem, book, lang)
 
 
 @contextmanager

@@ -16,6 +16,7 @@ from seegrad.display.offline import OfflineExporter
 from seegrad.display.page import asset
 from seegrad.display.widget import SCENE
 from seegrad.words.languages import marked, translate
+from tools.course.folds import WAITS
 
 TEMPLATE = str(Path(__file__).with_name("page.html.j2"))
 HEADING = re.compile(r"^# (.*)$", re.MULTILINE)
@@ -35,6 +36,7 @@ WORDS = {
         "JupyterLab: `make lab`."
     ),
     "pages": marked("Pages"),
+    "waiting": marked("What comes out: predict it, then open this."),
 }
 
 
@@ -77,6 +79,8 @@ def _page(book: Any, lang: str, links: list[dict[str, str]], known: frozenset[st
         "style": asset("site.css") + (asset("widget.css") if plays else ""),
         "player": asset("standalone.js") if plays else "",
         "scene": SCENE,
+        "waits": WAITS,
+        "waiting": translate(WORDS["waiting"], lang),
         **more,
     }
     return str(_exporter(known).from_notebook_node(book, resources)[0])

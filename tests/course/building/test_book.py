@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from tools import book
 from tools.course.chapters import executed
+from tools.course.folds import presented
 from tools.course.masters import BookError, canonical, cell_ids, from_notebook, read_master, to_notebook
 from tools.course.releases import released
 
@@ -93,6 +94,7 @@ def test_build_check_and_build_again(course: book.CourseFiles) -> None:
     written = book.build(course)
     assert [str(path.relative_to(course.root)) for path in written] == [
         "notebooks/en/01_first.ipynb",
+        "notebooks/executed/en/01_first.ipynb",
         "source/01_first/01_first.ipynb",
         "release/en/01_first/01_first.ipynb",
     ]
@@ -102,7 +104,7 @@ def test_build_check_and_build_again(course: book.CourseFiles) -> None:
 
 def test_unrun_everything_is_compared_but_what_cells_put_out(course: book.CourseFiles) -> None:
     """Outputs are nbval's to compare: that runs the chapter once, and is strict."""
-    path = only_chapter(course).notebook("01_first")
+    path = only_chapter(course).executed("01_first")
     book.build(course)
     built = path.read_text()
     changes = {"# A chapter": "# Another", "x.add_(1)": "x.add_(2)", "raises-exception": "other", ": 2,": ": 7,"}
@@ -114,6 +116,47 @@ def test_unrun_everything_is_compared_but_what_cells_put_out(course: book.Course
     assert path.read_text() != built
     assert book.check(course, run=False) == []
     assert len(book.check(course)) == 1
+
+
+def test_what_a_learner_opens_is_the_executed_chapter_without_its_outputs(course: book.CourseFiles) -> None:
+    book.build(only_chapter(course))
+    opened, executed_copy = (
+        nbformat.read(path("01_first"), as_version=4) for path in (course.notebook, course.executed)
+    )
+    assert sum(bool(cell.outputs) for cell in executed_copy.cells if cell.cell_type == "code") == 2
+    for cell in executed_copy.cells:
+        if cell.cell_type == "code":
+            cell.outputs, cell.execution_count = [], None
+    assert opened == executed_copy
+
+
+def test_what_answers_a_prediction_is_folded_and_its_outputs_are_marked(tmp_path: Path) -> None:
+    text = """\
+# %% [markdown]
+# ## A sum
+#
+# **Predict** it.
+
+# %%
+1 + 1
+
+# %% [markdown]
+# Two.
+#
+# **Change** it.
+
+# %%
+# %%see --ask leaves
+x = 1
+"""
+    read = read_master(master_of(tmp_path, text))
+    _, code, told, asking = presented(tmp_path, read.name, to_notebook(read), "en").cells
+    assert told.source == (
+        "<details><summary>Predicted and run? Explain it to yourself, then open this.</summary>\n\nTwo.\n\n</details>"
+        "\n\n**Change** it."
+    )
+    assert code.metadata.tags == ["hide-output"]
+    assert "tags" not in asking.metadata, "a picture that asks waits by itself"
 
 
 def test_one_master_can_be_checked_by_name(course: book.CourseFiles, capsys: pytest.CaptureFixture[str]) -> None:

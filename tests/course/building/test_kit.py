@@ -49,7 +49,7 @@ def public() -> str:
     """What every learner reads anyway: the chapters and what they print, the library, the visible part of exercises."""
     parts = [path.read_text(encoding="utf-8") for path in (ROOT / "notebooks").glob("*.py")]
     parts += [path.read_text(encoding="utf-8") for path in (ROOT / "seegrad").rglob("*.py")]
-    for path in (ROOT / "notebooks").glob("*/*.ipynb"):
+    for path in (ROOT / "notebooks" / "executed").glob("*/*.ipynb"):
         code = [cell for cell in nbformat.read(path, as_version=4).cells if cell.cell_type == "code"]
         parts += [str(output) for cell in code for output in cell.outputs]  # advice of the library's
     for name in assignments():

@@ -49,8 +49,8 @@ TRANSLATED = {
 
 
 def notebooks(name: str) -> list[tuple[Path, Path]]:
-    """(English, Chinese) of a chapter and its release."""
-    pairs = [(COURSE.notebook(name), COURSE.notebook(name, LANG))]
+    """(English, Chinese) of a chapter, with its outputs, and its release."""
+    pairs = [(COURSE.executed(name), COURSE.executed(name, LANG))]
     pairs += [(COURSE.release(name) / f"{name}.ipynb", COURSE.release(name, LANG) / f"{name}.ipynb")]
     return [pair for pair in pairs if pair[0].exists()]
 
@@ -110,7 +110,7 @@ def test_places_that_the_prose_names_are_there(name: str) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_pictures_speak_chinese(name: str) -> None:
-    text = COURSE.notebook(name, LANG).read_text(encoding="utf-8")
+    text = COURSE.executed(name, LANG).read_text(encoding="utf-8")
     assert "自动求导图，第" in text
     assert "Autograd graph" not in text
 

@@ -1,6 +1,6 @@
-"""Each chapter as a learner opens it: what it shows without a kernel, how long its cells are, what it asks.
+"""Each chapter: what its executed copy shows without a kernel, how long its cells are, what it asks.
 
-That its outputs are today's is in test_nbval.py.
+That the outputs are today's is in test_nbval.py, that a learner's copy has none in test_nothing_spoiled.py.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ each_chapter = pytest.mark.parametrize("path", MASTERS, ids=lambda path: path.st
 
 
 def notebook(master: Path) -> Path:
-    return ROOT / "notebooks" / "en" / f"{master.stem}.ipynb"
+    return ROOT / "notebooks" / "executed" / "en" / f"{master.stem}.ipynb"
 
 
 def chapter(master: Path) -> Any:

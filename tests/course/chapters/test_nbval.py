@@ -1,4 +1,4 @@
-"""The notebooks as a learner opens them, run by nbval: today's outputs are the committed ones, to the letter."""
+"""The chapters run by nbval: today's outputs are those of the committed executed copies, to the letter."""
 
 from __future__ import annotations
 
@@ -23,9 +23,10 @@ from tests.course.chapters.nbval_runs import (
 from tests.tiers import first_of
 
 FIRST = "05_data_versus_detach"
-CHAPTERS = sorted((ROOT / "notebooks" / "en").glob("*.ipynb"))
-CHINESE = sorted((ROOT / "notebooks" / "zh_CN").glob("*.ipynb"))
-SAID = ROOT / "notebooks" / "zh_CN" / f"{FIRST}.ipynb"
+EXECUTED = ROOT / "notebooks" / "executed"
+CHAPTERS = sorted((EXECUTED / "en").glob("*.ipynb"))
+CHINESE = sorted((EXECUTED / "zh_CN").glob("*.ipynb"))
+SAID = EXECUTED / "zh_CN" / f"{FIRST}.ipynb"
 SOURCES = sorted((ROOT / "source").glob("*/*.ipynb"))
 
 
@@ -67,7 +68,7 @@ def test_every_cell_of_the_instructor_s_sources_passes() -> None:
 
 def test_nbval_notices_a_changed_number_a_changed_picture_and_its_changed_words(tmp_path: Path) -> None:
     """On a chapter's beginning, up to its second picture: three cells changed, three cells failed."""
-    book, before = (nbformat.read(ROOT / "notebooks" / "en" / f"{FIRST}.ipynb", as_version=4) for _ in range(2))
+    book, before = (nbformat.read(EXECUTED / "en" / f"{FIRST}.ipynb", as_version=4) for _ in range(2))
     drawn = [number for number, cell in enumerate(book.cells) if "%%see" in cell.source]
     book.cells = book.cells[: drawn[1] + 1]
     outputs = [output for cell in book.cells if cell.cell_type == "code" for output in cell.outputs]

@@ -1,0 +1,80 @@
+"""What answers a question waits until the question is answered: prose in a fold, outputs marked `hide-output`.
+
+A question is a paragraph with **Predict**, or a cell that asks in its picture. All that stands between the first code
+cell after it and the next question or heading tells its answer. A notebook that a learner opens holds no output
+anyway; on a page without a kernel the mark says which outputs wait (it is the mark that Jupyter Book knows, too).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from seegrad.words.languages import marked, translate
+from tools.words.translations import in_language, paragraphs
+
+WAITS = "hide-output"
+PROMPT = re.compile(r"\*\*predict", re.IGNORECASE)
+ASKS = re.compile(r"--ask \w|\bask=")
+ENDS = re.compile(r"#|\*\*Now\b")  # a heading, or the way to the assignment
+ALTER = re.compile(r"\*\*Change\b")  # what to try next tells nothing, and isn't to be overlooked
+CLOSED = marked("Predicted and run? Explain it to yourself, then open this.")
+FOLD = "<details><summary>{said}</summary>\n\n{text}\n\n</details>"
+
+
+def presented(root: Path, name: str, book: Any, lang: str) -> Any:
+    """The English chapter as a learner reads it in a language: what answers a question is folded. In place."""
+    telling = list(answers(book))
+    book = in_language(root, name, book, lang)
+    for cell, pieces in zip(book.cells, telling, strict=True):
+        if cell.cell_type == "code" and pieces:
+            cell.metadata["tags"] = [*cell.metadata.get("tags", ()), WAITS]
+        elif pieces:
+            cell.source = _folded(paragraphs(cell.source), pieces, translate(CLOSED, lang))
+    return book
+
+
+def _folded(text: list[str], pieces: int, said: str) -> str:
+    fold = FOLD.format(said=said, text="".join(text[:pieces]).rstrip())
+    rest = "".join(text[pieces:]).lstrip("\n")
+    return f"{fold}\n\n{rest}" if rest else fold
+
+
+def answers(book: Any) -> Iterator[int]:
+    """For each cell of an English chapter how many of its pieces tell an open question's answer; for code 0 or 1.
+
+    >>> from nbformat.v4 import new_code_cell as code, new_markdown_cell as prose, new_notebook
+    >>> cells = prose("**Predict** it."), code("1 + 1"), prose("Two.\\n\\n**Predict** more."), prose("# Next"), code("")
+    >>> list(answers(new_notebook(cells=list(cells))))
+    [0, 1, 2, 0, 0]
+    """
+    asked = telling = False
+    before = None
+    for cell, after in zip(book.cells, [*book.cells[1:], None], strict=True):
+        if cell.cell_type == "code":
+            telling, asked = telling or asked or _asks(cell), False
+            yield int(telling and not _asks(cell))  # a picture that asks waits by itself
+        else:
+            text = paragraphs(cell.source)
+            new = _new(text, leads_on=after is not None and _asks(after))
+            alone = before == "markdown" and bool(PROMPT.search(cell.source))  # all of it leads to its question
+            yield min([new, *_starts(ALTER, text)]) if telling and not alone else 0
+            telling = telling and new == len(text)
+            asked = bool(PROMPT.search(cell.source)) or (asked and not _starts(ENDS, text))
+        before = cell.cell_type
+
+
+def _new(text: list[str], *, leads_on: bool) -> int:
+    """The first piece that isn't about what ran above; a cell that asks has its question in the last one before it."""
+    prompts = [k for k, piece in enumerate(text) if PROMPT.search(piece)]
+    return min([*prompts, *_starts(ENDS, text)], default=len(text) - 1 if leads_on else len(text))
+
+
+def _starts(sign: re.Pattern[str], text: list[str]) -> list[int]:
+    return [k for k, piece in enumerate(text) if sign.match(piece)]
+
+
+def _asks(cell: Any) -> bool:
+    return cell.cell_type == "code" and bool(ASKS.search(cell.source))
