@@ -222,7 +222,7 @@ def _no_name_twice(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 def _check_lengths(header: int, body: int, header_bytes: int = HEADER_BYTES, body_bytes: int = BODY_BYTES) -> None:
     if header > header_bytes or body > body_bytes:
-        raise WireError(f"A frame is too large: header {header} bytes, body {body} bytes.")
+        raise WireError(f"A frame is too large: a header has at most {header_bytes} bytes, a body {body_bytes}.")
 
 
 def _check_tree(tree: Any) -> None:

@@ -3,6 +3,7 @@ from __future__ import annotations
 import functools
 import json
 import math
+import re
 import socket
 import struct
 from typing import Any
@@ -13,6 +14,7 @@ from hypothesis import strategies as st
 
 from nbjudge.bridge import values
 from nbjudge.bridge.torch.records import ITEM_BYTES, read_storage, read_tensor, read_window
+from nbjudge.bridge.values import table
 from nbjudge.bridge.values.shared import Containers, Copies
 from nbjudge.errors import WireError
 from nbjudge.wire import BODY_BYTES, DEPTH, HEADER_BYTES, PacketReader, Pipe, pack, parse_header, unpack
@@ -104,6 +106,34 @@ def test_lengths_are_rejected_before_anything_is_read(header: int, body: int) ->
     reader.feed(struct.pack(">II", header, body))
     with pytest.raises(WireError, match="too large"):
         list(reader.packets())
+
+
+SAID = "[5, 7.5]"
+OF_TORCH = {"tensor", "data"}  # these need a whole conversation
+FIELDS = (
+    *("v", "at", "id", "is", "name", "names", "fields", "options", "dtype", "shape", "start", "size_bytes", "factory"),
+    *("most", "version", "items", "gauss", "state", "has", "rest", "place", "range", "index", "columns", "class"),
+)
+
+
+@pytest.mark.parametrize("name", sorted(table._named.keys() - OF_TORCH))
+@pytest.mark.parametrize("value", [SAID, [SAID], [[SAID, SAID]], {"v": SAID}, 57575757, [57575757]], ids=repr)
+def test_what_is_wrong_is_said_without_what_came(name: str, value: Any) -> None:
+    """It is told on the student's page before the date, and what came may be what a hidden test has asked."""
+    tree = {"t": name, **dict.fromkeys(FIELDS, value)}
+    said = ""
+    try:
+        values.decode(tree, values.Crossing(Containers(1), Copies()))
+    except (WireError, values.UnsupportedError) as error:
+        said = str(error)
+    assert not re.search("5.*7.?5", said)
+
+
+def test_a_frame_s_own_lengths_are_not_quoted() -> None:
+    for lengths in ((4_000_057_575, 2), (2, 4_000_057_575)):
+        with pytest.raises(WireError) as raised:
+            unpack(struct.pack(">II", *lengths))
+        assert "57575" not in str(raised.value)
 
 
 def test_a_pipe_reads_whole_frames_and_notices_the_end() -> None:

@@ -36,7 +36,7 @@ def _number(value: float, _encode: Encoder) -> Any:
 def _number_heard(tree: Tree, _decode: Decoder) -> float:
     said = text(tree, "v")
     if said not in ("nan", "inf", "-inf"):
-        raise WireError(f"{said!r} isn't a float that JSON can't say.")
+        raise WireError("A float isn't one of those that JSON can't say.")
     return float(said)
 
 
