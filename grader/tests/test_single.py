@@ -148,6 +148,7 @@ HOSTILE: dict[str, tuple[bytes, str]] = {  # file → content, why it is refused
     "damaged.ipynb": (b'{"cells": [', "damaged"),
     "list.ipynb": (b"[]", "a list, not an object"),
     "none.ipynb": (b'{"cells": null}', "no list of cells"),
+    "parts.ipynb": (b'{"cells": [], "more": [' + b"[]," * 600_000 + b"[]]}", "too many parts"),
     "deep.ipynb": (b"[" * 200_000, "nested too deeply"),
     "odd_metadata.ipynb": (f'{{"cells": [{{{CELL}, "metadata": []}}], {NOTEBOOK}}}'.encode(), ""),
     "odd_marks.ipynb": (f'{{"cells": [{{{CELL}, "metadata": {{"nbgrader": 3}}}}], {NOTEBOOK}}}'.encode(), ""),

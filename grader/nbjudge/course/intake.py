@@ -30,7 +30,7 @@ KEPT_METADATA = frozenset({"deletable", "editable"})
 MAX_CELLS = 1000
 CELL_CHARS = 1_000_000
 PATH_BYTES = 200  # below the folder: graded, it stands in a longer one
-PARTS = 500_000  # of the JSON of all notebooks: brackets and colons, each of which may stand for an object to be made
+PARTS = 500_000  # of a notebook's JSON: brackets and colons, each of which may stand for an object to be made
 GRADE_ID_CHARS = 200
 CLEAR = "clear all outputs, save, and hand it in again"
 CELL_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
@@ -59,16 +59,13 @@ def _read(folder: Path, student: str, assignment: str, limits: Limits) -> Submis
     notebooks: dict[str, str] = {}
     files: dict[str, bytes] = {}
     timestamp = None
-    left_bytes, left_parts = limits.submission_bytes, PARTS
+    left_bytes = limits.submission_bytes
     for path in _plain_files(folder):
         name = path.relative_to(folder).as_posix()
         if name == "timestamp.txt":
             timestamp = _timestamp(path)
         elif name.endswith(".ipynb") and "/" not in name:
             content = _notebook(path, limits)
-            left_parts -= sum(map(content.count, (b"{", b"[", b":")))
-            if left_parts < 0:
-                raise Unreadable(f"{_shown(name)} has too many parts; {CLEAR}")
             left_bytes -= len(content)
             notebooks[name.removesuffix(".ipynb")] = canonical(content, name)
         elif not name.endswith(".ipynb"):
@@ -239,6 +236,8 @@ def _object(value: Any) -> dict[str, Any]:
 
 
 def _json(content: bytes, name: str) -> dict[str, Any]:
+    if sum(map(content.count, (b"{", b"[", b":"))) > PARTS:
+        raise Unreadable(f"{_shown(name)} has too many parts; {CLEAR}")
     try:
         fields = json.loads(content.decode("utf-8-sig"))
     except UnicodeDecodeError:

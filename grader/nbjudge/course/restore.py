@@ -10,9 +10,9 @@ from __future__ import annotations
 import json
 import logging
 import re
-from collections.abc import Iterator, Mapping, MutableMapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from functools import lru_cache
+from functools import cache, lru_cache
 from types import SimpleNamespace
 from typing import Any
 
@@ -25,6 +25,7 @@ from nbgrader.utils import compute_checksum
 from nbjudge.model import Notebook, SourceCell
 
 JsonCell = dict[str, Any]
+Gives = Callable[[str], set[str]]  # a cell's source → the names that it gives a value
 DEFINES = re.compile(r"^(?:async )?(?:(def|class) +(\w+)|(\w+) *(?::[^=\n]+)?=(?!=))", re.MULTILINE)
 HIDDEN = re.compile(r"^[^\n]*BEGIN HIDDEN TESTS.*?(?:END HIDDEN TESTS[^\n]*(?:\n|\Z)|\Z)", re.DOTALL | re.MULTILINE)
 KNOWN_MARKS = 1 << 12
@@ -214,34 +215,40 @@ def lost_answers(
     cells: list[JsonCell], claims: MutableMapping[str, list[JsonCell]], rows: Sequence[SourceCell]
 ) -> Iterator[str]:
     """Finds answers that no cell claims to be: by the cell's id, by what they define, inside a locked cell."""
+    known, gives = {row.grade_id for row in rows}, cache(defined)  # however many answers are lost, a text is read once
     for row in rows:
         if not row.solution or row.grade_id in claims:
             continue
-        claimed = {id(cell) for name in claims for cell in claims[name] if name in {known.grade_id for known in rows}}
+        claimed = {id(cell) for name in claims.keys() & known for cell in claims[name]}
         free = [cell for cell in cells if id(cell) not in claimed]
-        like = [cell for cell in free if cell["id"] == row.grade_id] or [cell for cell in free if _answers(cell, row)]
+        like = [cell for cell in free if cell["id"] == row.grade_id]
+        like = like or [cell for cell in free if _answers(cell, row, gives)]
         if len(like) == 1:
             claims[row.grade_id] = like
             yield f"the answer {row.grade_id!r} had lost its mark and was recognised by what it holds"
-        elif (made := _taken_out(cells, claims, row, rows)) is not None:
+        elif (made := _taken_out(cells, claims, row, rows, gives)) is not None:
             claims[row.grade_id] = [made]
             yield f"the answer {row.grade_id!r} was found inside a locked cell and taken out of it"
 
 
-def _answers(cell: JsonCell, row: SourceCell) -> bool:
+def _answers(cell: JsonCell, row: SourceCell, gives: Gives) -> bool:
     wanted = defined(row.source)
-    return cell["cell_type"] == row.cell_type == "code" and bool(wanted) and wanted <= defined(cell["source"])
+    return cell["cell_type"] == row.cell_type == "code" and bool(wanted) and wanted <= gives(cell["source"])
 
 
 def _taken_out(
-    cells: list[JsonCell], claims: Mapping[str, list[JsonCell]], row: SourceCell, rows: Sequence[SourceCell]
+    cells: list[JsonCell],
+    claims: Mapping[str, list[JsonCell]],
+    row: SourceCell,
+    rows: Sequence[SourceCell],
+    gives: Gives,
 ) -> JsonCell | None:
     """A new cell with what was merged into a locked one, where that answers `row`."""
     wanted = defined(row.source)
     for locked in rows:
         for cell in claims.get(locked.grade_id, ()) if locked.locked and wanted else ():
             rest = cell["source"].replace(released(locked.source).strip(), "").strip()
-            if rest != cell["source"].strip() and wanted <= defined(rest):
+            if rest != cell["source"].strip() and wanted <= gives(rest):
                 place = next(index for index, other in enumerate(cells) if other is cell)
                 made = {**cell, "id": f"taken-out-{place}", "source": rest, "metadata": {}}
                 cells.insert(place + (not locked.grade), made)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from nbjudge.model import Executed
@@ -64,7 +64,7 @@ def cleaned(executed: Executed, scribe: Scribe) -> Executed:
             shower.withheld.append(trouble)
         cells.append(cell)
         notes += list(_notes(number, shower.withheld))
-    return replace(executed, notebook={**executed.notebook, "cells": cells}, notes=(*executed.notes, *_few(notes)))
+    return replace(executed, notebook={**executed.notebook, "cells": cells}, notes=(*executed.notes, *few(notes)))
 
 
 def _notes(number: int, withheld: Iterable[str]) -> Iterable[str]:
@@ -73,5 +73,11 @@ def _notes(number: int, withheld: Iterable[str]) -> Iterable[str]:
         yield f"something in cell {number} isn't shown: {why}{times}"
 
 
-def _few(notes: list[str]) -> list[str]:
-    return notes if len(notes) <= 3 else [*notes[:3], f"and {len(notes) - 3} more like these"]
+def few(notes: Sequence[str], most: int = 3) -> list[str]:
+    """The first of them, and how many there are besides: one submission fills nobody's table.
+
+    >>> few(["a", "b", "c"], 2)
+    ['a', 'b', 'and 1 more like these']
+    """
+    more = [f"and {len(notes) - most} more like these"] if len(notes) > most else []
+    return [*notes[:most], *more]

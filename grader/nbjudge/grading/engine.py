@@ -21,10 +21,12 @@ from nbjudge.course.intake import Unreadable, moment
 from nbjudge.course.restore import grade_id, recognised, restored, shortened
 from nbjudge.errors import SandboxError
 from nbjudge.grading import questions
+from nbjudge.grading.clean import few
 from nbjudge.grading.outputs import CELLS
 from nbjudge.grading.trial import RunNotebook
 from nbjudge.model import Assignment, Ending, Executed, Graded, Limits, Notebook, Outcome, Result, Submission
 
+REPAIRS = 10  # of a notebook's metadata that are told one by one
 TOO_MUCH = "[The outputs of this notebook are more than is kept.]\n"
 ENGINE_VERSION = 6  # raise it when the same submission may get another score than before
 
@@ -131,7 +133,12 @@ def _graded(
     outcomes = tuple(questions.outcomes(document, notebook, ran.outcomes))
     comments = dict(questions.comments(document, notebook))
     answers = questions.answers(document, notebook, submission.files)
-    notes = (*_name_notes(submission, notebook), *repaired.notes, *ran.notes, *_timestamp_notes(submission))
+    notes = (
+        *_name_notes(submission, notebook),
+        *few(repaired.notes, REPAIRS),
+        *ran.notes,
+        *_timestamp_notes(submission),
+    )
     return Graded(
         notebook.name,
         _finished(ran.notebook, ran.outcomes, assignment.limits),

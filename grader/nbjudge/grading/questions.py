@@ -29,6 +29,7 @@ from nbjudge.model import (
     Submission,
     digest,
 )
+from nbjudge.shown.text import files_named
 
 WORD_SHARE = 0.1  # of an assignment's points may rest on the word of the student's process alone
 ONLY_A_WORD = (
@@ -83,17 +84,20 @@ def _asked(notebook: Notebook) -> Iterator[tuple[SourceCell, tuple[str, ...]]]:
 def answers(document: Mapping[str, Any], notebook: Notebook, files: Mapping[str, bytes]) -> dict[str, str]:
     """question → digest of what was answered: text, pictures in it, the student's files that it names."""
     locked = {cell.grade_id for cell in notebook.cells if cell.locked and not cell.solution}
-    theirs = [cell for cell in document["cells"] if grade_id(cell) not in locked]
+    digests = {name: hashlib.sha256(content).hexdigest() for name, content in files.items()}
+    theirs = [
+        (grade_id(cell), _told(cell, digests)) for cell in document["cells"] if grade_id(cell) not in locked
+    ]  # each file and each text is read once, however many questions are asked
     found = {}
     for asked, named in _asked(notebook):
-        told = [_told(cell, files) for cell in theirs if not named or grade_id(cell) in named]
+        told = [said for name, said in theirs if not named or name in named]
         found[asked.grade_id] = digest(json.dumps(told, sort_keys=True))
     return found
 
 
-def _told(cell: Mapping[str, Any], files: Mapping[str, bytes]) -> tuple[Any, ...]:
+def _told(cell: Mapping[str, Any], digests: Mapping[str, str]) -> tuple[Any, ...]:
     text = "".join(cell["source"])
-    beside = {name: hashlib.sha256(content).hexdigest() for name, content in files.items() if name in text}
+    beside = {name: digests[name] for name in files_named(text, digests)} if digests else {}
     return text.strip(), cell.get("attachments") or {}, beside
 
 

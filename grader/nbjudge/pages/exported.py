@@ -24,6 +24,7 @@ from nbjudge.errors import SandboxError
 from nbjudge.model import Limits
 from nbjudge.process.scribe import OVER, Scribe
 from nbjudge.process.zygote import Zygote
+from nbjudge.shown.text import files_named
 
 PAGE_S = 6.0  # of CPU time
 LIMITS = Limits(processes=8)
@@ -67,12 +68,12 @@ HIDE = "nbjudge_hide"  # of the resources: between which two marks a line is hid
 
 def _pictures(nb: Any, folder: str | None) -> Iterator[tuple[str, str]]:
     """The pictures beside a notebook that its text names, as base64: a page asks nobody for them."""
-    found = [path for path in sorted(Path(folder).rglob("*")) if path.suffix.lower() in SUFFIXES] if folder else []
-    text = "\n".join(map(str, nb.cells)) if found else ""
+    paths = [path for path in sorted(Path(folder).rglob("*")) if path.suffix.lower() in SUFFIXES] if folder else []
+    found = {path.relative_to(folder or ".").as_posix(): path for path in paths}
     left_bytes = FILES_BYTES
-    for path in found:
-        name = path.relative_to(folder or ".").as_posix()
-        if name not in text or path.is_symlink() or not path.is_file():
+    for name in files_named(" ".join(map(str, nb.cells)).replace("\\n", " "), found) if found else ():
+        path = found[name]
+        if path.is_symlink() or not path.is_file():
             continue
         if (left_bytes := left_bytes - path.stat().st_size) >= 0:
             yield name, base64.b64encode(path.read_bytes()).decode("ascii")

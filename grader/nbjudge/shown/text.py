@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from typing import Any
 
 CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029]")  # C0 and C1; all but tab and newline
 DIRECTIONS = re.compile("[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")  # what turns the order of letters around
 ANSI = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
+FILE_NAME = re.compile(r"[\w.-]+", re.ASCII)
 
 
 def printable(text: str) -> str:
@@ -27,6 +29,19 @@ def one_line(text: str) -> str:
     'zed ada    4/4'
     """
     return printable(text).replace("\n", " ")
+
+
+def files_named(text: str, names: Iterable[str]) -> list[str]:
+    """Those of these files that a text may name, by what stands behind their last slash.
+
+    The text is read once, however many they are; one whose name has other letters than these counts as named.
+
+    >>> files_named("![](img/a.png), b.csv.", ["img/a.png", "b.csv", "c.csv", "my d.csv"])
+    ['img/a.png', 'b.csv', 'my d.csv']
+    """
+    found = {match[0].strip(".-") for match in FILE_NAME.finditer(text)}
+    short = {name: name.rpartition("/")[2] for name in names}
+    return [name for name, end in short.items() if end.strip(".-") in found or not FILE_NAME.fullmatch(end)]
 
 
 def overprinted(text: str) -> str:

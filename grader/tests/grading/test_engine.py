@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -10,9 +11,10 @@ from typing import Any
 
 import pytest
 
-from nbjudge.course.restore import released
+from nbjudge.course.restore import defined, released, restored, sealed
 from nbjudge.errors import SandboxError
 from nbjudge.grading.engine import grade, key
+from nbjudge.grading.questions import answers
 from nbjudge.grading.trial import run_notebook
 from nbjudge.model import Assignment, Ending, Executed, Limits, Outcome, Result, Submission
 from nbjudge.process.zygote import Zygote
@@ -86,6 +88,53 @@ def test_odd_metadata_makes_an_ordinary_cell(metadata: Any) -> None:
     judge = Judge()
     assert graded(handed_in(*COMPLETE, odd), judge).score == 2.0
     assert judge.seen["cells"][-1]["metadata"] == {}
+
+
+class Reads:
+    """Counts how often a text is read."""
+
+    def __init__(self, reads: Callable[[Any], Any], text: object) -> None:
+        self.reads, self.text, self.count = reads, text, 0
+
+    def __call__(self, text: Any) -> Any:
+        self.count += text == self.text
+        return self.reads(text)
+
+
+def test_however_many_answers_are_lost_a_text_is_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sixteen megabytes for each answer of an assignment would keep the grader busy for a minute."""
+    rows = [replace(ANSWER, grade_id=f"f{n}", source=f"def f{n}():\n    ...") for n in range(5)]
+    book = replace(BOOK, cells=(*map(sealed, rows), *BOOK.cells))
+    reads = Reads(defined, "y = 1")
+    monkeypatch.setattr("nbjudge.course.restore.defined", reads)
+    text = handed_in(cell("y = 1"), cell(f"{NOTE.source}\ny = 1", NOTE.grade_id, "markdown")).notebooks[BOOK.name]
+    assert len(restored(text, book).document["cells"]) > 2
+    assert reads.count == 1
+
+
+def test_a_file_is_digested_once_however_often_answers_name_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    reads = Reads(hashlib.sha256, b"1,2")
+    monkeypatch.setattr("nbjudge.grading.questions.hashlib.sha256", reads)
+    document = {"cells": [{"source": "see a.csv", "metadata": {}}] * 9}
+    tasks = tuple(replace(TASK, grade_id=f"task{n}") for n in range(3))
+    found = answers(document, replace(BOOK, cells=tasks), {"a.csv": b"1,2"})
+    assert len(found) == 3
+    assert reads.count == 1
+
+
+def test_an_answer_is_another_one_when_a_file_that_it_names_is() -> None:
+    document = {"cells": [{"source": "![](img/a.png) 见b.csv。", "metadata": {}}]}
+    book = replace(BOOK, cells=(TASK,))
+    files = {"img/a.png": b"1", "b.csv": b"1", "图.png": b"1", "my own.png": b"1", "c.png": b"1"}
+    first = answers(document, book, files)
+    changed = {name for name in files if answers(document, book, {**files, name: b"2"}) != first}
+    assert changed == set(files) - {"c.png"}
+
+
+def test_a_thousand_forged_marks_are_told_in_a_few_lines() -> None:
+    result = graded(handed_in(*COMPLETE, *(cell("x", f"forged {n}") for n in range(500))))
+    assert len(result.notebooks[0].notes) < 15
+    assert "and 490 more like these" in result.notebooks[0].notes
 
 
 def test_what_was_deleted_is_put_back_in_its_place_but_never_an_answer_s_stub() -> None:
