@@ -221,7 +221,7 @@ def _extend(options: argparse.Namespace) -> int:
     from nbjudge.pages import desk
 
     converter, until = _desk(options), desk.until(options.until)
-    with converter.record() as record:
+    with converter.alone() as record:
         converter.save(print)
         for line in desk.extended(record, options.student, options.name, until):
             _say(line)
@@ -262,7 +262,7 @@ def _roster(options: argparse.Namespace) -> int:
 
     roster = read_roster(Path(options.file), options.id)
     converter = _desk(options)
-    with converter.record() as record:
+    with converter.alone() as record:
         converter.save(print)
         for line in desk.enrolled(record, roster):
             _say(line)
@@ -314,9 +314,9 @@ def _similar(options: argparse.Namespace) -> int:
         assignment = record.assignment(options.name, 0, converter.limits())
     compared = classmates.compare(converter.course(), assignment, converter.given(options.given))
     path = Path(options.to or f"similar-{options.name}.html").absolute()
-    write_whole(path, classmates.page(compared).encode())
+    write_whole(path, classmates.page(compared, converter.language()).encode())
     _say("\n".join([*classmates.table(compared), "", str(path)]))
-    return SOME_NOT if compared.left_out else ALL_GRADED
+    return SOME_NOT if compared.left_out or compared.in_part else ALL_GRADED
 
 
 def _generate(options: argparse.Namespace) -> int:

@@ -11,7 +11,7 @@ import logging
 import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import fields, replace
 from datetime import UTC, datetime
 from functools import partial
@@ -30,10 +30,10 @@ from traitlets.config import Config, Configurable
 from nbjudge.course.gradebook import Record
 from nbjudge.course.intake import handed_in
 from nbjudge.course.kept import Kept
-from nbjudge.course.layout import Course
+from nbjudge.course.layout import Course, held_alone
 from nbjudge.course.office.backups import back_up
 from nbjudge.course.office.standings import Standing
-from nbjudge.errors import ClusterError, CourseError, GraderError
+from nbjudge.errors import BusyError, ClusterError, CourseError, GraderError
 from nbjudge.grading import batch, farm, trial
 from nbjudge.grading.prove import Proof
 from nbjudge.model import Assignment, Limits, Result
@@ -232,6 +232,13 @@ class SandboxedAutograde(Limited, Autograde):  # type: ignore[misc] # nbgrader s
         """The gradebook, to be used as a context manager."""
         return Record(self.course(), self.config)
 
+    @contextmanager
+    def alone(self) -> Iterator[Record]:
+        """The gradebook, while no other command changes grades; `BusyError` names the one that does."""
+        with held_alone(self.course().state), self.record() as record:
+            record.hold_alone()
+            yield record
+
     def past(self, name: str) -> tuple[list[Standing], dict[str, Result]]:
         """Where each student stands in an assignment, and by student the Result that it came from, where it is kept.
 
@@ -249,6 +256,10 @@ class SandboxedAutograde(Limited, Autograde):  # type: ignore[misc] # nbgrader s
         if missing := [name for name in more if not Path(name).is_dir()]:
             raise CourseError(f"there is no folder {missing[0]}")
         return [Path(released), *map(Path, more)]
+
+    def language(self) -> str:
+        """The one that the course's pages are in."""
+        return str(FeedbackPages(parent=self, coursedir=self.coursedir).language)
 
     def _farm(self, limits: Limits) -> AbstractContextManager[farm.Farm]:
         open_judge = partial(
@@ -277,6 +288,14 @@ class SandboxedAutograde(Limited, Autograde):  # type: ignore[misc] # nbgrader s
 
 class TriedAssignment(CheckedAssignment):
     """nbgrader's GenerateAssignment, which then grades the instructor's own answers as a run would."""
+
+    def start(self) -> None:
+        """nbgrader's hook: nobody grades meanwhile what is made anew."""
+        try:
+            with held_alone(self._grader().course().state):
+                super().start()
+        except BusyError as error:
+            raise NbGraderException(str(error)) from error
 
     def assignment(self) -> Assignment:
         """The rows that were made."""

@@ -28,7 +28,7 @@ from nbjudge.grading.prove import Proof, prove
 from nbjudge.model import Assignment, Limits, Result, Submission
 
 T = TypeVar("T")
-UNUSABLE = "a folder of this name can't be graded: {why}. Rename it to the student's id"
+UNUSABLE = "a folder of this name isn't looked at: {why}. Rename it to the student's id"
 RESERVED = "it is what the course's own answers are called by"
 OURS = "not recorded: the grader failed on this submission: {kind}: {error}"
 NO_STUDENT = "the gradebook has no such student, and this run was asked to create none"
@@ -114,7 +114,7 @@ def proof(course: Course, name: str, options: RunOptions, farm: Farm, config: Co
 
     Raises `CourseError` where the reference answer doesn't pass, or there is no such assignment.
     """
-    with _opened(course, name, options, config) as assignment:
+    with held_alone(course.state), _opened(course, name, options, config) as assignment:
         judged = partial(_judged, farm=farm, kept=Kept(course.state))
         assignment, reference = _measured(course, assignment, judged)
         return prove(reference, assignment, partial(judged, assignment=assignment))
@@ -123,7 +123,7 @@ def proof(course: Course, name: str, options: RunOptions, farm: Farm, config: Co
 def rehearse(course: Course, name: str, options: RunOptions, farm: Farm, config: Config | None, warn: Warn) -> None:
     """What a run tries before the class is graded: the instructor's own answers, and adversaries where these are asked.
 
-    Raises `CourseError` where the run would.
+    Call it while you hold the course alone. Raises `CourseError` where the run would.
     """
     with _opened(course, name, options, config) as assignment:
         _tried(course, assignment, options, partial(_judged, farm=farm, kept=Kept(course.state)), warn)
@@ -131,7 +131,7 @@ def rehearse(course: Course, name: str, options: RunOptions, farm: Farm, config:
 
 @contextmanager
 def _opened(course: Course, name: str, options: RunOptions, config: Config | None) -> Iterator[Assignment]:
-    with held_alone(course.state), Record(course, config) as record:
+    with Record(course, config) as record:
         known = record.assignment(checked_name(name), 0)
         yield replace(known, seed=course.seed(name, new=options.new_seed), limits=options.limits)
 
@@ -215,10 +215,12 @@ class _Run:
     entries: list[Entry] = field(default_factory=list)
     before: dict[str, Standing] = field(default_factory=dict)
     attempts: dict[str, list[Attempt]] = field(default_factory=dict)
+    applied: dict[str, str] = field(default_factory=dict)  # keys of the Results that grades came from
     changed: bool = False
 
     def look(self) -> None:
-        """Where everybody stands before anything changes, and how often they have tried."""
+        """Where everybody stands before anything changes, from which Results, and how often they have tried."""
+        self.applied = self.record.applied(self.assignment.name)
         self.before = {one.student: one for one in self.record.standings(self.assignment.name)}
         for attempt in self.record.attempts(self.assignment.name):
             self.attempts.setdefault(attempt.student, []).append(attempt)
@@ -235,9 +237,8 @@ class _Run:
 
     def _left(self, folders: list[tuple[str, Path]]) -> Iterator[Submission]:
         """What has to be judged; what hasn't is settled on the way."""
-        applied = self.record.applied(self.assignment.name)
         for student, folder in folders:
-            found = self._alone(student, partial(self._looked_at, student, folder, applied.get(student)))
+            found = self._alone(student, partial(self._looked_at, student, folder, self.applied.get(student)))
             if isinstance(found, Entry):
                 self._done(found)
             elif found[1] is None:
@@ -247,9 +248,8 @@ class _Run:
 
     def _looked_at(self, student: str, folder: Path, applied: str | None) -> Entry | tuple[Submission, Result | None]:
         """How it went, where nothing is to be done; else what is to be recorded, or to be judged before."""
-        if why := unusable(student) or (RESERVED if student.startswith(questions.REFERENCE) else None):
-            shown = Submission(ascii(student[:MOST_LETTERS]), self.assignment.name)
-            return _left_alone(shown, UNUSABLE.format(why=why))
+        if why := nobodys(student):
+            return _left_alone(Submission(ascii(student[:MOST_LETTERS]), self.assignment.name), why)
         submission = intake.read(folder, student, self.assignment.name, self.assignment.limits)
         kept = None if self.options.force else self.kept.get(engine.key(submission, self.assignment))
         if not self._may_record(student):
@@ -286,6 +286,9 @@ class _Run:
         self.kept.put(result)
         publish(result, submission, self.assignment, self.course)
         self.record.write(result, engine.content(submission))
+        before = self.applied.get(result.student)
+        if before and before != result.key:
+            self.kept.drop(before)
         return Entry(result.student, result, problem(result))
 
     def _alone(self, student: str, step: Callable[[], T], result: Result | None = None) -> T | Entry:
@@ -306,6 +309,16 @@ class _Run:
         told = replace(entry, before=was, standing=now)
         self.entries.append(told)
         self.progress(told, len(self.entries), self.total)
+
+
+def nobodys(folder: str) -> str | None:
+    """Why no student can have handed in under this name; None where one can.
+
+    >>> nobodys("ada"), nobodys("ada\\n2 bob")
+    (None, "a folder of this name isn't looked at: it holds letters that can't be shown. Rename it to the student's id")
+    """
+    why = unusable(folder) or (RESERVED if folder.startswith(questions.REFERENCE) else None)
+    return UNUSABLE.format(why=why) if why else None
 
 
 def _left_alone(submission: Submission, why: str) -> Entry:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
 
 from nbjudge.__main__ import main
+from nbjudge.course.layout import Course, held_alone
 from nbjudge_tests.classroom import small
 
 
@@ -37,6 +39,17 @@ def test_a_release_stays_as_it_is_until_it_is_to_be_renewed(tmp_path: Path, monk
     assert release.read_bytes() == before
     assert main(["generate", small.NAME, "--force"]) == 0
     assert "And one more." in release.read_text()
+
+
+def test_nothing_is_generated_while_somebody_grades(tmp_path: Path, monkeypatch, capsys) -> None:
+    root = small.make(tmp_path / "course")
+    monkeypatch.chdir(root)
+    with held_alone(Course(root, "").state):
+        assert main(["generate", small.NAME]) == 2
+    assert f"another grader is at work on this course: process {os.getpid()} on " in capsys.readouterr().err
+    assert not (root / "release").exists()
+    assert main(["generate", small.NAME]) == 0
+    assert (root / "release").is_dir()
 
 
 def test_a_name_that_is_no_assignment_is_said(tmp_path: Path, monkeypatch, capsys) -> None:

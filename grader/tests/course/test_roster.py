@@ -213,6 +213,19 @@ def test_one_who_writes_too_long_is_named(root: Path, monkeypatch: pytest.Monkey
         Requests(course).add("ada", small.NAME, "please")
 
 
+@pytest.mark.parametrize("arguments", [["extend", "ada", small.NAME, "none"], ["roster", "roster.csv"]], ids=" ".join)
+def test_nobody_grades_while_time_or_names_are_changed(
+    arguments: list[str], root: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(root)
+    written(root, CANVAS)
+    before = (root / "gradebook.db").read_bytes()
+    with held_alone(Course(root, "").state):
+        assert main(arguments) == 2
+    assert f"another grader is at work on this course: process {os.getpid()} on " in capsys.readouterr().err
+    assert (root / "gradebook.db").read_bytes() == before
+
+
 @pytest.mark.parametrize(
     "arguments",
     [

@@ -88,6 +88,15 @@ def test_only_who_handed_in_anew_is_run_again(course: Course) -> None:
     assert [entry.unchanged for entry in entries.values()] == [True, False, True]
 
 
+def test_what_nobody_s_grades_come_from_any_more_is_not_kept(course: Course) -> None:
+    for answers in (small.RIGHT, small.PARTLY, small.NOTHING):
+        small.hand_in(course.root, "bo", answers)
+        run(course, Counting())
+    with Record(course) as record:
+        applied = record.applied(small.NAME)
+    assert {path.stem for path in (course.state / "results").iterdir()} == set(applied.values())
+
+
 def test_a_result_that_was_kept_but_not_recorded_is_recorded_without_running(course: Course) -> None:
     run(course, Counting())
     shutil.rmtree(course.root / "autograded" / "ada")
