@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -15,15 +15,18 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from nbjudge.course import intake
-from nbjudge.course.layout import Course
+from nbjudge.course.layout import MOST_LETTERS, Course
 from nbjudge.errors import CourseError
+from nbjudge.grading.batch import nobodys
 from nbjudge.model import Assignment, Limits, Submission
+from nbjudge.pages.feedback import tag_of
 from nbjudge.pages.screen import columns
 from nbjudge.pages.similar.fingerprints import Prints, Token, grams, prints
 from nbjudge.pages.similar.pairs import Found, Pair, Passage, nearer, passages
+from nbjudge.pages.similar.words import WORDS
 from nbjudge.process.scribe import OVER, Scribe
 from nbjudge.process.zygote import Zygote
-from nbjudge.shown.text import printable
+from nbjudge.shown.text import one_line, printable
 
 TEMPLATES = Path(__file__).parent / "templates" / "nbjudge"
 TEXT_CHARS = 50_000  # of one submission's own text
@@ -31,18 +34,22 @@ TOKENS_S = 3.0  # of CPU time, for one submission
 MOST_PAIRS = 50  # on the page; the table has them all
 LIMITS = Limits(processes=8)
 PRELOAD = ("pygments.lexers.python", "nbjudge.shown.tokens")
-HINT = "A hint where to look, never a grade: read both texts, and ask both students, before you conclude anything."
+HINT = WORDS["en"]["hint"]
 Text = tuple[str, str]  # its kind, "code" or "prose", and what was written
 
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """A class, compared: the pairs, each student's own texts, and who couldn't be looked at and why."""
+    """A class, compared: the pairs, each student's own texts, and who couldn't be looked at and why.
+
+    `in_part`: of how many characters at the end a student's texts weren't looked at.
+    """
 
     assignment: str
     found: Found
     texts: Mapping[str, tuple[Text, ...]]
     left_out: Mapping[str, str]
+    in_part: Mapping[str, int] = field(default_factory=dict)
 
 
 def compare(course: Course, assignment: Assignment, releases: Sequence[Path]) -> Compared:
@@ -52,14 +59,18 @@ def compare(course: Course, assignment: Assignment, releases: Sequence[Path]) ->
     """
     given = _given(course, assignment, releases)
     answers = {cell.grade_id for book in assignment.notebooks for cell in book.cells if cell.solution}
-    texts, left_out, group = dict[str, tuple[Text, ...]](), dict[str, str](), list[Prints]()
+    texts, left_out, in_part, group = dict[str, tuple[Text, ...]](), dict[str, str](), dict[str, int](), list[Prints]()
     with Zygote(PRELOAD, limits=LIMITS, trust_students=True, roles=("scribe",)) as zygote:
         scribe = Scribe(zygote)
         known = _known(scribe, given)
+        names, theirs = [book.name for book in assignment.notebooks], {text for _, text in given}
         for student, folder in course.submissions(assignment.name):
+            if why := nobodys(student):
+                left_out[ascii(student[:MOST_LETTERS])] = why
+                continue
             try:
                 submission = intake.read(folder, student, assignment.name, assignment.limits)
-                own = tuple(_own(submission, answers, {text for _, text in given}))
+                own, more = _first(_own(submission, names, answers, theirs))
             except Exception as error:  # this one's trouble: the others are compared
                 left_out[student] = f"it could not be read: {type(error).__name__}: {error}"
                 continue
@@ -69,12 +80,13 @@ def compare(course: Course, assignment: Assignment, releases: Sequence[Path]) ->
             else:
                 texts[student] = own
                 group.append(prints(student, tokens))
+                in_part |= {student: more} if more else {}
         scribe.close()
     if not texts and not left_out:
         raise CourseError(
             f"nobody has handed in {assignment.name}: {course.folder(course.submitted, '*', assignment.name)}"
         )
-    return Compared(assignment.name, nearer(group, known), texts, left_out)
+    return Compared(assignment.name, nearer(group, known), texts, left_out, in_part)
 
 
 def _given(course: Course, assignment: Assignment, releases: Sequence[Path]) -> list[Text]:
@@ -94,16 +106,32 @@ def _kind(cell_type: str) -> str:
     return "code" if cell_type == "code" else "prose"
 
 
-def _own(submission: Submission, answers: set[str], given: set[str]) -> Iterator[Text]:
-    """What the student has written: code cells that the course hasn't, and answers in prose; up to TEXT_CHARS."""
-    left = TEXT_CHARS
-    for _, text in sorted(submission.notebooks.items()):
+def _own(submission: Submission, names: Sequence[str], answers: set[str], given: set[str]) -> Iterator[Text]:
+    """What the student has written: code cells that the course hasn't, and answers in prose.
+
+    First what stands in the assignment's notebooks, then in others: what isn't graded hides nothing.
+    """
+    for _, text in sorted(submission.notebooks.items(), key=lambda book: (book[0] not in names, book[0])):
         for cell in json.loads(text)["cells"]:
             prose = cell["cell_type"] == "markdown" and _grade_id(cell) in answers
-            source = cell["source"][:left].strip("\n")
+            source = cell["source"].strip("\n")
             if source.strip() and cell["source"] not in given and (prose or cell["cell_type"] == "code"):
-                left -= len(source)
                 yield _kind(cell["cell_type"]), source
+
+
+def _first(texts: Iterable[Text]) -> tuple[tuple[Text, ...], int]:
+    """The first TEXT_CHARS characters of them all, and how many there are after these.
+
+    >>> _first([("code", "x" * 49_999), ("code", "yz")])[1]
+    1
+    """
+    left, more, found = TEXT_CHARS, 0, list[Text]()
+    for kind, text in texts:
+        if left:
+            found.append((kind, text[:left]))
+        more += max(0, len(text) - left)
+        left = max(0, left - len(text))
+    return tuple(found), more
 
 
 def _grade_id(cell: Mapping[str, Any]) -> str:
@@ -140,34 +168,41 @@ def table(compared: Compared) -> list[str]:
     rows = [("first", "second", "nearness", "tokens in common")]
     rows += [_row(pair) for pair in compared.found.pairs]
     lines = columns(rows) if compared.found.pairs else ["No pair is nearer than the class is."]
-    left_out = [f"{student} isn't compared: {why}" for student, why in compared.left_out.items()]
-    return [*lines, "", said(compared), *left_out, HINT]
+    return [*lines, "", said(compared), *_not_compared(compared), HINT]
 
 
 def _row(pair: Pair) -> tuple[str, str, str, str]:
     return printable(pair.first.owner), printable(pair.second.owner), f"{pair.nearness:.2f}", str(pair.tokens)
 
 
-def said(compared: Compared) -> str:
+def said(compared: Compared, language: str = "en") -> str:
     """What was compared, and what a pair needs to be told."""
     found = compared.found
-    return (
-        f"{len(compared.texts)} submissions compared. Usually a submission's nearness to its nearest is "
-        f"{found.usual:.2f}; a pair is told from {found.bound:.2f} on."
-    )
+    usual, bound = f"{found.usual:.2f}", f"{found.bound:.2f}"
+    return WORDS[language]["said"].format(count=len(compared.texts), usual=usual, bound=bound)
 
 
-def page(compared: Compared) -> str:
+def _not_compared(compared: Compared, language: str = "en") -> Iterator[str]:
+    """Who isn't compared, or not as a whole: a line each."""
+    say = WORDS[language]
+    for student, why in compared.left_out.items():
+        yield one_line(say["left_out"].format(who=student, why=why))
+    for student, more in compared.in_part.items():
+        yield one_line(say["in_part"].format(who=student, most=TEXT_CHARS, more=more))
+
+
+def page(compared: Compared, language: str = "en") -> str:
     """The pairs as one HTML document, both texts side by side."""
     environment = Environment(loader=FileSystemLoader(TEMPLATES), autoescape=True, undefined=StrictUndefined)
     pairs = compared.found.pairs
     return environment.get_template("similar.html.j2").render(
+        lang=tag_of(language),
+        say=WORDS[language],
         assignment=compared.assignment,
-        hint=HINT,
-        said=said(compared),
+        said=said(compared, language),
         pairs=[_shown(pair, compared.texts) for pair in pairs[:MOST_PAIRS]],
         more=max(0, len(pairs) - MOST_PAIRS),
-        left_out={printable(student): printable(why) for student, why in compared.left_out.items()},
+        not_compared=list(_not_compared(compared, language)),
     )
 
 

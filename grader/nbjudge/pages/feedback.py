@@ -125,7 +125,7 @@ class Sheet:
         questions = {score.grade_id: self._question(score, outcomes.get(score.grade_id)) for score in scores}
         waiting = [score for score in scores if score.points is None]
         return {
-            "lang": self.language.replace("_", "-").removesuffix("-CN") + ("-Hans" if "CN" in self.language else ""),
+            "lang": tag_of(self.language),
             "say": dict(self.words),
             "assignment": self.standing.assignment,
             "notebook": self.notebook,
@@ -215,6 +215,15 @@ class Sheet:
             for belief in question["suggested"]:
                 found.setdefault(belief["name"], {**belief, "questions": []})["questions"].append(name)
         return [found[name] for name in sorted(found)]
+
+
+def tag_of(language: str) -> str:
+    """A language as a page names it.
+
+    >>> tag_of("en"), tag_of("zh_CN")
+    ('en', 'zh-Hans')
+    """
+    return language.replace("_", "-").removesuffix("-CN") + ("-Hans" if "CN" in language else "")
 
 
 def _split(message: str) -> tuple[list[str], list[tuple[str, str]]]:

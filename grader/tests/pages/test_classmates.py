@@ -15,6 +15,7 @@ from nbjudge.pages import classmates
 from nbjudge.pages.classmates import Compared
 from nbjudge.pages.similar.fingerprints import prints
 from nbjudge.pages.similar.pairs import nearer
+from nbjudge.pages.similar.words import WORDS
 from nbjudge.shown.tokens import tokens_of
 from nbjudge_tests.browsers import visit
 from nbjudge_tests.classroom import authors, small
@@ -30,6 +31,7 @@ ESSAY = (
     * 2
 )
 BOMB = "    \n" * 9000 + "x"  # keeps the tokenizer's regular expression busy for minutes
+FORGED = "zed\ns1      s2       1.00      1234"  # a row of the table, if it were printed as it is
 HOSTILE = "note = '''</pre></mark><script>window.stolen = 1</script>'''\n"
 
 
@@ -42,7 +44,10 @@ def hand_in(root: Path, student: str, code: str, prose: str = "So.") -> None:
 
 @pytest.fixture(scope="module")
 def course(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Ten who know nothing of each other, a copy of one, an essay handed in twice, a bomb, a broken file."""
+    """Ten who know nothing of each other, a copy of one, an essay handed in twice, a bomb, a broken file.
+
+    One hides a copy behind a notebook that nobody grades; two folders have names that are no student's.
+    """
     root = small.make(tmp_path_factory.mktemp("similar") / "course")
     nbgrader(root, "generate_assignment", small.NAME)
     for number in range(10):
@@ -51,6 +56,11 @@ def course(tmp_path_factory: pytest.TempPathFactory) -> Path:
     hand_in(root, "essay_a", "", ESSAY)
     hand_in(root, "essay_b", "", ESSAY.upper().replace(",", " –"))
     hand_in(root, "bomb", BOMB)
+    hand_in(root, "hides", authors.program(5))
+    junk = nbformat.v4.new_notebook(cells=[new_code_cell(authors.program(99) * 30)])
+    nbformat.write(junk, root / "submitted" / "hides" / small.NAME / "aaa.ipynb")
+    for name in (FORGED, "the reference answer"):
+        hand_in(root, name, authors.program(3))
     (small.hand_in(root, "broken", small.RIGHT) / "coding.ipynb").write_text('{"cells": [')
     return root
 
@@ -62,14 +72,39 @@ def said(course: Path) -> str:
 
 def test_the_table_names_the_pairs_and_says_that_it_is_a_hint(said: str) -> None:
     told = [line.split()[:2] for line in said.splitlines() if re.search(r"\d\.\d\d +\d+$", line)]
-    assert sorted(told) == [["copy", "s4"], ["essay_a", "essay_b"]]
+    assert sorted(told) == [["copy", "s4"], ["essay_a", "essay_b"], ["hides", "s5"]]
     assert classmates.HINT in said
-    assert "13 submissions compared." in said
+    assert "Submissions compared: 14." in said
 
 
 def test_who_can_t_be_read_is_named_and_stops_nobody(said: str) -> None:
     assert "bomb isn't compared: it takes longer than 3 s" in said
     assert "broken isn't compared: 'coding.ipynb' is not a notebook" in said
+
+
+def test_a_folder_s_name_that_is_no_student_s_forges_no_row(course: Path, said: str) -> None:
+    for shown in (said, (course / "page.html").read_text().replace("&#39;", "'")):
+        assert re.search(r"'zed\\+ns1 .*' isn't compared: a folder of this name isn't looked at", shown)
+        assert "'the reference answer' isn't compared" in shown
+
+
+def test_what_is_too_long_to_be_compared_as_a_whole_is_said(said: str) -> None:
+    assert re.search(r"hides has written more than is compared: the first 50000 characters, not the \d+ after", said)
+
+
+def test_the_page_speaks_the_course_s_language(course: Path, tmp_path: Path) -> None:
+    root = tmp_path / "course"
+    shutil.copytree(course, root)
+    with (root / "nbgrader_config.py").open("a") as file:
+        file.write('\nc.FeedbackPages.language = "zh_CN"\n')
+    python(root, "-m", "nbjudge", "similar", small.NAME, status=1)
+    page = (root / f"similar-{small.NAME}.html").read_text()
+    assert '<html lang="zh-Hans">' in page
+    assert "相似的作业" in page
+    assert not re.search(r"Pairs|Nearness|Overview", page)
+    assert WORDS["zh_CN"].keys() == WORDS["en"].keys()
+    for name, text in WORDS["en"].items():
+        assert sorted(re.findall(r"{\w+}", WORDS["zh_CN"][name])) == sorted(re.findall(r"{\w+}", text))
 
 
 def test_nothing_is_written_to_the_gradebook(course: Path, said: str) -> None:
@@ -135,7 +170,7 @@ def test_the_marked_parts_of_a_copy_are_the_text_but_for_what_was_added(made: st
 
 def test_a_class_without_a_pair_says_so() -> None:
     told = classmates.page(Compared("small", nearer([], ()), {}, {}))
-    assert "0 pairs" in told
+    assert "Pairs: 0" in told
     assert classmates.table(Compared("small", nearer([], ()), {}, {}))[0] == "No pair is nearer than the class is."
 
 

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from nbjudge.pages.similar.fingerprints import GRAM, WINDOW, Prints, grams, prints, winnowed
 from nbjudge.pages.similar.pairs import LEAST_TOKENS, Found, covered, many, nearer, passages
+from nbjudge.shown.patience import patience
 from nbjudge.shown.tokens import tokens_of
 from nbjudge_tests.classroom import authors
 
@@ -191,6 +192,13 @@ def test_the_nearness_is_what_comparing_every_text_with_every_text_gives(group: 
 def test_the_order_of_the_class_means_nothing(written: list[tuple[list[str], list[str]]]) -> None:
     told = [prints(str(place), list(map(spelled, texts))) for place, texts in enumerate(written)]
     assert nearer(told, ()) == nearer(told[::-1], ())
+
+
+def test_a_text_of_one_token_is_one_passage_and_takes_no_time(group: dict[str, Prints]) -> None:
+    twins = [prints(name, [tokens_of("prose", "图" * 50_000)]) for name in ("a", "b")]
+    with patience(5):  # eleven seconds a pair, where each step copied all before it
+        (pair,) = nearer([*twins, *group.values()], ()).pairs
+        assert [len(side) for side in passages(pair)] == [1, 1]
 
 
 def test_nobody_and_a_class_of_one_make_no_pair() -> None:

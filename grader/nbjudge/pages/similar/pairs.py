@@ -138,7 +138,8 @@ def _runs(spots: Mapping[int, Sequence[Spot]], marks: Iterable[int]) -> list[tup
     for piece, start, end, mark in placed:
         if found and found[-1][0][0] == piece and start <= found[-1][0][2]:
             (_, begun, reached), inside = found[-1]
-            found[-1] = ((piece, begun, max(reached, end)), [*inside, mark])
+            inside.append(mark)
+            found[-1] = ((piece, begun, max(reached, end)), inside)
         else:
             found.append(((piece, start, end), [mark]))
     return found
