@@ -194,22 +194,25 @@ class Judge:
 
     def _verdict(self, source: str, number: int, kept: list[str] | None = None) -> dict[str, Any]:
         self.witness.begin(kept)
+        secret = bool(verdict.hidden_lines(source))  # what an answer has to do with may say what it was asked
         try:
             said = self._judged(source, number)
         except StudentGone as error:
-            said = Ruling(0.0, str(error))
+            said = Ruling(0.0, str(error), hidden=secret)
         except UnsupportedError as error:
-            said = Ruling(None, verdict.unsupported(str(error)))
+            said = Ruling(None, verdict.unsupported(str(error)), hidden=secret)
         except KeyboardInterrupt:
-            said = Ruling(0.0, "interrupted")
+            said = Ruling(0.0, "interrupted", hidden=secret)
         except (Exception, SystemExit) as error:  # ours: this question isn't graded, the next one may be
-            said = Ruling(None, verdict.clipped(f"The judge itself failed: {type(error).__name__}: {error}"))
+            message = verdict.clipped(f"The judge itself failed: {type(error).__name__}: {error}")
+            said = Ruling(None, message, hidden=secret)
         self.witness.files.end()
+        secret = secret and (said.hidden or bool(said.fraction))  # else a line that anybody sees has failed before
         if self.witness.unsupported is not None:
-            said = Ruling(None, verdict.unsupported(self.witness.unsupported))
+            said = Ruling(None, verdict.unsupported(self.witness.unsupported), hidden=secret)
         places = self.witness.places
         if said.fraction is not None and places.refused is not None:
-            said = verdict.of_stranger(places.refused)
+            said = replace(verdict.of_stranger(places.refused), hidden=secret)
         seen = {place: sorted(roles) for place, roles in places.seen.items()}
         rest = {"claims": places.claims, "alone": places.alone, "gone": self.witness.gone, "places": seen}
         return {"msg_type": "verdict", **asdict(said), **rest}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import nbformat
@@ -363,6 +364,44 @@ def test_a_failing_case_is_written_down_as_code(zygote: Zygote, name: str, hides
     source = f"### BEGIN HIDDEN TESTS\n{body}\n### END HIDDEN TESTS" if hides else body
     outcome = only(run(zygote, answer("f = lambda x: x"), check(source)))
     assert (outcome.hidden, outcome.reproduce) == (hides, code)
+
+
+DOUBLE = "def double(x): return x + x"
+ASKED = """assert double(2) == 4
+### BEGIN HIDDEN TESTS
+for secret in (5, 7.5):
+    assert double(secret) == secret + secret
+### END HIDDEN TESTS"""
+TELLS = """
+heard = []
+def double(x):
+    heard.append(x)
+    if len(heard) < 3:
+        return x + x
+    {}
+"""
+
+
+@pytest.mark.parametrize(
+    "tells",
+    [
+        "return type('heard_' + '_'.join(map(str, heard[:2])), (), {})()",
+        "raise type('heard_' + '_'.join(map(str, heard[:2])), (ValueError,), {})",
+        "raise SystemExit(heard)",
+        "from nbjudge.bridge.values import UnsupportedError\n    raise UnsupportedError(str(heard))",
+    ],
+)
+def test_what_an_answer_says_of_a_hidden_question_is_known_as_hidden(tells: str, zygote: Zygote) -> None:
+    outcome = only(run(zygote, answer(TELLS.format(tells)), check(ASKED), beside=DOUBLE))
+    assert re.search("2[_, ]+5", outcome.message)
+    assert outcome.hidden
+    assert not outcome.points
+
+
+def test_what_fails_before_the_hidden_part_is_told_at_once(zygote: Zygote) -> None:
+    outcome = only(run(zygote, answer("class Own: ...\ndef double(x): return Own()"), check(ASKED), beside=DOUBLE))
+    assert outcome.message == "double returned an Own, expected a float or an int."
+    assert not outcome.hidden
 
 
 def test_a_check_writes_its_own_case_and_a_score_knows_whether_it_is_hidden(zygote: Zygote) -> None:
