@@ -138,7 +138,6 @@ function start(el: HTMLElement, scene: Scene, host: Host): () => void {
     });
     const veil = open ? question.veil : "";
     root.dataset.veil = veil;
-    root.toggleAttribute("data-asks", !!open);
     pic.veil(veil);
     info.show(now.step, now.selected, veil);
     live.textContent = `${w.step} ${now.step + 1}: ${frame.text} ${frame.diagnosis}`;

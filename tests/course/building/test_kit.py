@@ -99,6 +99,7 @@ def test_the_kit_holds_the_chapters_the_releases_the_library_and_its_environment
             ours = {path.relative_to(ROOT) for path in (ROOT / folder / lang).rglob("*.ipynb")}
             ours = {path for path in ours if ".ipynb_checkpoints" not in path.parts}
             assert {path.relative_to(kit) for path in (kit / folder / lang).rglob("*.ipynb")} == ours
+    assert not (kit / "notebooks" / "executed").exists(), "what cells print is not given away"
     (wheel,) = kit.glob("*.whl")
     names = zipfile.ZipFile(wheel).namelist()
     assert {"seegrad/__init__.py", "seegrad/static/widget.js"} <= set(names)
