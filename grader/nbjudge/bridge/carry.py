@@ -131,6 +131,8 @@ class Carrier:
 
     def _function(self, value: Any, inner: Encoder) -> dict[str, Any]:
         tree = {"t": "function", "id": self.lent.function(value), "name": remote.name_of(value)}
+        if self.side == 0 and isinstance(doc := getattr(value, "__doc__", None), str):
+            tree["doc"] = doc[: remote.DOC_CHARS]
         if self.side == 1:
             tree |= remote.signature(value)
             if "__wrapped__" in getattr(value, "__dict__", ()):

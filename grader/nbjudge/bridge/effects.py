@@ -74,6 +74,13 @@ class Effects:
 
     # ------------------------------------------------------------------ what is told of
 
+    def may_change(self, place: str, undo: Callable[[], None]) -> bool:
+        """What lies at this place, and isn't passed, is about to be changed as it was over there: is it, here?"""
+        self.places.add(place)
+        if self._kept is None:
+            self._all.append(Change(place, undo, ours=True))
+        return self._kept is None or place in self._kept
+
     def note(self, key: Hashable, undo: Callable[[], None], *, ours: bool) -> None:
         """Something that is known by `key` is about to be changed here as it was over there."""
         self._new.append(Change(key, undo, ours))

@@ -161,7 +161,7 @@ class RemoteObject:
         return (
             asker_of(self).used(self) is not Role.OBJECT
             or not sized
-            or asker_of(self).of("special", self, "__len__", (), {}) > 0
+            or asker_of(self).of("special", self, "__bool__", (), {})
         )
 
     def __setattr__(self, name: str, value: Any) -> None:
@@ -197,8 +197,16 @@ def _uncarried(name: str) -> Callable[..., Any]:
 
 
 def _exit(name: str) -> Callable[..., Any]:
-    """A traceback belongs to this process alone."""
-    return lambda self, kind, error, _trace: asker_of(self).of("special", self, name, (kind, error, None), {})
+    """A traceback belongs to this process alone, and so does a class that was made here for an error of theirs."""
+    return lambda self, kind, error, _trace: asker_of(self).of(
+        "special", self, name, (_known_to_both(kind), error, None), {}
+    )
+
+
+def _known_to_both(kind: Any) -> Any:
+    """An error's class, or Python's own that it is derived from."""
+    made_here = isinstance(kind, type) and kind.__module__ == STUDENT and not isinstance(kind, RemoteClass)
+    return next(base for base in kind.__mro__ if base.__module__ == "builtins") if made_here else kind
 
 
 def _copying(name: str) -> Callable[..., Any]:
@@ -329,8 +337,8 @@ def answer(op: str, thing: Any, name: str, given: tuple[Any, ...]) -> Any:
 
 
 def _answer_special(thing: Any, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    if name in _COPYING:
-        return _COPYING[name](thing)
+    if name in _BY_PYTHON:
+        return _BY_PYTHON[name](thing)
     if name == "__await__":
         return _awaited(thing)
     if name == "__call__" and isinstance(thing, type):
@@ -353,7 +361,11 @@ def _awaited(thing: Any) -> Any:
         loop.close()
 
 
-_COPYING: Mapping[str, Callable[[Any], Any]] = {"__copy__": copy.copy, "__deepcopy__": copy.deepcopy}
+_BY_PYTHON: Mapping[str, Callable[[Any], Any]] = {  # what a class needn't have itself
+    "__copy__": copy.copy,
+    "__deepcopy__": copy.deepcopy,
+    "__bool__": bool,
+}
 
 
 # ---------------------------------------------------------------------- functions, which cross by number

@@ -195,15 +195,27 @@ def _classes(answers: Iterable[Statement]) -> set[str]:
 def _asked(answers: Sequence[Statement], release: Sequence[Statement]) -> tuple[set[str], dict[str, str]]:
     """What answers bind or change, and what the release makes of that; what they merely import, with the import."""
     made = {name for one in answers if not one.imports for name in one.binds | one.rebinds}
-    fixed = {name for one in release if one.imports or one.defines for name in one.binds}
+    lived = _lived(answers, release)
+    fixed = {name for one in release if one.imports or one.defines for name in one.binds} - lived
     given = {name for one in release for name in one.binds}
     changed = {name for one in answers for name in one.changes} & given - fixed
     imports = {name: one.text for one in answers if one.imports for name in one.binds}
-    asked = made | changed
+    asked = made | changed | lived
     imported = {name: text for name, text in imports.items() if name not in asked | fixed}
     while more := _made_of(release, asked | imported.keys(), fixed | imported.keys()) - asked:
         asked |= more
     return asked, {name: text for name, text in imported.items() if name not in asked}
+
+
+def _lived(answers: Sequence[Statement], release: Sequence[Statement]) -> set[str]:
+    """Classes that the release gives and answers use: their objects live where the answers are, with the classes.
+
+    >>> given, answer = statements("class Node: ...\\nclass Other: ..."), statements("def f(n): return Node(n)")
+    >>> _lived(answer, given)
+    {'Node'}
+    """
+    used = _reach({name for one in answers for name in one.uses}, release)
+    return {name for one in release if one.is_class and not one.is_kind for name in one.binds} & used
 
 
 def _made_of(release: Sequence[Statement], asked: set[str], fixed: set[str]) -> set[str]:

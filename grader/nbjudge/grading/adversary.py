@@ -7,6 +7,7 @@ answer wouldn't have done: one that behaves like it proves nothing.
 from __future__ import annotations
 
 import functools
+import itertools
 import json
 import math
 import sys
@@ -28,7 +29,14 @@ KINDS = {
     "constant": "the right answer to the first call, always",
     "swapped": "the first two arguments in the other order",
     "rounded": "the right answer, rounded to whole numbers",
+    "short": "the right answer up to its first item",
+    "raises": "raises a ValueError, always",
+    "silent": "the right answer, and None where that raises an error",
+    "claims": "objects with the right attributes that say they equal everything; what should be a new one is the old",
+    "odd": "None from every other function or method, the others right",
+    "even": "the same, beginning with the second",
 }
+TURNS = {"odd": 0, "even": 1}
 PROBES = 3  # calls with other arguments, where those of the test show no difference
 UNTOUCHED = {"__init__", "__new__", "__init_subclass__", "__class_getitem__", "__post_init__"}
 LIES = ("eq", "ne", "lt", "le", "gt", "ge", "contains")
@@ -118,6 +126,8 @@ def is_data(value: Any) -> bool:
 
 def same(one: Any, other: Any) -> bool:
     """The same value of the same type, NaN included; what can't be compared is no difference."""
+    if isinstance(one, Iterator) and isinstance(other, Iterator):
+        return True  # what has come of them is compared instead
     if type(one) is not type(other):
         return False
     if is_tensor(one):
@@ -222,6 +232,18 @@ def _rounded(value: Any) -> Any:
     return value.round()
 
 
+def _short(value: Any) -> Any:
+    """Up to its first item; what has one item, or none, is itself."""
+    if (is_tensor(value) or is_array(value)) and value.ndim:
+        return value[:1]
+    if type(value) in (list, tuple, str, bytes):
+        return value[:1]
+    if type(value) in (dict, set, frozenset):
+        items = list(value.items() if type(value) is dict else value)
+        return type(value)(items[:1])
+    return value
+
+
 def _empty(value: Any) -> Any:
     return type(value)() if isinstance(value, (str, bytes, frozenset)) else value
 
@@ -251,6 +273,8 @@ def remade(kind: str, value: Any) -> Any:
         return made(value, lambda number: number * 0, _empty)
     if kind == "hollow":
         return _hollow(value)
+    if kind == "short":
+        return _short(value)
     if kind == "infinite":
         return made(value, _infinite, lambda item: item)
     if kind == "rounded":
@@ -271,6 +295,7 @@ class Adversary:
         self._right: Any = None  # what the last call should have given
         self._first: dict[str, Any] = {}
         self._probes: dict[str, int] = {}
+        self._turn = 0
 
     def replace(self, namespace: dict[str, Any], names: list[str]) -> None:
         """In the place of what the right answer has bound to these names."""
@@ -279,10 +304,10 @@ class Adversary:
                 continue
             right = namespace[name]
             if isinstance(right, type):
-                self._replace_methods(right)
+                self._replace_class(right)
             elif callable(right):
                 namespace[name] = self._wrapped(name, right, 0)
-            else:
+            elif self.kind not in TURNS:
                 namespace[name] = remade(self.kind, right)
                 self._values = self._values or not same(right, namespace[name])
 
@@ -291,6 +316,14 @@ class Adversary:
         differed, self.differed, self._values = self.differed or self._values, False, False
         return json.dumps({"differed": differed})
 
+    def _replace_class(self, kind: type) -> None:
+        if self.kind != "claims":
+            self._replace_methods(kind)
+        elif "__eq__" in vars(kind):
+            self._replace_methods(kind)
+            setattr(kind, "__eq__", _yes)  # noqa: B010 - a method, and not of a class that is written here
+            setattr(kind, "__ne__", lambda *_args: False)  # noqa: B010 - the same
+
     def _replace_methods(self, kind: type) -> None:
         for name, part in list(vars(kind).items()):
             if isinstance(part, types.FunctionType) and name not in UNTOUCHED:
@@ -298,9 +331,14 @@ class Adversary:
 
     def _wrapped(self, name: str, right: Callable[..., Any], own: int) -> Callable[..., Any]:
         """`own` arguments in front are the object's."""
+        self._turn += 1
+        if self.kind in TURNS and self._turn % 2 == TURNS[self.kind]:
+            return right
 
         @functools.wraps(right)
         def wrong(*args: Any, **kwargs: Any) -> Any:
+            if self.kind == "claims":
+                return self._claimed(right(*args, **kwargs), args)
             bound, given = args[:own], args[own:]
             real = functools.partial(right, *bound)
             if own or not is_data((given, kwargs)):
@@ -308,6 +346,13 @@ class Adversary:
             return self._compared(name, real, given, kwargs)
 
         return wrong
+
+    def _claimed(self, right: Any, args: tuple[Any, ...]) -> Any:
+        """An old object in the place of a new one of a class whose objects say that they are equal."""
+        lies = vars(type(right)).get("__eq__") is _yes
+        old = next((one for one in args if lies and type(one) is type(right)), right)
+        self.differed |= old is not right
+        return old
 
     def _once(self, name: str, real: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """What can't be called twice: an object's method, or a call that is passed something to call or to read."""
@@ -355,21 +400,44 @@ class Adversary:
         if self.kind in ("none", "first", "agrees") and is_data((args, kwargs)):
             right = real(*copied(args), **copied(kwargs))  # it raises where the right answer does
         else:
-            right = real(*args, **kwargs)
+            right = self._called(real, args, kwargs)
         self._right = right
+        if self.kind == "raises":
+            self.differed = True
+            raise ValueError("wrong")
         if self.kind == "first":
             return next(iter((*args, *kwargs.values())), None)
         if self.kind == "constant":
             return copied(self._first.setdefault(name, copied(right)))
         return self._remade(name, right)
 
+    def _called(self, real: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """The right answer; the silent one keeps its errors to itself."""
+        try:
+            return real(*args, **kwargs)
+        except Exception:
+            if self.kind != "silent":
+                raise
+            self.differed = True
+            return None
+
     def _remade(self, name: str, right: Any) -> Any:
         """What an adversary makes of a right result; of one that is called or read, when it is."""
+        if self.kind in TURNS:
+            return None
+        if self.kind == "short" and isinstance(right, Iterator):
+            return self._first_of(right)
         if self.kind in ("none", "agrees", "liar", "hollow"):
             return remade(self.kind, iter(()) if self.kind == "hollow" and isinstance(right, Iterator) else right)
         if isinstance(right, types.FunctionType | types.MethodType):
             return self._wrapped(f"{name}()", right, 0)
         return self._items(right) if isinstance(right, Iterator) else remade(self.kind, right)
+
+    def _first_of(self, right: Iterator[Any]) -> Iterator[Any]:
+        yield from itertools.islice(right, 1)
+        for _ in right:  # somebody wants another one, and there is one
+            self.differed = True
+            return
 
     def _items(self, right: Iterator[Any]) -> Iterator[Any]:
         for item in right:

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from nbjudge.bridge.effects import LATER
+from nbjudge.bridge.standing import Refused
 from nbjudge.bridge.values import UnsupportedError
 from nbjudge.errors import StudentGone
 from nbjudge.names import Names, is_unchanged, names_in, packages, read_by_functions
@@ -201,6 +202,8 @@ class Judge:
             said = Ruling(0.0, str(error), hidden=secret)
         except UnsupportedError as error:
             said = Ruling(None, verdict.unsupported(str(error)), hidden=secret)
+        except Refused as error:  # beside the test: what the test itself uses is remembered
+            said = Ruling(0.0, str(error), hidden=secret)
         except KeyboardInterrupt:
             said = Ruling(0.0, "interrupted", hidden=secret)
         except (Exception, SystemExit) as error:  # ours: this question isn't graded, the next one may be
@@ -233,6 +236,7 @@ class Judge:
         self._held |= set(found.bound) & self._asked - self._told
         self.witness.finish()
         if error is None:
+            self.witness.places.end()
             shown = verdict.number(value)
             if shown and is_unchanged(self._transformed(source), self._students):
                 self.witness.places.vouch("the number that is the score")
@@ -258,6 +262,7 @@ class Judge:
         for name in (self._borrowed | needed) - self._held:
             self.kernel.namespace.pop(name, None)
         told = self._told & ((self._students & (needed | bound)) | (bound & vars(builtins).keys()))
+        told -= set(found.imported)  # each process imports for itself
         heard = (needed - bound) | (needed & self._rebound)
         values = self.witness.names(sorted(needed), sorted(told), sorted(heard)) if needed or told else {}
         for name, value in values.items():

@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import hashlib
 import math
+import sys
 from collections import deque
-from collections.abc import Iterable, Mapping, Sized
+from collections.abc import Callable, Iterable, Mapping, Sized
 from typing import Any, NoReturn
 
 from nbjudge.bridge.objects import ARITHMETIC, COMPARING, SHOWN, RemoteClass, RemoteObject
@@ -22,7 +23,7 @@ Known = Mapping[str, frozenset[str]]
 MOST = 1 << 12  # places that are remembered of one question
 SCORE = "="  # the place of a question's last expression
 PARTS = 1 << 12  # of one value that are looked through
-SAID_BY_ITSELF = frozenset({"__bool__", "__len__", "__hash__"})
+SAID_BY_ITSELF = frozenset({"__bool__", "__hash__"})
 BEGINNING = frozenset({"__iter__", "__reversed__"})  # of a loop: nothing has come yet
 NAMED: Mapping[str, str] = {"Tensor": "a tensor", "ndarray": "an array", "NoneType": "nothing", "int": "an int"}
 
@@ -40,6 +41,7 @@ class Places:
         self.worded: list[Any] = []  # what words consist of
         self.data = False  # has it looked at numbers, texts, tensors' values, gradients?
         self._came: set[str] = set()  # places that have given anything
+        self._ran: set[str] = set()  # places whose examples have run
         self.refused: Stand | None = None
         self._known: Known | None = None
         self._recording = False
@@ -50,7 +52,16 @@ class Places:
 
     def begin(self) -> None:
         """A new question, or the same one once more."""
-        for kept in (self.classes, self.seen, self.facts, self.words, self.surprises, self.worded, self._came):
+        for kept in (
+            self.classes,
+            self.seen,
+            self.facts,
+            self.words,
+            self.surprises,
+            self.worded,
+            self._came,
+            self._ran,
+        ):
             kept.clear()
         self.data, self.refused = False, None
 
@@ -145,6 +156,14 @@ class Places:
             self._note_data((name,), value)
             self.data = self.data or (name in self.asked and is_data(value))
 
+    def wrote(self, files: Mapping[str, bool]) -> None:
+        """What of these files there is nothing in, when the test is over."""
+        for name, hollow in files.items():
+            places = (f"the file {name.rpartition('/')[2]}",)
+            self._note(places, {"data file", *(["empty"] if hollow else ())})
+            if hollow:
+                self._is_hollow(places)
+
     def looked(self, asked: Sought, result: Any) -> None:
         """What was asked of a thing of the student's, and what came."""
         if isinstance(result, BaseException):
@@ -154,6 +173,11 @@ class Places:
             return
         if asked.name not in BEGINNING:
             self._came.update(asked.places)
+        if asked.op == "source":
+            self.facts.add("the text of a function")
+            return
+        if asked.name == "__exit__":
+            self._left(asked, result)
         self._note_data(asked.places, result)
         if not is_data(result) and not _is_tensor(result):
             return
@@ -167,10 +191,23 @@ class Places:
         """An error is data where the reference raises too; the end of a loop, or a name that isn't there, never is."""
         self._note(asked.places, {"raises"})
         roles = self._roles(asked.places)
-        if isinstance(error, StopIteration) and not self._came & {*asked.places}:
-            self._is_hollow(asked.places)
+        if isinstance(error, StopIteration):
+            if asked.name != "__next__" and roles is not None and "raises" not in roles:
+                self.vouch(f"the end of the test's own loop: {asked.places[0]}")
+            elif not self._came & {*asked.places}:
+                self._is_hollow(asked.places)
         ends = isinstance(error, StopIteration | StopAsyncIteration | AttributeError)
         self.data = self.data or (not ends and (roles is None or "raises" in roles))
+
+    def _left(self, asked: Sought, swallows: Any) -> None:
+        """A `with` is over: an error in it that the reference would let through is the test's own failure."""
+        kind = asked.given[0][0] if asked.given[0] else None
+        if kind is None or not is_data(swallows) or not swallows:
+            return
+        role = f"swallows {type.__getattribute__(kind, '__name__')[:80]}"
+        self._note(asked.places, {role})
+        if not self._recording and role not in (self._roles(asked.places) or ()):
+            self.vouch(f"{role}: {asked.places[0]}")
 
     def _word(self, asked: Sought, result: Any) -> str | None:
         """What of the test's a word is about; None where it is none."""
@@ -203,6 +240,7 @@ class Places:
         """Is this text, which runs as code here, the released answer's own at one of these places?"""
         role = f"runs {hashlib.sha256(said.encode()).hexdigest()[:32]}"
         self._note(places, {role})
+        self._ran.update(places)
         return self._recording or role in (self._roles(places) or ())
 
     def is_score(self, *, shown: bool) -> bool:
@@ -210,6 +248,12 @@ class Places:
         if shown:
             self._note((SCORE,), {"score"})
         return shown or "score" in (self._roles((SCORE,)) or ())
+
+    def end(self) -> None:
+        """The test is over: examples that the released answer has there, and that didn't run, say nothing."""
+        for place, roles in (self._known or {}).items():
+            if place not in self._ran and any(role.startswith("runs ") for role in roles):
+                self.vouch(f"no examples: {place}")
 
     def vouch(self, word: str) -> None:
         """The verdict is this word of the student's."""
@@ -219,16 +263,16 @@ class Places:
     def _note_data(self, places: tuple[str, ...], value: Any) -> None:
         if _is_theirs(value) or kind_of(value) is None:
             return
-        empty = holds_nothing(value)
-        self._note(places, {f"data {type(value).__name__[:80]}", *(["empty"] if empty else ())})
-        if empty:
-            self._is_hollow(places)
+        found = {lack for lack, is_so in LACKS.items() if is_so(value)}
+        self._note(places, {f"data {type(value).__name__[:80]}", *found})
+        for lack in sorted(found):
+            self._is_hollow(places, lack)
 
-    def _is_hollow(self, places: tuple[str, ...]) -> None:
-        """Nothing has come from where the reference's had something: what is said of all of it would hold."""
+    def _is_hollow(self, places: tuple[str, ...], lack: str = "empty") -> None:
+        """Something is missing where the reference lacked nothing: what is said of all of it would hold."""
         roles = self._roles(places) or frozenset()
-        if any(role.startswith("data ") for role in roles - {"data NoneType"}) and "empty" not in roles:
-            self.vouch(f"nothing in it: {places[0]}")
+        if any(role.startswith("data ") for role in roles - {"data NoneType"}) and lack not in roles:
+            self.vouch(f"{'nothing in it' if lack == 'empty' else 'missing numbers in it'}: {places[0]}")
 
     def _note(self, places: Iterable[str], roles: set[str]) -> None:
         for place in places if self._recording else ():
@@ -317,9 +361,55 @@ def _size(value: Any) -> int | None:
     """How many elements it has; None where it is no container of any."""
     if _is_theirs(value) or isinstance(value, range):
         return None
-    if (shape := getattr(value, "shape", None)) is not None:
-        return int(math.prod(shape))
+    if (shape := _shape(value)) is not None:
+        return math.prod(shape)
     return len(value) if isinstance(value, Sized) else None
+
+
+def _shape(value: Any) -> tuple[int, ...] | None:
+    """Of an array, a tensor or a frame; a data class may have a field of this name."""
+    return (
+        tuple(value.shape)
+        if type(value).__module__.partition(".")[0] in ("numpy", "pandas", "torch") and hasattr(value, "shape")
+        else None
+    )
+
+
+def lacks_numbers(value: Any) -> bool:
+    """Is it, or a part of it, NaN or missing? It differs from nothing by more than any bound.
+
+    >>> [lacks_numbers(value) for value in (float("nan"), [1.0, (2.0, float("nan"))], 1.0, "nan", [])]
+    [True, True, False, False, False]
+    """
+    left, seen = [value], 0
+    while left and seen < PARTS:
+        part = left.pop()
+        seen += 1
+        if _is_theirs(part):
+            continue
+        if isinstance(part, float) or _shape(part) is not None or type(part).__name__ in ("NaTType", "NAType"):
+            if _is_missing(part):
+                return True
+        elif not isinstance(part, str | bytes | bytearray | range):
+            left.extend(_parts(part) or ())
+    return False
+
+
+def _is_missing(value: Any) -> bool:
+    """By what it is itself, an array as a whole; nothing of the test's is asked, and a tensor's values stay unread."""
+    if _is_tensor(value):
+        return False
+    if type(value).__module__.partition(".")[0] == "pandas":
+        found = sys.modules["pandas"].isna(value)
+        return bool(found) if isinstance(found, bool) else bool(getattr(found, "values", found).any())
+    kind = getattr(getattr(value, "dtype", None), "kind", "f")
+    if kind in "fc":
+        differs = value != value
+        return bool(differs.any()) if hasattr(differs, "any") else bool(differs)
+    return kind in "mM" and bool(sys.modules["numpy"].isnat(value).any())
+
+
+LACKS: Mapping[str, Callable[[Any], bool]] = {"empty": holds_nothing, "missing": lacks_numbers}
 
 
 def _is_tensor(value: Any) -> bool:

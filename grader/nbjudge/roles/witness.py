@@ -28,7 +28,9 @@ class Witness:
         self.unsupported: str | None = None
         self.peer = Peer(pipe, side=0)
         self.peer.carrier.gate = self.places
-        self.files = Files(lambda asked: self.peer.ask("files", value=asked), self._refuse)
+        self.files = Files(
+            lambda asked: self.peer.ask("files", value=asked), self._refuse, self.peer.effects.may_change
+        )
         self.peer.ask = self._guarded(self.peer.ask)  # type: ignore[method-assign]  # stand-ins call it by name
 
     def hold(self, known: Known | None, *, recording: bool) -> None:
@@ -82,6 +84,7 @@ class Witness:
         if self.gone is None:
             self.peer.ask("sync")
             self.peer.surroundings.check()
+        self.places.wrote(self.files.hollow)
 
     def _refuse(self, what: str) -> NoReturn:
         self.unsupported = self.unsupported or what

@@ -38,6 +38,15 @@ class Question:
 
 DOUBLE = "def f(x):\n    return [2 * item for item in x]"
 HALF = "def f(x, y=2):\n    return x / y"
+POSITIVE = "def f(x):\n    if x < 0:\n        raise ValueError('negative')\n    return x"
+VALUE = """class A:
+    def __init__(self, x):
+        self.x = x
+    def more(self, n):
+        return A(self.x + n)
+    def __eq__(self, other):
+        return self.x == other.x"""
+BOTH = "def f(x):\n    return x * x\ndef g(x):\n    return 2 * x"
 WEAK = {
     "stub": Question("n = 2", "assert isinstance(n, int)", "n = 0"),
     "zeroed": Question(
@@ -53,6 +62,12 @@ WEAK = {
     "zeros": Question(DOUBLE, "assert isinstance(f([1]), list)"),
     "constant": Question("def f(x):\n    return x * x", "assert f(3) == 9"),
     "swapped": Question("def f(x, y):\n    return x - y", "assert f(2, 2) == 0\nassert isinstance(f(1, 2), int)"),
+    "short": Question(DOUBLE, "for found, want in zip(f([1, 2]), [2, 4]):\n    assert found == want"),
+    "raises": Question(POSITIVE, "try:\n    f(-1)\nexcept ValueError:\n    pass\nelse:\n    raise AssertionError"),
+    "silent": Question(POSITIVE, "assert f(2) == 2 and f(3) == 3\ntry:\n    f(-1)\nexcept ValueError:\n    pass"),
+    "claims": Question(VALUE, "for n in (1, 2):\n    assert A(n).x == n and A(n).more(2) == A(n + 2)", "class A: ..."),
+    "odd": Question(BOTH, "f(2)\nassert g(3) == 6 and g(1) == 2", "def f(x): ...\ndef g(x): ..."),
+    "even": Question(BOTH, "g(2)\nassert f(3) == 9 and f(2) == 4", "def f(x): ...\ndef g(x): ..."),
     "rounded": Question(HALF, "assert f(4.0) == 2.0\nassert abs(f(5.0) - 2.5) < 1"),
 }
 STRONG = {
@@ -73,8 +88,23 @@ STRONG = {
         "for n in (1, 2):\n    assert A().more(n) == 3 + n",
         "class A:\n    pass",
     ),
+    "an_error": Question(
+        POSITIVE,
+        "for n in (1, 2, 5.5):\n    assert f(n) == n\n    try:\n        f(-n)\n    except ValueError:\n        pass\n"
+        "    else:\n        raise AssertionError",
+    ),
+    "a_class_that_compares": Question(VALUE, "for n in (1, 2):\n    assert A(n).more(2).x == n + 2", "class A: ..."),
+    "two_functions": Question(
+        BOTH, "for n in (3, 4):\n    assert f(n) == n * n and g(n) == 2 * n", "def f(x): ...\ndef g(x): ..."
+    ),
+    "an_iterator": Question(
+        "def f(x):\n    return map(abs, x)",
+        "for x in ([3], [-1, 2], [5, -6, 7]):\n    want = [abs(n) for n in x]\n    assert list(f(x)) == want",
+    ),
     "a_value": Question("found = {'line': 4}", "assert found['line'] == 4", "found = None"),
-    "what_it_is": Question("def f(x):\n    return x", "assert f(1) == 1\nassert f('a') == 'a'\nassert f([2]) == [2]"),
+    "what_it_is": Question(
+        "def f(x):\n    return x", "assert f(1) == 1\nassert f('ab') == 'ab'\nassert f([2, 3]) == [2, 3]"
+    ),
 }
 
 

@@ -68,6 +68,17 @@ CHEATS = {
         "def f(out, x):\n    out[:] = x[:] = [0] * len(x)",
         "x = [1, 2]\nout = [0, 0]\nf(out, x)\nassert out == [2 * i for i in x]",
     ),
+    "a file": Case(
+        "def f(name):\n    return sorted(open(name).read().split())",
+        "def f(name):\n    open(name, 'w').write('x')\n    return ['x']",
+        "with open('a.txt', 'w') as file: file.write('b a')\nassert f('a.txt') == sorted(open('a.txt').read().split())",
+    ),
+    "a file beside the one that is meant": Case(
+        "def f(old, new):\n    open(new, 'w').write(open(old).read().upper())",
+        "def f(old, new):\n    for name in (new, 'want.txt'): open(name, 'w').write('x')",
+        "import pathlib\nfor name, text in (('a.txt', 'b'), ('want.txt', 'B')): pathlib.Path(name).write_text(text)\n"
+        "f('a.txt', 'b.txt')\nassert pathlib.Path('b.txt').read_text() == pathlib.Path('want.txt').read_text()",
+    ),
     "while the result is read": Case(
         "def f(x):\n    yield from [2 * i for i in x]",
         "def f(x):\n    n = len(x)\n    x[:] = [0] * n\n    yield from x",
@@ -99,6 +110,11 @@ HONEST = {
         "def f(x):\n    return x.relu()",
         "def f(x):\n    x[x < 0] = 0\n    return x",
         "x = torch.tensor([1.0, -2.0])\nassert torch.equal(f(x), x.relu())",
+    ),
+    "is asked to add to a file": Case(
+        "def f(name):\n    with open(name, 'a') as file: file.write('b')",
+        "def f(name):\n    text = open(name).read()\n    open(name, 'w').write(text + 'b')",
+        "with open('a.txt', 'w') as file: file.write('a')\nf('a.txt')\nassert open('a.txt').read() == 'ab'",
     ),
     "is asked to append": Case(
         "def f(x):\n    x.append(1)", "def f(x):\n    x += [1]", "x = [1]\nf(x)\nassert x == [1, 1]"

@@ -509,7 +509,7 @@ def test_names_that_a_cell_reads_and_binds() -> None:
     found = names_in("import a.b as c\nfor i in d:\n    e = [f(j) for j in g]\ndef h(k):\n    global m\n    m = k + n")
     assert found.read == ("d", "f", "g", "n")
     assert found.bound == ("c", "e", "h", "i", "m")
-    assert found.defined == ("c", "h")
+    assert found.imported == ("c",)
     (one,) = statements("def f(x, y=g):\n    global m\n    m = data.append(h(x)) or x")
     assert (sorted(one.reads), sorted(one.later), sorted(one.binds)) == (["g"], ["data", "h"], ["f", "m"])
 

@@ -118,6 +118,63 @@ ONE_PROCESS = {  # answer, tests, right?
         "assert s.items == [1, 2]",
     ),
     "data changed": ("data.append(3)", "assert data == [1, 2, 3]", "assert sum(data) == 6"),
+    "a given class": (
+        "def turned(node):\n    found = None\n    while node:\n        found = Node(node.value, found)\n"
+        "        node = node.next\n    return found",
+        "found = turned(Node(1, Node(2)))\nassert (found.value, found.next.value, found.next.next) == (2, 1, None)",
+        "node = Node(3)\nassert turned(node).value == 3 and isinstance(turned(node), Node)",
+    ),
+    "a given base": (
+        "class Square(Shape):\n    def area(self): return 4",
+        "assert Square().twice() == 8 and isinstance(Square(), Shape) and issubclass(Square, Shape)",
+        "try:\n    Shape().area()\nexcept NotImplementedError: pass\nelse: assert False",
+    ),
+    "a given error": (
+        "def pay(n):\n    if n > 5: raise Broke(f'no {n}')\n    return n",
+        "try:\n    pay(6)\nexcept Broke as error: assert str(error) == 'no 6'\nelse: assert False",
+        "assert pay(5) == 5",
+    ),
+    "a given enumeration": (
+        "def other(colour): return Colour.RED if colour is Colour.BLUE else Colour.BLUE",
+        "assert other(Colour.RED) is Colour.BLUE and other(Colour.BLUE) == Colour.RED",
+        "assert isinstance(other(Colour.RED), Colour) and other(Colour.RED).value == 2",
+    ),
+    "a given data class": (
+        "def middle(a, b):\n    assert isinstance(a, Point)\n    return Point((a.x + b.x) / 2, (a.y + b.y) / 2)",
+        "assert middle(Point(0, 0), Point(2, 4)) == Point(1, 2)",
+        "assert isinstance(middle(Point(0, 0), Point(2, 4)), Point)",
+    ),
+    "imported by both": (
+        "from collections import Counter\ndef count(text): return Counter(text)",
+        "from collections import Counter\nassert count('aab') == Counter('aab')",
+        "import collections\nassert count('aab') == collections.Counter('aab')",
+    ),
+    "a wrapped function": (
+        "import functools\ndef loud(f):\n    @functools.wraps(f)\n    def g(x): return f(x).upper()\n    return g",
+        "@loud\ndef hello(x):\n    'Greets.'\n    return 'hello ' + x\nassert hello.__name__ == 'hello'",
+        "@loud\ndef hello(x):\n    'Greets.'\n    return x\n"
+        "assert (hello.__name__, hello.__doc__) == ('hello', 'Greets.')",
+    ),
+    "an error that a manager is told of": (
+        "class Quiet:\n    def __init__(self, *kinds): self.kinds = kinds\n    def __enter__(self): return self\n"
+        "    def __exit__(self, kind, error, trace): return kind is not None and issubclass(kind, self.kinds)\n"
+        "def check(n):\n    if n < 0: raise ValueError('negative')\n    return n",
+        "with Quiet(ValueError): check(-1)\nassert check(1) == 1",
+        "try:\n    with Quiet(KeyError): check(-1)\nexcept ValueError: pass\nelse: assert False",
+    ),
+    "a large number": (
+        "def factorial(n): return n * factorial(n - 1) if n else 1",
+        "import math\nassert factorial(900) == math.factorial(900)",
+        "assert factorial(5) == 120",
+    ),
+}
+GIVEN_THERE = {
+    "a given class": "class Node:\n    def __init__(self, value, next=None): self.value, self.next = value, next",
+    "a given base": "class Shape:\n    def area(self): raise NotImplementedError\n"
+    "    def twice(self): return 2 * self.area()",
+    "a given error": "class Broke(Exception): pass",
+    "a given enumeration": "import enum\nclass Colour(enum.Enum):\n    RED = 1\n    BLUE = 2",
+    "a given data class": "from dataclasses import dataclass\n@dataclass\nclass Point:\n    x: float\n    y: float",
 }
 
 
@@ -131,7 +188,8 @@ def stock() -> dict[str, list[float]]:
 
 def shared(name: str) -> list[dict[str, Any]]:
     source, first, second = ONE_PROCESS[name]
-    return [cell("data = [1, 2]"), answer(source), check(first, "a"), check(second, "b")]
+    given = cell(GIVEN_THERE.get(name, "data = [1, 2]"))
+    return [given, answer(source), check(first, "a"), check(second, "b")]
 
 
 @pytest.mark.slow
@@ -283,7 +341,14 @@ TODO = "def root(x): raise NotImplementedError"
         ("n = 3", "n = 3", ("n",)),  # without a place to fill in the cell as a whole is the answer
         ("n = 3\n" + TODO, "n = 3\nn = 4\ndef root(x): return x", ("n", "root")),
         ("n = 3\n" + TODO, "n = 3\ndef root(x):\n    global n\n    n = x", ("n", "root")),
-        ("xs = [3]\n" + TODO, "xs = [3]\ndef root(x): return x", ("root", "xs")),
+        ("xs = [3]\n" + TODO, "xs = [3]\ndef root(x): return x", ("root",)),
+        ("xs = [3]\n" + TODO, "xs = [3]\ndef root(x): xs.append(x)", ("root", "xs")),
+        ("import functools\n@functools.cache\ndef g(x): return x\n" + TODO,) * 2 + (("g", "root"),),
+        (
+            "import functools\n@functools.cache\ndef g(x): return x\n" + TODO,
+            "import functools\n@functools.cache\ndef g(x): return x\ndef root(x): return x",
+            ("root",),
+        ),
         ("def g(x): return root(x)\n" + TODO, "def g(x): return root(x)\ndef root(x): return x", ("g", "root")),
         ("class A: pass\n" + TODO, "class A: pass\ndef root(x): return A()", ("A", "root")),
     ],
@@ -300,3 +365,24 @@ def test_an_answer_cannot_replace_a_helper_that_its_cell_was_given_with(cheat: s
     book = notebook(answer(cheat + "\ndef root(x): return x"), test)
     book["metadata"]["naming"] = asdict(naming([*rows, Written("test", (test["source"],), "q")]))
     assert only(run_notebook(zygote, book, {}, Assignment("", (), 5, LIMITS))).kind is Ending.FAILED
+
+
+def test_of_what_a_test_has_read_nothing_is_asked_when_the_next_one_begins(zygote: Zygote) -> None:
+    source = """
+class Heard:
+    x = 3
+    asked = []
+    def __getattr__(self, name):
+        Heard.asked.append(name)
+        raise AttributeError(name)
+it, told = Heard(), Heard.asked
+"""
+    cells = (check("assert it.x == 3", "a"), check("assert it.x == 3 and not told", "b"))
+    assert {one.kind for one in run(zygote, answer(source), *cells).outcomes} == {Ending.PASSED}
+
+
+def test_an_object_where_data_belongs_fails_one_question_after_the_other(zygote: Zygote) -> None:
+    source = "class Mine: pass\ndata = Mine()"
+    tests = [check("assert data[0] == 1", name) for name in ("a", "b", "c")]
+    outcomes = run(zygote, answer(source), *tests, beside="data = [1]").outcomes
+    assert {(one.kind, one.points) for one in outcomes} == {(Ending.FAILED, 0.0)}, outcomes

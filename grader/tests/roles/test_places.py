@@ -43,7 +43,7 @@ def rows(kind: str) -> list[Any]:
     return [
         pytest.param(name, (YES if entry.get("yes") else "") + entry["source"], id=f"{name}-{number}")
         for name, question in QUESTIONS.items()
-        for number, entry in enumerate(question[kind], 1)
+        for number, entry in enumerate(question.get(kind, ()), 1)
     ]
 
 
@@ -56,6 +56,14 @@ def judged(zygote: Zygote, name: str, source: str) -> Outcome:
 def test_a_cheat_gets_nothing(name: str, source: str, zygote: Zygote) -> None:
     outcome = judged(zygote, name, source)
     assert not outcome.points, outcome
+
+
+@pytest.mark.parametrize(("name", "source"), rows("word"))
+def test_points_of_an_answer_that_only_claims_to_be_right_rest_on_its_word(
+    name: str, source: str, zygote: Zygote
+) -> None:
+    outcome = judged(zygote, name, source)
+    assert (outcome.kind, outcome.alone) == (Ending.PASSED, True), outcome
 
 
 @pytest.mark.parametrize(("name", "source"), rows("honest"))

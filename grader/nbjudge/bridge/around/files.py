@@ -38,6 +38,7 @@ PICKLED = frozenset(
 PICKLE = "what a pickle names, {what}: unpickling runs code, so let answers write CSV, JSON or .npy"
 PROGRAM = "a program that a test starts beside files that an answer wrote: it might run them"
 Look = tuple[int, int, int]  # size, time of change, inode
+Undo = Callable[[], None]
 
 
 class Folder:
@@ -77,17 +78,24 @@ class Folder:
     def apply(self, new: Iterable[tuple[str, bytes]], gone: Iterable[str], kept: Collection[str] = ()) -> None:
         """Write what the other side has, but for `kept` files, which stay as they are."""
         for name, data in [*new, *((name, None) for name in gone)]:
-            path = self._root / name
-            if name in kept or not self._is_ours(name):
-                continue
-            with contextlib.suppress(OSError):
-                if data is None:
-                    path.unlink()
-                    self._known.pop(name, None)
-                else:
-                    path.parent.mkdir(parents=True, exist_ok=True)
-                    path.write_bytes(data)
-                    self._known[name] = _look(path)
+            if name not in kept and self._is_ours(name):
+                self.put(name, data)
+
+    def path(self, name: str) -> Path:
+        """Where it lies."""
+        return self._root / name
+
+    def put(self, name: str, data: bytes | None) -> None:
+        """Let it hold this, as the other side knows already; None for no such file."""
+        path = self.path(name)
+        with contextlib.suppress(OSError):
+            if data is None:
+                path.unlink()
+                self._known.pop(name, None)
+            else:
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_bytes(data)
+                self._known[name] = _look(path)
 
     def make(self, folders: Iterable[str]) -> None:
         """Make the folders that a test has made."""
@@ -137,8 +145,13 @@ def _look(path: Path) -> Look:
 class Files:
     """The judge's: it notices when a test touches a file, and asks."""
 
-    def __init__(self, ask: Callable[[Any], Any], refuse: Callable[[str], NoReturn]) -> None:
+    def __init__(
+        self, ask: Callable[[Any], Any], refuse: Callable[[str], NoReturn], may_change: Callable[[str, Undo], bool]
+    ) -> None:
         self.folder = Folder()
+        self._may_change = may_change
+        self._written: set[str] = set()  # by tests
+        self.hollow: dict[str, bool] = {}  # files that this question has seen of the student's: is nothing in it?
         self._refuse = refuse
         self.active = False  # while a test cell runs, and nothing is being asked
         self._ask = ask  # for what the student's folder has that this one hasn't
@@ -161,6 +174,7 @@ class Files:
     def begin(self) -> None:
         """A test cell begins."""
         self.active, self._stale, self._touched = True, True, False
+        self.hollow.clear()
 
     def end(self) -> None:
         """It has ended; what it wrote is told with the last question."""
@@ -219,9 +233,17 @@ class Files:
             try:
                 new, gone = self._heard(self._ask((tuple(sorted(self.folder.shared)), tuple(self._own))))
                 self._theirs = self._theirs or bool(new)
-                self.folder.apply(new, gone, self._own)
+                self.hollow |= {name: not data.strip() for name, data in new}
+                kept = {name for name in (*dict(new), *gone) if name in self._written and not self._changes(name)}
+                self.folder.apply(new, gone, self._own | kept)
             finally:
                 self.active = True
+
+    def _changes(self, name: str) -> bool:
+        """The answer has changed a file that a test wrote: is that to be seen here?"""
+        path = self.folder.path(name)
+        before = path.read_bytes() if path.is_file() else None
+        return self._may_change(f"the file {path.name}", lambda: self.folder.put(name, before))
 
     @staticmethod
     def _heard(said: Any) -> tuple[Any, Any]:
@@ -240,5 +262,6 @@ class Files:
         if not self._touched:
             return None
         new, gone = self.folder.changes()
+        self._written = (self._written | {*dict(new)}) - {*gone}
         made, self._made = tuple(sorted(self._made)), set()
         return (tuple(sorted(self.folder.shared)), made, new, gone) if new or gone or made else None

@@ -30,12 +30,13 @@ _TIME = re.compile(r"\d{1,6}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,9})?([+-]\d\d:\d\d)
 
 
 def _is(*names: str) -> Callable[[Any], bool]:
-    """Is a value's type one of these of pandas's own, exactly?"""
+    """Is a value's type one of these of pandas's own, or derived from one?"""
 
     def takes(value: Any) -> bool:
         if "pandas" not in sys.modules:
             return False
-        return type(value).__name__ in names and type(value).__module__.partition(".")[0] == "pandas"
+        bases = type(value).__mro__
+        return any(base.__name__ in names and base.__module__.partition(".")[0] == "pandas" for base in bases)
 
     return takes
 
@@ -182,7 +183,7 @@ def _filled(heard: Callable[[Tree, Decoder], Any]) -> Callable[[Any, Tree, Decod
 def _looks(value: Any) -> bytes:
     """All that would be said of a frame or series, for comparison."""
     crossing = Crossing(Containers(0), Copies())
-    tree = (_frame if type(value).__name__ == "DataFrame" else _series)(value, Encoder(crossing, _nothing_else))
+    tree = (_frame if _is("DataFrame")(value) else _series)(value, Encoder(crossing, _nothing_else))
     return repr(tree).encode() + bytes(crossing.body.data)
 
 

@@ -15,7 +15,7 @@ from nbjudge.bridge.values.table import Decoder, Encoder, Tree, UnsupportedError
 from nbjudge.errors import WireError
 from nbjudge.wire import listed, text
 
-WHOLE_BITS = 4096
+WHOLE_BITS = 14_000  # as many as Python reads from 4,300 digits
 TEXT_CHARS = 4 << 20
 DIGITS = 5000
 _DECIMAL = re.compile(r"-?(\d+(\.\d+)?(E[+-]\d{1,6})?|Infinity|s?NaN\d*)")
