@@ -217,7 +217,7 @@ def test_a_subclass_travels_as_what_it_is_made_of() -> None:
 
 @pytest.mark.parametrize(
     "value",
-    [object(), {object(): 1}, {("a", object())}, 1 << 5000, functools.reduce(lambda deep, _: [deep], range(30), [])],
+    [object(), {object(): 1}, {("a", object())}, 1 << 15_000, functools.reduce(lambda deep, _: [deep], range(30), [])],
     ids=["object", "key", "item", "bits", "deep"],
 )
 def test_what_cannot_be_carried_says_so(value: Any) -> None:

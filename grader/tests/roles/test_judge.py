@@ -175,6 +175,8 @@ def test_a_number_that_came_from_the_answer_is_its_word(last: str, zygote: Zygot
     assert "the number that is the score" in outcome.claims
     (own,) = run(zygote, answer(source), check("2 * (f(3) == 2)", points=2)).outcomes
     assert (own.points, own.claims) == (2, ())
+    (near,) = run(zygote, answer(source), check("2 - min(2, abs(f(3) - 1.5))", points=2)).outcomes
+    assert (near.points, near.claims) == (1.5, ())
 
 
 def test_a_thread_that_prints_warns_and_fails_costs_nothing(zygote: Zygote) -> None:

@@ -124,6 +124,13 @@ def test_facts_beside_nothing_that_is_data_stand_alone(test: str, alone: bool, z
     assert (outcome.kind, outcome.claims, outcome.alone) == (Ending.PASSED, ("is_leaf",), alone)
 
 
+def test_the_text_of_a_function_is_the_student_s_word(zygote: Zygote) -> None:
+    source, test = "def f(): return 3", "import inspect\nassert 'return' in inspect.getsource(f)"
+    outcome = only(run(zygote, answer(source), check(test), beside=source))
+    assert (outcome.kind, outcome.claims, outcome.alone) == (Ending.PASSED, ("the text of a function",), True)
+    assert not only(run(zygote, answer(source), check(f"{test}\nassert f() == 3"), beside=source)).alone
+
+
 @pytest.mark.parametrize(
     ("reference", "source", "test"),
     [
