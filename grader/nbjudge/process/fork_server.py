@@ -208,7 +208,7 @@ def _start(owner: socket.socket, said: Mapping[str, Any]) -> Server:
     if not said["trust_students"]:
         sandbox.demand(found)
     chosen = sandbox.plan(found)
-    modules = ("nbjudge", *said["preload"])
+    modules = ("nbjudge", *said["reachable"])
     sandbox.separate(chosen)
     scratch = None if chosen.own_root else Scratch(PREFIX)
     return Server(owner, chosen, Limits(**said["limits"]), modules, scratch)

@@ -90,6 +90,7 @@ class Zygote:
         self._process = self._start(theirs)
         said = {
             "preload": list(preload),
+            "reachable": [*PRELOADS, *preload],  # also where they lie outside site-packages: imported once or not
             "limits": dataclasses.asdict(limits),
             "trust_students": trust_students,
             "roles": list(roles),

@@ -122,10 +122,14 @@ def place(packet: Packet) -> None:
 
 
 def seed(number: int) -> None:
-    """Set every random generator that a cell is likely to use."""
+    """Set every random generator that a cell is likely to use.
+
+    Of torch the CPU's: `torch.manual_seed` also writes down a stack for each kind of device that isn't there, which
+    reads the source files of all its frames.
+    """
     random.seed(number)
     if (torch := sys.modules.get("torch")) is not None:
-        torch.manual_seed(number)
+        torch.default_generator.manual_seed(number)
     if (numpy := sys.modules.get("numpy")) is not None:
         numpy.random.seed(number % (1 << 32))
 

@@ -65,7 +65,16 @@ def test_a_zygote_whose_owner_is_gone_ends_in_silence() -> None:
         command = [sys.executable, "-c", _ENTRY, str(theirs.fileno())]
         running = subprocess.Popen(command, pass_fds=[theirs.fileno()], env=ENVIRONMENT, stderr=subprocess.PIPE)
     with owner:  # gone before the zygote can say that it is ready
-        send(owner, {"preload": [], "limits": dataclasses.asdict(Limits()), "trust_students": False, "roles": []})
+        send(
+            owner,
+            {
+                "preload": [],
+                "reachable": [],
+                "limits": dataclasses.asdict(Limits()),
+                "trust_students": False,
+                "roles": [],
+            },
+        )
     assert running.communicate(timeout=60)[1] == b""
     assert running.returncode == 0
 
