@@ -295,6 +295,7 @@ class TriedAssignment(CheckedAssignment):
             with held_alone(self._grader().course().state):
                 super().start()
         except BusyError as error:
+            self.log.error("%s", error)  # noqa: TRY400 -- a sentence for the author; the traceback says nothing more
             raise NbGraderException(str(error)) from error
 
     def assignment(self) -> Assignment:

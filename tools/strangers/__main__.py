@@ -3,6 +3,8 @@
 Each graded notebook below a FOLDER becomes an assignment. Its solution, its release and wrong answers made of the
 solution are graded by stock `nbgrader autograde` and by ours; every question's points are compared, and what differs
 is told with our sentence. What the stock grader has graded in the work folder isn't graded again.
+
+Stock nbgrader runs all of it with your own rights: read a course before you compare it.
 """
 
 from __future__ import annotations

@@ -189,6 +189,7 @@ def test_axe_finds_nothing(theme: str, made: str, tab: Page, tmp_path: Path) -> 
 def test_both_texts_fit_the_window_and_none_asks_the_network(
     width_px: int, made: str, tab: Page, tmp_path: Path
 ) -> None:
+    """Nor is anything of a text, marks on marks say, drawn outside of its box."""
     asked: list[str] = []
     tab.on("request", lambda request: asked.append(request.url))
     tab.set_viewport_size({"width": width_px, "height": 800})
@@ -196,6 +197,8 @@ def test_both_texts_fit_the_window_and_none_asks_the_network(
     assert tab.evaluate("document.documentElement.scrollWidth") <= width_px
     assert [url.partition(":")[0] for url in asked] == ["file"]
     assert tab.evaluate("window.stolen") is None
+    boxes = tab.locator("pre").evaluate_all("(all) => all.map((box) => getComputedStyle(box).contain)")
+    assert set(boxes) == {"paint"}
     tops = tab.locator(".sides").first.locator("section").evaluate_all("(all) => all.map((s) => s.offsetTop)")
     assert (tops[0] == tops[1]) is (width_px == 1280)  # side by side where there is room
 
