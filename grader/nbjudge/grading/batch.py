@@ -59,7 +59,8 @@ class RunOptions:
 class Entry:
     """How one student's submission went. `problem` is a sentence for the instructor, or None: all graded.
 
-    `before` and `standing` are what the gradebook said when the run began, and says after it.
+    `before` and `standing` are what the gradebook said when the run began, and says after it. The notebooks' own texts
+    aren't here but on the disk: a class of them would fill the memory.
     """
 
     student: str
@@ -306,7 +307,7 @@ class _Run:
 
     def _done(self, entry: Entry) -> None:
         was, now = self.before.get(entry.student), self.record.standing(entry.student, self.assignment.name)
-        told = replace(entry, before=was, standing=now)
+        told = replace(entry, result=_without_texts(entry.result), before=was, standing=now)
         self.entries.append(told)
         self.progress(told, len(self.entries), self.total)
 
@@ -319,6 +320,10 @@ def nobodys(folder: str) -> str | None:
     """
     why = unusable(folder) or (RESERVED if folder.startswith(questions.REFERENCE) else None)
     return UNUSABLE.format(why=why) if why else None
+
+
+def _without_texts(result: Result) -> Result:
+    return replace(result, notebooks=tuple(replace(graded, notebook="") for graded in result.notebooks))
 
 
 def _left_alone(submission: Submission, why: str) -> Entry:

@@ -88,6 +88,14 @@ def test_only_who_handed_in_anew_is_run_again(course: Course) -> None:
     assert [entry.unchanged for entry in entries.values()] == [True, False, True]
 
 
+def test_a_run_keeps_no_notebook_in_memory(course: Course) -> None:
+    for _first_and_unchanged in range(2):
+        texts = [graded.notebook for entry in run(course, Counting()).values() for graded in entry.result.notebooks]
+        assert set(texts) == {""}
+    published = course.root / "autograded" / "bo" / small.NAME / "coding.ipynb"
+    assert "def double" in published.read_text()
+
+
 def test_what_nobody_s_grades_come_from_any_more_is_not_kept(course: Course) -> None:
     for answers in (small.RIGHT, small.PARTLY, small.NOTHING):
         small.hand_in(course.root, "bo", answers)

@@ -13,6 +13,7 @@ import json
 import runpy
 import sys
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -25,7 +26,7 @@ from nbjudge.course.layout import Course
 from nbjudge.grading.batch import Entry, RunOptions, autograde
 from nbjudge.grading.farm import grade_all
 from nbjudge.grading.trial import judge_for
-from nbjudge.model import Limits
+from nbjudge.model import Limits, Result
 from nbjudge_tests.classroom.small import KERNEL, cell, configure
 
 NAME = "ps1"
@@ -165,9 +166,18 @@ def grade(root: Path) -> tuple[Entry, ...]:
     farm = partial(grade_all, open_judge=partial(judge_for, limits=LIMITS, trust_students=False), workers=2)
     patience, nbjudge.grading.trial.GRACE_S = nbjudge.grading.trial.GRACE_S, 0.5
     try:
-        return autograde(course, NAME, RunOptions(limits=LIMITS), farm)
+        entries = autograde(course, NAME, RunOptions(limits=LIMITS), farm)
     finally:
         nbjudge.grading.trial.GRACE_S = patience
+    return tuple(replace(entry, result=_with_texts(course, entry.result)) for entry in entries)
+
+
+def _with_texts(course: Course, result: Result) -> Result:
+    """As it is published: what a person reads."""
+    folder = course.folder(course.autograded, result.student, NAME)
+    paths = {graded.name: folder / f"{graded.name}.ipynb" for graded in result.notebooks if not graded.missing}
+    read = {name: path.read_text(encoding="utf-8") for name, path in paths.items() if path.is_file()}
+    return replace(result, notebooks=tuple(replace(one, notebook=read.get(one.name, "")) for one in result.notebooks))
 
 
 def digest(folder: Path) -> dict[str, str]:
