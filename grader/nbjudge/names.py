@@ -157,6 +157,43 @@ def _is_theirs(node: ast.expr, theirs: Collection[str]) -> bool:
     return any(name in theirs for name in _root(node))
 
 
+def passed_on(source: str, asked: Collection[str], held: Mapping[str, Collection[str]]) -> set[str]:
+    """Of what these names hold, what a cell passes to the asked ones, or to what has come of them.
+
+    >>> sorted(passed_on("n = Node(1)\\nq = Queue()\\nq.put(Job())\\nf(n.next) == Near(3)", {"f", "Queue"},
+    ...     {name: {name} for name in ("Node", "Job", "Near")}))
+    ['Job', 'Node']
+    """
+    theirs, holds, found = set(asked), {name: set(what) for name, what in held.items()}, set[str]()
+
+    def mentioned(node: ast.AST) -> set[str]:
+        return {part.id for part in ast.walk(node) if isinstance(part, ast.Name)}
+
+    for node in ast.walk(tree := ast.parse(source)):
+        for target, value in _given_to(node):
+            names, used = mentioned(target), mentioned(value)
+            theirs |= names if used & theirs else set()
+            for name in names:
+                holds.setdefault(name, set()).update(*(holds.get(one, ()) for one in used))
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and theirs & {*_root(node.func)}:
+            used = {name for part in (*node.args, *node.keywords) for name in mentioned(part)}
+            found.update(*(holds.get(name, ()) for name in used))
+    return found
+
+
+def _given_to(node: ast.AST) -> Iterator[tuple[ast.AST, ast.AST]]:
+    """What is bound here, and to what; a function holds what it mentions."""
+    if isinstance(node, ast.Assign):
+        yield from ((target, node.value) for target in node.targets)
+    elif isinstance(node, ast.AnnAssign | ast.NamedExpr | ast.AugAssign) and node.value is not None:
+        yield node.target, node.value
+    elif isinstance(node, ast.For | ast.comprehension):
+        yield node.target, node.iter
+    elif isinstance(node, ast.FunctionDef):
+        yield from ((ast.Name(node.name, ast.Store()), part) for part in node.body)
+
+
 def _function(part: Any) -> types.FunctionType | None:
     """The function behind what a class holds: a method, static or not, a property.
 

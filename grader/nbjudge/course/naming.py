@@ -17,7 +17,7 @@ from IPython.core.inputtransformer2 import TransformerManager
 
 from nbjudge.course.restore import released
 from nbjudge.model import Naming, SourceCell
-from nbjudge.names import Names, Statement, names_in, packages, statements
+from nbjudge.names import Names, Statement, names_in, packages, passed_on, statements
 
 ALWAYS_THERE = frozenset(
     {*dir(builtins), "In", "Out", "_", "__", "___", "_i", "exit", "quit", "get_ipython", "display"}
@@ -92,6 +92,12 @@ def reading(source: str, asked: frozenset[str]) -> CellRead | None:
         return None
 
 
+def _plain(source: str) -> Iterator[str]:
+    """A cell without IPython's own syntax, where it is Python."""
+    if reading(source, frozenset()) is not None:
+        yield plain(source)
+
+
 def _statements(source: str) -> tuple[Statement, ...]:
     try:
         return statements(plain(source))
@@ -122,7 +128,8 @@ def naming(cells: Sequence[Written], *, complete: bool = True) -> Naming:
     answers = [one for cell in cells for one in _of_answer(cell) if one.text not in ready]
     given = [(place, one) for place, cell in enumerate(cells) for one in _of_given(cell, ready)]
     release = [one for _, one in given]
-    asked, imported = _asked(answers, release)
+    tested = [text for cell in cells if cell.role == "test" for text in _plain(cell.sources[0])]
+    asked, imported = _asked(answers, release, tested)
     if not complete:
         visible = [_names(released(cell.sources[0]), ()) for cell in cells if cell.role == "test"]
         given_names = {name for one in release for name in one.binds}
@@ -192,10 +199,12 @@ def _classes(answers: Iterable[Statement]) -> set[str]:
     return {name for one in answers if one.is_class for name in one.binds}
 
 
-def _asked(answers: Sequence[Statement], release: Sequence[Statement]) -> tuple[set[str], dict[str, str]]:
+def _asked(
+    answers: Sequence[Statement], release: Sequence[Statement], tested: Sequence[str]
+) -> tuple[set[str], dict[str, str]]:
     """What answers bind or change, and what the release makes of that; what they merely import, with the import."""
     made = {name for one in answers if not one.imports for name in one.binds | one.rebinds}
-    lived = _lived(answers, release)
+    lived = _lived(answers, release, tested)
     fixed = {name for one in release if one.imports or one.defines for name in one.binds} - lived
     given = {name for one in release for name in one.binds}
     changed = {name for one in answers for name in one.changes} & given - fixed
@@ -207,15 +216,20 @@ def _asked(answers: Sequence[Statement], release: Sequence[Statement]) -> tuple[
     return asked, {name: text for name, text in imported.items() if name not in asked}
 
 
-def _lived(answers: Sequence[Statement], release: Sequence[Statement]) -> set[str]:
-    """Classes that the release gives and answers use: their objects live where the answers are, with the classes.
+def _lived(answers: Sequence[Statement], release: Sequence[Statement], tested: Sequence[str]) -> set[str]:
+    """Classes that the release gives and answers use, or are passed objects of: these live where the answers are.
 
-    >>> given, answer = statements("class Node: ...\\nclass Other: ..."), statements("def f(n): return Node(n)")
-    >>> _lived(answer, given)
+    >>> given, answer = statements("class Node: ...\\nclass Other: ..."), statements("def f(n): return n.value")
+    >>> _lived(answer, given, ["assert f(Node(3)) == Other(3)"])
     {'Node'}
     """
-    used = _reach({name for one in answers for name in one.uses}, release)
-    return {name for one in release if one.is_class and not one.is_kind for name in one.binds} & used
+    classes = {name for one in release if one.is_class and not one.is_kind for name in one.binds}
+    if not classes:
+        return classes
+    asked = {name for one in answers if not one.imports for name in one.binds | one.rebinds}
+    held = {name: _reach(one.uses | {name}, release) & classes for one in release for name in one.binds}
+    given = {name for text in tested for name in passed_on(text, asked, held)}
+    return classes & _reach(given.union(*(one.uses for one in answers)), release)
 
 
 def _made_of(release: Sequence[Statement], asked: set[str], fixed: set[str]) -> set[str]:

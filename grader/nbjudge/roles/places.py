@@ -158,11 +158,10 @@ class Places:
 
     def wrote(self, files: Mapping[str, bool]) -> None:
         """What of these files there is nothing in, when the test is over."""
-        for name, hollow in files.items():
-            places = (f"the file {name.rpartition('/')[2]}",)
-            self._note(places, {"data file", *(["empty"] if hollow else ())})
+        for place, hollow in files.items():
+            self._note((place,), {"data file", *(["empty"] if hollow else ())})
             if hollow:
-                self._is_hollow(places)
+                self._is_hollow((place,))
 
     def looked(self, asked: Sought, result: Any) -> None:
         """What was asked of a thing of the student's, and what came."""

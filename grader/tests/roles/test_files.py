@@ -34,6 +34,16 @@ def test_a_file_is_read_as_it_is_when_the_test_looks(zygote: Zygote) -> None:
     ]
 
 
+def test_a_file_of_the_moment_is_there_for_the_answer_too(zygote: Zygote) -> None:
+    source = "def add(name):\n    with open(name, 'a') as file: file.write('b')\n    return open(name).read()"
+    test = """
+import tempfile
+with tempfile.NamedTemporaryFile("w", suffix=".txt", delete=False) as file: file.write("a")
+assert add(file.name) == "ab" == open(file.name).read()
+"""
+    assert only(run(zygote, answer(source), check(test), beside=source)).kind is Ending.PASSED
+
+
 def test_unpickling_what_an_answer_wrote_runs_nothing(zygote: Zygote) -> None:
     test = "import pickle\nwith open('found.bin', 'rb') as file:\n    pickle.load(file)"
     outcome = only(run(zygote, answer(RUNS), check(test)))

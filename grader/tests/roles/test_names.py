@@ -124,6 +124,11 @@ ONE_PROCESS = {  # answer, tests, right?
         "found = turned(Node(1, Node(2)))\nassert (found.value, found.next.value, found.next.next) == (2, 1, None)",
         "node = Node(3)\nassert turned(node).value == 3 and isinstance(turned(node), Node)",
     ),
+    "a given class that no answer names": (
+        "def total(tree): return 0 if tree is None else total(tree.left) + tree.value + total(tree.right)",
+        "assert total(grown([2, 1, 3])) == 6 and total(empty) == 0",
+        "tree = None\nfor n in range(50): tree = Tree(n, tree)\nassert total(tree) == sum(range(50))",
+    ),
     "a given base": (
         "class Square(Shape):\n    def area(self): return 4",
         "assert Square().twice() == 8 and isinstance(Square(), Shape) and issubclass(Square, Shape)",
@@ -172,6 +177,19 @@ GIVEN_THERE = {
     "a given class": "class Node:\n    def __init__(self, value, next=None): self.value, self.next = value, next",
     "a given base": "class Shape:\n    def area(self): raise NotImplementedError\n"
     "    def twice(self): return 2 * self.area()",
+    "a given class that no answer names": """
+class Tree:
+    def __init__(self, value, left=None, right=None): self.value, self.left, self.right = value, left, right
+def grown(values):
+    tree = None
+    for value in values: tree = put(tree, value)
+    return tree
+def put(tree, value):
+    if tree is None: return Tree(value)
+    if value < tree.value: tree.left = put(tree.left, value)
+    else: tree.right = put(tree.right, value)
+    return tree
+empty = Tree(0)""",
     "a given error": "class Broke(Exception): pass",
     "a given enumeration": "import enum\nclass Colour(enum.Enum):\n    RED = 1\n    BLUE = 2",
     "a given data class": "from dataclasses import dataclass\n@dataclass\nclass Point:\n    x: float\n    y: float",
@@ -386,3 +404,11 @@ def test_an_object_where_data_belongs_fails_one_question_after_the_other(zygote:
     tests = [check("assert data[0] == 1", name) for name in ("a", "b", "c")]
     outcomes = run(zygote, answer(source), *tests, beside="data = [1]").outcomes
     assert {(one.kind, one.points) for one in outcomes} == {(Ending.FAILED, 0.0)}, outcomes
+
+
+def test_a_given_class_whose_objects_stay_with_the_test_is_the_test_s(zygote: Zygote) -> None:
+    given = "class Near:\n    def __init__(self, x): self.x = x\n    def __eq__(self, x): return abs(self.x - x) < 0.1"
+    cheat = "class Near:\n    def __init__(self, x): pass\n    def __eq__(self, x): return True\ndef f(x): return 0"
+    cells = (locked(given), answer(cheat), check("assert Near(9) == f(3)"))
+    found = judged(zygote, *cells, reference="def f(x): return x * x")
+    assert (found.kind, found.claims) == (Ending.FAILED, ())

@@ -24,6 +24,7 @@ BYTES = 32 << 20  # of all that cross at once
 IMPORTED = (*importlib.machinery.all_suffixes(), ".pth")
 LISTING = frozenset({"os.listdir", "os.scandir", "glob.glob", "sqlite3.connect"})
 CHANGING = frozenset({"os.mkdir", "os.rmdir", "os.remove", "os.rename", "os.truncate", "tempfile.mkdtemp"})
+MADE = "tempfile.mkstemp"
 RUNNING = frozenset({"subprocess.Popen", "os.system", "os.exec", "os.posix_spawn", "os.spawn"})
 PICKLED = frozenset(
     {
@@ -41,13 +42,23 @@ Look = tuple[int, int, int]  # size, time of change, inode
 Undo = Callable[[], None]
 
 
+def place_of(name: str) -> str:
+    """What a file is called in a verdict: one of the moment has another name each time.
+
+    >>> place_of("a/b.txt"), place_of(f"{tempfile.gettempdir()}/tmpx2k.txt")
+    ('the file b.txt', 'a file of the moment')
+    """
+    path = Path(name)
+    return "a file of the moment" if str(path.parent) == tempfile.gettempdir() else f"the file {path.name}"
+
+
 class Folder:
     """What both sides know of this one's working folder, and of folders below /tmp that a test has made."""
 
     def __init__(self) -> None:
         self._root = Path.cwd()
         self._known: dict[str, Look] = {}
-        self.shared: set[str] = set()  # folders beside the working one, by absolute path
+        self.shared: set[str] = set()  # folders and files beside the working one, by absolute path
 
     def names(self) -> frozenset[str]:
         """Of all files, which both sides know as they are."""
@@ -108,7 +119,7 @@ class Folder:
         path = Path(name)
         if name != str(path) or "\0" in name or ".." in path.parts or name.endswith(IMPORTED):
             return False
-        return not path.is_absolute() or any(Path(folder) in path.parents for folder in self.shared)
+        return not path.is_absolute() or any(Path(shared) in (path, *path.parents) for shared in self.shared)
 
     def _looks(self) -> Iterator[tuple[str, Look]]:
         """Plain files, by name from here or absolute; links and modules aren't among them."""
@@ -121,6 +132,8 @@ class Folder:
 
     def _paths(self) -> Iterator[Path]:
         for folder in (str(self._root), *sorted(self.shared)):
+            if Path(folder).is_file() and not Path(folder).is_symlink() and not folder.endswith(IMPORTED):
+                yield Path(folder)
             for place, folders, names in os.walk(folder):
                 folders[:] = [name for name in folders if not name.startswith(".") and name != "__pycache__"]
                 for name in names:
@@ -151,7 +164,7 @@ class Files:
         self.folder = Folder()
         self._may_change = may_change
         self._written: set[str] = set()  # by tests
-        self.hollow: dict[str, bool] = {}  # files that this question has seen of the student's: is nothing in it?
+        self.hollow: dict[str, bool] = {}  # by the place of a file of the student's: is there nothing in it?
         self._refuse = refuse
         self.active = False  # while a test cell runs, and nothing is being asked
         self._ask = ask  # for what the student's folder has that this one hasn't
@@ -203,6 +216,9 @@ class Files:
         if event == "open":
             if self._is_near(args[0]):
                 self._touch()
+        elif event == MADE:
+            self.folder.shared.add(os.fsdecode(args[0]))
+            self._touch()
         elif event in LISTING or event in CHANGING:
             if event == "os.mkdir":
                 self._share(args[0])
@@ -233,7 +249,7 @@ class Files:
             try:
                 new, gone = self._heard(self._ask((tuple(sorted(self.folder.shared)), tuple(self._own))))
                 self._theirs = self._theirs or bool(new)
-                self.hollow |= {name: not data.strip() for name, data in new}
+                self.hollow |= {place_of(name): not data.strip() for name, data in new}
                 kept = {name for name in (*dict(new), *gone) if name in self._written and not self._changes(name)}
                 self.folder.apply(new, gone, self._own | kept)
             finally:
@@ -243,7 +259,7 @@ class Files:
         """The answer has changed a file that a test wrote: is that to be seen here?"""
         path = self.folder.path(name)
         before = path.read_bytes() if path.is_file() else None
-        return self._may_change(f"the file {path.name}", lambda: self.folder.put(name, before))
+        return self._may_change(place_of(name), lambda: self.folder.put(name, before))
 
     @staticmethod
     def _heard(said: Any) -> tuple[Any, Any]:
