@@ -439,6 +439,8 @@ def test_a_lost_source_is_named(course: Course) -> None:
 def test_a_second_grader_is_refused_by_name(course: Course) -> None:
     with held_alone(course.state), pytest.raises(BusyError, match=f"process {os.getpid()} on "):
         run(course, Counting())
+    with held_alone(course.state), pytest.raises(BusyError, match=f"process {os.getpid()} on "):
+        batch.proof(course, small.NAME, ONE, farm(Counting()))
     assert len(run(course, Counting())) == 3
 
 
