@@ -34,9 +34,19 @@ def test_the_paths_on_a_map_are_there(document: Path) -> None:
     bases = (ROOT, home, ROOT / "seegrad" if home == ROOT else home / "nbjudge", home / "tests")
     text = re.sub(r"^```.*?^```", "", document.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
     named = re.findall(r"`([\w.-]+/[\w./-]*|[\w/]+\.(?:py|ts|toml))`", text)
-    made = ("NN_topic", "build/", "notebooks/en", "submitted/", ".grader/", "release/")
+    made = ("NN_topic", "build/", "notebooks/en", "submitted/", "autograded/", ".grader/", "release/")
     wanted = [path for path in named if not any(word in path for word in made)]
-    missing = [path for path in wanted if not any((base / path).exists() or [*base.rglob(path)] for base in bases)]
+    listed = subprocess.run(
+        ["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True
+    ).stdout.splitlines()
+    files = [f"/{path}" for path in listed]
+    folders = {f"{folder}/" for path in files for folder in map(str, Path(path).parents)}
+    kept = [*files, *folders]
+    missing = [
+        path
+        for path in wanted
+        if not any((base / path).exists() for base in bases) and not any(one.endswith(f"/{path}") for one in kept)
+    ]
     assert wanted
     assert not missing
 

@@ -17,6 +17,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.tiers import first_of
+
 ROOT = Path(__file__).parents[2]
 COPIED = (
     "seegrad",
@@ -102,7 +104,7 @@ def run(block: Block, copy: Path) -> str:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", FEW)
+@pytest.mark.parametrize("name", first_of(FEW))
 def test_an_example_can_be_followed_word_by_word(name: str, copy: Path) -> None:
     blocks = examples()[name]
     printed = ""

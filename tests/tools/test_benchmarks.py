@@ -142,6 +142,7 @@ def test_the_page_has_room_for_the_figures() -> None:
 
 
 @pytest.mark.parametrize(("kind", "said"), [("deep", ["µs per op", "ms to free"]), ("steps", ["ms per step", "MiB"])])
+@pytest.mark.whole
 def test_a_long_run_tells_each_side_s_figures_at_each_number(kind: str, said: list[str]) -> None:
     lines = [line.strip("| ").split(" | ") for line in long.table(kind, (2, 4)).splitlines()]
     assert lines[0] == ["side", kind, "2", "4"]

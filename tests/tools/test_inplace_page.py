@@ -49,6 +49,7 @@ def test_every_block_of_code_is_run() -> None:
     assert all(text.startswith("%") for text in cells)
 
 
+@pytest.mark.whole
 def test_the_commands_give_the_output_shown() -> None:
     assert stable(renewed(TEXT)) == stable(TEXT), "Run: python -m tools.pictures.consoles"
 

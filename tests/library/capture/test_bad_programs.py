@@ -399,7 +399,7 @@ LENGTH = 20_000
 """Twenty times what recursion stands; `benchmarks/record.py` runs 100,000."""
 
 
-@pytest.mark.slow
+@pytest.mark.whole
 def test_a_long_chain_of_ops() -> None:
     """Nothing of ours recurses. Torch does when such a graph dies: one whose Nodes were ever looked at (`y.grad_fn`,
     recorder or not) is freed Node by Node on the stack, so the graph lives and dies in a thread with a large one.

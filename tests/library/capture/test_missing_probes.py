@@ -97,8 +97,11 @@ AS_ON_2_9 = int(not hasattr(torch._C._autograd.SavedTensor, "data"))
 
 @pytest.mark.parametrize(
     ("missing", "warnings"),
-    [((), AS_ON_2_9), (("unpack",), AS_ON_2_9), (("data", "unpack", "unpack_hook"), 1)],
-    ids=["as it is", "as on 2.11", "as on 2.9"],
+    [
+        pytest.param((), AS_ON_2_9, id="as it is", marks=pytest.mark.whole),
+        pytest.param(("unpack",), AS_ON_2_9, id="as on 2.11", marks=pytest.mark.whole),
+        pytest.param(("data", "unpack", "unpack_hook"), 1, id="as on 2.9"),
+    ],
 )
 def test_what_a_poorer_torch_still_tells(tmp_path: Path, missing: tuple[str, ...], warnings: int) -> None:
     script = tmp_path / "program.py"
@@ -121,7 +124,10 @@ torch.__version__ = type(torch.__version__)("2.99.0+cpu")
 """
 
 
-@pytest.mark.parametrize(("version", "is_told"), [("2.99.0+cpu", True), ("2.1.0", True), ("2.13.7a0+git", False)])
+@pytest.mark.parametrize(
+    ("version", "is_told"),
+    [("2.99.0+cpu", True), pytest.param("2.1.0", True, marks=pytest.mark.whole), ("2.13.7a0+git", False)],
+)
 def test_a_torch_that_was_not_tried_is_told_once(tmp_path: Path, version: str, is_told: bool) -> None:
     script = tmp_path / "program.py"
     script.write_text(

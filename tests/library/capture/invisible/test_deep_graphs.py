@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parents[4]
 PROGRAM = '''
 import contextlib, json, sys, threading, weakref
@@ -166,6 +168,7 @@ print(json.dumps(said))
 '''
 
 
+@pytest.mark.whole
 def test_a_deep_graph_dies_as_it_does_unrecorded(tmp_path: Path) -> None:
     script = tmp_path / "program.py"
     script.write_text(PROGRAM)
