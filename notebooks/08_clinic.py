@@ -140,7 +140,7 @@ print("v.grad", v.grad)
 # %% [markdown]
 # ### Our repair
 #
-# `out = out + branch` makes a new tensor, and the saved one keeps its value.
+# **Repair** yours first, then open ours.
 
 
 # %%
@@ -158,6 +158,9 @@ repaired.backward()
 print("same value: ", agree(repaired, loss))
 print("w.grad right", agree(w.grad, slope(lambda w: block(x.double(), w, v.double()), w)))
 print("v.grad right", agree(v.grad, slope(lambda v: block(x.double(), w.double(), v), v)))
+
+# %% [markdown]
+# `out = out + branch` makes a new tensor, and the saved one keeps its value.
 
 # %% [markdown]
 # ### Row by row
@@ -244,7 +247,7 @@ for name, before in befores.items():
 # %% [markdown]
 # ### Our repair
 #
-# The option goes. Nothing else changes. **Repair** yours first.
+# **Repair** yours first, then open ours.
 
 
 # %%
@@ -258,6 +261,9 @@ repaired.backward()
 
 print("same value: ", agree(repaired, loss))
 print("w.grad right", agree(w.grad, slope(forward, w)))
+
+# %% [markdown]
+# The option goes. Nothing else changes.
 
 # %% [markdown]
 # ## 4 · Patient 3: a GAN
@@ -428,8 +434,7 @@ with contextlib.suppress(RuntimeError):
 # %% [markdown]
 # ### Our repair
 #
-# Carry the numbers over, not the history. **Repair** the first cell of this patient yourself, then compare. Each
-# round's gradient is that of its own loss, with the old `h` as a constant.
+# **Repair** yours first, then open ours.
 
 
 # %%
@@ -450,6 +455,9 @@ for batch in text:
     h.pow(2).sum().backward()
     print("w.grad right:", agree(w.grad, want))
     optimizer.step()
+
+# %% [markdown]
+# Carry the numbers over, not the history. Each round's gradient is that of its own loss, with the old `h` as a constant.
 
 # %% [markdown]
 # ## 6 · Patient 5: small random weights
@@ -501,10 +509,11 @@ print("w  ", w.detach())
 #
 # ### Our repair
 #
-# Scale first, then ask for gradients. The values stay the same, and `w` is a leaf.
+# **Repair** yours first, then open ours.
 
 # %%
-trained = (torch.tensor([0.5, -1.0], device=device) * 0.1).requires_grad_()
+start_at = torch.tensor([0.5, -1.0], device=device)
+trained = (start_at * 0.1).requires_grad_()
 optimizer = torch.optim.SGD([trained], lr=0.1)
 trained.pow(2).sum().backward()
 
@@ -512,6 +521,9 @@ print("same value: ", agree(trained, w), "· leaf", trained.is_leaf)
 print("grad right: ", agree(trained.grad, slope(lambda w: w.pow(2).sum(), trained)))
 optimizer.step()
 print("it moved:   ", not agree(trained, w))
+
+# %% [markdown]
+# Scale first, then ask for gradients. The values stay the same, and `w` is a leaf.
 
 # %% [markdown]
 # ## 7 · Patient 6: a faster optimiser
@@ -608,7 +620,7 @@ print("backup", backup, "copy", copy, "version", weights._version)
 # %% [markdown]
 # ### Our repair
 #
-# Both backwards before the step, and their sum in one: the forward stays as it was. **Repair** yours first.
+# **Repair** yours first, then open ours.
 
 # %%
 u = torch.tensor(2.0, requires_grad=True, device=device)
@@ -625,6 +637,9 @@ def both(p):
 print("same values:", agree(one, first), agree(two, second))
 print("grads right:", agree(torch.stack([u.grad, v.grad]), slope(both, torch.stack([u, v]))))
 optimizer.step()
+
+# %% [markdown]
+# Both backwards before the step, and their sum in one: the forward stays as it was.
 
 # %% [markdown]
 # ## 8 · Patient 7: an actor and its critic

@@ -1,8 +1,9 @@
 """What answers a question waits until the question is answered: prose in a fold, outputs marked `hide-output`.
 
-A question is a paragraph with **Predict**, or a cell that asks in its picture. All that stands between the first code
-cell after it and the next question or heading tells its answer. A notebook that a learner opens holds no output
-anyway; on a page without a kernel the mark says which outputs wait (it is the mark that Jupyter Book knows, too).
+A question is a paragraph with **Predict** or **Repair**, or a cell that asks in its picture. All that stands
+between the first code cell after it and the next question or heading tells its answer. Below **Repair** that cell
+is the answer: its source waits too, but for its first line. A notebook that a learner opens holds no output anyway;
+on a page without a kernel the marks say what waits (they are those that Jupyter Book knows, too).
 """
 
 from __future__ import annotations
@@ -15,8 +16,9 @@ from typing import Any
 from seegrad.words.languages import marked, translate
 from tools.words.translations import in_language, paragraphs
 
-WAITS = "hide-output"
-PROMPT = re.compile(r"\*\*predict", re.IGNORECASE)
+WAITS, SOURCE_WAITS = "hide-output", "hide-input"
+PROMPT = re.compile(r"\*\*[Pp]redict|\*\*Repair\*\*")
+REPAIR = re.compile(r"\*\*Repair\*\*")
 ASKS = re.compile(r"--ask \w|\bask=")
 ENDS = re.compile(r"#|\*\*Now\b")  # a heading, or the way to the assignment
 ALTER = re.compile(r"\*\*Change\b")  # what to try next tells nothing, and isn't to be overlooked
@@ -30,7 +32,9 @@ def presented(root: Path, name: str, book: Any, lang: str) -> Any:
     book = in_language(root, name, book, lang)
     for cell, pieces in zip(book.cells, telling, strict=True):
         if cell.cell_type == "code" and pieces:
-            cell.metadata["tags"] = [*cell.metadata.get("tags", ()), WAITS]
+            cell.metadata["tags"] = [*cell.metadata.get("tags", ()), *(WAITS, SOURCE_WAITS)[:pieces]]
+            if pieces > 1:
+                cell.metadata["jupyter"] = {"source_hidden": True}
         elif pieces:
             cell.source = _folded(paragraphs(cell.source), pieces, translate(CLOSED, lang))
     return book
@@ -43,19 +47,22 @@ def _folded(text: list[str], pieces: int, said: str) -> str:
 
 
 def answers(book: Any) -> Iterator[int]:
-    """For each cell of an English chapter how many of its pieces tell an open question's answer; for code 0 or 1.
+    """For each cell of an English chapter how many of its pieces tell an open question's answer.
+
+    For code 0, 1 where its output waits, 2 where its source waits too.
 
     >>> from nbformat.v4 import new_code_cell as code, new_markdown_cell as prose, new_notebook
     >>> cells = prose("**Predict** it."), code("1 + 1"), prose("Two.\\n\\n**Predict** more."), prose("# Next"), code("")
     >>> list(answers(new_notebook(cells=list(cells))))
     [0, 1, 2, 0, 0]
     """
-    asked = telling = False
+    asked = telling = repaired = False
     before = None
     for cell, after in zip(book.cells, [*book.cells[1:], None], strict=True):
         if cell.cell_type == "code":
             telling, asked = telling or asked or _asks(cell), False
-            yield int(telling and not _asks(cell))  # a picture that asks waits by itself
+            yield 0 if not telling or _asks(cell) else 2 if repaired else 1  # a picture that asks waits by itself
+            repaired = False
         else:
             text = paragraphs(cell.source)
             new = _new(text, leads_on=after is not None and _asks(after))
@@ -63,6 +70,7 @@ def answers(book: Any) -> Iterator[int]:
             yield min([new, *_starts(ALTER, text)]) if telling and not alone else 0
             telling = telling and new == len(text)
             asked = bool(PROMPT.search(cell.source)) or (asked and not _starts(ENDS, text))
+            repaired = bool(REPAIR.search(cell.source))
         before = cell.cell_type
 
 

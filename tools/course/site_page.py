@@ -16,7 +16,7 @@ from seegrad.display.offline import OfflineExporter
 from seegrad.display.page import asset
 from seegrad.display.widget import SCENE
 from seegrad.words.languages import marked, translate
-from tools.course.folds import WAITS
+from tools.course.folds import SOURCE_WAITS, WAITS
 
 TEMPLATE = str(Path(__file__).with_name("page.html.j2"))
 HEADING = re.compile(r"^# (.*)$", re.MULTILINE)
@@ -36,6 +36,7 @@ WORDS = {
         "JupyterLab: `make lab`."
     ),
     "pages": marked("Pages"),
+    "repair": marked("Our repair: make yours first, then open this."),
     "waiting": marked("What comes out: predict it, then open this."),
 }
 
@@ -81,6 +82,8 @@ def _page(book: Any, lang: str, links: list[dict[str, str]], known: frozenset[st
         "scene": SCENE,
         "waits": WAITS,
         "waiting": translate(WORDS["waiting"], lang),
+        "source_waits": SOURCE_WAITS,
+        "repair": translate(WORDS["repair"], lang),
         **more,
     }
     return str(_exporter(known).from_notebook_node(book, resources)[0])

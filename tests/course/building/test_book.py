@@ -148,15 +148,22 @@ def test_what_answers_a_prediction_is_folded_and_its_outputs_are_marked(tmp_path
 # %%
 # %%see --ask leaves
 x = 1
+
+# %% [markdown]
+# **Repair** yours first.
+
+# %%
+x = 2
 """
     read = read_master(master_of(tmp_path, text))
-    _, code, told, asking = presented(tmp_path, read.name, to_notebook(read), "en").cells
+    _, code, told, asking, _, repair = presented(tmp_path, read.name, to_notebook(read), "en").cells
     assert told.source == (
         "<details><summary>Predicted and run? Explain it to yourself, then open this.</summary>\n\nTwo.\n\n</details>"
         "\n\n**Change** it."
     )
     assert code.metadata.tags == ["hide-output"]
     assert "tags" not in asking.metadata, "a picture that asks waits by itself"
+    assert repair.metadata == {"tags": ["hide-output", "hide-input"], "jupyter": {"source_hidden": True}}
 
 
 def test_one_master_can_be_checked_by_name(course: book.CourseFiles, capsys: pytest.CaptureFixture[str]) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -137,6 +138,15 @@ def test_no_number_that_a_cell_will_show_is_told_before(path: Path) -> None:
         new = {number for cell in asked.cells[:1] for number in NUMBER.findall(told[cell.id])}
         new -= set(NUMBER.findall(asked.before))
         assert not new & set(NUMBER.findall("\n".join([*asked.between, asked.after]))), str(asked)
+
+
+@each_chapter
+def test_where_the_learner_repairs_our_repair_is_closed(path: Path) -> None:
+    english = nbformat.read(NOTEBOOKS / "en" / path.name, as_version=4).cells
+    repairs = {after.id for cell, after in pairwise(english) if "**Repair**" in cell.source}
+    assert len(repairs) == (5 if path.stem == "08_clinic" else 0)
+    closed = [cell.id for cell in nbformat.read(path, as_version=4).cells if cell.metadata.get("jupyter")]
+    assert set(closed) == repairs
 
 
 def test_every_question_is_asked_in_both_languages() -> None:
