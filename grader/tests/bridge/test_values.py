@@ -184,6 +184,9 @@ def test_pandas_crosses_by_its_columns(lend: Lend) -> None:
         crossed(pd.Series([{1}]))
     lend(lambda given: given.insert(0, "new", 1))(frame)
     assert list(frame["new"]) == [1, 1]
+    nearest = lend(lambda: type("Own", (pd.DataFrame,), {"equals": lambda *_: True})({"x": [1]}))()
+    assert type(nearest) is pd.DataFrame
+    assert not nearest.equals(pd.DataFrame({"x": [2]}))
 
 
 def test_a_class_that_is_only_named_like_a_plain_one_stands_in_no_column() -> None:
