@@ -11,7 +11,7 @@ import logging
 import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import fields, replace
 from datetime import UTC, datetime
 from functools import partial
@@ -27,7 +27,7 @@ from nbgrader.preprocessors import ClearHiddenTests
 from traitlets import Bool, Dict, Enum, Float, Integer, List, Unicode, default
 from traitlets.config import Config, Configurable
 
-from nbjudge.course.gradebook import Record
+from nbjudge.course.gradebook import Record, alone
 from nbjudge.course.intake import handed_in
 from nbjudge.course.kept import Kept
 from nbjudge.course.layout import Course, held_alone
@@ -232,12 +232,9 @@ class SandboxedAutograde(Limited, Autograde):  # type: ignore[misc] # nbgrader s
         """The gradebook, to be used as a context manager."""
         return Record(self.course(), self.config)
 
-    @contextmanager
-    def alone(self) -> Iterator[Record]:
+    def alone(self) -> AbstractContextManager[Record]:
         """The gradebook, while no other command changes grades; `BusyError` names the one that does."""
-        with held_alone(self.course().state), self.record() as record:
-            record.hold_alone()
-            yield record
+        return alone(self.course(), self.config)
 
     def past(self, name: str) -> tuple[list[Standing], dict[str, Result]]:
         """Where each student stands in an assignment, and by student the Result that it came from, where it is kept.

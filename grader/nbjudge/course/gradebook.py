@@ -22,7 +22,7 @@ from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 from traitlets.config import Config
 
 from nbjudge.course.intake import moment
-from nbjudge.course.layout import Course
+from nbjudge.course.layout import Course, held_alone
 from nbjudge.course.naming import naming, written
 from nbjudge.course.office import tables
 from nbjudge.course.office.roster import Enrolled
@@ -323,6 +323,14 @@ class Record:
             raise
         finally:
             self._session.expunge_all()
+
+
+@contextmanager
+def alone(course: Course, config: Config | None = None) -> Iterator[Record]:
+    """The gradebook, while no other command changes grades; `BusyError` names the one that does."""
+    with held_alone(course.state), Record(course, config) as record:
+        record.hold_alone()
+        yield record
 
 
 def _cells(row: Any) -> list[SourceCell]:

@@ -16,7 +16,7 @@ from typing import TypeVar
 from traitlets.config import Config
 
 from nbjudge.course import intake, privacy
-from nbjudge.course.gradebook import Record
+from nbjudge.course.gradebook import Record, alone
 from nbjudge.course.kept import Kept, publish, sweep_swaps
 from nbjudge.course.layout import MOST_LETTERS, Course, checked_name, held_alone, unusable
 from nbjudge.course.office.standings import Standing
@@ -93,8 +93,7 @@ def autograde(
     what is recorded until then is safe.
     """
     checked_name(name)
-    with held_alone(course.state), Record(course, config) as record:
-        record.hold_alone()
+    with alone(course, config) as record:
         privacy.close(course)
         known = record.assignment(name, 0)  # complain of a missing assignment before missing submissions
         folders = _folders(course, name, options)

@@ -314,8 +314,8 @@ class Trial:
             return Outcome(grade_id, Ending.CRASHED, 0.0, points, str(self.died), (), claims)
         if fraction is None:
             kind = Ending.BY_HAND if said["waits"] else Ending.GRADER_FAILURE
-            waiting = Outcome(grade_id, kind, None, points, said["message"], (), claims, places=places)
-            return replace(waiting, hidden=said["hidden"])
+            message, hidden = said["message"], said["hidden"]
+            return Outcome(grade_id, kind, None, points, message, (), claims, hidden=hidden, places=places)
         kind = Ending.PASSED if fraction == 1.0 else Ending.PARTLY if fraction > 0.0 else Ending.FAILED
         reached = round(fraction * points, 6)
         misconceptions = tuple(said["misconceptions"])
