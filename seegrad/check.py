@@ -33,13 +33,14 @@ import torch
 from seegrad.capture.probes.torch_private import version
 from seegrad.errors import SeegradError
 from seegrad.words.beliefs import Suggests, headed, numbers_of, suggestions
-from seegrad.words.languages import _
+from seegrad.words.languages import _, marked
 
 MAX_LINES = 6
 MAX_CHARACTERS = 120
 MAX_NUMBERS = 8  # of a tensor
 MAX_WRITTEN = 200  # numbers of a tensor in a case that a learner may copy
 FINITE_STEP = 1e-6  # of a finite difference in float64
+AGAIN = marked("The same call, made twice, gives different values.")
 _MISSING = object()
 
 
@@ -136,10 +137,10 @@ class Expectation:
     def close(self, want: torch.Tensor, suggests: Suggests = None, *, rtol: float = 1e-4, atol: float = 1e-6) -> None:
         """A tensor of `want`'s shape whose values are `want`'s, within `rtol` and `atol`. Symptoms: shape, wrong."""
         if not isinstance(self.came, torch.Tensor) or self.came.shape != want.shape:
-            self._fail(_tensor(want), "shape", suggests)
+            self._fail(tensor_text(want), "shape", suggests)
         came, wanted = self.came.detach().to(torch.float64), want.detach().to(torch.float64)
         if not torch.allclose(came, wanted, rtol=rtol, atol=atol):
-            self._fail(_tensor(want), "wrong", suggests)
+            self._fail(tensor_text(want), "wrong", suggests)
 
     def version(self, want: int, suggests: Suggests = None) -> None:
         """A tensor whose version counter stands at `want`."""
@@ -153,8 +154,8 @@ class Expectation:
         except kind:
             return
         except Exception as error:
-            raise self._failure(_student_error(error), kind.__name__, "wrong", suggests) from None
-        raise self._failure(_show(value), kind.__name__, "fine", suggests)
+            raise self._failure(said_error(error), kind.__name__, "wrong", suggests) from None
+        raise self._failure(shown(value), kind.__name__, "fine", suggests)
 
     def differentiable(self, suggests: Suggests = None) -> None:
         """The gradient of the function that came agrees with a finite difference, for every given input.
@@ -166,39 +167,29 @@ class Expectation:
             out = self.came(*inputs)
             weight = torch.rand_like(out.detach()) + 0.5
             found = _gradients(out, inputs, weight)
+            again = self.came(*inputs)
         except Exception as error:  # the student's: whatever it is, it is the answer that came
-            raise self._failure(_student_error(error), _("a gradient"), "raised", suggests) from None
+            raise self._failure(said_error(error), _("a gradient"), "raised", suggests) from None
+        if not torch.allclose(again.detach(), out.detach(), equal_nan=True):  # a difference of two calls says nothing
+            raise failure(self.asked, tensor_text(again), tensor_text(out), self.given, notes=[_(AGAIN)])
         for name, gradient, tensor in zip(self.given, found, inputs, strict=True):
             want = _difference(self.came, inputs, tensor, weight)
             if gradient is None and bool(want.abs().max() > 1e-6):
-                raise self._failure(_("no gradient: the graph is cut"), _tensor(want), "cut", suggests, name)
+                raise self._failure(_("no gradient: the graph is cut"), tensor_text(want), "cut", suggests, name)
             if gradient is not None and not torch.allclose(gradient, want, rtol=1e-3, atol=1e-5):
-                raise self._failure(_tensor(gradient), _tensor(want), "wrong", suggests, name)
+                raise self._failure(tensor_text(gradient), tensor_text(want), "wrong", suggests, name)
 
     def _answered(self, expected: str) -> None:
         if self.came is None:
             raise self._failure(_("nothing: not answered yet"), expected, "raised", None)
 
     def _fail(self, expected: str, symptom: str | int, suggests: Suggests) -> None:
-        raise self._failure(_show(self.came), expected, symptom, suggests)
+        raise self._failure(shown(self.came), expected, symptom, suggests)
 
     def _failure(self, came: str, expected: str, symptom: str | int, suggests: Suggests, by: str = "") -> CheckFailed:
-        numbers = numbers_of(suggests, symptom)
-        given = ", ".join(f"{name} = {_values(value)}" for name, value in self.given.items())
         asked = _("∂/∂{name} of {asked}").format(name=by, asked=self.asked) if by else self.asked
-        lines = [
-            headed(_("Asked"), _("{asked} with {given}").format(asked=asked, given=given) if given else asked),
-            headed(_("Came"), came),
-            headed(_("Expected"), expected),
-            *suggestions(numbers),
-        ]
-        return CheckFailed([_short(line) for line in lines], numbers, self._code())
-
-    def _code(self) -> str:
-        """The case with all of its numbers, to be run by the learner; empty where it can't be written."""
-        leaves = [one for one in (*self.arguments, self.came) if isinstance(one, torch.Tensor) and one.is_leaf]
-        made = [f"{name} = {_made(value, leaves)}" for name, value in self.given.items()]
-        return "\n".join([*made, self.asked]) if all(map(_is_data, self.given.values())) else ""
+        passed = (*self.arguments, self.came)
+        return failure(asked, came, expected, self.given, numbers_of(suggests, symptom), arguments=passed)
 
 
 def expect(asked: str, came: Any, **given: Any) -> Expectation:
@@ -223,7 +214,7 @@ def call(asked: str, function: Callable[..., Any], *arguments: Any, suggests: Su
         ) from None
     except Exception as error:  # the student's: whatever it is, it is the answer that came
         raise Expectation(asked, None, given, arguments)._failure(
-            _student_error(error), _("a value"), "raised", suggests
+            said_error(error), _("a value"), "raised", suggests
         ) from None
 
 
@@ -303,14 +294,55 @@ def _answer(given: Mapping[Any, Any], key: Any) -> str:
     return repr(given[key]) if key in given else _("nothing")
 
 
+def failure(
+    asked: str,
+    came: str,
+    expected: str,
+    given: Mapping[str, Any],
+    numbers: Sequence[str] = (),
+    notes: Iterable[str] = (),
+    arguments: Sequence[Any] = (),
+) -> CheckFailed:
+    """What is raised where an answer isn't right; `numbers` are misconceptions, `notes` sentences before them.
+
+    >>> print(failure("f(x)", "2", "3", {"x": 1}, notes=["The values are wrong."]))
+    Asked      f(x) with x = 1
+    Came       2
+    Expected   3
+    Note       The values are wrong.
+    """
+    told = ", ".join(f"{name} = {_values(value)}" for name, value in given.items())
+    lines = [
+        headed(_("Asked"), _("{asked} with {given}").format(asked=asked, given=told) if told else asked),
+        headed(_("Came"), came),
+        headed(_("Expected"), expected),
+        *(headed(_("Note"), note) for note in notes),
+        *suggestions(numbers),
+    ]
+    return CheckFailed([_short(line) for line in lines], numbers, _code(asked, given, arguments))
+
+
+def _code(asked: str, given: Mapping[str, Any], arguments: Sequence[Any]) -> str:
+    """The case with all of its numbers, to be run by the learner; empty where it can't be written."""
+    leaves = [one for one in arguments if isinstance(one, torch.Tensor) and one.is_leaf]
+    if not all(map(_is_data, given.values())):
+        return ""
+    return "\n".join([*(f"{name} = {_made(value, leaves)}" for name, value in given.items()), asked])
+
+
 def _is_data(value: Any) -> bool:
+    """Can it be written as code that makes it?"""
     if isinstance(value, torch.Tensor):
         return value.layout is torch.strided and value.numel() <= MAX_WRITTEN
-    return isinstance(value, int | float | str | bool | list | tuple | dict | None)
+    if isinstance(value, list | tuple):
+        return all(map(_is_data, value))
+    return isinstance(value, int | float | str | bool | dict | None)
 
 
-def _made(value: Any, leaves: Sequence[torch.Tensor]) -> str:
+def _made(value: Any, leaves: Sequence[torch.Tensor] = ()) -> str:
     """A value as code that makes it; a copy of a leaf that was passed requires a gradient, as that did."""
+    if isinstance(value, list | tuple):
+        return _bracketed(value, [_made(item, leaves) for item in value])
     if not isinstance(value, torch.Tensor):
         return repr(value)
     needed = value.requires_grad or any(leaf.requires_grad and leaf.shape == value.shape for leaf in leaves)
@@ -318,15 +350,17 @@ def _made(value: Any, leaves: Sequence[torch.Tensor]) -> str:
     return f"torch.tensor({value.detach().tolist()!r}, dtype={value.dtype}{grad})"
 
 
-def _show(value: Any) -> str:
+def shown(value: Any) -> str:
+    """What came, on one line; of a tensor what there is to know."""
     if isinstance(value, Exception) and "performed" in vars(value):
         line, number = vars(value)["performed"]
         said = _("in round {round}, line {line} raised {error}") if number else _("line {line} raised {error}")
-        return said.format(round=number, line=line, error=_student_error(value))
-    return _tensor(value, facts=True) if isinstance(value, torch.Tensor) else repr(value)
+        return said.format(round=number, line=line, error=said_error(value))
+    return tensor_text(value, facts=True) if isinstance(value, torch.Tensor) else repr(value)
 
 
-def _tensor(value: torch.Tensor, *, facts: bool = False) -> str:
+def tensor_text(value: torch.Tensor, *, facts: bool = False) -> str:
+    """A tensor's numbers, kind and shape; `facts`: whether it is a leaf, and its version too."""
     kind = str(value.dtype).removeprefix("torch.").replace("float", "f").replace("int", "i")
     shape = f"{kind}[{', '.join(map(str, value.shape))}]"
     if not facts:
@@ -336,11 +370,20 @@ def _tensor(value: torch.Tensor, *, facts: bool = False) -> str:
 
 
 def _values(value: Any) -> str:
+    """The first numbers of a tensor, or of what holds tensors, with four digits."""
+    if isinstance(value, list | tuple):
+        return _bracketed(value, [_values(item) for item in value])
     if not isinstance(value, torch.Tensor):
         return repr(value)
     if value.numel() <= MAX_NUMBERS:
         return _rounded(value.detach().tolist())
     return f"{_rounded(value.detach().flatten()[:MAX_NUMBERS].tolist())[:-1]}, …]"
+
+
+def _bracketed(value: list[Any] | tuple[Any, ...], parts: list[str]) -> str:
+    if isinstance(value, list):
+        return f"[{', '.join(parts)}]"
+    return f"({', '.join(parts)}{',' * (len(parts) == 1)})"
 
 
 def _rounded(value: Any) -> str:
@@ -349,7 +392,7 @@ def _rounded(value: Any) -> str:
     return f"{value:.4g}" if isinstance(value, float) else repr(value)
 
 
-def _student_error(error: Exception) -> str:
+def said_error(error: Exception) -> str:
     """A student's error as one line. An error of the grader's own isn't an answer: it goes on."""
     if type(error).__module__.partition(".")[0] == "nbjudge":
         raise error
@@ -357,5 +400,6 @@ def _student_error(error: Exception) -> str:
 
 
 def _short(line: str) -> str:
+    """One line that isn't long."""
     line = " ".join(line.splitlines())
     return line if len(line) <= MAX_CHARACTERS else line[: MAX_CHARACTERS - 1] + "…"

@@ -33,6 +33,8 @@ MAY_IMPORT = {  # a room, or a file at a package's top: the rooms that it may im
     "seegrad.recorder": ("capture", "diagnose", "model", "words", "errors"),
     "seegrad.display": ("recorder", "learn", "quiz", "picture", "capture", "model", "words", "errors"),
     "seegrad.check": ("capture", "words", "errors"),
+    "seegrad.arguments": ("capture",),
+    "seegrad.promise": ("check", "arguments", "capture", "words"),
     "seegrad.offline": ("display",),
     "seegrad.variants": ("words",),
     "seegrad.__main__": ("recorder", "display", "picture", "capture", "model", "words", "errors"),
@@ -61,6 +63,8 @@ INSIDE = {  # the same for rooms within a room; its own files, beside them, may 
 ONLY_THESE = {  # of another room: the files that a room may import, where it may not have all
     ("seegrad.display", "capture"): ("seegrad.capture.mode", "seegrad.capture.probes"),
     ("seegrad.check", "capture"): ("seegrad.capture.probes",),
+    ("seegrad.arguments", "capture"): ("seegrad.capture.probes",),
+    ("seegrad.promise", "capture"): ("seegrad.capture.probes",),
     ("seegrad.__main__", "capture"): ("seegrad.capture.mode", "seegrad.capture.probes"),
 }
 PURE = (
@@ -68,7 +72,10 @@ PURE = (
     "nbjudge.pages.similar",
 )
 """Loading any of these loads neither torch nor Jupyter."""
-USES_TORCH = ("seegrad.capture", "seegrad.recorder", "seegrad.check", "seegrad.learn.device", "nbjudge.bridge.torch")
+USES_TORCH = (
+    *(f"seegrad.{room}" for room in ("capture", "recorder", "check", "arguments", "promise", "learn.device")),
+    "nbjudge.bridge.torch",
+)
 USES_NBGRADER = ("nbjudge.course", "nbjudge.plugin", "nbjudge.pages")
 JUPYTER = {
     *("IPython", "ipykernel", "ipywidgets", "anywidget", "traitlets", "jupyter_client"),

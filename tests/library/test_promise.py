@@ -1,0 +1,186 @@
+"""What a promise sees of a call that an ordinary test doesn't: one answer for each thing that may go wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+
+from seegrad.check import CheckFailed
+from seegrad.promise import NOTES, SUGGESTS, between, leaf, numbers, promised, scattered
+from seegrad.words.beliefs import MISCONCEPTIONS
+
+calls: list[int] = []
+
+
+def double(x: torch.Tensor) -> torch.Tensor:
+    return x * 2
+
+
+def move_(w: torch.Tensor, by: float) -> None:
+    with torch.no_grad():
+        w.add_(by)
+
+
+def fill(w: torch.Tensor) -> float:
+    w.grad = w.detach() * 2
+    return float(w.detach().square().sum())
+
+
+def written(x: torch.Tensor) -> torch.Tensor:
+    y = x * 2
+    x.data.zero_()
+    return y
+
+
+def restored(x: torch.Tensor) -> torch.Tensor:
+    with torch.no_grad():
+        x.add_(0)
+    return x * 2
+
+
+def silent(x: torch.Tensor) -> torch.Tensor:
+    y = x.square()
+    return y - y.detach() + 2 * x.detach()
+
+
+def once_only(x: torch.Tensor) -> torch.Tensor:
+    calls.append(1)
+    return x * (2 if len(calls) % 2 else 3)
+
+
+def kept_for_later(x: torch.Tensor, found: dict[str, torch.Tensor] = {}) -> torch.Tensor:  # noqa: B006  # the mistake
+    return found.setdefault(str(x.dtype), x * 2)
+
+
+def hooked(x: torch.Tensor) -> torch.Tensor:
+    x.register_hook(lambda grad: grad * 0)
+    return (x + 0) * 2
+
+
+def of_x(symptom: str, function: Callable[..., Any], made: Callable[..., Any] = leaf) -> Any:
+    return pytest.param(
+        symptom, function, double, {"x": made(numbers(3, holds=(-1.5, 0.0)))}, id=f"{symptom} {function}"
+    )
+
+
+def of_w(symptom: str, function: Callable[..., Any]) -> Any:
+    return pytest.param(symptom, function, move_, {"w": leaf(numbers(3), grad=1.0), "by": 0.5}, id=symptom)
+
+
+def of_grad(symptom: str, function: Callable[..., Any]) -> Any:
+    return pytest.param(symptom, function, fill, {"w": leaf(numbers(2, 2), grad=1.0)}, id=symptom)
+
+
+def rebind(w: torch.Tensor, by: float) -> None:
+    w = w + by
+
+
+def no_longer(w: torch.Tensor, by: float) -> None:
+    move_(w, by)
+    w.requires_grad_(False)
+
+
+def other_memory(w: torch.Tensor, by: float) -> None:
+    w.data = w.data + by
+
+
+def nothing(x: torch.Tensor) -> None:
+    x * 2  # the mistake: no return
+
+
+def returning(w: torch.Tensor, by: float) -> torch.Tensor:
+    move_(w, by)
+    return w
+
+
+def unnoticed(w: torch.Tensor, by: float) -> None:
+    w.data.add_(by)
+
+
+def shared_counter(w: torch.Tensor, by: float) -> None:
+    w.detach().add_(by)
+
+
+def too_far(w: torch.Tensor, by: float) -> None:
+    move_(w, 2 * by)
+
+
+def emptied(w: torch.Tensor, by: float) -> None:
+    move_(w, by)
+    w.grad = None
+
+
+def unfilled(w: torch.Tensor) -> float:
+    return float(w.detach().square().sum())
+
+
+def wrongly_filled(w: torch.Tensor) -> float:
+    w.grad = w.detach()
+    return unfilled(w)
+
+
+def adding(w: torch.Tensor) -> float:
+    w.square().sum().backward()
+    return float(w.detach().square().sum())
+
+
+SYMPTOMS = [
+    of_x("kind", nothing),
+    of_x("shape", lambda x: (x * 2)[:2]),
+    of_x("dtype", lambda x: (x * 2).double()),
+    of_x("wrong", lambda x: x * 3),
+    of_x("cut", lambda x: x.detach() * 2),
+    of_x("kept", written),
+    of_x("touched", restored),
+    of_x("gradient", silent),
+    of_x("gradient", hooked),
+    of_x("wrong", once_only),
+    of_x("leaf", lambda x: x.detach_() * 2, between),
+    of_x("lost", lambda x: (x * 2).detach().requires_grad_(), scattered),
+    of_w("returned", returning),
+    of_w("unmoved", rebind),
+    of_w("written", too_far),
+    of_w("storage", other_memory),
+    of_w("unnoticed", unnoticed),
+    of_w("requires_grad", no_longer),
+    of_w("grad", emptied),
+    of_grad("unfilled", unfilled),
+    of_grad("added", adding),
+    of_grad("filled", wrongly_filled),
+]
+
+
+@pytest.mark.parametrize(("symptom", "function", "truth", "case"), SYMPTOMS)
+def test_each_thing_that_may_go_wrong_is_seen_and_said(
+    symptom: str, function: Callable[..., Any], truth: Callable[..., Any], case: dict[str, Any]
+) -> None:
+    calls.clear()
+    with pytest.raises(CheckFailed) as caught:
+        promised("f(…)", function, truth, case, notices="w")
+    name = next(iter(case))
+    notes = [line for line in caught.value.lines if line.startswith("Note")]
+    assert NOTES[symptom].format(name=name) in notes[0], caught.value
+    assert caught.value.misconceptions == tuple(filter(None, [SUGGESTS.get(symptom)]))
+
+
+def test_a_right_answer_in_another_style_holds() -> None:
+    cases = [
+        {"x": made(numbers(*shape))} for made in (leaf, between, scattered) for shape in ((), (4,), (2, 0), (2, 3))
+    ]
+    promised("double(x)", lambda x: x + x, double, *cases, {"x": numbers(3, dtype=torch.float64)})
+    for style in (shared_counter, unnoticed):
+        promised("move_(w, by)", style, move_, {"w": leaf(numbers(3)), "by": 0.5})
+
+
+def test_two_live_calls_are_told_from_one() -> None:
+    with pytest.raises(CheckFailed) as caught:
+        promised("f(x)", kept_for_later, double, {"x": leaf(numbers(3))}, {"x": leaf(numbers(3))})
+    assert "Note       The" in str(caught.value)
+
+
+def test_what_is_suggested_by_default_are_misconceptions_of_known_symptoms() -> None:
+    assert set(SUGGESTS) <= set(NOTES)
+    assert set(SUGGESTS.values()) <= set(MISCONCEPTIONS)
