@@ -22,6 +22,7 @@ from pathlib import Path
 from tools.strangers.assignments import GradedNotebook, fresh, hand_in, notebooks, place
 from tools.strangers.rows import PointsPair, rows, told
 
+ERROR = re.compile(r"^\[\w+ \| ERROR\] (.*(?:\n(?!\[).*)*)", re.MULTILINE)  # as nbgrader logs one
 GRADE = Path(__file__).resolve().parent / "grade.py"
 
 
@@ -62,6 +63,7 @@ def _both(one: GradedNotebook, work: Path, most: int) -> None:
     done = stock / "done" / f"{one.name}.json"
     if not done.is_file():
         place(one, work)
+        _run(stock, "-m", "nbgrader", "update", f"source/{one.name}")  # marks as older versions wrote them
         refused = _run(stock, "-m", "nbgrader", "generate_assignment", one.name, "--force")
         if refused:
             print(f"{one.name}: nbgrader can't generate it: {refused}", flush=True)
@@ -71,14 +73,15 @@ def _both(one: GradedNotebook, work: Path, most: int) -> None:
         _run(stock, "-m", "nbgrader", "autograde", one.name, "--create", "--force")
         done.parent.mkdir(exist_ok=True)
         done.write_text(json.dumps({"wall_s": time.monotonic() - began}), encoding="utf-8")
-    _run(ours, "-m", "nbgrader", "generate_assignment", one.name, "--force")
+    if refused := _run(ours, "-m", "nbgrader", "generate_assignment", one.name, "--force"):
+        print(f"{one.name}: ours says when it is generated:\n{refused}", flush=True)
     if failed := _run(ours, "-P", str(GRADE), one.name):
         print(f"{one.name}: ours can't grade it: {failed}", flush=True)
     print(f"{one.name} done", flush=True)
 
 
 def _run(folder: Path, *command: str) -> str:
-    """A command in a course; what it said where it failed, its last line."""
+    """A command in a course; what it said where it failed: its errors, or else its last line."""
     with (folder / "log.txt").open("a", encoding="utf-8") as log:
         done = subprocess.run(  # noqa: S603 -- this project's own commands
             [sys.executable, *command],
@@ -89,7 +92,9 @@ def _run(folder: Path, *command: str) -> str:
             check=False,
         )
         log.write(done.stdout)
-    return done.stdout.strip().splitlines()[-1] if done.returncode and done.stdout.strip() else ""
+    said = done.stdout.strip()
+    errors = ERROR.findall(said) or said.splitlines()[-1:]
+    return "\n".join(errors) if done.returncode else ""
 
 
 def _speed(work: Path) -> str:

@@ -16,7 +16,9 @@ from typing import Any
 
 from tools.strangers.wrong import handed_in
 
+ODD = re.compile(r"[^A-Za-z0-9_\-]")  # in a grade_id, where older notebooks have it
 MOST_BYTES = 20 << 20  # of the files beside a notebook
+ANSWER = {"grade": False, "locked": False, "schema_version": 3, "solution": True, "task": False}
 STOCK = 'c = get_config()\nc.CourseDirectory.course_id = "strangers"\n'
 OURS = "from nbjudge.plugin import install\n\n" + STOCK + 'install(c)\nc.SandboxedAutograde.prove = "off"\n'
 GRADERS = {"stock": STOCK, "ours": OURS}  # by the folder that each works in
@@ -44,9 +46,19 @@ def _is_graded(path: Path) -> bool:
     except ValueError:
         return False
     kernel = book.get("metadata", {}).get("kernelspec", {})
-    marks = [_marks(cell) for cell in book.get("cells", []) if cell["cell_type"] == "code"]
-    tested = any(mark.get("grade") and not mark.get("solution") for mark in marks)
-    return "python" in str(kernel).lower() and tested and any(mark.get("solution") for mark in marks)
+    cells = [cell for cell in book.get("cells", []) if cell["cell_type"] == "code"]
+    tested = any(mark.get("grade") and not mark.get("solution") for mark in map(_marks, cells))
+    return "python" in str(kernel).lower() and tested and any(map(_is_answer, cells))
+
+
+def _is_answer(cell: dict[str, Any]) -> bool:
+    """Marked as one, or to be marked: a solution in a cell without a mark is nothing that nbgrader releases."""
+    return bool(_marks(cell).get("solution")) or _lacks_a_mark(cell)
+
+
+def _lacks_a_mark(cell: dict[str, Any]) -> bool:
+    source = cell["source"] if isinstance(cell["source"], str) else "".join(cell["source"])
+    return "BEGIN SOLUTION" in source and not _marks(cell)
 
 
 def _marks(cell: dict[str, Any]) -> dict[str, Any]:
@@ -61,8 +73,14 @@ def place(found: GradedNotebook, work: Path) -> None:
     size = sum(path.stat().st_size for path in _beside(found))
     shutil.copytree(found.path.parent, folder, ignore=_notebooks if size < MOST_BYTES else _everything)
     book = json.loads(found.path.read_text(encoding="utf-8"))
-    for marks in (_marks(cell) for cell in book["cells"]):
-        if marks.get("grade") and not marks.get("points"):
+    for number, cell in enumerate(book["cells"]):
+        if cell["cell_type"] == "code" and _lacks_a_mark(cell):
+            cell["metadata"]["nbgrader"] = {**ANSWER, "grade_id": f"answer-{number}"}
+            continue
+        marks = _marks(cell)
+        if isinstance(name := marks.get("grade_id"), str):
+            marks["grade_id"] = ODD.sub("", name)
+        if marks.get("grade") and not float(marks.get("points") or 0):
             marks["points"] = 1  # a test without points would compare equal whatever it says
     book["metadata"]["kernelspec"] = {"name": "python3", "display_name": "Python 3", "language": "python"}
     (folder / "notebook.ipynb").write_text(json.dumps(book), encoding="utf-8")

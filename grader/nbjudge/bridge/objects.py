@@ -78,7 +78,7 @@ PLAIN_BASES = (
 )  # `isinstance` is answered by __class__ for these too
 _HERE = frozenset(
     {
-        *("__class__", "__init__", "__new__", "__reduce__", "__reduce_ex__", "__getstate__", "__setattr__"),
+        *("__class__", "__new__", "__reduce__", "__reduce_ex__", "__getstate__", "__setattr__"),
         *("__getattribute__", "__delattr__", "__init_subclass__", "__subclasshook__", "__sizeof__", "__weakref__"),
         "__slots__",
     }

@@ -6,26 +6,33 @@ A `Remark` that stops leaves nothing to release: stock nbgrader would release it
 from __future__ import annotations
 
 import ast
+import builtins
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
 from nbjudge.course.naming import plain
 from nbjudge.course.restore import released
 from nbjudge.model import Notebook
-from nbjudge.names import names_in
+from nbjudge.names import Statement, names_in, statements
 
 FLAGS = ("grade", "solution", "locked", "task")
 NAME = re.compile(r"[A-Za-z0-9_\-]+")  # what nbgrader's toolbar accepts
-REGIONS = (("BEGIN SOLUTION", "END SOLUTION"), ("BEGIN HIDDEN TESTS", "END HIDDEN TESTS"))
+REGIONS = (  # with the mark of the cells that they belong into, and what nbgrader's toolbar calls these
+    ("BEGIN SOLUTION", "END SOLUTION", "solution", "an answer", "an autograded answer"),
+    ("BEGIN HIDDEN TESTS", "END HIDDEN TESTS", "grade", "a test", "autograder tests"),
+)
 TO_CHANGE = re.compile(r"\b(chang|edit|replac|adjust|modif|fill|your|try|todo)", re.IGNORECASE)
 BODY_IS_PYTHON = re.compile(r"^%%(time|timeit|capture|prun)\b[^\n]*\n")
 UNKNOWN = "the test reads {name!r}, which neither the release nor an answer gives a value"
 UNKNOWN_CURE = "correct its spelling, import it, or define it in the test or in a cell that students are given"
 CONSTANT = "{name!r} looks like something that students are to change, but this is no answer: tests see it as released"
 CONSTANT_CURE = "make this an autograded answer; or lock it, so that nobody changes it in vain"
+BORROWED = "this reads {name!r}, which only tests give a value ({test}), and answers don't get what tests bind"
+BORROWED_CURE = "pass it as an argument, or give it a value here or in a cell that students are given"
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,9 +65,8 @@ def of_source(notebook: str, document: Mapping[str, Any]) -> list[Remark]:
     for number, cell in enumerate(document["cells"], start=1):
         marks = cell["metadata"].get("nbgrader")
         said = [*_of_marks(marks, cell["cell_type"])] if marks is not None else []
-        text = cell["source"] if isinstance(cell["source"], str) else "".join(cell["source"])
-        marked = marks if isinstance(marks, Mapping) else {}
-        said += _of_regions(text)
+        text, marked = _text(cell), _marks(cell)
+        said += _of_regions(text, marked)
         if python and cell["cell_type"] == "code" and not any(one[3] for one in said):
             said += _of_python(text, marked)
         found += [
@@ -118,20 +124,26 @@ def _of_marks(marks: Any, cell_type: str) -> Iterator[Said]:
 
 
 def _of_points(points: Any) -> Iterator[Said]:
-    number = points if isinstance(points, int | float) and not isinstance(points, bool) else None
-    if number is None or not math.isfinite(number) or number < 0:
+    """Older versions of nbgrader wrote them as text, which it still reads."""
+    try:
+        number = math.nan if isinstance(points, bool) else float(points)
+    except (TypeError, ValueError):
+        number = math.nan
+    if not math.isfinite(number) or number < 0:
         said = "it has no points" if points is None else f"its points are {points!r}"
         yield 0, said, "write a number from 0 upwards", True
 
 
-def _of_regions(text: str) -> Iterator[Said]:
-    """What is to be cut out of the release has a beginning and an end."""
-    for begin, end in REGIONS:
+def _of_regions(text: str, marks: Mapping[str, Any]) -> Iterator[Said]:
+    """What is to be cut out of the release has a beginning and an end, and stands in a cell of its kind."""
+    for begin, end, mark, kind, called in REGIONS:
         opened = 0
         for line, written in enumerate(text.splitlines(), start=1):
             if begin in written:
                 if opened:
                     yield line, f"{begin!r} stands twice before {end!r}", f"write `### {end}` before it", True
+                elif not marks.get(mark):
+                    yield line, f"{begin!r} stands in a cell that isn't {kind}", f"mark the cell as {called}", True
                 opened = line
             elif end in written:
                 if not opened:
@@ -169,22 +181,66 @@ def _syntax_error(text: str) -> SyntaxError | None:
 
 
 def of_names(notebook: Notebook, document: Mapping[str, Any]) -> list[Remark]:
-    """Names that nobody gives a value, and constants that stand where a change of theirs is seen by nobody."""
+    """Names that nobody gives a value, or only tests do, and constants whose change nobody would see."""
     unknown = [
         Remark(notebook.name, f"cell {cell!r}", line, UNKNOWN.format(name=name), UNKNOWN_CURE)
         for cell, name, line in notebook.naming.unknown
     ]
-    return [*unknown, *_of_constants(notebook, document["cells"])]
+    return [*unknown, *_of_borrowed(notebook, document["cells"]), *_of_constants(notebook, document["cells"])]
+
+
+def _of_borrowed(notebook: Notebook, cells: Sequence[Mapping[str, Any]]) -> Iterator[Remark]:
+    """Names that answers and given cells read, although only tests bind them: in one kernel that would work."""
+    read = [(number, cell, list(_statements(cell))) for number, cell in enumerate(cells, start=1)]
+    tests = [(cell, one) for _, cell, every in read if _is_test(cell) for one in every if not one.imports]
+    only = {name: _marks(cell)["grade_id"] for cell, one in tests for name in one.binds if not hasattr(builtins, name)}
+    others = [(number, cell, one) for number, cell, every in read if not _is_test(cell) for one in every]
+    bound = {name for _, _, one in others for name in one.binds | one.rebinds}
+    seen = set[tuple[int, str]]()
+    for number, cell, one in others:
+        for name in sorted(one.uses & only.keys() - bound):
+            if (number, name) in seen:
+                continue
+            seen.add((number, name))
+            what, line = BORROWED.format(name=name, test=f"cell {only[name]!r}"), _line_of(name, _text(cell), one.line)
+            yield Remark(notebook.name, _called(number, _marks(cell)), line, what, BORROWED_CURE, stops=False)
+
+
+def _line_of(name: str, text: str, first: int) -> int:
+    """
+    >>> _line_of("y", "y = 1\\ndef f():\\n    return x + y", 2)
+    3
+    """
+    named = (node for node in ast.walk(ast.parse(plain(text))) if isinstance(node, ast.Name) and node.id == name)
+    return min((node.lineno for node in named if node.lineno >= first), default=first)
+
+
+def _statements(cell: Mapping[str, Any]) -> Iterator[Statement]:
+    if cell["cell_type"] == "code":
+        with suppress(SyntaxError, ValueError):  # said before
+            yield from statements(plain(_text(cell)))
+
+
+def _is_test(cell: Mapping[str, Any]) -> bool:
+    return bool(_marks(cell).get("grade")) and not _marks(cell).get("solution")
+
+
+def _marks(cell: Mapping[str, Any]) -> Mapping[str, Any]:
+    found = cell["metadata"].get("nbgrader")
+    return found if isinstance(found, Mapping) else {}
+
+
+def _text(cell: Mapping[str, Any]) -> str:
+    return cell["source"] if isinstance(cell["source"], str) else "".join(cell["source"])
 
 
 def _of_constants(notebook: Notebook, cells: Sequence[Mapping[str, Any]]) -> Iterator[Remark]:
     """A constant of an unlocked cell that a test reads, and that asks to be changed."""
     ours = {name for _, setup in notebook.naming.setup for one in setup for name in names_in(one).bound}
     for number, cell in enumerate(cells, start=1):
-        if cell["cell_type"] != "code" or cell["metadata"].get("nbgrader", {}).get("grade_id"):
+        if cell["cell_type"] != "code" or _marks(cell).get("grade_id"):
             continue
-        text = cell["source"] if isinstance(cell["source"], str) else "".join(cell["source"])
-        for name, line in _asking(text):
+        for name, line in _asking(_text(cell)):
             if name in ours:
                 what = CONSTANT.format(name=name)
                 yield Remark(notebook.name, f"cell {number}", line, what, CONSTANT_CURE, stops=False)

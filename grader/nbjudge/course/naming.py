@@ -250,12 +250,25 @@ def _reach(names: Iterable[str], release: Sequence[Statement]) -> set[str]:
 
 def _is_ours(one: Statement, asked: set[str], imported: Mapping[str, str], release: Sequence[Statement]) -> bool:
     touched = one.binds | one.changes
+    if one.imports and not touched:
+        return True  # from … import *
     return bool(touched - asked) and (one.imports or not _reach(one.reads, release) & (asked | imported.keys()))
 
 
 def _needed(ours: Sequence[Statement], tests: Iterable[Names], asked: set[str], theirs: set[str]) -> list[Statement]:
-    """Of what the judge could run itself, what the tests need, in order; they import `theirs`, packages, themselves."""
+    """Of what the judge could run itself, what the tests need, in order; they import `theirs`, packages, themselves.
+
+    What looks for modules beside the notebook, `sys.path`, they need as well: any import may.
+
+    >>> given = statements("import sys\\nsys.path.append('code')\\nfrom tools import *\\nn = 3")
+    >>> [one.text for one in _needed(given, [], set(), {"tools"})]
+    ['import sys', "sys.path.append('code')", 'from tools import *']
+    """
     wanted = {name for test in tests for name in (*test.read, *(test.mentioned if test.inspects else ()))}
+    imports = [(one, packages(one.text)) for one in ours if one.imports]
+    wanted |= {
+        name for one, found in imports if "sys" in found for name in one.binds if name == "sys" or len(found) == 1
+    }
     kept = set[int]()
     while more := {n for n, one in enumerate(ours) if n not in kept and _serves(one, wanted - asked, theirs, ours)}:
         kept |= more

@@ -29,7 +29,7 @@ from nbjudge.model import (
     Submission,
     digest,
 )
-from nbjudge.shown.text import files_named
+from nbjudge.shown.text import files_named, printable
 
 WORD_SHARE = 0.1  # of an assignment's points may rest on the word of the student's process alone
 ONLY_A_WORD = (
@@ -48,6 +48,10 @@ ADVICE = (
     "Mend the test or the answer in {folder}, run `nbgrader generate_assignment {name} --force`, and grade again; "
     "--without-reference grades all the same"
 )
+MOST_CELLS = 3
+IN_A_CELL = re.compile(r"^Cell .*, line (\d+)$", re.MULTILINE)  # as IPython says where an error was raised
+OF_THE_NETWORK = re.compile(r"name resolution|Name or service not known|Network is unreachable|urlopen error")
+NO_NETWORK = ". There is no network here: put what it downloads beside the notebook"
 AGAIN = "If a process of the grader was killed, the same command goes on from here. If it says this again:"
 
 
@@ -223,7 +227,7 @@ def demand_passed(result: Result, assignment: Assignment, course: Course) -> Non
     wrong = [outcome for outcome in result.outcomes if outcome.grade_id in tests and outcome.kind is not Ending.PASSED]
     if wrong:
         folder = course.folder(course.source, ".", result.assignment)
-        questions = "\n".join(f"  {_said(outcome)}" for outcome in wrong)
+        questions = "\n".join(f"  {said}" for said in [*map(_said, wrong), *_raised(result)])
         advice = ADVICE.format(folder=folder, name=result.assignment)
         if all(outcome.kind is Ending.GRADER_FAILURE for outcome in wrong):
             verdict, advice = "got no verdict", f"{AGAIN} {advice}"
@@ -236,5 +240,24 @@ def demand_passed(result: Result, assignment: Assignment, course: Course) -> Non
 
 def _said(outcome: Outcome) -> str:
     reached = "no verdict" if outcome.points is None else f"{outcome.points:g} of {outcome.max_points:g}"
-    first = next(iter(outcome.message.splitlines()), "") or "no message"
+    first, *more = outcome.message.splitlines() or ["no message"]
+    first += f" {more[0].strip()}" if first.endswith(":") and more else ""
     return f"{outcome.grade_id}: {outcome.kind}, {reached}: {first}"
+
+
+def _raised(result: Result) -> list[str]:
+    """The first cells, tests aside, that raised: what comes after them may fail only for that."""
+    found = []
+    for graded in result.notebooks:
+        tests = {outcome.grade_id for outcome in graded.outcomes}
+        for number, cell in enumerate(json.loads(graded.notebook)["cells"] if graded.notebook else (), start=1):
+            errors = [one for one in cell.get("outputs", ()) if one["output_type"] == "error"]
+            if errors and grade_id(cell) not in tests:
+                found.append(f"before that, cell {number} of {graded.name}.ipynb{_how(errors[0])}")
+    return found[:MOST_CELLS]
+
+
+def _how(error: Mapping[str, Any]) -> str:
+    said = f"{error['ename']}: {next(iter(error['evalue'].splitlines()), '')}"
+    lines = IN_A_CELL.findall(printable("\n".join(error["traceback"])))
+    return f"{f', line {lines[0]},' if lines else ''} raises {said}{NO_NETWORK if OF_THE_NETWORK.search(said) else ''}"

@@ -98,6 +98,12 @@ def test_examples_run_as_they_were_released_and_others_wait(name: str, found: Fo
     assert any("aren't the released ones" in one.message for one in other)
 
 
+def test_a_constant_that_stands_ready_is_the_released_one(found: Found) -> None:
+    rows = {title: (f"ready_constant: {title}", "test-1") for title in TITLES}
+    assert [found.rows.stock[row] for row in rows.values()] == [1, 0, 1]
+    assert [found.rows.ours[row].points for row in rows.values()] == [1, 0, 0]
+
+
 def test_what_is_written_to_stderr_costs_nothing(found: Found) -> None:
     row = ("unittest_main: solution", "test-1")
     assert (found.rows.stock[row], found.rows.ours[row].points) == (0, 2)

@@ -61,6 +61,16 @@ BY_ITSELF = {  # what is wrong: a master, what is said of it
         "ps1.ipynb, cell 'double', line 2: 'BEGIN SOLUTION' without 'END SOLUTION'. Write `### END SOLUTION` where it "
         "ends.",
     ),
+    "a solution in a cell without a mark": (
+        master(ANSWER, TEST, new_code_cell("x = 1\n### BEGIN SOLUTION\ny = 2\n### END SOLUTION")),
+        "ps1.ipynb, cell 1, line 2: 'BEGIN SOLUTION' stands in a cell that isn't an answer. Mark the cell as an "
+        "autograded answer.",
+    ),
+    "hidden tests in an answer": (
+        master(ANSWER + "\n### BEGIN HIDDEN TESTS\nassert double(3) == 6\n### END HIDDEN TESTS"),
+        "ps1.ipynb, cell 'double', line 5: 'BEGIN HIDDEN TESTS' stands in a cell that isn't a test. Mark the cell as "
+        "autograder tests.",
+    ),
     "points that aren't a number": (
         marked(grade=True, solution=False, locked=True, grade_id="q", points="abc"),
         "ps1.ipynb, cell 'q': its points are 'abc'. Write a number from 0 upwards.",
@@ -119,6 +129,10 @@ def test_code_of_another_language_isn_t_looked_at() -> None:
     assert of_source("ps1", made) == []
 
 
+def test_points_as_older_versions_of_nbgrader_wrote_them() -> None:
+    assert of_source("ps1", marked(grade=True, solution=False, locked=True, grade_id="q", points="0.5")) == []
+
+
 def test_a_broken_example_may_be_given() -> None:
     (one,) = of_source("ps1", master(ANSWER, TEST, new_code_cell("mend this:")))
     assert not one.stops
@@ -143,6 +157,19 @@ def remarks(book: Any) -> list[str]:
 
 def test_a_name_that_nobody_gives_a_value() -> None:
     assert remarks(master(ANSWER, "import copy\nwant = copy.copy(4)\nassert dobule(2) == want")) == [UNKNOWN]
+
+
+def test_a_name_that_only_a_test_binds() -> None:
+    answer = "def double(x):\n    # twice\n    return 2 * x + n"
+    (said,) = remarks(master(answer, "n = 0\nassert double(2) == 4"))
+    assert said == (
+        "ps1.ipynb, cell 'double', line 3: this reads 'n', which only tests give a value (cell 'double_test'), and "
+        "answers don't get what tests bind. Pass it as an argument, or give it a value here or in a cell that students "
+        "are given."
+    )
+    assert not remarks(master(answer, "n = 0\nassert double(2) == 4", new_code_cell("n = 0")))
+    assert not remarks(master("def double(x): return 2 * math.exp(x)", "import math\nassert double(0) == 2"))
+    assert not remarks(master("def double(x): return 2 * int(input(x))", "def input(x): return x\nassert double(2)"))
 
 
 @pytest.mark.parametrize(
@@ -200,10 +227,14 @@ def test_a_committed_release_stays_where_its_source_is_wrong(course: Path, monke
 
 @pytest.mark.slow
 def test_the_author_s_own_answers_are_tried(course: Path, monkeypatch, capsys) -> None:
-    write(course, master(ANSWER, "assert double(2) == 5"))
+    page = 'import urllib.request\npage = urllib.request.urlopen("http://127.0.0.1:9/x", timeout=1).read()'
+    write(course, master(ANSWER, "assert double(2) == 5", new_code_cell(page)))
     monkeypatch.chdir(course)
     assert main(["generate", small.NAME]) == 2
-    assert "double_test: failed, 0 of 2" in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert "double_test: failed, 0 of 2: This doesn't hold: assert double(2) == 5\n" in said
+    assert "before that, cell 1 of ps1.ipynb, line 2, raises URLError: <urlopen error" in said
+    assert "There is no network here: put what it downloads beside the notebook" in said
     assert not released(course).exists()
 
 
