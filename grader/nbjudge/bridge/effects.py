@@ -15,6 +15,7 @@ from typing import Any
 
 from nbjudge.bridge.around.parts import Part
 from nbjudge.bridge.values import generators
+from nbjudge.bridge.values.packages import pictures
 
 LATER = "after the call"  # something that isn't an argument of a call that is going on; behind where it first was one
 CONTAINERS = (list, dict, set, tuple, frozenset)
@@ -86,7 +87,7 @@ class Effects:
         self._new.append(Change(key, undo, ours))
 
     def note_container(self, value: Any, ours: bool) -> None:
-        """The same of a list, dict, set or array."""
+        """The same of a list, dict, set, array or picture."""
         before = copy.deepcopy(value) if generators.is_generator(value) else value.copy()
         self.note(id(value), lambda: _refill(value, before), ours=ours)
 
@@ -113,7 +114,7 @@ class Effects:
             for item in _held(value):
                 if type(item) in PLAIN:
                     continue
-                if type(item) in CONTAINERS or _is_array(item) or _is_frame(item) or generators.is_generator(item):
+                if type(item) in CONTAINERS or _is_copied(item) or generators.is_generator(item):
                     self._first.setdefault(id(item), (place, item))
                 for part in self._parts.values():
                     for key, look in part.keys(item):
@@ -197,6 +198,8 @@ def _refill(value: Any, items: Any) -> None:
         type(value).__init__(value, items)
     elif generators.is_generator(value):
         generators.put(value, items)
+    elif pictures.is_picture(value):
+        pictures.put(value, items)
     else:
         value[...] = items
 
@@ -204,7 +207,11 @@ def _refill(value: Any, items: Any) -> None:
 def _array_clone(value: Any) -> Any:
     if generators.is_generator(value):
         return copy.deepcopy(value)
-    return value.copy() if _is_array(value) or _is_frame(value) else value
+    return value.copy() if _is_copied(value) else value
+
+
+def _is_copied(value: Any) -> bool:
+    return _is_array(value) or _is_frame(value) or pictures.is_picture(value)
 
 
 def _is_array(value: Any) -> bool:

@@ -17,6 +17,7 @@ from typing import Any, NoReturn
 
 from nbjudge.bridge.objects import ARITHMETIC, COMPARING, SHOWN, RemoteClass, RemoteObject
 from nbjudge.bridge.standing import Nature, Refused, Role, Sought, Stand
+from nbjudge.bridge.values.packages.pictures import is_picture
 from nbjudge.bridge.values.table import kind_of
 
 Known = Mapping[str, frozenset[str]]
@@ -366,7 +367,9 @@ def _size(value: Any) -> int | None:
 
 
 def _shape(value: Any) -> tuple[int, ...] | None:
-    """Of an array, a tensor or a frame; a data class may have a field of this name."""
+    """Of an array, a tensor, a frame or a picture; a data class may have a field of this name."""
+    if is_picture(value):
+        return tuple(value.size)
     return (
         tuple(value.shape)
         if type(value).__module__.partition(".")[0] in ("numpy", "pandas", "torch") and hasattr(value, "shape")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import collections
 import datetime
 import importlib.util
+import io
 import json
 import shutil
 import subprocess
@@ -123,6 +124,15 @@ def test_a_table_s_defaults_and_a_named_zone(lend: Lend) -> None:
         {"t": "DataFrame", "index": 3, "columns": 3, "v": []},
         {"t": "Timestamp", "v": "now"},
         {"t": "Series", "index": None},
+        {"t": "picture", "id": 1, "v": {"mode": "RGB", "size": [2, 2], "start": 0, "size_bytes": 11, "palette": []}},
+        {"t": "picture", "id": 1, "v": {"mode": "F", "size": [2, 2], "start": 0, "size_bytes": 16, "palette": []}},
+        {
+            "t": "picture",
+            "id": 1,
+            "v": {"mode": "L", "size": [1 << 20] * 2, "start": 0, "size_bytes": 16, "palette": []},
+        },
+        {"t": "picture", "id": 1, "v": {"mode": "P", "size": [4, 4], "start": 0, "size_bytes": 16, "palette": ["red"]}},
+        {"t": "picture", "id": 1, "v": {"mode": "L", "size": [4], "start": 0, "size_bytes": 4, "palette": []}},
     ],
     ids=str,
 )
@@ -187,6 +197,31 @@ def test_pandas_crosses_by_its_columns(lend: Lend) -> None:
     nearest = lend(lambda: type("Own", (pd.DataFrame,), {"equals": lambda *_: True})({"x": [1]}))()
     assert type(nearest) is pd.DataFrame
     assert not nearest.equals(pd.DataFrame({"x": [2]}))
+
+
+@pytest.mark.parametrize("mode", ["1", "L", "LA", "P", "RGB", "RGBA", "CMYK", "YCbCr", "HSV", "I", "I;16"])
+def test_a_picture_crosses_by_its_pixels(mode: str) -> None:
+    image = pytest.importorskip("PIL.Image")
+    picture = image.fromarray(np.arange(18, dtype="uint8").reshape(2, 3, 3)).convert("L" if mode == "I;16" else mode)
+    picture = image.frombytes(mode, (3, 2), bytes(range(12))) if mode == "I;16" else picture
+    assert crossed(picture) == picture
+
+
+def test_a_picture_is_changed_in_place(lend: Lend) -> None:
+    image = pytest.importorskip("PIL.Image")
+    picture = image.new("RGB", (4, 2))
+    lend(lambda given: given.putpixel((0, 0), (1, 2, 3)))(picture)
+    assert picture.getpixel((0, 0)) == (1, 2, 3)
+    lend(lambda given: given.thumbnail((2, 2)))(picture)
+    assert picture.size == (2, 1)
+    own = type("Own", (image.Image,), {"getpixel": lambda *_: 7})()
+    own.__setstate__(image.new("L", (1, 1)).__getstate__())
+    nearest = lend(lambda: own)()
+    assert type(nearest) is image.Image
+    assert nearest.getpixel((0, 0)) == 0
+    broken = image.open(io.BytesIO(b"P6 2 2 255\n"))
+    with pytest.raises(values.UnsupportedError, match="can't be read"):
+        lend(lambda: broken)()
 
 
 def test_a_class_that_is_only_named_like_a_plain_one_stands_in_no_column() -> None:

@@ -50,6 +50,12 @@ CHEATS = {
     "an array": Case(
         SCALE, "def f(x):\n    x[:] = 0\n    return x + 0", "x = np.ones(2)\nassert (f(x) == 2 * x).all()"
     ),
+    "a picture": Case(
+        "def f(x):\n    return x.copy()",
+        "def f(x):\n    x.paste(0, (0, 0, 2, 1))\n    return x",
+        "x = Image.new('L', (2, 1), 7)\ny = f(x)\nassert y.tobytes() == x.tobytes()",
+        "from PIL import Image",
+    ),
     "a tensor": Case(SCALE, "def f(x):\n    return x.zero_()", f"x = torch.ones(2)\n{SAME}"),
     "a leaf": Case(
         SCALE, "def f(x):\n    x.data.zero_()\n    return x * 1", f"x = torch.ones(2, requires_grad=True)\n{SAME}"

@@ -1,4 +1,4 @@
-"""The values that cross by value, each kind in a file of this folder, found by itself.
+"""The values that cross by value, each kind in a file of this folder or of `packages`, found by itself.
 
 >>> from nbjudge.bridge.values.shared import Containers, Copies
 >>> crossing = Crossing(Containers(0), Copies())
@@ -26,5 +26,5 @@ from nbjudge.bridge.values.table import (
 
 __all__ = ["Body", "Crossing", "Decoder", "Encoder", "UnsupportedError", "decode", "encode", "is_value"]
 
-for _found in pkgutil.iter_modules(__path__):  # a new kind is a new file: nobody else has to name it
-    importlib.import_module(f"{__name__}.{_found.name}")
+for _found in pkgutil.walk_packages(__path__, f"{__name__}."):  # a new kind is a new file: nobody else has to name it
+    importlib.import_module(_found.name)

@@ -1,0 +1,1 @@
+"""The values of packages that a course may have, and that may be missing: pandas' and Pillow's."""
