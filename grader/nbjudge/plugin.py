@@ -27,10 +27,10 @@ from nbgrader.preprocessors import ClearHiddenTests
 from traitlets import Bool, Dict, Enum, Float, Integer, List, Unicode, default
 from traitlets.config import Config, Configurable
 
-from nbjudge.course.gradebook import Record, alone
+from nbjudge.course.gradebook import Record, alone, held
 from nbjudge.course.intake import handed_in
 from nbjudge.course.kept import Kept
-from nbjudge.course.layout import Course, held_alone
+from nbjudge.course.layout import Course
 from nbjudge.course.office.backups import back_up
 from nbjudge.course.office.standings import Standing
 from nbjudge.errors import BusyError, ClusterError, CourseError, GraderError
@@ -289,7 +289,7 @@ class TriedAssignment(CheckedAssignment):
     def start(self) -> None:
         """nbgrader's hook: nobody grades meanwhile what is made anew."""
         try:
-            with held_alone(self._grader().course().state):
+            with held(self._grader().course(), self.config):
                 super().start()
         except BusyError as error:
             self.log.error("%s", error)  # noqa: TRY400 -- a sentence for the author; the traceback says nothing more

@@ -22,6 +22,7 @@ from pathlib import Path
 from tools.strangers.assignments import GradedNotebook, fresh, hand_in, notebooks, place
 from tools.strangers.rows import PointsPair, rows, told
 
+MOST_LINES = 12
 ERROR = re.compile(r"^\[\w+ \| ERROR\] (.*(?:\n(?!\[).*)*)", re.MULTILINE)  # as nbgrader logs one
 GRADE = Path(__file__).resolve().parent / "grade.py"
 
@@ -94,7 +95,7 @@ def _run(folder: Path, *command: str) -> str:
         log.write(done.stdout)
     said = done.stdout.strip()
     errors = ERROR.findall(said) or said.splitlines()[-1:]
-    return "\n".join(errors) if done.returncode else ""
+    return "\n".join("\n".join(errors).splitlines()[:MOST_LINES]) if done.returncode else ""
 
 
 def _speed(work: Path) -> str:

@@ -333,6 +333,17 @@ def alone(course: Course, config: Config | None = None) -> Iterator[Record]:
         yield record
 
 
+@contextmanager
+def held(course: Course, config: Config | None = None) -> Iterator[None]:
+    """The same for what may come before the gradebook: one that is a file needn't be there."""
+    if make_url(course.db_url).drivername.startswith("sqlite"):
+        with held_alone(course.state):
+            yield
+    else:
+        with alone(course, config):
+            yield
+
+
 def _cells(row: Any) -> list[SourceCell]:
     """nbgrader's four tables of cells, joined by name."""
     grades = {cell.name: cell.max_score for cell in row.grade_cells}

@@ -16,9 +16,9 @@ from typing import TypeVar
 from traitlets.config import Config
 
 from nbjudge.course import intake, privacy
-from nbjudge.course.gradebook import Record, alone
+from nbjudge.course.gradebook import Record, alone, held
 from nbjudge.course.kept import Kept, publish, sweep_swaps
-from nbjudge.course.layout import MOST_LETTERS, Course, checked_name, held_alone, unusable
+from nbjudge.course.layout import MOST_LETTERS, Course, checked_name, unusable
 from nbjudge.course.office.standings import Standing
 from nbjudge.course.office.tables import Attempt
 from nbjudge.errors import CourseError, DiskFull, GradebookError, StorageError
@@ -114,7 +114,7 @@ def proof(course: Course, name: str, options: RunOptions, farm: Farm, config: Co
 
     Raises `CourseError` where the reference answer doesn't pass, or there is no such assignment.
     """
-    with held_alone(course.state), _opened(course, name, options, config) as assignment:
+    with held(course, config), _opened(course, name, options, config) as assignment:
         judged = partial(_judged, farm=farm, kept=Kept(course.state))
         assignment, reference = _measured(course, assignment, judged)
         return prove(reference, assignment, partial(judged, assignment=assignment))

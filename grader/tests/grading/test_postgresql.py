@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from nbjudge.course.gradebook import Record
+from nbjudge.course.gradebook import Record, alone, held
 from nbjudge.course.layout import Course
 from nbjudge.course.office.backups import back_up
 from nbjudge.errors import BusyError, GradebookError
@@ -57,6 +57,19 @@ def test_a_second_grader_is_refused_from_any_machine(course: Course) -> None:
             second.hold_alone()
     with Record(course) as third:
         third.hold_alone()
+
+
+def test_nothing_is_generated_or_proved_while_another_machine_grades(course: Course) -> None:
+    """Another machine's folder has a lock of its own; the database is the same."""
+    elsewhere = course.root.parent / "elsewhere"
+    shutil.copytree(course.root, elsewhere)
+    with alone(course):
+        assert "at work on the same gradebook" in nbgrader(
+            elsewhere, "generate_assignment", small.NAME, "--force", status=1
+        )
+        with pytest.raises(BusyError, match="same gradebook"), held(replace(course, root=elsewhere)):
+            raise AssertionError
+    nbgrader(elsewhere, "generate_assignment", small.NAME, "--force")
 
 
 def test_a_backup_is_a_dump_that_can_be_restored(
