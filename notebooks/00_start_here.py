@@ -1,12 +1,12 @@
 # %% [markdown]
 # # 00 · Start here
 #
-# This course shows what PyTorch's autograd does while your code runs: you run a few lines, and see the graph that torch
+# *About 30 minutes.* This course shows what PyTorch's autograd does while your code runs: you run a few lines, and see the graph that torch
 # recorded, what it saved, and which line broke it.
 #
 # You know Python, and you have used torch for a week. Nothing else is needed, and nothing is graded here.
 #
-# After this half hour you can work in every chapter: pick a device, predict, run, look, answer; and know what to do
+# After it you can work in every chapter: pick a device, predict, run, look, answer; and know what to do
 # when something looks odd.
 
 # %% [markdown]
@@ -15,8 +15,6 @@
 # Click the cell below, and press **Shift + Enter**. It loads what all chapters need.
 
 # %%
-import contextlib
-
 import torch
 
 import seegrad
@@ -154,22 +152,22 @@ seegrad.show(rec, ask="order")
 # %% [markdown]
 # ## 4 · When a value is overwritten
 #
-# **Predict:** `y.exp()` keeps its result for backward, and the next line overwrites it. Raises, silent, or fine?
+# `y.exp()` keeps its result for backward, and the next line overwrites it. **Predict:** does torch raise an error, is a
+# gradient wrong without an error, or is all fine?
 
 # %%
-with contextlib.suppress(RuntimeError), seegrad.record() as rec:
-    y = torch.tensor([0.0, 1.0], requires_grad=True, device=device)
-    z = y.exp()
-    z.mul_(2)
-    z.sum().backward()
-
-seegrad.show(rec, ask="outcome")
+# %%see --ask outcome
+y = torch.tensor([0.0, 1.0], requires_grad=True, device=device)
+z = y.exp()
+z.mul_(2)
+z.sum().backward()
 
 # %% [markdown]
-# It raises. `suppress` kept the error from telling you. Without it, the picture comes first, then the error as torch
-# raised it. Read the last lines of the error, then the picture.
+# It raises. A cell that asks keeps torch's error back, since it would tell the answer; you find it at the picture's last
+# step. Without a question the picture comes first, then the error as torch raised it. Read the last lines of the error,
+# then the picture.
 #
-# Some cells raise on purpose; the text above them says so. This one raises:
+# Without a question:
 
 # %% tags=["raises-exception", "version-dependent"]
 # %%see
@@ -180,7 +178,7 @@ z.sum().backward()
 
 # %% [markdown]
 # The red pill is the line that wrote, the red tag says what no longer fits: saved at v0, now at v1. Chapters 01, 04 and
-# 05 are about this error.
+# 05 are about this error. Some cells raise on purpose, like this one.
 #
 # **Run ▸ Run All Cells** goes on after a cell that is meant to raise. Where it stops, an error came that nobody meant.
 
@@ -212,8 +210,7 @@ print("added:", w.grad.item() - before)
 # raises:
 
 # %% tags=["raises-exception"]
-with contextlib.suppress(NameError):
-    del result
+globals().pop("result", None)
 
 print(result)
 

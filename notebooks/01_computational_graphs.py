@@ -1,7 +1,7 @@
 # %% [markdown]
 # # 01 · Computational graphs
 #
-# While your code computes, torch writes down how to compute backward. What it writes is a graph, and you can read it.
+# *About 60 minutes.* While your code computes, torch writes down how to compute backward. What it writes is a graph, and you can read it.
 #
 # After this hour you can
 #
@@ -10,7 +10,7 @@
 # - answer three questions from a picture alone: who gets a `.grad`, what was saved, which line broke it.
 
 # %% [markdown]
-# **How to work:** predict, run, look, explain, change. Commit to each prediction before you run the cell under it.
+# **How to work:** predict, run, look, explain, change. Commit to each prediction before you run its cell.
 #
 # *The documents* are five older tutorials that are still found on the web. You will meet answers like theirs, so this
 # course runs what they say on your torch.
@@ -18,7 +18,6 @@
 # Every cell uses `device`. It is the CPU unless `SEEGRAD_DEVICE` says something else.
 
 # %%
-import contextlib
 import warnings
 
 import torch
@@ -46,8 +45,8 @@ x.tolist()
 # `tolist()` gives plain Python numbers, with the digits that a 32-bit float really holds. A Python number has no
 # history: what you compute from such numbers alone is in no graph.
 #
-# The document writes `torch.randn(2, requires_grad=True, device='cuda')`: random numbers, on a GPU. Here `device`
-# decides, and the numbers stay the same. **Predict:** what does the document's line do without a GPU?
+# The document writes `torch.randn(2, requires_grad=True, device='cuda')`: random numbers, on a GPU. Without a GPU that line
+# raises, since torch never moves to the CPU by itself. Here `device` decides, and the numbers stay the same.
 
 # %%
 try:
@@ -57,10 +56,7 @@ except (AssertionError, RuntimeError):
 print("made only with a GPU:", made == torch.cuda.is_available())
 
 # %% [markdown]
-# It raises: torch never moves to the CPU by itself. Where there is a GPU, it makes its tensor there.
-
-# %% [markdown]
-# Now a Function. **Predict:** what does `b` remember besides 7.3891?
+# Now a Function. **Predict:** what else does `b` hold besides its number?
 
 # %%
 # %%see
@@ -70,17 +66,16 @@ b
 
 # %% [markdown]
 # The green card with the bar is `a`. The blue pill is a Function: `ExpBackward0`. It isn't `exp`; it is what has to be
-# done in backward *because* `exp` was done. `b` points to it:
+# done in backward *because* `exp` was done.
+#
+# Ask both tensors for it:
 
 # %%
 b.grad_fn.name(), a.grad_fn
 
 # %% [markdown]
-# | the documents' torch (below 1.10) | your torch |
-# |---|---|
-# | `grad_fn=<ExpBackward>` | `grad_fn=<ExpBackward0>` |
-#
-# The number tells overloads of one operation apart. Nothing else changed.
+# `b` points to its Function, and `a` to none. The number in `ExpBackward0` tells overloads of one operation apart. (Up to
+# torch 1.9 it was `ExpBackward`.)
 
 # %% [markdown]
 # ### `forward()` and `backward()`?
@@ -101,6 +96,8 @@ print("next_functions:", [node.name() for node, slot in function.next_functions]
 # result, and it returns the gradient of its input.
 #
 # (The two methods exist where you write a Function yourself, in a class derived from `torch.autograd.Function`.)
+#
+# Call it with two numbers:
 
 # %%
 with torch.no_grad():
@@ -110,17 +107,20 @@ with torch.no_grad():
 # %% [markdown]
 # $(e^x)' = e^x$. So it has to multiply by $e^2 = 7.3891$, and need not compute that again: it **saved** the result. In
 # the picture that is the small tag `v0` at the pill.
+#
+# Compare where the saved tensor and `b` begin in memory:
 
 # %%
 function._saved_result.data_ptr() == b.data_ptr()
 
 # %% [markdown]
-# The saved tensor isn't a copy: the same bytes as `b`. Remember this. A whole chapter of errors comes from it.
+# The saved tensor isn't a copy: it has the same bytes as `b`. So whoever writes into `b` changes what was saved. Chapter 04
+# is about the errors that come from this.
 
 # %% [markdown]
 # ## 2 · The example
 #
-# Nine tensors. Multiplications and a sum stand for the layers of a network: the graph has the same shape.
+# Nine tensors, and five lines that compute. Products and sums stand here for the layers of a network.
 #
 # **Predict** which tensors are leaves. Click them, then look at the graph.
 
@@ -141,7 +141,7 @@ loss = l4.mean()
 # A **leaf** is a tensor without a `grad_fn`: the graph has nothing behind it. Step through the picture with the arrow
 # keys: each line adds one pill and one card.
 #
-# The same three things, asked of each tensor: its value, its gradient, its Function.
+# Of each tensor the value, the gradient and the Function:
 
 
 # %%
@@ -160,20 +160,17 @@ for name, tensor in tensors.items():
     heard = told(name, tensor)
 
 # %% [markdown]
-# Before backward nobody has a gradient. The documents show the Function as `<MulBackward0 object at 0x7f40…>`: an
-# address, another one in every run.
+# Before backward no tensor has a gradient.
 #
-# And what is this warning?
+# Here is the warning that some of them gave:
 
 # %%
 heard = told("l1", l1)
 Markdown("> " + str(heard[0].message).split(". ")[0])
 
 # %% [markdown]
-# You asked a non-leaf for its `.grad`. The documents got the same warning; all that is left of it there is a puzzling
-# line of code, `print(l1.data, l1.grad, l1.grad_fn)`, printed below the output.
-#
-# Only non-leaves give it, as the table shows. It says: this `None` isn't going to change.
+# You asked a non-leaf for its `.grad`. Only non-leaves give this warning, as the table shows. It says: backward won't fill
+# this one, unless you ask for it (chapter 03).
 
 # %% [markdown]
 # ## 3 · The graph, as torch holds it
@@ -197,7 +194,7 @@ print(len(found), "found, tensors:", sum(isinstance(node, torch.Tensor) for node
 #
 # A Function in the graph is also called a **Node**; later chapters say so.
 #
-# So no tensor between the leaf and the loss needs a name, or even to be alive:
+# No tensor between the leaf and the loss needs a name, or even to be alive:
 
 # %%
 w = torch.tensor(2.0, requires_grad=True, device=device)
@@ -205,8 +202,8 @@ w = torch.tensor(2.0, requires_grad=True, device=device)
 w.grad
 
 # %% [markdown]
-# Where the graph ends stands an `AccumulateGrad`, one for each leaf. It alone knows a tensor: the one whose `.grad` it
-# fills. In the picture it is the small `+=` at a leaf's card.
+# At each leaf that needs a gradient the graph ends in an `AccumulateGrad`. In the picture it is the small `+=` at the
+# leaf's card. Only this kind of Function knows a tensor, the one whose `.grad` it fills:
 
 # %%
 ends = [node for node in found if not node.next_functions]
@@ -246,12 +243,12 @@ for name, tensor in {"l1": l1, "l2": l2, "l3": l3, "l4": l4, "loss": loss}.items
 # | `l2 = l1 + w2` | 1 and 1 | no tensor (`alpha` is a number) |
 # | `loss = l4.mean()` | 1/4, whatever `l4` is | no tensor, only the size |
 #
-# A product saves each factor **for the sake of the other**. See that it does:
+# A product saves each factor **for the gradient of the other**. Look into the one of `l4`:
 
 # %%
 multiply = l4.grad_fn
-print("saves l2:", multiply._saved_self is l2)
-print("saves l3:", multiply._saved_other is l3)
+print("l2:", multiply._saved_self is l2)
+print("l3:", multiply._saved_other is l3)
 
 # %% [markdown]
 # ### When one factor doesn't ask
@@ -267,15 +264,15 @@ l1 = inp * w1
 
 # %%
 first = l1.grad_fn
-print("saves inp:", first._saved_self is inp)
-print("saves w1: ", first._saved_other)
-print("edges:    ", [node and node.name() for node, slot in first.next_functions])
+print("inp:  ", first._saved_self is inp)
+print("w1:   ", first._saved_other is w1)
+print("edges:", [node and node.name() for node, slot in first.next_functions])
 
 # %% [markdown]
-# Only `inp`, because `w1` wants a gradient and its derivative is `inp`. Nobody asks for the gradient of `inp`, so `w1`
-# isn't kept, and the edge to it is empty: `None`.
+# Only `inp`: `w1` needs a gradient, and the derivative by `w1` is `inp`. Nobody asks for the gradient of `inp`. So `w1`
+# isn't saved, and the edge towards `inp` is empty: `None`.
 #
-# That is one reason why frozen layers save memory.
+# That is one reason why frozen layers need less memory.
 
 # %% [markdown]
 # ### Other Functions
@@ -305,7 +302,7 @@ for name, operation in operations.items():
 # Read it as mathematics. $(e^x)' = e^x$: the result is at hand, so it is the result. $(\sin x)' = \cos x$: only the
 # input will do. $(3x)' = 3$: nothing.
 #
-# What nobody saved may be overwritten; what somebody saved may not. We come back to this in section 8.
+# Each Function saves what its own derivative needs. We come back to this in section 8.
 
 # %% [markdown]
 # ## 5 · Backward, in order
@@ -315,20 +312,15 @@ for name, operation in operations.items():
 # **Predict** the order. `l1` is used twice: which of its two users comes first?
 
 # %%
-with seegrad.record() as rec:
-    inp = torch.ones([2, 2], requires_grad=True, device=device)
-    w1, w2, w3 = (torch.tensor(v, requires_grad=True, device=device) for v in (2.0, 3.0, 4.0))
-    l1 = inp * w1
-    l2 = l1 + w2
-    l3 = l1 * w3
-    l4 = l2 * l3
-    loss = l4.mean()
-    loss.backward()
-
-seegrad.show(rec, ask="order")
-
-# %%
-seegrad.show(rec)
+# %%see --ask order --as rec
+inp = torch.ones([2, 2], requires_grad=True, device=device)
+w1, w2, w3 = (torch.tensor(v, requires_grad=True, device=device) for v in (2.0, 3.0, 4.0))
+l1 = inp * w1
+l2 = l1 + w2
+l3 = l1 * w3
+l4 = l2 * l3
+loss = l4.mean()
+loss.backward()
 
 # %% [markdown]
 # The amber discs number the Functions: `mean`, `×` of `l4`, `×` of `l3`, `+` of `l2`, `×` of `l1`. Two rules make this
@@ -337,7 +329,7 @@ seegrad.show(rec)
 # - a Function waits until **all** gradients of its result have come;
 # - of those that are ready, the one that was **made last** runs first.
 #
-# Each Function carries the number of its birth:
+# Each Function carries a number that says when it was made:
 
 # %%
 first = l1.grad_fn._sequence_nr()
@@ -353,37 +345,34 @@ for name, tensor in {"l1": l1, "l2": l2, "l3": l3, "l4": l4, "loss": loss}.items
 
 # %% [markdown]
 # One more thing changed in the picture: the tags of what was saved are dashed outlines. As soon as a Function has run,
-# what it saved is **freed**. Ask for it now:
+# what it saved is **freed**. Ask for it now; it raises:
 
-# %%
-try:
-    print(l4.grad_fn._saved_self)
-except RuntimeError as error:
-    print(type(error).__name__, "| freed:", "already been freed" in str(error))
+# %% tags=["raises-exception"]
+l4.grad_fn._saved_self
 
 # %% [markdown]
-# The Functions and the edges are still there. (Why a second `backward()` raises, and when it doesn't: chapter 07.)
+# The Functions and the edges are still there. (Chapter 07 says what follows for a second `backward()`.)
 
 # %% [markdown]
 # ## 6 · Who has a gradient afterwards
 #
-# **Predict**, without looking up: which of the nine tensors have a `.grad` now?
+# **Predict**, without looking up: which of the nine tensors have a `.grad` after backward?
 
 # %%
 seegrad.show(rec, ask="keeps")
 
 # %%
-print("leaves:", w1.grad, w2.grad, w3.grad)
-print(inp.grad)
+named = {"inp": inp, "w1": w1, "w2": w2, "w3": w3, "l1": l1, "l2": l2, "l3": l3, "l4": l4, "loss": loss}
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")
-    print("others:", l1.grad, l2.grad, l3.grad, l4.grad, loss.grad)
+    for name, tensor in named.items():
+        print(f"{name:5}", tensor.grad)
 
 # %% [markdown]
-# The four leaves. Gradients *passed* through `l1` … `loss` as well (dashed in the picture), but they were dropped once
-# they had been used: in a network those would fill the memory.
+# The four leaves. Gradients *passed* through `l1` … `loss` as well (dashed in the picture), but each was dropped as soon
+# as it had been used. In a large network they would fill the memory.
 #
-# Two documents make `inp` without `requires_grad`. **Predict** both gradients then:
+# Below, `data` is made without `requires_grad`. **Predict** both gradients.
 
 # %%
 data = torch.ones([2, 2], device=device)
@@ -408,8 +397,8 @@ for count in (1, 2):
     print(count, w1.grad)
 
 # %% [markdown]
-# It is 56: `AccumulateGrad` does what it is called, it **adds**. So a cell that you run twice gives other gradients, unless
-# it makes its leaves anew, as ours do, or sets `w1.grad = None`.
+# It is 56: `AccumulateGrad` **adds** what comes to `.grad`. So a cell that you run twice gives other gradients, unless it
+# makes its leaves anew, as ours do, or sets `w1.grad = None`.
 #
 # *Misconception* **M09**: “`.grad` is overwritten by each backward”.
 
@@ -437,13 +426,14 @@ print("l1, together:  ", by_l1.tolist())
 print("w1:", by_w1, " w2:", by_l2.sum(), " w3:", (by_l3 * 2).sum())
 
 # %% [markdown]
-# Each line is one pill, and its numbers are those that the pill saved. 2 + 5 = 7 is what stands on the card of `l1`.
+# Each line of the code is one Function of backward, and multiplies by what that Function saved. 2 + 5 = 7 is the gradient
+# on the card of `l1`.
 #
 # Then `w1`: one number that was multiplied with **four** elements. Each of them sends a 7, and they are summed: 28. What
 # forward spread out (broadcast), backward adds up.
 
 # %% [markdown]
-# You don't have to believe either of us. Nudge `w1` and watch the loss:
+# The same without autograd: change each weight a little, and look how much the loss changes:
 
 
 # %%
@@ -458,57 +448,58 @@ print("w2", round(float(loss_at(2.0, 3 + h) - loss_at(2.0, 3 - h)) / (2 * h), 4)
 print("w3", round(float(loss_at(2.0, 3.0, 4 + h) - loss_at(2.0, 3.0, 4 - h)) / (2 * h), 4))
 
 # %% [markdown]
-# **Change** the example: replace `l3 = l1 * w3` by `l3 = l1.exp()`. Compute the gradient of `w1` by hand
-# from the cards, then run backward. (Which number did the new pill save?)
+# **Change** the example of section 5: replace `l3 = l1 * w3` by `l3 = l1.exp()`, and run it. Compute the gradient of `w1`
+# by hand from the numbers on the cards, then compare it with `w1.grad`. (What did the new pill save?)
 
 # %% [markdown]
 # ## 8 · One line more
 #
-# This is the example with one line more, which writes between forward and backward; `suppress` keeps an error, if there
-# is one, from telling you.
+# This is the example with one line more. It changes, in place, numbers that have been used already.
 #
-# **Predict:** raises, silent, or fine?
+# **Predict** how it ends: torch raises an error, no error comes but a gradient is wrong, or all is fine. (A cell that asks
+# keeps back what torch says. You see it when you have answered.)
 
 # %%
-with contextlib.suppress(RuntimeError), seegrad.record() as rec:
-    inp = torch.ones([2, 2], requires_grad=True, device=device)
-    w1, w2, w3 = (torch.tensor(v, requires_grad=True, device=device) for v in (2.0, 3.0, 4.0))
-    l1 = inp * w1
-    l2 = l1 + w2
-    l3 = l1 * w3
-    l4 = l2 * l3
-    l3.add_(1)
-    loss = l4.mean()
-    loss.backward()
-
-seegrad.show(rec, ask="outcome")
+# %%see --ask outcome --as rec
+inp = torch.ones([2, 2], requires_grad=True, device=device)
+w1, w2, w3 = (torch.tensor(v, requires_grad=True, device=device) for v in (2.0, 3.0, 4.0))
+l1 = inp * w1
+l2 = l1 + w2
+l3 = l1 * w3
+l4 = l2 * l3
+l3.add_(1)
+loss = l4.mean()
+loss.backward()
 
 # %% [markdown]
-# Answer three questions from the picture alone, without reading the code. First: which tensors hold a `.grad` after
-# this?
+# Three more questions about the same program. First: which tensors hold a `.grad` at its end?
 
 # %%
 seegrad.show(rec, ask="keeps")
 
 # %% [markdown]
-# Second: what did each Function save? (And is it still the same?)
+# Second: what did each Function save?
 
 # %%
 seegrad.show(rec, ask="saves")
 
 # %% [markdown]
-# Third: if it went wrong, which line did it? Click it, in the code or in the graph.
+# Third: if something went wrong, which line did it? Click it, in the code or in the graph.
 
 # %%
 seegrad.show(rec, ask="culprit")
 
 # %% [markdown]
-# 1. None. The green cards would have, but backward stopped at the `×` of `l4`, before it reached any of them.
+# It raises.
+#
+# 1. None: backward stopped at the `×` of `l4`, before it reached a leaf.
 # 2. The `×` of `l4` saved `l2` and `l3`. The tag at `l3` says *v0 saved ≠ v1 now*.
 # 3. `l3.add_(1)`, the red pill. An operation whose name ends in `_` writes in place: it moves the **version**.
 #
 # Torch compares the two versions in backward, and refuses. Its traceback points to `loss.backward()`; the line to mend
 # is another one (**M04**).
+#
+# Here is the whole picture, and what the recording says:
 
 # %% tags=["version-dependent"]
 seegrad.show(rec)
@@ -522,7 +513,7 @@ Markdown(d.message())
 # %% [markdown]
 # ### Which writes do harm?
 #
-# Ten lines, each put just before `loss.backward()`. **Predict** which raise. Look at section 4 first: who saved what?
+# Ten lines, each put just before `loss.backward()`. **Predict** which raise. (Section 4: who saved what?)
 
 # %%
 forward = """
@@ -542,9 +533,10 @@ for line in lines:
         print(f"{line:21} raises")
 
 # %% [markdown]
-# - `l4` and `loss`: `mean` saved no tensor. Write what you like (**M03**: “any in-place write raises”).
-# - `relu_` changed no value here, all were positive. Torch compares versions, not values.
-# - `l1[0]` is a *view*, `l3.detach()` another name: both share bytes and version with their origin (**M12**, **M05**).
+# - Writes to `l4` and `loss` are fine: `mean` saved no tensor (**M03**: “any in-place write raises”).
+# - `relu_` raises though it changed no value, since all were positive. Torch compares versions, not values.
+# - `l1[0]` is a *view*, `l3.detach()` another tensor on the same bytes: both share bytes and version with their origin
+#   (**M12**, **M05**).
 # - `l1 += 1` writes; `l1 = l1 + 1` makes a new tensor and leaves the old one to the graph (**M11**).
 
 # %% [markdown]
@@ -573,10 +565,10 @@ print(w1.grad, w2.grad, w3.grad)
 # Only `w2`. From `loss` no path leads to the others:
 #
 # - `detach()` gives the numbers and cuts the edge to `l1`;
-# - under `no_grad()` nothing is recorded: `l3` has no `grad_fn`, though `w3` requires a gradient.
+# - under `no_grad()` nothing is recorded: `l3` has no `grad_fn`, though `w3` needs a gradient.
 #
-# *Misconceptions* **M01**: “`requires_grad=True` fills `.grad`”. **M10**: “`retain_graph` mends that”. It doesn't: no
-# edge is there to retain.
+# *Misconceptions* **M01**: “`requires_grad=True` fills `.grad`”. **M10**: “`retain_graph` mends that”. It doesn't, since
+# no edge is there.
 
 # %% [markdown]
 # ### Ways that look alike
@@ -608,7 +600,7 @@ for name, way in ways.items():
 # - `clone()` copies the numbers and keeps the edge.
 # - `eval()` changes how some layers compute; it doesn't stop recording (**M08**).
 #
-# And `half = torch.tensor(3.0, requires_grad=True) * 0.5`: is `half` a leaf? Ask it.
+# **Predict:** is `half = torch.tensor(3.0, requires_grad=True) * 0.5` a leaf?
 
 # %%
 half = torch.tensor(3.0, requires_grad=True, device=device) * 0.5
@@ -621,48 +613,42 @@ print(half.requires_grad, half.is_leaf, half.grad_fn.name())
 # %% [markdown]
 # ## 10 · Check yourself
 #
-# Three programs. Answer in the picture, then read on. First: which tensors get a `.grad`?
+# Three programs. **Predict** in each picture, then read on. First: which tensors get a `.grad`?
 
 # %%
-with seegrad.record() as rec:
-    x = torch.tensor([1.0, 2.0], device=device)
-    w = torch.tensor(3.0, requires_grad=True, device=device) * 2
-    b = torch.tensor(1.0, requires_grad=True, device=device)
-    y = (x * w + b).exp()
-    y.sum().backward()
-
-seegrad.show(rec, ask="keeps")
+# %%see --ask keeps
+x = torch.tensor([1.0, 2.0], device=device)
+w = torch.tensor(3.0, requires_grad=True, device=device) * 2
+b = torch.tensor(1.0, requires_grad=True, device=device)
+y = (x * w + b).exp()
+y.sum().backward()
 
 # %% [markdown]
-# Raises, silent, or fine?
+# The other two: how does each of them end?
 
 # %%
-with contextlib.suppress(RuntimeError), seegrad.record() as rec:
-    x = torch.tensor([1.0, 2.0], device=device)
-    w = torch.tensor(3.0, requires_grad=True, device=device)
-    y = x * w
-    z = y.sin()
-    z.mul_(2)
-    z.sum().backward()
-
-seegrad.show(rec, ask="outcome")
+# %%see --ask outcome
+x = torch.tensor([1.0, 2.0], device=device)
+w = torch.tensor(3.0, requires_grad=True, device=device)
+y = x * w
+z = y.sin()
+z.mul_(2)
+z.sum().backward()
 
 # %%
-with contextlib.suppress(RuntimeError), seegrad.record() as rec:
-    x = torch.tensor([1.0, 2.0], device=device)
-    w = torch.tensor(3.0, requires_grad=True, device=device)
-    y = x * w
-    z = y.exp()
-    z.mul_(2)
-    z.sum().backward()
-
-seegrad.show(rec, ask="outcome")
+# %%see --ask outcome
+x = torch.tensor([1.0, 2.0], device=device)
+w = torch.tensor(3.0, requires_grad=True, device=device)
+y = x * w
+z = y.exp()
+z.mul_(2)
+z.sum().backward()
 
 # %% [markdown]
 # - Of the tensors with a name only `b`. `w` was made by a product: its gradient passes on, to a leaf that has no name.
 #   `x` is a leaf but asks for nothing.
-# - Fine: `sin` saved `y`, and `z` is nobody's.
-# - Raises: `exp` saved `z` itself.
+# - The second is fine: `sin` saved `y`, and nobody saved `z`.
+# - The third raises: `exp` saved `z` itself.
 #
 # | you ask | look at |
 # |---|---|

@@ -1,7 +1,7 @@
 # %% [markdown]
 # # 02 · Leaf tensors
 #
-# You set `requires_grad=True`, you call `backward()`, and `.grad` is `None`. This chapter shows where it went.
+# *About 50 minutes, without the optional parts.* You set `requires_grad=True`, you call `backward()`, and `.grad` is `None`. This chapter shows where it went.
 #
 # After this hour you can
 #
@@ -9,7 +9,7 @@
 # - predict which tensors have a `.grad` after backward, and which number stands in it;
 # - find the line that turned your parameter into something else, and repair it.
 #
-# **How to work:** predict, run, look, explain, change. Commit to each prediction before you run the cell under it.
+# **How to work:** predict, run, look, explain, change. Commit to each prediction before you run its cell.
 
 # %% [markdown]
 # The parts called *optional* are for a second hour: nothing that comes later needs them.
@@ -17,7 +17,6 @@
 # Every cell uses `device`. It is the CPU unless `SEEGRAD_DEVICE` says something else.
 
 # %%
-import contextlib
 import copy
 import warnings
 import weakref
@@ -114,47 +113,43 @@ print(buffer.is_leaf, buffer.requires_grad, buffer.grad_fn.name())
 # %% [markdown]
 # The write gave it a `grad_fn`. It is the same object, and no leaf any more.
 #
-# A leaf that *requires a gradient* would stop being one in the same way. Torch doesn't let that happen: it refuses the
-# write on the spot. Chapter 04 is about such writes.
+# A leaf that *needs a gradient* would stop being one in the same way. Torch doesn't let that happen: it refuses the write
+# on the spot. Chapter 04 is about such writes.
+#
+# This is one:
 
-# %%
-with contextlib.suppress(RuntimeError), seegrad.record() as rec:
-    w = torch.tensor([1.0, 2.0], requires_grad=True, device=device)
-    w[0] = 5.0
-
-Markdown(rec.diagnoses[0].message())
+# %% tags=["raises-exception"]
+w = torch.tensor([1.0, 2.0], requires_grad=True, device=device)
+w[0] = 5.0
 
 # %% [markdown]
 # ### Leaves that want no gradient
 #
 # A tensor with `requires_grad=False` counts as a leaf *by convention*. Two documents add that it makes no difference
-# how you sort them.
+# whether you call it one.
 #
-# **Predict:** which of these lines raises?
+# **Predict:** does one of these lines raise, and which?
 
-# %%
+# %% tags=["raises-exception"]
 a = torch.ones([2, 2], requires_grad=False, device=device)
 print(a.is_leaf)
 
 a.requires_grad_()
 b = a + 2
-try:
-    b.requires_grad_(False)
-except RuntimeError as error:
-    print(str(error).partition(".")[0])
+b.requires_grad_(False)
 
 # %% [markdown]
-# It does make a difference. Only a leaf has a switch: you may turn `requires_grad` on and off. For a result it follows
+# The last one. So it does make a difference. Only a leaf has a switch: you may turn `requires_grad` on and off. For a result it follows
 # from its inputs.
 #
-# *Optional:* nor can you copy a result together with its history.
+# Nor can you copy a result together with its history. *Optional:*
 
 # %%
-print(copy.deepcopy(a).requires_grad)
-try:
-    copy.deepcopy(b)
-except RuntimeError as error:
-    print(str(error).partition(" (")[0])
+for name, t in {"a": a, "b": b}.items():
+    try:
+        print(name, copy.deepcopy(t).requires_grad)
+    except RuntimeError as error:
+        print(name, str(error).partition(" (")[0])
 
 # %% [markdown]
 # ### Optional: “Leaves have no children”
@@ -233,24 +228,21 @@ with warnings.catch_warnings(record=True) as told:
 print(len(told), told[0].category.__name__)
 
 # %% [markdown]
-# Five times `None`, and five warnings. Read one as data:
+# Five times `None`, and five warnings.
+#
+# One of them, sentence by sentence:
 
 # %%
 for sentence in str(told[0].message).split(". ")[:3]:
     print("·", sentence)
 
 # %% [markdown]
-# | the documents' torch | your torch |
-# |---|---|
-# | before 1.5: `None`, no warning | `None` and this warning |
-# | 1.5 and later: the warning; the page kept only its last line, `print(l1.grad, …)` | the same words |
-#
 # What it recommends, `.retain_grad()`, is chapter 03. First ask the other question in it: did you want the *leaf*?
 
 # %% [markdown]
 # ### “Only leaves keep their gradient”
 #
-# So say three documents. **Predict** three times: has it a `.grad` in the end?
+# So say three documents. **Predict** the three lines: which of them shows a gradient?
 
 # %%
 w = torch.tensor([3.0, -1.0], requires_grad=True, device=device)
@@ -289,8 +281,8 @@ loss.backward()
 print(used.grad, cut.grad, spare.grad)
 
 # %% [markdown]
-# `0.`: a way leads here, and it is flat. `None`: no way leads here. When a `.grad` is `None`, look for the place where
-# the way ends, not for a formula.
+# `used` gets `0.`: the graph leads from the loss to it, with the slope 0. The other two get `None`: the graph doesn't lead
+# to them. When a `.grad` is `None`, look for the place where the graph is cut, not for a formula.
 
 # %% [markdown]
 # ## 3 · Optional: why have leaves at all?
@@ -325,7 +317,7 @@ print(most_alive(held=None))
 # %% [markdown]
 # Twenty gradients were computed, and never was more than one of them alive.
 #
-# Is the counter honest? Let somebody hold on to each gradient: a list.
+# Does the counter count at all? Here a list holds on to each gradient:
 
 # %%
 print(most_alive(held=[]))
@@ -374,10 +366,10 @@ loss = (w * w).sum()
 loss.backward()
 
 # %% [markdown]
-# One. Scaling is an operation, and so is converting: `w` is the third tensor in a row, and the gradient walks past it
-# to `start`.
+# One: `start`. Scaling is an operation, and so is converting: `w` is the third tensor in a row, and its gradient is passed
+# on to `start`.
 #
-# Written in one line, the trap is harder to see, for `start` has no name:
+# The same in one line, where the first tensor has no name:
 
 # %%
 w = torch.tensor([1.0, 2.0, 3.0], requires_grad=True, device=device).double()
@@ -394,7 +386,7 @@ print("the leaf behind it:", leaf.dtype, leaf.grad)
 #
 # *Misconception* **M01**: “`requires_grad=True` fills `.grad`”. It fills the `.grad` of the *leaf*.
 #
-# A recording says which one that is:
+# What a recording says of such a line:
 
 # %%
 with warnings.catch_warnings(action="ignore"), seegrad.record() as rec:
@@ -466,14 +458,15 @@ for make in (at_birth, asked_last, cut_off):
 # %% [markdown]
 # ### An optimiser and a name
 #
-# An optimiser refuses a non-leaf, and says so:
+# An optimiser refuses a non-leaf:
 
 # %% tags=["raises-exception"]
 w = torch.ones(3, requires_grad=True, device=device) * 0.1
 torch.optim.SGD([w], lr=0.1)
 
 # %% [markdown]
-# But it can't know that you go on with another tensor. **Predict:** how does the loss go in these three steps?
+# Below, it gets a leaf, and then the name `w` is given to another tensor. **Predict** the loss in these three steps: does
+# it fall?
 
 # %%
 w = torch.zeros(2, requires_grad=True, device=device)
@@ -515,25 +508,22 @@ for step in range(3):
 # One. `w = w - …` binds the name to a *result*. In the next step its `.grad` is `None`, and `0.1 * None` is a
 # `TypeError`.
 #
-# Now the same update under `no_grad`. **Predict** what fails.
+# Now the same update under `no_grad`. **Predict** what this cell shows.
 
-# %%
+# %% tags=["raises-exception"]
 w = torch.tensor(3.0, requires_grad=True, device=device)
 (w * w).backward()
 with torch.no_grad():
     w = w - 0.1 * w.grad
 print("is_leaf:", w.is_leaf, "  requires_grad:", w.requires_grad)
-
-try:
-    (w * w).backward()
-except RuntimeError as error:
-    print(str(error).partition(" and ")[0])
+(w * w).backward()
 
 # %% [markdown]
-# The new `w` is a leaf again, but one that no longer asks.
+# The new `w` is a leaf again, but one that needs no gradient: the second backward raises.
 #
-# *Misconception* **M07**: “`w = w - …` under `no_grad` updates `w`”. To update is to write *into* the leaf, while
-# nobody records:
+# *Misconception* **M07**: “`w = w - …` under `no_grad` updates `w`”. To update is to write *into* the leaf.
+#
+# Here one character is moved:
 
 # %%
 w = torch.tensor(3.0, requires_grad=True, device=device)
@@ -606,11 +596,10 @@ with torch.no_grad():
     body.weight.copy_(torch.eye(2, device=device))
     head.weight.fill_(0.5)
 
-with seegrad.record() as rec:
-    loss = head(body(x)).sum()
-    loss.backward()
-
-seegrad.show(rec, ask="keeps")
+# %%
+# %%see --ask keeps
+loss = head(body(x)).sum()
+loss.backward()
 
 # %%
 for name, t in {"body.weight": body.weight, "head.weight": head.weight, "x": x}.items():
@@ -640,9 +629,9 @@ for _ in range(3):
 # here makes its own leaf.
 
 # %% [markdown]
-# ### Used three times
+# ### Used more than once
 #
-# Here `p` is used three times. **Predict** how many wires bring something back to `p`, and their sum.
+# Here `p` is used more than once. **Predict** how many wires bring a gradient back to `p`, and the sum of what they bring.
 
 # %%
 # %%see
@@ -685,8 +674,8 @@ print(p.grad)
 # %% [markdown]
 # ### Optional: `None`, zero and momentum
 #
-# The difference can move a weight. Momentum is still rolling; nothing uses `p` in the second step. **Predict** for
-# which of the two `p` moves.
+# An optimiser with momentum goes on moving a weight for a while. Here nothing uses `p` in the second step. **Predict** for
+# which of the two `p` still moves.
 
 # %%
 for set_to_none in (True, False):
@@ -778,7 +767,7 @@ for name in ("train", "eval", "no_grad", "frozen"):
     print(f" weight has grad: {has}")
 
 # %% [markdown]
-# `eval()` is a message to the *layers*. It says nothing to autograd.
+# Two: `no_grad` and `frozen`. `eval()` changes how some *layers* compute. It says nothing to autograd.
 #
 # *Misconception* **M08**: “`eval()` turns gradients off”.
 #
@@ -786,22 +775,23 @@ for name in ("train", "eval", "no_grad", "frozen"):
 # section 1 it is a leaf.
 
 # %% [markdown]
-# What `eval()` does do. **Predict:** `Dropout` in training and in `eval()`.
+# What does `eval()` do, then? `Dropout` gets a hundred ones. **Predict** which numbers come out in `eval()`, and which in
+# `train()`.
 
 # %%
 torch.manual_seed(0)
 dropout = torch.nn.Dropout(0.5)
 x = torch.ones(100, requires_grad=True, device=device)
 
-shown = dropout.eval()(x)
-print("all are 1 in eval():  ", (shown == 1).all().item(), "  requires_grad:", shown.requires_grad)
-
-zeros = (dropout.train()(x) == 0).any().item()
-print("some are 0 in train():", zeros)
+for name, mode in {"eval": dropout.eval, "train": dropout.train}.items():
+    shown = mode()(x)
+    print(f"{name:5} numbers {shown.unique().tolist()} requires_grad={shown.requires_grad}")
 
 # %% [markdown]
-# In `eval()` it hands `x` on, with its gradient. A validation loop therefore wants both: `model.eval()` for the right
-# numbers, `torch.no_grad()` for no graph. Here is a model in `eval()`: the whole graph is there.
+# In `eval()` it passes `x` on unchanged, and still needs a gradient. A validation loop therefore wants both: `model.eval()`
+# for the right numbers, `torch.no_grad()` for no graph.
+#
+# A model in `eval()`, and its graph:
 
 # %%
 torch.manual_seed(0)
@@ -830,39 +820,33 @@ seegrad.show(rec)
 # %% [markdown]
 # ## 9 · Check yourself
 #
-# Three programs. In the first, click the leaves; in the other two, what has a `.grad` in the end.
+# Three programs. **Predict** in each picture: in the first the leaves, in the other two what has a `.grad` in the end.
 
 # %%
-with seegrad.record() as rec:
-    u = torch.ones(2, device=device)
-    v = (u * 0.5).requires_grad_()
-    w = v.double()
-    loss = w.sum()
-    loss.backward()
-
-seegrad.show(rec, ask="leaves")
+# %%see --ask leaves
+u = torch.ones(2, device=device)
+v = (u * 0.5).requires_grad_()
+w = v.double()
+loss = w.sum()
+loss.backward()
 
 # %%
-with seegrad.record() as rec:
-    w = torch.ones(2, requires_grad=True, device=device)
-    with torch.no_grad():
-        mean = w.mean()
-    shifted = w - mean
-    loss = (shifted * shifted).sum()
-    loss.backward()
-
-seegrad.show(rec, ask="keeps")
+# %%see --ask keeps
+w = torch.ones(2, requires_grad=True, device=device)
+with torch.no_grad():
+    mean = w.mean()
+shifted = w - mean
+loss = (shifted * shifted).sum()
+loss.backward()
 
 # %%
-with seegrad.record() as rec:
-    w = torch.ones(2, requires_grad=True, device=device)
-    memory = torch.zeros(2, device=device)
-    memory[1] = w.sum()
-    p = torch.nn.Parameter(w * 3)
-    loss = memory.sum() + p.sum()
-    loss.backward()
-
-seegrad.show(rec, ask="keeps")
+# %%see --ask keeps
+w = torch.ones(2, requires_grad=True, device=device)
+memory = torch.zeros(2, device=device)
+memory[1] = w.sum()
+p = torch.nn.Parameter(w * 3)
+loss = memory.sum() + p.sum()
+loss.backward()
 
 # %% [markdown]
 # - First: `u` and `v`. `v` came from an operation on something that asked for nothing, and asked afterwards.

@@ -1,7 +1,7 @@
 # %% [markdown]
 # # 03 · `retain_grad` and hooks
 #
-# Backward computes a gradient for every tensor on its way, and keeps only some of them. This hour is about all the
+# *About 60 minutes.* Backward computes a gradient for every tensor on its way, and keeps only some of them. This hour is about all the
 # others.
 #
 # After it you can
@@ -11,13 +11,12 @@
 # - say what a hook sees when somebody writes in place;
 # - ask for just the gradients that you want.
 #
-# **How to work:** predict, run, look, explain, change. Commit to each prediction before you run the cell under it.
+# **How to work:** predict, run, look, explain, change. Commit to each prediction before you run its cell.
 
 # %% [markdown]
 # Every cell uses `device`. It is the CPU unless `SEEGRAD_DEVICE` says something else.
 
 # %%
-import contextlib
 import warnings
 
 import torch
@@ -30,9 +29,9 @@ device = seegrad.device()
 # %load_ext seegrad
 
 # %% [markdown]
-# ## 1 · What backward throws away
+# ## 1 · Who has a gradient?
 #
-# The network of chapter 01: three weights, four steps, a mean.
+# The network of chapter 01; here `inp` asks for no gradient.
 #
 # **Predict:** which tensors will have a `.grad` after backward? Click them in the picture.
 
@@ -53,22 +52,22 @@ loss.backward()
 # Walk through the picture step by step. A gradient passes every *computed* card: the dashed field “∂ flows”. Once it has
 # been passed on, its memory is free for the next one. Only the green cards keep theirs, in `.grad`.
 #
-# Ask a thrown-away gradient for its value, and torch answers `None`, with a warning:
+# Ask each tensor for its `.grad`, and count torch's warnings:
 
 # %%
 with warnings.catch_warnings(record=True) as told:
     warnings.simplefilter("always")
-    print("leaves", w1.grad, w2.grad, w3.grad)
-    print("others", l1.grad, l2.grad, l3.grad, l4.grad, loss.grad)
+    print(w1.grad, w2.grad, w3.grad)
+    print(l1.grad, l2.grad, l3.grad, l4.grad, loss.grad)
 
 print(len(told), told[0].category.__name__)
 print("names retain_grad:", ".retain_grad()" in str(told[0].message))
 
 # %% [markdown]
-# Five warnings for five questions. In a notebook you see such a warning once for each line; below torch 1.5 there was
-# none.
+# Five computed tensors were asked, and five warnings came. Outside of this cell you see such a warning once for each line.
+# It names `retain_grad`, which is next.
 #
-# It names the remedy of the next section. From here on we know what we do, so we switch it off.
+# From here on the warning tells nothing new, so we switch it off:
 
 # %%
 warnings.filterwarnings("ignore", message="The .grad attribute of a Tensor that is not a leaf")
@@ -118,7 +117,8 @@ print("sum is l1.grad:", torch.equal(through_l2 + through_l3, l1.grad))
 # %% [markdown]
 # ### Who has asked?
 #
-# `retains_grad` tells. **Predict** it for `l1`, for `l2`, and for `w1`, which has its `.grad` without asking.
+# `t.retains_grad` is true for a tensor that will keep its gradient because `retain_grad` was called. **Predict** it for
+# `l1`, for `l2`, and for `w1`: a leaf, on which this cell calls it, too.
 
 # %%
 w1.retain_grad()
@@ -130,7 +130,7 @@ print("w1", w1.retains_grad, "is_leaf", w1.is_leaf)
 # %% [markdown]
 # On a leaf `retain_grad()` does nothing: no error, no change. Leaves keep their gradient anyway.
 #
-# And a tensor that needs no gradient has none to keep. **Predict:** `None`, or an error?
+# And on a tensor that needs no gradient? **Predict** for both of these: does `retain_grad` raise?
 
 # %%
 x = torch.tensor([1.0, 2.0], requires_grad=True, device=device)
@@ -142,7 +142,8 @@ for name, t in {"ones": torch.ones(2, device=device), "x.detach()": x.detach()}.
         print(name, type(error).__name__, "requires_grad=False" in str(error))
 
 # %% [markdown]
-# *Misconception* **M02**: “`retain_grad` is for leaves”. It is for all the others that need a gradient.
+# Both raise: without a gradient there is none to keep. *Misconception* **M02**: “`retain_grad` is for leaves”. It is for
+# all the others that need a gradient.
 
 # %% [markdown]
 # ### Asked after backward
@@ -163,11 +164,10 @@ loss.backward()
 print("second", h.grad)
 
 # %% [markdown]
-# The first gradient had passed before anyone asked. `retain_grad` is a promise for the *next* backward, not a search
-# for the last one.
+# The first gradient had passed before anyone asked. `retain_grad` is a promise for the *next* backward: it doesn't bring
+# back the last one.
 #
-# *Misconception* **M02** again: “it works after backward”. Nor does it do nothing: the second backward keeps its
-# promise.
+# *Misconception* **M02**: “`retain_grad` works after backward”.
 
 # %% [markdown]
 # ### Two backward calls
@@ -208,7 +208,7 @@ print(h.grad, h.retains_grad)
 # But no name holds it any more, and relu doesn't save it: when its gradient passes, that tensor is gone, and nothing
 # is kept. Click its card: the picture says so.
 #
-# Ask after the relu, or keep a second name: `first = h`. **Change** the cell.
+# **Change** the cell: call `retain_grad` after the relu, or keep a second name, `first = h`.
 
 # %% [markdown]
 # ## 3 · A hook: look at it as it passes
@@ -313,7 +313,9 @@ for name, t in {"first": first, "second": second}.items():
 
 # %% [markdown]
 # `second`, twice. That is Python, not torch: a lambda looks up `name` when it is *called*, and by then the loop is
-# over. Give each hook its own: a default argument holds the value of now.
+# over. A default argument holds the value that the name has now.
+#
+# The same with one word more:
 
 # %%
 x = torch.tensor([1.0, 2.0], requires_grad=True, device=device)
@@ -333,13 +335,13 @@ for name, t in {"first": first, "second": second}.items():
 w = torch.tensor([1.0, 2.0], requires_grad=True, device=device)
 handles = [w.register_hook(lambda grad: print("  hook", grad)) for _ in range(2)]
 
-print("two hooks")
+print("first")
 (w * 3).sum().backward()
 handles[0].remove()
-print("one hook")
+print("second")
 (w * 3).sum().backward()
 handles[1].remove()
-print("no hook")
+print("third")
 (w * 3).sum().backward()
 print("w.grad", w.grad)
 
@@ -347,21 +349,18 @@ print("w.grad", w.grad)
 # `register_hook` returns a handle, and its `remove()` takes the hook off. Look at the last line too: 9. Each hook saw
 # what *its* backward brought, 3; `w.grad` has added up all three.
 #
-# On a tensor that needs no gradient, `register_hook` raises, like `retain_grad`: none will ever pass.
+# And a hook on a tensor that needs no gradient:
 
-# %%
-try:
-    torch.ones(2, device=device).register_hook(print)
-except RuntimeError as error:
-    print(type(error).__name__, "doesn't require gradient" in str(error))
+# %% tags=["raises-exception"]
+torch.ones(2, device=device).register_hook(print)
 
 # %% [markdown]
-# ## 4 · A hook that answers
+# ## 4 · A hook that returns something
 #
 # What a hook *returns* takes the gradient's place. `None` means: leave it as it is. So a hook with `print` only looks,
 # since `print` returns `None`.
 #
-# Without the hook, `x.grad` would be $2 \cdot 6 \cdot 3 = 36$. **Predict** it.
+# Without the hook, `x.grad` would be $2 \cdot 6 \cdot 3 = 36$. **Predict** what it is with the hook.
 
 # %%
 # %%see
@@ -377,7 +376,7 @@ x.grad
 # 12 arrives at `h`, the hook makes 120 of it, and 120 is what the picture shows there. Whatever lies *before* `h` in
 # your code comes after it in backward, and gets the new gradient: $120 \cdot 3$.
 #
-# **Change** it to `-grad`: a gradient that is turned round. To `grad * 0`: nothing above `h` learns.
+# **Change** `grad * 10` to `-grad`, then to `grad * 0`. What does `x` get?
 
 # %% [markdown]
 # ### How far does it reach?
@@ -419,7 +418,7 @@ print("x.grad", x.grad)
 # `retain_grad` was called first, and keeps what comes out **last**. It shows what really flows on.
 
 # %% [markdown]
-# ### Not everything is an answer
+# ### What may a hook return?
 #
 # **Predict** which of these five hooks raise. None of them returns `None`.
 
@@ -441,18 +440,17 @@ for name, answer in answers.items():
         print(f"{name:13}", type(error).__name__, "·", x.grad)
 
 # %% [markdown]
-# A hook answers with a tensor of the same shape and type, or with nothing. A backward that raises in a hook stores
-# nothing there either.
+# All but the first. A hook returns a tensor of the same shape and type, or nothing. Where it raises, nothing is stored in
+# `x.grad`.
 
 # %% [markdown]
 # ### The hook that writes
 #
-# This hook wants a tenth of `a`'s gradient. It returns nothing; it writes. **Predict:** does it raise, are both
-# gradients right, or is one wrong without a word?
+# This hook is to make `a`'s gradient ten times smaller. It returns nothing: it writes. **Predict** the outcome.
 
 
 # %%
-# %%see --ask outcome
+# %%see --ask outcome --as rec
 def shrink(grad):
     grad.mul_(0.1)
 
@@ -471,22 +469,11 @@ print("b.grad", b.grad)
 # Nobody hooked `b`, and its gradient is a tenth of what it should be. A sum passes *the same tensor* to both sides;
 # the write reached it before `b` did.
 #
-# No error (**M06**), and who would call `mul_` in a hook an in-place operation of the model (**M12**)? A recording
-# does:
-
+# No error came (**M06**), and the in-place operation isn't in the model, but in a hook (**M12**).
+#
+# What the recording says:
 
 # %%
-def shrink(grad):
-    grad.mul_(0.1)
-
-
-with seegrad.record() as rec:
-    a = torch.tensor([1.0, 2.0], requires_grad=True, device=device)
-    b = torch.tensor([3.0, 4.0], requires_grad=True, device=device)
-    a.register_hook(shrink)
-    out = (a + b) * 2
-    out.sum().backward()
-
 Markdown(rec.diagnoses[0].message())
 
 # %% [markdown]
@@ -602,8 +589,10 @@ p.register_post_accumulate_grad_hook(lambda leaf: print("added up", leaf.grad))
 (p * p).sum().backward()
 
 # %% [markdown]
-# The first kind sees one backward's share, the second the sum so far. Only leaves add up, so only leaves have the
-# second kind:
+# The first kind sees what one backward brings, the second the sum so far. Only a leaf has an `AccumulateGrad` for it to
+# follow.
+#
+# So on a leaf and on a result:
 
 # %%
 for name, t in {"leaf": p, "p * 2": p * 2}.items():
@@ -659,7 +648,7 @@ h.sum().backward()
 print(max(counts), "of", len(weights))
 
 # %% [markdown]
-# The gradients are never in memory all together. With millions of weights, that is what this hook is for.
+# One. The gradients are never in memory all together. With millions of weights, that is what this hook is for.
 #
 # **Change** it: take the line `step(leaf)` out. What is the largest count now?
 
@@ -711,7 +700,7 @@ print("stored  ", h.grad, x.grad)
 # %% [markdown]
 # Nothing is stored, so nothing adds up and nothing needs to be zeroed.
 #
-# But hooks and promises are on the way, whoever asks. **Predict** what this one prints and stores:
+# Below, `h` has a hook, and is asked to keep its gradient. **Predict** what is printed, returned and stored.
 
 # %%
 x = torch.tensor([1.0, 2.0], requires_grad=True, device=device)
@@ -727,8 +716,7 @@ print("stored  ", h.grad, x.grad)
 # %% [markdown]
 # ### “Only leaves keep their gradient”
 #
-# So say the documents: *“only where `is_leaf` is true will the gradient be kept”*. One of them calls `retain_grad`
-# fifteen lines later. Run the four ways side by side:
+# So say the documents. Run the four ways side by side:
 
 # %%
 ways = {
@@ -744,16 +732,13 @@ for name, way in ways.items():
     print(f"{name:13}  x.grad {x.grad!s:12}  h.grad {h.grad!s}")
 
 # %% [markdown]
-# And the other way round? `unused` is a leaf that never took part. **Predict** all three answers.
+# And the other way round? `unused` is a leaf that never took part. **Predict** both answers. (`allow_unused=True` lets you
+# ask for such a gradient at all.)
 
 # %%
 x = torch.tensor(2.0, requires_grad=True, device=device)
 unused = torch.tensor(5.0, requires_grad=True, device=device)
 loss = x * 3
-try:
-    torch.autograd.grad(loss, [unused], retain_graph=True)
-except RuntimeError as error:
-    print(type(error).__name__, "allow_unused=True" in str(error))
 print(torch.autograd.grad(loss, [unused], retain_graph=True, allow_unused=True))
 loss.backward()
 print(unused.grad)
@@ -776,7 +761,7 @@ print(unused.grad)
 # %% [markdown]
 # ## 9 · Check yourself
 #
-# Three programs. **Predict** what each prints, or answer in the picture; then read on.
+# Three programs. **Predict** what the first two print, and the outcome of the third; then read on.
 
 # %%
 x = torch.tensor([1.0, 2.0], requires_grad=True, device=device)
@@ -796,14 +781,12 @@ w.register_hook(lambda grad: print("hook", grad))
 print(w.grad)
 
 # %%
-with contextlib.suppress(RuntimeError), seegrad.record() as rec:
-    a = torch.tensor([1.0, 2.0], requires_grad=True, device=device)
-    b = torch.tensor([3.0, 4.0], requires_grad=True, device=device)
-    a.register_hook(lambda grad: grad.clamp_(max=1.0))
-    loss = ((a + b) * 5).sum()
-    loss.backward()
-
-seegrad.show(rec, ask="outcome")
+# %%see --ask outcome
+a = torch.tensor([1.0, 2.0], requires_grad=True, device=device)
+b = torch.tensor([3.0, 4.0], requires_grad=True, device=device)
+a.register_hook(lambda grad: grad.clamp_(max=1.0))
+loss = ((a + b) * 5).sum()
+loss.backward()
 
 # %% [markdown]
 # - `h.grad` is 1, `x.grad` is 0: the hook belongs to the value before `+= 1`, the promise to the value after it.

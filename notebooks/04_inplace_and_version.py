@@ -1,12 +1,12 @@
 # %% [markdown]
 # # 04 · In-place operations and `_version`
 #
-# Most people's first autograd error speaks of “an inplace operation”. It is an alarm, not the damage.
+# *About 60 minutes, without the optional parts.* Most people's first autograd error speaks of “an inplace operation”.
 #
 # After this hour you can
 #
 # - tell a write from a new tensor, and say what `_version` is after it;
-# - predict which write raises: at once, in backward, never;
+# - predict whether a write raises, and where;
 # - write a leaf, at the right moment;
 # - find the line that wrote, which no error names.
 #
@@ -21,7 +21,6 @@
 # **Run ▸ Run All Above Selected Cell**.
 
 # %%
-import contextlib
 import re
 
 import torch
@@ -46,7 +45,7 @@ device = seegrad.device()
 a = torch.tensor([3.0, 1.0], device=device)
 before = id(a)
 a = a.exp()
-print("a = a.exp()   same object:", id(a) == before)
+print("a = a.exp()   same object:", id(a) == before, a)
 
 a = torch.tensor([3.0, 1.0], device=device)
 before = id(a)
@@ -54,9 +53,10 @@ a[0] = 10
 print("a[0] = 10     same object:", id(a) == before, a)
 
 # %% [markdown]
-# `a = a.exp()` makes a new tensor and hangs the old *name* on it. `a[0] = 10` writes into the old one.
+# Only `a[0] = 10`. `a = a.exp()` makes a new tensor and gives it the old *name*; `a[0] = 10` writes into the bytes of the
+# old tensor.
 #
-# Who notices? Whoever else holds the tensor. Give it a second name and look through that:
+# Give the tensor a second name, and look through that:
 
 # %%
 a = torch.tensor([3.0, 1.0], device=device)
@@ -69,7 +69,7 @@ a[0] = 10
 print("after a[0] = 10:  ", other)
 
 # %% [markdown]
-# ### Optional: what `id()` doesn't know
+# ### Optional: what does `id()` know?
 #
 # *“`id()` returns the object's memory address”*, say two documents, and they tell an in-place operation by it.
 #
@@ -93,8 +93,7 @@ print("a.view(2, 1)  same id:", id(view) == id(a), " same bytes:", view.data_ptr
 # %% [markdown]
 # ### `i = i + 1` and `i += 1`
 #
-# *“In-place is like `i += 1`”*, says a document. It depends on what `i` is. **Predict** the three lines: does the
-# second name see the change?
+# *“In-place is like `i += 1`”*, says a document. **Predict** the four lines: does the second name see the change?
 
 # %%
 i = 1000
@@ -115,15 +114,15 @@ t = t + 1
 print("tensor:", twin)
 
 # %% [markdown]
-# A number can't be written: `+=` makes a new one. A list and a tensor are written. And `t = t + 1` never writes.
+# It depends on what `i` is. A number can't be overwritten: `+=` makes a new one. Into a list and into a tensor `+=` writes.
+# `t = t + 1` never writes.
 #
 # *Misconception* **M11**: “`t += 1` is short for `t = t + 1`”.
 
 # %% [markdown]
 # ### Optional: numpy has both
 #
-# numpy has the same two kinds. A document shows, under its heading “in-place”, an addition that isn't one. (It also
-# forgets the `import`.)
+# numpy has the same two kinds. The document's example is the first addition. Which of the two writes?
 
 # %%
 import numpy as np
@@ -138,7 +137,7 @@ print(A)
 # %% [markdown]
 # ## 2 · The counter
 #
-# Torch can't see names. It counts writes: `_version`. Here are five ways to change `a` and `b`.
+# Torch can't see names. It counts writes: `_version`. Three lines below change `a`, two make a `b`.
 #
 # **Predict** the versions at the end. Type them into the picture.
 
@@ -160,7 +159,8 @@ b = b + 1
 # %% [markdown]
 # ### “It starts at 0, and every in-place operation adds 1”
 #
-# So say three documents. **Predict** each number before you run it: which of these rows is 1?
+# So say three documents. Below, three new tensors say where they start, and seven lines how much they add. **Predict**
+# each number: which of these ten is 1?
 
 # %%
 fresh = {
@@ -181,9 +181,9 @@ for write in (*writes, "t.requires_grad_()", "t.data.add_(1)"):
 # - A *result* may have been written before you get it: a matrix product of a vector is squeezed in place, a layer's
 #   weight is initialised in place.
 # - `t[0] += 1` is two writes: it adds into the slice, then assigns the slice.
-# - Writing nothing at all counts too. A write through `.data` doesn't: chapter 05.
+# - A write that changes no number counts too. A write through `.data` doesn't: chapter 05.
 #
-# What counts is that the version *moved*, not where it stands.
+# What backward compares is whether the version has *moved*, not where it stands.
 
 # %% [markdown]
 # ### A view and a copy
@@ -216,21 +216,19 @@ for made_by, t in others.items():
 #
 # $b \cdot b$ has the derivative $2b$, so the product keeps `b` for backward. Then `b` is written.
 #
-# **Predict:** what will happen? (`suppress` keeps an error, if there is one, from telling you.)
+# **Predict** the outcome. (A cell that asks keeps back what torch says.)
 
 # %%
-with contextlib.suppress(RuntimeError), seegrad.record() as alarm:
-    a = torch.tensor([1.0, 3.0], requires_grad=True, device=device)
-    b = a + 2
-    loss = (b * b).mean()
-    b[0] = 1000.0
-    loss.backward()
-
-seegrad.show(alarm, ask="outcome")
+# %%see --ask outcome --as rec
+a = torch.tensor([1.0, 3.0], requires_grad=True, device=device)
+b = a + 2
+loss = (b * b).mean()
+b[0] = 1000.0
+loss.backward()
 
 # %% [markdown]
-# When `b * b` ran, its Node noted: `b`, version 0. In backward it looks again, finds version 1, and refuses. A wrong
-# gradient would have been worse.
+# It raises. When `b * b` ran, its Node noted: `b`, version 0. In backward it looks again, finds version 1, and refuses. A
+# wrong gradient would have been worse.
 #
 # The same in numbers:
 
@@ -241,28 +239,24 @@ print("saved at version", b._version)
 loss = (b * b).mean()
 b[0] = 1000.0
 print("now at version  ", b._version)
-try:
-    loss.backward()
-except RuntimeError as error:
-    print(type(error).__name__, "…", re.search(r"is at version.*instead", str(error))[0])
 
 # %% [markdown]
 # ### Culprit and victim
 #
-# A Node whose saved value is hit by a write is a *victim*; the line that wrote is the *culprit*. **Predict** it here:
-# click the line, or its pill.
+# A Node whose saved value is hit by a write is a *victim*; the line that wrote is the *culprit*. **Predict** it here, if
+# there is one: click the line, or its pill.
 
 # %%
-seegrad.show(alarm, ask="culprit")
+seegrad.show(rec, ask="culprit")
 
 # %%
-found = alarm.diagnoses[0]
+found = rec.diagnoses[0]
 print("culprit:", found.culprit.code)
 print("victim: ", found.victim.code)
 Markdown(found.message())
 
 # %% [markdown]
-# Now without `suppress`. `%%see` draws the picture; below it stands the error as torch raised it, and our note.
+# Now the same cell without a question:
 
 # %% tags=["raises-exception", "version-dependent"]
 # %%see
@@ -273,8 +267,8 @@ b[0] = 1000.0
 loss.backward()
 
 # %% [markdown]
-# The traceback's arrow points at `loss.backward()`. That is where the alarm rang. The fire is one line above it here;
-# in your code it may be in another file.
+# Below the picture stands the error as torch raised it. The traceback's arrow points at `loss.backward()`: there the
+# versions were compared. The line that wrote is the one above it here; in your code it may be in another file.
 #
 # *Misconception* **M04**: “the traceback shows the line to fix”.
 
@@ -296,16 +290,12 @@ for use in ("s = b * b", "s = b.exp()"):
             print(f"{use:11} {write:10} output 0 of", re.search(r"output 0 of ([\w:]+)", str(error))[1])
 
 # %% [markdown]
-# An *input* that was saved is named by its last writer: a real clue, but a kind of op, not a line. A *result* that was
-# saved is named by the op that made it: the victim. `fine`: nobody had saved what was written.
+# - `b * b` saved its *input* `b`. The message names the op that wrote `b` last. That is a real clue, but it is a kind of
+#   op, not a line.
+# - `b.exp()` saved its *result*. The message names the op that made it: the victim.
+# - `fine`: nobody had saved what was written.
 #
-# Old answers show other words (names of ops instead of Nodes: since 2.13):
-#
-# | the document's torch | it said | your torch |
-# |---|---|---|
-# | up to 1.9 | `output 0 of AddBackward0`: what *made* `b` | `torch::autograd::CopySlices`: what *wrote* |
-# | 2.0.1, for `d[:] = 0` | `output 0 of torch::autograd::CopySlices` | `Fill3` |
-# | on Windows | `struct torch::autograd::CopySlices` | the same without `struct` |
+# Other versions of torch use other names.
 
 # %% [markdown]
 # ## 4 · One program, two orders
@@ -330,25 +320,22 @@ w1.grad, w2.grad
 # `d` after the write.
 
 # %%
-with contextlib.suppress(RuntimeError), seegrad.record() as rec:
-    x = torch.tensor([1.0, 2.0], device=device)
-    w1 = torch.tensor([[2.0], [1.0]], requires_grad=True, device=device)
-    w2 = torch.tensor([3.0], requires_grad=True, device=device)
-    d = torch.matmul(x, w1)
-    f = torch.matmul(d, w2)
-    d[:] = 0
-    f.backward()
-
-seegrad.show(rec, ask="versions", tensors=["d"])
+# %%see --ask versions --tensors d
+x = torch.tensor([1.0, 2.0], device=device)
+w1 = torch.tensor([[2.0], [1.0]], requires_grad=True, device=device)
+w2 = torch.tensor([3.0], requires_grad=True, device=device)
+d = torch.matmul(x, w1)
+f = torch.matmul(d, w2)
+d[:] = 0
+f.backward()
 
 # %% [markdown]
-# 2, since `d` was born at 1: the product of a vector was squeezed in place. The document's torch says so too: “version
-# 2; expected version 1”.
+# 2, since `d` was born at 1: the product of a vector was squeezed in place. So torch's error says “version 2; expected
+# version 1”.
 #
 # ### Optional: the same with a matrix
 #
-# With `x` as a matrix, `[[1., 2.]]`, it is “version 1; expected version 0”: one of the documents has this variant. The
-# error is the same.
+# Here `x` is a matrix, `[[1., 2.]]`: which versions does the error name?
 
 # %% tags=["raises-exception", "version-dependent"]
 x = torch.tensor([[1.0, 2.0]], device=device)
@@ -379,26 +366,21 @@ f.backward()
 w1.grad, w2.grad, d.grad_fn.name()
 
 # %% [markdown]
-# No error, and the gradient is right: for *this* program. Here $f = 0 \cdot w_2$, and `w1` doesn't matter to it.
-# `d[:] = 0` is part of the graph, and its derivative by what was there before is 0.
+# No error, and the gradient is right for *this* program. `d[:] = 0` is part of its graph: $f = 0 \cdot w_2$, and `w1`
+# doesn't matter to it.
 #
-# It isn't the program with the error, repaired. It is another one: nothing in it can learn.
+# This isn't the first program, repaired, but another one: nothing in it can learn (**M06**: “no error, no problem”).
+# For the first one's gradient *and* zeros in `d`, write after `backward()`, or on `d.detach().clone()`.
 #
-# *Misconception* **M06**: “no error, no problem”.
-
-# %% [markdown]
-# If you want the first program's gradient *and* zeros in `d` afterwards, write after `backward()`. If a zeroed copy will
-# do, write on `d.detach().clone()`.
-#
-# **Change** the cell: write `d[:] = 1`. What becomes of `w2.grad`? Then `d.mul_(2)`: which gradients are alive now,
-# and what is their factor?
+# **Change** the cell: write `d[:] = 1`. What becomes of `w2.grad`? Then write `d.mul_(2)`: by what factor
+# have both gradients grown?
 
 # %% [markdown]
 # ## 5 · Who has saved it?
 #
-# A write is only seen by a Node that *saved* the value. $y = x + 1$ has the derivative 1: it saves nothing.
+# $y = b + 1$ has the derivative 1. `b` is zeroed after `y` was made from it.
 #
-# **Predict:** `b` is zeroed after `y` was made from it. What comes of that?
+# **Predict** the outcome.
 
 # %%
 # %%see --ask outcome
@@ -409,6 +391,8 @@ b.zero_()
 y.sum().backward()
 
 # %% [markdown]
+# It is fine: a write only matters to a Node that *saved* the value, and `+ 1` saves nothing.
+#
 # So ask what is saved. **Predict:** tick what each of these three Functions keeps.
 
 # %%
@@ -456,25 +440,22 @@ for name, function in functions.items():
 # *Misconception* **M03**: “any in-place write on a tensor that needs a gradient raises”.
 
 # %% [markdown]
-# One document runs its two lines of section 1 on the same tensor, and stops before any backward. **Predict** what one
-# would have done.
+# Here are the two lines of section 1 on one tensor, and then a backward. **Predict** the outcome.
 
 # %%
 # %%see --ask outcome
 x = torch.ones(2, 2, requires_grad=True, device=device)
 a = x.exp()
 a[0] = 10
-with contextlib.suppress(RuntimeError):
-    a.sum().backward()
+a.sum().backward()
 
 # %% [markdown]
-# The write went through. Only the backward that needs the old value raises. (With leaves torch is stricter: section 6.)
+# It raises, and only in backward: the write itself went through. (With leaves torch is stricter: section 6.)
 
 # %% [markdown]
 # ### “Torch doesn't support most in-place operations”
 #
-# *“… and there is no case in which you need them”*, says a document. **Predict:** does this one raise? What is
-# `x.grad`?
+# *“… and there is no case in which you need them”*, says a document. **Predict** the outcome of this one, and `x.grad`.
 
 # %%
 # %%see --ask outcome
@@ -488,12 +469,12 @@ squares.sum().backward()
 print(x.grad, squares.requires_grad, squares.is_leaf)
 
 # %% [markdown]
-# $2x$: right. A buffer filled step by step is ordinary code. `squares` was born as a leaf without a gradient; the
+# Fine: $2x$ is right. A buffer filled step by step is ordinary code. `squares` was born as a leaf without a gradient; the
 # first write made it part of the graph.
 #
 # ### Optional: four more
 #
-# Each is compared with its out-of-place twin:
+# Each is compared with its out-of-place twin. **Predict** which gradients are the same.
 
 # %%
 pairs = {
@@ -508,12 +489,12 @@ for name, (in_place, out_of_place) in pairs.items():
         x = torch.tensor([-1.0, 0.5, 2.0], requires_grad=True, device=device)
         function(x * 3).sum().backward()
         grads.append(x.grad)
-    print(f"{name:9} raises nothing, same gradient: {torch.equal(*grads)}")
+    print(f"{name:9} same gradient: {torch.equal(*grads)}")
 
 # %% [markdown]
-# ### Optional: versions and values
+# ### Optional: three writes
 #
-# **Predict** which of these raise. Would the gradient have been right?
+# None of these three changes an element that the square has saved. **Predict** which of them raise.
 
 
 # %%
@@ -538,13 +519,13 @@ for write in (other_half, nothing_changes, there_and_back):
         loss.backward()
         print(f"{write.__name__:16} fine")
     except RuntimeError:
-        print(f"{write.__name__:16} raises; saved values unchanged: {torch.equal(h[:1], x[:1] * 3)}")
+        print(f"{write.__name__:16} raises")
 
 # %% [markdown]
-# All three, and in none of them had a value been lost: the check compares *versions*, not values. One counter for a
-# whole storage is coarse, and cheap: one number compared for each saved tensor.
+# All three, although each gradient would have been right: the check compares *versions*, not values, and a whole storage
+# has one counter. That is coarse, but cheap: one number is compared for each saved tensor.
 #
-# Better a false alarm than a wrong gradient. The remedy is the same: write elsewhere, or later.
+# The remedy is the same as ever: write elsewhere, or later.
 
 # %% [markdown]
 # ## 6 · Writing a leaf
@@ -561,14 +542,8 @@ loss.backward()
 a, a.is_leaf, a._version
 
 # %% [markdown]
-# At once, and `a` is untouched. The document, from torch 1.7, shows another story:
-#
-# | | the document's torch | your torch (since 1.8) |
-# |---|---|---|
-# | after `a[:] = 0` | zeros, `grad_fn=<CopySlices>`, `is_leaf` False | an error at that line, `a` as before |
-# | at `backward()` | `leaf variable has been moved into the graph interior` | not reached |
-#
-# So the old error is gone: you can only meet it on the web.
+# At once, and `a` is untouched. (Up to torch 1.7 the write went through, and `backward()` raised: “leaf variable has been
+# moved into the graph interior”.)
 
 # %% [markdown]
 # Other spellings. **Predict** which of these four raise.
@@ -578,18 +553,18 @@ for write in ("a.add_(10)", "a += 10", "a[0] = 0", "a.view(2, 2).zero_()"):
     a = torch.tensor([10.0, 5.0, 2.0, 3.0], requires_grad=True, device=device)
     try:
         exec(write, {"a": a})
+        print(f"{write:21} fine")
     except RuntimeError as error:
         print(f"{write:21} {error}")
 
 # %% [markdown]
-# All four; two speak of “a *view* of a leaf”. Up to torch 1.4 the message said “*has been* used” instead of “is
-# being used”.
+# All four; two messages speak of “a *view* of a leaf”.
 #
-# Why so strict? A leaf is where a gradient comes to rest. Were the write recorded, `a` would be the *result* of a
-# write: it would have a `grad_fn`, and its `.grad` would stay empty.
+# Why so strict? Backward stores gradients in leaves. If the write were recorded, `a` would be the *result* of a write: it
+# would have a `grad_fn`, and its `.grad` would stay empty.
 
 # %% [markdown]
-# You can see that on a copy. **Predict** the leaves.
+# Below, the write goes to a clone. **Predict** the leaves.
 
 # %%
 # %%see --ask leaves
@@ -605,8 +580,7 @@ print(a.grad, b.grad_fn.name())
 # %% [markdown]
 # ## 7 · How to write a leaf
 #
-# *“Once it is created, an in-place operation raises”*, says a document; another: *“not even before it is used”*. There
-# is a way: while gradients aren't recorded.
+# *“Once it is created, an in-place operation raises”*, says a document. It doesn't while gradients aren't recorded:
 
 # %%
 a = torch.tensor([10.0, 5.0, 2.0, 3.0], requires_grad=True, device=device)
@@ -659,10 +633,9 @@ w, w.is_leaf
 # %% [markdown]
 # ### Too late
 #
-# *“Write before the variable is used”*, warns the document; *“afterwards it raises.”* Here all three write between
-# forward and backward. The right gradient is $a / 2$: `[5, 2.5, 1, 1.5]`.
+# Here the same three functions write between forward and backward. The right gradient is $a / 2$: `[5, 2.5, 1, 1.5]`.
 #
-# **Predict:** three errors?
+# **Predict** for each of the three: does it raise, and if not, what is `a.grad`?
 
 # %%
 for write in (under_no_grad, by_detach, by_data):
@@ -676,26 +649,20 @@ for write in (under_no_grad, by_detach, by_data):
         print(f"{write.__name__:14} raises, version {a._version}")
 
 # %% [markdown]
-# Two. `no_grad` hides the write from the *graph*, not from the *counter*: the alarm works. `.data` hides it from both,
-# and the gradient is wrong in silence.
+# Two raise. `no_grad` and `.detach()` hide the write from the *graph*, not from the *counter*. `.data` hides it from
+# both: no error comes, and the gradient is wrong (**M06**: “no error, no problem”).
 #
-# *Misconception* **M07**: “under `no_grad` a write is safe”. It is allowed, which is something else.
+# *Misconception* **M07**: “under `no_grad` a write is harmless”. It is allowed, which is something else.
 #
-# *“If there is no error, there is no problem”*, ends that document. Its own first remedy is the counter-example
-# (**M06**).
+# Here is the first of the three, as a picture:
 
-# %% [markdown]
-# See the loud one. The tag on the wire says v0 saved, v1 now.
-
-# %% tags=["version-dependent"]
-with contextlib.suppress(RuntimeError), seegrad.record() as rec:
-    a = torch.tensor([10.0, 5.0, 2.0, 3.0], requires_grad=True, device=device)
-    loss = (a * a).mean()
-    with torch.no_grad():
-        a.fill_(10.0)
-    loss.backward()
-
-seegrad.show(rec)
+# %% tags=["raises-exception", "version-dependent"]
+# %%see --as rec
+a = torch.tensor([10.0, 5.0, 2.0, 3.0], requires_grad=True, device=device)
+loss = (a * a).mean()
+with torch.no_grad():
+    a.fill_(10.0)
+loss.backward()
 
 # %% [markdown]
 # ### One more spelling
@@ -713,13 +680,14 @@ print(parameter, parameter._version)
 print(w, w.requires_grad, w is parameter)
 
 # %% [markdown]
-# `w = …` made a new tensor and moved the name. The parameter has its old numbers, and the new `w` needs no gradient:
-# the next backward has nothing to do. `w -= 0.1 * w.grad` would have written (**M07**, **M11**).
+# `w = …` made a new tensor and gave it the name. The parameter has its old numbers. The new `w` needs no gradient, so
+# the next backward raises: no graph leads to a leaf. `w -= 0.1 * w.grad` would have written into the parameter (**M07**,
+# **M11**).
 
 # %% [markdown]
 # ## 8 · Optional: initialising a parameter
 #
-# A parameter is a leaf that needs a gradient. So how is it initialised? The document's first try, and its remedy:
+# A parameter is a leaf that needs a gradient. So how is it initialised? The document tries these two lines:
 
 # %% tags=["raises-exception"]
 w = torch.zeros(10, requires_grad=True, device=device)
@@ -729,11 +697,9 @@ w.normal_()
 w.data = w.data.normal()
 
 # %% [markdown]
-# The remedy never worked in any version: there is no `normal` without the underscore. What was meant is
-# `w.data.normal_()`.
+# The second never worked: there is no `normal` without the underscore. What was meant is `w.data.normal_()`.
 #
-# *“Look at `nn.Module._apply`”*, it says, to see how torch does it. **Predict** what you find there: that is what
-# `.to()` and `.cuda()` call.
+# How does torch do it itself? **Predict** the three answers of its source, and the version of `w`.
 
 # %%
 import inspect
@@ -749,31 +715,30 @@ torch.nn.init.normal_(w)
 print(w.is_leaf, w.requires_grad, w._version)
 
 # %% [markdown]
-# `torch.nn.init` writes under `no_grad`, in place. That is why a fresh layer's weight stands at version 1.
+# `torch.nn.init` writes under `no_grad`, in place. That is why a new layer's weight stands at version 1. (`_apply`, where
+# the document looks for it, is what `.to()` and `.cuda()` call.)
 
 # %% [markdown]
 # ## 9 · The training step: forward, backward, step
 #
-# An optimiser is a program that writes leaves in place. So it matters *when*. **Predict** what this order does.
+# An optimiser is a program that writes leaves in place. **Predict** the outcome of this order.
 
 # %%
-with contextlib.suppress(RuntimeError), seegrad.record() as rec:
-    w = torch.tensor([1.0, 2.0], requires_grad=True, device=device)
-    w.grad = torch.ones(2, device=device)
-    optimizer = torch.optim.SGD([w], lr=0.1)
-    loss = (w * w).sum()
-    optimizer.step()
-    loss.backward()
-
-seegrad.show(rec, ask="outcome")
+# %%see --ask outcome
+w = torch.tensor([1.0, 2.0], requires_grad=True, device=device)
+w.grad = torch.ones(2, device=device)
+optimizer = torch.optim.SGD([w], lr=0.1)
+loss = (w * w).sum()
+optimizer.step()
+loss.backward()
 
 # %% [markdown]
-# It raises: `step` wrote `w`, which the product had saved. No line of this cell ends in an underscore (**M12**: “my code has no
-# in-place operation”).
+# It raises: `step` wrote `w`, which the product had saved. No operation of this cell has an underscore at its end
+# (**M12**: “my code has no in-place operation”).
 #
 # The right order is forward, backward, step: when the step writes, nobody needs the old value any more.
 #
-# Now a loop in that order. **Predict** the versions that are printed.
+# Below, a loop in the order forward, backward, step. **Predict** the versions that are printed.
 
 # %%
 w = torch.tensor([1.0, 2.0], requires_grad=True, device=device)
@@ -787,13 +752,13 @@ for _ in range(3):
     print("saved at", saved_at, " now at", w._version, " loss", round(loss.item(), 3), " leaf", w.is_leaf)
 
 # %% [markdown]
-# Each forward notes a newer version, each backward finds it unmoved. That is all that a training loop has to do right.
+# Each forward saves `w` at a newer version, and each backward finds that version unmoved. The step moves it afterwards.
 #
-# **Change** the loop: put `optimizer.step()` first in it, so that the first round has no gradient. Does it raise? Then
-# put it right below the line `loss = …`: which round raises?
+# **Change** the loop: move `optimizer.step()` to its first line. In the first round no gradient is there yet: does it
+# raise? Then move it right below the line `loss = …`. Does it raise now, and in which round?
 
 # %% [markdown]
-# ## 10 · Why not just keep a copy?
+# ## 10 · Optional: why not just keep a copy?
 #
 # Had each Node its own copy of what it saves, no write could hurt. Torch saves a *reference*. What would copies cost?
 # Count the bytes that a small network saves: torch calls `count` for each tensor that it keeps for backward.
@@ -847,10 +812,12 @@ a.grad, b
 # %% [markdown]
 # ## 11 · “My code has no in-place operation”
 #
-# Real code hides the write in a function, and the function in a file. **Predict:** click the line that did it.
+# In real code the write stands in a function, and the function in another file. **Predict:** if a line did damage, which
+# one? Click it.
 
 
 # %%
+# %%see --ask culprit --as rec
 def gate(h):
     return h.sigmoid()
 
@@ -859,19 +826,16 @@ def tidy(h):
     return torch.nn.functional.relu(h, inplace=True)
 
 
-with contextlib.suppress(RuntimeError), seegrad.record() as hidden:
-    w = torch.tensor([1.0, -1.0], requires_grad=True, device=device)
-    h = gate(w * 2)
-    out = tidy(h)
-    out.sum().backward()
-
-seegrad.show(hidden, ask="culprit")
+w = torch.tensor([1.0, -1.0], requires_grad=True, device=device)
+h = gate(w * 2)
+out = tidy(h)
+out.sum().backward()
 
 # %%
-Markdown(hidden.diagnoses[0].message())
+Markdown(rec.diagnoses[0].message())
 
 # %% [markdown]
-# A way to search that needs no tool: print `_version` along the way. Where it has moved, somebody wrote.
+# There is a way to search that needs no tool: print `_version` along the way. Where it has moved, somebody wrote:
 
 # %%
 w = torch.tensor([1.0, -1.0], requires_grad=True, device=device)
@@ -881,29 +845,29 @@ out = tidy(h)
 print("after tidy:", h._version, "  out is h:", out is h)
 
 # %% [markdown]
-# The commonest of all is a residual, here with `+=` and with `= … +`. **Predict** both.
+# The most common case is a residual connection, here with `+=` and with `= … +`. **Predict** both.
 
 
 # %%
-def residual_write(x):
+def residual_augmented(x):
     y = x.relu()
     y += x
     return y
 
 
-def residual_new(x):
+def residual_plain(x):
     y = x.relu()
     y = y + x
     return y
 
 
-for block in (residual_write, residual_new):
+for block in (residual_augmented, residual_plain):
     x = torch.tensor([1.0, -1.0], requires_grad=True, device=device)
     try:
         block(x).sum().backward()
-        print(f"{block.__name__:15} {x.grad}")
+        print(f"{block.__name__:18} {x.grad}")
     except RuntimeError:
-        print(f"{block.__name__:15} raises")
+        print(f"{block.__name__:18} raises")
 
 # %% [markdown]
 # `+=` writes into what `relu` saved; `= … +` makes a new tensor.
@@ -911,58 +875,50 @@ for block in (residual_write, residual_new):
 # %% [markdown]
 # ## 12 · Remedies
 #
-# | the alarm rings because | do |
+# | what happened | do |
 # |---|---|
 # | a write hits a value that was saved | a new tensor: `y = y + x`, `torch.where`, `clone()` before the write |
 # | the write comes too early | write after `backward()` |
 # | a leaf is written | `with torch.no_grad(): w.copy_(…)` |
 # | nobody knows who wrote | `_version` along the way, or `%%see` |
 #
-# `.data` is in no row: it silences the alarm. **Change** `residual_write` so that it still uses an in-place operation,
-# and is right.
+# `.data` is in no row: with it torch notices nothing. **Change** `residual_augmented` so that it still writes in place
+# somewhere, and its gradient is right.
 
 # %% [markdown]
 # ## 13 · Check yourself
 #
-# Four programs. For each: raises, silent, or fine? Answer in the picture, then read on.
+# Four programs. **Predict** the outcome of each in its picture, then read on.
 
 # %%
-with contextlib.suppress(RuntimeError), seegrad.record() as rec:
-    x = torch.tensor([0.5, 1.0], requires_grad=True, device=device)
-    y = x.tanh()
-    y *= 2
-    y.sum().backward()
-
-seegrad.show(rec, ask="outcome")
+# %%see --ask outcome
+x = torch.tensor([0.5, 1.0], requires_grad=True, device=device)
+y = x.tanh()
+y *= 2
+y.sum().backward()
 
 # %%
-with contextlib.suppress(RuntimeError), seegrad.record() as rec:
-    x = torch.tensor([0.5, 1.0], requires_grad=True, device=device)
-    y = x.cos()
-    y *= 2
-    y.sum().backward()
-
-seegrad.show(rec, ask="outcome")
+# %%see --ask outcome
+x = torch.tensor([0.5, 1.0], requires_grad=True, device=device)
+y = x.cos()
+y *= 2
+y.sum().backward()
 
 # %%
-with contextlib.suppress(RuntimeError), seegrad.record() as rec:
-    x = torch.tensor([[0.5, 1.0], [1.5, 2.0]], requires_grad=True, device=device)
-    h = x * 2
-    row = h[1]
-    loss = (h * h).sum()
-    row.zero_()
-    loss.backward()
-
-seegrad.show(rec, ask="outcome")
+# %%see --ask outcome
+x = torch.tensor([[0.5, 1.0], [1.5, 2.0]], requires_grad=True, device=device)
+h = x * 2
+row = h[1]
+loss = (h * h).sum()
+row.zero_()
+loss.backward()
 
 # %%
-with contextlib.suppress(RuntimeError), seegrad.record() as rec:
-    x = torch.tensor([0.5, 1.0], requires_grad=True, device=device)
-    loss = (x * x).sum()
-    x.data.mul_(3)
-    loss.backward()
-
-seegrad.show(rec, ask="outcome")
+# %%see --ask outcome
+x = torch.tensor([0.5, 1.0], requires_grad=True, device=device)
+loss = (x * x).sum()
+x.data.mul_(3)
+loss.backward()
 
 # %% [markdown]
 # - The first raises: `tanh` saved its result. The second is fine: `cos` saved its input.

@@ -1,7 +1,7 @@
 # %% [markdown]
 # # 05 · `.data` versus `.detach()`
 #
-# Both give you a tensor's numbers without its history. One of them lets you ruin a gradient without a word.
+# *About 50 minutes.* Both give you a tensor's numbers without its history. One of them lets you ruin a gradient without a word.
 #
 # After this hour you can
 #
@@ -9,7 +9,7 @@
 # - predict whether a write raises, is harmless, or goes silently wrong;
 # - find the line that did it, and repair it.
 #
-# **How to work:** predict, run, look, explain, change. Commit to each prediction before you run the cell under it.
+# **How to work:** predict, run, look, explain, change. Commit to each prediction before you run its cell.
 
 # %% [markdown]
 # Every cell uses `device`. It is the CPU unless `SEEGRAD_DEVICE` says something else.
@@ -18,8 +18,6 @@
 # **Run ▸ Run All Above Selected Cell**.
 
 # %%
-import contextlib
-
 import torch
 from IPython.display import Markdown
 
@@ -30,7 +28,7 @@ device = seegrad.device()
 # %load_ext seegrad
 
 # %% [markdown]
-# ## 1 · What they share
+# ## 1 · Two ways to the numbers
 #
 # `a` is a leaf. `out` is made from it. Take `out` apart in both ways.
 
@@ -88,7 +86,7 @@ fresh.grad, a.grad
 # reaches `a`.
 
 # %% [markdown]
-# ## 2 · What differs: the version
+# ## 2 · The version
 #
 # Each tensor has a counter, `_version`. An in-place write moves it. A Node notes the version of what it saves
 # and compares it in backward: that is torch's only alarm.
@@ -134,7 +132,7 @@ print(versions(), "after by_detach.add_(1)")
 # **Predict:** does it raise, is `a.grad` right, or is it wrong without a word?
 
 # %%
-# %%see --ask outcome
+# %%see --ask outcome --as rec
 a = torch.tensor([1.0, 2.0, 3.0], requires_grad=True, device=device)
 out = a.sigmoid()
 c = out.data
@@ -142,7 +140,7 @@ c.zero_()
 out.sum().backward()
 
 # %% [markdown]
-# No error. Compare what came with the true derivative.
+# What came, and the derivative by its formula:
 
 # %%
 s = torch.sigmoid(a.detach())
@@ -151,13 +149,14 @@ print("derivative  ", s * (1 - s))
 
 
 # %% [markdown]
-# Backward computed $0 \cdot (1 - 0)$ with the zeros that it found. The counter that the sigmoid watches never moved,
+# No error, and the gradient is wrong. Backward computed $0 \cdot (1 - 0)$ with the zeros that it found. The counter that the sigmoid watches never moved,
 # so nothing raised.
 #
 # *Misconception* **M06**: “no error means that the gradient is right”.
 
 # %% [markdown]
-# You don't need the formula to find out. A finite difference asks the function itself:
+# You don't need the formula. A finite difference asks the function itself:
+
 
 # %%
 def f(x):
@@ -170,56 +169,44 @@ slope = torch.stack([(f(x + step) - f(x - step)) / (2 * h) for step in steps])
 print(slope.round(decimals=4))
 
 # %% [markdown]
-# Nor do you need to compute. A recording names what happened, and the line. In its picture the tag at the sigmoid
-# still says v0; the numbers behind it are gone.
+# Nor do you need to compute. `--as rec` has kept the recording of the picture, and that names the lines:
 
 # %%
-a = torch.tensor([1.0, 2.0, 3.0], requires_grad=True, device=device)
-with seegrad.record() as silent:
-    out = a.sigmoid()
-    c = out.data
-    c.zero_()
-    out.sum().backward()
-
-for found in silent.diagnoses:
-    print(found.kind, "·", found.severity, "· raised:", found.raised)
+for found in rec.diagnoses:
     print("culprit:", found.culprit.code)
     print("victim: ", found.victim.code)
-Markdown("".join(found.message() for found in silent.diagnoses) or "✓")
-
-# %%
-seegrad.show(silent)
+Markdown("".join(found.message() for found in rec.diagnoses) or "✓")
 
 # %% [markdown]
-# **Change** the recorded cell. First `c[2] = 0` instead of `c.zero_()`: what becomes of each number of `a.grad`? Then
-# `c.mul_(1)`: what does the recording say now?
+# In the picture the tag at the sigmoid still says v0, but the numbers behind it are gone.
+#
+# **Change** the cell of the picture. First `c[2] = 0` instead of `c.zero_()`: what becomes of each number of `a.grad`? Then
+# `c.mul_(1)`: what do you answer now?
 
 # %% [markdown]
 # ## 4 · A write through `.detach()`
 #
-# One word changes: `.data` becomes `.detach()`. Same bytes, same zeros. `suppress` keeps an error, if there is one,
-# from telling you.
+# One word changes: `.data` becomes `.detach()`. Same bytes, same zeros. (A cell that asks keeps back what torch
+# says.)
 #
-# **Predict:** raises, right, or wrong without a word?
+# **Predict** the outcome.
 
 # %%
+# %%see --ask outcome --as rec
 a = torch.tensor([1.0, 2.0, 3.0], requires_grad=True, device=device)
-with contextlib.suppress(RuntimeError), seegrad.record() as loud:
-    out = a.sigmoid()
-    c = out.detach()
-    c.zero_()
-    out.sum().backward()
-
-seegrad.show(loud, ask="outcome")
+out = a.sigmoid()
+c = out.detach()
+c.zero_()
+out.sum().backward()
 
 # %% [markdown]
 # **Predict:** if damage was done, which line did it? Click it, in the code or in the graph.
 
 # %%
-seegrad.show(loud, ask="culprit")
+seegrad.show(rec, ask="culprit")
 
 # %% [markdown]
-# Now without `suppress`. `%%see` draws the picture; below it stands the error as torch raised it, and our note.
+# Now the same cell without a question:
 
 # %% tags=["raises-exception", "version-dependent"]
 # %%see
@@ -230,7 +217,7 @@ c.zero_()
 out.sum().backward()
 
 # %% [markdown]
-# ### Read the error as data
+# Read the error as data:
 #
 # | it says | it means |
 # |---|---|
@@ -243,21 +230,13 @@ out.sum().backward()
 # lines away.
 #
 # *Misconception* **M04**: “the traceback shows the line to fix”.
-
-# %% [markdown]
-# Old answers on the web show other words for the same error:
 #
-# | the document's torch (2.0.1) | your torch (from 2.13) |
-# |---|---|
-# | `output 0 of SigmoidBackward0` | `output 0 of Sigmoid` |
-# | `set_detect_anomaly(True)` | `set_detect_anomaly(True, check_nan=False)` (from 2.11) |
-#
-# Below torch 1.10 it was `SigmoidBackward`. Search the web for the middle of the message, not for the whole.
+# Other versions of torch say it in other words. Search the web for the middle of the message, not for the whole.
 
 # %% [markdown]
 # ### Does anomaly mode know the line?
 #
-# The hint recommends it. **Predict:** which line of this cell will it print?
+# Torch's message recommends it. **Predict:** which line of this cell will it print?
 
 # %%
 import warnings
@@ -269,8 +248,8 @@ with warnings.catch_warnings(record=True) as told, torch.autograd.detect_anomaly
     out.detach().zero_()
     try:
         out.sum().backward()
-    except RuntimeError as error:
-        print(type(error).__name__)
+    except RuntimeError:
+        pass
 
 text = "".join(str(warning.message) for warning in told)
 print("names the victim's line, a.sigmoid():", "a.sigmoid()" in text)
@@ -292,8 +271,8 @@ c = out.detach()
 c.zero_()
 try:
     out.sum().backward()
-except RuntimeError as error:
-    print(type(error).__name__)
+except RuntimeError:
+    pass
 
 print(a.grad)
 
@@ -353,29 +332,29 @@ print("sin  ", x.sin().grad_fn._saved_self)
 print("x * 2", (x * 2).grad_fn._saved_self, (x * 2).grad_fn._saved_other)
 
 # %% [markdown]
-# And in the picture. **Predict:** raises, silent, or fine?
+# Here is one that wasn't in the list. **Predict** the outcome.
 
 # %%
 # %%see --ask outcome
 x = torch.tensor([0.5, 1.0, 1.5], requires_grad=True, device=device)
-out = x.sin()
+out = x.sqrt()
 out.detach().zero_()
 out.sum().backward()
 
 # %% [markdown]
-# And the other way round. **Predict:** the write below changes no value. Does backward raise?
+# The derivative of $\sqrt x$ is $1 / (2 \sqrt x)$. The root is at hand, so the *result* is saved, and the write hits it.
+#
+# The write below changes no value. **Predict** the outcome.
 
 # %%
+# %%see --ask outcome
 x = torch.tensor([0.5, 1.0, 1.5], requires_grad=True, device=device)
 out = x.exp()
 out.detach().mul_(1)
-try:
-    out.sum().backward()
-except RuntimeError as error:
-    print("raises:", "version 1; expected version 0" in str(error))
+out.sum().backward()
 
 # %% [markdown]
-# Torch compares versions, not values. A moved counter raises even when the values are the same; a still counter
+# It raises: torch compares versions, not values. A moved counter raises even when the values are the same; a still counter
 # passes even when they aren't.
 
 # %% [markdown]
@@ -399,7 +378,8 @@ print("zeros:", not w.any(), " version", w._version)
 # It works: random numbers stand where the zeros were, and the version stays at 0. (The document made `w` with
 # `torch.FloatTensor(10)` and saw zeros. That was luck: such memory isn't initialised.)
 #
-# The next write stands **between** forward and backward. The loss is $p^2$, at $p = 2$. **Predict** `p.grad`.
+# The next write stands **between** forward and backward. The loss is $p^2$, at $p = 2$. **Predict** the outcome,
+# and the number in `p.grad`.
 
 # %%
 # %%see --ask outcome
@@ -412,21 +392,21 @@ loss.backward()
 p.grad
 
 # %% [markdown]
-# 40 instead of 4. Today's way to write a parameter is `torch.no_grad()`, as `torch.nn.init` does. It moves the
-# version, so the same mistake is caught:
+# No error, and 40 instead of 4.
+#
+# Today's way to write a parameter is `torch.no_grad()`, as `torch.nn.init` does. Here it stands at the same place.
+# **Predict** the outcome.
 
 # %%
+# %%see --ask outcome
 p = torch.tensor(2.0, requires_grad=True, device=device)
 loss = p * p
 with torch.no_grad():
     p.mul_(10)
-try:
-    loss.backward()
-except RuntimeError:
-    print("raises: p is at version", p._version)
+loss.backward()
 
 # %% [markdown]
-# `no_grad` doesn't make the write safe (**M07**). It makes it visible.
+# It raises. `no_grad` doesn't make the write harmless (**M07**), but the write moves the version, so torch notices.
 
 # %% [markdown]
 # ## 7 · “My code has no in-place operation”
@@ -439,7 +419,7 @@ except RuntimeError:
 # %% [markdown]
 # ### numpy
 #
-# `.numpy()` shares the bytes of a CPU tensor. numpy knows of no counter.
+# `.numpy()` shares the bytes of a CPU tensor, so this cell stays on the CPU. numpy knows of no counter.
 
 # %%
 x = torch.tensor([0.5, 1.0, 1.5], requires_grad=True)
@@ -453,7 +433,7 @@ print("derivative", x.detach().exp())
 Markdown(rec.diagnoses[0].message())
 
 # %% [markdown]
-# ### Another tensor under the same name
+# ### Another storage for the same tensor
 #
 # `p.data = …` swaps the storage of `p`. **Predict** the gradient of $p^2$ at $p = 2$.
 
@@ -507,7 +487,7 @@ print("x.grad", x.grad.flatten(), "right: [1, 1]")
 Markdown(rec.diagnoses[0].message())
 
 # %% [markdown]
-# ## 8 · What to write instead
+# ## 8 · Bytes of its own
 #
 # You want the numbers of `out`, and you want to write on them. **Predict:** is it enough to give them their own bytes?
 
@@ -521,7 +501,8 @@ out.sum().backward()
 
 
 # %% [markdown]
-# Each of the following is right. **Change** one so that it is wrong again, and run it.
+# **Change** the next cell, when you have run it once: make one of its three functions spoil `a.grad`.
+
 
 # %%
 def copy_first(out):
@@ -546,7 +527,7 @@ for remedy in (copy_first, out_of_place, no_grad):
     print(f"{remedy.__name__:13}", torch.allclose(a.grad, s * (1 - s)), shown)
 
 # %% [markdown]
-# And if the write can wait: after `backward()` nobody needs the saved value any more.
+# And if the write can wait until `backward()` has run:
 
 # %%
 a = torch.tensor([1.0, 2.0, 3.0], requires_grad=True, device=device)
@@ -558,6 +539,8 @@ s = torch.sigmoid(a.detach())
 print(torch.allclose(a.grad, s * (1 - s)))
 
 # %% [markdown]
+# ### What to write
+#
 # | you want | write |
 # |---|---|
 # | the numbers, to read | `t.detach()` |
@@ -570,37 +553,31 @@ print(torch.allclose(a.grad, s * (1 - s)))
 # %% [markdown]
 # ## 9 · Check yourself
 #
-# Three programs. For each: raises, silent, or fine? Answer in the picture, then read on.
+# Three programs. **Predict** the outcome of each in its picture, then read on.
 
 # %%
-with contextlib.suppress(RuntimeError), seegrad.record() as rec:
-    x = torch.tensor([0.5, 1.0], requires_grad=True, device=device)
-    y = x.tanh()
-    z = y * 3
-    y.data.add_(1)
-    z.sum().backward()
-
-seegrad.show(rec, ask="outcome")
+# %%see --ask outcome
+x = torch.tensor([0.5, 1.0], requires_grad=True, device=device)
+y = x.tanh()
+z = y * 3
+y.data.add_(1)
+z.sum().backward()
 
 # %%
-with contextlib.suppress(RuntimeError), seegrad.record() as rec:
-    x = torch.tensor([0.5, 1.0], requires_grad=True, device=device)
-    y = x * 3
-    z = y * y
-    y.detach()[0] = 0
-    z.sum().backward()
-
-seegrad.show(rec, ask="outcome")
+# %%see --ask outcome
+x = torch.tensor([0.5, 1.0], requires_grad=True, device=device)
+y = x * 3
+z = y * y
+y.detach()[0] = 0
+z.sum().backward()
 
 # %%
-with contextlib.suppress(RuntimeError), seegrad.record() as rec:
-    x = torch.tensor([0.5, 1.0], requires_grad=True, device=device)
-    y = x * 3
-    z = y + y
-    y.detach().zero_()
-    z.sum().backward()
-
-seegrad.show(rec, ask="outcome")
+# %%see --ask outcome
+x = torch.tensor([0.5, 1.0], requires_grad=True, device=device)
+y = x * 3
+z = y + y
+y.detach().zero_()
+z.sum().backward()
 
 # %% [markdown]
 # - The first is silent: `tanh` saved `y`, and `.data` moved no version.

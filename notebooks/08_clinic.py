@@ -1,7 +1,7 @@
 # %% [markdown]
 # # 08 · The clinic
 #
-# Programs from real projects come in, each with a complaint. You are the doctor: the picture is your X-ray, a finite
+# *About 60 minutes.* Programs from real projects come in, each with a complaint. You are the doctor: the picture is your X-ray, a finite
 # difference your thermometer.
 #
 # After this hour you can
@@ -18,8 +18,6 @@
 # **Run ▸ Run All Above Selected Cell**.
 
 # %%
-import contextlib
-
 import torch
 from IPython.display import Markdown
 from torch import nn
@@ -39,22 +37,14 @@ device = seegrad.device()
 # 2. **See.** The picture asks for your suspect, then shows the truth.
 # 3. **Repair.** Edit the patient's cell and run it again, until the complaint is gone. Then compare with ours.
 # 4. **Check.** Same values? Right gradient?
+#
+# A cell that asks you something keeps torch's error back, if there is one: it is the last step of the picture.
 
 # %% [markdown]
-# The complaint already narrows the search:
+# The thermometer is `slope`: how fast does `f` change when one element of `x` does? It asks the function itself, not
+# autograd. `agree` compares two tensors, and `chart` writes down what a recording found.
 #
-# | complaint | suspects |
-# |---|---|
-# | “modified by an inplace operation” | `+=`, `x[i] = …`, `inplace=True`, `optimizer.step()` |
-# | “a second time” | a graph that reaches back into an earlier step |
-# | “non-leaf” | a parameter that is a result |
-# | no error, a wrong gradient | `.data`, numpy, a fused optimiser, BatchNorm |
-# | no error, `.grad` is `None` | `detach`, `item`, `no_grad`, not a leaf |
-
-# %% [markdown]
-# The thermometer: how much does `f` change when one element of `x` does? It asks the function itself, not autograd.
-#
-# **Predict** what it shows for $x^3$ at 1 and 2.
+# **Predict** what `slope` shows for $x^3$ at 1 and at 2.
 
 
 # %%
@@ -81,19 +71,18 @@ print(slope(lambda x: x.pow(3).sum(), x))
 #
 # *“A residual block. It ran in evaluation for weeks. Training raises.”*
 #
-# **Predict:** which line did the damage? Click it. (`suppress` keeps the error from telling you.)
+# **Predict:** which line did the damage? Click it.
 
 # %%
 # %%see --ask culprit
-with contextlib.suppress(RuntimeError):
-    x = torch.tensor([[1.0, -1.0]], device=device)
-    w = torch.tensor([[0.5, -0.3], [0.2, 0.8]], requires_grad=True, device=device)
-    v = torch.tensor([[0.1, 0.4], [-0.6, 0.3]], requires_grad=True, device=device)
-    out = torch.tanh(x @ w)
-    branch = torch.tanh(out @ v)
-    out += branch
-    loss = out.pow(2).sum()
-    loss.backward()
+x = torch.tensor([[1.0, -1.0]], device=device)
+w = torch.tensor([[0.5, -0.3], [0.2, 0.8]], requires_grad=True, device=device)
+v = torch.tensor([[0.1, 0.4], [-0.6, 0.3]], requires_grad=True, device=device)
+out = torch.tanh(x @ w)
+branch = torch.tanh(out @ v)
+out += branch
+loss = out.pow(2).sum()
+loss.backward()
 
 # %% [markdown]
 # `out` was saved twice: by the matrix product, for the gradient of `v`, and by `tanh`, as its own result. `+=` writes
@@ -102,8 +91,8 @@ with contextlib.suppress(RuntimeError):
 # *Misconception* **M11**: “`+=` is short for `= … +`”.
 
 # %% [markdown]
-# Below is the same patient with its error. It is your workbench: **repair** it, run it again, until the picture is
-# quiet. `%%see` works on whatever you write.
+# **Change** the cell below until no error comes. It is the same patient, and it is your workbench: `%%see` works on
+# whatever you write.
 
 # %% tags=["raises-exception", "version-dependent"]
 # %%see
@@ -117,7 +106,7 @@ loss = out.pow(2).sum()
 loss.backward()
 
 # %% [markdown]
-# A colleague proposes `out.data += branch`: *“then it runs.”* **Predict:** raises, wrong without a word, or right?
+# A colleague proposes `out.data += branch`. **Predict** the outcome.
 
 # %%
 # %%see --ask outcome
@@ -131,8 +120,8 @@ loss = out.pow(2).sum()
 loss.backward()
 
 # %% [markdown]
-# It runs, and computes the same loss. But `tanh` reads what was written over its result, and `v` gets nothing at all:
-# no wire leads from `branch` to the loss.
+# It runs, and computes the same loss. But the gradient of `w` is wrong: `tanh` reads what was written over its result.
+# And `v` gets nothing at all, since no wire leads from `branch` to the loss:
 
 # %%
 print("v.grad", v.grad)
@@ -183,43 +172,41 @@ print(first, "version", first._version)
 # %% [markdown]
 # ## 3 · Patient 2: an activation that saves memory
 #
-# *“Somebody replaced `nn.ReLU()` by `nn.ReLU(inplace=True)`, as a blog recommends. My own code has no in-place
+# *“Somebody changed one word of my model, as a blog recommends, to save memory. My own code has no in-place
 # operation.”*
 #
 # **Predict** the outcome.
 
 # %%
+# %%see --ask outcome --as rec
 x = torch.tensor([0.5, -1.0], device=device)
 w = torch.tensor([1.0, 2.0], requires_grad=True, device=device)
 activation = nn.ReLU(inplace=True)
-with contextlib.suppress(RuntimeError), seegrad.record() as patient_2:
-    scores = torch.tanh(w * x)
-    kept = activation(scores)
-    loss = kept.sum()
-    loss.backward()
-
-seegrad.show(patient_2, ask="outcome")
+scores = torch.tanh(w * x)
+kept = activation(scores)
+loss = kept.sum()
+loss.backward()
 
 # %% [markdown]
-# **Predict** the culprit's line. This cell is your workbench: **repair** it here, once you have clicked.
+# **Predict:** if a line did damage, which one? Click it. The cell is your workbench: mend it there, once you have
+# answered.
 
 # %%
 # %%see --ask culprit
-with contextlib.suppress(RuntimeError):
-    x = torch.tensor([0.5, -1.0], device=device)
-    w = torch.tensor([1.0, 2.0], requires_grad=True, device=device)
-    scores = torch.tanh(w * x)
-    kept = nn.ReLU(inplace=True)(scores)
-    loss = kept.sum()
-    loss.backward()
+x = torch.tensor([0.5, -1.0], device=device)
+w = torch.tensor([1.0, 2.0], requires_grad=True, device=device)
+scores = torch.tanh(w * x)
+kept = nn.ReLU(inplace=True)(scores)
+loss = kept.sum()
+loss.backward()
 
 # %%
-chart(patient_2)
+chart(rec)
 
 # %% [markdown]
 # `tanh` computes its derivative from its own result, and the ReLU has overwritten it.
 #
-# Is `inplace=True` forbidden, then? **Predict** which of these may stand before it.
+# **Predict** which of these six may stand before `nn.ReLU(inplace=True)`.
 
 # %%
 befores = {
@@ -239,8 +226,8 @@ for name, before in befores.items():
         print(f"{name:9} raises")
 
 # %% [markdown]
-# Fine after whatever saves its *input*; fatal after whatever saves its *result*. That is why convolution, BatchNorm,
-# ReLU in place is everywhere, and works.
+# So `inplace=True` isn't forbidden. It does no harm after a Function that saves its *input*, and it raises after one that
+# saves its *result*. That is why an in-place ReLU after a convolution and a BatchNorm is everywhere, and works.
 #
 # *Misconceptions* **M03**, “any in-place write raises”, and **M12**, “my code has none”.
 
@@ -280,24 +267,24 @@ d = torch.tensor([0.2, 0.8], requires_grad=True, device=device)
 opt_g, opt_d = torch.optim.SGD([g], lr=0.5), torch.optim.SGD([d], lr=0.5)
 real, noise = torch.tensor([1.0, 2.0], device=device), torch.tensor([1.0, -1.0], device=device)
 
-with contextlib.suppress(RuntimeError):
-    fake = g * noise
-    loss_d = softplus((d * fake.detach()).sum()) + softplus(-(d * real).sum())
-    loss_g = softplus(-(d * fake).sum())
-    opt_d.zero_grad()
-    loss_d.backward()
-    opt_d.step()
-    opt_g.zero_grad()
-    loss_g.backward()
-    opt_g.step()
+fake = g * noise
+loss_d = softplus((d * fake.detach()).sum()) + softplus(-(d * real).sum())
+loss_g = softplus(-(d * fake).sum())
+opt_d.zero_grad()
+loss_d.backward()
+opt_d.step()
+opt_g.zero_grad()
+loss_g.backward()
+opt_g.step()
 
 # %% [markdown]
 # `d * fake` needs `d` for the gradient of `fake`. The step moved `d` between that forward and its backward.
 #
 # *Misconception* **M12**: an optimiser's step is an in-place write.
 #
-# Why did it run in 2018? Until torch 1.4 the optimisers wrote through `.data`, past the alarm. Below, such a step.
-# **Predict:** is `g.grad` that of the old `d`, of the new `d`, or of neither?
+# Why did it run in 2018? Until torch 1.4 the optimisers wrote through `.data`, past the alarm.
+#
+# Below, `d` is written through `.data`. **Predict:** is `g.grad` that of the old `d`, of the new `d`, or of neither?
 
 
 # %%
@@ -320,13 +307,15 @@ print("old d", slope(lambda g: fooled(g, old), g).float())
 print("new d", slope(lambda g: fooled(g, d.detach()), g).float())
 
 # %% [markdown]
-# Of neither. The tutorial's gradients were wrong all along; from torch 1.5 on, torch says so.
+# Of neither: the sigmoid's part comes from the old `d`, the factor from the new one. So the tutorial's gradients were
+# wrong, and nothing said so. Since torch 1.5 torch does.
 #
 # ### Two repairs, two meanings
 #
-# What should `g` learn against: the `d` from *before* its step, or from *after* it? Decide, then repair.
+# What should `g` learn against: the `d` from *before* its step, or from *after* it? Both can be meant, and each has a
+# repair of its own.
 #
-# **After:** run the generator's forward below the step. It computes another loss than the patient did.
+# **Repair** the patient's cell in both ways first, then open ours for *after*.
 
 # %%
 g, d, opt_g, opt_d = start()
@@ -342,10 +331,12 @@ print(f"patient {patient.item():.4f}, now {after.item():.4f}")
 print("g.grad right", agree(g.grad, slope(lambda g: fooled(g, d.detach()), g)))
 
 # %% [markdown]
-# **Before:** both backwards first, then both steps. It keeps the patient's value.
+# *After*: the generator's forward runs below the step. It computes another loss than the patient did.
 #
-# A trap: `loss_g.backward()` adds to `d.grad` too, so `opt_d.step()` would use the sum of both losses' gradients.
-# **Predict** the two rows.
+# *Before*: both backwards come first, then both steps. It keeps the patient's value.
+#
+# Here is *before*, once with a plain `backward()` for the second loss, once with `backward(inputs=[g])`. **Predict** for
+# both: is `d.grad` right when `opt_d` takes its step?
 
 
 # %%
@@ -366,68 +357,60 @@ for inputs in (None, "g"):
     opt_g.step()
 
 # %% [markdown]
-# `backward(inputs=[g])` writes to `g.grad` and to nothing else.
+# The generator's loss reaches `d` too, so a plain `backward()` adds its gradient to `d.grad`, and `opt_d.step()` uses the
+# sum. `backward(inputs=[g])` writes to `g.grad` and to nothing else.
 #
 # *Misconception* **M09**: “each backward overwrites `.grad`”. It adds.
 
 # %% [markdown]
 # ## 5 · Patient 4: a hidden state
 #
-# *“A recurrent network over a long text, batch by batch. The first batch works.”*
+# *“A recurrent network over a long text, batch by batch. With a text of one batch I had no complaint.”*
 #
-# **Predict** the outcome. If something goes wrong: in which round of the loop?
+# **Predict** the outcome. If something goes wrong, in which round of the loop does it?
 
 # %%
+# %%see --ask outcome --as rec
 text = torch.tensor([[1.0, -1.0], [0.5, 2.0], [-1.0, 1.0]], device=device)
 w = torch.tensor([[0.5, -0.3], [0.2, 0.8]], requires_grad=True, device=device)
 optimizer = torch.optim.SGD([w], lr=0.1)
 h = torch.tensor([0.1, 0.2], device=device)
-with contextlib.suppress(RuntimeError), seegrad.record() as patient_4:
-    for batch in text:
-        h = torch.tanh(batch + h @ w)
-        loss = h.pow(2).sum()
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-
-seegrad.show(patient_4, ask="outcome")
+for batch in text:
+    h = torch.tanh(batch + h @ w)
+    loss = h.pow(2).sum()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
 
 # %%
-advice = "Specify retain_graph=True"
-print(patient_4.error is not None and advice in patient_4.error.text)
-chart(patient_4)
+chart(rec)
 
 # %% [markdown]
 # The second backward walks through `h` into the first round, whose saved tensors are freed. The nodes are still
-# there; what they saved isn't.
-#
-# | torch | its advice |
-# |---|---|
-# | 1.6 to 1.8 | `Specify retain_graph=True when calling backward the first time.` |
-# | yours | `Specify retain_graph=True if you need to backward through the graph a second time` |
+# there; what they saved isn't. Torch's error ends with an advice: “Specify retain_graph=True”.
 
 # %% [markdown]
-# ### The advice, followed
+# ### One argument more
 #
-# So thousands of answers on the web say `retain_graph=True`. **Predict:** which line does the damage now?
+# For loops like this one, thousands of answers on the web say `retain_graph=True`. **Predict:** if a line of this one
+# does damage, which?
 
 # %%
 # %%see --ask culprit
-with contextlib.suppress(RuntimeError):
-    w = torch.tensor([[0.5, -0.3], [0.2, 0.8]], requires_grad=True, device=device)
-    optimizer = torch.optim.SGD([w], lr=0.1)
-    h = torch.tensor([0.1, 0.2], device=device)
-    for batch in text:
-        h = torch.tanh(batch + h @ w)
-        loss = h.pow(2).sum()
-        optimizer.zero_grad()
-        loss.backward(retain_graph=True)
-        optimizer.step()
+w = torch.tensor([[0.5, -0.3], [0.2, 0.8]], requires_grad=True, device=device)
+optimizer = torch.optim.SGD([w], lr=0.1)
+h = torch.tensor([0.1, 0.2], device=device)
+for batch in text:
+    h = torch.tanh(batch + h @ w)
+    loss = h.pow(2).sum()
+    optimizer.zero_grad()
+    loss.backward(retain_graph=True)
+    optimizer.step()
 
 # %% [markdown]
 # The old rounds are kept now, and they need the old `w`. The step has overwritten it.
 #
-# The advice answers a question that nobody asked: you don't *want* to go through the graph a second time.
+# The advice is for programs that want to go through one graph twice. This one doesn't want to.
 #
 # *Misconception* **M10**: “`retain_graph` is the cure”.
 
@@ -462,34 +445,29 @@ for batch in text:
 # %% [markdown]
 # ## 6 · Patient 5: small random weights
 #
-# *“I scale my weights, as the paper says. The optimiser refuses them.”*
+# *“I scale my weights, as the paper says, and hand them to the optimiser. I can't train them.”*
 #
 # **Predict:** which tensors are leaves? Click them all.
 
 # %%
 # %%see --ask leaves
-with contextlib.suppress(ValueError):
-    raw = torch.tensor([0.5, -1.0], requires_grad=True, device=device)
-    w = raw * 0.1
-    optimizer = torch.optim.SGD([w], lr=0.1)
+raw = torch.tensor([0.5, -1.0], requires_grad=True, device=device)
+w = raw * 0.1
+
+# %% tags=["raises-exception"]
+torch.optim.SGD([w], lr=0.1)
 
 # %%
-try:
-    torch.optim.SGD([w], lr=0.1)
-except ValueError as error:
-    print(type(error).__name__, "non-leaf" in str(error))
-
 print("scaled:", w.is_leaf, "· moved:", raw.to(torch.float64).is_leaf)
 
 # %% [markdown]
-# `w` is the result of `raw * 0.1`. It requires a gradient, but backward fills the `.grad` of leaves alone, so no optimiser
-# could ever move it. `.to("cuda")` does the same to you, as `.to(torch.float64)` does here: what is moved is a result.
+# `w` is the result of `raw * 0.1`. It needs a gradient, but by itself backward fills the `.grad` of leaves alone, so an
+# optimiser could never move it. `.to("cuda")` makes a result in the same way as `.to(torch.float64)` does here.
 #
 # *Misconception* **M01**: “`requires_grad` fills `.grad`”.
 
 # %% [markdown]
-# This patient is lucky: it is refused. Its twin gives `raw` to the optimiser. No error: **predict** whether `w`
-# changes in three steps.
+# This patient's twin gives `raw` to the optimiser. **Predict** whether `w` changes in three steps.
 
 # %%
 raw = torch.tensor([0.5, -1.0], requires_grad=True, device=device)
@@ -505,7 +483,7 @@ print("raw", raw.detach())
 print("w  ", w.detach())
 
 # %% [markdown]
-# `raw` learns, `w` is the product from before. Whoever uses `w` later uses the untrained weights.
+# No error. `raw` learns, and `w` is the product from before: whoever uses `w` later uses the untrained weights.
 #
 # ### Our repair
 #
@@ -528,26 +506,24 @@ print("it moved:   ", not agree(trained, w))
 # %% [markdown]
 # ## 7 · Patient 6: a faster optimiser
 #
-# *“Two tasks, one network, one forward for both. With `fused=True` it trains faster, and a little worse.”*
+# *“Two tasks, one network, one forward for both. With `fused=True` it trains faster.”*
 #
 # **Predict** the outcome.
 
 # %%
+# %%see --ask outcome
 u = torch.tensor(2.0, requires_grad=True, device=device)
 v = torch.tensor(0.5, requires_grad=True, device=device)
 optimizer = torch.optim.SGD([u, v], lr=0.1, fused=True)
-with seegrad.record() as rec:
-    first = u * torch.tanh(v)
-    second = u * torch.sigmoid(v)
-    first.backward()
-    optimizer.step()
-    optimizer.zero_grad()
-    second.backward()
-
-seegrad.show(rec, ask="outcome")
+first = u * torch.tanh(v)
+second = u * torch.sigmoid(v)
+first.backward()
+optimizer.step()
+optimizer.zero_grad()
+second.backward()
 
 # %% [markdown]
-# **Predict** the culprit. This cell is your workbench again.
+# **Predict:** if a line did damage, which one? Click it. The cell is your workbench again.
 
 # %%
 # %%see --ask culprit
@@ -562,8 +538,10 @@ optimizer.zero_grad()
 second.backward()
 
 # %% [markdown]
-# A step is a write. The fused one doesn't move the version, so the alarm stays off. The plain optimiser is your smoke
-# detector: test with it, train with the fused one. What did `v` get?
+# A step is a write, and here it comes between forward and backward. The fused one moves no version, so no error comes.
+# The plain optimiser would raise: try a new training loop with it first.
+#
+# What did `v` get? Two finite differences tell:
 
 # %%
 old = torch.tensor([2.0, 0.5], device=device)
@@ -579,28 +557,35 @@ print("at old weights ", slope(task, old)[1].float())
 print("at new weights ", slope(task, now)[1].float())
 
 # %% [markdown]
-# Neither: the new `u` times the old sigmoid's derivative. It is the gradient of no loss at all.
+# Neither of the two: the new `u`, times the sigmoid's derivative at the old `v`. No loss has this gradient.
 #
 # *Misconception* **M06**: “no error means that the gradient is right”.
 #
-# **Change** `fused=True` to `fused=False` in the patient's cell and run it. What is different?
+# **Change** `fused=True` to `fused=False` in the patient's cell, run it, and answer again. How does it end now?
 
 # %% [markdown]
 # ### Running statistics
 #
-# BatchNorm writes its running statistics in every training forward. **Predict:** is `x.grad` right?
+# BatchNorm keeps two running statistics: here `mean` is 0 and `var` is 1, so `x` goes through almost unchanged. A call
+# with `training=True` brings them up to date. **Predict** the outcome.
 
 # %%
+# %%see --ask outcome --as rec
 batch_norm = nn.functional.batch_norm
 x = torch.tensor([[1.0, 3.0], [5.0, 9.0]], requires_grad=True, device=device)
 mean, var = torch.zeros(2, device=device), torch.ones(2, device=device)
-with seegrad.record() as rec:
-    calm = batch_norm(x, mean, var)
-    live = batch_norm(x.detach(), mean, var, training=True)
-    calm.sum().backward()
+tested = batch_norm(x, mean, var)
+trained = batch_norm(x.detach(), mean, var, training=True)
+tested.sum().backward()
 
+# %%
 print("mean", mean, "version", mean._version)
-print("x.grad", x.grad[0], "right:", 1 / (torch.ones(2, device=device) + 1e-5).sqrt())
+print(
+    "came",
+    x.grad[0],
+    "slope",
+    slope(lambda x: batch_norm(x, 0 * mean.double(), 1 + 0 * var.double()).sum(), x)[0].float(),
+)
 chart(rec)
 
 # %% [markdown]
@@ -644,26 +629,24 @@ optimizer.step()
 # %% [markdown]
 # ## 8 · Patient 7: an actor and its critic
 #
-# *“The actor learns something. The critic's loss never falls.”*
+# *“The actor learns something, but the agent gets no better.”*
 #
 # **Predict:** which tensors will have a gradient after backward? Click them all.
 
 # %%
+# %%see --ask keeps --as rec
 state, reward = torch.tensor([1.0, 2.0], device=device), 1.0
 actor = torch.tensor([0.5, -0.3], requires_grad=True, device=device)
 critic = torch.tensor([0.2, 0.8], requires_grad=True, device=device)
-with seegrad.record() as patient_7:
-    value = (critic * state).sum()
-    gain = reward - value.detach()
-    actor_loss = -(actor * state).log_softmax(0)[0] * gain
-    critic_loss = gain.pow(2)
-    (actor_loss + critic_loss).backward()
-
-seegrad.show(patient_7, ask="keeps")
+value = (critic * state).sum()
+gain = reward - value.detach()
+actor_loss = -(actor * state).log_softmax(0)[0] * gain
+critic_loss = gain.pow(2)
+(actor_loss + critic_loss).backward()
 
 # %%
 print("critic.grad", critic.grad)
-chart(patient_7)
+chart(rec)
 
 # %% [markdown]
 # The `.detach()` is meant for the actor: its loss must not teach the critic. But it stands in the line that both
@@ -674,7 +657,8 @@ chart(patient_7)
 # %% [markdown]
 # ### Where to cut
 #
-# Three places for one word. The critic should learn from `critic_loss` alone. **Predict** which row is right.
+# `.detach()` may stand in both losses, in none, or in the actor's alone. The critic should learn from `critic_loss` and
+# nothing else. **Predict** for which of the three its gradient is right.
 
 
 # %%
@@ -694,7 +678,7 @@ def teach(for_actor, for_critic):
 
 keep, cut = (lambda t: t), (lambda t: t.detach())
 want = slope(lambda critic: advantage(critic).pow(2), critic)
-for name, both in {"everywhere": (cut, cut), "nowhere": (keep, keep), "actor": (cut, keep)}.items():
+for name, both in {"in both": (cut, cut), "in none": (keep, keep), "actor's": (cut, keep)}.items():
     loss, grad = teach(*both)
     right = grad is not None and agree(grad, want)
     print(f"{name:10}", "same value", agree(loss, actor_loss + critic_loss), "· right", right, "·", grad)
@@ -708,8 +692,9 @@ for name, both in {"everywhere": (cut, cut), "nowhere": (keep, keep), "actor": (
 # %% [markdown]
 # ## 9 · Check yourself
 #
-# Two walk-ins, no help. Patient 8: *“If the loss rises, we go back to the best weights.”* Find the culprit, then
-# repair it in the cell.
+# Two more patients, without help. Patient 8: *“If the loss rises, we go back to the best weights.”*
+#
+# **Predict** the culprit: click it.
 
 # %%
 layer = nn.Linear(2, 1, bias=False, device=device)
@@ -719,28 +704,27 @@ best = {"weight": torch.tensor([[0.5, -0.5]], device=device)}
 # %%
 # %%see --ask culprit
 x = torch.tensor([[1.0, 2.0]], requires_grad=True, device=device)
-with contextlib.suppress(RuntimeError):
-    loss = layer(x).pow(2).sum()
-    if loss >= 0:
-        layer.load_state_dict(best)
-    loss.backward()
+loss = layer(x).pow(2).sum()
+if loss >= 0:
+    layer.load_state_dict(best)
+loss.backward()
 
 # %% [markdown]
 # Patient 9: *“We add up the loss for the log.”* **Predict** the outcome.
 
 # %%
 # %%see --ask outcome
-with contextlib.suppress(RuntimeError):
-    w = torch.tensor([1.0, 2.0], requires_grad=True, device=device)
-    total = torch.tensor(0.0, device=device)
-    for x in torch.tensor([[1.0, -1.0], [0.5, 2.0]], device=device):
-        loss = (w * x).sum().tanh()
-        total = total + loss
-        total.backward()
+w = torch.tensor([1.0, 2.0], requires_grad=True, device=device)
+total = torch.tensor(0.0, device=device)
+for x in torch.tensor([[1.0, -1.0], [0.5, 2.0]], device=device):
+    loss = (w * x).sum().tanh()
+    total = total + loss
+    total.backward()
 
 # %% [markdown]
-# - Patient 8: `load_state_dict` copies into the weights, in place. Move it below `backward()`.
-# - Patient 9: the sum keeps each round's graph. Call `loss.backward()`, and add `loss.detach()`.
+# ### Our repair
+#
+# **Repair** both in their cells first, then open our repair of patient 9.
 
 # %%
 w = torch.tensor([1.0, 2.0], requires_grad=True, device=device)
@@ -753,7 +737,19 @@ for x in torch.tensor([[1.0, -1.0], [0.5, 2.0]], device=device):
     print("w.grad right:", agree(w.grad, slope(lambda w, x=x.double(): (w * x).sum().tanh(), w)))
 
 # %% [markdown]
+# - Patient 8: `load_state_dict` copies into the weights, in place. Move it below `backward()`.
+# - Patient 9: the sum keeps each round's graph. Call `loss.backward()`, and add `loss.detach()`.
+
+# %% [markdown]
 # ## 10 · Discharge
+#
+# | complaint | suspects |
+# |---|---|
+# | “modified by an inplace operation” | `+=`, `x[i] = …`, `inplace=True`, `optimizer.step()` |
+# | “a second time” | a graph that reaches back into an earlier step |
+# | “non-leaf” | a parameter that is a result |
+# | no error, a wrong gradient | `.data`, numpy, a fused optimiser, BatchNorm |
+# | no error, `.grad` is `None` | `detach`, `item`, `no_grad`, not a leaf |
 #
 # | found | treatment |
 # |---|---|

@@ -14,7 +14,7 @@ from IPython.core.error import UsageError
 from IPython.core.magic import MAGIC_NO_VAR_EXPAND_ATTR
 from IPython.display import display
 
-from seegrad.display.widget import show
+from seegrad.display.widget import asks, show
 from seegrad.learn.progress import note_cell
 from seegrad.model.recording import Recording
 from seegrad.quiz import KINDS
@@ -42,6 +42,7 @@ class MagicLine(argparse.ArgumentParser):
         self.add_argument("--tensors", default="", help="names that a versions question asks for, with commas between")
         self.add_argument("--nodes", default="", help="Functions that a saves question asks for, with commas between")
         self.add_argument("--name", default="q1", help="the variable in the line of Python under the answer")
+        self.add_argument("--as", dest="kept", default="", help="a name for what was recorded, to use in later cells")
         self.add_argument("--content", action="store_true", help="compare bytes too: finds writes that no op made")
 
     def error(self, message: str) -> NoReturn:
@@ -57,7 +58,10 @@ def see(line: str, cell: str) -> Any:
     """Record this cell, show its graph, and say what went wrong.
 
     Options: `--step N`, `--ask KIND`, `--tensors a,b`,
-    `--nodes MulBackward0`, `--name q1`, `--content`.
+    `--nodes MulBackward0`, `--name q1`, `--as rec`, `--content`.
+
+    While the picture waits for an answer torch's error waits too: it would tell the answer, and is the picture's last
+    step anyway. So a cell that asks ends in the same way whether or not it raises.
     """
     from IPython.core.getipython import get_ipython
 
@@ -71,8 +75,11 @@ def see(line: str, cell: str) -> Any:
             value = run(prepared, shell.user_ns)
     except Exception as raised:  # whatever the learner's cell raises is shown, then raised again
         error = raised
-    display(_picture(rec.recording, options))  # type: ignore[no-untyped-call]  # IPython's display has no types
-    if error is not None:
+    if options.kept:
+        shell.user_ns[options.kept] = rec
+    picture = _picture(rec.recording, options)
+    display(picture)  # type: ignore[no-untyped-call]  # IPython's display has no types
+    if error is not None and not (isinstance(error, RuntimeError) and asks(picture)):
         keep_traceback(shell, error)
         raise error
     return value

@@ -111,6 +111,11 @@ class Picture(anywidget.AnyWidget):
         )
 
 
+def asks(shown: object) -> bool:
+    """Is this a picture with a question that waits for its answer?"""
+    return isinstance(shown, Picture) and shown._open
+
+
 class Sentence:
     """What is shown where no picture can be drawn: why, in words."""
 

@@ -166,6 +166,31 @@ x = 2
     assert repair.metadata == {"tags": ["hide-output", "hide-input"], "jupyter": {"source_hidden": True}}
 
 
+def test_what_leads_on_stays_open_and_what_only_shows_is_no_prediction(tmp_path: Path) -> None:
+    text = """\
+# %% [markdown]
+# **Predict** it.
+
+# %%
+1 + 1
+
+# %% [markdown]
+# Two.
+#
+# And here is another sum:
+
+# %%
+1 + 2
+
+# %% [markdown]
+# Three.
+"""
+    read = read_master(master_of(tmp_path, text))
+    _, _, told, _, shown = (cell.source for cell in presented(tmp_path, read.name, to_notebook(read), "en").cells)
+    assert told.endswith("</details>\n\nAnd here is another sum:")
+    assert shown.startswith("<details><summary>Run the cell, look at what it shows, then open this.</summary>")
+
+
 def test_one_master_can_be_checked_by_name(course: book.CourseFiles, capsys: pytest.CaptureFixture[str]) -> None:
     book.build(only_assignment(course))
     root = ["--root", str(course.root)]

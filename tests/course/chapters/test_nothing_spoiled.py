@@ -6,8 +6,9 @@ cell will say comes from the executed copies.
 
 from __future__ import annotations
 
+import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
@@ -29,6 +30,13 @@ ASKED = re.compile(r"[?？]|\*\*(predict|预测)|if there\s+is one|如果有|万
 OUTCOME = {
     "en": re.compile(r"\b(rais(es?|ed|ing)|errors?|silent(ly)?|wrong|refuse[sd]?|alarm|remed\w+|loud)\b", re.I),
     "zh_CN": re.compile("报错|错误|出错|错的|不出声|一声不吭|没问题|没有问题|拒绝|警报|办法|解药"),
+}
+TELLS_IN_CODE = re.compile(r"silent|loud|alarm|rais(?:es|ing)|\bfine\b|wrong|right", re.IGNORECASE)
+LEADING = re.compile(r"[^\n]+(?:\n[^\n]+)*[:：]\s*\Z")  # a last paragraph that leads on to the next cell of code
+FOLDED = re.compile(r"<summary>(.*?)</summary>")
+CLOSED = {
+    "en": "Predicted and run? Explain it to yourself, then open this.",
+    "zh_CN": "预测了、运行了吗？先自己解释一遍，再展开。",
 }
 NUMBER = re.compile(r"(?<![\w.])(?:\d+\.\d+|\d{2,})(?![\w.])")
 
@@ -71,7 +79,8 @@ def questions(path: Path) -> Iterator[Asked]:
                     yield asked
                     asked = None
                 else:
-                    asked.between.append(text)
+                    leads = following is not None and following.cell_type == "code"
+                    asked.between.append(LEADING.sub("", text) if leads else text)
             heading = ([heading, *HEADING.findall(text)])[-1]
             asked = Asked(heading, text, above + text) if asks else asked
         above += text
@@ -131,6 +140,55 @@ def test_no_heading_and_no_sentence_tells_an_outcome(path: Path) -> None:
 
 
 @each_chapter
+def test_what_leads_on_tells_no_outcome(path: Path) -> None:
+    cells = nbformat.read(path, as_version=4).cells
+    leading = [
+        found[0]
+        for cell, after in pairwise(cells)
+        if cell.cell_type == "markdown" and after.cell_type == "code" and "<details>" in cell.source
+        if (found := LEADING.search(FOLD.sub("", cell.source)))
+    ]
+    assert not [text for text in leading if OUTCOME[path.parent.name].search(text)]
+
+
+@each_chapter
+def test_a_cell_looks_the_same_whether_or_not_it_raises(path: Path) -> None:
+    """No `suppress` for what raises only, and whoever catches an error speaks in both ways."""
+    for cell in (cell for cell in nbformat.read(path, as_version=4).cells if cell.cell_type == "code"):
+        assert "suppress" not in cell.source or path.stem.startswith("00"), cell.source
+    for asked in questions(path):
+        first = asked.cells[0]
+        assert not catches_in_one_way_only(first.source), str(asked)
+        if "outcome" in ASKS.findall(first.source):
+            assert not TELLS_IN_CODE.search(first.source), str(asked)
+            assert "try:" not in first.source, str(asked)
+
+
+def catches_in_one_way_only(source: str) -> bool:
+    """Is there a `try` that says something only where an error came?"""
+    tree = ast.parse(re.sub(r"^[%!].*$", "", source, flags=re.MULTILINE))
+    found = [node for node in ast.walk(tree) if isinstance(node, ast.Try)]
+    return any(not speaks([*node.body, *node.orelse]) for node in found if speaks(node.handlers))
+
+
+def speaks(nodes: Sequence[ast.AST]) -> bool:
+    """Does one of these print, or write a result down?"""
+    text = "\n".join(map(ast.unparse, nodes))
+    return any(word in text for word in ("print(", ".append(", "return "))
+
+
+@each_chapter
+def test_a_fold_says_predicted_only_below_its_question(path: Path) -> None:
+    """And no fold follows another: each stands below the code that it is about."""
+    cells = nbformat.read(path, as_version=4).cells
+    answering = {asked.cells[0].id for asked in questions(path)}
+    for before, cell in pairwise(cells):
+        if cell.cell_type == "markdown" and (said := FOLDED.search(cell.source)):
+            assert before.cell_type == "code", cell.source
+            assert (before.id in answering) == (said[1] == CLOSED[path.parent.name]), cell.source
+
+
+@each_chapter
 def test_no_number_that_a_cell_will_show_is_told_before(path: Path) -> None:
     """What the run brings anew, and nothing above it holds, stands nowhere around its question."""
     told = printed(path)
@@ -144,7 +202,7 @@ def test_no_number_that_a_cell_will_show_is_told_before(path: Path) -> None:
 def test_where_the_learner_repairs_our_repair_is_closed(path: Path) -> None:
     english = nbformat.read(NOTEBOOKS / "en" / path.name, as_version=4).cells
     repairs = {after.id for cell, after in pairwise(english) if "**Repair**" in cell.source}
-    assert len(repairs) == (5 if path.stem == "08_clinic" else 0)
+    assert len(repairs) == (7 if path.stem == "08_clinic" else 0)
     closed = [cell.id for cell in nbformat.read(path, as_version=4).cells if cell.metadata.get("jupyter")]
     assert set(closed) == repairs
 

@@ -93,6 +93,29 @@ def test_a_question_hides_the_rest(shell: Any, displayed: list[Any]) -> None:
     assert [label for _, label in question["targets"]] == ["out", "c"]
 
 
+def test_torch_s_error_waits_with_the_question(shell: Any, displayed: list[Any]) -> None:
+    """A cell that asks ends alike whether or not it raises; what was recorded is there for later cells."""
+    assert shell.run_cell("%%see --ask outcome --as rec\n" + RAISES).success
+    (picture,) = displayed
+    assert picture.scene["question"]["truth"] == '"raise"'
+    assert "modified by an inplace operation" in picture.scene["frames"][-1]["message"]
+    assert shell.user_ns["rec"].error.kind == "RuntimeError"
+
+
+@pytest.mark.parametrize(
+    ("line", "cell", "error"),
+    [
+        ("--ask outcome", "b = a * 2\nmissing", "NameError"),
+        ("--ask culprit", "b = a * 2\nraise RuntimeError('mine')", "RuntimeError"),
+    ],
+)
+def test_no_other_error_waits(shell: Any, displayed: list[Any], line: str, cell: str, error: str) -> None:
+    """Neither one that says that the cell is broken, nor one that no question is about."""
+    done = shell.run_cell(f"%%see {line}\n{cell}")
+    assert type(done.error_in_exec).__name__ == error
+    assert displayed
+
+
 def test_a_question_that_makes_no_sense_is_said_and_the_picture_shown(shell: Any, displayed: list[Any]) -> None:
     assert shell.run_cell("%%see --ask culprit\nb = a * 2").success
     sentence, picture = displayed
