@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 import nbjudge.grading.trial
@@ -44,6 +46,17 @@ def test_a_judge_that_dies_too(zygote: Zygote) -> None:
     dies = check("assert f(1) == 2\nimport os; os.abort()", "dies")
     ended = run(zygote, ANSWER, dies, AFTER, limits=LIMITS)
     assert [outcome.kind for outcome in ended.outcomes] == [Ending.GRADER_FAILURE, Ending.PASSED]
+
+
+def test_a_given_cell_that_is_slow_only_for_the_next_judge_costs_no_other_question(zygote: Zygote) -> None:
+    marks = {"grade": False, "solution": False, "locked": True, "grade_id": "given"}
+    waits = f"import time\nbase = 3\nwhile time.time() > {time.time() + 4.5}: pass\nelse: late = 4"
+    read = check("assert f(late) == 8", "reads")
+    slow = [check("assert f(late) == 8", "before"), check("while power(): pass", "hangs")]
+    ended = run(zygote, cell(waits, **marks), ANSWER, *slow, read, AFTER, limits=Limits(cell_s=5.0, notebook_s=60.0))
+    kinds = [outcome.kind for outcome in ended.outcomes]
+    assert kinds == [Ending.PASSED, Ending.TIMED_OUT, Ending.GRADER_FAILURE, Ending.PASSED]
+    assert "'late'" in ended.outcomes[2].message
 
 
 def test_what_an_ended_judge_had_bound_isn_t_guessed(zygote: Zygote) -> None:
