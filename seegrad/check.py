@@ -40,7 +40,30 @@ MAX_CHARACTERS = 120
 MAX_NUMBERS = 8  # of a tensor
 MAX_WRITTEN = 200  # numbers of a tensor in a case that a learner may copy
 FINITE_STEP = 1e-6  # of a finite difference in float64
+COARSE_STEP = 1e-2  # of one of a function that computes in float32
+DTYPE = marked("The dtype is another one: inputs come as float32 and as float64.")
+COARSE = marked("The values are rounded: somewhere they are computed in float32.")
 AGAIN = marked("The same call, made twice, gives different values.")
+ERRORS: Mapping[str, tuple[str, str]] = {  # what torch's and Python's errors say: the symptom, and what it means
+    "leaf Variable that requires grad": (
+        "leaf_written",
+        marked("A leaf that requires a gradient was written in place while gradients were recorded."),
+    ),
+    "modified by an inplace": ("overwritten", marked("A value that backward needs was overwritten.")),
+    "graph a second time": (
+        "freed",
+        marked("A second backward went through saved tensors that the first had freed."),
+    ),
+    "can't retain_grad": ("unkept", marked("What requires no gradient can't keep one.")),
+    "does not require grad": (
+        "unrecorded",
+        marked("Backward was called on something without a history: nothing had been recorded."),
+    ),
+    "NoneType": (
+        "empty",
+        marked("Something was None where a tensor was needed, perhaps a `.grad` that nothing had filled."),
+    ),
+}
 _MISSING = object()
 
 
@@ -172,11 +195,16 @@ class Expectation:
             raise self._failure(said_error(error), _("a gradient"), "raised", suggests) from None
         if not torch.allclose(again.detach(), out.detach(), equal_nan=True):  # a difference of two calls says nothing
             raise failure(self.asked, tensor_text(again), tensor_text(out), self.given, notes=[_(AGAIN)])
+        if out.dtype != inputs[0].dtype:
+            raise failure(self.asked, tensor_text(out), str(inputs[0].dtype), self.given, notes=[_(DTYPE)])
         for name, gradient, tensor in zip(self.given, found, inputs, strict=True):
             want = _difference(self.came, inputs, tensor, weight)
             if gradient is None and bool(want.abs().max() > 1e-6):
                 raise self._failure(_("no gradient: the graph is cut"), tensor_text(want), "cut", suggests, name)
             if gradient is not None and not torch.allclose(gradient, want, rtol=1e-3, atol=1e-5):
+                coarse = _difference(self.came, inputs, tensor, weight, COARSE_STEP)
+                if torch.allclose(gradient, coarse, rtol=0.1, atol=0.02):
+                    raise failure(self.asked, tensor_text(out), str(out.dtype), self.given, notes=[_(COARSE)])
                 raise self._failure(tensor_text(gradient), tensor_text(want), "wrong", suggests, name)
 
     def _answered(self, expected: str) -> None:
@@ -213,9 +241,19 @@ def call(asked: str, function: Callable[..., Any], *arguments: Any, suggests: Su
             _("nothing: not answered yet"), _("a value"), "raised", None
         ) from None
     except Exception as error:  # the student's: whatever it is, it is the answer that came
-        raise Expectation(asked, None, given, arguments)._failure(
-            said_error(error), _("a value"), "raised", suggests
-        ) from None
+        said = said_error(error)
+        symptom, notes = meaning(said)
+        numbers = numbers_of(suggests, symptom or "raised") or numbers_of(suggests, "raised")
+        raise failure(asked, said, _("a value"), given, numbers, notes, arguments) from None
+
+
+def meaning(said: str) -> tuple[str, list[str]]:
+    """The symptom that an error is, and what it means in words; nothing where it isn't one of the usual ones.
+
+    >>> meaning("RuntimeError: element 0 of tensors does not require grad and does not have a grad_fn")[0]
+    'unrecorded'
+    """
+    return next(((symptom, [_(note)]) for part, (symptom, note) in ERRORS.items() if part in said), ("", []))
 
 
 def perform(code: str, names: dict[str, Any], line: str, number: int | None = None) -> None:
@@ -261,7 +299,11 @@ def _gradients(
 
 
 def _difference(
-    function: Callable[..., Any], inputs: Sequence[torch.Tensor], at: torch.Tensor, weight: torch.Tensor
+    function: Callable[..., Any],
+    inputs: Sequence[torch.Tensor],
+    at: torch.Tensor,
+    weight: torch.Tensor,
+    step: float = FINITE_STEP,
 ) -> torch.Tensor:
     """Central difference of `(function(*inputs) * weight).sum()` in each number of `at`."""
     slope = torch.zeros_like(at.detach()).flatten()
@@ -269,10 +311,10 @@ def _difference(
         ends = []
         for sign in (1, -1):
             moved = at.detach().clone()
-            moved.view(-1)[index] += sign * FINITE_STEP
+            moved.view(-1)[index] += sign * step
             out = function(*(moved.requires_grad_() if tensor is at else tensor for tensor in inputs))
             ends.append(float((out.detach() * weight).sum()))
-        slope[index] = (ends[0] - ends[1]) / (2 * FINITE_STEP)
+        slope[index] = (ends[0] - ends[1]) / (2 * step)
     return slope.reshape(at.shape)
 
 

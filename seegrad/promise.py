@@ -14,26 +14,29 @@ import torch
 
 from seegrad.arguments import Arguments, Before, between, leaf, numbers, plain, scattered
 from seegrad.capture.probes.torch_private import version
-from seegrad.check import failure, said_error, shown, tensor_text
+from seegrad.check import DTYPE, failure, meaning, said_error, shown, tensor_text
 from seegrad.words.beliefs import Suggests, numbers_of
 from seegrad.words.languages import _, marked
 
 __all__ = ["between", "leaf", "numbers", "promised", "scattered"]
-TOLERANCE: Mapping[torch.dtype, float] = {torch.float64: 1e-7}  # of the largest number; 1e-4 for all other dtypes
+TOLERANCE: Mapping[torch.dtype, float] = {torch.float64: 1e-9}  # of the largest number; 1e-4 for all other dtypes
 SUGGESTS: Mapping[str, str] = {  # what the symptom alone tells; all else is the author's to say
-    **{"kept": "M11", "unnoticed": "M05", "leaf": "M01", "unfilled": "M01", "freed": "M10", "leaf_written": "M11"},
-    **{"added": "M09", "left": "M09", "overwritten": "M03", "gradient": "M06"},
+    **dict.fromkeys(("leaf", "unfilled"), "M01"),
+    **dict.fromkeys(("added", "left"), "M09"),
+    **dict.fromkeys(("kept", "leaf_written"), "M11"),
+    **{"unkept": "M02", "overwritten": "M03", "unnoticed": "M05", "gradient": "M06", "freed": "M10"},
 }
 NOTES: Mapping[str, str] = {
     "returned": marked("The prompt promises that nothing is returned."),
     "kind": marked("What was returned is of another kind."),
     "shape": marked("The shape is another one."),
-    "dtype": marked("The dtype is another one: inputs come as float32 and as float64."),
+    "dtype": DTYPE,
     "wrong": marked("The values are wrong."),
     "shared": marked("It lies in the memory of `{name}`: a write to one is a write to both."),
     "cut": marked("It has no history: `no_grad`, `.detach()`, `.data`, numpy or plain numbers have cut the graph."),
     "history": marked("It has a history, and should be numbers alone."),
-    "result_leaf": marked("It should be a leaf that requires a gradient, and isn't."),
+    "result_leaf": marked("It should be a leaf, and is the result of an operation."),
+    "asks": marked("It should require a gradient, and doesn't."),
     "kept": marked("`{name}` should keep its values, and was written."),
     "touched": marked("`{name}` has its old values again, but was written: its version moved."),
     "unmoved": marked("`{name}` has its old values: nothing was written into it."),
@@ -48,23 +51,11 @@ NOTES: Mapping[str, str] = {
     "unfilled": marked("Nothing was written into `{name}.grad`."),
     "filled": marked("`{name}.grad` was filled, with wrong values."),
     "changed": marked("`{name}` should hold what it held."),
-    "leaf_written": marked("A leaf that requires a gradient was written in place while gradients were recorded."),
-    "unrecorded": marked("Backward was called on something without a history: nothing had been recorded."),
-    "empty": marked("Something was None where a tensor was needed, perhaps a `.grad` that nothing had filled."),
-    "overwritten": marked("A value that backward needs was overwritten."),
-    "freed": marked("A second backward went through saved tensors that the first had freed."),
     "lost": marked("No gradient reached `{name}`: the graph was cut on the way."),
     "leaked": marked("A gradient reached `{name}`, and none should."),
     "gradient": marked("The values are right; the gradient of `{name}` isn't."),
 }
 """Each symptom in words. `suggests` of `promised` is looked up by these keys, by `raised` and by `backward`."""
-ERRORS: Mapping[str, str] = {  # what torch's and Python's errors say, and the symptom that it is
-    "leaf Variable that requires grad": "leaf_written",
-    "modified by an inplace": "overwritten",
-    "backward through the graph a second time": "freed",
-    "does not require grad": "unrecorded",
-    "NoneType": "empty",
-}
 AGAIN = marked("The first call was right. This is the second one, with the same arguments.")
 OTHER = marked("Each call alone is right. Here a second one, with other arguments, came before the backward.")
 
@@ -229,15 +220,16 @@ class _Seen:
             return
         if _same_grad(came, want):
             return
-        told = (shown(came), _expected(want), path, asked)
+        symptom = "filled"
         if path in self.promise.empties:
-            self._fail("left", *told)
-        if _same_grad(before.grad, want):
-            self._fail("grad", *told)
-        if came is None or _same_grad(came, before.grad):
-            self._fail("unfilled", *told)
-        added = want is not None and before.grad is not None and _close(came, want + before.grad)
-        self._fail("added" if added else "filled", *told)
+            symptom = "left"
+        elif _same_grad(before.grad, want):
+            symptom = "grad"
+        elif came is None or _same_grad(came, before.grad):
+            symptom = "unfilled"
+        elif _added(came, want, before.grad):
+            symptom = "added"
+        self._fail(symptom, shown(came), _expected(want), path, asked)
 
     # ------------------------------------------------------------------ results
 
@@ -245,20 +237,20 @@ class _Seen:
         if not isinstance(want, torch.Tensor):
             self._look_at_number(asked, came, want)
             return
-        told = {"came": shown(came), "expected": _expected(want), "asked": asked}
         value = torch.as_tensor(came, dtype=want.dtype) if _is_number(came) and not want.requires_grad else came
         if not isinstance(value, torch.Tensor):
-            self._fail("kind", **told)
+            self._fail("kind", shown(came), _expected(want), asked=asked)
         for symptom, wrong in (
             ("shape", value.shape != want.shape),
             ("dtype", value.dtype != want.dtype),
             ("wrong", value.shape == want.shape and not _close(value, want)),
             ("cut", want.requires_grad and not want.is_leaf and not value.requires_grad),
-            ("result_leaf", want.requires_grad and want.is_leaf and not (value.is_leaf and value.requires_grad)),
+            ("asks", want.requires_grad and not value.requires_grad),
+            ("result_leaf", want.requires_grad and want.is_leaf and not value.is_leaf),
             ("history", not want.requires_grad and value.requires_grad),
         ):
             if wrong:
-                self._fail(symptom, **told)
+                self._fail(symptom, shown(came), _expected(want), asked=asked)
         if want.is_leaf and want.requires_grad and value.grad is not None and value.grad.count_nonzero():
             self._fail("left", shown(value.grad), "None", asked, f"{asked}.grad")
         self._look_at_memory(asked, value, want)
@@ -305,16 +297,15 @@ class _Seen:
     # ------------------------------------------------------------------ saying it
 
     def _raised(self, when: str, said: str, expected: str, asked: str = "") -> NoReturn:
-        symptom = next((name for part, name in ERRORS.items() if part in said), when)
-        self._fail(symptom if symptom in self.promise.suggests else when, said, expected, asked=asked, seen=symptom)
+        symptom, notes = meaning(said)
+        self._fail(symptom or when, said, expected, asked=asked, notes=notes)
 
     def _fail(
-        self, symptom: str, came: str, expected: str, name: str = "", asked: str = "", seen: str = ""
+        self, symptom: str, came: str, expected: str, name: str = "", asked: str = "", notes: Sequence[str] = ()
     ) -> NoReturn:
         suggests = self.promise.suggests
         numbers = numbers_of(suggests.get(f"{symptom} {name}", suggests.get(symptom)), symptom)
-        noted = NOTES.get(seen or symptom)
-        notes = [_(noted).format(name=name)] if noted else []
+        notes = [_(NOTES[symptom]).format(name=name)] if symptom in NOTES else notes
         given = plain(self.case)
         raise failure(
             asked or self.promise.asked,
@@ -375,6 +366,14 @@ def _same_grad(came: torch.Tensor | None, want: torch.Tensor | None) -> bool:
     if came is None or want is None:
         return came is None and want is None
     return _close(came, want)
+
+
+def _added(came: torch.Tensor, want: torch.Tensor | None, before: torch.Tensor | None) -> bool:
+    """Is it the right gradient on top of an old one, once or, after a call before, twice?"""
+    if want is None:
+        return False
+    old = torch.zeros_like(want) if before is None else before
+    return _close(came, want + want + old) or (before is not None and _close(came, want + old))
 
 
 def _shared(one: torch.Tensor, other: torch.Tensor) -> bool:

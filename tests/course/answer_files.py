@@ -21,7 +21,7 @@ EXERCISES = {"solution", "manual"}
 class Answer:
     """One answer to one exercise: the source of its solution cell and what has to come of it.
 
-    `points` is None where a wrong answer may get something, but not everything.
+    `points` is None where a wrong answer may get something, but not everything; `says` stands in the feedback.
     """
 
     cell: str
@@ -30,6 +30,7 @@ class Answer:
     right: bool
     misconception: str | None = None
     points: float | None = None
+    says: str = ""
 
     def __str__(self) -> str:
         return f"{self.cell}-{self.label}"
@@ -108,7 +109,8 @@ def _read(path: Path) -> list[Answer]:
             source = _source(data, entry)
             points = entry.get("points", None if "change" in entry else 0)
             label = f"{kind}-{number}"
-            found.append(Answer(data["cell"], label, source, kind == "right", entry.get("misconception"), points))
+            told = entry.get("misconception"), points, entry.get("says", "")
+            found.append(Answer(data["cell"], label, source, kind == "right", *told))
     return found
 
 

@@ -9,8 +9,10 @@ import contextlib
 import functools
 import io
 import re
+import sys
+import warnings
 from collections.abc import Iterator
-from types import CodeType
+from types import CodeType, FrameType
 from typing import Any
 
 import torch
@@ -43,11 +45,45 @@ def refusal(name: str, answer: Answer, seed: int) -> str | None:
     return None
 
 
+def untouched_lines(name: str, answer: Answer, seed: int) -> set[int]:
+    """The lines of a right answer's functions that this seed's test never runs; of a repair only the repaired ones."""
+    file = f"<{answer}>"
+    ran: set[int] = set()
+
+    def trace(frame: FrameType, event: str, _arg: Any) -> Any:
+        if frame.f_code.co_filename != file:
+            return None
+        if event == "line":
+            ran.add(frame.f_lineno)
+        return trace
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        assert refusal(name, answer, seed) is None
+    finally:
+        sys.settrace(before)
+    first = answer.source.partition("### BEGIN SOLUTION")[0].count("\n")
+    return {line for line in _lines(_compiled(answer.source, file)) if line >= first} - ran
+
+
+def _lines(code: CodeType) -> set[int]:
+    """The lines inside of a module's functions, at any depth."""
+    found, left = set[int](), [part for part in code.co_consts if isinstance(part, CodeType)]
+    while left:
+        one = left.pop()
+        found |= {line for _start, _end, line in one.co_lines() if line and line > one.co_firstlineno}
+        left += [part for part in one.co_consts if isinstance(part, CodeType)]
+    return found
+
+
 @contextlib.contextmanager
 def as_it_was() -> Iterator[None]:
     """Afterwards torch's own state is what it was: an answer may set it."""
     dtype, grad = torch.get_default_dtype(), torch.is_grad_enabled()
-    with torch.random.fork_rng(devices=[]), contextlib.redirect_stdout(io.StringIO()):
+    silenced = contextlib.redirect_stdout(io.StringIO())
+    with torch.random.fork_rng(devices=[]), silenced, warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # as in a learner's kernel: torch warns of what some answers do
         try:
             yield
         finally:

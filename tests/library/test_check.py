@@ -112,6 +112,28 @@ def test_a_wrong_gradient_is_told_by_its_symptom(function: object, number: str) 
     assert caught.value.misconceptions == (number,)
 
 
+def test_what_no_finite_difference_can_judge_is_told_first() -> None:
+    x = torch.rand(3, dtype=torch.float64)
+    for function, note in (
+        (lambda x: x * torch.rand(3), "The same call, made twice, gives different values."),
+        (lambda x: x.float() * 2, "The dtype is another one: inputs come as float32 and as float64."),
+        (lambda x: x.float().exp().double(), "The values are rounded: somewhere they are computed in float32."),
+    ):
+        with pytest.raises(CheckFailed) as caught:
+            expect("f(x)", function, x=x).differentiable("M06")
+        assert caught.value.lines[3:] == (f"Note       {note}",)
+
+
+def test_an_error_is_told_with_what_it_means() -> None:
+    w = torch.ones(2, requires_grad=True)
+    with pytest.raises(CheckFailed) as caught:
+        call("w.mul_(2)", w.mul_, 2, suggests={"leaf_written": "M11"})
+    assert caught.value.lines[3:] == (
+        "Note       A leaf that requires a gradient was written in place while gradients were recorded.",
+        f"Suggests   M11 {MISCONCEPTIONS['M11']}",
+    )
+
+
 @pytest.mark.parametrize("function", [torch.sigmoid, torch.exp, torch.sin, torch.tanh, torch.log1p])
 def test_the_finite_difference_agrees_with_torch(function: object) -> None:
     expect("f(x)", function, x=torch.rand(4, dtype=torch.float64) + 0.1).differentiable()

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 
-from seegrad.check import CheckFailed
+from seegrad.check import ERRORS, CheckFailed
 from seegrad.promise import NOTES, SUGGESTS, between, leaf, numbers, promised, scattered
 from seegrad.words.beliefs import MISCONCEPTIONS
 
@@ -182,5 +182,5 @@ def test_two_live_calls_are_told_from_one() -> None:
 
 
 def test_what_is_suggested_by_default_are_misconceptions_of_known_symptoms() -> None:
-    assert set(SUGGESTS) <= set(NOTES)
+    assert set(SUGGESTS) <= {*NOTES, *(symptom for symptom, _said in ERRORS.values())}
     assert set(SUGGESTS.values()) <= set(MISCONCEPTIONS)

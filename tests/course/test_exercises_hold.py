@@ -1,0 +1,43 @@
+"""Every answer to an exercise that asks for a function, with the numbers of fifty seeds: wrong is refused, right isn't.
+
+The test cells run in this process, which takes milliseconds; that the real grader says the same of the same answers
+is for `test_assignment.py`.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.course.answer_files import Answer, answers, exercises
+from tests.course.quick_checks import code_exercises, refusal, untouched_lines
+
+SEEDS = [pytest.param(range(1), id="a seed"), pytest.param(range(1, 50), id="fifty seeds", marks=pytest.mark.whole)]
+
+
+def of(name: str, exercise: str) -> list[Answer]:
+    return [answer for answer in answers(name) if answer.cell == exercise]
+
+
+@pytest.mark.parametrize("seeds", SEEDS)
+@pytest.mark.parametrize(("name", "exercise"), code_exercises())
+def test_with_each_seed_wrong_answers_are_refused_with_their_reason_and_right_ones_are_not(
+    name: str, exercise: str, seeds: range
+) -> None:
+    guilty = []
+    for answer in of(name, exercise):
+        for seed in seeds:
+            said = refusal(name, answer, seed)
+            told = said is not None and answer.says in said and (answer.misconception or "") in said
+            if answer.right != (said is None) or not (answer.right or told):
+                guilty.append((str(answer), seed, said))
+                break
+    assert not guilty
+
+
+@pytest.mark.parametrize("seeds", SEEDS)
+@pytest.mark.parametrize(("name", "exercise"), code_exercises())
+def test_each_line_of_the_reference_runs_with_each_seed(name: str, exercise: str, seeds: range) -> None:
+    """What a seed's numbers never reach, no seed's numbers check."""
+    solution = exercises(name)[exercise][0].source
+    reference = Answer(exercise, "reference", solution, right=True)
+    assert {seed: missed for seed in seeds if (missed := untouched_lines(name, reference, seed))} == {}
