@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from seegrad.display.widget import show
     from seegrad.learn.course_map import course_map
     from seegrad.learn.device import device
+    from seegrad.learn.engine import follow
     from seegrad.recorder import record
 
 __all__ = [
@@ -22,6 +23,7 @@ __all__ = [
     "SeegradError",
     "course_map",
     "device",
+    "follow",
     "load_ipython_extension",
     "record",
     "show",
@@ -30,6 +32,7 @@ __all__ = [
 _LAZY = {
     "course_map": "learn.course_map",
     "device": "learn.device",
+    "follow": "learn.engine",
     "load_ipython_extension": "display.magic",
     "record": "recorder",
     "show": "display.widget",

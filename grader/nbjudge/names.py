@@ -157,12 +157,18 @@ def _is_theirs(node: ast.expr, theirs: Collection[str]) -> bool:
     return any(name in theirs for name in _root(node))
 
 
-def passed_on(source: str, asked: Collection[str], held: Mapping[str, Collection[str]]) -> set[str]:
+def passed_on(
+    source: str, asked: Collection[str], held: Mapping[str, Collection[str]], called: Collection[str] = ()
+) -> set[str]:
     """Of what these names hold, what a cell passes to the asked ones, or to what has come of them.
+
+    What stands in one call with a function of the student's (`called`) is passed to it: `map(f, nodes)`.
 
     >>> sorted(passed_on("n = Node(1)\\nq = Queue()\\nq.put(Job())\\nf(n.next) == Near(3)", {"f", "Queue"},
     ...     {name: {name} for name in ("Node", "Job", "Near")}))
     ['Job', 'Node']
+    >>> passed_on("raises(Odd, f, Job()); same(f(1), Near(3))", {"f"}, {"Job": {"Job"}, "Near": {"Near"}}, {"f"})
+    {'Job'}
     """
     theirs, holds, found = set(asked), {name: set(what) for name, what in held.items()}, set[str]()
 
@@ -176,8 +182,11 @@ def passed_on(source: str, asked: Collection[str], held: Mapping[str, Collection
             for name in names:
                 holds.setdefault(name, set()).update(*(holds.get(one, ()) for one in used))
     for node in ast.walk(tree):
-        if isinstance(node, ast.Call) and theirs & {*_root(node.func)}:
-            used = {name for part in (*node.args, *node.keywords) for name in mentioned(part)}
+        if not isinstance(node, ast.Call):
+            continue
+        handed = {part.id for part in node.args if isinstance(part, ast.Name)} & {*called}
+        if handed or theirs & {*_root(node.func)}:
+            used = {name for part in (*node.args, *node.keywords) for name in mentioned(part)} - handed
             found.update(*(holds.get(name, ()) for name in used))
     return found
 

@@ -42,7 +42,8 @@ COURSE = (
     Stop("05_data_versus_detach", marked(".data versus .detach()"), 3, 2, ("04",)),
     Stop("06_embedding_clone", marked("Embeddings and clone()"), 4, 2, ("05",)),
     Stop("07_dynamic_graphs", marked("Dynamic graphs"), 4, 0, ("03",)),
-    Stop("08_clinic", marked("The clinic"), 5, 1, ("06", "07")),
+    Stop("08_clinic", marked("The clinic"), 5, 0, ("06", "07")),
+    Stop("09_own_engine", marked("An engine of your own"), 5, 2, ("06", "07")),
 )
 
 CARD_WIDTH_PX, CARD_HEIGHT_PX, GAP_PX, ROW_PX, MARGIN_PX = 150, 96, 34, 68, 14

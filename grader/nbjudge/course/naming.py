@@ -227,8 +227,9 @@ def _lived(answers: Sequence[Statement], release: Sequence[Statement], tested: S
     if not classes:
         return classes
     asked = {name for one in answers if not one.imports for name in one.binds | one.rebinds}
+    called = {name for one in answers if one.defines for name in one.binds}
     held = {name: _reach(one.uses | {name}, release) & classes for one in release for name in one.binds}
-    given = {name for text in tested for name in passed_on(text, asked, held)}
+    given = {name for text in tested for name in passed_on(text, asked, held, called)}
     return classes & _reach(given.union(*(one.uses for one in answers)), release)
 
 

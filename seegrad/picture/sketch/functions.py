@@ -249,11 +249,11 @@ def _put_write(desk: Desk, frame: Frame, write: Write, others: tuple[str, ...]) 
 def sign(name: str) -> str:
     """The sign for a Node's or an op's name.
 
-    >>> sign("MulBackward0"), sign("NllLossBackward0"), sign("zero_")
-    ('×', 'nllloss', 'zero_')
+    >>> sign("MulBackward0"), sign("mul"), sign("NllLossBackward0"), sign("zero_")
+    ('×', '×', 'nllloss', 'zero_')
     """
     base = NUMBER.sub("", name.rsplit("::", 1)[-1])
-    return shorten(SIGNS.get(base) or base.lower(), SIGN_LONGEST)
+    return shorten(SIGNS.get(base) or SIGNS.get(base.capitalize()) or base.lower(), SIGN_LONGEST)
 
 
 def op_sign(op: str) -> str:

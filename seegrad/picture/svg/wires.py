@@ -156,7 +156,7 @@ class Wiring:
         )
 
     def _tag(self, pin: Pin) -> list[str]:
-        label = _("saved") if pin.version is None else f"v{pin.version}"
+        label = "•" if pin.version is None else f"v{pin.version}"
         title = _("saved: {name}") if pin.version is None else _("saved: {name} at version {version}")
         title = title.format(name=pin.name, version=pin.version)
         return [

@@ -253,13 +253,13 @@ def some_progress() -> Progress:
 def test_the_map_says_in_words_what_it_shows(lang: str, said: str) -> None:
     html = CourseMap(some_progress(), "02_leaf_tensors", lang)._repr_html_()
     assert said in html
-    assert html.count("<li>") == len(COURSE) == 9
+    assert html.count("<li>") == len(COURSE) == 10
     assert 'href="05_data_versus_detach.ipynb"' in html
     image = re.search(r'src="data:image/svg\+xml,([^"]*)"', html)
     assert image
     drawn = unquote(image[1])
     assert "M06 ×2" in drawn
-    assert drawn.count('class="new') == 6
+    assert drawn.count('class="new') == 7
 
 
 def test_an_assignment_s_map_leads_to_the_chapters(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -309,7 +309,7 @@ def test_a_map_without_progress_is_the_same_every_time() -> None:
 def test_the_map_is_the_course_s() -> None:
     masters = {path.stem for path in (ROOT / "notebooks").glob("*.py")}
     assert masters <= {stop.name for stop in COURSE}
-    assert [stop.number for stop in COURSE] == [f"{k:02}" for k in range(9)]
+    assert [stop.number for stop in COURSE] == [f"{k:02}" for k in range(10)]
 
 
 def test_what_is_written_is_read_again(tmp_path: Path) -> None:

@@ -1,0 +1,728 @@
+# %% [markdown]
+# # 09 · An engine of your own
+#
+# *About 55 minutes.* You have read graphs, broken them and mended them. Now you make one: forty lines that agree with
+# torch.
+#
+# After this hour you can
+#
+# - write an engine: values that know where they came from, rules, and a backward that runs them;
+# - say which order backward needs, why gradients add up, and which of them are kept;
+# - give your engine torch's alarm, and the one thing that torch's alarm leaves out;
+# - teach torch an operation of yours, and prove its gradient.
+
+# %% [markdown]
+# **How to work:** predict, run, look, explain, change.
+#
+# Every cell that uses torch uses `device`. It is the CPU unless `SEEGRAD_DEVICE` says something else.
+#
+# A `NameError`, or `Cell magic … not found`? The kernel was restarted, or a cell was skipped: choose
+# **Run ▸ Run All Above Selected Cell**.
+
+# %%
+import itertools
+import math
+import sys
+
+import torch
+from torch.autograd import gradcheck, gradgradcheck
+
+import seegrad
+
+device = seegrad.device()
+
+# %load_ext seegrad
+
+# %% [markdown]
+# ## 1 · A value that knows where it came from
+#
+# A number alone has no history. So we wrap it: a `Value` holds its number, the name of the operation that made it, the
+# values that went in, and those that backward will need.
+
+
+# %%
+class Value:
+    born = itertools.count()
+
+    def __init__(self, data, op="", inputs=(), saved=()):
+        self.data, self.op, self.inputs, self.saved = data, op, inputs, saved
+        self.number = next(Value.born)
+        self.grad = 0.0
+
+    def __add__(self, other):
+        return Value(self.data + other.data, "add", (self, other))
+
+    def __mul__(self, other):
+        return Value(self.data * other.data, "mul", (self, other), (self, other))
+
+    def exp(self):
+        return Value(math.exp(self.data), "exp", (self,), (self,))
+
+
+# %% [markdown]
+# No torch anywhere. Let us compute something, and ask what the last value remembers.
+#
+# **Predict:** what does `e.inputs` hold, and does anything lead from `e` back to `a`?
+
+
+# %%
+def program():
+    a, b = Value(2.0), Value(3.0)
+    c = a * b
+    d = c * c
+    e = d + c
+    return {"a": a, "b": b, "c": c, "d": d, "e": e}
+
+
+v = program()
+print([one.op for one in v["e"].inputs], [one.data for one in v["e"].inputs])
+
+# %% [markdown]
+# `e` holds `d` and `c` themselves, they hold theirs, and so on down to `a` and `b`. These references *are* the graph.
+# Nobody drew it: it is what ran.
+#
+# In torch the same is split in two: the tensor has the number, its `grad_fn` has the inputs and what was saved.
+
+# %% [markdown]
+# ## 2 · Walking back
+#
+# Each operation gets a rule: given the gradient of its result, and what it saved, it says the gradient of each input.
+
+# %%
+RULES = {
+    "add": lambda g: (g, g),
+    "mul": lambda g, a, b: (g * b, g * a),
+    "exp": lambda g, a: (g * math.exp(a),),
+}
+
+
+def push(value):
+    if value.op:
+        gradients = RULES[value.op](value.grad, *(one.data for one in value.saved))
+        for one, gradient in zip(value.inputs, gradients, strict=True):
+            one.grad += gradient
+
+
+# %% [markdown]
+# `push` passes on the gradient of one value. All that is missing is an order. The simplest: take a value, push, go on
+# with its inputs, until nothing waits. After each step it says with `yield` which value it was and which gradient had
+# come, so that a picture can look on.
+
+
+# %%
+def eager(loss):
+    loss.grad, waiting = 1.0, [loss]
+    while waiting:
+        value = waiting.pop()
+        push(value)
+        waiting.extend(value.inputs)
+        yield value, value.grad
+
+
+# %% [markdown]
+# `seegrad.follow` runs an engine, and draws it as it draws torch's. The program is the one above: $c = ab$,
+# $e = c^2 + c$.
+#
+# **Predict:** $\partial e/\partial a = (2c + 1)\,b$, which is 39. Does this engine find it?
+
+# %%
+v = program()
+eagerly = seegrad.follow(eager(v["e"]), v)
+print("a.grad", v["a"].grad)
+
+# %% [markdown]
+# Too large, by far.
+
+# %% [markdown]
+# ### What went on
+#
+# Go through the steps. How often does each Function run?
+
+# %%
+seegrad.show(eagerly)
+
+# %% [markdown]
+# `c` is used three times, so it is pushed three times, and each time with *all* that had come so
+# far, also with what was already passed on.
+#
+# The mistake isn't in a rule. A value may be pushed once only, and only when everything has arrived.
+
+# %% [markdown]
+# ### The order
+#
+# When has everything arrived? When all values that were made *from* it are done. A value is always older than what is
+# made from it. So: the youngest first.
+
+
+# %%
+def graph(loss):
+    found, waiting = [], [loss]
+    while waiting:
+        value = waiting.pop()
+        if value not in found:
+            found.append(value)
+            waiting.extend(value.inputs)
+    return found
+
+
+def ordered(loss):
+    loss.grad = 1.0
+    for value in sorted(graph(loss), key=lambda value: value.number, reverse=True):
+        push(value)
+        yield value, value.grad
+
+
+# %% [markdown]
+# **Predict** the order in which it runs the Functions. Click them.
+
+# %%
+v = program()
+seegrad.show(seegrad.follow(ordered(v["e"]), v), ask="order")
+
+# %%
+v["a"].grad, v["b"].grad
+
+# %% [markdown]
+# Right, both. Each Function ran once.
+#
+# Torch does the same. Every Node is given a number at its birth, and the engine takes the highest one that is ready.
+
+# %% [markdown]
+# ### A branch that nobody asked for
+#
+# `f` is made from `a` too, but the loss isn't made from `f`. **Predict:** does `f`'s rule run in backward?
+
+# %%
+v = program()
+v["f"] = v["a"].exp()
+seegrad.follow(ordered(v["e"]), v)
+print("f.grad", v["f"].grad, " a.grad", v["a"].grad)
+
+# %% [markdown]
+# `graph` starts at the loss and walks to the inputs: `f` isn't on any way. A gradient can't come from a value that the
+# loss doesn't know.
+
+# %% [markdown]
+# ## 3 · Adding up
+#
+# In `push` stands `one.grad += gradient`. Suppose somebody writes `one.grad = gradient` there.
+#
+# **Predict** `a.grad` for $a \cdot a$ at 3 with each of them.
+
+# %%
+for adds in (True, False):
+    a = Value(3.0)
+    square = a * a
+    square.grad = 1.0
+    for gradient in RULES["mul"](square.grad, a.data, a.data):
+        a.grad = a.grad + gradient if adds else gradient
+    print("adds up:", adds, " a.grad", a.grad)
+
+# %% [markdown]
+# `a` goes in twice, and along each way a part of the gradient comes back: $3 + 3$. An engine that assigns keeps the
+# last part alone. Wherever a value is used twice, its gradient would be wrong, and nothing would say so.
+
+# %% [markdown]
+# ### Backward, twice
+#
+# Torch would say that saved tensors were freed; ours frees nothing. So let us call it again.
+#
+# **Predict** `a.grad` after the second call. After the first it was 39.
+
+# %%
+v = program()
+seegrad.follow(ordered(v["e"]), v)
+seegrad.follow(ordered(v["e"]), v)
+print("a.grad", v["a"].grad)
+
+# %% [markdown]
+# Not 78, but 153. `c` and `d` still hold their gradients from the first call, and pass them on a second time.
+
+# %% [markdown]
+# ### What flows, and what stays
+#
+# Two things have been mixed up: the gradient that *flows* through a value, and the one that *stays* with it. What flows
+# must be new in each call. What stays is for leaves.
+
+
+# %%
+def plain(value, gradient):
+    return RULES[value.op](gradient, *(one.data for one in value.saved))
+
+
+def backward(loss, parts=plain):
+    flowing = {loss: 1.0}
+    for value in sorted(graph(loss), key=lambda value: value.number, reverse=True):
+        gradient = flowing.pop(value)
+        if value.op:
+            for one, part in zip(value.inputs, parts(value, gradient), strict=True):
+                flowing[one] = flowing[one] + part if one in flowing else part
+        else:
+            value.grad += gradient
+        yield value, gradient
+
+
+# %% [markdown]
+# **Predict** `a.grad` after one call, after two, and `c.grad`.
+
+# %%
+v = program()
+for _ in range(2):
+    seegrad.follow(backward(v["e"]), v)
+    print("a.grad", v["a"].grad, " c.grad", v["c"].grad)
+
+# %% [markdown]
+# That is torch's behaviour: leaves add up over the calls (*misconception* **M09**), and a value in between keeps
+# nothing. `retain_grad()` is a request to keep it all the same.
+#
+# **Change** `backward`: a value with `value.retains` set to true keeps its gradient too. Which line is it?
+
+# %% [markdown]
+# ## 4 · Against torch
+#
+# The same program, once on each engine. **Predict** where they differ: in a value, in a gradient, in the order?
+
+# %%
+# %%see
+a = torch.tensor(2.0, dtype=torch.float64, requires_grad=True, device=device)
+b = torch.tensor(3.0, dtype=torch.float64, requires_grad=True, device=device)
+c = a * b
+d = c * c
+e = d + c
+e.backward()
+
+# %%
+v = program()
+seegrad.show(seegrad.follow(backward(v["e"]), v))
+
+# %%
+print("values   ", [v[name].data == value.item() for name, value in zip("abcde", (a, b, c, d, e), strict=True)])
+print("gradients", v["a"].grad == a.grad.item(), v["b"].grad == b.grad.item())
+
+# %% [markdown]
+# Nowhere, to the last digit. What you have built *is* the thing, only slower.
+
+# %% [markdown]
+# ## 5 · Tensors
+#
+# A rule doesn't care whether its numbers are single ones or arrays. So we put tensors inside, as mere containers of
+# numbers: they don't require gradients, and torch's autograd sees nothing.
+#
+# One thing is new. $x + b$ with a `[3, 2]` and a `[2]` uses `b` for each of three rows.
+#
+# **Predict** the shape of the gradient that the rule of `add` gives to `b`, and the shape that it should have.
+
+# %%
+x = Value(torch.tensor([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]], device=device))
+b = Value(torch.tensor([10.0, 20.0], device=device))
+out = x + b
+for gradient, one in zip(RULES["add"](torch.ones_like(out.data)), (x, b), strict=True):
+    print("rule gives", list(gradient.shape), " value has", list(one.data.shape))
+
+# %% [markdown]
+# `b` has two elements and was given six numbers: each element was used three times. So its gradient is a sum of three
+# parts.
+
+# %% [markdown]
+# ### Back to the shape
+#
+# Along every dimension that broadcasting stretched, add up.
+
+
+# %%
+def unbroadcast(gradient, shape):
+    while gradient.dim() > len(shape):
+        gradient = gradient.sum(0)
+    for k, size in enumerate(shape):
+        if size == 1:
+            gradient = gradient.sum(k, keepdim=True)
+    return gradient
+
+
+# %% [markdown]
+# Two loops, for two ways of stretching: a dimension that wasn't there, and one of size 1. **Predict** the shape of
+# each gradient: a `[3, 2]` that is brought back to `[2]`, to `[3, 1]`, and to `[]`.
+
+# %%
+for shape in ((2,), (3, 1), ()):
+    print(list(shape), unbroadcast(torch.ones(3, 2, device=device), shape))
+
+# %% [markdown]
+# The numbers say how often each element was used.
+
+# %% [markdown]
+# ### Rules for tensors
+#
+# The engine brings each part back to the shape of its input, whatever the rule. Two operations are new, and `exp`
+# gets a rule for tensors; `add` and `mul` stay as they are.
+
+
+# %%
+def fitted(value, gradient):
+    given = plain(value, gradient)
+    return [unbroadcast(part, one.data.shape) for one, part in zip(value.inputs, given, strict=True)]
+
+
+RULES |= {
+    "matmul": lambda g, a, b: (g @ b.T, a.T @ g),
+    "sum": lambda g, a: (g * torch.ones_like(a),),
+    "exp": lambda g, a: (g * torch.as_tensor(a).exp(),),
+}
+
+
+# %%
+class Tensor(Value):
+    def __add__(self, other):
+        return type(self)(self.data + other.data, "add", (self, other))
+
+    def __mul__(self, other):
+        return type(self)(self.data * other.data, "mul", (self, other), (self, other))
+
+    def __matmul__(self, other):
+        return type(self)(self.data @ other.data, "matmul", (self, other), (self, other))
+
+    def sum(self):
+        return type(self)(self.data.sum(), "sum", (self,), (self,))
+
+    def exp(self):
+        return type(self)(self.data.exp(), "exp", (self,), (self,))
+
+
+# %% [markdown]
+# ### A layer
+#
+# A layer and its loss, written once. It takes your tensors or torch's.
+#
+# **Predict:** what does each Function save? Tick it.
+
+
+# %%
+def layer(x, w, b):
+    return ((x @ w + b).exp() * x).sum()
+
+
+x = torch.tensor([[0.1, -0.2], [0.3, 0.4]], device=device)
+w = torch.tensor([[0.5, -0.1], [0.2, 0.3]], device=device)
+b = torch.tensor([0.1, -0.1], device=device)
+mine = {"x": Tensor(x), "w": Tensor(w), "b": Tensor(b)}
+loss = layer(*mine.values())
+seegrad.show(seegrad.follow(backward(loss, fitted), {**mine, "loss": loss}), ask="saves")
+
+# %%
+theirs = [one.clone().requires_grad_() for one in (x, w, b)]
+layer(*theirs).backward()
+for (name, own), one in zip(mine.items(), theirs, strict=True):
+    print(name, torch.allclose(own.grad, one.grad))
+
+# %% [markdown]
+# All right. Two new operations and `exp` for tensors, three lines of rules. Torch has some five hundred of these
+# lines; you know now what each of them says.
+#
+# Ours is wasteful. `sum` keeps its whole input for its shape alone, and `exp` computes again what it had. Torch notes a
+# shape, and saves the result. **Change** one of the two, and compare the gradients again.
+
+# %% [markdown]
+# ## 6 · A write in between
+#
+# A saved tensor isn't a copy. What if somebody writes into it, between forward and backward?
+#
+# **Predict:** does our engine raise, is it silently wrong, or right? For $x^2$ the gradient is $2x$.
+
+# %%
+x = Tensor(torch.tensor([1.0, 2.0], device=device))
+loss = (x * x).sum()
+x.data.mul_(10)
+list(backward(loss, fitted))
+print("x.grad", x.grad)
+
+# %% [markdown]
+# Silently wrong: the rule read the new numbers. That is what torch would be without its version counters.
+
+# %% [markdown]
+# ### Versions
+#
+# So we count. Every write moves the tensor's version; every operation notes the versions of what it saves; backward
+# compares. And since we are at it, a write also notes its line, which torch doesn't.
+
+
+# %%
+class Counted(Tensor):
+    def __init__(self, *made):
+        super().__init__(*made)
+        self.version, self.line = 0, None
+        self.versions = [one.version for one in self.saved]
+
+    def mul_(self, number):
+        self.data.mul_(number)
+        self.version += 1
+        self.line = sys._getframe(1).f_lineno
+
+
+def checked(value, gradient):
+    for one, version in zip(value.saved, value.versions, strict=True):
+        if one.version != version:
+            raise RuntimeError(f"{value.op} saved version {version}, now {one.version}: see line {one.line}")
+    return fitted(value, gradient)
+
+
+# %% [markdown]
+# **Predict** for each of these three whether backward raises.
+
+
+# %%
+def first(x):
+    x.mul_(10)
+    return (x * x).sum()
+
+
+def second(x):
+    loss = (x * x).sum()
+    x.mul_(10)
+    return loss
+
+
+def third(x):
+    loss = (x + x).sum()
+    x.mul_(10)
+    return loss
+
+
+for program_of in (first, second, third):
+    x = Counted(torch.tensor([1.0, 2.0], device=device))
+    loss = program_of(x)
+    try:
+        list(backward(loss, checked))
+        print(program_of.__name__, x.grad)
+    except RuntimeError as error:
+        print(program_of.__name__, "RuntimeError:", error)
+
+# %% [markdown]
+# A write before the use does no harm: the new numbers are those that were used. A write after it does, if a rule will
+# read them. `add` needs no numbers, only shapes, so in `third` nothing is wrong, and nothing is said.
+#
+# And look at the message: it names the line of the *write*. Torch's names a kind of operation, never a line, and comes
+# much later. `%%see` finds that line for torch.
+
+# %% [markdown]
+# ### A write to `x.data`
+#
+# `x.data` is the plain tensor inside our `Counted`. **Predict** the outcome of a write to that.
+
+# %%
+x = Counted(torch.tensor([1.0, 2.0], device=device))
+loss = (x * x).sum()
+x.data.mul_(10)
+try:
+    list(backward(loss, checked))
+    print(x.grad)
+except RuntimeError as error:
+    print("RuntimeError:", error)
+
+# %% [markdown]
+# The counter counts what goes through `mul_`. Whoever reaches around it writes unseen. *Misconceptions* **M05** and
+# **M06**: torch's `.data` is that very door, and that nothing was raised proves nothing.
+
+# %% [markdown]
+# ## 7 · A rule inside torch
+#
+# Now the other way: torch's engine, with a rule of yours. A `torch.autograd.Function` has a `forward` that computes and
+# saves, and a `backward`: the rule.
+
+
+# %%
+class Cube(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, given):
+        ctx.save_for_backward(given)
+        return given**3
+
+    @staticmethod
+    def backward(ctx, gradient):
+        (given,) = ctx.saved_tensors
+        return gradient * 3 * given**2
+
+
+# %% [markdown]
+# In `forward`, torch records nothing: only `Cube` itself will be in the graph. **Predict** the order of the Functions.
+
+# %%
+# %%see --ask order
+x = torch.tensor([1.0, 2.0], requires_grad=True, device=device)
+out = Cube.apply(x * 2)
+out.sum().backward()
+
+# %% [markdown]
+# Is the rule right? `gradcheck` compares it with finite differences, in `float64`. Here is a second rule.
+#
+# **Predict** what `gradcheck` says of each.
+
+
+# %%
+class Other(Cube):
+    @staticmethod
+    def backward(ctx, gradient):
+        (given,) = ctx.saved_tensors
+        return gradient * 3 * given
+
+
+x = torch.tensor([1.0, 2.0], dtype=torch.float64, requires_grad=True, device=device)
+for function in (Cube, Other):
+    print(function.__name__, gradcheck(function.apply, x, raise_exception=False))
+print("at 1:", [torch.autograd.grad(function.apply(x).sum(), x)[0][0].item() for function in (Cube, Other)])
+
+# %% [markdown]
+# At 1 both give 3: one point proves nothing. And neither says a word in training. *Misconception* **M06**. A rule of
+# yours is checked before it is used.
+
+# %% [markdown]
+# ### What the rule saved
+#
+# Some write `ctx.given = given` instead of `ctx.save_for_backward(given)`. Here is a write between forward and
+# backward, for each.
+#
+# **Predict** the outcome, first for `Cube`.
+
+# %%
+# %%see --ask outcome
+x = torch.tensor([1.0, 2.0], requires_grad=True, device=device)
+doubled = x * 2
+out = Cube.apply(doubled)
+doubled.mul_(10)
+out.sum().backward()
+
+
+# %% [markdown]
+# Now for `Kept`. **Predict** again.
+
+
+# %%
+class Kept(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, given):
+        ctx.given = given
+        return given**3
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return gradient * 3 * ctx.given**2
+
+
+# %%
+# %%see --ask outcome
+x = torch.tensor([1.0, 2.0], requires_grad=True, device=device)
+doubled = x * 2
+out = Kept.apply(doubled)
+doubled.mul_(10)
+out.sum().backward()
+
+# %% [markdown]
+# `save_for_backward` notes the version and compares it. An attribute is just a Python object: nobody looks, and the
+# gradient is a hundred times too large. It also keeps memory alive that backward would have freed.
+
+# %% [markdown]
+# ### In place
+#
+# A Function may write its input. `mark_dirty` says so to torch.
+#
+# **Predict** for both: is `x.grad` right?
+
+
+# %%
+class Marked(torch.autograd.Function):
+    says_so = True
+
+    @classmethod
+    def forward(cls, ctx, x):
+        if cls.says_so:
+            ctx.mark_dirty(x)
+        return x.mul_(0.5)
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return gradient * 0.5
+
+
+class Unmarked(Marked):
+    says_so = False
+
+
+for function in (Marked, Unmarked):
+    x = torch.tensor([1.0, 2.0], requires_grad=True, device=device)
+    y = x * 1
+    function.apply(y)
+    (y * y).sum().backward()
+    print(f"{function.__name__:8} x.grad", x.grad, " right:", 2 * 0.25 * x.detach())
+
+# %% [markdown]
+# The bytes are the same. But only `mark_dirty` makes `y` itself a result of the Function. Without it
+# `y` keeps its old history, in which it was never halved, and its gradient lacks a factor.
+
+# %% [markdown]
+# ### The gradient's gradient
+#
+# `backward` of `Cube` is made of torch operations. With `create_graph=True` they are recorded too, and can be
+# differentiated once more. **Predict** the second derivative of $x^3$ at 3, from `Cube`, and from a rule that
+# computes with numpy.
+
+
+# %%
+class Numpy(Cube):
+    @staticmethod
+    def backward(ctx, gradient):
+        (given,) = ctx.saved_tensors
+        return gradient * torch.as_tensor(3 * given.detach().cpu().numpy() ** 2, device=given.device)
+
+
+for function in (Cube, Numpy):
+    x = torch.tensor(3.0, dtype=torch.float64, requires_grad=True, device=device)
+    (slope,) = torch.autograd.grad(function.apply(x), x, create_graph=True)
+    (second,) = torch.autograd.grad(slope, x, allow_unused=True) if slope.requires_grad else (None,)
+    print(f"{function.__name__:5} first", slope.item(), " second", second)
+
+# %% [markdown]
+# $6x = 18$ with torch; with numpy the graph is cut, and the second derivative is gone, without a word. If a rule
+# can't be differentiated, say so with `@once_differentiable` from `torch.autograd.function`: then torch raises
+# instead of leaving a part out.
+
+# %%
+x = torch.tensor([1.0, 2.0], dtype=torch.float64, requires_grad=True, device=device)
+gradgradcheck(Cube.apply, x)
+
+# %% [markdown]
+# ## 8 · Check yourself
+#
+# 1. A value is used in three places. How often is its rule run, and what with?
+# 2. Which line of `backward` would you change for `retain_grad()`?
+# 3. Why does `flowing` begin anew in each call?
+#
+# **Predict** what this prints, without looking up.
+
+# %%
+a = Value(2.0)
+b = a * a
+c = b + b
+for _ in range(2):
+    list(backward(c))
+print(a.grad, b.grad)
+
+# %% [markdown]
+# 1. Once, with the sum of all that came.
+# 2. The one that pops: there the gradient is complete.
+# 3. Otherwise an old gradient would be passed on again.
+#
+# $c = 2a^2$ has the slope $4a = 8$, twice: 16. And `b` keeps nothing.
+
+# %% [markdown]
+# ## 9 · What you have made
+#
+# | in your engine | in torch |
+# |---|---|
+# | `inputs` | `grad_fn.next_functions` |
+# | `saved`, `versions` | `SavedVariable`, the `_saved_…` of a Node |
+# | `RULES` | `derivatives.yaml`, some five hundred formulas |
+# | `number`, the youngest first | `sequence_nr`, a queue of the Nodes that are ready |
+# | `flowing` | the engine's input buffers |
+# | `grad +=` at a leaf | `AccumulateGrad` |
+# | `line` of a write | nothing: that is what `%%see` is for |
+#
+# **Now the assignment:** open `release/en/09_own_engine`. You write the engine's parts yourself, about 60 minutes.

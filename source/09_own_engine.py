@@ -1,0 +1,622 @@
+# %% [markdown]
+# # Assignment 09: an engine of your own
+#
+# Seven exercises, 100 points. Write your answers in the cells that say `YOUR CODE HERE` or `YOUR ANSWER HERE`, and
+# delete the line `raise NotImplementedError()`.
+#
+# The cell below each answer checks it: code that you wrote is run, an answer that you chose is only read. Whether a
+# choice is right you see when you run the program yourself. **Validate** runs the same cells; more checks run when your
+# work is graded, with other numbers.
+#
+# Commit to an answer before you run anything.
+
+# %% [markdown]
+# Exercises 1 to 3 are about this engine. It is that of chapter 09, section 3, with two more rules.
+
+# %%
+import itertools
+import math
+
+import torch
+
+
+class Value:
+    born = itertools.count()
+
+    def __init__(self, data, op="", inputs=(), saved=()):
+        self.data, self.op, self.inputs, self.saved = data, op, inputs, saved
+        self.number = next(Value.born)
+        self.grad = 0.0
+
+    def __add__(self, other):
+        return Value(self.data + other.data, "add", (self, other))
+
+    def __sub__(self, other):
+        return Value(self.data - other.data, "sub", (self, other))
+
+    def __mul__(self, other):
+        return Value(self.data * other.data, "mul", (self, other), (self, other))
+
+    def tanh(self):
+        return Value(math.tanh(self.data), "tanh", (self,), (self,))
+
+
+RULES = {
+    "add": lambda g: (g, g),
+    "sub": lambda g: (g, -g),
+    "mul": lambda g, a, b: (g * b, g * a),
+    "tanh": lambda g, a: (g * (1 - math.tanh(a) ** 2),),
+}
+
+# %% [markdown]
+# ## 1 · Predict (15 points)
+#
+# The program is `a = Value(2.0)`, `c = a * a`, `d = c * c`. Then an engine runs backward from `d`. What is `a.grad`?
+#
+# | | the engine |
+# |---|---|
+# | A | pushes the youngest value first, and adds up; one call |
+# | B | the same, but assigns (`=`) where it should add up (`+=`) |
+# | C | `eager` of chapter 09: takes a value, pushes it, goes on with its inputs; adds up |
+# | D | as A, and backward is called twice; only leaves keep a gradient |
+# | E | as D, but every value keeps its gradient from call to call, and passes on all that it holds; `d` begins with 1 again |
+#
+# Each answer is a whole number.
+
+# %% [markdown]
+# <details><summary>Hint 1 of 3</summary>
+#
+# Write down the gradient of `c` first, then what it gives to `a`. In which of the engines does `c` get the wrong one?
+#
+# <details><summary>Hint 2 of 3</summary>
+#
+# Chapter 09, section 2 for C, section 3 for B, D and E.
+#
+# <details><summary>Hint 3 of 3</summary>
+#
+# `d` gives `c` two parts, 4 and 4. `c` gives `a` two parts, each of them 2 times what `c` was pushed with. In C count
+# how often `c` is pushed; in E what `c` holds when the second call begins.
+#
+# </details></details></details>
+
+# %% grade_id="predict" kind="solution"
+prediction = {"A": None, "B": None, "C": None, "D": None, "E": None}
+### BEGIN SOLUTION
+prediction = {"A": 32, "B": 8, "C": 64, "D": 64, "E": 96}
+### END SOLUTION
+
+# %% grade_id="predict_test" kind="test" points=15
+import operator
+
+from seegrad.check import answers, call, expect
+
+for engine in "ABCDE":
+    asked = f"prediction[{engine!r}]"
+    expect(asked, call(asked, operator.getitem, prediction, engine)).of_type(int)
+### BEGIN HIDDEN TESTS
+import torch
+
+
+def torch_s(times):
+    a = torch.tensor(2.0, requires_grad=True)
+    c = a * a
+    d = c * c
+    for number in range(times):
+        d.backward(retain_graph=True)
+    return a.grad.item()
+
+
+def pushed(values, grads, adds=True):
+    for data, name, inputs in values:
+        for one in inputs:
+            grads[one] = (grads[one] if adds else 0) + grads[name] * data
+    return grads
+
+
+def fresh():
+    return {"a": 0, "c": 0, "d": 1}
+
+
+C, D = (2, "c", "aa"), (4, "d", "cc")
+kept = pushed([D, C], fresh())
+kept["d"] = 1
+counted = {
+    "A": int(torch_s(1)),
+    "B": pushed([D, C], fresh(), adds=False)["a"],
+    "C": pushed([D, C, C], fresh())["a"],
+    "D": int(torch_s(2)),
+    "E": pushed([D, C], kept)["a"],
+}
+answers(
+    "prediction",
+    prediction,
+    counted,
+    {"A": {8: "M09"}, "B": {}, "C": {}, "D": {32: "M09"}, "E": {32: "M09", 64: "M09"}},
+    of=15,
+)
+### END HIDDEN TESTS
+
+# %% [markdown]
+# ## 2 · Find (15 points)
+#
+# Somebody changed one line of this `backward`. Five reports came in, each about another change.
+#
+# ```
+# 1   flowing = {loss: 1.0}
+# 2   for value in sorted(graph(loss), key=lambda value: value.number, reverse=True):
+# 3       gradient = flowing.pop(value)
+# 4       if value.op:
+# 5           parts = RULES[value.op](gradient, *(one.data for one in value.saved))
+# 6           for one, part in zip(value.inputs, parts, strict=True):
+# 7               flowing[one] = flowing.get(one, 0.0) + part
+# 8       else:
+# 9           value.grad += gradient
+# ```
+
+# %% [markdown]
+# | | report |
+# |---|---|
+# | A | “`a * a` at 3 gives a gradient of 3. `a * b` is right.” |
+# | B | “The first call is right. After a second one, `a.grad` is what it was after the first.” |
+# | C | “`KeyError` in line 3, for a leaf. Every rule is right.” |
+# | D | “I'd like to begin with a gradient of my own instead of 1, and now I can.” |
+# | E | “`a - b` is right. With `a * b`, `a.grad` is `a` and `b.grad` is `b`.” |
+#
+# For each report: which line was changed?
+
+# %% [markdown]
+# <details><summary>Hint 1 of 3</summary>
+#
+# Say for each line what it is there for. Then ask of a report: who didn't do its work?
+#
+# <details><summary>Hint 2 of 3</summary>
+#
+# Chapter 09, section 2 (the order, the start) and section 3 (who adds up what).
+#
+# <details><summary>Hint 3 of 3</summary>
+#
+# Two lines add up: one within a call, one from call to call. In C, somebody's turn came before its gradient did.
+#
+# </details></details></details>
+
+# %% grade_id="find" kind="solution"
+changed = {"A": None, "B": None, "C": None, "D": None, "E": None}
+### BEGIN SOLUTION
+changed = {"A": 7, "B": 9, "C": 2, "D": 1, "E": 5}
+### END SOLUTION
+
+# %% grade_id="find_test" kind="test" points=15
+import operator
+
+from seegrad.check import answers, call, expect
+
+for report in "ABCDE":
+    asked = f"changed[{report!r}]"
+    expect(asked, call(asked, operator.getitem, changed, report)).one_of(list(range(1, 10)))
+### BEGIN HIDDEN TESTS
+answers(
+    "changed",
+    changed,
+    {"A": 7, "B": 9, "C": 2, "D": 1, "E": 5},
+    {"A": {9: "M09"}, "B": {7: "M09"}, "C": {}, "D": {9: "M09"}, "E": {}},
+    of=15,
+)
+### END HIDDEN TESTS
+
+# %% [markdown]
+# ## 3 · Write: the engine (20 points)
+#
+# Write `backward(loss)`. It returns nothing. Afterwards
+#
+# - each leaf that `loss` was made from has its gradient added to `.grad`;
+# - nothing else has changed, so a second call adds the same once more.
+#
+# `op` of a leaf is empty. A value may be used many times, by many others; what `loss` wasn't made from is left alone. A
+# chain of 3,000 operations must not be too long for it, and a value that is doubled forty times in a row must not take
+# for ever.
+
+# %% [markdown]
+# <details><summary>Hint 1 of 3</summary>
+#
+# Which values take part, in which order do they have their turn, and where is a gradient kept until then?
+#
+# <details><summary>Hint 2 of 3</summary>
+#
+# Chapter 09, section 2, has the way to all ancestors, section 3 the engine. There it makes steps for the picture; here
+# nobody looks on.
+#
+# <details><summary>Hint 3 of 3</summary>
+#
+# A function that calls itself for each input goes too deep in a long chain, and along each *way* in a graph where ways
+# meet: forty doublings have 2⁴⁰ ways. Ask each value once, with a set of those already found.
+#
+# </details></details></details>
+
+
+# %% grade_id="write_engine" kind="solution"
+def backward(loss):
+    ### BEGIN SOLUTION
+    found, waiting = {loss}, [loss]
+    while waiting:
+        for one in waiting.pop().inputs:
+            if one not in found:
+                found.add(one)
+                waiting.append(one)
+    flowing = {loss: 1.0}
+    for value in sorted(found, key=lambda value: value.number, reverse=True):
+        gradient = flowing.pop(value)
+        if not value.op:
+            value.grad += gradient
+            continue
+        parts = RULES[value.op](gradient, *(one.data for one in value.saved))
+        for one, part in zip(value.inputs, parts, strict=True):
+            flowing[one] = flowing.get(one, 0.0) + part
+    ### END SOLUTION
+
+
+# %% grade_id="write_engine_test" kind="test" points=20
+from seegrad.check import call, expect
+
+a, b = Value(2.0), Value(3.0)
+loss = a * b + a
+expect("backward(loss)", call("backward(loss)", backward, loss)).equals(None)
+expect("loss = a * b + a; backward(loss); a.grad", a.grad, a=2.0, b=3.0).equals(4.0)
+expect("loss = a * b + a; backward(loss); b.grad", b.grad, a=2.0, b=3.0).equals(2.0)
+### BEGIN HIDDEN TESTS
+import torch
+
+
+def doubled(a, b):
+    for number in range(40):
+        a = a + a
+    return a * b
+
+
+def chained(a, b):
+    for number in range(3000):
+        a = a + b
+    return a
+
+
+def meeting(a, b):
+    c = (a * b).tanh()
+    d = c + a
+    return d * c - c
+
+
+PROGRAMS = {
+    "a * c - c": lambda a, c: a * c - c,
+    "e = a - c; e * e * e + e": lambda a, c: (a - c) * (a - c) * (a - c) + (a - c),
+    "e = (a * c).tanh(); f = e + a; f * e - e": meeting,
+    "a = a + a, 40 times; a * c": doubled,
+    "a = a + c, 3000 times": chained,
+}
+
+
+for asked, program in PROGRAMS.items():
+    numbers = (torch.rand(2, dtype=torch.float64) + 0.5) * torch.tensor([1.0, -1.0])
+    a, b = map(Value, numbers.tolist())
+    ours = numbers.clone().requires_grad_()
+    (want,) = torch.autograd.grad(program(ours[0], ours[0] * ours[1]), ours)
+    between = a * b
+    loss = program(a, between)
+    younger = between + a
+    given = {"a": a.data, "b": b.data}
+    for times in (1, 2):
+        said = f"c = a * b; loss = {asked}; {times} × backward(loss)"
+        expect(said, call("backward(loss)", backward, loss)).equals(None)
+        for name, leaf, slope in zip("ab", (a, b), want, strict=True):
+            expect(f"{said}; {name}.grad", leaf.grad, **given).of_type(float)
+            asked_of = expect(f"{said}; {name}.grad", torch.tensor(leaf.grad, dtype=torch.float64), **given)
+            asked_of.close(times * slope, "M09" if times == 2 else None)
+        for name, value in {"c": between, "loss": loss, "what was made after it": younger}.items():
+            expect(f"{said}; .grad of {name}", value.grad).equals(0.0, "M02")
+    expect(f"{said}; a.data", a.data).equals(numbers[0].item())
+alone = Value(5.0)
+call("backward(alone)", backward, alone)
+expect("alone = Value(5.0); backward(alone); alone.grad", alone.grad).equals(1.0)
+### END HIDDEN TESTS
+
+# %% [markdown]
+# ## 4 · Write: back to a shape (15 points)
+#
+# A value of shape `shape` was broadcast, and a gradient of the larger shape came back. Write `unbroadcast(gradient,
+# shape)`: it returns the gradient that belongs to the value. Each of its numbers is the sum of all that came for it.
+#
+# `shape` is a tuple and may be `()`. The result has the dtype of `gradient`, and `gradient` itself isn't changed. Where
+# nothing was stretched, the numbers stay as they are.
+
+# %% [markdown]
+# <details><summary>Hint 1 of 3</summary>
+#
+# Broadcasting stretches in two ways. Which dimensions of the gradient weren't there before, and which had size 1?
+#
+# <details><summary>Hint 2 of 3</summary>
+#
+# Chapter 09, section 5.
+#
+# <details><summary>Hint 3 of 3</summary>
+#
+# New dimensions stand in front: sum them away. A dimension of size 1 is summed too, but stays. Careful: `sum(())`
+# isn't a sum over no dimension, it is one over all.
+#
+# </details></details></details>
+
+
+# %% grade_id="write_shape" kind="solution"
+def unbroadcast(gradient, shape):
+    ### BEGIN SOLUTION
+    while gradient.dim() > len(shape):
+        gradient = gradient.sum(0)
+    for k, size in enumerate(shape):
+        if size == 1:
+            gradient = gradient.sum(k, keepdim=True)
+    return gradient
+    ### END SOLUTION
+
+
+# %% grade_id="write_shape_test" kind="test" points=15
+import torch
+from seegrad.check import call, expect
+
+gradient = torch.tensor([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]])
+came = call("unbroadcast(gradient, (2,))", unbroadcast, gradient, (2,), gradient=gradient)
+expect("unbroadcast(gradient, (2,))", came, gradient=gradient).close(torch.tensor([9.0, 12.0]))
+### BEGIN HIDDEN TESTS
+from seegrad.promise import numbers, promised
+
+CASES = [
+    ((3, 2), (3, 2)),
+    ((3, 2), (3, 1)),
+    ((3, 2), (1, 2)),
+    ((3, 2), (1, 1)),
+    ((3, 2), ()),
+    ((3, 2), (1,)),
+    ((2, 3, 2), (3, 1)),
+    ((2, 3, 2), (2, 1, 2)),
+    ((2, 2, 2), (2,)),
+    ((4,), ()),
+    ((), ()),
+    ((1, 3), (3,)),
+    ((1,), (1,)),
+    ((0, 2), (2,)),
+    ((0, 2), (1, 2)),
+]
+promised(
+    "unbroadcast(gradient, shape)",
+    unbroadcast,
+    lambda gradient, shape: gradient if gradient.shape == shape else gradient.sum_to_size(shape),
+    *(
+        {"gradient": numbers(*large, dtype=(torch.float32, torch.float64)[number % 2]), "shape": small}
+        for number, (large, small) in enumerate(CASES)
+    ),
+    {"gradient": numbers(2, 3).T, "shape": (2,)},
+)
+### END HIDDEN TESTS
+
+# %% [markdown]
+# ## 5 · Repair (15 points)
+#
+# `swish` computes $x\,\sigma(x)$, and its Function is the work of a hurried colleague. Training with it goes astray,
+# and never says a word. Repair it, so that
+#
+# - the gradient is right, whatever is computed from the result;
+# - a write to `x` between forward and backward is noticed by torch;
+# - it can be differentiated twice;
+# - it stays a Function: the `grad_fn` of the result is `SwishBackward`.
+
+# %% [markdown]
+# <details><summary>Hint 1 of 3</summary>
+#
+# There are three mistakes, all in four lines. What does `backward` do with the gradient that it is given?
+#
+# <details><summary>Hint 2 of 3</summary>
+#
+# Chapter 09, section 7: what the rule saved, and the gradient's gradient.
+#
+# <details><summary>Hint 3 of 3</summary>
+#
+# The derivative is $\sigma(x)\,(1 + x\,(1 - \sigma(x)))$. Compute it with torch operations on what was saved for
+# backward, and multiply by what came from above.
+#
+# </details></details></details>
+
+
+# %% grade_id="repair" kind="solution"
+class Swish(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.x = x
+        return x * x.sigmoid()
+
+    @staticmethod
+    def backward(ctx, gradient):
+        x = ctx.x.detach()
+        s = x.sigmoid()
+        return s * (1 + x * (1 - s))
+
+
+def swish(x):
+    return Swish.apply(x)
+
+
+### BEGIN SOLUTION
+class Swish(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return x * x.sigmoid()
+
+    @staticmethod
+    def backward(ctx, gradient):
+        (x,) = ctx.saved_tensors
+        s = x.sigmoid()
+        return gradient * s * (1 + x * (1 - s))
+
+
+### END SOLUTION
+
+# %% grade_id="repair_test" kind="test" points=15
+import torch
+from seegrad.check import call, expect
+
+given = torch.tensor([0.5, -1.0])
+x = given.clone().requires_grad_()
+out = call("swish(x)", swish, x, x=given)
+s = given.sigmoid()
+expect("swish(x)", out, x=given).close(given * s)
+call("(3 * swish(x)).sum().backward()", (3 * out).sum().backward, x=given)
+expect("(3 * swish(x)).sum().backward(); x.grad", x.grad, x=given).close(3 * s * (1 + given * (1 - s)), "M06")
+### BEGIN HIDDEN TESTS
+from seegrad.promise import between, leaf, numbers, promised, scattered
+
+promised(
+    "swish(x)",
+    swish,
+    lambda x: x * x.sigmoid(),
+    {"x": leaf(numbers(3, holds=(0.0,)))},
+    {"x": leaf(numbers(dtype=torch.float64))},
+    {"x": between(numbers(2, 2, dtype=torch.float64))},
+    {"x": scattered(numbers(3, 2, low=-30.0, high=30.0))},
+    {"x": leaf(numbers(0, 2))},
+    suggests={"gradient": "M06", "cut": "M05"},
+)
+for shape in ((), (3,), (2, 2)):
+    given = (4 * torch.rand(shape, dtype=torch.float64) - 2).requires_grad_()
+    weight = torch.rand(shape, dtype=torch.float64) + 0.5
+    ours = given.detach().clone().requires_grad_()
+    out = call("swish(x)", swish, given, x=given)
+    expect("type(swish(x).grad_fn)", type(out.grad_fn).__name__).equals("SwishBackward")
+    (came,) = torch.autograd.grad((out * weight).sum(), given, create_graph=True)
+    (slope,) = torch.autograd.grad((ours * ours.sigmoid() * weight).sum(), ours, create_graph=True)
+    asked = "(swish(x) * weight).sum(), derived by x"
+    expect(asked, came, x=given, weight=weight).close(slope, "M06")
+    expect(f"{asked}; its requires_grad", came.requires_grad).equals(True, "M05")
+    (twice,) = torch.autograd.grad(came.sum(), given, allow_unused=True)
+    (curve,) = torch.autograd.grad(slope.sum(), ours)
+    expect(f"{asked} twice", twice, x=given, weight=weight).close(curve, "M05")
+h = given * 1
+out = call("swish(h)", swish, h, h=h).sum()
+h.mul_(2)
+expect("out = swish(h).sum(); h.mul_(2); out.backward", out.backward).raises(RuntimeError, "M06")
+### END HIDDEN TESTS
+
+# %% [markdown]
+# ## 6 · Write: a rule of your own (10 points)
+#
+# Rounding has the derivative 0 nearly everywhere, so nothing before it would ever learn. Write `rounded(x)`: its
+# value is that of `torch.round(x)`. In backward it passes the gradient on unchanged where $-1 \le x \le 1$, and stops
+# it elsewhere.
+#
+# `x` itself isn't changed.
+
+# %% [markdown]
+# <details><summary>Hint 1 of 3</summary>
+#
+# No derivative of a formula does this. Which part of torch takes a rule of yours?
+#
+# <details><summary>Hint 2 of 3</summary>
+#
+# Chapter 09, section 7: `Cube`, with another rule.
+#
+# <details><summary>Hint 3 of 3</summary>
+#
+# The rule multiplies what it is given by a mask of zeros and ones, made from the saved `x`. At −1 and at 1 it
+# is one.
+#
+# </details></details></details>
+
+
+# %% grade_id="write_rule" kind="solution"
+def rounded(x):
+    ### BEGIN SOLUTION
+    class Rounded(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, given):
+            ctx.save_for_backward(given)
+            return given.round()
+
+        @staticmethod
+        def backward(ctx, gradient):
+            (given,) = ctx.saved_tensors
+            return gradient * (given.abs() <= 1)
+
+    return Rounded.apply(x)
+    ### END SOLUTION
+
+
+# %% grade_id="write_rule_test" kind="test" points=10
+import torch
+from seegrad.check import call, expect
+
+x = torch.tensor([0.3, -0.8, 1.7], requires_grad=True)
+out = call("rounded(x)", rounded, x, x=x)
+expect("rounded(x)", out, x=x).close(torch.tensor([0.0, -1.0, 2.0]))
+call("(rounded(x) * 2).sum().backward()", (out * 2).sum().backward, x=x)
+expect("(rounded(x) * 2).sum().backward(); x.grad", x.grad, x=x).close(torch.tensor([2.0, 2.0, 0.0]), {"shape": "M01"})
+### BEGIN HIDDEN TESTS
+from seegrad.promise import between, leaf, numbers, promised, scattered
+
+EDGES = (-1.0, 1.0, 0.0, -1.25, 1.25, 0.5, -0.5, 2.5)
+
+
+def straight(x):
+    inside = (x.detach().abs() <= 1).to(x.dtype)
+    return x.detach().round() + (x * inside - (x * inside).detach())
+
+
+promised(
+    "rounded(x)",
+    rounded,
+    straight,
+    {"x": leaf(numbers(9, holds=EDGES), grad=1.0)},
+    {"x": leaf(numbers(2, 5, holds=EDGES, dtype=torch.float64))},
+    {"x": leaf(torch.tensor(0.75))},
+    {"x": between(numbers(3, 3, holds=EDGES, dtype=torch.float64))},
+    {"x": scattered(numbers(2, 4, low=-20.0, high=20.0))},
+    {"x": leaf(numbers(0))},
+    suggests={"cut": "M01"},
+)
+### END HIDDEN TESTS
+
+# %% [markdown]
+# ## 7 · Explain (10 points)
+#
+# A colleague has built an engine too. *“Mine keeps a copy of every saved tensor. So it needs no versions, it never
+# raises, and its gradients are always right. Torch should do the same.”*
+#
+# Answer in at most 120 words: what is true in this, what does it cost, and which write would make torch's gradient
+# wrong without a word, although torch has versions?
+
+# %% [markdown]
+# <details><summary>Hint 1 of 3</summary>
+#
+# With a copy, which numbers does a rule read after somebody has written?
+#
+# <details><summary>Hint 2 of 3</summary>
+#
+# Chapter 09, section 6; chapter 04 counts what copies would cost.
+#
+# <details><summary>Hint 3 of 3</summary>
+#
+# Three sentences: the colleague's gradients belong to the values that were used; every step pays for that, written or
+# not; and a counter counts only the writes that go past it.
+#
+# </details></details></details>
+
+# %% [markdown] grade_id="explain" kind="manual" points=10
+# It is true that a copy can't be overwritten: each rule reads the numbers that its operation was computed with, so
+# the gradient is right for them, and nothing has to raise. But every saved tensor then exists twice, in each step,
+# whether anybody writes or not; the activations of a training step would need about twice the memory, and time to
+# copy. A version costs a number and a comparison. What it can't see is a write that goes around it: through `.data`,
+# numpy, or a kernel that gets a raw pointer. Then torch reads the new numbers, and the gradient is wrong without a
+# word.
+
+# %% [markdown] grade_id="explain_rubric" kind="given"
+# **How this answer is graded**
+#
+# | points | the answer says |
+# |---|---|
+# | 3 | that a copy keeps the values that were used, so the gradients are right |
+# | 3 | what it costs in every step, and that a version costs next to nothing |
+# | 4 | a write that moves no version (`.data`, numpy, a kernel), and that the gradient is then silently wrong |
