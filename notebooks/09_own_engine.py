@@ -1,7 +1,7 @@
 # %% [markdown]
 # # 09 · An engine of your own
 #
-# *About 55 minutes.* You have read graphs, broken them and mended them. Now you make one: forty lines that agree with
+# *About 55 minutes.* You have read graphs, broken and mended them. Now you make one: forty lines that agree with
 # torch.
 #
 # After this hour you can
