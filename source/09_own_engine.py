@@ -488,13 +488,13 @@ for shape in ((), (3,), (2, 2)):
     out = call("swish(x)", swish, given, x=given)
     expect("type(swish(x).grad_fn)", type(out.grad_fn).__name__).equals("SwishBackward")
     (came,) = torch.autograd.grad((out * weight).sum(), given, create_graph=True)
-    (slope,) = torch.autograd.grad((ours * ours.sigmoid() * weight).sum(), ours, create_graph=True)
+    (wanted,) = torch.autograd.grad((ours * ours.sigmoid() * weight).sum(), ours, create_graph=True)
     asked = "(swish(x) * weight).sum(), derived by x"
-    expect(asked, came, x=given, weight=weight).close(slope, "M06")
+    expect(asked, came, x=given, weight=weight).close(wanted, "M06")
     expect(f"{asked}; its requires_grad", came.requires_grad).equals(True, "M05")
     (twice,) = torch.autograd.grad(came.sum(), given, allow_unused=True)
-    (curve,) = torch.autograd.grad(slope.sum(), ours)
-    expect(f"{asked} twice", twice, x=given, weight=weight).close(curve, "M05")
+    (wanted_twice,) = torch.autograd.grad(wanted.sum(), ours)
+    expect(f"{asked} twice", twice, x=given, weight=weight).close(wanted_twice, "M05")
 h = given * 1
 out = call("swish(h)", swish, h, h=h).sum()
 h.mul_(2)
