@@ -62,7 +62,7 @@ def hooked(x: torch.Tensor) -> torch.Tensor:
 
 def of_x(symptom: str, function: Callable[..., Any], made: Callable[..., Any] = leaf) -> Any:
     return pytest.param(
-        symptom, function, double, {"x": made(numbers(3, holds=(-1.5, 0.0)))}, id=f"{symptom} {function}"
+        symptom, function, double, {"x": made(numbers(3, holds=(-1.5, 0.0)))}, id=f"{symptom}-{function.__name__}"
     )
 
 
