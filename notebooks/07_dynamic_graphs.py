@@ -8,7 +8,7 @@
 # - say when a graph is born, what backward frees, and what keeps the rest alive;
 # - predict whether a second backward raises, and what it leaves in `.grad`;
 # - tell when `retain_graph=True` is right, and when it hides a mistake;
-# - say what `torch.compile` builds only once.
+# - take the gradient of a gradient, and train through it.
 #
 # **How to work:** predict, run, look, explain, change.
 
@@ -112,7 +112,7 @@ zero.item(), none.item()
 # %% [markdown]
 # ### When is it born?
 #
-# Some say that backward builds the graph. **Predict:** what does this print? No backward runs here.
+# No backward runs in this cell. **Predict** which Nodes it prints: none, the last one, or all?
 
 # %%
 w = torch.tensor([1.0, 2.0], requires_grad=True, device=device)
@@ -121,8 +121,9 @@ first = (w.exp() * 3).sum()
 print(nodes(first))
 
 # %% [markdown]
-# Complete, before any backward: each operation hangs up its Node as it runs. *Misconception* **M10**: “backward builds
-# (or destroys) the graph”.
+# All of them, before any backward: each operation hangs up its Node as it runs.
+#
+# *Misconception* **M10**: “backward builds or destroys the graph, and `retain_graph` is the cure”.
 
 # %% [markdown]
 # ### The same line, run twice
@@ -152,10 +153,7 @@ print(w.grad)
 # *Misconception* **M09**: “each backward overwrites `.grad`”.
 
 # %% [markdown]
-# ## 2 · What backward frees
-#
-# *“After backward the whole computational graph is freed from memory. To use it again, you have to build it from the
-# start”*, says a document, and shows it with this program.
+# ## 2 · Backward, twice
 #
 # **Predict** what the second backward does.
 
@@ -172,7 +170,7 @@ loss.backward()
 # It raises. Play the picture after your answer: when the first backward has passed `MulBackward0`, the tags with what it
 # had saved are empty boxes. The second finds nothing in them.
 #
-# Now with a forward of its own for each backward:
+# Now the same lines from the start:
 
 # %%
 a = torch.tensor([3.0, 1.0], requires_grad=True, device=device)
@@ -185,13 +183,46 @@ a.grad
 # %% [markdown]
 # A new forward, a new graph, and backward runs.
 #
-# The document makes a new `a` too. That isn't needed for the graph. **Change** the cell: repeat only its last three
-# lines. What does `a.grad` hold now?
+# Was the new `a` needed as well? **Predict** `a.grad`.
+
+# %%
+a = torch.tensor([3.0, 1.0], requires_grad=True, device=device)
+for _ in range(2):
+    b = a * a
+    loss = b.mean()
+    loss.backward()
+
+a.grad
+
+# %% [markdown]
+# It wasn't: a new forward makes a new graph, and both graphs end in the same leaf. So `.grad` adds up: 3 + 3 and 1 + 1.
+
+# %% [markdown]
+# ### Is the graph gone?
+#
+# *“After backward the whole computational graph is freed from memory”*, says one of the five documents (chapter 01).
+#
+# **Predict** what the last two lines of this cell give: the Nodes after backward, and the tensor that `MulBackward0` had
+# saved.
+
+# %% tags=["raises-exception"]
+a = torch.tensor([3.0, 1.0], requires_grad=True, device=device)
+b = a * a
+loss = b.mean()
+
+print("before", nodes(loss), b.grad_fn._saved_self)
+loss.backward()
+print("after ", nodes(loss))
+print("after ", b.grad_fn._saved_self)
+
+# %% [markdown]
+# Every Node is still there, and so is every edge. Only the saved tensor has gone, and to ask for it raises. So the
+# document is wrong in one word: not the *graph* is freed, but what its Nodes had *saved*.
 
 # %% [markdown]
 # ### What torch says
 #
-# The same program once more, with torch's own words:
+# Two backward calls once more, with torch's own words:
 
 # %% tags=["version-dependent"]
 a = torch.tensor([3.0, 1.0], requires_grad=True, device=device)
@@ -205,26 +236,6 @@ except RuntimeError as error:
 # %% [markdown]
 # Today's words are exact: *saved tensors* are freed. They also name a cure, `retain_graph=True`. Section 4 shows how
 # often that is the wrong one.
-
-# %% [markdown]
-# ### Is the graph gone?
-#
-# “The whole graph is freed.” **Predict** what the last two lines of this cell give: the Nodes after backward, and the
-# tensor that `MulBackward0` had saved.
-
-# %% tags=["raises-exception"]
-a = torch.tensor([3.0, 1.0], requires_grad=True, device=device)
-b = a * a
-loss = b.mean()
-
-print("before", nodes(loss), b.grad_fn._saved_self)
-loss.backward()
-print("after ", nodes(loss))
-print("after ", b.grad_fn._saved_self)
-
-# %% [markdown]
-# Every Node is still there, and so is every edge. Only the saved tensor has gone, and to ask for it raises. So the document is wrong in one word:
-# not the *graph* is freed, but what its Nodes had *saved*.
 
 # %% [markdown]
 # ### A sum instead
@@ -259,7 +270,7 @@ loss = (c + b).sum()
 loss.backward()
 
 # %% [markdown]
-# Only `exp` keeps something: its own result.
+# Only `exp` saves something: its own result.
 #
 # **Predict** which of these ten can run backward twice. Write your list down.
 
@@ -289,7 +300,9 @@ for name, function in functions.items():
 
 # %% [markdown]
 # Whoever needs no value for its derivative runs twice. One line may surprise you: `x * 3`. Its derivative is 3, and
-# that 3 is a saved tensor too:
+# that 3 is a saved tensor too.
+#
+# What the Node of `x * 3` holds:
 
 # %%
 x = torch.tensor([3.0, 1.0], requires_grad=True, device=device)
@@ -314,8 +327,8 @@ a.grad, b.grad
 
 # %% [markdown]
 # It raises: one half of the graph can run twice, the other can't. `b` got its gradient twice, `a` once. Backward starts
-# with the newest Nodes, those of `b`, and ran until it met one that had nothing left. Nobody takes back what had been
-# added.
+# with the newest Nodes, those of `b`, and runs until it meets one whose saved tensors are gone. What has been added
+# by then stays.
 #
 # After an error in backward: set every `.grad` to `None` before you go on.
 
@@ -354,8 +367,8 @@ print("total", len(nodes(total)), total.item())
 print("plain", plain.grad_fn, plain.item())
 
 # %% [markdown]
-# Fifty graphs hang on `total`, one a step, and none on `plain`. It raises nothing. Memory grows, and one day the
-# machine has none left.
+# Fifty graphs hang on `total`, one a step, and none on `plain`. Each has three Nodes (`*`, the sum, `+`), and all share
+# the Node of the leaf: 3 · 50 + 1 = 151. It raises nothing. Memory grows, and one day the machine has none left.
 #
 # A number to print is `loss.item()` or `loss.detach()`.
 
@@ -381,8 +394,8 @@ Markdown(rec.diagnoses[0].message())
 # %% [markdown]
 # ## 4 · `retain_graph=True`
 #
-# It tells backward to leave the saved tensors where they are, and nothing else. One backward alone gives `[3, 1]`.
-# **Predict** the outcome, and `a.grad`.
+# This flag tells one backward call to leave the saved tensors where they are. One backward alone gives `[3, 1]`.
+# **Predict** the outcome of three calls, and `a.grad`.
 
 # %%
 # %%see --ask outcome
@@ -391,18 +404,21 @@ loss = (a * a).mean()
 
 loss.backward(retain_graph=True)
 loss.backward()
+loss.backward()
 
 # %%
 a.grad
 
 # %% [markdown]
-# Fine: twice the gradient. The second call kept nothing, so a third would raise.
+# The third call raises: the first one left the saved tensors where they were, the second one freed them. So the
+# gradient came twice.
+#
+# Many answers on the web recommend the flag. Three kinds of programs follow for which they do.
 
 # %% [markdown]
 # ### First: two losses, one trunk
 #
-# You see the flag in many answers on the web. Here are three kinds of programs that it is recommended for. In the first,
-# both losses go through `h`. **Predict** the outcome without the flag.
+# Both losses go through `h`. **Predict** the outcome.
 
 # %%
 # %%see --ask outcome
@@ -417,7 +433,7 @@ mean.backward()
 # It raises. The second loss needs what `TanhBackward0` had saved, and the first backward has freed it. Here
 # `retain_graph=True` is right. But there is another way.
 #
-# Below, one backward runs on the sum. **Predict** the order in which it runs the Nodes: how often does it pass the trunk?
+# Below, one backward runs on the sum. **Predict** the order in which it runs the Nodes.
 
 # %%
 # %%see --ask order
@@ -428,7 +444,9 @@ mean = h.mean()
 (size + mean).backward()
 
 # %% [markdown]
-# Once: `TanhBackward0` waits until both gradients have come. And the result is the same:
+# It passes the trunk once: `TanhBackward0` waits until both gradients have come.
+#
+# Compare what the two ways leave in `w.grad`:
 
 # %%
 grads = {}
@@ -526,10 +544,11 @@ for x in (0.1, 0.2, 0.3):
 Markdown(rec.diagnoses[0].message())
 
 # %% [markdown]
-# It raises another error. The flag kept step 1's saved `w`, and the update has written to it. Now the web's answer to
-# *this* error is `.data`, and that is how gradients go silently wrong (chapter 05).
+# It raises another error, in step 3. The flag kept the `w` that step 2 had saved, and step 2's update has written to it.
+# (In step 1 `h` needs no gradient, so nobody saves `w`.) Now the web's answer to *this* error is `.data`, and that is how
+# gradients go silently wrong (chapter 05).
 #
-# *Misconception* **M10** again: “`retain_graph` is the cure”. The cure is `.detach()`.
+# *Misconception* **M10**: “backward builds or destroys the graph, and `retain_graph` is the cure”. The cure is `.detach()`.
 
 # %% [markdown]
 # ### Third: computed once, before the loop
@@ -556,9 +575,9 @@ for _ in range(4):
 # and drop the flag.
 
 # %% [markdown]
-# ### One more error in backward
+# ### Without `retain_graph`, and with it
 #
-# For this program, too, somebody on the web recommends the flag. **Predict:** does it help?
+# **Predict** what the two calls of this program print.
 
 # %%
 w = torch.tensor([1.0, 2.0], requires_grad=True, device=device)
@@ -571,6 +590,8 @@ for retain in (False, True):
         print(retain, "·", error)
 
 # %% [markdown]
+# Both say the same: where no graph is, there is nothing to retain.
+#
 # | the error says | it means | do |
 # |---|---|---|
 # | *a second time* | saved tensors were freed | new forward; add the losses; `.detach()` what is carried over |
@@ -585,20 +606,23 @@ for retain in (False, True):
 # Backward computes with tensors. With `create_graph=True` those operations hang up Nodes as well, and a gradient has a
 # gradient.
 #
-# **Predict** both numbers for $y = x^3$ at $x = 2$.
+# **Predict** the first and the second derivative of $y = x^3$ at $x = 3$.
 
 # %%
 # %%see
-x = torch.tensor(2.0, requires_grad=True, device=device)
+x = torch.tensor(3.0, requires_grad=True, device=device)
 y = x**3
 (slope,) = torch.autograd.grad(y, x, create_graph=True)
 (bend,) = torch.autograd.grad(slope, x)
 
 # %%
-print("3x² =", slope.item(), nodes(slope))
-print("6x  =", bend.item(), bend.grad_fn)
+print("first ", slope.item(), nodes(slope))
+print("second", bend.item(), bend.grad_fn)
 
 # %% [markdown]
+# $3x^2$ is 27, and $6x$ is 18. `slope` was computed with `create_graph=True`: its own Nodes lead back to `x`. `bend` was
+# computed without, so it has no history.
+#
 # Is `retain_graph=True` enough, without `create_graph`? **Predict** what this cell shows.
 
 # %% tags=["raises-exception"]
@@ -634,7 +658,7 @@ print(slope.item(), w.grad.item())
 # ## 6 · Optional: static graphs
 #
 # *“PyTorch uses dynamic graphs, TensorFlow static ones: design the graph first, then pour in the inputs, again and
-# again, until the session ends”*, says the document, and adds that it isn't sure about `tf.Session`.
+# again, until the session ends”*, says the document of section 2, and adds that it isn't sure about `tf.Session`.
 #
 # That was TensorFlow 1. TensorFlow 2 (2019) runs eagerly by default, and PyTorch can do both. See a static graph
 # without leaving it:
@@ -655,8 +679,7 @@ print(*static.graph.nodes)
 print(static(torch.tensor(1.0, device=device)), repeat(torch.tensor(1.0, device=device), 3))
 
 # %% [markdown]
-# Traced once, with no numbers in it: three multiplications, and no loop. Three they will stay. **Predict** what happens
-# with a branch that asks for a number.
+# Traced once, with no numbers in it: three multiplications, and no loop. **Predict** what tracing makes of `branch`.
 
 
 # %%
@@ -667,15 +690,15 @@ def branch(x):
 
 try:
     print(*torch.fx.symbolic_trace(branch).graph.nodes)
-except torch.fx.proxy.TraceError as error:
+except ValueError as error:
     print(error)
 
 # %% [markdown]
-# That is the price: while this graph is drawn there are no numbers, so no `if` and no `while` may ask for one. The
-# prize: it is drawn once, whole, before it runs, so somebody can make it faster.
+# It raises. That is the price: while this graph is drawn there are no numbers, so no `if` and no `while` may ask for
+# one. The gain: it is drawn once, whole, before it runs, so somebody can make it faster.
 
 # %% [markdown]
-# ### `torch.compile`: static where it can be
+# ### `torch.compile`
 #
 # It reads your function when it is called, and hands the graph to a *backend*. Ours writes down what it got, and runs it
 # unchanged.
@@ -716,7 +739,7 @@ try:
     loss.backward()
     print("fine")
 except RuntimeError as error:
-    print(type(error).__name__, "a second time" in str(error))
+    print(str(error).partition(" (")[0])
 
 # %% [markdown]
 # It can't. Born at each call, freed by each backward, as ever. Compiling changes who computes; the rules of this chapter stay.
@@ -749,7 +772,7 @@ except RuntimeError as error:
 # %% [markdown]
 # ### When does it capture again?
 #
-# What it took for granted is guarded: `times`, types, shapes. **Predict** the count after each call.
+# `repeat` takes a tensor and `times`. **Predict** the count of graphs after each call.
 
 # %% tags=["version-dependent"]
 built.clear()
@@ -761,14 +784,15 @@ for times in (2, 2, 3, 2, 4):
     print("times", times, "· graphs", len(built), "new:", built[before:])
 
 # %% [markdown]
-# Another `times`, another graph; a known one is reused.
+# Another `times`, another graph; a known one is reused. What a graph takes for granted (`times`, types, shapes) is
+# checked at each call by its *guards*.
 #
 # **Change** `(2, 2, 3, 2, 4)` to `range(1, 13)`. From where on does the count stand still? Torch has given up: it runs the
 # function as it is.
 
 # %% [markdown]
-# A backend may also take over *backward*. `aot_eager` does, without compiling anything. **Predict** how many Nodes the
-# picture has.
+# A backend may also take over *backward*. `aot_eager` does, without compiling anything. **Predict** how many Nodes are
+# left between `x` and `loss`.
 
 # %% tags=["version-dependent"]
 torch.compiler.reset()
@@ -783,8 +807,8 @@ print(x.grad, (2 * x.sin() * x.cos()).detach())
 seegrad.show(rec)
 
 # %% [markdown]
-# One Node for the whole function. Its backward was drawn together with its forward: a static piece inside a dynamic
-# graph.
+# One for the whole function, beside the leaf's own `AccumulateGrad`. Its backward was drawn together with its forward:
+# a static piece inside a dynamic graph.
 #
 # | | eager | compiled |
 # |---|---|---|

@@ -1,8 +1,8 @@
 # %% [markdown]
 # # 08 · The clinic
 #
-# *About 60 minutes.* Programs from real projects come in, each with a complaint. You are the doctor: the picture is your X-ray, a finite
-# difference your thermometer.
+# *About 60 minutes.* Programs from real projects come in as patients, each with a complaint: what its owner says about
+# it. You are the doctor, and the picture is your X-ray.
 #
 # After this hour you can
 #
@@ -29,7 +29,7 @@ device = seegrad.device()
 # %load_ext seegrad
 
 # %% [markdown]
-# ## 1 · The round
+# ## 1 · How to treat a patient
 #
 # Each patient is seen in four steps:
 #
@@ -41,8 +41,9 @@ device = seegrad.device()
 # A cell that asks you something keeps torch's error back, if there is one: it is the last step of the picture.
 
 # %% [markdown]
-# The thermometer is `slope`: how fast does `f` change when one element of `x` does? It asks the function itself, not
-# autograd. `agree` compares two tensors, and `chart` writes down what a recording found.
+# Is a gradient right? `slope` asks the function itself, not autograd: it makes one element of `x` a little larger, then
+# a little smaller, and divides the difference of the two results by that of the two inputs. That is a *finite
+# difference*. `agree` compares two tensors, and `finding` says what a recording found.
 #
 # **Predict** what `slope` shows for $x^3$ at 1 and at 2.
 
@@ -59,7 +60,7 @@ def agree(came, want):
     return torch.allclose(came.detach().double(), want.detach().double(), atol=1e-5)
 
 
-def chart(rec):
+def finding(rec):
     return Markdown("".join(d.message() for d in rec.diagnoses[:1]) or "✓")
 
 
@@ -91,8 +92,7 @@ loss.backward()
 # *Misconception* **M11**: “`+=` is short for `= … +`”.
 
 # %% [markdown]
-# **Change** the cell below until no error comes. It is the same patient, and it is your workbench: `%%see` works on
-# whatever you write.
+# **Change** the cell below until no error comes. It is the same patient: write what you like, `%%see` draws it.
 
 # %% tags=["raises-exception", "version-dependent"]
 # %%see
@@ -121,7 +121,9 @@ loss.backward()
 
 # %% [markdown]
 # It runs, and computes the same loss. But the gradient of `w` is wrong: `tanh` reads what was written over its result.
-# And `v` gets nothing at all, since no wire leads from `branch` to the loss:
+# And `v` gets nothing at all, since no wire leads from `branch` to the loss.
+#
+# The gradient of `v`:
 
 # %%
 print("v.grad", v.grad)
@@ -188,8 +190,7 @@ loss = kept.sum()
 loss.backward()
 
 # %% [markdown]
-# **Predict:** if a line did damage, which one? Click it. The cell is your workbench: mend it there, once you have
-# answered.
+# **Predict:** if a line did damage, which one? Click it. Then mend it in the same cell.
 
 # %%
 # %%see --ask culprit
@@ -201,7 +202,7 @@ loss = kept.sum()
 loss.backward()
 
 # %%
-chart(rec)
+finding(rec)
 
 # %% [markdown]
 # `tanh` computes its derivative from its own result, and the ReLU has overwritten it.
@@ -226,7 +227,7 @@ for name, before in befores.items():
         print(f"{name:9} raises")
 
 # %% [markdown]
-# So `inplace=True` isn't forbidden. It does no harm after a Function that saves its *input*, and it raises after one that
+# So `inplace=True` isn't forbidden. It does no harm after an operation that saves its *input*, and it raises after one that
 # saves its *result*. That is why an in-place ReLU after a convolution and a BatchNorm is everywhere, and works.
 #
 # *Misconceptions* **M03**, “any in-place write raises”, and **M12**, “my code has none”.
@@ -255,7 +256,7 @@ print("w.grad right", agree(w.grad, slope(forward, w)))
 # %% [markdown]
 # ## 4 · Patient 3: a GAN
 #
-# *“Discriminator `d`, generator `g`. It is the code from a tutorial of 2018, and it ran there.”*
+# *“Discriminator `d`, generator `g`. A tutorial of 2018 has this code, and it ran there. Here it raises.”*
 #
 # **Predict:** which line did the damage? Note who saved the value that it hit.
 
@@ -307,8 +308,8 @@ print("old d", slope(lambda g: fooled(g, old), g).float())
 print("new d", slope(lambda g: fooled(g, d.detach()), g).float())
 
 # %% [markdown]
-# Of neither: the sigmoid's part comes from the old `d`, the factor from the new one. So the tutorial's gradients were
-# wrong, and nothing said so. Since torch 1.5 torch does.
+# Of neither: `softplus` saved its input, which was computed with the old `d`. The product saved `d` itself, and reads the
+# new numbers there. So the tutorial's gradients were wrong, and nothing said so. Since torch 1.5 torch does.
 #
 # ### Two repairs, two meanings
 #
@@ -365,7 +366,7 @@ for inputs in (None, "g"):
 # %% [markdown]
 # ## 5 · Patient 4: a hidden state
 #
-# *“A recurrent network over a long text, batch by batch. With a text of one batch I had no complaint.”*
+# *“A recurrent network over a text, batch by batch. I tried it with one batch only. Will it do for a long text?”*
 #
 # **Predict** the outcome. If something goes wrong, in which round of the loop does it?
 
@@ -383,11 +384,11 @@ for batch in text:
     optimizer.step()
 
 # %%
-chart(rec)
+finding(rec)
 
 # %% [markdown]
-# The second backward walks through `h` into the first round, whose saved tensors are freed. The nodes are still
-# there; what they saved isn't. Torch's error ends with an advice: “Specify retain_graph=True”.
+# The second backward walks through `h` into the first round, whose saved tensors are freed. The Nodes are still
+# there; what they saved isn't. Torch's error ends with advice: “Specify retain_graph=True”.
 
 # %% [markdown]
 # ### One argument more
@@ -412,7 +413,7 @@ for batch in text:
 #
 # The advice is for programs that want to go through one graph twice. This one doesn't want to.
 #
-# *Misconception* **M10**: “`retain_graph` is the cure”.
+# *Misconception* **M10**: “backward builds or destroys the graph, and `retain_graph` is the cure”.
 
 # %% [markdown]
 # ### Our repair
@@ -454,11 +455,12 @@ for batch in text:
 raw = torch.tensor([0.5, -1.0], requires_grad=True, device=device)
 w = raw * 0.1
 
-# %% tags=["raises-exception"]
-torch.optim.SGD([w], lr=0.1)
+# %% [markdown]
+# Is `w` a leaf, is `raw` moved to another dtype one, and what does the optimiser say to `w`? Run it:
 
-# %%
+# %% tags=["raises-exception"]
 print("scaled:", w.is_leaf, "· moved:", raw.to(torch.float64).is_leaf)
+torch.optim.SGD([w], lr=0.1)
 
 # %% [markdown]
 # `w` is the result of `raw * 0.1`. It needs a gradient, but by itself backward fills the `.grad` of leaves alone, so an
@@ -506,7 +508,7 @@ print("it moved:   ", not agree(trained, w))
 # %% [markdown]
 # ## 7 · Patient 6: a faster optimiser
 #
-# *“Two tasks, one network, one forward for both. With `fused=True` it trains faster.”*
+# *“Two tasks, one network, one forward for both. I set `fused=True` to train faster. Does it still learn the same?”*
 #
 # **Predict** the outcome.
 
@@ -523,7 +525,7 @@ optimizer.zero_grad()
 second.backward()
 
 # %% [markdown]
-# **Predict:** if a line did damage, which one? Click it. The cell is your workbench again.
+# **Predict:** if a line did damage, which one? Click it. Then mend it in the same cell.
 
 # %%
 # %%see --ask culprit
@@ -539,18 +541,25 @@ second.backward()
 
 # %% [markdown]
 # A step is a write, and here it comes between forward and backward. The fused one moves no version, so no error comes.
-# The plain optimiser would raise: try a new training loop with it first.
 #
-# What did `v` get? Two finite differences tell:
+# What did the patient's `v` get, and what would be right? Two finite differences tell:
+
 
 # %%
-old = torch.tensor([2.0, 0.5], device=device)
-now = torch.stack([u, v]).detach()
-
-
 def task(p):
     return p[0] * torch.sigmoid(p[1])
 
+
+u = torch.tensor(2.0, requires_grad=True, device=device)
+v = torch.tensor(0.5, requires_grad=True, device=device)
+optimizer = torch.optim.SGD([u, v], lr=0.1, fused=True)
+first, second = u * torch.tanh(v), u * torch.sigmoid(v)
+old = torch.stack([u, v]).detach()
+first.backward()
+optimizer.step()
+optimizer.zero_grad()
+second.backward()
+now = torch.stack([u, v]).detach()
 
 print("came           ", v.grad)
 print("at old weights ", slope(task, old)[1].float())
@@ -562,45 +571,6 @@ print("at new weights ", slope(task, now)[1].float())
 # *Misconception* **M06**: “no error means that the gradient is right”.
 #
 # **Change** `fused=True` to `fused=False` in the patient's cell, run it, and answer again. How does it end now?
-
-# %% [markdown]
-# ### Running statistics
-#
-# BatchNorm keeps two running statistics: here `mean` is 0 and `var` is 1, so `x` goes through almost unchanged. A call
-# with `training=True` brings them up to date. **Predict** the outcome.
-
-# %%
-# %%see --ask outcome --as rec
-batch_norm = nn.functional.batch_norm
-x = torch.tensor([[1.0, 3.0], [5.0, 9.0]], requires_grad=True, device=device)
-mean, var = torch.zeros(2, device=device), torch.ones(2, device=device)
-tested = batch_norm(x, mean, var)
-trained = batch_norm(x.detach(), mean, var, training=True)
-tested.sum().backward()
-
-# %%
-print("mean", mean, "version", mean._version)
-print(
-    "came",
-    x.grad[0],
-    "slope",
-    slope(lambda x: batch_norm(x, 0 * mean.double(), 1 + 0 * var.double()).sum(), x)[0].float(),
-)
-chart(rec)
-
-# %% [markdown]
-# And a backup. **Predict** what `backup` holds:
-
-# %%
-weights = torch.tensor([1.0, 2.0], device=device)
-backup = weights.data
-copy = weights.detach().clone()
-weights.data.fill_(7)
-
-print("backup", backup, "copy", copy, "version", weights._version)
-
-# %% [markdown]
-# `.data` is a second name for the same bytes, and a write through it moves no version. *Misconception* **M05**.
 
 # %% [markdown]
 # ### Our repair
@@ -625,6 +595,53 @@ optimizer.step()
 
 # %% [markdown]
 # Both backwards before the step, and their sum in one: the forward stays as it was.
+#
+# With `fused=False` torch raises instead: the plain step moves the version. So try a new training loop with the plain
+# optimiser first.
+
+# %% [markdown]
+# ### Running statistics
+#
+# BatchNorm keeps two running statistics: here `mean` is 0 and `var` is 1, so `x` goes through almost unchanged. A call
+# with `training=True` brings them up to date. **Predict** the outcome.
+
+# %%
+# %%see --ask outcome --as rec
+batch_norm = nn.functional.batch_norm
+x = torch.tensor([[1.0, 3.0], [5.0, 9.0]], requires_grad=True, device=device)
+mean, var = torch.zeros(2, device=device), torch.ones(2, device=device)
+tested = batch_norm(x, mean, var)
+trained = batch_norm(x.detach(), mean, var, training=True)
+tested.sum().backward()
+
+# %%
+zeros, ones = torch.zeros(2, device=device).double(), torch.ones(2, device=device).double()
+
+print("mean ", mean, "version", mean._version)
+print("came ", x.grad[0])
+print("slope", slope(lambda x: batch_norm(x, zeros, ones).sum(), x)[0].float())
+finding(rec)
+
+# %% [markdown]
+# No error, and a wrong gradient. The first call had saved `mean` and `var`; the second one wrote the batch's statistics
+# over them, and their versions didn't move. So backward divides by the new deviation. The slope at the old statistics is
+# almost 1.
+
+# %% [markdown]
+# ### A backup
+#
+# **Predict** what `backup` and `copy` hold:
+
+# %%
+weights = torch.tensor([1.0, 2.0], device=device)
+backup = weights.data
+copy = weights.detach().clone()
+weights.data.fill_(7)
+
+print("backup", backup, "copy", copy, "version", weights._version)
+
+# %% [markdown]
+# `.data` is a second name for the same bytes, and a write through it moves no version. *Misconception* **M05**.
 
 # %% [markdown]
 # ## 8 · Patient 7: an actor and its critic
@@ -646,19 +663,19 @@ critic_loss = gain.pow(2)
 
 # %%
 print("critic.grad", critic.grad)
-chart(rec)
+finding(rec)
 
 # %% [markdown]
-# The `.detach()` is meant for the actor: its loss must not teach the critic. But it stands in the line that both
-# share, so it cuts the critic's own loss too.
+# The `.detach()` stands in the line that both losses share, so no wire leads to `critic` from either of them.
 #
-# Torch can't know what you meant. Only a picture shows the missing wire.
+# Torch can't know what you meant, and raises nothing. You see it if you look: at the wire that is missing in the
+# picture, at `critic.grad`, or at the slope.
 
 # %% [markdown]
 # ### Where to cut
 #
-# `.detach()` may stand in both losses, in none, or in the actor's alone. The critic should learn from `critic_loss` and
-# nothing else. **Predict** for which of the three its gradient is right.
+# `.detach()` may stand in both losses, in none, or in one of them. The critic should learn from `critic_loss` and nothing
+# else. **Predict** for which of three programs its gradient is right: `.detach()` in both, in none, or in the actor's.
 
 
 # %%
@@ -684,7 +701,8 @@ for name, both in {"in both": (cut, cut), "in none": (keep, keep), "actor's": (c
     print(f"{name:10}", "same value", agree(loss, actor_loss + critic_loss), "· right", right, "·", grad)
 
 # %% [markdown]
-# All three compute the same loss, to the last digit. They differ only in the graph.
+# In the actor's alone: its loss must not teach the critic, and the critic's own must. All three compute the same loss, to
+# the last digit; they differ only in the graph.
 #
 # So both checks are needed: the values say that you didn't break what it computes, the gradient says that you
 # repaired what it learns.
@@ -694,7 +712,7 @@ for name, both in {"in both": (cut, cut), "in none": (keep, keep), "actor's": (c
 #
 # Two more patients, without help. Patient 8: *“If the loss rises, we go back to the best weights.”*
 #
-# **Predict** the culprit: click it.
+# Here `x` stands for the output of earlier layers, so it needs a gradient. **Predict** the culprit: click it.
 
 # %%
 layer = nn.Linear(2, 1, bias=False, device=device)
@@ -737,11 +755,12 @@ for x in torch.tensor([[1.0, -1.0], [0.5, 2.0]], device=device):
     print("w.grad right:", agree(w.grad, slope(lambda w, x=x.double(): (w * x).sum().tanh(), w)))
 
 # %% [markdown]
-# - Patient 8: `load_state_dict` copies into the weights, in place. Move it below `backward()`.
+# - Patient 8: the layer saved its weights for the gradient of `x`, and `load_state_dict` copies into them, in place. Move
+#   it below `backward()`.
 # - Patient 9: the sum keeps each round's graph. Call `loss.backward()`, and add `loss.detach()`.
 
 # %% [markdown]
-# ## 10 · Discharge
+# ## 10 · Complaint, suspect, treatment
 #
 # | complaint | suspects |
 # |---|---|

@@ -47,7 +47,7 @@ from torch.nn import functional as F
 #
 # <details><summary>Hint 3 of 3</summary>
 #
-# In E nothing is overwritten. Ask the thermometer instead: how much does `out` change when `x` does, and through how
+# In E nothing is overwritten. Ask `slope` instead: how much does `out` change when `x` does, and through how
 # many of its terms may the gradient come back?
 #
 # </details></details></details>
@@ -119,7 +119,7 @@ answers(
 # %% [markdown]
 # ## 2 · Find (15 points)
 #
-# The charts of three patients. In each, one line overwrites a value that backward still needs.
+# The programs of three patients. In each, one line overwrites a value that backward still needs.
 #
 # **Patient A**, a recurrent network that writes its states into one buffer. `x` and `w` require a gradient.
 #
@@ -233,7 +233,7 @@ answers(
 #
 # <details><summary>Hint 2 of 3</summary>
 #
-# Chapter 08, patient 1, “A part counts as the whole”: what can hold the states until the loop is over?
+# Chapter 08, patient 1, “Row by row”: what can hold the states until the loop is over?
 #
 # <details><summary>Hint 3 of 3</summary>
 #
@@ -306,7 +306,7 @@ for length, width in ((3, 2), (2, 3)):
 #
 # <details><summary>Hint 2 of 3</summary>
 #
-# Chapter 08, patient 6, “The same disease elsewhere”: what `.data` gives you is no backup.
+# Chapter 08, patient 6, “A backup”: what `.data` gives you is no backup.
 #
 # <details><summary>Hint 3 of 3</summary>
 #
@@ -577,7 +577,7 @@ expect(f"3 × {steps[:16]}; d", d, **start).close(want_d, suspected)
 # <details><summary>Hint 3 of 3</summary>
 #
 # Follow the weights: which round's backward reads which version of them, who has overwritten it, and who noticed? Then
-# think of the two checks that end each round in the clinic.
+# think of the two checks that end each repair in the clinic.
 #
 # </details></details></details>
 

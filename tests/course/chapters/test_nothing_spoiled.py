@@ -152,6 +152,15 @@ def test_what_leads_on_tells_no_outcome(path: Path) -> None:
 
 
 @each_chapter
+def test_below_an_answer_nothing_but_one_sentence_leads_on(path: Path) -> None:
+    """Prose that only leads on stands open as a whole: what explains the answer needs a paragraph of its own."""
+    answering = {asked.cells[0].id for asked in questions(path)}
+    cells = nbformat.read(path, as_version=4).cells
+    below = [cell.source for before, cell in pairwise(cells) if before.id in answering and cell.cell_type == "markdown"]
+    assert not [text for text in below if LEADING.fullmatch(text) and len(said(text)) > 1]
+
+
+@each_chapter
 def test_a_cell_looks_the_same_whether_or_not_it_raises(path: Path) -> None:
     """No `suppress` for what raises only, and whoever catches an error speaks in both ways."""
     for cell in (cell for cell in nbformat.read(path, as_version=4).cells if cell.cell_type == "code"):
