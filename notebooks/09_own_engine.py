@@ -1,7 +1,7 @@
 # %% [markdown]
 # # 09 · An engine of your own
 #
-# *About 55 minutes.* You have read graphs, broken and mended them. Now you make one: forty lines that agree with
+# *About 60 minutes.* You have read graphs, broken and mended them. Now you make one: forty lines that agree with
 # torch.
 #
 # After this hour you can
@@ -50,19 +50,20 @@ class Value:
         self.grad = 0.0
 
     def __add__(self, other):
-        return Value(self.data + other.data, "add", (self, other))
+        return type(self)(self.data + other.data, "add", (self, other))
 
     def __mul__(self, other):
-        return Value(self.data * other.data, "mul", (self, other), (self, other))
+        return type(self)(self.data * other.data, "mul", (self, other), (self, other))
 
     def exp(self):
-        return Value(math.exp(self.data), "exp", (self,), (self,))
+        return type(self)(math.exp(self.data), "exp", (self,), (self,))
 
 
 # %% [markdown]
-# No torch anywhere. Let us compute something, and ask what the last value remembers.
+# There is no torch in it. (`type(self)` is `Value` here; a subclass will use the same lines.) Let us compute something,
+# and ask what the last value remembers.
 #
-# **Predict:** what does `e.inputs` hold, and does anything lead from `e` back to `a`?
+# **Predict:** what does this print?
 
 
 # %%
@@ -78,8 +79,8 @@ v = program()
 print([one.op for one in v["e"].inputs], [one.data for one in v["e"].inputs])
 
 # %% [markdown]
-# `e` holds `d` and `c` themselves, they hold theirs, and so on down to `a` and `b`. These references *are* the graph.
-# Nobody drew it: it is what ran.
+# `e` was made from `d` and `c`. It holds these values themselves, they hold theirs, and so on down to `a` and `b`.
+# These references *are* the graph. Nobody drew it: it is what ran.
 #
 # In torch the same is split in two: the tensor has the number, its `grad_fn` has the inputs and what was saved.
 
@@ -87,6 +88,7 @@ print([one.op for one in v["e"].inputs], [one.data for one in v["e"].inputs])
 # ## 2 · Walking back
 #
 # Each operation gets a rule: given the gradient of its result, and what it saved, it says the gradient of each input.
+# An operation with its rule is what torch calls a Function.
 
 # %%
 RULES = {
@@ -104,9 +106,11 @@ def push(value):
 
 
 # %% [markdown]
-# `push` passes on the gradient of one value. All that is missing is an order. The simplest: take a value, push, go on
-# with its inputs, until nothing waits. After each step it says with `yield` which value it was and which gradient had
-# come, so that a picture can look on.
+# `push` passes the gradient of one value on to its inputs. All that is missing is an order. Here is one: take a value,
+# push it, go on with its inputs, until nothing waits.
+#
+# After each step it says with `yield` which value it was and which gradient had come. A function with `yield` runs only
+# as far as somebody asks: `seegrad.follow` and `list` ask to its end.
 
 
 # %%
@@ -120,7 +124,7 @@ def eager(loss):
 
 
 # %% [markdown]
-# `seegrad.follow` runs an engine, and draws it as it draws torch's. The program is the one above: $c = ab$,
+# `seegrad.follow` draws an engine while it runs, as it draws torch's. The program is the one above: $c = ab$,
 # $e = c^2 + c$.
 #
 # **Predict:** $\partial e/\partial a = (2c + 1)\,b$, which is 39. Does this engine find it?
@@ -131,27 +135,27 @@ eagerly = seegrad.follow(eager(v["e"]), v)
 print("a.grad", v["a"].grad)
 
 # %% [markdown]
-# Too large, by far.
+# 81 is too much. Each rule is right, and so is the graph.
 
 # %% [markdown]
 # ### What went on
 #
-# Go through the steps. How often does each Function run?
+# **Predict** how often each of the three Functions ran. Then go through the steps.
 
 # %%
 seegrad.show(eagerly)
 
 # %% [markdown]
-# `c` is used three times, so it is pushed three times, and each time with *all* that had come so
-# far, also with what was already passed on.
+# `add` once, the `mul` of `d` once, the `mul` of `c` three times: `c` is used in three places, so it was pushed three
+# times, and each time with *all* that had come so far, also with what was already passed on.
 #
 # The mistake isn't in a rule. A value may be pushed once only, and only when everything has arrived.
 
 # %% [markdown]
 # ### The order
 #
-# When has everything arrived? When all values that were made *from* it are done. A value is always older than what is
-# made from it. So: the youngest first.
+# When has everything arrived at a value? When all that was made *from* it, on the way to the loss, is done. A value is
+# always older than what is made from it. So: the youngest first.
 
 
 # %%
@@ -183,14 +187,15 @@ seegrad.show(seegrad.follow(ordered(v["e"]), v), ask="order")
 v["a"].grad, v["b"].grad
 
 # %% [markdown]
-# Right, both. Each Function ran once.
+# Both are right. Each Function ran once.
 #
-# Torch does the same. Every Node is given a number at its birth, and the engine takes the highest one that is ready.
+# Torch has the same rule. Every Node is given a number at its birth, and the engine takes the highest one that is
+# ready. Only `AccumulateGrad` doesn't wait for its turn.
 
 # %% [markdown]
-# ### A branch that nobody asked for
+# ### Younger than the loss
 #
-# `f` is made from `a` too, but the loss isn't made from `f`. **Predict:** does `f`'s rule run in backward?
+# `f` is made from `a` too, after `e`. **Predict:** does its rule run when backward begins at `e`?
 
 # %%
 v = program()
@@ -199,13 +204,13 @@ seegrad.follow(ordered(v["e"]), v)
 print("f.grad", v["f"].grad, " a.grad", v["a"].grad)
 
 # %% [markdown]
-# `graph` starts at the loss and walks to the inputs: `f` isn't on any way. A gradient can't come from a value that the
-# loss doesn't know.
+# No. `graph` starts at the loss and walks to the inputs, and `f` isn't on any of these paths. A value that the loss
+# wasn't made from sends no gradient.
 
 # %% [markdown]
-# ## 3 · Adding up
+# ## 3 · One value, several gradients
 #
-# In `push` stands `one.grad += gradient`. Suppose somebody writes `one.grad = gradient` there.
+# `push` has the line `one.grad += gradient`. Suppose somebody writes `one.grad = gradient` there.
 #
 # **Predict** `a.grad` for $a \cdot a$ at 3 with each of them.
 
@@ -219,7 +224,7 @@ for adds in (True, False):
     print("adds up:", adds, " a.grad", a.grad)
 
 # %% [markdown]
-# `a` goes in twice, and along each way a part of the gradient comes back: $3 + 3$. An engine that assigns keeps the
+# `a` is used twice, and along each path a part of the gradient comes back: $3 + 3$. An engine that assigns keeps the
 # last part alone. Wherever a value is used twice, its gradient would be wrong, and nothing would say so.
 
 # %% [markdown]
@@ -242,7 +247,10 @@ print("a.grad", v["a"].grad)
 # ### What flows, and what stays
 #
 # Two things have been mixed up: the gradient that *flows* through a value, and the one that *stays* with it. What flows
-# must be new in each call. What stays is for leaves.
+# must be new in each call; so it moves into a dictionary that each call makes anew.
+#
+# `parts` is how a rule is called: later sections put another function in its place. And where numbers would do with
+# `+=`, this says `a + b`: with tensors, `+=` would write into a gradient that `add` gave to two values at once.
 
 
 # %%
@@ -273,17 +281,17 @@ for _ in range(2):
 
 # %% [markdown]
 # That is torch's behaviour: leaves add up over the calls (*misconception* **M09**), and a value in between keeps
-# nothing. `retain_grad()` is a request to keep it all the same.
+# nothing; where torch says `None`, ours says 0.0. `retain_grad()` is a request to keep it all the same.
 #
-# **Change** `backward`: a value with `value.retains` set to true keeps its gradient too. Which line is it?
+# **Change** `Value` and `backward`: a value whose `retains` is true keeps its gradient too, and passes it on as before.
 
 # %% [markdown]
 # ## 4 · Against torch
 #
-# The same program, once on each engine. **Predict** where they differ: in a value, in a gradient, in the order?
+# The same program on torch's engine. **Predict** what each of its Functions saves.
 
 # %%
-# %%see
+# %%see --ask saves
 a = torch.tensor(2.0, dtype=torch.float64, requires_grad=True, device=device)
 b = torch.tensor(3.0, dtype=torch.float64, requires_grad=True, device=device)
 c = a * b
@@ -291,16 +299,22 @@ d = c * c
 e = d + c
 e.backward()
 
+# %% [markdown]
+# And on yours:
+
 # %%
 v = program()
 seegrad.show(seegrad.follow(backward(v["e"]), v))
+
+# %% [markdown]
+# **Predict** in how many of its numbers your engine differs from torch.
 
 # %%
 print("values   ", [v[name].data == value.item() for name, value in zip("abcde", (a, b, c, d, e), strict=True)])
 print("gradients", v["a"].grad == a.grad.item(), v["b"].grad == b.grad.item())
 
 # %% [markdown]
-# Nowhere, to the last digit. What you have built *is* the thing, only slower.
+# In none, to the last digit. What you have built *is* the thing, only slower.
 
 # %% [markdown]
 # ## 5 · Tensors
@@ -340,8 +354,9 @@ def unbroadcast(gradient, shape):
 
 
 # %% [markdown]
-# Two loops, for two ways of stretching: a dimension that wasn't there, and one of size 1. **Predict** the shape of
-# each gradient: a `[3, 2]` that is brought back to `[2]`, to `[3, 1]`, and to `[]`.
+# Two loops, for two ways of stretching: a dimension that wasn't there, and one of size 1.
+#
+# **Predict** the numbers: a gradient of six ones, shape `[3, 2]`, is brought back to `[2]`, to `[3, 1]`, and to `[]`.
 
 # %%
 for shape in ((2,), (3, 1), ()):
@@ -353,31 +368,26 @@ for shape in ((2,), (3, 1), ()):
 # %% [markdown]
 # ### Rules for tensors
 #
-# The engine brings each part back to the shape of its input, whatever the rule. Two operations are new, and `exp`
-# gets a rule for tensors; `add` and `mul` stay as they are.
+# The engine brings each part back to the shape of its input, whatever the rule. And each gradient begins with the
+# shape of its value, also the 1.0 of the loss.
+#
+# `add` and `mul` stay as they are. `matmul`, here for matrices, and `sum` are new; `exp` gets a rule for tensors.
 
 
 # %%
 def fitted(value, gradient):
-    given = plain(value, gradient)
+    given = plain(value, gradient * torch.ones_like(value.data))
     return [unbroadcast(part, one.data.shape) for one, part in zip(value.inputs, given, strict=True)]
 
 
 RULES |= {
     "matmul": lambda g, a, b: (g @ b.T, a.T @ g),
     "sum": lambda g, a: (g * torch.ones_like(a),),
-    "exp": lambda g, a: (g * torch.as_tensor(a).exp(),),
+    "exp": lambda g, a: (g * a.exp(),),
 }
 
 
-# %%
 class Tensor(Value):
-    def __add__(self, other):
-        return type(self)(self.data + other.data, "add", (self, other))
-
-    def __mul__(self, other):
-        return type(self)(self.data * other.data, "mul", (self, other), (self, other))
-
     def __matmul__(self, other):
         return type(self)(self.data @ other.data, "matmul", (self, other), (self, other))
 
@@ -415,11 +425,11 @@ for (name, own), one in zip(mine.items(), theirs, strict=True):
     print(name, torch.allclose(own.grad, one.grad))
 
 # %% [markdown]
-# All right. Two new operations and `exp` for tensors, three lines of rules. Torch has some five hundred of these
-# lines; you know now what each of them says.
+# All three agree. Two new operations and `exp` for tensors, three lines of rules. Torch has some 650 of these lines;
+# you know now what each of them says.
 #
 # Ours is wasteful. `sum` keeps its whole input for its shape alone, and `exp` computes again what it had. Torch notes a
-# shape, and saves the result. **Change** one of the two, and compare the gradients again.
+# shape, and saves the result.
 
 # %% [markdown]
 # ## 6 · A write in between
@@ -442,7 +452,7 @@ print("x.grad", x.grad)
 # ### Versions
 #
 # So we count. Every write moves the tensor's version; every operation notes the versions of what it saves; backward
-# compares. And since we are at it, a write also notes its line, which torch doesn't.
+# compares. Beyond torch, a write also notes its line.
 
 
 # %%
@@ -500,8 +510,8 @@ for program_of in (first, second, third):
 # A write before the use does no harm: the new numbers are those that were used. A write after it does, if a rule will
 # read them. `add` needs no numbers, only shapes, so in `third` nothing is wrong, and nothing is said.
 #
-# And look at the message: it names the line of the *write*. Torch's names a kind of operation, never a line, and comes
-# much later. `%%see` finds that line for torch.
+# And look at the message: it names the line of the *write*. Torch's message names a kind of operation, and its anomaly
+# mode the line that saved; the line that wrote is named by neither. `%%see` finds it.
 
 # %% [markdown]
 # ### A write to `x.data`
@@ -519,8 +529,8 @@ except RuntimeError as error:
     print("RuntimeError:", error)
 
 # %% [markdown]
-# The counter counts what goes through `mul_`. Whoever reaches around it writes unseen. *Misconceptions* **M05** and
-# **M06**: torch's `.data` is that very door, and that nothing was raised proves nothing.
+# The counter counts what goes through `mul_`. A write that goes around it isn't counted. *Misconceptions* **M05** and
+# **M06**: torch's `.data` is such a way around, and a backward that raises nothing has proved nothing.
 
 # %% [markdown]
 # ## 7 · A rule inside torch
@@ -543,7 +553,7 @@ class Cube(torch.autograd.Function):
 
 
 # %% [markdown]
-# In `forward`, torch records nothing: only `Cube` itself will be in the graph. **Predict** the order of the Functions.
+# **Predict** the order of the Functions.
 
 # %%
 # %%see --ask order
@@ -552,9 +562,14 @@ out = Cube.apply(x * 2)
 out.sum().backward()
 
 # %% [markdown]
-# Is the rule right? `gradcheck` compares it with finite differences, in `float64`. Here is a second rule.
+# One Node for all of `Cube`: in `forward`, torch records nothing.
+
+# %% [markdown]
+# ### Is it right?
 #
-# **Predict** what `gradcheck` says of each.
+# `gradcheck` compares a rule with finite differences, in `float64`. Below is a second rule beside that of `Cube`.
+#
+# **Predict** what `gradcheck` says of the two.
 
 
 # %%
@@ -577,10 +592,7 @@ print("at 1:", [torch.autograd.grad(function.apply(x).sum(), x)[0][0].item() for
 # %% [markdown]
 # ### What the rule saved
 #
-# Some write `ctx.given = given` instead of `ctx.save_for_backward(given)`. Here is a write between forward and
-# backward, for each.
-#
-# **Predict** the outcome, first for `Cube`.
+# `save_for_backward` keeps a tensor, no copy. **Predict** the outcome of a write between forward and backward.
 
 # %%
 # %%see --ask outcome
@@ -592,7 +604,7 @@ out.sum().backward()
 
 
 # %% [markdown]
-# Now for `Kept`. **Predict** again.
+# Others keep it as an attribute, like this. **Predict** the outcome of the same write.
 
 
 # %%
@@ -624,7 +636,7 @@ out.sum().backward()
 #
 # A Function may write its input. `mark_dirty` says so to torch.
 #
-# **Predict** for both: is `x.grad` right?
+# **Predict** for each of the two Functions below: is `x.grad` right?
 
 
 # %%
@@ -661,8 +673,9 @@ for function in (Marked, Unmarked):
 # ### The gradient's gradient
 #
 # `backward` of `Cube` is made of torch operations. With `create_graph=True` they are recorded too, and can be
-# differentiated once more. **Predict** the second derivative of $x^3$ at 3, from `Cube`, and from a rule that
-# computes with numpy.
+# differentiated once more. The function here is $x^3 + x^2$, at 3.
+#
+# **Predict** both derivatives, with `Cube`, and with a rule that computes with numpy.
 
 
 # %%
@@ -675,25 +688,29 @@ class Numpy(Cube):
 
 for function in (Cube, Numpy):
     x = torch.tensor(3.0, dtype=torch.float64, requires_grad=True, device=device)
-    (slope,) = torch.autograd.grad(function.apply(x), x, create_graph=True)
-    (second,) = torch.autograd.grad(slope, x, allow_unused=True) if slope.requires_grad else (None,)
-    print(f"{function.__name__:5} first", slope.item(), " second", second)
+    (slope,) = torch.autograd.grad(function.apply(x) + x**2, x, create_graph=True)
+    (second,) = torch.autograd.grad(slope, x)
+    print(f"{function.__name__:5} first", slope.item(), " second", second.item())
 
 # %% [markdown]
-# $6x = 18$ with torch; with numpy the graph is cut, and the second derivative is gone, without a word. If a rule
-# can't be differentiated, say so with `@once_differentiable` from `torch.autograd.function`: then torch raises
-# instead of leaving a part out.
+# $3x^2 + 2x = 33$, twice. But $6x + 2 = 20$ comes from `Cube` alone. Numpy has no history, so the part $6x$ is missing,
+# without a word. *Misconception* **M06**.
+#
+# There is a check for that too. **Predict** what it says of the two.
 
 # %%
 x = torch.tensor([1.0, 2.0], dtype=torch.float64, requires_grad=True, device=device)
-gradgradcheck(Cube.apply, x)
+for function in (Cube, Numpy):
+    print(f"{function.__name__:5}", gradgradcheck(lambda x, f=function: f.apply(x) + x**2, x, raise_exception=False))
+
+# %% [markdown]
+# `gradgradcheck` compares the second derivative with a finite difference of the first.
 
 # %% [markdown]
 # ## 8 · Check yourself
 #
-# 1. A value is used in three places. How often is its rule run, and what with?
-# 2. Which line of `backward` would you change for `retain_grad()`?
-# 3. Why does `flowing` begin anew in each call?
+# 1. A value is used in three places. How often is its rule run, and with which gradient?
+# 2. Why does `flowing` begin anew in each call?
 #
 # **Predict** what this prints, without looking up.
 
@@ -707,19 +724,18 @@ print(a.grad, b.grad)
 
 # %% [markdown]
 # 1. Once, with the sum of all that came.
-# 2. The one that pops: there the gradient is complete.
-# 3. Otherwise an old gradient would be passed on again.
+# 2. Otherwise an old gradient would be passed on again.
 #
 # $c = 2a^2$ has the slope $4a = 8$, twice: 16. And `b` keeps nothing.
 
 # %% [markdown]
 # ## 9 · What you have made
 #
-# | in your engine | in torch |
+# | in your engine | in torch, by the names of its source |
 # |---|---|
 # | `inputs` | `grad_fn.next_functions` |
 # | `saved`, `versions` | `SavedVariable`, the `_saved_…` of a Node |
-# | `RULES` | `derivatives.yaml`, some five hundred formulas |
+# | `RULES` | `derivatives.yaml`, some 650 formulas |
 # | `number`, the youngest first | `sequence_nr`, a queue of the Nodes that are ready |
 # | `flowing` | the engine's input buffers |
 # | `grad +=` at a leaf | `AccumulateGrad` |

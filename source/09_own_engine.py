@@ -51,7 +51,8 @@ RULES = {
 # %% [markdown]
 # ## 1 · Predict (15 points)
 #
-# The program is `a = Value(2.0)`, `c = a * a`, `d = c * c`. Then an engine runs backward from `d`. What is `a.grad`?
+# The program is `a = Value(2.0)`, `c = a * a`, `d = c * c`, `e = d + c`. Then an engine runs backward from `e`. What is
+# `a.grad`?
 #
 # | | the engine |
 # |---|---|
@@ -59,7 +60,7 @@ RULES = {
 # | B | the same, but assigns (`=`) where it should add up (`+=`) |
 # | C | `eager` of chapter 09: takes a value, pushes it, goes on with its inputs; adds up |
 # | D | as A, and backward is called twice; only leaves keep a gradient |
-# | E | as D, but every value keeps its gradient from call to call, and passes on all that it holds; `d` begins with 1 again |
+# | E | as D, but every value keeps its gradient from call to call, and passes on all that it holds; `e` begins with 1 again |
 #
 # Each answer is a whole number.
 
@@ -74,15 +75,15 @@ RULES = {
 #
 # <details><summary>Hint 3 of 3</summary>
 #
-# `d` gives `c` two parts, 4 and 4. `c` gives `a` two parts, each of them 2 times what `c` was pushed with. In C count
-# how often `c` is pushed; in E what `c` holds when the second call begins.
+# `e` gives 1 to `d` and 1 to `c`. `d` gives `c` two parts, 4 each. `c` gives `a` two parts, each of them 2 times what
+# `c` was pushed with. In C write down each push of `c`; in E what `c` and `d` hold when the second call begins.
 #
 # </details></details></details>
 
 # %% grade_id="predict" kind="solution"
 prediction = {"A": None, "B": None, "C": None, "D": None, "E": None}
 ### BEGIN SOLUTION
-prediction = {"A": 32, "B": 8, "C": 64, "D": 64, "E": 96}
+prediction = {"A": 36, "B": 8, "C": 76, "D": 72, "E": 140}
 ### END SOLUTION
 
 # %% grade_id="predict_test" kind="test" points=15
@@ -100,9 +101,9 @@ import torch
 def torch_s(times):
     a = torch.tensor(2.0, requires_grad=True)
     c = a * a
-    d = c * c
+    e = c * c + c
     for number in range(times):
-        d.backward(retain_graph=True)
+        e.backward(retain_graph=True)
     return a.grad.item()
 
 
@@ -114,24 +115,24 @@ def pushed(values, grads, adds=True):
 
 
 def fresh():
-    return {"a": 0, "c": 0, "d": 1}
+    return {"a": 0, "c": 0, "d": 0, "e": 1}
 
 
-C, D = (2, "c", "aa"), (4, "d", "cc")
-kept = pushed([D, C], fresh())
-kept["d"] = 1
+C, D, E = (2, "c", "aa"), (4, "d", "cc"), (1, "e", "dc")
+kept = pushed([E, D, C], fresh())
+kept["e"] = 1
 counted = {
     "A": int(torch_s(1)),
-    "B": pushed([D, C], fresh(), adds=False)["a"],
-    "C": pushed([D, C, C], fresh())["a"],
+    "B": pushed([E, D, C], fresh(), adds=False)["a"],
+    "C": pushed([E, C, D, C, C], fresh())["a"],
     "D": int(torch_s(2)),
-    "E": pushed([D, C], kept)["a"],
+    "E": pushed([E, D, C], kept)["a"],
 }
 answers(
     "prediction",
     prediction,
     counted,
-    {"A": {8: "M09"}, "B": {}, "C": {}, "D": {32: "M09"}, "E": {32: "M09", 64: "M09"}},
+    {"A": {8: "M09"}, "B": {}, "C": {}, "D": {36: "M09"}, "E": {36: "M09", 72: "M09"}},
     of=15,
 )
 ### END HIDDEN TESTS
@@ -139,7 +140,7 @@ answers(
 # %% [markdown]
 # ## 2 · Find (15 points)
 #
-# Somebody changed one line of this `backward`. Five reports came in, each about another change.
+# Five people have changed one line each of this `backward`, and report.
 #
 # ```
 # 1   flowing = {loss: 1.0}
@@ -156,13 +157,13 @@ answers(
 # %% [markdown]
 # | | report |
 # |---|---|
-# | A | “`a * a` at 3 gives a gradient of 3. `a * b` is right.” |
+# | A | “`a * b` is right. With `a * b + a`, `a.grad` is `b`.” |
 # | B | “The first call is right. After a second one, `a.grad` is what it was after the first.” |
-# | C | “`KeyError` in line 3, for a leaf. Every rule is right.” |
+# | C | “`KeyError` in line 3, for a leaf, before any rule was called.” |
 # | D | “I'd like to begin with a gradient of my own instead of 1, and now I can.” |
 # | E | “`a - b` is right. With `a * b`, `a.grad` is `a` and `b.grad` is `b`.” |
 #
-# For each report: which line was changed?
+# Which line did each of them change?
 
 # %% [markdown]
 # <details><summary>Hint 1 of 3</summary>
@@ -204,16 +205,15 @@ answers(
 ### END HIDDEN TESTS
 
 # %% [markdown]
-# ## 3 · Write: the engine (20 points)
+# ## 3 · Write: your own `autograd.grad` (20 points)
 #
-# Write `backward(loss)`. It returns nothing. Afterwards
+# Write `gradients(loss, values)`. It returns a list: for each of `values`, in their order, the gradient of `loss`, a
+# float; `None` for a value that `loss` wasn't made from.
 #
-# - each leaf that `loss` was made from has its gradient added to `.grad`;
-# - nothing else has changed, so a second call adds the same once more.
-#
-# `op` of a leaf is empty. A value may be used many times, by many others; what `loss` wasn't made from is left alone. A
-# chain of 3,000 operations must not be too long for it, and a value that is doubled forty times in a row must not take
-# for ever.
+# - A value may be a leaf, one in between, or `loss` itself, and may be asked for twice.
+# - Nothing is changed: no `.grad`, no number.
+# - A chain of 3,000 operations must not be too long for it, and a value that is doubled forty times in a row must not take
+#   for ever.
 
 # %% [markdown]
 # <details><summary>Hint 1 of 3</summary>
@@ -222,19 +222,20 @@ answers(
 #
 # <details><summary>Hint 2 of 3</summary>
 #
-# Chapter 09, section 2, has the way to all ancestors, section 3 the engine. There it makes steps for the picture; here
-# nobody looks on.
+# Chapter 09, section 2, has the way to all ancestors, section 3 an engine whose gradients flow through a dictionary.
+# When is the gradient of a value in between complete?
 #
 # <details><summary>Hint 3 of 3</summary>
 #
-# A function that calls itself for each input goes too deep in a long chain, and along each *way* in a graph where ways
-# meet: forty doublings have 2⁴⁰ ways. Ask each value once, with a set of those already found.
+# Don't take a gradient out of the dictionary when its value has its turn: leave it there, and look up what was asked
+# for at the end. A function that calls itself for each input goes too deep in a long chain, and along each *path*
+# where paths meet: forty doublings have 2⁴⁰ paths.
 #
 # </details></details></details>
 
 
 # %% grade_id="write_engine" kind="solution"
-def backward(loss):
+def gradients(loss, values):
     ### BEGIN SOLUTION
     found, waiting = {loss}, [loss]
     while waiting:
@@ -242,15 +243,13 @@ def backward(loss):
             if one not in found:
                 found.add(one)
                 waiting.append(one)
-    flowing = {loss: 1.0}
+    arrived = {loss: 1.0}
     for value in sorted(found, key=lambda value: value.number, reverse=True):
-        gradient = flowing.pop(value)
-        if not value.op:
-            value.grad += gradient
-            continue
-        parts = RULES[value.op](gradient, *(one.data for one in value.saved))
-        for one, part in zip(value.inputs, parts, strict=True):
-            flowing[one] = flowing.get(one, 0.0) + part
+        if value.op:
+            parts = RULES[value.op](arrived[value], *(one.data for one in value.saved))
+            for one, part in zip(value.inputs, parts, strict=True):
+                arrived[one] = arrived.get(one, 0.0) + part
+    return [arrived.get(value) for value in values]
     ### END SOLUTION
 
 
@@ -258,10 +257,11 @@ def backward(loss):
 from seegrad.check import call, expect
 
 a, b = Value(2.0), Value(3.0)
-loss = a * b + a
-expect("backward(loss)", call("backward(loss)", backward, loss)).equals(None)
-expect("loss = a * b + a; backward(loss); a.grad", a.grad, a=2.0, b=3.0).equals(4.0)
-expect("loss = a * b + a; backward(loss); b.grad", b.grad, a=2.0, b=3.0).equals(2.0)
+c = a * b
+loss = c + a
+came = call("gradients(loss, [a, c, b])", gradients, loss, [a, c, b], a=2.0, b=3.0)
+expect("c = a * b; loss = c + a; gradients(loss, [a, c, b])", came, a=2.0, b=3.0).equals([4.0, 1.0, 2.0])
+expect("gradients(loss, [a, c, b]); a.grad", a.grad).equals(0.0)
 ### BEGIN HIDDEN TESTS
 import torch
 
@@ -285,36 +285,46 @@ def meeting(a, b):
 
 
 PROGRAMS = {
-    "a * c - c": lambda a, c: a * c - c,
-    "e = a - c; e * e * e + e": lambda a, c: (a - c) * (a - c) * (a - c) + (a - c),
-    "e = (a * c).tanh(); f = e + a; f * e - e": meeting,
-    "a = a + a, 40 times; a * c": doubled,
-    "a = a + c, 3000 times": chained,
+    "loss = a * c - c": lambda a, c: a * c - c,
+    "e = a - c; loss = e * e * e + e": lambda a, c: (a - c) * (a - c) * (a - c) + (a - c),
+    "e = (a * c).tanh(); f = e + a; loss = f * e - e": meeting,
+    "e = a, doubled 40 times; loss = e * c": doubled,
+    "loss = a + c + c + …, 3000 times": chained,
 }
 
 
 for asked, program in PROGRAMS.items():
     numbers = (torch.rand(2, dtype=torch.float64) + 0.5) * torch.tensor([1.0, -1.0])
-    a, b = map(Value, numbers.tolist())
     ours = numbers.clone().requires_grad_()
-    (want,) = torch.autograd.grad(program(ours[0], ours[0] * ours[1]), ours)
-    between = a * b
-    loss = program(a, between)
-    younger = between + a
+    between = ours[0] * ours[1]
+    of_c, of_both = torch.autograd.grad(program(ours[0], between), [between, ours])
+    a, b = map(Value, numbers.tolist())
+    c = a * b
+    loss = program(a, c)
+    later, alone = loss + c, Value(5.0)
+    want = {"a": of_both[0], "c": of_c, "loss": torch.tensor(1.0), "later": None, "alone": None, "b": of_both[1]}
+    asked_for = [a, c, loss, later, alone, b, a]
     given = {"a": a.data, "b": b.data}
     for times in (1, 2):
-        said = f"c = a * b; loss = {asked}; {times} × backward(loss)"
-        expect(said, call("backward(loss)", backward, loss)).equals(None)
-        for name, leaf, slope in zip("ab", (a, b), want, strict=True):
-            expect(f"{said}; {name}.grad", leaf.grad, **given).of_type(float)
-            asked_of = expect(f"{said}; {name}.grad", torch.tensor(leaf.grad, dtype=torch.float64), **given)
-            asked_of.close(times * slope, "M09" if times == 2 else None)
-        for name, value in {"c": between, "loss": loss, "what was made after it": younger}.items():
-            expect(f"{said}; .grad of {name}", value.grad).equals(0.0, "M02")
+        said = f"c = a * b; {asked}; gradients(loss, [a, c, loss, loss + c, Value(5.0), b, a])"
+        came = call("gradients(loss, values)", gradients, loss, asked_for, **given)
+        expect(said, came, **given).of_type(list)
+        expect(f"len({said})", len(came), **given).equals(7)
+        for place, (name, slope) in enumerate([*want.items(), ("a", want["a"])]):
+            one = expect(f"{said}[{place}], of {name}", came[place], **given)
+            if slope is None:
+                one.equals(None)
+            else:
+                one.of_type(float)
+                number = torch.tensor(came[place], dtype=torch.float64)
+                expect(f"{said}[{place}], of {name}", number, **given).close(slope)
+        for name, value in {"a": a, "b": b, "c": c, "loss": loss, "loss + c": later}.items():
+            expect(f"{said}; .grad of {name}", value.grad, **given).equals(0.0, "M02")
     expect(f"{said}; a.data", a.data).equals(numbers[0].item())
 alone = Value(5.0)
-call("backward(alone)", backward, alone)
-expect("alone = Value(5.0); backward(alone); alone.grad", alone.grad).equals(1.0)
+came = call("gradients(alone, [alone])", gradients, alone, [alone])
+expect("alone = Value(5.0); gradients(alone, [alone])", came).equals([1.0])
+expect("alone = Value(5.0); gradients(alone, [])", call("gradients(alone, [])", gradients, alone, [])).equals([])
 ### END HIDDEN TESTS
 
 # %% [markdown]
@@ -324,7 +334,7 @@ expect("alone = Value(5.0); backward(alone); alone.grad", alone.grad).equals(1.0
 # shape)`: it returns the gradient that belongs to the value. Each of its numbers is the sum of all that came for it.
 #
 # `shape` is a tuple and may be `()`. The result has the dtype of `gradient`, and `gradient` itself isn't changed. Where
-# nothing was stretched, the numbers stay as they are.
+# nothing was stretched, it may come back as it is.
 
 # %% [markdown]
 # <details><summary>Hint 1 of 3</summary>
@@ -398,7 +408,7 @@ promised(
 # ## 5 · Repair (15 points)
 #
 # `swish` computes $x\,\sigma(x)$, and its Function is the work of a hurried colleague. Training with it goes astray,
-# and never says a word. Repair it, so that
+# and never says a word. Write `Swish` anew below it, so that
 #
 # - the gradient is right, whatever is computed from the result;
 # - a write to `x` between forward and backward is noticed by torch;
@@ -505,8 +515,8 @@ expect("out = swish(h).sum(); h.mul_(2); out.backward", out.backward).raises(Run
 # ## 6 · Write: a rule of your own (10 points)
 #
 # Rounding has the derivative 0 nearly everywhere, so nothing before it would ever learn. Write `rounded(x)`: its
-# value is that of `torch.round(x)`. In backward it passes the gradient on unchanged where $-1 \le x \le 1$, and stops
-# it elsewhere.
+# value is that of `torch.round(x)`. In backward it passes the gradient on unchanged where $-1 \le x \le 1$;
+# elsewhere nothing comes through.
 #
 # `x` itself isn't changed.
 
@@ -617,6 +627,6 @@ promised(
 #
 # | points | the answer says |
 # |---|---|
-# | 3 | that a copy keeps the values that were used, so the gradients are right |
+# | 3 | which gradients a copy gives, and why |
 # | 3 | what it costs in every step, and that a version costs next to nothing |
-# | 4 | a write that moves no version (`.data`, numpy, a kernel), and that the gradient is then silently wrong |
+# | 4 | a write that torch's versions miss, and what becomes of the gradient |
