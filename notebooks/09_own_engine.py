@@ -249,8 +249,8 @@ print("a.grad", v["a"].grad)
 # Two things have been mixed up: the gradient that *flows* through a value, and the one that *stays* with it. What flows
 # must be new in each call; so it moves into a dictionary that each call makes anew.
 #
-# `parts` is how a rule is called: later sections put another function in its place. And where numbers would do with
-# `+=`, this says `a + b`: with tensors, `+=` would write into a gradient that `add` gave to two values at once.
+# `parts` calls the rule: later sections put another function in its place. And mind `flowing[one] + part`: for numbers
+# `+=` would do, but with tensors it would write into a gradient that `add` gave to two values at once.
 
 
 # %%
@@ -368,8 +368,8 @@ for shape in ((2,), (3, 1), ()):
 # %% [markdown]
 # ### Rules for tensors
 #
-# The engine brings each part back to the shape of its input, whatever the rule. And each gradient begins with the
-# shape of its value, also the 1.0 of the loss.
+# The engine brings each part back to the shape of its input, whatever the rule. Before that it
+# gives each gradient the shape of its value, also the 1.0 of the loss.
 #
 # `add` and `mul` stay as they are. `matmul`, here for matrices, and `sum` are new; `exp` gets a rule for tensors.
 
@@ -428,7 +428,7 @@ for (name, own), one in zip(mine.items(), theirs, strict=True):
 # All three agree. Two new operations and `exp` for tensors, three lines of rules. Torch has some 650 of these lines;
 # you know now what each of them says.
 #
-# Ours is wasteful. `sum` keeps its whole input for its shape alone, and `exp` computes again what it had. Torch notes a
+# Ours is wasteful. `sum` saves its whole input for its shape alone, and `exp` computes again what it had. Torch notes a
 # shape, and saves the result.
 
 # %% [markdown]
@@ -592,7 +592,7 @@ print("at 1:", [torch.autograd.grad(function.apply(x).sum(), x)[0][0].item() for
 # %% [markdown]
 # ### What the rule saved
 #
-# `save_for_backward` keeps a tensor, no copy. **Predict** the outcome of a write between forward and backward.
+# `save_for_backward` saves a tensor, no copy. **Predict** the outcome of a write between forward and backward.
 
 # %%
 # %%see --ask outcome
@@ -604,7 +604,7 @@ out.sum().backward()
 
 
 # %% [markdown]
-# Others keep it as an attribute, like this. **Predict** the outcome of the same write.
+# Others save it as an attribute, like this. **Predict** the outcome of the same write.
 
 
 # %%
@@ -693,8 +693,8 @@ for function in (Cube, Numpy):
     print(f"{function.__name__:5} first", slope.item(), " second", second.item())
 
 # %% [markdown]
-# $3x^2 + 2x = 33$, twice. But $6x + 2 = 20$ comes from `Cube` alone. Numpy has no history, so the part $6x$ is missing,
-# without a word. *Misconception* **M06**.
+# $3x^2 + 2x = 33$ from both. But $6x + 2 = 20$ comes from `Cube` alone. Numpy has no history, so the part $6x$ is
+# missing, without a word. *Misconception* **M06**.
 #
 # There is a check for that too. **Predict** what it says of the two.
 

@@ -11,7 +11,7 @@
 # Commit to an answer before you run anything.
 
 # %% [markdown]
-# Exercises 1 to 3 are about this engine. It is that of chapter 09, section 3, with two more rules.
+# Exercises 1 to 3 are about these values and rules. They are those of chapter 09, with two other operations.
 
 # %%
 import itertools
@@ -610,7 +610,7 @@ promised(
 # <details><summary>Hint 3 of 3</summary>
 #
 # Three sentences: the colleague's gradients belong to the values that were used; every step pays for that, written or
-# not; and a counter counts only the writes that go past it.
+# not; and a counter counts only the writes that go through it.
 #
 # </details></details></details>
 
