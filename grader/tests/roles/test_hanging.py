@@ -52,7 +52,7 @@ def test_a_given_cell_that_is_slow_only_for_the_next_judge_costs_no_other_questi
     marks = {"grade": False, "solution": False, "locked": True, "grade_id": "given"}
     waits = f"import time\nbase = 3\nwhile time.time() > {time.time() + 4.5}: pass\nelse: late = 4"
     read = check("assert f(late) == 8", "reads")
-    slow = [check("assert f(late) == 8", "before"), check("while power(): pass", "hangs")]
+    slow = [check("assert f(late) == 8", "before"), check("assert 10 ** power() != 1", "hangs")]
     ended = run(zygote, cell(waits, **marks), ANSWER, *slow, read, AFTER, limits=Limits(cell_s=5.0, notebook_s=60.0))
     kinds = [outcome.kind for outcome in ended.outcomes]
     assert kinds == [Ending.PASSED, Ending.TIMED_OUT, Ending.GRADER_FAILURE, Ending.PASSED]
