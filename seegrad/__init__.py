@@ -11,9 +11,9 @@ from seegrad.model.recording import Diagnosis, Place, Recording
 if TYPE_CHECKING:
     from seegrad.display.magic import load_ipython_extension
     from seegrad.display.widget import show
+    from seegrad.engine import follow
     from seegrad.learn.course_map import course_map
     from seegrad.learn.device import device
-    from seegrad.learn.engine import follow
     from seegrad.recorder import record
 
 __all__ = [
@@ -32,7 +32,7 @@ __all__ = [
 _LAZY = {
     "course_map": "learn.course_map",
     "device": "learn.device",
-    "follow": "learn.engine",
+    "follow": "engine",
     "load_ipython_extension": "display.magic",
     "record": "recorder",
     "show": "display.widget",

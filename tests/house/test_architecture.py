@@ -34,6 +34,7 @@ MAY_IMPORT = {  # a room, or a file at a package's top: the rooms that it may im
     "seegrad.display": ("recorder", "learn", "quiz", "picture", "capture", "model", "words", "errors"),
     "seegrad.check": ("capture", "words", "errors"),
     "seegrad.arguments": ("capture",),
+    "seegrad.engine": ("capture", "model", "words", "errors"),
     "seegrad.promise": ("check", "arguments", "capture", "words"),
     "seegrad.offline": ("display",),
     "seegrad.variants": ("words",),
@@ -64,6 +65,7 @@ ONLY_THESE = {  # of another room: the files that a room may import, where it ma
     ("seegrad.display", "capture"): ("seegrad.capture.mode", "seegrad.capture.probes"),
     ("seegrad.check", "capture"): ("seegrad.capture.probes",),
     ("seegrad.arguments", "capture"): ("seegrad.capture.probes",),
+    ("seegrad.engine", "capture"): ("seegrad.capture.tables.frames",),
     ("seegrad.promise", "capture"): ("seegrad.capture.probes",),
     ("seegrad.__main__", "capture"): ("seegrad.capture.mode", "seegrad.capture.probes"),
 }
@@ -73,7 +75,7 @@ PURE = (
 )
 """Loading any of these loads neither torch nor Jupyter."""
 USES_TORCH = (
-    *(f"seegrad.{room}" for room in ("capture", "recorder", "check", "arguments", "promise", "learn.device")),
+    *(f"seegrad.{room}" for room in ("capture", "recorder", "check", "arguments", "engine", "promise", "learn.device")),
     "nbjudge.bridge.torch",
 )
 USES_NBGRADER = ("nbjudge.course", "nbjudge.plugin", "nbjudge.pages")

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Iterator, Set
+import math
+from collections.abc import Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass
 from itertools import islice
+from typing import Any
 
 import torch
 
 from seegrad.capture.probes import torch_private as _torch
-from seegrad.model.numerals import rows
 from seegrad.model.recording import Phase, Place, Preview, Write
 
 Seen = tuple[int, "Numbers", tuple[int, ...], bool]
@@ -87,6 +88,36 @@ def fetch(awaited: Iterable[Numbers]) -> None:
             values = iter(torch.cat([copy.reshape(-1) for _, copy in group]).tolist())
             for each, copy in group:
                 each.rows = rows(list(islice(values, copy.numel())), copy.shape)
+
+
+def rows(values: list[Any], shape: Sequence[int]) -> Preview:
+    """Numbers as they are shown: a row for all, of a matrix one for each of its own."""
+    texts = [numeral(value) for value in values]
+    width = shape[1] if len(shape) == 2 else len(texts)
+    return tuple([tuple(texts[start : start + width]) for start in range(0, len(texts), width)])
+
+
+def numeral(value: complex | float | int | bool) -> str:
+    """One number, the same on every run: three significant digits; below 100,000 no digit before the point is cut off.
+
+    >>> [numeral(x) for x in (0.7310586, 1024.0, 1e-9, 123456.0, True, 7, 1 - 2j, -0.0)]
+    ['0.731', '1024', '1e-09', '1.23e+05', 'True', '7', '1-2j', '0']
+    """
+    if isinstance(value, bool | int):
+        return str(value)
+    if isinstance(value, complex):
+        real, imaginary = _real(value.real), _real(value.imag)
+        return f"{real}{'' if imaginary.startswith('-') else '+'}{imaginary}j"
+    return _real(value)
+
+
+def _real(value: float) -> str:
+    if not math.isfinite(value):
+        return str(value)
+    if 100 <= abs(value) < 100_000:
+        return f"{value:.0f}"
+    text = f"{value:.3g}"
+    return "0" if text == "-0" else text
 
 
 @dataclass(slots=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from typing import Any
+from weakref import WeakValueDictionary
 
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
@@ -29,16 +30,22 @@ class Reads(TorchFunctionMode):
     def __init__(self, looked: Looked, is_foreign: IsForeign) -> None:
         super().__init__()
         self._looked, self._is_foreign = looked, is_foreign
+        self._names: WeakValueDictionary[int, Tensor] = WeakValueDictionary()  # their tensors by other names: detached
 
     def __torch_function__(self, function: Any, _types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """As torch would do it; and noted."""
-        if not self._looked.data and getattr(function, "__name__", "") not in ABOUT:
-            self._looked.data = any(isinstance(item, Tensor) and self._counts(item) for item in args)
-        return function(*args, **(kwargs or {}))
+        if self._looked.data or not any(isinstance(item, Tensor) and self._counts(item) for item in args):
+            return function(*args, **(kwargs or {}))
+        self._looked.data = getattr(function, "__name__", "") not in ABOUT
+        result = function(*args, **(kwargs or {}))
+        if isinstance(result, Tensor):
+            self._names[id(result)] = result
+        return result
 
     def _counts(self, item: Tensor) -> bool:
         """Data that the other side has brought in; what an object of theirs says of a value isn't."""
-        return self._is_foreign(item) and not any(item is word for word in self._looked.worded)
+        theirs = self._is_foreign(item) or self._names.get(id(item)) is item
+        return theirs and not any(item is word for word in self._looked.worded)
 
 
 def watched(name: str, looked: Looked, is_foreign: IsForeign) -> property:

@@ -8,8 +8,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from seegrad.capture.tables.frames import rows
 from seegrad.errors import RecordingError, text_of
-from seegrad.model.numerals import rows
 from seegrad.model.recording import (
     Edge,
     Frame,
