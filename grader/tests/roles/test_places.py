@@ -87,6 +87,22 @@ class Vector:
 
 
 @pytest.mark.parametrize(
+    ("looks", "alone"),
+    [
+        ("", True),
+        ("assert y.detach().requires_grad is False", True),
+        ("assert y.detach().tolist() == [2.0]", False),
+        ("assert (y.data.numpy() == 2).all()", False),
+        ("assert torch.equal(y, torch.full((1,), 2.0))", False),
+    ],
+)
+def test_numbers_read_of_a_tensor_by_another_name_are_numbers(looks: str, alone: bool, zygote: Zygote) -> None:
+    test = f"import torch\ny = f(torch.ones(1, requires_grad=True))\nassert y.requires_grad\n{looks}"
+    outcome = only(run(zygote, answer("def f(x): return 2 * x"), check(test)))
+    assert (outcome.kind, outcome.claims, outcome.alone) == (Ending.PASSED, ("requires_grad",), alone)
+
+
+@pytest.mark.parametrize(
     ("test", "claims", "alone"),
     [
         ("assert Vector(1) == Vector(1)", ("__eq__ of Vector",), True),
