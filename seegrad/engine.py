@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import itertools
-import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from seegrad.capture.tables.frames import rows
+from seegrad.capture.tables.frames import MAX_SIDE, rows
 from seegrad.errors import RecordingError, text_of
 from seegrad.model.recording import (
     Edge,
@@ -26,7 +25,6 @@ from seegrad.model.recording import (
 from seegrad.words.languages import _
 
 MOST_FOLLOWED = 5000  # steps; more of them are an engine that doesn't end
-MOST_NUMBERS = 16
 MADE, ACCUMULATE = "tensor", "AccumulateGrad"
 
 
@@ -111,7 +109,6 @@ class Drawing:
     numbers: dict[int, int] = field(init=False)  # of a value, by its identity: all of them live as long as this does
     labels: list[str] = field(init=False)
     frames: list[Frame] = field(init=False)
-    failed: int | None = None
 
     def __post_init__(self) -> None:
         self.numbers = {id(value): number for number, value in enumerate(self.values)}
@@ -220,7 +217,7 @@ def _shape(data: Any) -> tuple[int, ...]:
 def _preview(data: Any) -> Preview | None:
     """The numbers of a value or of its gradient; None where there are too many, or none."""
     shape = _shape(data)
-    if data is None or len(shape) > 2 or math.prod(shape) > MOST_NUMBERS:
+    if data is None or len(shape) > 2 or any(side > MAX_SIDE for side in shape):
         return None
     flat = data.reshape(-1).tolist() if hasattr(data, "reshape") else [data]
     return rows(flat, shape)
