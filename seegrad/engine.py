@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from numbers import Number
 from typing import Any
 
 from seegrad.capture.tables.frames import MAX_SIDE, rows
@@ -24,6 +25,7 @@ from seegrad.model.recording import (
 )
 from seegrad.words.languages import _
 
+NEEDED = ("data", "inputs", "op", "grad")
 MOST_FOLLOWED = 5000  # steps; more of them are an engine that doesn't end
 MADE, ACCUMULATE = "tensor", "AccumulateGrad"
 
@@ -38,7 +40,7 @@ def follow(steps: Iterable[tuple[Any, Any]], names: Mapping[str, Any] | None = N
 
     What the engine raises after its first step is part of the Recording.
 
-    Raises RecordingError when no step comes, when they don't end, or when a value is its own ancestor.
+    Raises RecordingError when no step comes or they don't end, when a value lacks one of these or is its own ancestor.
 
     >>> from types import SimpleNamespace as Value
     >>> a = Value(data=3.0, op="", inputs=(), grad=0.0)
@@ -95,9 +97,18 @@ def _ancestors(root: Any) -> list[Any]:
         elif id(value) in open_now:
             raise RecordingError(_("A value is made from itself: its `inputs` lead in a circle."))
         elif id(value) not in found:
+            _demand_value(value)
             open_now.add(id(value))
             waiting += [(value, True), *((one, False) for one in reversed(value.inputs) if id(one) not in found)]
     return list(found.values())
+
+
+def _demand_value(value: Any) -> None:
+    """What has come is a value of an engine, and no gradient, name or tensor of torch's."""
+    lacking = ", ".join(f"`{name}`" for name in NEEDED if not hasattr(value, name))
+    if lacking:
+        said = _("A value of an engine has `data`, `inputs`, `op` and `grad`; this {what} lacks {names}.")
+        raise RecordingError(said.format(what=type(value).__name__, names=lacking))
 
 
 @dataclass
@@ -217,10 +228,11 @@ def _shape(data: Any) -> tuple[int, ...]:
 def _preview(data: Any) -> Preview | None:
     """The numbers of a value or of its gradient; None where there are too many, or none."""
     shape = _shape(data)
-    if data is None or len(shape) > 2 or any(side > MAX_SIDE for side in shape):
+    if isinstance(data, Number):
+        return rows([data], ())
+    if not hasattr(data, "reshape") or len(shape) > 2 or any(side > MAX_SIDE for side in shape):
         return None
-    flat = data.reshape(-1).tolist() if hasattr(data, "reshape") else [data]
-    return rows(flat, shape)
+    return rows(data.reshape(-1).tolist(), shape)
 
 
 def _written(data: Any) -> str:

@@ -173,6 +173,7 @@ def test_an_error_before_the_first_step_is_the_learner_s_own() -> None:
         (lambda _: None, "gone through one by one"),
         (lambda _: iter(()), "made no step"),
         (lambda a: iter([a]), "is a pair"),
+        (lambda _: iter([(1.0, Value(2.0))]), "this float lacks `data`, `inputs`, `op`, `grad`"),
         (lambda a: ((a, 1.0) for _ in itertools.count()), "no end is in sight"),
         (lambda a: iter([(a, 1.0), (Value(1.0), 1.0)]), "wasn't made from"),
     ],
@@ -180,6 +181,11 @@ def test_an_error_before_the_first_step_is_the_learner_s_own() -> None:
 def test_what_is_no_engine_is_told_so(steps: Callable[[Value], Any], said: str) -> None:
     with pytest.raises(RecordingError, match=said):
         follow(steps(Value(2.0)))
+
+
+def test_data_that_are_no_numbers_are_shown_without_any() -> None:
+    recording = follow(iter([(Value([1.0, 2.0]), None)]))
+    assert recording.code[0][1] == "v0 = … []"
 
 
 def test_a_circle_of_inputs_is_told() -> None:

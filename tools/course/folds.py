@@ -72,7 +72,8 @@ def answers(book: Any) -> Iterator[Waiting]:
         if cell.cell_type == "code":
             said = CLOSED if (asked and not repaired) or _asks(cell) else SHOWN
             telling, asked = telling or asked or _asks(cell), False
-            yield Waiting(0 if not telling or _asks(cell) else 2 if repaired else 1)  # who asks waits by himself
+            waits = telling and not _asks(cell)  # a picture that asks waits by itself
+            yield Waiting((2 if repaired else 1) if waits else 0)
             repaired = False
         else:
             text = paragraphs(cell.source)
