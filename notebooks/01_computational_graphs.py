@@ -30,6 +30,14 @@ device = seegrad.device()
 # %load_ext seegrad
 
 # %% [markdown]
+# ## Asked again
+#
+# Two questions on earlier chapters, each about a program that you haven't seen. What you predicted wrongly comes first.
+
+# %%
+seegrad.ask_again("01")
+
+# %% [markdown]
 # ## 1 · A tensor and a Function
 #
 # A graph is made of two things, say the documents: tensors, and Functions. First a tensor.

@@ -31,6 +31,14 @@ device = seegrad.device()
 # %load_ext seegrad
 
 # %% [markdown]
+# ## Asked again
+#
+# Two questions on earlier chapters, each about a program that you haven't seen. What you predicted wrongly comes first.
+
+# %%
+seegrad.ask_again("02")
+
+# %% [markdown]
 # ## 1 · One question
 #
 # `x` is data. `w` and `b` are to be learnt. The rest is computed from them.

@@ -29,6 +29,14 @@ device = seegrad.device()
 # %load_ext seegrad
 
 # %% [markdown]
+# ## Asked again
+#
+# Two questions on earlier chapters, each about a program that you haven't seen. What you predicted wrongly comes first.
+
+# %%
+seegrad.ask_again("03")
+
+# %% [markdown]
 # ## 1 · Who has a gradient?
 #
 # The network of chapter 01; here `inp` asks for no gradient.

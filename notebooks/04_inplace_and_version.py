@@ -33,6 +33,14 @@ device = seegrad.device()
 # %load_ext seegrad
 
 # %% [markdown]
+# ## Asked again
+#
+# Two questions on earlier chapters, each about a program that you haven't seen. What you predicted wrongly comes first.
+
+# %%
+seegrad.ask_again("04")
+
+# %% [markdown]
 # ## 1 · A new tensor, or a write?
 #
 # Two lines change `a`. **Predict:** which of them works in place (*in-place*: it writes into the bytes that are

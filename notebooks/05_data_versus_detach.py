@@ -28,6 +28,14 @@ device = seegrad.device()
 # %load_ext seegrad
 
 # %% [markdown]
+# ## Asked again
+#
+# Two questions on earlier chapters, each about a program that you haven't seen. What you predicted wrongly comes first.
+
+# %%
+seegrad.ask_again("05")
+
+# %% [markdown]
 # ## 1 · Two ways to the numbers
 #
 # `a` is a leaf. `out` is made from it. Take `out` apart in both ways.

@@ -32,6 +32,14 @@ device = seegrad.device()
 # %load_ext seegrad
 
 # %% [markdown]
+# ## Asked again
+#
+# Two questions on earlier chapters, each about a program that you haven't seen. What you predicted wrongly comes first.
+
+# %%
+seegrad.ask_again("06")
+
+# %% [markdown]
 # ## 1 · A lookup
 #
 # An embedding is a table: row `i` of its weight stands for word `i`. Real tables hold random numbers; ours has three

@@ -33,6 +33,14 @@ device = seegrad.device()
 # %load_ext seegrad
 
 # %% [markdown]
+# ## Asked again
+#
+# Two questions on earlier chapters, each about a program that you haven't seen. What you predicted wrongly comes first.
+
+# %%
+seegrad.ask_again("07")
+
+# %% [markdown]
 # ## 1 · The graph is what ran
 #
 # This loop doubles `y` until it is large enough. How often, only the numbers know.

@@ -34,6 +34,14 @@ device = seegrad.device()
 # %load_ext seegrad
 
 # %% [markdown]
+# ## Asked again
+#
+# Two questions on earlier chapters, each about a program that you haven't seen. What you predicted wrongly comes first.
+
+# %%
+seegrad.ask_again("09")
+
+# %% [markdown]
 # ## 1 · A value that knows where it came from
 #
 # A number alone has no history. So we wrap it: a `Value` holds its number, the name of the operation that made it, the

@@ -9,6 +9,7 @@ from seegrad.errors import SeegradError
 from seegrad.model.recording import Diagnosis, Place, Recording
 
 if TYPE_CHECKING:
+    from seegrad.display.again import ask_again
     from seegrad.display.magic import load_ipython_extension
     from seegrad.display.widget import show
     from seegrad.engine import follow
@@ -21,6 +22,7 @@ __all__ = [
     "Place",
     "Recording",
     "SeegradError",
+    "ask_again",
     "course_map",
     "device",
     "follow",
@@ -30,6 +32,7 @@ __all__ = [
 ]
 
 _LAZY = {
+    "ask_again": "display.again",
     "course_map": "learn.course_map",
     "device": "learn.device",
     "follow": "engine",

@@ -69,7 +69,11 @@ class Picture(anywidget.AnyWidget):
         question = self._scene.question
         if question is not None and change["new"]:
             with contextlib.suppress(QuestionError):  # not an answer to this question: nothing to keep
-                note_prediction(question, dict(change["new"]))
+                self._keep(question, dict(change["new"]))
+
+    def _keep(self, question: Question, answer: dict[str, Any]) -> None:
+        """Keep an answer with the learner's progress. Raises: QuestionError when it isn't one to this question."""
+        note_prediction(question, answer)
 
     @property
     def _open(self) -> bool:

@@ -39,7 +39,8 @@ CHECKED = re.compile(r"\bseegrad\.check\b")  # what a cell that checks an exerci
 class Tried:
     """A prediction or an exercise: was it right the last time (an exercise: ever), and how often it was tried.
 
-    A prediction has its question's words and the answer too, as plain JSON.
+    A prediction has its question's words and the answer too, as plain JSON; its turn, which counts all answers, None
+    where an older seegrad kept it; and its dress, where it was last asked of another program than the chapter's.
     """
 
     right: bool
@@ -47,6 +48,8 @@ class Tried:
     misconception: str = ""
     prompt: str | None = None
     answer: Mapping[str, Any] | None = None
+    turn: int | None = None
+    dress: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +76,8 @@ class Progress:
         known = self._placed(question, chapter)
         here = known.chapters.get(chapter, Chapter())
         before = here.predictions.get(question)
-        tried = replace(tried, tries=before.tries + 1 if before else 1)
+        turns = [each.turn or 0 for done in known.chapters.values() for each in done.predictions.values()]
+        tried = replace(tried, tries=before.tries + 1 if before else 1, turn=max(turns, default=0) + 1)
         now = replace(here, predictions={**here.predictions, question: tried})
         return known._with(chapter, now, (tried.misconception,))
 
@@ -162,6 +166,8 @@ def _tried(value: Any) -> dict[str, Tried]:
             str(found.get("misconception") or ""),
             str(found["prompt"]) if found.get("prompt") else None,
             dict(found["answer"]) if isinstance(found.get("answer"), Mapping) else None,
+            found["turn"] if _is_count(found.get("turn")) else None,
+            str(found["dress"]) if found.get("dress") else None,
         )
         for name, found in _objects(value)
     }
@@ -225,14 +231,19 @@ def write_progress(progress: Progress, path: Path) -> None:
             part.unlink(missing_ok=True)
 
 
-def note_prediction(question: Question, answer: Mapping[str, Any]) -> Feedback:
-    """Judge an answer and keep it. Raises: QuestionError when it isn't one to this question."""
+def note_prediction(
+    question: Question, answer: Mapping[str, Any], chapter: str | None = None, dress: str | None = None
+) -> Feedback:
+    """Judge an answer and keep it, in the chapter that is open or in the one that is named.
+
+    Raises: QuestionError when it isn't one to this question.
+    """
     said = judge(question, answer)
     path = progress_file()
     if path is not None:
-        tried = Tried(said.right, 1, said.misconception, question.prompt, answer)
+        tried = Tried(said.right, 1, said.misconception, question.prompt, answer, dress=dress)
         known = read_progress(path).taking_over(_tried(_json(Path(BESIDE))))
-        write_progress(known.predicted(chapter_here(), question.id, tried), path)
+        write_progress(known.predicted(chapter_here() if chapter is None else chapter, question.id, tried), path)
     return said
 
 

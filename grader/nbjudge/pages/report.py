@@ -19,6 +19,7 @@ from matplotlib.ticker import MaxNLocator
 
 from nbjudge.course.office.standings import Stage, Standing
 from nbjudge.model import Ending, Outcome, Result
+from nbjudge.pages.items import FEWEST, QuestionStatistics, items
 from nbjudge.pages.screen import LATE, attention, suspicion
 from nbjudge.shown.text import printable
 
@@ -43,6 +44,7 @@ KINDS: Mapping[Ending, tuple[str, str]] = {  # colour and hatch: never by colour
     Ending.GRADER_FAILURE: ("#000000", "++"),
     Ending.BY_HAND: ("#bee3f8", "--"),
 }
+ITEM_HEAD = ("question", "students", "difficulty", "discrimination")
 WIDTH_IN, ROW_IN, EDGE_IN = 8.0, 0.34, 1.0
 MOST_BINS = 20
 CHART_STYLE: dict[Any, Any] = {"svg.hashsalt": "grader", "svg.fonttype": "path", "font.size": 9.5, "text.color": INK}
@@ -56,6 +58,7 @@ def page(assignment: str, standings: Sequence[Standing], results: Mapping[str, R
         _numbers(standings),
         _scores(handed_in),
         _questions(list(results.values())),
+        _items(items(handed_in)),
         _misconceptions(results),
         _looked_at(handed_in, results),
     )
@@ -101,6 +104,30 @@ def _questions(results: Iterable[Result]) -> str:
     said = "; ".join(f"{name}: {kinds}" for name, _, kinds in rows)
     table = _table(("question", "passed", "how it ended"), rows)
     return f"<h2>Questions</h2>{_picture(draw_questions(counts), said)}{table}"
+
+
+def _items(told: Sequence[QuestionStatistics]) -> str:
+    """How hard each question was, and how well it discriminates; of a small class the number of students alone."""
+    if not told:
+        return ""
+    several = len({one.notebook for one in told}) > 1
+    rows = [
+        (f"{one.notebook}: {one.grade_id}" * several or one.grade_id, str(one.students), *_figures(one)) for one in told
+    ]
+    said = (
+        "Difficulty is the share of a question's points that was reached: 1 is the easiest. Discrimination is the "
+        "correlation of that share with the share of all other points: near 0 the question doesn't tell who knows "
+        f"much, below 0 it or its test is to be looked at. Below {FEWEST} students neither is told."
+    )
+    return f"<h2>Difficulty and discrimination</h2><p>{said}</p>{_table(ITEM_HEAD, rows)}"
+
+
+def _figures(one: QuestionStatistics) -> tuple[str, str]:
+    """Both as words; what can't be told has a reason."""
+    if one.difficulty is None:
+        return "too few students", "too few students"
+    known = one.discrimination is not None
+    return f"{one.difficulty:.2f}", f"{one.discrimination:.2f}" if known else "nobody differs"
 
 
 def _rate(kinds: Counter[Ending]) -> str:

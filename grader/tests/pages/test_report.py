@@ -14,6 +14,7 @@ from playwright.sync_api import Browser
 from nbjudge.course.office.standings import Score, Standing
 from nbjudge.grading.batch import Entry
 from nbjudge.model import Ending, Graded, Outcome, Result
+from nbjudge.pages.items import FEWEST, QuestionStatistics, items
 from nbjudge.pages.regrade import moves, rows
 from nbjudge.pages.report import page
 from nbjudge.pages.screen import columns, explain, summary
@@ -106,6 +107,40 @@ def test_the_pictures_are_drawn(browser: Browser, tmp_path: Path) -> None:
     assert min(widths) > 300
     assert shown.evaluate("window.stolen") is None
     shown.close()
+
+
+# ---------------------------------------------------------------------- items
+
+# Four times these five students: shares of q1 0, 0, 1, 1, 1, of the rest (q2 and q3, 4 points together) 0, ½, ½, ¾, 1.
+# q1: mean .6, deviations -.6 -.6 .4 .4 .4; the rest: mean .55, deviations -.55 -.05 -.05 .2 .45.
+# Products .33 + .03 - .02 + .08 + .18 = .6; squares 1.2 and .55; .6 / √(1.2 · .55) = .7385.
+FIVE = ((0, 0, 0), (0, 2, 0), (2, 0, 2), (2, 2, 1), (2, 2, 2))
+CLASS_OF_20 = [standing(f"s{k}", *(score(f"q{n}", p) for n, p in enumerate(FIVE[k % 5], 1))) for k in range(20)]
+
+
+def test_difficulty_and_discrimination_are_those_computed_by_hand() -> None:
+    first = items(CLASS_OF_20)[0]
+    assert (first.grade_id, first.students, first.difficulty) == ("q1", 20, pytest.approx(0.6))
+    assert first.discrimination == pytest.approx(0.7385, abs=5e-5)
+
+
+def test_of_a_small_class_only_its_size_is_told() -> None:
+    assert items(CLASS_OF_20[: FEWEST - 1])[0] == QuestionStatistics("nb", "q1", FEWEST - 1)
+    assert "too few students" in Tags(page("ps1", CLASS_OF_20[:19], {})).text
+    assert "too few students" not in Tags(page("ps1", CLASS_OF_20, {})).text
+
+
+def test_where_nobody_differs_there_is_no_correlation() -> None:
+    alike = [standing(f"s{k}", score("q1", 2.0), score("q2", float(k % 3))) for k in range(20)]
+    easy, other = items(alike)
+    assert (easy.difficulty, easy.discrimination, other.discrimination) == (1.0, None, None)
+    assert "nobody differs" in page("ps1", alike, {})
+
+
+def test_what_waits_for_a_person_counts_nowhere() -> None:
+    waiting = [standing(f"w{k}", score("q1", 2.0), score("q2", 0.0, waits=True)) for k in range(20)]
+    assert items(waiting) == (), "no other question has points"
+    assert items([*CLASS_OF_20, *waiting]) == items(CLASS_OF_20)
 
 
 # ---------------------------------------------------------------------- why

@@ -81,7 +81,7 @@ def test_an_answer_in_a_notebook_is_noted(chapter: str, home: Path) -> None:
     picture.answer = {"outcome": "fine"}  # type: ignore[union-attr]  # a picture
     (prediction,) = kept(home)["chapters"][chapter]["predictions"].values()
     assert prediction.pop("prompt").startswith("What will happen")
-    assert prediction == {"right": False, "tries": 1, "misconception": "M06", "answer": {"outcome": "fine"}}
+    assert prediction == {"right": False, "tries": 1, "misconception": "M06", "answer": {"outcome": "fine"}, "turn": 1}
     assert kept(home)["misconceptions"] == {"M06": 1}
 
 
@@ -130,7 +130,7 @@ def test_what_is_taken_over_is_never_counted_again(chapter: str, home: Path, bes
         answer(name=name)
     after = read_progress()
     assert after.misconceptions == {"M01": 1}
-    assert after.chapters[chapter].predictions["q"] == Tried(False, 1, "M01", OLD["prompt"], OLD["answer"])
+    assert after.chapters[chapter].predictions["q"] == Tried(False, 1, "M01", OLD["prompt"], OLD["answer"], turn=1)
     assert {name: tried.tries for name, tried in after.chapters[""].predictions.items()} == {"other": 1}
 
 
@@ -229,7 +229,7 @@ def test_a_place_that_can_t_be_written_costs_nothing(place: str, home: Path, mon
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(["chapters", "predictions", "exercises",
-    "misconceptions", "right", "tries", "prompt", "answer", "M01", "02_x"]), inner, max_size=4),
+    "misconceptions", "right", "tries", "prompt", "answer", "turn", "dress", "M01", "02_x"]), inner, max_size=4),
     max_leaves=12,
 )  # fmt: skip
 
