@@ -62,7 +62,9 @@ def _warm() -> ForkServerContext:
     return context
 
 
-def _command(root: Path, arguments: tuple[str, ...], environment: Mapping[str, str], streams: tuple[Path, Path]) -> None:
+def _command(
+    root: Path, arguments: tuple[str, ...], environment: Mapping[str, str], streams: tuple[Path, Path]
+) -> None:
     """What `python -m` does, in a process that has just been forked."""
     for descriptor, path in zip((1, 2), streams, strict=True):
         os.dup2(os.open(path, os.O_WRONLY | os.O_CREAT), descriptor)
