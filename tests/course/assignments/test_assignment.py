@@ -1,13 +1,15 @@
 """Each assignment proven: what is right gets everything, what is wrong is told why, an empty answer gets nothing.
 
-One class an assignment is graded by nbgrader's own command through the real grader. `-k NN_topic` selects one.
+One class an assignment is graded by nbgrader's own command through the real grader; three assignments stand for all,
+where not everything is tested. `-k NN_topic` selects one.
 """
 
 from __future__ import annotations
 
 import ast
+import functools
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -33,9 +35,11 @@ from tests.course.answer_files import (
 )
 from tests.course.graded_class import Graded, answered, class_of, text_of
 from tests.course.quick_checks import CODE
+from tests.tiers import first_of, one_in
 from tools.book import CourseFiles
 
 NAMES = assignments()
+Alone = Callable[[str], tuple[dict[str, Any], dict[str, Any]]]
 KINDS = {"predict", "find", "repair", "write", "order", "explain"}
 CHOICES = {"predict", "find"}  # one right answer, all wrong ones are there
 SEEN_THROUGH = {  # whose functions are checked by all that a caller can see, and have answers in every style
@@ -43,6 +47,7 @@ SEEN_THROUGH = {  # whose functions are checked by all that a caller can see, an
     "09_own_engine",
 }
 MADE = {"09_own_engine"}  # what is made there goes wrong in ways that no misconception is behind
+CLASSES = one_in(4, NAMES)  # that are graded: half a minute each
 AUTOGRADED = [(name, exercise) for name in NAMES for exercise in exercises(name)]
 ALL = [(name, str(cell.grade_id)) for name in NAMES for cell in master(name).cells if cell.kind in EXERCISES]
 HIDDEN = re.compile(r"### BEGIN HIDDEN TESTS\n(.*?)### END HIDDEN TESTS", re.DOTALL)
@@ -79,7 +84,14 @@ def points_of(name: str) -> dict[str, float]:
 
 
 @pytest.mark.parametrize(
-    ("name", "answer"), [(name, answer) for name in NAMES for answer in chosen(name)], ids=lambda value: str(value)
+    ("name", "answer"),
+    [
+        pytest.param(name, answer, marks=case.marks)
+        for case in CLASSES
+        for name in case.values
+        for answer in chosen(name)
+    ],
+    ids=str,
 )
 def test_each_answer_gets_what_it_deserves_and_is_told_why(graded: Graded, name: str, answer: Answer) -> None:
     points, feedback = graded.of(answer)
@@ -94,19 +106,19 @@ def test_each_answer_gets_what_it_deserves_and_is_told_why(graded: Graded, name:
     assert answer.says in feedback
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", CLASSES)
 def test_the_instructor_s_own_answers_get_everything(graded: Graded, name: str) -> None:
     assert not graded.complaint
     by_machine = {f"{exercise}_test": points for exercise, points in points_of(name).items()}
     assert graded.points["source"] == {**by_machine, **dict.fromkeys(by_hand(name))}
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", CLASSES)
 def test_the_untouched_assignment_gets_nothing(graded: Graded) -> None:
     assert sum(points or 0 for points in graded.points["stub"].values()) == 0
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", CLASSES)
 def test_no_hidden_line_stands_in_any_feedback(graded: Graded, name: str) -> None:
     released = "\n".join(cell.source for cell in nbformat.read(release(name), as_version=4).cells)
     lines = {line.strip() for _, test in exercises(name).values() for line in region(test.source)}
@@ -118,7 +130,7 @@ def test_no_hidden_line_stands_in_any_feedback(graded: Graded, name: str) -> Non
         assert not [line for line in hidden if line in text], student
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", CLASSES)
 def test_the_release_is_what_nbgrader_makes_of_the_source(graded: Graded, name: str) -> None:
     """The same cells as from nbgrader's full command, which also writes the gradebook."""
     theirs = graded.course / "release" / "en" / name / f"{name}.ipynb"
@@ -136,8 +148,34 @@ def region(source: str) -> list[str]:
 # --- the same cells in a learner's own kernel, as Validate and stock nbgrader run them --------------------------------
 
 
+@pytest.fixture(scope="module")
+def alone(tmp_path_factory: pytest.TempPathFactory) -> Alone:
+    """The instructor's notebook and the release of an assignment, by name, after a run in a learner's own kernel."""
+
+    @functools.cache
+    def ran(name: str) -> tuple[dict[str, Any], dict[str, Any]]:
+        both = [nbformat.read(path, as_version=4) for path in (CourseFiles().source(name), release(name))]
+        cells = run_in_one_kernel(joined(both), tmp_path_factory.mktemp(name))
+        solved, stubs = (
+            {cell.id: cells[f"{cell.id}-{number}"] for cell in made.cells} for number, made in enumerate(both)
+        )
+        return solved, stubs
+
+    return ran
+
+
+def joined(notebooks: Iterable[Any]) -> Any:
+    """Notebooks one after the other, each from a clean start: a kernel's own costs seconds. Ids tell them apart."""
+    every = nbformat.v4.new_notebook()
+    for number, made in enumerate(notebooks):
+        every.metadata = made.metadata
+        every.cells.append(nbformat.v4.new_code_cell("%reset -f", id=f"reset-{number}"))
+        every.cells += [nbformat.from_dict({**cell, "id": f"{cell.id}-{number}"}) for cell in made.cells]
+    return every
+
+
 def run_in_one_kernel(made: Any, folder: Path) -> dict[str, Any]:
-    """The cells by grade_id after an ordinary run, errors included."""
+    """The cells by id after an ordinary run, errors included."""
     options = {"kernel_name": "python3", "allow_errors": True, "extra_arguments": ["--log-level=ERROR"]}
     NotebookClient(made, resources={"metadata": {"path": str(folder)}}, **options).execute()
     return {cell.id: cell for cell in made.cells}
@@ -148,8 +186,8 @@ def errors(cell: Any) -> list[Any]:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_stock_nbgrader_reads_full_points_for_the_instructor_s_answers(name: str, tmp_path: Path) -> None:
-    cells = run_in_one_kernel(nbformat.read(CourseFiles().source(name), as_version=4), tmp_path)
+def test_stock_nbgrader_reads_full_points_for_the_instructor_s_answers(alone: Alone, name: str) -> None:
+    cells, _ = alone(name)
     assert not [error for cell in cells.values() for error in errors(cell)]
     assert {exercise: determine_grade(cells[f"{exercise}_test"]) for exercise in exercises(name)} == {
         exercise: (points, points) for exercise, points in points_of(name).items()
@@ -157,9 +195,8 @@ def test_stock_nbgrader_reads_full_points_for_the_instructor_s_answers(name: str
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", [NAMES[0], *(pytest.param(name, marks=pytest.mark.whole) for name in NAMES[1:])])
+@pytest.mark.parametrize("name", first_of(NAMES))
 def test_stock_nbgrader_gives_every_answer_the_same_points(graded: Graded, name: str, tmp_path: Path) -> None:
-    """The class's notebooks one after the other in one kernel: a kernel's start costs seconds."""
     found = graded
     assert not found.complaint
     tests = {f"{exercise}_test" for exercise in exercises(name)}
@@ -167,13 +204,8 @@ def test_stock_nbgrader_gives_every_answer_the_same_points(graded: Graded, name:
     released = nbformat.read(release(name), as_version=4)
     for cell in released.cells:
         cell.source = whole[cell.id] if cell.id in tests else cell.source
-    every = nbformat.v4.new_notebook(metadata=released.metadata)
-    for number, row in enumerate(found.rows):
-        every.cells.append(nbformat.v4.new_code_cell("%reset -f", id=f"reset-{number}"))
-        for cell in answered(released, [answer for answer in row if answer]).cells:
-            cell.id = f"{cell.id}-{number}"
-            every.cells.append(cell)
-    cells = run_in_one_kernel(every, tmp_path)
+    every = (answered(released, [answer for answer in row if answer]) for row in found.rows)
+    cells = run_in_one_kernel(joined(every), tmp_path)
     both = {
         (test, number): (determine_grade(cell)[0], found.points[f"row{number:02}"][test])
         for number in range(len(found.rows))
@@ -189,8 +221,8 @@ def writes_to_stderr(cell: Any) -> bool:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_stubs_fail_exactly_where_they_should_in_six_lines_without_a_traceback(name: str, tmp_path: Path) -> None:
-    cells = run_in_one_kernel(nbformat.read(release(name), as_version=4), tmp_path)
+def test_stubs_fail_exactly_where_they_should_in_six_lines_without_a_traceback(alone: Alone, name: str) -> None:
+    _, cells = alone(name)
     tests = {f"{exercise}_test" for exercise in exercises(name)}
     unanswered = {
         identity for identity, cell in cells.items() if re.search(r"^raise NotImplementedError", cell.source, re.M)
