@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import nbgrader.api
 import pytest
 
 from nbjudge.model import Limits
 from nbjudge.process.zygote import Zygote
 from nbjudge_tests import databases
+from nbjudge_tests.classroom import commands
 from nbjudge_tests.session import pytest_configure
 
 __all__ = ["pytest_configure"]
+nbgrader.api.get_alembic_version = commands.version_of_tables
 
 
 @pytest.fixture(scope="session")
@@ -29,9 +32,9 @@ def postgresql() -> Iterator[databases.Postgresql]:
         yield running
 
 
-@pytest.fixture(scope="session", params=["sqlite", "postgresql"])
+@pytest.fixture(scope="session", params=["sqlite", pytest.param("postgresql", marks=pytest.mark.whole)])
 def database(request: pytest.FixtureRequest) -> databases.Database:
-    """Every test that asks for it runs on both."""
+    """Every test that asks for it runs on both, where all is tested."""
     if request.param == "sqlite":
         return databases.Sqlite()
     server: databases.Postgresql = request.getfixturevalue("postgresql")

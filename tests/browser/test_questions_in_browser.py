@@ -15,6 +15,7 @@ from seegrad.display.page import page as page_text
 from seegrad.model.recording import Recording
 from seegrad.quiz import ask, judge
 from tests.browser.test_pictures import findings, needs_axe, visit, without_policy
+from tests.tiers import one_in
 
 pytestmark = pytest.mark.browser
 
@@ -163,7 +164,7 @@ def test_what_comes_later_is_not_drawn_until_the_versions_are_said(tab: Page, tm
 
 @needs_axe
 @pytest.mark.parametrize("kind", ["keeps", "saves", "order"])
-@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("theme", one_in(2, ["light", "dark"]))
 def test_axe_finds_nothing(kind: str, theme: str, recording: Recording, tab: Page, tmp_path: Path) -> None:
     text = without_policy(page_text(recording, question=ask(recording, kind)))
     visit(tab, tmp_path, text, theme)  # type: ignore[arg-type]  # a theme

@@ -16,6 +16,7 @@ from playwright.sync_api import Browser, Page, expect
 
 from seegrad.display.offline import OfflineExporter, markdown
 from tests.browser.test_pictures import findings, needs_axe
+from tests.tiers import one_in
 from tools import book
 from tools.course.site import build_site
 from tools.course.site_page import Way, chapter_page
@@ -212,7 +213,7 @@ def test_without_a_script_the_steps_can_be_read(site: Path, browser: Browser) ->
 
 
 @needs_axe
-@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("theme", one_in(2, ["light", "dark"]))
 @pytest.mark.parametrize("name", ["index.html", "zh_CN/index.html", "en/01_first.html", "zh_CN/01_first.html"])
 def test_axe_finds_nothing(name: str, theme: str, site: Path, tab: Page, tmp_path: Path) -> None:
     text = (site / name).read_text(encoding="utf-8").replace("Content-Security-Policy", "x-not-a-policy")

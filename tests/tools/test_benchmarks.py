@@ -42,6 +42,7 @@ def test_every_side_runs_every_program(name: str) -> None:
     assert table.rows[0] == ("plain", "×1.00", "")
 
 
+@pytest.mark.whole
 def test_torch_is_as_it_was_after_the_peers() -> None:
     before = torch.add, torch.Tensor.add, torch.nn.functional.relu
     measure(chain(2), SIDES, rounds=1)
@@ -93,6 +94,7 @@ def test_a_side_without_figures_says_why(monkeypatch: pytest.MonkeyPatch) -> Non
     ]  # fmt: skip
 
 
+@pytest.mark.whole
 def test_each_peer_is_named_when_it_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("torchviz", "torchlens", "torchvista", "torch.utils._debug_mode", "transformers"):
         monkeypatch.setitem(sys.modules, name, None)
@@ -121,6 +123,7 @@ def test_a_child_measures_its_own_peak() -> None:
     assert 50 << 20 < peak < 20 << 30
 
 
+@pytest.mark.whole
 def test_linear_time_is_told_per_op() -> None:
     table = record.linear((20, 40), rounds=1)
     assert table.head == ("side", "20 ops", "40 ops")

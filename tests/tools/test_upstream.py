@@ -97,6 +97,7 @@ def tiny(tmp_path_factory: pytest.TempPathFactory) -> tuple[int, dict[str, Verdi
     return status, verdicts, data
 
 
+@pytest.mark.whole
 def test_every_test_has_a_verdict_and_a_difference_is_told_by_the_exit_status(
     tiny: tuple[int, dict[str, Verdict], dict[str, Any]],
 ) -> None:
@@ -117,6 +118,7 @@ def test_every_test_has_a_verdict_and_a_difference_is_told_by_the_exit_status(
         ("test_skipped", "skipped"),
     ],
 )
+@pytest.mark.whole
 def test_what_ends_alike_is_equal_and_what_crashed_or_hung_stops_nobody(
     tiny: tuple[int, dict[str, Verdict], dict[str, Any]], test: str, outcome: str
 ) -> None:
@@ -135,6 +137,7 @@ def test_what_ends_alike_is_equal_and_what_crashed_or_hung_stops_nobody(
         ("test_random", ["random"], ""),
     ],
 )
+@pytest.mark.whole
 def test_what_differs_is_seen(
     tiny: tuple[int, dict[str, Verdict], dict[str, Any]], test: str, aspects: list[str], recorded: str
 ) -> None:
@@ -143,6 +146,7 @@ def test_what_differs_is_seen(
     assert verdict.differences[0].recorded.startswith(recorded)
 
 
+@pytest.mark.whole
 def test_of_what_changes_by_itself_nothing_is_said(
     tiny: tuple[int, dict[str, Verdict], dict[str, Any]],
 ) -> None:
@@ -320,6 +324,7 @@ def test_the_page_shows_the_written_list() -> None:
     assert between_marks(text, page.table_of_reasons(compare.written_list(page.LIST)), "list") == text
 
 
+@pytest.mark.whole
 def test_the_page_has_room_for_counts_from_json(
     tiny: tuple[int, dict[str, Verdict], dict[str, Any]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

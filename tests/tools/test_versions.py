@@ -37,6 +37,7 @@ def test_the_recorder_s_and_the_diagnoses_tests_are_among_them() -> None:
     assert not {"test_engine.py", "test_book.py", "test_chapter.py"} & found
 
 
+@pytest.mark.whole
 def test_they_import_without_the_grader_and_the_course(tmp_path: Path) -> None:
     """What the other environments don't install: collecting must not need it."""
     block = "import sys\nfor name in ('nbgrader', 'jupyterlab', 'notebook'):\n    sys.modules[name] = None\n"

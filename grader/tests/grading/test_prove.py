@@ -22,6 +22,7 @@ from nbjudge.process.zygote import Zygote
 from nbjudge_tests.classroom import small
 from nbjudge_tests.classroom.commands import nbgrader, python
 from nbjudge_tests.sample import NOTE, cell, handed_in, row
+from nbjudge_tests.session import ALL
 
 KERNEL = '{"name": "python3", "display_name": "Python 3", "language": "python"}'
 STUB = "def f(x, y=0):\n    raise NotImplementedError()"
@@ -107,11 +108,18 @@ STRONG = {
     ),
 }
 
+# Each question meets every adversary, in seconds; some stand for the others where not everything is tested: none of these
+# rests on what objects of the student say, since where only a few are graded that would be over a tenth of the points.
+WEAK_ONES = [name for name in WEAK if ALL or name in {"zeroed", "none", "constant", "raises", "odd"}]
+STRONG_ONES = [name for name in STRONG if ALL or name in {"a_list", "what_it_is"}]
+
 
 @pytest.fixture(scope="module")
 def proofs(zygote: Zygote) -> Proof:
     """All of them are one assignment."""
-    return proved(zygote, {**{f"weak_{name}": one for name, one in WEAK.items()}, **STRONG})
+    return proved(
+        zygote, {**{f"weak_{name}": WEAK[name] for name in WEAK_ONES}, **{name: STRONG[name] for name in STRONG_ONES}}
+    )
 
 
 def proved(zygote: Zygote, asked: dict[str, Question]) -> Proof:
@@ -138,13 +146,13 @@ def proved(zygote: Zygote, asked: dict[str, Question]) -> Proof:
     return prove(reference, assignment, run)
 
 
-@pytest.mark.parametrize("kind", WEAK)
+@pytest.mark.parametrize("kind", WEAK_ONES)
 def test_a_weak_test_is_named_with_the_adversary_that_passes_it(kind: str, proofs: Proof) -> None:
     assert kind in {one.kind for one in proofs.open if one.question == f"weak_{kind}"}
     assert any(f"weak_{kind}" in sentence and repr(kind) in sentence for sentence in proofs.sentences())
 
 
-@pytest.mark.parametrize("name", STRONG)
+@pytest.mark.parametrize("name", STRONG_ONES)
 def test_a_strong_test_catches_them_all(name: str, proofs: Proof) -> None:
     tried = [one for one in proofs.tried if one.question == name]
     assert [one.kind for one in tried] == list(KINDS)

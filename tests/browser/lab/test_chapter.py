@@ -119,6 +119,7 @@ def test_steps_by_click_and_by_key_reach_python(lab: Lab, watched: Watched) -> N
     assert_quiet(watched)
 
 
+@pytest.mark.whole
 def test_keys_pressed_in_the_picture_do_not_reach_the_notebook(lab: Lab, watched: Watched) -> None:
     """In command mode `a`, `b` and `x` add and cut cells: JupyterLab must not hear them."""
     page = watched.page
@@ -177,6 +178,7 @@ out.sum().backward()
     assert_quiet(watched)
 
 
+@pytest.mark.whole
 def test_the_picture_follows_the_page_s_theme(lab: Lab, watched: Watched, tmp_path: Path) -> None:
     page = watched.page
     open_notebook(page, lab, write_notebook(lab, "themes.ipynb", SILENT.replace("{options}", "")))

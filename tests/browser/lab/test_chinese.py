@@ -16,6 +16,7 @@ CHAPTER = Path("notebooks/zh_CN/05_data_versus_detach.ipynb")
 TIMEOUT_MS = 40_000
 
 
+@pytest.mark.whole
 def test_the_folder_of_the_notebook_is_its_language(lab: Lab, watched: Watched) -> None:
     page = watched.page
     (lab.root / CHAPTER.parent).mkdir(exist_ok=True)

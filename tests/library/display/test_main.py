@@ -66,7 +66,7 @@ def test_the_script_s_output_comes_first_and_is_its_own(script, tmp_path) -> Non
 @pytest.mark.parametrize(
     "text",
     one_in(
-        3,
+        6,
         [
             "import sys; sys.exit()",
             "import sys; sys.exit(7)",
@@ -158,7 +158,7 @@ class Net(torch.nn.Linear):
 """
 
 
-@pytest.mark.parametrize("package", ["", "project."], ids=["script", "module"])
+@pytest.mark.parametrize("package", ["", pytest.param("project.", marks=pytest.mark.whole)], ids=["script", "module"])
 def test_a_project_in_another_folder(tmp_path, package: str) -> None:
     """Siblings are found, options after the name are the script's, and the culprit is named by its path from here."""
     folder = tmp_path / "project"
@@ -184,6 +184,7 @@ def test_a_package_runs_its_main(tmp_path) -> None:
     assert seen.returncode == alone.returncode == 9
 
 
+@pytest.mark.whole
 def test_workers_of_a_data_loader_find_the_script(script, tmp_path) -> None:
     script(
         "import torch\nfrom torch.utils.data import DataLoader\n"
@@ -206,6 +207,7 @@ def test_nobody_listens_any_more(script, tmp_path) -> None:
     assert (done.returncode, done.stderr) == (0, "")
 
 
+@pytest.mark.whole
 def test_a_module_that_is_not_there(tmp_path) -> None:
     done = python("-m", "seegrad", "-m", "nowhere.train", folder=tmp_path)
     assert (done.returncode, done.stdout) == (2, "")

@@ -122,6 +122,7 @@ def workers(address: str) -> int:
         return len(client.scheduler_info(n_workers=-1)["workers"])
 
 
+@pytest.mark.whole
 def test_the_same_grades_though_a_worker_dies_in_mid_run(course: Path, alone: Rows, tmp_path: Path) -> None:
     with cluster(tmp_path) as (address, start):
         nanny, _ = start(), start("--no-nanny")

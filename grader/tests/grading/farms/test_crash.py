@@ -17,7 +17,7 @@ from nbjudge_tests.classroom.commands import ENVIRONMENT, python
 from nbjudge_tests.classroom.gradebook import Rows, rows
 from nbjudge_tests.session import ALL
 
-STUDENTS, KILLS, PLACES = (40, 15, 3) if ALL else (12, 4, 2)  # of 4 processes that may be killed, so many were
+STUDENTS, KILLS, PLACES = (40, 15, 3) if ALL else (3, 4, 2)  # of 4 processes that may be killed, so many were
 
 
 @pytest.fixture(scope="module")

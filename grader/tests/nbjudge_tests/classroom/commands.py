@@ -1,7 +1,8 @@
 """Running the commands that an instructor runs.
 
 Loading nbgrader takes two seconds, and the tests give hundreds of commands: `python -m nbgrader …` and
-`python -m nbjudge …` are forked from a process that has loaded it, and has done nothing else.
+`python -m nbjudge …` are forked from a process that has loaded it, and has done nothing else. For each new gradebook it
+asks another program for the version of its tables: here once a session.
 """
 
 from __future__ import annotations
@@ -17,7 +18,10 @@ from collections.abc import Mapping
 from multiprocessing.context import ForkServerContext
 from pathlib import Path
 
+from nbgrader import api
+
 ENVIRONMENT = os.environ | {"PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
+nbgrader_s_own = api.get_alembic_version
 LOADED = ["nbgrader.apps", "nbgrader.server_extensions", "nbjudge.plugin", "nbjudge.__main__"]
 
 
@@ -45,7 +49,8 @@ def _started(root: Path, arguments: tuple[str, ...], environment: Mapping[str, s
 def _forked(root: Path, arguments: tuple[str, ...], environment: Mapping[str, str], timeout_s: float) -> Ended:
     with tempfile.TemporaryDirectory() as folder:
         streams = Path(folder, "out"), Path(folder, "err")
-        running = _warm().Process(target=_command, args=(root, arguments[1:], environment, streams))
+        given = root, arguments[1:], environment, streams, version_of_tables()
+        running = _warm().Process(target=_command, args=given)
         running.start()
         running.join(timeout_s)
         if running.exitcode is None:
@@ -62,10 +67,18 @@ def _warm() -> ForkServerContext:
     return context
 
 
+@functools.cache
+def version_of_tables() -> str:
+    """What nbgrader's own function answers, which starts a process for it."""
+    os.environ["PATH"] = ENVIRONMENT["PATH"]
+    return nbgrader_s_own()
+
+
 def _command(
-    root: Path, arguments: tuple[str, ...], environment: Mapping[str, str], streams: tuple[Path, Path]
+    root: Path, arguments: tuple[str, ...], environment: Mapping[str, str], streams: tuple[Path, Path], version: str
 ) -> None:
     """What `python -m` does, in a process that has just been forked."""
+    api.get_alembic_version = lambda: version
     for descriptor, path in zip((1, 2), streams, strict=True):
         os.dup2(os.open(path, os.O_WRONLY | os.O_CREAT), descriptor)
     os.chdir(root)
