@@ -108,7 +108,7 @@ STRONG = {
     ),
 }
 
-# Each question meets every adversary, in seconds; some stand for the others where not everything is tested: none of these
+# Each question meets every adversary: where not everything is tested some stand for the others. None of these
 # rests on what objects of the student say, since where only a few are graded that would be over a tenth of the points.
 WEAK_ONES = [name for name in WEAK if ALL or name in {"zeroed", "none", "constant", "raises", "odd"}]
 STRONG_ONES = [name for name in STRONG if ALL or name in {"a_list", "what_it_is"}]
