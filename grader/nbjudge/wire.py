@@ -10,6 +10,7 @@
 
 from __future__ import annotations
 
+import _signal  # type: ignore[import-not-found]  # `signal` makes enums of its numbers, four times a packet
 import contextlib
 import json
 import math
@@ -28,6 +29,7 @@ DEPTH = 128
 NAME_CHARS = 200
 CONTAINERS = 1 << 20
 PIECE_BYTES = 1 << 16
+_INTERRUPT = frozenset({signal.SIGINT})
 _LENGTHS = struct.Struct(">II")
 
 
@@ -49,7 +51,7 @@ def pack(header: Mapping[str, Any], body: bytes = b"") -> bytes:
     b'12'
     """
     try:
-        text = json.dumps(header, ensure_ascii=False, allow_nan=False).encode("utf-8", "replace")
+        text = _WRITER.encode(header).encode("utf-8", "replace")
     except (ValueError, TypeError, RecursionError) as error:
         raise WireError(f"This can't be sent: {error}.") from None
     _check_lengths(len(text), len(body))
@@ -81,7 +83,7 @@ def parse_header(data: bytes) -> dict[str, Any]:
     if data.count(b"[") + data.count(b"{") > CONTAINERS:
         raise WireError("A header has too many parts.")
     try:
-        header = json.loads(data.decode("utf-8"), parse_constant=_reject, object_pairs_hook=_no_name_twice)
+        header = _READER.decode(data.decode("utf-8"))
     except WireError:
         raise
     except (ValueError, RecursionError, MemoryError) as error:
@@ -171,11 +173,11 @@ class Pipe:
 @contextlib.contextmanager
 def _uninterrupted() -> Iterator[None]:
     """Half a packet would make nonsense of all that follows, so SIGINT is held back meanwhile."""
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    before = _signal.pthread_sigmask(signal.SIG_BLOCK, _INTERRUPT)
     try:
         yield
     finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        _signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def whole(tree: Mapping[str, Any], key: str, low: int = 0, high: int = 1 << 53) -> int:
@@ -218,6 +220,10 @@ def _no_name_twice(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(tree) != len(pairs):
         raise WireError("A header says one name twice.")
     return tree
+
+
+_WRITER = json.JSONEncoder(ensure_ascii=False, allow_nan=False)  # `json.dumps` makes one for each packet
+_READER = json.JSONDecoder(parse_constant=_reject, object_pairs_hook=_no_name_twice)
 
 
 def _check_lengths(header: int, body: int, header_bytes: int = HEADER_BYTES, body_bytes: int = BODY_BYTES) -> None:

@@ -6,6 +6,7 @@ that was killed at any moment goes on where it stopped, and an unchanged submiss
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -105,8 +106,19 @@ def autograde(
         if options.reference != "none":
             run.assignment = _tried(course, assignment, options, partial(_judged, farm=farm, kept=kept), warn)
         run.look()
-        run.grade(folders, farm)
+        with _imports_left_alone():
+            run.grade(folders, farm)
     return tuple(sorted(run.entries, key=lambda entry: entry.student))
+
+
+@contextmanager
+def _imports_left_alone() -> Iterator[None]:
+    """Meanwhile the collector doesn't look through all that was there before: a fifth of what is done here."""
+    gc.freeze()
+    try:
+        yield
+    finally:
+        gc.unfreeze()
 
 
 def proof(course: Course, name: str, options: RunOptions, farm: Farm, config: Config | None = None) -> Proof:

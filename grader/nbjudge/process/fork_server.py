@@ -243,6 +243,7 @@ def _warm(server: Server, names: Sequence[str], roles: Sequence[str]) -> None:
     del os.environ["IPYTHONDIR"]
     gc.collect()
     gc.freeze()  # the collector would otherwise touch, and so copy, every page after a fork
+    syscalls.in_large_pages()
     scratch = server.scratch and str(server.scratch.path)
     ready = {"ready": os.getpid(), "preloaded": there, "namespaces": server.chosen.namespaces, "scratch": scratch}
     send(server.owner, ready)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import datetime
-import inspect
 import io
 import json
 import math
@@ -16,7 +15,6 @@ import sys
 import threading
 import types
 from collections.abc import Callable, Mapping
-from functools import lru_cache
 from typing import Any
 
 from ipykernel import debugger
@@ -24,6 +22,7 @@ from ipykernel.kernelapp import IPKernelApp
 from jupyter_client.session import Session
 
 from nbjudge.errors import WireError
+from nbjudge.process import shortcuts
 from nbjudge.wire import Pipe
 
 SILENT = ("status", "execute_input")
@@ -181,7 +180,7 @@ class Kernel:
         sys.displayhook = hook
         self._kernel = app.kernel
         self.shell = app.kernel.shell
-        self.shell.compile.get_code_name = lru_cache(256)(_known_as_no_module(self.shell.compile.get_code_name))
+        shortcuts.take(self.shell)
         self.streams = (Stream(self.session, "stdout", 1), Stream(self.session, "stderr", 2))
         self._messages = 0
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -230,17 +229,6 @@ class Kernel:
         """Send what cells have printed so far, also when they replaced the streams."""
         for stream in self.streams:
             stream.flush()
-
-
-def _known_as_no_module(name_of: Callable[..., str]) -> Callable[..., str]:
-    """Say of each cell's file that no module is in it: `inspect` else looks through them all for every traceback."""
-
-    def named(raw: str, transformed: str, number: int) -> str:
-        name = name_of(raw, transformed, number)
-        inspect.modulesbyfile[name] = ""
-        return name
-
-    return named
 
 
 def plain(value: Any) -> Any:

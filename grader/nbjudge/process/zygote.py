@@ -27,7 +27,7 @@ from nbjudge.sandbox import ELSEWHERE, SERVICE_ID
 # take seconds, and `%load_ext seegrad` a quarter of one.
 PRELOADS = {
     "torch": ("torch", "torch._dynamo"),
-    "seegrad": ("seegrad", "seegrad.check", "seegrad.display.magic"),
+    "seegrad": ("seegrad", "seegrad.check", "seegrad.promise", "seegrad.display.magic"),
 }
 ALWAYS = ("numpy", "IPython")
 DEFAULT_PRELOAD = (*ALWAYS, *PRELOADS["torch"], *PRELOADS["seegrad"])

@@ -28,7 +28,7 @@ def warm(kernel: Kernel) -> None:
     torch: Any = sys.modules.get("torch")  # a course may do without
     uses = [partial(_numbers, torch)] if torch else []
     uses += [partial(_modules, torch)] if "torch._dynamo" in sys.modules else []  # for it alone: seconds to import
-    uses += [partial(use, kernel) for use in (_cell, _shown, _traceback, _examples)]
+    uses += [partial(use, kernel) for use in (_cell, _late, _shown, _traceback, _examples)]
     with _as_it_was(), torch.random.fork_rng(devices=[]) if torch else contextlib.nullcontext():
         for use in uses:
             with contextlib.suppress(Exception):
@@ -76,6 +76,12 @@ def _cell(kernel: Kernel) -> None:
     finally:
         asyncio.set_event_loop(None)
         loop.close()
+
+
+def _late(kernel: Kernel) -> None:
+    """What IPython makes when it is first asked for: its log, and the magics that it loads by name."""
+    _ = kernel.shell.logger
+    kernel.shell.magics_manager.load_all_lazy_magics()
 
 
 def _shown(kernel: Kernel) -> None:

@@ -32,6 +32,7 @@ HERE, CLONE_TREE, RECURSIVE, EMPTY_PATH = -100, 1, 0x8000, 4
 PIVOT_ROOT = {"x86_64": 155, "aarch64": 41}
 CAPABILITY_VERSION_3 = 0x20080522
 DETACH = 2
+MADV_COLLAPSE, LARGE_PAGE = 25, 2 << 20
 
 
 @functools.cache
@@ -178,6 +179,20 @@ def first_to_be_killed() -> None:
     """When memory runs out the kernel should take a student's process, not the grader."""
     with contextlib.suppress(OSError):  # a container may show no /proc
         Path("/proc/self/oom_score_adj").write_text("1000", encoding="utf-8")
+
+
+def in_large_pages() -> None:
+    """Put this process's own memory into pages of 2 MB where the kernel can, so that a fork copies fewer of its tables.
+
+    A child that writes gets a copy of 4 kB, as ever. A kernel before 6.1, or one that may not, leaves all as it is.
+    """
+    for line in Path("/proc/self/maps").read_text(encoding="utf-8", errors="replace").splitlines():
+        where, flags, *_, inode = line.split(maxsplit=5)[:5]
+        if flags != "rw-p" or inode != "0":
+            continue
+        start, end = (int(number, 16) for number in where.split("-"))
+        for page in range(-(-start // LARGE_PAGE) * LARGE_PAGE, end - LARGE_PAGE + 1, LARGE_PAGE):
+            libc().madvise(ctypes.c_void_p(page), ctypes.c_size_t(LARGE_PAGE), MADV_COLLAPSE)
 
 
 def _status_bytes(field: str) -> int:

@@ -11,9 +11,10 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from torch.overrides import TorchFunctionMode
 
 from nbjudge.bridge.peer import Peer, RemoteError
-from nbjudge.bridge.torch import FACTS
+from nbjudge.bridge.torch import FACTS, torch_private
 from nbjudge.errors import StudentGone, WireError
 from nbjudge.roles.witness import Witness
 from nbjudge.wire import Pipe, pack
@@ -540,17 +541,67 @@ def test_the_end_of_the_student_is_noticed() -> None:
         witness.names(["x"])
 
 
-def test_claims_are_what_a_test_read(pair: tuple[Peer, Peer], lend: Lend, monkeypatch: pytest.MonkeyPatch) -> None:
-    judge, _ = pair
+def witness_of(judge: Peer, monkeypatch: pytest.MonkeyPatch) -> Witness:
     for name in FACTS:
         monkeypatch.setattr(torch.Tensor, name, getattr(torch.Tensor, name), raising=False)
     witness = Witness(Pipe(os.dup(judge.pipe.fd)))
     os.close(witness.peer.pipe.fd)
     witness.peer = judge
-    f = lend(lambda x: x * 2)
-    y = f(torch.ones(2, requires_grad=True))
     for part in judge.parts.values():
         part.watch(witness.places)
+    return witness
+
+
+class Counting(TorchFunctionMode):
+    """A mode of the test's own."""
+
+    seen = 0
+
+    def __torch_function__(self, function: Any, _types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        self.seen += 1
+        return function(*args, **(kwargs or {}))
+
+
+def test_operations_are_watched_until_the_test_has_looked(
+    pair: tuple[Peer, Peer], lend: Lend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    witness = witness_of(pair[0], monkeypatch)
+    f = lend(lambda x: x * 2)
+    watching = torch_private.innermost_mode
+    with witness.reading():
+        y = f(torch.ones(2))
+        assert watching() is not None
+        assert torch.equal(y, y)
+        f(torch.ones(2))
+        assert watching() is None
+    witness.begin()
+    with witness.reading():
+        y = f(torch.ones(2))
+        with Counting() as counting:
+            assert torch.equal(y, y)
+            f(torch.ones(2))
+            seen = counting.seen
+            assert watching() is counting
+            torch.add(1, 1)
+            assert counting.seen > seen
+        f(torch.ones(2))
+        assert watching() is None
+    assert watching() is None
+
+
+def test_a_storage_that_moves_is_looked_at_where_it_is(lend: Lend) -> None:
+    f = lend(lambda x: x.sum())
+    x = torch.ones(3)
+    assert f(x) == 3
+    x.share_memory_()  # its numbers lie elsewhere from here on
+    x.numpy()[0] = 5.0
+    assert f(x) == 7
+
+
+def test_claims_are_what_a_test_read(pair: tuple[Peer, Peer], lend: Lend, monkeypatch: pytest.MonkeyPatch) -> None:
+    witness = witness_of(pair[0], monkeypatch)
+    f = lend(lambda x: x * 2)
+    y = f(torch.ones(2, requires_grad=True))
     assert torch.ones(1).is_leaf
     assert torch.equal(y, y)
     assert witness.places.claims == ()

@@ -7,6 +7,14 @@ import os
 import subprocess
 import sys
 
+import pytest
+import stack_data
+from ipykernel import ipkernel
+from IPython.core.interactiveshell import InteractiveShell
+from pygments.formatters.terminal256 import Terminal256Formatter
+from pygments.styles import get_style_by_name
+
+from nbjudge.process import shortcuts
 from nbjudge.process.zygote import ENVIRONMENT
 
 SEEN = """
@@ -25,7 +33,7 @@ def trace(part):
             failed.append(f"{part.__name__}: {error!r}")
     return tried
 
-for name in ("_numbers", "_modules", "_cell", "_shown", "_traceback"):
+for name in ("_numbers", "_modules", "_cell", "_late", "_shown", "_traceback"):
     setattr(warm, name, trace(getattr(warm, name)))
 
 def state():
@@ -41,6 +49,33 @@ before = state()
 warm.warm(kernel)
 print(json.dumps([before, state(), failed]))
 """
+
+
+CELLS = (
+    *("1", "1;", "x = 1\n'a;b'", "f(1)  # ;", "f(1);  # why", "await f()", "async def f(): ...\nawaited = 1"),
+    *("async with f() as g:\n    pass", "for x in y:", "await_ = 1", "[x async for x in f()]"),
+)
+
+
+def test_what_is_asked_less_often_gets_the_same_answer() -> None:
+    plain, short = InteractiveShell(), InteractiveShell()
+    style = get_style_by_name("monokai")
+    colours = Terminal256Formatter(style=style).style_string
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Terminal256Formatter, "_closest_color", Terminal256Formatter._closest_color)
+        patch.setattr(stack_data, "style_with_executing_node", stack_data.style_with_executing_node)
+        patch.setattr(ipkernel, "_accepts_parameters", ipkernel._accepts_parameters)
+        shortcuts.take(short)
+        for cell in CELLS:
+            given = {"transformed_cell": plain.transform_cell(cell)}
+            assert short.should_run_async(cell, **given) == plain.should_run_async(cell, **given)
+            shells = (plain, short)
+            ends = [shell.displayhook.semicolon_at_end_of_expression(cell) for shell in shells]
+            assert ends[0] == ends[1]
+        assert Terminal256Formatter(style=style).style_string == colours
+        for _ in range(2):
+            told = ipkernel._accepts_parameters(short.run_cell, ["cell_id", "elsewhere"])
+            assert told == {"cell_id": True, "elsewhere": False}
 
 
 def test_what_was_used_once_before_the_forks_is_not_to_be_seen() -> None:

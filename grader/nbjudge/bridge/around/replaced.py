@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import builtins
 import io
+import itertools
+import operator
 import sys
 import types
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 from unittest import mock
 
@@ -56,6 +58,7 @@ class Replaced:
     def __init__(self) -> None:
         self._watched: dict[str, tuple[Any, str, Any]] = {}  # where → module, name, what is there by rights
         self._told: dict[str, Any] = {}
+        self._stands: tuple[Sequence[Any], Sequence[str], Sequence[Any]] | None = None  # all of these, as told last
         self._here: dict[str, tuple[Any, str, Any]] = {}  # in the student's process: what was there
 
     def watch(self) -> None:
@@ -78,10 +81,12 @@ class Replaced:
         where = f"{module.__name__}.{name}"
         if where not in self._watched and where not in LISTENED_TO:
             self._watched[where] = (module, name, vars(module).get(name))
+            self._stands = None
 
     def begin(self) -> None:
         """A new question: whatever is replaced is told again."""
         self._told.clear()
+        self._stands = None
 
     def changes(self, encode: Callable[[Any], Any]) -> list[list[Any]]:
         """What has been replaced or put back since the last packet, as trees.
@@ -89,7 +94,17 @@ class Replaced:
         Raises:
             UnsupportedError: it can neither be lent nor carried.
         """
-        return list(self._changes(encode))
+        if self._stands is not None and self._is_as_told(*self._stands):
+            return []
+        found = list(self._changes(encode))
+        modules, names, own = zip(*self._watched.values(), strict=True) if self._watched else ((), (), ())
+        self._stands = modules, names, list(map(self._told.get, self._watched, own))
+        return found
+
+    @staticmethod
+    def _is_as_told(modules: Sequence[Any], names: Sequence[str], known: Sequence[Any]) -> bool:
+        """Asked with each packet, so without a line of Python for each name."""
+        return all(map(operator.is_, map(getattr, modules, names, itertools.repeat(None)), known))
 
     def _changes(self, encode: Callable[[Any], Any]) -> Iterator[list[Any]]:
         for where, (module, name, own) in self._watched.items():

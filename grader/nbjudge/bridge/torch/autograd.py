@@ -17,8 +17,10 @@ from nbjudge.bridge.torch.hooks import is_hooked, is_hooked_after
 from nbjudge.bridge.torch.records import ITEM_BYTES, History, TensorRecord, Window
 from nbjudge.bridge.values.table import ITEMS
 
+FUNCTIONS = 256  # names of Nodes that are remembered
 Edge: TypeAlias = tuple[Node, int]
 Start: TypeAlias = int | Tensor  # the number of a shared tensor, or a leaf that isn't shared yet
+Look: TypeAlias = tuple[Any, ...]
 Products: TypeAlias = Callable[[int, Tensor], Sequence[Tensor | None]]
 
 
@@ -90,14 +92,47 @@ def describe(tensor: Tensor, number: int, window: Window, counter: int, history:
         window=window,
         counter=counter,
         version=torch_private.version(tensor),
-        leaf=tensor.is_leaf,
-        requires_grad=tensor.requires_grad,
-        retains_grad=not tensor.is_leaf and tensor.retains_grad,
+        leaf=torch_private.is_leaf(tensor),
+        requires_grad=torch_private.requires_grad(tensor),
+        retains_grad=_retains_grad(tensor),
         hooked=is_hooked(tensor),
         hooked_after=is_hooked_after(tensor),
         parameter=isinstance(tensor, torch.nn.Parameter),
         history=history,
     )
+
+
+def look(tensor: Tensor) -> Look | None:
+    """All that a tensor's record is made of, at a glance: where this is what it was, there is nothing to tell.
+
+    None where it can't be known so: an empty tensor has no address.
+    """
+    if not (address := tensor.data_ptr()):
+        return None
+    return (
+        address,
+        tensor.dtype,
+        tensor.shape,
+        tensor.stride(),
+        tensor.storage_offset(),
+        torch_private.version(tensor),
+        torch_private.is_leaf(tensor),
+        torch_private.requires_grad(tensor),
+        _retains_grad(tensor),
+        is_hooked(tensor),
+        is_hooked_after(tensor),
+        type(tensor),
+        edge_of(tensor),
+    )
+
+
+def _retains_grad(tensor: Tensor) -> bool:
+    return not torch_private.is_leaf(tensor) and torch_private.retains_grad(tensor)
+
+
+def grad_of(tensor: Tensor) -> Tensor | None:
+    """The gradient of a tensor that may have one; torch warns of the others."""
+    return tensor.grad if torch_private.is_leaf(tensor) or torch_private.retains_grad(tensor) else None
 
 
 def unsupported(tensor: Tensor) -> str | None:
@@ -119,7 +154,7 @@ def unsupported(tensor: Tensor) -> str | None:
 
 def edge_of(tensor: Tensor) -> Edge | None:
     """The Node that computed a tensor, and which of its outputs it is; None for a leaf."""
-    node = tensor.grad_fn
+    node = torch_private.grad_fn(tensor)
     return None if node is None else (node, tensor.output_nr)
 
 
@@ -165,12 +200,11 @@ def compute(history: History, raw: Tensor, inputs: Sequence[Tensor], asked: Aske
 
     only = [raw]  # emptied by forward: what a Node can reach must not reach its own output, which would never end
 
-    def forward(ctx: Any, *_inputs: Tensor) -> Tensor:
-        _save(ctx, history)
+    def bare(_ctx: Any, _inputs: tuple[Tensor, ...]) -> Tensor:
         return only.pop()
 
     del raw
-    made = _function(forward, history, asked, ahead=0).apply(*inputs, *_anchor(inputs))
+    made = _function(history.name).apply(Told(bare, history.saves, asked, 1), *inputs, *_anchor(inputs))
     assert isinstance(made, Tensor)  # noqa: S101 - apply isn't typed
     return made
 
@@ -178,12 +212,12 @@ def compute(history: History, raw: Tensor, inputs: Sequence[Tensor], asked: Aske
 def recompute(history: History, tensor: Tensor, inputs: Sequence[Tensor], asked: Asked) -> None:
     """Give a tensor a new history in place, as an in-place operation does."""
 
-    def forward(ctx: Any, target: Tensor, *_inputs: Tensor) -> Tensor:
-        _save(ctx, history)
-        ctx.mark_dirty(target)
-        return target
+    def written(ctx: Any, inputs: tuple[Tensor, ...]) -> Tensor:
+        ctx.mark_dirty(inputs[0])
+        return inputs[0]
 
-    _function(forward, history, asked, ahead=1).apply(tensor, *inputs, *_anchor(inputs))
+    told = Told(written, history.saves, asked, 2)
+    _function(history.name).apply(told, tensor, *inputs, *_anchor(inputs))
 
 
 def _anchor(inputs: Sequence[Tensor]) -> tuple[Tensor, ...]:
@@ -191,22 +225,37 @@ def _anchor(inputs: Sequence[Tensor]) -> tuple[Tensor, ...]:
     return () if any(tensor.requires_grad for tensor in inputs) else (torch.zeros((), requires_grad=True),)
 
 
-def _save(ctx: Any, history: History) -> None:
-    if history.saves:
+@dataclasses.dataclass(frozen=True, slots=True)
+class Told:
+    """What one use of a Function is told beside its inputs."""
+
+    made: Callable[[Any, tuple[Tensor, ...]], Tensor]
+    saves: bool
+    asked: Asked
+    ahead: int  # arguments before the inputs, this one among them
+
+
+def _forward(ctx: Any, told: Told, *inputs: Tensor) -> Tensor:
+    ctx.saves, ctx.asked, ctx.ahead = told.saves, told.asked, told.ahead
+    if told.saves:
         ctx.save_for_backward(torch.empty(0))
+    return told.made(ctx, inputs)
 
 
-def _function(forward: Callable[..., Tensor], history: History, asked: Asked, ahead: int) -> Any:
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        if history.saves:
-            _ = ctx.saved_tensors  # torch raises here when the graph was freed
-        wanted = len(ctx.needs_input_grad)
-        found = (None,) * ahead + tuple(asked(grad))
-        return (found + (None,) * wanted)[:wanted]
+def _backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+    if ctx.saves:
+        _ = ctx.saved_tensors  # torch raises here when the graph was freed
+    wanted = len(ctx.needs_input_grad)
+    found: tuple[Tensor | None, ...] = (None,) * ctx.ahead + tuple(ctx.asked(grad))
+    return (found + (None,) * wanted)[:wanted]
 
-    methods = {"forward": staticmethod(forward), "backward": staticmethod(backward)}
+
+@functools.lru_cache(FUNCTIONS)
+def _function(name: str) -> Any:
+    """The Function whose Nodes have this name: making a class takes longer than using it."""
+    methods = {"forward": staticmethod(_forward), "backward": staticmethod(_backward)}
     made: Any = type("Remote", (torch.autograd.Function,), methods)
-    torch_private.name_nodes(made, history.name or "Remote")
+    torch_private.name_nodes(made, name or "Remote")
     return made
 
 
@@ -225,7 +274,12 @@ def same_counter(first: Tensor, second: Tensor) -> bool:
 
 def storage_bytes(storage: torch.UntypedStorage) -> bytes:
     """A storage's bytes, copied."""
-    return bytes(_bytes_of(storage).numpy().tobytes())
+    return bytes(view_of(storage).tobytes())
+
+
+def view_of(storage: torch.UntypedStorage) -> Any:
+    """A storage's bytes where they lie, as NumPy sees them."""
+    return _bytes_of(storage).numpy()
 
 
 def storage_of(data: bytes) -> torch.UntypedStorage:

@@ -54,6 +54,7 @@ class Exchange:
         self._judges = conversation.side == 0
         self.mirror = Mirror(conversation.side, self._products, self._hooked, self._settled)
         self.mirror.changes = conversation.changes
+        self._reads: Reads | None = None  # of the question that is asked
         conversation.answers["products"] = self._answer_products
         conversation.answers["hooks"] = self._answer_hooks
         conversation.answers["settled"] = self._answer_settled
@@ -62,6 +63,8 @@ class Exchange:
 
     def begin(self, body: Body) -> SaidTensors:
         """Say all that has changed here since the last packet."""
+        if self._reads is not None:
+            self._reads.rest()
         return SaidTensors(self.mirror, self.mirror.begin(body))
 
     def hear(self, said: Any, body: Body) -> None:
@@ -133,7 +136,8 @@ class Exchange:
 
     def reading(self, looked: Looked) -> Reads:
         """Meanwhile, note when a test looks at the values of such a tensor."""
-        return Reads(looked, self.is_foreign)
+        self._reads = Reads(looked, self.is_foreign)
+        return self._reads
 
     # ------------------------------------------------------------------ asking
 

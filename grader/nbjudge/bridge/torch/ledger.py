@@ -11,11 +11,12 @@ import weakref
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from nbjudge.bridge.torch.autograd import Edge, Link, same_counter
+from nbjudge.bridge.torch.autograd import Edge, Link, Look, same_counter, view_of
 from nbjudge.bridge.torch.records import TensorRecord
 from nbjudge.errors import WireError
 
@@ -29,6 +30,15 @@ class Storage:
     id: int
     here: torch.UntypedStorage
     agreed: bytes
+    _view: Any = None  # made once: what lies here is compared in each packet
+    _place: tuple[int, int] = (0, 0)  # where that view looks
+
+    def now(self) -> bytes:
+        """Its bytes as they are now, copied."""
+        place = (self.here.data_ptr(), self.here.nbytes())
+        if self._view is None or place != self._place:
+            self._view, self._place = view_of(self.here), place
+        return bytes(self._view.tobytes())
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +56,7 @@ class Agreed:
 
     record: TensorRecord
     edge: Edge | None
+    look: Look | None
     grad: int | None = None
 
 

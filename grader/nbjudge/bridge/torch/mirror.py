@@ -96,7 +96,7 @@ class Mirror:
         message = Message(gone=self.ledger.gone(), body=body)
         self.hooks.forget(message.gone.tensors)
         for storage in self.ledger.storages.values():
-            now = graph.storage_bytes(storage.here)
+            now = storage.now()
             if now != storage.agreed:
                 self._tell_bytes(storage, now, message)
         living = self.ledger.tensors()
@@ -142,14 +142,16 @@ class Mirror:
         return self._next
 
     def _tell(self, number: int, tensor: Tensor, message: Message) -> None:
-        edge, known = graph.edge_of(tensor), self.ledger.agreed.get(number)
-        history = None
+        known, look = self.ledger.agreed.get(number), graph.look(tensor)
+        if known is not None and look is not None and look == known.look:
+            return
+        edge, history = graph.edge_of(tensor), None
         if edge is not None and (known is None or edge != known.edge):
             history = self._new_history(tensor, message)
         record = self._describe(number, tensor, history, message)
         if known is None or record != known.record:
             message.tensors.append(record)
-        self._agree(record, edge)
+        self._agree(record, edge, look)
 
     def _describe(self, number: int, tensor: Tensor, history: History | None, message: Message) -> TensorRecord:
         storage = self._storage(number, tensor, message)
@@ -157,11 +159,11 @@ class Mirror:
         window = Window(storage, NAMES[tensor.dtype], shape, stride, int(tensor.storage_offset()))
         return graph.describe(tensor, number, window, self.ledger.counter(number, tensor, storage), history)
 
-    def _agree(self, record: TensorRecord, edge: graph.Edge | None) -> None:
+    def _agree(self, record: TensorRecord, edge: graph.Edge | None, look: graph.Look | None) -> None:
         """Both sides now hold this; a history is told once."""
         known = self.ledger.agreed.get(record.id)
         grad = None if known is None else known.grad
-        self.ledger.agreed[record.id] = Agreed(graph.without_history(record), edge, grad)
+        self.ledger.agreed[record.id] = Agreed(graph.without_history(record), edge, look, grad)
         if edge is not None:
             self.ledger.edges[edge] = record.id
 
@@ -175,7 +177,7 @@ class Mirror:
         return History(link, graph.name_of(tensor), inputs, found.saves)
 
     def _tell_grad(self, number: int, tensor: Tensor, message: Message) -> None:
-        grad = tensor.grad if tensor.is_leaf or tensor.retains_grad else None
+        grad = graph.grad_of(tensor)
         told = None if grad is None else self.share(grad, message)
         if told != self.ledger.agreed[number].grad:
             message.grads.append((number, told))
@@ -216,7 +218,7 @@ class Mirror:
 
     def keys(self, tensor: Tensor) -> Iterator[tuple[tuple[str, int], str]]:
         """What the other side's changes of a tensor, and of its gradient, are known by; and which of the two it is."""
-        grad = tensor.grad if tensor.is_leaf or tensor.retains_grad else None
+        grad = graph.grad_of(tensor)
         for look, seen in (("", tensor), (".grad", grad)):
             number = None if seen is None else self.ledger.number_of(seen)
             if number is not None and number in self.ledger.agreed:
@@ -287,7 +289,8 @@ class Mirror:
         self.hooks.relay_after(record.id, tensor, wanted=record.hooked_after)
         self.ledger.note_counter(record.id, record.counter, record.window.storage)
         # As this side would describe it, so that nothing is told back.
-        self._agree(graph.describe(tensor, record.id, record.window, record.counter, None), graph.edge_of(tensor))
+        described = graph.describe(tensor, record.id, record.window, record.counter, None)
+        self._agree(described, graph.edge_of(tensor), graph.look(tensor))
 
     def _window(self, record: TensorRecord) -> Tensor:
         """Values of a new tensor: on the shared storage, with the version counter of its kin where it has one."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Self
 from weakref import WeakValueDictionary
 
 from torch import Tensor
@@ -25,12 +25,31 @@ IsForeign = Callable[[Tensor], bool]
 
 
 class Reads(TorchFunctionMode):
-    """Notes when a test looks at the values of a tensor that the student's process brought in."""
+    """Notes when a test looks at the values of a tensor that the student's process brought in.
+
+    Once it does there is nothing more to note: `rest` takes the mode away, which each operation would pay for.
+    """
 
     def __init__(self, looked: Looked, is_foreign: IsForeign) -> None:
         super().__init__()
         self._looked, self._is_foreign = looked, is_foreign
+        self._awake = False
         self._names: WeakValueDictionary[int, Tensor] = WeakValueDictionary()  # their tensors by other names: detached
+
+    def __enter__(self) -> Self:
+        super().__enter__()  # type: ignore[no-untyped-call]  # torch has no types for it
+        self._awake = True
+        return self
+
+    def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
+        if self._awake:
+            super().__exit__(kind, error, trace)  # type: ignore[no-untyped-call]  # the same
+        self._awake = False
+
+    def rest(self) -> None:
+        """Leave early, where there is nothing more to note and no other mode was entered since."""
+        if self._awake and self._looked.data and torch_private.innermost_mode() is self:
+            self.__exit__(None, None, None)
 
     def __torch_function__(self, function: Any, _types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """As torch would do it; and noted."""
@@ -53,7 +72,7 @@ def watched(name: str, looked: Looked, is_foreign: IsForeign) -> property:
     original = torch_private.descriptor(name)
 
     def read(tensor: Tensor) -> Any:
-        if not _inside_torch() and is_foreign(tensor):
+        if name not in looked.facts and not _inside_torch() and is_foreign(tensor):
             looked.facts.add(name)
         return original.__get__(tensor)
 

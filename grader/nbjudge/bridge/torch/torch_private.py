@@ -24,9 +24,23 @@ def unseen() -> AbstractContextManager[None]:
     return hidden
 
 
-def version(tensor: Tensor) -> int:
-    """How often a tensor, or what shares its counter, was written in place."""
-    return tensor._version
+def descriptor(name: str) -> Any:
+    """A tensor's attribute as torch itself reads and writes it."""
+    return getattr(torch._C.TensorBase, name)
+
+
+# What a tensor says of itself, past whoever watches a test read it: the bridge asks it of each tensor in each packet.
+version: Callable[[Tensor], int] = descriptor("_version").__get__
+is_leaf: Callable[[Tensor], bool] = descriptor("is_leaf").__get__
+requires_grad: Callable[[Tensor], bool] = descriptor("requires_grad").__get__
+retains_grad: Callable[[Tensor], bool] = descriptor("retains_grad").__get__
+grad_fn: Callable[[Tensor], Node | None] = descriptor("grad_fn").__get__
+
+
+def innermost_mode() -> Any:
+    """The function mode that sees first what is asked of tensors, or None."""
+    depth = torch._C._len_torch_function_stack()
+    return torch._C._get_function_stack_at(depth - 1) if depth else None
 
 
 def set_version(tensor: Tensor, number: int) -> None:
@@ -63,11 +77,6 @@ def holds_saved(node: Node) -> bool:
 def name_nodes(function: Any, name: str) -> None:
     """Give the Nodes of a Function of ours the name of the one over there."""
     function._backward_cls.__name__ = name
-
-
-def descriptor(name: str) -> Any:
-    """A tensor's attribute as torch itself reads and writes it."""
-    return getattr(torch._C.TensorBase, name)
 
 
 def hidden(work: Callable[Given, Result]) -> Callable[Given, Result]:
