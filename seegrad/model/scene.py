@@ -131,7 +131,7 @@ class Question:
     wrong: str = ""
     evidence: tuple[str, ...] = ()
     name: str = "q1"
-    veil: Literal["", "leaves", "counters", "keeps", "saves"] = ""
+    veil: Literal["", "leaves", "counters", "keeps", "saves", "damage"] = ""
 
 
 @dataclass(frozen=True, slots=True)

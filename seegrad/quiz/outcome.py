@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from seegrad.errors import QuestionError
 from seegrad.model.recording import Recording
-from seegrad.model.scene import Question
+from seegrad.model.scene import Choice, Question
 from seegrad.quiz.subject import QuestionKind, Wanted, aliases, choice, last_forward, listed, question
 from seegrad.words.languages import _, marked, together
+
+NO_LINE = 0  # the answer where nothing went wrong
+WHICH = marked("Which line did the damage, if any did? Click it, or its pill.")
 
 
 def outcome_of(recording: Recording) -> str:
@@ -64,10 +67,11 @@ def _about_graph(recording: Recording) -> str:
 
 
 def _culprit(recording: Recording, wanted: Wanted) -> Question:
-    """The line that did the damage."""
+    """The line that did the damage; where none did, that is the answer, so that the question itself says nothing."""
     guilty = [d for d in recording.diagnoses if d.culprit is not None and d.severity != "note"]
+    none = Choice(str(NO_LINE), _("no line did any damage"))
     if not guilty or guilty[0].culprit is None:
-        raise QuestionError(_("Nothing went wrong in this block, so there is no culprit to find."))
+        return _harmless(recording, wanted, none)
     line = guilty[0].culprit.line
     did_it = _("Line {line} did it: `{code}`.").format(line=line, code=guilty[0].culprit.code.strip())
     overwrote = _("Line {line} overwrote what backward needs.").format(line=line)
@@ -76,11 +80,11 @@ def _culprit(recording: Recording, wanted: Wanted) -> Question:
     stopped = recording.error.place.line if recording.error is not None and recording.error.place is not None else None
     told = {stopped, victim.line if victim else None}
     wrong = [(number, text) for number, text in code if number != line and text.strip()]
-    choices = tuple(choice(str(number), text, "M04" if number in told else "") for number, text in wrong)
+    choices = (*(choice(str(number), text, "M04" if number in told else "") for number, text in wrong), none)
     return question(
         recording,
         "culprit",
-        wanted.prompt or marked("Which line did the damage? Click it, or its pill."),
+        wanted.prompt or WHICH,
         line,
         last_forward(recording),
         choices=choices,
@@ -88,6 +92,29 @@ def _culprit(recording: Recording, wanted: Wanted) -> Question:
         right=overwrote if guilty[0].kind in ("saved_tensor_modified", "silent_corruption") else did_it,
         wrong=did_it,
         evidence=(f"line:{line}", *([f"w{guilty[0].write_id}"] if guilty[0].write_id is not None else [])),
+        veil="damage",
+    )
+
+
+def _harmless(recording: Recording, wanted: Wanted, none: Choice) -> Question:
+    """The same question about a block in which nothing went wrong."""
+    if recording.error is not None:
+        raise QuestionError(
+            _("What was raised here isn't the work of one line, so there is no culprit to find.")
+        )
+    said = _("No line did any damage.")
+    code = recording.code
+    return question(
+        recording,
+        "culprit",
+        wanted.prompt or WHICH,
+        NO_LINE,
+        last_forward(recording),
+        choices=(*(choice(str(number), text, "") for number, text in code if text.strip()), none),
+        targets=_lines(recording, code),
+        right=said,
+        wrong=said,
+        veil="damage",
     )
 
 

@@ -32,7 +32,7 @@ export interface Question {
   wrong: string;
   evidence: string[];
   name: string;
-  veil: "" | "leaves" | "counters" | "keeps" | "saves";
+  veil: "" | "leaves" | "counters" | "keeps" | "saves" | "damage";
 }
 
 export interface Scene {

@@ -113,7 +113,6 @@ def test_counters_are_not_told_while_versions_are_asked_for() -> None:
 @pytest.mark.parametrize(
     ("kind", "why"),
     [
-        ("culprit", "no culprit to find"),
         ("order", "No backward pass ran"),
         ("colour", "of kind 'colour'"),
         (5, "of kind '5'"),

@@ -12,6 +12,7 @@ import torch
 import seegrad
 from seegrad.errors import QuestionError
 from seegrad.model.recording import Recording
+from seegrad.model.scene import Choice
 from seegrad.quiz import KINDS, ask, judge, outcome_of
 from seegrad.words.beliefs import MISCONCEPTIONS
 from tests.library.recordings import overwritten_alias
@@ -119,9 +120,13 @@ def test_the_culprit_is_the_line_that_wrote() -> None:
     assert stopped.misconception == "M04"
 
 
-def test_nothing_wrong_has_no_culprit() -> None:
-    with pytest.raises(QuestionError, match="no culprit"):
-        ask(fine(), "culprit")
+def test_where_nothing_went_wrong_the_same_is_asked_and_no_line_is_the_answer() -> None:
+    question, guilty = ask(fine(), "culprit"), ask(overwritten_alias("data"), "culprit")
+    assert question.prompt == guilty.prompt
+    assert question.choices[-1] == guilty.choices[-1] == Choice("0", "no line did any damage")
+    assert judge(question, {"culprit": 0}).right
+    assert not judge(question, {"culprit": 2}).right
+    assert not judge(guilty, {"culprit": 0}).right
 
 
 @pytest.mark.parametrize("kind", KINDS)
