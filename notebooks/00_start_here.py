@@ -133,6 +133,7 @@ c.backward()
 # |---|---|
 # | `"leaves"`, `"keeps"` | click the leaves; click what keeps its gradient |
 # | `"saves"`, `"order"` | what each Function saves; in which order backward runs them |
+# | `"next"`, `"gradient"` | which Function runs next; which gradient comes next |
 # | `"versions"` | type each tensor's version |
 # | `"outcome"`, `"culprit"` | raises, silent, or fine; which line did it |
 

@@ -348,8 +348,6 @@ for name, tensor in {"l1": l1, "l2": l2, "l3": l3, "l4": l4, "loss": loss}.items
 # %% [markdown]
 # Look at `l1` once more: its card says *2 of 2*. One gradient came from `l3`, one from `l2`. They are **added**, and
 # only then does the first product run.
-#
-# **Change:** swap the lines of `l2` and `l3`. Which disc does `+` get now? Do any gradients change?
 
 # %% [markdown]
 # One more thing changed in the picture: the tags of what was saved are dashed outlines. As soon as a Function has run,
@@ -360,6 +358,27 @@ l4.grad_fn._saved_self
 
 # %% [markdown]
 # The Functions and the edges are still there. (Chapter 07 says what follows for a second `backward()`.)
+
+# %% [markdown]
+# ### Each step, before it opens
+#
+# The same program, with the lines of `l2` and `l3` swapped. **Predict** each step of backward: the picture asks before it
+# opens the step, and offers a few answers.
+
+# %%
+# %%see --ahead help
+inp = torch.ones([2, 2], requires_grad=True, device=device)
+w1, w2, w3 = (torch.tensor(v, requires_grad=True, device=device) for v in (2.0, 3.0, 4.0))
+l1 = inp * w1
+l3 = l1 * w3
+l2 = l1 + w2
+l4 = l2 * l3
+loss = l4.mean()
+loss.backward()
+
+# %% [markdown]
+# The sum runs before the product of `l3` now, since it was made last. No gradient has changed: `l1` adds up what comes,
+# in whichever order.
 
 # %% [markdown]
 # ## 6 · Who has a gradient afterwards
@@ -456,8 +475,22 @@ print("w2", round(float(loss_at(2.0, 3 + h) - loss_at(2.0, 3 - h)) / (2 * h), 4)
 print("w3", round(float(loss_at(2.0, 3.0, 4 + h) - loss_at(2.0, 3.0, 4 - h)) / (2 * h), 4))
 
 # %% [markdown]
-# **Change** the example of section 5: replace `l3 = l1 * w3` by `l3 = l1.exp()`, and run it. Compute the gradient of `w1`
-# by hand from the numbers on the cards, then compare it with `w1.grad`. (What did the new pill save?)
+# ### Each step, with less help
+#
+# A smaller program, with an `exp` in it. **Predict** each step again, by the numbers on the cards.
+
+# %%
+# %%see --ahead alone
+w1, w2 = (torch.tensor(v, requires_grad=True, device=device) for v in (0.5, 3.0))
+l1 = w1 * 2
+l2 = l1 + w2
+l3 = l1.exp()
+loss = l2 * l3
+loss.backward()
+
+# %% [markdown]
+# To `l1` comes 2.72 through `l2`, and 10.9 through `l3`: `exp` multiplies what comes by its own result, which it saved.
+# `w1` gets twice their sum.
 
 # %% [markdown]
 # ## 8 · One line more

@@ -14,6 +14,7 @@ from IPython.core.error import UsageError
 from IPython.core.magic import MAGIC_NO_VAR_EXPAND_ATTR
 from IPython.display import display
 
+from seegrad.display.ahead import HELP, step_ahead
 from seegrad.display.widget import asks, show
 from seegrad.learn.progress import note_cell
 from seegrad.model.recording import Recording
@@ -39,6 +40,9 @@ class MagicLine(argparse.ArgumentParser):
         super().__init__("%%see", description=__doc__, add_help=False, exit_on_error=False)
         self.add_argument("--step", type=int, default=-1, help="the step to show first; -1 is the last one")
         self.add_argument("--ask", choices=sorted(KINDS), help="a question to answer before the rest is shown")
+        self.add_argument(
+            "--ahead", choices=HELP, help="a question before each step of backward: with help, or without"
+        )
         self.add_argument("--tensors", default="", help="names that a versions question asks for, with commas between")
         self.add_argument("--nodes", default="", help="Functions that a saves question asks for, with commas between")
         self.add_argument("--name", default="q1", help="the variable in the line of Python under the answer")
@@ -57,7 +61,7 @@ class MagicLine(argparse.ArgumentParser):
 def see(line: str, cell: str) -> Any:
     """Record this cell, show its graph, and say what went wrong.
 
-    Options: `--step N`, `--ask KIND`, `--tensors a,b`,
+    Options: `--step N`, `--ask KIND`, `--ahead help|alone`, `--tensors a,b`,
     `--nodes MulBackward0`, `--name q1`, `--as rec`, `--content`.
 
     While the picture waits for an answer torch's error waits too: it would tell the answer, and is the picture's last
@@ -98,6 +102,8 @@ def _options(line: str) -> argparse.Namespace:
 
 
 def _picture(recording: Recording, options: argparse.Namespace) -> Any:
+    if options.ahead:
+        return step_ahead(recording, helped=options.ahead == HELP[0])
     tensors, nodes = _names(options.tensors), _names(options.nodes)
     return show(recording, options.step, options.ask, tensors=tensors, nodes=nodes, name=options.name)
 

@@ -2,7 +2,9 @@
 
 An answer is `{kind: value}`: `{"outcome": "silent"}`, `{"versions": {"out": 1}}`, `{"leaves": ["a"]}`,
 `{"keeps": ["a"]}`, `{"saves": {"MulBackward0": ["a", "b"]}}`, `{"order": ["SumBackward0", "MulBackward0"]}`,
-`{"culprit": 3}`. A mistake is a short key (`silent`, `out=0`, `+b`, `-a`, `+MulBackward0 b`, `A<B`, `5`); a Choice with
+`{"next": "MulBackward0"}`, `{"gradient": "[1, 2]"}`, `{"culprit": 3}`.
+
+A mistake is a short key (`silent`, `out=0`, `+b`, `-a`, `+MulBackward0 b`, `A<B`, `5`); a Choice with
 that key says which misconception it shows. The player judges by the same keys, so a saved page needs no Python.
 """
 
@@ -15,10 +17,11 @@ from seegrad.model.recording import Recording
 from seegrad.model.scene import Question
 from seegrad.quiz.judge import KINDS, Feedback, judge, mistakes
 from seegrad.quiz.outcome import outcome_of
+from seegrad.quiz.steps import ahead
 from seegrad.quiz.subject import Wanted
 from seegrad.words.languages import _
 
-__all__ = ["KINDS", "Feedback", "Question", "ask", "judge", "mistakes", "outcome_of"]
+__all__ = ["KINDS", "Feedback", "Question", "ahead", "ask", "judge", "mistakes", "outcome_of"]
 
 
 def ask(

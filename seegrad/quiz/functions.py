@@ -36,7 +36,7 @@ def _saves(recording: Recording, wanted: Wanted) -> Question:
         parts = sketch(recording)
     labels = dict(zip((card.id for card in parts.cards), _card_labels(parts), strict=True))
     around = _around(parts, labels)
-    asked = {name: pill for name, pill in _pills(recording, last, wanted.nodes).items() if around.get(pill)}
+    asked = {name: pill for name, pill in pills_of(recording, last, wanted.nodes).items() if around.get(pill)}
     if not asked:
         raise QuestionError(_("Autograd recorded no Function in this block, so there is nothing that one could save."))
     _few(asked)
@@ -100,7 +100,7 @@ def _others_saved(question: Question, value: Any) -> list[str]:
 def _order(recording: Recording, wanted: Wanted) -> Question:
     """The Functions, or those in `wanted.nodes`, in the order in which the first backward call runs them."""
     last = last_forward(recording)
-    pills = {pill: name for name, pill in _pills(recording, last, wanted.nodes).items()}
+    pills = {pill: name for name, pill in pills_of(recording, last, wanted.nodes).items()}
     calls = [frame.backward for frame in recording.frames if frame.backward is not None]
     ran = [f"f{frame.running}" for frame in recording.frames if calls and frame.backward == calls[0]]
     truth = list(dict.fromkeys(pills[pill] for pill in ran if pill in pills))
@@ -125,7 +125,7 @@ def _disorders(recording: Recording, pills: dict[str, str], truth: list[str]) ->
     """What may be wrong with an order, the plainest first: `A<B` is A before B, which has to send A its gradient."""
     yield Choice(FORWARD, "", "", _("This is the order of the forward pass: backward starts at the end of it."))
     waits = _("`{early}` has to wait for `{late}`, which sends it its gradient.")
-    for early, late in _waits(recording, pills):
+    for early, late in waits_of(recording, pills):
         if early in truth and late in truth:
             yield Choice(f"{early}<{late}", "", "", waits.format(early=early, late=late))
     yield Choice(
@@ -133,7 +133,7 @@ def _disorders(recording: Recording, pills: dict[str, str], truth: list[str]) ->
     )
     nodes = {f"f{node.id}": node for node in recording.nodes}
     for pill, name in pills.items():
-        yield _missing(recording, nodes[pill], name) if name in truth else _unneeded(recording, nodes[pill], name)
+        yield _missing(recording, nodes[pill], name) if name in truth else unneeded(recording, nodes[pill], name)
 
 
 def _disorder(question: Question, value: Any) -> list[str]:
@@ -146,7 +146,7 @@ def _disorder(question: Question, value: Any) -> list[str]:
     return [FORWARD] if early and early == pairs else early[:1] or [YOUNGEST]
 
 
-def _waits(recording: Recording, pills: dict[str, str]) -> Iterator[tuple[str, str]]:
+def waits_of(recording: Recording, pills: dict[str, str]) -> Iterator[tuple[str, str]]:
     """Each Function asked about with the next of them that has to run before it, over any that aren't asked about."""
     nodes = {f"f{node.id}": node for node in recording.nodes}
     for pill, late in pills.items():
@@ -171,7 +171,7 @@ def _missing(recording: Recording, node: Node, name: str) -> Choice:
     return replace(shown, message=together(said, shown.message))
 
 
-def _unneeded(recording: Recording, node: Node, name: str) -> Choice:
+def unneeded(recording: Recording, node: Node, name: str) -> Choice:
     """A Function that doesn't run, and was counted in: to need a gradient isn't to get one."""
     said = _("No gradient comes to `{node}`: nothing leads from it to where backward starts.").format(node=name)
     storages = {ref.id: ref.storage for ref in recording.tensors}
@@ -181,7 +181,7 @@ def _unneeded(recording: Recording, node: Node, name: str) -> Choice:
     return Choice(f"+{name}", "", "M01", together(said, _("That a leaf before it has `requires_grad` is not enough.")))
 
 
-def _pills(recording: Recording, last: int, only: tuple[str, ...]) -> dict[str, str]:
+def pills_of(recording: Recording, last: int, only: tuple[str, ...]) -> dict[str, str]:
     """Name → pill of the Functions made up to a step, without those that add into `.grad`."""
     nodes: list[Node] = [node for node in recording.nodes if node.leaf is None and node.frame <= last]
     found = dict(zip(numbered(node.name for node in nodes), (f"f{node.id}" for node in nodes), strict=True))

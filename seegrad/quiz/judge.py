@@ -1,8 +1,8 @@
 """The kinds of questions that there are, and the judge of an answer to any of them.
 
 A kind is whole in one file: what it asks and hides, the truth, its sentences, what may be wrong in an answer. A new one
-is such a file and its name in KINDS here. In the player it is an entry in `state/kinds.ts`, and one in `ui/ask.ts`
-where it is answered in a way of its own.
+is such a file and its name in KINDS here. Where it is answered in a way of its own it has an entry in the player's
+`state/kinds.ts`, and perhaps one in `ui/ask.ts`.
 """
 
 from __future__ import annotations
@@ -15,11 +15,12 @@ from seegrad.errors import QuestionError
 from seegrad.model.scene import Question
 from seegrad.quiz.functions import ORDER, SAVES
 from seegrad.quiz.outcome import CULPRIT, OUTCOME
+from seegrad.quiz.steps import GRADIENT, NEXT
 from seegrad.quiz.subject import accepted
 from seegrad.quiz.tensors import KEEPS, LEAVES, VERSIONS
 from seegrad.words.languages import _, together
 
-KINDS = {kind.name: kind for kind in (OUTCOME, VERSIONS, LEAVES, KEEPS, SAVES, ORDER, CULPRIT)}
+KINDS = {kind.name: kind for kind in (OUTCOME, VERSIONS, LEAVES, KEEPS, SAVES, ORDER, NEXT, GRADIENT, CULPRIT)}
 
 
 @dataclass(frozen=True, slots=True)

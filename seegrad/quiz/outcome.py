@@ -99,9 +99,7 @@ def _culprit(recording: Recording, wanted: Wanted) -> Question:
 def _harmless(recording: Recording, wanted: Wanted, none: Choice) -> Question:
     """The same question about a block in which nothing went wrong."""
     if recording.error is not None:
-        raise QuestionError(
-            _("What was raised here isn't the work of one line, so there is no culprit to find.")
-        )
+        raise QuestionError(_("What was raised here isn't the work of one line, so there is no culprit to find."))
     said = _("No line did any damage.")
     code = recording.code
     return question(

@@ -18,11 +18,13 @@ from seegrad.words.languages import _
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """How the asker wants the question: another prompt, only some tensors, only some Nodes."""
+    """How the asker wants the question: another prompt, only some tensors, only some Nodes, at one Frame, with help."""
 
     prompt: str = ""
     tensors: tuple[str, ...] = ()
     nodes: tuple[str, ...] = ()
+    frame: int | None = None
+    helped: bool = False
 
 
 def accepted(question: Question, value: Any) -> list[str]:
@@ -48,9 +50,13 @@ class QuestionKind:
 
 def question(recording: Recording, kind: str, prompt: str, truth: Any, until_step: int, **more: Any) -> Question:
     """A Question whose id names the question and the code it is about, not the run and not the language."""
-    subject = "\n".join(text.strip() for _, text in recording.code)
-    number = hashlib.sha1(f"{kind}\n{prompt}\n{subject}".encode(), usedforsecurity=False).hexdigest()[:8]
-    return Question(f"{kind}-{number}", kind, _(prompt), json.dumps(truth), until_step, **more)
+    return Question(named_for(recording, kind, prompt), kind, _(prompt), json.dumps(truth), until_step, **more)
+
+
+def named_for(recording: Recording, kind: str, *about: str) -> str:
+    """The id of a question: its kind, and a number for what it is about."""
+    subject = "\n".join((kind, *about, *(text.strip() for _, text in recording.code)))
+    return f"{kind}-{hashlib.sha1(subject.encode(), usedforsecurity=False).hexdigest()[:8]}"
 
 
 def choice(key: str, label: str, belief: str) -> Choice:

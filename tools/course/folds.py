@@ -20,7 +20,7 @@ from tools.words.translations import in_language, paragraphs
 WAITS, SOURCE_WAITS = "hide-output", "hide-input"
 PROMPT = re.compile(r"\*\*[Pp]redict|\*\*Repair\*\*")
 REPAIR = re.compile(r"\*\*Repair\*\*")
-ASKS = re.compile(r"--ask \w|\bask=|\bask_again\(")
+ASKS = re.compile(r"--(?:ask|ahead) \w|\bask=|\bask_again\(")
 LEADS_ON = re.compile(r":\s*$")
 ENDS = re.compile(r"#|\*\*Now\b")  # a heading, or the way to the assignment
 ALTER = re.compile(r"\*\*Change\b")  # what to try next tells nothing, and isn't to be overlooked

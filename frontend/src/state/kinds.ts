@@ -65,7 +65,6 @@ export function pairs(question: Question): [string, string[]][] {
 export const current = (question: Question, draft: Draft) => (draft.at ?? nodesOf(question)[0]) as string;
 
 const KINDS: Record<string, Kind> = {
-  outcome: {},
   culprit: { value: (_, draft) => Number(draft.picked[0]) },
   leaves: { many: true },
   keeps: { many: true, complete: always, shown: true },

@@ -17,7 +17,7 @@ export function askPanel(question: Question, w: Words, moves: Moves): AskPanel {
   const hint = h("span", { class: "sg-qh" }, w.hidden);
   const verdict = h("div", { class: "sg-qv", role: "status", "aria-live": "polite" });
   const element = h("div", { class: "sg-q", role: "group", "aria-label": question.prompt.replaceAll("`", "") }, prompt, controls, h("div", { class: "sg-qb" }, button, hint), verdict);
-  const inputs = (CONTROLS[question.kind] ?? list)(question, w, controls, moves);
+  const inputs = (CONTROLS[question.kind] ?? (question.targets[0] ? list : radios))(question, w, controls, moves);
   return {
     element,
     show(draft, answer) {
@@ -33,8 +33,8 @@ export function askPanel(question: Question, w: Words, moves: Moves): AskPanel {
 /** Shows a draft, or where one was given the answer. */
 type Update = (draft: Draft, given: Value | null) => void;
 
-/** How a kind of question is answered where it isn't by clicks alone. */
-const CONTROLS: Record<string, typeof ticks> = { outcome: radios, versions: numbers, saves: ticks };
+/** How a kind of question is answered where it isn't by clicks alone, nor by a choice where there is nothing to click. */
+const CONTROLS: Record<string, typeof ticks> = { versions: numbers, saves: ticks };
 
 /** What is picked by clicks on the picture, in words. */
 function list(question: Question, w: Words, controls: HTMLElement): Update {

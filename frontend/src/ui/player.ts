@@ -100,7 +100,7 @@ function start(el: HTMLElement, scene: Scene, host: Host): () => void {
 
   const choose = (id: string) => {
     const label = question && !answer() ? labelOf(question, id) : undefined;
-    if (question && label !== undefined && !kind.beside) {
+    if (question && label && !kind.beside) {
       draft = pick(question, draft, label);
       draw();
     } else send({ kind: "select", id });
@@ -133,7 +133,7 @@ function start(el: HTMLElement, scene: Scene, host: Host): () => void {
     [...code.children].forEach((element, k) => {
       const target = `line:${scene.code[k]?.[0]}`;
       const pickedLine = open && draft.picked.includes(labelOf(question, target) ?? "\0");
-      const evidence = question && given && question.evidence.includes(target);
+      const evidence = given && question?.evidence.includes(target);
       element.className = `${k === frame.line ? "cur" : k < (frame.line ?? 0) ? "past" : ""} ${k === culprit ? "bad" : ""} ${pickedLine ? "picked" : ""} ${evidence ? "evidence" : ""}`;
     });
     const veil = open ? question.veil : "";
@@ -167,7 +167,7 @@ function start(el: HTMLElement, scene: Scene, host: Host): () => void {
   if (question) {
     for (const element of code.children) {
       const id = `line:${(element as HTMLElement).dataset.n}`;
-      if (labelOf(question, id) === undefined) continue;
+      if (!labelOf(question, id)) continue;
       element.replaceChildren(quiet(h("button", { type: "button", onclick: () => choose(id) }, element.textContent ?? "")));
     }
   }

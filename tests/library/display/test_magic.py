@@ -162,3 +162,9 @@ def test_the_traceback_carries_the_number_of_the_cell_that_runs(shell: Any, disp
     assert len(displayed) == 1
     said = re.sub(r"\x1b\[[0-9;]*m", "", "\n".join(seen.error_in_exec._render_traceback_()))
     assert re.search(r"Cell In\s?\[(\d+)\], line 4", said)[1] == str(number)  # type: ignore[index]  # None fails too
+
+
+def test_steps_are_asked_ahead_and_torch_s_error_waits_too(shell: Any, displayed: list[Any]) -> None:
+    assert shell.run_cell("%%see --ahead help\nb = a * 2\n(b * b).sum().backward()").success
+    assert [picture.scene["question"]["kind"] for picture in displayed] == ["next"]
+    assert not shell.run_cell("%%see --ahead much\nb = a * 2").success

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
@@ -14,10 +16,12 @@ import torch
 
 import seegrad
 from seegrad.display import widget
+from seegrad.display.ahead import step_ahead
 from seegrad.display.widget import Picture, Sentence, show
 from seegrad.learn.progress import VARIABLE, read_progress
 from seegrad.model.recording import Recording
 from seegrad.model.scene import Scene
+from seegrad.quiz import ahead
 from tests.library.recordings import overwritten_alias
 
 WIDGET_VIEW = "application/vnd.jupyter.widget-view+json"
@@ -159,3 +163,75 @@ def test_every_recording_can_be_shown(recording: Recording) -> None:
 
 def test_what_is_no_recording_gets_a_sentence() -> None:
     assert "this is of type int" in str(seegrad.show(5))  # type: ignore[arg-type]  # a learner's own `rec`
+
+
+# -- a question before each step
+
+
+def backward_of_a_product() -> Recording:
+    a = torch.tensor(2.0, requires_grad=True)
+    b = torch.tensor(3.0, requires_grad=True)
+    with seegrad.record() as rec:
+        c = a * b
+        d = c.exp()
+        d.backward()
+    return rec.recording
+
+
+def test_each_answer_opens_the_steps_up_to_the_next_question() -> None:
+    recording = backward_of_a_product()
+    questions = ahead(recording, helped=True)
+    picture = step_ahead(recording, helped=True)
+    assert isinstance(picture, Picture)
+    for question, after in pairwise(questions):
+        assert len(picture.scene["frames"]) == after.until_step + 1, "an answer opens no more"
+        assert picture.step == question.until_step
+        picture.answer = {question.kind: json.loads(question.truth)}
+        assert picture.answer == {}, "the next question is open"
+        assert picture.scene["question"]["prompt"] == f"✓ {question.right} {after.prompt}"
+    assert len(picture.scene["frames"]) == len(recording.frames)
+    last = questions[-1]
+    picture.answer = {last.kind: "0"}
+    assert picture.answer == {last.kind: "0"}
+    kept = read_progress().chapters[""].predictions
+    assert {name: tried.right for name, tried in kept.items()} == {
+        question.id: question is not last for question in questions
+    }
+    assert [kept[question.id].prompt for question in questions] == [question.prompt for question in questions]
+
+
+def test_what_was_wrong_is_told_before_the_next_question() -> None:
+    picture = step_ahead(backward_of_a_product(), helped=False)
+    assert isinstance(picture, Picture)
+    picture.answer = {"next": "MulBackward0"}
+    assert picture.scene["question"]["prompt"].startswith(
+        "✗ Next runs `ExpBackward0 → d`. `MulBackward0 → c` has to wait"
+    )
+
+
+def test_an_answer_that_is_none_leaves_the_question_open() -> None:
+    picture = step_ahead(backward_of_a_product(), helped=True)
+    assert isinstance(picture, Picture)
+    before = picture.scene
+    picture.answer = {"leaves": []}
+    assert picture.scene == before
+
+
+def test_without_a_kernel_the_first_is_asked_and_the_rest_opens_with_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(widget.WITH_SCENES, "1")
+    recording = backward_of_a_product()
+    picture = step_ahead(recording, helped=True)
+    assert isinstance(picture, Picture)
+    scene = bundle(picture)[widget.SCENE]
+    assert len(scene["frames"]) == len(recording.frames)
+    assert scene["question"]["id"] == ahead(recording, helped=True)[0].id
+
+
+def test_where_no_step_can_be_asked_for_there_is_the_picture() -> None:
+    a = torch.ones(2, requires_grad=True)
+    with seegrad.record() as rec:
+        b = a * 2
+    assert b is not None
+    picture = step_ahead(rec.recording, helped=True)
+    assert isinstance(picture, Picture)
+    assert not widget.asks(picture)

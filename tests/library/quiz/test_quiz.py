@@ -136,7 +136,7 @@ def test_an_empty_recording_is_nothing_to_ask_about(kind: str) -> None:
 
 
 def test_an_unknown_kind_lists_the_known_ones() -> None:
-    with pytest.raises(QuestionError, match="culprit, keeps, leaves, order, outcome, saves, versions"):
+    with pytest.raises(QuestionError, match="culprit, gradient, keeps, leaves, next, order, outcome, saves, versions"):
         ask(fine(), "colour")
 
 
