@@ -11,7 +11,6 @@
 from __future__ import annotations
 
 import _signal  # type: ignore[import-not-found]  # `signal` makes enums of its numbers, four times a packet
-import contextlib
 import json
 import math
 import os
@@ -141,20 +140,25 @@ class Pipe:
     def send(self, header: Mapping[str, Any], body: bytes = b"") -> None:
         """Write one packet, all of it: an interrupt waits until it is out."""
         rest = memoryview(pack(header, body))
-        with _uninterrupted():
+        before = _signal.pthread_sigmask(signal.SIG_BLOCK, _INTERRUPT)  # half a packet would make nonsense of the rest
+        try:
             while rest:
-                try:
-                    rest = rest[os.write(self.fd, rest) :]
-                except (BrokenPipeError, ConnectionResetError):
-                    raise EOFError("the other process has gone") from None
+                rest = rest[os.write(self.fd, rest) :]
+        except (BrokenPipeError, ConnectionResetError):
+            raise EOFError("the other process has gone") from None
+        finally:
+            _signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
     def receive(self) -> Packet:
         """Read one packet, all of it."""
         first = self._read(1)  # here an interrupt may come; once a packet has begun it is read to its end
-        with _uninterrupted():
+        before = _signal.pthread_sigmask(signal.SIG_BLOCK, _INTERRUPT)
+        try:
             header_bytes, body_bytes = _LENGTHS.unpack(first + self._read(_LENGTHS.size - 1))
             _check_lengths(header_bytes, body_bytes)
             header, body = self._read(header_bytes), self._read(body_bytes)
+        finally:
+            _signal.pthread_sigmask(signal.SIG_SETMASK, before)
         return Packet(parse_header(header), body)
 
     def _read(self, size_bytes: int) -> bytes:
@@ -168,16 +172,6 @@ class Pipe:
                 raise EOFError("the other process has gone")
             data += piece
         return bytes(data)
-
-
-@contextlib.contextmanager
-def _uninterrupted() -> Iterator[None]:
-    """Half a packet would make nonsense of all that follows, so SIGINT is held back meanwhile."""
-    before = _signal.pthread_sigmask(signal.SIG_BLOCK, _INTERRUPT)
-    try:
-        yield
-    finally:
-        _signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def whole(tree: Mapping[str, Any], key: str, low: int = 0, high: int = 1 << 53) -> int:

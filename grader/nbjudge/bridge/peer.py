@@ -7,7 +7,7 @@ everything that crosses is data: values, tensors (`parts`), and numbers that sta
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -116,12 +116,9 @@ class Peer:
             known = self.carrier.gate.knows
             return raised.made(tree, lambda part: self.carrier.decode(part, crossing), known)
 
-    @contextlib.contextmanager
-    def _pinned(self) -> Iterator[None]:
-        with contextlib.ExitStack() as stack:
-            for part in self.parts.values():
-                stack.enter_context(part.pinned())
-            yield
+    def _pinned(self) -> contextlib.AbstractContextManager[Any]:
+        pins = [part.pinned() for part in self.parts.values()]
+        return _all_of(pins) if len(pins) != 1 else pins[0]
 
     def of(self, op: str, thing: Any, name: str, *given: Any, by: Stand | None = None) -> Any:
         """Ask something of a stand-in for a thing of the other side's.
@@ -353,6 +350,14 @@ class Peer:
         if self.side == 0:
             objects.check(op, thing, name)
         return objects.answer(op, thing, name, tuple(given))
+
+
+@contextlib.contextmanager
+def _all_of(managers: Iterable[contextlib.AbstractContextManager[Any]]) -> Iterator[None]:
+    with contextlib.ExitStack() as stack:
+        for manager in managers:
+            stack.enter_context(manager)
+        yield
 
 
 def _unknown(_frame: Packet) -> Any:

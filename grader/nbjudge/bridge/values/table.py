@@ -84,13 +84,14 @@ class Crossing:
     asked: tuple[type, ...] = ()  # classes whose objects aren't data, whatever they derive from
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Encoder:
     """Says values as trees. What a kind says of a value's items it says one level deeper, so the depth is bounded."""
 
     crossing: Crossing
     other: OtherValue
     depth: int = DEPTH
+    _deeper: Encoder | None = None  # one for all that lies one level below
 
     def __call__(self, value: Any) -> Any:
         """The tree of a value.
@@ -100,7 +101,7 @@ class Encoder:
         """
         if self.depth == 0:
             raise UnsupportedError(f"a value that is nested deeper than {DEPTH} levels")
-        inner = Encoder(self.crossing, self.other, self.depth - 1)
+        inner = self._deeper = self._deeper or Encoder(self.crossing, self.other, self.depth - 1)
         kind = kind_of(value)
         if kind is None or (self.crossing.asked and issubclass(type(value), self.crossing.asked)):
             return self.other(value, inner)
@@ -110,13 +111,14 @@ class Encoder:
         return tree
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Decoder:
     """Makes values of trees, as deep as a packet may be."""
 
     crossing: Crossing
     other: OtherTree
     depth: int = PACKET_DEPTH
+    _deeper: Decoder | None = None
 
     def __call__(self, tree: Any) -> Any:
         """The value that a tree stands for; WireError where it isn't one of ours."""
@@ -124,7 +126,7 @@ class Decoder:
             return tree
         if type(tree) is not dict or self.depth == 0:
             raise WireError("A value isn't one of the kinds that are carried.")
-        inner = Decoder(self.crossing, self.other, self.depth - 1)
+        inner = self._deeper = self._deeper or Decoder(self.crossing, self.other, self.depth - 1)
         kind = _named.get(text(tree, "t"))
         if kind is None:
             return self.other(tree, inner)
