@@ -97,7 +97,7 @@ class Naming:
     asked: tuple[str, ...] = ()  # what an answer binds or changes, and what the release makes of that
     classes: tuple[str, ...] = ()  # of these, what the released answers define as classes
     imported: tuple[tuple[str, str], ...] = ()  # by an answer: it has to be there, and the judge's own is used
-    told: tuple[str, ...] = ()  # what functions of the answers read: they notice where a test binds or deletes it
+    told: tuple[str, ...] = ()  # what functions of the answers read, or bind: they notice where a test does so
     rebound: tuple[str, ...] = ()  # what functions of the answers bind by `global`: a test notices
     setup: tuple[tuple[str, tuple[str, ...]], ...] = ()  # test → statements of the release that the judge runs before
     renewed: tuple[tuple[str, tuple[str, ...]], ...] = ()  # test → asked names that answers bind since the one before

@@ -140,13 +140,14 @@ def naming(cells: Sequence[Written], *, complete: bool = True) -> Naming:
     theirs = {name for one in own if one.imports for name in packages(one.text)}
     ours = _needed([one for one in release if _is_ours(one, asked, imported, release)], tests.values(), asked, theirs)
     setup = _before_tests(cells, [(place, one.text) for place, one in given if one in ours])
+    rebound = {name for one in answers for name in one.rebinds}
     bindings = [(place, name) for place, cell in enumerate(cells) for name in sorted(_bound_in(cell) & asked)]
     return Naming(
         asked=tuple(sorted(asked)),
         classes=tuple(sorted(_classes(answers) & asked)),
         imported=tuple(sorted(imported.items())),
-        told=tuple(sorted({name for one in [*answers, *release] for name in one.inside})),
-        rebound=tuple(sorted({name for one in answers for name in one.rebinds})),
+        told=tuple(sorted({name for one in [*answers, *release] for name in one.inside} | rebound)),
+        rebound=tuple(sorted(rebound)),
         setup=setup,
         renewed=_before_tests(cells, bindings),
         brought=tuple(_brought(cells, [*answers, *release])),

@@ -101,6 +101,21 @@ ONE_PROCESS = {  # answer, tests, right?
         "tick(); tick()\nassert count == 2",
         "count = 5\ntick()\nassert count == 6",
     ),
+    "bound anew by an answer": (
+        "log = []\ndef begin(x):\n    global log\n    log = [x]",
+        "log = [9]\nassert log == [9]",
+        "begin(3)\nassert log == [3]",
+    ),
+    "bound anew while a test runs": (
+        "log = []\ndef begin(x):\n    global log\n    log = [x]",
+        "log = [9]\nbegin(2)\nassert log == [2]",
+        "assert log == [2]\nlog = []\nbegin(3)\nassert log == [3]",
+    ),
+    "bound anew, and used by another": (
+        "log = []\ndef begin():\n    global log\n    log = []\ndef note(x): log.append(x)",
+        "log = [9]\nbegin(); note(1)\nassert log == [1]",
+        "note(2)\nassert log == [1, 2]\nlog = [4]\nbegin()\nassert log == []",
+    ),
     "constant": (
         "rate = 2\ndef price(x): return rate * x",
         "rate = 5\nassert price(2) == 10",
