@@ -17,7 +17,7 @@ export function askPanel(question: Question, w: Words, moves: Moves): AskPanel {
   const hint = h("span", { class: "sg-qh" }, w.hidden);
   const verdict = h("div", { class: "sg-qv", role: "status", "aria-live": "polite" });
   const element = h("div", { class: "sg-q", role: "group", "aria-label": question.prompt.replaceAll("`", "") }, prompt, controls, h("div", { class: "sg-qb" }, button, hint), verdict);
-  const inputs = (CONTROLS[question.kind] ?? (question.targets[0] ? list : radios))(question, w, controls, moves);
+  const inputs = (CONTROLS[question.kind] ?? list)(question, w, controls, moves);
   return {
     element,
     show(draft, answer) {
@@ -36,21 +36,21 @@ type Update = (draft: Draft, given: Value | null) => void;
 /** How a kind of question is answered where it isn't by clicks alone, nor by a choice where there is nothing to click. */
 const CONTROLS: Record<string, typeof ticks> = { versions: numbers, saves: ticks };
 
-/** What is picked by clicks on the picture, in words. */
-function list(question: Question, w: Words, controls: HTMLElement): Update {
+/** What is picked by clicks on the picture, in words; a choice for what can't be clicked there. */
+function list(question: Question, w: Words, controls: HTMLElement, moves: Moves): Update {
   const picked = h("output", { class: "sg-qk" });
-  controls.append(picked);
-  const between = kindOf(question).inOrder ? " → " : ", ";
-  return (draft) => { picked.textContent = draft.picked[0] ? `${w.picked} ${chosen(question, draft).join(between)}` : ""; };
-}
-
-function radios(question: Question, _: Words, controls: HTMLElement, moves: Moves): Update {
-  const all = question.choices.map((choice) => {
+  const clicked = question.targets[0];
+  const all = question.choices.filter((choice) => !clicked || choice.key === "0").map((choice) => {
     const input = quiet(h("input", { type: "radio", name: `sg-${question.id}`, value: choice.key, onchange: () => moves.pick(choice.key) }));
     controls.append(h("label", {}, input, ` ${choice.label}`));
     return input;
   });
-  return (draft, given) => { for (const input of all) { input.checked = (given ?? draft.picked[0]) === input.value; input.disabled = given !== null; } };
+  controls.append(picked);
+  const between = kindOf(question).inOrder ? " → " : ", ";
+  return (draft, given) => {
+    picked.textContent = clicked && draft.picked[0] ? `${w.picked} ${chosen(question, draft).join(between)}` : "";
+    for (const input of all) { input.checked = String(given ?? draft.picked[0]) === input.value; input.disabled = given !== null; }
+  };
 }
 
 /** One row for each Function: the tensors around it, each with a box to tick. */

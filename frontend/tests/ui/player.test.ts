@@ -160,6 +160,19 @@ describe("a question", () => {
     $<HTMLButtonElement>(".sg-check").click();
     expect(line.className).toContain("evidence");
   });
+  it("offers beside the lines that it was none of them", () => {
+    const choices = [{ key: "1", label: "a = 1", misconception: "", message: "" }, { key: "0", label: "no line", misconception: "", message: "" }];
+    start(scene({ question: question({ kind: "culprit", truth: "0", targets: [["line:1", "1"], ["line:2", "2"]], choices }) }));
+    expect([...el.querySelectorAll("input[type=radio]")].map((input) => (input as HTMLInputElement).value)).toEqual(["0"]);
+    const none = $<HTMLInputElement>("input[type=radio]");
+    none.click();
+    $(".sg-cd li:nth-child(2) button").click();
+    expect(none.checked).toBe(false);
+    none.click();
+    $<HTMLButtonElement>(".sg-check").click();
+    expect(none.checked && none.disabled).toBe(true);
+    expect($(".sg-qv p").className).toBe("right");
+  });
 });
 
 describe("the widget", () => {
