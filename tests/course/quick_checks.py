@@ -9,13 +9,14 @@ import contextlib
 import functools
 import io
 import re
-import sys
 import warnings
 from collections.abc import Iterator
-from types import CodeType, FrameType
+from pathlib import Path
+from types import CodeType
 from typing import Any
 
 import torch
+from coverage import Coverage
 
 from seegrad.check import CheckFailed
 from tests.course.answer_files import Answer, assignments, exercises, kind_of, master
@@ -28,7 +29,7 @@ def code_exercises() -> list[tuple[str, str]]:
     return [(name, exercise) for name in assignments() for exercise in exercises(name) if kind_of(exercise) in CODE]
 
 
-def refusal(name: str, answer: Answer, seed: int) -> str | None:
+def refusal(name: str, answer: Answer, seed: int, file: str = "<answer>") -> str | None:
     """Why the whole test, with this seed, refuses an answer; None where it accepts it."""
     names: dict[str, Any] = {}
     with as_it_was():
@@ -36,7 +37,7 @@ def refusal(name: str, answer: Answer, seed: int) -> str | None:
         for code in _given(name, answer.cell):
             exec(code, names)  # noqa: S102  # the course's own cells
         try:
-            exec(_compiled(answer.source, f"<{answer}>"), names)  # noqa: S102  # its answers
+            exec(_compiled(answer.source, file), names)  # noqa: S102  # its answers
             exec(_test(name, answer.cell), names)  # noqa: S102  # and its tests
         except CheckFailed as failure:
             return str(failure)
@@ -45,36 +46,18 @@ def refusal(name: str, answer: Answer, seed: int) -> str | None:
     return None
 
 
-def untouched_lines(name: str, answer: Answer, seed: int) -> set[int]:
-    """The lines of a right answer's functions that this seed's test never runs; of a repair only the repaired ones."""
-    file = f"<{answer}>"
-    ran: set[int] = set()
-
-    def trace(frame: FrameType, event: str, _arg: Any) -> Any:
-        if frame.f_code.co_filename != file:
-            return None
-        if event == "line":
-            ran.add(frame.f_lineno)
-        return trace
-
-    before = sys.gettrace()
-    sys.settrace(trace)
-    try:
-        assert refusal(name, answer, seed) is None
-    finally:
-        sys.settrace(before)
-    first = answer.source.partition("### BEGIN SOLUTION")[0].count("\n")
-    return {line for line in _lines(_compiled(answer.source, file)) if line >= first} - ran
-
-
-def _lines(code: CodeType) -> set[int]:
-    """The lines inside of a module's functions, at any depth."""
-    found, left = set[int](), [part for part in code.co_consts if isinstance(part, CodeType)]
-    while left:
-        one = left.pop()
-        found |= {line for _start, _end, line in one.co_lines() if line and line > one.co_firstlineno}
-        left += [part for part in one.co_consts if isinstance(part, CodeType)]
-    return found
+def untaken(name: str, answer: Answer, seed: int, folder: Path) -> list[str]:
+    """What a right answer has and this seed's test never runs: lines, and branches; of a repair the repaired ones."""
+    file = folder / f"{name}_{answer.cell}.py"  # coverage reads there which branches there are
+    file.write_text(answer.source, encoding="utf-8")
+    measured = Coverage(data_file=None, config_file=False, branch=True, include=[str(file)])
+    with measured.collect():
+        assert refusal(name, answer, seed, str(file)) is None
+    lines = measured.analysis2(str(file))[3]
+    ways = {line: exits - taken for line, (exits, taken) in measured.branch_stats(str(file)).items()}
+    first = answer.source[: max(0, answer.source.find("### BEGIN SOLUTION"))].count("\n")
+    missed = [f"line {line}" for line in lines if line >= first]
+    return missed + [f"{left} ways out of line {line}" for line, left in ways.items() if left and line >= first]
 
 
 @contextlib.contextmanager

@@ -6,10 +6,12 @@ is for `test_assignment.py`.
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from tests.course.answer_files import Answer, answers, exercises
-from tests.course.quick_checks import code_exercises, refusal, untouched_lines
+from tests.course.quick_checks import code_exercises, refusal, untaken
 
 SEEDS = [pytest.param(range(1), id="a seed"), pytest.param(range(1, 50), id="fifty seeds", marks=pytest.mark.whole)]
 
@@ -36,8 +38,25 @@ def test_with_each_seed_wrong_answers_are_refused_with_their_reason_and_right_on
 
 @pytest.mark.parametrize("seeds", SEEDS)
 @pytest.mark.parametrize(("name", "exercise"), code_exercises())
-def test_each_line_of_the_reference_runs_with_each_seed(name: str, exercise: str, seeds: range) -> None:
+def test_each_branch_of_the_reference_is_taken_with_each_seed(
+    name: str, exercise: str, seeds: range, tmp_path: Path
+) -> None:
     """What a seed's numbers never reach, no seed's numbers check."""
     solution = exercises(name)[exercise][0].source
     reference = Answer(exercise, "reference", solution, right=True)
-    assert {seed: missed for seed in seeds if (missed := untouched_lines(name, reference, seed))} == {}
+    assert {seed: missed for seed in seeds if (missed := untaken(name, reference, seed, tmp_path))} == {}
+
+
+def test_a_branch_that_no_number_takes_and_a_line_that_none_reaches_are_found(tmp_path: Path) -> None:
+    source = """
+def percent(x):
+    if x.numel() > 1000:
+        x = x * 2
+    p = x.sigmoid()
+    if x.numel() <= 1000:
+        p = p * 1
+    return p, torch.where(p.detach() < 0.5, 0.0, 100 * p.detach())
+"""
+    answer = Answer("write", "rare", source, right=True)
+    missed = untaken("05_data_versus_detach", answer, 1, tmp_path)
+    assert missed == ["line 4", "1 ways out of line 3", "1 ways out of line 6"]
