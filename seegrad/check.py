@@ -59,6 +59,10 @@ ERRORS: Mapping[str, tuple[str, str]] = {  # what torch's and Python's errors sa
         "unrecorded",
         marked("Backward was called on something without a history: nothing had been recorded."),
     ),
+    "not have been used in the graph": (
+        "unused",
+        marked("A gradient was asked for something that no path of the graph leads to."),
+    ),
     "NoneType": (
         "empty",
         marked("Something was None where a tensor was needed, perhaps a `.grad` that nothing had filled."),

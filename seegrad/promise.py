@@ -29,6 +29,7 @@ SUGGESTS: Mapping[str, str] = {  # what the symptom alone tells; all else is the
 NOTES: Mapping[str, str] = {
     "returned": marked("The prompt promises that nothing is returned."),
     "kind": marked("What was returned is of another kind."),
+    "none": marked("There is None where a tensor was asked for."),
     "shape": marked("The shape is another one."),
     "dtype": DTYPE,
     "wrong": marked("The values are wrong."),
@@ -239,7 +240,7 @@ class _Seen:
             return
         value = torch.as_tensor(came, dtype=want.dtype) if _is_number(came) and not want.requires_grad else came
         if not isinstance(value, torch.Tensor):
-            self._fail("kind", shown(came), _expected(want), asked=asked)
+            self._fail("none" if value is None else "kind", shown(came), _expected(want), asked=asked)
         for symptom, wrong in (
             ("shape", value.shape != want.shape),
             ("dtype", value.dtype != want.dtype),
@@ -279,7 +280,8 @@ class _Seen:
         weight = torch.rand(want.shape, dtype=want.dtype) * 5 + 0.5
         weight = torch.where(torch.rand(want.shape) < 0.5, -weight, weight)
         asked = f"{start}.sum().backward()"
-        torch.autograd.backward((want * weight).sum())
+        if not self._truly_back((want * weight).sum()):
+            return
         try:
             torch.autograd.backward((came * weight).sum())
         except Exception as error:  # the student's graph: whatever it is, it is the answer that came
@@ -293,6 +295,19 @@ class _Seen:
             symptom = "lost" if lost else "leaked" if leaked else "gradient"
             by = name if name in self.mine.roots else self.promise.asked
             self._fail(symptom, shown(here.grad), _expected(truly.grad), by, f"{asked}; {by}.grad")
+
+    def _truly_back(self, total: torch.Tensor) -> bool:
+        """Backward through the truth. False where a write that is promised has overwritten what it needs."""
+        before = [(root, None if root.grad is None else root.grad.clone()) for root in self.theirs.roots.values()]
+        try:
+            torch.autograd.backward(total)
+        except RuntimeError as error:
+            if meaning(str(error))[0] != "overwritten":
+                raise
+            for root, grad in before:  # what had arrived before it raised
+                root.grad = grad
+            return False
+        return True
 
     # ------------------------------------------------------------------ saying it
 

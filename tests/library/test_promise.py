@@ -181,6 +181,26 @@ def test_two_live_calls_are_told_from_one() -> None:
     assert "Note       The" in str(caught.value)
 
 
+def test_none_in_the_place_of_a_tensor_is_told_as_none() -> None:
+    with pytest.raises(CheckFailed) as caught:
+        promised("f(x)", lambda _: {"h": None}, lambda x: {"h": x * 2}, {"x": numbers(3)}, suggests={"none": "M02"})
+    assert NOTES["none"] in str(caught.value)
+    assert caught.value.misconceptions == ("M02",)
+
+
+def scaled_down(w: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
+    """Writes what the product saves: with the same w, a second call overwrites what the first one's backward needs."""
+    w.detach().clamp_(-1, 1)
+    return (w * x).sin()
+
+
+def test_a_backward_that_the_promised_write_destroys_is_not_asked_for_and_the_others_are() -> None:
+    case = {"w": leaf(numbers(3, holds=(2.0,))), "x": leaf(numbers(3))}
+    promised("f(w, x)", lambda w, x: scaled_down(w, x) * 1, scaled_down, case)
+    with pytest.raises(CheckFailed, match="the gradient of `x` isn't"):
+        promised("f(w, x)", lambda w, x: scaled_down(w, x.detach()) + x - x.detach(), scaled_down, case)
+
+
 def test_what_is_suggested_by_default_are_misconceptions_of_known_symptoms() -> None:
     assert set(SUGGESTS) <= {*NOTES, *(symptom for symptom, _said in ERRORS.values())}
     assert set(SUGGESTS.values()) <= set(MISCONCEPTIONS)
