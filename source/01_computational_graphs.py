@@ -422,9 +422,9 @@ def two_paths(inp, first, second, third):
     return torch.mean(once.square() * third + second * once * third)
 
 
-def weights(*shape, low=0.3, high=3.0, **kind):
+def weights(*shape, low=0.3, high=3.0, holds=(), **kind):
     own = {name: leaf(numbers(low=low, high=high, **kind)) for name in ("w1", "w2", "w3")}
-    return {"x": numbers(*shape, low=low, high=high, **kind), **own}
+    return {"x": numbers(*shape, low=low, high=high, holds=holds, **kind), **own}
 
 
 F64 = torch.float64
@@ -433,7 +433,7 @@ promised(
     loss_of,
     two_paths,
     weights(3),
-    weights(2, 3, low=-3.0, dtype=F64),
+    weights(2, 3, low=-3.0, holds=(-1.5, 1.5, 0.0), dtype=F64),
     {**weights(1, dtype=F64), "w2": leaf(torch.tensor(-0.5, dtype=F64), grad=2.0)},
     weights(4, low=10.0, high=40.0),
     weights(low=0.001, high=0.02, dtype=F64),
@@ -497,7 +497,8 @@ x, w, b = torch.tensor([1.0, -1.0]), torch.tensor(0.0), torch.tensor(2.0)
 came = call("gradients(x, w, b)", gradients, x, w, b, suggests=RAISED, x=x, w=w, b=b)
 expect("type(gradients(x, w, b)).__name__", type(came).__name__).equals("dict")
 expect("sorted(gradients(x, w, b))", sorted(came)).equals(["b", "h", "w"])
-expect("gradients(x, w, b)['b']", came["b"], x=x, w=w, b=b).close(torch.tensor(2.0), "M01" if came["b"] is None else None)
+suspected = "M01" if came["b"] is None else None
+expect("gradients(x, w, b)['b']", came["b"], x=x, w=w, b=b).close(torch.tensor(2.0), suspected)
 ### BEGIN HIDDEN TESTS
 from seegrad.promise import numbers, promised
 
@@ -509,8 +510,9 @@ def by_torch(vector, weight, bias):
     return dict(zip("hwb", torch.autograd.grad(end, [inner, *own]), strict=True))
 
 
-def given(size, *, low=0.2, high=2.0, **kind):
-    return {"x": numbers(size, low=low, high=high, **kind), **{name: numbers(low=low, high=high, **kind) for name in "wb"}}
+def given(size, *, low=0.2, high=2.0, holds=(), **kind):
+    w, b = (numbers(low=low, high=high, **kind) for _ in "wb")
+    return {"x": numbers(size, low=low, high=high, holds=holds, **kind), "w": w, "b": b}
 
 
 F64 = torch.float64
@@ -519,10 +521,10 @@ promised(
     gradients,
     by_torch,
     given(3),
-    given(5, low=-2.0, dtype=F64),
+    given(5, low=-2.0, holds=(0.0, -1.5, 1.5), dtype=F64),
+    given(4, low=-2.0, high=-0.2, holds=(0.5,), dtype=F64),
     given(1),
     given(2, low=2.5, high=3.5),
-    {"x": numbers(4, holds=(0.0,), dtype=F64), "w": numbers(low=-2.0, high=-0.5, dtype=F64), "b": numbers(dtype=F64)},
     suggests={"none": "M02", "kept": "M11", "touched": "M11", **RAISED},
 )
 ### END HIDDEN TESTS

@@ -398,7 +398,7 @@ def mean_of(weight, words, most):
 import torch
 from seegrad.check import call, expect
 
-SYMPTOMS = {"kept weight": "M12", "touched weight": "M12", "cut": ("M05", "M07"), "overwritten": "M11", "leaf_written": "M11"}
+SYMPTOMS = {"kept weight": "M12", "touched weight": "M12", "overwritten": "M11", "leaf_written": "M11"}
 weight = torch.tensor([[3.0, 4.0], [0.3, 0.4]], requires_grad=True)
 words = torch.tensor([0, 1])
 mean = call("mean_of(weight, words, 1.0)", mean_of, weight, words, 1.0, suggests=SYMPTOMS, weight=weight)
@@ -429,7 +429,7 @@ promised(
     {"weight": between(rows(0.25, 0.5, width=2, dtype=F64)), "words": torch.tensor([1]), "most": 2},
     {"weight": scattered(rows(0.5, 1.5, width=5)), "words": torch.tensor([1, 0]), "most": 0.75},
     {"weight": rows(6.0, 1.0, width=2), "words": torch.tensor([0, 1, 0]), "most": 4.0},
-    suggests=SYMPTOMS,
+    suggests={**SYMPTOMS, "cut": ("M05", "M07")},
 )
 ### END HIDDEN TESTS
 
