@@ -42,7 +42,6 @@ NAMES = assignments()
 Alone = Callable[[str], tuple[dict[str, Any], dict[str, Any]]]
 KINDS = {"predict", "find", "repair", "write", "order", "explain"}
 CHOICES = {"predict", "find"}  # one right answer, all wrong ones are there
-SEEN_THROUGH = {*NAMES} - {"07_dynamic_graphs", "08_clinic"}  # functions: answers in every style
 MADE = {"09_own_engine"}  # what is made there goes wrong in ways that no misconception is behind
 CLASSES = one_in(4, NAMES)  # that are graded: half a minute each
 AUTOGRADED = [(name, exercise) for name in NAMES for exercise in exercises(name)]
@@ -267,7 +266,7 @@ def test_each_exercise_has_its_wrong_and_right_answers(name: str, exercise: str)
     found = [answer for answer in answers(name) if answer.cell == exercise]
     right = [answer for answer in found if answer.right]
     wrong = [answer for answer in found if not answer.right]
-    many = name in SEEN_THROUGH and kind_of(exercise) in CODE
+    many = kind_of(exercise) in CODE
     assert len({answer.source for answer in wrong}) >= (15 if many else 5)
     kinds = {answer.misconception for answer in wrong if answer.misconception}
     assert name in MADE or len(kinds) >= (2 if many else 3)
