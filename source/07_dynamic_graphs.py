@@ -452,10 +452,10 @@ from seegrad.promise import between, leaf, numbers, promised, scattered
 
 
 def within_one(given):
-    result = given.view_as(given)
-    while ((result > 1) | (result < -1)).any():
-        result = torch.div(result, part)
-    return result
+    narrowed = given.view_as(given)
+    while ((narrowed > 1) | (narrowed < -1)).any():
+        narrowed = torch.div(narrowed, part)
+    return narrowed
 
 
 F64 = torch.float64
