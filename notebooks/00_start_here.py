@@ -1,8 +1,8 @@
 # %% [markdown]
 # # 00 · Start here
 #
-# *About 30 minutes.* This course shows what PyTorch's autograd does while your code runs: you run a few lines, and see the graph that torch
-# recorded, what it saved, and which line broke it.
+# *About 40 minutes.* This course shows what PyTorch's autograd does while your code runs: you run a few lines, and see
+# the graph that torch recorded, what it saved, and which line broke it.
 #
 # You know Python, and you have used torch for a week. Nothing else is needed, and nothing is graded here.
 #
@@ -57,7 +57,8 @@ z.backward()
 # | in the picture | it is |
 # |---|---|
 # | card | a tensor: its name, its value, its version (`v0`) |
-# | green card with a bar | a leaf: the graph begins there |
+# | green card with a bar | a leaf that needs a gradient: the graph begins there |
+# | dashed card | a tensor that needs no gradient, be it a leaf or not |
 # | blue pill | a Function: what backward has to do for one line |
 # | small tag at a pill | what this Function saved, and at which version |
 # | amber number | the order in which backward ran |
@@ -84,7 +85,7 @@ z.backward()
 # %% [markdown]
 # If the picture is a still image without a bar, there is no running kernel behind it: run the cell.
 #
-# The picture shows what torch itself holds. Ask torch, and compare:
+# The picture shows what torch itself holds. Ask torch, and compare (chapter 01 explains the names):
 
 # %%
 x.grad, z.grad_fn.name(), [node.name() for node, slot in z.grad_fn.next_functions]
@@ -100,12 +101,12 @@ x.grad, z.grad_fn.name(), [node.name() for node, slot in z.grad_fn.next_function
 # %%
 # %%see --ask keeps
 a = torch.tensor(2.0, requires_grad=True, device=device)
-b = torch.tensor(5.0, device=device)
+b = a * 3
 c = a * b
 c.backward()
 
 # %% [markdown]
-# Only `a`. `b` never asked for a gradient; `c` was computed, so its gradient passes on to `a` and isn't kept.
+# Only `a`. `b` and `c` were computed: their gradients pass on to `a`, and aren't kept.
 
 # %% [markdown]
 # ### When you have answered
@@ -121,8 +122,8 @@ c.backward()
 #
 # `q1 = {"leaves": ["x", "w"]}`
 #
-# Keep it, or paste it where somebody asks for it. Your predictions are kept in `.seegrad_progress.json` in your home
-# folder. It is plain text, and stays on this machine.
+# Keep it, or paste it where your teacher asks for it. Your predictions are kept in `.seegrad_progress.json` in your
+# home folder. It is plain text, and stays on this machine.
 
 # %% [markdown]
 # ### Ask about your own code
@@ -151,10 +152,10 @@ seegrad.show(rec, ask="order")
 # write, the picture is that of your code.
 
 # %% [markdown]
-# ## 4 · When a value is overwritten
+# ## 4 · How will it end?
 #
-# `y.exp()` keeps its result for backward, and the next line overwrites it. **Predict:** does torch raise an error, is a
-# gradient wrong without an error, or is all fine?
+# `z` is made from `y`, then `z` is doubled in place. **Predict:** does torch raise an error, is a gradient wrong
+# without an error, or is all fine?
 
 # %%
 # %%see --ask outcome
@@ -164,9 +165,11 @@ z.mul_(2)
 z.sum().backward()
 
 # %% [markdown]
-# It raises. A cell that asks keeps torch's error back, since it would tell the answer; you find it at the picture's last
-# step. Without a question the picture comes first, then the error as torch raised it. Read the last lines of the error,
-# then the picture.
+# It raises: `y.exp()` had kept its result `z` for backward, and the next line wrote over it.
+#
+# A cell that asks keeps torch's error back, since it would tell the answer; you find it at the picture's last step.
+# Without a question the picture comes first, then the error as torch raised it. Read the last lines of the error, then
+# the picture.
 #
 # Without a question:
 
@@ -196,13 +199,12 @@ z.sum().backward()
 w = torch.tensor(1.0, requires_grad=True, device=device)
 
 # %%
-before = 0.0 if w.grad is None else w.grad.item()
 (w * 2).backward()
-print("added:", w.grad.item() - before)
+print(w.grad)
 
 # %% [markdown]
-# It adds 2 each time, and `w.grad` grows: 2, 4, 6. Nothing is broken; gradients add up (**M09**). Run the cell that
-# makes `w` again, and you start afresh. Most cells of the course make what they use.
+# 4, and then 6: each run adds 2. Nothing is broken; gradients add up (**M09**: “`.grad` is overwritten by each
+# backward”). Run the cell that makes `w` again, and you start afresh. Most cells of the course make what they use.
 
 # %% [markdown]
 # ### Cells out of order
@@ -259,7 +261,7 @@ del max
 print(hidden(), max(1, 2))
 
 # %% [markdown]
-# `torch`, `device` and `seegrad` can be hidden in the same way. `%%see` doesn't mind; a cell that uses the name does:
+# `torch`, `device` and `seegrad` can be hidden in the same way. `%%see` doesn't mind:
 
 # %%
 seegrad = "mine"
@@ -270,7 +272,8 @@ x = torch.tensor(3.0, requires_grad=True, device=device)
 y = x + 1
 
 # %% [markdown]
-# To get them back, run the first code cell of the chapter again. It imports all of them:
+# A cell that uses the name itself would raise. To get all three back, run the first code cell of the chapter again. The
+# line of it that helps here:
 
 # %%
 import seegrad
@@ -326,8 +329,11 @@ x = torch.tensor(3.0, device=device)
 expect("slope_of_square(x)", slope_of_square(x), x=x).close(2 * x, "M09")
 
 # %% [markdown]
-# What was asked, what came, what was expected, and which misconception it may be. The slope of $x^2$ at 3 is 6. Here
-# `backward` ran twice, and both gradients were added up.
+# Four rows: what was asked, what came, what was expected, and which misconception it may be. Behind the numbers stands
+# what sort of tensor it is: `f32[]` is one number (no dimensions) of 32 bits, then whether it is a leaf, and its
+# version.
+#
+# The slope of $x^2$ at 3 is 6. Here `backward` ran twice, and both gradients were added up.
 #
 # **Change** `slope_of_square` until the cell says nothing: then it is right. A check that passes is silent, like this
 # one:
@@ -345,7 +351,8 @@ expect("2 * x", 2 * x, x=x).close(torch.tensor(6.0, device=device))
 seegrad.course_map()
 
 # %% [markdown]
-# A chapter takes about an hour, its assignment three quarters of one more. 01 comes first; after it you may go by
-# either branch, and the clinic (08) comes last.
+# Each chapter says in its first lines how long it takes: 40 to 100 minutes. Its assignment takes another 45 to 65
+# minutes. That makes about 20 hours for all of it. 01 comes first; after it you may go by either branch, and the clinic
+# (08) comes last.
 #
 # **Now:** open `01_computational_graphs`, in the same folder.

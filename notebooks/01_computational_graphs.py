@@ -1,9 +1,10 @@
 # %% [markdown]
 # # 01 · Computational graphs
 #
-# *About 60 minutes.* While your code computes, torch writes down how to compute backward. What it writes is a graph, and you can read it.
+# *About 90 minutes, without the optional part.* While your code computes, torch writes down how to compute backward.
+# What it writes is a graph, and you can read it.
 #
-# After this hour you can
+# After it you can
 #
 # - say what autograd recorded for a line, what each Function saved, and why;
 # - follow a gradient through the graph, in the order in which torch does it;
@@ -15,7 +16,7 @@
 # *The documents* are five older tutorials that are still found on the web. You will meet answers like theirs, so this
 # course runs what they say on your torch.
 #
-# Every cell uses `device`. It is the CPU unless `SEEGRAD_DEVICE` says something else.
+# Every cell uses `device`, which the kernel sets (chapter 00).
 
 # %%
 import warnings
@@ -61,7 +62,7 @@ try:
     made = torch.randn(2, requires_grad=True, device="cuda").is_cuda
 except (AssertionError, RuntimeError):
     made = False
-print("made only with a GPU:", made == torch.cuda.is_available())
+print("made where there is a GPU, and only there:", made == torch.cuda.is_available())
 
 # %% [markdown]
 # Now a Function. **Predict:** what else does `b` hold besides its number?
@@ -82,15 +83,14 @@ b
 b.grad_fn.name(), a.grad_fn
 
 # %% [markdown]
-# `b` points to its Function, and `a` to none. The number in `ExpBackward0` tells overloads of one operation apart. (Up to
-# torch 1.9 it was `ExpBackward`.)
+# `b` points to its Function, and `a` to none. (Up to torch 1.9 its name was `ExpBackward`.)
 
 # %% [markdown]
-# ### `forward()` and `backward()`?
+# ### What a Function has
 #
 # *“Inside a Function there are two methods, `forward()` and `backward()`”*, says a document.
 #
-# **Predict:** does `b.grad_fn` have either of them?
+# **Predict:** which of them does `b.grad_fn` have: one, both, none?
 
 # %%
 function = b.grad_fn
@@ -102,8 +102,6 @@ print("next_functions:", [node.name() for node, slot in function.next_functions]
 # %% [markdown]
 # Neither. The forward work is done and gone. A Function *is* the backward step: you call it with the gradient of its
 # result, and it returns the gradient of its input.
-#
-# (The two methods exist where you write a Function yourself, in a class derived from `torch.autograd.Function`.)
 #
 # Call it with two numbers:
 
@@ -185,7 +183,7 @@ Markdown("> " + str(heard[0].message).split(". ")[0])
 #
 # The picture was drawn from what torch keeps. You can walk it yourself: from `loss.grad_fn` along `next_functions`.
 #
-# **Predict:** nine tensors have names. How many things will you meet?
+# **Predict:** nine tensors have names. How many of them will you meet on this walk, and what else?
 
 # %%
 found = [loss.grad_fn]
@@ -197,8 +195,11 @@ for function in found:
 print(len(found), "found, tensors:", sum(isinstance(node, torch.Tensor) for node in found))
 
 # %% [markdown]
-# Nine, and none of them is a tensor. *“A graph consists of tensors and Functions”* describes a good drawing of it; what
-# torch keeps are **Functions and edges** alone. Edges point backward, from a result to what it was made of.
+# None of them. You meet Functions: five for the lines that compute, and an `AccumulateGrad` for each of the four
+# leaves.
+#
+# *“A graph consists of tensors and Functions”* describes a good drawing of it; what torch keeps are **Functions and
+# edges** alone. Edges point backward, from a result to what it was made of.
 #
 # A Function in the graph is also called a **Node**; later chapters say so.
 #
@@ -227,42 +228,41 @@ for name, leaf in {"inp": inp, "w1": w1, "w2": w2, "w3": w3}.items():
 #
 # Backward needs numbers from forward. Each Function keeps those that *its* derivative needs, and no others.
 #
-# **Predict** for each of the five lines: which tensors does its Function save?
+# **Predict** for each of the four lines that compute: which tensors does its Function save?
 
 # %%
 # %%see --ask saves
-inp = torch.ones([2, 2], requires_grad=True, device=device)
-w1, w2, w3 = (torch.tensor(v, requires_grad=True, device=device) for v in (2.0, 3.0, 4.0))
-l1 = inp * w1
-l2 = l1 + w2
-l3 = l1 * w3
-l4 = l2 * l3
-loss = l4.mean()
+u = torch.tensor([1.0, 2.0], requires_grad=True, device=device)
+v = torch.tensor(3.0, requires_grad=True, device=device)
+p = u * v
+q = p + u
+r = q * p
+s = r.mean()
 
 # %%
-for name, tensor in {"l1": l1, "l2": l2, "l3": l3, "l4": l4, "loss": loss}.items():
+for name, tensor in {"p": p, "q": q, "r": r, "s": s}.items():
     saved = [word for word in dir(tensor.grad_fn) if word.startswith("_saved")]
-    print(f"{name:5} {tensor.grad_fn.name():13} {', '.join(saved)}")
+    print(f"{name} {tensor.grad_fn.name():13} {', '.join(saved)}")
 
 # %% [markdown]
 # | line | derivatives | so it saves |
 # |---|---|---|
-# | `l4 = l2 * l3` | by `l2`: `l3`. By `l3`: `l2` | both |
-# | `l2 = l1 + w2` | 1 and 1 | no tensor (`alpha` is a number) |
-# | `loss = l4.mean()` | 1/4, whatever `l4` is | no tensor, only the size |
+# | `r = q * p` | by `q`: `p`. By `p`: `q` | both |
+# | `q = p + u` | 1 and 1 | no tensor (`alpha` is a number) |
+# | `s = r.mean()` | 1/2, whatever `r` is | no tensor, only the size |
 #
-# A product saves each factor **for the gradient of the other**. Look into the one of `l4`:
+# A product saves each factor **for the gradient of the other**. Look into the one of `r`:
 
 # %%
-multiply = l4.grad_fn
-print("l2:", multiply._saved_self is l2)
-print("l3:", multiply._saved_other is l3)
+multiply = r.grad_fn
+print("q:", multiply._saved_self is q)
+print("p:", multiply._saved_other is p)
 
 # %% [markdown]
 # ### When one factor doesn't ask
 #
-# One document writes `inp` without `requires_grad`. **Predict:** what does the first product save then: `inp`, `w1`,
-# both, nothing?
+# One document writes `inp` of the example without `requires_grad`. **Predict:** what does the first product save then:
+# `inp`, `w1`, both, nothing?
 
 # %%
 # %%see
@@ -280,7 +280,7 @@ print("edges:", [node and node.name() for node, slot in first.next_functions])
 # Only `inp`: `w1` needs a gradient, and the derivative by `w1` is `inp`. Nobody asks for the gradient of `inp`. So `w1`
 # isn't saved, and the edge towards `inp` is empty: `None`.
 #
-# That is one reason why frozen layers need less memory.
+# A frozen weight, in the same way, spares the layer saving its input.
 
 # %% [markdown]
 # ### Other Functions
@@ -307,8 +307,9 @@ for name, operation in operations.items():
     print(f"{name:8} input: {x.data_ptr() in places!s:6} result: {y.data_ptr() in places}")
 
 # %% [markdown]
-# Read it as mathematics. $(e^x)' = e^x$: the result is at hand, so it is the result. $(\sin x)' = \cos x$: only the
-# input will do. $(3x)' = 3$: nothing.
+# Read it as mathematics. $(e^x)' = e^x$: the result is at hand, so it is the result. So it is for
+# $\sigma' = \sigma (1 - \sigma)$ and $\tanh' = 1 - \tanh^2$. $(\sin x)' = \cos x$: only the input will do. $(3x)' = 3$:
+# nothing.
 #
 # Each Function saves what its own derivative needs. We come back to this in section 8.
 
@@ -320,7 +321,7 @@ for name, operation in operations.items():
 # **Predict** the order. `l1` is used twice: which of its two users comes first?
 
 # %%
-# %%see --ask order --as rec
+# %%see --ask order
 inp = torch.ones([2, 2], requires_grad=True, device=device)
 w1, w2, w3 = (torch.tensor(v, requires_grad=True, device=device) for v in (2.0, 3.0, 4.0))
 l1 = inp * w1
@@ -357,7 +358,8 @@ for name, tensor in {"l1": l1, "l2": l2, "l3": l3, "l4": l4, "loss": loss}.items
 l4.grad_fn._saved_self
 
 # %% [markdown]
-# The Functions and the edges are still there. (Chapter 07 says what follows for a second `backward()`.)
+# The Functions and the edges are still there. (`backward(retain_graph=True)`, which the error speaks of, keeps what was
+# saved; chapter 07 says when you need it.)
 
 # %% [markdown]
 # ### Each step, before it opens
@@ -383,10 +385,23 @@ loss.backward()
 # %% [markdown]
 # ## 6 · Who has a gradient afterwards
 #
-# **Predict**, without looking up: which of the nine tensors have a `.grad` after backward?
+# **Predict:** which of these tensors have a `.grad` after backward? `data` is made without `requires_grad`.
 
 # %%
-seegrad.show(rec, ask="keeps")
+# %%see --ask keeps
+data = torch.ones([2, 2], device=device)
+w = torch.tensor(2.0, requires_grad=True, device=device)
+b = torch.tensor(1.0, requires_grad=True, device=device)
+h = data * w + b
+out = h.mean()
+out.backward()
+
+# %% [markdown]
+# The leaves that asked: `w` and `b`. Gradients *passed* through `h` and `out` as well (dashed in the picture), but each
+# was dropped as soon as it had been used: in a large network they would fill the memory. `data` is a leaf too, but it
+# didn't ask. Chapter 03 shows how a non-leaf can ask.
+#
+# The same for the nine tensors of section 5:
 
 # %%
 named = {"inp": inp, "w1": w1, "w2": w2, "w3": w3, "l1": l1, "l2": l2, "l3": l3, "l4": l4, "loss": loss}
@@ -396,24 +411,9 @@ with warnings.catch_warnings():
         print(f"{name:5}", tensor.grad)
 
 # %% [markdown]
-# The four leaves. Gradients *passed* through `l1` … `loss` as well (dashed in the picture), but each was dropped as soon
-# as it had been used. In a large network they would fill the memory.
-#
-# Below, `data` is made without `requires_grad`. **Predict** both gradients.
-
-# %%
-data = torch.ones([2, 2], device=device)
-w = torch.tensor(2.0, requires_grad=True, device=device)
-(data * w).mean().backward()
-print(data.grad, w.grad)
-
-# %% [markdown]
-# A leaf has to ask. Chapter 03 shows how a non-leaf can ask too.
-
-# %% [markdown]
 # ### Run it twice
 #
-# **Predict** `w1.grad` after a second forward and backward with the same numbers: 28, or something else?
+# **Predict** `w1.grad` after a second forward and backward with the same numbers.
 
 # %%
 inp = torch.ones([2, 2], requires_grad=True, device=device)
@@ -424,20 +424,20 @@ for count in (1, 2):
     print(count, w1.grad)
 
 # %% [markdown]
-# It is 56: `AccumulateGrad` **adds** what comes to `.grad`. So a cell that you run twice gives other gradients, unless it
-# makes its leaves anew, as ours do, or sets `w1.grad = None`.
+# It is 56: `AccumulateGrad` **adds** what comes to `.grad`.
 #
 # *Misconception* **M09**: “`.grad` is overwritten by each backward”.
 
 # %% [markdown]
 # ## 7 · The chain rule, read off the picture
 #
-# Why 28? Follow the graph from `loss` to `w1`. Along a path the derivatives are **multiplied**; where paths meet they
-# are **added**.
+# Why is it 28 after the first? Follow the graph from `loss` to `w1`. Along a path the derivatives are **multiplied**;
+# where paths meet they are **added**.
 #
-# To $l_1$ comes $\tfrac14\, l_3 \cdot 1$ through $l_2$, and $\tfrac14\, l_2 \cdot w_3$ through $l_3$.
+# Two paths lead to $l_1$. On the one through $l_2$ stand three derivatives: $\partial loss/\partial l_4 = \tfrac14$,
+# $\partial l_4/\partial l_2 = l_3$ and $\partial l_2/\partial l_1 = 1$.
 #
-# **Predict** both numbers from the cards: $l_2 = 5$, $l_3 = 8$, $w_3 = 4$.
+# **Predict** what comes along this path, and along the one through $l_3$. The cards say: $l_2 = 5$, $l_3 = 8$, $w_3 = 4$.
 
 # %%
 with torch.no_grad():
@@ -460,21 +460,6 @@ print("w1:", by_w1, " w2:", by_l2.sum(), " w3:", (by_l3 * 2).sum())
 # forward spread out (broadcast), backward adds up.
 
 # %% [markdown]
-# The same without autograd: change each weight a little, and look how much the loss changes:
-
-
-# %%
-def loss_at(w1, w2=3.0, w3=4.0):
-    l1 = torch.ones([2, 2], dtype=torch.float64, device=device) * w1
-    return ((l1 + w2) * (l1 * w3)).mean()
-
-
-h = 1e-5
-print("w1", round(float(loss_at(2 + h) - loss_at(2 - h)) / (2 * h), 4))
-print("w2", round(float(loss_at(2.0, 3 + h) - loss_at(2.0, 3 - h)) / (2 * h), 4))
-print("w3", round(float(loss_at(2.0, 3.0, 4 + h) - loss_at(2.0, 3.0, 4 - h)) / (2 * h), 4))
-
-# %% [markdown]
 # ### Each step, with less help
 #
 # A smaller program, with an `exp` in it. **Predict** each step again, by the numbers on the cards.
@@ -493,15 +478,32 @@ loss.backward()
 # `w1` gets twice their sum.
 
 # %% [markdown]
-# ## 8 · One line more
+# ### Optional: without autograd
 #
-# This is the example with one line more. It changes, in place, numbers that have been used already.
-#
-# **Predict** how it ends: torch raises an error, no error comes but a gradient is wrong, or all is fine. (A cell that asks
-# keeps back what torch says. You see it when you have answered.)
+# The same three numbers again: change each weight a little, and look how much the loss changes:
+
 
 # %%
-# %%see --ask outcome --as rec
+def loss_at(w1, w2=3.0, w3=4.0):
+    l1 = torch.ones([2, 2], dtype=torch.float64, device=device) * w1
+    return ((l1 + w2) * (l1 * w3)).mean()
+
+
+h = 1e-5
+print("w1", round(float(loss_at(2 + h) - loss_at(2 - h)) / (2 * h), 4))
+print("w2", round(float(loss_at(2.0, 3 + h) - loss_at(2.0, 3 - h)) / (2 * h), 4))
+print("w3", round(float(loss_at(2.0, 3.0, 4 + h) - loss_at(2.0, 3.0, 4 - h)) / (2 * h), 4))
+
+# %% [markdown]
+# ## 8 · One line more
+#
+# This is the example with one line more, `l3.add_(1)`: it adds 1 to the numbers of `l3`.
+#
+# **Predict:** if a line does damage, which one? Click it, in the code or in the graph. (A cell that asks keeps
+# back what torch says. You see it when you have answered.)
+
+# %%
+# %%see --ask culprit --as rec
 inp = torch.ones([2, 2], requires_grad=True, device=device)
 w1, w2, w3 = (torch.tensor(v, requires_grad=True, device=device) for v in (2.0, 3.0, 4.0))
 l1 = inp * w1
@@ -513,43 +515,41 @@ loss = l4.mean()
 loss.backward()
 
 # %% [markdown]
-# Three more questions about the same program. First: which tensors hold a `.grad` at its end?
-
-# %%
-seegrad.show(rec, ask="keeps")
-
-# %% [markdown]
-# Second: what did each Function save?
-
-# %%
-seegrad.show(rec, ask="saves")
-
-# %% [markdown]
-# Third: if something went wrong, which line did it? Click it, in the code or in the graph.
-
-# %%
-seegrad.show(rec, ask="culprit")
-
-# %% [markdown]
-# It raises.
+# `l3.add_(1)`, the red pill. An operation whose name ends in `_` writes in place: it moves the **version**. The `×` of
+# `l4` had saved `l2` and `l3`, and the tag at `l3` says *v0 saved ≠ v1 now*.
 #
-# 1. None: backward stopped at the `×` of `l4`, before it reached a leaf.
-# 2. The `×` of `l4` saved `l2` and `l3`. The tag at `l3` says *v0 saved ≠ v1 now*.
-# 3. `l3.add_(1)`, the red pill. An operation whose name ends in `_` writes in place: it moves the **version**.
+# Torch compares the two versions in backward, and refuses. It stopped at this `×`, before it reached a leaf: no tensor
+# has a gradient. Its traceback points to `loss.backward()`, and the line to mend is another one.
 #
-# Torch compares the two versions in backward, and refuses. Its traceback points to `loss.backward()`; the line to mend
-# is another one (**M04**).
+# *Misconception* **M04**: “the traceback shows the line to fix”.
 #
-# Here is the whole picture, and what the recording says:
-
-# %% tags=["version-dependent"]
-seegrad.show(rec)
+# What the recording says:
 
 # %%
 d = rec.diagnoses[0]
 print("culprit:", d.culprit.code)
 print("victim: ", d.victim.code)
 Markdown(d.message())
+
+# %% [markdown]
+# Now the same write stands one line higher. **Predict** how it ends: torch raises an error, no error comes but a gradient
+# is wrong, or all is fine.
+
+# %%
+# %%see --ask outcome
+inp = torch.ones([2, 2], requires_grad=True, device=device)
+w1, w2, w3 = (torch.tensor(v, requires_grad=True, device=device) for v in (2.0, 3.0, 4.0))
+l1 = inp * w1
+l2 = l1 + w2
+l3 = l1 * w3
+l3.add_(1)
+l4 = l2 * l3
+loss = l4.mean()
+loss.backward()
+
+# %% [markdown]
+# All is fine. When `l4` was made, `l3` had its new numbers already, and those were saved. The product that made `l3` has
+# saved its two factors, not its result.
 
 # %% [markdown]
 # ### Which writes do harm?
@@ -574,16 +574,17 @@ for line in lines:
         print(f"{line:21} raises")
 
 # %% [markdown]
-# - Writes to `l4` and `loss` are fine: `mean` saved no tensor (**M03**: “any in-place write raises”).
+# - Writes to `l4` and `loss` are fine: `mean` saved no tensor. *Misconception* **M03**: “any in-place write raises”.
 # - `relu_` raises though it changed no value, since all were positive. Torch compares versions, not values.
-# - `l1[0]` is a *view*, `l3.detach()` another tensor on the same bytes: both share bytes and version with their origin
-#   (**M12**, **M05**).
-# - `l1 += 1` writes; `l1 = l1 + 1` makes a new tensor and leaves the old one to the graph (**M11**).
+# - `l1[0]` is a *view*: it has no bytes of its own, it looks at those of `l1`. So does `l3.detach()` at those of `l3`. Both
+#   share the version, too. *Misconceptions* **M12**: “my code has no in-place operation”, **M05**: “`detach` copies”.
+# - `l1 += 1` writes; `l1 = l1 + 1` makes a new tensor. *Misconception* **M11**: “`+=` equals `= … +`”.
 
 # %% [markdown]
 # ## 9 · Edges that aren't there
 #
-# The graph holds what ran *while torch was recording*. What is missing there gets no gradient, and **no error** says so.
+# The graph holds what ran *while torch was recording*. What is missing there gets no gradient, and **no error** says
+# so: torch can't know which leaves you meant, and a leaf that isn't reached contradicts nothing.
 #
 # **Predict:** which of `w1`, `w2`, `w3` will have a `.grad`?
 
@@ -637,9 +638,12 @@ for name, way in ways.items():
     print(f"{name:26} {w.grad}")
 
 # %% [markdown]
-# - `requires_grad=True` on a *new* tensor starts a new graph. It doesn't mend the old one.
+# - `item()` and `tolist()` give plain Python numbers, and `w.data` is the numbers as a tensor without a history
+#   (chapter 05). `requires_grad=True`, or `requires_grad_()`, on such a *new* tensor starts a new graph. It doesn't
+#   mend the old one.
 # - `clone()` copies the numbers and keeps the edge.
-# - `eval()` changes how some layers compute; it doesn't stop recording (**M08**).
+# - `eval()` changes how some layers compute; it doesn't stop recording. *Misconception* **M08**: “`eval()` turns
+#   gradients off”.
 #
 # **Predict:** is `half = torch.tensor(3.0, requires_grad=True) * 0.5` a leaf?
 
@@ -693,8 +697,8 @@ z.sum().backward()
 #
 # | you ask | look at |
 # |---|---|
-# | who will have `.grad`? | green cards that require a gradient and are connected to `loss` |
+# | who will have `.grad`? | the green cards that are connected to `loss` |
 # | what was saved, is it the same? | the tags at the pill |
-# | which line broke it? | the red pill |
+# | which line broke it? | the red pill, if a tag at another pill shows the version from before it |
 #
-# **Now the assignment:** open `release/en/01_computational_graphs`. Seven exercises, about 60 minutes.
+# **Now the assignment:** open `release/en/01_computational_graphs`. Seven exercises, about 65 minutes.

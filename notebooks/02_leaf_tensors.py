@@ -1,9 +1,10 @@
 # %% [markdown]
 # # 02 · Leaf tensors
 #
-# *About 50 minutes, without the optional parts.* You set `requires_grad=True`, you call `backward()`, and `.grad` is `None`. This chapter shows where it went.
+# *About 75 minutes, without the optional parts.* You set `requires_grad=True`, you call `backward()`, and `.grad` is
+# `None`. This chapter shows where it went.
 #
-# After this hour you can
+# After it you can
 #
 # - tell a leaf by one question, on the CPU and on a GPU;
 # - predict which tensors have a `.grad` after backward, and which number stands in it;
@@ -12,9 +13,9 @@
 # **How to work:** predict, run, look, explain, change. Commit to each prediction before you run its cell.
 
 # %% [markdown]
-# The parts called *optional* are for a second hour: nothing that comes later needs them.
+# The parts called *optional* are for another day: nothing that comes later needs them.
 #
-# Every cell uses `device`. It is the CPU unless `SEEGRAD_DEVICE` says something else.
+# Every cell uses `device`, which the kernel sets (chapter 00).
 
 # %%
 import copy
@@ -54,7 +55,8 @@ h = w * x
 out = h.sum() + b
 
 # %% [markdown]
-# Three leaves. `h` and `out` aren't: autograd noted which Function made them. That note is `grad_fn`.
+# Three leaves. `h` and `out` aren't: autograd noted for each the Function that will take its gradient back. That note
+# is `grad_fn`.
 
 # %%
 for name, t in {"x": x, "w": w, "b": b, "h": h, "out": out}.items():
@@ -97,7 +99,7 @@ for code, t in tensors.items():
 
 # %% [markdown]
 # The first one *you* wrote, in one line, with `requires_grad=True`: no leaf. The next six came out of operations: all
-# leaves.
+# leaves. And the last has no numbers of its own, but `view` is an operation that autograd records: no leaf.
 #
 # So forget who created it. The rule without exceptions:
 #
@@ -109,7 +111,8 @@ all(t.is_leaf == (t.grad_fn is None) for t in tensors.values())
 # %% [markdown]
 # ### Once a leaf, always a leaf?
 #
-# `buffer` is a leaf: plain zeros. **Predict** what it is after something that needs a gradient is written into it.
+# `buffer` is a leaf: plain zeros. **Predict** after something that needs a gradient is written into it: is it a leaf
+# still, and does it need a gradient?
 
 # %%
 buffer = torch.zeros(2, device=device)
@@ -147,10 +150,14 @@ b = a + 2
 b.requires_grad_(False)
 
 # %% [markdown]
-# The last one. So it does make a difference. Only a leaf has a switch: you may turn `requires_grad` on and off. For a result it follows
-# from its inputs.
+# The last one. So it does make a difference: `a` could be switched on, because it is a leaf. For a result, such as `b`,
+# `requires_grad` follows from its inputs. (The switch is for numbers with a fraction: `w > 1` and `w.argmax()` above
+# are leaves, but no slope leads to a truth value or an index.)
+
+# %% [markdown]
+# ### Optional: a copy with its history
 #
-# Nor can you copy a result together with its history. *Optional:*
+# Nor can you copy a result together with its history:
 
 # %%
 for name, t in {"a": a, "b": b}.items():
@@ -210,66 +217,12 @@ with warnings.catch_warnings(action="ignore"):
 
 # %% [markdown]
 # - `w` and `b` have theirs.
-# - The gradient of `h` was computed: without it there would be none for `w`. Nobody kept it.
+# - The gradient of `h` was computed: without it there would be none for `w`. Nobody kept it. (Chapter 03 shows how to
+#   ask.)
 # - `x` is a leaf that didn't ask.
 # - `spare` is a leaf that asked, but nothing leads from the loss to it.
-
-# %% [markdown]
-# ### The documents' example
 #
-# Chapter 01 drew it. **Predict** the second line of output, and how many warnings come.
-
-# %%
-inp = torch.ones([2, 2], requires_grad=True, device=device)
-w1, w2, w3 = (torch.tensor(value, requires_grad=True, device=device) for value in (2.0, 3.0, 4.0))
-l1 = inp * w1
-l2 = l1 + w2
-l3 = l1 * w3
-l4 = l2 * l3
-loss = l4.mean()
-loss.backward()
-
-print(w1.grad, w2.grad, w3.grad)
-with warnings.catch_warnings(record=True) as told:
-    warnings.simplefilter("always")
-    print(l1.grad, l2.grad, l3.grad, l4.grad, loss.grad)
-print(len(told), told[0].category.__name__)
-
-# %% [markdown]
-# Five times `None`, and five warnings.
-#
-# One of them, sentence by sentence:
-
-# %%
-for sentence in str(told[0].message).split(". ")[:3]:
-    print("·", sentence)
-
-# %% [markdown]
-# What it recommends, `.retain_grad()`, is chapter 03. First ask the other question in it: did you want the *leaf*?
-
-# %% [markdown]
-# ### “Only leaves keep their gradient”
-#
-# So say three documents. **Predict** the three lines: which of them shows a gradient?
-
-# %%
-w = torch.tensor([3.0, -1.0], requires_grad=True, device=device)
-spare = torch.tensor(7.0, requires_grad=True, device=device)
-h = w * 2
-h.retain_grad()
-h.sum().backward()
-
-print("h,     no leaf:", h.grad)
-print("spare, a leaf: ", spare.grad)
-
-h = w * 2
-h.sum().backward(inputs=[h])
-print("h,     no leaf:", h.grad)
-
-# %% [markdown]
-# A non-leaf *can* keep its gradient, if you ask. A leaf can go without. What backward does by itself:
-#
-# | leaf | requires grad | reached from the loss | `.grad` |
+# | leaf | requires grad | reached from the loss | `.grad` after backward |
 # |---|---|---|---|
 # | yes | yes | yes | filled |
 # | yes | yes | no | stays as it was |
@@ -531,7 +484,7 @@ print("is_leaf:", w.is_leaf, "  requires_grad:", w.requires_grad)
 #
 # *Misconception* **M07**: “`w = w - …` under `no_grad` updates `w`”. To update is to write *into* the leaf.
 #
-# Here one character is moved:
+# Below, the update writes into the leaf:
 
 # %%
 w = torch.tensor(3.0, requires_grad=True, device=device)
@@ -615,7 +568,7 @@ for name, t in {"body.weight": body.weight, "head.weight": head.weight, "x": x}.
 
 # %% [markdown]
 # The gradient goes *through* a frozen layer and reaches `x`. Frozen means: this leaf gets none. Cut, by `.detach()` or
-# `no_grad`, means: nothing gets any from here on.
+# `no_grad`, means: nothing that came before the cut gets any.
 
 # %% [markdown]
 # ## 6 · Several calls of backward
@@ -639,7 +592,8 @@ for _ in range(3):
 # %% [markdown]
 # ### Used more than once
 #
-# Here `p` is used more than once. **Predict** how many wires bring a gradient back to `p`, and the sum of what they bring.
+# Here `p` is used more than once. **Predict** how many edges of the graph bring a gradient back to `p`, and the sum of
+# what they bring.
 
 # %%
 # %%see
@@ -651,8 +605,9 @@ loss.backward()
 p.grad
 
 # %% [markdown]
-# Three: 3 from `p * 3`, and $p = 2$ twice from `p * p`. $3 + 2 + 2 = 7$. Adding up is the chain rule for a leaf
-# with several children. That is why adding is the only thing that `AccumulateGrad` can do.
+# Three: 3 from `p * 3`, and $p = 2$ twice from `p * p`. $3 + 2 + 2 = 7$: adding up is the chain rule for a tensor with
+# several children. Within one backward the engine adds the three, and brings their sum to `AccumulateGrad` once. Over
+# several calls `AccumulateGrad` adds.
 
 # %% [markdown]
 # ### `zero_grad`
@@ -750,8 +705,8 @@ print(whole.grad, parts.grad)
 # %% [markdown]
 # ## 7 · Four switches
 #
-# **Predict:** which of the four switches keep `weight.grad` empty?
-
+# `train()`, `eval()`, `torch.no_grad()`, `requires_grad_(False)` (called *frozen* below). **Predict:** with which of
+# them does `weight.grad` stay empty?
 
 # %%
 def switched(name, model, x):
@@ -796,21 +751,8 @@ for name, mode in {"eval": dropout.eval, "train": dropout.train}.items():
     print(f"{name:5} numbers {shown.unique().tolist()} requires_grad={shown.requires_grad}")
 
 # %% [markdown]
-# In `eval()` it passes `x` on unchanged, and still needs a gradient. A validation loop therefore wants both: `model.eval()`
-# for the right numbers, `torch.no_grad()` for no graph.
-#
-# A model in `eval()`, and its graph:
-
-# %%
-torch.manual_seed(0)
-layers = torch.nn.Linear(2, 2), torch.nn.Dropout(0.5), torch.nn.Linear(2, 1)
-model = torch.nn.Sequential(*layers).to(device).eval()
-x = torch.ones(1, 2, device=device)
-
-with seegrad.record() as rec:
-    out = model(x)
-
-seegrad.show(rec)
+# In `eval()` it passes `x` on unchanged, and its result still needs a gradient. A validation loop therefore wants both:
+# `model.eval()` for the right numbers, `torch.no_grad()` for no graph.
 
 # %% [markdown]
 # ## 8 · Keep this
@@ -861,4 +803,4 @@ loss.backward()
 # - Second: `w` alone. `mean` is a leaf too, since under `no_grad` nobody notes who made it, but it doesn't ask.
 # - Third: `w` and `p`. `memory` was a leaf until it was written.
 #
-# **Now the assignment:** open `release/en/02_leaf_tensors`. Seven exercises, about 45 minutes.
+# **Now the assignment:** open `release/en/02_leaf_tensors`. Seven exercises, about 60 minutes.

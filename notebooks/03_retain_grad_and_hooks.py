@@ -1,8 +1,8 @@
 # %% [markdown]
 # # 03 · `retain_grad` and hooks
 #
-# *About 60 minutes.* Backward computes a gradient for every tensor on its way, and keeps only some of them. This hour is about all the
-# others.
+# *About 75 minutes, without the optional parts.* Backward computes a gradient for every tensor on its way, and keeps
+# some. This chapter is about the others.
 #
 # After it you can
 #
@@ -14,7 +14,9 @@
 # **How to work:** predict, run, look, explain, change. Commit to each prediction before you run its cell.
 
 # %% [markdown]
-# Every cell uses `device`. It is the CPU unless `SEEGRAD_DEVICE` says something else.
+# The parts called *optional* are for another day: nothing that comes later needs them.
+#
+# Every cell uses `device`, which the kernel sets (chapter 00).
 
 # %%
 import warnings
@@ -39,12 +41,11 @@ seegrad.ask_again("03")
 # %% [markdown]
 # ## 1 · Who has a gradient?
 #
-# The network of chapter 01; here `inp` asks for no gradient.
+# The network of chapter 01; here `inp` asks for no gradient. The three weights keep theirs, that much you know.
 #
-# **Predict:** which tensors will have a `.grad` after backward? Click them in the picture.
+# **Predict:** the eight tensors after `inp` are asked for their `.grad` below. How many warnings come?
 
 # %%
-# %%see --ask keeps
 inp = torch.ones(2, 2, device=device)
 w1 = torch.tensor(2.0, requires_grad=True, device=device)
 w2 = torch.tensor(3.0, requires_grad=True, device=device)
@@ -56,12 +57,6 @@ l4 = l2 * l3
 loss = l4.mean()
 loss.backward()
 
-# %% [markdown]
-# Walk through the picture step by step. A gradient passes every *computed* card: the dashed field “∂ flows”. Once it has
-# been passed on, its memory is free for the next one. Only the green cards keep theirs, in `.grad`.
-#
-# Ask each tensor for its `.grad`, and count torch's warnings:
-
 # %%
 with warnings.catch_warnings(record=True) as told:
     warnings.simplefilter("always")
@@ -72,8 +67,9 @@ print(len(told), told[0].category.__name__)
 print("names retain_grad:", ".retain_grad()" in str(told[0].message))
 
 # %% [markdown]
-# Five computed tensors were asked, and five warnings came. Outside of this cell you see such a warning once for each line.
-# It names `retain_grad`, which is next.
+# Five: one for each computed tensor that was asked. A gradient has passed each of them, and once it had been passed on,
+# its memory was free for the next one. Outside of this cell you see such a warning once for each line. It names
+# `retain_grad`, which is next.
 #
 # From here on the warning tells nothing new, so we switch it off:
 
@@ -156,7 +152,7 @@ for name, t in {"ones": torch.ones(2, device=device), "x.detach()": x.detach()}.
 # %% [markdown]
 # ### Asked after backward
 #
-# **Predict** the three lines: `h.grad` after each of two backward calls. `retain_grad` stands between them.
+# **Predict** the three lines: `h.grad` after the first backward, after `retain_grad`, and after the second backward.
 # (`retain_graph=True` lets backward run a second time: chapter 07.)
 
 # %%
@@ -221,7 +217,7 @@ print(h.grad, h.retains_grad)
 # %% [markdown]
 # ## 3 · A hook: look at it as it passes
 #
-# To look once, you needn't keep anything. `t.register_hook(f)` has `f` called with the gradient of `t`.
+# To look once, you needn't keep anything. After `t.register_hook(f)`, backward calls `f` with the gradient of `t`.
 #
 # **Predict:** in which order will the three lines be printed? And what does `loss.grad` say afterwards?
 
@@ -307,7 +303,7 @@ h.register_hook(lambda grad: norms.append(grad.norm().item()))
 seen, norms
 
 # %% [markdown]
-# ### Hooks in a loop
+# ### Optional: hooks in a loop
 #
 # **Predict** the two lines.
 
@@ -337,7 +333,8 @@ for name, t in {"first": first, "second": second}.items():
 # ### Take it off again
 #
 # A hook stays with the value that it was registered on. `h` is new in each forward; a weight stays. So a cell that
-# hooks a weight and is run twice hooks it twice. **Predict** how many lines each backward prints.
+# hooks a weight and is run twice hooks it twice. **Predict** how many lines the hooks print in each of the three
+# backwards.
 
 # %%
 w = torch.tensor([1.0, 2.0], requires_grad=True, device=device)
@@ -389,7 +386,7 @@ x.grad
 # %% [markdown]
 # ### How far does it reach?
 #
-# `h` is clipped: each element of its gradient is kept within −1 … 1. **Predict:** which of the two weights notice?
+# A hook clips the gradient of `h`: each element is kept within −1 … 1. **Predict:** which of the two weights notice?
 
 # %%
 w1 = torch.tensor([2.0, 2.0], requires_grad=True, device=device)
@@ -452,10 +449,9 @@ for name, answer in answers.items():
 # `x.grad`.
 
 # %% [markdown]
-# ### The hook that writes
+# ### Ten times smaller
 #
-# This hook is to make `a`'s gradient ten times smaller. It returns nothing: it writes. **Predict** the outcome.
-
+# This hook is to make `a`'s gradient ten times smaller. **Predict** the outcome.
 
 # %%
 # %%see --ask outcome --as rec
@@ -477,7 +473,8 @@ print("b.grad", b.grad)
 # Nobody hooked `b`, and its gradient is a tenth of what it should be. A sum passes *the same tensor* to both sides;
 # the write reached it before `b` did.
 #
-# No error came (**M06**), and the in-place operation isn't in the model, but in a hook (**M12**).
+# No error came: *misconception* **M06**, “no error means that the gradient is right”. And the in-place operation isn't
+# in the model, but in a hook: **M12**, “my code has no in-place operation”.
 #
 # What the recording says:
 
@@ -504,7 +501,7 @@ print("b.grad", b.grad)
 #
 # Two hooks on one tensor. Between them `h.mul_(10)` writes into it, and `h` gets a new Node.
 #
-# **Predict** what each hook sees, and what `h.grad` will be. Behind the write the gradient is 3.
+# **Predict** what each hook sees, and what `h.grad` will be. The gradient of the value after the write is 3.
 
 # %%
 # %%see
@@ -613,9 +610,8 @@ for name, t in {"leaf": p, "p * 2": p * 2}.items():
 # %% [markdown]
 # ### A step inside backward
 #
-# With this hook each weight takes its step as soon as its gradient is complete, and gives the memory back. **Predict**
-# what is left in `.grad`.
-
+# With this hook each weight takes its step as soon as its gradient is complete. **Predict** `w1` and `w2` after
+# backward.
 
 # %%
 def step(leaf):
@@ -634,11 +630,13 @@ print("w1", w1.detach(), w1.grad)
 print("w2", w2.detach(), w2.grad)
 
 # %% [markdown]
-# Both steps used the *old* values: `w1` moved by $0.1 \cdot 3$ and $0.1 \cdot 4$.
-#
-# Now ten weights in a row. Whenever one has its gradient, the hook counts how many have a `.grad`. **Predict** the
-# largest count.
+# `.grad` is empty again: its memory was given back at once. Both steps used the *old* values: `w1` moved by
+# $0.1 \cdot 3$ and $0.1 \cdot 4$.
 
+# %% [markdown]
+# ### Optional: ten weights in a row
+#
+# Whenever one of them has its gradient, the hook counts how many have a `.grad`. **Predict** the largest count.
 
 # %%
 def count_and_step(leaf):
@@ -663,7 +661,7 @@ print(max(counts), "of", len(weights))
 # %% [markdown]
 # ## 7 · Ask only for what you want
 #
-# With `backward(inputs=[…])` you name the tensors whose gradient you want.
+# `backward` takes a list of tensors: `inputs`.
 #
 # **Predict:** which tensors have a `.grad`? Nobody calls `retain_grad`.
 
@@ -706,7 +704,7 @@ print("returned", of_h, of_x)
 print("stored  ", h.grad, x.grad)
 
 # %% [markdown]
-# Nothing is stored, so nothing adds up and nothing needs to be zeroed.
+# In `.grad` nothing was stored, so nothing adds up and nothing needs to be zeroed.
 #
 # Below, `h` has a hook, and is asked to keep its gradient. **Predict** what is printed, returned and stored.
 
@@ -720,6 +718,10 @@ loss = (h * h).sum()
 
 print("returned", of_x)
 print("stored  ", h.grad, x.grad)
+
+# %% [markdown]
+# The gradient of `h` passes on its way to `x`: the hook is called, and as `retain_grad` has asked for it, `h.grad` is
+# stored all the same. `x.grad` isn't.
 
 # %% [markdown]
 # ### “Only leaves keep their gradient”
@@ -752,7 +754,7 @@ loss.backward()
 print(unused.grad)
 
 # %% [markdown]
-# A leaf may stay empty: `requires_grad` only *allows* a gradient (**M01** again). One has to arrive, too.
+# A leaf may stay empty: `requires_grad` only *allows* a gradient. One has to arrive, too.
 
 # %% [markdown]
 # ## 8 · Which one?
@@ -764,7 +766,7 @@ print(unused.grad)
 # | to change it on its way | `t.register_hook(f)`, where `f` returns a new tensor |
 # | to act when a leaf's `.grad` is complete | `leaf.register_post_accumulate_grad_hook(f)` |
 # | `.grad` of a few tensors only | `loss.backward(inputs=[…])` |
-# | the numbers, and no `.grad` at all | `torch.autograd.grad(loss, […])` |
+# | the numbers, and no `.grad` but where `retain_grad` asked | `torch.autograd.grad(loss, […])` |
 
 # %% [markdown]
 # ## 9 · Check yourself
@@ -803,4 +805,4 @@ loss.backward()
 #
 # Wrong once? **Change** the program until you can say beforehand what it does.
 #
-# **Now the assignment:** open `release/en/03_retain_grad_and_hooks`. Seven exercises, about 50 minutes.
+# **Now the assignment:** open `release/en/03_retain_grad_and_hooks`. Seven exercises, about 60 minutes.

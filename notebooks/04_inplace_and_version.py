@@ -1,9 +1,9 @@
 # %% [markdown]
 # # 04 · In-place operations and `_version`
 #
-# *About 60 minutes, without the optional parts.* Most people's first autograd error speaks of “an inplace operation”.
+# *About 85 minutes, without the optional parts.* Most people's first autograd error speaks of “an inplace operation”.
 #
-# After this hour you can
+# After it you can
 #
 # - tell a write from a new tensor, and say what `_version` is after it;
 # - predict whether a write raises, and where;
@@ -13,12 +13,12 @@
 # **How to work:** predict, run, look, explain, change. Commit before you run.
 
 # %% [markdown]
-# The parts called *optional* are for a second hour: nothing that comes later needs them.
+# The parts called *optional* are for another day: nothing that comes later needs them.
 #
-# Every cell uses `device`. It is the CPU unless `SEEGRAD_DEVICE` says something else.
+# Every cell uses `device`, which the kernel sets (chapter 00).
 #
-# A `NameError`, or `Cell magic … not found`? The kernel was restarted, or a cell was skipped: choose
-# **Run ▸ Run All Above Selected Cell**.
+# A `NameError`, or `Cell magic … not found`? The kernel was restarted, or a cell was skipped: choose **Kernel ▸ Restart
+# Kernel and Run up to Selected Cell**.
 
 # %%
 import re
@@ -145,7 +145,7 @@ print(A)
 # %% [markdown]
 # ## 2 · The counter
 #
-# Torch can't see names. It counts writes: `_version`. Three lines below change `a`, two make a `b`.
+# Torch can't see names. It counts writes: `_version`. Below, five lines follow the one that makes `a`.
 #
 # **Predict** the versions at the end. Type them into the picture.
 
@@ -167,8 +167,8 @@ b = b + 1
 # %% [markdown]
 # ### “It starts at 0, and every in-place operation adds 1”
 #
-# So say three documents. Below, three new tensors say where they start, and seven lines how much they add. **Predict**
-# each number: which of these ten is 1?
+# So say three documents. Three tensors below are made in different ways; then six lines each write, or seem to write,
+# into fresh zeros. **Predict** at which version each of the three starts, and what each of the six lines adds.
 
 # %%
 fresh = {
@@ -180,7 +180,7 @@ for made_by, t in fresh.items():
     print(f"{made_by:30} starts at {t._version}")
 
 writes = ("t += 1", "torch.exp(t, out=t)", "t[0] += 1", "t.add_(0)", "t[0:0] = 5")
-for write in (*writes, "t.requires_grad_()", "t.data.add_(1)"):
+for write in (*writes, "t.requires_grad_()"):
     t = torch.zeros(3, device=device)
     exec(write, {"t": t, "torch": torch})
     print(f"{write:30} adds {t._version}")
@@ -189,14 +189,14 @@ for write in (*writes, "t.requires_grad_()", "t.data.add_(1)"):
 # - A *result* may have been written before you get it: a matrix product of a vector is squeezed in place, a layer's
 #   weight is initialised in place.
 # - `t[0] += 1` is two writes: it adds into the slice, then assigns the slice.
-# - A write that changes no number counts too. A write through `.data` doesn't: chapter 05.
+# - A write that changes no number counts too.
 #
 # What backward compares is whether the version has *moved*, not where it stands.
 
 # %% [markdown]
 # ### A view and a copy
 #
-# `row` is a view of `m`: it has no bytes of its own. `copy` does. **Predict** the three versions.
+# `row` is a view of `m`: it looks at the bytes of `m`. `copy` has bytes of its own. **Predict** the three versions.
 
 # %%
 # %%see --ask versions --tensors m,row,copy
@@ -212,7 +212,7 @@ row[:] = 1
 # %%
 m = torch.zeros(2, 3, device=device)
 others = {"m[:, 1]": m[:, 1], "m.view(-1)": m.view(-1), "m.t()": m.t(), "m.detach()": m.detach()}
-others |= {"m.clone()": m.clone(), "m + 0": m + 0, "m.data": m.data}
+others |= {"m.clone()": m.clone(), "m + 0": m + 0}
 m[0] = 1
 
 for made_by, t in others.items():
@@ -220,14 +220,14 @@ for made_by, t in others.items():
     print(f"{made_by:11} shares bytes: {shares_bytes!s:6} shares counter: {t._version == m._version}")
 
 # %% [markdown]
-# ## 3 · A value that backward needs
+# ## 3 · Used, then written
 #
-# $b \cdot b$ has the derivative $2b$, so the product keeps `b` for backward. Then `b` is written.
+# `b` is used by a product, and then one of its elements is written.
 #
 # **Predict** the outcome. (A cell that asks keeps back what torch says.)
 
 # %%
-# %%see --ask outcome --as rec
+# %%see --ask outcome
 a = torch.tensor([1.0, 3.0], requires_grad=True, device=device)
 b = a + 2
 loss = (b * b).mean()
@@ -235,8 +235,8 @@ b[0] = 1000.0
 loss.backward()
 
 # %% [markdown]
-# It raises. When `b * b` ran, its Node noted: `b`, version 0. In backward it looks again, finds version 1, and refuses. A
-# wrong gradient would have been worse.
+# It raises. $b \cdot b$ has the derivative $2b$, so the product keeps `b` for backward. When it ran, its Node noted:
+# `b`, version 0. In backward it looks again, finds version 1, and refuses. A wrong gradient would have been worse.
 #
 # The same in numbers:
 
@@ -251,11 +251,20 @@ print("now at version  ", b._version)
 # %% [markdown]
 # ### Culprit and victim
 #
-# A Node whose saved value is hit by a write is a *victim*; the line that wrote is the *culprit*. **Predict** it here, if
-# there is one: click the line, or its pill.
+# A Node whose saved value is hit by a write is a *victim*; the line that wrote is the *culprit*.
+#
+# Here is another program, with two writes. **Predict:** if one of its lines is a culprit, which? Click the line, or its
+# pill.
 
 # %%
-seegrad.show(rec, ask="culprit")
+# %%see --ask culprit --as rec
+x = torch.tensor([1.0, 2.0], requires_grad=True, device=device)
+y = x * 3
+z = y.sin()
+total = z * 5 + y
+y.add_(1)
+total.mul_(2)
+total.sum().backward()
 
 # %%
 found = rec.diagnoses[0]
@@ -264,7 +273,7 @@ print("victim: ", found.victim.code)
 Markdown(found.message())
 
 # %% [markdown]
-# Now the same cell without a question:
+# And the first program of this section, without a question:
 
 # %% tags=["raises-exception", "version-dependent"]
 # %%see
@@ -283,8 +292,8 @@ loss.backward()
 # %% [markdown]
 # ### The name in the message
 #
-# “… which is output 0 of **X**”. Which X? **Predict:** the op that *made* `b`, the op that *saved* a value, or the one
-# that *wrote* it?
+# “… which is output 0 of **X**”. Which X? **Predict:** the op that *made* the tensor, the one that *saved* it, or the
+# one that *wrote* it? And is it the same one each time?
 
 # %% tags=["version-dependent"]
 for use in ("s = b * b", "s = b.exp()"):
@@ -357,8 +366,9 @@ f.backward()
 # %% [markdown]
 # ### Write before use
 #
-# *“Change the order a little, and there is no problem”*, say two documents. **Predict** the outcome, and then the
-# numbers in `w1.grad` and `w2.grad`. They were `[[3], [6]]` and `[4]`.
+# *“Change the order a little, and there is no problem”*, say two documents. **Predict** the outcome, where a *wrong*
+# gradient is one that isn't the derivative of the program as it now stands; and then the numbers in `w1.grad` and
+# `w2.grad`. They were `[[3], [6]]` and `[4]`.
 
 # %%
 # %%see --ask outcome
@@ -377,8 +387,8 @@ w1.grad, w2.grad, d.grad_fn.name()
 # No error, and the gradient is right for *this* program. `d[:] = 0` is part of its graph: $f = 0 \cdot w_2$, and `w1`
 # doesn't matter to it.
 #
-# This isn't the first program, repaired, but another one: nothing in it can learn (**M06**: “no error, no problem”).
-# For the first one's gradient *and* zeros in `d`, write after `backward()`, or on `d.detach().clone()`.
+# This isn't the first program, repaired, but another one: nothing in it can learn. For the first one's gradient *and*
+# zeros in `d`, write after `backward()`, or on `d.detach().clone()`.
 #
 # **Change** the cell: write `d[:] = 1`. What becomes of `w2.grad`? Then write `d.mul_(2)`: by what factor
 # have both gradients grown?
@@ -673,26 +683,6 @@ with torch.no_grad():
 loss.backward()
 
 # %% [markdown]
-# ### One more spelling
-#
-# Under `no_grad`, and seen in many training loops. **Predict:** is `w` still the parameter?
-
-# %%
-w = torch.tensor([1.0, 2.0], requires_grad=True, device=device)
-parameter = w
-(w * w).sum().backward()
-with torch.no_grad():
-    w = w - 0.1 * w.grad
-
-print(parameter, parameter._version)
-print(w, w.requires_grad, w is parameter)
-
-# %% [markdown]
-# `w = …` made a new tensor and gave it the name. The parameter has its old numbers. The new `w` needs no gradient, so
-# the next backward raises: no graph leads to a leaf. `w -= 0.1 * w.grad` would have written into the parameter (**M07**,
-# **M11**).
-
-# %% [markdown]
 # ## 8 · Optional: initialising a parameter
 #
 # A parameter is a leaf that needs a gradient. So how is it initialised? The document tries these two lines:
@@ -727,9 +717,10 @@ print(w.is_leaf, w.requires_grad, w._version)
 # the document looks for it, is what `.to()` and `.cuda()` call.)
 
 # %% [markdown]
-# ## 9 · The training step: forward, backward, step
+# ## 9 · The training step
 #
-# An optimiser is a program that writes leaves in place. **Predict** the outcome of this order.
+# Four things in one step of training: the loss, its backward, the optimiser's step, and the leaf that it moves.
+# **Predict** the outcome of this order.
 
 # %%
 # %%see --ask outcome
@@ -741,8 +732,8 @@ optimizer.step()
 loss.backward()
 
 # %% [markdown]
-# It raises: `step` wrote `w`, which the product had saved. No operation of this cell has an underscore at its end
-# (**M12**: “my code has no in-place operation”).
+# It raises: an optimiser is a program that writes leaves in place. `step` wrote `w`, which the product had saved. No
+# operation of this cell has an underscore at its end (**M12**: “my code has no in-place operation”).
 #
 # The right order is forward, backward, step: when the step writes, nobody needs the old value any more.
 #
@@ -766,7 +757,7 @@ for _ in range(3):
 # raise? Then move it right below the line `loss = …`. Does it raise now, and in which round?
 
 # %% [markdown]
-# ## 10 · Optional: why not just keep a copy?
+# ## 10 · Why not just keep a copy?
 #
 # Had each Node its own copy of what it saves, no write could hurt. Torch saves a *reference*. What would copies cost?
 # Count the bytes that a small network saves: torch calls `count` for each tensor that it keeps for backward.
@@ -820,9 +811,8 @@ a.grad, b
 # %% [markdown]
 # ## 11 · “My code has no in-place operation”
 #
-# In real code the write stands in a function, and the function in another file. **Predict:** if a line did damage, which
-# one? Click it.
-
+# In real code the write stands in a function, and the function in another file. **Predict:** if a line did damage,
+# which one? Click it, or answer “no line”.
 
 # %%
 # %%see --ask culprit --as rec
@@ -853,34 +843,6 @@ out = tidy(h)
 print("after tidy:", h._version, "  out is h:", out is h)
 
 # %% [markdown]
-# The most common case is a residual connection, here with `+=` and with `= … +`. **Predict** both.
-
-
-# %%
-def residual_augmented(x):
-    y = x.relu()
-    y += x
-    return y
-
-
-def residual_plain(x):
-    y = x.relu()
-    y = y + x
-    return y
-
-
-for block in (residual_augmented, residual_plain):
-    x = torch.tensor([1.0, -1.0], requires_grad=True, device=device)
-    try:
-        block(x).sum().backward()
-        print(f"{block.__name__:18} {x.grad}")
-    except RuntimeError:
-        print(f"{block.__name__:18} raises")
-
-# %% [markdown]
-# `+=` writes into what `relu` saved; `= … +` makes a new tensor.
-
-# %% [markdown]
 # ## 12 · Remedies
 #
 # | what happened | do |
@@ -890,13 +852,12 @@ for block in (residual_augmented, residual_plain):
 # | a leaf is written | `with torch.no_grad(): w.copy_(…)` |
 # | nobody knows who wrote | `_version` along the way, or `%%see` |
 #
-# `.data` is in no row: with it torch notices nothing. **Change** `residual_augmented` so that it still writes in place
-# somewhere, and its gradient is right.
+# `.data` is in no row: with it torch notices nothing.
 
 # %% [markdown]
 # ## 13 · Check yourself
 #
-# Four programs. **Predict** the outcome of each in its picture, then read on.
+# Three programs. **Predict** the outcome of each in its picture, then read on.
 
 # %%
 # %%see --ask outcome
@@ -921,18 +882,10 @@ loss = (h * h).sum()
 row.zero_()
 loss.backward()
 
-# %%
-# %%see --ask outcome
-x = torch.tensor([0.5, 1.0], requires_grad=True, device=device)
-loss = (x * x).sum()
-x.data.mul_(3)
-loss.backward()
-
 # %% [markdown]
 # - The first raises: `tanh` saved its result. The second is fine: `cos` saved its input.
 # - The third raises: `row` is a view, its write moves the counter of `h`.
-# - The fourth is silent: `.data` moved nothing that backward looks at.
 #
 # Wrong once? The picture names the misconception. **Change** the program until you can say beforehand what it does.
 #
-# **Now the assignment:** open `release/en/04_inplace_and_version`. Seven exercises, about an hour.
+# **Now the assignment:** open `release/en/04_inplace_and_version`. Seven exercises, about 65 minutes.

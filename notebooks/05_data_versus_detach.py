@@ -1,7 +1,8 @@
 # %% [markdown]
 # # 05 · `.data` versus `.detach()`
 #
-# *About 50 minutes.* Both give you a tensor's numbers without its history. One of them lets you ruin a gradient without a word.
+# *About 55 minutes.* Both give you a tensor's numbers without its history. What else do they share, and what don't
+# they?
 #
 # After this hour you can
 #
@@ -12,10 +13,10 @@
 # **How to work:** predict, run, look, explain, change. Commit to each prediction before you run its cell.
 
 # %% [markdown]
-# Every cell uses `device`. It is the CPU unless `SEEGRAD_DEVICE` says something else.
+# Every cell uses `device`, which the kernel sets (chapter 00).
 #
-# A `NameError`, or `Cell magic … not found`? The kernel was restarted, or a cell was skipped: choose
-# **Run ▸ Run All Above Selected Cell**.
+# A `NameError`, or `Cell magic … not found`? The kernel was restarted, or a cell was skipped: choose **Kernel ▸ Restart
+# Kernel and Run up to Selected Cell**.
 
 # %%
 import torch
@@ -72,8 +73,8 @@ print("same bytes:", out.data_ptr() == by_data.data_ptr() == by_detach.data_ptr(
 # %% [markdown]
 # Neither copies. There is one storage, and three tensors look at it. A write through any of them is a write to all.
 #
-# So “only copies the data” is wrong, and the same document shows it two cells later: it zeroes `c`, and `out` is
-# zero.
+# So “only copies the data” is wrong, and the same document shows it two cells later: there it zeroes what it calls a
+# copy, and the original is zero.
 #
 # *Misconception* **M05**: “detach copies”.
 
@@ -99,7 +100,7 @@ fresh.grad, a.grad
 # Each tensor has a counter, `_version`. An in-place write moves it. A Node notes the version of what it saves
 # and compares it in backward: that is torch's only alarm.
 #
-# **Predict** the three versions after both writes. Type them into the picture.
+# **Predict** the three versions after the three writes. Type them into the picture.
 
 # %%
 # %%see --ask versions --tensors out,by_data,by_detach
@@ -108,11 +109,12 @@ out = a * 2
 by_data = out.data
 by_detach = out.detach()
 by_data.add_(1)
+by_data.add_(1)
 by_detach.add_(1)
 loss = out.sum()
 
 # %% [markdown]
-# The same, as numbers, one write at a time:
+# Two of the writes, one at a time:
 
 # %%
 out = (a * 2).detach()
@@ -200,7 +202,7 @@ Markdown("".join(found.message() for found in rec.diagnoses) or "✓")
 # **Predict** the outcome.
 
 # %%
-# %%see --ask outcome --as rec
+# %%see --ask outcome
 a = torch.tensor([1.0, 2.0, 3.0], requires_grad=True, device=device)
 out = a.sigmoid()
 c = out.detach()
@@ -208,13 +210,22 @@ c.zero_()
 out.sum().backward()
 
 # %% [markdown]
-# **Predict:** if damage was done, which line did it? Click it, in the code or in the graph.
+# The next program writes twice. **Predict:** if damage is done, which line does it? Click it, in the code or in the
+# graph.
 
 # %%
-seegrad.show(rec, ask="culprit")
+# %%see --ask culprit
+x = torch.tensor([0.5, 1.0], requires_grad=True, device=device)
+y = x.tanh()
+shown = y.detach()
+rounded = shown.round()
+rounded.clamp_(min=0)
+shown.sub_(rounded)
+loss = y.sum()
+loss.backward()
 
 # %% [markdown]
-# Now the same cell without a question:
+# And the cell at the head of this section, without a question:
 
 # %% tags=["raises-exception", "version-dependent"]
 # %%see
@@ -286,8 +297,8 @@ print(a.grad)
 
 # %% [markdown]
 # `None`: backward stopped at the sigmoid, before it reached `a`. (Of several leaves, some may have theirs by then.) The
-# document's zeros came from an *earlier* cell, the silent one: its cells are numbered 69, 70, 57, so this one ran out of
-# order.
+# document's zeros came from an *earlier* cell, the silent one: its cells are numbered 69, 70, 57. These numbers count
+# the runs, so this one ran out of order.
 #
 # If a result doesn't follow from the cells above it: **Kernel ▸ Restart Kernel and Run up to Selected Cell**.
 
@@ -414,13 +425,14 @@ with torch.no_grad():
 loss.backward()
 
 # %% [markdown]
-# It raises. `no_grad` doesn't make the write harmless (**M07**), but the write moves the version, so torch notices.
+# It raises: the write moves the version, so torch notices. *Misconception* **M07**: “under `no_grad` a write is
+# harmless”.
 
 # %% [markdown]
 # ## 7 · “My code has no in-place operation”
 #
-# A write through `.data` isn't the only way past the counter. Four others follow, and none of the four raises.
-# *Misconception* **M12**.
+# A write through `.data` isn't the only way past the counter. Two others follow, and chapter 08 has patients with more.
+# *Misconception* **M12**: “my code has no in-place operation”.
 #
 # `record(detail="content")` also compares *contents*, so it sees writes that torch's own functions never saw.
 
@@ -443,7 +455,7 @@ Markdown(rec.diagnoses[0].message())
 # %% [markdown]
 # ### Another storage for the same tensor
 #
-# `p.data = …` swaps the storage of `p`. **Predict** the gradient of $p^2$ at $p = 2$.
+# `p.data = …` swaps the storage of `p`. The loss is $p^2$, computed at $p = 2$. **Predict** `p.grad`.
 
 # %%
 p = torch.tensor(2.0, requires_grad=True, device=device)
@@ -456,48 +468,9 @@ print("p.grad", p.grad, "version", p._version)
 Markdown(rec.diagnoses[0].message())
 
 # %% [markdown]
-# ### A fused optimiser
+# ## 8 · Numbers to write on
 #
-# `optimizer.step()` between forward and backward is a write. The plain SGD moves the version; the *fused* one, which
-# updates all weights in a single call, doesn't.
-
-# %%
-for fused in (False, True):
-    w = torch.tensor([1.0, 2.0], requires_grad=True, device=device)
-    optimizer = torch.optim.SGD([w], lr=0.1, fused=fused)
-    w.grad = torch.ones_like(w)
-    with seegrad.record(detail="content") as rec:
-        loss = (w * w).sum()
-        optimizer.step()
-        optimizer.zero_grad()
-        try:
-            loss.backward()
-            print("fused: w.grad", w.grad, "right: [2, 4]")
-        except RuntimeError:
-            print("plain: raises, w is at version", w._version)
-
-Markdown(rec.diagnoses[0].message())
-
-# %% [markdown]
-# ### BatchNorm's running statistics
-#
-# In `eval()` BatchNorm saves its running statistics. A training forward overwrites them, and their version stays.
-
-# %%
-bn = torch.nn.BatchNorm1d(1, device=device).eval()
-x = torch.tensor([[1.0], [3.0]], requires_grad=True, device=device)
-with seegrad.record(detail="content") as rec:
-    out = bn(x)
-    bn.train()(torch.tensor([[10.0], [30.0]], device=device))
-    out.sum().backward()
-
-print("x.grad", x.grad.flatten(), "right: [1, 1]")
-Markdown(rec.diagnoses[0].message())
-
-# %% [markdown]
-# ## 8 · Bytes of its own
-#
-# You want the numbers of `out`, and you want to write on them. **Predict:** is it enough to give them their own bytes?
+# You want the numbers of `out`, and you want to write on them. Below, they are cloned first. **Predict** the outcome.
 
 # %%
 # %%see --ask outcome
@@ -556,7 +529,7 @@ print(torch.allclose(a.grad, s * (1 - s)))
 # | to change a parameter | `with torch.no_grad(): p.mul_(…)` |
 # | to be sure | a finite difference, or `seegrad.record()` |
 #
-# `.data` is in none of the rows. It does nothing that these don't, and turns the alarm off.
+# `.data` is in none of the rows. For what they are about it isn't needed, and it turns the alarm off.
 
 # %% [markdown]
 # ## 9 · Check yourself

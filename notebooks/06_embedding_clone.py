@@ -14,10 +14,10 @@
 # **How to work:** predict, run, look, explain, change.
 
 # %% [markdown]
-# Every cell uses `device`. It is the CPU unless `SEEGRAD_DEVICE` says something else.
+# Every cell uses `device`, which the kernel sets (chapter 00).
 #
-# A `NameError`, or `Cell magic … not found`? The kernel was restarted, or a cell was skipped: choose
-# **Run ▸ Run All Above Selected Cell**.
+# A `NameError`, or `Cell magic … not found`? The kernel was restarted, or a cell was skipped: choose **Kernel ▸ Restart
+# Kernel and Run up to Selected Cell**.
 
 # %%
 import torch
@@ -152,7 +152,7 @@ for name, mode in {"no_grad": torch.no_grad, "inference_mode": torch.inference_m
 # Written all the same. `eval()` switches dropout and BatchNorm; `no_grad` switches the recording. Neither switches off a
 # write. Your model changes while you evaluate it.
 #
-# *Misconceptions* **M08** (“`eval()` turns things off”) and **M07** (“`no_grad` makes it safe”).
+# *Misconceptions* **M08**, “`eval()` turns things off”, and **M07**, “`no_grad` makes it safe”.
 
 # %% [markdown]
 # The document has a second way to write it, commented out: `max_norm=True`. **Predict** which length that is.
@@ -210,6 +210,7 @@ b = embedding(idx) @ W.t()
 loss = a.sum() + b.sum()
 loss.backward()
 
+
 # %%
 Markdown(rec.diagnoses[0].message())
 
@@ -234,6 +235,7 @@ a = weight @ W.t()
 b = embedding(idx) @ W.t()
 loss = a.sum() + b.sum()
 loss.backward()
+
 
 # %% [markdown]
 # Fine, and right. The weight's gradient needs `W`; only `W`'s gradient needs the weight. No one asks for it, so nobody
@@ -293,6 +295,7 @@ a = weight.clone() @ W.t()
 b = embedding(idx) @ W.t()
 loss = a.sum() + b.sum()
 loss.backward()
+
 
 # %% [markdown]
 # `clone` is a Node of its own: `MmBackward0` has saved the *copy*, and the lookup writes to the original.

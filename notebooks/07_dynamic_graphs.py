@@ -15,10 +15,10 @@
 # %% [markdown]
 # The parts called *optional* are for a second hour: nothing that comes later needs them.
 #
-# Every cell uses `device`. It is the CPU unless `SEEGRAD_DEVICE` says something else.
+# Every cell uses `device`, which the kernel sets (chapter 00).
 #
-# A `NameError`, or `Cell magic … not found`? The kernel was restarted, or a cell was skipped: choose
-# **Run ▸ Run All Above Selected Cell**.
+# A `NameError`, or `Cell magic … not found`? The kernel was restarted, or a cell was skipped: choose **Kernel ▸ Restart
+# Kernel and Run up to Selected Cell**.
 
 # %%
 import weakref

@@ -1,10 +1,10 @@
 # %% [markdown]
 # # 08 · The clinic
 #
-# *About 60 minutes.* Programs from real projects come in as patients, each with a complaint: what its owner says about
-# it. You are the doctor, and the picture is your X-ray.
+# *About 100 minutes with the repairs; you may stop after any patient.* Programs from real projects come in as patients,
+# each with a complaint: what its owner says about it. You are the doctor, and the picture is your X-ray.
 #
-# After this hour you can
+# After it you can
 #
 # - name a suspect by reading, before you run anything;
 # - confirm it with `%%see`;
@@ -12,10 +12,10 @@
 #   what it computed.
 
 # %% [markdown]
-# Every cell uses `device`. It is the CPU unless `SEEGRAD_DEVICE` says something else.
+# Every cell uses `device`, which the kernel sets (chapter 00).
 #
-# A `NameError`, or `Cell magic … not found`? The kernel was restarted, or a cell was skipped: choose
-# **Run ▸ Run All Above Selected Cell**.
+# A `NameError`, or `Cell magic … not found`? The kernel was restarted, or a cell was skipped: choose **Kernel ▸ Restart
+# Kernel and Run up to Selected Cell**.
 
 # %%
 import torch
@@ -43,10 +43,11 @@ seegrad.ask_again("08")
 #
 # 1. **Read.** Who saves? Who writes? Commit to a suspect.
 # 2. **See.** The picture asks for your suspect, then shows the truth.
-# 3. **Repair.** Edit the patient's cell and run it again, until the complaint is gone. Then compare with ours.
+# 3. **Repair.** Edit the patient's cell and run it again, until the complaint is gone. A mended cell asks once more:
+#    then answer “no line”. Compare with ours.
 # 4. **Check.** Same values? Right gradient?
 #
-# A cell that asks you something keeps torch's error back, if there is one: it is the last step of the picture.
+# A cell that asks keeps torch's error back, if there is one, for the picture's last step.
 
 # %% [markdown]
 # Is a gradient right? `slope` asks the function itself, not autograd: it makes one element of `x` a little larger, then
@@ -141,7 +142,6 @@ print("v.grad", v.grad)
 #
 # **Repair** yours first, then open ours.
 
-
 # %%
 def block(x, w, v):
     out = torch.tanh(x @ w)
@@ -185,27 +185,15 @@ print(first, "version", first._version)
 # *“Somebody changed one word of my model, as a blog recommends, to save memory. My own code has no in-place
 # operation.”*
 #
-# **Predict** the outcome.
+# **Predict:** if a line does damage, which one? Click it. Then mend it in the same cell.
 
 # %%
-# %%see --ask outcome --as rec
+# %%see --ask culprit --as rec
 x = torch.tensor([0.5, -1.0], device=device)
 w = torch.tensor([1.0, 2.0], requires_grad=True, device=device)
 activation = nn.ReLU(inplace=True)
 scores = torch.tanh(w * x)
 kept = activation(scores)
-loss = kept.sum()
-loss.backward()
-
-# %% [markdown]
-# **Predict:** if a line did damage, which one? Click it. Then mend it in the same cell.
-
-# %%
-# %%see --ask culprit
-x = torch.tensor([0.5, -1.0], device=device)
-w = torch.tensor([1.0, 2.0], requires_grad=True, device=device)
-scores = torch.tanh(w * x)
-kept = nn.ReLU(inplace=True)(scores)
 loss = kept.sum()
 loss.backward()
 
@@ -244,7 +232,6 @@ for name, before in befores.items():
 # ### Our repair
 #
 # **Repair** yours first, then open ours.
-
 
 # %%
 def forward(w):
@@ -289,7 +276,7 @@ opt_g.step()
 # %% [markdown]
 # `d * fake` needs `d` for the gradient of `fake`. The step moved `d` between that forward and its backward.
 #
-# *Misconception* **M12**: an optimiser's step is an in-place write.
+# An optimiser's step is an in-place write. *Misconception* **M12**: “my code has no in-place operation”.
 #
 # Why did it run in 2018? Until torch 1.4 the optimisers wrote through `.data`, past the alarm.
 #
@@ -346,7 +333,8 @@ print("g.grad right", agree(g.grad, slope(lambda g: fooled(g, d.detach()), g)))
 #
 # Here is *before*, once with a plain `backward()` for the second loss, once with `backward(inputs=[g])`. **Predict** for
 # both: is `d.grad` right when `opt_d` takes its step?
-
+#
+# (`fought` is the discriminator's loss; `right` compares `d.grad` with its slope by `d`.)
 
 # %%
 def fought(g, d):
@@ -427,7 +415,8 @@ for batch in text:
 # ### Our repair
 #
 # **Repair** yours first, then open ours.
-
+#
+# (`want` is the slope of one round's loss by `w`, with the carried `h` as a constant.)
 
 # %%
 def round_loss(w, h, batch):
@@ -464,7 +453,7 @@ raw = torch.tensor([0.5, -1.0], requires_grad=True, device=device)
 w = raw * 0.1
 
 # %% [markdown]
-# Is `w` a leaf, is `raw` moved to another dtype one, and what does the optimiser say to `w`? Run it:
+# Is `w` a leaf? Is `raw` one, when it has been moved to another dtype? What does the optimiser say to `w`? Run it:
 
 # %% tags=["raises-exception"]
 print("scaled:", w.is_leaf, "· moved:", raw.to(torch.float64).is_leaf)
@@ -518,22 +507,7 @@ print("it moved:   ", not agree(trained, w))
 #
 # *“Two tasks, one network, one forward for both. I set `fused=True` to train faster. Does it still learn the same?”*
 #
-# **Predict** the outcome.
-
-# %%
-# %%see --ask outcome
-u = torch.tensor(2.0, requires_grad=True, device=device)
-v = torch.tensor(0.5, requires_grad=True, device=device)
-optimizer = torch.optim.SGD([u, v], lr=0.1, fused=True)
-first = u * torch.tanh(v)
-second = u * torch.sigmoid(v)
-first.backward()
-optimizer.step()
-optimizer.zero_grad()
-second.backward()
-
-# %% [markdown]
-# **Predict:** if a line did damage, which one? Click it. Then mend it in the same cell.
+# **Predict:** if a line does damage, which one? Click it. Then mend it in the same cell.
 
 # %%
 # %%see --ask culprit
@@ -578,7 +552,7 @@ print("at new weights ", slope(task, now)[1].float())
 #
 # *Misconception* **M06**: “no error means that the gradient is right”.
 #
-# **Change** `fused=True` to `fused=False` in the patient's cell, run it, and answer again. How does it end now?
+# **Change** `fused=True` to `fused=False` in the patient's cell, run it, and answer again. Does torch say a word now?
 
 # %% [markdown]
 # ### Our repair
@@ -649,7 +623,8 @@ weights.data.fill_(7)
 print("backup", backup, "copy", copy, "version", weights._version)
 
 # %% [markdown]
-# `.data` is a second name for the same bytes, and a write through it moves no version. *Misconception* **M05**.
+# `.data` is a second name for the same bytes, and a write through it moves no version. *Misconception* **M05**:
+# “`.data` copies”.
 
 # %% [markdown]
 # ## 8 · Patient 7: an actor and its critic
@@ -684,7 +659,8 @@ finding(rec)
 #
 # `.detach()` may stand in both losses, in none, or in one of them. The critic should learn from `critic_loss` and nothing
 # else. **Predict** for which of three programs its gradient is right: `.detach()` in both, in none, or in the actor's.
-
+#
+# (`want` is the slope of `critic_loss` by `critic`; `cut` and `keep` detach a loss's part, or don't.)
 
 # %%
 def advantage(critic):

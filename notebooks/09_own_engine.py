@@ -1,23 +1,23 @@
 # %% [markdown]
 # # 09 · An engine of your own
 #
-# *About 60 minutes.* You have read graphs, broken and mended them. Now you make one: forty lines that agree with
-# torch.
+# *About 75 minutes, without the optional part.* You have read and mended graphs. Now you make one: forty lines that
+# agree with torch.
 #
-# After this hour you can
+# After it you can
 #
 # - write an engine: values that know where they came from, rules, and a backward that runs them;
 # - say which order backward needs, why gradients add up, and which of them are kept;
 # - give your engine torch's alarm, and the one thing that torch's alarm leaves out;
-# - teach torch an operation of yours, and prove its gradient.
+# - teach torch an operation, and prove its gradient.
 
 # %% [markdown]
 # **How to work:** predict, run, look, explain, change.
 #
-# Every cell that uses torch uses `device`. It is the CPU unless `SEEGRAD_DEVICE` says something else.
+# Every cell that uses torch uses `device`, which the kernel sets (chapter 00).
 #
-# A `NameError`, or `Cell magic … not found`? The kernel was restarted, or a cell was skipped: choose
-# **Run ▸ Run All Above Selected Cell**.
+# A `NameError`, or `Cell magic … not found`? The kernel was restarted, or a cell was skipped: choose **Kernel ▸ Restart
+# Kernel and Run up to Selected Cell**.
 
 # %%
 import itertools
@@ -122,7 +122,7 @@ def push(value):
 
 
 # %%
-def eager(loss):
+def walk(loss):
     loss.grad, waiting = 1.0, [loss]
     while waiting:
         value = waiting.pop()
@@ -135,15 +135,15 @@ def eager(loss):
 # `seegrad.follow` draws an engine while it runs, as it draws torch's. The program is the one above: $c = ab$,
 # $e = c^2 + c$.
 #
-# **Predict:** $\partial e/\partial a = (2c + 1)\,b$, which is 39. Does this engine find it?
+# By hand, $\partial e/\partial a = (2c + 1)\,b$. **Predict** `a.grad`.
 
 # %%
 v = program()
-eagerly = seegrad.follow(eager(v["e"]), v)
+walked = seegrad.follow(walk(v["e"]), v)
 print("a.grad", v["a"].grad)
 
 # %% [markdown]
-# 81 is too much. Each rule is right, and so is the graph.
+# 81, and right would be 39. Each rule is right, and so is the graph.
 
 # %% [markdown]
 # ### What went on
@@ -151,7 +151,7 @@ print("a.grad", v["a"].grad)
 # **Predict** how often each of the three Functions ran. Then go through the steps.
 
 # %%
-seegrad.show(eagerly)
+seegrad.show(walked)
 
 # %% [markdown]
 # `add` once, the `mul` of `d` once, the `mul` of `c` three times: `c` is used in three places, so it was pushed three
@@ -198,7 +198,7 @@ v["a"].grad, v["b"].grad
 # Both are right. Each Function ran once.
 #
 # Torch has the same rule. Every Node is given a number at its birth, and the engine takes the highest one that is
-# ready. Only `AccumulateGrad` doesn't wait for its turn.
+# ready. An `AccumulateGrad` goes first as soon as it is ready, whatever its age.
 
 # %% [markdown]
 # ### Younger than the loss
@@ -257,9 +257,7 @@ print("a.grad", v["a"].grad)
 # Two things have been mixed up: the gradient that *flows* through a value, and the one that *stays* with it. What flows
 # must be new in each call; so it moves into a dictionary that each call makes anew.
 #
-# `parts` calls the rule: later sections put another function in its place. And mind `flowing[one] + part`: for numbers
-# `+=` would do, but with tensors it would write into a gradient that `add` gave to two values at once.
-
+# `parts` calls the rule: later sections put another function in its place.
 
 # %%
 def plain(value, gradient):
@@ -279,6 +277,9 @@ def backward(loss, parts=plain):
 
 
 # %% [markdown]
+# (The line with `flowing[one] + part`: for numbers `+=` would do, but with tensors it would write into a gradient that
+# `add` gave to two values at once.)
+#
 # **Predict** `a.grad` after one call, after two, and `c.grad`.
 
 # %%
@@ -288,10 +289,14 @@ for _ in range(2):
     print("a.grad", v["a"].grad, " c.grad", v["c"].grad)
 
 # %% [markdown]
-# That is torch's behaviour: leaves add up over the calls (*misconception* **M09**), and a value in between keeps
-# nothing; where torch says `None`, ours says 0.0. `retain_grad()` is a request to keep it all the same.
+# That is torch's behaviour: leaves add up over the calls, and a value in between keeps nothing; where torch says
+# `None`, ours says 0.0. *Misconception* **M09**: “each backward overwrites `.grad`”.
+#
+# `retain_grad()` is a request to keep it all the same.
 #
 # **Change** `Value` and `backward`: a value whose `retains` is true keeps its gradient too, and passes it on as before.
+# (One line in each: `self.retains = False`, and below the `pop`,
+# `if value.op and value.retains: value.grad += gradient`.)
 
 # %% [markdown]
 # ## 4 · Against torch
@@ -322,7 +327,7 @@ print("values   ", [v[name].data == value.item() for name, value in zip("abcde",
 print("gradients", v["a"].grad == a.grad.item(), v["b"].grad == b.grad.item())
 
 # %% [markdown]
-# In none, to the last digit. What you have built *is* the thing, only slower.
+# In none, to the last digit: the same rules, run in the same order.
 
 # %% [markdown]
 # ## 5 · Tensors
@@ -376,8 +381,8 @@ for shape in ((2,), (3, 1), ()):
 # %% [markdown]
 # ### Rules for tensors
 #
-# The engine brings each part back to the shape of its input, whatever the rule. Before that it
-# gives each gradient the shape of its value, also the 1.0 of the loss.
+# `fitted` takes the place of `plain`. Before it calls the rule, it gives the gradient the shape of its value, also the
+# 1.0 of the loss; afterwards it brings each part back to the shape of its input.
 #
 # `add` and `mul` stay as they are. `matmul`, here for matrices, and `sum` are new; `exp` gets a rule for tensors.
 
@@ -459,7 +464,8 @@ print("x.grad", x.grad)
 # %% [markdown]
 # ### Versions
 #
-# So we count. Every write moves the tensor's version; every operation notes the versions of what it saves; backward
+# We could copy what is saved: every step would pay for that with several times the memory (chapter 04, section 10). So
+# we count. Every write moves the tensor's version; every operation notes the versions of what it saves; backward
 # compares. Beyond torch, a write also notes its line.
 
 
@@ -537,15 +543,18 @@ except RuntimeError as error:
     print("RuntimeError:", error)
 
 # %% [markdown]
-# The counter counts what goes through `mul_`. A write that goes around it isn't counted. *Misconceptions* **M05** and
-# **M06**: torch's `.data` is such a way around, and a backward that raises nothing has proved nothing.
+# The counter counts what goes through `mul_`. A write that goes around it isn't counted. Torch's `.data` is such a way
+# around. *Misconceptions* **M05**, “`.data` is `.detach()`”, and **M06**, “no error means that the gradient is right”.
 
 # %% [markdown]
 # ## 7 · A rule inside torch
 #
 # Now the other way: torch's engine, with a rule of yours. A `torch.autograd.Function` has a `forward` that computes and
-# saves, and a `backward`: the rule.
-
+# saves, and a `backward`: the rule. `ctx` is the Node that is being made: what `forward` puts there, `backward` finds
+# there.
+#
+# You never call the two yourself, so they have no `self`. `Cube.apply(…)` does: it runs `forward` and puts the Node
+# into the graph. `Cube.forward` alone would record nothing.
 
 # %%
 class Cube(torch.autograd.Function):
@@ -594,8 +603,8 @@ for function in (Cube, Other):
 print("at 1:", [torch.autograd.grad(function.apply(x).sum(), x)[0][0].item() for function in (Cube, Other)])
 
 # %% [markdown]
-# At 1 both give 3: one point proves nothing. And neither says a word in training. *Misconception* **M06**. A rule of
-# yours is checked before it is used.
+# At 1 both give 3: one point proves nothing. And neither says a word in training. *Misconception* **M06**: “no error
+# means that the gradient is right”. A rule of yours is checked before it is used.
 
 # %% [markdown]
 # ### What the rule saved
@@ -640,7 +649,7 @@ out.sum().backward()
 # gradient is a hundred times too large. It also keeps memory alive that backward would have freed.
 
 # %% [markdown]
-# ### In place
+# ### Optional: in place
 #
 # A Function may write its input. `mark_dirty` says so to torch.
 #
@@ -702,7 +711,7 @@ for function in (Cube, Numpy):
 
 # %% [markdown]
 # $3x^2 + 2x = 33$ from both. But $6x + 2 = 20$ comes from `Cube` alone. Numpy has no history, so the part $6x$ is
-# missing, without a word. *Misconception* **M06**.
+# missing, without a word: **M06**, “no error means that the gradient is right”.
 #
 # There is a check for that too. **Predict** what it says of the two.
 
@@ -749,4 +758,4 @@ print(a.grad, b.grad)
 # | `grad +=` at a leaf | `AccumulateGrad` |
 # | `line` of a write | nothing: that is what `%%see` is for |
 #
-# **Now the assignment:** open `release/en/09_own_engine`. You write the engine's parts yourself, about 60 minutes.
+# **Now the assignment:** open `release/en/09_own_engine`. You write the engine's parts yourself, about 65 minutes.

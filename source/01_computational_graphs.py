@@ -1,8 +1,9 @@
 # %% [markdown]
 # # Assignment 01: Computational graphs
 #
-# Seven exercises, 100 points. Write your answers in the cells that say `YOUR CODE HERE` or `YOUR ANSWER HERE`, and
-# delete the line `raise NotImplementedError()`.
+# Seven exercises, 100 points, about 65 minutes. Write your answers in the cells that say `YOUR CODE HERE` or
+# `YOUR ANSWER HERE`. In a cell of code, replace each `None`, or write your code in the place of the comment, and delete
+# the line `raise NotImplementedError()`.
 #
 # The cell below each answer checks it: code that you wrote is run, an answer that you chose is only read. Whether a
 # choice is right you see when you run the program yourself. **Validate** runs the same cells; more checks run when your
@@ -209,7 +210,7 @@ answers(
 #
 # All four leaves require a gradient.
 #
-# - `"culprit"`: the number of the line to mend.
+# - `"culprit"`: the number of the line that overwrites a value that was saved.
 # - `"victim"`: the number of the line whose Function saved what the culprit overwrote.
 # - `"serves"`: the saved tensor is needed for the gradient of which tensor, `"l1"`, `"l2"`, `"l3"` or `"l4"`?
 # - `"holds"`: how many of the four leaves hold a gradient after the error?
@@ -359,8 +360,8 @@ for count in (1, 2):
 # `loss_of(x, w1, w2, w3)` should return the mean of $(x w_1 + w_2) \cdot x w_1 w_3$, so that its `backward()` fills the
 # `.grad` of all three weights. The value is right. The gradients aren't.
 #
-# Make the smallest change that repairs it. `x` may have any shape, the weights are single numbers (0-dimensional). All
-# four keep their values, and stay leaves.
+# Repair it. Any repair counts, a new body too; the smallest is the easiest to check. `x` may have any shape, the weights
+# are single numbers (0-dimensional). All four keep their values, and stay leaves.
 
 # %% [markdown]
 # <details><summary>Hint 1 of 3</summary>
@@ -373,8 +374,8 @@ for count in (1, 2):
 #
 # <details><summary>Hint 3 of 3</summary>
 #
-# Each of the three first lines has one word too many around a plain product or sum. When they are gone, run backward
-# again: there may be a write left, and section 8 knows it.
+# Each of the first three lines of code wraps a plain product or sum in something that cuts an edge. When the wrappings
+# are gone, run backward again: there may be a write left, and section 8 knows it.
 #
 # </details></details></details>
 
@@ -458,7 +459,8 @@ promised(
 # of its tensor. `x` is a vector, `w` and `b` are single numbers (0-dimensional).
 #
 # The three inputs **don't** require a gradient, and the function leaves them as they came: their values, and
-# `requires_grad`. Read the chain rule off the graph, or let torch do it: how you get there is your choice.
+# `requires_grad`. Read the chain rule off the graph, or (from chapter 03 on) let torch do it: how you get there is your
+# choice.
 
 # %% [markdown]
 # <details><summary>Hint 1 of 3</summary>

@@ -1,8 +1,9 @@
 # %% [markdown]
 # # Assignment 02: Leaf tensors
 #
-# Seven exercises, 100 points. Write your answers in the cells that say `YOUR CODE HERE` or `YOUR ANSWER HERE`, and
-# delete the line `raise NotImplementedError()`.
+# Seven exercises, 100 points, about 60 minutes. Write your answers in the cells that say `YOUR CODE HERE` or
+# `YOUR ANSWER HERE`. In a cell of code, replace each `None`, or write your code in the place of the comment, and delete
+# the line `raise NotImplementedError()`.
 #
 # The cell below each answer checks it: code that you wrote is run, an answer that you chose is only read. Whether a
 # choice is right you see when you run the program yourself. **Validate** runs the same cells; more checks run when your
@@ -125,8 +126,8 @@ answers(
 #
 # <details><summary>Hint 2 of 3</summary>
 #
-# Chapter 02: the table at the end of section 2 and “`None` isn't zero” below it, the start of section 6, and section 7
-# for what `eval()` does.
+# Chapter 02: the table in section 2 and “`None` isn't zero” below it, the start of section 6, and section 7 for what
+# `eval()` does.
 #
 # <details><summary>Hint 3 of 3</summary>
 #
@@ -204,7 +205,7 @@ answers(
 #
 # <details><summary>Hint 2 of 3</summary>
 #
-# Chapter 02, section 4, “The optimiser that trains nobody”.
+# Chapter 02, section 4, “An optimiser and a name”.
 #
 # <details><summary>Hint 3 of 3</summary>
 #
@@ -253,7 +254,8 @@ answers(
 #    `w`;
 # 3. return `w` as a leaf that requires a gradient, with an empty `.grad` (`None` or zero), ready for more training.
 #
-# It doesn't get through its first step. Make the smallest change that does all of it.
+# `start` doesn't require a gradient. The function doesn't get through its first step. Any repair counts, a new body
+# too; the smallest is the easiest to check.
 
 # %% [markdown]
 # <details><summary>Hint 1 of 3</summary>
@@ -262,8 +264,8 @@ answers(
 #
 # <details><summary>Hint 2 of 3</summary>
 #
-# Chapter 02, section 4: “Born right” for the beginning, “The update that ends the training” for the loop. Section 6
-# for what is left over from one step to the next.
+# Chapter 02, section 4: “Born right” for the beginning, “An update by hand” for the loop. Section 6 for what is left
+# over from one step to the next.
 #
 # <details><summary>Hint 3 of 3</summary>
 #
@@ -339,7 +341,8 @@ promised(
 #
 # A batch that doesn't fit into memory comes in parts. Write `accumulate(w, parts)`.
 #
-# - `w` is a leaf with one number. `parts` is a list of pairs `(x, y)` of tensors; the parts needn't be equally long.
+# - `w` is a leaf with one number. `parts` is a list of pairs `(x, y)` of vectors, with an example in each place; the
+#   parts needn't be equally long.
 # - The loss of one example is `(w * x - y) ** 2`.
 # - Afterwards `w.grad` is the gradient of the **mean over all examples of all parts**, whatever stood in it before.
 # - It returns this mean loss: a number, or a tensor without history.
@@ -420,7 +423,8 @@ expect("accumulate(w, parts).requires_grad", loss.requires_grad).equals(False)
 # ## 6 · Order (10 points)
 #
 # One training step on a batch in two halves, to be repeated many times: each time `w` should move once, along the
-# gradient of `loss(first) + loss(second)`. `loss(part)` computes with `w`; `optimizer` was made with `w`.
+# gradient of `loss(first) + loss(second)`. `loss(part)` computes with `w`; `optimizer` was made with `w`. Before the
+# first time `w.grad` is empty.
 #
 # ```
 # A   optimizer.zero_grad()

@@ -1,8 +1,9 @@
 # %% [markdown]
 # # Assignment 03: `retain_grad` and hooks
 #
-# Seven exercises, 100 points. Write your answers in the cells that say `YOUR CODE HERE` or `YOUR ANSWER HERE`, and
-# delete the line `raise NotImplementedError()`.
+# Seven exercises, 100 points, about 60 minutes. Write your answers in the cells that say `YOUR CODE HERE` or
+# `YOUR ANSWER HERE`. In a cell of code, replace each `None`, or write your code in the place of the comment, and delete
+# the line `raise NotImplementedError()`.
 #
 # The cell below each answer checks it: code that you wrote is run, an answer that you chose is only read. Whether a
 # choice is right you see when you run the program yourself. **Validate** runs the same cells; more checks run when your
@@ -31,7 +32,7 @@ import torch
 # | F | `h.sum().backward(inputs=[h])` |
 # | G | `h = h.detach(); h.retain_grad()` |
 #
-# `"gradient"`: a tensor. `"None"`: nothing. `"raises"`: the program doesn't get that far.
+# `"gradient"`: a tensor. `"nothing"`: it is `None`. `"raises"`: the program doesn't get that far.
 
 # %% [markdown]
 # <details><summary>Hint 1 of 3</summary>
@@ -53,7 +54,7 @@ import torch
 # %% grade_id="predict" kind="solution"
 prediction = {"A": None, "B": None, "C": None, "D": None, "E": None, "F": None, "G": None}
 ### BEGIN SOLUTION
-prediction = {"A": "None", "B": "None", "C": "None", "D": "gradient", "E": "None", "F": "gradient", "G": "raises"}
+prediction = {"A": "nothing", "B": "nothing", "C": "nothing", "D": "gradient", "E": "nothing", "F": "gradient", "G": "raises"}
 ### END SOLUTION
 
 # %% grade_id="predict_test" kind="test" points=14
@@ -63,7 +64,7 @@ from seegrad.check import answers, expect
 expect("type(prediction).__name__", type(prediction).__name__).equals("dict")
 expect("sorted(prediction)", sorted(prediction, key=str)).equals(list("ABCDEFG"))
 for program in "ABCDEFG":
-    expect(f"prediction[{program!r}]", prediction[program]).one_of(["gradient", "None", "raises"])
+    expect(f"prediction[{program!r}]", prediction[program]).one_of(["gradient", "nothing", "raises"])
 ### BEGIN HIDDEN TESTS
 import warnings
 
@@ -87,7 +88,7 @@ def outcome(program):
         return "raises"
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return "None" if names["h"].grad is None else "gradient"
+        return "nothing" if names["h"].grad is None else "gradient"
 
 
 answers(
@@ -98,10 +99,10 @@ answers(
         "A": {"gradient": "M02", "raises": "M02"},
         "B": {"gradient": "M02", "raises": "M02"},
         "C": {"gradient": "M11", "raises": "M02"},
-        "D": {"None": "M11", "raises": "M03"},
+        "D": {"nothing": "M11", "raises": "M03"},
         "E": {"gradient": "M02", "raises": "M02"},
-        "F": {"None": "M01", "raises": "M01"},
-        "G": {"gradient": "M01", "None": "M02"},
+        "F": {"nothing": "M01", "raises": "M01"},
+        "G": {"gradient": "M01", "nothing": "M02"},
     },
     of=14,
 )
@@ -122,7 +123,7 @@ answers(
 # | E | `h.retain_grad(); y = h * h; y.backward(retain_graph=True); y.backward()` | `h.grad` | 0, 4k, 8k |
 # | F | `x.register_hook(seen.append); h.backward(retain_graph=True); h.backward()` | `seen[1]` | k, 2k, 3k |
 #
-# Answer with numbers, not with `k`.
+# Answer with numbers; `40 * k` is one, too.
 
 # %% [markdown]
 # <details><summary>Hint 1 of 3</summary>
@@ -131,8 +132,8 @@ answers(
 #
 # <details><summary>Hint 2 of 3</summary>
 #
-# Chapter 03, section 4, for A and B; section 5 for C and D; “It adds up” in section 2 for E; sections 3 and 6 tell
-# what a hook on a leaf is given.
+# Chapter 03, section 4, for A and B; section 5 for C and D; “Two backward calls” in section 2 for E; sections 3 and 6
+# tell what a hook on a leaf is given.
 #
 # <details><summary>Hint 3 of 3</summary>
 #
@@ -207,8 +208,9 @@ answers(
 # %% [markdown]
 # ## 3 · Find (14 points)
 #
-# `u`, `v`, `w` are leaves. The gradient of `u` should be clipped, that of `w` should be a tenth, that of `v` should stay
-# as it is. The program runs without an error, and one gradient isn't what it should be.
+# `u`, `v`, `w` are leaves. The gradient of `u` should be clipped, that of `w` should be a tenth, that of `v` should
+# stay as it is. The program runs without an error, and one gradient isn't what it should be. Backward comes to `w`
+# first, then to `u`, then to `v`.
 #
 # ```
 # 1   def slow(grad):
@@ -239,7 +241,7 @@ answers(
 #
 # <details><summary>Hint 2 of 3</summary>
 #
-# Chapter 03, section 4, “The hook that writes”: which of the two leaves was wrong there, and which line did it?
+# Chapter 03, section 4, “Ten times smaller”: which of the two leaves was wrong there, and which line did it?
 #
 # <details><summary>Hint 3 of 3</summary>
 #
@@ -284,7 +286,7 @@ answers(
 # 1. return the gradient of `w * x`, the tensor **before** the relu;
 # 2. leave in `w.grad` the gradient of **this** call, whatever was there before.
 #
-# It raises nothing, and does neither. Make the smallest change that repairs it.
+# It raises nothing, and does neither. Any repair counts, a new body too; the smallest is the easiest to check.
 
 # %% [markdown]
 # <details><summary>Hint 1 of 3</summary>
@@ -293,8 +295,8 @@ answers(
 #
 # <details><summary>Hint 2 of 3</summary>
 #
-# Chapter 03, section 5, “Where you meet it”, shows the two gradients of one `h`. Section 2, “It adds up”, is about the
-# other half.
+# Chapter 03, section 5, “Where you meet it”, shows the two gradients of one `h`. Section 2, “Two backward calls”, is
+# about the other half.
 #
 # <details><summary>Hint 3 of 3</summary>
 #
@@ -378,7 +380,7 @@ promised(
 #
 # - Other uses of `x` get their full gradient through.
 # - Nobody else's gradient changes. `side_by_side` puts your function beside a neighbour, so that you can look.
-# - `x` keeps its values.
+# - `x` requires a gradient, and keeps its values.
 
 # %% [markdown]
 # <details><summary>Hint 1 of 3</summary>
@@ -486,7 +488,8 @@ promised(
 #
 # <details><summary>Hint 2 of 3</summary>
 #
-# Chapter 03, “Too late” in section 2, and section 7: who has a `.grad` when you name the tensors that you want.
+# Chapter 03, “Asked after backward” in section 2, and section 7: who has a `.grad` when you name the tensors that you
+# want.
 #
 # <details><summary>Hint 3 of 3</summary>
 #
@@ -570,7 +573,7 @@ expect(f"3 × {steps[:16]}; log", torch.stack(log), w=start).close(torch.stack(w
 #
 # <details><summary>Hint 2 of 3</summary>
 #
-# Chapter 03: “Several at once” and “The hook that writes” in section 4; section 5 as a whole.
+# Chapter 03: “Several at once” and “Ten times smaller” in section 4; section 5 as a whole.
 #
 # <details><summary>Hint 3 of 3</summary>
 #

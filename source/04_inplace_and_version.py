@@ -1,8 +1,9 @@
 # %% [markdown]
 # # Assignment 04: in-place operations and `_version`
 #
-# Seven exercises, 100 points. Write your answers in the cells that say `YOUR CODE HERE` or `YOUR ANSWER HERE`, and
-# delete the line `raise NotImplementedError()`.
+# Seven exercises, 100 points, about 65 minutes. Write your answers in the cells that say `YOUR CODE HERE` or
+# `YOUR ANSWER HERE`. In a cell of code, replace each `None`, or write your code in the place of the comment, and delete
+# the line `raise NotImplementedError()`.
 #
 # The cell below each answer checks it: code that you wrote is run, an answer that you chose is only read. Whether a
 # choice is right you see when you run the program yourself. **Validate** runs the same cells; more checks run when your
@@ -350,8 +351,8 @@ expect(f"{steps[:16]}; before", before, start=start).close(start, suspected)
 # `running_product(x)` should return a new tensor with the products `x[0]`, `x[0]·x[1]`, `x[0]·x[1]·x[2]`, …, and
 # gradients have to flow back to `x` through all of them. `x` itself keeps its values.
 #
-# Its values are right. Its backward raises. Make the smallest change that repairs it. Zeros may stand in `x`, so
-# don't divide.
+# Its values are right. Its backward raises. Any repair counts, a new body too; the smallest is the easiest to check.
+# Zeros may stand in `x`, so don't divide.
 
 # %% [markdown]
 # <details><summary>Hint 1 of 3</summary>
@@ -424,7 +425,7 @@ promised(
 #
 # - `w` is written **in place**: afterwards it is the same leaf, it needs a gradient, and its `.grad` is what it was.
 # - `target` keeps its values, and no later gradient reaches it through `w`.
-# - Torch notices the write: a backward that needs the old `w` raises.
+# - Torch notices the write: a backward that needs the old `w` raises. So neither `w = …` nor `.data` will do.
 
 # %% [markdown]
 # <details><summary>Hint 1 of 3</summary>
@@ -433,8 +434,8 @@ promised(
 #
 # <details><summary>Hint 2 of 3</summary>
 #
-# Chapter 04, section 7 compares three ways, once before and once after the use. It also writes a computed value, and
-# shows a line that only moves a name.
+# Chapter 04, section 7 compares three ways, once before and once after the use. It also writes a computed value.
+# Chapter 02, section 4, “An update by hand”, shows a line that only moves a name.
 #
 # <details><summary>Hint 3 of 3</summary>
 #

@@ -1,8 +1,9 @@
 # %% [markdown]
 # # Assignment 05: `.data` versus `.detach()`
 #
-# Six exercises, 100 points. Write your answers in the cells that say `YOUR CODE HERE` or `YOUR ANSWER HERE`, and
-# delete the line `raise NotImplementedError()`.
+# Six exercises, 100 points, about 45 minutes. Write your answers in the cells that say `YOUR CODE HERE` or
+# `YOUR ANSWER HERE`. In a cell of code, replace each `None`, or write your code in the place of the comment, and delete
+# the line `raise NotImplementedError()`.
 #
 # The cell below each answer checks it: code that you wrote is run, an answer that you chose is only read. Whether a
 # choice is right you see when you run the program yourself. **Validate** runs the same cells; more checks run when your
@@ -118,7 +119,7 @@ answers(
 # 8   loss.backward()
 # ```
 #
-# - `"culprit"`: the number of the line that destroys a value which backward still needs.
+# - `"culprit"`: the number of the line that writes over a value which backward still needs.
 # - `"victim"`: the number of the line that saved this value.
 # - `"detach"`: what would happen if line 5 were `shown = p.detach()`? `"raises"`, `"silent"` or `"right"`.
 
@@ -179,7 +180,8 @@ answers(
 # 3. leave `w.grad` empty (`None` or zero), so that the next step starts afresh,
 # 4. return the loss.
 #
-# It raises nothing, and learns the wrong thing. Make the smallest change that repairs it.
+# It raises nothing, and learns the wrong thing. When it is called, `w.grad` is empty. Any repair counts, a new body
+# too; the smallest is the easiest to check. How you write into `w` is your choice, if it is in place.
 
 # %% [markdown]
 # <details><summary>Hint 1 of 3</summary>
@@ -278,7 +280,7 @@ promised(
 #
 # <details><summary>Hint 2 of 3</summary>
 #
-# Chapter 05, section 8, “Remedies”: three ways to get numbers of one's own, without history.
+# Chapter 05, section 8: three ways to get numbers of one's own, without history.
 #
 # <details><summary>Hint 3 of 3</summary>
 #

@@ -1,8 +1,9 @@
 # %% [markdown]
 # # Assignment 06: embeddings and `clone()`
 #
-# Six exercises, 100 points. Write your answers in the cells that say `YOUR CODE HERE` or `YOUR ANSWER HERE`, and
-# delete the line `raise NotImplementedError()`.
+# Six exercises, 100 points, about 45 minutes. Write your answers in the cells that say `YOUR CODE HERE` or
+# `YOUR ANSWER HERE`. In a cell of code, replace each `None`, or write your code in the place of the comment, and delete
+# the line `raise NotImplementedError()`.
 #
 # The cell below each answer checks it: code that you wrote is run, an answer that you chose is only read. Whether a
 # choice is right you see when you run the program yourself. **Validate** runs the same cells; more checks run when your
@@ -228,7 +229,7 @@ answers(
 #
 # <details><summary>Hint 2 of 3</summary>
 #
-# Section 7, *one weight for both ends*, has such a loop. For `"eval"` see section 2.
+# Section 7, “One weight for both ends”, has such a loop. For `"eval"` see section 2.
 #
 # <details><summary>Hint 3 of 3</summary>
 #
@@ -281,7 +282,7 @@ answers(
 # 2. use the table **as it is then** on both sides: one word, one length;
 # 3. return the scores, with the right gradients for `weight` and `W`.
 #
-# Backward raises. Make the smallest change that repairs it.
+# Backward raises. Any repair counts, a new body too; the smallest is the easiest to check.
 
 # %% [markdown]
 # <details><summary>Hint 1 of 3</summary>

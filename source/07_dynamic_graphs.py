@@ -1,8 +1,9 @@
 # %% [markdown]
 # # Assignment 07: dynamic graphs
 #
-# Seven exercises, 100 points. Write your answers in the cells that say `YOUR CODE HERE` or `YOUR ANSWER HERE`, and
-# delete the line `raise NotImplementedError()`.
+# Seven exercises, 100 points, about 60 minutes. Write your answers in the cells that say `YOUR CODE HERE` or
+# `YOUR ANSWER HERE`. In a cell of code, replace each `None`, or write your code in the place of the comment, and delete
+# the line `raise NotImplementedError()`.
 #
 # The cell below each answer checks it: code that you wrote is run, an answer that you chose is only read. Whether a
 # choice is right you see when you run the program yourself. **Validate** runs the same cells; more checks run when your
@@ -129,7 +130,7 @@ answers(
 #
 # <details><summary>Hint 2 of 3</summary>
 #
-# Section 4, *a state carried along*, has a picture of this loop. For `"total"`, see section 3.
+# Section 4, “A state carried along”, has a picture of this loop. For `"total"`, see section 3.
 #
 # <details><summary>Hint 3 of 3</summary>
 #
@@ -204,7 +205,7 @@ answers(
 #
 # <details><summary>Hint 2 of 3</summary>
 #
-# Section 4, *a state carried along*: the two ways that are compared there, and what each leaves behind.
+# Section 4, “A state carried along”: the two ways that are compared there, and what each leaves behind.
 #
 # <details><summary>Hint 3 of 3</summary>
 #
@@ -288,7 +289,7 @@ expect(f"{shown}; loss.backward()", "raises" if freed(came["loss"]) else "runs")
 # 3. at the end `w.grad` is empty (`None` or zero);
 # 4. it returns the list of the losses, as plain numbers or tensors without a graph.
 #
-# It raises nothing. Make the smallest change that repairs it.
+# It raises nothing. Any repair counts, a new body too; the smallest is the easiest to check.
 
 # %% [markdown]
 # <details><summary>Hint 1 of 3</summary>
@@ -297,7 +298,7 @@ expect(f"{shown}; loss.backward()", "raises" if freed(came["loss"]) else "runs")
 #
 # <details><summary>Hint 2 of 3</summary>
 #
-# Section 4, *computed once, before the loop*, and its first case: two losses, one trunk. Section 3 on what a list of
+# Section 4, “Computed once, before the loop”, and its first case: two losses, one trunk. Section 3 on what a list of
 # losses keeps.
 #
 # <details><summary>Hint 3 of 3</summary>

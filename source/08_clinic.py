@@ -1,8 +1,9 @@
 # %% [markdown]
 # # Assignment 08: the clinic
 #
-# Seven exercises, 100 points. Write your answers in the cells that say `YOUR CODE HERE` or `YOUR ANSWER HERE`, and
-# delete the line `raise NotImplementedError()`.
+# Seven exercises, 100 points, about 60 minutes. Write your answers in the cells that say `YOUR CODE HERE` or
+# `YOUR ANSWER HERE`. In a cell of code, replace each `None`, or write your code in the place of the comment, and delete
+# the line `raise NotImplementedError()`.
 #
 # The cell below each answer checks it: code that you wrote is run, an answer that you chose is only read. Whether a
 # choice is right you see when you run the program yourself. **Validate** runs the same cells; more checks run when your

@@ -1,8 +1,9 @@
 # %% [markdown]
 # # Assignment 09: an engine of your own
 #
-# Seven exercises, 100 points. Write your answers in the cells that say `YOUR CODE HERE` or `YOUR ANSWER HERE`, and
-# delete the line `raise NotImplementedError()`.
+# Seven exercises, 100 points, about 65 minutes. Write your answers in the cells that say `YOUR CODE HERE` or
+# `YOUR ANSWER HERE`. In a cell of code, replace each `None`, or write your code in the place of the comment, and delete
+# the line `raise NotImplementedError()`.
 #
 # The cell below each answer checks it: code that you wrote is run, an answer that you chose is only read. Whether a
 # choice is right you see when you run the program yourself. **Validate** runs the same cells; more checks run when your
@@ -211,7 +212,7 @@ answers(
 # float; `None` for a value that `loss` wasn't made from.
 #
 # - A value may be a leaf, one in between, or `loss` itself, and may be asked for twice.
-# - Nothing is changed: no `.grad`, no number.
+# - Nothing is changed: no `.grad`, no `.data`, no `.number`.
 # - A chain of 3,000 operations must not be too long for it, and a value that is doubled forty times in a row must not take
 #   for ever.
 
@@ -328,77 +329,98 @@ expect("alone = Value(5.0); gradients(alone, [])", call("gradients(alone, [])", 
 ### END HIDDEN TESTS
 
 # %% [markdown]
-# ## 4 · Write: back to a shape (15 points)
+# ## 4 · Write: the rule of a mean (15 points)
 #
-# A value of shape `shape` was broadcast, and a gradient of the larger shape came back. Write `unbroadcast(gradient,
-# shape)`: it returns the gradient that belongs to the value. Each of its numbers is the sum of all that came for it.
+# `x` has the shape `shape`, and `y = x.mean(dims)` was computed from it. Write the rule:
+# `mean_rule(gradient, shape, dims)` returns the gradient of `x`, given the gradient of `y`.
 #
-# `shape` is a tuple and may be `()`. The result has the dtype of `gradient`, and `gradient` itself isn't changed. Where
-# nothing was stretched, it may come back as it is.
+# - `shape` is a tuple. `dims` is a tuple of one or more different dimensions of `x`, in any order; a negative one
+#   counts from behind, as in torch.
+# - `gradient` is a float tensor in the shape of `y`: the dimensions in `dims` are gone. It isn't changed.
+# - The result has the shape of `x` and the dtype of `gradient`.
 
 # %% [markdown]
 # <details><summary>Hint 1 of 3</summary>
 #
-# Broadcasting stretches in two ways. Which dimensions of the gradient weren't there before, and which had size 1?
+# How much does `y` grow when one element of `x` grows by 1? And how many elements of `x` share one element of `y`?
 #
 # <details><summary>Hint 2 of 3</summary>
 #
-# Chapter 09, section 5.
+# Chapter 09, section 5: the rule of `sum` gives the gradient back to every element, and “Back to the shape” goes the
+# other way.
 #
 # <details><summary>Hint 3 of 3</summary>
 #
-# New dimensions stand in front: sum them away. A dimension of size 1 is summed too, but stays. Careful: `sum(())`
-# isn't a sum over no dimension, it is one over all.
+# Give each dimension that is gone its place again, with size 1: the smallest number first. Then the shapes fit, and a
+# product with ones stretches the gradient.
 #
 # </details></details></details>
 
-
 # %% grade_id="write_shape" kind="solution"
-def unbroadcast(gradient, shape):
+def mean_rule(gradient, shape, dims):
     ### BEGIN SOLUTION
-    while gradient.dim() > len(shape):
-        gradient = gradient.sum(0)
-    for k, size in enumerate(shape):
-        if size == 1:
-            gradient = gradient.sum(k, keepdim=True)
-    return gradient
+    gone = sorted(k % len(shape) for k in dims)
+    count = 1
+    for k in gone:
+        gradient = gradient.unsqueeze(k)
+        count *= shape[k]
+    return gradient * torch.ones(shape, dtype=gradient.dtype) / count
     ### END SOLUTION
-
 
 # %% grade_id="write_shape_test" kind="test" points=15
 import torch
 from seegrad.check import call, expect
 
-gradient = torch.tensor([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]])
-came = call("unbroadcast(gradient, (2,))", unbroadcast, gradient, (2,), gradient=gradient)
-expect("unbroadcast(gradient, (2,))", came, gradient=gradient).close(torch.tensor([9.0, 12.0]))
+gradient = torch.tensor([3.0, 6.0])
+came = call("mean_rule(gradient, (2, 3), (1,))", mean_rule, gradient, (2, 3), (1,), gradient=gradient)
+wanted = torch.tensor([[1.0, 1.0, 1.0], [2.0, 2.0, 2.0]])
+expect("mean_rule(gradient, (2, 3), (1,))", came, gradient=gradient).close(wanted)
 ### BEGIN HIDDEN TESTS
 from seegrad.promise import numbers, promised
 
 CASES = [
-    ((3, 2), (3, 2)),
-    ((3, 2), (3, 1)),
-    ((3, 2), (1, 2)),
-    ((3, 2), (1, 1)),
-    ((3, 2), ()),
-    ((3, 2), (1,)),
-    ((2, 3, 2), (3, 1)),
-    ((2, 3, 2), (2, 1, 2)),
-    ((2, 2, 2), (2,)),
-    ((4,), ()),
-    ((), ()),
-    ((1, 3), (3,)),
-    ((1,), (1,)),
+    ((2, 3), (0,)),
+    ((3, 2), (-1,)),
+    ((3, 3), (0,)),
+    ((3, 3), (1,)),
+    ((2, 3), (1, 0)),
+    ((4,), (0,)),
+    ((2, 3, 4), (0, 2)),
+    ((2, 3, 4), (2, 0)),
+    ((2, 3, 4), (-1, -3)),
+    ((2, 3, 4), (2, -2)),
+    ((2, 2, 2, 2), (-1, 1)),
+    ((2, 3, 2), (1,)),
+    ((3, 1, 2), (1, 2)),
+    ((1,), (-1,)),
+    ((2, 3), (0,)),
 ]
+
+
+def by_torch(gradient, shape, dims):
+    x = torch.zeros(shape, dtype=gradient.dtype, requires_grad=True)
+    (came,) = torch.autograd.grad(x.mean(dims), x, gradient)
+    return came.contiguous()
+
+
+def sizes(shape, dims):
+    gone = {k % len(shape) for k in dims}
+    return [size for k, size in enumerate(shape) if k not in gone]
+
+
 promised(
-    "unbroadcast(gradient, shape)",
-    unbroadcast,
-    lambda gradient, shape: gradient if gradient.shape == shape else gradient.sum_to_size(shape),
+    "mean_rule(gradient, shape, dims)",
+    mean_rule,
+    by_torch,
     *(
-        {"gradient": numbers(*large, dtype=(torch.float32, torch.float64)[number % 2]), "shape": small}
-        for number, (large, small) in enumerate(CASES)
+        {
+            "gradient": numbers(*sizes(shape, dims), dtype=(torch.float32, torch.float64)[number % 2]),
+            "shape": shape,
+            "dims": dims,
+        }
+        for number, (shape, dims) in enumerate(CASES)
     ),
-    {"gradient": numbers(2, 3).T, "shape": (2,)},
+    {"gradient": numbers(3, 2).T, "shape": (2, 2, 3), "dims": (1,)},
 )
 ### END HIDDEN TESTS
 
@@ -516,7 +538,7 @@ expect("out = swish(h).sum(); h.mul_(2); out.backward", out.backward).raises(Run
 # value is that of `torch.round(x)`. In backward it passes the gradient on unchanged where $-1 \le x \le 1$;
 # elsewhere nothing comes through.
 #
-# `x` itself isn't changed.
+# `x` itself isn't changed. How you get there is your choice: a Function, or operations that torch knows.
 
 # %% [markdown]
 # <details><summary>Hint 1 of 3</summary>
@@ -603,7 +625,7 @@ promised(
 #
 # <details><summary>Hint 2 of 3</summary>
 #
-# Chapter 09, section 6; chapter 04 counts what copies would cost.
+# Chapter 09, section 6; chapter 04, section 10, counts what copies would cost.
 #
 # <details><summary>Hint 3 of 3</summary>
 #

@@ -185,12 +185,12 @@ OWN_RESULT = {
 }
 BY_WAY = {
     "detach": marked(
-        "Write to a copy, `{copy}`, or move the write above {victim}, where {node} saves {label}, "
-        "or below the backward call."
+        "Write to a copy, `{copy}`, or move the write below the backward call. "
+        "Above {victim}, where {node} saves {label}, it would be part of another program."
     ),
     "view": marked(
         "A view is the same memory: build the new value without writing into {label} (`torch.cat`, `torch.where`), "
-        "or move the write above {victim} or below the backward call."
+        "or move the write below the backward call, or above {victim}: then the program is another one."
     ),
     "inside": marked(
         "`{op}` writes its argument although its name does not say so: run it before {victim} uses {label}, "
@@ -199,7 +199,8 @@ BY_WAY = {
     "storage": marked("Find who shares the memory of {label}, and give that its own copy before it writes."),
 }
 MOVE_WRITE = marked(
-    "Move the write above {victim}, where {node} saves {label}, or keep {label} and give the new value a new name."
+    "Move the write below the backward call, or keep {label} and give the new value a new name. "
+    "Above {victim}, where {node} saves {label}, the write would be part of another program."
 )
 
 

@@ -51,7 +51,7 @@ def _saves(recording: Recording, wanted: Wanted) -> Question:
         truth,
         last,
         choices=tuple(
-            choice(f"{'-' if kept else '+'}{name} {label}", label, "M03")
+            choice(f"{'-' if kept else '+'}{name} {label}", label, "M03" if recording.writes else "")
             for name, pill in asked.items()
             for label, kept in around[pill].items()
         ),

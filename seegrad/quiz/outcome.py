@@ -22,11 +22,12 @@ def outcome_of(recording: Recording) -> str:
 def _outcome(recording: Recording, wanted: Wanted) -> Question:
     """How the block ends: `raise`, `silent` or `fine`."""
     truth = outcome_of(recording)
-    about_alias = "M05" if aliases(recording) else _about_graph(recording) or "M03"
+    about_write = "M03" if recording.writes else ""
+    about_alias = "M05" if aliases(recording) else _about_graph(recording) or about_write
     beliefs = {
         "raise": {"silent": about_alias, "fine": about_alias},
         "silent": {"raise": about_alias, "fine": "M06"},
-        "fine": dict.fromkeys(("raise", "silent"), _about_graph(recording) or "M03"),
+        "fine": {"raise": _about_graph(recording) or about_write, "silent": _about_graph(recording)},
     }[truth]
     labels = {
         "raise": _("torch raises an error"),
@@ -62,7 +63,7 @@ def _without_gradient(recording: Recording) -> str:
 def _about_graph(recording: Recording) -> str:
     """M10 where the outcome turns on what backward frees, and not on a write."""
     calls = {frame.backward for frame in recording.frames if frame.backward is not None}
-    freed = any(d.kind in ("graph_freed", "graph_cut") for d in recording.diagnoses)
+    freed = any(d.kind == "graph_freed" for d in recording.diagnoses)
     return "M10" if freed or (len(calls) > 1 and not recording.writes) else ""
 
 

@@ -28,8 +28,10 @@ def _versions(recording: Recording, wanted: Wanted) -> Question:
     last = last_forward(recording)
     asked = named(recording, last, wanted.tensors)
     now: dict[int, int | None] = {}
+    born: dict[int, int | None] = {}
     for frame in recording.frames[: last + 1]:
         now |= dict(frame.versions)
+        born = dict(frame.versions) | born
     truth = {name: now[ref.id] for name, ref in asked.items() if now.get(ref.id) is not None}
     if not truth:
         raise QuestionError(
@@ -39,7 +41,7 @@ def _versions(recording: Recording, wanted: Wanted) -> Question:
     writes = [write.frame for write in recording.writes]
     until = max(0, min([last + 1, *writes]) - 1) if writes else last
     choices = tuple(
-        choice(f"{name}={wrong}", "", "M05" if asked[name].storage in aliased else "M11")
+        choice(f"{name}={wrong}", "", "M05" if asked[name].storage in aliased else "M11" * (not born[asked[name].id]))
         for name, version in truth.items()
         for wrong in range(4)
         if wrong != version
@@ -72,7 +74,9 @@ def _leaves(recording: Recording, wanted: Wanted) -> Question:
     last = last_forward(recording)
     asked = named(recording, last, ())
     truth = [name for name, ref in asked.items() if ref.is_leaf]
-    choices = tuple(choice(f"{'-' if ref.is_leaf else '+'}{name}", "", "M01") for name, ref in asked.items())
+    choices = tuple(
+        choice(f"{'-' if ref.is_leaf else '+'}{name}", "", "" if ref.is_leaf else "M01") for name, ref in asked.items()
+    )
     told = _("The leaves are {names}: they have no grad_fn.").format(names=listed(truth))
     said = told if truth else _("There is no leaf.")
     return question(

@@ -53,10 +53,10 @@ def gradient(chapter: dict[str, Any], *engines: Callable[[Any], Any]) -> float:
 
 
 def test_each_predicted_gradient_is_the_one_that_such_an_engine_finds(chapter: dict[str, Any]) -> None:
-    eager, ordered, backward = chapter["eager"], chapter["ordered"], chapter["backward"]
+    walk, ordered, backward = chapter["walk"], chapter["ordered"], chapter["backward"]
     found = {
         "A": gradient(chapter, backward),
-        "C": gradient(chapter, eager),
+        "C": gradient(chapter, walk),
         "D": gradient(chapter, backward, backward),
         "E": gradient(chapter, ordered, ordered),
     }

@@ -35,7 +35,23 @@ def test_an_outcome_is_right_exactly_when_it_is_what_happens(truth: str, said: s
     assert outcome_of(RECORDINGS[truth]) == truth
     verdict = judge(ask(RECORDINGS[truth], "outcome"), {"outcome": said})
     assert verdict.right == (said == truth)
-    assert (verdict.misconception in MISCONCEPTIONS) == (said != truth)
+    assert (verdict.misconception in MISCONCEPTIONS) == (said != truth and truth != "fine")
+
+
+def test_no_misconception_is_named_where_none_fits() -> None:
+    x, w = torch.ones(2), torch.ones(2, requires_grad=True)
+    vector, matrix = torch.ones(2), torch.ones(2, 1, requires_grad=True)
+    with seegrad.record() as rec:
+        product = vector @ matrix
+        product[:] = 0
+        loss = product.sum() + (x * w).sum()
+        loss.backward()
+    named = {kind: {choice.key: choice.misconception for choice in ask(rec.recording, kind).choices} for kind in KINDS}
+    assert (named["leaves"]["-x"], named["leaves"]["-w"], named["leaves"]["+loss"]) == ("", "", "M01")
+    assert json.loads(ask(rec.recording, "versions").truth)["product"] == 2
+    assert (named["versions"]["product=1"], named["versions"]["w=1"]) == ("", "M11")
+    assert (named["outcome"]["raise"], named["outcome"]["silent"]) == ("M03", "")
+    assert {each.misconception for each in ask(fine(), "saves").choices} == {""}
 
 
 @pytest.mark.parametrize(("function", "truth"), [(lambda a: a * a, "raise"), (lambda a: a + 2, "fine")])

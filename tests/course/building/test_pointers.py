@@ -1,0 +1,117 @@
+"""What a text names is there: sections and headings of a chapter in both languages, a misconception's sentence."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import nbformat
+import pytest
+
+ROOT = Path(__file__).parents[3]
+LANGUAGES = ("en", "zh_CN")
+SECTIONS = {"en": r"[Ss]ections? (\d+(?:(?:, | and |, and )\d+)*)", "zh_CN": r"第 (\d+(?:[、和–到, ]+\d+)*) 节"}
+CHAPTER = {"en": r"[Cc]hapter (\d\d)", "zh_CN": r"第 (\d\d) 章"}
+QUOTED = r"“([^”]+)”"
+CODE = re.compile(r"\*\*M\d\d\*\*")
+CODE_WITH_SENTENCE = re.compile(r"\*\*M\d\d\*\*(?:,|:|：|，)? ?“")
+
+NOTEBOOKS = [
+    path
+    for lang in LANGUAGES
+    for path in (*(ROOT / "notebooks" / lang).glob("*.ipynb"), *(ROOT / "release" / lang).glob("*/*.ipynb"))
+]
+each_notebook = pytest.mark.parametrize("path", sorted(NOTEBOOKS), ids=lambda path: "-".join(path.parts[-3:]))
+
+
+def language(path: Path) -> str:
+    return next(lang for lang in LANGUAGES if lang in path.parts)
+
+
+def prose(path: Path) -> list[str]:
+    """A notebook's cells of text, each paragraph on a line of its own."""
+    cells = [cell.source for cell in nbformat.read(path, as_version=4).cells if cell.cell_type == "markdown"]
+    return [re.sub(r"(?<!\n)\n(?!\n)", " ", source) for source in cells]
+
+
+def headings(lang: str, number: str) -> list[str]:
+    (path,) = (ROOT / "notebooks" / lang).glob(f"{number}_*.ipynb")
+    sources = [cell.source for cell in nbformat.read(path, as_version=4).cells if cell.cell_type == "markdown"]
+    return [line.lstrip("# ").casefold() for source in sources for line in re.findall(r"^#+ .*", source, re.MULTILINE)]
+
+
+def named(text: str, lang: str, number: str) -> Iterator[tuple[str, str, bool]]:
+    """Chapter and section, or chapter and heading, that a paragraph names; its own chapter until it names another."""
+    pattern = re.compile(f"{CHAPTER[lang]}|{SECTIONS[lang]}|{QUOTED}")
+    here, about_sections = number, False
+    for found in pattern.finditer(text):
+        chapter, sections, quoted = found.groups()
+        here, about_sections = chapter or here, about_sections or bool(chapter or sections)
+        yield from ((here, one, True) for one in re.findall(r"\d+", sections or ""))
+        if quoted and about_sections:
+            yield here, quoted, False
+
+
+def missing(text: str, lang: str, number: str, *, quotes: bool) -> list[str]:
+    """What a text names and the chapter lacks."""
+    return [
+        f"chapter {chapter}: {name}"
+        for paragraph in text.split("\n\n")
+        for chapter, name, is_number in named(paragraph, lang, number)
+        if (is_number or quotes)
+        and not any(
+            heading.startswith(f"{name} · ") if is_number else name.casefold().rstrip(",，") in heading
+            for heading in headings(lang, chapter)
+        )
+    ]
+
+
+@each_notebook
+def test_a_section_that_a_text_names_is_there(path: Path) -> None:
+    lang, number = language(path), path.stem[:2]
+    assert not [lacks for text in prose(path) for lacks in missing(text, lang, number, quotes=False)]
+
+
+@each_notebook
+def test_a_heading_that_a_hint_names_is_there(path: Path) -> None:
+    """A hint quotes nothing but headings once it has named a chapter or a section."""
+    lang, number = language(path), path.stem[:2]
+    hints = [text for text in prose(path) if text.startswith("<details><summary>") and path.parts[-4] == "release"]
+    assert not [lacks for text in hints for lacks in missing(text, lang, number, quotes=True)]
+
+
+@each_notebook
+def test_a_misconception_s_number_is_followed_by_its_sentence(path: Path) -> None:
+    cells = prose(path)
+    assert not [text for text in cells if len(CODE.findall(text)) != len(CODE_WITH_SENTENCE.findall(text))]
+
+
+def minutes(path: Path) -> int:
+    """As a master says in its first cell."""
+    (said,) = re.findall(r"[Aa]bout (\d+) minutes", path.read_text(encoding="utf-8").split("\n# %%")[0])
+    return int(said)
+
+
+def test_minutes_are_said_and_add_up() -> None:
+    chapters = {path.stem: minutes(path) for path in (ROOT / "notebooks").glob("*.py")}
+    assignments = {path.stem: minutes(path) for path in (ROOT / "source").glob("*.py")}
+    for name, own in assignments.items():
+        last = (ROOT / "notebooks" / f"{name}.py").read_text(encoding="utf-8").split("# %% [markdown]")[-1]
+        assert f"about {own} minutes" in " ".join(last.split())
+    start = " ".join((ROOT / "notebooks" / "00_start_here.py").read_text(encoding="utf-8").replace("#", "").split())
+    assert f"{min(chapters.values())} to {max(chapters.values())} minutes" in start
+    assert f"another {min(assignments.values())} to {max(assignments.values())} minutes" in start
+    (hours,) = re.findall(r"about (\d+) hours for all of it", start)
+    assert abs(sum([*chapters.values(), *assignments.values()]) / 60 - int(hours)) < 1
+
+
+def test_a_pointer_to_nothing_is_found() -> None:
+    said = (
+        "Chapter 03, section 2, “Two backward calls” and “Too late”; section 40. And “words” of chapter 04, “Too late”."
+    )
+    assert missing(said, "en", "03", quotes=True) == ["chapter 03: Too late", "chapter 03: 40", "chapter 03: words"]
+    assert missing("第 03 章第 2 节“没有这一节”，第 40 节", "zh_CN", "03", quotes=True) == [
+        "chapter 03: 没有这一节",
+        "chapter 03: 40",
+    ]
