@@ -391,15 +391,15 @@ loss.backward()
 # %%see --ask keeps
 data = torch.ones([2, 2], device=device)
 w = torch.tensor(2.0, requires_grad=True, device=device)
-b = torch.tensor(1.0, requires_grad=True, device=device)
-h = data * w + b
+bias = torch.tensor(1.0, requires_grad=True, device=device)
+h = data * w + bias
 out = h.mean()
 out.backward()
 
 # %% [markdown]
-# The leaves that asked: `w` and `b`. Gradients *passed* through `h` and `out` as well (dashed in the picture), but each
-# was dropped as soon as it had been used: in a large network they would fill the memory. `data` is a leaf too, but it
-# didn't ask. Chapter 03 shows how a non-leaf can ask.
+# The leaves that asked: `w` and `bias`. Gradients *passed* through `h` and `out` as well (dashed in the picture), but
+# each was dropped as soon as it had been used: in a large network they would fill the memory. `data` is a leaf too, but
+# it didn't ask. Chapter 03 shows how a non-leaf can ask.
 #
 # The same for the nine tensors of section 5:
 
