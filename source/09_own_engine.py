@@ -404,8 +404,8 @@ def by_torch(gradient, shape, dims):
 
 
 def sizes(shape, dims):
-    gone = {k % len(shape) for k in dims}
-    return [size for k, size in enumerate(shape) if k not in gone]
+    averaged = {(len(shape) + dim) % len(shape) for dim in dims}
+    return [size for place, size in enumerate(shape) if place not in averaged]
 
 
 promised(
