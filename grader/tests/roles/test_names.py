@@ -427,3 +427,26 @@ def test_a_given_class_whose_objects_stay_with_the_test_is_the_test_s(zygote: Zy
     cells = (locked(given), answer(cheat), check("assert Near(9) == f(3)"))
     found = judged(zygote, *cells, reference="def f(x): return x * x")
     assert (found.kind, found.claims) == (Ending.FAILED, ())
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("torch.set_grad_enabled(False)", "a call that leaves the recording of gradients switched"),
+        ("torch.set_default_dtype(torch.float64)", "a call that leaves another default dtype"),
+    ],
+)
+def test_what_a_call_leaves_of_torch_s_modes_is_not_passed_over(line: str, said: str, zygote: Zygote) -> None:
+    """In one process the test goes on with it; here it would never learn of it."""
+    right = "import torch\ndef f(x): return x * 2"
+    test = check("import torch\nfor n in (2.0, 3.0):\n    assert torch.equal(f(torch.tensor(n)), torch.tensor(2 * n))")
+    left = judged(zygote, answer(right.replace("return", f"{line}; return")), test, reference=right)
+    assert (left.kind, left.points) == (Ending.GRADER_FAILURE, None)
+    assert said in left.message
+    assert judged(zygote, answer(right), test).kind is Ending.PASSED
+
+
+def test_a_step_of_a_generator_may_leave_a_mode_that_its_next_one_puts_back(zygote: Zygote) -> None:
+    right = "import torch\ndef f(x):\n    with torch.no_grad():\n        for one in x:\n            yield one * 2"
+    test = check("import torch\nassert [one.item() for one in f(torch.ones(3, requires_grad=True))] == [2.0, 2.0, 2.0]")
+    assert judged(zygote, answer(right), test).kind is Ending.PASSED

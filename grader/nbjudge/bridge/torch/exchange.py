@@ -15,10 +15,11 @@ from nbjudge.bridge.torch import hooks, torch_private
 from nbjudge.bridge.torch.kinds import TENSORS, Bare
 from nbjudge.bridge.torch.mirror import Message, Mirror
 from nbjudge.bridge.torch.reads import FACTS, Reads, watched
-from nbjudge.bridge.values.table import Body
+from nbjudge.bridge.values.table import Body, UnsupportedError
 from nbjudge.errors import WireError
 from nbjudge.wire import Packet, whole
 
+CALLS = ("call", "method")  # a generator's step, or entering its own context, may leave what its next one puts back
 FLOATS = {str(dtype): dtype for dtype in (torch.float16, torch.bfloat16, torch.float32, torch.float64)}
 
 
@@ -82,13 +83,22 @@ class Exchange:
 
     @contextlib.contextmanager
     def entered(self, header: Mapping[str, Any]) -> Iterator[None]:
-        """Meanwhile gradients are recorded, and numbers made, as the question says."""
-        default = torch.get_default_dtype()
+        """Meanwhile gradients are recorded, and numbers made, as the question says.
+
+        Raises:
+            UnsupportedError: an answer leaves either changed, which the test would go on with in one process.
+        """
+        default, recorded = torch.get_default_dtype(), header.get("grad") is not False
         wanted = default if self._judges else FLOATS.get(str(header.get("dtype")), default)
-        with torch.set_grad_enabled(header.get("grad") is not False):
+        with torch.set_grad_enabled(recorded):
             torch.set_default_dtype(wanted)
             try:
                 yield
+                if not self._judges and header.get("op") in CALLS:
+                    if torch.is_grad_enabled() is not recorded:
+                        raise UnsupportedError("a call that leaves the recording of gradients switched")
+                    if torch.get_default_dtype() is not wanted:
+                        raise UnsupportedError("a call that leaves another default dtype")
             finally:
                 if wanted is not default:
                     torch.set_default_dtype(default)
