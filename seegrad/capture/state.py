@@ -54,14 +54,15 @@ class RecordingState:
         self.tables.frames.new("start", "start", place)
 
     def finish(self, block: FrameType | None) -> None:
-        """The block ends: a last look at what has no name yet."""
+        """The block ends: a last look at what has no name yet. Given code has its names in a module of its own."""
+        block = None if self.source.given else block
         self.new_event(block, deep=True)
-        self._name(*self._names.afresh([*user_frames(block, self._block), self._module]))
+        self._name(*self._names.afresh([*self._frames(block), self._module]))
         self._block, self._module = None, {}
 
     def last_look(self, user: FrameType | None) -> None:
         """A call of torch has failed: the last moment at which the variables of these functions can be read."""
-        self._name(*self._names.afresh(user_frames(user, self._block)))
+        self._name(*self._names.afresh(self._frames(user)))
 
     def left_by(
         self, error: BaseException, place: Place | None, frames: Sequence[FrameType], refused: torch.Tensor | None
@@ -83,7 +84,7 @@ class RecordingState:
 
     def new_event(self, user: FrameType | None, *, direct: bool = True, deep: bool = False) -> None:
         """What happened since the last event: names were given, bytes may have changed behind torch's back."""
-        frames = user_frames(user, self._block)
+        frames = self._frames(user)
         if not self._last_line:  # nothing has run yet: what these frames hold existed before
             self._foresee(self._names.start(frames), existed=True)
         if user is not None and user.f_code.co_name == "<module>" and user.f_globals is not self._module:
@@ -105,6 +106,11 @@ class RecordingState:
         self._last_line = line or self._last_line
         if len(self.tables.frames) >= self._forgetting.look_at:
             self._forgetting.look()
+
+    def _frames(self, user: FrameType | None) -> list[FrameType]:
+        """The user's functions under way. Of given code the block is held by whoever runs it, who isn't the user."""
+        frames = user_frames(user, self._block)
+        return [frame for frame in frames if frame is not self._block] if self.source.given else frames
 
     def _lasts(self, frame: FrameType) -> bool:
         """True where the variables are a module's, or the given code's: those of another `exec` may die meanwhile."""
@@ -191,7 +197,7 @@ class RecordingState:
         for tensor in tensors:
             source = wraps(tables.tensors, tensor)
             if source is not None:
-                place = bound_at(self.source, tensor, user_frames(user, self._block)) or self.source.place(user)
+                place = bound_at(self.source, tensor, self._frames(user)) or self.source.place(user)
                 frame = tables.frames.new("forward", type(tensor).__name__, place)
                 frame.inputs = (source,)
                 frame.outputs = (tables.tensors.see(tensor, frame.index, frame.inputs, "detach"),)

@@ -7,6 +7,7 @@ from dataclasses import replace
 from html import escape
 from typing import Any
 
+import torch
 from IPython.display import display
 
 from seegrad.display.widget import Picture
@@ -21,9 +22,6 @@ from seegrad.picture import draw
 from seegrad.quiz import ask
 from seegrad.recorder import record
 from seegrad.words.languages import _, speaking
-
-BLOCK = compile("import torch\nwith rec:\n    exec(program)", "<asked again>", "exec")
-"""The program's names are this block's: a recording looks for the last line's name when the block ends."""
 
 
 class AskedAgain(Picture):
@@ -61,9 +59,9 @@ def recorded(dress: Dress) -> Recording:
     """What its program does, torch's error included: nothing about it is known before."""
     file = f"<{dress.name}>"
     rec = record(code=(file, 1, dress.program))
-    names = {"device": device(), "rec": rec, "program": compile(dress.program, file, "exec")}
-    with suppress(RuntimeError):  # torch's, and the picture's last step
-        exec(BLOCK, names)  # noqa: S102  # a program of ours, from our own file
+    names = {"torch": torch, "device": device()}
+    with suppress(RuntimeError), rec:  # torch's, and the picture's last step
+        exec(compile(dress.program, file, "exec"), names)  # noqa: S102  # a program of ours, from our own file
     return rec.recording
 
 

@@ -241,9 +241,14 @@ class Source:
         self._lines = text.splitlines()
         self._places: dict[tuple[str, int], Place] = {}
 
+    @property
+    def given(self) -> bool:
+        """True where the code was given by hand."""
+        return bool(self._lines)
+
     def is_given(self, file: str) -> bool:
         """True for the file whose code was given by hand."""
-        return bool(self._lines) and file == self._file
+        return self.given and file == self._file
 
     def line(self, file: str, number: int) -> str:
         """One line without its indentation, empty where there's no source."""

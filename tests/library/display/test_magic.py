@@ -70,6 +70,15 @@ def test_the_traceback_begins_at_the_learner_s_line(
     assert len(displayed) == 1
 
 
+def test_what_ipython_keeps_of_earlier_cells_is_no_variable_of_the_learner(shell: Any, displayed: list[Any]) -> None:
+    """Its history holds a graph whose name was bound anew; the frame that runs the cell is IPython's own."""
+    shell.run_cell("import torch\na = torch.ones(2, requires_grad=True)\nb = a * 2", store_history=True)
+    shell.run_cell("b", store_history=True)
+    shell.run_cell("b = a * 3", store_history=True)
+    shell.run_cell("%%see --as rec\n(a * 5).sum().backward()\nlast = a * 7")
+    assert [ref.name for ref in shell.user_ns["rec"].recording.tensors if ref.name] == ["a", "last"]
+
+
 def test_a_cell_without_a_last_expression_gives_nothing(shell: Any, displayed: list[Any]) -> None:
     assert shell.run_cell("%%see\nb = a * 2").result is None
     assert len(displayed) == 1
