@@ -70,7 +70,8 @@ def test_the_traceback_begins_at_the_learner_s_line(
     assert len(displayed) == 1
 
 
-def test_what_ipython_keeps_of_earlier_cells_is_no_variable_of_the_learner(shell: Any, displayed: list[Any]) -> None:
+@pytest.mark.usefixtures("displayed")
+def test_what_ipython_keeps_of_earlier_cells_is_no_variable_of_the_learner(shell: Any) -> None:
     """Its history holds a graph whose name was bound anew; the frame that runs the cell is IPython's own."""
     shell.run_cell("import torch\na = torch.ones(2, requires_grad=True)\nb = a * 2", store_history=True)
     shell.run_cell("b", store_history=True)
