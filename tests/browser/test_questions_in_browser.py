@@ -110,7 +110,7 @@ def test_what_is_saved_is_said_by_keyboard(recording: Recording, tab: Page, tmp_
     tab.get_by_role("button", name="Check my prediction").focus()
     tab.keyboard.press("Enter")
     assert answer(tab)["saves"]["SigmoidBackward0"] == ["h"]  # type: ignore[index]  # a dict
-    expect(tab.locator(".sg-qv")).to_contain_text("M03")
+    expect(tab.locator(".sg-qv")).to_contain_text("SigmoidBackward0 saves s")
     expect(tab.locator(".sg-cv .evidence .fnm")).to_have_text(["MulBackward0", "SigmoidBackward0"])
 
 

@@ -71,7 +71,7 @@ def test_the_chapter_runs_and_a_prediction_is_answered(lab: Lab, watched: Watche
     page = watched.page
     open_notebook(page, lab, CHAPTER)
     run_all(page)
-    asked = page.locator(".sg:has(.sg-q input[type=radio])").first
+    asked = page.locator(".jp-CodeCell", has_text="--ask outcome --as rec").locator(".sg")
     asked.wait_for(timeout=2 * CELL_TIMEOUT_MS)
     asked.scroll_into_view_if_needed()
     hidden_from = int(asked.locator(".sg-ct").inner_text().removesuffix(" / ?"))  # even the length is hidden

@@ -23,7 +23,7 @@ def test_the_folder_of_the_notebook_is_its_language(lab: Lab, watched: Watched) 
     shutil.copy(ROOT / CHAPTER, lab.root / CHAPTER)
     open_notebook(page, lab, str(CHAPTER))
     run_all(page)
-    asked = page.locator(".sg:has(.sg-q input[type=radio])").first
+    asked = page.locator(".jp-CodeCell", has_text="--ask outcome --as rec").locator(".sg")
     asked.wait_for(timeout=TIMEOUT_MS)
     asked.scroll_into_view_if_needed()
     expect(asked).to_have_attribute("aria-label", "自动求导图，逐步演示")

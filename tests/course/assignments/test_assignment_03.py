@@ -43,7 +43,7 @@ def kept(program: str) -> str:
         exec(program, names)  # noqa: S102  # the exercise's own lines
     except RuntimeError:
         return "raises"
-    return "None" if names["h"].grad is None else "gradient"
+    return "nothing" if names["h"].grad is None else "gradient"
 
 
 def test_each_program_keeps_what_the_key_says() -> None:
