@@ -103,13 +103,15 @@ class Arguments:
 
 
 def plain(case: Mapping[str, Any]) -> dict[str, Any]:
-    """The same arguments as values alone, to be shown."""
+    """The same arguments as values alone, to be shown; of live ones what they hold now."""
     return {name: _plain(value) for name, value in case.items()}
 
 
 def _plain(value: Any) -> Any:
     if isinstance(value, Live):
-        return value.values
+        return value.values.detach().clone().requires_grad_()
+    if isinstance(value, torch.Tensor):
+        return value.detach().clone().requires_grad_(value.requires_grad)
     return type(value)(map(_plain, value)) if isinstance(value, list | tuple) else value
 
 

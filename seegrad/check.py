@@ -32,13 +32,21 @@ import torch
 
 from seegrad.capture.probes.torch_private import version
 from seegrad.errors import SeegradError
+from seegrad.telling import (
+    asked_line,
+    case_code,
+    kind_text,
+    number_of,
+    rounded,
+    said_error,
+    short,
+    shown,
+    tensor_text,
+)
 from seegrad.words.beliefs import Suggests, headed, numbers_of, suggestions
 from seegrad.words.languages import _, marked
 
 MAX_LINES = 6
-MAX_CHARACTERS = 120
-MAX_NUMBERS = 8  # of a tensor
-MAX_WRITTEN = 200  # numbers of a tensor in a case that a learner may copy
 FINITE_STEP = 1e-6  # of a finite difference in float64
 COARSE_STEP = 1e-2  # of one of a function that computes in float32
 DTYPE = marked("The dtype is another one: inputs come as float32 and as float64.")
@@ -144,10 +152,11 @@ class Expectation:
     arguments: tuple[Any, ...] = ()  # of the call that was made
 
     def equals(self, want: Any, suggests: Suggests = None) -> None:
-        """Same type and value; a mapping in `suggests` is looked up by what came."""
+        """Same type and value; a mapping in `suggests` is looked up by what came. No error is expected as None."""
         if type(self.came) is type(want) and self.came == want:
             return
-        self._fail(repr(want), self.came if isinstance(self.came, str | int) else "wrong", suggests)
+        expected = _("no error") if isinstance(self.came, Exception) and want is None else repr(want)
+        self._fail(expected, self.came if isinstance(self.came, str | int) else "wrong", suggests)
 
     def one_of(self, choices: Sequence[Any], suggests: Suggests = None) -> None:
         """One of the allowed answers, of the same type. Where nothing came, it isn't answered yet: no misconception."""
@@ -161,13 +170,42 @@ class Expectation:
         if type(self.came) is not kind:
             self._fail(kind.__name__, "wrong", suggests)
 
-    def close(self, want: torch.Tensor, suggests: Suggests = None, *, rtol: float = 1e-4, atol: float = 1e-6) -> None:
-        """A tensor of `want`'s shape whose values are `want`'s, within `rtol` and `atol`. Symptoms: shape, wrong."""
+    def tensors(self, count: int) -> list[torch.Tensor]:
+        """The tensors of a tuple or a list, which has to hold so many and nothing else.
+
+        >>> expect("(a, b)", (torch.zeros(2), torch.ones(2))).tensors(2)[1]
+        tensor([1., 1.])
+        """
+        if not isinstance(self.came, list | tuple) or len(self.came) != count:
+            self._fail(_("a tuple of {count} tensors").format(count=count), "shape", None)
+        for place, one in enumerate(self.came):
+            if not isinstance(one, torch.Tensor):
+                asked = f"{self.asked}[{place}]"
+                raise failure(asked, kind_text(one), _("a tensor"), self.given, arguments=self.arguments)
+        return list(self.came)
+
+    def close(
+        self, want: torch.Tensor | float, suggests: Suggests = None, *, rtol: float = 1e-4, atol: float = 1e-6
+    ) -> None:
+        """A tensor of `want`'s shape whose values are `want`'s, within `rtol` and `atol`. Symptoms: shape, wrong.
+
+        Where `want` is a plain number, what came may be one, or a tensor that holds one.
+        """
+        if not isinstance(want, torch.Tensor):
+            self._close_number(want, suggests, rtol, atol)
+            return
         if not isinstance(self.came, torch.Tensor) or self.came.shape != want.shape:
             self._fail(tensor_text(want), "shape", suggests)
         came, wanted = self.came.detach().to(torch.float64), want.detach().to(torch.float64)
         if not torch.allclose(came, wanted, rtol=rtol, atol=atol):
             self._fail(tensor_text(want), "wrong", suggests)
+
+    def _close_number(self, want: float, suggests: Suggests, rtol: float, atol: float) -> None:
+        number = number_of(self.came)
+        if number is None:
+            self._fail(_("a number: {value}").format(value=rounded(want)), "shape", suggests)
+        elif not abs(number - want) <= atol + rtol * abs(want):  # a NaN isn't close
+            self._fail(rounded(want), "wrong", suggests)
 
     def version(self, want: int, suggests: Suggests = None) -> None:
         """A tensor whose version counter stands at `want`."""
@@ -242,13 +280,13 @@ def call(asked: str, function: Callable[..., Any], *arguments: Any, suggests: Su
         return function(*arguments)
     except NotImplementedError:
         raise Expectation(asked, None, given)._failure(
-            _("nothing: not answered yet"), _("a value"), "raised", None
+            _("nothing: not answered yet"), _("an answer"), "raised", None
         ) from None
     except Exception as error:  # the student's: whatever it is, it is the answer that came
         said = said_error(error)
         symptom, notes = meaning(said)
         numbers = numbers_of(suggests, symptom or "raised") or numbers_of(suggests, "raised")
-        raise failure(asked, said, _("a value"), given, numbers, notes, arguments) from None
+        raise failure(asked, said, _("no error"), given, numbers, notes, arguments) from None
 
 
 def meaning(said: str) -> tuple[str, list[str]]:
@@ -287,7 +325,7 @@ def answers(
     given = came if isinstance(came, dict) else {}
     wrong = [key for key in want if not _same(given.get(key, _MISSING), want[key])]
     numbers = tuple(dict.fromkeys(number for key in wrong for number in _of_answer(suggests.get(key, {}), given, key)))
-    lines = [_short(_wrong_item(f"{asked}[{key!r}]", _answer(given, key), repr(want[key]))) for key in wrong]
+    lines = [short(_wrong_item(f"{asked}[{key!r}]", _answer(given, key), repr(want[key]))) for key in wrong]
     lines = [*lines[: MAX_LINES - min(len(numbers), 3)], *suggestions(numbers)]
     if len(wrong) == len(want):
         raise CheckFailed(lines, numbers)
@@ -357,95 +395,11 @@ def failure(
     Expected   3
     Note       The values are wrong.
     """
-    told = ", ".join(f"{name} = {_values(value)}" for name, value in given.items())
     lines = [
-        headed(_("Asked"), _("{asked} with {given}").format(asked=asked, given=told) if told else asked),
         headed(_("Came"), came),
         headed(_("Expected"), expected),
         *(headed(_("Note"), note) for note in notes),
         *suggestions(numbers),
     ]
-    return CheckFailed([_short(line) for line in lines], numbers, _code(asked, given, arguments))
-
-
-def _code(asked: str, given: Mapping[str, Any], arguments: Sequence[Any]) -> str:
-    """The case with all of its numbers, to be run by the learner; empty where it can't be written."""
-    leaves = [one for one in arguments if isinstance(one, torch.Tensor) and one.is_leaf]
-    if not all(map(_is_data, given.values())):
-        return ""
-    return "\n".join([*(f"{name} = {_made(value, leaves)}" for name, value in given.items()), asked])
-
-
-def _is_data(value: Any) -> bool:
-    """Can it be written as code that makes it?"""
-    if isinstance(value, torch.Tensor):
-        return value.layout is torch.strided and value.numel() <= MAX_WRITTEN
-    if isinstance(value, list | tuple):
-        return all(map(_is_data, value))
-    return isinstance(value, int | float | str | bool | dict | None)
-
-
-def _made(value: Any, leaves: Sequence[torch.Tensor] = ()) -> str:
-    """A value as code that makes it; a copy of a leaf that was passed requires a gradient, as that did."""
-    if isinstance(value, list | tuple):
-        return _bracketed(value, [_made(item, leaves) for item in value])
-    if not isinstance(value, torch.Tensor):
-        return repr(value)
-    needed = value.requires_grad or any(leaf.requires_grad and leaf.shape == value.shape for leaf in leaves)
-    grad = ", requires_grad=True" if needed and value.dtype.is_floating_point else ""
-    return f"torch.tensor({value.detach().tolist()!r}, dtype={value.dtype}{grad})"
-
-
-def shown(value: Any) -> str:
-    """What came, on one line; of a tensor what there is to know."""
-    if isinstance(value, Exception) and "performed" in vars(value):
-        line, number = vars(value)["performed"]
-        said = _("in round {round}, line {line} raised {error}") if number else _("line {line} raised {error}")
-        return said.format(round=number, line=line, error=said_error(value))
-    return tensor_text(value, facts=True) if isinstance(value, torch.Tensor) else repr(value)
-
-
-def tensor_text(value: torch.Tensor, *, facts: bool = False) -> str:
-    """A tensor's numbers, kind and shape; `facts`: whether it is a leaf, and its version too."""
-    kind = str(value.dtype).removeprefix("torch.").replace("float", "f").replace("int", "i")
-    shape = f"{kind}[{', '.join(map(str, value.shape))}]"
-    if not facts:
-        return f"{_values(value)}  {shape}"
-    told = _("{tensor}, leaf, version {version}") if value.is_leaf else _("{tensor}, not a leaf, version {version}")
-    return told.format(tensor=f"{_values(value)}  {shape}", version=version(value))
-
-
-def _values(value: Any) -> str:
-    """The first numbers of a tensor, or of what holds tensors, with four digits."""
-    if isinstance(value, list | tuple):
-        return _bracketed(value, [_values(item) for item in value])
-    if not isinstance(value, torch.Tensor):
-        return repr(value)
-    if value.numel() <= MAX_NUMBERS:
-        return _rounded(value.detach().tolist())
-    return f"{_rounded(value.detach().flatten()[:MAX_NUMBERS].tolist())[:-1]}, …]"
-
-
-def _bracketed(value: list[Any] | tuple[Any, ...], parts: list[str]) -> str:
-    if isinstance(value, list):
-        return f"[{', '.join(parts)}]"
-    return f"({', '.join(parts)}{',' * (len(parts) == 1)})"
-
-
-def _rounded(value: Any) -> str:
-    if isinstance(value, list):
-        return "[" + ", ".join(_rounded(item) for item in value) + "]"
-    return f"{value:.4g}" if isinstance(value, float) else repr(value)
-
-
-def said_error(error: Exception) -> str:
-    """A student's error as one line. An error of the grader's own isn't an answer: it goes on."""
-    if type(error).__module__.partition(".")[0] == "nbjudge":
-        raise error
-    return f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"
-
-
-def _short(line: str) -> str:
-    """One line that isn't long."""
-    line = " ".join(line.splitlines())
-    return line if len(line) <= MAX_CHARACTERS else line[: MAX_CHARACTERS - 1] + "…"
+    said = [asked_line(asked, given), *map(short, lines)]
+    return CheckFailed(said, numbers, case_code(asked, given, arguments))

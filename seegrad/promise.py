@@ -7,19 +7,20 @@ all that a caller can see is compared: what was returned, each argument, the gra
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NoReturn
 
 import torch
 
 from seegrad.arguments import Arguments, Before, between, leaf, numbers, plain, scattered
 from seegrad.capture.probes.torch_private import version
-from seegrad.check import DTYPE, failure, meaning, said_error, shown, tensor_text
+from seegrad.check import DTYPE, CheckFailed, failure, meaning
+from seegrad.closeness import Values, close, equal
+from seegrad.telling import expected_kind, kind_of, kind_text, said_error, shown, tensor_text
 from seegrad.words.beliefs import Suggests, numbers_of
 from seegrad.words.languages import _, marked
 
 __all__ = ["between", "leaf", "numbers", "promised", "scattered"]
-TOLERANCE: Mapping[torch.dtype, float] = {torch.float64: 1e-9}  # of the largest number; 1e-4 for all other dtypes
 SUGGESTS: Mapping[str, str] = {  # what the symptom alone tells; all else is the author's to say
     **dict.fromkeys(("leaf", "unfilled"), "M01"),
     **dict.fromkeys(("added", "left"), "M09"),
@@ -32,7 +33,6 @@ NOTES: Mapping[str, str] = {
     "none": marked("There is None where a tensor was asked for."),
     "shape": marked("The shape is another one."),
     "dtype": DTYPE,
-    "wrong": marked("The values are wrong."),
     "shared": marked("It lies in the memory of `{name}`: a write to one is a write to both."),
     "cut": marked("It has no history: `no_grad`, `.detach()`, `.data`, numpy or plain numbers have cut the graph."),
     "history": marked("It has a history, and should be numbers alone."),
@@ -41,7 +41,6 @@ NOTES: Mapping[str, str] = {
     "kept": marked("`{name}` should keep its values, and was written."),
     "touched": marked("`{name}` has its old values again, but was written: its version moved."),
     "unmoved": marked("`{name}` has its old values: nothing was written into it."),
-    "written": marked("`{name}` was written, with wrong values."),
     "storage": marked("`{name}` was given other memory: who held it before sees nothing of the write."),
     "unnoticed": marked("`{name}` was written, and its version didn't move: torch can't notice it."),
     "leaf": marked("The call changed whether `{name}` is a leaf."),
@@ -50,14 +49,19 @@ NOTES: Mapping[str, str] = {
     "added": marked("The new gradient was added to what stood in `{name}.grad` before."),
     "left": marked("`{name}.grad` should be empty afterwards, None or zero."),
     "unfilled": marked("Nothing was written into `{name}.grad`."),
-    "filled": marked("`{name}.grad` was filled, with wrong values."),
     "changed": marked("`{name}` should hold what it held."),
     "lost": marked("No gradient reached `{name}`: the graph was cut on the way."),
     "leaked": marked("A gradient reached `{name}`, and none should."),
     "gradient": marked("The values are right; the gradient of `{name}` isn't."),
 }
-"""Each symptom in words. `suggests` of `promised` is looked up by these keys, by `raised` and by `backward`."""
-AGAIN = marked("The first call was right. This is the second one, with the same arguments.")
+"""Each symptom in words. `suggests` of `promised` is looked up by these keys, by `raised` and `backward`, and by
+`wrong`, `written` and `filled`: that values are wrong is seen, and a note says only what the numbers don't."""
+AGAIN = marked("The first call was right. The second one got the arguments as the first had left them.")
+ALONE = marked("Alone this call was right. After another one it isn't: something is kept between calls.")
+LATER = marked("An earlier call, made again, isn't right any more: something is kept between calls.")
+EARLIER = marked("These are the numbers for the `{name}` of an earlier call: something is kept between calls.")
+SAME = marked("With other arguments the same came: it is kept from an earlier call, or doesn't look at its arguments.")
+ELSEWHERE = marked("It was right where `{name}` was {kind}; here it is {now}.")
 OTHER = marked("Each call alone is right. Here a second one, with other arguments, came before the backward.")
 
 
@@ -105,9 +109,11 @@ def promised(
     Suggests   M05 .data isn't .detach(), and neither copies: both share the bytes, only detach shares the version.
     """
     promise = _Promise(asked, function, truth, frozenset(notices), frozenset(empties), {**SUGGESTS, **(suggests or {})})
+    promise = replace(promise, cases=cases)
     for case in cases:
         promise.hold([case])
         promise.hold([case], calls=2, note=AGAIN)
+        promise.held.append(case)
     for case, behind in zip(cases, (*cases[1:], cases[0]), strict=True):
         promise.hold([case, behind], note=OTHER)
 
@@ -120,6 +126,18 @@ class _Promise:
     notices: frozenset[str]
     empties: frozenset[str]
     suggests: Mapping[str, Suggests]
+    held: list[Mapping[str, Any]] = field(default_factory=list)
+    """The cases that were right, in their order."""
+    cases: Sequence[Mapping[str, Any]] = ()
+    asks_why: bool = True
+
+    def holds_alone(self, case: Mapping[str, Any]) -> bool:
+        """One call with fresh arguments, asked after a failure: is it right, this time?"""
+        try:
+            replace(self, asks_why=False).hold([case])
+        except CheckFailed:
+            return False
+        return True
 
     def hold(self, cases: Sequence[Mapping[str, Any]], calls: int = 1, note: str = "") -> None:
         """All calls of these cases, then what can be seen, then a backward through each."""
@@ -127,12 +145,12 @@ class _Promise:
         sides = [(Arguments(case), Arguments(case)) for case in cases]
         sides = [pair for pair in sides for _call in range(calls)]
         seen = [
-            _Seen(self, case, mine, theirs, note if len(rounds) > 1 else "")
-            for case, (mine, theirs) in zip(rounds, sides, strict=True)
+            _Seen(self, case, mine, theirs, note if len(rounds) > 1 else "", calls - 1 - number % calls)
+            for number, (case, (mine, theirs)) in enumerate(zip(rounds, sides, strict=True))
         ]
         for one in seen:
             one.call()
-        for one in seen:
+        for one in reversed(seen) if calls > 1 else seen:  # what is wrong afterwards is told of the last call
             one.look()
         for one in seen:
             one.go_back()
@@ -147,18 +165,21 @@ class _Seen:
     mine: Arguments
     theirs: Arguments
     note: str
+    behind: int = 0  # calls with the same arguments that came after this one
     came: dict[str, Any] = field(default_factory=dict)
     want: dict[str, Any] = field(default_factory=dict)
+    given: dict[str, Any] = field(default_factory=dict)  # as it was before this call
 
     def call(self) -> None:
         """Both functions; what the answer returns has to be of the truth's kind."""
+        self.given = plain(self.mine.passed)
         truly = self.promise.truth(*self.theirs.passed.values())
         try:
             value = self.promise.function(*self.mine.passed.values())
         except NotImplementedError:
-            self._fail("unanswered", _("nothing: not answered yet"), _("a value"))
+            self._fail("unanswered", _("nothing: not answered yet"), expected_kind(truly))
         except Exception as error:  # the student's: whatever it is, it is the answer that came
-            self._raised("raised", said_error(error), _("a value") if truly is not None else "None")
+            self._raised("raised", said_error(error), _("no error") if truly is None else expected_kind(truly))
         if truly is None and value is not None:
             self._fail("returned", shown(value), "None")
         self.want = _parts(self.promise.asked, truly)
@@ -189,14 +210,19 @@ class _Seen:
     def _look_at_argument(self, path: str, tensor: torch.Tensor, before: Before, truly: torch.Tensor) -> None:
         asked = f"{self.promise.asked}; {path}"
         if self.theirs.before[path].version == version(truly):
-            if not torch.equal(before.alias, before.values) or not _equal(tensor, before.values):
-                self._fail("kept", shown(tensor), tensor_text(before.values), path, asked)
+            if not torch.equal(before.alias, before.values) or not equal(tensor, before.values):
+                held = tensor if not equal(tensor, before.values) else before.alias
+                asked = asked if held is tensor else f"alias = {path}.detach(); {self.promise.asked}; alias"
+                self._fail("kept", shown(held), tensor_text(before.values), path, asked)
             if version(before.alias) != before.version:
-                self._fail("touched", shown(tensor), _version(before.version), path, asked)
+                self._fail(
+                    "touched", _version(version(before.alias)), _version(before.version), path, f"{asked}._version"
+                )
         else:
             self._look_at_write(asked, path, tensor, before, truly)
         if tensor.data_ptr() != before.pointer:
-            self._fail("storage", shown(tensor), tensor_text(truly), path, asked)
+            where = f"{path}.data_ptr()"
+            self._fail("storage", "False", "True", path, f"before = {where}; {self.promise.asked}; {where} == before")
         for name, now, was in (
             ("leaf", tensor.is_leaf, truly.is_leaf),
             ("requires_grad", tensor.requires_grad, truly.requires_grad),
@@ -208,10 +234,12 @@ class _Seen:
 
     def _look_at_write(self, asked: str, path: str, tensor: torch.Tensor, before: Before, truly: torch.Tensor) -> None:
         if tensor.data_ptr() != before.pointer:
-            self._fail("storage", shown(before.alias), tensor_text(truly), path, f"alias = {path}.detach(); {asked}")
-        if not _close(tensor, truly):
-            unmoved = _equal(tensor, before.values)
-            self._fail("unmoved" if unmoved else "written", shown(tensor), tensor_text(truly), path, asked)
+            held = f"alias = {path}.detach(); {self.promise.asked}; alias"
+            self._fail("storage", shown(before.alias), tensor_text(truly), path, held)
+        if not close(tensor, truly):
+            unmoved = equal(tensor, before.values)
+            values = None if unmoved else Values(tensor, truly, lambda theirs, _truly: theirs.tensors.get(path))
+            self._fail("unmoved" if unmoved else "written", shown(tensor), tensor_text(truly), path, asked, values)
         if path in self.promise.notices and version(before.alias) == before.version:
             self._fail("unnoticed", _version(version(tensor)), _version(version(truly)), path, f"{asked}._version")
 
@@ -230,7 +258,10 @@ class _Seen:
             symptom = "unfilled"
         elif _added(came, want, before.grad):
             symptom = "added"
-        self._fail(symptom, shown(came), _expected(want), path, asked)
+        values = None
+        if symptom == "filled" and came is not None and want is not None:
+            values = Values(came, want, lambda theirs, _truly: theirs.tensors[path].grad)
+        self._fail(symptom, shown(came), _expected(want), path, asked, values)
 
     # ------------------------------------------------------------------ results
 
@@ -240,18 +271,19 @@ class _Seen:
             return
         value = torch.as_tensor(came, dtype=want.dtype) if _is_number(came) and not want.requires_grad else came
         if not isinstance(value, torch.Tensor):
-            self._fail("none" if value is None else "kind", shown(came), _expected(want), asked=asked)
+            self._fail("none" if value is None else "kind", kind_text(came), _expected(want), asked=asked)
         for symptom, wrong in (
             ("shape", value.shape != want.shape),
             ("dtype", value.dtype != want.dtype),
-            ("wrong", value.shape == want.shape and not _close(value, want)),
+            ("wrong", value.shape == want.shape and not close(value, want)),
             ("cut", want.requires_grad and not want.is_leaf and not value.requires_grad),
             ("asks", want.requires_grad and not value.requires_grad),
             ("result_leaf", want.requires_grad and want.is_leaf and not value.is_leaf),
             ("history", not want.requires_grad and value.requires_grad),
         ):
             if wrong:
-                self._fail(symptom, shown(came), _expected(want), asked=asked)
+                values = Values(value, want, self._part(asked)) if symptom in ("shape", "wrong") else None
+                self._fail(symptom, shown(came), _expected(want), asked=asked, values=values)
         if want.is_leaf and want.requires_grad and value.grad is not None and value.grad.count_nonzero():
             self._fail("left", shown(value.grad), "None", asked, f"{asked}.grad")
         self._look_at_memory(asked, value, want)
@@ -259,10 +291,14 @@ class _Seen:
     def _look_at_number(self, asked: str, came: Any, want: Any) -> None:
         number = isinstance(came, torch.Tensor) and came.numel() == 1
         if isinstance(want, float) and (number or _is_number(came)):
-            if not _close(torch.as_tensor(came).reshape(()), torch.tensor(want)):
-                self._fail("wrong", shown(came), shown(want), asked=asked)
+            if not close(torch.as_tensor(came).reshape(()), torch.tensor(want)):
+                values = Values(torch.as_tensor(came).reshape(()), torch.tensor(want), self._part(asked))
+                self._fail("wrong", shown(came), shown(want), asked=asked, values=values)
         elif type(came) is not type(want) or came != want:
             self._fail("wrong" if type(came) is type(want) else "kind", shown(came), shown(want), asked=asked)
+
+    def _part(self, asked: str) -> Callable[[Arguments, Any], Any]:
+        return lambda _theirs, truly: _parts(self.promise.asked, truly).get(asked)
 
     def _look_at_memory(self, asked: str, came: torch.Tensor, want: torch.Tensor) -> None:
         others = {
@@ -282,19 +318,24 @@ class _Seen:
         asked = f"{start}.sum().backward()"
         if not self._truly_back((want * weight).sum()):
             return
+        self.given["c"] = weight
+        before = {name: None if one.grad is None else one.grad.clone() for name, one in self.mine.roots.items()}
         try:
             torch.autograd.backward((came * weight).sum())
         except Exception as error:  # the student's graph: whatever it is, it is the answer that came
-            self._raised("backward", said_error(error), _("a gradient"), asked)
+            self._raised("backward", said_error(error), _("no error"), asked)
         ends = {**self.theirs.roots, **({start: want} if want.is_leaf else {})}
         for name, truly in ends.items():
             here = self.mine.roots.get(name, came)
             if _same_grad(here.grad, truly.grad):
                 continue
-            lost, leaked = here.grad is None, truly.grad is None
-            symptom = "lost" if lost else "leaked" if leaked else "gradient"
+            symptom = "lost" if here.grad is None else "leaked" if truly.grad is None else "gradient"
             by = name if name in self.mine.roots else self.promise.asked
-            self._fail(symptom, shown(here.grad), _expected(truly.grad), by, f"{asked}; {by}.grad")
+            now, then = (_since(before.get(name), one) for one in (here.grad, truly.grad))
+            said = f"{asked}; {by}.grad"
+            if name not in self.mine.roots:
+                said = f"out = {by}; (out * c).sum().backward(); out.grad"
+            self._fail(symptom, shown(now), _expected(then), by, said)
 
     def _truly_back(self, total: torch.Tensor) -> bool:
         """Backward through the truth. False where a write that is promised has overwritten what it needs."""
@@ -316,21 +357,86 @@ class _Seen:
         self._fail(symptom or when, said, expected, asked=asked, notes=notes)
 
     def _fail(
-        self, symptom: str, came: str, expected: str, name: str = "", asked: str = "", notes: Sequence[str] = ()
+        self,
+        symptom: str,
+        came: str,
+        expected: str,
+        name: str = "",
+        asked: str = "",
+        values: Values | None = None,
+        notes: Sequence[str] = (),
     ) -> NoReturn:
         suggests = self.promise.suggests
         numbers = numbers_of(suggests.get(f"{symptom} {name}", suggests.get(symptom)), symptom)
         notes = [_(NOTES[symptom]).format(name=name)] if symptom in NOTES else notes
-        given = plain(self.case)
-        raise failure(
-            asked or self.promise.asked,
-            came,
-            expected,
-            given,
-            numbers,
-            [*notes, *([_(self.note)] if self.note else [])],
-            list(self.mine.roots.values()),
-        ) from None
+        asked, given = asked or self.promise.asked, dict(self.given)
+        if self.promise.asks_why and symptom != "unanswered":
+            if kept := self._kept(values):
+                numbers, notes = (), [kept]
+            else:
+                notes = [*notes, *self._more(values), *([_(self.note)] if self.note else [])]
+                asked, given = self._from_the_start(asked)
+        raise failure(asked, came, expected, given, numbers, notes) from None
+
+    def _from_the_start(self, asked: str) -> tuple[str, dict[str, Any]]:
+        """Code and inputs; where one call with these arguments was right, the code makes both."""
+        call = self.promise.asked
+        if self.note != AGAIN:
+            return asked, self.given
+        given = {**self.given, **plain(self.case)}
+        if not self.behind or f"{call}; " in asked:
+            return f"{call}; {asked}", given
+        return f"first = {call}; {call}; {asked.replace(call, 'first')}", given
+
+    def _kept(self, values: Values | None) -> str:
+        """What shows that something is kept between calls; empty where nothing does."""
+        promise, held = self.promise, self.promise.held
+        if values is not None and (name := values.are_for_an_earlier(promise.truth, self.case, held)):
+            return _(EARLIER).format(name=name)
+        if self.note:
+            return _(ALONE) if not promise.holds_alone(self.case) else ""
+        if held and not promise.holds_alone(held[0]):
+            return _(LATER)
+        return _(SAME) if values is not None and self._same_elsewhere(values) else ""
+
+    def _same_elsewhere(self, values: Values) -> bool:
+        """Does a call with other arguments return the same, where it should return something else?"""
+        for case in self.promise.cases:
+            if case is self.case:
+                continue
+            mine, theirs = Arguments(case), Arguments(case)
+            want = values.read(theirs, self.promise.truth(*theirs.passed.values()))
+            try:
+                came = values.read(mine, self.promise.function(*mine.passed.values()))
+            except Exception as error:  # the student's: it says nothing of what came before
+                said_error(error)
+                return False
+            if not isinstance(came, torch.Tensor) or not isinstance(want, torch.Tensor):
+                return False
+            return values.tells() and close(came, values.came) and not (want.shape == came.shape and close(came, want))
+        return False
+
+    def _more(self, values: Values | None) -> list[str]:
+        """What there is to know of wrong values beside the values."""
+        if values is None or values.came.shape != values.want.shape:
+            return []
+        told = values.difference({path: before.values for path, before in self.mine.before.items()})
+        return [told] if told else self._right_elsewhere()
+
+    def _right_elsewhere(self) -> list[str]:
+        for case in reversed(self.promise.held):
+            for name, value in plain(case).items():
+                now = plain(self.case)[name]
+                if isinstance(value, torch.Tensor) and kind_of(value) != kind_of(now):
+                    return [_(ELSEWHERE).format(name=name, kind=kind_of(value), now=kind_of(now))]
+        return []
+
+
+def _since(before: torch.Tensor | None, grad: torch.Tensor | None) -> torch.Tensor | None:
+    """What a backward added to the gradients of the others before it."""
+    if before is None or grad is None or before.shape != grad.shape:
+        return grad
+    return grad - before
 
 
 def _parts(asked: str, value: Any) -> dict[str, Any]:
@@ -364,25 +470,10 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def _equal(came: torch.Tensor, want: torch.Tensor) -> bool:
-    return came.shape == want.shape and came.dtype == want.dtype and torch.equal(came.detach(), want)
-
-
-def _close(came: torch.Tensor, want: torch.Tensor) -> bool:
-    """Within the tolerance of the type, measured by the largest number."""
-    if came.shape != want.shape:
-        return False
-    if came.dtype == want.dtype and torch.equal(came.detach(), want.detach()):
-        return True  # as most are, number for number
-    here, there = came.detach().to(torch.float64), want.detach().to(torch.float64)
-    bound = TOLERANCE.get(want.dtype, 1e-4) * max(1e-6, float(there.abs().max()) if there.numel() else 0.0)
-    return bool(torch.allclose(here, there, rtol=0.0, atol=bound))
-
-
 def _same_grad(came: torch.Tensor | None, want: torch.Tensor | None) -> bool:
     if came is None or want is None:
         return came is None and want is None
-    return _close(came, want)
+    return close(came, want)
 
 
 def _added(came: torch.Tensor, want: torch.Tensor | None, before: torch.Tensor | None) -> bool:
@@ -390,7 +481,7 @@ def _added(came: torch.Tensor, want: torch.Tensor | None, before: torch.Tensor |
     if want is None:
         return False
     old = torch.zeros_like(want) if before is None else before
-    return _close(came, want + want + old) or (before is not None and _close(came, want + old))
+    return close(came, want + want + old) or (before is not None and close(came, want + old))
 
 
 def _shared(one: torch.Tensor, other: torch.Tensor) -> bool:

@@ -341,17 +341,18 @@ suspected = suspicion(lines)
 names = {name: torch.rand(()).add(0.5).requires_grad_() for name in WEIGHTS} | {"torch": torch}
 for count in (1, 2):
     names["x"] = torch.rand(4) + 0.5
+    given = {name: names[name].detach() for name in ("x", *WEIGHTS)}
     try:
         for letter in lines[:16]:
             perform(LINES[letter], names, letter, count)
     except Exception as error:
-        expect(f"{count} × {lines[:16]}", error, x=names["x"]).equals(None, suspected)
+        expect(f"{count} × {lines[:16]}", error, **given).equals(None, suspected)
     own = {name: names[name].detach().clone().requires_grad_() for name in WEIGHTS}
     product = names["x"] * own["w1"]
     ((product + own["w2"]) * product * own["w3"]).mean().backward()
     for name in WEIGHTS:
         came = names[name].grad
-        expect(f"{count} × {lines[:16]}; {name}.grad", came, x=names["x"]).close(own[name].grad, suspected)
+        expect(f"{count} × {lines[:16]}; {name}.grad", came, **given).close(own[name].grad, suspected)
 ### END HIDDEN TESTS
 
 # %% [markdown]

@@ -303,9 +303,9 @@ from seegrad.check import call, expect
 
 start = torch.tensor([10.0, -10.0])
 x, y = torch.tensor([[1.0, 0.0], [0.0, 2.0]]), torch.tensor([0.0, 1.0])
-w = call("fit(start, x, y, 0.1, 1)", fit, start, x, y, 0.1, 1, suggests={"raised": "M01"}, start=start)
-expect("fit(start, x, y, 0.1, 1)", w, start=start).close(torch.tensor([0.9, -0.4]))
-expect("fit(start, x, y, 0.1, 1).is_leaf", w.is_leaf, start=start).equals(True, "M01")
+w = call("fit(start, x, y, 0.1, 1)", fit, start, x, y, 0.1, 1, suggests={"raised": "M01"}, start=start, x=x, y=y)
+expect("fit(start, x, y, 0.1, 1)", w, start=start, x=x, y=y).close(torch.tensor([0.9, -0.4]))
+expect("fit(start, x, y, 0.1, 1).is_leaf", w.is_leaf, start=start, x=x, y=y).equals(True, "M01")
 ### BEGIN HIDDEN TESTS
 from seegrad.promise import numbers, promised
 
@@ -385,11 +385,10 @@ from seegrad.check import call, expect
 
 w = torch.tensor(1.0, requires_grad=True)
 parts = [(torch.tensor([1.0, 2.0]), torch.tensor([0.0, 0.0])), (torch.tensor([3.0, 4.0]), torch.tensor([0.0, 0.0]))]
-loss = call("accumulate(w, parts)", accumulate, w, parts, suggests={"raised": "M07"}, w=w)
-loss = call("torch.as_tensor(accumulate(w, parts))", torch.as_tensor, loss, w=w)
-expect("accumulate(w, parts)", loss, w=w).close(torch.tensor(7.5))
-expect("accumulate(w, parts); w.grad is None", w.grad is None, w=w).equals(False, "M01")
-expect("accumulate(w, parts); w.grad", w.grad, w=w).close(torch.tensor(15.0), "M09")
+loss = call("accumulate(w, parts)", accumulate, w, parts, suggests={"raised": "M07"}, w=w, parts=parts)
+expect("accumulate(w, parts)", loss, w=w, parts=parts).close(7.5)
+expect("accumulate(w, parts); w.grad is None", w.grad is None, w=w, parts=parts).equals(False, "M01")
+expect("accumulate(w, parts); w.grad", w.grad, w=w, parts=parts).close(torch.tensor(15.0), "M09")
 ### BEGIN HIDDEN TESTS
 from seegrad.promise import leaf, numbers, promised
 
@@ -415,8 +414,9 @@ cases = [
 ]
 suspects = {"unrecorded": "M07"}
 promised("accumulate(w, parts)", accumulate, over_all, *cases, suggests=suspects)
-loss = torch.as_tensor(accumulate(torch.tensor(0.5, requires_grad=True), split(2, 3)["parts"]))
-expect("accumulate(w, parts).requires_grad", loss.requires_grad).equals(False)
+w, parts = torch.tensor(0.5, requires_grad=True), split(2, 3)["parts"]
+loss = torch.as_tensor(accumulate(w, parts))
+expect("torch.as_tensor(accumulate(w, parts)).requires_grad", loss.requires_grad, w=w, parts=parts).equals(False)
 ### END HIDDEN TESTS
 
 # %% [markdown]
@@ -504,12 +504,13 @@ def suspicion(letters):
 
 
 start, first, second = torch.rand(3), torch.rand(3) + 0.5, torch.rand(3) + 0.5
+given = {"w": start, "first": first, "second": second}
 suspected = suspicion(steps)
 try:
     w = run(steps[:16], start, first, second, 3)
 except Exception as error:
-    expect(f"3 × {steps[:16]}", error, w=start).equals(None, suspected)
-expect(f"3 × {steps[:16]}; w", w, w=start).close(run("ABCD", start, first, second, 3), suspected)
+    expect(f"3 × {steps[:16]}", error, **given).equals(None, suspected)
+expect(f"3 × {steps[:16]}; w", w, **given).close(run("ABCD", start, first, second, 3), suspected)
 ### END HIDDEN TESTS
 
 # %% [markdown]

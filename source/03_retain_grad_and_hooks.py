@@ -434,11 +434,12 @@ from seegrad.promise import between, leaf, numbers, promised, scattered
 
 for limit in (0.5, 2.0):
     x, neighbour = torch.rand(6).requires_grad_(), torch.rand(6).requires_grad_()
-    start, c = x.detach().clone(), numbers(6, holds=(3.0, -3.0, 0.25))
+    c = numbers(6, holds=(3.0, -3.0, 0.25))
+    given = {"x": x.detach().clone(), "neighbour": neighbour.detach().clone(), "c": c}
     asked = f"side_by_side(x, neighbour, c, {limit})"
-    of_x, of_neighbour = call(asked, side_by_side, x, neighbour, c, limit, x=start, c=c)
-    expect(f"{asked}[0]", of_x, x=start, c=c).close(c.clamp(-limit, limit), {"wrong": "M06"})
-    expect(f"{asked}[1]", of_neighbour, x=start, c=c).close(c, {"wrong": "M12"})
+    of_x, of_neighbour = call(asked, side_by_side, x, neighbour, c, limit, **given)
+    expect(f"{asked}[0]", of_x, **given).close(c.clamp(-limit, limit), {"wrong": "M06"})
+    expect(f"{asked}[1]", of_neighbour, **given).close(c, {"wrong": "M12"})
 
 
 def clipped(given, bound):
@@ -545,15 +546,16 @@ def suspicion(letters):
 
 
 start, x, y = torch.rand(3), torch.rand(3) + 0.5, torch.rand(3)
+given = {"w": start, "x": x, "y": y}
 suspected = suspicion(steps)
 try:
     w, log = run(steps[:16], start, x, y)
 except Exception as error:
-    expect(f"3 × {steps[:16]}", error, w=start).equals(None, suspected)
+    expect(f"3 × {steps[:16]}", error, **given).equals(None, suspected)
 want_w, want_log = run("ABCDEFG", start, x, y)
-expect(f"3 × {steps[:16]}; w", w, w=start).close(want_w, suspected)
-expect(f"3 × {steps[:16]}; len(log)", len(log), w=start).equals(3, suspected)
-expect(f"3 × {steps[:16]}; log", torch.stack(log), w=start).close(torch.stack(want_log), suspected)
+expect(f"3 × {steps[:16]}; w", w, **given).close(want_w, suspected)
+expect(f"3 × {steps[:16]}; len(log)", len(log), **given).equals(3, suspected)
+expect(f"3 × {steps[:16]}; log", torch.stack(log), **given).close(torch.stack(want_log), suspected)
 ### END HIDDEN TESTS
 
 # %% [markdown]

@@ -339,10 +339,10 @@ try:
         perform(LINES[letter], names, letter)
     w, before = names["w"], names["before"]
 except Exception as error:
-    expect(steps[:16], error, start=start).equals(None, suspected)
-expect(f"{steps[:16]}; w.is_leaf", w.is_leaf, start=start).equals(True, suspected)
-expect(f"{steps[:16]}; w", w, start=start).close(start - 0.1 * 2 * start * x, suspected)
-expect(f"{steps[:16]}; before", before, start=start).close(start, suspected)
+    expect(steps[:16], error, start=start, x=x).equals(None, suspected)
+expect(f"{steps[:16]}; w.is_leaf", w.is_leaf, start=start, x=x).equals(True, suspected)
+expect(f"{steps[:16]}; w", w, start=start, x=x).close(start - 0.1 * 2 * start * x, suspected)
+expect(f"{steps[:16]}; before", before, start=start, x=x).close(start, suspected)
 ### END HIDDEN TESTS
 
 # %% [markdown]
@@ -459,9 +459,10 @@ from seegrad.check import call, expect
 
 w = torch.tensor([1.0, 2.0], requires_grad=True)
 target = torch.tensor([3.0, 4.0], requires_grad=True)
-call("blend_(w, target, 0.5)", blend_, w, target, 0.5, suggests="M11", w=w, target=target)
+given = {"w": w.detach().clone(), "target": target.detach().clone()}
+call("blend_(w, target, 0.5)", blend_, w, target, 0.5, suggests="M11", **given)
 unmoved = ("M07", "M11") if torch.equal(w.detach(), torch.tensor([1.0, 2.0])) else None
-expect("blend_(w, target, 0.5); w", w).close(torch.tensor([2.0, 3.0]), unmoved)
+expect("blend_(w, target, 0.5); w", w, **given).close(torch.tensor([2.0, 3.0]), unmoved)
 ### BEGIN HIDDEN TESTS
 from seegrad.promise import leaf, numbers, promised
 

@@ -303,16 +303,10 @@ def percent(x):
 import torch
 from seegrad.check import call, expect
 
-
-
-def both(x):
-    p, shown = percent(x)
-    return p, shown, p.data_ptr() == shown.data_ptr()
-
-
 x = torch.tensor([-1.0, 0.5, 2.0], requires_grad=True)
-p, shown, shared = call("p, shown = percent(x)", both, x, x=x)
-expect("percent(x)[0]", p, x=x).close(torch.sigmoid(x), "M05" if shared else None)
+came = call("percent(x)", percent, x, x=x)
+p, shown = expect("percent(x)", came, x=x).tensors(2)
+expect("percent(x)[0]", p, x=x).close(torch.sigmoid(x), "M05" if p.data_ptr() == shown.data_ptr() else None)
 expect("percent(x)[1]", shown, x=x).close(torch.tensor([0.0, 62.2459, 88.0797]))
 ### BEGIN HIDDEN TESTS
 from seegrad.promise import between, leaf, numbers, promised, scattered
@@ -419,14 +413,15 @@ def suspicion(letters):
 
 
 start, x, y = torch.rand(3), torch.rand(3) + 0.5, torch.rand(3)
+given = {"w": start, "x": x, "y": y}
 suspected = suspicion(steps)
 try:
     w, ema = run(steps[:16], start, x, y, 3)
 except Exception as error:
-    expect(f"3 × {steps[:16]}", error, w=start).equals(None, suspected)
+    expect(f"3 × {steps[:16]}", error, **given).equals(None, suspected)
 want_w, want_ema = run("ABCDE", start, x, y, 3)
-expect(f"3 × {steps[:16]}; w", w, w=start).close(want_w, suspected)
-expect(f"3 × {steps[:16]}; ema", ema, w=start).close(want_ema, suspected)
+expect(f"3 × {steps[:16]}; w", w, **given).close(want_w, suspected)
+expect(f"3 × {steps[:16]}; ema", ema, **given).close(want_ema, suspected)
 ### END HIDDEN TESTS
 
 # %% [markdown]

@@ -324,9 +324,10 @@ from seegrad.check import call, expect
 SYMPTOMS = {**dict.fromkeys(("overwritten", "unmoved", "written"), "M12"), "leaf_written": "M11"}
 weight = torch.tensor([[3.0, 4.0], [0.3, 0.4]], requires_grad=True)
 words, W = torch.tensor([0]), torch.eye(2, requires_grad=True)
-scores = call("similarity(weight, words, W)", similarity, weight, words, W, suggests=SYMPTOMS, words=words)
-expect("similarity(weight, words, W)", scores, words=words).close(torch.tensor([[1.0, 0.5]]), {"wrong": "M12"})
-call("similarity(weight, words, W).sum().backward()", scores.sum().backward, suggests=SYMPTOMS, words=words)
+given = {"weight": weight.detach().clone(), "words": words, "W": W}
+scores = call("similarity(weight, words, W)", similarity, weight, words, W, suggests=SYMPTOMS, **given)
+expect("similarity(weight, words, W)", scores, **given).close(torch.tensor([[1.0, 0.5]]), {"wrong": "M12"})
+call("similarity(weight, words, W).sum().backward()", scores.sum().backward, suggests=SYMPTOMS, **given)
 ### BEGIN HIDDEN TESTS
 from seegrad.promise import leaf, numbers, promised
 
@@ -402,8 +403,9 @@ from seegrad.check import call, expect
 SYMPTOMS = {"kept weight": "M12", "touched weight": "M12", "overwritten": "M11", "leaf_written": "M11"}
 weight = torch.tensor([[3.0, 4.0], [0.3, 0.4]], requires_grad=True)
 words = torch.tensor([0, 1])
-mean = call("mean_of(weight, words, 1.0)", mean_of, weight, words, 1.0, suggests=SYMPTOMS, weight=weight)
-expect("mean_of(weight, words, 1.0)", mean, weight=weight).close(torch.tensor([0.45, 0.6]))
+given = {"weight": weight.detach().clone(), "words": words}
+mean = call("mean_of(weight, words, 1.0)", mean_of, weight, words, 1.0, suggests=SYMPTOMS, **given)
+expect("mean_of(weight, words, 1.0)", mean, **given).close(torch.tensor([0.45, 0.6]))
 ### BEGIN HIDDEN TESTS
 from seegrad.promise import between, leaf, promised, scattered
 

@@ -267,15 +267,16 @@ def suspicion(letters):
 
 
 start, xs, ys = torch.rand(3) + 0.5, torch.rand(4, 3), torch.rand(4, 3)
+given = {"w": start, "x": list(xs), "y": list(ys)}
 suspected, shown = suspicion(steps), f"4 × {steps[:16]}"
 try:
     came = run(steps[:16], start, xs, ys)
 except Exception as error:
-    expect(shown, error, w=start).equals(None, suspected)
+    expect(shown, error, **given).equals(None, suspected)
 want = run("BCDFHI", start, xs, ys)
-expect(f"{shown}; w", came["w"], w=start).close(want["w"], suspected)
-expect(f"{shown}; total", torch.as_tensor(came["total"]), w=start).close(torch.as_tensor(want["total"]), suspected)
-expect(f"{shown}; loss.backward()", "raises" if freed(came["loss"]) else "runs").equals("raises", suspected)
+expect(f"{shown}; w", came["w"], **given).close(want["w"], suspected)
+expect(f"{shown}; total", torch.as_tensor(came["total"]), **given).close(torch.as_tensor(want["total"]), suspected)
+expect(f"{shown}; loss.backward()", "raises" if freed(came["loss"]) else "runs", **given).equals("raises", suspected)
 ### END HIDDEN TESTS
 
 # %% [markdown]
@@ -352,12 +353,15 @@ def numbers(*arguments):
 
 
 w, x, y = torch.tensor([1.0, -0.5], requires_grad=True), torch.tensor([1.0, 2.0]), torch.tensor([0.0, 1.0])
-call("fit(w, x, y, 0.1, 1)", fit, w, x, y, 0.1, 1, suggests="M10", x=x)
+given = {"w": w.detach().clone(), "x": x, "y": y}
+call("fit(w, x, y, 0.1, 1)", fit, w, x, y, 0.1, 1, suggests="M10", **given)
 suspected = "M07" if torch.equal(w.detach(), torch.tensor([1.0, -0.5])) else None
-expect("fit(w, x, y, 0.1, 1); w", w).close(torch.tensor([0.929633, -0.191276]), suspected)
-losses = call("fit(w, x, y, 0.1, 2)", numbers, w, x, y, 0.1, 2, suggests="M10", x=x)
-expect("len(fit(w, x, y, 0.1, 2))", len(losses)).equals(2)
-expect("fit(w, x, y, 0.1, 2)[0] == fit(w, x, y, 0.1, 2)[1]", losses[0] == losses[1]).equals(False, "M06")
+expect("fit(w, x, y, 0.1, 1); w", w, **given).close(torch.tensor([0.929633, -0.191276]), suspected)
+given["w"] = w.detach().clone()
+losses = call("fit(w, x, y, 0.1, 2)", numbers, w, x, y, 0.1, 2, suggests="M10", **given)
+expect("len(fit(w, x, y, 0.1, 2))", len(losses), **given).equals(2)
+asked = "losses = fit(w, x, y, 0.1, 2); losses[0] == losses[1]"
+expect(asked, losses[0] == losses[1], **given).equals(False, "M06")
 
 
 ### BEGIN HIDDEN TESTS
@@ -520,8 +524,8 @@ from seegrad.check import call, expect
 
 w, x = torch.tensor([1.0, 2.0], requires_grad=True), torch.tensor([0.0, 1.0])
 SYMPTOMS = {"freed": "M10", "gradient": ("M10", "M06"), "grad": "M09", "cut": ("M05", "M07"), "lost": "M05"}
-loss = call("smooth_loss(w, x)", smooth_loss, w, x, suggests=SYMPTOMS, x=x)
-expect("smooth_loss(w, x)", loss, x=x).close(torch.tensor(1.487392))
+loss = call("smooth_loss(w, x)", smooth_loss, w, x, suggests=SYMPTOMS, w=w, x=x)
+expect("smooth_loss(w, x)", loss, w=w, x=x).close(torch.tensor(1.487392))
 ### BEGIN HIDDEN TESTS
 from seegrad.promise import leaf, numbers, promised
 

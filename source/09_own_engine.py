@@ -256,13 +256,16 @@ def gradients(loss, values):
 
 # %% grade_id="write_engine_test" kind="test" points=20
 from seegrad.check import call, expect
+from seegrad.telling import AsCode
 
 a, b = Value(2.0), Value(3.0)
 c = a * b
 loss = c + a
-came = call("gradients(loss, [a, c, b])", gradients, loss, [a, c, b], a=2.0, b=3.0)
-expect("c = a * b; loss = c + a; gradients(loss, [a, c, b])", came, a=2.0, b=3.0).equals([4.0, 1.0, 2.0])
-expect("gradients(loss, [a, c, b]); a.grad", a.grad).equals(0.0)
+made = {"a": "Value(2.0)", "b": "Value(3.0)", "c": "a * b", "loss": "c + a"}
+given = {name: AsCode(code) for name, code in made.items()}
+came = call("gradients(loss, [a, c, b])", gradients, loss, [a, c, b], **given)
+expect("gradients(loss, [a, c, b])", came, **given).equals([4.0, 1.0, 2.0])
+expect("gradients(loss, [a, c, b]); a.grad", a.grad, **given).equals(0.0)
 ### BEGIN HIDDEN TESTS
 import torch
 
@@ -286,15 +289,15 @@ def meeting(a, b):
 
 
 PROGRAMS = {
-    "loss = a * c - c": lambda a, c: a * c - c,
-    "e = a - c; loss = e * e * e + e": lambda a, c: (a - c) * (a - c) * (a - c) + (a - c),
-    "e = (a * c).tanh(); f = e + a; loss = f * e - e": meeting,
-    "e = a, doubled 40 times; loss = e * c": doubled,
-    "loss = a + c + c + …, 3000 times": chained,
+    "a * c - c": lambda a, c: a * c - c,
+    "(a - c) * (a - c) * (a - c) + (a - c)": lambda a, c: (a - c) * (a - c) * (a - c) + (a - c),
+    "((e := (a * c).tanh()) + a) * e - e": meeting,
+    "([e := a] + [e := e + e for _ in range(40)])[-1] * c": doubled,
+    "sum([c] * 3000, a)": chained,
 }
 
 
-for asked, program in PROGRAMS.items():
+for code, program in PROGRAMS.items():
     numbers = (torch.rand(2, dtype=torch.float64) + 0.5) * torch.tensor([1.0, -1.0])
     ours = numbers.clone().requires_grad_()
     between = ours[0] * ours[1]
@@ -305,23 +308,24 @@ for asked, program in PROGRAMS.items():
     later, alone = loss + c, Value(5.0)
     want = {"a": of_both[0], "c": of_c, "loss": torch.tensor(1.0), "later": None, "alone": None, "b": of_both[1]}
     asked_for = [a, c, loss, later, alone, b, a]
-    given = {"a": a.data, "b": b.data}
+    made = {"a": f"Value({a.data:.4f})", "b": f"Value({b.data:.4f})", "c": "a * b", "loss": f"({code})"}
+    made |= {"later": "loss + c", "alone": "Value(5.0)"}
+    given = {name: AsCode(code) for name, code in made.items()}
+    said = "gradients(loss, [a, c, loss, later, alone, b, a])"
     for times in (1, 2):
-        said = f"c = a * b; {asked}; gradients(loss, [a, c, loss, loss + c, Value(5.0), b, a])"
-        came = call("gradients(loss, values)", gradients, loss, asked_for, **given)
+        came = call(said, gradients, loss, asked_for, **given)
         expect(said, came, **given).of_type(list)
         expect(f"len({said})", len(came), **given).equals(7)
         for place, (name, slope) in enumerate([*want.items(), ("a", want["a"])]):
-            one = expect(f"{said}[{place}], of {name}", came[place], **given)
+            one = expect(f"{said}[{place}]", came[place], **given)
             if slope is None:
                 one.equals(None)
             else:
                 one.of_type(float)
-                number = torch.tensor(came[place], dtype=torch.float64)
-                expect(f"{said}[{place}], of {name}", number, **given).close(slope)
-        for name, value in {"a": a, "b": b, "c": c, "loss": loss, "loss + c": later}.items():
-            expect(f"{said}; .grad of {name}", value.grad, **given).equals(0.0, "M02")
-    expect(f"{said}; a.data", a.data).equals(numbers[0].item())
+                one.close(slope.item())
+        for name, value in {"a": a, "b": b, "c": c, "loss": loss, "later": later}.items():
+            expect(f"{said}; {name}.grad", value.grad, **given).equals(0.0, "M02")
+    expect(f"{said}; a.data", a.data, **given).equals(numbers[0].item())
 alone = Value(5.0)
 came = call("gradients(alone, [alone])", gradients, alone, [alone])
 expect("alone = Value(5.0); gradients(alone, [alone])", came).equals([1.0])
@@ -516,19 +520,21 @@ for shape in ((), (3,), (2, 2)):
     weight = torch.rand(shape, dtype=torch.float64) + 0.5
     ours = given.detach().clone().requires_grad_()
     out = call("swish(x)", swish, given, x=given)
-    expect("type(swish(x).grad_fn)", type(out.grad_fn).__name__).equals("SwishBackward")
+    expect("type(swish(x).grad_fn).__name__", type(out.grad_fn).__name__, x=given).equals("SwishBackward")
     (came,) = torch.autograd.grad((out * weight).sum(), given, create_graph=True)
     (wanted,) = torch.autograd.grad((ours * ours.sigmoid() * weight).sum(), ours, create_graph=True)
-    asked = "(swish(x) * weight).sum(), derived by x"
+    asked = "torch.autograd.grad((swish(x) * weight).sum(), x, create_graph=True)[0]"
     expect(asked, came, x=given, weight=weight).close(wanted, "M06")
-    expect(f"{asked}; its requires_grad", came.requires_grad).equals(True, "M05")
+    expect(f"{asked}.requires_grad", came.requires_grad, x=given, weight=weight).equals(True, "M05")
     (twice,) = torch.autograd.grad(came.sum(), given, allow_unused=True)
     (wanted_twice,) = torch.autograd.grad(wanted.sum(), ours)
-    expect(f"{asked} twice", twice, x=given, weight=weight).close(wanted_twice, "M05")
+    expect(f"torch.autograd.grad({asked}.sum(), x)[0]", twice, x=given, weight=weight).close(wanted_twice, "M05")
 h = given * 1
-out = call("swish(h)", swish, h, h=h).sum()
+held = h.detach().clone()
+out = call("swish(h)", swish, h, h=held).sum()
 h.mul_(2)
-expect("out = swish(h).sum(); h.mul_(2); out.backward", out.backward).raises(RuntimeError, "M06")
+asked = "out = swish(h).sum(); h.mul_(2); out.backward()"
+expect(asked, lambda h: out.backward(), h=held).raises(RuntimeError, "M06")
 ### END HIDDEN TESTS
 
 # %% [markdown]

@@ -5,6 +5,7 @@ What grades is the real grader (`graded_class.py`); this finds out what its test
 
 from __future__ import annotations
 
+import ast
 import contextlib
 import functools
 import io
@@ -44,6 +45,24 @@ def refusal(name: str, answer: Answer, seed: int, file: str = "<answer>") -> str
         except Exception as error:  # a test that stumbles over an answer refuses it, in worse words
             return f"{type(error).__name__}: {error}"
     return None
+
+
+def untold(said: str) -> set[str]:
+    """The names in what was asked that have no value in what was given; `["no code"]` where it can't be run.
+
+    >>> untold("Asked      (f(x, w) * c).sum().backward(); x.grad with x = [1, 2], w = 3")
+    {'c'}
+    """
+    asked = next((line for line in said.splitlines() if line.startswith("Asked")), "Asked None")
+    code, _with, given = asked.removeprefix("Asked").strip().partition(" with ")
+    try:
+        tree = list(ast.walk(ast.parse(code.partition(" of ")[2] if code.startswith("∂") else code)))
+    except SyntaxError:
+        return {"no code"}
+    names = [node for node in tree if isinstance(node, ast.Name)]
+    known = {name.id for name in names if isinstance(name.ctx, ast.Store)} | {"torch"}
+    known |= {node.func.id for node in tree if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)}
+    return {name.id for name in names if name.id not in known and f"{name.id} = " not in given}
 
 
 def untaken(name: str, answer: Answer, seed: int, folder: Path) -> list[str]:

@@ -32,10 +32,12 @@ MAY_IMPORT = {  # a room, or a file at a package's top: the rooms that it may im
     "seegrad.learn": ("quiz", "picture", "model", "words", "errors"),
     "seegrad.recorder": ("capture", "diagnose", "model", "words", "errors"),
     "seegrad.display": ("recorder", "learn", "quiz", "picture", "capture", "model", "words", "errors"),
-    "seegrad.check": ("capture", "words", "errors"),
+    "seegrad.telling": ("capture", "words"),
+    "seegrad.check": ("telling", "capture", "words", "errors"),
     "seegrad.arguments": ("capture",),
+    "seegrad.closeness": ("check", "arguments", "words"),
     "seegrad.engine": ("capture", "model", "words", "errors"),
-    "seegrad.promise": ("check", "arguments", "capture", "words"),
+    "seegrad.promise": ("check", "closeness", "telling", "arguments", "capture", "words"),
     "seegrad.offline": ("display",),
     "seegrad.variants": ("words",),
     "seegrad.__main__": ("recorder", "display", "picture", "capture", "model", "words", "errors"),
@@ -63,6 +65,7 @@ INSIDE = {  # the same for rooms within a room; its own files, beside them, may 
 }
 ONLY_THESE = {  # of another room: the files that a room may import, where it may not have all
     ("seegrad.display", "capture"): ("seegrad.capture.mode", "seegrad.capture.probes"),
+    ("seegrad.telling", "capture"): ("seegrad.capture.probes",),
     ("seegrad.check", "capture"): ("seegrad.capture.probes",),
     ("seegrad.arguments", "capture"): ("seegrad.capture.probes",),
     ("seegrad.engine", "capture"): ("seegrad.capture.tables.frames",),
@@ -75,7 +78,8 @@ PURE = (
 )
 """Loading any of these loads neither torch nor Jupyter."""
 USES_TORCH = (
-    *(f"seegrad.{room}" for room in ("capture", "recorder", "check", "arguments", "engine", "promise", "learn.device")),
+    *(f"seegrad.{room}" for room in ("capture", "recorder", "telling", "check", "arguments", "closeness", "engine")),
+    *("seegrad.promise", "seegrad.learn.device"),
     "nbjudge.bridge.torch",
 )
 USES_NBGRADER = ("nbjudge.course", "nbjudge.plugin", "nbjudge.pages")

@@ -46,6 +46,47 @@ def test_a_failure_says_what_was_asked_what_came_and_what_was_expected() -> None
     ]
 
 
+def test_no_input_loses_its_name_however_long_the_tensors_are() -> None:
+    rows = [torch.rand(6, 5) for _ in range(4)]
+    given = {"weight": torch.rand(20, 3), "pieces": rows, "shape": (3, 1), "lr": 0.25, "left": torch.tensor([2.5])}
+    with pytest.raises(CheckFailed) as caught:
+        expect("f(weight, pieces, shape, lr)", 1, **given).equals(2)
+    asked = caught.value.lines[0]
+    assert len(asked) <= 240
+    assert asked.startswith("Asked      f(weight, pieces, shape, lr) with shape = (3, 1), lr = 0.25, weight = [")
+    assert all(f"{name} = " in asked for name in given)
+    with pytest.raises(CheckFailed, match=r"x = \[f32\[9, 9\], f32\[9, 9\], "):
+        expect("f(x)", 1, x=[torch.rand(9, 9)] * 15).equals(2)
+
+
+def test_parts_are_tensors_before_anything_is_asked_of_them() -> None:
+    first, second = expect("f(x)", (torch.zeros(2), torch.ones(2))).tensors(2)
+    assert first.data_ptr() != second.data_ptr()
+    with pytest.raises(CheckFailed) as caught:
+        expect("f(x)", (torch.zeros(2), [0.5]), x=1).tensors(2)
+    assert caught.value.lines == ("Asked      f(x)[1] with x = 1", "Came       a list: [0.5]", "Expected   a tensor")
+    for came in (None, torch.zeros(2), (torch.zeros(2),)):
+        with pytest.raises(CheckFailed, match="Expected   a tuple of 2 tensors"):
+            expect("f(x)", came).tensors(2)
+
+
+def test_a_number_is_told_as_a_number() -> None:
+    for right in (1.5, torch.tensor(1.5), torch.tensor([1.5]), torch.tensor(1.5, requires_grad=True)):
+        expect("f(x)", right).close(1.5)
+    with pytest.raises(CheckFailed, match=r"Came       2\.5\nExpected   1\.5$"):
+        expect("f(x)", 2.5).close(1.5)
+    for other in (None, [1.5], torch.tensor([1.5, 1.5]), True, math.nan):
+        with pytest.raises(CheckFailed):
+            expect("f(x)", other).close(1.5)
+
+
+def test_where_an_error_came_no_error_was_expected() -> None:
+    with pytest.raises(CheckFailed, match="Expected   no error"):
+        expect("AB", ValueError("no")).equals(None)
+    with pytest.raises(CheckFailed, match="Expected   no error"):
+        call("f(x)", lambda: 1 / 0)
+
+
 def test_a_failure_can_be_run_again_with_all_of_its_numbers() -> None:
     x = torch.arange(10.0, dtype=torch.float64, requires_grad=True)
 

@@ -8,8 +8,10 @@ from typing import Any
 import pytest
 import torch
 
+from seegrad import promise
 from seegrad.check import ERRORS, CheckFailed
 from seegrad.promise import NOTES, SUGGESTS, between, leaf, numbers, promised, scattered
+from seegrad.telling import shown
 from seegrad.words.beliefs import MISCONCEPTIONS
 
 calls: list[int] = []
@@ -57,6 +59,11 @@ def kept_for_later(x: torch.Tensor, found: dict[str, torch.Tensor] = {}) -> torc
 
 def hooked(x: torch.Tensor) -> torch.Tensor:
     x.register_hook(lambda grad: grad * 0)
+    return (x + 0) * 2
+
+
+def halved_back(x: torch.Tensor) -> torch.Tensor:
+    x.register_hook(lambda grad: grad / 2)
     return (x + 0) * 2
 
 
@@ -161,8 +168,8 @@ def test_each_thing_that_may_go_wrong_is_seen_and_said(
     with pytest.raises(CheckFailed) as caught:
         promised("f(…)", function, truth, case, notices="w")
     name = next(iter(case))
-    notes = [line for line in caught.value.lines if line.startswith("Note")]
-    assert NOTES[symptom].format(name=name) in notes[0], caught.value
+    assert symptom not in NOTES or NOTES[symptom].format(name=name) in caught.value.message, caught.value
+    assert "Expected" in caught.value.lines[2]
     assert caught.value.misconceptions == tuple(filter(None, [SUGGESTS.get(symptom)]))
 
 
@@ -178,7 +185,7 @@ def test_a_right_answer_in_another_style_holds() -> None:
 def test_two_live_calls_are_told_from_one() -> None:
     with pytest.raises(CheckFailed) as caught:
         promised("f(x)", kept_for_later, double, {"x": leaf(numbers(3))}, {"x": leaf(numbers(3))})
-    assert "Note       The" in str(caught.value)
+    assert promise.SAME in str(caught.value) or promise.ALONE in str(caught.value)
 
 
 def test_none_in_the_place_of_a_tensor_is_told_as_none() -> None:
@@ -204,3 +211,92 @@ def test_a_backward_that_the_promised_write_destroys_is_not_asked_for_and_the_ot
 def test_what_is_suggested_by_default_are_misconceptions_of_known_symptoms() -> None:
     assert set(SUGGESTS) <= {*NOTES, *(symptom for symptom, _said in ERRORS.values())}
     assert set(SUGGESTS.values()) <= set(MISCONCEPTIONS)
+
+
+def refused(
+    asked: str, function: Callable[..., Any], truth: Callable[..., Any], *cases: Any, **more: Any
+) -> CheckFailed:
+    with pytest.raises(CheckFailed) as caught:
+        promised(asked, function, truth, *cases, **more)
+    return caught.value
+
+
+def at_once(said: CheckFailed, **names: Any) -> Any:
+    """The value of what was asked, from the case as code."""
+    *before, last = said.reproduce.splitlines()
+    *more, value = last.split("; ")
+    found = {"torch": torch} | names
+    exec("\n".join([*before, *more]), found)  # noqa: S102  # our own code
+    return eval(value, found)  # noqa: S307  # the same
+
+
+def test_what_came_is_the_value_of_what_was_asked() -> None:
+    case = {"w": leaf(torch.tensor([1.0, -2.0])), "by": 0.5}
+    said = refused("move_(w, by)", other_memory, move_, case)
+    assert "alias = w.detach(); move_(w, by); alias with by = 0.5, w = [1, -2]" in said.lines[0]
+    assert at_once(said, move_=other_memory).tolist() == [1, -2]
+    assert said.lines[1].startswith("Came       [1, -2]")
+    said = refused("double(x)", halved_back, double, {"x": leaf(numbers(3))})
+    came = at_once(said, double=halved_back)
+    assert f"Came       {shown(came)}".partition("  ")[0] in said.lines[1]
+    assert " c = [" in said.lines[0]
+
+
+def test_the_second_call_of_two_is_asked_for_with_the_first() -> None:
+    def moved_once(w: torch.Tensor, by: float) -> None:
+        if w.grad is None:
+            move_(w, by)
+            w.grad = torch.zeros_like(w)
+
+    case = {"w": leaf(torch.tensor([1.0, -2.0])), "by": 0.5}
+    said = refused("move_(w, by)", moved_once, move_, case, empties="w")
+    assert said.lines[0] == "Asked      move_(w, by); move_(w, by); w with by = 0.5, w = [1, -2]"
+    assert said.lines[1].startswith("Came       [1.5, -1.5]")
+    assert said.lines[2].startswith("Expected   [2, -1]")
+    assert said.lines[-1] == f"Note       {promise.AGAIN}"
+
+
+def test_what_is_kept_between_calls_is_named() -> None:
+    goals: list[torch.Tensor] = []
+
+    def with_first_goal(w: torch.Tensor, goal: torch.Tensor) -> torch.Tensor:
+        goals.append(goal)
+        return w * goals[0]
+
+    cases = [{"w": leaf(numbers(3)), "goal": numbers(3)} for _ in range(3)]
+    said = refused("f(w, goal)", with_first_goal, torch.mul, *cases)
+    assert said.lines[3:] == (f"Note       {promise.EARLIER.format(name='goal')}",)
+    known: list[torch.Tensor] = []
+
+    def first_result(w: torch.Tensor) -> torch.Tensor:
+        known.append(w * 2)
+        return known[0]
+
+    first_result(torch.rand(2))  # in the visible part of a test
+    said = refused("f(w)", first_result, double, *({"w": numbers(size)} for size in (3, 4)))
+    assert f"Note       {promise.SAME}" in said.lines
+    total: list[int] = []
+
+    def grown(w: torch.Tensor) -> torch.Tensor:
+        total.append(1)
+        return w * (2 if len(total) < 2 else 3)
+
+    said = refused("f(w)", grown, double, {"w": leaf(numbers(3))})
+    assert said.lines[3:] == (f"Note       {promise.ALONE}",)
+
+
+def test_a_note_on_wrong_values_says_what_the_values_do_not() -> None:
+    def of(function: Callable[..., Any], *cases: Any) -> tuple[str, ...]:
+        return refused("f(x)", function, double, *cases).lines[3:]
+
+    x = {"x": leaf(torch.tensor([1.0, -2.0, 0.0]))}
+    assert of(lambda x: x * 3, x) == ("Note       Each number is 1.5 times what was expected.",)
+    assert of(lambda x: x * 1, x) == ("Note       These are the values of `x`.",)
+    assert of(lambda x: (x * 2).clamp(min=0), x) == ("Note       Wrong numbers: 1 of 3.",)
+    assert of(lambda x: x + 7, x) == ()
+    rounded = refused(
+        "f(x)", lambda x: (x.float() * 2 / 3).double(), lambda x: x * 2 / 3, {"x": numbers(3, dtype=torch.float64)}
+    )
+    assert "Note       The values are rounded: somewhere they are computed in float32." in rounded.lines
+    by_size = of(lambda x: x * 2 if len(x) == 3 else x + 9, x, {"x": leaf(numbers(4))})
+    assert by_size == ("Note       It was right where `x` was f32[3]; here it is f32[4].",)

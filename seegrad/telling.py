@@ -1,0 +1,177 @@
+"""How a failed check tells values: on one line, in few numbers, each input by its name; or as code that makes them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+
+from seegrad.capture.probes.torch_private import version
+from seegrad.words.beliefs import headed
+from seegrad.words.languages import _
+
+MAX_CHARACTERS = 120
+MAX_ASKED = 240  # characters of the line that has the inputs: two lines of a page
+MAX_NUMBERS = 8  # of a tensor
+MAX_WRITTEN = 200  # numbers of a tensor in a case that a learner may copy
+
+
+class AsCode(str):
+    """An input that is told as the code it was made by: `Value(2.0)`, where no number says it.
+
+    >>> print(asked_line("double(a)", {"a": AsCode("Value(2.0)")}))
+    Asked      double(a) with a = Value(2.0)
+    """
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return str(self)
+
+
+def asked_line(asked: str, given: Mapping[str, Any]) -> str:
+    """What was asked, with every input by its name: where the line would be long, tensors lose numbers, never a name.
+
+    >>> print(asked_line("f(x, lr)", {"x": torch.zeros(3), "lr": 0.5}))
+    Asked      f(x, lr) with lr = 0.5, x = [0, 0, 0]
+    """
+    if not given:
+        return short(headed(_("Asked"), asked))
+    ordered = sorted(given.items(), key=lambda one: _is_long(one[1]))
+    for most in (MAX_NUMBERS, 4, 2, 1, 0):
+        told = ", ".join(f"{name} = {values_text(value, most)}" for name, value in ordered)
+        line = " ".join(headed(_("Asked"), _("{asked} with {given}").format(asked=asked, given=told)).splitlines())
+        if len(line) <= MAX_ASKED:
+            return line
+    return line[: MAX_ASKED - 1] + "…"
+
+
+def _is_long(value: Any) -> bool:
+    """Does it hold a tensor of more than one number? What doesn't is told first: rates, counts, shapes."""
+    if isinstance(value, list | tuple):
+        return any(map(_is_long, value))
+    return isinstance(value, torch.Tensor) and value.dim() > 0
+
+
+def case_code(asked: str, given: Mapping[str, Any], arguments: Sequence[Any]) -> str:
+    """The case with all of its numbers, to be run by the learner; empty where it can't be written."""
+    leaves = [one for one in arguments if isinstance(one, torch.Tensor) and one.is_leaf]
+    if not all(map(_is_data, given.values())):
+        return ""
+    return "\n".join([*(f"{name} = {_made(value, leaves)}" for name, value in given.items()), asked])
+
+
+def _is_data(value: Any) -> bool:
+    """Can it be written as code that makes it?"""
+    if isinstance(value, torch.Tensor):
+        return value.layout is torch.strided and value.numel() <= MAX_WRITTEN
+    if isinstance(value, list | tuple):
+        return all(map(_is_data, value))
+    return isinstance(value, int | float | str | bool | dict | None)
+
+
+def _made(value: Any, leaves: Sequence[torch.Tensor] = ()) -> str:
+    """A value as code that makes it; a copy of a leaf that was passed requires a gradient, as that did."""
+    if isinstance(value, list | tuple):
+        return _bracketed(value, [_made(item, leaves) for item in value])
+    if not isinstance(value, torch.Tensor):
+        return repr(value)
+    needed = value.requires_grad or any(leaf.requires_grad and leaf.shape == value.shape for leaf in leaves)
+    grad = ", requires_grad=True" if needed and value.dtype.is_floating_point else ""
+    return f"torch.tensor({value.detach().tolist()!r}, dtype={value.dtype}{grad})"
+
+
+def shown(value: Any) -> str:
+    """What came, on one line; of a tensor what there is to know."""
+    if isinstance(value, Exception) and "performed" in vars(value):
+        line, number = vars(value)["performed"]
+        said = _("in round {round}, line {line} raised {error}") if number else _("line {line} raised {error}")
+        return said.format(round=number, line=line, error=said_error(value))
+    return tensor_text(value, facts=True) if isinstance(value, torch.Tensor) else repr(value)
+
+
+def kind_text(value: Any) -> str:
+    """A value that is of another kind than was asked for, after the name of its own.
+
+    >>> kind_text([0.5])
+    'a list: [0.5]'
+    """
+    if value is None:
+        return "None"
+    kind, text = type(value).__name__, tensor_text(value) if isinstance(value, torch.Tensor) else values_text(value)
+    return _("a {kind}: {value}").format(kind=kind, value=text)
+
+
+def expected_kind(value: Any) -> str:
+    """The kind of what should have come, where no numbers can be told.
+
+    >>> expected_kind(torch.zeros(2)), expected_kind({}), expected_kind(None)
+    ('a tensor', 'a dict', 'None')
+    """
+    if value is None:
+        return "None"
+    if isinstance(value, torch.Tensor):
+        return _("a tensor")
+    return _("a {kind}").format(kind=type(value).__name__)
+
+
+def number_of(value: Any) -> float | None:
+    """A number, or the only one of a tensor; None for all else."""
+    if isinstance(value, torch.Tensor):
+        return float(value.detach()) if value.numel() == 1 else None
+    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+
+
+def tensor_text(value: torch.Tensor, *, facts: bool = False) -> str:
+    """A tensor's numbers, kind and shape; `facts`: whether it is a leaf, and its version too."""
+    shape = kind_of(value)
+    if not facts:
+        return f"{values_text(value)}  {shape}"
+    told = _("{tensor}, leaf, version {version}") if value.is_leaf else _("{tensor}, not a leaf, version {version}")
+    return told.format(tensor=f"{values_text(value)}  {shape}", version=version(value))
+
+
+def kind_of(value: torch.Tensor) -> str:
+    """The dtype and the shape of a tensor: `f32[2, 3]`."""
+    kind = str(value.dtype).removeprefix("torch.").replace("float", "f").replace("int", "i")
+    return f"{kind}[{', '.join(map(str, value.shape))}]"
+
+
+def values_text(value: Any, most: int = MAX_NUMBERS) -> str:
+    """The first numbers of a tensor, or of what holds tensors, with four digits; of none its kind and shape."""
+    if isinstance(value, list | tuple):
+        return _bracketed(value, [values_text(item, most) for item in value])
+    if not isinstance(value, torch.Tensor):
+        return repr(value)
+    if value.numel() <= max(most, 1):
+        return rounded(value.detach().tolist())
+    if not most:
+        return kind_of(value)
+    return f"{rounded(value.detach().flatten()[:most].tolist())[:-1]}, …]"
+
+
+def _bracketed(value: list[Any] | tuple[Any, ...], parts: list[str]) -> str:
+    if isinstance(value, list):
+        return f"[{', '.join(parts)}]"
+    return f"({', '.join(parts)}{',' * (len(parts) == 1)})"
+
+
+def rounded(value: Any) -> str:
+    """A number with four digits, or a list of such."""
+    if isinstance(value, list):
+        return "[" + ", ".join(rounded(item) for item in value) + "]"
+    return f"{value:.4g}" if isinstance(value, float) else repr(value)
+
+
+def said_error(error: Exception) -> str:
+    """A student's error as one line. An error of the grader's own isn't an answer: it goes on."""
+    if type(error).__module__.partition(".")[0] == "nbjudge":
+        raise error
+    return f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"
+
+
+def short(line: str) -> str:
+    """One line that isn't long."""
+    line = " ".join(line.splitlines())
+    return line if len(line) <= MAX_CHARACTERS else line[: MAX_CHARACTERS - 1] + "…"
