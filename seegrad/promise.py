@@ -12,10 +12,9 @@ from typing import Any, NoReturn
 
 import torch
 
-from seegrad.arguments import Arguments, Before, between, leaf, numbers, plain, scattered
+from seegrad.arguments import Arguments, Before, Values, between, close, equal, leaf, numbers, plain, scattered
 from seegrad.capture.probes.torch_private import version
 from seegrad.check import DTYPE, CheckFailed, failure, meaning
-from seegrad.closeness import Values, close, equal
 from seegrad.telling import expected_kind, kind_of, kind_text, said_error, shown, tensor_text
 from seegrad.words.beliefs import Suggests, numbers_of
 from seegrad.words.languages import _, marked

@@ -34,10 +34,9 @@ MAY_IMPORT = {  # a room, or a file at a package's top: the rooms that it may im
     "seegrad.display": ("recorder", "learn", "quiz", "picture", "capture", "model", "words", "errors"),
     "seegrad.telling": ("capture", "words"),
     "seegrad.check": ("telling", "capture", "words", "errors"),
-    "seegrad.arguments": ("capture",),
-    "seegrad.closeness": ("check", "arguments", "words"),
+    "seegrad.arguments": ("check", "capture", "words"),
     "seegrad.engine": ("capture", "model", "words", "errors"),
-    "seegrad.promise": ("check", "closeness", "telling", "arguments", "capture", "words"),
+    "seegrad.promise": ("check", "telling", "arguments", "capture", "words"),
     "seegrad.offline": ("display",),
     "seegrad.variants": ("words",),
     "seegrad.__main__": ("recorder", "display", "picture", "capture", "model", "words", "errors"),
@@ -78,7 +77,7 @@ PURE = (
 )
 """Loading any of these loads neither torch nor Jupyter."""
 USES_TORCH = (
-    *(f"seegrad.{room}" for room in ("capture", "recorder", "telling", "check", "arguments", "closeness", "engine")),
+    *(f"seegrad.{room}" for room in ("capture", "recorder", "telling", "check", "arguments", "engine")),
     *("seegrad.promise", "seegrad.learn.device"),
     "nbjudge.bridge.torch",
 )
