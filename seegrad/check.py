@@ -2,7 +2,7 @@ r"""What a test cell says: `expect(asked, came)` compares, and fails in at most 
 
 Behaviour only: values, gradients, errors, versions. So the same cell runs in the learner's own kernel and in a
 judge, where a student's function is a callable that lives in another process. No sentence stands in a test cell:
-it names what it asked as code, and a misconception by its number; the words are here.
+it names what it asked as code, a misconception by its number and a remark by its key; the words are here.
 
 Fresh inputs come from torch's global generator, which a judge seeds.
 
@@ -43,7 +43,7 @@ from seegrad.telling import (
     shown,
     tensor_text,
 )
-from seegrad.words.beliefs import Suggests, headed, numbers_of, suggestions
+from seegrad.words.beliefs import Suggests, headed, misconceptions_among, numbers_of, suggestions
 from seegrad.words.languages import _, marked
 
 MAX_LINES = 6
@@ -89,7 +89,7 @@ class CheckFailed(SeegradError, AssertionError):  # an answer failed its check; 
     def __init__(self, lines: Iterable[str], misconceptions: Iterable[str] = (), reproduce: str = "") -> None:
         self.lines = tuple(lines)[:MAX_LINES]
         self.reproduce = reproduce
-        self.misconceptions = tuple(misconceptions)
+        self.misconceptions = misconceptions_among(misconceptions)
         super().__init__(self.lines, self.misconceptions)
 
     @property
@@ -127,7 +127,8 @@ class score(float):  # noqa: N801  # reads as a verb at the end of a test cell, 
         if not 0 <= fraction <= 1:
             raise ValueError(f"a score lies between 0 and 1, not at {fraction}")
         made = super().__new__(cls, fraction)
-        made.of, made.lines, made.misconceptions = of, tuple(lines)[:MAX_LINES], tuple(misconceptions)
+        made.of, made.lines = of, tuple(lines)[:MAX_LINES]
+        made.misconceptions = misconceptions_among(misconceptions)
         return made
 
     @property
@@ -317,7 +318,8 @@ def answers(
 ) -> score:
     """Score a dict of answers item by item: the fraction that is right, with a line for each of the first wrong ones.
 
-    `suggests[key][answer]` is the misconception behind a wrong answer. Raises CheckFailed when nothing is right.
+    `suggests[key][answer]` is the misconception behind a wrong answer, or a remark. Raises CheckFailed where
+    nothing is right.
 
     >>> answers("p", {"A": 1, "B": 3}, {"A": 1, "B": 2}, {"B": {3: "M05"}}, of=10)
     5.0

@@ -80,11 +80,11 @@ answers(
     holds,
     {name: "gradient" if name in ("w", "e") else "nothing" for name in ("x", "w", "s", "d", "n", "e", "k", "loss")},
     {
-        "x": {"gradient": "M01"},
-        "w": {"nothing": "M10"},
+        "x": {"gradient": "unasked"},
+        "w": {"nothing": "reached"},
         "s": {"gradient": "M01"},
-        "d": {"gradient": "M05"},
-        "n": {"gradient": "M07"},
+        "d": {"gradient": "cut"},
+        "n": {"gradient": "cut"},
         "e": {"nothing": "M08"},
         "k": {"gradient": "M02"},
         "loss": {"gradient": "M02"},
@@ -252,10 +252,10 @@ answers(
     found,
     {"culprit": 7, "victim": 5, "serves": "l2", "holds": 0},
     {
-        "culprit": {1: "M04", 2: "M11", 3: "M03", 4: "M04", 5: "M04", 6: "M05", 8: "M04", 9: "M04"},
-        "victim": {1: "M03", 2: "M03", 3: "M03", 4: "M03", 6: "M05", 7: "M04", 8: "M03", 9: "M04"},
-        "serves": {"l1": "M03", "l3": "M03", "l4": "M03"},
-        "holds": {1: "M06", 2: "M06", 3: "M06", 4: "M06"},
+        "culprit": {**dict.fromkeys((1, 2, 4, 8), "writes_none"), 3: "M03", 5: "other", 6: "shares", 9: "M04"},
+        "victim": {**dict.fromkeys((1, 2, 3, 4, 6, 8, 9), "saves_none"), 7: "other"},
+        "serves": {"l3": "serves"},
+        "holds": dict.fromkeys((1, 2, 3, 4), "stopped"),
     },
     of=15,
 )
@@ -331,10 +331,12 @@ WEIGHTS = ("w1", "w2", "w3")
 
 
 def suspicion(letters):
-    for letter, number in {"J": "M01", "I": "M07", "H": "M05", "G": "M11"}.items():
+    for letter, number in {"J": "M01", "I": "M07", "H": "cut", "G": "M11"}.items():
         if letter in letters:
             return number
-    return "M09" if "F" not in letters or "EF" in letters else "M10"
+    if "EF" in letters:
+        return "thrown_away"
+    return "M09" if letters.count("E") > ("F" in letters) else None
 
 
 suspected = suspicion(lines)
@@ -412,9 +414,10 @@ RAISED = {"overwritten": ("M03", "M11"), "freed": "M10"}
 x = torch.tensor([1.0, 2.0])
 w1, w2, w3 = (torch.tensor(value, requires_grad=True) for value in (2.0, 3.0, 4.0))
 loss = call("loss_of(x, w1, w2, w3)", loss_of, x, w1, w2, w3, x=x, w1=w1, w2=w2, w3=w3)
-expect("loss_of(x, w1, w2, w3)", loss, x=x, w1=w1, w2=w2, w3=w3).close(torch.tensor(76.0), {"wrong": "M11"})
+suspected = "M11" if torch.is_tensor(loss) and loss.tolist() == 148.0 else None
+expect("loss_of(x, w1, w2, w3)", loss, x=x, w1=w1, w2=w2, w3=w3).close(torch.tensor(76.0), suspected)
 call("loss_of(x, w1, w2, w3).backward()", loss.backward, suggests=RAISED, x=x, w1=w1, w2=w2, w3=w3)
-expect("w2.grad", w2.grad, x=x, w1=w1, w2=w2, w3=w3).close(torch.tensor(12.0), {"shape": "M07", "wrong": "M06"})
+expect("w2.grad", w2.grad, x=x, w1=w1, w2=w2, w3=w3).close(torch.tensor(12.0), {"shape": "cut", "wrong": "M06"})
 ### BEGIN HIDDEN TESTS
 from seegrad.promise import leaf, numbers, promised
 
@@ -440,7 +443,7 @@ promised(
     weights(4, low=10.0, high=40.0),
     weights(low=0.001, high=0.02, dtype=F64),
     weights(2, low=-2.0, dtype=F64),
-    suggests={"lost w1": "M01", "lost w2": "M07", **RAISED},
+    suggests={"lost w1": "M01", **RAISED},
 )
 ### END HIDDEN TESTS
 

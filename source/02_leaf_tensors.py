@@ -91,12 +91,12 @@ answers(
     {program: t.grad_fn is None for program, t in made.items()},
     {
         "A": {True: "M01"},
-        "B": {False: "M01"},
-        "C": {False: "M05"},
-        "D": {True: "M11"},
+        "B": {False: "leaf"},
+        "C": {False: "leaf"},
+        "D": {True: "history"},
         "E": {True: "M08"},
-        "F": {False: "M07"},
-        "G": {False: "M01"},
+        "F": {False: "leaf"},
+        "G": {False: "same"},
     },
     of=14,
 )
@@ -156,11 +156,11 @@ answers(
     grad,
     {"w": 8, "c": "none", "h": "none", "v": "none", "u": 0, "q": 8},
     {
-        "w": {0: "M09", 4: "M09", "none": "M01"},
-        "c": {0: "M01", 4: "M01", 8: "M01"},
-        "h": {0: "M01", 4: "M01", 8: "M01"},
-        "v": {0: "M10", 4: "M10", 8: "M10"},
-        "u": {4: "M09", 8: "M09", "none": "M01"},
+        "w": {0: "reached", 4: "M09", "none": "reached"},
+        "c": {0: "zero", 4: "unasked", 8: "unasked"},
+        "h": {0: "zero", 4: "M02", 8: "M02"},
+        "v": {0: "zero", 4: "cut", 8: "cut"},
+        "u": {"none": "zero"},
         "q": {0: "M08", 4: "M09", "none": "M08"},
     },
     of=12,
@@ -235,10 +235,10 @@ answers(
     found,
     {"culprit": 3, "filled": 1, "w": "zeros", "repair": "C"},
     {
-        "culprit": {1: "M01", 2: "M01", 4: "M09", 5: "M09", 6: "M01", 7: "M10", 8: "M12", 9: "M04"},
-        "filled": {3: "M01", 6: "M01"},
-        "w": {"moved": "M06"},
-        "repair": {"A": "M02", "B": "M10", "D": "M01"},
+        "culprit": {2: "optimiser", 8: "optimiser"},
+        "filled": {3: "M01", 6: "M02"},
+        "w": {"moved": "optimiser"},
+        "repair": {"A": "optimiser", "B": "M10", "D": "M01"},
     },
     of=16,
 )
@@ -385,7 +385,7 @@ from seegrad.check import call, expect
 
 w = torch.tensor(1.0, requires_grad=True)
 parts = [(torch.tensor([1.0, 2.0]), torch.tensor([0.0, 0.0])), (torch.tensor([3.0, 4.0]), torch.tensor([0.0, 0.0]))]
-loss = call("accumulate(w, parts)", accumulate, w, parts, suggests={"raised": "M07"}, w=w, parts=parts)
+loss = call("accumulate(w, parts)", accumulate, w, parts, w=w, parts=parts)
 expect("accumulate(w, parts)", loss, w=w, parts=parts).close(7.5)
 expect("accumulate(w, parts); w.grad is None", w.grad is None, w=w, parts=parts).equals(False, "M01")
 expect("accumulate(w, parts); w.grad", w.grad, w=w, parts=parts).close(torch.tensor(15.0), "M09")
@@ -412,8 +412,7 @@ cases = [
     split(3, scale=30.0),
     split(1, 1, 1, 2, 5, scale=0.01, before=0.5),
 ]
-suspects = {"unrecorded": "M07"}
-promised("accumulate(w, parts)", accumulate, over_all, *cases, suggests=suspects)
+promised("accumulate(w, parts)", accumulate, over_all, *cases)
 w, parts = torch.tensor(0.5, requires_grad=True), split(2, 3)["parts"]
 loss = torch.as_tensor(accumulate(w, parts))
 expect("torch.as_tensor(accumulate(w, parts)).requires_grad", loss.requires_grad, w=w, parts=parts).equals(False)
@@ -470,6 +469,8 @@ expect("steps", steps).of_type(str)
 for letter in steps:
     expect("steps", letter).one_of("ABCDEFGH")
 ### BEGIN HIDDEN TESTS
+import re
+
 from seegrad.check import perform
 
 LINES = {
@@ -495,12 +496,12 @@ def run(letters, start, first, second, times):
 
 
 def suspicion(letters):
-    for letter, number in {"E": "M01", "F": "M07", "H": "M07"}.items():
+    for letter, number in {"E": "M01", "F": "M07", "H": "cut"}.items():
         if letter in letters:
             return number
-    if "A" not in letters or not letters.strip("A").endswith("D") or "A" in letters.strip("A"):
-        return "M09"
-    return "M06"
+    if re.search("[BCG][^D]*A[^D]*D", letters):
+        return "thrown_away"
+    return "M09" if "A" not in letters and set("BCG") & set(letters) else None
 
 
 start, first, second = torch.rand(3), torch.rand(3) + 0.5, torch.rand(3) + 0.5

@@ -96,13 +96,13 @@ answers(
     prediction,
     {program: outcome(lines) for program, lines in PROGRAMS.items()},
     {
-        "A": {"gradient": "M02", "raises": "M02"},
-        "B": {"gradient": "M02", "raises": "M02"},
-        "C": {"gradient": "M11", "raises": "M02"},
+        "A": {"gradient": "M02"},
+        "B": {"gradient": "M02"},
+        "C": {"gradient": "M11"},
         "D": {"nothing": "M11", "raises": "M03"},
-        "E": {"gradient": "M02", "raises": "M02"},
-        "F": {"nothing": "M01", "raises": "M01"},
-        "G": {"gradient": "M01", "nothing": "M02"},
+        "E": {"gradient": "M02"},
+        "F": {"nothing": "inputs", "raises": "inputs"},
+        "G": {"gradient": "unkept", "nothing": "unkept"},
     },
     of=14,
 )
@@ -194,12 +194,12 @@ answers(
     values,
     {program: number(lines) for program, lines in PROGRAMS.items()},
     {
-        "A": {4 * k * k: "M06", 40 * k: "M06"},
-        "B": {4 * k: "M02", 40 * k * k: "M02"},
-        "C": {3: "M11", 10: "M11"},
-        "D": {30: "M11", 10: "M11"},
-        "E": {4 * k: "M09", 0: "M10"},
-        "F": {2 * k: "M09", 3 * k: "M09"},
+        "A": {4 * k * k: "answers"},
+        "B": {4 * k: "hook_first"},
+        "C": {3: "old_value"},
+        "D": {30: "old_value"},
+        "E": {4 * k: "M09"},
+        "F": {2 * k: "hook_share", 3 * k: "hook_share"},
     },
     of=18,
 )
@@ -270,9 +270,9 @@ answers(
     found,
     {"culprit": 4, "victim": "v", "remedy": "B"},
     {
-        "culprit": {1: "M12", 2: "M06", 3: "M12", 5: "M12", 6: "M12", 7: "M12", 8: "M04"},
-        "victim": {"u": "M06", "w": "M06"},
-        "remedy": {"A": "M12", "C": "M05", "D": "M11"},
+        "culprit": {2: "answers", 5: "answers"},
+        "victim": {"u": "answers", "w": "answers"},
+        "remedy": {"A": "answers", "C": "M05", "D": "unreturned"},
     },
     of=14,
 )
@@ -538,11 +538,14 @@ def run(letters, start, x, y):
 
 
 def suspicion(letters):
-    for letter, number in {"J": "M07", "H": "M10", "I": "M01"}.items():
+    for letter, number in {"J": "M11", "H": "cut", "I": "inputs"}.items():
         if letter in letters:
             return number
-    late = "D" in letters and "B" not in letters.partition("D")[0]
-    return "M02" if late else "M09"
+    if "D" in letters and "B" not in letters.partition("D")[0]:
+        return "M02"
+    if "G" in letters.partition("D")[2].partition("F")[0] and "F" in letters:
+        return "thrown_away"
+    return "M09" if "D" in letters and "G" not in letters else None
 
 
 start, x, y = torch.rand(3), torch.rand(3) + 0.5, torch.rand(3)

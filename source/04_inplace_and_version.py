@@ -83,12 +83,12 @@ answers(
     counts,
     {program: version_after(code) for program, code in COUNTED.items()},
     {
-        "A": {0: "M11", 2: "M11"},
-        "B": {1: "M11", 2: "M11"},
-        "C": {0: "M11", 1: "M11"},
-        "D": {0: "M12", 2: "M12"},
-        "E": {1: "M12", 2: "M12"},
-        "F": {0: "M06", 2: "M06"},
+        "A": {0: "M11", 2: "counts"},
+        "B": {1: "M11"},
+        "C": {0: "M11", 1: "counts"},
+        "D": {0: "M12", 2: "counts"},
+        "E": {1: "clone", 2: "clone"},
+        "F": {0: "M06", 2: "counts"},
     },
     of=12,
 )
@@ -176,12 +176,12 @@ answers(
     prediction,
     {program: outcome(*both) for program, both in PROGRAMS.items()},
     {
-        "A": {"write": "M03", "silent": "M03", "right": "M11"},
-        "B": {"write": "M03", "backward": "M03", "silent": "M03"},
-        "C": {"backward": "M11", "silent": "M11", "right": "M11"},
-        "D": {"write": "M07", "silent": "M07", "right": "M07"},
-        "E": {"write": "M12", "silent": "M12", "right": "M12"},
-        "F": {"write": "M05", "backward": "M05", "right": "M06"},
+        "A": {"write": "when", "silent": "watched", "right": "who_saves"},
+        "B": {"write": "M03", "backward": "M03", "silent": "who_saves"},
+        "C": {"backward": "leaf_write", "silent": "leaf_write", "right": "leaf_write"},
+        "D": {"write": "when", "silent": "watched", "right": "M07"},
+        "E": {"write": "when", "silent": "M12", "right": "M12"},
+        "F": {"write": "when", "backward": "M05", "right": "M06"},
     },
     of=18,
 )
@@ -246,9 +246,9 @@ answers(
     found,
     {"culprit": 6, "victim": 2, "version": 1},
     {
-        "culprit": {1: "M04", 2: "M04", 3: "M05", 4: "M12", 5: "M04", 7: "M03", 8: "M04"},
-        "victim": {1: "M03", 3: "M05", 4: "M12", 5: "M03", 6: "M04", 7: "M03", 8: "M04"},
-        "version": {0: "M12", 2: "M11", 3: "M11"},
+        "culprit": {**dict.fromkeys((1, 3, 5), "writes_none"), 2: "other", 4: "shares", 7: "M03", 8: "M04"},
+        "victim": {**dict.fromkeys((1, 3, 4, 5, 7, 8), "saves_none"), 6: "other"},
+        "version": {0: "M12"},
     },
     of=15,
 )
@@ -324,11 +324,11 @@ LINES = {
 
 
 def suspicion(letters):
-    for letter, number in {"C": "M11", "I": "M01", "F": "M05"}.items():
+    for letter, number in {"C": "leaf_write", "I": "M11", "F": "M05"}.items():
         if letter in letters:
             return number
     early = "H" in letters and letters.find("H") < letters.find("G")
-    return "M07" if early else "M06"
+    return "M07" if early else None
 
 
 start, x = torch.rand(3) + 1, torch.rand(3) + 0.5
@@ -460,7 +460,7 @@ from seegrad.check import call, expect
 w = torch.tensor([1.0, 2.0], requires_grad=True)
 target = torch.tensor([3.0, 4.0], requires_grad=True)
 given = {"w": w.detach().clone(), "target": target.detach().clone()}
-call("blend_(w, target, 0.5)", blend_, w, target, 0.5, suggests="M11", **given)
+call("blend_(w, target, 0.5)", blend_, w, target, 0.5, suggests={"leaf_written": "M11"}, **given)
 unmoved = ("M07", "M11") if torch.equal(w.detach(), torch.tensor([1.0, 2.0])) else None
 expect("blend_(w, target, 0.5); w", w, **given).close(torch.tensor([2.0, 3.0]), unmoved)
 ### BEGIN HIDDEN TESTS

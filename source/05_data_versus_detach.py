@@ -95,9 +95,9 @@ answers(
     {
         "A": {"raises": "M05", "right": "M06"},
         "B": {"silent": "M05", "right": "M05"},
-        "C": {"raises": "M03", "silent": "M03"},
-        "D": {"raises": "M12", "right": "M12"},
-        "E": {"raises": "M03", "silent": "M03"},
+        "C": {"raises": "M03", "silent": "who_saves"},
+        "D": {"raises": "M12", "right": "M06"},
+        "E": {"raises": "M03", "silent": "who_saves"},
     },
     of=15,
 )
@@ -162,8 +162,8 @@ answers(
     found,
     {"culprit": 6, "victim": 1, "detach": "raises"},
     {
-        "culprit": {1: "M04", 2: "M03", 3: "M05", 4: "M05", 5: "M05", 7: "M04", 8: "M04"},
-        "victim": {2: "M03", 3: "M05", 4: "M05", 5: "M05", 6: "M03", 7: "M04", 8: "M04"},
+        "culprit": {**dict.fromkeys((2, 4, 7, 8), "writes_none"), 1: "other", 3: "shares", 5: "shares"},
+        "victim": {**dict.fromkeys((2, 3, 4, 5, 7, 8), "saves_none"), 6: "other"},
         "detach": {"silent": "M05", "right": "M05"},
     },
     of=15,
@@ -406,10 +406,12 @@ def run(letters, start, x, y, times):
 
 
 def suspicion(letters):
-    for letter, number in {"H": "M05", "F": "M07", "G": "M05"}.items():
+    for letter, number in {"H": "cut", "F": "M11", "G": "M05"}.items():
         if letter in letters:
             return number
-    return "M09" if "D" not in letters or "BDC" in letters or "BDEC" in letters else "M06"
+    if "BDC" in letters or "BDEC" in letters:
+        return "thrown_away"
+    return "M09" if "B" in letters and "D" not in letters else None
 
 
 start, x, y = torch.rand(3), torch.rand(3) + 0.5, torch.rand(3)

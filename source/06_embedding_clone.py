@@ -91,13 +91,13 @@ answers(
     counters,
     {program: version(code) for program, code in PROGRAMS.items()},
     {
-        "A": {0: "M12"},
-        "B": {0: "M12", 1: "M12", 3: "M11"},
-        "C": {0: "M12", 1: "M12", 2: "M12"},
+        "A": {0: "filled"},
+        "B": {0: "M12", 1: "M12"},
+        "C": {0: "M12", 1: "M12", 2: "filled"},
         "D": {0: "M08", 1: "M08"},
-        "E": {0: "M12", 2: "M12", 3: "M12"},
-        "F": {0: "M12", 2: "M05", 3: "M05"},
-        "G": {0: "M05", 1: "M05", 3: "M11"},
+        "E": {0: "filled"},
+        "F": {0: "filled", 2: "clone", 3: "clone"},
+        "G": {0: "M05", 1: "M05"},
     },
     of=15,
 )
@@ -190,11 +190,11 @@ answers(
     {program: outcome(code) for program, code in PROGRAMS.items()},
     {
         "A": {"silent": "M12", "right": "M12"},
-        "B": {"raises": "M03", "silent": "M03"},
-        "C": {"raises": "M03", "silent": "M05"},
+        "B": {"raises": "M03", "silent": "before"},
+        "C": {"raises": "clone", "silent": "clone"},
         "D": {"raises": "M05", "right": "M06"},
-        "E": {"raises": "M03", "silent": "M03"},
-        "F": {"raises": "M03", "silent": "M03"},
+        "E": {"raises": "M03"},
+        "F": {"raises": "M03"},
     },
     of=15,
 )
@@ -263,11 +263,11 @@ answers(
     found,
     {"culprit": 4, "victim": 5, "round": 2, "eval": "raises", "clone": "fine"},
     {
-        "culprit": {1: "M12", 2: "M11", 3: "M04", 5: "M12", 6: "M11", 7: "M04"},
-        "victim": {1: "M12", 2: "M11", 3: "M04", 4: "M03", 6: "M11", 7: "M04"},
-        "round": {1: "M03", 3: "M04"},
+        "culprit": {**dict.fromkeys((2, 3, 6), "writes_none"), 1: "each_lookup", 5: "other", 7: "M04"},
+        "victim": {**dict.fromkeys((1, 2, 3, 6, 7), "saves_none"), 4: "other"},
+        "round": {1: "M03"},
         "eval": {"fine": "M08"},
-        "clone": {"raises": "M05"},
+        "clone": {"raises": "clone"},
     },
     of=15,
 )
@@ -432,7 +432,7 @@ promised(
     {"weight": between(rows(0.25, 0.5, width=2, dtype=F64)), "words": torch.tensor([1]), "most": 2},
     {"weight": scattered(rows(0.5, 1.5, width=5)), "words": torch.tensor([1, 0]), "most": 0.75},
     {"weight": rows(6.0, 1.0, width=2), "words": torch.tensor([0, 1, 0]), "most": 4.0},
-    suggests={**SYMPTOMS, "cut": ("M05", "M07")},
+    suggests=SYMPTOMS,
 )
 ### END HIDDEN TESTS
 

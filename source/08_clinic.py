@@ -107,11 +107,11 @@ answers(
     prediction,
     {program: outcome(*parts) for program, parts in PROGRAMS.items()},
     {
-        "A": {"silent": "M11", "right": "M11"},
-        "B": {"raises": "M03", "silent": "M03"},
-        "C": {"raises": "M12", "right": "M06"},
+        "A": {"silent": "watched", "right": "M11"},
+        "B": {"raises": "M03", "silent": "who_saves"},
+        "C": {"raises": "M06", "right": "M06"},
         "D": {"silent": "M10", "right": "M10"},
-        "E": {"raises": "M10", "right": "M06"},
+        "E": {"raises": "M06", "right": "M06"},
     },
     of=10,
 )
@@ -209,12 +209,12 @@ answers(
     found,
     {"A culprit": 4, "A victim": 3, "B culprit": 4, "B victim": 1, "C culprit": 2, "C victim": 1},
     {
-        "A culprit": {1: "M11", 2: "M04", 3: "M11", 5: "M04"},
-        "A victim": {1: "M03", 2: "M04", 4: "M11", 5: "M04"},
-        "B culprit": {1: "M03", 2: "M03", 3: "M05", 5: "M12", 6: "M05", 7: "M04"},
-        "B victim": {2: "M05", 3: "M05", 4: "M05", 5: "M05", 6: "M05", 7: "M04"},
-        "C culprit": {1: "M12", 3: "M03", 4: "M04"},
-        "C victim": {2: "M12", 3: "M03", 4: "M04"},
+        "A culprit": {1: "writes_none", 2: "writes_none", 3: "other", 5: "M04"},
+        "A victim": {**dict.fromkeys((1, 2, 5), "saves_none"), 4: "other"},
+        "B culprit": {1: "other", 2: "M03", 3: "shares", 5: "writes_none", 6: "M05", 7: "writes_none"},
+        "B victim": {**dict.fromkeys((2, 3, 5, 6, 7), "saves_none"), 4: "other"},
+        "C culprit": {1: "other", 3: "writes_none", 4: "writes_none"},
+        "C victim": {2: "other", 3: "saves_none", 4: "saves_none"},
     },
     of=15,
 )
@@ -265,11 +265,11 @@ def scan(x, w):
 import torch
 from seegrad.check import call, expect
 
-SYMPTOMS = {"raised": ("M11", "M03"), "cut": ("M05", "M07"), "wrong": ("M10", "M06")}
+SYMPTOMS = {"raised": ("M11", "M03"), "cut": "cut", "wrong": "M06"}
 x = torch.tensor([[1.0, -1.0], [0.5, 2.0]], dtype=torch.float64)
 w = torch.tensor([[0.5, -0.3], [0.2, 0.8]], dtype=torch.float64)
 want = torch.tensor([[0.0, 0.0], [0.761594, -0.761594], [0.622133, 0.821771]], dtype=torch.float64)
-expect("scan(x, w)", call("scan(x, w)", scan, x, w, suggests="M11", x=x, w=w), x=x, w=w).close(want)
+expect("scan(x, w)", call("scan(x, w)", scan, x, w, x=x, w=w), x=x, w=w).close(want)
 expect("scan(x, w)", lambda x, w: scan(x, w), x=x, w=w).differentiable(SYMPTOMS)
 ### BEGIN HIDDEN TESTS
 from seegrad.promise import between, leaf, numbers, promised, scattered
@@ -293,7 +293,7 @@ promised(
     {"x": numbers(1, 2), "w": leaf(numbers(2, 2))},
     {"x": numbers(0, 2), "w": numbers(2, 2)},
     {"x": leaf(numbers(5, 2, holds=(4.0, -4.0), dtype=F64)), "w": leaf(numbers(2, 2, dtype=F64))},
-    suggests={"overwritten": ("M11", "M03"), "cut": ("M05", "M07"), "lost": ("M05", "M07")},
+    suggests={"overwritten": ("M11", "M03")},
 )
 ### END HIDDEN TESTS
 
@@ -446,7 +446,7 @@ def consistency(x, scale, mean, var):
 import torch
 from seegrad.check import call, expect
 
-SYMPTOMS = {"raised": ("M10", "M07")}
+SYMPTOMS = {"unrecorded": "M10"}
 x = torch.tensor([[1.0], [3.0], [8.0]])
 scale, mean, var = torch.ones(1, requires_grad=True), torch.zeros(1), torch.ones(1)
 given = {"x": x, "scale": scale.detach().clone(), "mean": mean.clone(), "var": var.clone()}
@@ -570,15 +570,18 @@ def run(letters, start, real, noise, times):
 
 
 def suspicion(letters):
-    for letter, number in {"J": "M10", "I": "M07"}.items():
+    for letter, number in {"J": "cut", "I": "M11"}.items():
         if letter in letters:
             return number
     place = {letter: letters.find(letter) for letter in LINES}
+    if not place["A"] < place["E"] < place["F"]:
+        return None
     if place["E"] < place["D"] < place["F"]:
-        return "M12"
+        return "M07"
     if place["E"] < place["K"] < place["F"]:
         return "M06"
-    return "M09"
+    kept = "H" not in letters or place["C"] < place["H"] < place["F"] or place["F"] < place["D"]
+    return "M09" if "C" in letters and kept else None
 
 
 start = {"g": torch.rand(3) + 0.5, "d": torch.rand(3) + 0.5}

@@ -133,7 +133,7 @@ answers(
     "prediction",
     prediction,
     counted,
-    {"A": {8: "M09"}, "B": {}, "C": {}, "D": {36: "M09"}, "E": {36: "M09", 72: "M09"}},
+    {"A": {8: "within"}, "D": {36: "M09"}, "E": {36: "passes_on", 72: "passes_on"}},
     of=15,
 )
 ### END HIDDEN TESTS
@@ -200,7 +200,7 @@ answers(
     "changed",
     changed,
     {"A": 7, "B": 9, "C": 2, "D": 1, "E": 5},
-    {"A": {9: "M09"}, "B": {7: "M09"}, "C": {}, "D": {9: "M09"}, "E": {}},
+    {"A": {9: "within"}, "B": {7: "M09"}},
     of=15,
 )
 ### END HIDDEN TESTS
@@ -324,7 +324,7 @@ for code, program in PROGRAMS.items():
                 one.of_type(float)
                 one.close(slope.item())
         for name, value in {"a": a, "b": b, "c": c, "loss": loss, "later": later}.items():
-            expect(f"{said}; {name}.grad", value.grad, **given).equals(0.0, "M02")
+            expect(f"{said}; {name}.grad", value.grad, **given).equals(0.0)
     expect(f"{said}; a.data", a.data, **given).equals(numbers[0].item())
 alone = Value(5.0)
 came = call("gradients(alone, [alone])", gradients, alone, [alone])
@@ -513,7 +513,6 @@ promised(
     {"x": between(numbers(2, 2, dtype=torch.float64))},
     {"x": scattered(numbers(3, 2, low=-30.0, high=30.0))},
     {"x": leaf(numbers(0, 2))},
-    suggests={"gradient": "M06", "cut": "M05"},
 )
 for shape in ((), (3,), (2, 2)):
     given = (4 * torch.rand(shape, dtype=torch.float64) - 2).requires_grad_()
@@ -525,10 +524,10 @@ for shape in ((), (3,), (2, 2)):
     (wanted,) = torch.autograd.grad((ours * ours.sigmoid() * weight).sum(), ours, create_graph=True)
     asked = "torch.autograd.grad((swish(x) * weight).sum(), x, create_graph=True)[0]"
     expect(asked, came, x=given, weight=weight).close(wanted, "M06")
-    expect(f"{asked}.requires_grad", came.requires_grad, x=given, weight=weight).equals(True, "M05")
+    expect(f"{asked}.requires_grad", came.requires_grad, x=given, weight=weight).equals(True, "cut")
     (twice,) = torch.autograd.grad(came.sum(), given, allow_unused=True)
     (wanted_twice,) = torch.autograd.grad(wanted.sum(), ours)
-    expect(f"torch.autograd.grad({asked}.sum(), x)[0]", twice, x=given, weight=weight).close(wanted_twice, "M05")
+    expect(f"torch.autograd.grad({asked}.sum(), x)[0]", twice, x=given, weight=weight).close(wanted_twice, "cut")
 h = given * 1
 held = h.detach().clone()
 out = call("swish(h)", swish, h, h=held).sum()
@@ -589,7 +588,7 @@ x = torch.tensor([0.3, -0.8, 1.7], requires_grad=True)
 out = call("rounded(x)", rounded, x, x=x)
 expect("rounded(x)", out, x=x).close(torch.tensor([0.0, -1.0, 2.0]))
 call("(rounded(x) * 2).sum().backward()", (out * 2).sum().backward, x=x)
-expect("(rounded(x) * 2).sum().backward(); x.grad", x.grad, x=x).close(torch.tensor([2.0, 2.0, 0.0]), {"shape": "M01"})
+expect("(rounded(x) * 2).sum().backward(); x.grad", x.grad, x=x).close(torch.tensor([2.0, 2.0, 0.0]), {"shape": "cut"})
 ### BEGIN HIDDEN TESTS
 from seegrad.promise import between, leaf, numbers, promised, scattered
 
@@ -611,7 +610,6 @@ promised(
     {"x": between(numbers(3, 3, holds=EDGES, dtype=torch.float64))},
     {"x": scattered(numbers(2, 4, low=-20.0, high=20.0))},
     {"x": leaf(numbers(0))},
-    suggests={"cut": "M01"},
 )
 ### END HIDDEN TESTS
 

@@ -1,8 +1,8 @@
-"""The twelve misconceptions about autograd, and which of them a failed check suggests."""
+"""The twelve misconceptions about autograd, remarks on other mistakes, and what of them a failed check tells."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from seegrad.words.languages import _, marked
@@ -24,11 +24,51 @@ MISCONCEPTIONS: Mapping[str, str] = {
 }
 """The twelve misconceptions, each as the sentence that sets it right."""
 
+REMARKS: Mapping[str, str] = {
+    "other": marked("This line plays the other part: the victim saves the value, the culprit writes over it."),
+    "writes_none": marked("This line writes into no tensor that was there before: it makes a new one, or only looks."),
+    "saves_none": marked("The value in question was saved by another Function; many Functions save nothing."),
+    "shares": marked("A second name for the same bytes destroys nothing; a write does."),
+    "before": marked("A write before the value is saved harms nobody."),
+    "clone": marked("clone copies: its bytes and its version are its own."),
+    "counts": marked("Each write to the bytes counts one, through whatever name; `t[0] += 1` writes twice."),
+    "filled": marked("A new table has been written already: its random numbers were filled in, in place."),
+    "each_lookup": marked("max_norm writes at each lookup, not where it is set."),
+    "when": marked("A write itself raises only at a leaf that requires a gradient, in grad mode; else backward does."),
+    "leaf_write": marked("In grad mode a leaf that requires a gradient can't be written, by whatever name."),
+    "watched": marked("Backward compares the version of each saved tensor: a write that moves it is noticed."),
+    "who_saves": marked("exp, sigmoid and tanh save their result, sin its input, a product the factors it needs."),
+    "serves": marked("A product saves each factor for the gradient of the other one."),
+    "stopped": marked("Backward stops at the error: a leaf that it hadn't reached gets nothing."),
+    "cut": marked("Under no_grad, and behind .data or .detach(), nothing is recorded: no gradient passes."),
+    "reached": marked("One path from the loss is enough for a gradient to arrive."),
+    "unasked": marked("What requires no gradient gets none: its .grad stays None."),
+    "zero": marked("None isn't 0: a 0 is a gradient that arrived, None says that none did."),
+    "leaf": marked("A leaf: no recorded operation made it. Under no_grad, and of plain data, none is recorded."),
+    "history": marked("A write in place is an operation too: it can give a tensor a history."),
+    "same": marked("A call that has nothing to change returns the tensor itself."),
+    "optimiser": marked("An optimiser moves the tensor that it was given, whatever the name means later."),
+    "thrown_away": marked("The gradient was thrown away after backward had filled it and before it was used."),
+    "inputs": marked("backward(inputs=…) fills the .grad of what it is given, and only that."),
+    "unkept": marked("What requires no gradient can't keep one: retain_grad raises."),
+    "answers": marked("What a hook returns replaces the gradient; a write to its argument reaches other tensors' too."),
+    "unreturned": marked("A new tensor that a hook makes and doesn't return is lost."),
+    "hook_first": marked("retain_grad keeps what the hooks have made of the gradient."),
+    "hook_share": marked("A hook gets the gradient of each backward alone, not what has added up in .grad."),
+    "old_value": marked("A hook hangs on the value at that moment; retain_grad follows the tensor through a write."),
+    "retained": marked("retain_graph=True keeps the saved tensors for another backward."),
+    "two_graphs": marked("Each forward makes a graph of its own."),
+    "item": marked("item() gives a plain number: no graph hangs on it."),
+    "within": marked("Two places add up: one within a call, where paths meet, and one from call to call."),
+    "passes_on": marked("What a value still holds from the first call flows on once more in the second."),
+}
+"""What a wrong answer may be told where none of the misconceptions is behind it; a test cell names it by its key."""
+
 MAX_SHOWN = 3
 HEAD_COLUMNS = 11
 
 Suggests = str | Sequence[str] | Mapping[Any, str | Sequence[str]] | None
-"""Which misconception a failure suggests: one, several, or one for each symptom ("raised", "cut", "wrong", "shape")."""
+"""What a failure suggests, misconceptions or remarks: one, several, or one for each symptom ("raised", "cut", …)."""
 
 
 def numbers_of(suggests: Suggests, symptom: str | int) -> tuple[str, ...]:
@@ -43,9 +83,24 @@ def numbers_of(suggests: Suggests, symptom: str | int) -> tuple[str, ...]:
     return (suggests,) if isinstance(suggests, str) else tuple(suggests or ())
 
 
+def misconceptions_among(numbers: Iterable[str]) -> tuple[str, ...]:
+    """What is counted: a remark is no misconception.
+
+    >>> misconceptions_among(["shares", "M05"])
+    ('M05',)
+    """
+    return tuple(number for number in numbers if number not in REMARKS)
+
+
 def suggestions(numbers: Sequence[str]) -> list[str]:
-    """One line for each of the first misconceptions."""
-    return [headed(_("Suggests"), " ".join((number, _(MISCONCEPTIONS[number])))) for number in numbers[:MAX_SHOWN]]
+    """One line for each of the first misconceptions, and for remarks where lines are left."""
+    return [_told(number) for number in sorted(numbers, key=lambda number: number in REMARKS)[:MAX_SHOWN]]
+
+
+def _told(number: str) -> str:
+    if number in REMARKS:
+        return headed(_("Note"), _(REMARKS[number]))
+    return headed(_("Suggests"), " ".join((number, _(MISCONCEPTIONS[number]))))
 
 
 def headed(head: str, text: str) -> str:

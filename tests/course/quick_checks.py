@@ -1,4 +1,4 @@
-"""A code exercise's own cells, run here and now: hundreds of answers, each with many seeds, in seconds.
+"""An exercise's own cells, run here and now: hundreds of answers, each with many seeds, in seconds.
 
 What grades is the real grader (`graded_class.py`); this finds out what its tests let pass.
 """
@@ -63,6 +63,23 @@ def untold(said: str) -> set[str]:
     known = {name.id for name in names if isinstance(name.ctx, ast.Store)} | {"torch"}
     known |= {node.func.id for node in tree if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)}
     return {name.id for name in names if name.id not in known and f"{name.id} = " not in given}
+
+
+def suggested(name: str, answer: Answer) -> tuple[str, ...]:
+    """The misconceptions that the whole test suggests, of its failure or of the score that it ends with."""
+    names: dict[str, Any] = {}
+    test = ast.parse(exercises(name)[answer.cell][1].source)
+    if isinstance(test.body[-1], ast.Expr):
+        test.body[-1] = ast.Assign([ast.Name("end", ast.Store())], test.body[-1].value)
+    with as_it_was():
+        for code in _given(name, answer.cell):
+            exec(code, names)  # noqa: S102  # the course's own cells
+        exec(_compiled(answer.source, "<answer>"), names)  # noqa: S102  # its answers
+        try:
+            exec(compile(ast.fix_missing_locations(test), "<test>", "exec"), names)  # noqa: S102  # and its tests
+        except CheckFailed as failure:
+            return failure.misconceptions
+    return tuple(names["end"].misconceptions)
 
 
 def untaken(name: str, answer: Answer, seed: int, folder: Path) -> list[str]:

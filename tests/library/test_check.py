@@ -13,7 +13,7 @@ from IPython.core.interactiveshell import InteractiveShell
 
 from seegrad.check import CheckFailed, answers, call, expect, perform, score
 from seegrad.errors import SeegradError
-from seegrad.words.beliefs import MISCONCEPTIONS
+from seegrad.words.beliefs import MISCONCEPTIONS, REMARKS
 
 
 def sigmoid_cut(x: torch.Tensor) -> torch.Tensor:
@@ -111,6 +111,7 @@ def test_a_line_of_an_order_is_named_with_its_round(number: int | None, where: s
     with pytest.raises(CheckFailed) as caught:
         expect("2 × AB", raised.value).equals(None, "M09")
     assert caught.value.lines[1] == f"Came       {where} ZeroDivisionError: division by zero"
+    assert caught.value.lines[2] == "Expected   no error"
 
 
 def test_what_cannot_be_written_is_left_out() -> None:
@@ -301,6 +302,18 @@ def test_a_dict_of_answers_is_scored_item_by_item() -> None:
             answers("p", nothing, want, suggests, of=10)
 
 
+def test_a_remark_is_told_after_the_misconceptions_and_is_not_counted_as_one() -> None:
+    suggests = {"A": {1: "shares"}, "B": {1: "M05"}}
+    half = answers("p", {"A": 1, "B": 1, "C": 3}, {"A": 2, "B": 2, "C": 3}, suggests, of=3)
+    assert half.lines[2:] == (f"Suggests   M05 {MISCONCEPTIONS['M05']}", f"Note       {REMARKS['shares']}")
+    assert half.misconceptions == ("M05",)
+    with pytest.raises(CheckFailed) as caught:
+        expect("x", 1).equals(2, "shares")
+    assert caught.value.lines[3:] == (f"Note       {REMARKS['shares']}",)
+    assert caught.value.misconceptions == ()
+
+
 def test_there_are_twelve_misconceptions_and_each_fits_one_line() -> None:
     assert list(MISCONCEPTIONS) == [f"M{number:02}" for number in range(1, 13)]
     assert all(len(f"Suggests   {number} {text}") <= 120 for number, text in MISCONCEPTIONS.items())
+    assert all(len(f"Note       {text}") <= 120 for text in REMARKS.values())

@@ -34,7 +34,7 @@ from tests.course.answer_files import (
     prompt,
 )
 from tests.course.graded_class import Graded, answered, class_of, text_of
-from tests.course.quick_checks import CODE
+from tests.course.quick_checks import CODE, suggested
 from tests.tiers import first_of, one_in
 from tools.book import CourseFiles
 
@@ -269,7 +269,8 @@ def test_each_exercise_has_its_wrong_and_right_answers(name: str, exercise: str)
     many = kind_of(exercise) in CODE
     assert len({answer.source for answer in wrong}) >= (15 if many else 5)
     kinds = {answer.misconception for answer in wrong if answer.misconception}
-    assert name in MADE or len(kinds) >= (2 if many else 3)
+    causes = kinds | {answer.says for answer in wrong if answer.says}
+    assert name in MADE or (len(kinds) >= (2 if many else 1) and len(causes) >= 3)
     assert len({answer.source for answer in right}) >= (8 if many else 1 if kind_of(exercise) in CHOICES else 3)
 
 
@@ -300,6 +301,16 @@ def test_every_wrong_choice_is_among_the_answers(monkeypatch: pytest.MonkeyPatch
             if len(changed) == 1:
                 missing[changed[0]].discard(eval(changed[0], given))  # noqa: S307  # as above
     assert not {asked: choices for asked, choices in missing.items() if choices}
+
+
+@each([(name, exercise) for name, exercise in AUTOGRADED if kind_of(exercise) not in CODE])
+def test_a_wrong_choice_suggests_what_is_expected_of_it_or_nothing(name: str, exercise: str) -> None:
+    """A misconception is told only where whoever has it gives just this answer: the answers' files say which."""
+    for answer in answers(name):
+        if answer.cell == exercise and not answer.right:
+            told = suggested(name, answer)
+            expected = (answer.misconception,) if answer.misconception else ()
+            assert told == expected or len(told) > 1, (str(answer), told)  # several: where several choices are wrong
 
 
 def after_the_given_cells(name: str, exercise: str) -> dict[str, Any]:
