@@ -54,8 +54,8 @@ x.tolist()
 # `tolist()` gives plain Python numbers, with the digits that a 32-bit float really holds. A Python number has no
 # history: what you compute from such numbers alone is in no graph.
 #
-# The document writes `torch.randn(2, requires_grad=True, device='cuda')`: random numbers, on a GPU. Without a GPU that line
-# raises, since torch never moves to the CPU by itself. Here `device` decides, and the numbers stay the same.
+# The document writes `torch.randn(2, requires_grad=True, device='cuda')`: random numbers, on a GPU. Without a GPU that
+# line raises, since torch never moves to the CPU by itself. Here `device` decides, and the numbers stay the same.
 
 # %%
 try:
@@ -65,7 +65,7 @@ except (AssertionError, RuntimeError):
 print("made where there is a GPU, and only there:", made == torch.cuda.is_available())
 
 # %% [markdown]
-# Now a Function. **Predict:** what else does `b` hold besides its number?
+# Next a Function: `b` will point to one. **Predict:** what does it compute: $e^x$ once more, or something else?
 
 # %%
 # %%see
@@ -74,7 +74,7 @@ b = a.exp()
 b
 
 # %% [markdown]
-# The green card with the bar is `a`. The blue pill is a Function: `ExpBackward0`. It isn't `exp`; it is what has to be
+# The green card is `a`. The blue pill is a Function: `ExpBackward0`. It isn't `exp`; it is what has to be
 # done in backward *because* `exp` was done.
 #
 # Ask both tensors for it:
@@ -101,7 +101,8 @@ print("next_functions:", [node.name() for node, slot in function.next_functions]
 
 # %% [markdown]
 # Neither. The forward work is done and gone. A Function *is* the backward step: you call it with the gradient of its
-# result, and it returns the gradient of its input.
+# result, and it returns the gradient of its input. (A class of operations that you write yourself has both methods; what
+# stands in the graph has neither.)
 #
 # Call it with two numbers:
 
@@ -120,15 +121,16 @@ with torch.no_grad():
 function._saved_result.data_ptr() == b.data_ptr()
 
 # %% [markdown]
-# The saved tensor isn't a copy: it has the same bytes as `b`. So whoever writes into `b` changes what was saved. Chapter 04
-# is about the errors that come from this.
+# The saved tensor isn't a copy: it has the same bytes as `b`. So whoever writes into `b` changes what was saved.
+# Chapter 04 is about the errors that come from this.
 
 # %% [markdown]
 # ## 2 · The example
 #
 # Nine tensors, and five lines that compute. Products and sums stand here for the layers of a network.
 #
-# **Predict** which tensors are leaves. Click them, then look at the graph.
+# A **leaf** is a tensor that was computed from no other: the graph has nothing behind it. **Predict** which tensors are
+# leaves. Click them, then look at the graph.
 
 # %%
 # %%see --ask leaves
@@ -144,8 +146,8 @@ l4 = l2 * l3
 loss = l4.mean()
 
 # %% [markdown]
-# A **leaf** is a tensor without a `grad_fn`: the graph has nothing behind it. Step through the picture with the arrow
-# keys: each line adds one pill and one card.
+# `inp`, `w1`, `w2` and `w3`: they have no `grad_fn`. Step through the picture with the arrow keys: each line adds one
+# pill and one card.
 #
 # Of each tensor the value, the gradient and the Function:
 
@@ -172,18 +174,18 @@ for name, tensor in tensors.items():
 
 # %%
 heard = told("l1", l1)
-Markdown("> " + str(heard[0].message).split(". ")[0])
+Markdown("> " + ". ".join(str(heard[0].message).split(". ")[:2]) + ".")
 
 # %% [markdown]
 # You asked a non-leaf for its `.grad`. Only non-leaves give this warning, as the table shows. It says: backward won't fill
-# this one, unless you ask for it (chapter 03).
+# this one. (Unless you ask for it: chapter 03.)
 
 # %% [markdown]
 # ## 3 · The graph, as torch holds it
 #
 # The picture was drawn from what torch keeps. You can walk it yourself: from `loss.grad_fn` along `next_functions`.
 #
-# **Predict:** nine tensors have names. How many of them will you meet on this walk, and what else?
+# **Predict:** nine tensors have names. How many stations of this walk are tensors, and what are the others?
 
 # %%
 found = [loss.grad_fn]
@@ -195,11 +197,12 @@ for function in found:
 print(len(found), "found, tensors:", sum(isinstance(node, torch.Tensor) for node in found))
 
 # %% [markdown]
-# None of them. You meet Functions: five for the lines that compute, and an `AccumulateGrad` for each of the four
-# leaves.
+# None. The stations are nine Functions: five for the lines that compute, and an `AccumulateGrad` for each of the four
+# leaves. (That there are nine tensors too is chance.)
 #
-# *“A graph consists of tensors and Functions”* describes a good drawing of it; what torch keeps are **Functions and
-# edges** alone. Edges point backward, from a result to what it was made of.
+# *“A graph consists of tensors and Functions”* describes a good drawing of it; what you walk through are **Functions and
+# edges**, and no tensor is a station. (A Function may hold tensors that it saved: sections 1 and 4.) Edges point
+# backward, from a result to what it was made of.
 #
 # A Function in the graph is also called a **Node**; later chapters say so.
 #
@@ -212,7 +215,7 @@ w.grad
 
 # %% [markdown]
 # At each leaf that needs a gradient the graph ends in an `AccumulateGrad`. In the picture it is the small `+=` at the
-# leaf's card. Only this kind of Function knows a tensor, the one whose `.grad` it fills:
+# leaf's card. Only this kind of Function has a `.variable`: the leaf whose `.grad` it fills:
 
 # %%
 ends = [node for node in found if not node.next_functions]
@@ -222,6 +225,12 @@ for name, leaf in {"inp": inp, "w1": w1, "w2": w2, "w3": w3}.items():
 # %% [markdown]
 # **Change** `l3 = l1 * w3` to `l3 = l1 * 4` in the example, run it again, and walk again. How many Functions now? Which
 # `AccumulateGrad` has gone?
+#
+# <details><summary>Changed and run? Then open this.</summary>
+#
+# Eight: the product is still there, and the `AccumulateGrad` of `w3` has gone, since nothing uses `w3`.
+#
+# </details>
 
 # %% [markdown]
 # ## 4 · What a Function saves, and why
@@ -248,6 +257,7 @@ for name, tensor in {"p": p, "q": q, "r": r, "s": s}.items():
 # | line | derivatives | so it saves |
 # |---|---|---|
 # | `r = q * p` | by `q`: `p`. By `p`: `q` | both |
+# | `p = u * v` | by `u`: `v`. By `v`: `u` | both |
 # | `q = p + u` | 1 and 1 | no tensor (`alpha` is a number) |
 # | `s = r.mean()` | 1/2, whatever `r` is | no tensor, only the size |
 #
@@ -285,7 +295,7 @@ print("edges:", [node and node.name() for node, slot in first.next_functions])
 # %% [markdown]
 # ### Other Functions
 #
-# **Predict:** which of these save their input, which their result, which nothing?
+# **Predict:** which of these save their input, which their result, which neither?
 
 # %%
 operations = {
@@ -308,8 +318,9 @@ for name, operation in operations.items():
 
 # %% [markdown]
 # Read it as mathematics. $(e^x)' = e^x$: the result is at hand, so it is the result. So it is for
-# $\sigma' = \sigma (1 - \sigma)$ and $\tanh' = 1 - \tanh^2$. $(\sin x)' = \cos x$: only the input will do. $(3x)' = 3$:
-# nothing.
+# $\sigma' = \sigma (1 - \sigma)$ and $\tanh' = 1 - \tanh^2$. $(\sin x)' = \cos x$, $(\log x)' = 1/x$, $(x \cdot x)' = 2x$:
+# only the input will do. The derivatives of `x + x` and `sum` need no number: neither. $(3x)' = 3$: neither as well, only
+# the 3 itself (chapter 07).
 #
 # Each Function saves what its own derivative needs. We come back to this in section 8.
 
@@ -318,7 +329,8 @@ for name, operation in operations.items():
 #
 # `backward()` starts at `loss` with the gradient 1 and works through the Functions, one at a time.
 #
-# **Predict** the order. `l1` is used twice: which of its two users comes first?
+# **Predict** the order in which the Functions of the five lines run. `l1` is used twice: which of its two users comes
+# first?
 
 # %%
 # %%see --ask order
@@ -336,7 +348,8 @@ loss.backward()
 # order:
 #
 # - a Function waits until **all** gradients of its result have come;
-# - of those that are ready, the one that was **made last** runs first.
+# - of those that are ready, the one that was **made last** runs first. (A `+=` at a leaf has no such place: it runs as
+#   soon as it is ready.)
 #
 # Each Function carries a number that says when it was made:
 
@@ -351,7 +364,7 @@ for name, tensor in {"l1": l1, "l2": l2, "l3": l3, "l4": l4, "loss": loss}.items
 # only then does the first product run.
 
 # %% [markdown]
-# One more thing changed in the picture: the tags of what was saved are dashed outlines. As soon as a Function has run,
+# One more thing changed in the picture: the tags of what was saved are empty now. As soon as a Function has run,
 # what it saved is **freed**. Ask for it now; it raises:
 
 # %% tags=["raises-exception"]
@@ -411,6 +424,9 @@ with warnings.catch_warnings():
         print(f"{name:5}", tensor.grad)
 
 # %% [markdown]
+# The four leaves have one. The five results have none, though a gradient passed through each.
+
+# %% [markdown]
 # ### Run it twice
 #
 # **Predict** `w1.grad` after a second forward and backward with the same numbers.
@@ -437,7 +453,8 @@ for count in (1, 2):
 # Two paths lead to $l_1$. On the one through $l_2$ stand three derivatives: $\partial loss/\partial l_4 = \tfrac14$,
 # $\partial l_4/\partial l_2 = l_3$ and $\partial l_2/\partial l_1 = 1$.
 #
-# **Predict** what comes along this path, and along the one through $l_3$. The cards say: $l_2 = 5$, $l_3 = 8$, $w_3 = 4$.
+# **Predict** what comes to each element of $l_1$ along this path, and along the one through $l_3$. The cards say:
+# $l_2 = 5$, $l_3 = 8$, $w_3 = 4$.
 
 # %%
 with torch.no_grad():
@@ -453,8 +470,8 @@ print("l1, together:  ", by_l1.tolist())
 print("w1:", by_w1, " w2:", by_l2.sum(), " w3:", (by_l3 * 2).sum())
 
 # %% [markdown]
-# Each line of the code is one Function of backward, and multiplies by what that Function saved. 2 + 5 = 7 is the gradient
-# on the card of `l1`.
+# Each multiplication of the code is one edge of the graph. The 8, 5 and 4 are values that forward had saved: $l_3$,
+# $l_2$ and $w_3$. 2 + 5 = 7 is the gradient on the card of `l1`.
 #
 # Then `w1`: one number that was multiplied with **four** elements. Each of them sends a 7, and they are summed: 28. What
 # forward spread out (broadcast), backward adds up.
@@ -495,12 +512,10 @@ print("w2", round(float(loss_at(2.0, 3 + h) - loss_at(2.0, 3 - h)) / (2 * h), 4)
 print("w3", round(float(loss_at(2.0, 3.0, 4 + h) - loss_at(2.0, 3.0, 4 - h)) / (2 * h), 4))
 
 # %% [markdown]
-# ## 8 · One line more
+# ## 8 · The example, changed
 #
-# This is the example with one line more, `l3.add_(1)`: it adds 1 to the numbers of `l3`.
-#
-# **Predict:** if a line does damage, which one? Click it, in the code or in the graph. (A cell that asks keeps
-# back what torch says. You see it when you have answered.)
+# **Predict:** if a line of this program does damage, which one? Click it, in the code or in the graph, or answer “no
+# line”. (A cell that asks keeps back what torch says. You see it when you have answered.)
 
 # %%
 # %%see --ask culprit --as rec
@@ -515,8 +530,8 @@ loss = l4.mean()
 loss.backward()
 
 # %% [markdown]
-# `l3.add_(1)`, the red pill. An operation whose name ends in `_` writes in place: it moves the **version**. The `×` of
-# `l4` had saved `l2` and `l3`, and the tag at `l3` says *v0 saved ≠ v1 now*.
+# `l3.add_(1)`, the red pill: it adds 1 to the numbers of `l3`. An operation whose name ends in `_` writes in place: it
+# moves the **version**. The `×` of `l4` had saved `l2` and `l3`, and the tag at `l3` says *v0 saved ≠ v1 now*.
 #
 # Torch compares the two versions in backward, and refuses. It stopped at this `×`, before it reached a leaf: no tensor
 # has a gradient. Its traceback points to `loss.backward()`, and the line to mend is another one.
@@ -576,15 +591,15 @@ for line in lines:
 # %% [markdown]
 # - Writes to `l4` and `loss` are fine: `mean` saved no tensor. *Misconception* **M03**: “any in-place write raises”.
 # - `relu_` raises though it changed no value, since all were positive. Torch compares versions, not values.
-# - `l1[0]` is a *view*: it has no bytes of its own, it looks at those of `l1`. So does `l3.detach()` at those of `l3`. Both
-#   share the version, too. *Misconceptions* **M12**: “my code has no in-place operation”, **M05**: “`detach` copies”.
+# - `l1[0]` is a *view*: it has no bytes of its own, it looks at those of `l1`. So does `l3.detach()` at those of `l3`.
+#   Both share the version, too. *Misconceptions* **M12**: “my code has no in-place operation”, **M05**: “`detach`
+#   copies”.
 # - `l1 += 1` writes; `l1 = l1 + 1` makes a new tensor. *Misconception* **M11**: “`+=` equals `= … +`”.
 
 # %% [markdown]
-# ## 9 · Edges that aren't there
+# ## 9 · What the graph reaches
 #
-# The graph holds what ran *while torch was recording*. What is missing there gets no gradient, and **no error** says
-# so: torch can't know which leaves you meant, and a leaf that isn't reached contradicts nothing.
+# The graph holds what ran *while torch was recording*.
 #
 # **Predict:** which of `w1`, `w2`, `w3` will have a `.grad`?
 
@@ -608,6 +623,8 @@ print(w1.grad, w2.grad, w3.grad)
 #
 # - `detach()` gives the numbers and cuts the edge to `l1`;
 # - under `no_grad()` nothing is recorded: `l3` has no `grad_fn`, though `w3` needs a gradient.
+#
+# **No error** says so: torch can't know which leaves you meant, and an unreached leaf is no error for it.
 #
 # *Misconceptions* **M01**: “`requires_grad=True` fills `.grad`”. **M10**: “`retain_graph` mends that”. It doesn't, since
 # no edge is there.
@@ -658,14 +675,14 @@ print(half.requires_grad, half.is_leaf, half.grad_fn.name())
 # %% [markdown]
 # ## 10 · Check yourself
 #
-# Three programs. **Predict** in each picture, then read on. First: which tensors get a `.grad`?
+# Three programs. **Predict** in each picture, then read on. First: of the tensors that have a name, which get a `.grad`?
 
 # %%
 # %%see --ask keeps
 x = torch.tensor([1.0, 2.0], device=device)
-w = torch.tensor(3.0, requires_grad=True, device=device) * 2
+w = torch.tensor(3.0, requires_grad=True, device=device)
 b = torch.tensor(1.0, requires_grad=True, device=device)
-y = (x * w + b).exp()
+y = (x * w.clone() + b.detach()).exp()
 y.sum().backward()
 
 # %% [markdown]
@@ -690,15 +707,15 @@ z.mul_(2)
 z.sum().backward()
 
 # %% [markdown]
-# - Of the tensors with a name only `b`. `w` was made by a product: its gradient passes on, to a leaf that has no name.
-#   `x` is a leaf but asks for nothing.
+# - Only `w`: `clone()` keeps the edge. `b` is a leaf too and asks for a gradient, but `detach()` cuts its edge. `x` is a
+#   leaf that asks for nothing, and `y` isn't a leaf.
 # - The second is fine: `sin` saved `y`, and nobody saved `z`.
 # - The third raises: `exp` saved `z` itself.
 #
 # | you ask | look at |
 # |---|---|
-# | who will have `.grad`? | the green cards that are connected to `loss` |
+# | who will have `.grad`? | the green cards to which a path leads from where backward starts |
 # | what was saved, is it the same? | the tags at the pill |
-# | which line broke it? | the red pill, if a tag at another pill shows the version from before it |
+# | which line broke it? | the red pill, the write; check that a tag at another pill shows an older version |
 #
 # **Now the assignment:** open `release/en/01_computational_graphs`. Seven exercises, about 65 minutes.

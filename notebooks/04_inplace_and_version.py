@@ -122,8 +122,8 @@ t = t + 1
 print("tensor:", twin)
 
 # %% [markdown]
-# It depends on what `i` is. A number can't be overwritten: `+=` makes a new one. Into a list and into a tensor `+=` writes.
-# `t = t + 1` never writes.
+# It depends on what `i` is. A number can't be overwritten: `+=` makes a new one. Into a list and into a tensor `+=`
+# writes. `t = t + 1` never writes.
 #
 # *Misconception* **M11**: “`t += 1` is short for `t = t + 1`”.
 
@@ -162,7 +162,7 @@ b = b + 1
 # A trailing underscore (`add_`), an assignment to an index, an operator with `=` (`+=`): three spellings of one thing.
 # Two more are `out=` and `inplace=True`.
 #
-# An underscore alone proves nothing: `requires_grad_()` changes no number.
+# An underscore alone proves nothing: there are methods with one that only set a flag.
 
 # %% [markdown]
 # ### “It starts at 0, and every in-place operation adds 1”
@@ -190,6 +190,7 @@ for write in (*writes, "t.requires_grad_()"):
 #   weight is initialised in place.
 # - `t[0] += 1` is two writes: it adds into the slice, then assigns the slice.
 # - A write that changes no number counts too.
+# - `requires_grad_()` isn't a write: it sets a flag.
 #
 # What backward compares is whether the version has *moved*, not where it stands.
 
@@ -218,6 +219,9 @@ m[0] = 1
 for made_by, t in others.items():
     shares_bytes = t.untyped_storage().data_ptr() == m.untyped_storage().data_ptr()
     print(f"{made_by:11} shares bytes: {shares_bytes!s:6} shares counter: {t._version == m._version}")
+
+# %% [markdown]
+# Who shares the bytes shares the counter. `clone()` and `m + 0` have both of their own.
 
 # %% [markdown]
 # ## 3 · Used, then written
@@ -254,7 +258,7 @@ print("now at version  ", b._version)
 # A Node whose saved value is hit by a write is a *victim*; the line that wrote is the *culprit*.
 #
 # Here is another program, with two writes. **Predict:** if one of its lines is a culprit, which? Click the line, or its
-# pill.
+# pill, or answer “no line”.
 
 # %%
 # %%see --ask culprit --as rec
@@ -293,11 +297,11 @@ loss.backward()
 # ### The name in the message
 #
 # “… which is output 0 of **X**”. Which X? **Predict:** the op that *made* the tensor, the one that *saved* it, or the
-# one that *wrote* it? And is it the same one each time?
+# one that *wrote* it? And is it the same one each time? (What `exp` makes it saves too: there the first two are one.)
 
 # %% tags=["version-dependent"]
 for use in ("s = b * b", "s = b.exp()"):
-    for write in ("b[0] = 9", "b.mul_(9)", "s.zero_()"):
+    for write in ("b[0] = 9", "b.div_(9)", "s.zero_()"):
         names = {"b": torch.tensor([1.0, 3.0], requires_grad=True, device=device) + 2}
         exec(f"{use}\n{write}", names)
         try:
@@ -309,7 +313,7 @@ for use in ("s = b * b", "s = b.exp()"):
 # %% [markdown]
 # - `b * b` saved its *input* `b`. The message names the op that wrote `b` last. That is a real clue, but it is a kind of
 #   op, not a line.
-# - `b.exp()` saved its *result*. The message names the op that made it: the victim.
+# - `b.exp()` saved its *result*. The message names the op that made it, which is here the one that saved: the victim.
 # - `fine`: nobody had saved what was written.
 #
 # Other versions of torch use other names.
@@ -390,8 +394,15 @@ w1.grad, w2.grad, d.grad_fn.name()
 # This isn't the first program, repaired, but another one: nothing in it can learn. For the first one's gradient *and*
 # zeros in `d`, write after `backward()`, or on `d.detach().clone()`.
 #
-# **Change** the cell: write `d[:] = 1`. What becomes of `w2.grad`? Then write `d.mul_(2)`: by what factor
-# have both gradients grown?
+# **Change** the cell that asked: write `d[:] = 1`, run it and the cell below it. What is `w2.grad` now? Then write
+# `d.mul_(2)` instead: by what factor have both gradients grown, compared with `[[3], [6]]` and `[4]`?
+#
+# <details><summary>Changed and run? Then open this.</summary>
+#
+# With `d[:] = 1` it is `[1]`, the `d` that was used; `w1` still gets zeros. With `d.mul_(2)` both have doubled, since
+# $f = 2 d \cdot w_2$: `[[6], [12]]` and `[8]`.
+#
+# </details>
 
 # %% [markdown]
 # ## 5 · Who has saved it?
@@ -468,7 +479,7 @@ a[0] = 10
 a.sum().backward()
 
 # %% [markdown]
-# It raises, and only in backward: the write itself went through. (With leaves torch is stricter: section 6.)
+# It raises, and only in backward: the write itself went through.
 
 # %% [markdown]
 # ### “Torch doesn't support most in-place operations”
@@ -510,9 +521,13 @@ for name, (in_place, out_of_place) in pairs.items():
     print(f"{name:9} same gradient: {torch.equal(*grads)}")
 
 # %% [markdown]
+# All four. `relu_` and `sigmoid_` save their result, `mul_(3)` only the 3. `pow_` needs the input, which it overwrites: so
+# it keeps a copy.
+
+# %% [markdown]
 # ### Optional: three writes
 #
-# None of these three changes an element that the square has saved. **Predict** which of them raise.
+# After each of these three the element that the square has saved is what it was. **Predict** which of them raise.
 
 
 # %%
@@ -548,7 +563,7 @@ for write in (other_half, nothing_changes, there_and_back):
 # %% [markdown]
 # ## 6 · Writing a leaf
 #
-# Now a leaf that needs a gradient. **Predict:** does this raise, and on which line: `a[:] = 0`, or `loss.backward()`?
+# Now a leaf that needs a gradient. **Predict:** is all fine, does `a[:] = 0` raise, or does `loss.backward()`?
 
 # %% tags=["raises-exception"]
 a = torch.tensor([10.0, 5.0, 2.0, 3.0], requires_grad=True, device=device)
@@ -564,7 +579,7 @@ a, a.is_leaf, a._version
 # moved into the graph interior”.)
 
 # %% [markdown]
-# Other spellings. **Predict** which of these four raise.
+# Other spellings of a write. **Predict** for each of these four what torch says: nothing, the same message, or another.
 
 # %% tags=["version-dependent"]
 for write in ("a.add_(10)", "a += 10", "a[0] = 0", "a.view(2, 2).zero_()"):
@@ -576,7 +591,7 @@ for write in ("a.add_(10)", "a += 10", "a[0] = 0", "a.view(2, 2).zero_()"):
         print(f"{write:21} {error}")
 
 # %% [markdown]
-# All four; two messages speak of “a *view* of a leaf”.
+# All four raise; two messages speak of “a *view* of a leaf”.
 #
 # Why so strict? Backward stores gradients in leaves. If the write were recorded, `a` would be the *result* of a write: it
 # would have a `grad_fn`, and its `.grad` would stay empty.
@@ -594,6 +609,10 @@ loss.backward()
 
 # %%
 print(a.grad, b.grad_fn.name())
+
+# %% [markdown]
+# Only `a` is a leaf. The write to `b` was recorded, as `CopySlices`; the gradient goes back through it and the clone, to
+# `a`: zeros where `b` was overwritten.
 
 # %% [markdown]
 # ## 7 · How to write a leaf
@@ -640,6 +659,8 @@ for write in (under_no_grad, by_detach, by_data):
     print(f"{write.__name__:14} version {a._version}  leaf: {a.is_leaf}  same id: {id(a) == before}  {a.grad}")
 
 # %% [markdown]
+# After the first two 1, after `.data` 0: it has a counter of its own (chapter 05). In all three `a` stays a leaf.
+#
 # A value that is computed is written the same way, with `copy_`:
 
 # %%
@@ -649,7 +670,7 @@ with torch.no_grad():
 w, w.is_leaf
 
 # %% [markdown]
-# ### Too late
+# ### Between forward and backward
 #
 # Here the same three functions write between forward and backward. The right gradient is $a / 2$: `[5, 2.5, 1, 1.5]`.
 #
@@ -697,7 +718,9 @@ w.data = w.data.normal()
 # %% [markdown]
 # The second never worked: there is no `normal` without the underscore. What was meant is `w.data.normal_()`.
 #
-# How does torch do it itself? **Predict** the three answers of its source, and the version of `w`.
+# How does torch do it itself? **Predict:** does the source of `torch.nn.init` write under `no_grad`? Does it call
+# `normal_`? Does the source of `Module._apply`, where the document looks for it, speak of `normal_`? And at which version
+# does `w` stand afterwards?
 
 # %%
 import inspect
@@ -713,8 +736,8 @@ torch.nn.init.normal_(w)
 print(w.is_leaf, w.requires_grad, w._version)
 
 # %% [markdown]
-# `torch.nn.init` writes under `no_grad`, in place. That is why a new layer's weight stands at version 1. (`_apply`, where
-# the document looks for it, is what `.to()` and `.cuda()` call.)
+# `torch.nn.init` writes under `no_grad`, in place. That is why a new layer's weight stands at version 1. (`_apply`
+# is what `.to()` and `.cuda()` call.)
 
 # %% [markdown]
 # ## 9 · The training step
@@ -755,6 +778,13 @@ for _ in range(3):
 #
 # **Change** the loop: move `optimizer.step()` to its first line. In the first round no gradient is there yet: does it
 # raise? Then move it right below the line `loss = …`. Does it raise now, and in which round?
+#
+# <details><summary>Changed and run? Then open this.</summary>
+#
+# At the top it doesn't: `step` passes over a leaf without a gradient, and later it writes before the forward that
+# saves. Below `loss = …` it raises in round 2: in round 1 there is no gradient yet, so nothing is written.
+#
+# </details>
 
 # %% [markdown]
 # ## 10 · Why not just keep a copy?
@@ -811,8 +841,8 @@ a.grad, b
 # %% [markdown]
 # ## 11 · “My code has no in-place operation”
 #
-# In real code the write stands in a function, and the function in another file. **Predict:** if a line did damage,
-# which one? Click it, or answer “no line”.
+# In real code lines stand in functions, and functions in other files. **Predict:** if a line did damage, which one? Click
+# it, or answer “no line”. (Where a line calls a function of this cell, the line inside it counts.)
 
 # %%
 # %%see --ask culprit --as rec

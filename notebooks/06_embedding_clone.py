@@ -1,14 +1,14 @@
 # %% [markdown]
 # # 06 · Embeddings and `clone()`
 #
-# *About 45 minutes.* *“My code has no in-place operation.”* Has one of its layers any? This chapter is about an embedding
-# with `max_norm`.
+# *About 45 minutes.* An embedding looks up rows in a table. This chapter is about embeddings with `max_norm`, and about
+# `clone()`.
 #
-# After this hour you can
+# After it you can
 #
-# - say what a lookup does to its table, and when;
-# - predict whether that raises, is harmless, or goes silently wrong;
-# - choose between looking up first, `clone()`, and no write at all;
+# - say what a lookup does, with `max_norm` and without;
+# - predict whether a program around it raises, is right, or goes silently wrong;
+# - choose among three remedies, by what your lines are meant to see;
 # - say what a clone keeps of its original, and what it doesn't.
 #
 # **How to work:** predict, run, look, explain, change.
@@ -97,8 +97,8 @@ print("ours, looked up:", embedding.weight._version)
 # %% [markdown]
 # ## 2 · `max_norm`
 #
-# With `max_norm=1` no word may be longer than 1. **Predict:** we look up word 0, length 5. What does the *weight* hold
-# afterwards?
+# With `max_norm=1` no word may be longer than 1. We look up word 0, length 5. **Predict:** what comes out, and what does
+# the weight hold before and afterwards?
 
 # %%
 embedding = make(max_norm=1.0)
@@ -117,8 +117,7 @@ print("after", embedding.weight.detach())
 # %% [markdown]
 # ### When the row is short enough
 #
-# Word 1 has length 0.5. There is nothing to shorten. **Predict** the version of `weight` at the end, and whether its
-# numbers change.
+# Word 1 has length 0.5. **Predict** the version of `weight` at the end, and whether its numbers change.
 
 # %%
 # %%see --ask versions --tensors weight
@@ -132,13 +131,14 @@ print("version", make().weight._version, "→", weight._version)
 print("same numbers:", torch.equal(weight, make().weight))
 
 # %% [markdown]
-# The same numbers, another version. Torch doesn't ask whether a row was too long; it counts the visit. Version checks
-# will see a write that changed nothing.
+# The same numbers, another version. It moves whether or not a row was too long: the visit counts. Version checks will see
+# a write that changed nothing.
 
 # %% [markdown]
 # ### In `eval()`?
 #
-# A model in `eval()`, under `no_grad`: surely now nothing is written. **Predict.**
+# A model in `eval()`, first under `no_grad`, then in `inference_mode`. **Predict** for both what row 0 of the weight holds
+# afterwards, and whether the version moves.
 
 # %%
 for name, mode in {"no_grad": torch.no_grad, "inference_mode": torch.inference_mode}.items():
@@ -169,8 +169,7 @@ embedding.weight.detach().norm(dim=1)
 # %% [markdown]
 # ## 3 · The document's program
 #
-# This is the document's, with its comment: *“weight must be cloned for this to be differentiable”*. **Predict** the
-# outcome.
+# This is the document's. **Predict** the outcome.
 
 # %% tags=["raises-exception", "version-dependent"]
 torch.manual_seed(0)
@@ -189,7 +188,7 @@ loss.backward()
 #
 # | it says | it means |
 # |---|---|
-# | `[torch.FloatTensor [3, 5]]` | the tensor that was hit has this shape: which of yours has? |
+# | `[torch.FloatTensor [3, 5]]` (on a GPU: `torch.cuda.FloatTensor`) | the tensor that was hit has this shape: which of yours has? |
 # | no `output 0 of …` | it is a leaf: nobody computed it |
 # | `is at version 2; expected version 1` | 1 from its birth, 2 from one write since |
 # | the traceback | where backward stopped |
@@ -197,7 +196,7 @@ loss.backward()
 # `[3, 5]` is the weight. The error doesn't say who wrote.
 
 # %% [markdown]
-# The same on our small table. **Predict** the culprit, if there is one: click it.
+# The same on our small table. **Predict** the culprit: click it, or answer “no line”.
 
 # %%
 # %%see --ask culprit --as rec
@@ -222,6 +221,9 @@ Markdown(rec.diagnoses[0].message())
 
 # %% [markdown]
 # ### Without `W`'s gradient
+#
+# A word first, for the whole chapter: the shortening counts as *done before*, like any given number. A gradient is right
+# if it is the derivative at the rows with which each line computed.
 #
 # One thing changes: `W` needs no gradient. **Predict** the outcome.
 
@@ -266,24 +268,8 @@ print("same numbers:", torch.equal(embedding.weight, make().weight))
 # %% [markdown]
 # ## 4 · `clone()`
 #
-# The document's second program: `embedding.weight.clone()` in the first line. **Predict** the outcome.
-
-# %%
-torch.manual_seed(0)
-n, d, m = 3, 5, 7
-embedding = nn.Embedding(n, d, max_norm=1, device=device)
-W = torch.randn((m, d), requires_grad=True, device=device)
-idx = torch.tensor([1, 2], device=device)
-a = embedding.weight.clone() @ W.t()
-b = embedding(idx) @ W.t()
-out = a.unsqueeze(0) + b.unsqueeze(1)
-loss = out.sigmoid().prod()
-loss.backward()
-
-# %% [markdown]
-# No error.
-#
-# The same on our small table. **Predict** the outcome, then look for the clone in the picture.
+# The document's second program takes `embedding.weight.clone()` in the first line. Here it is on our small table.
+# **Predict** the outcome, then look for the clone in the picture.
 
 # %%
 # %%see --ask outcome
@@ -298,7 +284,21 @@ loss.backward()
 
 
 # %% [markdown]
-# `clone` is a Node of its own: `MmBackward0` has saved the *copy*, and the lookup writes to the original.
+# It is fine. `clone` is a Node of its own: `MmBackward0` has saved the *copy*, and the lookup writes to the original.
+#
+# And the document's own program:
+
+# %%
+torch.manual_seed(0)
+n, d, m = 3, 5, 7
+embedding = nn.Embedding(n, d, max_norm=1, device=device)
+W = torch.randn((m, d), requires_grad=True, device=device)
+idx = torch.tensor([1, 2], device=device)
+a = embedding.weight.clone() @ W.t()
+b = embedding(idx) @ W.t()
+out = a.unsqueeze(0) + b.unsqueeze(1)
+loss = out.sigmoid().prod()
+loss.backward()
 
 # %% [markdown]
 # ### What a clone keeps
@@ -325,7 +325,7 @@ for name, way in ways.items():
 
 # %% [markdown]
 # `clone()` alone takes new bytes *and* keeps the history. `.detach()` and `.data` do the opposite: old bytes, no
-# history. Chapter 05 was about those two.
+# history. Chapter 05 was about those two. The weight's counter is shared by `.detach()` alone.
 #
 # *Misconception* **M05**: “detach copies”.
 
@@ -369,7 +369,7 @@ print("b", b[0].detach())
 # %% [markdown]
 # ## 5 · The other order
 #
-# “`weight` *must* be cloned”, says the comment. Here it isn't, but the two lines change places. **Predict** the outcome.
+# Here nothing is cloned, but the two lines change places. **Predict** the outcome.
 
 # %%
 # %%see --ask outcome
@@ -390,7 +390,8 @@ print("b", b[0].detach())
 # No clone, no error. When `a` is computed the write has happened, and the weight that is saved is the one that stays.
 # Both lines see the same word.
 #
-# So “must” is wrong. The document itself says it one line above: *mind the order in which the graph is built.*
+# *“weight must be cloned for this to be differentiable”*, says a comment in the document's program. “Must” is wrong. The
+# document itself says it one line above: *mind the order in which the graph is built.*
 
 # %% [markdown]
 # ### `.data` instead of `clone()`
@@ -423,16 +424,17 @@ print("clone", *gradients(lambda weight: weight.clone()))
 print(".data", *gradients(lambda weight: weight.data))
 
 # %% [markdown]
-# Two things went wrong, and no error came. `W`'s gradient was computed with the shortened rows, although `a` wasn't. And no
-# gradient of `a` reaches the weight: row 2 got zeros.
+# Two things went wrong, and no error came. `W`'s gradient was computed with the shortened rows, although `a` wasn't.
+# And no gradient of `a` reaches the weight: row 2 got zeros.
 #
 # *Misconception* **M06**: “no error means that the gradient is right”.
 
 # %% [markdown]
 # ## 6 · The derivative of a shortened row
 #
-# The lookup's result depends on the row: $w / \lVert w \rVert$ where it is too long. **Predict** the gradient of the sum
-# of word 0 for its row $(3, 4)$. Then ask a finite difference.
+# The lookup's result depends on the row: $w / \lVert w \rVert$ where it is too long. Below, `loss` is the sum of word 0,
+# whose row is $(3, 4)$. **Predict:** what will `weight.grad[0, 0]` hold? And what is the true slope there, as a finite
+# difference finds it?
 
 
 # %%
@@ -455,8 +457,8 @@ print("difference", round(slope.item(), 3))
 # 1 and 0.032. Shortening ran under `no_grad`: no Node. Backward sees a row that was *always* short, the one that now
 # stands in the table.
 #
-# For training with `max_norm` that is what is meant: the write is a projection, done before the step. It isn't the
-# derivative of what you called.
+# For training with `max_norm` that is what is meant: the write is a projection, done before the step. So this chapter
+# calls such a gradient right (section 3). The derivative of the whole lookup, shortening included, it isn't.
 
 # %% [markdown]
 # Here the shortening is written as an operation, out of place:
@@ -481,14 +483,20 @@ print("version", make().weight._version, "→", embedding.weight._version)
 # lines may come in any order.
 #
 # **Change:** use `F.normalize(rows, dim=1)` instead. Which row differs, and why?
+#
+# <details><summary>Changed and run? Then open this.</summary>
+#
+# Row 1: its length was 0.5, and `F.normalize` makes every row as long as 1, the short ones too.
+#
+# </details>
 
 # %% [markdown]
 # ## 7 · Elsewhere
 #
 # ### One weight for both ends
 #
-# Language models often use the table twice: to look words up, and to score the next word. **Predict** the outcome. If a
-# line does damage, in which round of the loop?
+# Language models often use the table twice: to look words up, and to score the next word. **Predict** the outcome. If
+# there is a harmful write, in which round of the loop does it run?
 
 # %%
 # %%see --ask outcome --as rec
@@ -513,8 +521,8 @@ Markdown(rec.diagnoses[0].message())
 # %% [markdown]
 # ### Not only modules
 #
-# `F.embedding` is a function and takes any tensor as its table; `nn.EmbeddingBag` adds the rows up. **Predict** what
-# `table` holds afterwards, and how long the bag's rows are.
+# `F.embedding` is a function and takes any tensor as its table; `nn.EmbeddingBag` takes the mean of the rows. **Predict**
+# what `table` holds afterwards, and how long the three rows of `bag.weight` are.
 
 # %%
 table = torch.tensor([[3.0, 4.0], [0.3, 0.4]], device=device)
@@ -527,6 +535,10 @@ bag(torch.tensor([[0, 2]], device=device))
 
 print(table)
 print(bag.weight.detach().norm(dim=1))
+
+# %% [markdown]
+# Row 0 of `table` is shortened too, though it is a plain tensor. In the bag rows 0 and 2 were looked up: both have length
+# 1 now, and row 1 keeps its 0.5.
 
 # %% [markdown]
 # ### A list of states
@@ -546,8 +558,15 @@ for keep in (lambda t: t, torch.clone):
 # %% [markdown]
 # Without it the list holds one tensor three times. `+=` writes into it, and all three entries show the last state.
 #
-# *Misconception* **M11**: “`+=` is the same as `= … +`”. **Change** `state += step` into `state = state + step`: is the
-# clone still needed?
+# *Misconception* **M11**: “`+=` is the same as `= … +`”.
+#
+# **Change** `state += step` into `state = state + step`: is the clone still needed?
+#
+# <details><summary>Changed and run? Then open this.</summary>
+#
+# No: each `state` is a new tensor then, and nobody writes to the old ones.
+#
+# </details>
 
 # %% [markdown]
 # ### What to write
@@ -564,7 +583,7 @@ for keep in (lambda t: t, torch.clone):
 # %% [markdown]
 # ## 8 · Check yourself
 #
-# Three programs. **Predict** the outcome of each in its picture, then read on.
+# Three programs. **Predict** the outcome of each in its picture, then read on. As before, the shortening counts as done.
 
 # %%
 # %%see --ask outcome

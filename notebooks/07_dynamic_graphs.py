@@ -58,35 +58,20 @@ loss.backward()
 
 # %% [markdown]
 # Three rounds, three Nodes, and one more for `y * y`. No Node says `while`. The comparisons ran too, but they have no
-# derivative: the picture shows them dashed, *not recorded*.
+# derivative: the picture shows them as *not recorded*.
 #
-# **Change** 3.0 to 0.5, then to 50.0. Predict the number of Nodes before each run.
-
-# %% [markdown]
-# Nodes can be counted without a picture, along `next_functions`. The whole chapter uses this function:
-
-
-# %%
-def nodes(loss):
-    found, waiting = [], [loss.grad_fn]
-    while waiting:
-        node = waiting.pop()
-        if node is not None and node not in found:
-            found.append(node)
-            waiting += [earlier for earlier, _ in node.next_functions]
-    return [node.name() for node in found]
-
-
-for start in (50.0, 3.0, 0.5):
-    y = x = torch.tensor(start, requires_grad=True, device=device)
-    while y < 20:
-        y = y * 2
-    print(start, nodes(y * y))
+# **Change** 3.0 to 0.5, then to 50.0. Predict the number of `MulBackward0` before each run.
+#
+# <details><summary>Changed and run? Then open this.</summary>
+#
+# From 0.5 it takes six rounds: seven with the one for `y * y`. From 50.0 it takes none: one.
+#
+# </details>
 
 # %% [markdown]
 # ### The other branch
 #
-# **Predict** who will have a `.grad`: `a` is used where the sum is positive, `b` where it isn't.
+# **Predict** who will have a `.grad`: `a` is used if the sum is positive, `b` if it isn't.
 
 # %%
 # %%see --ask keeps
@@ -103,7 +88,8 @@ a.grad, b.grad
 # `b.grad` isn't 0, it is `None`: nothing in this graph leads to it. Nor does a gradient come through the condition:
 # `x.sum() > 0` chose the branch, and left no Node.
 #
-# Two parameters: one has a gradient of zero, the other none. **Predict** which of them the optimiser moves.
+# Two parameters: one has a gradient of zero, the other none. The optimiser has weight decay: it pulls what it moves
+# towards 0. **Predict** which of the two it moves.
 
 # %%
 zero = torch.tensor(5.0, requires_grad=True, device=device)
@@ -115,11 +101,26 @@ zero.item(), none.item()
 
 # %% [markdown]
 # A gradient of zero is a gradient: weight decay pulls that parameter along. `None` is skipped. So a branch that wasn't
-# taken leaves its parameters in peace.
+# taken leaves its parameters in peace, as long as their `.grad` is `None`.
 
 # %% [markdown]
 # ### When is it born?
 #
+# Nodes can be counted without a picture, along `next_functions`. The whole chapter uses this function:
+
+
+# %%
+def nodes(loss):
+    found, waiting = [], [loss.grad_fn]
+    while waiting:
+        node = waiting.pop()
+        if node is not None and node not in found:
+            found.append(node)
+            waiting += [earlier for earlier, _ in node.next_functions]
+    return [node.name() for node in found]
+
+
+# %% [markdown]
 # No backward runs in this cell. **Predict** which Nodes it prints: none, the last one, or all?
 
 # %%
@@ -129,9 +130,18 @@ first = (w.exp() * 3).sum()
 print(nodes(first))
 
 # %% [markdown]
-# All of them, before any backward: each operation hangs up its Node as it runs.
+# All of them, before any backward: each operation adds its Node as it runs.
 #
 # *Misconception* **M10**: “backward builds or destroys the graph, and `retain_graph` is the cure”.
+#
+# And the loop at the beginning of this section, from three starts:
+
+# %%
+for start in (50.0, 3.0, 0.5):
+    y = x = torch.tensor(start, requires_grad=True, device=device)
+    while y < 20:
+        y = y * 2
+    print(start, nodes(y * y))
 
 # %% [markdown]
 # ### The same line, run twice
@@ -242,8 +252,8 @@ except RuntimeError as error:
     print(*str(error).replace(". ", ".\n").splitlines(), sep="\n")
 
 # %% [markdown]
-# Today's words are exact: *saved tensors* are freed. They also name a cure, `retain_graph=True`. Section 4 shows how
-# often that is the wrong one.
+# Today's words are exact: *saved tensors* are freed. They also name a cure, `retain_graph=True`: section 4 is
+# about it.
 
 # %% [markdown]
 # ### A sum instead
@@ -262,8 +272,8 @@ loss.backward()
 a.grad
 
 # %% [markdown]
-# It is fine. A sum saves no tensor, so there is nothing to free, and nothing to miss. Backward runs as often as you like, and
-# `.grad` adds up: 1 + 1.
+# It is fine. A sum saves no tensor, so there is nothing to free, and nothing to miss. Backward runs as often as you
+# like, and `.grad` adds up: 1 + 1.
 
 # %% [markdown]
 # **Predict** what each Node here saves, in the picture.
@@ -402,7 +412,7 @@ Markdown(rec.diagnoses[0].message())
 # %% [markdown]
 # ## 4 · `retain_graph=True`
 #
-# This flag tells one backward call to leave the saved tensors where they are. One backward alone gives `[3, 1]`.
+# This flag tells one backward call to leave the saved tensors where they are. After one backward `a.grad` is `[3, 1]`.
 # **Predict** the outcome of three calls, and `a.grad`.
 
 # %%
@@ -421,7 +431,7 @@ a.grad
 # The third call raises: the first one left the saved tensors where they were, the second one freed them. So the
 # gradient came twice.
 #
-# Many answers on the web recommend the flag. Three kinds of programs follow for which they do.
+# Three kinds of programs follow in which backward runs more than once.
 
 # %% [markdown]
 # ### First: two losses, one trunk
@@ -452,7 +462,7 @@ mean = h.mean()
 (size + mean).backward()
 
 # %% [markdown]
-# It passes the trunk once: `TanhBackward0` waits until both gradients have come.
+# `+`, `mean`, `sum`, `*`, `tanh`. It passes the trunk once: `TanhBackward0` waits until both gradients have come.
 #
 # Compare what the two ways leave in `w.grad`:
 
@@ -510,7 +520,8 @@ for x in (0.1, 0.2, 0.3):
 Markdown(rec.diagnoses[0].message())
 
 # %% [markdown]
-# Try both: the flag, and `.detach()` for the state. **Predict** how many Nodes each step's backward passes.
+# Try both: the flag, and `.detach()` for the state. **Predict** how many Nodes each step's backward passes, the leaf's
+# included.
 
 
 # %%
@@ -530,8 +541,8 @@ print("retain_graph", train(retain=True))
 print("detach      ", train(retain=False))
 
 # %% [markdown]
-# With the flag each step passes three Nodes more than the one before: step 1000 will pass 3003, and what they saved is
-# never freed. With `.detach()` a step ends where it began.
+# With the flag 6, 9, 12, …: each step passes three Nodes more than the one before. Step 1000 will pass 3003, and what they
+# saved is never freed. With `.detach()` it is 6 in every step: a step ends where it began.
 
 # %% [markdown]
 # A real step also updates `w`. **Predict** the outcome with the flag.
@@ -556,7 +567,8 @@ Markdown(rec.diagnoses[0].message())
 # (In step 1 `h` needs no gradient, so nobody saves `w`.) Now the web's answer to *this* error is `.data`, and that is how
 # gradients go silently wrong (chapter 05).
 #
-# *Misconception* **M10**: “backward builds or destroys the graph, and `retain_graph` is the cure”. The cure is `.detach()`.
+# *Misconception* **M10**: “backward builds or destroys the graph, and `retain_graph` is the cure”. The cure is
+# `.detach()`.
 
 # %% [markdown]
 # ### Third: computed once, before the loop
@@ -576,11 +588,18 @@ for _ in range(4):
     print(f"{loss.item():.4f}", w.detach())
 
 # %% [markdown]
-# No error; `w` moves, and the loss stands still. `h` was made from the *first* `w`, and a graph is a record: it doesn't
-# compute again. Every step takes the gradient at the old place.
+# Here too many answers on the web recommend the flag. No error; `w` moves, and the loss stands still. `h` was made from
+# the *first* `w`, and a graph is a record: it doesn't compute again. Every step takes the gradient at the old place.
 #
-# *Misconception* **M06**: “no error means that the gradient is right”. **Change** the cell: move `h = …` into the loop,
-# and drop the flag.
+# *Misconception* **M06**: “no error means that the gradient is right”.
+#
+# **Change** the cell: move `h = …` into the loop, and drop the flag. What do the four losses do now?
+#
+# <details><summary>Changed and run? Then open this.</summary>
+#
+# They fall: each step computes `h` anew from the `w` that it finds, and takes the gradient there.
+#
+# </details>
 
 # %% [markdown]
 # ### Without `retain_graph`, and with it
@@ -611,7 +630,7 @@ for retain in (False, True):
 # %% [markdown]
 # ## 5 · The graph of a gradient
 #
-# Backward computes with tensors. With `create_graph=True` those operations hang up Nodes as well, and a gradient has a
+# Backward computes with tensors. With `create_graph=True` those operations add Nodes as well, and a gradient has a
 # gradient.
 #
 # **Predict** the first and the second derivative of $y = x^3$ at $x = 3$.
@@ -750,7 +769,8 @@ except RuntimeError as error:
     print(str(error).partition(" (")[0])
 
 # %% [markdown]
-# It can't. Born at each call, freed by each backward, as ever. Compiling changes who computes; the rules of this chapter stay.
+# It can't. Born at each call, freed by each backward, as ever. Compiling changes who computes; the rules of this
+# chapter stay.
 
 # %% [markdown]
 # And the branch that `fx` refused? **Predict** how many graphs come, first with a positive, then with a negative input.
@@ -797,6 +817,12 @@ for times in (2, 2, 3, 2, 4):
 #
 # **Change** `(2, 2, 3, 2, 4)` to `range(1, 13)`. From where on does the count stand still? Torch has given up: it runs the
 # function as it is.
+#
+# <details><summary>Changed and run? Then open this.</summary>
+#
+# From the ninth on: torch keeps at most eight graphs of one function (`torch._dynamo.config.recompile_limit`).
+#
+# </details>
 
 # %% [markdown]
 # A backend may also take over *backward*. `aot_eager` does, without compiling anything. **Predict** how many Nodes are

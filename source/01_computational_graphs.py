@@ -5,9 +5,9 @@
 # `YOUR ANSWER HERE`. In a cell of code, replace each `None`, or write your code in the place of the comment, and delete
 # the line `raise NotImplementedError()`.
 #
-# The cell below each answer checks it: code that you wrote is run, an answer that you chose is only read. Whether a
-# choice is right you see when you run the program yourself. **Validate** runs the same cells; more checks run when your
-# work is graded, with other numbers.
+# The cell below each answer checks it: code that you wrote is run, an answer that you chose is only checked for its
+# form, not for being right. Whether a choice is right you see when you run the program yourself. **Validate** runs the
+# same cells; more checks run when your work is graded, with other numbers.
 #
 # Commit to an answer before you run anything. Afterwards, put `%%see` on a cell and look.
 
@@ -569,12 +569,14 @@ promised(
 # it can't add an edge. The line should be `l3 = l1 * w3`; to see the gradient of `l4`, look at the picture.
 
 # %% [markdown] grade_id="explain_rubric" kind="given"
-# **How this answer is graded**
+# <details><summary>How it is graded</summary>
 #
-# | points | the answer says |
+# | points | for |
 # |---|---|
-# | 3 | that no path of the graph leads to `w3`, and which line cut it |
-# | 2 | that `l4` is reached, but isn't a leaf, so that its gradient only passes |
-# | 2 | why torch raises nothing |
-# | 1 | that `retain_graph` adds no edge |
-# | 2 | what to change |
+# | 3 | why `w3` has no gradient |
+# | 2 | why `l4` has none |
+# | 2 | why there was no error |
+# | 1 | what `retain_graph` does about it |
+# | 2 | what they should change |
+#
+# </details>

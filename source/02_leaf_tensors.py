@@ -5,9 +5,9 @@
 # `YOUR ANSWER HERE`. In a cell of code, replace each `None`, or write your code in the place of the comment, and delete
 # the line `raise NotImplementedError()`.
 #
-# The cell below each answer checks it: code that you wrote is run, an answer that you chose is only read. Whether a
-# choice is right you see when you run the program yourself. **Validate** runs the same cells; more checks run when your
-# work is graded, with other numbers.
+# The cell below each answer checks it: code that you wrote is run, an answer that you chose is only checked for its
+# form, not for being right. Whether a choice is right you see when you run the program yourself. **Validate** runs the
+# same cells; more checks run when your work is graded, with other numbers.
 #
 # Commit to an answer before you run anything. Afterwards, put `%%see` on a cell and look.
 
@@ -547,11 +547,13 @@ expect(f"3 × {steps[:16]}; w", w, **given).close(run("ABCD", start, first, seco
 # first and call `requires_grad_()` last; and make the optimiser after that.
 
 # %% [markdown] grade_id="explain_rubric" kind="given"
-# **How this answer is graded**
+# <details><summary>How it is graded</summary>
 #
-# | points | the answer says |
+# | points | for |
 # |---|---|
-# | 3 | `.to` returns the same tensor if nothing is to be done, else a new one made by an operation |
-# | 3 | that only leaves get `.grad`, and which tensor has the gradient on the server |
-# | 2 | a line that shows it: `is_leaf` or `grad_fn` |
-# | 2 | a line that makes the leaf on the right device |
+# | 3 | why the line works on the laptop |
+# | 3 | where the gradient is on the server, and why |
+# | 2 | a line that shows it |
+# | 2 | the line as it should be written |
+#
+# </details>

@@ -5,9 +5,9 @@
 # `YOUR ANSWER HERE`. In a cell of code, replace each `None`, or write your code in the place of the comment, and delete
 # the line `raise NotImplementedError()`.
 #
-# The cell below each answer checks it: code that you wrote is run, an answer that you chose is only read. Whether a
-# choice is right you see when you run the program yourself. **Validate** runs the same cells; more checks run when your
-# work is graded, with other numbers.
+# The cell below each answer checks it: code that you wrote is run, an answer that you chose is only checked for its
+# form, not for being right. Whether a choice is right you see when you run the program yourself. **Validate** runs the
+# same cells; more checks run when your work is graded, with other numbers.
 #
 # Commit to an answer before you run anything. Afterwards, put `%%see` on a cell and look.
 
@@ -595,11 +595,13 @@ expect(f"3 × {steps[:16]}; log", torch.stack(log), **given).close(torch.stack(w
 # `grad * 0.1`, and register hooks after the last in-place write, or use `relu` instead of `relu_`.
 
 # %% [markdown] grade_id="explain_rubric" kind="given"
-# **How this answer is graded**
+# <details><summary>How it is graded</summary>
 #
-# | points | the answer says |
+# | points | for |
 # |---|---|
-# | 3 | what each of the two stays with, the value or the tensor, or which of them sees the other hooks' changes |
-# | 2 | that both numbers are right, and of what |
-# | 3 | that the gradient is shared, and the write reaches whoever gets it later |
-# | 2 | a remedy: return a new tensor instead of writing |
+# | 3 | how the two gradients of `h` can differ |
+# | 2 | of what each of the two numbers is right |
+# | 3 | how the second weight could be hit |
+# | 2 | what you would write instead |
+#
+# </details>

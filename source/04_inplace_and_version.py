@@ -5,9 +5,9 @@
 # `YOUR ANSWER HERE`. In a cell of code, replace each `None`, or write your code in the place of the comment, and delete
 # the line `raise NotImplementedError()`.
 #
-# The cell below each answer checks it: code that you wrote is run, an answer that you chose is only read. Whether a
-# choice is right you see when you run the program yourself. **Validate** runs the same cells; more checks run when your
-# work is graded, with other numbers.
+# The cell below each answer checks it: code that you wrote is run, an answer that you chose is only checked for its
+# form, not for being right. Whether a choice is right you see when you run the program yourself. **Validate** runs the
+# same cells; more checks run when your work is graded, with other numbers.
 #
 # Commit to an answer before you run anything. Afterwards, put `%%see` on a cell and look.
 
@@ -523,11 +523,13 @@ promised("blend_(w, target, t)", blend_, blended, pair(0.0, 3, before=1.0), sugg
 # nothing. Then I would make a new tensor (`y = y + x`), or write after backward.
 
 # %% [markdown] grade_id="explain_rubric" kind="given"
-# **How this answer is graded**
+# <details><summary>How it is graded</summary>
 #
-# | points | the answer says |
+# | points | for |
 # |---|---|
-# | 4 | that `Relu` saved the value and `backward` only noticed: neither of them wrote |
-# | 4 | a way to find the line that wrote, which the message doesn't name |
-# | 3 | what copies would cost, and that a version costs next to nothing |
-# | 4 | a change after which the old value is there when backward needs it |
+# | 4 | what the name, the versions and the traceback tell, and what they don't |
+# | 4 | a way to find the line |
+# | 3 | why no copies |
+# | 4 | what you change |
+#
+# </details>

@@ -5,9 +5,9 @@
 # `YOUR ANSWER HERE`. In a cell of code, replace each `None`, or write your code in the place of the comment, and delete
 # the line `raise NotImplementedError()`.
 #
-# The cell below each answer checks it: code that you wrote is run, an answer that you chose is only read. Whether a
-# choice is right you see when you run the program yourself. **Validate** runs the same cells; more checks run when your
-# work is graded, with other numbers.
+# The cell below each answer checks it: code that you wrote is run, an answer that you chose is only checked for its
+# form, not for being right. Whether a choice is right you see when you run the program yourself. **Validate** runs the
+# same cells; more checks run when your work is graded, with other numbers.
 #
 # Commit to an answer before you run anything. Afterwards, put `%%see` on a cell and look.
 
@@ -460,11 +460,13 @@ expect(f"3 × {steps[:16]}; ema", ema, **given).close(want_ema, suspected)
 # backward.
 
 # %% [markdown] grade_id="explain_rubric" kind="given"
-# **How this answer is graded**
+# <details><summary>How it is graded</summary>
 #
-# | points | the answer says |
+# | points | for |
 # |---|---|
-# | 4 | what the two have in common, and what the replacement therefore didn't change |
-# | 4 | in what they differ, and what torch therefore doesn't notice any more |
-# | 3 | a way to show that the gradient is wrong |
-# | 4 | a remedy that removes the cause, not the alarm |
+# | 4 | what the replacement didn't change |
+# | 4 | what it changed |
+# | 3 | how you would show the colleague that the gradient is wrong |
+# | 4 | what you would do instead |
+#
+# </details>

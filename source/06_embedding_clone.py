@@ -5,9 +5,9 @@
 # `YOUR ANSWER HERE`. In a cell of code, replace each `None`, or write your code in the place of the comment, and delete
 # the line `raise NotImplementedError()`.
 #
-# The cell below each answer checks it: code that you wrote is run, an answer that you chose is only read. Whether a
-# choice is right you see when you run the program yourself. **Validate** runs the same cells; more checks run when your
-# work is graded, with other numbers.
+# The cell below each answer checks it: code that you wrote is run, an answer that you chose is only checked for its
+# form, not for being right. Whether a choice is right you see when you run the program yourself. **Validate** runs the
+# same cells; more checks run when your work is graded, with other numbers.
 #
 # Commit to an answer before you run anything. Stuck? Each exercise has three hints; open one at a time.
 
@@ -106,8 +106,8 @@ answers(
 # %% [markdown]
 # ## 2 · Predict (15 points)
 #
-# `e` is an embedding with `max_norm=1.0` whose rows are longer than 1, `words` are two of them, and `W` is a matrix that
-# needs a gradient. Each program ends with `(a.sum() + b.sum()).backward()`.
+# `e` is an embedding with `max_norm=1.0` whose rows are longer than 1, `words` are two of them, and `W` and `V` are
+# matrices, of which only `W` needs a gradient. Each program ends with `(a.sum() + b.sum()).backward()`.
 #
 # | | first line | second line |
 # |---|---|---|
@@ -115,11 +115,11 @@ answers(
 # | B | `b = e(words) @ W` | `a = e.weight @ W` |
 # | C | `a = e.weight.clone() @ W` | `b = e(words) @ W` |
 # | D | `a = e.weight.data @ W` | `b = e(words) @ W` |
-# | E | `a = e.weight @ W.detach()` | `b = e(words) @ W` |
+# | E | `a = e.weight @ V` | `b = e(words) @ W` |
 # | F | `a = e(words) @ W` | `b = e(words) @ W` |
 #
 # `"raises"`: backward raises. `"silent"`: no error, but `W.grad` isn't the derivative at the values that the lines
-# computed with. `"right"`: no error, and it is.
+# computed with (the shortening counts as done before). `"right"`: no error, and it is.
 
 # %% [markdown]
 # <details><summary>Hint 1 of 3</summary>
@@ -159,7 +159,7 @@ PROGRAMS = {
     "B": "b = e(words) @ W\na = e.weight @ W",
     "C": "a = e.weight.clone() @ W\nb = e(words) @ W",
     "D": "a = e.weight.data @ W\nb = e(words) @ W",
-    "E": "a = e.weight @ W.detach()\nb = e(words) @ W",
+    "E": "a = e.weight @ V\nb = e(words) @ W",
     "F": "a = e(words) @ W\nb = e(words) @ W",
 }
 
@@ -168,7 +168,7 @@ def outcome(program):
     e = nn.Embedding(4, 3, max_norm=1.0)
     e.load_state_dict({"weight": torch.rand(4, 3) + 1})
     W = torch.rand(3, 2, requires_grad=True)
-    names = {"e": e, "W": W, "words": torch.tensor([1, 3])}
+    names = {"e": e, "W": W, "V": torch.rand(3, 2), "words": torch.tensor([1, 3])}
     used = []
     for line in program.splitlines():
         left, right = line.split(" = ")[1].split(" @ ")
@@ -218,7 +218,8 @@ answers(
 #
 # - `"culprit"`: the line that overwrites what backward still needs.
 # - `"victim"`: the line that saved it.
-# - `"round"`: the number of the first round (1, 2 or 3) in which the culprit does harm.
+# - `"round"`: the first round (1, 2 or 3) in which the culprit overwrites what was saved, whether or not it is this write
+#   that the message tells of.
 # - `"eval"`: after line 1 comes `table.eval()`. What happens on line 7: `"raises"` or `"fine"`?
 # - `"clone"`: line 5 uses `table.weight.clone().t()`. What happens on line 7: `"raises"` or `"fine"`?
 
@@ -280,7 +281,8 @@ answers(
 #
 # 1. shorten the rows of `words` in the table to length 1 at most, as `max_norm` does;
 # 2. use the table **as it is then** on both sides: one word, one length;
-# 3. return the scores, with the right gradients for `weight` and `W`.
+# 3. return the scores, with the right gradients for `weight` and `W`: those at the table as it is then. The shortening
+#    itself isn't differentiated.
 #
 # Backward raises. Any repair counts, a new body too; the smallest is the easiest to check.
 
@@ -361,8 +363,8 @@ promised(
 # %% [markdown]
 # ## 5 · Write (25 points)
 #
-# Write `mean_of(weight, words, most)`: the mean of the looked-up rows, each shortened to length `most` where it is
-# longer.
+# Write `mean_of(weight, words, most)`. It returns one row: the mean of the looked-up rows, each shortened to length `most`
+# where it is longer.
 #
 # - The values are those that a lookup with `max_norm=most` would give.
 # - The gradient is the *true* derivative: it knows of the shortening.
@@ -439,9 +441,9 @@ promised(
 # %% [markdown]
 # ## 6 · Explain (10 points)
 #
-# A colleague writes: *“Our model uses its embedding (`max_norm=1`) twice, and backward raised. I added `.clone()` as the
-# documentation says, and the error is gone. But when I evaluate the same model twice, under `eval()` and `no_grad`, I
-# get two different scores.”*
+# A colleague writes: *“Our model computes with the weight of its embedding (`max_norm=1`), looks words up after that,
+# and backward raised. I cloned the weight in the first of the two lines, as the documentation says, and the error is
+# gone. But when I evaluate the same model twice, under `eval()` and `no_grad`, I get two different scores.”*
 #
 # Answer in at most 120 words: who writes to the weight, and when? What did the clone change, and what not? Why do the
 # scores differ? What would you do?
@@ -469,11 +471,13 @@ promised(
 # afterwards, so that both see one weight, or shorten out of place and drop `max_norm`.
 
 # %% [markdown] grade_id="explain_rubric" kind="given"
-# **How this answer is graded**
+# <details><summary>How it is graded</summary>
 #
-# | points | the answer says |
+# | points | for |
 # |---|---|
-# | 3 | that the lookup writes to the weight, in `eval()` and under `no_grad` too |
-# | 2 | that the clone protects what was saved, and leaves the write where it is |
-# | 3 | that the two lines see different rows the first time, and the same ones the second |
-# | 2 | a remedy after which all see one weight |
+# | 3 | who writes to the weight, and when |
+# | 2 | what the clone changed, and what it didn't |
+# | 3 | why the scores differ |
+# | 2 | what you would do |
+#
+# </details>

@@ -5,9 +5,9 @@
 # `YOUR ANSWER HERE`. In a cell of code, replace each `None`, or write your code in the place of the comment, and delete
 # the line `raise NotImplementedError()`.
 #
-# The cell below each answer checks it: code that you wrote is run, an answer that you chose is only read. Whether a
-# choice is right you see when you run the program yourself. **Validate** runs the same cells; more checks run when your
-# work is graded, with other numbers.
+# The cell below each answer checks it: code that you wrote is run, an answer that you chose is only checked for its
+# form, not for being right. Whether a choice is right you see when you run the program yourself. **Validate** runs the
+# same cells; more checks run when your work is graded, with other numbers.
 #
 # Commit to an answer before you run anything. Stuck? Each exercise has three hints; open one at a time.
 
@@ -117,8 +117,8 @@ answers(
 # 10       w.grad = None
 # ```
 #
-# - `"culprit"`: the line on which a round's graph is joined to that of the round before.
-# - `"victim"`: the line whose Node, in the round before, no longer has what it saved.
+# - `"culprit"`: the line that computes with a tensor of the round before, and so joins the two rounds' graphs.
+# - `"victim"`: the line whose Node, in the round before, is the first on backward's way that no longer has what it saved.
 # - `"retain"`: line 8 becomes `loss.backward(retain_graph=True)`. Do all ten rounds run? `"fine"` or `"raises"`.
 # - `"total"`: mend the culprit, and write line 7 as `total = total + loss`. How many rounds' graphs hang on `total` at
 #   the end: 0, 1, 2, 9 or 10?
@@ -196,7 +196,7 @@ answers(
 # I   total += loss.item()
 # ```
 #
-# Answer with the letters, for example `"AIH"`.
+# Answer with the letters, each at most once, for example `"AIH"`.
 
 # %% [markdown]
 # <details><summary>Hint 1 of 3</summary>
@@ -285,14 +285,14 @@ expect(f"{shown}; loss.backward()", "raises" if freed(came["loss"]) else "runs",
 # ## 4 · Repair (20 points)
 #
 # `fit(w, x, y, lr, steps)` should do `steps` steps of gradient descent on
-# `(tanh(w * x) - y).pow(2).sum() + 0.1 * tanh(w * x).pow(2).sum()`:
+# `(tanh(w * x) - y).pow(2).sum() + 0.1 * tanh(w * x).pow(2).sum()`. When it is called, `w.grad` is empty.
 #
 # 1. each step takes the gradient of both parts at the `w` of that step, and of that step alone;
 # 2. `w` is updated **in place**;
 # 3. at the end `w.grad` is empty (`None` or zero);
 # 4. it returns the list of the losses, as plain numbers or tensors without a graph.
 #
-# It raises nothing. Any repair counts, a new body too; the smallest is the easiest to check.
+# As it stands it raises no error, and is wrong. Any repair counts, a new body too; the smallest is the easiest to check.
 
 # %% [markdown]
 # <details><summary>Hint 1 of 3</summary>
@@ -405,8 +405,8 @@ promised(
 # %% [markdown]
 # ## 5 · Write (10 points)
 #
-# Write `shrink(x)`: it divides `x` by your own number `part` for as long as any of its numbers is above 1 or below −1,
-# and returns the result. The cell below the hints shows `part`.
+# Write `shrink(x)`: it divides `x` by `part` for as long as any of its numbers is above 1 or below −1, and returns the
+# result. `part` is a number of your own, which the cell below the hints makes: use that name.
 #
 # - How often it divides depends on the numbers; it may be never.
 # - A gradient flows through it, and it is right.
@@ -560,7 +560,8 @@ promised(
 # ## 7 · Explain (10 points)
 #
 # A colleague writes: *“Our recurrent model raised ‘backward through the graph a second time’. I passed
-# `retain_graph=True` to every backward, as the error says. Now it runs, but each step is slower than the one before.”*
+# `retain_graph=True` to every backward, as the error says. Now it runs (we update the weights once, after the last step),
+# but each step is slower than the one before.”*
 #
 # Answer in at most 120 words: what does the first backward free, why does the second one need it, why does the flag
 # make each step slower, and what would you do instead?
@@ -588,11 +589,13 @@ promised(
 # back, I would add up a few steps' losses and call backward once.
 
 # %% [markdown] grade_id="explain_rubric" kind="given"
-# **How this answer is graded**
+# <details><summary>How it is graded</summary>
 #
-# | points | the answer says |
+# | points | for |
 # |---|---|
-# | 2 | that saved tensors are freed, not the whole graph |
-# | 2 | that the state joins this step's graph to the earlier ones |
-# | 3 | that with the flag every backward passes all earlier steps, and their memory is kept |
-# | 3 | a remedy that cuts the graph between steps, or one backward for several steps |
+# | 2 | what the first backward frees |
+# | 2 | why the second one needs it |
+# | 3 | why the flag makes each step slower |
+# | 3 | what you would do instead |
+#
+# </details>

@@ -5,9 +5,9 @@
 # `YOUR ANSWER HERE`. In a cell of code, replace each `None`, or write your code in the place of the comment, and delete
 # the line `raise NotImplementedError()`.
 #
-# The cell below each answer checks it: code that you wrote is run, an answer that you chose is only read. Whether a
-# choice is right you see when you run the program yourself. **Validate** runs the same cells; more checks run when your
-# work is graded, with other numbers.
+# The cell below each answer checks it: code that you wrote is run, an answer that you chose is only checked for its
+# form, not for being right. Whether a choice is right you see when you run the program yourself. **Validate** runs the
+# same cells; more checks run when your work is graded, with other numbers.
 #
 # Four patients, A to D, are waiting. Read first, and commit to a suspect. Then put `%%see` on a cell and look. A repair
 # counts when the gradient is right **and** the program still computes what it computed.
@@ -34,7 +34,8 @@ from torch.nn import functional as F
 # | E | `out = x * 3` | `out = out + x.detach()` |
 #
 # `"raises"`: the last backward raises. `"silent"`: no error, but `x.grad` isn't the slope of `out.sum()` at the `x`
-# that `out` was computed with. `"right"`: no error, and it is.
+# that `out` was computed with. `"right"`: no error, and it is. The slope says how much `out.sum()` changes when the
+# numbers of `x` do, in whatever way they come into `out`.
 
 # %% [markdown]
 # <details><summary>Hint 1 of 3</summary>
@@ -120,7 +121,7 @@ answers(
 # %% [markdown]
 # ## 2 · Find (15 points)
 #
-# The programs of three patients. In each, one line overwrites a value that backward still needs.
+# The programs of three patients. In each, one line writes into a tensor of which backward still needs all or a part.
 #
 # **Patient A**, a recurrent network that writes its states into one buffer. `x` and `w` require a gradient.
 #
@@ -146,7 +147,7 @@ answers(
 # 7   loss.backward()
 # ```
 #
-# **Patient C**, which shall answer alike with the running statistics and with those of the batch. `scale` requires a
+# **Patient C**, whose answers with the running statistics and with those of the batch should agree. `scale` requires a
 # gradient; `mean` and `var` are the running statistics.
 #
 # ```
@@ -159,8 +160,8 @@ answers(
 # %% [markdown]
 # For each patient give two numbers of lines:
 #
-# - `culprit`: the line that overwrites the value;
-# - `victim`: the line whose Node had saved it.
+# - `culprit`: the line that writes;
+# - `victim`: the line whose Node had saved what was written to, or a part of it.
 
 # %% [markdown]
 # <details><summary>Hint 1 of 3</summary>
@@ -400,11 +401,11 @@ promised(
 # %% [markdown]
 # ## 5 · Repair patient C (15 points)
 #
-# `consistency(x, scale, mean, var)` normalises `x` with the running statistics, then with those of the batch, which
-# also updates `mean` and `var` in place. It adds the gradient of the squared difference to `scale.grad`, as `backward`
-# does, and returns the loss as a number.
+# `consistency(x, scale, mean, var)` normalises `x` with the running statistics, then with those of the batch. It adds the
+# gradient of the squared difference to `scale.grad`, as `backward` does, and returns the loss as a number.
 #
-# It raises nothing, and `scale.grad` is wrong. Repair it. Loss, `mean` and `var` stay what they are now.
+# It raises nothing, and `scale.grad` is wrong. Repair it. The loss stays what it is now, and so does what a call does to
+# `mean` and `var`.
 
 # %% [markdown]
 # <details><summary>Hint 1 of 3</summary>
@@ -495,7 +496,8 @@ promised(
 #
 # A GAN came in pieces. Choose the lines that belong into one round of training and put them in order: `d` learns to
 # give 1 to what is real and 0 to what is fake; then `g` learns against the **updated** `d`. Both are updated in place,
-# over many rounds. Some lines don't belong. There is more than one right order.
+# over many rounds. Some lines don't belong. There is more than one right answer: what counts is the numbers of `d` and `g`
+# after every round, however they came about.
 #
 # ```
 # A   fake = g * noise
@@ -511,7 +513,7 @@ promised(
 # K   d.data -= lr * d.grad
 # ```
 #
-# Answer with the letters, for example `"AJK"`.
+# Answer with the letters, each at most once, for example `"AJK"`.
 
 # %% [markdown]
 # <details><summary>Hint 1 of 3</summary>
@@ -634,11 +636,13 @@ expect(f"3 × {steps[:16]}; d", d, **given).close(want_d, suspected)
 # with `h` held constant.
 
 # %% [markdown] grade_id="explain_rubric" kind="given"
-# **How this answer is graded**
+# <details><summary>How it is graded</summary>
 #
-# | points | the answer says |
+# | points | for |
 # |---|---|
-# | 4 | what `retain_graph=True` keeps, and that the graph still reaches into earlier rounds |
-# | 4 | that the fused step overwrites what those rounds saved without moving a version, so the gradient is wrong in silence |
-# | 3 | the remedy that removes the cause: the carried state is detached, `retain_graph` goes |
-# | 4 | a proof with both checks: the values are unchanged, and the gradient agrees with a finite difference |
+# | 4 | what the first cure did |
+# | 4 | what the second cure did, and what is wrong now |
+# | 3 | what you would change instead |
+# | 4 | how you would prove that the repaired program is right |
+#
+# </details>

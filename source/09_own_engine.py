@@ -5,9 +5,9 @@
 # `YOUR ANSWER HERE`. In a cell of code, replace each `None`, or write your code in the place of the comment, and delete
 # the line `raise NotImplementedError()`.
 #
-# The cell below each answer checks it: code that you wrote is run, an answer that you chose is only read. Whether a
-# choice is right you see when you run the program yourself. **Validate** runs the same cells; more checks run when your
-# work is graded, with other numbers.
+# The cell below each answer checks it: code that you wrote is run, an answer that you chose is only checked for its
+# form, not for being right. Whether a choice is right you see when you run the program yourself. **Validate** runs the
+# same cells; more checks run when your work is graded, with other numbers.
 #
 # Commit to an answer before you run anything.
 
@@ -647,10 +647,12 @@ promised(
 # word.
 
 # %% [markdown] grade_id="explain_rubric" kind="given"
-# **How this answer is graded**
+# <details><summary>How it is graded</summary>
 #
-# | points | the answer says |
+# | points | for |
 # |---|---|
-# | 3 | which gradients a copy gives, and why |
-# | 3 | what it costs in every step, and that a version costs next to nothing |
-# | 4 | a write that torch's versions miss, and what becomes of the gradient |
+# | 3 | what is true in it |
+# | 3 | what it costs |
+# | 4 | the write that torch misses, and what becomes of the gradient |
+#
+# </details>

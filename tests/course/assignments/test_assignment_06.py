@@ -59,6 +59,7 @@ def test_the_outcomes_are_what_the_recorder_sees() -> None:
         e = nn.Embedding(4, 3, max_norm=1.0)
         e.load_state_dict({"weight": torch.rand(4, 3) + 1})
         names: dict[str, Any] = {"e": e, "W": torch.rand(3, 2, requires_grad=True), "words": torch.tensor([1, 3])}
+        names["V"] = torch.rand(3, 2)
         with seegrad.record() as rec:
             exec(line, names)  # noqa: S102  # the exercise's own lines
             try:

@@ -10,7 +10,7 @@ import nbformat
 import pytest
 
 from nbjudge_tests.classroom.commands import python
-from tests.course.answer_files import ROOT, assignments, by_hand
+from tests.course.answer_files import ROOT, assignments, by_hand, master
 
 TEACHING = ROOT / "docs" / "teaching"
 PAGE = (TEACHING / "new_exercise.md").read_text(encoding="utf-8")
@@ -25,6 +25,20 @@ def test_each_chapter_has_a_page_for_its_teacher(name: str) -> None:
         assert part.lower() in text.lower(), part
     assert f"({name}.md)" in (TEACHING / "README.md").read_text(encoding="utf-8")
     assert len(by_hand(name)) == 1
+
+
+def rubric(text: str) -> list[tuple[str, str]]:
+    """Points and what they are for, row by row."""
+    return re.findall(r"^\| (\d+) \| (.*) \|$", text, re.MULTILINE)
+
+
+@pytest.mark.parametrize("name", assignments())
+def test_an_assignment_says_what_points_are_for_and_only_the_teacher_s_page_what_is_right(name: str) -> None:
+    page = rubric((TEACHING / f"{name}.md").read_text(encoding="utf-8").partition("rubric")[2])
+    (shown,) = [cell.source for cell in master(name).cells if cell.kind == "given"]
+    assert re.fullmatch(r"<details><summary>[^<]+</summary>\n\n.*\n\n</details>", shown, re.DOTALL), "a fold"
+    assert [points for points, _ in rubric(shown)] == [points for points, _ in page]
+    assert not {row for _, row in rubric(shown)} & {row for _, row in page}
 
 
 def blocks(language: str) -> list[str]:
