@@ -201,10 +201,7 @@ print(len(found), "found, tensors:", sum(isinstance(node, torch.Tensor) for node
 # leaves. (That there are nine tensors too is chance.)
 #
 # *“A graph consists of tensors and Functions”* describes a good drawing of it; what you walk through are **Functions and
-# edges**, and no tensor is a station. (A Function may hold tensors that it saved: sections 1 and 4.) Edges point
-# backward, from a result to what it was made of.
-#
-# A Function in the graph is also called a **Node**; later chapters say so.
+# edges**, and no tensor is a station. Edges point backward, from a result to what it was made of.
 #
 # No tensor between the leaf and the loss needs a name, or even to be alive:
 
@@ -214,6 +211,8 @@ w = torch.tensor(2.0, requires_grad=True, device=device)
 w.grad
 
 # %% [markdown]
+# A Function in the graph is also called a **Node**; later chapters say so.
+#
 # At each leaf that needs a gradient the graph ends in an `AccumulateGrad`. In the picture it is the small `+=` at the
 # leaf's card. Only this kind of Function has a `.variable`: the leaf whose `.grad` it fills:
 
@@ -534,7 +533,7 @@ loss.backward()
 # moves the **version**. The `×` of `l4` had saved `l2` and `l3`, and the tag at `l3` says *v0 saved ≠ v1 now*.
 #
 # Torch compares the two versions in backward, and refuses. It stopped at this `×`, before it reached a leaf: no tensor
-# has a gradient. Its traceback points to `loss.backward()`, and the line to mend is another one.
+# has a gradient.
 #
 # *Misconception* **M04**: “the traceback shows the line to fix”.
 #

@@ -394,13 +394,11 @@ w1.grad, w2.grad, d.grad_fn.name()
 # This isn't the first program, repaired, but another one: nothing in it can learn. For the first one's gradient *and*
 # zeros in `d`, write after `backward()`, or on `d.detach().clone()`.
 #
-# **Change** the cell that asked: write `d[:] = 1`, run it and the cell below it. What is `w2.grad` now? Then write
-# `d.mul_(2)` instead: by what factor have both gradients grown, compared with `[[3], [6]]` and `[4]`?
+# **Change** the cell that asked: write `d[:] = 1`, run it and the cell below it. What is `w2.grad` now?
 #
 # <details><summary>Changed and run? Then open this.</summary>
 #
-# With `d[:] = 1` it is `[1]`, the `d` that was used; `w1` still gets zeros. With `d.mul_(2)` both have doubled, since
-# $f = 2 d \cdot w_2$: `[[6], [12]]` and `[8]`.
+# It is `[1]`, the `d` that was used; `w1` still gets zeros.
 #
 # </details>
 

@@ -326,7 +326,7 @@ for code, program in PROGRAMS.items():
         for name, value in {"a": a, "b": b, "c": c, "loss": loss, "later": later}.items():
             expect(f"{said}; {name}.grad", value.grad, **given).equals(0.0)
     expect(f"{said}; a.data", a.data, **given).equals(numbers[0].item())
-alone = Value(5.0)
+alone = Value(float(5))
 came = call("gradients(alone, [alone])", gradients, alone, [alone])
 expect("alone = Value(5.0); gradients(alone, [alone])", came).equals([1.0])
 expect("alone = Value(5.0); gradients(alone, [])", call("gradients(alone, [])", gradients, alone, [])).equals([])
