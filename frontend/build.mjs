@@ -6,7 +6,7 @@ import { minify } from "terser";
 const out = process.argv[2] ?? "../seegrad/static";
 const shared = { bundle: true, minify: true, charset: "utf8", target: "es2022", outdir: out, legalComments: "none", logLevel: "warning" };
 
-/** esbuild bundles, terser makes it smaller still: by esbuild alone the player is above its 10 kB. What is switched off only looks shorter, and is longer when zipped. */
+/** esbuild bundles, terser makes it smaller still. What is switched off only looks shorter, and is longer when zipped. */
 async function script(entry, options) {
   const { outputFiles: [made] } = await build({ ...shared, ...options, entryPoints: [entry], write: false });
   const { code } = await minify(made.text, { compress: { passes: 2, conditionals: false, lhs_constants: false }, ecma: 2022, module: options.format === "esm" });

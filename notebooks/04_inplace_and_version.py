@@ -388,17 +388,16 @@ f.backward()
 w1.grad, w2.grad, d.grad_fn.name()
 
 # %% [markdown]
-# No error, and the gradient is right for *this* program. `d[:] = 0` is part of its graph: $f = 0 \cdot w_2$, and `w1`
-# doesn't matter to it.
+# No error, and the gradient is right for *this* program. `d[:] = 0` is part of its graph: $f = 0 \cdot w_2$.
 #
 # This isn't the first program, repaired, but another one: nothing in it can learn. For the first one's gradient *and*
 # zeros in `d`, write after `backward()`, or on `d.detach().clone()`.
 #
-# **Change** the cell that asked: write `d[:] = 1`, run it and the cell below it. What is `w2.grad` now?
+# **Change** the cell that asked: write `d[:] = 1`, and run both cells. What is `w2.grad` now?
 #
 # <details><summary>Changed and run? Then open this.</summary>
 #
-# It is `[1]`, the `d` that was used; `w1` still gets zeros.
+# It is `[1]`, the `d` that was used.
 #
 # </details>
 
@@ -774,13 +773,13 @@ for _ in range(3):
 # %% [markdown]
 # Each forward saves `w` at a newer version, and each backward finds that version unmoved. The step moves it afterwards.
 #
-# **Change** the loop: move `optimizer.step()` to its first line. In the first round no gradient is there yet: does it
-# raise? Then move it right below the line `loss = …`. Does it raise now, and in which round?
+# **Change** the loop: move `optimizer.step()` to its first line. Does it raise? Then move it right
+# below the line `loss = …`. Does it raise now, and in which round?
 #
 # <details><summary>Changed and run? Then open this.</summary>
 #
-# At the top it doesn't: `step` passes over a leaf without a gradient, and later it writes before the forward that
-# saves. Below `loss = …` it raises in round 2: in round 1 there is no gradient yet, so nothing is written.
+# At the top it doesn't: it writes before the forward that saves. Below `loss = …` it raises in round 2: in round 1 it
+# has no gradient yet, and writes nothing.
 #
 # </details>
 

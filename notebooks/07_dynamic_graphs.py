@@ -588,8 +588,8 @@ for _ in range(4):
     print(f"{loss.item():.4f}", w.detach())
 
 # %% [markdown]
-# Here too many answers on the web recommend the flag. No error; `w` moves, and the loss stands still. `h` was made from
-# the *first* `w`, and a graph is a record: it doesn't compute again. Every step takes the gradient at the old place.
+# No error; `w` moves, and the loss stands still. `h` was made from the *first* `w`, and a graph is a record: it doesn't
+# compute again. Every step takes the gradient at the old place.
 #
 # *Misconception* **M06**: “no error means that the gradient is right”.
 #
@@ -597,7 +597,7 @@ for _ in range(4):
 #
 # <details><summary>Changed and run? Then open this.</summary>
 #
-# They fall: each step computes `h` anew from the `w` that it finds, and takes the gradient there.
+# They fall: each step computes `h` anew from the `w` that it finds.
 #
 # </details>
 

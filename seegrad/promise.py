@@ -107,8 +107,8 @@ def promised(
     Note       It has no history: `no_grad`, `.detach()`, `.data`, numpy or plain numbers have cut the graph.
     Suggests   M05 .data isn't .detach(), and neither copies: both share the bytes, only detach shares the version.
     """
-    promise = _Promise(asked, function, truth, frozenset(notices), frozenset(empties), {**SUGGESTS, **(suggests or {})})
-    promise = replace(promise, cases=cases)
+    suggested = {**SUGGESTS, **(suggests or {})}
+    promise = _Promise(asked, function, truth, frozenset(notices), frozenset(empties), suggested, cases=cases)
     for case in cases:
         promise.hold([case])
         promise.hold([case], calls=2, note=AGAIN)

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from seegrad.errors import QuestionError
-from seegrad.model.recording import Recording
+from seegrad.model.recording import Diagnosis, Recording
 from seegrad.model.scene import Choice, Question
 from seegrad.quiz.subject import QuestionKind, Wanted, aliases, choice, last_forward, listed, question
 from seegrad.words.languages import _, marked, together
 
 NO_LINE = 0  # the answer where nothing went wrong
-WHICH = marked("Which line did the damage, if any did? Click it, or its pill.")
 
 
 def outcome_of(recording: Recording) -> str:
@@ -69,52 +68,48 @@ def _about_graph(recording: Recording) -> str:
 
 def _culprit(recording: Recording, wanted: Wanted) -> Question:
     """The line that did the damage; where none did, that is the answer, so that the question itself says nothing."""
-    guilty = [d for d in recording.diagnoses if d.culprit is not None and d.severity != "note"]
-    none = Choice(str(NO_LINE), _("no line did any damage"))
-    if not guilty or guilty[0].culprit is None:
-        return _harmless(recording, wanted, none)
-    line = guilty[0].culprit.line
-    did_it = _("Line {line} did it: `{code}`.").format(line=line, code=guilty[0].culprit.code.strip())
-    overwrote = _("Line {line} overwrote what backward needs.").format(line=line)
-    victim = guilty[0].victim
-    code = recording.code or ((line, guilty[0].culprit.code),)
-    stopped = recording.error.place.line if recording.error is not None and recording.error.place is not None else None
-    told = {stopped, victim.line if victim else None}
+    guilty = next((d for d in recording.diagnoses if d.culprit is not None and d.severity != "note"), None)
+    if guilty is None and recording.error is not None:
+        raise QuestionError(_("What was raised here isn't the work of one line, so there is no culprit to find."))
+    place = guilty.culprit if guilty is not None else None
+    line = place.line if place is not None else NO_LINE
+    code = recording.code or (((line, place.code),) if place is not None else ())
+    victims = [recording.error.place if recording.error is not None else None, guilty.victim if guilty else None]
+    told = {victim.line for victim in victims if victim is not None}
     wrong = [(number, text) for number, text in code if number != line and text.strip()]
-    choices = (*(choice(str(number), text, "M04" if number in told else "") for number, text in wrong), none)
+    right, did_it = _verdicts(guilty)
     return question(
         recording,
         "culprit",
-        wanted.prompt or WHICH,
+        wanted.prompt or marked("Which line did the damage, if any did? Click it, or its pill."),
         line,
         last_forward(recording),
-        choices=choices,
+        choices=(
+            *(choice(str(number), text, "M04" if number in told else "") for number, text in wrong),
+            Choice(str(NO_LINE), _("no line did any damage")),
+        ),
         targets=_lines(recording, code),
-        right=overwrote if guilty[0].kind in ("saved_tensor_modified", "silent_corruption") else did_it,
+        right=right,
         wrong=did_it,
-        evidence=(f"line:{line}", *([f"w{guilty[0].write_id}"] if guilty[0].write_id is not None else [])),
+        evidence=_guilt(guilty),
         veil="damage",
     )
 
 
-def _harmless(recording: Recording, wanted: Wanted, none: Choice) -> Question:
-    """The same question about a block in which nothing went wrong."""
-    if recording.error is not None:
-        raise QuestionError(_("What was raised here isn't the work of one line, so there is no culprit to find."))
-    said = _("No line did any damage.")
-    code = recording.code
-    return question(
-        recording,
-        "culprit",
-        wanted.prompt or WHICH,
-        NO_LINE,
-        last_forward(recording),
-        choices=(*(choice(str(number), text, "") for number, text in code if text.strip()), none),
-        targets=_lines(recording, code),
-        right=said,
-        wrong=said,
-        veil="damage",
-    )
+def _verdicts(guilty: Diagnosis | None) -> tuple[str, str]:
+    """What is said of the right answer, and of a wrong one."""
+    if guilty is None or guilty.culprit is None:
+        return (_("No line did any damage."),) * 2
+    did_it = _("Line {line} did it: `{code}`.").format(line=guilty.culprit.line, code=guilty.culprit.code.strip())
+    overwrote = _("Line {line} overwrote what backward needs.").format(line=guilty.culprit.line)
+    return overwrote if guilty.kind in ("saved_tensor_modified", "silent_corruption") else did_it, did_it
+
+
+def _guilt(guilty: Diagnosis | None) -> tuple[str, ...]:
+    """The line, and the write."""
+    if guilty is None or guilty.culprit is None:
+        return ()
+    return (f"line:{guilty.culprit.line}", *([f"w{guilty.write_id}"] if guilty.write_id is not None else []))
 
 
 def _lines(recording: Recording, code: tuple[tuple[int, str], ...]) -> tuple[tuple[str, str], ...]:

@@ -32,7 +32,7 @@ AXE = ROOT / "frontend" / "node_modules" / "axe-core" / "axe.min.js"
 WIDTH_PX = 1032
 SEEN = 48  # of 255: less is a matter of smoothing
 MOST_CHANGED = 0.004  # of all pixels
-MOST_PLAYER_BYTES = 10_000
+MOST_PLAYER_BYTES = 22_000
 MOST_GRAPH_BYTES = 60_000
 FONTS = {"monospace": "DejaVu Sans Mono", "system-ui": "DejaVu Sans"}
 

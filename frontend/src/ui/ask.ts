@@ -36,20 +36,20 @@ type Update = (draft: Draft, given: Value | null) => void;
 /** How a kind of question is answered where it isn't by clicks alone, nor by a choice where there is nothing to click. */
 const CONTROLS: Record<string, typeof ticks> = { versions: numbers, saves: ticks };
 
-/** What is picked by clicks on the picture, in words; a choice for what can't be clicked there. */
+/** What is picked by clicks on the picture, in words; what there is nothing to click for is chosen. */
 function list(question: Question, w: Words, controls: HTMLElement, moves: Moves): Update {
   const picked = h("output", { class: "sg-qk" });
-  const clicked = question.targets[0];
-  const all = question.choices.filter((choice) => !clicked || choice.key === "0").map((choice) => {
+  const labels = question.targets.map(([, label]) => label);
+  controls.append(picked);
+  const between = kindOf(question).inOrder ? " → " : ", ";
+  const all = question.choices.filter((choice) => choice.label && !labels.includes(choice.key)).map((choice) => {
     const input = quiet(h("input", { type: "radio", name: `sg-${question.id}`, value: choice.key, onchange: () => moves.pick(choice.key) }));
     controls.append(h("label", {}, input, ` ${choice.label}`));
     return input;
   });
-  controls.append(picked);
-  const between = kindOf(question).inOrder ? " → " : ", ";
   return (draft, given) => {
-    picked.textContent = clicked && draft.picked[0] ? `${w.picked} ${chosen(question, draft).join(between)}` : "";
-    for (const input of all) { input.checked = String(given ?? draft.picked[0]) === input.value; input.disabled = given !== null; }
+    picked.textContent = labels.includes(draft.picked[0] as string) ? `${w.picked} ${chosen(question, draft).join(between)}` : "";
+    for (const input of all) { input.checked = (given ?? draft.picked[0]) == input.value; input.disabled = given !== null; }
   };
 }
 

@@ -15,8 +15,8 @@ export function inspector(scene: Scene, w: Words): { element: HTMLElement; show(
       const diagnosis = lastWord(scene, step);
       if (diagnosis) element.append(h("p", { class: `dg ${frame.severity === "note" ? "note" : ""}` }, ...withCode(diagnosis)));
       if (frame.message) element.append(h("div", { class: "ex" }, frame.message));
-      const about = selected || (step > 0 && !frame.message ? frame.on[frame.on.length - 1] : "");
-      const item = items.get(about ?? "");
+      const about = selected || (step > 0 && !frame.message ? frame.on.at(-1) : "");
+      const item = items.get(about as string);
       if (item && item.born <= step) element.append(...table(item, step, w, veil));
     },
   };

@@ -20,7 +20,6 @@ ROOT = Path(__file__).parents[3]
 MASTERS = sorted((ROOT / "notebooks").glob("*.py"))
 START = "00_start_here"
 MAX_WORDS = 90
-FOLD = re.compile(r"<details>.*?</details>", re.DOTALL)
 MAX_CODE_LINES = 25
 MAX_WORDS_IN_CODE = 9  # a piece of a message of torch's may stand there
 MADE_ON_A_DEVICE = {"tensor", "zeros", "ones", "eye", "full", "arange"}
@@ -79,9 +78,8 @@ def test_cells_are_short(path: Path) -> None:
 
 
 def length(cell: Any) -> int:
-    """Lines of code, or words of prose; a table is no prose, and what is in a fold isn't read at once."""
-    source = cell.source if cell.cell_type == "code" else FOLD.sub("", cell.source)
-    lines = [line for line in source.splitlines() if cell.cell_type == "code" or not line.startswith("|")]
+    """Lines of code, or words of prose; a table is no prose."""
+    lines = [line for line in cell.source.splitlines() if cell.cell_type == "code" or not line.startswith("|")]
     return len(lines) if cell.cell_type == "code" else len(re.findall(r"\w+", "\n".join(lines)))
 
 
