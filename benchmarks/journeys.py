@@ -71,6 +71,14 @@ class Leg:
             threads[thread].append(code.co_filename)
         return sum(here != there for files in threads.values() for here, there in pairwise(files))
 
+    def parted(self, first: str, last: str, names: tuple[str, str, str]) -> list[Leg]:
+        """What comes before the first call in a file, up to the last one in another, and what comes after."""
+        files = [code.co_filename for _, code in self.steps]
+        begin = next(at for at, file in enumerate(files) if file.endswith(first))
+        end = 1 + max(at for at, file in enumerate(files) if file.endswith(last))
+        parts = self.steps[:begin], self.steps[begin:end], self.steps[end:]
+        return [Leg(name, self.ours, part) for name, part in zip(names, parts, strict=True)]
+
     def row(self) -> tuple[str, ...]:
         """What the table says of it."""
         counts = len(self.files), len({code for _, code in self.steps}), len(self.steps), self.hops
@@ -115,7 +123,7 @@ def grader(root: Path) -> tuple[list[Leg], Mapping[str, int]]:
     Another student is graded first, so that no import is counted.
     """
     main, small, ours = parts(root)
-    leg = Leg("autograde, one submission of two notebooks", ours)
+    leg = Leg("autograde", ours)
     with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder), silence():
         course = small.make(Path(folder) / "course")
         begin_cell(course / "source" / small.NAME / "coding.ipynb", "area_test", JUDGE)
@@ -129,7 +137,8 @@ def grader(root: Path) -> tuple[list[Leg], Mapping[str, int]]:
             with around:
                 main(["autograde", small.NAME, "--student", student, "--workers", "1", "--without-reference"])
         graded = json.loads((course / "autograded" / "tells" / small.NAME / "coding.ipynb").read_text("utf-8"))
-        return [leg], dict(told(graded))
+        names = "the command begins", "from the submission's files to its rows", "what the command says at its end"
+        return leg.parted("intake.py", "gradebook.py", names), dict(told(graded))
 
 
 @contextlib.contextmanager

@@ -43,6 +43,13 @@ def test_the_way_to_the_picture_is_measured() -> None:
     assert len(journeys.whole(legs).files) >= max(len(leg.files) for leg in legs)
 
 
+@pytest.mark.whole
+def test_a_submission_is_followed_in_thirty_files() -> None:
+    (_, way, _), loaded = journeys.grader(ROOT)
+    assert 10 < len(way.files) <= 30
+    assert set(loaded) == {"the student's process", "the judge"}
+
+
 def test_the_graders_cells_say_how_many_files_their_process_has() -> None:
     cells = [
         {"metadata": {"nbgrader": {"grade_id": "area"}}, "outputs": [{"text": ["loaded: 40\n"]}]},
