@@ -5,8 +5,9 @@ CHAPTER ?= $(firstword $(wildcard notebooks/en/00_start_here.ipynb) notebooks/en
 LAB_ARGS ?=
 # pip's extra arguments, e.g. PIP_ARGS="--extra-index-url https://download.pytorch.org/whl/cpu" for torch's CPU build
 PIP_ARGS ?=
-# test files run side by side in so many processes; PYTEST_ARGS="--pdb -n 0" in one
-WORKERS ?= 2
+# test files run side by side in so many processes: one more than the cores, since many wait for a kernel or a browser;
+# PYTEST_ARGS="--pdb -n 0" in one
+WORKERS ?= 3
 DIST := --dist loadfile --no-loadscope-reorder
 # rooms whose tests start no process and need no notebook: all that `make quick` runs, but for what is marked slow
 QUICK := $(addprefix tests/library/,words model diagnose picture quiz) tests/house/test_architecture.py \
