@@ -25,8 +25,8 @@ PAGE = """<!doctype html>
 <style>
 :root {{ color-scheme: light dark; }}
 body {{ margin: 16px; background: #fff; font: 14px/1.5 system-ui, sans-serif; }}
-h1 {{ max-width: 1180px; margin: 0 auto 10px; font-size: 15px; }}
-#picture {{ max-width: 1180px; margin: 0 auto; }}
+h1 {{ max-width: 1208px; margin: 0 auto 10px; font-size: 15px; }}
+#picture {{ max-width: 1208px; margin: 0 auto; }}
 @media (prefers-color-scheme: dark) {{ body {{ background: #111; color: #e6e9ee; }} }}
 {css}
 </style>

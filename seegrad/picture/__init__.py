@@ -12,7 +12,7 @@ from dataclasses import replace
 from seegrad.model.recording import Recording
 from seegrad.model.scene import Item, Question, Scene, SceneFrame, SceneLevel
 from seegrad.picture.sketch import Level, Sketch, collapse, sketch
-from seegrad.picture.steps import MOST_TOLD, items_of, scene_frames
+from seegrad.picture.steps import MOST_TOLD, items_of, scene_frames, with_verdict
 from seegrad.picture.still import still, table
 from seegrad.picture.svg import SharedParts, pictures
 from seegrad.picture.svg.elements import text, with_uid
@@ -48,6 +48,8 @@ def _draw(recording: Recording, question: Question | None, lang: str) -> Scene:
     if not parts.cards:
         return _told(recording, _("No tensor was seen in this block, so there is no graph to draw."), lang)
     frames = scene_frames(recording, parts, lang, question.veil if question else "")
+    if question is None or question.until_step < len(frames) - 1:  # while it is open it says nothing of the end
+        frames = with_verdict(recording, frames)
     return _scene(recording, collapse(recording, parts), frames, question, lang)
 
 

@@ -10,7 +10,7 @@ from dataclasses import replace
 from seegrad.model.recording import Frame, Hook, HookCall, Node, Place, Preview, Recording, Severity, TensorRef
 from seegrad.model.scene import Item, Row, SceneFrame
 from seegrad.picture.narrate import Narrator, title
-from seegrad.picture.sketch import Bundle, Card, Pill, Sketch
+from seegrad.picture.sketch import Bundle, Card, Pill, Sketch, is_finite
 from seegrad.picture.svg.cards import share_text
 from seegrad.picture.svg.sizes import functions, shape_text
 from seegrad.words.languages import _, counted, marked, together
@@ -41,6 +41,24 @@ def scene_frames(recording: Recording, parts: Sketch, lang: str, veil: str = "")
         told.append(_scene_frame(recording, frames[step], narrator, line_of, on, lang))
         before = step
     return tuple(told)
+
+
+def with_verdict(recording: Recording, frames: tuple[SceneFrame, ...]) -> tuple[SceneFrame, ...]:
+    """The last frame of a run with a backward and without any finding says that all went well."""
+    kept = {g.tensor: g.preview for frame in recording.frames for g in frame.gradients if g.kept}
+    leaves = [ref for ref in recording.tensors if ref.is_leaf and ref.id in kept]
+    if recording.diagnoses or recording.error or not leaves:
+        return frames
+    broken = [ref.name or "" for ref in leaves if not is_finite(kept[ref.id])]
+    if broken:
+        said = _("The gradient of {names} isn't finite: it holds NaN or infinity.").format(names=_(", ").join(broken))
+        return (*frames[:-1], replace(frames[-1], diagnosis=said, severity="note"))
+    said = counted(
+        "{count} leaf got a gradient; nothing was found.",
+        "{count} leaves got a gradient; nothing was found.",
+        len(leaves),
+    )
+    return (*frames[:-1], replace(frames[-1], diagnosis=said.format(count=len(leaves))))
 
 
 def _left_out(count: int) -> str:

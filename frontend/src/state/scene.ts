@@ -87,11 +87,11 @@ export function levelInSight(scene: Scene, step: number, open = ""): string | un
   return (isWrong(frame) ? [...frame.on] : []).reverse().map((id) => levelOf(scene, id, open)).find((level) => level !== undefined);
 }
 
-/** Parts whose name holds the text, in the order of the program. */
-export function search(scene: Scene, text: string, step: number): Item[] {
+/** Parts whose name holds the text, in the order of the program, as far as they may be known: while a question is open, none from later. */
+export function search(scene: Scene, text: string, until: number): Item[] {
   const wanted = text.trim().toLowerCase();
   if (!wanted) return [];
-  return scene.items.filter((item) => item.born <= step && `${item.label} ${item.rows[0]?.values[0]?.[1] ?? ""}`.toLowerCase().includes(wanted)).sort((a, b) => a.born - b.born);
+  return scene.items.filter((item) => item.born <= until && `${item.label} ${item.rows[0]?.values[0]?.[1] ?? ""}`.toLowerCase().includes(wanted)).sort((a, b) => a.born - b.born);
 }
 
 /** The newest step so far at which something is wrong. */

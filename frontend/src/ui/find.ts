@@ -1,26 +1,26 @@
 /** Ways through a large picture: where one is, a search box, the neighbours of one part, a map. */
 import { h, quiet } from "./dom";
-import type { Picture } from "./picture";
+import type { Focus, Picture } from "./picture";
 import { levelAt, pathTo, type Scene, search } from "../state/scene";
 import type { Event } from "../state/machine";
 import type { Words } from "./words";
 
 const MANY = 24; // parts from which on a search is worth its place
-const MAP_NODES = 60; // Functions from which on a map is drawn
+const MAP_PARTS = 60; // from which on a map is drawn
 const MAP_PX = 132;
 const WIDE_PX = 1220; // pictures beyond these scroll in their own box
 export const TALL_PX = 860;
 
-export interface Finder { element: HTMLElement; show(step: number, level: string, selected: string, focused: boolean): void }
+export interface Finder { element: HTMLElement; show(step: number, level: string, selected: string, focus: Focus, open: boolean): void }
 
-export function finder(scene: Scene, w: Words, send: (event: Event) => void, focus: () => void): Finder {
+export function finder(scene: Scene, w: Words, send: (event: Event) => void, turn: (focus: Focus) => void): Finder {
   const crumbs = h("div", { class: "sg-cr", role: "group", "aria-label": w.where });
   const found = h("output", { class: "sg-fn" });
-  let step = 0;
+  let until = 0;
   let place = -1;
   const input: HTMLInputElement = quiet(h("input", { type: "search", placeholder: w.search, "aria-label": w.search, oninput: () => { place = -1; tell(); } }));
   const tell = () => {
-    const hits = search(scene, input.value, step);
+    const hits = search(scene, input.value, until);
     found.textContent = input.value.trim() ? `${hits.length && place + 1} / ${hits.length}` : "";
     return hits;
   };
@@ -37,18 +37,20 @@ export function finder(scene: Scene, w: Words, send: (event: Event) => void, foc
     event.stopPropagation();
     jump(event.shiftKey ? -1 : 1);
   });
-  const near: HTMLButtonElement = quiet(h("button", { type: "button", class: "sg-nr", onclick: () => focus() }, w.near));
-  const element = h("div", { class: "sg-nav" }, crumbs, near, h("span", { class: "sg-se" }, input, found));
+  const ways = (["near", "path"] as const).map((name) => ({ name, button: quiet(h("button", { type: "button", class: "sg-nr", onclick: () => turn(name) }, w[name])) }));
+  const element = h("div", { class: "sg-nav" }, crumbs, ...ways.map(({ button }) => button), h("span", { class: "sg-se" }, input, found));
   const large = scene.levels.length > 0 || scene.items.length > MANY;
   element.hidden = !large;
   let drawn = "?";
   return {
     element,
-    show(now, level, selected, focused) {
-      step = now;
+    show(step, level, selected, focus, open) {
+      until = open ? step : scene.frames.length;
       if (!large) return;
-      near.disabled = !selected && !focused;
-      near.setAttribute("aria-pressed", String(focused));
+      for (const { name, button } of ways) {
+        button.disabled = !selected;
+        button.setAttribute("aria-pressed", String(focus === name));
+      }
       if (level === drawn) return;
       drawn = level;
       const path = scene.levels.length ? pathTo(scene, level) : [];
@@ -72,7 +74,6 @@ function placeOf(part: Element): string {
 /** A small map beside the picture while a large picture doesn't fit; a click scrolls there. The box itself scrolls by keyboard. */
 export function minimap(scene: Scene, pic: Picture): { element: HTMLElement; show(level: string): void; follow(): void } {
   const element = h("div", { class: "sg-map", "aria-hidden": "true", hidden: true });
-  const large = scene.items.filter((item) => item.kind === "node").length > MAP_NODES;
   const { box } = pic;
   const frame = h("i", {});
   let drawn = "?";
@@ -91,7 +92,7 @@ export function minimap(scene: Scene, pic: Picture): { element: HTMLElement; sho
     element, follow,
     show(level) {
       const { width_px, height_px } = levelAt(scene, level);
-      element.hidden = !large || (width_px <= WIDE_PX && height_px <= TALL_PX);
+      element.hidden = pic.parts().length <= MAP_PARTS || (width_px <= WIDE_PX && height_px <= TALL_PX);
       if (element.hidden) return;
       const parts = pic.parts();
       if (level !== drawn) {

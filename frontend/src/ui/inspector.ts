@@ -13,11 +13,12 @@ export function inspector(scene: Scene, w: Words): { element: HTMLElement; show(
       if (!frame) return;
       element.replaceChildren(h("p", {}, ...withCode(frame.text)));
       const diagnosis = lastWord(scene, step);
-      if (diagnosis) element.append(h("p", { class: `dg ${frame.severity === "note" ? "note" : ""}` }, ...withCode(diagnosis)));
+      if (diagnosis) element.append(h("p", { class: `dg ${frame.diagnosis && (frame.severity ?? "calm")}` }, ...withCode(diagnosis)));
       if (frame.message) element.append(h("div", { class: "ex" }, frame.message));
       const about = selected || (step > 0 && !frame.message ? frame.on.at(-1) : "");
       const item = items.get(about as string);
       if (item && item.born <= step) element.append(...table(item, step, w, veil));
+      else if (item) element.append(h("p", { class: "later" }, h("b", {}, item.label), ` ${w.later} ${item.born + 1}`));
     },
   };
 }

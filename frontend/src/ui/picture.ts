@@ -1,8 +1,12 @@
 /** One SVG with every step inside for each open box: a step only flips attributes, opening a box swaps the SVG. */
 import { h, quiet } from "./dom";
+import { type Line, way } from "../state/ways";
 import { levelAt, type Scene, stateAt } from "../state/scene";
 
-export interface Marks { selected: string; focused: boolean; on: string[]; picked: (id: string) => boolean; place?: ((id: string) => number) | undefined; evidence: (id: string) => boolean }
+/** What is left at full strength: all, the neighbours of what is selected, the gradient's way to it. */
+export type Focus = "" | "near" | "path";
+
+export interface Marks { selected: string; focus: Focus; on: string[]; picked: (id: string) => boolean; place?: ((id: string) => number) | undefined; evidence: (id: string) => boolean }
 
 export interface Picture {
   box: HTMLElement;
@@ -20,10 +24,9 @@ export interface Picture {
 }
 
 interface Timed { element: SVGElement; since: number; until: number; at: string[] | undefined; shown?: boolean }
-interface Wire { element: SVGElement; ends: string[] }
+interface Wire { element: SVGElement; ends: string[]; flows: boolean }
 interface Drawing { svg: SVGSVGElement; keys: SVGElement[]; timed: Timed[]; parts: SVGGElement[]; labels: string[]; wires: Wire[] }
 
-const SMALLEST = 0.76; // below that the numbers get too small: scroll instead
 const AROUND_PX = 28; // a part's tags stand beside and below it
 const AXES = [["left", "width", "scrollLeft"], ["top", "height", "scrollTop"]] as const;
 
@@ -35,7 +38,6 @@ function drawing(scene: Scene, id: string): Drawing {
   box.innerHTML = `<svg class="sg-svg" viewBox="0 0 ${width_px} ${height_px}" width="${width_px}" height="${height_px}" role="group">${inside}</svg>`;
   const svg = box.firstElementChild as SVGSVGElement;
   svg.setAttribute("aria-label", label || "graph");
-  svg.style.minWidth = `${Math.round(width_px * SMALLEST)}px`;
   const last = scene.frames.length - 1;
   const legend = svg.querySelector(".legend");
   legend?.remove();
@@ -54,7 +56,7 @@ function drawing(scene: Scene, id: string): Drawing {
   }
   parts[0]?.setAttribute("tabindex", "0");
   const labels = parts.map((part) => nameOf(part)?.textContent ?? "");
-  const wires = [...svg.querySelectorAll<SVGElement>("[data-w]")].map((element) => ({ element, ends: element.dataset.w?.split(" ") ?? [] }));
+  const wires = [...svg.querySelectorAll<SVGElement>("[data-w]")].map((element) => ({ element, ends: element.dataset.w?.split(" ") ?? [], flows: element.matches(".e:not(.al, .lo)") }));
   return { svg, keys, timed, parts, labels, wires };
 }
 
@@ -114,15 +116,13 @@ export function picture(scene: Scene): Picture {
     for (const part of here.parts) if (part.dataset.s === "g") part.removeAttribute("tabindex");
   }
 
-  function focusOn(id: string, focused: boolean) {
-    here.svg.classList.toggle("foc", focused && !!partOf(id));
-    if (!focused) return;
-    const near = new Set([id]);
-    for (const { element, ends } of here.wires) {
-      const touches = ends.includes(id);
-      element.classList.toggle("near", touches);
-      if (touches) for (const end of ends) near.add(end);
-    }
+  function focusOn(id: string, focus: Focus) {
+    here.svg.classList.toggle("foc", !!focus && !!partOf(id));
+    if (!focus) return;
+    const root = here.parts.find((part) => part.matches(".root"));
+    const lines = here.wires.filter(({ flows }) => flows).map(({ ends }) => ends as unknown as Line);
+    const near = focus === "path" && root ? way(lines, idOf(root), id) : new Set(here.wires.flatMap(({ ends }) => (ends.includes(id) ? ends : id)));
+    for (const { element, ends } of here.wires) element.classList.toggle("near", ends.every((end) => near.has(end)) && (focus === "path" || ends.includes(id)));
     for (const part of here.parts) part.classList.toggle("near", near.has(idOf(part)));
   }
 
@@ -158,7 +158,7 @@ export function picture(scene: Scene): Picture {
         part.setAttribute("aria-hidden", String(part.dataset.s === "g"));
       }
       rove();
-      focusOn(marks.selected, marks.focused);
+      focusOn(marks.selected, marks.focus);
       const innermost = (letters: string) => here.parts.filter((part) => letters.includes(part.dataset.s ?? "g")).at(-1);
       const seen = partOf(marks.selected) ?? (/[ew]/.test(turned?.dataset.s ?? "") ? undefined : turned);
       about = around(seen ?? innermost("a") ?? innermost("ew"), marks.on);

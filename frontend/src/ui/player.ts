@@ -3,12 +3,13 @@ import { askPanel } from "./ask";
 import { h, icon, type IconName, quiet, reachable, watchTheme } from "./dom";
 import { finder, minimap, TALL_PX } from "./find";
 import { inspector } from "./inspector";
-import { picture } from "./picture";
+import { type Focus, picture } from "./picture";
 import { type Draft, kindOf } from "../state/kinds";
 import { type Answer, answerOf, emptyDraft, isComplete, isEvidence, isPicked, labelOf, pick, type } from "../state/quiz";
 import { lastWrong, levelInSight, readScene, type Scene } from "../state/scene";
 import { type Event, lastStep, reduce, type State } from "../state/machine";
 import { track } from "./track";
+import { zoom } from "./zoom";
 import { words } from "./words";
 
 /** Where the state lives: a widget's model, or a variable of a static page. */
@@ -40,7 +41,7 @@ function start(el: HTMLElement, scene: Scene, host: Host): () => void {
   const kind = kindOf(question);
   let draft: Draft = emptyDraft;
   let playing = false;
-  let focused = false;
+  let focus: Focus = "";
   let busy = false;
   let timer = 0;
 
@@ -87,13 +88,14 @@ function start(el: HTMLElement, scene: Scene, host: Host): () => void {
     commit,
   }) : null;
   const info = inspector(scene, w);
-  const toggleFocus = () => { focused = !focused && state().selected !== ""; draw(); };
-  const find = finder(scene, w, send, toggleFocus);
+  const turn = (to: Focus) => { focus = focus === to || state().selected === "" ? "" : to; draw(); };
+  const find = finder(scene, w, send, turn);
+  const size = zoom(pic, () => root, w);
   const map = minimap(scene, pic);
   const code = h("ol", { class: "sg-cd", "aria-label": w.code }, ...scene.code.map(([number, text]) => h("li", { "data-n": number, value: number }, text)));
   const live = h("div", { class: "sg-sr", role: "status", "aria-live": "polite" });
-  const bar = h("div", { class: "sg-bar" }, first, prev, play, next, last, line.element, line.count, line.chip);
-  const root = h("div", { class: "sg", role: "group", "aria-label": w.graph }, find.element, h("div", { class: "sg-pic" }, pic.box, map.element), pic.legend, panel?.element ?? "", bar, h("div", { class: "sg-ft" }, code, info.element), live);
+  const bar = h("div", { class: "sg-bar" }, first, prev, play, next, last, line.element, line.count, line.chip, ...size.buttons);
+  const root = h("div", { class: "sg", role: "group", "aria-label": w.graph }, find.element, h("div", { class: "sg-pic" }, pic.box, map.element), panel?.element ?? "", bar, h("div", { class: "sg-ft" }, code, info.element), pic.legend, live);
   const tallest = Math.max(scene.height_px, ...scene.levels.map((level) => level.height_px));
   root.classList.toggle("tall", tallest > TALL_PX);
   el.append(root);
@@ -114,14 +116,16 @@ function start(el: HTMLElement, scene: Scene, host: Host): () => void {
     root.dataset.phase = frame.severity === "wrong" ? "error" : frame.phase;
     const given = answer();
     const open = question && !given;
-    focused &&= now.selected !== "";
+    if (!now.selected) focus = "";
+    root.toggleAttribute("data-asks", !!open);
     pic.show(now.step, now.level, {
-      selected: now.selected, focused, on: frame.on,
+      selected: now.selected, focus, on: frame.on,
       picked: (id) => !!open && isPicked(question, draft, labelOf(question, id) ?? "\0"),
       place: kind.inOrder ? (id) => (open ? draft.picked.indexOf(labelOf(question, id) ?? "\0") + 1 : 0) : undefined,
       evidence: (id) => !!question && !!given && isEvidence(question, id, given),
     });
-    find.show(now.step, now.level, now.selected, focused);
+    size.show();
+    find.show(now.step, now.level, now.selected, focus, !!open);
     map.show(now.level);
     line.show(now.step, end, !!open);
     panel?.show(draft, given);
@@ -184,8 +188,11 @@ function start(el: HTMLElement, scene: Scene, host: Host): () => void {
     const part = pic.partAt(target);
     const enter = event.key === "Enter" || event.key === " ";
     if (enter && part) press(part);
-    else if (part && event.key === "f") toggleFocus();
+    else if (part && event.key === "f") turn("near");
+    else if (part && event.key === "g") turn("path");
+    else if (target === pic.box && event.key.startsWith("Arrow")) return false; // it scrolls
     else if (part && (event.key === "ArrowDown" || event.key === "ArrowUp")) walk(part, event.key === "ArrowDown" ? 1 : -1);
+    else if (!event.ctrlKey && !event.metaKey && size.key(event.key)) return true;
     else if (KEYS[event.key]) send(KEYS[event.key]!);
     else if (event.key === " " && target.tagName !== "BUTTON") send({ kind: "toggle" });
     else if (event.key === "Escape") state().selected || state().level ? send({ kind: "escape" }) : target.blur();
@@ -204,7 +211,7 @@ function start(el: HTMLElement, scene: Scene, host: Host): () => void {
 
   const unwatch = watchTheme(root, (theme) => { root.dataset.theme = theme; });
   const off = host.on(() => busy || draw());
-  const sized = new ResizeObserver(inSight);
+  const sized = new ResizeObserver(() => { size.show(); inSight(); });
   sized.observe(pic.box);
   draw();
   return () => { clearInterval(timer); off(); unwatch(); sized.disconnect(); root.remove(); };

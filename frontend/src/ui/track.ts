@@ -3,7 +3,7 @@ import { h, quiet } from "./dom";
 import type { Frame, Scene } from "../state/scene";
 import type { Words } from "./words";
 
-const COLOUR: Record<string, string> = { start: "fn", forward: "fn", inplace: "er", backward: "grl", error: "er" };
+const COLOUR: Record<string, string> = { start: "fn", forward: "fn", inplace: "fn", backward: "grl", error: "er" };
 const MOST_TICKS = 80; // more of them couldn't be told apart
 
 export interface Track {

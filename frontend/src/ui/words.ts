@@ -7,6 +7,7 @@ const en = {
   start: "Start", forward: "Forward", inplace: "In-place", backward: "Backward", error: "Error", silent: "Wrong",
   leaf: "leaf tensor", tensor: "tensor", plain: "tensor, needs no gradient", node: "Function", write: "in-place write", op: "not recorded",
   group: "several Functions", whole: "whole graph", where: "where you are", search: "Search the graph", near: "Neighbours only (f)",
+  path: "Follow the gradient (g)", later: "not there yet: step", less: "Smaller (-)", more: "Larger (+)", fit: "All of it (0), or readable (1)", full: "Full screen",
   broken: "This picture is damaged, or another version of seegrad made it. Run its cell again.",
 };
 export type Words = typeof en;
@@ -18,6 +19,7 @@ const zh_CN: Words = {
   start: "开始", forward: "前向", inplace: "原地写入", backward: "反向", error: "报错", silent: "出错",
   leaf: "叶子张量", tensor: "张量", plain: "张量，不需要梯度", node: "Function", write: "原地写入", op: "未记录",
   group: "多个 Function", whole: "整个图", where: "当前位置", search: "在图中搜索", near: "只看相邻部分（f）",
+  path: "跟随梯度（g）", later: "尚未出现：步骤", less: "缩小（-）", more: "放大（+）", fit: "显示全部（0），或恢复可读大小（1）", full: "全屏",
   broken: "这幅图已损坏，或由另一版本的 seegrad 生成。请重新运行它的单元格。",
 };
 const tables: Record<string, Words> = { en, zh_CN };

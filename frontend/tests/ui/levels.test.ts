@@ -50,7 +50,7 @@ describe("levels as state", () => {
     expect(deselected).toEqual(state({ level: "m1" }));
     expect(reduce(nested(), deselected, { kind: "escape" }).level).toBe("");
   });
-  it("searches by name, and never what isn't there yet", () => {
+  it("searches by name, up to a step while what comes later is hidden", () => {
     expect(search(nested(), " tanh", 0).map((item) => item.id)).toEqual(["f2"]);
     expect(search(nested(), "mul", 0)).toEqual([]);
     expect(search(nested(), "mul", 1).map((item) => item.id)).toEqual(["f1"]);
@@ -118,10 +118,13 @@ describe("levels on the page", () => {
     input.value = "backward";
     const enter = () => input.dispatchEvent(new KeyboardEvent("keydown", { key: "Enter", bubbles: true }));
     enter();
-    expect($(".sg-fn")?.textContent).toBe("1 / 2");
+    expect($(".sg-fn")?.textContent).toBe("1 / 3");
     expect($("#s1-f2")?.classList.contains("sel")).toBe(true);
     enter();
     expect($("#s1-f3")?.classList.contains("sel")).toBe(true);
+    enter(); // what hasn't run yet is found too, and said to come later
+    expect($("#s1-f1")?.classList.contains("sel")).toBe(true);
+    expect($(".sg-in .later")?.textContent).toBe("MulBackward0 not there yet: step 2");
     enter();
     expect($("#s1-f2")?.classList.contains("sel")).toBe(true);
   });

@@ -7,7 +7,7 @@ from seegrad.picture.sketch.desk import Desk, shorten
 from seegrad.picture.sketch.functions import put_functions, put_inner_writes, put_plain_writes, put_results
 from seegrad.picture.sketch.gradients import free, mark_wrong, with_gradients, with_shares
 from seegrad.picture.sketch.levels import Level, collapse
-from seegrad.picture.sketch.marks import hang_hooks, marks_of
+from seegrad.picture.sketch.marks import hang_hooks, mark_harm, marks_of
 from seegrad.picture.sketch.parts import (
     Bundle,
     Card,
@@ -20,6 +20,8 @@ from seegrad.picture.sketch.parts import (
     StorageGroup,
     Wire,
     at,
+    is_broken,
+    is_finite,
     spans,
 )
 from seegrad.picture.sketch.stacks import clusters_of, storages_of
@@ -38,6 +40,8 @@ __all__ = [
     "Wire",
     "at",
     "collapse",
+    "is_broken",
+    "is_finite",
     "shorten",
     "sketch",
     "spans",
@@ -58,6 +62,7 @@ def sketch(recording: Recording) -> Sketch:
     cards = with_shares(recording, desk, cards)
     free(recording, desk)
     cards = hang_hooks(recording, desk, [card for card in cards if card.id not in desk.hidden])
+    cards = mark_harm(recording, desk, cards)
     for name in desk.hidden & desk.pills.keys():
         del desk.pills[name]
     wires = tuple(wire for wire in desk.wires if not {wire.source, wire.target} & desk.hidden)

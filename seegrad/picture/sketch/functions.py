@@ -87,8 +87,8 @@ def _put_outputs(desk: Desk, frame: Frame, node: Node) -> None:
             values = tuple((frame.index, preview) for _, preview in desk.cards[old].values[-1:])
             desk.cards[card] = replace(desk.cards[card], values=values)
         desk.made[node.id, tensor] = card
-        red = desk.pills[f"f{node.id}"].inplace
-        desk.put(Wire(f"f{node.id}", card, frame.index, "out", str(number) if several else "", red=red))
+        writes = desk.pills[f"f{node.id}"].inplace
+        desk.put(Wire(f"f{node.id}", card, frame.index, "out", str(number) if several else "", writes=writes))
 
 
 def _wire_inputs(desk: Desk, frame: Frame, node: Node, sources: list[str | None]) -> None:
@@ -107,8 +107,8 @@ def _wire_inputs(desk: Desk, frame: Frame, node: Node, sources: list[str | None]
             kept = kept[:1]  # x * x saves x twice: one for each of its wires
         spare = [saved for saved in spare if saved not in kept]
         pins = tuple(_pin(desk, saved, "in") for saved in kept)
-        red = desk.pills[pill].inplace and tensor in node.outputs
-        desk.put(Wire(source, pill, frame.index, "in", pins=pins, red=red))
+        writes = desk.pills[pill].inplace and tensor in node.outputs
+        desk.put(Wire(source, pill, frame.index, "in", pins=pins, writes=writes))
     _pin_results(desk, node, spare)
 
 
@@ -242,8 +242,8 @@ def _put_write(desk: Desk, frame: Frame, write: Write, others: tuple[str, ...]) 
     desk.cards[new] = replace(desk.cards[new], kind=desk.cards[old].kind)
     for other in others:
         desk.put(Wire(other, pill.id, frame.index, "in"))
-    desk.put(Wire(old, pill.id, frame.index, "in", red=True))
-    desk.put(Wire(pill.id, new, frame.index, "out", red=True))
+    desk.put(Wire(old, pill.id, frame.index, "in", writes=True))
+    desk.put(Wire(pill.id, new, frame.index, "out", writes=True))
 
 
 def sign(name: str) -> str:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
-from seegrad.model.recording import Diagnosis, Frame, Hook, Recording, Severity, TensorRef
+from seegrad.model.recording import Diagnosis, Frame, Hook, Node, Recording, Severity, TensorRef
 from seegrad.picture.sketch.desk import Desk
 from seegrad.picture.sketch.parts import Card, Mark
 from seegrad.words.languages import _, marked
@@ -77,6 +77,28 @@ def _cut(recording: Recording, desk: Desk, diagnosis: Diagnosis) -> str | None:
 
 def _is_new_leaf(ref: TensorRef, frame: Frame) -> bool:
     return ref.is_leaf and ref.requires_grad and ref.frame == frame.index
+
+
+def mark_harm(recording: Recording, desk: Desk, cards: Iterable[Card]) -> list[Card]:
+    """The cards, with the steps in which a write did damage; its pill says so too. Any other write is a normal one."""
+    ids = {d.write_id for d in recording.diagnoses if d.severity != "note"}
+    done = [write for write in recording.writes if write.id in ids]
+    harmed: dict[int, set[int]] = defaultdict(set)
+    for write in done:
+        harmed[write.storage].add(write.frame)
+    writes = {f"w{write.id}" for write in done} | {
+        f"f{node.id}" for node in recording.nodes if _wrote(desk, node, harmed)
+    }
+    for name in writes & desk.pills.keys():
+        desk.pills[name] = replace(desk.pills[name], harmful=True)
+    hit = {card.id: harmed.get(desk.tensors[card.tensor].storage) for card in cards}
+    return [replace(card, harmed=tuple(sorted(hit[card.id] or ()))) for card in cards]
+
+
+def _wrote(desk: Desk, node: Node, harmed: Mapping[int, set[int]]) -> bool:
+    """Is this the Function of a write that did damage?"""
+    storages = {desk.tensors[tensor].storage for tensor in node.outputs if tensor in desk.tensors}
+    return node.inplace and any(node.frame in harmed.get(storage, ()) for storage in storages)
 
 
 def hang_hooks(recording: Recording, desk: Desk, cards: Iterable[Card]) -> list[Card]:

@@ -35,6 +35,24 @@ def spans(timeline: Timeline[Value], steps: int) -> list[tuple[int, int, Value]]
     return [(since, until - 1, value) for (since, until), (_, value) in zip(pairwise(ends), timeline, strict=True)]
 
 
+def is_finite(preview: Preview | None) -> bool:
+    """Are all numbers that are known of a tensor finite?
+
+    >>> is_finite((("1", "-inf"),)), is_finite((("1", "2"),)), is_finite(None)
+    (False, True, True)
+    """
+    return not any(is_broken(number) for row in preview or () for number in row)
+
+
+def is_broken(number: str) -> bool:
+    """Is this infinite, or no number? Complex ones are written `1+nanj`.
+
+    >>> is_broken("-inf"), is_broken("nan"), is_broken("0.5")
+    (True, True, False)
+    """
+    return "inf" in number or "nan" in number
+
+
 @dataclass(frozen=True, slots=True)
 class Card:
     """One tensor between two direct in-place writes to it: a write makes the next card, and this one stale."""
@@ -59,6 +77,7 @@ class Card:
     accumulates: int | None = None  # the step from which an AccumulateGrad adds to its `.grad`
     retained: int | None = None  # the step of its `retain_grad()`
     hooks: tuple[Hook, ...] = ()
+    harmed: tuple[int, ...] = ()  # the steps in which a write that a finding is about hit its bytes
 
     @property
     def keeps_from(self) -> int | None:
@@ -107,6 +126,7 @@ class Pill:
     off: bool = False
     module: str = ""
     hooks: tuple[Hook, ...] = ()
+    harmful: bool = False  # the write that a finding is about
 
     @property
     def name(self) -> str:
@@ -144,7 +164,7 @@ class Wire:
     kind: Literal["in", "out", "alias"]
     label: str = ""
     pins: tuple[Pin, ...] = ()
-    red: bool = False
+    writes: bool = False  # it leads through an in-place write
     cut: bool = False  # no gradient passes: `.detach()`, `.data`
     loose: bool = False  # a result that has no gradient, such as indices
 

@@ -12,7 +12,7 @@ from seegrad.picture.svg.cards import draw_card
 from seegrad.picture.svg.elements import UID, el
 from seegrad.picture.svg.legend import draw_legend
 from seegrad.picture.svg.pills import draw_bundle, draw_chip, draw_header, draw_pill
-from seegrad.picture.svg.sizes import PAGE_PX, SHRINKS_PX, Box, Opening, SizedSketch, header_width
+from seegrad.picture.svg.sizes import PAGE_PX, SCROLLS_PX, Box, Opening, SizedSketch, header_width
 from seegrad.picture.svg.wires import Wiring, draw_storages, draw_tags
 
 MARGIN_PX = 12
@@ -103,7 +103,7 @@ class _Drawer:
     def outermost(self, opened: Opening | None, seen: Sequence[Sketch]) -> tuple[str, tuple[float, float], float]:
         """The inside of the SVG, its width and height, and the height of a legend below it for all that is seen."""
         sized = self.sized.opened(opened) if opened else self.sized
-        layout = sized.layout(PAGE_PX if opened else PAGE_PX + SHRINKS_PX)
+        layout = sized.layout(PAGE_PX if opened else PAGE_PX + SCROLLS_PX)
         width, top = max(layout.width_px, NARROWEST_PX), MARGIN_PX + 4
         body, _ = self._drawn(sized, layout, (MARGIN_PX + (width - layout.width_px) / 2, top))
         height = layout.height_px + top + MARGIN_PX
@@ -182,4 +182,6 @@ def _defs() -> str:
               refY=5, markerWidth=5, markerHeight=5, orient="auto")  # fmt: skip
     hatch = el("pattern", el("rect", class_="hl", width=2, height=7), id=f"{UID}-hatch", width=7, height=7,
                patternUnits="userSpaceOnUse", patternTransform="rotate(45)")  # fmt: skip
-    return el("defs", head, hatch)
+    old = el("pattern", el("rect", class_="hg", width=2, height=7), id=f"{UID}-old", width=7, height=7,
+             patternUnits="userSpaceOnUse", patternTransform="rotate(45)")  # fmt: skip
+    return el("defs", head, hatch, old)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from seegrad.model.recording import Gradient, Hook, Preview
 from seegrad.model.scene import Point
-from seegrad.picture.sketch import Card, spans
-from seegrad.picture.svg.elements import HATCH, ROW_PX, UID, clean, el, grid, text
-from seegrad.picture.svg.sizes import HEAD_PX, SMALL_PX, Box, CardSize, shape_text
+from seegrad.picture.sketch import Card, at, is_finite, spans
+from seegrad.picture.svg.elements import HATCH, OLD, ROW_PX, UID, clean, el, grid, text
+from seegrad.picture.svg.sizes import HEAD_PX, NUMBER_PX, Box, CardSize, shape_text
 from seegrad.words.languages import _, marked
 from seegrad.words.widths import columns
 
@@ -23,12 +23,14 @@ def draw_card(card: Card, box: Box, size: CardSize, states: str, steps: int) -> 
         _bar(box.height) if card.kind == "leaf" else "",
         text(card.label, 11, 17, "nm"),
         *_badges(card, box.width, steps),
+        *_broken(card, box.width, steps),
         *_numbers(card, box.width, size, steps),
         draw_slot(card, box.width, size, steps) if size.slot else "",
         draw_accumulator(card, box.width, box.height),
         draw_hooks(card.hooks, 6, box.height + 3, card.born, steps),
     ]
-    classes = f"nd tn {card.kind}{' root' if card.root else ''}{' bump' if card.written else ''}"
+    harm = _harm(card, card.born) if card.written else ""
+    classes = f"nd tn {card.kind}{' root' if card.root else ''}{' bump' if card.written else ''}{harm}"
     return el(
         "g", *parts, class_=classes, id=f"{UID}-{card.id}", data_st=states, tabindex=-1, role="button",
         transform=f"translate({box.x:.1f} {box.y:.1f})",
@@ -58,7 +60,7 @@ def _badges(card: Card, width: float, steps: int) -> list[str]:
                 "g",
                 el("rect", width=27, height=15, rx=4),
                 text(label, 13.5, 11, "", anchor="middle"),
-                class_="ver moved" if moved else "ver",
+                class_=f"ver moved{_harm(card, since)}" if moved else "ver",
                 transform=f"translate({width - 34:.1f} 5)",
                 since=since,
                 until=until,
@@ -88,10 +90,34 @@ def _numbers(card: Card, width: float, size: CardSize, steps: int) -> list[str]:
             parts.append(_hatch(width, size, since, until))
             y += size.rows * ROW_PX + 5
         new = _block(card, preview, left, y, width, size)
-        parts.append(el("g", new, class_="val new" if k else "val", since=since, until=until))
+        parts.append(el("g", new, class_=f"val new{_harm(card, since)}" if k else "val", since=since, until=until))
     if card.stale is not None:
         parts.append(_hatch(width, size, card.stale, None))
     return parts
+
+
+def _harm(card: Card, since: int) -> str:
+    """The class of what a write has changed that did damage."""
+    return " hm" if since in card.harmed else ""
+
+
+def _broken(card: Card, width: float, steps: int) -> list[str]:
+    """A sign on the upper edge while the tensor or its gradient holds NaN or infinity."""
+    known = dict.fromkeys(step for step, _value in (*card.values, *card.gradients))
+    parts = []
+    for since, until, grids in spans(tuple((step, _grids(card, step)) for step in sorted(known)), steps):
+        if not all(map(is_finite, grids)):
+            said = "NaN" if any("nan" in number for grid in grids for row in grid for number in row) else "±∞"
+            sign = el("rect", x=-17, y=-15, width=34, height=15, rx=4), text(said, 0, -3.5, "", anchor="middle")
+            where = f"translate({width / 2:.1f} 0)"
+            parts.append(el("g", *sign, class_="nan", transform=where, since=since, until=until))
+    return parts
+
+
+def _grids(card: Card, step: int) -> list[Preview]:
+    """The numbers that are known at a step, of the tensor and of its gradient."""
+    gradient = at(card.gradients, step)
+    return [grid for grid in (at(card.values, step), gradient.preview if gradient else None) if grid]
 
 
 def _block(card: Card, preview: Preview | None, left: float, y: float, width: float, size: CardSize) -> str:
@@ -109,7 +135,7 @@ def _hatch(width: float, size: CardSize, since: int, until: int | None) -> str:
         y=HEAD_PX,
         width=width - 2,
         height=height,
-        fill=HATCH,
+        fill=OLD,
         since=since,
         until=until,
     )
@@ -207,7 +233,7 @@ def _gradient(card: Card, width: float, size: CardSize, since: int, until: int, 
     if gradient.preview:
         parts.append(grid(gradient.preview, left, top + 26, size.columns))
     else:
-        parts.append(text(shape_text(gradient.shape), width / 2, top + 26, "nu", anchor="middle"))
+        parts.append(text(shape_text(gradient.shape), width / 2, top + 26, "nu shp", anchor="middle"))
     return el("g", *parts, class_="gv wrong" if wrong else "gv", since=since, until=until)
 
 
@@ -240,7 +266,7 @@ def draw_hooks(hooks: tuple[Hook, ...], x: float, y: float, born: int, steps: in
 
 
 def _hook_tag(said: str, place: Point, since: int, until: int, class_: str, hooks: tuple[Hook, ...]) -> str:
-    width = columns(said) * SMALL_PX + 22
+    width = columns(said) * NUMBER_PX + 22
     curl = el("path", class_="curl", d="M7 -4v5a3 3 0 0 0 6 0v-2")
     return el(
         "g",

@@ -5,11 +5,15 @@ from __future__ import annotations
 import re
 from html import escape
 
+from seegrad.picture.sketch import is_broken
+
 ROW_PX = 15  # one row of numbers
+BROKEN_PX = 6.7  # one character of `nan`
 UNFIT = re.compile("[^\\t\\n -~\\x80-\\ud7ff\\ue002-\\ufffd\\U00010000-\\U0010ffff]")
 """Characters that XML can't hold, UID and the Scene's PART."""
 UID = "\ue000"  # stands for the Scene's uid until the body is known and hashed: see `with_uid`
-HATCH = f"url(#{UID}-hatch)"
+HATCH = f"url(#{UID}-hatch)"  # wrong
+OLD = f"url(#{UID}-old)"  # overwritten
 
 
 def el(tag: str, *children: str, since: int | None = None, until: int | None = None, **attributes: object) -> str:
@@ -85,7 +89,13 @@ def grid(
     for row, numbers in enumerate(preview):
         left = x
         for width, number in zip(columns, numbers, strict=False):
-            cells.append(text(number.replace("-", "−"), left + width - 4, y + row * ROW_PX, class_, anchor="end"))
+            right, base = left + width - 4, y + row * ROW_PX
+            broken = is_broken(number)
+            if broken:
+                wide = BROKEN_PX * len(number) + 4
+                cells.append(el("rect", class_="nf", x=right + 2 - wide, y=base - 11, width=wide, height=14, rx=3))
+            said = number.replace("-", "−")
+            cells.append(text(said, right, base, f"{class_} nf" if broken else class_, anchor="end"))
             left += width
     return "".join(cells)
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from seegrad.picture.sketch import Sketch
-from seegrad.picture.svg.elements import HATCH, el, text
-from seegrad.picture.svg.sizes import SMALL_PX
+from seegrad.picture.svg.elements import OLD, el, text
+from seegrad.picture.svg.sizes import NUMBER_PX
 from seegrad.words.languages import _, marked
 from seegrad.words.widths import columns
 
@@ -99,7 +99,7 @@ def draw_legend(sketches: Sequence[Sketch], left: float, top: float, width: floa
     """The entries for all Sketches in one picture, in lines of at most `width`, and the height they take."""
     entries, x, y = [], 0.0, 0.0
     for sign, since in first_steps(sketches, steps).items():
-        room = SAMPLE_PX + columns(_(WORDS[sign])) * SMALL_PX + BETWEEN_PX
+        room = SAMPLE_PX + columns(_(WORDS[sign])) * NUMBER_PX + BETWEEN_PX
         if x and x + room - BETWEEN_PX > width:
             x, y = 0.0, y + LINE_PX
         where = f"translate({left + x:.1f} {top + y:.1f})"
@@ -178,7 +178,7 @@ SAMPLES = {
     ),
     "storage": el("g", el("rect", x=0, y=-7, width=18, height=14, rx=5), class_="storage"),
     "write": _box("fn ip", text("✎", 9, 4, "fnm", anchor="middle"), rx=6),
-    "stale": _box("gone", el("rect", x=0, y=-6, width=18, height=12, rx=3, fill=HATCH)),
+    "stale": _box("gone", el("rect", x=0, y=-6, width=18, height=12, rx=3, fill=OLD)),
     "order": el("g", el("circle", r=7, cx=9, cy=0), text("1", 9, 3.7, "", anchor="middle"), class_="chk"),
     "flow": el("g", el("rect", class_="fill", x=0, y=-6, width=18, height=12, rx=3), class_="slot flow"),
     "kept": el("g", el("rect", class_="fill", x=0, y=-6, width=18, height=12, rx=3), class_="slot keep"),

@@ -8,7 +8,7 @@ from __future__ import annotations
 from seegrad.picture.sketch import Bundle, Chip, Mark, Pill, spans
 from seegrad.picture.svg.cards import draw_hooks
 from seegrad.picture.svg.elements import HATCH, UID, clean, el, text
-from seegrad.picture.svg.sizes import Box, chip_lines, functions, header_width
+from seegrad.picture.svg.sizes import NUMBER_PX, Box, chip_lines, functions, header_width
 from seegrad.words.languages import _
 
 LENGTHS = 12  # of the bar that tells how much of a box has run
@@ -28,7 +28,9 @@ def draw_pill(pill: Pill, box: Box, mark: Mark | None, states: str, steps: int) 
         draw_hooks(pill.hooks, box.width / 2 - 24, box.height + 4, pill.born, steps),
         alarm(mark, box.width) if mark and mark.severity != "note" else "",
     ]
-    classes = f"nd fn {pill.kind}{' ip' if pill.inplace else ''}{' off' if pill.off else ''}"
+    classes = (
+        f"nd fn {pill.kind}{' ip' if pill.inplace else ''}{' off' if pill.off else ''}{' hm' if pill.harmful else ''}"
+    )
     return el(
         "g", *parts, class_=classes, id=f"{UID}-{pill.id}", data_st=states, tabindex=-1, role="button",
         transform=f"translate({box.x:.1f} {box.y:.1f})",
@@ -70,7 +72,7 @@ def disc(place: int, lap: int) -> list[str]:
     if lap == 1 and place < 100:
         return [el("circle", r=8), text(str(place), 0, 3.7, "", anchor="middle")]
     said = str(place) if lap == 1 else f"{lap}.{place}"
-    width = 6.4 * len(said) + 6
+    width = NUMBER_PX * len(said) + 6
     box = el("rect", x=-width / 2, y=-8, width=width, height=16, rx=8 if lap == 1 else 3)
     return [box, text(said, 0, 3.7, "", anchor="middle")]
 

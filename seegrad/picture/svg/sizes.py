@@ -16,10 +16,9 @@ from seegrad.picture.svg.elements import ROW_PX
 from seegrad.words.languages import _, counted
 from seegrad.words.widths import columns
 
-NUMBER_PX = 6.35  # advance of one character of the 10.5 px face, rounded up
+NUMBER_PX = 6.7  # advance of one character of the 11 px face, rounded up: nothing is smaller
 NAME_PX = 8.0  # of the 13 px bold face
 SIGN_PX = 9.1  # of the 15 px bold face
-SMALL_PX = 5.85  # of the 9.5 px face
 HEAD_PX = 24
 PILL_PX = 40
 OVERHANG_PX = 20  # a tag may stick out by half of it on each side
@@ -27,11 +26,11 @@ PAD_PX = 9  # between a storage frame and what it holds
 LABEL_PX = 30  # two lines above a storage frame
 STACK_GAP_PX = 22
 NARROWEST_PX = 92
-SHARE_PX = 112  # `.grad` and `∂ 1 of 3` on one line
-FRAME_LABEL_PX = 116.0  # "two version counters"
-RANK_GAP_PX = 27
+SHARE_PX = 116  # `.grad` and `∂ 1 of 3` or `wrong` on one line
+FRAME_LABEL_PX = 136.0  # "two version counters"
+RANK_GAP_PX = 26
 PAGE_PX = 950  # the width of a notebook's page
-SHRINKS_PX = 230  # a picture wider than the page by this much is still readable when it is shrunk to the page
+SCROLLS_PX = 230  # a picture wider than the page by this much scrolls: rather than in two bands it is read in one
 ARROWS = {"in": "{name} →", "out": "→ {name}", "leaf": "{name}"}
 
 
@@ -65,8 +64,8 @@ def card_size(card: Card) -> CardSize:
     changes = len(card.overwritten) > 0
     shown = max(columns(shape_text(shape)) for shape in (card.shape, *(g.shape for _, g in card.gradients)))
     width = max(sum(widths) + 16, columns(card.label) * NAME_PX + 56, shown * NUMBER_PX + 20, NARROWEST_PX)
-    if card.shares:
-        width = max(width, SHARE_PX if card.keeps else 0)
+    if card.keeps and (card.shares or card.wrong_from is not None):
+        width = max(width, SHARE_PX)
     slot = card.kind != "plain" or bool(card.gradients)
     size = CardSize(round(width, 1), 0, widths, rows, changes, slot)
     height = size.slot_top + 2 + (size.slot_height + 2 if slot else 0)
@@ -79,15 +78,14 @@ def _columns(grids: list[Preview]) -> list[int]:
 
 
 def shape_text(shape: tuple[int, ...]) -> str:
-    """The shape for a card that shows no numbers.
+    """The shape for a card that shows no numbers, as Python writes it, so that it can't be read as a number.
 
-    >>> shape_text((3, 5)), shape_text(()), shape_text((0,))
-    ('3×5', 'scalar', '0 (empty)')
+    >>> shape_text((3, 5)), shape_text((20,)), shape_text(()), shape_text((0,))
+    ('(3, 5)', '(20,)', 'scalar', '(0,) empty')
     """
     if not shape:
         return _("scalar")
-    sizes = "×".join(map(str, shape))
-    return _("{sizes} (empty)").format(sizes=sizes) if 0 in shape else sizes
+    return _("{sizes} empty").format(sizes=shape) if 0 in shape else str(shape)
 
 
 def pill_width(pill: Pill) -> float:
@@ -109,7 +107,7 @@ def functions(count: int) -> str:
 
 def bundle_size(bundle: Bundle) -> tuple[float, float]:
     """Width and height."""
-    return max(116.0, columns(bundle.label) * 8.0 + 42, columns(functions(bundle.count)) * 6.4 + 26), 54.0
+    return max(116.0, columns(bundle.label) * 8.0 + 42, columns(functions(bundle.count)) * NUMBER_PX + 26), 54.0
 
 
 def chip_lines(chip: Chip) -> list[str]:
@@ -120,7 +118,7 @@ def chip_lines(chip: Chip) -> list[str]:
 def chip_size(chip: Chip) -> tuple[float, float]:
     """Width and height."""
     lines = chip_lines(chip)
-    return max(map(columns, lines)) * 6.1 + 18, 9.0 + 13 * len(lines)
+    return max(map(columns, lines)) * NUMBER_PX + 18, 9.0 + 13 * len(lines)
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,7 +189,7 @@ class SizedSketch:
         self._widen_stacks(sketch)
         self.framed = {card for group in sketch.storages for card in group.cards}
         self.marked = {mark.target: len(mark.lines) for mark in sketch.marks}
-        self.tag_width = {mark.target: max(map(columns, mark.lines)) * 6.2 + 14 for mark in sketch.marks}
+        self.tag_width = {mark.target: max(map(columns, mark.lines)) * NUMBER_PX + 14 for mark in sketch.marks}
         self.clusters = {cluster.id: cluster for cluster in sketch.clusters}
         self.home = {name: cluster.id for cluster in sketch.clusters for name in cluster.members}
         self.home |= {name: name for name in self.size if name not in self.home}
@@ -212,7 +210,7 @@ class SizedSketch:
         sized.shapes = [room if shape.id == opening.id else shape for shape in self.shapes]
         return sized
 
-    def layout(self, widest_px: float = PAGE_PX + SHRINKS_PX) -> Layout:
+    def layout(self, widest_px: float = PAGE_PX + SCROLLS_PX) -> Layout:
         """Where each Shape stands, in bands where the picture would be wider than `widest_px`."""
         placed = arrange(self.shapes, self.links, rank_gap_px=RANK_GAP_PX, order=self.order)
         return placed if placed.width_px <= widest_px else fold(placed, self.shapes, min(widest_px, PAGE_PX))

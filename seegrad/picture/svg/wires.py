@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 
 from seegrad.model.scene import Point
-from seegrad.picture.sketch import Mark, Pin, Sketch, StorageGroup, Wire, shorten
+from seegrad.picture.sketch import Mark, Pin, Sketch, StorageGroup, Wire, at, is_finite, shorten
 from seegrad.picture.svg.elements import UID, clean, curve, el, text
 from seegrad.picture.svg.pills import alarm
-from seegrad.picture.svg.sizes import FRAME_LABEL_PX, LABEL_PX, PAD_PX, STACK_GAP_PX, Box, SizedSketch
+from seegrad.picture.svg.sizes import FRAME_LABEL_PX, LABEL_PX, NUMBER_PX, PAD_PX, STACK_GAP_PX, Box, SizedSketch
 from seegrad.words.languages import _, marked
 from seegrad.words.widths import columns
 
 PORT_PX = 16  # between two lines on one side of a part
+PIN_PX = 16.5  # between two tags
 UNDER_BADGE_PX = 3.5  # above the lower card: the upper one's `+=` and hooks hang down into the gap
 FRAME_PORTS_PX = 32  # for all lines on one side of an open box
 COUNTERS = {
@@ -30,6 +32,8 @@ class Wiring:
         self.sketch, self.boxes, self.routes, self.steps = sketch, boxes, routes, steps
         self.marks = {mark.target: mark for mark in sketch.marks}
         self.freed = {pill.id: pill.freed for pill in sketch.pills}
+        self.harmful = {pill.id for pill in sketch.pills if pill.harmful}
+        self.cards = {card.id: card for card in sketch.cards}
         self.labels = {card.id: shorten(card.label, 10) for card in sketch.cards}
         self.flows: dict[tuple[str, str], set[int]] = defaultdict(set)
         for step, source, target in sketch.flows:
@@ -71,11 +75,11 @@ class Wiring:
                 forward += self._stacked(wire)
                 continue
             path = curve(self.points(k))
-            forward.append(el("path", class_=_class_of(wire), d=path, since=wire.born, data_w=_ends(wire)))
+            forward.append(el("path", class_=self._class_of(wire), d=path, since=wire.born, data_w=_ends(wire)))
             forward += self._signs(k, wire)
             mark = self._mark_on(wire)
             if mark is not None:
-                above.append(el("path", class_=f"eb {mark.severity}", d=path, since=mark.since))
+                above.append(el("path", class_=f"eb {mark.severity}", d=path, since=mark.since, data_w=_ends(wire)))
             back = curve(self.points(k)[::-1], back=True)
             above += self._gradient(wire, back)
         return [el("g", *forward, *above, class_="edges")]
@@ -90,7 +94,7 @@ class Wiring:
         up = f"M{upper.middle:.1f} {lower.y:.1f}V{upper.bottom:.1f}"
         past = f"M{upper.x:.1f} {here:.1f}H{beside:.1f}V{there:.1f}H{lower.x:.1f}"
         back = f"M{lower.x:.1f} {there:.1f}H{beside:.1f}V{here:.1f}H{upper.x:.1f}"
-        parts = [el("path", class_=_class_of(wire), d=down if near else past, since=wire.born, data_w=_ends(wire))]
+        parts = [el("path", class_=self._class_of(wire), d=down if near else past, since=wire.born, data_w=_ends(wire))]
         parts += self._gradient(wire, up if near else back)
         if wire.kind == "alias":
             x, label = (lower.middle + 8, wire.label) if near else (lower.x + 4, self.labels[wire.source] + wire.label)
@@ -104,9 +108,22 @@ class Wiring:
 
     def _gradient(self, wire: Wire, back: str) -> list[str]:
         """The arrow of the gradient, seen in the steps in which it runs back over this line."""
-        steps = sorted(self.flows.get((wire.source, wire.target), ()))
-        told = " ".join(map(str, steps))
-        return [el("path", class_="bk", d=back, data_at=told, marker_end=f"url(#{UID}-head)")] if steps else []
+        card = self.cards.get(wire.source) or self.cards.get(wire.target)
+        broken = {True: "bk nf", False: "bk"}
+        steps: dict[str, list[int]] = defaultdict(list)
+        for step in sorted(self.flows.get((wire.source, wire.target), ())):
+            gradient = at(card.gradients, step) if card else None
+            steps[broken[gradient is not None and not is_finite(gradient.preview)]].append(step)
+        head = f"url(#{UID}-head)"
+        return [
+            el("path", class_=class_, d=back, data_at=" ".join(map(str, told)), data_w=_ends(wire), marker_end=head)
+            for class_, told in sorted(steps.items())
+        ]
+
+    def _class_of(self, wire: Wire) -> str:
+        if wire.writes:
+            return "e ip hm" if {wire.source, wire.target} & self.harmful else "e ip"
+        return "e al" if wire.kind == "alias" else "e lo" if wire.loose else "e"
 
     def _signs(self, k: int, wire: Wire) -> list[str]:
         """The number of an output; two strokes across a line on which no gradient comes back."""
@@ -130,16 +147,31 @@ class Wiring:
 
     def pins(self) -> str:
         """Version tags: at the pill's entrance for an input, at its exit for its own result."""
-        tags = []
+        docked: dict[tuple[str, str], list[tuple[Point, Wire, Pin]]] = defaultdict(list)
         for k, wire in enumerate(self.sketch.wires):
             if not wire.pins or k not in self.routes:
                 continue
             pill = wire.target if wire.kind == "in" else wire.source
             first, last = self.points(k)[0], self.points(k)[-1]
-            for place, pin in enumerate(_distinct(wire.pins)):
+            for pin in _distinct(wire.pins):
                 x, y = last if pin.side == "in" else first
-                tags.append(self._pin(wire, pill, pin, (x + (0 if pin.side == "in" else 28), y + 16 * place)))
-        return el("g", *tags, class_="pins")
+                docked[pill, pin.side].append(((x + (0 if pin.side == "in" else 28), y), wire, pin))
+        return el(
+            "g", *(tag for (pill, _side), pins in docked.items() for tag in self._beside(pill, pins)), class_="pins"
+        )
+
+    def _beside(self, pill: str, pins: list[tuple[Point, Wire, Pin]]) -> list[str]:
+        """The tags on one side of a Function, in the order of their lines, none on another."""
+        pins = sorted(pins, key=lambda pin: pin[0][1])
+        lowest, heights = -math.inf, []
+        for (_x, y), *_rest in pins:
+            lowest = max(y, lowest + PIN_PX)
+            heights.append(lowest)
+        too_low = (heights[-1] - pins[-1][0][1]) / 2
+        return [
+            self._pin(wire, pill, pin, (x, round(y - too_low, 1)))
+            for ((x, _y), wire, pin), y in zip(pins, heights, strict=True)
+        ]
 
     def _pin(self, wire: Wire, pill: str, pin: Pin, place: Point) -> str:
         mark = self.marks.get(pill)
@@ -147,12 +179,13 @@ class Wiring:
         freed = self.freed.get(pill)
         until = self.steps - 1 if freed is None else freed - 1
         tag = self._tag(pin)
-        where = f"translate({place[0]:.1f} {place[1]:.1f})"
+        where, ends = f"translate({place[0]:.1f} {place[1]:.1f})", _ends(wire)
         if bad is None:
-            held = el("g", *tag, class_="pin", transform=where, since=wire.born, until=until)
-            return held if freed is None else held + el("g", *tag[:2], class_="pin free", transform=where, since=freed)
-        return el("g", *tag, class_="pin", transform=where, since=wire.born, until=bad.since - 1) + el(
-            "g", *tag, class_=f"pin bad {bad.severity}", transform=where, since=bad.since
+            held = el("g", *tag, class_="pin", transform=where, since=wire.born, until=until, data_w=ends)
+            hollow = el("g", *tag[:2], class_="pin free", transform=where, since=freed, data_w=ends)
+            return held if freed is None else held + hollow
+        return el("g", *tag, class_="pin", transform=where, since=wire.born, until=bad.since - 1, data_w=ends) + el(
+            "g", *tag, class_=f"pin bad {bad.severity}", transform=where, since=bad.since, data_w=ends
         )
 
     def _tag(self, pin: Pin) -> list[str]:
@@ -168,11 +201,6 @@ class Wiring:
 
 def _ends(wire: Wire) -> str:
     return f"{wire.source} {wire.target}"
-
-
-def _class_of(wire: Wire) -> str:
-    kind = " ip" if wire.red else " al" if wire.kind == "alias" else " lo" if wire.loose else ""
-    return f"e{kind}"
 
 
 def _distinct(pins: tuple[Pin, ...]) -> list[Pin]:
@@ -226,7 +254,7 @@ def draw_tags(sketch: Sketch, boxes: dict[str, Box]) -> str:
 
 
 def _tag(mark: Mark, box: Box) -> str:
-    width = max(map(columns, mark.lines)) * 6.1 + 14
+    width = max(map(columns, mark.lines)) * NUMBER_PX + 14
     height = 6 + 13 * len(mark.lines)
     lines = [text(line, 0, 4 + 13 * k, "", anchor="middle") for k, line in enumerate(mark.lines)]
     tag = el(
@@ -237,6 +265,7 @@ def _tag(mark: Mark, box: Box) -> str:
         class_=f"clash {mark.severity}",
         transform=f"translate({box.middle:.1f} {box.bottom + 17:.1f})",
         since=mark.since,
+        data_w=mark.target,
     )
     if mark.target.startswith("t") and mark.severity != "note":
         sign = el("g", alarm(mark, 9), transform=f"translate({box.x:.1f} {box.y:.1f})")

@@ -1,0 +1,87 @@
+"""What is drawn as wrong is wrong: a normal write is quiet, a run without a finding says so, NaN can't be missed."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+
+import torch
+
+import seegrad
+from seegrad.picture import draw
+from seegrad.picture.sketch import sketch
+
+
+def test_only_the_write_that_a_finding_is_about_is_harmful() -> None:
+    a = torch.ones(2, requires_grad=True)
+    with seegrad.record() as rec:
+        quiet = a * 1
+        quiet.add_(1)
+        saved = quiet.sigmoid()
+        saved.mul_(2)
+        with contextlib.suppress(RuntimeError):
+            saved.sum().backward()
+    parts = sketch(rec.recording)
+    assert [pill.symbol for pill in parts.pills if pill.inplace] == ["add_", "mul_"]
+    assert [pill.symbol for pill in parts.pills if pill.harmful] == ["mul_"]
+    assert [card.label for card in parts.cards if card.written and card.harmed] == ["saved"]
+    body = draw(rec.recording).body
+    assert len(re.findall(r'class="nd fn [^"]* hm"', body)) == 1
+
+
+def test_damage_through_another_name_is_seen_on_both() -> None:
+    a = torch.ones(2, requires_grad=True)
+    with seegrad.record() as rec:
+        out = a.sigmoid()
+        c = out.data
+        c.zero_()
+        out.sum().backward()
+    assert {card.label for card in sketch(rec.recording).cards if card.harmed} == {"out", "c"}
+
+
+def test_a_healthy_run_ends_with_its_leaves() -> None:
+    net = torch.nn.Linear(3, 1)
+    with seegrad.record() as rec:
+        opt = torch.optim.SGD(net.parameters(), lr=0.1)
+        net(torch.ones(4, 3)).sum().backward()
+        opt.step()
+    scene = draw(rec.recording)
+    assert scene.frames[-1].diagnosis == "2 leaves got a gradient; nothing was found."
+    assert scene.frames[-1].severity is None
+    assert " hm" not in scene.body
+    assert draw(rec.recording, lang="zh").frames[-1].diagnosis == "2 个叶子张量得到了梯度；没有发现问题。"
+
+
+def test_a_run_with_a_finding_or_without_a_backward_claims_nothing() -> None:
+    a = torch.ones(2, requires_grad=True)
+    with seegrad.record() as forward:
+        (a * 2).sum()
+    with seegrad.record() as finding:
+        out = a.sigmoid()
+        out.data.zero_()
+        out.sum().backward()
+    for rec in (forward, finding):
+        assert not any("nothing was found" in frame.diagnosis for frame in draw(rec.recording).frames)
+
+
+def test_numbers_that_are_none_are_marked_at_card_edge_and_leaf_and_in_the_verdict() -> None:
+    a = torch.tensor([0.0, 4.0], requires_grad=True)
+    with seegrad.record() as rec:
+        c = a.sqrt() * 0
+        c.sum().backward()
+    scene = draw(rec.recording)
+    assert scene.frames[-1].diagnosis == "The gradient of a isn't finite: it holds NaN or infinity."
+    assert scene.frames[-1].severity == "note"
+    leaf = scene.body[scene.body.index('-t0-0"') - 60 :]
+    leaf = leaf[: leaf.index("</title>") + 4000]
+    assert 'class="nan"' in leaf
+    assert 'class="nu nf"' in leaf
+    assert 'class="bk nf"' in scene.body
+
+
+def test_a_shape_is_written_as_python_does_in_a_voice_of_its_own() -> None:
+    x = torch.ones(20, requires_grad=True)
+    with seegrad.record() as rec:
+        x.sum().backward()
+    said = re.findall(r'<text[^>]*class="nu shp"[^>]*>([^<]*)', draw(rec.recording).body)
+    assert said == ["(20,)", "(20,)"]
