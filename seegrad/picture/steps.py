@@ -131,10 +131,10 @@ def numbers(preview: Preview | None, shape: tuple[int, ...]) -> str:
 
 
 def _card(card: Card, ref: TensorRef, maker: str | None) -> Item:
-    values = tuple((step, numbers(preview, card.shape)) for step, preview in card.values)
+    values = tuple((step, numbers(preview, card.shape)) for step, preview in card.values if preview)
     versions = tuple((step, _("none: an inference tensor") if v is None else str(v)) for step, v in card.versions)
     rows = [
-        Row(_("value"), values or ((card.born, _("shape {shape}").format(shape=shape_text(card.shape))),)),
+        Row(_("value"), values),  # a shape isn't one
         Row(_("shape, dtype"), ((0, f"{ref.shape}  {ref.dtype}"),)),
         Row("requires_grad", ((0, {"leaf": _("True  leaf"), "plain": "False"}.get(card.kind, "True")),)),
         Row("grad_fn", ((0, maker if maker and card.kind == "tensor" else "None"),)),

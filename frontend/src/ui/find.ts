@@ -80,6 +80,7 @@ export function minimap(scene: Scene, pic: Picture): { element: HTMLElement; sho
   const follow = () => {
     const { scrollLeft, scrollTop, scrollWidth, scrollHeight, clientWidth, clientHeight } = box;
     const share = (part: number, whole: number) => `${(100 * part) / whole}%`; // moved by `translate`, which lays nothing out
+    element.style.visibility = scrollWidth > clientWidth || scrollHeight > clientHeight ? "" : "hidden";
     Object.assign(frame.style, { width: share(clientWidth, scrollWidth), height: share(clientHeight, scrollHeight), translate: `${share(scrollLeft, clientWidth)} ${share(scrollTop, clientHeight)}` });
   };
   box.addEventListener("scroll", follow);

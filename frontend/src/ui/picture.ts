@@ -178,7 +178,7 @@ export function picture(scene: Scene): Picture {
         }
         const start = view[side];
         const end = start + view[size];
-        if (opened && size === "height" && from > start + view[size] / 3) to = (from -= 16) + view[size]; // it has much below it
+        if (opened && size === "height" && from > start + view[size] / 3) to = (from -= AROUND_PX) + view[size]; // it has much below it
         if (from < start + AROUND_PX || to > end - AROUND_PX) box[scroll] += (from + to - start - end) / 2;
       }
     },
