@@ -351,8 +351,8 @@ expect("2 * x", 2 * x, x=x).close(torch.tensor(6.0, device=device))
 seegrad.course_map()
 
 # %% [markdown]
-# Each chapter says in its first lines how long it takes: 40 to 100 minutes. Its assignment takes another 45 to 65
-# minutes. That makes about 20 hours for all of it. 01 comes first; after it you may go by either branch, and the clinic
+# Each chapter says in its first lines how long it takes: 40 to 60 minutes. Its assignment takes another 45 to 65
+# minutes. That makes about 18 hours for all of it. 01 comes first; after it you may go by either branch, and the clinic
 # (08) comes last.
 #
 # **Now:** open `01_computational_graphs`, in the same folder.

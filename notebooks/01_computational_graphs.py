@@ -1,7 +1,7 @@
 # %% [markdown]
 # # 01 · Computational graphs
 #
-# *About 90 minutes, without the optional part.* While your code computes, torch writes down how to compute backward.
+# *About 60 minutes, without the optional parts.* While your code computes, torch writes down how to compute backward.
 # What it writes is a graph, and you can read it.
 #
 # After it you can
@@ -12,6 +12,8 @@
 
 # %% [markdown]
 # **How to work:** predict, run, look, explain, change. Commit to each prediction before you run its cell.
+#
+# The parts called *optional* are for another day: nothing that comes later needs them.
 #
 # *The documents* are five older tutorials that are still found on the web. You will meet answers like theirs, so this
 # course runs what they say on your torch.
@@ -53,16 +55,6 @@ x.tolist()
 # %% [markdown]
 # `tolist()` gives plain Python numbers, with the digits that a 32-bit float really holds. A Python number has no
 # history: what you compute from such numbers alone is in no graph.
-#
-# The document writes `torch.randn(2, requires_grad=True, device='cuda')`: random numbers, on a GPU. Without a GPU that
-# line raises, since torch never moves to the CPU by itself. Here `device` decides, and the numbers stay the same.
-
-# %%
-try:
-    made = torch.randn(2, requires_grad=True, device="cuda").is_cuda
-except (AssertionError, RuntimeError):
-    made = False
-print("made where there is a GPU, and only there:", made == torch.cuda.is_available())
 
 # %% [markdown]
 # Next a Function: `b` will point to one. **Predict:** what does it compute: $e^x$ once more, or something else?
@@ -86,7 +78,20 @@ b.grad_fn.name(), a.grad_fn
 # `b` points to its Function, and `a` to none. (Up to torch 1.9 its name was `ExpBackward`.)
 
 # %% [markdown]
-# ### What a Function has
+# ### Optional: on a GPU, by name
+#
+# The document writes `torch.randn(2, requires_grad=True, device='cuda')`: random numbers, on a GPU. Without a GPU that
+# line raises, since torch never moves to the CPU by itself. Here `device` decides, and the numbers stay the same.
+
+# %%
+try:
+    made = torch.randn(2, requires_grad=True, device="cuda").is_cuda
+except (AssertionError, RuntimeError):
+    made = False
+print("made where there is a GPU, and only there:", made == torch.cuda.is_available())
+
+# %% [markdown]
+# ### Optional: what a Function has
 #
 # *“Inside a Function there are two methods, `forward()` and `backward()`”*, says a document.
 #
@@ -169,6 +174,9 @@ for name, tensor in tensors.items():
 
 # %% [markdown]
 # Before backward no tensor has a gradient.
+
+# %% [markdown]
+# ### Optional: the warning
 #
 # Here is the warning that some of them gave:
 
@@ -222,6 +230,8 @@ for name, leaf in {"inp": inp, "w1": w1, "w2": w2, "w3": w3}.items():
     print(f"{name:3}", any(node.variable is leaf for node in ends))
 
 # %% [markdown]
+# ### Optional: one leaf less
+#
 # **Change** `l3 = l1 * w3` to `l3 = l1 * 4` in the example, run it again, and walk again. How many Functions now? Which
 # `AccumulateGrad` has gone?
 #
@@ -412,6 +422,9 @@ out.backward()
 # The leaves that asked: `w` and `bias`. Gradients *passed* through `h` and `out` as well (dashed in the picture), but
 # each was dropped as soon as it had been used: in a large network they would fill the memory. `data` is a leaf too, but
 # it didn't ask. Chapter 03 shows how a non-leaf can ask.
+
+# %% [markdown]
+# ### Optional: the nine tensors of section 5
 #
 # The same for the nine tensors of section 5:
 
@@ -476,7 +489,7 @@ print("w1:", by_w1, " w2:", by_l2.sum(), " w3:", (by_l3 * 2).sum())
 # forward spread out (broadcast), backward adds up.
 
 # %% [markdown]
-# ### Each step, with less help
+# ### Optional: each step, with less help
 #
 # A smaller program, with an `exp` in it. **Predict** each step again, by the numbers on the cards.
 
@@ -672,7 +685,16 @@ print(half.requires_grad, half.is_leaf, half.grad_fn.name())
 # leaves.
 
 # %% [markdown]
-# ## 10 · Check yourself
+# ## 10 · Three questions
+#
+# | you ask | look at |
+# |---|---|
+# | who will have `.grad`? | the green cards to which a path leads from where backward starts |
+# | what was saved, is it the same? | the tags at the pill |
+# | which line broke it? | the red pill, the write; check that a tag at another pill shows an older version |
+
+# %% [markdown]
+# ### Optional: check yourself
 #
 # Three programs. **Predict** in each picture, then read on. First: of the tensors that have a name, which get a `.grad`?
 
@@ -710,11 +732,5 @@ z.sum().backward()
 #   leaf that asks for nothing, and `y` isn't a leaf.
 # - The second is fine: `sin` saved `y`, and nobody saved `z`.
 # - The third raises: `exp` saved `z` itself.
-#
-# | you ask | look at |
-# |---|---|
-# | who will have `.grad`? | the green cards to which a path leads from where backward starts |
-# | what was saved, is it the same? | the tags at the pill |
-# | which line broke it? | the red pill, the write; check that a tag at another pill shows an older version |
 #
 # **Now the assignment:** open `release/en/01_computational_graphs`. Seven exercises, about 65 minutes.

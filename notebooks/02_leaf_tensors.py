@@ -1,7 +1,7 @@
 # %% [markdown]
 # # 02 · Leaf tensors
 #
-# *About 75 minutes, without the optional parts.* You set `requires_grad=True`, you call `backward()`, and `.grad` is
+# *About 60 minutes, without the optional parts.* You set `requires_grad=True`, you call `backward()`, and `.grad` is
 # `None`. This chapter shows where it went.
 #
 # After it you can
@@ -545,7 +545,7 @@ print([name for name, _ in normed.named_parameters()])
 # anew each time from two others, and those are the leaves.
 
 # %% [markdown]
-# ### Frozen, or cut?
+# ### Optional: frozen, or cut?
 #
 # `body` is frozen, `x` asks for a gradient. **Predict:** who has one in the end?
 
@@ -590,7 +590,7 @@ for _ in range(3):
 # here makes its own leaf.
 
 # %% [markdown]
-# ### Used more than once
+# ### Optional: used more than once
 #
 # Here `p` is used more than once. **Predict** how many edges of the graph bring a gradient back to `p`, and the sum of
 # what they bring.
@@ -768,7 +768,7 @@ for name, mode in {"eval": dropout.eval, "train": dropout.train}.items():
 # | no graph | `no_grad`, not `eval()` |
 
 # %% [markdown]
-# ## 9 · Check yourself
+# ## 9 · Optional: check yourself
 #
 # Three programs. **Predict** in each picture: in the first the leaves, in the other two what has a `.grad` in the end.
 

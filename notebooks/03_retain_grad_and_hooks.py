@@ -1,7 +1,7 @@
 # %% [markdown]
 # # 03 · `retain_grad` and hooks
 #
-# *About 75 minutes, without the optional parts.* Backward computes a gradient for every tensor on its way, and keeps
+# *About 60 minutes, without the optional parts.* Backward computes a gradient for every tensor on its way, and keeps
 # some. This chapter is about the others.
 #
 # After it you can
@@ -106,6 +106,9 @@ print("l1  ", l1.grad)
 
 # %% [markdown]
 # `loss.grad` is $\partial loss / \partial loss = 1$. A mean of four gives each element a quarter.
+
+# %% [markdown]
+# ### Optional: the two parts
 #
 # `l1` is used twice: by `l2` and by `l3`. Its gradient is the sum over both ways. **Predict** each part before you
 # run this.
@@ -247,7 +250,7 @@ print(loss.grad)
 # then calls.
 
 # %% [markdown]
-# ### “Cleared after the print”?
+# ### Optional: “Cleared after the print”?
 #
 # The document runs these lines, sees `None` at the end, and says: *“the grad of `loss` is cleared once it has been
 # printed”*.
@@ -423,7 +426,7 @@ print("x.grad", x.grad)
 # `retain_grad` was called first, and keeps what comes out **last**. It shows what really flows on.
 
 # %% [markdown]
-# ### What may a hook return?
+# ### Optional: what may a hook return?
 #
 # **Predict** which of these five hooks raise. None of them returns `None`.
 
@@ -578,7 +581,7 @@ print("h.grad", h.grad)
 # relu's *result*. One tensor, two gradients, and both are right: it has had two values.
 
 # %% [markdown]
-# ## 6 · After the leaf has added up
+# ## 6 · Optional: after the leaf has added up
 #
 # A leaf has two kinds of hooks. `register_hook` is called with the gradient that arrives;
 # `register_post_accumulate_grad_hook` is called with the leaf itself, *after* its `.grad` was written.
@@ -705,6 +708,9 @@ print("stored  ", h.grad, x.grad)
 
 # %% [markdown]
 # In `.grad` nothing was stored, so nothing adds up and nothing needs to be zeroed.
+
+# %% [markdown]
+# ### Optional: a hook on the way
 #
 # Below, `h` has a hook, and is asked to keep its gradient. **Predict** what is printed, returned and stored.
 
@@ -724,7 +730,7 @@ print("stored  ", h.grad, x.grad)
 # stored all the same. `x.grad` isn't.
 
 # %% [markdown]
-# ### “Only leaves keep their gradient”
+# ### Optional: “Only leaves keep their gradient”
 #
 # So say the documents. Run the four ways side by side:
 
@@ -769,7 +775,7 @@ print(unused.grad)
 # | the numbers, and no `.grad` but where `retain_grad` asked | `torch.autograd.grad(loss, […])` |
 
 # %% [markdown]
-# ## 9 · Check yourself
+# ## 9 · Optional: check yourself
 #
 # Three programs. **Predict** what the first two print, and the outcome of the third; then read on.
 

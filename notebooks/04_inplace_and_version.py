@@ -1,7 +1,7 @@
 # %% [markdown]
 # # 04 · In-place operations and `_version`
 #
-# *About 85 minutes, without the optional parts.* Most people's first autograd error speaks of “an inplace operation”.
+# *About 60 minutes, without the optional parts.* Most people's first autograd error speaks of “an inplace operation”.
 #
 # After it you can
 #
@@ -99,7 +99,7 @@ print("a.view(2, 1)  same id:", id(view) == id(a), " same bytes:", view.data_ptr
 # Same `id`, other bytes; other `id`, same bytes. To tell whether two tensors share memory, never ask `id()`.
 
 # %% [markdown]
-# ### `i = i + 1` and `i += 1`
+# ### Optional: `i = i + 1` and `i += 1`
 #
 # *“In-place is like `i += 1`”*, says a document. **Predict** the four lines: does the second name see the change?
 
@@ -321,7 +321,8 @@ for use in ("s = b * b", "s = b.exp()"):
 # %% [markdown]
 # ## 4 · One program, two orders
 #
-# The documents' main example: `x` and `w1` make `d`, `d` and `w2` make `f`.
+# The documents' main example: `x` and `w1` make `d`, `d` and `w2` make `f`. A write to `d` below the line of `f` raises, as
+# in section 3: the derivative of $f$ by $w_2$ is $d$, so `d` is saved.
 
 # %%
 x = torch.tensor([1.0, 2.0], device=device)
@@ -335,7 +336,7 @@ print(w1.is_leaf, w2.is_leaf, d.is_leaf, f.is_leaf)
 w1.grad, w2.grad
 
 # %% [markdown]
-# ### Write after use
+# ### Optional: write after use
 #
 # The derivative of $f = d \cdot w_2$ by $w_2$ is $d$. So `d` is saved, and then overwritten. **Predict** the version of
 # `d` after the write.
@@ -392,14 +393,6 @@ w1.grad, w2.grad, d.grad_fn.name()
 #
 # This isn't the first program, repaired, but another one: nothing in it can learn. For the first one's gradient *and*
 # zeros in `d`, write after `backward()`, or on `d.detach().clone()`.
-#
-# **Change** the cell that asked: write `d[:] = 1`, and run both cells. What is `w2.grad` now?
-#
-# <details><summary>Changed and run? Then open this.</summary>
-#
-# It is `[1]`, the `d` that was used.
-#
-# </details>
 
 # %% [markdown]
 # ## 5 · Who has saved it?
@@ -466,6 +459,8 @@ for name, function in functions.items():
 # *Misconception* **M03**: “any in-place write on a tensor that needs a gradient raises”.
 
 # %% [markdown]
+# ### Optional: the two lines of section 1
+#
 # Here are the two lines of section 1 on one tensor, and then a backward. **Predict** the outcome.
 
 # %%
@@ -479,7 +474,7 @@ a.sum().backward()
 # It raises, and only in backward: the write itself went through.
 
 # %% [markdown]
-# ### “Torch doesn't support most in-place operations”
+# ### Optional: “Torch doesn't support most in-place operations”
 #
 # *“… and there is no case in which you need them”*, says a document. **Predict** the outcome of this one, and `x.grad`.
 
@@ -574,8 +569,13 @@ a, a.is_leaf, a._version
 # %% [markdown]
 # At once, and `a` is untouched. (Up to torch 1.7 the write went through, and `backward()` raised: “leaf variable has been
 # moved into the graph interior”.)
+#
+# Why so strict? Backward stores gradients in leaves. If the write were recorded, `a` would be the *result* of a write: it
+# would have a `grad_fn`, and its `.grad` would stay empty.
 
 # %% [markdown]
+# ### Optional: other spellings
+#
 # Other spellings of a write. **Predict** for each of these four what torch says: nothing, the same message, or another.
 
 # %% tags=["version-dependent"]
@@ -589,11 +589,10 @@ for write in ("a.add_(10)", "a += 10", "a[0] = 0", "a.view(2, 2).zero_()"):
 
 # %% [markdown]
 # All four raise; two messages speak of “a *view* of a leaf”.
-#
-# Why so strict? Backward stores gradients in leaves. If the write were recorded, `a` would be the *result* of a write: it
-# would have a `grad_fn`, and its `.grad` would stay empty.
 
 # %% [markdown]
+# ### Optional: a write to a clone
+#
 # Below, the write goes to a clone. **Predict** the leaves.
 
 # %%
@@ -689,6 +688,9 @@ for write in (under_no_grad, by_detach, by_data):
 # both: no error comes, and the gradient is wrong (**M06**: “no error, no problem”).
 #
 # *Misconception* **M07**: “under `no_grad` a write is harmless”. It is allowed, which is something else.
+
+# %% [markdown]
+# ### Optional: the first of the three, as a picture
 #
 # Here is the first of the three, as a picture:
 
@@ -756,6 +758,9 @@ loss.backward()
 # operation of this cell has an underscore at its end (**M12**: “my code has no in-place operation”).
 #
 # The right order is forward, backward, step: when the step writes, nobody needs the old value any more.
+
+# %% [markdown]
+# ### Optional: three rounds
 #
 # Below, a loop in the order forward, backward, step. **Predict** the versions that are printed.
 
@@ -882,7 +887,7 @@ print("after tidy:", h._version, "  out is h:", out is h)
 # `.data` is in no row: with it torch notices nothing.
 
 # %% [markdown]
-# ## 13 · Check yourself
+# ## 13 · Optional: check yourself
 #
 # Three programs. **Predict** the outcome of each in its picture, then read on.
 

@@ -1,7 +1,7 @@
 # %% [markdown]
 # # 06 · Embeddings and `clone()`
 #
-# *About 45 minutes.* An embedding looks up rows in a table. This chapter is about embeddings with `max_norm`, and about
+# *About 55 minutes, without the optional parts.* An embedding looks up rows in a table. This chapter is about embeddings with `max_norm`, and about
 # `clone()`.
 #
 # After it you can
@@ -14,6 +14,8 @@
 # **How to work:** predict, run, look, explain, change.
 
 # %% [markdown]
+# The parts called *optional* are for another day: nothing that comes later needs them.
+#
 # Every cell uses `device`, which the kernel sets (chapter 00).
 #
 # A `NameError`, or `Cell magic … not found`? The kernel was restarted, or a cell was skipped: choose **Kernel ▸ Restart
@@ -155,6 +157,8 @@ for name, mode in {"no_grad": torch.no_grad, "inference_mode": torch.inference_m
 # *Misconceptions* **M08**, “`eval()` turns things off”, and **M07**, “`no_grad` makes it safe”.
 
 # %% [markdown]
+# ### Optional: `max_norm=True`
+#
 # The document has a second way to write it, commented out: `max_norm=True`. **Predict** which length that is.
 
 # %%
@@ -246,7 +250,7 @@ loss.backward()
 # *Misconception* **M03**: “any in-place write raises”.
 
 # %% [markdown]
-# ### With no row too long
+# ### Optional: with no row too long
 #
 # `W` needs a gradient again. With `max_norm=100` nothing will be shortened. **Predict** the outcome.
 
@@ -285,6 +289,9 @@ loss.backward()
 
 # %% [markdown]
 # It is fine. `clone` is a Node of its own: `MmBackward0` has saved the *copy*, and the lookup writes to the original.
+
+# %% [markdown]
+# ### Optional: the document's own program
 #
 # And the document's own program:
 
@@ -519,7 +526,7 @@ Markdown(rec.diagnoses[0].message())
 # Look up all words before the loop, or use `clipped`.
 
 # %% [markdown]
-# ### Not only modules
+# ### Optional: not only modules
 #
 # `F.embedding` is a function and takes any tensor as its table; `nn.EmbeddingBag` takes the mean of the rows. **Predict**
 # what `table` holds afterwards, and how long the three rows of `bag.weight` are.
@@ -541,7 +548,7 @@ print(bag.weight.detach().norm(dim=1))
 # 1 now, and row 1 keeps its 0.5.
 
 # %% [markdown]
-# ### A list of states
+# ### Optional: a list of states
 #
 # `state` is updated in place, and kept at every step. **Predict** the three rows that are kept, first without, then
 # with `clone()`.

@@ -87,6 +87,9 @@ a.grad, b.grad
 # %% [markdown]
 # `b.grad` isn't 0, it is `None`: nothing in this graph leads to it. Nor does a gradient come through the condition:
 # `x.sum() > 0` chose the branch, and left no Node.
+
+# %% [markdown]
+# ### Optional: zero, or none
 #
 # Two parameters: one has a gradient of zero, the other none. The optimiser has weight decay: it pulls what it moves
 # towards 0. **Predict** which of the two it moves.
@@ -144,7 +147,7 @@ for start in (50.0, 3.0, 0.5):
     print(start, nodes(y * y))
 
 # %% [markdown]
-# ### The same line, run twice
+# ### Optional: the same line, run twice
 #
 # **Predict** three answers: do two runs of the same line share their last Node? Do they share the Node of the leaf?
 # What is `w.grad` after backward on both?
@@ -276,20 +279,6 @@ a.grad
 # like, and `.grad` adds up: 1 + 1.
 
 # %% [markdown]
-# **Predict** what each Node here saves, in the picture.
-
-# %%
-# %%see --ask saves
-a = torch.tensor([3.0, 1.0], requires_grad=True, device=device)
-b = a.exp()
-c = b.cumsum(0)
-loss = (c + b).sum()
-
-loss.backward()
-
-# %% [markdown]
-# Only `exp` saves something: its own result.
-#
 # **Predict** which of these ten can run backward twice. Write your list down.
 
 # %%
@@ -319,7 +308,25 @@ for name, function in functions.items():
 # %% [markdown]
 # Whoever needs no value for its derivative runs twice. One line may surprise you: `x * 3`. Its derivative is 3, and
 # that 3 is a saved tensor too.
+
+# %% [markdown]
+# ### Optional: look into the Nodes
 #
+# **Predict** what each Node here saves, in the picture.
+
+# %%
+# %%see --ask saves
+a = torch.tensor([3.0, 1.0], requires_grad=True, device=device)
+b = a.exp()
+c = b.cumsum(0)
+loss = (c + b).sum()
+
+loss.backward()
+
+# %% [markdown]
+# Only `exp` saves something: its own result.
+
+# %% [markdown]
 # What the Node of `x * 3` holds:
 
 # %%
@@ -328,7 +335,7 @@ x = torch.tensor([3.0, 1.0], requires_grad=True, device=device)
 (x * 3).grad_fn._saved_other, (x * 3).grad_fn._saved_self
 
 # %% [markdown]
-# ### A loss of two halves
+# ### Optional: a loss of two halves
 #
 # **Predict** the outcome, and what both gradients hold in the end.
 
@@ -391,6 +398,8 @@ print("plain", plain.grad_fn, plain.item())
 # A number to print is `loss.item()` or `loss.detach()`.
 
 # %% [markdown]
+# ### Optional: backward on the total
+#
 # Here backward is called on such a total. **Predict** the outcome. If it raises, in which step?
 
 # %%
@@ -482,6 +491,8 @@ for way in ("retained", "added"):
 grads
 
 # %% [markdown]
+# ### Optional: another trunk
+#
 # Another trunk: `torch.tanh(w)` becomes `w + 2`. **Predict** the outcome of two backward calls.
 
 # %%
@@ -602,7 +613,18 @@ for _ in range(4):
 # </details>
 
 # %% [markdown]
-# ### Without `retain_graph`, and with it
+# ### Three errors
+#
+# | the error says | it means | do |
+# |---|---|---|
+# | *a second time* | saved tensors were freed | new forward; add the losses; `.detach()` what is carried over |
+# | *does not require grad* | there is no graph at all | find the cut |
+# | *modified by an inplace operation* | a saved tensor was overwritten | find the write |
+#
+# `retain_graph=True` cures none of them, save where two backward calls really belong to one forward.
+
+# %% [markdown]
+# ### Optional: without a graph
 #
 # **Predict** what the two calls of this program print.
 
@@ -618,14 +640,6 @@ for retain in (False, True):
 
 # %% [markdown]
 # Both say the same: where no graph is, there is nothing to retain.
-#
-# | the error says | it means | do |
-# |---|---|---|
-# | *a second time* | saved tensors were freed | new forward; add the losses; `.detach()` what is carried over |
-# | *does not require grad* | there is no graph at all | find the cut |
-# | *modified by an inplace operation* | a saved tensor was overwritten | find the write |
-#
-# `retain_graph=True` cures none of them, save where two backward calls really belong to one forward.
 
 # %% [markdown]
 # ## 5 · The graph of a gradient
@@ -852,7 +866,7 @@ seegrad.show(rec)
 # | `if` on a number | free | breaks the graph |
 
 # %% [markdown]
-# ## 7 · Check yourself
+# ## 7 · Optional: check yourself
 #
 # Three programs. **Predict** the outcome of each in its picture, then read on.
 

@@ -1,7 +1,7 @@
 # %% [markdown]
 # # 08 · The clinic
 #
-# *About 100 minutes with the repairs; you may stop after any patient.* Programs from real projects come in as patients,
+# *About 60 minutes with the repairs, without the optional patients.* Programs from real projects come in as patients,
 # each with a complaint: what its owner says about it. You are the doctor, and the picture is your X-ray.
 #
 # After it you can
@@ -16,6 +16,8 @@
 #
 # A `NameError`, or `Cell magic … not found`? The kernel was restarted, or a cell was skipped: choose **Kernel ▸ Restart
 # Kernel and Run up to Selected Cell**.
+#
+# The patients called *optional* are for another day, as in each chapter.
 
 # %%
 import torch
@@ -180,7 +182,7 @@ print(first, "version", first._version)
 # Collect the rows in a Python list, and join them with `torch.stack`.
 
 # %% [markdown]
-# ## 3 · Patient 2: an activation that saves memory
+# ## 3 · Optional: patient 2, an activation that saves memory
 #
 # *“Somebody changed one word of my model, as a blog recommends, to save memory. My own code has no in-place
 # operation.”*
@@ -441,7 +443,7 @@ for batch in text:
 # Carry the numbers over, not the history. Each round's gradient is that of its own loss, with the old `h` as a constant.
 
 # %% [markdown]
-# ## 6 · Patient 5: small random weights
+# ## 6 · Optional: patient 5, small random weights
 #
 # *“I scale my weights, as the paper says, and hand them to the optimiser. I can't train them.”*
 #
@@ -627,7 +629,7 @@ print("backup", backup, "copy", copy, "version", weights._version)
 # “`.data` copies”.
 
 # %% [markdown]
-# ## 8 · Patient 7: an actor and its critic
+# ## 8 · Optional: patient 7, an actor and its critic
 #
 # *“The actor learns something, but the agent gets no better.”*
 #
@@ -692,7 +694,7 @@ for name, both in {"in both": (cut, cut), "in none": (keep, keep), "actor's": (c
 # repaired what it learns.
 
 # %% [markdown]
-# ## 9 · Check yourself
+# ## 9 · Optional: check yourself
 #
 # Two more patients, without help. Patient 8: *“If the loss rises, we go back to the best weights.”*
 #

@@ -1,7 +1,7 @@
 # %% [markdown]
 # # 09 · An engine of your own
 #
-# *About 75 minutes, without the optional part.* You have read and mended graphs. Now you make one: forty lines that
+# *About 60 minutes, without the optional parts.* You have read and mended graphs. Now you make one: forty lines that
 # agree with torch.
 #
 # After it you can
@@ -13,6 +13,8 @@
 
 # %% [markdown]
 # **How to work:** predict, run, look, explain, change.
+#
+# The parts called *optional* are for another day: nothing that comes later needs them.
 #
 # Every cell that uses torch uses `device`, which the kernel sets (chapter 00).
 #
@@ -201,7 +203,7 @@ v["a"].grad, v["b"].grad
 # ready. An `AccumulateGrad` goes first as soon as it is ready, whatever its age.
 
 # %% [markdown]
-# ### Younger than the loss
+# ### Optional: younger than the loss
 #
 # `f` is made from `a` too, after `e`. **Predict:** does its rule run when backward begins at `e`?
 
@@ -291,6 +293,9 @@ for _ in range(2):
 # %% [markdown]
 # That is torch's behaviour: leaves add up over the calls, and a value in between keeps nothing; where torch says
 # `None`, ours says 0.0. *Misconception* **M09**: “each backward overwrites `.grad`”.
+
+# %% [markdown]
+# ### Optional: `retain_grad` of your own
 #
 # `retain_grad()` is a request to keep it all the same.
 #
@@ -412,7 +417,7 @@ class Tensor(Value):
 
 
 # %% [markdown]
-# ### A layer
+# ### Optional: a layer
 #
 # A layer and its loss, written once. It takes your tensors or torch's.
 #
@@ -712,6 +717,9 @@ for function in (Cube, Numpy):
 # %% [markdown]
 # $3x^2 + 2x = 33$ from both. But $6x + 2 = 20$ comes from `Cube` alone. Numpy has no history, so the part $6x$ is
 # missing, without a word: **M06**, “no error means that the gradient is right”.
+
+# %% [markdown]
+# ### Optional: a check for that
 #
 # There is a check for that too. **Predict** what it says of the two.
 
@@ -724,7 +732,7 @@ for function in (Cube, Numpy):
 # `gradgradcheck` compares the second derivative with a finite difference of the first.
 
 # %% [markdown]
-# ## 8 · Check yourself
+# ## 8 · Optional: check yourself
 #
 # 1. A value is used in three places. How often is its rule run, and with which gradient?
 # 2. Why does `flowing` begin anew in each call?

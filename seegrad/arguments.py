@@ -10,13 +10,9 @@ from typing import Any
 import torch
 
 from seegrad.capture.probes.torch_private import version
-from seegrad.check import COARSE
-from seegrad.words.languages import _, marked
+from seegrad.telling import difference
 
 TOLERANCE: Mapping[torch.dtype, float] = {torch.float64: 1e-9}  # of the largest number; 1e-4 for all other dtypes
-ARGUMENT = marked("These are the values of `{name}`.")
-FACTOR = marked("Each number is {factor} times what was expected.")
-SOME = marked("Wrong numbers: {count} of {all}.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,25 +168,7 @@ class Values:
 
     def difference(self, others: Mapping[str, torch.Tensor]) -> str:
         """What the wrong values are: an argument's, rounded, a multiple of the right ones, some of them."""
-        for name, other in others.items():
-            if self.tells() and other.shape == self.came.shape and close(self.came, other):
-                return _(ARGUMENT).format(name=name)
-        came, want = self.came.detach().to(torch.float64), self.want.detach().to(torch.float64)
-        near = 1e-4 * want.abs().max()
-        wrong, nonzero = (came - want).abs() > near, want.abs() > near
-        if not wrong.any():
-            return _(COARSE)
-        factors = came[nonzero] / want[nonzero]
-        if (
-            len(factors) > 1
-            and factors[0]
-            and bool(((factors / factors[0] - 1).abs() < 1e-4).all())
-            and not (wrong & ~nonzero).any()
-        ):
-            return _(FACTOR).format(factor=f"{factors[0].item():.4g}")
-        if 0 < wrong.sum() < wrong.numel():
-            return _(SOME).format(count=int(wrong.sum()), all=wrong.numel())
-        return ""
+        return difference(self.came, self.want, others if self.tells() else {})
 
 
 def equal(came: torch.Tensor, want: torch.Tensor) -> bool:

@@ -18,6 +18,7 @@ Fresh inputs come from torch's global generator, which a judge seeds.
 Asked      halve(x) with x = [2, 4]
 Came       [1, 2]  f32[2], leaf, version 0
 Expected   [0.5, 1]  f32[2]
+Note       Each number is 2 times what was expected.
 Suggests   M06 No error doesn't mean that the gradient is right: torch checks versions, not values.
 """
 
@@ -33,8 +34,11 @@ import torch
 from seegrad.capture.probes.torch_private import version
 from seegrad.errors import SeegradError
 from seegrad.telling import (
+    COARSE,
+    UNMOVED,
     asked_line,
     case_code,
+    difference,
     kind_text,
     number_of,
     rounded,
@@ -50,7 +54,6 @@ MAX_LINES = 6
 FINITE_STEP = 1e-6  # of a finite difference in float64
 COARSE_STEP = 1e-2  # of one of a function that computes in float32
 DTYPE = marked("The dtype is another one: inputs come as float32 and as float64.")
-COARSE = marked("The values are rounded: somewhere they are computed in float32.")
 AGAIN = marked("The same call, made twice, gives different values.")
 ERRORS: Mapping[str, tuple[str, str]] = {  # what torch's and Python's errors say: the symptom, and what it means
     "leaf Variable that requires grad": (
@@ -199,7 +202,10 @@ class Expectation:
             self._fail(tensor_text(want), "shape", suggests)
         came, wanted = self.came.detach().to(torch.float64), want.detach().to(torch.float64)
         if not torch.allclose(came, wanted, rtol=rtol, atol=atol):
-            self._fail(tensor_text(want), "wrong", suggests)
+            name = self.asked.rpartition("; ")[2]
+            unmoved = name in self.given and torch.equal(self.came.detach(), self.given[name].detach())
+            told = _(UNMOVED).format(name=name) if unmoved else difference(came, wanted, self.given)
+            self._fail(tensor_text(want), "wrong", suggests, told)
 
     def _close_number(self, want: float, suggests: Suggests, rtol: float, atol: float) -> None:
         number = number_of(self.came)
@@ -254,13 +260,16 @@ class Expectation:
         if self.came is None:
             raise self._failure(_("nothing: not answered yet"), expected, "raised", None)
 
-    def _fail(self, expected: str, symptom: str | int, suggests: Suggests) -> None:
-        raise self._failure(shown(self.came), expected, symptom, suggests)
+    def _fail(self, expected: str, symptom: str | int, suggests: Suggests, note: str = "") -> None:
+        raise self._failure(shown(self.came), expected, symptom, suggests, note=note)
 
-    def _failure(self, came: str, expected: str, symptom: str | int, suggests: Suggests, by: str = "") -> CheckFailed:
+    def _failure(
+        self, came: str, expected: str, symptom: str | int, suggests: Suggests, by: str = "", note: str = ""
+    ) -> CheckFailed:
         asked = _("∂/∂{name} of {asked}").format(name=by, asked=self.asked) if by else self.asked
         passed = (*self.arguments, self.came)
-        return failure(asked, came, expected, self.given, numbers_of(suggests, symptom), arguments=passed)
+        numbers, notes = numbers_of(suggests, symptom), [note] if note else []
+        return failure(asked, came, expected, self.given, numbers, notes, passed)
 
 
 def expect(asked: str, came: Any, **given: Any) -> Expectation:
@@ -318,8 +327,8 @@ def answers(
 ) -> score:
     """Score a dict of answers item by item: the fraction that is right, with a line for each of the first wrong ones.
 
-    `suggests[key][answer]` is the misconception behind a wrong answer, or a remark. Raises CheckFailed where
-    nothing is right.
+    `suggests[key][answer]` is the misconception behind a wrong answer, or a remark; `"*"` stands for every other
+    answer. Raises CheckFailed where nothing is right.
 
     >>> answers("p", {"A": 1, "B": 3}, {"A": 1, "B": 2}, {"B": {3: "M05"}}, of=10)
     5.0
@@ -372,7 +381,7 @@ def _same(came: Any, want: Any) -> bool:
 
 def _of_answer(table: Mapping[Any, str], given: Mapping[Any, Any], key: Any) -> tuple[str, ...]:
     answer = given.get(key)
-    found = table.get(answer) if isinstance(answer, str | int | bool) else None
+    found = table.get(answer, table.get("*")) if isinstance(answer, str | int | bool) else None
     return (found,) if found else ()
 
 

@@ -15,7 +15,7 @@ import torch
 from seegrad.arguments import Arguments, Before, Values, between, close, equal, leaf, numbers, plain, scattered
 from seegrad.capture.probes.torch_private import version
 from seegrad.check import DTYPE, CheckFailed, failure, meaning
-from seegrad.telling import expected_kind, kind_of, kind_text, said_error, shown, tensor_text
+from seegrad.telling import UNMOVED, expected_kind, kind_of, kind_text, rounded, said_error, shown, tensor_text
 from seegrad.words.beliefs import Suggests, numbers_of
 from seegrad.words.languages import _, marked
 
@@ -24,7 +24,7 @@ SUGGESTS: Mapping[str, str] = {  # what the symptom alone tells; all else is the
     **dict.fromkeys(("leaf", "unfilled"), "M01"),
     **dict.fromkeys(("added", "left"), "M09"),
     **dict.fromkeys(("kept", "leaf_written"), "M11"),
-    **{"unkept": "M02", "overwritten": "M03", "unnoticed": "M05", "gradient": "M06", "freed": "M10"},
+    **{"unkept": "M02", "overwritten": "M03", "unnoticed": "M05", "freed": "M10"},
 }
 NOTES: Mapping[str, str] = {
     "returned": marked("The prompt promises that nothing is returned."),
@@ -39,7 +39,7 @@ NOTES: Mapping[str, str] = {
     "asks": marked("It should require a gradient, and doesn't."),
     "kept": marked("`{name}` should keep its values, and was written."),
     "touched": marked("`{name}` has its old values again, but was written: its version moved."),
-    "unmoved": marked("`{name}` has its old values: nothing was written into it."),
+    "unmoved": UNMOVED,
     "storage": marked("`{name}` was given other memory: who held it before sees nothing of the write."),
     "unnoticed": marked("`{name}` was written, and its version didn't move: torch can't notice it."),
     "leaf": marked("The call changed whether `{name}` is a leaf."),
@@ -52,6 +52,7 @@ NOTES: Mapping[str, str] = {
     "lost": marked("No gradient reached `{name}`: the graph was cut on the way."),
     "leaked": marked("A gradient reached `{name}`, and none should."),
     "gradient": marked("The values are right; the gradient of `{name}` isn't."),
+    "hooked": marked("The call has left a hook on `{name}`: every backward that comes later meets it."),
 }
 """Each symptom in words. `suggests` of `promised` is looked up by these keys, by `raised` and `backward`, and by
 `wrong`, `written` and `filled`: that values are wrong is seen, and a note says only what the numbers don't."""
@@ -72,6 +73,7 @@ def promised(
     notices: Collection[str] = (),
     empties: Collection[str] = (),
     suggests: Mapping[str, Suggests] | None = None,
+    beliefs: Mapping[str, Callable[..., Any]] | None = None,
 ) -> None:
     """A student's `function` does what `truth` does, as far as any caller can see; raises CheckFailed where it doesn't.
 
@@ -88,6 +90,8 @@ def promised(
         notices: arguments whose write has to move the version.
         empties: arguments whose `.grad` may be None or zero afterwards.
         suggests: misconceptions by symptom, as in `NOTES`, alone or with a name: `{"cut": "M07", "kept x": "M05"}`.
+        beliefs: what `truth` would be for somebody who is mistaken, by misconception or remark (`"cut 2"` is one more
+            for `"cut"`). An answer that does just this, in all that is compared, is told it, and nothing else.
 
     Each case is called once, twice with the same arguments, and before the backward of the case behind it.
 
@@ -108,7 +112,8 @@ def promised(
     Suggests   M05 .data isn't .detach(), and neither copies: both share the bytes, only detach shares the version.
     """
     suggested = {**SUGGESTS, **(suggests or {})}
-    promise = _Promise(asked, function, truth, frozenset(notices), frozenset(empties), suggested, cases=cases)
+    mistaken, names = beliefs or {}, (frozenset(notices), frozenset(empties))
+    promise = _Promise(asked, function, truth, *names, suggested, mistaken, cases=cases)
     for case in cases:
         promise.hold([case])
         promise.hold([case], calls=2, note=AGAIN)
@@ -125,6 +130,7 @@ class _Promise:
     notices: frozenset[str]
     empties: frozenset[str]
     suggests: Mapping[str, Suggests]
+    beliefs: Mapping[str, Callable[..., Any]]
     held: list[Mapping[str, Any]] = field(default_factory=list)
     """The cases that were right, in their order."""
     cases: Sequence[Mapping[str, Any]] = ()
@@ -137,6 +143,11 @@ class _Promise:
         except CheckFailed:
             return False
         return True
+
+    def believed(self, case: Mapping[str, Any]) -> str:
+        """The belief that predicts all that this answer does with fresh arguments; nothing where none does."""
+        told = (name for name, truth in self.beliefs.items() if replace(self, truth=truth).holds_alone(case))
+        return next(told, "").partition(" ")[0]
 
     def hold(self, cases: Sequence[Mapping[str, Any]], calls: int = 1, note: str = "") -> None:
         """All calls of these cases, then what can be seen, then a backward through each."""
@@ -292,7 +303,7 @@ class _Seen:
         if isinstance(want, float) and (number or _is_number(came)):
             if not close(torch.as_tensor(came).reshape(()), torch.tensor(want)):
                 values = Values(torch.as_tensor(came).reshape(()), torch.tensor(want), self._part(asked))
-                self._fail("wrong", shown(came), shown(want), asked=asked, values=values)
+                self._fail("wrong", shown(came), rounded(want), asked=asked, values=values)
         elif type(came) is not type(want) or came != want:
             self._fail("wrong" if type(came) is type(want) else "kind", shown(came), shown(want), asked=asked)
 
@@ -328,7 +339,8 @@ class _Seen:
             here = self.mine.roots.get(name, came)
             if _same_grad(here.grad, truly.grad):
                 continue
-            symptom = "lost" if here.grad is None else "leaked" if truly.grad is None else "gradient"
+            reached = "hooked" if here is came else "gradient"  # a leaf's own gradient is what is handed to it
+            symptom = "lost" if here.grad is None else "leaked" if truly.grad is None else reached
             by = name if name in self.mine.roots else self.promise.asked
             now, then = (_since(before.get(name), one) for one in (here.grad, truly.grad))
             said = f"{asked}; {by}.grad"
@@ -372,6 +384,8 @@ class _Seen:
         if self.promise.asks_why and symptom != "unanswered":
             if kept := self._kept(values):
                 numbers, notes = (), [kept]
+            elif belief := self.promise.believed(self.case):
+                numbers = (belief,)
             else:
                 notes = [*notes, *self._more(values), *([_(self.note)] if self.note else [])]
                 asked, given = self._from_the_start(asked)
@@ -449,10 +463,6 @@ def _parts(asked: str, value: Any) -> dict[str, Any]:
 
 def _kind(value: Any) -> Any:
     return next((kind for kind in (dict, list | tuple, type(None)) if isinstance(value, kind)), None)
-
-
-def _only_tensors(found: Mapping[str, Any]) -> dict[str, torch.Tensor]:
-    return {name: value for name, value in found.items() if isinstance(value, torch.Tensor)}
 
 
 def _expected(value: Any) -> str:

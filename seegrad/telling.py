@@ -9,11 +9,16 @@ import torch
 
 from seegrad.capture.probes.torch_private import version
 from seegrad.words.beliefs import headed
-from seegrad.words.languages import _
+from seegrad.words.languages import _, marked
 
 MAX_CHARACTERS = 120
 MAX_ASKED = 240  # characters of the line that has the inputs: two lines of a page
 MAX_NUMBERS = 8  # of a tensor
+UNMOVED = marked("`{name}` has its old values: nothing was written into it.")
+ARGUMENT = marked("These are the values of `{name}`.")
+COARSE = marked("The values are rounded: somewhere they are computed in float32.")
+FACTOR = marked("Each number is {factor} times what was expected.")
+SOME = marked("Wrong numbers: {count} of {all}.")
 MAX_WRITTEN = 200  # numbers of a tensor in a case that a learner may copy
 
 
@@ -52,6 +57,28 @@ def _is_long(value: Any) -> bool:
     if isinstance(value, list | tuple):
         return any(map(_is_long, value))
     return isinstance(value, torch.Tensor) and value.dim() > 0
+
+
+def difference(came: torch.Tensor, want: torch.Tensor, others: Mapping[str, Any]) -> str:
+    """What wrong values of the right shape are: an input's, rounded, a multiple of the right ones, some of them.
+
+    >>> difference(torch.tensor([2.0, 4.0]), torch.tensor([1.0, 2.0]), {})
+    'Each number is 2 times what was expected.'
+    """
+    came, want = came.detach().to(torch.float64), want.detach().to(torch.float64)
+    tensors = {name: one.detach().to(torch.float64) for name, one in others.items() if isinstance(one, torch.Tensor)}
+    for name, other in tensors.items():
+        if other.shape == came.shape and torch.allclose(came, other, rtol=1e-6, atol=0.0):
+            return _(ARGUMENT).format(name=name)
+    near = 1e-4 * want.abs().max()
+    wrong, nonzero = (came - want).abs() > near, want.abs() > near
+    if not wrong.any():
+        return _(COARSE)
+    factors = came[nonzero] / want[nonzero]
+    alike = len(factors) > 1 and bool(factors[0]) and bool(((factors / factors[0] - 1).abs() < 1e-4).all())
+    if alike and not (wrong & ~nonzero).any():
+        return _(FACTOR).format(factor=f"{factors[0].item():.4g}")
+    return _(SOME).format(count=int(wrong.sum()), all=wrong.numel()) if not wrong.all() else ""
 
 
 def case_code(asked: str, given: Mapping[str, Any], arguments: Sequence[Any]) -> str:

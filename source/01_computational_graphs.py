@@ -181,7 +181,7 @@ answers(
     {line: comes_of(code) for line, code in WRITES.items()},
     {
         "A": {"raises": "M03"},
-        "B": {"right": "M06"},
+        "B": {"right": "watched"},
         "C": {"raises": "M03"},
         "D": {"raises": "M11"},
         "E": {"right": "M12"},
@@ -336,6 +336,8 @@ def suspicion(letters):
             return number
     if "EF" in letters:
         return "thrown_away"
+    if not set("ABCDE") <= set(letters):
+        return "left_out"
     return "M09" if letters.count("E") > ("F" in letters) else None
 
 
@@ -417,7 +419,8 @@ loss = call("loss_of(x, w1, w2, w3)", loss_of, x, w1, w2, w3, x=x, w1=w1, w2=w2,
 suspected = "M11" if torch.is_tensor(loss) and loss.tolist() == 148.0 else None
 expect("loss_of(x, w1, w2, w3)", loss, x=x, w1=w1, w2=w2, w3=w3).close(torch.tensor(76.0), suspected)
 call("loss_of(x, w1, w2, w3).backward()", loss.backward, suggests=RAISED, x=x, w1=w1, w2=w2, w3=w3)
-expect("w2.grad", w2.grad, x=x, w1=w1, w2=w2, w3=w3).close(torch.tensor(12.0), {"shape": "cut", "wrong": "M06"})
+suspected = {"1.0": "M06", "24.0": "M09"}.get(str(None if w2.grad is None else w2.grad.tolist()))
+expect("w2.grad", w2.grad, x=x, w1=w1, w2=w2, w3=w3).close(torch.tensor(12.0), {"shape": "cut", "wrong": suspected})
 ### BEGIN HIDDEN TESTS
 from seegrad.promise import leaf, numbers, promised
 
@@ -444,6 +447,11 @@ promised(
     weights(low=0.001, high=0.02, dtype=F64),
     weights(2, low=-2.0, dtype=F64),
     suggests={"lost w1": "M01", **RAISED},
+    beliefs={
+        "cut": lambda x, w1, w2, w3: ((x * w1 + w2) * (x * w1).detach() * w3).mean(),
+        "cut 2": lambda x, w1, w2, w3: ((x * w1 + w2) * (x * w1 * w3).detach().requires_grad_()).mean(),
+        "cut 3": lambda x, w1, w2, w3: (((x * w1).detach() + w2) * (x * w1 * w3)).mean(),
+    },
 )
 ### END HIDDEN TESTS
 

@@ -465,7 +465,7 @@ steps = "ABCD"
 import torch
 from seegrad.check import expect
 
-expect("steps", steps).of_type(str)
+expect("steps", steps or None).of_type(str)
 for letter in steps:
     expect("steps", letter).one_of("ABCDEFGH")
 ### BEGIN HIDDEN TESTS
@@ -501,7 +501,9 @@ def suspicion(letters):
             return number
     if re.search("[BCG][^D]*A[^D]*D", letters):
         return "thrown_away"
-    return "M09" if "A" not in letters and set("BCG") & set(letters) else None
+    if "D" not in letters or not ("G" in letters or {"B", "C"} <= set(letters)):
+        return "left_out"
+    return "M09" if "A" not in letters else None
 
 
 start, first, second = torch.rand(3), torch.rand(3) + 0.5, torch.rand(3) + 0.5

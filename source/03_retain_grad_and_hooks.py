@@ -132,8 +132,8 @@ answers(
 #
 # <details><summary>Hint 2 of 3</summary>
 #
-# Chapter 03, section 4, for A and B; section 5 for C and D; “Two backward calls” in section 2 for E; sections 3 and 6
-# tell what a hook on a leaf is given.
+# Chapter 03, section 4, for A and B; section 5 for C and D; “Two backward calls” in section 2 for E; “Take it off again”
+# in section 3 tells what a hook on a leaf is given.
 #
 # <details><summary>Hint 3 of 3</summary>
 #
@@ -426,8 +426,10 @@ y = call("limited(x, 1)", limited, x, 1.0, x=x)
 expect("limited(x, 1)", y, x=x).close(x)
 if y.requires_grad:
     (y * c).sum().backward()
+suspected = {"[5.0, -0.5, -5.0]": "answers", "[5.0, 0.0, 0.0]": "clamp_values"}
+suspected = suspected.get(str(x.grad is not None and (x.grad + 0).tolist())) if y.requires_grad else "cut"
 expect("(limited(x, 1) * c).sum().backward(); x.grad", x.grad, x=x, c=c).close(
-    torch.tensor([1.0, -0.5, -1.0]), {"wrong": "M06"}
+    torch.tensor([1.0, -0.5, -1.0]), suspected
 )
 ### BEGIN HIDDEN TESTS
 from seegrad.promise import between, leaf, numbers, promised, scattered
@@ -438,7 +440,7 @@ for limit in (0.5, 2.0):
     given = {"x": x.detach().clone(), "neighbour": neighbour.detach().clone(), "c": c}
     asked = f"side_by_side(x, neighbour, c, {limit})"
     of_x, of_neighbour = call(asked, side_by_side, x, neighbour, c, limit, **given)
-    expect(f"{asked}[0]", of_x, **given).close(c.clamp(-limit, limit), {"wrong": "M06"})
+    expect(f"{asked}[0]", of_x, **given).close(c.clamp(-limit, limit))
     expect(f"{asked}[1]", of_neighbour, **given).close(c, {"wrong": "M12"})
 
 
@@ -509,7 +511,7 @@ steps = "ABCDEFG"
 import torch
 from seegrad.check import expect
 
-expect("steps", steps).of_type(str)
+expect("steps", steps or None).of_type(str)
 for letter in steps:
     expect("steps", letter).one_of("ABCDEFGHIJ")
 ### BEGIN HIDDEN TESTS
@@ -545,7 +547,9 @@ def suspicion(letters):
         return "M02"
     if "G" in letters.partition("D")[2].partition("F")[0] and "F" in letters:
         return "thrown_away"
-    return "M09" if "D" in letters and "G" not in letters else None
+    if not set("ACDEF") <= set(letters):
+        return "left_out"
+    return "M09" if "G" not in letters else None
 
 
 start, x, y = torch.rand(3), torch.rand(3) + 0.5, torch.rand(3)

@@ -88,7 +88,7 @@ answers(
         "C": {0: "M11", 1: "counts"},
         "D": {0: "M12", 2: "counts"},
         "E": {1: "clone", 2: "clone"},
-        "F": {0: "M06", 2: "counts"},
+        "F": {0: "counts", 2: "counts"},
     },
     of=12,
 )
@@ -304,7 +304,7 @@ steps = "ABDEGH"
 import torch
 from seegrad.check import expect
 
-expect("steps", steps).of_type(str)
+expect("steps", steps or None).of_type(str)
 for letter in steps:
     expect("steps", letter).one_of("ABCDEFGHI")
 ### BEGIN HIDDEN TESTS
@@ -327,8 +327,9 @@ def suspicion(letters):
     for letter, number in {"C": "leaf_write", "I": "M11", "F": "M05"}.items():
         if letter in letters:
             return number
-    early = "H" in letters and letters.find("H") < letters.find("G")
-    return "M07" if early else None
+    if not set("ABDEGH") <= set(letters):
+        return "left_out"
+    return "M07" if letters.find("H") < letters.find("G") else None
 
 
 start, x = torch.rand(3) + 1, torch.rand(3) + 0.5
@@ -394,7 +395,7 @@ def running_product(x):
 import torch
 from seegrad.check import call, expect
 
-SYMPTOMS = {"raised": "M11", "wrong": "M06"}
+SYMPTOMS = {"raised": "M11"}
 x = torch.tensor([2.0, 3.0, 0.5], dtype=torch.float64)
 out = call("running_product(x)", running_product, x, suggests=SYMPTOMS, x=x)
 expect("running_product(x)", out, x=x).close(torch.tensor([2.0, 6.0, 3.0]))
@@ -483,7 +484,7 @@ cases = [
     pair(0.75, 2, 3, dtype=torch.float64, before=0.5),
     pair(0.5, 4, low=-5000, high=5000),
 ]
-unmoved = {"unmoved": ("M07", "M11"), "leaked": "M11", "grad": "M09"}
+unmoved = {"unmoved": ("M07", "M11"), "leaked": "M11"}
 promised("blend_(w, target, t)", blend_, blended, *cases, notices="w", suggests=unmoved)
 promised("blend_(w, target, t)", blend_, blended, pair(0.0, 3, before=1.0), suggests=unmoved)
 ### END HIDDEN TESTS

@@ -163,7 +163,7 @@ answers(
     found,
     {"culprit": 4, "victim": 5, "retain": "raises", "total": 10},
     {
-        "culprit": {7: "item", 8: "M04", 9: "cut"},
+        "culprit": {7: "item", 8: "M04", 9: "cut", "*": "carried"},
         "victim": {**dict.fromkeys((1, 2, 3, 6, 8, 9, 10), "saves_none"), 7: "item"},
         "retain": {"fine": "M07"},
         "total": {0: "M10", 1: "M10"},
@@ -224,7 +224,7 @@ steps = "BCDFHI"
 import torch
 from seegrad.check import expect
 
-expect("steps", steps).of_type(str)
+expect("steps", steps or None).of_type(str)
 for letter in steps:
     expect("steps", letter).one_of("ABCDEFGHI")
 ### BEGIN HIDDEN TESTS
@@ -265,7 +265,9 @@ def suspicion(letters):
             return number
     if "DHF" in letters or "DIHF" in letters or "DHIF" in letters:
         return "thrown_away"
-    return "M09" if "D" in letters and "H" not in letters else None
+    if not set("BCDFI") <= set(letters):
+        return "left_out"
+    return "M09" if "H" not in letters else None
 
 
 start, xs, ys = torch.rand(3) + 0.5, torch.rand(4, 3), torch.rand(4, 3)
@@ -363,7 +365,7 @@ given["w"] = w.detach().clone()
 losses = call("fit(w, x, y, 0.1, 2)", numbers, w, x, y, 0.1, 2, suggests={"freed": "M10"}, **given)
 expect("len(fit(w, x, y, 0.1, 2))", len(losses), **given).equals(2)
 asked = "losses = fit(w, x, y, 0.1, 2); losses[0] == losses[1]"
-expect(asked, losses[0] == losses[1], **given).equals(False, "M06")
+expect(asked, losses[0] == losses[1], **given).equals(False, "record")
 
 
 ### BEGIN HIDDEN TESTS
@@ -525,16 +527,30 @@ import torch
 from seegrad.check import call, expect
 
 w, x = torch.tensor([1.0, 2.0], requires_grad=True), torch.tensor([0.0, 1.0])
-SYMPTOMS = {"freed": "M10", "gradient": "M06", "grad": "M09"}
+SYMPTOMS = {"freed": "M10", "grad": "M09"}
 loss = call("smooth_loss(w, x)", smooth_loss, w, x, suggests=SYMPTOMS, w=w, x=x)
 expect("smooth_loss(w, x)", loss, w=w, x=x).close(torch.tensor(1.487392))
 ### BEGIN HIDDEN TESTS
 from seegrad.promise import leaf, numbers, promised
 
 
-def by_hand(weights, data):
+def two_terms(weights, data):
     chance = 1 / (1 + (-weights * data).exp())
-    return chance.sum() + (weights * chance * (1 - chance)).square().sum()
+    return chance.sum(), (weights * chance * (1 - chance)).square().sum()
+
+
+def by_hand(weights, data):
+    return sum(two_terms(weights, data))
+
+
+def without_slope(weights, data):
+    y, penalty = two_terms(weights, data)
+    return y + penalty.detach()
+
+
+def slope_alone(weights, data):
+    y, penalty = two_terms(weights, data)
+    return y.detach() + penalty
 
 
 def model(size, *, low=0.5, high=1.5, grad=None, **kind):
@@ -553,6 +569,7 @@ promised(
     {"w": leaf(numbers(4, low=2.0, high=3.5, dtype=F64)), "x": numbers(4, low=2.0, high=3.5, dtype=F64)},
     model(3, grad=-2.0),
     suggests=SYMPTOMS,
+    beliefs={"no_slope": without_slope, "cut": slope_alone},
 )
 ### END HIDDEN TESTS
 

@@ -44,8 +44,8 @@ from torch.nn import functional as F
 #
 # <details><summary>Hint 2 of 3</summary>
 #
-# Chapter 08: patient 2 has a table of what may stand before an in-place ReLU, patient 6 has a step that moves no
-# version, patient 4 has a graph that was used already.
+# Chapter 04, section 5, has a table of who saves its result and who its input. In chapter 08 patient 6 has a step that
+# moves no version, patient 4 has a graph that was used already.
 #
 # <details><summary>Hint 3 of 3</summary>
 #
@@ -110,9 +110,9 @@ answers(
     {
         "A": {"silent": "watched", "right": "M11"},
         "B": {"raises": "M03", "silent": "who_saves"},
-        "C": {"raises": "M06", "right": "M06"},
+        "C": {"raises": "unwatched", "right": "M06"},
         "D": {"silent": "M10", "right": "M10"},
-        "E": {"raises": "M06", "right": "M06"},
+        "E": {"raises": "cut", "right": "cut"},
     },
     of=10,
 )
@@ -266,7 +266,7 @@ def scan(x, w):
 import torch
 from seegrad.check import call, expect
 
-SYMPTOMS = {"raised": ("M11", "M03"), "cut": "cut", "wrong": "M06"}
+SYMPTOMS = {"raised": ("M11", "M03"), "cut": "cut"}
 x = torch.tensor([[1.0, -1.0], [0.5, 2.0]], dtype=torch.float64)
 w = torch.tensor([[0.5, -0.3], [0.2, 0.8]], dtype=torch.float64)
 want = torch.tensor([[0.0, 0.0], [0.761594, -0.761594], [0.622133, 0.821771]], dtype=torch.float64)
@@ -372,10 +372,11 @@ from seegrad.promise import leaf, promised
 from seegrad.promise import numbers as drawn
 
 
-def judged(weights, running, factors):
+def judged(weights, running, factors, *, at_the_average=False):
     now = weights.detach()
-    weights.grad = 2 * now * factors + (0 if weights.grad is None else weights.grad)
     running.copy_(0.9 * running + 0.1 * now.add_(0))
+    at = running if at_the_average else now
+    weights.grad = 2 * at * factors + (0 if weights.grad is None else weights.grad)
     return float(now.square() @ factors), float(running.square() @ factors)
 
 
@@ -394,7 +395,8 @@ promised(
     patient(1, dtype=F64),
     {**patient(2, low=10.0, high=40.0), "w": leaf(drawn(2, low=-40.0, high=-10.0))},
     patient(4, low=0.001, high=0.01, grad=-0.5, dtype=F64),
-    suggests={**SYMPTOMS, "written": ("M05", "M12"), "unmoved average": "M11", "filled": "M06", "unfilled": "M10"},
+    suggests={**SYMPTOMS, "written": ("M05", "M12"), "unmoved average": "M11", "unfilled": "M10"},
+    beliefs={"M06": lambda *given: judged(*given, at_the_average=True)},
 )
 ### END HIDDEN TESTS
 
@@ -448,13 +450,22 @@ import torch
 from seegrad.check import call, expect
 
 SYMPTOMS = {"unrecorded": "M10"}
+
+
+def near(came):
+    number = isinstance(came, float) or (torch.is_tensor(came) and came.numel() == 1)
+    return round(float(came), 1) if number else None
+
+
 x = torch.tensor([[1.0], [3.0], [8.0]])
 scale, mean, var = torch.ones(1, requires_grad=True), torch.zeros(1), torch.ones(1)
 given = {"x": x, "scale": scale.detach().clone(), "mean": mean.clone(), "var": var.clone()}
 loss = call("consistency(x, scale, mean, var)", consistency, x, scale, mean, var, suggests=SYMPTOMS, **given)
-expect("consistency(x, scale, mean, var)", loss, **given).close(59.3358, ("M08", "M06"))
-expect("consistency(x, scale, mean, var); mean", mean, **given).close(torch.tensor([0.4]), ("M05", "M12"))
-suspects = {"shape": ("M10", "M07"), "wrong": ("M12", "M06", "M07")}
+expect("consistency(x, scale, mean, var)", loss, **given).close(59.3358, {20.6: "statistics", 0.0: "M08"}.get(near(loss)))
+expect("consistency(x, scale, mean, var); mean", mean, **given).close(torch.tensor([0.4]))
+silent = ("M12", "M06")
+wrong = {69.7: silent, 76.2: silent, 109.1: silent, -11.7: "cut", 130.3: "cut", 237.3: "M09"}
+suspects = {"shape": ("M10", "M07"), "wrong": wrong.get(near(scale.grad))}
 expect("consistency(x, scale, mean, var); scale.grad", scale.grad, **given).close(torch.tensor([118.672]), suspects)
 ### BEGIN HIDDEN TESTS
 from seegrad.promise import leaf, numbers, promised
@@ -487,7 +498,7 @@ promised(
     case(6, 3, scale=20.0, grad=1.0, dtype=F64),
     case(2, 4, scale=0.1, dtype=F64),
     case(5, 2, grad=-2.0),
-    suggests={**SYMPTOMS, "unmoved": ("M05", "M12"), "filled": "M06", "unfilled": ("M10", "M07")},
+    suggests={**SYMPTOMS, "unmoved": ("M05", "M12"), "unfilled": ("M10", "M07")},
 )
 ### END HIDDEN TESTS
 
@@ -541,7 +552,7 @@ steps = "ABCDEFGH"
 import torch
 from seegrad.check import expect
 
-expect("steps", steps).of_type(str)
+expect("steps", steps or None).of_type(str)
 for letter in steps:
     expect("steps", letter).one_of("ABCDEFGHIJK")
 ### BEGIN HIDDEN TESTS
@@ -575,6 +586,8 @@ def suspicion(letters):
     for letter, number in {"J": "cut", "I": "M11"}.items():
         if letter in letters:
             return number
+    if not set("ABCEFG") <= set(letters) or not {"D", "K"} & set(letters):
+        return "left_out"
     place = {letter: letters.find(letter) for letter in LINES}
     if not place["A"] < place["E"] < place["F"]:
         return None

@@ -59,7 +59,7 @@ RULES = {
 # |---|---|
 # | A | pushes the youngest value first, and adds up; one call |
 # | B | the same, but assigns (`=`) where it should add up (`+=`) |
-# | C | `eager` of chapter 09: takes a value, pushes it, goes on with its inputs; adds up |
+# | C | `walk` of chapter 09: takes a value, pushes it, goes on with its inputs; adds up |
 # | D | as A, and backward is called twice; only leaves keep a gradient |
 # | E | as D, but every value keeps its gradient from call to call, and passes on all that it holds; `e` begins with 1 again |
 #
@@ -133,7 +133,7 @@ answers(
     "prediction",
     prediction,
     counted,
-    {"A": {8: "within"}, "D": {36: "M09"}, "E": {36: "passes_on", 72: "passes_on"}},
+    {"A": {8: "within"}, "C": {"*": "too_early"}, "D": {36: "M09"}, "E": {36: "passes_on", 72: "passes_on"}},
     of=15,
 )
 ### END HIDDEN TESTS
@@ -200,7 +200,13 @@ answers(
     "changed",
     changed,
     {"A": 7, "B": 9, "C": 2, "D": 1, "E": 5},
-    {"A": {9: "within"}, "B": {7: "M09"}},
+    {
+        "A": {"*": "within"},
+        "B": {7: "M09", "*": "within"},
+        "C": {"*": "turn"},
+        "D": {"*": "seed"},
+        "E": {"*": "serves"},
+    },
     of=15,
 )
 ### END HIDDEN TESTS
@@ -500,7 +506,9 @@ out = call("swish(x)", swish, x, x=given)
 s = given.sigmoid()
 expect("swish(x)", out, x=given).close(given * s)
 call("(3 * swish(x)).sum().backward()", (3 * out).sum().backward, x=given)
-expect("(3 * swish(x)).sum().backward(); x.grad", x.grad, x=given).close(3 * s * (1 + given * (1 - s)), "M06")
+want = 3 * s * (1 + given * (1 - s))
+suspected = "chain" if torch.is_tensor(x.grad) and torch.allclose(3 * x.grad, want) else None
+expect("(3 * swish(x)).sum().backward(); x.grad", x.grad, x=given).close(want, suspected)
 ### BEGIN HIDDEN TESTS
 from seegrad.promise import between, leaf, numbers, promised, scattered
 
@@ -523,7 +531,8 @@ for shape in ((), (3,), (2, 2)):
     (came,) = torch.autograd.grad((out * weight).sum(), given, create_graph=True)
     (wanted,) = torch.autograd.grad((ours * ours.sigmoid() * weight).sum(), ours, create_graph=True)
     asked = "torch.autograd.grad((swish(x) * weight).sum(), x, create_graph=True)[0]"
-    expect(asked, came, x=given, weight=weight).close(wanted, "M06")
+    suspected = "chain" if torch.allclose(came * weight, wanted) else None
+    expect(asked, came, x=given, weight=weight).close(wanted, suspected)
     expect(f"{asked}.requires_grad", came.requires_grad, x=given, weight=weight).equals(True, "cut")
     (twice,) = torch.autograd.grad(came.sum(), given, allow_unused=True)
     (wanted_twice,) = torch.autograd.grad(wanted.sum(), ours)
@@ -533,7 +542,7 @@ held = h.detach().clone()
 out = call("swish(h)", swish, h, h=held).sum()
 h.mul_(2)
 asked = "out = swish(h).sum(); h.mul_(2); out.backward()"
-expect(asked, lambda h: out.backward(), h=held).raises(RuntimeError, "M06")
+expect(asked, lambda h: out.backward(), h=held).raises(RuntimeError, "attribute")
 ### END HIDDEN TESTS
 
 # %% [markdown]
@@ -588,7 +597,9 @@ x = torch.tensor([0.3, -0.8, 1.7], requires_grad=True)
 out = call("rounded(x)", rounded, x, x=x)
 expect("rounded(x)", out, x=x).close(torch.tensor([0.0, -1.0, 2.0]))
 call("(rounded(x) * 2).sum().backward()", (out * 2).sum().backward, x=x)
-expect("(rounded(x) * 2).sum().backward(); x.grad", x.grad, x=x).close(torch.tensor([2.0, 2.0, 0.0]), {"shape": "cut"})
+expect("(rounded(x) * 2).sum().backward(); x.grad", x.grad, x=x).close(
+    torch.tensor([2.0, 2.0, 0.0]), {"shape": "cut", "wrong": "flat" if x.grad is not None and not x.grad.any() else None}
+)
 ### BEGIN HIDDEN TESTS
 from seegrad.promise import between, leaf, numbers, promised, scattered
 

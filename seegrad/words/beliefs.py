@@ -61,6 +61,24 @@ REMARKS: Mapping[str, str] = {
     "item": marked("item() gives a plain number: no graph hangs on it."),
     "within": marked("Two places add up: one within a call, where paths meet, and one from call to call."),
     "passes_on": marked("What a value still holds from the first call flows on once more in the second."),
+    "record": marked("A graph is a record: what was computed before the loop isn't computed again in it."),
+    "no_slope": marked(
+        "The slope came in as numbers: create_graph=True gives it a history, .detach() and .item() take it."
+    ),
+    "shortened": marked("The shortening isn't in the graph: max_norm, no_grad and .detach() leave no Node of it."),
+    "clamp_values": marked("clamp limits values: its own gradient is 1 inside the limits and 0 outside."),
+    "statistics": marked("The first line needs the running statistics from before the second one writes them."),
+    "chain": marked("A rule gets the gradient of its result, and has to multiply its derivative by it."),
+    "attribute": marked("Only what save_for_backward got is checked; at an attribute of ctx nobody looks."),
+    "left_out": marked("A line that is needed is missing: read what has to hold afterwards once more."),
+    "carried": marked("Two rounds are joined where one computes with a tensor that the round before has made."),
+    "turn": marked("A value's turn comes when all its gradients have arrived: the youngest goes first."),
+    "too_early": marked("What is pushed before all has come is pushed again, each time with all that it holds."),
+    "seed": marked("Backward begins with the gradient that the loss itself is given."),
+    "flat": marked("round has the derivative 0, and so passes nothing on: this takes a rule of your own."),
+    "unwatched": marked(
+        "A fused step, .data, numpy and BatchNorm write without moving the version: torch sees nothing."
+    ),
 }
 """What a wrong answer may be told where none of the misconceptions is behind it; a test cell names it by its key."""
 

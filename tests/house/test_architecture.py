@@ -34,7 +34,7 @@ MAY_IMPORT = {  # a room, or a file at a package's top: the rooms that it may im
     "seegrad.display": ("recorder", "learn", "quiz", "picture", "capture", "model", "words", "errors"),
     "seegrad.telling": ("capture", "words"),
     "seegrad.check": ("telling", "capture", "words", "errors"),
-    "seegrad.arguments": ("check", "capture", "words"),
+    "seegrad.arguments": ("telling", "capture"),
     "seegrad.engine": ("capture", "model", "words", "errors"),
     "seegrad.promise": ("check", "telling", "arguments", "capture", "words"),
     "seegrad.offline": ("display",),

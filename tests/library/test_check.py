@@ -42,6 +42,7 @@ def test_a_failure_says_what_was_asked_what_came_and_what_was_expected() -> None
         "Asked      double(x) with x = [1, 2]",
         "Came       [3, 6]  f32[2], leaf, version 0",
         "Expected   [2, 4]  f32[2]",
+        "Note       Each number is 1.5 times what was expected.",
         f"Suggests   M05 {MISCONCEPTIONS['M05']}",
     ]
 

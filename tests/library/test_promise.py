@@ -98,6 +98,11 @@ def nothing(x: torch.Tensor) -> None:
     x * 2  # the mistake: no return
 
 
+def hook_left(x: torch.Tensor) -> torch.Tensor:
+    x.register_hook(lambda grad: grad * 3 if calls else calls.append(1))  # the first backward is right
+    return x * 2
+
+
 def returning(w: torch.Tensor, by: float) -> torch.Tensor:
     move_(w, by)
     return w
@@ -144,6 +149,7 @@ SYMPTOMS = [
     of_x("touched", restored),
     of_x("gradient", silent),
     of_x("gradient", hooked),
+    of_x("hooked", hook_left),
     of_x("wrong", once_only),
     of_x("leaf", lambda x: x.detach_() * 2, between),
     of_x("lost", lambda x: (x * 2).detach().requires_grad_(), scattered),
@@ -206,6 +212,20 @@ def test_a_backward_that_the_promised_write_destroys_is_not_asked_for_and_the_ot
     promised("f(w, x)", lambda w, x: scaled_down(w, x) * 1, scaled_down, case)
     with pytest.raises(CheckFailed, match="the gradient of `x` isn't"):
         promised("f(w, x)", lambda w, x: scaled_down(w, x.detach()) + x - x.detach(), scaled_down, case)
+
+
+def test_a_belief_is_told_only_where_it_predicts_all_that_the_answer_does() -> None:
+    def cut_on_one_path(x: torch.Tensor) -> torch.Tensor:
+        return x * x.detach()
+
+    case = {"x": leaf(numbers(3))}
+    for answer, told in (
+        (lambda x: x.clone().detach() * x, ("M07",)),
+        (lambda x: x.detach() * x.detach() * (x / x), ()),
+    ):
+        with pytest.raises(CheckFailed, match="the gradient of `x` isn't") as caught:
+            promised("f(x)", answer, torch.square, case, beliefs={"M07": cut_on_one_path})
+        assert caught.value.misconceptions == told
 
 
 def test_what_is_suggested_by_default_are_misconceptions_of_known_symptoms() -> None:

@@ -81,29 +81,26 @@ def test_a_heading_that_a_hint_names_is_there(path: Path) -> None:
     assert not [lacks for text in hints for lacks in missing(text, lang, number, quotes=True)]
 
 
+OPTIONAL = {"en": "optional: ", "zh_CN": "选读："}
+PATIENT = {"en": re.compile(r"[Pp]atient (\d)"), "zh_CN": re.compile(r"(\d) 号病人")}
+
+
+@each_notebook
+def test_a_hint_names_nothing_optional(path: Path) -> None:
+    lang, number = language(path), path.stem[:2]
+    hints = [text for text in prose(path) if text.startswith("<details><summary>") and path.parts[-4] == "release"]
+    names = {found for text in hints for found in named(text, lang, number)}
+    names |= {("08", found[0], False) for text in hints for found in PATIENT[lang].finditer(text)}
+    for chapter, name, is_number in names:
+        said = headings(lang, chapter)
+        meant = [one for one in said if (one.startswith(f"{name} · ") if is_number else name.casefold() in one)]
+        assert not meant or not all(OPTIONAL[lang] in one for one in meant), name
+
+
 @each_notebook
 def test_a_misconception_s_number_is_followed_by_its_sentence(path: Path) -> None:
     cells = prose(path)
     assert not [text for text in cells if len(CODE.findall(text)) != len(CODE_WITH_SENTENCE.findall(text))]
-
-
-def minutes(path: Path) -> int:
-    """As a master says in its first cell."""
-    (said,) = re.findall(r"[Aa]bout (\d+) minutes", path.read_text(encoding="utf-8").split("\n# %%")[0])
-    return int(said)
-
-
-def test_minutes_are_said_and_add_up() -> None:
-    chapters = {path.stem: minutes(path) for path in (ROOT / "notebooks").glob("*.py")}
-    assignments = {path.stem: minutes(path) for path in (ROOT / "source").glob("*.py")}
-    for name, own in assignments.items():
-        last = (ROOT / "notebooks" / f"{name}.py").read_text(encoding="utf-8").split("# %% [markdown]")[-1]
-        assert f"about {own} minutes" in " ".join(last.split())
-    start = " ".join((ROOT / "notebooks" / "00_start_here.py").read_text(encoding="utf-8").replace("#", "").split())
-    assert f"{min(chapters.values())} to {max(chapters.values())} minutes" in start
-    assert f"another {min(assignments.values())} to {max(assignments.values())} minutes" in start
-    (hours,) = re.findall(r"about (\d+) hours for all of it", start)
-    assert abs(sum([*chapters.values(), *assignments.values()]) / 60 - int(hours)) < 1
 
 
 def test_a_pointer_to_nothing_is_found() -> None:
