@@ -105,6 +105,18 @@ def test_graph_verdict_and_line_are_seen_together(tab: Page, tmp_path: Path) -> 
     assert looked_at > 5
 
 
+def test_a_high_picture_has_its_words_beside_it(tab: Page, tmp_path: Path) -> None:
+    visit(tab, tmp_path, page_text(record(SHOWN["views"])))
+    graph, words = tab.locator(".sg-cv").bounding_box(), tab.locator(".sg-ft").bounding_box()
+    assert graph is not None
+    assert words is not None
+    assert graph["x"] + graph["width"] <= words["x"] + 1
+    assert words["width"] >= DETAILS_PX
+    assert graph["height"] > 0.7 * 800
+    tab.set_viewport_size({"width": 900, "height": 800})
+    assert tab.locator(".sg.high").count() == 0, "no room beside it"
+
+
 def test_all_of_it_or_readable_by_key_button_and_drag(tab: Page, tmp_path: Path) -> None:
     tab.set_viewport_size({"width": 640, "height": 800})
     visit(tab, tmp_path, page_text(record(SHOWN["gan"])))

@@ -167,7 +167,7 @@ export function picture(scene: Scene): Picture {
     reveal() {
       if (!about.length) return;
       const view = box.getBoundingClientRect();
-      const places = about.map((part) => part.getBoundingClientRect());
+      const places = (opened ? about.slice(0, 1) : about).map((part) => part.getBoundingClientRect());
       for (const [side, size, scroll] of AXES) {
         let from = Infinity;
         let to = -from;

@@ -6,7 +6,7 @@ import { inspector } from "./inspector";
 import { type Focus, picture } from "./picture";
 import { type Draft, kindOf } from "../state/kinds";
 import { type Answer, answerOf, emptyDraft, isComplete, isEvidence, isPicked, labelOf, pick, type } from "../state/quiz";
-import { lastWrong, levelInSight, readScene, type Scene } from "../state/scene";
+import { lastWrong, levelAt, levelInSight, readScene, type Scene } from "../state/scene";
 import { type Event, lastStep, reduce, type State } from "../state/machine";
 import { track } from "./track";
 import { zoom } from "./zoom";
@@ -20,6 +20,8 @@ export interface Host {
 }
 
 const TICK_MS = 1400;
+const BESIDE_PX = 300; // the words, where they stand beside a high picture
+const HIGH = 0.6; // of the window: a picture higher than that has its words beside it, where there is room
 const KEYS: Record<string, Event> = { ArrowRight: { kind: "by", steps: 1 }, ArrowLeft: { kind: "by", steps: -1 }, Home: { kind: "first" }, End: { kind: "last" } };
 
 /** Show a Scene; what is no Scene is a sentence and never an empty cell. */
@@ -124,7 +126,7 @@ function start(el: HTMLElement, scene: Scene, host: Host): () => void {
       place: kind.inOrder ? (id) => (open ? draft.picked.indexOf(labelOf(question, id) ?? "\0") + 1 : 0) : undefined,
       evidence: (id) => !!question && !!given && isEvidence(question, id, given),
     });
-    size.show();
+    arrange();
     find.show(now.step, now.level, now.selected, focus, !!open);
     map.show(now.level);
     line.show(now.step, end, !!open);
@@ -148,6 +150,13 @@ function start(el: HTMLElement, scene: Scene, host: Host): () => void {
     clearInterval(timer);
     timer = playing ? window.setInterval(() => send({ kind: "tick" }), TICK_MS) : 0;
     inSight();
+  }
+
+  /** A high picture leaves no room for the words below it. */
+  function arrange() {
+    const { width_px, height_px } = levelAt(scene, state().level);
+    root.classList.toggle("high", height_px > HIGH * innerHeight && width_px + BESIDE_PX <= root.clientWidth);
+    size.show();
   }
 
   /** What the step is about and its line of code, each inside its own box; after everything is written, since it asks for places. */
@@ -211,7 +220,8 @@ function start(el: HTMLElement, scene: Scene, host: Host): () => void {
 
   const unwatch = watchTheme(root, (theme) => { root.dataset.theme = theme; });
   const off = host.on(() => busy || draw());
-  const sized = new ResizeObserver(() => { size.show(); inSight(); });
+  const sized = new ResizeObserver(() => { arrange(); inSight(); });
+  sized.observe(root);
   sized.observe(pic.box);
   draw();
   return () => { clearInterval(timer); off(); unwatch(); sized.disconnect(); root.remove(); };

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from seegrad.model.recording import Recording
 from seegrad.picture.sketch.parts import Bundle, Chip, ChipKind, Cluster, Mark, Sketch, StorageGroup, Wire
-from seegrad.picture.sketch.tree import FLAT, Group, grow
+from seegrad.picture.sketch.tree import LEVEL, Group, grow
 
 CHIP_LABELS = 3  # names on one chip; more of them are counted
 
@@ -30,7 +30,7 @@ def collapse(recording: Recording, parts: Sketch) -> tuple[Level, ...]:
     >>> [level.id for level in collapse(Recording(), Sketch())]
     ['']
     """
-    if len(parts.pills) <= FLAT:
+    if len(parts.pills) <= LEVEL:
         return (Level("", "", None, parts, parts.about()),)
     groups = grow(recording, parts).outermost_first()
     table = _Table(parts, groups, _homes(parts, groups))

@@ -11,8 +11,7 @@ from seegrad.model.recording import Recording
 from seegrad.picture.sketch.parts import Pill, Sketch
 from seegrad.words.languages import _
 
-FLAT = 60  # Functions that are seen at once without any grouping
-LEVEL = 36  # things in one level: more of them are grouped once more
+LEVEL = 36  # things that are seen at once: more of them are grouped, in a level once more
 STRETCH = 12  # things in one group that only their neighbourhood holds together
 OP = 4  # Functions of one op that are worth a group of their own
 BULK = 0.6  # of all Functions: a group that holds them is opened from the start

@@ -15,7 +15,7 @@ from seegrad.model.recording import Edge, Frame, Node, Place, Recording, TensorR
 from seegrad.model.scene import Scene
 from seegrad.picture import draw, still
 from seegrad.picture.sketch import Level, Sketch, collapse, sketch
-from seegrad.picture.sketch.tree import FLAT, LEVEL
+from seegrad.picture.sketch.tree import LEVEL
 from seegrad.words.phrases import phrase
 
 
@@ -56,10 +56,23 @@ def by_label(recording: Recording) -> dict[str, Level]:
 
 
 def test_a_small_graph_is_seen_at_once() -> None:
-    recording = story([""] * FLAT)
+    recording = story([""] * LEVEL)
     (level,) = collapse(recording, sketch(recording))
     assert (level.id, level.sketch) == ("", sketch(recording))
     assert draw(recording).levels == ()
+
+
+def test_the_passes_of_a_training_loop_are_a_box_each() -> None:
+    x, w = torch.ones(20), torch.zeros(1, requires_grad=True)
+    with seegrad.record() as rec:
+        for _ in range(7):
+            loss = ((x * w - 1) ** 2).mean()
+            loss.backward()
+            with torch.no_grad():
+                w -= 0.1 * w.grad
+                w.grad.zero_()
+    (outer, *_passes) = collapse(rec.recording, sketch(rec.recording))
+    assert [bundle.label.split(", ")[1] for bundle in outer.sketch.bundles] == [f"pass {k}" for k in range(1, 8)]
 
 
 def test_each_module_is_a_box_and_what_holds_most_of_it_is_opened() -> None:
