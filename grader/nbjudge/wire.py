@@ -79,7 +79,8 @@ def parse_header(data: bytes) -> dict[str, Any]:
     Raises:
         WireError: it is anything else.
     """
-    if data.count(b"[") + data.count(b"{") > CONTAINERS:
+    parts = data.count(b"[") + data.count(b"{")
+    if parts > CONTAINERS:
         raise WireError("A header has too many parts.")
     try:
         header = _READER.decode(data.decode("utf-8"))
@@ -89,7 +90,8 @@ def parse_header(data: bytes) -> dict[str, Any]:
         raise WireError(f"A header isn't JSON: {type(error).__name__}.") from None
     if type(header) is not dict:
         raise WireError("A header isn't a JSON object.")
-    _check_tree(header)
+    if parts > DEPTH or b"\\u" in data:  # else it can be neither too deep nor hold half a character
+        _check_tree(header)
     return header
 
 
@@ -151,10 +153,10 @@ class Pipe:
 
     def receive(self) -> Packet:
         """Read one packet, all of it."""
-        first = self._read(1)  # here an interrupt may come; once a packet has begun it is read to its end
+        first = self._piece(_LENGTHS.size)  # here an interrupt may come; once a packet has begun it is read to its end
         before = _signal.pthread_sigmask(signal.SIG_BLOCK, _INTERRUPT)
         try:
-            header_bytes, body_bytes = _LENGTHS.unpack(first + self._read(_LENGTHS.size - 1))
+            header_bytes, body_bytes = _LENGTHS.unpack(first + self._read(_LENGTHS.size - len(first)))
             _check_lengths(header_bytes, body_bytes)
             header, body = self._read(header_bytes), self._read(body_bytes)
         finally:
@@ -162,16 +164,20 @@ class Pipe:
         return Packet(parse_header(header), body)
 
     def _read(self, size_bytes: int) -> bytes:
-        data = bytearray()
-        while len(data) < size_bytes:
-            try:
-                piece = os.read(self.fd, min(1 << 20, size_bytes - len(data)))
-            except ConnectionResetError:
-                piece = b""
-            if not piece:
-                raise EOFError("the other process has gone")
-            data += piece
-        return bytes(data)
+        pieces = []
+        while size_bytes:
+            pieces.append(self._piece(min(1 << 20, size_bytes)))
+            size_bytes -= len(pieces[-1])
+        return b"".join(pieces)
+
+    def _piece(self, most_bytes: int) -> bytes:
+        try:
+            piece = os.read(self.fd, most_bytes)
+        except ConnectionResetError:
+            piece = b""
+        if not piece:
+            raise EOFError("the other process has gone")
+        return piece
 
 
 def whole(tree: Mapping[str, Any], key: str, low: int = 0, high: int = 1 << 53) -> int:
@@ -209,6 +215,13 @@ def _reject(constant: str) -> NoReturn:
     raise WireError(f"A header holds {constant}, which isn't JSON.")
 
 
+def _finite(said: str) -> float:
+    number = float(said)
+    if not math.isfinite(number):
+        raise WireError("A header holds a number that is too large.")
+    return number
+
+
 def _no_name_twice(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     tree = dict(pairs)
     if len(tree) != len(pairs):
@@ -217,7 +230,7 @@ def _no_name_twice(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 _WRITER = json.JSONEncoder(ensure_ascii=False, allow_nan=False)  # `json.dumps` makes one for each packet
-_READER = json.JSONDecoder(parse_constant=_reject, object_pairs_hook=_no_name_twice)
+_READER = json.JSONDecoder(parse_constant=_reject, parse_float=_finite, object_pairs_hook=_no_name_twice)
 
 
 def _check_lengths(header: int, body: int, header_bytes: int = HEADER_BYTES, body_bytes: int = BODY_BYTES) -> None:
@@ -226,7 +239,7 @@ def _check_lengths(header: int, body: int, header_bytes: int = HEADER_BYTES, bod
 
 
 def _check_tree(tree: Any) -> None:
-    """Walk it level by level: depth, texts that UTF-8 can say, numbers that a float can."""
+    """Walk it level by level: depth, texts that UTF-8 can say."""
     level, depth = [tree], 0
     while level:
         if depth > DEPTH:
@@ -249,5 +262,3 @@ def _check_leaf(item: Any) -> None:
             item.encode("utf-8")
         except UnicodeEncodeError:
             raise WireError("A header holds half a character.") from None
-    if type(item) is float and not math.isfinite(item):
-        raise WireError("A header holds a number that is too large.")

@@ -10,6 +10,7 @@ from typing import Any
 from nbjudge.bridge import objects as remote
 from nbjudge.bridge import raised, values
 from nbjudge.bridge.around.parts import BASES, BY_METHOD
+from nbjudge.bridge.fields import PARAMETERS, fields_of
 from nbjudge.bridge.handles import Borrowed, Lent
 from nbjudge.bridge.libraries import find_by_name, home_of, known_class, name_in_library
 from nbjudge.bridge.objects import RemoteClass
@@ -157,6 +158,8 @@ class Carrier:
                 tree["home"] = home
             if remote.BUILTIN.get(kind.__name__) is kind:
                 tree["builtin"] = True
+            if self.side == 1 and (fields := fields_of(kind)) is not None:
+                tree["fields"] = fields
             self._told_classes.add(number)
         return tree
 
@@ -309,7 +312,8 @@ class Carrier:
         special = [name for name in listed(tree, "special", 256) if name in remote.SPECIAL]
         name, hashable = text(tree, "name"), tree.get("hashable") is not False
         shown = remote.BUILTIN.get(name) if tree.get("builtin") is True else known_class(tree.get("home"))
-        return remote.make_class(self._asker, name, bases, special, hashable, shown=shown)
+        fields = listed(tree, "fields", PARAMETERS) if "fields" in tree else None
+        return remote.make_class(self._asker, name, bases, special, hashable, shown=shown, fields=fields)
 
     def _base(self, tree: Any, inner: Decoder) -> Any:
         is_class = type(tree) is dict and tree.get("t") == "class"

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from nbjudge.bridge.around.parts import Part
-from nbjudge.bridge.values import generators
+from nbjudge.bridge.values import generators, streams
 from nbjudge.bridge.values.packages import pictures
 
 LATER = "after the call"  # something that isn't an argument of a call that is going on; behind where it first was one
@@ -88,7 +88,7 @@ class Effects:
 
     def note_container(self, value: Any, ours: bool) -> None:
         """The same of a list, dict, set, array or picture."""
-        before = copy.deepcopy(value) if generators.is_generator(value) else value.copy()
+        before = _array_clone(value) if generators.is_generator(value) or streams.is_stream(value) else value.copy()
         self.note(id(value), lambda: _refill(value, before), ours=ours)
 
     def settle(self) -> None:
@@ -200,6 +200,8 @@ def _refill(value: Any, items: Any) -> None:
         generators.put(value, items)
     elif pictures.is_picture(value):
         pictures.put(value, items)
+    elif streams.is_stream(value):
+        streams.put(value, items)
     else:
         value[...] = items
 
@@ -207,11 +209,13 @@ def _refill(value: Any, items: Any) -> None:
 def _array_clone(value: Any) -> Any:
     if generators.is_generator(value):
         return copy.deepcopy(value)
+    if streams.is_stream(value):
+        return streams.copy_of(value)
     return value.copy() if _is_copied(value) else value
 
 
 def _is_copied(value: Any) -> bool:
-    return _is_array(value) or _is_frame(value) or pictures.is_picture(value)
+    return _is_array(value) or _is_frame(value) or pictures.is_picture(value) or streams.is_stream(value)
 
 
 def _is_array(value: Any) -> bool:

@@ -10,18 +10,19 @@ import asyncio
 import builtins
 import copy
 import inspect
+import itertools
 import types
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
 from nbjudge.bridge.around.parts import BASES
+from nbjudge.bridge.fields import FIELDS, PARAMETERS, is_plain_class, made_fields, plain_default
 from nbjudge.bridge.standing import Role, Stand
 from nbjudge.bridge.values import UnsupportedError, is_value
 from nbjudge.bridge.values.containers import STUDENT
 from nbjudge.errors import WireError
 from nbjudge.wire import listed, text
 
-PARAMETERS = 64
 DOC_CHARS = 2000
 COMPARING = frozenset({"__eq__", "__ne__", "__lt__", "__le__", "__gt__", "__ge__", "__contains__"})
 _OPERATORS = ("add", "sub", "mul", "matmul", "truediv", "floordiv", "mod", "divmod", "pow", "lshift", "rshift")
@@ -49,7 +50,9 @@ CARRIED = COMPARING | ARITHMETIC | OTHERS
 SPECIAL = CARRIED | UNCARRIED
 COPIED = frozenset({"__copy__", "__deepcopy__"})
 ALWAYS = frozenset({"__repr__", "__str__", "__format__", "__dir__"}) | COPIED
+_MADE_OF_OTHERS = tuple(kind for kind in vars(itertools).values() if isinstance(kind, type))  # iterators, each of them
 _FINAL: tuple[Any, ...] = (
+    *_MADE_OF_OTHERS,
     *(types.GeneratorType, types.CoroutineType, types.AsyncGeneratorType),
     *(types.FunctionType, types.BuiltinFunctionType, types.MethodType),
     *(map, filter, zip, enumerate, reversed, type(iter("")), type(iter(())), type(iter([])), type(iter({}))),
@@ -57,6 +60,7 @@ _FINAL: tuple[Any, ...] = (
 # Classes that nothing can derive from: `isinstance` is answered by __class__.
 BUILTIN: Mapping[str, type] = {kind.__name__: kind for kind in _FINAL}
 ITERATORS: tuple[Any, ...] = (
+    *_MADE_OF_OTHERS,
     *(types.GeneratorType, map, filter, zip, enumerate, reversed),
     *(type(iter("")), type(iter(())), type(iter([])), type(iter({}))),
 )
@@ -81,6 +85,7 @@ _HERE = frozenset(
         *("__class__", "__new__", "__reduce__", "__reduce_ex__", "__getstate__", "__setattr__"),
         *("__getattribute__", "__delattr__", "__init_subclass__", "__subclasshook__", "__sizeof__", "__weakref__"),
         "__slots__",
+        FIELDS,
     }
 )
 _CLASS_HERE = frozenset(
@@ -256,10 +261,11 @@ def make_class(
     hashable: bool = True,
     *,
     shown: type | None = None,
+    fields: Sequence[Any] | None = None,
 ) -> type:
     """A class here that stands for one over there; of other classes here only well-known ones can be its bases.
 
-    `shown` is what its objects are instances of for `isinstance`.
+    `shown` is what its objects are instances of for `isinstance`; `fields` are what a data class says of its own.
     """
     named = name if name.isidentifier() else "Unnamed"
     members: dict[str, Any] = {
@@ -273,6 +279,7 @@ def make_class(
     if any(issubclass(base, BaseException) for base in real):
         return _exception_class(named, [base for base in real if issubclass(base, BaseException)], members)
     members |= {kind: _METHODS[kind] for kind in special if kind in _METHODS}
+    members |= {} if fields is None else {FIELDS: made_fields(fields)}
     if not hashable:
         members["__hash__"] = _unhashable
     elif "__hash__" not in members:
@@ -404,25 +411,14 @@ def signature(function: Any) -> dict[str, Any]:
         return said
     plain = (type(None), bool, int, float, str)
     said["parameters"] = [
-        [part.name[:200], int(part.kind), _default(part.default) if isinstance(part.default, plain) else None]
+        [part.name[:200], int(part.kind), plain_default(part.default) if isinstance(part.default, plain) else None]
         for part in found
     ]
     told = getattr(function, "__annotations__", None)
-    if isinstance(told, dict) and len(told) <= PARAMETERS and all(map(_is_plain_class, told.values())):
+    if isinstance(told, dict) and len(told) <= PARAMETERS and all(map(is_plain_class, told.values())):
         said["annotations"] = {str(name)[:200]: kind and kind.__name__ for name, kind in told.items()}
     said["optional"] = [part.name[:200] for part in found if part.default is not part.empty]
     return said
-
-
-def _is_plain_class(kind: Any) -> bool:
-    return kind is None or (isinstance(kind, type) and vars(builtins).get(kind.__name__) is kind)
-
-
-def _default(value: Any) -> Any:
-    """A default as JSON says it; a long text, a big number or an infinity isn't told."""
-    if isinstance(value, bool) or value is None:
-        return value
-    return value if isinstance(value, int | float) and abs(value) < 1e15 else value if isinstance(value, str) else None
 
 
 def describe(function: Any, tree: Mapping[str, Any]) -> None:
@@ -450,7 +446,7 @@ def _annotations(tree: Any) -> dict[str, Any]:
     """Classes of Python's own, by parameter."""
     named = tree if isinstance(tree, dict) else {}
     found = {name: kind and vars(builtins).get(kind) for name, kind in named.items()}
-    return {name: kind for name, kind in found.items() if _is_plain_class(kind)}
+    return {name: kind for name, kind in found.items() if is_plain_class(kind)}
 
 
 def _defaults(parts: Sequence[inspect.Parameter]) -> tuple[Any, ...] | None:

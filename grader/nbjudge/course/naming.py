@@ -17,7 +17,7 @@ from IPython.core.inputtransformer2 import TransformerManager
 
 from nbjudge.course.restore import released
 from nbjudge.model import Naming, SourceCell
-from nbjudge.names import Names, Statement, names_in, packages, passed_on, statements
+from nbjudge.names import Names, Statement, is_unchanged, names_in, packages, passed_on, statements
 
 ALWAYS_THERE = frozenset(
     {*dir(builtins), "In", "Out", "_", "__", "___", "_i", "exit", "quit", "get_ipython", "display"}
@@ -77,17 +77,21 @@ class CellRead:
 
     plain: str
     names: Names
+    passes_on: bool  # is its last expression a number as an answer gave it?
 
 
 @lru_cache(maxsize=1024)
-def reading(source: str, asked: frozenset[str]) -> CellRead | None:
+def reading(source: str, asked: frozenset[str], imported: frozenset[str] = frozenset()) -> CellRead | None:
     """A test cell without IPython's own syntax, and its names; None where it isn't Python.
+
+    `asked` and, of libraries, `imported` are the names that come from the student's process.
 
     >>> reading("!ls\\nassert f(2) == 4", frozenset({"f"})).names.read
     ('f', 'get_ipython')
     """
     try:
-        return CellRead(plain(source), names_in(plain(source), asked))
+        text = plain(source)
+        return CellRead(text, names_in(text, asked), is_unchanged(text, asked | imported))
     except (SyntaxError, ValueError):
         return None
 

@@ -9,7 +9,6 @@ Both are watched: what comes in time is kept.
 
 from __future__ import annotations
 
-import copy
 import hashlib
 import re
 import select
@@ -17,7 +16,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import asdict, replace
-from functools import partial
+from functools import lru_cache, partial
 from pathlib import PurePosixPath
 from typing import Any
 
@@ -129,7 +128,7 @@ def run_notebook(
     Raises:
         SandboxError: no process could be started.
     """
-    nodes = nbformat.from_dict(copy.deepcopy(dict(notebook)))  # type: ignore[no-untyped-call]  # nbformat has no types
+    nodes = nbformat.from_dict(notebook)  # type: ignore[no-untyped-call]  # nbformat has no types; a copy
     started = time.monotonic()
     bench = Bench(zygote)
     trial = Trial(nodes, bench, assignment.seed, assignment.limits)
@@ -163,6 +162,7 @@ class Trial:
         self._setup = dict(self._naming.get("setup", ()))
         self._renewed = dict(self._naming.get("renewed", ()))
         self._asked = frozenset(self._naming.get("asked", ()))
+        self._imported = frozenset(dict(self._naming.get("imported", ())))
         self._brought = dict(self._naming.get("brought", ()))
         self._own: Mapping[str, bytes] = {}  # the course's own files
         self._cell, self._index = NotebookNode(outputs=[]), 0  # type: ignore[no-untyped-call]  # nbformat has no types
@@ -260,7 +260,7 @@ class Trial:
             asked["kept"] = effects.get(grade_id, [])
         known = self.notebook.metadata.get("places")
         asked["places"] = None if known is None else known.get(grade_id, {})
-        asked["reading"] = (found := reading(cell.source, self._asked)) and asdict(found)
+        asked["reading"] = _read_once(cell.source, self._asked, self._imported)
         asked["record"] = bool(self.notebook.metadata.get("record"))
         self._told.append({"op": "lost", "code": cell.source})
         try:
@@ -415,6 +415,13 @@ class Trial:
         self.died = self.died or f"The notebook's process was over in code cell {self._count}: {why.rstrip('.')}."
         self._student.kill()
         self._student.gone = True
+
+
+@lru_cache(maxsize=1024)
+def _read_once(source: str, asked: frozenset[str], imported: frozenset[str]) -> dict[str, Any] | None:
+    """What a judge is told of a test cell, as JSON can say it: the same for a class."""
+    found = reading(source, asked, imported)
+    return None if found is None else asdict(found)
 
 
 def _packed(files: Mapping[str, bytes]) -> tuple[list[list[str | int]], bytes]:

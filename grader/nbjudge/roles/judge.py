@@ -107,6 +107,7 @@ class Judge:
         self._shown: BaseException | None = None  # of a cell within a cell, as `%%capture` runs one
         self._plain: dict[str, str] = {}
         self._names: dict[str, Names] = {}
+        self._passes_on: dict[str, bool] = {}
         self._ways = self._syntax()
         self._transform, kernel.shell.transform_cell = kernel.shell.transform_cell, self._transformed
 
@@ -118,6 +119,7 @@ class Judge:
                 name: tuple(part) if isinstance(part, list) else part for name, part in found["names"].items()
             }
             self._names[source] = Names(**parts)
+            self._passes_on[source] = found["passes_on"]
 
     def _syntax(self) -> list[Any]:
         """What makes Python of a cell; an extension may add to it."""
@@ -133,7 +135,7 @@ class Judge:
     def _transformed(self, source: str) -> str:
         """A cell without IPython's own syntax: asked for again and again while a test runs."""
         if self._syntax() != self._ways:
-            self._plain, self._names, self._ways = {}, {}, self._syntax()
+            self._plain, self._names, self._passes_on, self._ways = {}, {}, {}, self._syntax()
         if source not in self._plain:
             self._plain[source] = str(self._transform(source))
         return self._plain[source]
@@ -238,7 +240,7 @@ class Judge:
         if error is None:
             self.witness.places.end()
             shown = verdict.number(value)
-            if shown and is_unchanged(self._transformed(source), self._students):
+            if shown and self._is_passed_on(source):
                 self.witness.places.vouch("the number that is the score")
             scores = self.witness.places.is_score(shown=shown is not None)
             said = verdict.of_value(value, self.points, scores=scores)
@@ -248,6 +250,10 @@ class Judge:
         name = self._filename(source)
         hidden, code = failing_case.of_error(error, source, name, self.kernel.namespace, self._borrowed)
         return replace(verdict.of_exception(error, source, name), hidden=hidden, reproduce=code)
+
+    def _is_passed_on(self, source: str) -> bool:
+        plain = self._transformed(source)
+        return self._passes_on[source] if source in self._passes_on else is_unchanged(plain, self._students)
 
     @property
     def _students(self) -> set[str]:

@@ -18,6 +18,7 @@ from typing import Any, NoReturn
 from nbjudge.bridge.objects import ARITHMETIC, COMPARING, SHOWN, RemoteClass, RemoteObject
 from nbjudge.bridge.standing import Nature, Refused, Role, Sought, Stand
 from nbjudge.bridge.values.packages.pictures import is_picture
+from nbjudge.bridge.values.streams import content, is_read, is_stream
 from nbjudge.bridge.values.table import kind_of
 
 Known = Mapping[str, frozenset[str]]
@@ -272,7 +273,7 @@ class Places:
         """Something is missing where the reference lacked nothing: what is said of all of it would hold."""
         roles = self._roles(places) or frozenset()
         if any(role.startswith("data ") for role in roles - {"data NoneType"}) and lack not in roles:
-            self.vouch(f"{'nothing in it' if lack == 'empty' else 'missing numbers in it'}: {places[0]}")
+            self.vouch(f"{LACKING[lack]}: {places[0]}")
 
     def _note(self, places: Iterable[str], roles: set[str]) -> None:
         for place in places if self._recording else ():
@@ -361,6 +362,8 @@ def _size(value: Any) -> int | None:
     """How many elements it has; None where it is no container of any."""
     if _is_theirs(value) or isinstance(value, range):
         return None
+    if is_stream(value):
+        return len(content(value) or "")
     if (shape := _shape(value)) is not None:
         return math.prod(shape)
     return len(value) if isinstance(value, Sized) else None
@@ -411,7 +414,8 @@ def _is_missing(value: Any) -> bool:
     return kind in "mM" and bool(sys.modules["numpy"].isnat(value).any())
 
 
-LACKS: Mapping[str, Callable[[Any], bool]] = {"empty": holds_nothing, "missing": lacks_numbers}
+LACKS: Mapping[str, Callable[[Any], bool]] = {"empty": holds_nothing, "missing": lacks_numbers, "read": is_read}
+LACKING = {"empty": "nothing in it", "missing": "missing numbers in it", "read": "nothing left to read in it"}
 
 
 def _is_tensor(value: Any) -> bool:

@@ -301,7 +301,7 @@ def test_an_untouched_answer_is_not_answered_but_keeps_what_it_earns() -> None:
 def test_a_part_of_the_points_comes_with_its_reason() -> None:
     partly = graded(handed_in(*COMPLETE), Judge(Ending.PARTLY, 1.0)).notebooks[0]
     outputs = [out for cell in json.loads(partly.notebook)["cells"] for out in cell.get("outputs", ())]
-    assert outputs == [{"output_type": "display_data", "data": {"text/plain": ["said"]}, "metadata": {}}]
+    assert outputs == [{"output_type": "display_data", "data": {"text/plain": "said"}, "metadata": {}}]
 
 
 def test_a_test_without_a_verdict_is_our_failure() -> None:

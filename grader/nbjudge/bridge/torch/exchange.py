@@ -91,7 +91,8 @@ class Exchange:
         default, recorded = torch.get_default_dtype(), header.get("grad") is not False
         wanted = default if self._judges else FLOATS.get(str(header.get("dtype")), default)
         with torch.set_grad_enabled(recorded):
-            torch.set_default_dtype(wanted)
+            if wanted is not default:
+                torch.set_default_dtype(wanted)
             try:
                 yield
                 if not self._judges and header.get("op") in CALLS:

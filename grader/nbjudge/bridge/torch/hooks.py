@@ -92,12 +92,14 @@ def _register_after(leaf: Any, hook: RelayAfter) -> Any:
 
 def is_hooked(tensor: Tensor) -> bool:
     """Has this side registered a hook of its own?"""
-    return any(not isinstance(hook, Relay) for hook in (hooks_of(tensor) or {}).values())
+    table = hooks_of(tensor)
+    return bool(table) and any(not isinstance(hook, Relay) for hook in table.values())
 
 
 def is_hooked_after(tensor: Tensor) -> bool:
     """Has this side registered one that waits for the leaf's `.grad`?"""
-    return any(not isinstance(hook, RelayAfter) for hook in (hooks_after(tensor) or {}).values())
+    table = hooks_after(tensor)
+    return bool(table) and any(not isinstance(hook, RelayAfter) for hook in table.values())
 
 
 def run_after(leaf: Tensor) -> None:

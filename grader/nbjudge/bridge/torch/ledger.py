@@ -11,7 +11,7 @@ import weakref
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -41,8 +41,7 @@ class Storage:
         return bytes(self._view.tobytes())
 
 
-@dataclass(frozen=True, slots=True)
-class Gone:
+class Gone(NamedTuple):
     """What one side no longer needs of the other."""
 
     tensors: tuple[int, ...] = ()

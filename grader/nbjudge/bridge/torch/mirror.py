@@ -71,8 +71,8 @@ class Message:
     def to_json(self) -> dict[str, Any]:
         """The part of the header that is about tensors."""
         return {
-            "gone": as_tree(self.gone),
-            "storages": [as_tree(part) for part in self.storages],
+            "gone": self.gone._asdict(),
+            "storages": [part._asdict() for part in self.storages],
             "tensors": [as_tree(record) for record in self.tensors],
             "grads": [list(pair) for pair in self.grads],
         }
@@ -243,10 +243,11 @@ class Mirror:
         self.hooks.forget(gone.tensors)
         for tree in listed(said, "storages"):
             self._apply_bytes(read_storage(tree, len(body)), body)
-        sizes = {number: storage.here.nbytes() for number, storage in self.ledger.storages.items()}
-        with torch.enable_grad():
-            for tree in listed(said, "tensors"):
-                self._apply_record(read_tensor(tree, sizes))
+        if told := listed(said, "tensors"):
+            sizes = {number: storage.here.nbytes() for number, storage in self.ledger.storages.items()}
+            with torch.enable_grad():
+                for tree in told:
+                    self._apply_record(read_tensor(tree, sizes))
         for pair in listed(said, "grads"):
             self._apply_grad(pair)
 

@@ -72,7 +72,7 @@ def watched(name: str, looked: Looked, is_foreign: IsForeign) -> property:
     original = torch_private.descriptor(name)
 
     def read(tensor: Tensor) -> Any:
-        if name not in looked.facts and not _inside_torch() and is_foreign(tensor):
+        if name not in looked.facts and is_foreign(tensor) and not _inside_torch():
             looked.facts.add(name)
         return original.__get__(tensor)
 

@@ -6,9 +6,8 @@ Storages travel as bytes, tensors as windows on them, so aliasing survives the j
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any
+from typing import Any, NamedTuple
 
 from nbjudge.bridge.values.table import ITEMS, STORAGE_BYTES, whole_numbers
 from nbjudge.errors import WireError
@@ -26,8 +25,7 @@ VERSIONS = 1 << 31
 FLAGS = ("leaf", "requires_grad", "retains_grad", "parameter", "hooked", "hooked_after")
 
 
-@dataclass(frozen=True, slots=True)
-class StoredBytes:
+class StoredBytes(NamedTuple):
     """A storage and where its bytes lie in the packet's body."""
 
     id: int
@@ -35,8 +33,7 @@ class StoredBytes:
     size_bytes: int
 
 
-@dataclass(frozen=True, slots=True)
-class Window:
+class Window(NamedTuple):
     """Which items of a storage a tensor shows."""
 
     storage: int
@@ -46,8 +43,7 @@ class Window:
     offset: int
 
 
-@dataclass(frozen=True, slots=True)
-class History:
+class History(NamedTuple):
     """How a tensor was computed: a handle for vector-Jacobian products, and the shared tensors it was made from."""
 
     link: int
@@ -56,8 +52,7 @@ class History:
     saves: bool  # does the graph in between hold saved tensors, so that it can be used once only?
 
 
-@dataclass(frozen=True, slots=True)
-class TensorRecord:
+class TensorRecord(NamedTuple):
     """All that is said of one tensor; `history` is None where nothing has changed since the other side made it."""
 
     id: int
@@ -73,17 +68,12 @@ class TensorRecord:
     history: History | None
 
 
-def as_tree(part: Any) -> dict[str, Any]:
-    """One of these records as JSON can say it; `dataclasses.asdict` copies each number, which is most of a message.
-
-    >>> as_tree(StoredBytes(1, 0, 8))
-    {'id': 1, 'start': 0, 'size_bytes': 8}
-    """
-    return {name: _part(getattr(part, name)) for name in part.__slots__}
-
-
-def _part(value: Any) -> Any:
-    return as_tree(value) if isinstance(value, Window | History) else value
+def as_tree(record: TensorRecord) -> dict[str, Any]:
+    """A record as JSON can say it."""
+    tree = record._asdict() | {"window": record.window._asdict()}
+    if record.history is not None:
+        tree["history"] = record.history._asdict()
+    return tree
 
 
 def read_storage(tree: Any, body_bytes: int) -> StoredBytes:
