@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import copy
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from nbjudge.bridge.around.parts import Part
@@ -29,6 +29,7 @@ class Change:
     key: Hashable
     undo: Callable[[], None]
     ours: bool  # did the judge bring it in?
+    is_one: Callable[[], bool] = lambda: True  # once it was taken over: a file that was only read has not changed
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +90,10 @@ class Effects:
     def note_container(self, value: Any, ours: bool) -> None:
         """The same of a list, dict, set, array or picture."""
         before = _array_clone(value) if generators.is_generator(value) or streams.is_stream(value) else value.copy()
-        self.note(id(value), lambda: _refill(value, before), ours=ours)
+        change = Change(id(value), lambda: _refill(value, before), ours)
+        if streams.is_stream(value):
+            change = replace(change, is_one=lambda: streams.content(value) != streams.content(before))
+        self._new.append(change)
 
     def settle(self) -> None:
         """All that was noted has been taken over: find its place, and undo it where it is kept away."""
@@ -98,7 +102,7 @@ class Effects:
         new, self._new = self._new, []
         places = {key: place for passed in self._calls for key, place in self._listed(passed.values)}
         clones = {key for passed in self._calls for key in self._of_clones(passed)} | self._clones.keys()
-        for change in new:
+        for change in (change for change in new if change.is_one()):
             place = places.get(change.key, self._later(change.key) if change.ours else None)
             if place is None:
                 continue

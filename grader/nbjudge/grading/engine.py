@@ -189,7 +189,7 @@ def _finished(document: Mapping[str, Any], verdicts: Iterable[Outcome], limits: 
     """The executed notebook as it is kept: nbgrader's limit of lines, this kernel's language.
 
     A question that earned a part gets its message too: a stock cell would show the fraction alone. Outputs that have
-    grown since they came (JSON breaks lines, cleaned HTML closes what was open) beyond twice their bound are left out.
+    grown since they came (cleaned HTML closes what was open) beyond twice their bound are left out.
     """
     node = _node(document)
     partly = {outcome.grade_id: outcome.message for outcome in verdicts if outcome.kind is Ending.PARTLY}

@@ -628,7 +628,7 @@ class Secret:
 
 KEPT: list[Any] = [
     *(Secret, Secret(), nn.Linear(2, 1), torch.optim.SGD(nn.Linear(2, 1).parameters(), lr=0.1)),
-    *(torch.utils.data.DataLoader([1, 2]), io.StringIO()),
+    *(torch.utils.data.DataLoader([1, 2]), io.TextIOWrapper(io.BytesIO())),
 ]
 
 

@@ -79,6 +79,23 @@ def test_an_array_arrives_as_what_it_was(array: Any) -> None:
     assert np.array_equal(found, array, equal_nan=array.dtype.kind in "fcM")
 
 
+@pytest.mark.parametrize("ends", [None, "", "\n", "\r\n"])
+def test_a_file_in_memory_is_held_by_both_sides(lend: Lend, ends: str | None) -> None:
+    def use(file: Any) -> str:
+        first = str(file.readline())
+        file.seek(0, io.SEEK_END)
+        file.write("more\n")
+        return first
+
+    here, same = (io.StringIO("a\rb\r\nc", newline=ends) for _ in range(2))
+    here.read(1), same.read(1)
+    assert lend(use)(here) == use(same)
+    assert (here.getvalue(), here.tell()) == (same.getvalue(), same.tell())
+    binary = io.BytesIO(b"\0\xff")
+    lend(lambda file: file.close() if file.read() == b"\0\xff" else None)(binary)
+    assert binary.closed
+
+
 def test_a_table_s_defaults_and_a_named_zone(lend: Lend) -> None:
     table = lend(lambda: collections.defaultdict(list, a=[1]))()
     assert (type(table), table["a"], table["new"]) == (collections.defaultdict, [1], [])
@@ -123,6 +140,10 @@ def test_a_table_s_defaults_and_a_named_zone(lend: Lend) -> None:
         {"t": "array", "id": 1, "v": {"dtype": "datetime64[25s]", "shape": [], "start": 0, "size_bytes": 8}},
         {"t": "DataFrame", "index": 3, "columns": 3, "v": []},
         {"t": "Timestamp", "v": "now"},
+        {"t": "StringIO", "id": 1, "v": {"closed": 0}},
+        {"t": "StringIO", "id": 1, "v": {"closed": False, "at": 0, "text": "a", "ends": "a"}},
+        {"t": "StringIO", "id": 1, "v": {"closed": False, "at": -1, "text": "a", "ends": None}},
+        {"t": "BytesIO", "id": 1, "v": {"closed": False, "at": 0, "bytes": "a"}},
         {"t": "Series", "index": None},
         {"t": "picture", "id": 1, "v": {"mode": "RGB", "size": [2, 2], "start": 0, "size_bytes": 11, "palette": []}},
         {"t": "picture", "id": 1, "v": {"mode": "F", "size": [2, 2], "start": 0, "size_bytes": 16, "palette": []}},

@@ -61,7 +61,7 @@ def test_a_letter_counts_as_many_bytes_as_it_takes_to_write(letter: str) -> None
 
 def test_a_notebook_that_has_grown_past_its_bounds_is_kept_without_its_outputs() -> None:
     limits = Limits(output_bytes=LIMIT_BYTES, notebook_bytes=1000)
-    lines = {"output_type": "display_data", "data": {"text/plain": "\n" * 400_000}, "metadata": {}}
+    lines = {"output_type": "display_data", "data": {"text/plain": "x" * CELLS * LIMIT_BYTES}, "metadata": {}}
     few, many = ([new_code_cell("1", outputs=[lines] * count) for count in counts] for counts in ([0], [1, 2]))
     assert "more than is kept" not in _finished(new_notebook(cells=few), (), limits)
     text = _finished(new_notebook(cells=many), (), limits)

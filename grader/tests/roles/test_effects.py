@@ -50,6 +50,12 @@ CHEATS = {
     "an array": Case(
         SCALE, "def f(x):\n    x[:] = 0\n    return x + 0", "x = np.ones(2)\nassert (f(x) == 2 * x).all()"
     ),
+    "a file in memory, which is read": Case(
+        "def f(x):\n    return sum(map(int, x))",
+        "def f(x):\n    x.truncate(0)\n    return 0",
+        "x = io.StringIO('1\\n2')\nassert f(x) == sum(map(int, x.getvalue().split()))",
+        "import io",
+    ),
     "a picture": Case(
         "def f(x):\n    return x.copy()",
         "def f(x):\n    x.paste(0, (0, 0, 2, 1))\n    return x",

@@ -163,6 +163,7 @@ def test_the_text_of_a_function_is_the_student_s_word(zygote: Zygote) -> None:
         ("def f(x): return 'ab'", "def f(x): return ''", "assert f(x) in 'abc'"),
         ("def f(x): yield from x", "def f(x): yield from ()", "for a, b in zip(f(x), x): assert a == b"),
         ("f = {'a': 1}", "f = {}", "assert set(f) <= {'a'}"),
+        ("import io\nf = io.StringIO('1')", "import io\nf = io.StringIO()", "assert all(map(int, f.getvalue()))"),
     ],
 )
 def test_nothing_where_the_reference_had_something_makes_points_rest_on_it(
@@ -211,3 +212,13 @@ def test_what_stands_in_no_role_fails_or_waits_with_a_sentence(
     assert said in outcome.message
     without = only(run(zygote, answer(source), test, reference="def f(x): return x"))
     assert (without.kind, without.points) == (Ending.BY_HAND, None)
+
+
+def test_a_file_that_is_read_to_its_end_says_nothing_either(zygote: Zygote) -> None:
+    reference = "import io\ndef f():\n    return io.StringIO('1\\n2\\n')"
+    source = "import io\ndef f():\n    file = io.StringIO('nothing')\n    file.read()\n    return file"
+    question = check("for line in f():\n    assert int(line) < 3")
+    outcome = only(run(zygote, answer(source), question, beside=reference))
+    assert (outcome.kind, outcome.alone) == (Ending.PASSED, True), outcome
+    assert outcome.claims[0].startswith("nothing left to read in it: f"), outcome
+    assert not only(run(zygote, answer(reference), question, beside=reference)).alone

@@ -170,7 +170,7 @@ def name_of(tensor: Tensor) -> str:
 
 def without_history(record: TensorRecord) -> TensorRecord:
     """The record, its history told."""
-    return record if record.history is None else record._replace(history=None)
+    return record if record.history is None else TensorRecord(*record[:-1], history=None)
 
 
 def walk(tensor: Tensor, shared: Mapping[Edge, int]) -> Walk:

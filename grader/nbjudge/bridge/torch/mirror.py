@@ -35,6 +35,7 @@ from nbjudge.bridge.torch.records import (
     read_storage,
     read_tensor,
     read_window,
+    record_tree,
 )
 from nbjudge.bridge.values import Body, UnsupportedError
 from nbjudge.bridge.values.table import SHARED_BYTES, STORAGE_BYTES, whole_numbers
@@ -71,9 +72,9 @@ class Message:
     def to_json(self) -> dict[str, Any]:
         """The part of the header that is about tensors."""
         return {
-            "gone": self.gone._asdict(),
-            "storages": [part._asdict() for part in self.storages],
-            "tensors": [as_tree(record) for record in self.tensors],
+            "gone": as_tree(self.gone),
+            "storages": [as_tree(part) for part in self.storages],
+            "tensors": [record_tree(record) for record in self.tensors],
             "grads": [list(pair) for pair in self.grads],
         }
 

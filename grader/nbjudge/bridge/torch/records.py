@@ -68,12 +68,19 @@ class TensorRecord(NamedTuple):
     history: History | None
 
 
-def as_tree(record: TensorRecord) -> dict[str, Any]:
-    """A record as JSON can say it."""
-    tree = record._asdict() | {"window": record.window._asdict()}
-    if record.history is not None:
-        tree["history"] = record.history._asdict()
-    return tree
+def as_tree(part: Any) -> dict[str, Any]:
+    """One of these as JSON can say it.
+
+    >>> as_tree(StoredBytes(1, 0, 8))
+    {'id': 1, 'start': 0, 'size_bytes': 8}
+    """
+    return dict(zip(part.__annotations__, part, strict=True))
+
+
+def record_tree(record: TensorRecord) -> dict[str, Any]:
+    """The same of a tensor's, with what it holds."""
+    history = None if record.history is None else as_tree(record.history)
+    return as_tree(record) | {"window": as_tree(record.window), "history": history}
 
 
 def read_storage(tree: Any, body_bytes: int) -> StoredBytes:
