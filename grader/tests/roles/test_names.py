@@ -446,6 +446,19 @@ def test_what_a_call_leaves_of_torch_s_modes_is_not_passed_over(line: str, said:
     assert judged(zygote, answer(right), test).kind is Ending.PASSED
 
 
+@pytest.mark.parametrize("given", [False, True], ids=["by an answer", "by the release"])
+def test_gradients_that_a_cell_leaves_off_are_not_passed_over(given: bool, zygote: Zygote) -> None:
+    off, right = "import torch\ntorch.set_grad_enabled(False)\n", "import torch\ndef f(x): return x * 2"
+    test = check("import torch\nx = torch.ones(2, requires_grad=True)\nassert not f(x).requires_grad")
+    cells = (locked(off), answer(right)) if given else (answer(off + right),)
+    found = judged(zygote, *cells, test, reference=right)
+    if given:  # both processes run it
+        assert found.kind is Ending.PASSED, found
+    else:
+        assert found.kind is Ending.GRADER_FAILURE, found
+        assert "a cell that leaves the recording of gradients switched off" in found.message
+
+
 def test_a_step_of_a_generator_may_leave_a_mode_that_its_next_one_puts_back(zygote: Zygote) -> None:
     right = "import torch\ndef f(x):\n    with torch.no_grad():\n        for one in x:\n            yield one * 2"
     test = check("import torch\nassert [one.item() for one in f(torch.ones(3, requires_grad=True))] == [2.0, 2.0, 2.0]")

@@ -86,16 +86,20 @@ class Exchange:
         """Meanwhile gradients are recorded, and numbers made, as the question says.
 
         Raises:
-            UnsupportedError: an answer leaves either changed, which the test would go on with in one process.
+            UnsupportedError: an answer leaves either changed, which the test would go on with in one process; or a cell
+                has left gradients off.
         """
         default, recorded = torch.get_default_dtype(), header.get("grad") is not False
         wanted = default if self._judges else FLOATS.get(str(header.get("dtype")), default)
+        called = not self._judges and header.get("op") in CALLS
+        if called and recorded and not torch.is_grad_enabled():
+            raise UnsupportedError("a cell that leaves the recording of gradients switched off")
         with torch.set_grad_enabled(recorded):
             if wanted is not default:
                 torch.set_default_dtype(wanted)
             try:
                 yield
-                if not self._judges and header.get("op") in CALLS:
+                if called:
                     if torch.is_grad_enabled() is not recorded:
                         raise UnsupportedError("a call that leaves the recording of gradients switched")
                     if torch.get_default_dtype() is not wanted:
