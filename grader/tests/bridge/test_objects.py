@@ -686,3 +686,22 @@ def test_what_cannot_be_carried_says_so(value: Any, lend: Lend) -> None:
     with pytest.raises(UnsupportedError):
         f()
     assert seen == [1]  # what else has happened is told
+
+
+@dataclasses.dataclass
+class Corner:
+    x: int
+    y: int = 0
+
+    def right(self) -> Corner:
+        return Corner(self.x + 1, self.y)
+
+
+def test_a_data_class_that_was_asked_for_has_its_fields_here(lend: Lend) -> None:
+    kind = lend(Corner)
+    there = kind(1, 2)
+    assert [(one.name, one.type, one.default) for one in dataclasses.fields(kind)][1] == ("y", int, 0)
+    assert (dataclasses.asdict(there.right()), dataclasses.astuple(there)) == ({"x": 2, "y": 2}, (1, 2))
+    assert dataclasses.replace(there, x=5).x == 5
+    assert lend(lambda given: (type(given) is Corner, given.x))(there) == (True, 1)
+    assert not dataclasses.is_dataclass(lend(type("Plain", (), {})))
