@@ -229,10 +229,10 @@ def _preview(data: Any) -> Preview | None:
     """The numbers of a value or of its gradient; None where there are too many, or none."""
     shape = _shape(data)
     if isinstance(data, Number):
-        return rows([data], ())
-    if not hasattr(data, "reshape") or len(shape) > 2 or any(side > MAX_SIDE for side in shape):
+        return rows([data], 0)
+    if not hasattr(data, "tolist") or len(shape) > 2 or any(side > MAX_SIDE for side in shape):
         return None
-    return rows(data.reshape(-1).tolist(), shape)
+    return rows(data.tolist() if shape else [data.tolist()], len(shape))
 
 
 def _written(data: Any) -> str:

@@ -16,7 +16,7 @@ from seegrad.capture.probes import torch_private as _torch
 from seegrad.capture.probes.variables import tensors_in
 from seegrad.capture.state import RecordingState
 from seegrad.capture.tables import Tables
-from seegrad.capture.tables.frames import MAX_SIDE, FrameDraft, Hit, Lap, Ran, Seen, preview
+from seegrad.capture.tables.frames import MAX_SIDE, FrameDraft, Hit, Lap, Ran, preview
 from seegrad.capture.tables.nodes import NodeDraft
 from seegrad.capture.tables.tensors import Source
 from seegrad.capture.unseen import Stealth, Writer, has_hooks, writers_of, writing_line
@@ -34,41 +34,45 @@ RETAIN = {"backward": 2, "grad": 3}
 """Position of `retain_graph` among the arguments; `create_graph` follows it."""
 
 
+Short = tuple[tuple[int, ...], tuple[int, ...] | None]
+"""The tensors whose gradients arrive at a Node; the shape of the one whose numbers are shown, None where none are."""
+
+
 class Shortcut:
     """Which Nodes need no more than a note that they ran.
 
-    Most Nodes of a model are so: their gradients are too big to show, nobody may have spoiled what they saved. They get
-    a short Frame, which costs less.
+    Most Nodes of a model are so: their gradients are too big to show or the only thing to be shown, nobody may have
+    spoiled what they saved. They get a short Frame, which costs less.
     """
 
     def __init__(self, tables: Tables, arrivals: Arrivals) -> None:
         self._tables, self._arrivals = tables, arrivals
 
-    def gradients(self, node: NodeDraft) -> tuple[Seen, ...] | None:
-        """What a Node is given of which nothing is seen but that it arrives; None where more may be seen."""
+    def gradients(self, node: NodeDraft) -> Short | None:
+        """What arrives at a Node; None where more than that may be seen."""
         if self._arrivals.concern(node) or any(saved.suspect() for saved in node.saved):
             return None
         if node.leaf is not None:
             return self._of_leaf(node.leaf)
         if not node.outputs:
-            return ()
+            return (), None
         return self._of_output(node) if len(node.outputs) == 1 else None
 
-    def _of_leaf(self, number: int) -> tuple[Seen, ...] | None:
+    def _of_leaf(self, number: int) -> Short | None:
         """What arrives at the leaf, and the sum that it keeps afterwards."""
         leaf, shape = self._tables.tensors.alive(number), self._tables.tensors.drafts[number].shape
         if leaf is None or not _is_big(shape) or len(_torch.hooks_after(leaf)):
             return None
-        return (number, None, shape, False), (number, None, shape, True)
+        return (number,), None
 
-    def _of_output(self, node: NodeDraft) -> tuple[Seen, ...] | None:
+    def _of_output(self, node: NodeDraft) -> Short | None:
         number, tensors = self._tables.nodes.output(node.id, 0), self._tables.tensors
         if number is None or number not in tensors.drafts:
             return None
         tensor, shape = tensors.alive(number), tensors.drafts[number].shape
-        if not _is_big(shape) or (tensor is not None and tensor.retains_grad):
+        if _torch.RAGGED in shape or (tensor is not None and tensor.retains_grad):
             return None
-        return ((number, None, shape, False),)
+        return (number,), None if _is_big(shape) else shape
 
 
 def _is_big(shape: tuple[int, ...]) -> bool:
@@ -95,7 +99,7 @@ class BackwardRun:
         self._roots = tuple(map(tables.number, roots))
         self._wanted = wanted_of(name, args, kwargs)
         self._keeps_graph = keeps_graph(name, args, kwargs)
-        self._lap = Lap(self._number, self._place, self._keeps_graph, creates_graph(name, args, kwargs))
+        self._lap = Lap(self._place, self._keeps_graph, creates_graph(name, args, kwargs))
         self._handles: list[Any] = []
         self._thread = get_ident()
         self._task: int | None = None
@@ -125,7 +129,7 @@ class BackwardRun:
         self._state.look_before_backward([draft.id for _, draft in met], sure=not self._strange)
         self._stealth = Stealth(tables, self._state.source, [draft for _, draft in met], self._writers, self._number)
         shortcut = Shortcut(tables, self._arrivals) if self._is_plain(met) else None
-        note = self._notes()
+        note, ran = self._notes(), (self._number, self._tables.frames.lap(self._lap))
         for node, draft in met:
             if self._arrivals.fed_by(draft):
                 self._handles.append(node.register_hook(partial(quietly, self._handed_back, draft)))
@@ -133,8 +137,8 @@ class BackwardRun:
             if gradients is None:
                 self._watch(node, draft, quietly)
             else:
-                ran = self._lap, draft.id, draft.name, gradients
-                self._handles.append(node.register_prehook(partial(note, quietly, draft, ran)))
+                short = partial(note, quietly, draft, (*ran, draft.id, *gradients[0]), gradients[1])
+                self._handles.append(node.register_prehook(short))
 
     def _watch(self, node: Any, draft: NodeDraft, quietly: Quietly) -> None:
         """A whole Frame when the Node starts; its end is awaited for the sum in `.grad` and for what it had saved."""
@@ -149,20 +153,35 @@ class BackwardRun:
         leaves = [tensors[draft.leaf] for _, draft in met if draft.leaf is not None]
         return not self._writers and self._begins_here and all(leaf.device == "cpu" for leaf in leaves)
 
-    def _notes(self) -> Callable[[Quietly, NodeDraft, Ran, Gradients], None]:
+    def _notes(self) -> Callable[[Quietly, NodeDraft, Ran, tuple[int, ...] | None, Gradients], None]:
         """A hook that notes that a Node ran; a whole Frame is made where a write came or no gradient does."""
         frames, writes, order, thread = self._tables.frames, self._tables.writes, self._ran, self._thread
         began = writes.next
 
-        def note(quietly: Quietly, node: NodeDraft, ran: Ran, gradients: Gradients) -> None:
+        def note(
+            quietly: Quietly, node: NodeDraft, ran: Ran, shown: tuple[int, ...] | None, gradients: Gradients
+        ) -> None:
             if get_ident() != thread or writes.next != began or not gradients or gradients[0] is None:
                 quietly(self._started, node, gradients)
                 return
+            if shown is not None:
+                quietly(self._noted, node, ran, shown, gradients)
+                return
             frames.note(ran)
-            order.append(ran[1])
-            self._running = ran[1]
+            order.append(node.id)
+            self._running = node.id
 
         return note
+
+    def _noted(self, node: NodeDraft, ran: Ran, shape: tuple[int, ...], gradients: Gradients) -> None:
+        """A note with the numbers of the one gradient; a whole Frame where it isn't of the shape that is known."""
+        gradient = gradients[0]
+        if gradient is None or _torch.shape(gradient) != shape:
+            self._started(node, gradients)
+            return
+        self._tables.frames.note(ran, preview(gradient))
+        self._ran.append(node.id)
+        self._running = node.id
 
     def _note_writers(self, node: Any, draft: NodeDraft) -> None:
         """Remember what the user's code may run for this Node."""

@@ -217,7 +217,7 @@ class Op:
             self._meet_makers(drafts)
         if unmet:
             state.meet_wrapped(inputs, user)
-        self._numbers = [state.meet(t) if d is None else d.id for t, d in zip(inputs, drafts, strict=True)]
+        self._numbers = tuple([state.meet(t) if d is None else d.id for t, d in zip(inputs, drafts, strict=True)])
         self._storages: list[int] = []
         self._span: tuple[int, int] | None = None
         if call.foreign and tables.saved.every:
@@ -266,7 +266,7 @@ class Op:
         if not (outputs or written or self._storages):
             return
         frame = tables.frames.new("inplace" if written else "forward", name, self._place())
-        frame.inputs, frame.module = tuple(self._numbers), self._module
+        frame.inputs, frame.module = self._numbers, self._module
         frame.applied = self._applied
         for tensor in written:
             self._write(frame, tensor)
@@ -369,5 +369,5 @@ class Op:
         """The call raised."""
         self._state.last_look(self._user)
         frame = self._tables.frames.new("error", self._call.name, self._place())
-        frame.inputs = tuple(self._numbers)
+        frame.inputs = self._numbers
         self._tables.raised(RaisedError(type(error).__name__, text_of(error), frame.place, frame.index))

@@ -13,7 +13,6 @@ import warnings
 import weakref
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import AbstractContextManager
-from functools import lru_cache
 from operator import attrgetter, methodcaller
 from types import CodeType, FrameType
 from typing import Any
@@ -105,14 +104,14 @@ RAGGED = -1
 """A side that has no one length: of a nested tensor, or a symbol's."""
 
 
-def shape(tensor: torch.Tensor) -> torch.Size:
-    """`tensor.shape`, also of one that refuses to tell: a parameter that isn't made yet, a nested tensor."""
+def shape(tensor: torch.Tensor) -> tuple[int, ...]:
+    """`tensor.shape` in plain numbers, also of one that refuses to tell: a parameter not made yet, a nested tensor."""
     try:
-        found: torch.Size = _SHAPE(tensor)
+        found = tuple(_SHAPE(tensor))
     except RuntimeError:
-        return torch.Size([_side(tensor, i) for i in range(tensor.dim())])
+        return tuple([_side(tensor, i) for i in range(tensor.dim())])
     if tensor.is_meta or is_opaque(tensor):  # no other has symbols: they can't be hashed, and remember each question
-        return torch.Size([side if type(side) is int else RAGGED for side in found])
+        return tuple([side if type(side) is int else RAGGED for side in found])
     return found
 
 
@@ -123,22 +122,6 @@ def _side(tensor: torch.Tensor, position: int) -> int:
         return RAGGED
 
 
-def runs_ahead(tensor: torch.Tensor) -> bool:
-    """True for a tensor of an accelerator: the host goes on while it computes, and a copy made there costs no wait.
-
-    Not while a CUDA graph is captured: the copy would be a part of it.
-    """
-    kind = tensor.device.type
-    return kind == _accelerator() and not (kind == "cuda" and torch.cuda.is_current_stream_capturing())
-
-
-@lru_cache
-def _accelerator() -> str:
-    """Its type, empty where there is none; asked for where a tensor isn't on the CPU, so it's known by then."""
-    found = torch.accelerator.current_accelerator()
-    return "" if found is None else found.type
-
-
 def task_number() -> int:
     """Number of the engine's run that this thread is working on. Seen on 2.9 to 2.15; 0 where there is none."""
     return int(getattr(torch._C, "_current_graph_task_id", int)())
@@ -147,23 +130,36 @@ def task_number() -> int:
 _STORAGE: Any = torch._C.StorageBase  # seen on 2.9 to 2.15: what torch.multiprocessing's StorageWeakRef asks by detours
 
 
-class StorageRef:
-    """A weak reference to a tensor's storage, with its number: it keeps the address from being used again."""
+class StorageNumbers:
+    """Numbers of storages by their addresses, each held weakly: that keeps an address from being used again.
 
-    __slots__ = ("_address", "number")
+    There's no object for each: Python's collector would look at all of them.
+    """
 
-    def __init__(self, storage: torch.UntypedStorage, number: int) -> None:
-        self._address: Any = storage._weak_ref()
-        self.number = number
+    def __init__(self) -> None:
+        self.count = 0
+        self._numbers: dict[int, int] = {}
 
-    def expired(self) -> bool:
-        """True when the storage is gone."""
-        return bool(_STORAGE._expired(self._address))
+    def number(self, storage: torch.UntypedStorage | None) -> int:
+        """The storage's number; a layout without one (None) gets a new one each time."""
+        number = None if storage is None else self._numbers.get(address(storage))
+        if number is None:
+            number, self.count = self.count, self.count + 1
+            if storage is not None:
+                weak: Any = storage._weak_ref()  # which is its address
+                self._numbers[weak] = number
+        return number
+
+    def forget_dead(self) -> set[int]:
+        """Let go of the storages that are gone; the numbers of the others."""
+        for weak in [weak for weak in self._numbers if _STORAGE._expired(weak)]:
+            _STORAGE._free_weak_ref(weak)
+            del self._numbers[weak]
+        return set(self._numbers.values())
 
     def __del__(self, free: Callable[[Any], None] = _STORAGE._free_weak_ref) -> None:
-        address = getattr(self, "_address", None)  # None where its making was interrupted
-        if address is not None:
-            free(address)  # bound above: the module's own names may be gone when Python ends
+        for weak in self._numbers:
+            free(weak)  # bound above: the module's own names may be gone when Python ends
 
 
 _FIX = getattr(torch.Tensor, "_fix_weakref", None)  # seen on 2.9 to 2.15: torch.utils.weak does it to what it gets back

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dis
 import inspect
 import sys
@@ -9,7 +10,7 @@ import weakref
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from itertools import chain
-from types import CodeType, FrameType, FunctionType, ModuleType, UnionType
+from types import CodeType, FrameType, FunctionType, MemberDescriptorType, ModuleType, UnionType
 from typing import Any
 
 import torch
@@ -71,6 +72,12 @@ def attributes(space: dict[str, Any]) -> dict[str, Any]:
     >>> from types import SimpleNamespace
     >>> attributes({"agent": SimpleNamespace(tau=0.01, _hidden=1), "rate": 0.1})
     {'agent.tau': 0.01}
+    >>> class Run:
+    ...     __slots__ = ("rate", "unset")
+    >>> run = Run()
+    >>> run.rate = 3
+    >>> attributes({"run": run})
+    {'run.rate': 3}
     """
     found: dict[str, Any] = {}
     for name, value in space.items():
@@ -86,11 +93,16 @@ def _is_object(value: Any) -> bool:
 
 
 def _held(value: Any) -> dict[str, Any]:
-    try:
+    """What an object holds in its slots, and in its `__dict__`."""
+    found = {}
+    for place in [each for kind in type(value).__mro__ if "__slots__" in vars(kind) for each in vars(kind).values()]:
+        if type(place) is MemberDescriptorType:
+            with contextlib.suppress(AttributeError):  # nothing is in it
+                found[place.__name__] = place.__get__(value)
+    with contextlib.suppress(AttributeError):
         held = object.__getattribute__(value, "__dict__")
-    except AttributeError:
-        return {}
-    return held if type(held) is dict else {}
+        found.update(held if type(held) is dict else {})
+    return found
 
 
 def variables(space: Space) -> list[tuple[str, Any]]:

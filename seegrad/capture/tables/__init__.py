@@ -20,10 +20,10 @@ class Tables:
     """The tables of one Recording, and what concerns several of them."""
 
     def __init__(self, *, every_byte: bool) -> None:
-        self.frames = Frames()
         self.tensors = Tensors()
         self.saved = SavedTensors(every=every_byte)
         self.nodes = Nodes(self.tensors, self.saved)
+        self.frames = Frames(self.nodes.told)
         self.writes = Writes()
         self.hooks = UserHooks()
         self.errors: list[RaisedError] = []

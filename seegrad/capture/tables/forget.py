@@ -6,6 +6,8 @@ something went wrong; of older Frames only those in which something that still l
 
 from __future__ import annotations
 
+from itertools import chain
+
 from seegrad.capture.tables import Tables
 
 PATIENCE = 2_000
@@ -13,6 +15,9 @@ PATIENCE = 2_000
 
 LONGEST_LAP = 20_000
 """Frames of one lap that are kept although nothing of them lives any more."""
+
+WORTH = 10
+"""Of the Frames at least the tenth part must be older than what is kept, or nothing is forgotten."""
 
 MAX_TROUBLES = 20
 """Frames with corrupted gradients that are kept: the first ones."""
@@ -33,7 +38,10 @@ class Forgetting:
     def look(self) -> None:
         """Forget, and look again when the Frames have doubled: the work stays in proportion to the program."""
         frames = self._tables.frames
-        forget(self._tables, max(self._laps[0], frames.next - LONGEST_LAP))
+        horizon = max(self._laps[0], frames.next - LONGEST_LAP)
+        older = sum(1 for number in chain(frames.drafts, frames.ran) if number < horizon)
+        if older > len(frames) // WORTH:  # else all of it would be gone through for little
+            forget(self._tables, horizon)
         self.look_at = max(PATIENCE, 2 * len(frames))
 
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Iterable, Iterator, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import islice
 from typing import Any
 
@@ -19,15 +20,6 @@ Seen = tuple[int, "Numbers", tuple[int, ...], bool]
 
 MAX_SIDE = 4
 """Longest side of a tensor whose numbers are shown."""
-
-
-def sides(shape: torch.Size) -> tuple[int, ...]:
-    """A shape as plain numbers.
-
-    >>> sides(torch.ones(2, 3).shape)
-    (2, 3)
-    """
-    return tuple([side if type(side) is int else _torch.RAGGED for side in shape])
 
 
 def preview(tensor: torch.Tensor) -> Numbers:
@@ -45,7 +37,8 @@ def preview(tensor: torch.Tensor) -> Numbers:
     try:
         if tensor.device.type != "cpu":
             return Awaited(tensor.detach().clone())
-        return rows(tensor.detach().reshape(-1).tolist(), tensor.shape)
+        values = (tensor.detach() if tensor.requires_grad else tensor).tolist()
+        return rows(values if tensor.dim() else [values], tensor.dim())
     except (RuntimeError, NotImplementedError):
         return None
 
@@ -54,9 +47,25 @@ def is_shown(tensor: torch.Tensor) -> bool:
     """True for a small tensor whose numbers can be read, now or later."""
     if tensor.is_meta or _torch.is_opaque(tensor) or tensor.numel() > MAX_SIDE**2 or tensor.dim() > 2:
         return False
-    if any(side > MAX_SIDE for side in _torch.shape(tensor)) or not _torch.has_numbers(tensor):
+    if max(_torch.shape(tensor), default=0) > MAX_SIDE or not _torch.has_numbers(tensor):
         return False
-    return tensor.device.type == "cpu" or _torch.runs_ahead(tensor)
+    return tensor.device.type == "cpu" or runs_ahead(tensor)
+
+
+def runs_ahead(tensor: torch.Tensor) -> bool:
+    """True for a tensor of an accelerator: the host goes on while it computes, and a copy made there costs no wait.
+
+    Not while a CUDA graph is captured: the copy would be a part of it.
+    """
+    kind = tensor.device.type
+    return kind == _accelerator() and not (kind == "cuda" and torch.cuda.is_current_stream_capturing())
+
+
+@lru_cache
+def _accelerator() -> str:
+    """Its type, empty where there is none; asked for where a tensor isn't on the CPU, so it's known by then."""
+    found = torch.accelerator.current_accelerator()
+    return "" if found is None else found.type
 
 
 @dataclass(slots=True)
@@ -87,14 +96,15 @@ def fetch(awaited: Iterable[Numbers]) -> None:
         with contextlib.suppress(RuntimeError):  # the device is gone, or can't do it: no numbers are shown
             values = iter(torch.cat([copy.reshape(-1) for _, copy in group]).tolist())
             for each, copy in group:
-                each.rows = rows(list(islice(values, copy.numel())), copy.shape)
+                here = list(islice(values, copy.numel()))
+                width = copy.shape[-1] if copy.dim() == 2 else copy.numel()
+                matrix = [here[start : start + width] for start in range(0, len(here), width)]
+                each.rows = rows(matrix, 2)
 
 
-def rows(values: list[Any], shape: Sequence[int]) -> Preview:
+def rows(values: list[Any], dim: int) -> Preview:
     """Numbers as they are shown: a row for all, of a matrix one for each of its own."""
-    texts = [numeral(value) for value in values]
-    width = shape[1] if len(shape) == 2 else len(texts)
-    return tuple([tuple(texts[start : start + width]) for start in range(0, len(texts), width)])
+    return tuple([tuple([numeral(value) for value in row]) for row in (values if dim == 2 else [values])])
 
 
 def numeral(value: complex | float | int | bool) -> str:
@@ -132,7 +142,8 @@ class FrameDraft:
     outputs: tuple[int, ...] = ()
     nodes: tuple[int, ...] = ()
     writes: tuple[int, ...] = ()
-    shown: dict[int, tuple[Numbers, int | None]] | None = None  # tensor → numbers, version
+    shown: dict[int, int | None] | None = None  # tensor → version
+    numbers: dict[int, Numbers] | None = None  # tensor → numbers, of those of which any are shown
     running: int | None = None
     given: tuple[Seen, ...] = ()
     backward: int | None = None
@@ -148,17 +159,22 @@ class FrameDraft:
         """The state of a tensor after this Frame."""
         if self.shown is None:
             self.shown = {}
-        self.shown[tensor] = numbers, version
+        self.shown[tensor] = version
+        if numbers is not None:
+            self.numbers = self.numbers or {}
+            self.numbers[tensor] = numbers
+        elif self.numbers is not None:
+            self.numbers.pop(tensor, None)
 
     @property
     def awaited(self) -> Iterator[Numbers]:
         """All that is shown in it."""
-        yield from (numbers for numbers, _ in (self.shown or {}).values())
+        yield from (self.numbers or {}).values()
         yield from (numbers for _, numbers, _, _ in self.given)
 
     def give(self, tensor: int, gradient: torch.Tensor, *, kept: bool = False) -> None:
         """A gradient that arrives in this Frame; `kept`: that is now in `.grad`."""
-        self.given += ((tensor, preview(gradient), sides(_torch.shape(gradient)), kept),)
+        self.given += ((tensor, preview(gradient), _torch.shape(gradient), kept),)
 
     @property
     def gradients(self) -> tuple[tuple[int, Preview | None, tuple[int, ...], bool], ...]:
@@ -168,34 +184,44 @@ class FrameDraft:
     @property
     def values(self) -> list[tuple[int, Preview | None]]:
         """Tensor → numbers after this Frame."""
-        return [(tensor, told(numbers)) for tensor, (numbers, _) in (self.shown or {}).items()]
+        numbers = self.numbers or {}
+        return [(tensor, told(numbers.get(tensor))) for tensor in self.shown or ()]
 
     @property
     def versions(self) -> list[tuple[int, int | None]]:
         """Tensor → version after this Frame."""
-        return [(tensor, version) for tensor, (_, version) in (self.shown or {}).items()]
+        return list((self.shown or {}).items())
 
 
 @dataclass(frozen=True, slots=True)
 class Lap:
-    """What the Frames of one backward call have in common."""
+    """What the Frames of a backward call have in common: all calls on a line, as a rule."""
 
-    number: int
     place: Place | None
     keeps_graph: bool
     grad_enabled: bool
 
 
-Ran = tuple[Lap, int, str, tuple[Seen, ...]]
-"""A Frame in which a Node ran and nothing else was to be seen: its lap, the Node, its name, its gradients."""
+Ran = tuple[int, ...]
+"""A Frame in which a Node ran, and nothing else was to be seen: the backward's number, its Lap's, the Node, and the
+tensors whose gradients it was given.
+
+Plain numbers: Python's collector doesn't look at them again and again.
+"""
+
+Told = Callable[[int, Sequence[int]], tuple[str, bool, Sequence[tuple[int, ...]]]]
+"""A Node, and the tensors whose gradients it was given → its name, whether it adds into a leaf, the tensors' shapes."""
 
 
 class Frames:
     """All Frames of one Recording that weren't forgotten. Most of a backward's are kept short, as `ran`."""
 
-    def __init__(self) -> None:
+    def __init__(self, told: Told) -> None:
         self.drafts: dict[int, FrameDraft] = {}
         self.ran: dict[int, Ran] = {}
+        self._given: dict[int, Numbers] = {}  # of a short Frame, where the gradient's numbers are shown
+        self._laps: dict[Lap, int] = {}
+        self._told = told
         self.next = 0
 
     def __len__(self) -> int:
@@ -221,7 +247,7 @@ class Frames:
     def last_runs(self) -> dict[int, int]:
         """Node → the last Frame in which it ran."""
         found = {draft.running: number for number, draft in self.drafts.items() if draft.running is not None}
-        for number, (_, node, _, _) in self.ran.items():
+        for number, (_, _, node, *_) in self.ran.items():
             found[node] = max(number, found.get(node, number))
         return found
 
@@ -237,15 +263,20 @@ class Frames:
             self._write_out(number)
 
     def _write_out(self, number: int) -> None:
-        lap, node, name, gradients = self.ran.pop(number)
-        draft = FrameDraft(number, "backward", lap.place, name, running=node, given=gradients)
-        draft.backward, draft.keeps_graph, draft.grad_enabled = lap.number, lap.keeps_graph, lap.grad_enabled
+        backward, at, node, *tensors = self.ran.pop(number)
+        lap, (name, is_leaf, shapes) = list(self._laps)[at], self._told(node, tensors)
+        numbers = self._given.pop(number, None)
+        given = [(tensor, numbers, shape, False) for tensor, shape in zip(tensors, shapes, strict=True)]
+        given += [(tensor, None, shape, True) for tensor, shape in zip(tensors, shapes, strict=True) if is_leaf]
+        draft = FrameDraft(number, "backward", lap.place, name, running=node, given=tuple(given))
+        draft.backward, draft.keeps_graph, draft.grad_enabled = backward, lap.keeps_graph, lap.grad_enabled
         self.drafts[number] = draft
 
     def keep(self, numbers: Set[int]) -> None:
         """Drop all others."""
         self.drafts = {number: draft for number, draft in self.drafts.items() if number in numbers}
         self.ran = {number: each for number, each in self.ran.items() if number in numbers}
+        self._given = {number: each for number, each in self._given.items() if number in numbers}
 
     def in_order(self) -> dict[int, FrameDraft]:
         """Every Frame, whole, by its number."""
@@ -253,9 +284,15 @@ class Frames:
         self.drafts = dict(sorted(self.drafts.items()))
         return self.drafts
 
-    def note(self, ran: Ran) -> None:
+    def lap(self, lap: Lap) -> int:
+        """Its number, by which a short Frame speaks of it."""
+        return self._laps.setdefault(lap, len(self._laps))
+
+    def note(self, ran: Ran, numbers: Numbers = None) -> None:
         """The next Frame, short."""
         self.ran[self.next] = ran
+        if numbers is not None:
+            self._given[self.next] = numbers
         self.next += 1
 
     def new(self, phase: Phase, op: str, place: Place | None) -> FrameDraft:

@@ -22,7 +22,7 @@ Key = tuple[int, str | int]
 LEAF = -1
 """The number of every AccumulateGrad, which has none: before all others."""
 
-Met = tuple[Any, list[tuple[Key | None, int]], int]
+Met = tuple[Any, tuple[tuple[Key | None, int], ...], int]
 """A Node of torch at the moment it's met; for each of its Edges who is behind it, with the output's number; its depth,
 0 where a Node behind it has just been met, too."""
 
@@ -100,6 +100,11 @@ class Nodes:
     def output(self, number: int, output_nr: int) -> int | None:
         """The tensor that was a Node's output of that number."""
         return self._outputs.get((number, output_nr))
+
+    def told(self, node: int, tensors: Sequence[int]) -> tuple[str, bool, list[tuple[int, ...]]]:
+        """The Node's name, whether it adds into a leaf, and the shapes of these tensors."""
+        draft = self.drafts[node]
+        return draft.name, draft.leaf is not None, [self._tensors.drafts[tensor].shape for tensor in tensors]
 
     def accumulator(self, leaf: int) -> Source | None:
         """The Node, with its one output, that adds into that leaf's `.grad`."""
@@ -203,7 +208,7 @@ class Nodes:
                     all_known = False
                 elif all_known and (draft := drafts.get(numbers[there])) is not None and draft.depth >= depth:
                     depth = draft.depth + 1
-            fresh[key] = node, behind, depth if all_known else 0
+            fresh[key] = node, tuple(behind), depth if all_known else 0
         return fresh
 
     def _draft(self, key: Key, met: Met, birth: Birth) -> NodeDraft:
@@ -248,6 +253,7 @@ class Nodes:
         slots = _torch.saved_slots(node)
         if slots:
             draft.saved = self._kept_by(draft, node, slots, made.get(draft.key, ()), birth)
+            self._saved.born(draft.id, draft.saved)
 
     def _kept_by(
         self,
@@ -297,7 +303,7 @@ class Nodes:
         """A tensor that the Node keeps and whose version torch checks."""
         version = _torch.version_asked_of_torch(node, attr, torch_saved, data) if birth.late else _torch.version(data)
         tensor = self._tensors.draft(data) or self._owner(data, made, birth)
-        ref = self._tensors.ref(tensor.id)
+        ref = tensor.ref
         if deref(ref) is not data and _torch.READS_SAVED:
             ref = _torch.WeakTensor(data)
         slots = len(draft.behind) if attr[:8] != "running_" or _torch.is_read(node, attr) else 0

@@ -132,10 +132,14 @@ class SavedTensors:
 
     # -- what is remembered
 
+    def born(self, node: int, saved: list[Saved]) -> None:
+        """A Node was born that keeps these."""
+        if saved:
+            self._by_node[node] = saved
+
     def add(self, saved: Saved, tensor: torch.Tensor) -> None:
-        """A Node was born that keeps `tensor`."""
+        """A Node is being born that keeps `tensor`."""
         self._by_storage.setdefault(saved.storage, []).append(saved)
-        self._by_node.setdefault(saved.node, []).append(saved)
         if self.every:
             saved.event, saved.line = self.event, self.line
         if saved.storage in self._watched or _torch.escaped(tensor) or saved.birth in self._distrusted:

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 
 from seegrad.capture.probes import torch_private as _torch
-from seegrad.capture.tables.frames import FrameDraft, preview, sides
+from seegrad.capture.tables.frames import FrameDraft, preview
 from seegrad.capture.tables.spans import Spans
 from seegrad.model.recording import Route
 
@@ -42,7 +42,7 @@ class TensorDraft:
 
     id: int
     name: str | None
-    size: torch.Size
+    shape: tuple[int, ...]
     kind: torch.dtype
     on: torch.device
     is_leaf: bool
@@ -54,6 +54,7 @@ class TensorDraft:
     alias_of: int | None
     route: Route
     parameter: bool
+    ref: _torch.WeakTensor
     settled: int | None = 0  # the version at which torch knew who made it: see `Tensors.is_settled`
     source: Source | None = None  # who made it, where that Node was met
 
@@ -61,11 +62,6 @@ class TensorDraft:
     def may_have_changed(self) -> bool:
         """True for what had no graph when it was seen, and may be a custom Function's result by now."""
         return self.source is None and (self.is_leaf != self.requires_grad or self.alias_of is not None)
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Its sides."""
-        return sides(self.size)
 
     @property
     def dtype(self) -> str:
@@ -84,14 +80,13 @@ class Tensors:
     def __init__(self) -> None:
         self.drafts: dict[int, TensorDraft] = {}
         self._next = 0
-        self._known: dict[int, tuple[_torch.WeakTensor, TensorDraft]] = {}
-        self._refs: dict[int, _torch.WeakTensor] = {}
-        self._storages: dict[int, _torch.StorageRef] = {}
-        self._on_storage: dict[int, list[int]] = {}
+        self._known: dict[int, TensorDraft] = {}  # by address
+        self._storages = _torch.StorageNumbers()
+        self._alone: dict[int, int] = {}  # storage → the one tensor that was seen there
+        self._on_storage: dict[int, list[int]] = {}  # of storages on which several were seen
         self._living_on: dict[int, list[int]] = {}  # the same, less those found gone: a loop leaves thousands
         self._spans: dict[int, Spans] = {}  # of storages on which many lie
         self._foreseen: dict[int, tuple[_torch.WeakTensor, str, bool]] = {}
-        self._storage_count = 0
         self._counter_count = 0
         self.uninitialised: set[int] = set()  # storages that hold whatever was in memory
         self.applied = False  # a custom Function has just returned: what isn't known is what it made
@@ -100,22 +95,18 @@ class Tensors:
 
     def draft(self, tensor: torch.Tensor) -> TensorDraft | None:
         """What is known of it, None when it was never seen."""
-        entry = self._known.get(_torch.address(tensor))
-        return entry[1] if entry is not None and deref(entry[0]) is tensor else None
+        draft = self._known.get(_torch.address(tensor))
+        return draft if draft is not None and deref(draft.ref) is tensor else None
 
     def find(self, tensor: torch.Tensor) -> int | None:
         """Its number, None when it was never seen."""
-        entry = self._known.get(_torch.address(tensor))
-        return entry[1].id if entry is not None and deref(entry[0]) is tensor else None
-
-    def ref(self, number: int) -> _torch.WeakTensor:
-        """The weak reference to the tensor of that number."""
-        return self._refs[number]
+        draft = self.draft(tensor)
+        return None if draft is None else draft.id
 
     def alive(self, number: int) -> torch.Tensor | None:
         """The tensor of that number, None when the program has dropped it."""
-        ref = self._refs.get(number)
-        return ref() if ref is not None else None
+        draft = self.drafts.get(number)
+        return draft.ref() if draft is not None else None
 
     def foresee(self, tensor: torch.Tensor, name: str, *, existed: bool = False) -> None:
         """Remember the name of a tensor that may be met later; `existed`: it was there before the block ran."""
@@ -141,29 +132,30 @@ class Tensors:
 
     def storage_number(self, tensor: torch.Tensor) -> int:
         """Its storage's number. A layout without a storage gets a number of its own."""
-        storage, number = _torch.storage(tensor), self._storage_count
-        if storage is not None:
-            key = _torch.address(storage)
-            entry = self._storages.get(key)
-            if entry is not None and not entry.expired():
-                return entry.number
-            self._storages[key] = _torch.StorageRef(storage, number)
-        self._storage_count = number + 1
-        return number
+        return self._storages.number(_torch.storage(tensor))
 
     def sharing(self, tensor: torch.Tensor) -> TensorDraft | None:
         """The tensor itself, or one that was seen on its storage and lives; None where nobody uses that storage."""
         draft = self.draft(tensor)
         if draft is not None:
             return draft
-        numbers = self._on_storage.get(self.storage_number(tensor), ())
+        numbers = self._seen_on(self.storage_number(tensor))
         return next((self.drafts[number] for number in numbers if self._lives(number)), None)
 
     def on_storage(self, storage: int) -> list[int]:
         """Numbers of the tensors on a storage that still live."""
-        living = [number for number in self._living_on.get(storage, ()) if self.alive(number) is not None]
-        self._living_on[storage] = living
+        seen = self._living_on[storage] if storage in self._living_on else self._seen_on(storage)
+        living = [number for number in seen if self.alive(number) is not None]
+        if storage in self._on_storage:
+            self._living_on[storage] = living
         return living.copy()
+
+    def _seen_on(self, storage: int) -> Sequence[int]:
+        """Numbers of all that were seen on a storage."""
+        several = self._on_storage.get(storage)
+        if several is not None:
+            return several
+        return (self._alone[storage],) if storage in self._alone else ()
 
     def hit(self, storage: int, span: tuple[int, int]) -> list[int]:
         """The living tensors that show a write to these bytes: all on the storage, of many only `FEW` that overlap."""
@@ -179,7 +171,7 @@ class Tensors:
 
     def results_on(self, storage: int) -> list[int]:
         """Numbers of the tensors with a graph that were seen on a storage, gone or not."""
-        drafts = (self.drafts.get(number) for number in self._on_storage.get(storage, ()))
+        drafts = map(self.drafts.get, self._seen_on(storage))
         return [each.id for each in drafts if each is not None and each.requires_grad and not each.is_leaf]
 
     # -- what torch may be asked
@@ -236,8 +228,8 @@ class Tensors:
         base = _torch.base(tensor)
         if base is not None:  # which is nobody's view: of a view of a view, torch names the tensor at the bottom
             sources = (*sources, self.see(base, frame))
-        before, storage = self._storage_count, self.storage_number(tensor)
-        key, number, fresh = _torch.address(tensor), self._next, self._storage_count != before
+        before, storage = self._storages.count, self.storage_number(tensor)
+        key, number, fresh = _torch.address(tensor), self._next, self._storages.count != before
         source = self._aliased(storage, sources) if sources and not fresh else None
         name, ref = self._as_foreseen(key, tensor)
         graph = tensor.requires_grad
@@ -256,8 +248,12 @@ class Tensors:
             None if source is None else source.id,
             "self" if source is None else route,
             issubclass(type(tensor), torch.nn.Parameter),
+            ref,
         )
-        self._next, self._refs[number], self._known[key] = number + 1, ref, (ref, draft)
+        gone = self._known.get(key)
+        if gone is not None:
+            gone.ref = _torch.GONE
+        self._next, self._known[key] = number + 1, draft
         self._lies_on(draft)
         return draft
 
@@ -298,10 +294,18 @@ class Tensors:
         return before
 
     def _lies_on(self, draft: TensorDraft) -> None:
-        for table in (self._on_storage, self._living_on):
-            table.setdefault(draft.storage, []).append(draft.id)
-        if draft.storage in self._spans:
-            self._spans[draft.storage].add(draft.id, draft.span)
+        storage, number = draft.storage, draft.id
+        if storage in self._on_storage:
+            self._on_storage[storage].append(number)
+        else:
+            first = self._alone.setdefault(storage, number)
+            if first == number:
+                return
+            self._on_storage[storage] = [self._alone.pop(storage), number]
+        if storage in self._living_on:
+            self._living_on[storage].append(number)
+        if storage in self._spans:
+            self._spans[storage].add(number, draft.span)
 
     def counter(self, tensor: torch.Tensor) -> int | None:
         """The number of its version counter; None where it has none, or was never seen."""
@@ -331,32 +335,32 @@ class Tensors:
 
     def let_go(self, tensor: torch.Tensor) -> None:
         """The tensor gets another body: what it was is gone, what it is will be met."""
-        entry = self._known.pop(_torch.address(tensor), None)
+        draft = self._known.pop(_torch.address(tensor), None)
         self._foreseen.pop(_torch.address(tensor), None)
-        if entry is not None:
-            self._refs.pop(entry[1].id, None)
+        if draft is not None:
+            draft.ref = _torch.GONE
 
     def let_all_go(self) -> None:
         """Nothing more is to be seen: refer to no tensor any longer."""
-        for table in (self._known, self._refs, self._foreseen):
-            table.clear()
+        self._known.clear()
+        self._foreseen.clear()
+        for draft in self.drafts.values():
+            draft.ref = _torch.GONE
 
     def forget_dead(self) -> set[int]:
         """Drop the addresses of tensors and storages that are gone; the storages that aren't."""
-        living = self.living()
-        self._known = {key: entry for key, entry in self._known.items() if entry[1].id in living}
+        self._known = {key: draft for key, draft in self._known.items() if deref(draft.ref) is not None}
         self._foreseen = {key: entry for key, entry in self._foreseen.items() if deref(entry[0]) is not None}
         self._on_storage = {key: live for key in self._on_storage if (live := self.on_storage(key))}
-        self._living_on = {key: live.copy() for key, live in self._on_storage.items()}
+        self._alone = {key: number for key, number in self._alone.items() if self._lives(number)}
+        self._living_on.clear()
         self._spans.clear()
-        self._storages = {key: entry for key, entry in self._storages.items() if not entry.expired()}
-        return {entry.number for entry in self._storages.values()}
+        return self._storages.forget_dead()
 
     def living(self) -> set[int]:
         """Numbers of the tensors that the program, or a graph that it holds, still has."""
-        return {number for number, ref in self._refs.items() if deref(ref) is not None}
+        return {number for number, draft in self.drafts.items() if deref(draft.ref) is not None}
 
     def forget(self, kept: set[int]) -> None:
         """Drop all other tensors."""
         self.drafts = {number: draft for number, draft in self.drafts.items() if number in kept}
-        self._refs = {number: ref for number, ref in self._refs.items() if number in kept}

@@ -206,6 +206,22 @@ def test_tensors_that_existed_belong_to_the_start() -> None:
     assert named(rec.recording, "model.weight").parameter
 
 
+def test_what_an_object_with_slots_holds_has_names() -> None:
+    class Trainer:
+        __slots__ = ("model",)
+
+        def __init__(self) -> None:
+            self.model = torch.nn.Linear(2, 1)
+
+        def step(self) -> None:
+            self.model(torch.ones(1, 2)).sum().backward()
+
+    trainer = Trainer()
+    with seegrad.record() as rec:
+        trainer.step()
+    assert named(rec.recording, "self.model.weight").parameter
+
+
 def test_the_outermost_name_wins() -> None:
     def inner(x: torch.Tensor) -> torch.Tensor:
         return x * 2

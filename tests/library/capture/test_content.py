@@ -10,9 +10,9 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from torch.multiprocessing.reductions import StorageWeakRef
 
 import seegrad
-from seegrad.capture.probes.torch_private import StorageRef
 from seegrad.capture.tables import content
 from seegrad.capture.tables.content import FEW_BYTES, Fingerprint, fingerprint, kept, same, signs
 
@@ -358,7 +358,7 @@ def test_nothing_saved_lives_longer() -> None:
         x = torch.ones(LARGE, requires_grad=True)
         y = x.exp()
         loss = (y * y).sum()
-        bytes_of_y = StorageRef(y.untyped_storage(), 0)
+        bytes_of_y = StorageWeakRef(y.untyped_storage())
         del y
         loss.backward()
         assert bytes_of_y.expired()

@@ -165,3 +165,20 @@ def test_a_write_looks_at_the_living_only(monkeypatch: pytest.MonkeyPatch) -> No
 
     few, many = asked(50), asked(200)
     assert many < 5 * few
+
+
+def test_python_s_collector_gets_few_objects_to_look_at() -> None:
+    """It looks at all there are whenever a quarter more have come: a recording that makes many is slow by that."""
+
+    def objects(steps: int) -> int:
+        with seegrad.record():
+            y = torch.ones(20, requires_grad=True)
+            for _ in range(steps):
+                y = y * 1.5
+            y.sum().backward()
+            for _ in range(3):  # plain data in plain data goes out of its sight level by level
+                gc.collect()
+            return len(gc.get_objects())
+
+    objects(10)
+    assert objects(300) - objects(100) < 200 * 11
