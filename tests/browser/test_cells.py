@@ -10,6 +10,7 @@ import pytest
 from playwright.sync_api import Browser, Page
 
 from seegrad.display.page import page as page_text
+from seegrad.quiz import ask
 from tests.browser.test_pictures import visit, without_policy
 from tools.pictures.portraits import PORTRAITS, Portrait, record
 
@@ -177,5 +178,9 @@ def test_red_means_wrong(tab: Page, tmp_path: Path) -> None:
     assert tab.locator(".dg.calm").inner_text() == "2 leaves got a gradient; nothing was found."
     assert tab.evaluate(red) == 0
     assert "var(--er)" not in (tab.locator(".sg-tl .seg").get_attribute("style") or "")
-    visit(tab, tmp_path, page_text(record(SHOWN["l1_l4"])))
+    raising = record(SHOWN["l1_l4"])
+    visit(tab, tmp_path, page_text(raising))
     assert tab.evaluate(red) > 0
+    for kind in ("outcome", "leaves"):
+        visit(tab, tmp_path, page_text(raising, question=ask(raising, kind)))
+        assert tab.evaluate(red) == 0, "which write did damage would answer it"

@@ -23,7 +23,7 @@ from seegrad.display.page import write_page
 from seegrad.model.recording import Recording
 
 FOLDER = Path(__file__).resolve().parents[2] / "docs" / "pictures"
-WIDTH_PX, HEIGHT_PX = 1100, 1200  # high enough for all of an open box: the player gives a graph 76 % of the window
+WIDTH_PX, HEIGHT_PX = 1240, 1400  # high enough for all of an open box: the player gives a graph 62 % of the window
 CHROMIUM_ARGS = ["--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking", "--disable-sync"]
 
 

@@ -15,7 +15,7 @@ from seegrad.picture.svg.pills import draw_bundle, draw_chip, draw_header, draw_
 from seegrad.picture.svg.sizes import PAGE_PX, SCROLLS_PX, Box, Opening, SizedSketch, header_width
 from seegrad.picture.svg.wires import Wiring, draw_storages, draw_tags
 
-MARGIN_PX = 12
+MARGIN_PX = 8
 NARROWEST_PX = 640
 HEADER_PX, SIDE_PX = 38, 12  # of a frame, around the inside of an open box
 LEGEND_PX = 18  # from the picture to the middle of the legend's first line

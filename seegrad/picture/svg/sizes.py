@@ -28,7 +28,7 @@ STACK_GAP_PX = 22
 NARROWEST_PX = 92
 SHARE_PX = 116  # `.grad` and `∂ 1 of 3` or `wrong` on one line
 FRAME_LABEL_PX = 136.0  # "two version counters"
-RANK_GAP_PX = 26
+RANK_GAP_PX = 24
 PAGE_PX = 950  # the width of a notebook's page
 SCROLLS_PX = 230  # a picture wider than the page by this much scrolls: rather than in two bands it is read in one
 ARROWS = {"in": "{name} →", "out": "→ {name}", "leaf": "{name}"}
@@ -91,7 +91,7 @@ def shape_text(shape: tuple[int, ...]) -> str:
 def pill_width(pill: Pill) -> float:
     """Wide enough for the Function's name and its sign."""
     return round(
-        max(64.0, columns(pill.name) * NUMBER_PX + 16, columns(pill.sign) * SIGN_PX + (34 if pill.runs else 20)), 1
+        max(64.0, columns(pill.name) * NUMBER_PX + 12, columns(pill.sign) * SIGN_PX + (34 if pill.runs else 20)), 1
     )
 
 

@@ -185,7 +185,7 @@ def test_the_picture_follows_the_page_s_theme(lab: Lab, watched: Watched, tmp_pa
     run_cell(page, 0)
     picture = page.locator(".sg")
     picture.wait_for(timeout=CELL_TIMEOUT_MS)
-    for theme in ("dark", "light"):
+    for theme in ("light", "dark"):
         name = f"JupyterLab {theme.capitalize()}"
         page.evaluate("name => { window.jupyterapp.commands.execute('apputils:change-theme', {theme: name}); }", name)
         expect(picture).to_have_attribute("data-theme", theme, timeout=CELL_TIMEOUT_MS)
