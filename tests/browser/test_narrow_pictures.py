@@ -151,3 +151,6 @@ def test_axe_finds_nothing_where_everything_scrolls(tab: Page, tmp_path: Path) -
     assert findings(tab) == []
     visit(tab, tmp_path, without_policy(page_text(long_program())))
     assert findings(tab) == []
+    tab.set_viewport_size({"width": 1280, "height": 420})
+    visit(tab, tmp_path, without_policy(page_text(portrait("views"))))
+    assert findings(tab) == []

@@ -95,9 +95,10 @@ function start(el: HTMLElement, scene: Scene, host: Host): () => void {
   const size = zoom(pic, () => root, w);
   const map = minimap(scene, pic);
   const code = h("ol", { class: "sg-cd", "aria-label": w.code }, ...scene.code.map(([number, text]) => h("li", { "data-n": number, value: number }, text)));
+  const foot = h("div", { class: "sg-ft" }, code, info.element);
   const live = h("div", { class: "sg-sr", role: "status", "aria-live": "polite" });
   const bar = h("div", { class: "sg-bar" }, first, prev, play, next, last, line.element, line.count, line.chip, ...size.buttons);
-  const root = h("div", { class: "sg", role: "group", "aria-label": w.graph }, find.element, h("div", { class: "sg-pic" }, pic.box, map.element), panel?.element ?? "", bar, h("div", { class: "sg-ft" }, code, info.element), pic.legend, live);
+  const root = h("div", { class: "sg", role: "group", "aria-label": w.graph }, find.element, h("div", { class: "sg-pic" }, pic.box, map.element), panel?.element ?? "", bar, foot, pic.legend, live);
   const tallest = Math.max(scene.height_px, ...scene.levels.map((level) => level.height_px));
   root.classList.toggle("tall", tallest > TALL_PX);
   el.append(root);
@@ -164,7 +165,7 @@ function start(el: HTMLElement, scene: Scene, host: Host): () => void {
     pic.reveal();
     map.follow();
     const line = code.querySelector<HTMLElement>(".cur");
-    [pic.box, code].forEach(reachable);
+    [pic.box, code, foot].forEach(reachable);
     if (line) code.scrollTop = Math.min(line.offsetTop, Math.max(code.scrollTop, line.offsetTop + line.offsetHeight - code.clientHeight));
   }
 
