@@ -6,6 +6,7 @@ import logging
 import os
 import sys
 from collections.abc import Callable
+from contextlib import ExitStack
 from types import FrameType
 from typing import Any, Literal, TypeVar
 
@@ -19,6 +20,7 @@ from seegrad.capture.probes.places import Code, Source, call_as, caller, is_sign
 from seegrad.capture.probes.swaps import on_swap
 from seegrad.capture.probes.variables import is_a, tensors_in
 from seegrad.capture.state import RecordingState
+from seegrad.capture.training import CLIPPING, ZEROING, on_step
 from seegrad.errors import text_of
 from seegrad.model.recording import Place, RaisedError, Recording
 
@@ -84,7 +86,7 @@ class Capture(TorchFunctionMode):
         self._block: FrameType | None = None
         self._code: tuple[tuple[int, str], ...] = ()
         self._file = ""
-        self._end_swaps: Callable[[], None] = _nothing
+        self._end: Callable[[], None] = _nothing
 
     # -- begin and end
 
@@ -92,7 +94,10 @@ class Capture(TorchFunctionMode):
         """Begin; `frame` holds the block."""
         self._block = frame
         quietly(self._read_block, frame)
-        self._end_swaps = on_swap(self._state.tables.tensors.let_go)
+        with ExitStack() as ends:
+            ends.callback(on_swap(self._state.tables.tensors.let_go))
+            ends.callback(on_step(self._steps))
+            self._end = ends.pop_all().close
         self.__enter__()  # type: ignore[no-untyped-call]  # torch gives it no types
 
     def _read_block(self, frame: FrameType | None) -> None:
@@ -105,9 +110,12 @@ class Capture(TorchFunctionMode):
         block, self._block = self._block, None
         quietly(self._state.finish, block)
         left = quietly(self._left_by, error) if error is not None else None
-        self._end_swaps()
+        self._end()
         quietly(self._state.tables.let_go)
         return left
+
+    def _steps(self, optimiser: torch.optim.Optimizer) -> None:
+        quietly(self._state.uses.stepped, optimiser, user_frame(sys._getframe(1)))
 
     def recording(self, error: RaisedError | None = None) -> Recording:
         """What was seen so far."""
@@ -142,12 +150,20 @@ class Capture(TorchFunctionMode):
                 quietly(self._state.escaped, tensors_in(args))
                 return call_as(frame, func, args, kwargs)
             user = user_frame(frame)
+            if call.kind == "clear" and args[1] is None:
+                quietly(self._state.uses.cleared, args[0], user)
+                return call_as(frame, func, args, kwargs)
             if call.kind == "hook":
                 handle = call_as(frame, func, args, kwargs)
                 quietly(self._state.hooked, call.name, args, user, handle)
                 return handle
             if call.kind == "backward":
                 return self._backward(call.name, frame, user, func, args, kwargs)
+            if call.inplace:
+                if call.name in ZEROING:
+                    quietly(self._state.uses.zeroed, tensors_in(args), user)
+                elif frame.f_code.co_filename == CLIPPING:
+                    quietly(self._state.uses.clipped, tensors_in(args[:1]), user)
             op = quietly(Op, self._state, call, args, kwargs, frame, user)
             try:
                 result = call_as(frame, func, args, kwargs)

@@ -68,7 +68,7 @@ EMPTY = frozenset({"empty", "empty_like", "empty_strided", "new_empty", "new_emp
 
 # -- what it means: its name, its tensors, what it may write
 
-CallKind = Literal["read", "escape", "backward", "gradient", "hook", "op"]
+CallKind = Literal["read", "escape", "backward", "gradient", "clear", "hook", "op"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +91,8 @@ def call_of(function: Callable[..., Any]) -> Call:
     name, is_property = name_of(function)
     if is_property and name == "grad":
         return Call(name, "gradient")
+    if is_property and name == "set grad":
+        return Call(name, "clear")
     if is_read(name, is_property):
         return Call(name, "read")
     if name in ESCAPES:

@@ -23,6 +23,7 @@ from seegrad.capture.tables.frames import FrameDraft, Hit
 from seegrad.capture.tables.nodes import Birth
 from seegrad.capture.tables.saved import NOWHERE, Line, Saved, Unseen
 from seegrad.capture.tables.tensors import Tensors
+from seegrad.capture.training import GradientUses
 from seegrad.errors import text_of
 from seegrad.model.recording import GRADIENT_READ, Place, RaisedError
 
@@ -34,6 +35,7 @@ class RecordingState:
         self.source = source
         self.tables = Tables(every_byte=every_byte)
         self.lock = threading.RLock()  # the engine has a thread for each device
+        self.uses = GradientUses(self.tables, source)
         self._names = VariableNames()
         self._forgetting = Forgetting(self.tables)
         self._backwards = 0

@@ -144,18 +144,18 @@ class Finding:
         return {"new": new, "old": old}
 
     def _words(self) -> dict[str, Word]:
-        culprit = self._line(self.culprit, code=True)
+        culprit = self.line(self.culprit, code=True)
         return {
             "Culprit": culprit,
             "culprit": culprit,
-            "victim": self._line(self.victim),
+            "victim": self.line(self.victim),
             "node": self.node.name if self.node else "a Node",
             "name": self.called or "x",
             "saved": str(self.saved),
             "now": str(self.now),
         }
 
-    def _line(self, place: Place | None, *, code: bool = False) -> Word:
+    def line(self, place: Place | None, *, code: bool = False) -> Word:
         """A line in words; its file too where culprit and victim are in two, the code of the culprit's."""
         if place is None:
             return Phrase(BEFORE)

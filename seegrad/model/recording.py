@@ -213,6 +213,19 @@ class Hook:
 
 
 @dataclass(frozen=True, slots=True)
+class GradientUse:
+    """What was done with gradients after Frame `frame`: an optimiser stepped, or they were cleared, or clipped.
+
+    `tensors`: each leaf, and the version that its gradient then had; None where there was none to step with.
+    """
+
+    kind: Literal["cleared", "stepped", "clipped"]
+    frame: FrameId
+    place: Place | None
+    tensors: tuple[tuple[TensorId, int | None], ...]
+
+
+@dataclass(frozen=True, slots=True)
 class RaisedError:
     """An error that left the block, as torch or Python raised it. `node` is the Node that was running."""
 
@@ -284,6 +297,7 @@ class Recording:
     versions: tuple[tuple[str, str], ...] = field(default=())  # ("torch", "2.13.0"), …
     errors: tuple[RaisedError, ...] = ()  # every error that torch raised, also those the block caught
     hooks: tuple[Hook, ...] = ()
+    uses: tuple[GradientUse, ...] = ()
 
     def to_json(self) -> str:
         """The Recording as JSON, the same bytes every time. `from_json` reads it back.

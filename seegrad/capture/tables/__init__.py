@@ -7,13 +7,13 @@ from collections.abc import Iterable
 import torch
 
 from seegrad.capture.probes import torch_private as _torch
-from seegrad.capture.tables.frames import FrameDraft, Frames, Hit, Writes, fetch
+from seegrad.capture.tables.frames import FrameDraft, Frames, GradientUseDraft, Hit, Writes, fetch
 from seegrad.capture.tables.hooks import UserHooks
 from seegrad.capture.tables.ids import frozen, without_gaps
 from seegrad.capture.tables.nodes import Nodes
 from seegrad.capture.tables.saved import SavedTensors
 from seegrad.capture.tables.tensors import Source, Tensors
-from seegrad.model.recording import Frame, Hook, Node, RaisedError, Recording, TensorRef, Write
+from seegrad.model.recording import Frame, GradientUse, Hook, Node, RaisedError, Recording, TensorRef, Write
 
 
 class Tables:
@@ -27,6 +27,7 @@ class Tables:
         self.writes = Writes()
         self.hooks = UserHooks()
         self.errors: list[RaisedError] = []
+        self.uses: list[GradientUseDraft] = []
         self.root: int | None = None  # the tensor that backward was called on last
 
     # -- who is it
@@ -90,6 +91,7 @@ class Tables:
             versions=versions,
             errors=tuple([frozen(RaisedError, each, ids) for each in self.errors]),
             hooks=tuple([frozen(Hook, draft, ids) for draft in hooks.values()]),
+            uses=tuple([frozen(GradientUse, draft, ids) for draft in self.uses]),
         )
 
     def _fetch(self, frames: Iterable[FrameDraft]) -> None:

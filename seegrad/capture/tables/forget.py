@@ -58,6 +58,7 @@ def forget(tables: Tables, horizon: int) -> None:
     tensors = _tensors(tables, frames, nodes, writes, living)
     frames |= _needed_frames(tables, nodes, writes, tensors)
     tables.hooks.forget(tensors)
+    tables.uses = [use for use in tables.uses if use.frame >= horizon]
     tables.nodes.forget(nodes)
     tables.tensors.forget(tensors)
     tables.frames.keep(frames)

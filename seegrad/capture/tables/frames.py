@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import islice
-from typing import Any
+from typing import Any, Literal
 
 import torch
 
@@ -306,6 +306,20 @@ class Frames:
         """Nothing happened in the newest Frame: it's taken back."""
         self.next -= 1
         del self.drafts[self.next]
+
+
+Held = tuple[int, int | None]
+"""A leaf, and the version of its gradient; None where it has none."""
+
+
+@dataclass(eq=False, slots=True)
+class GradientUseDraft:
+    """A GradientUse, numbered as capture numbers."""
+
+    kind: Literal["cleared", "stepped", "clipped"]
+    frame: int
+    place: Place | None
+    tensors: tuple[Held, ...]
 
 
 @dataclass(frozen=True, slots=True)

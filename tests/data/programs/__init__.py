@@ -56,6 +56,10 @@ SEVERITIES = {
     "unused_input": "error",
     "gradient_overwritten": "wrong",
     "grad_of_non_leaf": "note",
+    "cleared_before_step": "wrong",
+    "gradients_never_cleared": "note",
+    "clipped_after_step": "note",
+    "no_optimiser_holds_it": "note",
 }
 
 
@@ -91,6 +95,7 @@ def programs() -> dict[str, Program]:
         legal,
         legal_training,
         legal_writes,
+        loops,
         odd,
         recurrent,
         seeds,

@@ -1,0 +1,110 @@
+"""What a training loop does with gradients once they are there: an optimiser steps, somebody clears or clips them.
+
+Neither needs to be a call of torch that writes: a step that finds no gradient does nothing at all. So torch is asked to
+say of each optimiser when it steps; a gradient is cleared by setting `.grad`, which the recorder sees.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from types import FrameType
+from typing import Any
+
+import torch
+from torch.nn.utils.clip_grad import clip_grad_norm_
+from torch.optim.optimizer import Optimizer, register_optimizer_step_pre_hook
+
+from seegrad.capture.probes import torch_private as _torch
+from seegrad.capture.probes.places import Source
+from seegrad.capture.tables import Tables
+from seegrad.capture.tables.frames import GradientUseDraft, Held
+from seegrad.model.recording import Place
+
+ZEROING = frozenset({"zero_", "_foreach_zero_"})
+"""Calls that clear a gradient without taking it away."""
+
+CLIPPING = clip_grad_norm_.__code__.co_filename
+"""The file of torch's whose in-place ops clip gradients."""
+
+MOST_ZEROED = 10_000
+"""So many storages are remembered as zeroed: more, and they were no gradients."""
+
+
+def on_step(listener: Callable[[Optimizer], None]) -> Callable[[], None]:
+    """From now on, tell of each optimiser in this thread that is about to step; what's returned ends it."""
+    thread = threading.get_ident()
+
+    def hook(optimiser: Optimizer, _args: Any, _kwargs: Any) -> None:
+        if not torch.compiler.is_compiling() and threading.get_ident() == thread:
+            listener(optimiser)
+
+    handle = register_optimizer_step_pre_hook(hook)
+    return handle.remove
+
+
+class GradientUses:
+    """All that was done with gradients, in order."""
+
+    def __init__(self, tables: Tables, source: Source) -> None:
+        self._tables, self._source = tables, source
+        self._zeroed: dict[int, tuple[int, Place | None]] = {}  # storage → when, where; no step has told of it yet
+        self._used: dict[int, int] = {}  # storage of a gradient that a step has used → its leaf
+
+    def stepped(self, optimiser: Optimizer, user: FrameType | None) -> None:
+        """An optimiser is about to step; the leaves that no call has shown don't count."""
+        leaves = [leaf for group in optimiser.param_groups for leaf in group["params"]]
+        numbers = [(self._tables.tensors.find(leaf), leaf) for leaf in leaves]
+        known = [(number, leaf) for number, leaf in numbers if number is not None]
+        self._tell_zeroed(known)
+        self._used.update((key, number) for number, leaf in known if (key := _storage(leaf.grad)) is not None)
+        held = tuple((number, _version(leaf)) for number, leaf in known)
+        self._tables.uses.append(GradientUseDraft("stepped", self._now, self._source.place(user), held))
+
+    def cleared(self, leaf: torch.Tensor, user: FrameType | None) -> None:
+        """A gradient is about to be forgotten."""
+        number = self._tables.tensors.find(leaf)
+        if number is not None and leaf.grad is not None:
+            self._used.pop(_storage(leaf.grad) or 0, None)
+            self._clear((self._now, self._source.place(user)), (number, _version(leaf)))
+
+    def clipped(self, tensors: Sequence[torch.Tensor], user: FrameType | None) -> None:
+        """Torch clips these; told of those that a step has used and that nobody has cleared since."""
+        numbers = [(self._used.get(_storage(each) or 0), each) for each in tensors]
+        held = tuple((number, _torch.version(each)) for number, each in numbers if number is not None)
+        if held:
+            self._tables.uses.append(GradientUseDraft("clipped", self._now, self._source.place(user), held))
+
+    def zeroed(self, tensors: Sequence[torch.Tensor], user: FrameType | None) -> None:
+        """These become zeros; which of them are gradients, the next step shows."""
+        at = self._now, self._source.place(user)
+        if len(self._zeroed) > MOST_ZEROED:
+            self._zeroed.clear()
+        self._zeroed.update((key, at) for each in tensors if (key := _storage(each)) is not None)
+
+    def _tell_zeroed(self, known: Sequence[tuple[int, torch.Tensor]]) -> None:
+        if self._zeroed:
+            for number, leaf in known:
+                key = _storage(leaf.grad)
+                if key in self._zeroed:
+                    self._clear(self._zeroed.pop(key), (number, _version(leaf)))
+
+    @property
+    def _now(self) -> int:
+        return self._tables.frames.now
+
+    def _clear(self, at: tuple[int, Place | None], held: Held) -> None:
+        """Those of one line are one event."""
+        last = self._tables.uses[-1:]
+        if last and (last[0].kind, last[0].frame, last[0].place) == ("cleared", *at):
+            last[0].tensors = (*last[0].tensors, held)
+        else:
+            self._tables.uses.append(GradientUseDraft("cleared", *at, (held,)))
+
+
+def _storage(gradient: torch.Tensor | None) -> int | None:
+    return None if gradient is None else _torch.storage_key(gradient)
+
+
+def _version(leaf: torch.Tensor) -> int | None:
+    return None if leaf.grad is None else _torch.version(leaf.grad)

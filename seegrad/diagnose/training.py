@@ -1,0 +1,232 @@
+"""A training loop that misses its gradients: cleared too early or never, clipped too late, held by no optimiser."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from seegrad.diagnose.evidence import label
+from seegrad.diagnose.finding import DiagnosisKind, Finding, finder
+from seegrad.model.recording import Diagnosis, Frame, GradientUse, Place, Recording
+from seegrad.words.languages import marked
+from seegrad.words.phrases import Phrase, Word, joined
+
+MOST_NAMED = 3
+UNNAMED = marked("Parameters without a name of their own")
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """An optimiser's step, with the Frames in which gradients came to its leaves since its step before, and clearings.
+
+    `came`: leaf → those Frames; `adds_to`: the step before.
+    """
+
+    step: GradientUse
+    came: dict[int, list[Frame]]
+    cleared: Sequence[GradientUse]
+    adds_to: GradientUse | None
+
+    @property
+    def fresh(self) -> list[int]:
+        """The leaves with a gradient that wasn't cleared since it came last."""
+        cleared = {leaf: use.frame for use in self.cleared for leaf, _ in use.tensors}
+        last = {leaf: frames[-1].index for leaf, frames in self.came.items()}
+        return [
+            leaf for leaf, now in self.step.tensors if now is not None and cleared.get(leaf, -1) < last.get(leaf, 0)
+        ]
+
+
+def rounds(recording: Recording) -> Iterator[Round]:
+    """One for each step, in order. Of an optimiser is known what it holds: that says which step is one's of before."""
+    arrivals = [(frame, leaf) for frame in recording.frames if (leaf := leaf_of(recording, frame)) is not None]
+    before: dict[frozenset[int], tuple[int, GradientUse]] = {}
+    for at, step in enumerate(recording.uses):
+        if step.kind != "stepped":
+            continue
+        leaves = frozenset(leaf for leaf, _ in step.tensors)
+        since, previous = before.get(leaves, (-1, None))
+        begin = previous.frame if previous else -1
+        came: dict[int, list[Frame]] = {}
+        for frame, leaf in arrivals:
+            if begin < frame.index <= step.frame and leaf in leaves:
+                came.setdefault(leaf, []).append(frame)
+        cleared = [use for use in recording.uses[since + 1 : at] if use.kind == "cleared"]
+        ours = [use for use in cleared if not leaves.isdisjoint(leaf for leaf, _ in use.tensors)]
+        yield Round(step, came, ours, previous)
+        before[leaves] = at, step
+
+
+def leaf_of(recording: Recording, frame: Frame) -> int | None:
+    """The leaf to whose `.grad` the Frame adds."""
+    return None if frame.running is None else recording.nodes[frame.running].leaf
+
+
+def names(recording: Recording, leaves: Sequence[int]) -> Word:
+    """The first few of them; those without a name as one."""
+    named: list[Word] = [label(recording, leaf) for leaf in leaves if recording.tensors[leaf].name]
+    words = named if len(named) == len(leaves) else [*named, Phrase(UNNAMED)]
+    return joined([*words[:MOST_NAMED], *([f"+{len(words) - MOST_NAMED}"] if len(words) > MOST_NAMED else [])])
+
+
+def made_by(recording: Recording, leaf: int) -> Place | None:
+    """The line that initialised it; None where the first thing seen of it is its use."""
+    first = next((frame for frame in recording.frames if leaf in frame.inputs), None)
+    written = {recording.writes[write].tensor for write in first.writes} if first is not None else ()
+    return first.place if first is not None and leaf in written else None
+
+
+# -- cleared between backward and step: the step finds nothing
+
+THROWN_AWAY = DiagnosisKind("cleared_before_step", "wrong", marked("gradients cleared before the step"))
+NOTHING_LEFT = marked(
+    "{Culprit} cleared the gradients that the backward call on {backward} had computed, before the step on {victim} "
+    "could use them: that step had nothing to go by."
+)
+CLEAR_ELSEWHERE = marked("Clear the gradients before the backward call, or after the step.")
+
+
+@finder(order=20)
+def find_thrown_away(recording: Recording) -> Iterator[Diagnosis]:
+    """One for each line that cleared, at the first step that found nothing."""
+    told: set[Place | None] = set()
+    for round_ in rounds(recording):
+        if not round_.came or round_.fresh:
+            continue
+        guilty, last = round_.cleared[-1:], max(frames[-1].index for frames in round_.came.values())
+        if guilty and guilty[0].place not in told:
+            told.add(guilty[0].place)
+            backward = recording.frames[last].place
+            finding = Finding(
+                recording=recording,
+                kind=THROWN_AWAY,
+                frame=round_.step.frame,
+                culprit=guilty[0].place,
+                victim=round_.step.place,
+                tensor=next(iter(round_.came)),
+            )
+            yield finding.told(NOTHING_LEFT, CLEAR_ELSEWHERE, {}, backward=finding.line(backward))
+
+
+# -- never cleared: each step uses the sum of all gradients so far
+
+SUMMED = DiagnosisKind("gradients_never_cleared", "note", marked("gradients never cleared"))
+ADDED_UP = marked(
+    "The step on {victim} uses more than the newest gradients: nothing has cleared those of the step before, so "
+    "{culprit} has added to them."
+)
+CLEAR = marked("If each step is to use its own gradients, call `optimizer.zero_grad()` before the backward call.")
+
+
+@finder(order=21)
+def find_never_cleared(recording: Recording) -> Iterator[Diagnosis]:
+    """A note for each line of a step whose gradients moved by its own backward calls alone since the step before."""
+    told: set[Place | None] = set()
+    for round_ in rounds(recording):
+        if round_.adds_to is None or round_.cleared or round_.step.place in told:
+            continue
+        then = dict(round_.adds_to.tensors)
+        grown = [leaf for leaf, now in round_.step.tensors if _only_added(then[leaf], now, round_.came.get(leaf, ()))]
+        if grown and all(leaf in grown for leaf in round_.came):
+            told.add(round_.step.place)
+            finding = Finding(
+                recording=recording,
+                kind=SUMMED,
+                frame=round_.step.frame,
+                culprit=round_.came[grown[0]][-1].place,
+                victim=round_.step.place,
+                tensor=grown[0],
+            )
+            yield finding.told(ADDED_UP, CLEAR, {})
+
+
+def _only_added(then: int | None, now: int | None, came: Sequence[Frame]) -> bool:
+    """Has the gradient been written just as often as one came: by nobody who cleared or clipped it?"""
+    return then is not None and now is not None and now - then == len(came) > 0
+
+
+# -- clipped after the step that was to use them
+
+CLIPPED_LATE = DiagnosisKind("clipped_after_step", "note", marked("clipped after the step"))
+STEP_WAS_BEFORE = marked(
+    "{Culprit} clips gradients that the step on {victim} has used already: it changes nothing about that step."
+)
+CLIP_BETWEEN = marked("Clip after the backward call and before the step.")
+
+
+@finder(order=22)
+def find_clipped_late(recording: Recording) -> Iterator[Diagnosis]:
+    """A note for each line that clips where no gradient came since a step."""
+    told: set[Place | None] = set()
+    for at, clip in enumerate(recording.uses):
+        leaves = {leaf for leaf, _ in clip.tensors}
+        steps = [
+            use for use in recording.uses[:at] if use.kind == "stepped" and leaves & {leaf for leaf, _ in use.tensors}
+        ]
+        if clip.kind != "clipped" or clip.place in told or not steps:
+            continue
+        came = (leaf_of(recording, frame) for frame in recording.frames[steps[-1].frame + 1 : clip.frame + 1])
+        if leaves.isdisjoint(came):
+            told.add(clip.place)
+            finding = Finding(
+                recording=recording,
+                kind=CLIPPED_LATE,
+                frame=clip.frame,
+                culprit=clip.place,
+                victim=steps[-1].place,
+                tensor=clip.tensors[0][0],
+            )
+            yield finding.told(STEP_WAS_BEFORE, CLIP_BETWEEN, {})
+
+
+# -- trained, but held by no optimiser that steps
+
+HELD_BY_NOBODY = DiagnosisKind("no_optimiser_holds_it", "note", marked("no optimiser holds it"))
+NOT_STEPPED = {
+    "before": marked(
+        "The backward call on {culprit} computes a gradient for {leaves}, but no optimiser that steps holds them: the "
+        "step on {victim} leaves them as they are."
+    ),
+    "made": marked(
+        "{Culprit} made {leaves}, and no optimiser that steps holds them: the backward call on {backward} computes a "
+        "gradient for them, the step on {victim} leaves them as they are."
+    ),
+}
+HOLD_IT = marked(
+    "If they are meant to learn, give them to the optimiser: modules in a plain list aren't registered (use "
+    "`nn.ModuleList`), and an optimiser knows only what `parameters()` held when it was made. If not, switch their "
+    "`requires_grad` off."
+)
+
+
+@finder(order=23)
+def find_held_by_nobody(recording: Recording) -> Iterator[Diagnosis]:
+    """One note for all Parameters with a gradient that neither an optimiser nor a line of the block's updates.
+
+    A block that an error has ended might have come to their step.
+    """
+    if recording.error is not None:
+        return
+    steps = [use for use in recording.uses if use.kind == "stepped" and any(now is not None for _, now in use.tensors)]
+    held = {leaf for use in steps for leaf, _ in use.tensors}
+    written = {recording.tensors[write.tensor].storage: write.frame for write in recording.writes}
+    last = max((use.frame for use in steps), default=-1)
+    waiting: dict[int, Frame] = {}
+    for frame in recording.frames[: last + 1]:
+        leaf = leaf_of(recording, frame)
+        if leaf is not None and leaf not in held and recording.tensors[leaf].parameter:
+            waiting.setdefault(leaf, frame)
+    leaves = [leaf for leaf, came in waiting.items() if written.get(recording.tensors[leaf].storage, 0) < came.index]
+    if leaves:
+        made, backward = made_by(recording, leaves[0]), waiting[leaves[0]].place
+        victim = next(use for use in steps if use.frame >= waiting[leaves[0]].index)
+        finding = Finding(
+            recording=recording,
+            kind=HELD_BY_NOBODY,
+            frame=victim.frame,
+            culprit=made or backward,
+            victim=victim.place,
+            tensor=leaves[0],
+        )
+        facts: dict[str, Word] = {"leaves": names(recording, leaves)}
+        yield finding.told(NOT_STEPPED["made" if made else "before"], HOLD_IT, facts, backward=finding.line(backward))
