@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -17,15 +18,25 @@ UNNAMED = marked("Parameters without a name of their own")
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """An optimiser's step, with the Frames in which gradients came to its leaves since its step before, and clearings.
+    """An optimiser's step, with all that was done since its step before.
 
-    `came`: leaf → those Frames; `adds_to`: the step before.
+    `came`: leaf → the Frames in which a gradient was added to its `.grad`; `between`: the other uses of gradients.
     """
 
     step: GradientUse
     came: dict[int, list[Frame]]
-    cleared: Sequence[GradientUse]
-    adds_to: GradientUse | None
+    between: Sequence[GradientUse]
+    adds_to: GradientUse | None  # the step before
+
+    @property
+    def leaves(self) -> set[int]:
+        """What the optimiser holds."""
+        return leaves_of(self.step)
+
+    @property
+    def cleared(self) -> list[GradientUse]:
+        """Where leaves of its own were cleared."""
+        return [use for use in self.between if use.kind == "cleared" and self.leaves & leaves_of(use)]
 
     @property
     def fresh(self) -> list[int]:
@@ -38,23 +49,26 @@ class Round:
 
 
 def rounds(recording: Recording) -> Iterator[Round]:
-    """One for each step, in order. Of an optimiser is known what it holds: that says which step is one's of before."""
+    """One for each step, in order. Which steps are one optimiser's, the leaves say that they hold."""
     arrivals = [(frame, leaf) for frame in recording.frames if (leaf := leaf_of(recording, frame)) is not None]
+    indices = [frame.index for frame, _ in arrivals]
     before: dict[frozenset[int], tuple[int, GradientUse]] = {}
     for at, step in enumerate(recording.uses):
-        if step.kind != "stepped":
-            continue
-        leaves = frozenset(leaf for leaf, _ in step.tensors)
-        since, previous = before.get(leaves, (-1, None))
-        begin = previous.frame if previous else -1
-        came: dict[int, list[Frame]] = {}
-        for frame, leaf in arrivals:
-            if begin < frame.index <= step.frame and leaf in leaves:
-                came.setdefault(leaf, []).append(frame)
-        cleared = [use for use in recording.uses[since + 1 : at] if use.kind == "cleared"]
-        ours = [use for use in cleared if not leaves.isdisjoint(leaf for leaf, _ in use.tensors)]
-        yield Round(step, came, ours, previous)
-        before[leaves] = at, step
+        if step.kind == "stepped":
+            leaves = frozenset(leaves_of(step))
+            since, previous = before.get(leaves, (-1, None))
+            begin = bisect_right(indices, previous.frame) if previous else 0
+            came: dict[int, list[Frame]] = {}
+            for frame, leaf in arrivals[begin : bisect_right(indices, step.frame)]:
+                if leaf in leaves:
+                    came.setdefault(leaf, []).append(frame)
+            yield Round(step, came, recording.uses[since + 1 : at], previous)
+            before[leaves] = at, step
+
+
+def leaves_of(use: GradientUse) -> set[int]:
+    """Whose gradients they are."""
+    return {leaf for leaf, _ in use.tensors}
 
 
 def leaf_of(recording: Recording, frame: Frame) -> int | None:
@@ -78,7 +92,9 @@ def made_by(recording: Recording, leaf: int) -> Place | None:
 
 # -- cleared between backward and step: the step finds nothing
 
-THROWN_AWAY = DiagnosisKind("cleared_before_step", "wrong", marked("gradients cleared before the step"))
+THROWN_AWAY = DiagnosisKind(
+    "cleared_before_step", "wrong", marked("gradients cleared before the step"), (marked("cleared before the step"),)
+)
 NOTHING_LEFT = marked(
     "{Culprit} cleared the gradients that the backward call on {backward} had computed, before the step on {victim} "
     "could use them: that step had nothing to go by."
@@ -145,6 +161,61 @@ def _only_added(then: int | None, now: int | None, came: Sequence[Frame]) -> boo
     return then is not None and now is not None and now - then == len(came) > 0
 
 
+# -- what another loss has left is used too
+
+FOREIGN = DiagnosisKind("foreign_gradients", "note", marked("gradients of another loss"))
+LEFT_THERE = marked(
+    "The step on {victim} also uses what {culprit} has left in the gradient of {label}: that backward call was for the "
+    "step on {other}."
+)
+KEEP_APART = marked(
+    "If that isn't meant, clear these gradients right before the backward call of their own loss, or keep the other "
+    "loss from reaching them."
+)
+
+
+@finder(order=22)
+def find_foreign(recording: Recording) -> Iterator[Diagnosis]:
+    """A note for each line of a step whose gradients a backward for another optimiser's step has added to."""
+    told: set[Place | None] = set()
+    for round_ in rounds(recording):
+        found = next(_left_by_others(recording, round_), None)
+        if found is not None and round_.step.place not in told:
+            told.add(round_.step.place)
+            leaf, frame, other = found
+            finding = Finding(
+                recording=recording,
+                kind=FOREIGN,
+                frame=round_.step.frame,
+                culprit=frame.place,
+                victim=round_.step.place,
+                tensor=leaf,
+            )
+            facts: dict[str, Word] = {"label": label(recording, leaf)}
+            yield finding.told(LEFT_THERE, KEEP_APART, facts, other=finding.line(other.place))
+
+
+def _left_by_others(recording: Recording, round_: Round) -> Iterator[tuple[int, Frame, GradientUse]]:
+    """Leaf, arrival and step: the call that the arrival is of reached that other optimiser, which then stepped.
+
+    After it another gradient came to the leaf, and nobody had cleared the first.
+    """
+    cleared = {leaf: use.frame for use in round_.cleared for leaf, _ in use.tensors}
+    others = [use for use in round_.between if use.kind == "stepped" and not leaves_of(use) & round_.leaves]
+    for other in others:
+        for leaf, frames in round_.came.items():
+            since = [frame for frame in frames if frame.index > cleared.get(leaf, -1)]
+            for frame in since[:-1]:
+                between = frame.index <= other.frame < since[-1].index
+                if between and leaves_of(other) & reached(recording, frame.backward):
+                    yield leaf, frame, other
+
+
+def reached(recording: Recording, backward: int | None) -> set[int | None]:
+    """The leaves that a backward call has given a gradient."""
+    return {leaf_of(recording, frame) for frame in recording.frames if frame.backward == backward}
+
+
 # -- clipped after the step that was to use them
 
 CLIPPED_LATE = DiagnosisKind("clipped_after_step", "note", marked("clipped after the step"))
@@ -154,18 +225,19 @@ STEP_WAS_BEFORE = marked(
 CLIP_BETWEEN = marked("Clip after the backward call and before the step.")
 
 
-@finder(order=22)
+@finder(order=23)
 def find_clipped_late(recording: Recording) -> Iterator[Diagnosis]:
     """A note for each line that clips where no gradient came since a step."""
     told: set[Place | None] = set()
     for at, clip in enumerate(recording.uses):
-        leaves = {leaf for leaf, _ in clip.tensors}
-        steps = [
-            use for use in recording.uses[:at] if use.kind == "stepped" and leaves & {leaf for leaf, _ in use.tensors}
-        ]
-        if clip.kind != "clipped" or clip.place in told or not steps:
+        if clip.kind != "clipped" or clip.place in told:
             continue
-        came = (leaf_of(recording, frame) for frame in recording.frames[steps[-1].frame + 1 : clip.frame + 1])
+        leaves = leaves_of(clip)
+        before = (use for use in reversed(recording.uses[:at]) if use.kind == "stepped" and leaves & leaves_of(use))
+        step = next(before, None)
+        if step is None:
+            continue
+        came = (leaf_of(recording, frame) for frame in recording.frames[step.frame + 1 : clip.frame + 1])
         if leaves.isdisjoint(came):
             told.add(clip.place)
             finding = Finding(
@@ -173,7 +245,7 @@ def find_clipped_late(recording: Recording) -> Iterator[Diagnosis]:
                 kind=CLIPPED_LATE,
                 frame=clip.frame,
                 culprit=clip.place,
-                victim=steps[-1].place,
+                victim=step.place,
                 tensor=clip.tensors[0][0],
             )
             yield finding.told(STEP_WAS_BEFORE, CLIP_BETWEEN, {})
@@ -199,7 +271,7 @@ HOLD_IT = marked(
 )
 
 
-@finder(order=23)
+@finder(order=24)
 def find_held_by_nobody(recording: Recording) -> Iterator[Diagnosis]:
     """One note for all Parameters with a gradient that neither an optimiser nor a line of the block's updates.
 
@@ -208,7 +280,7 @@ def find_held_by_nobody(recording: Recording) -> Iterator[Diagnosis]:
     if recording.error is not None:
         return
     steps = [use for use in recording.uses if use.kind == "stepped" and any(now is not None for _, now in use.tensors)]
-    held = {leaf for use in steps for leaf, _ in use.tensors}
+    held = {leaf for use in steps for leaf in leaves_of(use)}
     written = {recording.tensors[write.tensor].storage: write.frame for write in recording.writes}
     last = max((use.frame for use in steps), default=-1)
     waiting: dict[int, Frame] = {}

@@ -59,6 +59,7 @@ SEVERITIES = {
     "cleared_before_step": "wrong",
     "gradients_never_cleared": "note",
     "clipped_after_step": "note",
+    "foreign_gradients": "note",
     "no_optimiser_holds_it": "note",
 }
 

@@ -139,6 +139,40 @@ def l_embedding_and_head_never_cleared():
         opt.step()  # victim
 
 
+# -- what another loss has left
+
+
+@program("foreign_gradients")
+def l_generator_s_loss_in_the_discriminator_s_step():
+    generator, discriminator = nn.Linear(2, 3), mlp()
+    opt_g = torch.optim.Adam(generator.parameters(), lr=0.01)
+    opt_d = torch.optim.Adam(discriminator.parameters(), lr=0.01)
+    for real, _ in batches():
+        opt_d.zero_grad()
+        opt_g.zero_grad()
+        fake = generator(torch.randn(5, 2))
+        (-discriminator(fake).mean()).backward()  # culprit
+        opt_g.step()
+        loss_d = discriminator(fake.detach()).mean() - discriminator(real).mean()
+        loss_d.backward()
+        opt_d.step()  # victim
+
+
+@program("foreign_gradients")
+def l_actor_s_loss_in_the_critic_s_step():
+    actor, critic = nn.Linear(3, 2), nn.Linear(5, 1)
+    opt_a = torch.optim.SGD(actor.parameters(), lr=0.1)
+    opt_c = torch.optim.SGD(critic.parameters(), lr=0.1)
+    for state, reward in batches():
+        action = actor(state)
+        opt_a.zero_grad()
+        (-critic(torch.cat([state, action], 1)).mean()).backward()  # culprit
+        opt_a.step()
+        F.mse_loss(critic(torch.cat([state, action.detach()], 1)), reward).backward()
+        opt_c.step()  # victim
+        opt_c.zero_grad()
+
+
 # -- clipped too late
 
 
@@ -278,6 +312,19 @@ def k_gan_whose_discriminator_is_reached_by_both_losses():
         opt_g.zero_grad()
         (-discriminator(fake).mean()).backward()
         opt_g.step()
+
+
+@program()
+def k_two_optimisers_for_one_loss():
+    table, head = nn.Embedding(7, 3), nn.Linear(3, 2)
+    sparse, dense = torch.optim.SGD(table.parameters(), lr=0.1), torch.optim.Adam(head.parameters(), lr=0.01)
+    for _ in range(3):
+        words = torch.randint(0, 7, (4,))
+        sparse.zero_grad()
+        dense.zero_grad()
+        F.cross_entropy(head(table(words)), words % 2).backward()
+        sparse.step()
+        dense.step()
 
 
 @program()
