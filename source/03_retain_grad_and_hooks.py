@@ -346,9 +346,9 @@ from seegrad.promise import leaf, numbers, promised
 
 def by_formula(weights, factors):
     product = weights.detach() * factors
-    slope = 2 * (product.relu() - 1) * (product > 0)
-    weights.grad = slope * factors
-    return slope
+    of_product = 2 * (product.relu() - 1) * (product > 0)
+    weights.grad = of_product * factors
+    return of_product
 
 
 def signs(*shape, scale=1.0, before=None, **kind):

@@ -540,7 +540,7 @@ for shape in ((), (3,), (2, 2)):
 h = given * 1
 held = h.detach().clone()
 out = call("swish(h)", swish, h, h=held).sum()
-h.mul_(2)
+h.mul_(2.0)
 asked = "out = swish(h).sum(); h.mul_(2); out.backward()"
 expect(asked, lambda h: out.backward(), h=held).raises(RuntimeError, "attribute")
 ### END HIDDEN TESTS

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from threading import get_ident
 from types import FrameType
@@ -45,8 +45,9 @@ class Shortcut:
     spoiled what they saved. They get a short Frame, which costs less.
     """
 
-    def __init__(self, tables: Tables, arrivals: Arrivals) -> None:
+    def __init__(self, tables: Tables, arrivals: Arrivals, wanted: Sequence[torch.Tensor]) -> None:
         self._tables, self._arrivals = tables, arrivals
+        self._wanted = {tables.tensors.find(tensor) for tensor in wanted}  # torch has them retain their gradient
 
     def gradients(self, node: NodeDraft) -> Short | None:
         """What arrives at a Node; None where more than that may be seen."""
@@ -70,7 +71,7 @@ class Shortcut:
         if number is None or number not in tensors.drafts:
             return None
         tensor, shape = tensors.alive(number), tensors.drafts[number].shape
-        if _torch.RAGGED in shape or (tensor is not None and tensor.retains_grad):
+        if _torch.RAGGED in shape or number in self._wanted or (tensor is not None and tensor.retains_grad):
             return None
         return (number,), None if _is_big(shape) else shape
 
@@ -128,7 +129,7 @@ class BackwardRun:
             self._note_writers(node, draft)
         self._state.look_before_backward([draft.id for _, draft in met], sure=not self._strange)
         self._stealth = Stealth(tables, self._state.source, [draft for _, draft in met], self._writers, self._number)
-        shortcut = Shortcut(tables, self._arrivals) if self._is_plain(met) else None
+        shortcut = Shortcut(tables, self._arrivals, self._wanted) if self._is_plain(met) else None
         note, ran = self._notes(), (self._number, self._tables.frames.lap(self._lap))
         for node, draft in met:
             if self._arrivals.fed_by(draft):

@@ -309,6 +309,28 @@ def hooks(lend: Lend) -> Any:
     return x.grad.tolist()
 
 
+def a_hook_that_writes_the_gradient_it_is_given(lend: Lend) -> Any:
+    """An addition hands one memory to both of its inputs."""
+
+    def limited(x: torch.Tensor) -> torch.Tensor:
+        y = x.clone()
+        y.register_hook(lambda grad: grad.clamp_(-1, 1))
+        return y
+
+    def behind(x: torch.Tensor) -> torch.Tensor:
+        inner = x.clone()
+        inner.register_hook(lambda grad: grad.data.zero_())
+        return inner * 1
+
+    found = []
+    for function in (limited, behind):
+        x, near = torch.ones(2, requires_grad=True), torch.ones(2, requires_grad=True)
+        beside = near * 1
+        ((lend(function)(x) + beside) * 5).sum().backward()
+        found.append((x.grad.tolist(), near.grad.tolist()))
+    return found
+
+
 def a_hook_on_what_was_given(lend: Lend) -> Any:
     def clipped(x: torch.Tensor) -> torch.Tensor:
         x.register_hook(lambda grad: grad.clamp(-1, 1))

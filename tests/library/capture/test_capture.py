@@ -461,3 +461,14 @@ def test_the_formulas_are_those_of_torchgen() -> None:
         [sys.executable, "-m", "tools.evidence.derivatives", "--check"], capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("size", [2, 50])
+def test_a_gradient_kept_for_inputs_is_seen_whatever_its_size(size: int) -> None:
+    """`backward(inputs=…)` has torch retain gradients of results; it asks for that only once it runs."""
+    a = torch.ones(size, requires_grad=True)
+    with seegrad.record() as rec:
+        x = a * 2
+        (x * x).sum().backward(inputs=[x])
+    kept = {rec.recording.tensors[each.tensor].name for frame in rec.frames for each in frame.gradients if each.kept}
+    assert kept == {name for name, tensor in (("a", a), ("x", x)) if tensor.grad is not None} == {"x"}

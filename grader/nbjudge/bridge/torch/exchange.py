@@ -12,6 +12,7 @@ from torch import Tensor
 
 from nbjudge.bridge.around.parts import PARTS, Conversation, Looked
 from nbjudge.bridge.torch import hooks, torch_private
+from nbjudge.bridge.torch.autograd import storage_bytes
 from nbjudge.bridge.torch.kinds import TENSORS, Bare
 from nbjudge.bridge.torch.mirror import Message, Mirror
 from nbjudge.bridge.torch.reads import FACTS, Reads, watched
@@ -160,18 +161,20 @@ class Exchange:
         """The other side's vector-Jacobian products; shared, with their own history, when a graph of them is wanted."""
         create = torch.is_grad_enabled()
         said = {"link": link, "create": create}
-        products = self._conversation.ask("products", said, grad if create else Bare(grad))
+        products, written = _two(self._conversation.ask("products", said, grad if create else Bare(grad)))
         if type(products) is not tuple or any(not (item is None or isinstance(item, Tensor)) for item in products):
             raise WireError("Gradients aren't tensors.")
+        _write(grad, written)
         return products
 
     def _hooked(self, number: int, grad: Tensor) -> Tensor | None:
         """What the other side's hooks make of the gradient of a shared tensor."""
         create = torch.is_grad_enabled()
         said = {"tensor": number, "create": create}
-        changed = self._conversation.ask("hooks", said, grad if create else Bare(grad))
+        changed, written = _two(self._conversation.ask("hooks", said, grad if create else Bare(grad)))
         if not isinstance(changed, Tensor) or changed.shape != grad.shape:
             raise WireError("A hook has made something else of a gradient.")
+        _write(grad, written)
         return changed
 
     def _settled(self, number: int) -> None:
@@ -185,8 +188,11 @@ class Exchange:
         grad = self._conversation.given(packet)
         if not isinstance(grad, Tensor):
             raise WireError("A frame passes no gradient to a hook.")
-        changed = hooks.run(tensor, grad)
-        return changed if packet.header.get("create") is True else Bare(changed)
+        if packet.header.get("create") is True:
+            return hooks.run(tensor, grad), None
+        with _noticed(grad) as written:
+            changed = hooks.run(tensor, grad)
+        return Bare(changed), *written
 
     def _answer_settled(self, packet: Packet) -> None:
         hooks.run_after(self.mirror.ledger.tensor(whole(packet.header, "tensor")))
@@ -197,11 +203,34 @@ class Exchange:
         if link is None or not isinstance(grad, Tensor):
             raise WireError("A frame asks for a gradient of something unknown.")
         if not link.inputs:
-            return ()
+            return (), None
         create = packet.header.get("create") is True
-        with self.mirror.grads_kept(link):
+        with self.mirror.grads_kept(link), _noticed(grad) as written:
             products = link.products(grad, create_graph=create)
-        return tuple(products) if create else tuple(None if item is None else Bare(item) for item in products)
+        if create:  # the gradient is shared: what is written to it crosses by itself
+            return tuple(products), None
+        return tuple(None if item is None else Bare(item) for item in products), *written
+
+
+@contextlib.contextmanager
+def _noticed(grad: Tensor) -> Iterator[list[Bare | None]]:
+    """What a gradient has become meanwhile, None where nobody has written it: a hook may, behind its version too."""
+    before, found = storage_bytes(grad.untyped_storage()), list[Bare | None]()
+    yield found
+    found.append(Bare(grad) if storage_bytes(grad.untyped_storage()) != before else None)
+
+
+def _write(grad: Tensor, written: Any) -> None:
+    """A gradient has been written over there: whoever was given the same memory here sees it, as in one process."""
+    if isinstance(written, Tensor) and written.shape == grad.shape:
+        with torch.no_grad():
+            grad.copy_(written)
+
+
+def _two(answer: Any) -> tuple[Any, Any]:
+    if type(answer) is not tuple or len(answer) != 2:
+        raise WireError("An answer about a gradient has another form.")
+    return answer
 
 
 PARTS[TENSORS] = Exchange
