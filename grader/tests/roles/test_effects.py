@@ -101,6 +101,17 @@ CHEATS = {
         "def f(x):\n    y = (x * 0).sum()\n    y.register_hook(lambda grad: grad + x.data.zero_().sum())\n    return y",
         "x = torch.ones(2, requires_grad=True)\nf(x).backward()\nassert torch.equal(x.grad, 2 * x)",
     ),
+    "the gradient that a backward starts with": Case(
+        SCALE,
+        "def f(x):\n    y = 2 * x\n    y.register_hook(lambda grad: grad.zero_())\n    return y",
+        "x, w = torch.ones(2, requires_grad=True), torch.ones(2)\nf(x).backward(w)\nassert torch.equal(x.grad, 2 * w)",
+    ),
+    "a gradient that the test's own part is given too": Case(
+        SCALE,
+        "def f(x):\n    y = 2 * x\n    y.register_hook(lambda grad: grad.data.zero_().clone())\n    return y",
+        "x, z, w = torch.ones(2, requires_grad=True), torch.ones(2, requires_grad=True), torch.ones(2)\n"
+        "(2 * z + f(x)).backward(w)\nassert torch.equal(x.grad, z.grad)",
+    ),
     "a method's": Case(
         "class A:\n    def f(self, x):\n        return [2 * i for i in x]",
         "class A:\n    def f(self, x):\n        x.clear()\n        return []",
@@ -127,6 +138,11 @@ HONEST = {
         "def f(name):\n    with open(name, 'a') as file: file.write('b')",
         "def f(name):\n    text = open(name).read()\n    open(name, 'w').write(text + 'b')",
         "with open('a.txt', 'w') as file: file.write('a')\nf('a.txt')\nassert open('a.txt').read() == 'ab'",
+    ),
+    "writes the gradient that its hook is given": Case(
+        "def f(x):\n    y = 2 * x\n    y.register_hook(lambda grad: grad.clamp(-1, 1))\n    return y",
+        "def f(x):\n    y = 2 * x\n    y.register_hook(lambda grad: grad.clamp_(-1, 1))\n    return y",
+        "x = torch.ones(2, requires_grad=True)\n(f(x) * 3).sum().backward()\nassert x.grad.tolist() == [2.0, 2.0]",
     ),
     "is asked to append": Case(
         "def f(x):\n    x.append(1)", "def f(x):\n    x += [1]", "x = [1]\nf(x)\nassert x == [1, 1]"

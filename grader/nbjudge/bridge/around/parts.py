@@ -19,6 +19,9 @@ class Changes(Protocol):
     def note(self, key: Hashable, undo: Callable[[], None], *, ours: bool) -> None:
         """Something that is known by `key` is about to be changed here as it was over there."""
 
+    def may_change(self, place: str, undo: Callable[[], None]) -> bool:
+        """What lies at this place, and isn't passed, is about to be changed as it was over there: is it, here?"""
+
 
 class Conversation(Protocol):
     """The side of a conversation that a part belongs to."""
