@@ -21,7 +21,7 @@ from nbjudge.grading import engine
 from nbjudge.grading.farm import Crew, OpenJudge
 from nbjudge.model import Assignment, Result, Submission
 
-CONNECT_S = 20
+CONNECT_S = 10
 QUIET_S = 30.0  # without news for so long, look who is left
 LEAST_WAITING, AHEAD = 64, 4  # submissions in memory: so many, or so many a thread
 RETRIES = 2

@@ -12,10 +12,11 @@ from typing import Any
 
 import pytest
 
-from nbjudge.model import Ending, Outcome
+from nbjudge.model import Ending, Limits, Outcome
 from nbjudge.process.zygote import Zygote
-from nbjudge_tests.trials import answer, check, only, run
+from nbjudge_tests.trials import LIMITS, answer, check, only, run
 
+SOON = Limits(cell_s=8, notebook_s=30)
 FOLDER = Path(__file__).parents[1] / "data" / "places"
 # `yes = true` puts this in front of an answer: an object that agrees with everything.
 YES = """
@@ -47,14 +48,14 @@ def rows(kind: str) -> list[Any]:
     ]
 
 
-def judged(zygote: Zygote, name: str, source: str) -> Outcome:
+def judged(zygote: Zygote, name: str, source: str, limits: Limits = LIMITS) -> Outcome:
     question = QUESTIONS[name]
-    return only(run(zygote, answer(source), check(question["test"]), beside=question["reference"]))
+    return only(run(zygote, answer(source), check(question["test"]), beside=question["reference"], limits=limits))
 
 
 @pytest.mark.parametrize(("name", "source"), rows("cheat"))
 def test_a_cheat_gets_nothing(name: str, source: str, zygote: Zygote) -> None:
-    outcome = judged(zygote, name, source)
+    outcome = judged(zygote, name, source, SOON)  # one never ends
     assert not outcome.points, outcome
 
 
