@@ -202,7 +202,7 @@ def test_no_file_no_process_and_no_other_grade_is_touched(graded: Graded) -> Non
 @pytest.mark.skipif(os.getuid() != 0, reason="only root can become somebody else")
 def test_the_same_holds_for_a_grader_that_is_an_ordinary_user(graded: Graded, tmp_path: Path) -> None:
     """For those that look for something to take, and for honest ones; for all of the class in `make test-all`."""
-    chosen = graded.entries.keys() if ALL else {*EMPTY_HANDS, *HONEST}
+    chosen = (graded.entries.keys() if ALL else {*EMPTY_HANDS, *HONEST}) - {"linked_folder"}  # leads to a closed place
     place = Path(tempfile.mkdtemp(prefix="ordinary-"))  # pytest's own folders are closed to others
     try:
         shutil.copytree(graded.again, place, symlinks=True, copy_function=copied, dirs_exist_ok=True)
