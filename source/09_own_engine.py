@@ -607,8 +607,8 @@ EDGES = (-1.0, 1.0, 0.0, -1.25, 1.25, 0.5, -0.5, 2.5)
 
 
 def straight(x):
-    inside = (x.detach().abs() <= 1).to(x.dtype)
-    return x.detach().round() + (x * inside - (x * inside).detach())
+    within = (x.detach().abs() <= 1).to(x.dtype)
+    return x.detach().round() + (x * within - (x * within).detach())
 
 
 promised(
