@@ -49,21 +49,22 @@ class Round:
 
 
 def rounds(recording: Recording) -> Iterator[Round]:
-    """One for each step, in order. Which steps are one optimiser's, the leaves say that they hold."""
+    """One for each step, in order. The step before is the last one that held any of these leaves."""
     arrivals = [(frame, leaf) for frame in recording.frames if (leaf := leaf_of(recording, frame)) is not None]
     indices = [frame.index for frame, _ in arrivals]
-    before: dict[frozenset[int], tuple[int, GradientUse]] = {}
+    steps: list[tuple[int, GradientUse]] = []
     for at, step in enumerate(recording.uses):
         if step.kind == "stepped":
-            leaves = frozenset(leaves_of(step))
-            since, previous = before.get(leaves, (-1, None))
+            leaves = leaves_of(step)
+            before = ((place, use) for place, use in reversed(steps) if leaves & leaves_of(use))
+            since, previous = next(before, (-1, None))
             begin = bisect_right(indices, previous.frame) if previous else 0
             came: dict[int, list[Frame]] = {}
             for frame, leaf in arrivals[begin : bisect_right(indices, step.frame)]:
                 if leaf in leaves:
                     came.setdefault(leaf, []).append(frame)
             yield Round(step, came, recording.uses[since + 1 : at], previous)
-            before[leaves] = at, step
+            steps.append((at, step))
 
 
 def leaves_of(use: GradientUse) -> set[int]:
@@ -104,10 +105,14 @@ CLEAR_ELSEWHERE = marked("Clear the gradients before the backward call, or after
 
 @finder(order=20)
 def find_thrown_away(recording: Recording) -> Iterator[Diagnosis]:
-    """One for each line that cleared, at the first step that found nothing."""
+    """One for each line that cleared, at the first step that found nothing.
+
+    Where another step has used gradients of these leaves, a batch was thrown away on purpose.
+    """
     told: set[Place | None] = set()
+    used = {leaf for round_ in rounds(recording) for leaf in round_.fresh}
     for round_ in rounds(recording):
-        if not round_.came or round_.fresh:
+        if not round_.came or not used.isdisjoint(round_.came):
             continue
         guilty, last = round_.cleared[-1:], max(frames[-1].index for frames in round_.came.values())
         if guilty and guilty[0].place not in told:
@@ -142,7 +147,9 @@ def find_never_cleared(recording: Recording) -> Iterator[Diagnosis]:
         if round_.adds_to is None or round_.cleared or round_.step.place in told:
             continue
         then = dict(round_.adds_to.tensors)
-        grown = [leaf for leaf, now in round_.step.tensors if _only_added(then[leaf], now, round_.came.get(leaf, ()))]
+        grown = [
+            leaf for leaf, now in round_.step.tensors if _only_added(then.get(leaf), now, round_.came.get(leaf, ()))
+        ]
         if grown and all(leaf in grown for leaf in round_.came):
             told.add(round_.step.place)
             finding = Finding(

@@ -379,6 +379,29 @@ def k_lbfgs_clears_in_its_closure():
 
 
 @program()
+def k_a_bad_batch_is_cleared_and_stepped_over():
+    model = mlp()
+    opt = torch.optim.SGD(model.parameters(), lr=0.1)
+    for n, (x, y) in enumerate(batches(4)):
+        opt.zero_grad()
+        F.mse_loss(model(x), y).backward()
+        if n == 2:
+            opt.zero_grad()
+        opt.step()
+
+
+@program()
+def k_a_second_layer_joins_later():
+    first, second = nn.Linear(3, 3), nn.Linear(3, 1)
+    opt = torch.optim.SGD([*first.parameters(), *second.parameters()], lr=0.1)
+    for n, (x, y) in enumerate(batches(4)):
+        out = first(x) if n < 2 else second(first(x))
+        opt.zero_grad()
+        (out.mean(1, keepdim=True) - y).pow(2).mean().backward()
+        opt.step()
+
+
+@program()
 def k_a_bad_batch_is_thrown_away():
     model = mlp()
     opt = torch.optim.SGD(model.parameters(), lr=0.1)
