@@ -5,8 +5,8 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from seegrad.errors import SeegradError
 from seegrad.model.recording import Diagnosis, Place, Recording
+from seegrad.words.errors import SeegradError
 
 if TYPE_CHECKING:
     from seegrad.display.again import ask_again

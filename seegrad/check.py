@@ -32,7 +32,6 @@ from typing import Any
 import torch
 
 from seegrad.capture.probes.torch_private import version
-from seegrad.errors import SeegradError
 from seegrad.telling import (
     COARSE,
     UNMOVED,
@@ -48,6 +47,7 @@ from seegrad.telling import (
     tensor_text,
 )
 from seegrad.words.beliefs import Suggests, headed, misconceptions_among, numbers_of, suggestions
+from seegrad.words.errors import SeegradError
 from seegrad.words.languages import _, marked
 
 MAX_LINES = 6

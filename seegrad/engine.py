@@ -9,7 +9,6 @@ from numbers import Number
 from typing import Any
 
 from seegrad.capture.tables.frames import MAX_SIDE, rows
-from seegrad.errors import RecordingError, text_of
 from seegrad.model.recording import (
     Edge,
     Frame,
@@ -23,6 +22,7 @@ from seegrad.model.recording import (
     SavedTensor,
     TensorRef,
 )
+from seegrad.words.errors import RecordingError, text_of
 from seegrad.words.languages import _
 
 NEEDED = ("data", "inputs", "op", "grad")

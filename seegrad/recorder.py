@@ -9,8 +9,8 @@ from types import TracebackType
 from seegrad.capture.mode import Capture, Detail, quietly
 from seegrad.capture.probes.places import Code, user_frame, without_us
 from seegrad.diagnose import diagnose
-from seegrad.errors import RecordingError
 from seegrad.model.recording import Diagnosis, Frame, RaisedError, Recording
+from seegrad.words.errors import RecordingError
 from seegrad.words.languages import _
 
 

@@ -20,8 +20,8 @@ from seegrad.capture.tables.frames import MAX_SIDE, FrameDraft, Hit, Lap, Ran, p
 from seegrad.capture.tables.nodes import NodeDraft
 from seegrad.capture.tables.tensors import Source
 from seegrad.capture.unseen import Stealth, Writer, has_hooks, writers_of, writing_line
-from seegrad.errors import text_of
 from seegrad.model.recording import RaisedError
+from seegrad.words.errors import text_of
 
 Gradients = tuple[torch.Tensor | None, ...]
 Quietly = Callable[..., Any]

@@ -21,8 +21,8 @@ from seegrad.capture.probes.swaps import on_swap
 from seegrad.capture.probes.variables import is_a, tensors_in
 from seegrad.capture.state import RecordingState
 from seegrad.capture.training import CLIPPING, ZEROING, on_step
-from seegrad.errors import text_of
 from seegrad.model.recording import Place, RaisedError, Recording
+from seegrad.words.errors import text_of
 
 Detail = Literal["default", "content"]
 Result = TypeVar("Result")

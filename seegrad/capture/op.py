@@ -16,8 +16,8 @@ from seegrad.capture.tables.frames import FrameDraft, Hit
 from seegrad.capture.tables.hooks import KINDS as HOOKS
 from seegrad.capture.tables.nodes import Birth
 from seegrad.capture.tables.tensors import TensorDraft
-from seegrad.errors import text_of
 from seegrad.model.recording import Place, RaisedError, Route
+from seegrad.words.errors import text_of
 
 VIEW_GETTERS = frozenset({"data", "T", "mT", "H", "mH", "real", "imag"})
 

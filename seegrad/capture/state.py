@@ -24,8 +24,8 @@ from seegrad.capture.tables.nodes import Birth
 from seegrad.capture.tables.saved import NOWHERE, Line, Saved, Unseen
 from seegrad.capture.tables.tensors import Tensors
 from seegrad.capture.training import GradientUses
-from seegrad.errors import text_of
 from seegrad.model.recording import GRADIENT_READ, Place, RaisedError
+from seegrad.words.errors import text_of
 
 
 class RecordingState:

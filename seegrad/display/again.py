@@ -10,7 +10,6 @@ from typing import Any
 from IPython.display import display
 
 from seegrad.display.widget import Picture
-from seegrad.errors import QuestionError
 from seegrad.learn.again import Again, Dress, asked_again
 from seegrad.learn.course_map import COURSE
 from seegrad.learn.device import device
@@ -20,6 +19,7 @@ from seegrad.model.scene import Question
 from seegrad.picture import draw
 from seegrad.quiz import ask
 from seegrad.recorder import record
+from seegrad.words.errors import QuestionError
 from seegrad.words.languages import _, speaking
 
 

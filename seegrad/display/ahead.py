@@ -7,12 +7,12 @@ from dataclasses import replace
 from typing import Any
 
 from seegrad.display.widget import Picture, Sentence, show
-from seegrad.errors import QuestionError
 from seegrad.learn.progress import note_prediction
 from seegrad.model.recording import Recording
 from seegrad.model.scene import Question, Scene
 from seegrad.picture import draw
 from seegrad.quiz import ahead
+from seegrad.words.errors import QuestionError
 from seegrad.words.languages import speaking, together
 
 HELP = ("help", "alone")

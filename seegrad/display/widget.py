@@ -15,7 +15,6 @@ from IPython.display import display
 
 from seegrad.capture.mode import RAISE_OWN_ERRORS
 from seegrad.display.page import STATIC, asset
-from seegrad.errors import PictureError, QuestionError
 from seegrad.learn.progress import note_prediction
 from seegrad.model.recording import Recording
 from seegrad.model.scene import Question, Scene
@@ -23,6 +22,7 @@ from seegrad.picture import draw, still, table
 from seegrad.picture.still import headline
 from seegrad.quiz import KINDS
 from seegrad.quiz import ask as ask_about
+from seegrad.words.errors import PictureError, QuestionError
 from seegrad.words.languages import _, speaking
 
 SCENE = "application/vnd.seegrad.scene+json"

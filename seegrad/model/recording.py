@@ -12,8 +12,8 @@ import typing
 from dataclasses import dataclass, field
 from typing import Annotated, Literal
 
-from seegrad.errors import RecordingError
 from seegrad.model.codec import as_kind
+from seegrad.words.errors import RecordingError
 from seegrad.words.languages import _, marked, speaking
 from seegrad.words.phrases import Phrase, told
 

@@ -9,9 +9,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from seegrad.errors import PictureError
 from seegrad.model.codec import as_kind
 from seegrad.model.recording import Phase, Severity
+from seegrad.words.errors import PictureError
 from seegrad.words.languages import _
 
 SCHEMA = 1

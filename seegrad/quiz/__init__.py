@@ -12,13 +12,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from seegrad.errors import QuestionError
 from seegrad.model.recording import Recording
 from seegrad.model.scene import Question
 from seegrad.quiz.judge import KINDS, Feedback, judge, mistakes
 from seegrad.quiz.outcome import outcome_of
 from seegrad.quiz.steps import ahead
 from seegrad.quiz.subject import Wanted
+from seegrad.words.errors import QuestionError
 from seegrad.words.languages import _
 
 __all__ = ["KINDS", "Feedback", "Question", "ahead", "ask", "judge", "mistakes", "outcome_of"]

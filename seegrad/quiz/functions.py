@@ -7,7 +7,6 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from seegrad.errors import QuestionError
 from seegrad.model.recording import Node, Recording
 from seegrad.model.scene import Choice, Question
 from seegrad.picture.sketch import Sketch, sketch
@@ -23,6 +22,7 @@ from seegrad.quiz.subject import (
     numbered,
     question,
 )
+from seegrad.words.errors import QuestionError
 from seegrad.words.languages import _, marked, speaking, together
 
 MOST_ASKED = 24

@@ -11,13 +11,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from seegrad.errors import QuestionError
 from seegrad.model.scene import Question
 from seegrad.quiz.functions import ORDER, SAVES
 from seegrad.quiz.outcome import CULPRIT, OUTCOME
 from seegrad.quiz.steps import GRADIENT, NEXT
 from seegrad.quiz.subject import accepted
 from seegrad.quiz.tensors import KEEPS, LEAVES, VERSIONS
+from seegrad.words.errors import QuestionError
 from seegrad.words.languages import _, together
 
 KINDS = {kind.name: kind for kind in (OUTCOME, VERSIONS, LEAVES, KEEPS, SAVES, ORDER, NEXT, GRADIENT, CULPRIT)}

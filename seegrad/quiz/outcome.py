@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from seegrad.errors import QuestionError
 from seegrad.model.recording import Diagnosis, Recording
 from seegrad.model.scene import Choice, Question
 from seegrad.quiz.subject import QuestionKind, Wanted, aliases, choice, last_forward, listed, question
+from seegrad.words.errors import QuestionError
 from seegrad.words.languages import _, marked, together
 
 NO_LINE = 0  # the answer where nothing went wrong

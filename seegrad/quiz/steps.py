@@ -10,12 +10,12 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
-from seegrad.errors import QuestionError
 from seegrad.model.recording import Frame, Gradient, Recording, TensorRef
 from seegrad.model.scene import Choice, Question
 from seegrad.picture.steps import numbers
 from seegrad.quiz.functions import SAVES, pills_of, unneeded, waits_of
 from seegrad.quiz.subject import QuestionKind, Wanted, last_forward, named_for, question
+from seegrad.words.errors import QuestionError
 from seegrad.words.languages import _, marked
 
 CANDIDATES, OFFERED = 2, 4

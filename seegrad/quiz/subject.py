@@ -9,10 +9,10 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from seegrad.errors import QuestionError
 from seegrad.model.recording import Recording, TensorRef
 from seegrad.model.scene import Choice, Question
 from seegrad.words.beliefs import MISCONCEPTIONS
+from seegrad.words.errors import QuestionError
 from seegrad.words.languages import _
 
 

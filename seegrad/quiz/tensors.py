@@ -6,7 +6,6 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from seegrad.errors import QuestionError
 from seegrad.model.recording import Recording, TensorRef
 from seegrad.model.scene import Question
 from seegrad.quiz.subject import (
@@ -20,6 +19,7 @@ from seegrad.quiz.subject import (
     other_names,
     question,
 )
+from seegrad.words.errors import QuestionError
 from seegrad.words.languages import _, marked
 
 

@@ -23,23 +23,22 @@ ROOT = Path(__file__).parents[2]
 
 MAY_IMPORT = {  # a room, or a file at a package's top: the rooms that it may import; its own files in any acyclic way
     "seegrad.words": (),
-    "seegrad.errors": (),
-    "seegrad.model": ("words", "errors"),
-    "seegrad.capture": ("model", "errors"),
+    "seegrad.model": ("words",),
+    "seegrad.capture": ("model", "words"),
     "seegrad.diagnose": ("model", "words"),
-    "seegrad.picture": ("model", "words", "errors"),
-    "seegrad.quiz": ("picture", "model", "words", "errors"),
-    "seegrad.learn": ("quiz", "picture", "model", "words", "errors"),
-    "seegrad.recorder": ("capture", "diagnose", "model", "words", "errors"),
-    "seegrad.display": ("recorder", "learn", "quiz", "picture", "capture", "model", "words", "errors"),
+    "seegrad.picture": ("model", "words"),
+    "seegrad.quiz": ("picture", "model", "words"),
+    "seegrad.learn": ("quiz", "picture", "model", "words"),
+    "seegrad.recorder": ("capture", "diagnose", "model", "words"),
+    "seegrad.display": ("recorder", "learn", "quiz", "picture", "capture", "model", "words"),
     "seegrad.telling": ("capture", "words"),
-    "seegrad.check": ("telling", "capture", "words", "errors"),
+    "seegrad.check": ("telling", "capture", "words"),
     "seegrad.arguments": ("telling", "capture"),
-    "seegrad.engine": ("capture", "model", "words", "errors"),
+    "seegrad.engine": ("capture", "model", "words"),
     "seegrad.promise": ("check", "telling", "arguments", "capture", "words"),
     "seegrad.offline": ("display",),
     "seegrad.variants": ("words",),
-    "seegrad.__main__": ("recorder", "display", "picture", "capture", "model", "words", "errors"),
+    "seegrad.__main__": ("recorder", "display", "picture", "capture", "model", "words"),
     "nbjudge.errors": (),
     "nbjudge.model": ("errors",),
     "nbjudge.wire": ("errors",),
@@ -72,7 +71,7 @@ ONLY_THESE = {  # of another room: the files that a room may import, where it ma
     ("seegrad.__main__", "capture"): ("seegrad.capture.mode", "seegrad.capture.probes"),
 }
 PURE = (
-    *(f"seegrad.{room}" for room in ("words", "errors", "model", "diagnose", "picture", "quiz")),
+    *(f"seegrad.{room}" for room in ("words", "model", "diagnose", "picture", "quiz")),
     "nbjudge.pages.similar",
 )
 """Loading any of these loads neither torch nor Jupyter."""

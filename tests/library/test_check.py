@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from IPython.core.interactiveshell import InteractiveShell
 
 from seegrad.check import CheckFailed, answers, call, expect, perform, score
-from seegrad.errors import SeegradError
 from seegrad.words.beliefs import MISCONCEPTIONS, REMARKS
+from seegrad.words.errors import SeegradError
 
 
 def sigmoid_cut(x: torch.Tensor) -> torch.Tensor:

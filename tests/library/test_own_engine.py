@@ -12,10 +12,10 @@ import torch
 
 import seegrad
 from seegrad import follow
-from seegrad.errors import RecordingError
 from seegrad.model.recording import Recording
 from seegrad.picture import draw
 from seegrad.quiz import ask
+from seegrad.words.errors import RecordingError
 
 COUNT = itertools.count()
 RULES: dict[str, Callable[..., tuple[Any, ...]]] = {

@@ -14,8 +14,8 @@ import torch
 
 import seegrad
 from seegrad.capture.probes import torch_private as _torch
-from seegrad.errors import RecordingError
 from seegrad.model.recording import Recording
+from seegrad.words.errors import RecordingError
 
 BROKEN = "x = torch.ones(2, requires_grad=True)\ny = x.exp()\ny.add_(1)\ny.sum().backward()\n"
 """A program whose culprit is on line 3 and whose victim is on line 2."""

@@ -13,8 +13,8 @@ import torch
 
 import seegrad
 from seegrad.capture.tables.frames import preview
-from seegrad.errors import RecordingError
 from seegrad.model.recording import Frame, Recording, TensorRef
+from seegrad.words.errors import RecordingError
 from tests.data.programs import programs
 
 

@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 import seegrad
 from seegrad.display import again as shown
 from seegrad.display.again import AskedAgain, recorded
-from seegrad.errors import QuestionError
 from seegrad.learn.again import Again, Dress, asked_again, dresses, earlier
 from seegrad.learn.course_map import COURSE
 from seegrad.learn.progress import VARIABLE, Progress, Tried, read_progress, write_progress
 from seegrad.quiz import ask, judge
+from seegrad.words.errors import QuestionError
 
 NAMES = [stop.name for stop in COURSE]
 GRAPHS, LEAVES, HOOKS, WRITES = NAMES[1:5]

@@ -11,10 +11,10 @@ import pytest
 from playwright.sync_api import Browser
 
 from seegrad.display.page import asset, page
-from seegrad.errors import PictureError
 from seegrad.model.recording import Recording
 from seegrad.model.scene import Scene
 from seegrad.picture import draw, still
+from seegrad.words.errors import PictureError
 from tests.library.recordings import overwritten_alias
 
 SVG = "{http://www.w3.org/2000/svg}"

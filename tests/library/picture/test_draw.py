@@ -12,12 +12,12 @@ import torch
 
 import seegrad
 from seegrad.display.page import asset
-from seegrad.errors import PictureError
 from seegrad.model.recording import Edge, Frame, Node, Place, Recording, TensorRef
 from seegrad.model.scene import Scene
 from seegrad.picture import MOST_NODES, MOST_TOLD, draw, still, table
 from seegrad.picture.sketch import Sketch, at, sketch
 from seegrad.picture.svg.sizes import SizedSketch
+from seegrad.words.errors import PictureError
 from tests.library.recordings import overwritten_alias
 
 SVG = "{http://www.w3.org/2000/svg}"

@@ -10,10 +10,10 @@ import pytest
 import torch
 
 import seegrad
-from seegrad.errors import QuestionError
 from seegrad.model.recording import Recording
 from seegrad.picture import draw, still, table
 from seegrad.quiz import KINDS, ask, judge
+from seegrad.words.errors import QuestionError
 
 
 @cache

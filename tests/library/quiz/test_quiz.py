@@ -10,11 +10,11 @@ import pytest
 import torch
 
 import seegrad
-from seegrad.errors import QuestionError
 from seegrad.model.recording import Recording
 from seegrad.model.scene import Choice
 from seegrad.quiz import KINDS, ask, judge, outcome_of
 from seegrad.words.beliefs import MISCONCEPTIONS
+from seegrad.words.errors import QuestionError
 from tests.library.recordings import overwritten_alias
 
 

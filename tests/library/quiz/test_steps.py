@@ -11,10 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import seegrad
-from seegrad.errors import QuestionError
 from seegrad.model.recording import Recording
 from seegrad.model.scene import Question
 from seegrad.quiz import ahead, ask, judge
+from seegrad.words.errors import QuestionError
 
 
 def seen(came: dict[str, torch.Tensor], name: str, gradient: torch.Tensor) -> None:
