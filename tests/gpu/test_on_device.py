@@ -100,7 +100,7 @@ def run(program: Program, *, recorded: bool = True) -> Run:
     """One run, recorded or plain."""
     torch.manual_seed(0)
     elsewhere.READS.clear()
-    rec = seegrad.record(detail=program.detail)
+    rec = seegrad.record(detail=program.detail, check_nan=program.check_nan)
     error = None
     with warnings.catch_warnings(), rec if recorded else contextlib.nullcontext():
         warnings.simplefilter("ignore")  # torch says some things once only

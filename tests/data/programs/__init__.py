@@ -29,6 +29,7 @@ class Program:
     route: str | None
     detail: str
     missed: str
+    check_nan: bool = False
 
     def line(self, mark: str) -> int | None:
         """The line that carries the mark."""
@@ -61,6 +62,7 @@ SEVERITIES = {
     "clipped_after_step": "note",
     "foreign_gradients": "note",
     "no_optimiser_holds_it": "note",
+    "not_finite": "wrong",
 }
 
 
@@ -73,12 +75,15 @@ def program(
     severity: str | None = None,
     detail: str = "default",
     missed: str = "",
+    check_nan: bool = False,
 ) -> Callable[[Callable[[], Any]], Callable[[], Any]]:
     """Register a program."""
 
     def register(run: Callable[[], Any]) -> Callable[[], Any]:
         expected = severity or (SEVERITIES[kind] if kind else None)
-        PROGRAMS[run.__name__] = Program(run.__name__, run, kind, expected, node, tensor, route, detail, missed)
+        PROGRAMS[run.__name__] = Program(
+            run.__name__, run, kind, expected, node, tensor, route, detail, missed, check_nan
+        )
         return run
 
     return register
@@ -97,6 +102,7 @@ def programs() -> dict[str, Program]:
         legal_training,
         legal_writes,
         loops,
+        nan,
         odd,
         recurrent,
         seeds,
