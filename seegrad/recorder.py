@@ -24,6 +24,9 @@ class record:  # noqa: N801  # a context manager that is used like a function
     at every event where someone outside torch holds the memory. It finds each write that torch can't see: by numpy, a
     raw pointer, a kernel. `code=(file, first_line, text)` gives the source to show where Python can't find it.
 
+    `check_nan=True` looks at the smallest and the largest number of every tensor and gradient, so that the line where
+    the first NaN or infinity began is named however large the tensor is.
+
     Raises RecordingError when it's entered twice, or asked for a Recording before it was entered.
 
     >>> import torch
@@ -37,12 +40,13 @@ class record:  # noqa: N801  # a context manager that is used like a function
     [('silent_corruption', 'wrong', 'out')]
     """
 
-    def __init__(self, detail: Detail = "default", code: Code | None = None) -> None:
+    def __init__(self, detail: Detail = "default", code: Code | None = None, *, check_nan: bool = False) -> None:
         if detail not in ("default", "content"):
             said = _('record(detail={detail}): it is "default" or "content".')
             raise RecordingError(said.format(detail=repr(detail)))
         self._detail: Detail = detail
         self._given = code
+        self._check_nan = check_nan
         self._capture: Capture | None = None
         self._recording: Recording | None = None
         self._error: RaisedError | None = None
@@ -51,7 +55,7 @@ class record:  # noqa: N801  # a context manager that is used like a function
     def __enter__(self) -> record:
         if self._capture is not None:
             raise RecordingError(_("This record() is running or was used already. Make a new one for each block."))
-        self._capture = Capture(self._detail, self._given)
+        self._capture = Capture(self._detail, self._given, check_nan=self._check_nan)
         self._capture.start(user_frame(sys._getframe(1)))
         return self
 

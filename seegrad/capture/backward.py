@@ -131,7 +131,12 @@ class BackwardRun:
         self._stealth = Stealth(tables, self._state.source, [draft for _, draft in met], self._writers, self._number)
         shortcut = Shortcut(tables, self._arrivals, self._wanted) if self._is_plain(met) else None
         note, ran = self._notes(), (self._number, self._tables.frames.lap(self._lap))
+        extremes = self._state.extremes
+        if extremes is not None:
+            extremes.begin(self._number)
         for node, draft in met:
+            if extremes is not None:
+                self._handles.append(node.register_hook(partial(quietly, self._handed_on, draft.id)))
             if self._arrivals.fed_by(draft):
                 self._handles.append(node.register_hook(partial(quietly, self._handed_back, draft)))
             gradients = shortcut.gradients(draft) if shortcut is not None else None
@@ -265,6 +270,10 @@ class BackwardRun:
         if self._is_ours():
             with self._state.lock:
                 self._arrivals.hand_back(node, gradients)
+
+    def _handed_on(self, node: int, computed: Gradients, given: Gradients) -> None:
+        if self._state.extremes is not None and self._is_ours():
+            self._state.extremes.handed(self._number, node, computed, given)
 
     def _kept_by_request(self, frame: FrameDraft, tensor: int, made: Source) -> None:
         """A non-leaf with `retain_grad()` has its `.grad` by now; after a write, from the Node of the new value."""

@@ -78,10 +78,10 @@ class Capture(TorchFunctionMode):
     bookkeeping never reaches the user's program.
     """
 
-    def __init__(self, detail: Detail = "default", code: Code | None = None) -> None:
+    def __init__(self, detail: Detail = "default", code: Code | None = None, *, check_nan: bool = False) -> None:
         super().__init__()
         self._source = Source(code)
-        self._state = RecordingState(self._source, every_byte=detail == "content")
+        self._state = RecordingState(self._source, every_byte=detail == "content", extremes=check_nan)
         self._calls: dict[Callable[..., Any], Call] = {}
         self._block: FrameType | None = None
         self._code: tuple[tuple[int, str], ...] = ()
@@ -120,6 +120,8 @@ class Capture(TorchFunctionMode):
     def recording(self, error: RaisedError | None = None) -> Recording:
         """What was seen so far."""
         versions = (("python", ".".join(map(str, sys.version_info[:3]))), ("torch", str(torch.__version__)))
+        if self._state.extremes is not None:
+            self._state.extremes.settle()
         return self._state.tables.freeze(self._code, self._file, versions, error)
 
     def _left_by(self, error: BaseException) -> RaisedError | None:

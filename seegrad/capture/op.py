@@ -220,6 +220,8 @@ class Op:
         if unmet:
             state.meet_wrapped(inputs, user)
         self._numbers = tuple([state.meet(t) if d is None else d.id for t, d in zip(inputs, drafts, strict=True)])
+        if state.extremes is not None:
+            state.extremes.before(inputs, self._numbers)
         self._storages: list[int] = []
         self._span: tuple[int, int] | None = None
         if call.foreign and tables.saved.every:
@@ -277,6 +279,8 @@ class Op:
         if name in EMPTY:
             tables.tensors.uninitialised.update(map(tables.tensors.storage_number, outputs))
         frame.outputs = tuple([self._output(frame, tensor) for tensor in outputs])
+        if self._state.extremes is not None:
+            self._state.extremes.after(frame.index, [*outputs, *written])
         if self._graph:
             self._walk(frame, outputs, written)
         if not (outputs or frame.writes or frame.nodes):

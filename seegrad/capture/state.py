@@ -13,6 +13,7 @@ from typing import Any
 
 import torch
 
+from seegrad.capture.extremes import ExtremesWatch
 from seegrad.capture.probes import torch_private as _torch
 from seegrad.capture.probes.places import Source, user_frame, user_frames
 from seegrad.capture.probes.suspects import Trail, likeliest
@@ -31,11 +32,12 @@ from seegrad.words.errors import text_of
 class RecordingState:
     """A Recording that grows: the tables, and what is known of the moment."""
 
-    def __init__(self, source: Source, *, every_byte: bool) -> None:
+    def __init__(self, source: Source, *, every_byte: bool, extremes: bool = False) -> None:
         self.source = source
         self.tables = Tables(every_byte=every_byte)
         self.lock = threading.RLock()  # the engine has a thread for each device
         self.uses = GradientUses(self.tables, source)
+        self.extremes = ExtremesWatch(self.tables) if extremes else None
         self._names = VariableNames()
         self._forgetting = Forgetting(self.tables)
         self._backwards = 0
@@ -107,7 +109,14 @@ class RecordingState:
             self._look_behind(line)
         self._last_line = line or self._last_line
         if len(self.tables.frames) >= self._forgetting.look_at:
-            self._forgetting.look()
+            self._forget()
+
+    def _forget(self) -> None:
+        if self.extremes is not None:
+            self.extremes.settle()
+        self._forgetting.look()
+        if self.extremes is not None:
+            self.extremes.forgotten(self.tables.frames.drafts)
 
     def _frames(self, user: FrameType | None) -> list[FrameType]:
         """The user's functions under way. Of given code the block is held by whoever runs it, who isn't the user."""

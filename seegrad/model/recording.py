@@ -226,6 +226,22 @@ class GradientUse:
 
 
 @dataclass(frozen=True, slots=True)
+class Extremes:
+    """The smallest and the largest number of a tensor after Frame `frame`, where `check_nan` is on: NaN if one is.
+
+    Of gradients instead: those that Node `node` was given in that backward call, or what it handed on for input `slot`.
+    """
+
+    frame: FrameId
+    low: str
+    high: str
+    tensor: TensorId | None = None
+    node: NodeId | None = None
+    slot: int | None = None
+    backward: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class RaisedError:
     """An error that left the block, as torch or Python raised it. `node` is the Node that was running."""
 
@@ -298,6 +314,7 @@ class Recording:
     errors: tuple[RaisedError, ...] = ()  # every error that torch raised, also those the block caught
     hooks: tuple[Hook, ...] = ()
     uses: tuple[GradientUse, ...] = ()
+    extremes: tuple[Extremes, ...] = ()
 
     def to_json(self) -> str:
         """The Recording as JSON, the same bytes every time. `from_json` reads it back.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 import torch
 
@@ -13,7 +14,7 @@ from seegrad.capture.tables.ids import frozen, without_gaps
 from seegrad.capture.tables.nodes import Nodes
 from seegrad.capture.tables.saved import SavedTensors
 from seegrad.capture.tables.tensors import Source, Tensors
-from seegrad.model.recording import Frame, GradientUse, Hook, Node, RaisedError, Recording, TensorRef, Write
+from seegrad.model.recording import Extremes, Frame, GradientUse, Hook, Node, RaisedError, Recording, TensorRef, Write
 
 
 class Tables:
@@ -28,6 +29,8 @@ class Tables:
         self.hooks = UserHooks()
         self.errors: list[RaisedError] = []
         self.uses: list[GradientUseDraft] = []
+        self.extremes: list[Any] = []  # drafts of Extremes
+        self.kept: set[int] = set()  # Frames that aren't forgotten
         self.root: int | None = None  # the tensor that backward was called on last
 
     # -- who is it
@@ -92,6 +95,7 @@ class Tables:
             errors=tuple([frozen(RaisedError, each, ids) for each in self.errors]),
             hooks=tuple([frozen(Hook, draft, ids) for draft in hooks.values()]),
             uses=tuple([frozen(GradientUse, draft, ids) for draft in self.uses]),
+            extremes=tuple([frozen(Extremes, each, ids) for each in self.extremes if each.frame in ids["frame"]]),
         )
 
     def _fetch(self, frames: Iterable[FrameDraft]) -> None:

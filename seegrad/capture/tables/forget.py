@@ -68,7 +68,9 @@ def forget(tables: Tables, horizon: int) -> None:
 def _troubles(tables: Tables) -> set[int]:
     drafts = tables.frames.drafts
     corrupted = [number for number, draft in drafts.items() if draft.corrupted or draft.spoiled][:MAX_TROUBLES]
-    return {number for number in (*corrupted, *(error.frame for error in tables.errors)) if number in drafts}
+    return {
+        number for number in (*corrupted, *tables.kept, *(error.frame for error in tables.errors)) if number in drafts
+    }
 
 
 def _nodes(tables: Tables, frames: set[int], living: set[int]) -> set[int]:

@@ -1,0 +1,147 @@
+"""The smallest and the largest number of each tensor and gradient, where NaN and infinity are to be found.
+
+Both come from one pass over the tensor, and a NaN makes both NaN. On a device they stay there as tensors until the
+Recording is asked for, or old Frames are to be forgotten: no call waits for it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from seegrad.capture.probes import torch_private as _torch
+from seegrad.capture.tables import Tables
+from seegrad.capture.tables.frames import numeral, runs_ahead
+
+Gradients = Sequence[torch.Tensor | None]
+
+
+@dataclass(eq=False, slots=True)
+class ExtremesDraft:
+    """An Extremes, numbered as capture numbers; `waiting` holds both numbers while they are a device's."""
+
+    frame: int
+    tensor: int | None = None
+    node: int | None = None
+    slot: int | None = None
+    backward: int | None = None
+    low: str = ""
+    high: str = ""
+    waiting: torch.Tensor | None = None
+
+    @property
+    def is_finite(self) -> bool:
+        """False for a NaN or an infinity."""
+        return math.isfinite(float(self.low)) and math.isfinite(float(self.high))
+
+
+class ExtremesWatch:
+    """Looks at each tensor once a version, and at all that a Node is given and hands on."""
+
+    def __init__(self, tables: Tables) -> None:
+        self._tables = tables
+        self._seen: dict[int, int | None] = {}  # tensor → version at which it was looked at
+        self._laps: dict[int, int] = {}  # backward → the Frame at which it began
+        self._settled = 0
+        self._trouble: int | None = None  # the first backward in which something wasn't finite
+
+    def before(self, tensors: Sequence[torch.Tensor], numbers: Sequence[int]) -> None:
+        """These go into a call that may write them."""
+        for tensor, number in zip(tensors, numbers, strict=True):
+            if self._seen.get(number, -1) != _torch.version(tensor):
+                self._look(tensor, self._tables.frames.now, number)
+
+    def after(self, frame: int, tensors: Iterable[torch.Tensor]) -> None:
+        """A call has made or written these."""
+        for number, tensor in {self._tables.tensors.find(tensor): tensor for tensor in tensors}.items():
+            if number is not None:
+                self._look(tensor, frame, number)
+
+    def begin(self, backward: int) -> None:
+        """A backward call begins."""
+        self._laps[backward] = self._tables.frames.now
+
+    def handed(self, backward: int, node: int, computed: Gradients, given: Gradients) -> None:
+        """A Node has computed the gradients of its inputs from those it was given."""
+        for slot, gradient in [*((None, each) for each in given), *enumerate(computed)]:
+            if gradient is not None:
+                draft = ExtremesDraft(self._tables.frames.now, node=node, slot=slot, backward=backward)
+                self._keep(draft, gradient)
+
+    def settle(self) -> None:
+        """Read what devices still have, and remember the lap in which it began."""
+        drafts = self._tables.extremes
+        _fetch(drafts[self._settled :])
+        for draft in drafts[self._settled :]:
+            if self._trouble is None and draft.backward is not None and not draft.is_finite:
+                self._trouble = draft.backward
+                self._tables.kept |= self._lap_of(draft.backward)
+        self._settled = len(drafts)
+
+    def forgotten(self, frames: Iterable[int]) -> None:
+        """Only these Frames are left."""
+        left = set(frames)
+        self._tables.extremes = [draft for draft in self._tables.extremes if draft.frame in left]
+        self._settled = len(self._tables.extremes)
+        self._seen.clear()
+        newest = max(self._laps, default=0)
+        self._laps = {backward: frame for backward, frame in self._laps.items() if backward >= newest - 1}
+
+    def _lap_of(self, backward: int) -> set[int]:
+        """Its Frames, and those since the backward before."""
+        begin = self._laps.get(backward - 1, 0)
+        return set(range(begin, self._laps.get(backward + 1, self._tables.frames.now) + 1))
+
+    def _look(self, tensor: torch.Tensor, frame: int, number: int) -> None:
+        self._seen[number] = _torch.version(tensor)
+        if self._tables.tensors.storage_number(tensor) in self._tables.tensors.uninitialised:
+            return  # whatever was in memory
+        self._keep(ExtremesDraft(frame, number), tensor)
+
+    def _keep(self, draft: ExtremesDraft, tensor: torch.Tensor) -> None:
+        both = _both(tensor)
+        if both is None:
+            return
+        if both.device.type == "cpu":
+            _tell(draft, both.tolist())
+        else:
+            draft.waiting = both
+        self._tables.extremes.append(draft)
+
+
+def _both(tensor: torch.Tensor) -> torch.Tensor | None:
+    """The smallest and the largest number, where they are; None where it has no numbers, or none that compare."""
+    if not _torch.has_numbers(tensor) or not tensor.numel():
+        return None
+    if tensor.device.type != "cpu" and not runs_ahead(tensor):
+        return None
+    numbers = tensor.detach()
+    if numbers.is_complex():
+        numbers = torch.view_as_real(numbers.resolve_conj())
+    try:
+        low, high = torch.aminmax(numbers)
+        return torch.stack([low, high]).to(torch.float64 if low.device.type == "cpu" else torch.float32)
+    except (RuntimeError, NotImplementedError):  # a dtype without an order, a batch inside vmap
+        return None
+
+
+def _tell(draft: ExtremesDraft, both: Sequence[float]) -> None:
+    draft.low, draft.high = (numeral(number) for number in both)
+
+
+def _fetch(drafts: Iterable[ExtremesDraft]) -> None:
+    """Read what is still awaited, all of a device at once: here the host waits."""
+    groups: dict[torch.device, list[tuple[ExtremesDraft, torch.Tensor]]] = {}
+    for draft in drafts:
+        if draft.waiting is not None:
+            groups.setdefault(draft.waiting.device, []).append((draft, draft.waiting))
+            draft.waiting = None
+    with _torch.unseen():
+        for group in groups.values():
+            values: list[Any] = torch.stack([both for _, both in group]).tolist()
+            for (draft, _), both in zip(group, values, strict=True):
+                _tell(draft, both)

@@ -1,0 +1,7 @@
+"""What the numbers themselves say: where NaN and infinity began, what makes a gradient exactly 0."""
+
+from __future__ import annotations
+
+from seegrad.diagnose.numbers.not_finite import find_not_finite
+
+__all__ = ["find_not_finite"]

@@ -1,0 +1,124 @@
+"""What is known of the numbers in a Recording: those that are shown of small tensors, the extremes of all others."""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from seegrad.model.recording import Frame, Preview, Recording
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """The smallest and the largest number of a tensor; both NaN if one of its numbers is.
+
+    >>> Span(0.0, 0.0).is_zero, Span(-math.inf, 1.0).is_finite, Span(math.nan, math.nan).has_nan
+    (True, False, True)
+    """
+
+    low: float
+    high: float
+
+    @property
+    def is_finite(self) -> bool:
+        """No NaN and no infinity."""
+        return math.isfinite(self.low) and math.isfinite(self.high)
+
+    @property
+    def has_nan(self) -> bool:
+        """A number that is none."""
+        return math.isnan(self.low)
+
+    @property
+    def is_zero(self) -> bool:
+        """Nothing but 0."""
+        return self.low == self.high == 0
+
+    @property
+    def holds_zero(self) -> bool:
+        """0 lies between them, or is one of them."""
+        return self.low <= 0 <= self.high
+
+
+def span_of(preview: Preview | None) -> Span | None:
+    """The Span of numbers that are shown; None where there are none.
+
+    >>> span_of((("1", "-inf"), ("2", "0"))), span_of(())
+    (Span(low=-inf, high=2.0), None)
+    """
+    texts = [text for row in preview or () for text in row]
+    if not texts or texts[0] in ("True", "False"):
+        return Span(float("False" not in texts), float("True" in texts)) if texts else None
+    if any("j" in text for text in texts):
+        numbers = [part for text in texts for part in (complex(text).real, complex(text).imag)]
+    else:
+        numbers = list(map(float, texts))
+    return joined(Span(number, number) for number in numbers)
+
+
+def joined(spans: Iterable[Span]) -> Span | None:
+    """One Span for all these numbers."""
+    each = list(spans)
+    if not each:
+        return None
+    if any(span.has_nan for span in each):
+        return Span(math.nan, math.nan)
+    return Span(min(span.low for span in each), max(span.high for span in each))
+
+
+class KnownNumbers:
+    """The Spans of tensors over time, and of what each Node was given and handed on."""
+
+    def __init__(self, recording: Recording) -> None:
+        self._tensors: dict[int, list[tuple[int, Span]]] = {}
+        self.given: dict[tuple[int, int], Span] = {}  # (backward, Node)
+        self.handed: dict[tuple[int, int, int], Span] = {}  # (backward, Node, input slot)
+        for tensor, frame, span in sorted(_of_tensors(recording), key=lambda each: each[1]):
+            self._tensors.setdefault(tensor, []).append((frame, span))
+        for backward, node, slot, span in _of_gradients(recording):
+            if slot is not None:
+                self.handed[backward, node, slot] = span
+            else:
+                self.given[backward, node] = joined([span, *_one(self.given.get((backward, node)))]) or span
+
+    def at(self, tensor: int, frame: int) -> Span | None:
+        """After that Frame; None where its numbers were never seen."""
+        seen = self._tensors.get(tensor, [])
+        place = bisect_right(seen, frame, key=lambda each: each[0])
+        return seen[place - 1][1] if place else None
+
+
+def _one(span: Span | None) -> Iterator[Span]:
+    if span is not None:
+        yield span
+
+
+def _of_tensors(recording: Recording) -> Iterator[tuple[int, int, Span]]:
+    """Tensor, Frame, Span."""
+    for frame in recording.frames:
+        for tensor, preview in frame.values:
+            if (span := span_of(preview)) is not None:
+                yield tensor, frame.index, span
+    for each in recording.extremes:
+        if each.tensor is not None:
+            yield each.tensor, each.frame, Span(float(each.low), float(each.high))
+
+
+def _of_gradients(recording: Recording) -> Iterator[tuple[int, int, int | None, Span]]:
+    """Backward, Node, input slot or None for what it was given, Span."""
+    for each in recording.extremes:
+        if each.node is not None and each.backward is not None:
+            yield each.backward, each.node, each.slot, Span(float(each.low), float(each.high))
+    for frame in recording.frames:
+        if frame.running is not None and frame.backward is not None:
+            for span in _given_in(frame):
+                yield frame.backward, frame.running, None, span
+
+
+def _given_in(frame: Frame) -> Iterator[Span]:
+    for gradient in frame.gradients:
+        span = None if gradient.kept else span_of(gradient.preview)
+        if span is not None:
+            yield span

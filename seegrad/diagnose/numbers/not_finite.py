@@ -1,0 +1,256 @@
+"""NaN or infinity in a loss or in the gradient of a leaf: the first line that made one of finite numbers, and why."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from seegrad.diagnose.cut import roots_of
+from seegrad.diagnose.evidence import label
+from seegrad.diagnose.finding import DiagnosisKind, Finding, finder
+from seegrad.diagnose.numbers.known import Span
+from seegrad.diagnose.numbers.origins import STEEP_NODES, Origin, Origins, stem
+from seegrad.model.recording import Diagnosis, Frame, Recording
+from seegrad.words.languages import marked
+from seegrad.words.phrases import Phrase, Word, phrase
+
+BROKEN = DiagnosisKind("not_finite", "wrong", marked("NaN or infinity"), (marked("not finite from here on"),))
+LOOKED_AT = replace(BROKEN, severity="note")
+
+BEGAN = marked("{Culprit} made the first {what} on the way to {where} on {victim}: {why}.")
+CAME_IN = marked("{label} held NaN or infinity when it was first used, and it reached {where} on {victim}.")
+STEEP = marked(
+    "The gradient of {leaf} isn't finite although the loss on {victim} is: {culprit} takes `{op}` of a number at which "
+    "its slope is infinite."
+)
+UNUSED = marked(
+    "The gradient of {leaf} isn't finite although the loss on {victim} is: some results of {culprit} aren't used "
+    "afterwards, and where the slope of `{op}` isn't finite backward multiplies it with the 0 that arrives: NaN."
+)
+GROWN = marked("The gradient of {leaf} isn't finite: backward through {culprit} makes it larger than {dtype} can hold.")
+UNSEEN = marked(
+    "NaN or infinity has reached {where} on {victim}, and what was recorded of the numbers doesn't show where it began."
+)
+LOSS = marked("the loss")
+GRADIENT = marked("the gradient of {label}")
+NAN = marked("NaN")
+INFINITY = marked("infinity")
+
+WHY = {
+    "log": marked("`{op}` of 0 is -∞"),
+    "domain": marked("`{op}` has no finite value at one of the numbers it is given"),
+    "empty": marked("0 divided by 0"),
+    "zero": marked("a division by 0"),
+    "power": marked("`{op}` of {high} is more than {dtype} can hold"),
+    "half": marked("float16 holds no number beyond 65504"),
+    "overflow": marked("the result is more than {dtype} can hold"),
+    "row": marked("one of the rows holds nothing but -∞, so that its sum of powers is 0"),
+    "ignored": marked("all labels are ignored, and the mean of no losses is 0 divided by 0"),
+    "few": marked("too few numbers for it: 0 divided by 0"),
+    "infinite": marked("an infinity that was put there meets 0 or another infinity"),
+    "data": marked("that number is given there"),
+}
+MEND = {
+    "log": marked(
+        "Keep 0 out of it, `{name}.clamp(min=1e-12)` before the logarithm; where no gradient goes to `{name}`, "
+        "`torch.xlogy({name}, {name})` is the product with its own logarithm, and 0 at 0."
+    ),
+    "domain": marked("Clamp what goes in to where `{op}` has a finite value."),
+    "empty": marked(
+        "Keep 0 out of the divisor: `.clamp(min=1)` where it counts, a small number added where it measures."
+    ),
+    "power": marked(
+        "Subtract the largest number first, `x - x.amax(dim, keepdim=True)`, or use what does so by itself: `softmax`, "
+        "`log_softmax`, `logsumexp`."
+    ),
+    "half": marked("Compute this line in float32 (`.float()` on what goes in), or use bfloat16."),
+    "overflow": marked(
+        "If the numbers have grown from step to step, lower the learning rate or clip the gradients; else scale them "
+        "down before this line."
+    ),
+    "row": marked(
+        "Mask with a large finite number, `torch.finfo({name}.dtype).min`, or see to it that each row keeps one."
+    ),
+    "ignored": marked(
+        'Sum instead, `reduction="sum"`, and divide by the number of labels that count, at least 1; or leave such a '
+        "batch out."
+    ),
+    "few": marked("Use `correction=0`, which is 0 for one number, or leave such a batch out."),
+    "infinite": marked("Use a large finite number in its place, or leave those numbers out before this line."),
+    "data": marked("Leave such rows out, or fill them in, before they are used."),
+    "unseen": marked(
+        "Record again with `seegrad.record(check_nan=True)`: it looks at every tensor and names the line."
+    ),
+    "steep": marked(
+        "Keep what goes in away from there: add a small number to it before, as in `torch.sqrt(x + 1e-12)`."
+    ),
+    "edge": marked("Clamp what goes in to where the slope is finite: `x.clamp(-1 + 1e-6, 1 - 1e-6)`."),
+    "unused": marked(
+        "Put a harmless number in before this line wherever the result isn't used, `safe = torch.where(used, x, 1.0)`, "
+        "and compute `{op}` of `safe`: to choose afterwards is too late."
+    ),
+}
+MEND |= {"zero": MEND["empty"], "grown": MEND["overflow"]}
+
+LOGARITHMS = frozenset({"log", "log2", "log10", "log_", "xlogy", "logit"})
+POWERS = frozenset({"exp", "exp_", "exp2", "expm1", "cosh", "sinh", "pow", "square", "softplus"})
+DIVISIONS = frozenset(
+    {"div", "div_", "rdiv", "truediv", "__itruediv__", "reciprocal", "rsqrt", "true_divide", "divide"}
+)
+ROWS = frozenset({"softmax", "log_softmax", "scaled_dot_product_attention", "multi_head_attention_forward"})
+LABELS = frozenset({"cross_entropy", "nll_loss"})
+FEW = frozenset({"std", "var", "std_mean", "var_mean", "mean", "cov"})
+
+ASKS = frozenset({"isfinite", "isnan", "isinf"})
+"""Ops by which a program shows that it reckons with such numbers."""
+
+MENDS = frozenset({"nan_to_num", "nan_to_num_"})
+"""Ops that take them away."""
+
+OVERFLOWS = frozenset({"overflow", "half", "grown"})
+SCALES = "_amp_update_scale_"
+"""A GradScaler leaves a step out where the scaled gradients overflow."""
+
+ENDS_AT_ONE = frozenset({"Acos", "Asin", "Acosh", "Atanh"})
+LARGE, HUGE = 1e6, 1e30
+"""Smaller numbers hardly overflow by themselves; a gradient of the second size needs no steep slope for it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Arrival:
+    """What isn't finite at the end: a loss, or the gradient of a leaf; the last Frame of that backward call."""
+
+    frame: Frame
+    origin: Origin
+    leaf: int | None = None
+    harmless: bool = False  # the loss alone
+
+
+@finder(order=18)
+def find_not_finite(recording: Recording) -> Iterator[Diagnosis]:
+    """One Diagnosis, of the first backward call that was reached: what comes later follows from it.
+
+    None where the program cleans the numbers up, or where a GradScaler leaves out the step because of an overflow.
+    """
+    origins = Origins(recording)
+    scaled = any(frame.op == SCALES for frame in recording.frames)
+    arrivals = (each for each in _arrivals(origins) if not (scaled and _why(origins, each.origin) in OVERFLOWS))
+    arrival = next(arrivals, None)
+    later = recording.frames[arrival.frame.index :] if arrival is not None else ()
+    if arrival is not None and not any(_meets(origins, frame, MENDS) for frame in later):
+        asked = any(_meets(origins, frame, ASKS) for frame in later)
+        mild = asked or arrival.harmless or _why(origins, arrival.origin) in ("unseen", "data")
+        yield _describe(origins, arrival, LOOKED_AT if mild else BROKEN)
+
+
+def _arrivals(origins: Origins) -> Iterator[Arrival]:
+    recording, known = origins.recording, origins.known
+    calls: dict[int, list[Frame]] = {}
+    for frame in recording.frames:
+        if frame.backward is not None and frame.phase == "backward":
+            calls.setdefault(frame.backward, []).append(frame)
+    for backward, frames in calls.items():
+        leaves = [node for node in origins.runs(backward) if node.leaf is not None]
+        spans = [known.given.get((backward, leaf.id)) for leaf in leaves]
+        broken = [leaf for leaf, span in zip(leaves, spans, strict=True) if span is not None and not span.is_finite]
+        for root in roots_of(recording, frames[0]):
+            span = known.at(root, frames[0].index)
+            if span is not None and not span.is_finite:
+                harmless = not broken and bool(spans) and None not in spans
+                yield Arrival(frames[-1], origins.of_tensor(root, frames[0].index), harmless=harmless)
+        for leaf in broken:
+            yield Arrival(frames[-1], origins.of_leaf(leaf, backward), leaf.leaf)
+
+
+def _meets(origins: Origins, frame: Frame, ops: frozenset[str]) -> bool:
+    """Is one of these ops given what isn't finite?"""
+    spans = [origins.known.at(each, frame.index - 1) for each in frame.inputs] if frame.op in ops else ()
+    return any(span is not None and not span.is_finite for span in spans)
+
+
+def _describe(origins: Origins, arrival: Arrival, kind: DiagnosisKind) -> Diagnosis:
+    recording, origin = origins.recording, arrival.origin
+    given = _given(origin)
+    why = _why(origins, origin)
+    made = origin.frame.place if origin.frame is not None and origin.frame.phase != "start" else None
+    finding = Finding(
+        recording=recording,
+        kind=kind,
+        frame=arrival.frame.index,
+        culprit=None if origin.unseen else made,
+        victim=arrival.frame.place,
+        node=origin.node,
+        tensor=given,
+    )
+    span, leaf = _span(origins, origin, given), label(recording, arrival.leaf)
+    result = origins.known.at(origin.tensor, origin.frame.index) if origin.frame and origin.tensor is not None else None
+    op = origin.node.op if origin.node is not None and origin.node.op else origin.frame.op if origin.frame else ""
+    dtype = recording.tensors[origin.tensor].dtype if origin.tensor is not None else ""
+    facts: dict[str, Word] = {"cause": why, "op": op, "high": f"{span.high:.3g}" if span else "?", "dtype": dtype}
+    words: dict[str, Word] = {
+        "what": Phrase(NAN if result is None or result.has_nan else INFINITY),
+        "where": Phrase(LOSS) if arrival.leaf is None else phrase(GRADIENT, label=leaf),
+        "leaf": leaf,
+        "label": label(recording, given if given is not None else origin.tensor),
+        "why": phrase(WHY[why], **facts) if why in WHY else "",
+    }
+    return finding.told(_said(why, origin), MEND[why], facts, **words)
+
+
+def _said(why: str, origin: Origin) -> str:
+    if why == "data" and origin.frame is None:
+        return CAME_IN
+    own = {"unseen": UNSEEN, "steep": STEEP, "edge": STEEP, "unused": UNUSED, "grown": GROWN}
+    return own.get(why, BEGAN)
+
+
+def _given(origin: Origin) -> int | None:
+    """The tensor to speak of: the first that went in; for a number that was given from the start, the tensor itself."""
+    if origin.frame is None or not origin.frame.inputs:
+        return origin.tensor
+    return origin.frame.inputs[0]
+
+
+def _span(origins: Origins, origin: Origin, given: int | None) -> Span | None:
+    return None if given is None or origin.frame is None else origins.known.at(given, origin.frame.index - 1)
+
+
+def _why(origins: Origins, origin: Origin) -> str:
+    """The reason, by the op, what went in, and what came out."""
+    if origin.unseen:
+        return "unseen"
+    if origin.frame is None or origin.meant or not origin.frame.inputs:
+        return "data"
+    if origin.node is not None and origin.backward is not None:
+        return _why_backward(origins, origin)
+    op, known = origin.frame.op, origins.known
+    came = known.at(origin.tensor, origin.frame.index) if origin.tensor is not None else None
+    has_nan = came is not None and came.has_nan
+    spans = [known.at(each, origin.frame.index - 1) for each in origin.frame.inputs]
+    infinite = any(span is not None and not span.is_finite for span in spans)
+    dtype = origins.recording.tensors[origin.tensor].dtype if origin.tensor is not None else ""
+    reasons = (
+        (op in ROWS and has_nan, "row"),
+        (infinite, "infinite"),
+        (op in LABELS and has_nan, "ignored"),
+        (op in FEW and has_nan, "few"),
+        (op in LOGARITHMS and not has_nan, "log"),
+        (op in DIVISIONS, "empty" if has_nan else "zero"),
+        (has_nan, "domain"),
+        (dtype == "float16", "half"),
+        (op in POWERS, "power"),
+        (not any(span is not None and max(-span.low, span.high) > LARGE for span in spans), "domain"),
+    )
+    return next((why for holds, why in reasons if holds), "overflow")
+
+
+def _why_backward(origins: Origins, origin: Origin) -> str:
+    """A slope that is infinite, met by a 0 or by a gradient that counts; or numbers too large by themselves."""
+    kind, handed = stem(origin.node) if origin.node is not None else "", origins.handed(origin)
+    given = origins.known.given.get((origin.backward or 0, origin.node.id)) if origin.node is not None else None
+    if handed is not None and handed.has_nan and kind != "Atan2" and (given is None or given.holds_zero):
+        return "unused"
+    large = given is not None and max(-given.low, given.high) > HUGE
+    if kind not in STEEP_NODES or large:
+        return "grown"
+    return "edge" if kind in ENDS_AT_ONE else "steep"

@@ -1,0 +1,171 @@
+"""Back from a number that isn't finite to the Frame or the Node that was given finite ones."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from seegrad.diagnose.numbers.known import KnownNumbers, Span
+from seegrad.model.recording import Frame, Node, Recording
+
+PUT_THERE = frozenset({
+    "fill_", "full", "full_like", "masked_fill", "masked_fill_", "new_full", "tensor", "as_tensor", "where",
+    "__setitem__", "fill_diagonal_", "nan_to_num", "nan_to_num_", "clamp", "clamp_", "new_tensor", "scalar_tensor",
+})  # fmt: skip
+"""Ops whose result may be infinite because the program says so."""
+
+STEEP_NODES = frozenset({
+    "Acos", "Acosh", "Asin", "Atan2", "Atanh", "Div", "Exp", "Exp2", "Log", "Log10", "Log2", "Logit", "Pow",
+    "Reciprocal", "Rsqrt", "Sqrt", "Tan", "Xlogy",
+})  # fmt: skip
+"""Nodes that have an infinite slope somewhere, without the end of their names."""
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Where it began: the Frame of a forward op, or that of a Node's making with the Node; `tensor` is the result.
+
+    `meant`: an infinity that the program itself has put there. `unseen`: not everything that went in is known.
+    """
+
+    frame: Frame | None
+    tensor: int | None
+    node: Node | None = None
+    slot: int = 0
+    backward: int | None = None
+    meant: bool = False
+    unseen: bool = False
+
+
+class Origins:
+    """The ways back in one Recording."""
+
+    def __init__(self, recording: Recording) -> None:
+        self.recording = recording
+        self.known = KnownNumbers(recording)
+        self._made: dict[int, list[Frame]] = {}
+        self._wrote: dict[int, list[Frame]] = {}
+        for frame in recording.frames:
+            if frame.phase in ("forward", "inplace") or (frame.phase == "backward" and frame.outputs):
+                for tensor in frame.outputs:
+                    self._made.setdefault(tensor, []).append(frame)
+                for write in frame.writes:
+                    self._wrote.setdefault(recording.writes[write].storage, []).append(frame)
+
+    def maker(self, tensor: int, until: int) -> Frame | None:
+        """The last Frame up to `until` that made the tensor or wrote its storage."""
+        ref = self.recording.tensors[tensor]
+        found = [*self._made.get(tensor, ()), *self._wrote.get(ref.storage, ())]
+        return max((frame for frame in found if frame.index <= until), key=lambda frame: frame.index, default=None)
+
+    # -- forward
+
+    def of_tensor(self, tensor: int, until: int) -> Origin:
+        """Where the first NaN behind a tensor began, or the first infinity."""
+        born: Origin | None = None  # a NaN, of infinities that may be meant
+        for _ in range(len(self.recording.frames) + 1):
+            frame = self.maker(tensor, until)
+            if frame is None:
+                return born or Origin(None, tensor)
+            if frame.phase == "backward":
+                return born or self._of_gradient(frame, tensor)
+            spans = {each: self.known.at(each, frame.index - 1) for each in frame.inputs}
+            broken = [each for each, span in spans.items() if span is not None and not span.is_finite]
+            nans = [each for each in broken if (span := spans[each]) is not None and span.has_nan]
+            now = self.known.at(tensor, frame.index)
+            if not broken:
+                unseen = any(span is None and self._is_floating(each) for each, span in spans.items())
+                meant = frame.op in PUT_THERE and now is not None and not now.has_nan
+                here = Origin(frame, tensor, unseen=unseen, meant=meant)
+                return born if born is not None and (meant or unseen) else here
+            if not nans and now is not None and now.has_nan and born is None:
+                born = Origin(frame, tensor)
+            tensor, until = (nans or broken)[0], frame.index - 1
+        return born or Origin(None, tensor)
+
+    def _is_floating(self, tensor: int) -> bool:
+        ref = self.recording.tensors[tensor]
+        return "int" not in ref.dtype and ref.dtype != "bool" and 0 not in ref.shape
+
+    def _of_gradient(self, frame: Frame, tensor: int) -> Origin:
+        """`autograd.grad` has handed it back."""
+        runs = self.runs(frame.backward)
+        for node in runs:
+            if any(
+                slot[:2] == (frame.backward, node.id) and not span.is_finite for slot, span in self.known.handed.items()
+            ):
+                return self._at_node(frame.backward or 0, node, 0)
+        return Origin(frame, tensor, unseen=True)
+
+    # -- backward
+
+    def runs(self, backward: int | None) -> list[Node]:
+        """The Nodes that ran in that call, in order."""
+        frames = self.recording.frames
+        return [self.recording.nodes[f.running] for f in frames if f.backward == backward and f.running is not None]
+
+    def of_leaf(self, leaf: Node, backward: int) -> Origin:
+        """Where the gradient of a leaf stopped being finite."""
+        before: dict[int, list[tuple[Node, int]]] = {}
+        for node in self.runs(backward):
+            for edge in node.edges:
+                if edge.target is not None:
+                    before.setdefault(edge.target, []).append((node, edge.slot))
+        here, seen = leaf, {leaf.id}
+        while True:
+            givers = self._givers(backward, before.get(here.id, ()))
+            if givers is None or not givers:
+                return Origin(None, here.leaf, here, backward=backward, unseen=True)
+            first = next((each for each in givers if self._is_finite(backward, each[0])), None)
+            if first is not None:
+                return self._at_node(backward, *first)
+            onward = next((node for node, _ in givers if node.id not in seen), None)
+            if onward is None or (backward, onward.id) not in self.known.given:
+                return Origin(None, here.leaf, here, backward=backward, unseen=True)
+            here = onward
+            seen.add(here.id)
+
+    def _is_finite(self, backward: int, node: Node) -> bool:
+        span = self.known.given.get((backward, node.id))
+        return span is not None and span.is_finite
+
+    def _givers(self, backward: int, before: Sequence[tuple[Node, int]]) -> list[tuple[Node, int]] | None:
+        """Of the Nodes that gave this one its gradient, those that gave what isn't finite; None where nobody knows."""
+        handed = [self.known.handed.get((backward, node.id, slot)) for node, slot in before]
+        if any(span is not None for span in handed):
+            return [each for each, span in zip(before, handed, strict=True) if span is not None and not span.is_finite]
+        if len(before) == 1:
+            return list(before)
+        given = {node.id: self.known.given.get((backward, node.id)) for node, _ in before}
+        broken = [each for each in before if (span := given[each[0].id]) is not None and not span.is_finite]
+        steep = [each for each in before if stem(each[0]) in STEEP_NODES]
+        return broken or (steep if len(steep) == 1 else None)
+
+    def _at_node(self, backward: int, node: Node, slot: int) -> Origin:
+        """A Node that was given finite numbers; what its op was given in the forward may not have been."""
+        frame = self.recording.frames[node.frame]
+        if frame.phase in ("forward", "inplace"):
+            for tensor in frame.inputs:
+                span = self.known.at(tensor, frame.index - 1)
+                if span is not None and not span.is_finite:
+                    found = self.of_tensor(tensor, frame.index - 1)
+                    if not found.meant:
+                        return found
+        return Origin(frame, next(iter(node.outputs), None), node, slot, backward)
+
+    def handed(self, origin: Origin) -> Span | None:
+        """What the Node of an Origin handed on."""
+        if origin.node is None or origin.backward is None:
+            return None
+        target = next((edge.target for edge in origin.node.edges if edge.slot == origin.slot), None)
+        exact = self.known.handed.get((origin.backward, origin.node.id, origin.slot))
+        return exact or (self.known.given.get((origin.backward, target)) if target is not None else None)
+
+
+def stem(node: Node) -> str:
+    """`Sqrt` of `SqrtBackward0`.
+
+    >>> stem(Node(0, "SqrtBackward0", "sqrt", 0, (), ()))
+    'Sqrt'
+    """
+    return node.name.partition("Backward")[0]

@@ -1,0 +1,194 @@
+"""NaN and infinity: the proposed mends, applied; what can be said without `check_nan`; what looking changes."""
+
+from __future__ import annotations
+
+import inspect
+import itertools
+import textwrap
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+
+import seegrad
+from seegrad.model.recording import Recording
+from tests.data.programs import programs
+from tests.library.recorded import seen
+
+MENDS = {
+    "n_distances_without_the_diagonal": (
+        "return squared.sqrt()",
+        "used = ~torch.eye(len(e), dtype=torch.bool); return torch.where(used, squared, 1.0).sqrt()",
+    ),
+    "n_speed_of_a_particle_at_rest": ("torch.sqrt((drift**2).sum(1))", "torch.sqrt((drift**2).sum(1) + 1e-12)"),
+    "n_log_of_counts_where_there_are_any": ("torch.log(rate)", "torch.log(torch.where(rate > 0, rate, 1.0))"),
+    "n_elu_written_with_where": ("torch.exp(slope)", "torch.exp(torch.where(slope <= 1, slope, 1.0))"),
+    "n_angle_between_equal_rotations": ("torch.acos(cosine)", "torch.acos(cosine.clamp(-1 + 1e-6, 1 - 1e-6))"),
+    "n_padded_query_sees_no_key": ('float("-inf")', "torch.finfo(scores.dtype).min"),
+    "n_divergence_from_one_hot_labels": ("(p * (log_p - log_q))", "(torch.xlogy(p, p) - p * log_q)"),
+    "n_entropy_bonus_of_masked_actions": ("(p * p.log())", "(p * p.clamp(min=1e-12).log())"),
+    "n_softmax_written_by_hand": ("torch.exp(scores)", "torch.exp(scores - scores.amax(1, keepdim=True))"),
+    "n_scores_in_half_precision": ("scores = q @", "q, k = q.float(), k.float(); scores = q @"),
+    "n_mean_over_a_mask_that_is_empty": ("/ mask.sum()", "/ mask.sum().clamp(min=1)"),
+    "n_every_label_is_ignored": (
+        "ignore_index=-100)",
+        'ignore_index=-100, reduction="sum") / (labels != -100).sum().clamp(min=1)',
+    ),
+    "n_advantages_of_a_last_batch_of_one": ("values.std()", "values.std(correction=0)"),
+    "n_a_missing_value_in_the_table": ("torch.tensor(rows)", "torch.tensor([r for r in rows if r[1] == r[1]])"),
+}
+"""Program → what its line says, and what the advice makes of it."""
+
+HALF = "n_scores_in_half_precision"
+BROKEN = [name for name, each in programs().items() if each.kind == "not_finite"]
+
+
+def loss_of(name: str, *mend: str) -> Callable[[], torch.Tensor]:
+    """The loss that a program computes, with the mend applied: it stops where it would call backward."""
+    program = programs()[name]
+    source = textwrap.dedent(inspect.getsource(program.run))
+    source = source[source.index("def ") :]
+    if mend:
+        assert source.count(mend[0]) == 1
+        source = source.replace(*mend)
+    lines = source.splitlines()
+    at = next(n for n, line in enumerate(lines) if ".backward()" in line)
+    lines[at] = lines[at][: len(lines[at]) - len(lines[at].lstrip())] + "return loss_of"
+    scope: dict[str, Any] = dict(program.run.__globals__)
+    exec("\n".join(lines), scope)  # noqa: S102  # the corpus's own text
+    torch.manual_seed(0)
+    with warnings.catch_warnings(action="ignore"):
+        found = scope[name]()
+    assert callable(found)
+    return found
+
+
+def leaves_of(loss: torch.Tensor) -> list[torch.Tensor]:
+    """The leaves that torch would add into."""
+    waiting, found, met = [loss.grad_fn], dict[int, torch.Tensor](), set[Any]()
+    while waiting:
+        node = waiting.pop()
+        if node is not None and node not in met:
+            met.add(node)
+            waiting += [behind for behind, _ in node.next_functions]
+            if hasattr(node, "variable"):
+                found[id(node.variable)] = node.variable
+    return list(found.values())
+
+
+def difference(compute: Callable[[], torch.Tensor], leaf: torch.Tensor, index: tuple[int, ...], step: float) -> float:
+    """The central difference of the loss by one number of a leaf."""
+    ends = []
+    for sign in (1, -1):
+        with torch.no_grad():
+            leaf[index] += sign * step
+            ends.append(float(compute()))
+            leaf[index] -= sign * step
+    return (ends[0] - ends[1]) / (2 * step)
+
+
+@pytest.fixture
+def doubles():
+    torch.set_default_dtype(torch.float64)
+    yield
+    torch.set_default_dtype(torch.float32)
+
+
+@pytest.mark.usefixtures("doubles")
+@pytest.mark.parametrize("name", BROKEN)
+def test_the_mend_gives_the_gradient_of_central_differences(name: str) -> None:
+    """A few numbers of each leaf. What is rounded to float16 has rough differences, two percent of the largest."""
+    compute = loss_of(name, *MENDS[name])
+    loss = compute()
+    leaves = leaves_of(loss)
+    gradients = torch.autograd.grad(loss, leaves)
+    assert loss.isfinite()
+    largest = max(float(each.abs().max()) for each in gradients)
+    for leaf, gradient in zip(leaves, gradients, strict=True):
+        assert gradient.isfinite().all()
+        for index in itertools.islice(itertools.product(*map(range, leaf.shape)), 0, None, max(1, leaf.numel() // 4)):
+            wanted = difference(compute, leaf, index, 3e-2 if name == HALF else 1e-6)
+            about = {"abs": 0.02 * largest} if name == HALF else {"abs": 1e-6, "rel": 1e-4}
+            assert float(gradient[index]) == pytest.approx(wanted, **about)
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_without_the_mend_something_is_not_finite(name: str) -> None:
+    """Oracle: torch itself."""
+    with warnings.catch_warnings(action="ignore"):
+        loss = loss_of(name)()
+    gradients = torch.autograd.grad(loss, leaves_of(loss))
+    assert not all(each.isfinite().all() for each in (loss, *gradients))
+
+
+def recorded(check_nan: bool, size: int, steps: int = 1) -> Recording:
+    weight = torch.nn.Parameter(torch.linspace(0.0, 1.0, size))
+    opt = torch.optim.SGD([weight], lr=0.1)
+    with seegrad.record(check_nan=check_nan) as rec:
+        for _ in range(steps):
+            opt.zero_grad()
+            loss = (weight / weight).sum()
+            loss.backward()
+            opt.step()
+    return rec.recording
+
+
+def test_small_numbers_tell_it_by_themselves() -> None:
+    (found,) = recorded(False, 3).diagnoses
+    assert (found.kind, found.severity, found.culprit and found.culprit.code) == (
+        "not_finite",
+        "wrong",
+        "loss = (weight / weight).sum()",
+    )
+
+
+def test_where_the_numbers_are_too_many_the_advice_is_to_look_and_looking_finds_it() -> None:
+    (found,) = recorded(False, 50).diagnoses
+    assert (found.severity, found.culprit) == ("note", None)
+    assert "check_nan=True" in found.message("en")
+    (found,) = recorded(True, 50).diagnoses
+    assert (found.severity, found.culprit and found.culprit.code) == ("wrong", "loss = (weight / weight).sum()")
+
+
+def test_the_line_is_still_known_at_the_end_of_a_long_loop() -> None:
+    (found,) = [each for each in recorded(True, 50, steps=700).diagnoses if each.kind == "not_finite"]
+    assert found.culprit
+    assert found.culprit.code == "loss = (weight / weight).sum()"
+    assert dict(found.arguments)["cause"] == "empty"
+
+
+def test_nothing_is_looked_at_unless_it_is_asked_for() -> None:
+    assert not recorded(False, 50).extremes
+    assert recorded(True, 50).extremes
+
+
+def test_what_was_seen_is_read_back() -> None:
+    recording = recorded(True, 50)
+    assert Recording.from_json(recording.to_json()) == recording
+
+
+@pytest.mark.parametrize("name", ["n_padded_query_sees_no_key", "kn_the_scaler_skips_what_overflows"])
+def test_looking_changes_nothing(name: str) -> None:
+    """Bits, the random generator's state, versions, and the numbers of the Nodes that are made afterwards."""
+
+    def run(check_nan: bool | None) -> tuple[Any, ...]:
+        torch.manual_seed(0)
+        start = torch.ones(1, requires_grad=True).exp().grad_fn._sequence_nr()
+        weight = torch.nn.Parameter(torch.linspace(0.0, 2.0, 40))
+        with seegrad.record(check_nan=bool(check_nan)) if check_nan is not None else warnings.catch_warnings():
+            programs()[name].run()
+            loss = (weight.sqrt() * torch.rand(40)).sum()
+            loss.backward(retain_graph=True)
+        after = torch.ones(1, requires_grad=True).exp().grad_fn._sequence_nr() - start
+        bits = weight.grad.view(torch.int32).tolist()
+        return bits, weight._version, weight.grad._version, after, torch.get_rng_state().tolist()
+
+    assert run(None) == run(False) == run(True)
+
+
+def test_legal_programs_get_nothing() -> None:
+    for name in programs():
+        if name.startswith("kn_"):
+            assert not seen(name).recording.diagnoses, name
