@@ -63,6 +63,7 @@ SEVERITIES = {
     "foreign_gradients": "note",
     "no_optimiser_holds_it": "note",
     "not_finite": "wrong",
+    "gradient_is_zero": "note",
 }
 
 
@@ -109,6 +110,7 @@ def programs() -> dict[str, Program]:
         silent,
         updates,
         views,
+        zeros,
     )
 
     return PROGRAMS
