@@ -38,6 +38,12 @@ class record:  # noqa: N801  # a context manager that is used like a function
     tensor([0., 0., 0.])
     >>> [(d.kind, d.severity, d.tensor) for d in rec.diagnoses]
     [('silent_corruption', 'wrong', 'out')]
+
+    >>> w = torch.linspace(0, 1, 100).requires_grad_()
+    >>> with record(check_nan=True) as rec:
+    ...     torch.where(w > 0, w.sqrt(), 0.0).sum().backward()
+    >>> [(d.kind, d.node, dict(d.arguments)["cause"]) for d in rec.diagnoses]
+    [('not_finite', 'SqrtBackward0', 'unused')]
     """
 
     def __init__(self, detail: Detail = "default", code: Code | None = None, *, check_nan: bool = False) -> None:

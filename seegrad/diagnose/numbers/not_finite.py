@@ -27,13 +27,14 @@ UNUSED = marked(
     "The gradient of {leaf} isn't finite although the loss on {victim} is: some results of {culprit} aren't used "
     "afterwards, and where the slope of `{op}` isn't finite backward multiplies it with the 0 that arrives: NaN."
 )
-GROWN = marked("The gradient of {leaf} isn't finite: backward through {culprit} makes it larger than {dtype} can hold.")
+GROWN = marked(
+    "The gradient of {leaf} isn't finite: backward through {culprit} makes it larger than `{dtype}` can hold."
+)
 UNSEEN = marked(
     "NaN or infinity has reached {where} on {victim}, and what was recorded of the numbers doesn't show where it began."
 )
 LOSS = marked("the loss")
 GRADIENT = marked("the gradient of {label}")
-NAN = marked("NaN")
 INFINITY = marked("infinity")
 
 WHY = {
@@ -41,9 +42,9 @@ WHY = {
     "domain": marked("`{op}` has no finite value at one of the numbers it is given"),
     "empty": marked("0 divided by 0"),
     "zero": marked("a division by 0"),
-    "power": marked("`{op}` of {high} is more than {dtype} can hold"),
-    "half": marked("float16 holds no number beyond 65504"),
-    "overflow": marked("the result is more than {dtype} can hold"),
+    "power": marked("`{op}` of {high} is more than `{dtype}` can hold"),
+    "half": marked("`float16` holds no number beyond 65504"),
+    "overflow": marked("the result is more than `{dtype}` can hold"),
     "row": marked("one of the rows holds nothing but -∞, so that its sum of powers is 0"),
     "ignored": marked("all labels are ignored, and the mean of no losses is 0 divided by 0"),
     "few": marked("too few numbers for it: 0 divided by 0"),
@@ -63,7 +64,7 @@ MEND = {
         "Subtract the largest number first, `x - x.amax(dim, keepdim=True)`, or use what does so by itself: `softmax`, "
         "`log_softmax`, `logsumexp`."
     ),
-    "half": marked("Compute this line in float32 (`.float()` on what goes in), or use bfloat16."),
+    "half": marked("Compute this line in `float32` (`.float()` on what goes in), or use `bfloat16`."),
     "overflow": marked(
         "If the numbers have grown from step to step, lower the learning rate or clip the gradients; else scale them "
         "down before this line."
@@ -188,7 +189,7 @@ def _describe(origins: Origins, arrival: Arrival, kind: DiagnosisKind) -> Diagno
     dtype = recording.tensors[origin.tensor].dtype if origin.tensor is not None else ""
     facts: dict[str, Word] = {"cause": why, "op": op, "high": f"{span.high:.3g}" if span else "?", "dtype": dtype}
     words: dict[str, Word] = {
-        "what": Phrase(NAN if result is None or result.has_nan else INFINITY),
+        "what": "NaN" if result is None or result.has_nan else Phrase(INFINITY),
         "where": Phrase(LOSS) if arrival.leaf is None else phrase(GRADIENT, label=leaf),
         "leaf": leaf,
         "label": label(recording, given if given is not None else origin.tensor),

@@ -110,7 +110,6 @@ def programs() -> dict[str, Program]:
         silent,
         updates,
         views,
-        zeros,
     )
 
     return PROGRAMS
