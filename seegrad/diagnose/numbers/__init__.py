@@ -3,5 +3,6 @@
 from __future__ import annotations
 
 from seegrad.diagnose.numbers.not_finite import find_not_finite
+from seegrad.diagnose.numbers.zeros import find_zeros
 
-__all__ = ["find_not_finite"]
+__all__ = ["find_not_finite", "find_zeros"]

@@ -110,6 +110,7 @@ def programs() -> dict[str, Program]:
         silent,
         updates,
         views,
+        zeros,
     )
 
     return PROGRAMS

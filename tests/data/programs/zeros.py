@@ -143,7 +143,7 @@ def z_inputs_that_were_never_scaled():
     net = nn.Sequential(nn.Linear(12, 5, bias=False), nn.Sigmoid(), nn.Linear(5, 1))
     with torch.no_grad():
         net[0].weight.abs_().add_(0.2)
-    images, y = torch.randint(100, 256, (24, 12)).float(), torch.randn(24, 1)
+    images, y = torch.randint(100, 256, (24, 12)) / 1.0, torch.randn(24, 1)
 
     def loss_of():
         hidden = net[0](images)
@@ -201,12 +201,13 @@ def z_a_mask_that_is_all_off():
             return self.score(h).squeeze(-1), self.box(h)
 
     model = Detector()
-    x, objects, boxes = torch.randn(20, 9), (torch.rand(20) > 0.5).float(), torch.randn(20, 4)
+    x, boxes = torch.randn(20, 9), torch.randn(20, 4)
+    objects = (torch.rand(20) > 0.5).to(x.dtype)
     overlap = torch.rand(20) * 100
 
     def loss_of():
         score, box = model(x)
-        positive = (overlap < 0.5).float()
+        positive = (overlap < 0.5).to(x.dtype)
         far = (box - boxes).abs().sum(1)
         localisation = (far * positive).sum() / positive.sum().clamp(min=1)  # culprit
         return F.binary_cross_entropy_with_logits(score, objects) + localisation

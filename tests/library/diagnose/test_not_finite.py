@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import inspect
-import itertools
-import textwrap
 import warnings
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -15,6 +11,7 @@ import torch
 import seegrad
 from seegrad.model.recording import Recording
 from tests.data.programs import programs
+from tests.library.mended import agree_with_differences, leaves_of, loss_of
 from tests.library.recorded import seen
 
 MENDS = {
@@ -45,73 +42,15 @@ HALF = "n_scores_in_half_precision"
 BROKEN = [name for name, each in programs().items() if each.kind == "not_finite"]
 
 
-def loss_of(name: str, *mend: str) -> Callable[[], torch.Tensor]:
-    """The loss that a program computes, with the mend applied: it stops where it would call backward."""
-    program = programs()[name]
-    source = textwrap.dedent(inspect.getsource(program.run))
-    source = source[source.index("def ") :]
-    if mend:
-        assert source.count(mend[0]) == 1
-        source = source.replace(*mend)
-    lines = source.splitlines()
-    at = next(n for n, line in enumerate(lines) if ".backward()" in line)
-    lines[at] = lines[at][: len(lines[at]) - len(lines[at].lstrip())] + "return loss_of"
-    scope: dict[str, Any] = dict(program.run.__globals__)
-    exec("\n".join(lines), scope)  # noqa: S102  # the corpus's own text
-    torch.manual_seed(0)
-    with warnings.catch_warnings(action="ignore"):
-        found = scope[name]()
-    assert callable(found)
-    return found
-
-
-def leaves_of(loss: torch.Tensor) -> list[torch.Tensor]:
-    """The leaves that torch would add into."""
-    waiting, found, met = [loss.grad_fn], dict[int, torch.Tensor](), set[Any]()
-    while waiting:
-        node = waiting.pop()
-        if node is not None and node not in met:
-            met.add(node)
-            waiting += [behind for behind, _ in node.next_functions]
-            if hasattr(node, "variable"):
-                found[id(node.variable)] = node.variable
-    return list(found.values())
-
-
-def difference(compute: Callable[[], torch.Tensor], leaf: torch.Tensor, index: tuple[int, ...], step: float) -> float:
-    """The central difference of the loss by one number of a leaf."""
-    ends = []
-    for sign in (1, -1):
-        with torch.no_grad():
-            leaf[index] += sign * step
-            ends.append(float(compute()))
-            leaf[index] -= sign * step
-    return (ends[0] - ends[1]) / (2 * step)
-
-
-@pytest.fixture
-def doubles():
-    torch.set_default_dtype(torch.float64)
-    yield
-    torch.set_default_dtype(torch.float32)
-
-
 @pytest.mark.usefixtures("doubles")
 @pytest.mark.parametrize("name", BROKEN)
 def test_the_mend_gives_the_gradient_of_central_differences(name: str) -> None:
-    """A few numbers of each leaf. What is rounded to float16 has rough differences, two percent of the largest."""
+    """What is rounded to float16 has rough differences: within two percent of the largest gradient."""
     compute = loss_of(name, *MENDS[name])
-    loss = compute()
-    leaves = leaves_of(loss)
-    gradients = torch.autograd.grad(loss, leaves)
-    assert loss.isfinite()
-    largest = max(float(each.abs().max()) for each in gradients)
-    for leaf, gradient in zip(leaves, gradients, strict=True):
-        assert gradient.isfinite().all()
-        for index in itertools.islice(itertools.product(*map(range, leaf.shape)), 0, None, max(1, leaf.numel() // 4)):
-            wanted = difference(compute, leaf, index, 3e-2 if name == HALF else 1e-6)
-            about = {"abs": 0.02 * largest} if name == HALF else {"abs": 1e-6, "rel": 1e-4}
-            assert float(gradient[index]) == pytest.approx(wanted, **about)
+    if name == HALF:
+        agree_with_differences(compute, step=3e-2, about=0.02)
+    else:
+        agree_with_differences(compute)
 
 
 @pytest.mark.parametrize("name", BROKEN)

@@ -1,0 +1,215 @@
+"""A leaf whose gradient is exactly 0: behind a step, a saturated or dead function, a mask that lets nothing through."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from seegrad.diagnose.cut import roots_of
+from seegrad.diagnose.evidence import birthplace, label
+from seegrad.diagnose.finding import DiagnosisKind, Finding, finder
+from seegrad.diagnose.numbers.known import KnownNumbers
+from seegrad.diagnose.numbers.origins import stem
+from seegrad.model.derivatives import always_zero
+from seegrad.model.recording import Diagnosis, Frame, Node, Recording
+from seegrad.words.languages import marked
+from seegrad.words.phrases import Word, phrase, plural
+
+ZERO = DiagnosisKind("gradient_is_zero", "note", marked("gradient exactly 0"), (marked("only 0 goes back from here"),))
+
+IS_ZERO = marked("The gradient of {label}{leaves} is exactly 0 after each backward call, because {why}.")
+WHY = {
+    "step": marked("`{op}` on {culprit} is flat everywhere: it has slope 0 wherever it has one"),
+    "saturated": marked("all that `{op}` on {culprit} was given lies where it is flat"),
+    "dead": marked("`{op}` on {culprit} gave 0 for the whole batch, and is flat there"),
+    "masked": marked("the mask on {culprit} is 0 everywhere: nothing behind it counts"),
+}
+MEND = {
+    "step": marked(
+        "If {label} is meant to learn through it, leave `{op}` out while training, or pass the gradient straight "
+        "through: `x + (x.{op}() - x).detach()`."
+    ),
+    "saturated": marked(
+        "If {label} is meant to learn through it, bring what goes in back to where it isn't flat: scale it down or "
+        "begin at smaller numbers; in place of `clamp`, a scaled `torch.tanh` keeps a range and has a slope."
+    ),
+    "dead": marked(
+        "If {label} is meant to learn through it, use what isn't flat there (`F.leaky_relu`), or begin anew with a "
+        "smaller learning rate and biases near 0."
+    ),
+    "masked": marked(
+        "If something should count there, look at the condition that makes the mask; a batch without anything does no "
+        "harm."
+    ),
+}
+
+STEPS = frozenset({"Round", "Sign", "Floor", "Ceil", "Trunc"})
+BENDS = {
+    **dict.fromkeys(("Relu", "Threshold", "Relu6"), "dead"),
+    **dict.fromkeys(
+        (
+            "Clamp",
+            "ClampMin",
+            "ClampMax",
+            "Hardtanh",
+            "Hardsigmoid",
+            "Sigmoid",
+            "Tanh",
+            "Softplus",
+            "LogSigmoid",
+            "Erf",
+        ),
+        "saturated",
+    ),
+    **dict.fromkeys(("Mul", "Where", "MaskedFill"), "masked"),
+}
+"""Node, without the end of its name → why it may hand on nothing but 0."""
+
+
+@dataclass(frozen=True, slots=True)
+class Flat:
+    """A Node that was given a gradient and handed on 0, in the last of the backward calls; why."""
+
+    node: Node
+    why: str
+    frame: Frame
+
+
+@finder(order=19)
+def find_zeros(recording: Recording) -> Iterator[Diagnosis]:
+    """A note for each Node's line: of all leaves that got nothing but 0, ever, because of it.
+
+    None where a loss is 0 itself, and so has nothing left to learn.
+    """
+    known = KnownNumbers(recording)
+    if recording.error is not None or not _may_be_zero(recording, known):
+        return
+    zero: dict[int, list[Flat]] = {}
+    alive: set[int] = set()
+    for frames in _calls(recording):
+        ways = _Ways(recording, known, frames)
+        if ways.is_zero_itself():
+            return
+        for leaf in ways.leaves:
+            flat = ways.flat_before(leaf)
+            if leaf.leaf is not None and flat is None:
+                alive.add(leaf.leaf)
+            elif leaf.leaf is not None and flat is not None:
+                zero.setdefault(leaf.leaf, []).append(flat)
+    groups: dict[tuple[object, str], tuple[Flat, list[int]]] = {}
+    for number, found in zero.items():
+        if number not in alive:
+            place = birthplace(recording, found[-1].node)
+            groups.setdefault((place, found[-1].why), (found[-1], []))[1].append(number)
+    for flat, leaves in groups.values():
+        yield _describe(recording, flat, sorted(leaves))
+
+
+def _may_be_zero(recording: Recording, known: KnownNumbers) -> bool:
+    """Most programs have neither a step nor a gradient of nothing but 0."""
+    steps = any(stem(node) in STEPS for node in recording.nodes)
+    return steps or any(span.is_zero for span in known.given.values())
+
+
+def _calls(recording: Recording) -> Iterator[list[Frame]]:
+    calls: dict[int, list[Frame]] = {}
+    for frame in recording.frames:
+        if frame.backward is not None and frame.phase == "backward" and frame.running is not None:
+            calls.setdefault(frame.backward, []).append(frame)
+    yield from calls.values()
+
+
+class _Ways:
+    """The Nodes of one backward call, and what went from one to the other."""
+
+    def __init__(self, recording: Recording, known: KnownNumbers, frames: list[Frame]) -> None:
+        self._recording, self._known, self._frames = recording, known, frames
+        self._backward = frames[0].backward or 0
+        nodes = [recording.nodes[frame.running] for frame in frames if frame.running is not None]
+        self.leaves = [node for node in nodes if node.leaf is not None]
+        self._before: dict[int, list[tuple[Node, int]]] = {}
+        for node in nodes:
+            for edge in node.edges:
+                if edge.target is not None:
+                    self._before.setdefault(edge.target, []).append((node, edge.slot))
+
+    def is_zero_itself(self) -> bool:
+        """Is the number that backward began at 0?"""
+        roots = roots_of(self._recording, self._frames[0])
+        spans = [self._known.at(root, self._frames[0].index) for root in roots]
+        return any(span is not None and span.is_zero for span in spans)
+
+    def flat_before(self, leaf: Node) -> Flat | None:
+        """The Node nearest to the loss behind which only 0 comes to the leaf; None where anything else may come."""
+        if self._given_zero(leaf) is False:
+            return None
+        found: Flat | None = None
+        waiting, seen = [leaf], {leaf.id}
+        while waiting:
+            here = waiting.pop()
+            for node, slot in self._before.get(here.id, ()):
+                why = self._why(node, slot, here)
+                if why is not None:
+                    found = Flat(node, why, self._frames[-1])
+                elif not self._only_zero(node, slot):
+                    return None
+                elif node.id not in seen:
+                    seen.add(node.id)
+                    waiting.append(node)
+        return found
+
+    def _given_zero(self, node: Node) -> bool | None:
+        span = self._known.given.get((self._backward, node.id))
+        return None if span is None else span.is_zero
+
+    def _only_zero(self, node: Node, slot: int) -> bool:
+        """Does it hand on 0 for that input, because it is given 0?"""
+        handed = self._known.handed.get((self._backward, node.id, slot))
+        if handed is not None:
+            return handed.is_zero and self._given_zero(node) is not False
+        return self._given_zero(node) is not False and bool(self._before.get(node.id))
+
+    def _handed_zero(self, node: Node, slot: int, to: Node) -> bool:
+        """Did it hand on nothing but 0? Where it alone gave something to the next, that one's numbers say so too."""
+        handed = self._known.handed.get((self._backward, node.id, slot))
+        if handed is None and len(self._before[to.id]) == 1:
+            handed = self._known.given.get((self._backward, to.id))
+        return handed is not None and handed.is_zero
+
+    def _why(self, node: Node, slot: int, to: Node) -> str | None:
+        """Why a Node hands on nothing but 0 although it is given something."""
+        if self._given_zero(node):
+            return None
+        kind = stem(node)
+        if kind in STEPS and slot in always_zero(node.name):
+            return "step"
+        if self._given_zero(node) is None or not self._handed_zero(node, slot, to):
+            return None
+        why = BENDS.get(kind)
+        return why if why != "masked" or self._is_masked(node, slot) else None
+
+    def _is_masked(self, node: Node, slot: int) -> bool:
+        """Is the other factor, or the condition, something that isn't trained?"""
+        frame = self._recording.frames[node.frame]
+        given = [self._recording.tensors[tensor] for tensor in frame.inputs]
+        if stem(node) != "Mul":
+            return True
+        own = node.inputs[slot] if slot < len(node.inputs) else None
+        return any(not ref.requires_grad for ref in given if ref.id != own)
+
+
+def _describe(recording: Recording, flat: Flat, leaves: list[int]) -> Diagnosis:
+    finding = Finding(
+        recording=recording,
+        kind=ZERO,
+        frame=flat.frame.index,
+        culprit=birthplace(recording, flat.node),
+        victim=flat.frame.place,
+        node=flat.node,
+        tensor=leaves[0],
+    )
+    count = len(leaves) - 1
+    facts: dict[str, Word] = {"label": label(recording, leaves[0]), "cause": flat.why, "op": flat.node.op}
+    more = plural(" (and {count} more leaf)", " (and {count} more leaves)", count) if count else ""
+    why = phrase(WHY[flat.why], op=flat.node.op, culprit=finding.line(finding.culprit, code=True))
+    return finding.told(IS_ZERO, MEND[flat.why], facts, leaves=more, why=why)

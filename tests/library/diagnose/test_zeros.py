@@ -1,0 +1,90 @@
+"""Gradients that are exactly 0: the proposed mends, applied; and zeros that nothing is said of."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+
+import seegrad
+from tests.data.programs import programs
+from tests.library.mended import agree_with_differences, leaves_of, loss_of
+from tests.library.recorded import seen
+
+MENDS = {
+    "z_quantised_activations": ("torch.round(h * self.levels)", "(h * self.levels)"),
+    "z_binarised_weights": ("self.weight.sign()", "self.weight"),
+    "z_nearest_cell_of_a_grid": ("position.floor()", "position"),
+    "z_log_std_out_of_its_range": ("torch.clamp(raw, -20.0, 2.0)", "11.0 * torch.tanh(raw / 11) - 9.0"),
+    "z_inputs_that_were_never_scaled": ("net[1](hidden)", "net[1](hidden / 1000)"),
+    "z_a_layer_that_has_died": ("F.relu(self.first(x))", "F.leaky_relu(self.first(x))"),
+    "z_a_mask_that_is_all_off": ("(overlap < 0.5)", "(overlap / 100 < 0.5)"),
+}
+"""Program → what its line says, and what the advice makes of it."""
+
+THROUGH = {
+    "z_quantised_activations": ("torch.round(h * self.levels)", "{0}(h * self.levels)"),
+    "z_binarised_weights": ("self.weight.sign()", "{0}(self.weight)"),
+}
+"""Where the advice is to pass the gradient straight through."""
+
+BROKEN = [name for name, each in programs().items() if each.kind == "gradient_is_zero"]
+
+
+@pytest.mark.usefixtures("doubles")
+@pytest.mark.parametrize("name", BROKEN)
+def test_the_mend_gives_every_leaf_the_gradient_of_central_differences(name: str) -> None:
+    broken, compute = loss_of(name)(), loss_of(name, *MENDS[name])
+    before = torch.autograd.grad(broken, leaves_of(broken))
+    assert not all(each.any() for each in before)
+    loss = compute()
+    assert all(each.any() for each in torch.autograd.grad(loss, leaves_of(loss)))
+    agree_with_differences(compute)
+
+
+class Straight(torch.autograd.Function):
+    """What straight-through means: the step forward, the identity backward."""
+
+    @staticmethod
+    def forward(_ctx: Any, x: torch.Tensor, op: str) -> torch.Tensor:
+        return getattr(x, op)()
+
+    @staticmethod
+    def backward(_ctx: Any, gradient: torch.Tensor) -> tuple[torch.Tensor, None]:
+        return gradient, None
+
+
+@pytest.mark.parametrize("name", THROUGH)
+def test_the_other_mend_passes_the_gradient_straight_through(name: str) -> None:
+    """Oracle: a Function that does."""
+    op = seen(name).recording.diagnoses[0].message("en").rpartition("(x.")[2].partition("(")[0]
+    scope = programs()[name].run.__globals__
+    scope["straight"] = lambda x: Straight.apply(x, op)
+    scope["advised"] = lambda x: x + (getattr(x, op)() - x).detach()
+    found = []
+    for passed in ("straight", "advised"):
+        old, new = THROUGH[name]
+        loss = loss_of(name, old, new.format(passed))()
+        found.append((loss, *torch.autograd.grad(loss, leaves_of(loss))))
+    assert all(torch.allclose(one, other) for one, other in zip(*found, strict=True))
+
+
+def test_a_small_program_says_it_without_being_asked_to_look() -> None:
+    w = torch.tensor([-3.0, -1.0], requires_grad=True)
+    with seegrad.record() as rec:
+        (torch.relu(w) + 1).sum().backward()
+    (found,) = rec.diagnoses
+    assert (found.kind, found.node, dict(found.arguments)["cause"]) == ("gradient_is_zero", "ReluBackward0", "dead")
+
+
+def test_where_one_number_alone_gets_something_nothing_is_said() -> None:
+    w = torch.tensor([-3.0, 1.0], requires_grad=True)
+    with seegrad.record(check_nan=True) as rec:
+        (torch.relu(w) + 1).sum().backward()
+    assert not rec.diagnoses
+
+
+@pytest.mark.parametrize("name", [name for name in programs() if name.startswith("kz_")])
+def test_zeros_that_are_right_get_nothing(name: str) -> None:
+    assert not seen(name).recording.diagnoses
