@@ -64,6 +64,9 @@ SEVERITIES = {
     "no_optimiser_holds_it": "note",
     "not_finite": "wrong",
     "gradient_is_zero": "note",
+    "freeze_without_effect": "note",
+    "learns_no_more": "note",
+    "never_reached": "note",
 }
 
 
@@ -98,6 +101,7 @@ def programs() -> dict[str, Program]:
         clinic,
         cuts,
         field,
+        freezes,
         functions,
         legal,
         legal_training,

@@ -34,9 +34,9 @@ def x_features_under_no_grad():
 @program("graph_cut", severity="error", tensor="loss")
 def x_training_with_gradients_switched_off():
     model = nn.Linear(3, 1)
-    torch.set_grad_enabled(False)
+    torch.set_grad_enabled(False)  # culprit
     try:
-        loss = model(torch.randn(2, 3)).mean()  # culprit
+        loss = model(torch.randn(2, 3)).mean()
     finally:
         torch.set_grad_enabled(True)
     loss.backward()  # victim
