@@ -67,6 +67,7 @@ SEVERITIES = {
     "freeze_without_effect": "note",
     "learns_no_more": "note",
     "never_reached": "note",
+    "graph_kept": "note",
 }
 
 
@@ -103,6 +104,7 @@ def programs() -> dict[str, Program]:
         field,
         freezes,
         functions,
+        kept,
         legal,
         legal_training,
         legal_writes,
