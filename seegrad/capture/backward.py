@@ -95,7 +95,7 @@ class BackwardRun:
         state.meet_late(roots)
         self._state, self._name = state, name
         self._tables = tables = state.tables
-        self._number = state.begin_backward()
+        self._number = state.begin_backward(user)
         self._place = state.source.place(user)
         self._roots = tuple(map(tables.number, roots))
         self._wanted = wanted_of(name, args, kwargs)

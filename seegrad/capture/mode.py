@@ -115,7 +115,9 @@ class Capture(TorchFunctionMode):
         return left
 
     def _steps(self, optimiser: torch.optim.Optimizer) -> None:
-        quietly(self._state.uses.stepped, optimiser, user_frame(sys._getframe(1)))
+        user = user_frame(sys._getframe(1))
+        quietly(self._state.uses.stepped, optimiser, user)
+        quietly(self._state.steps, optimiser, user)
 
     def recording(self, error: RaisedError | None = None) -> Recording:
         """What was seen so far."""
@@ -155,6 +157,11 @@ class Capture(TorchFunctionMode):
             if call.kind == "clear" and args[1] is None:
                 quietly(self._state.uses.cleared, args[0], user)
                 return call_as(frame, func, args, kwargs)
+            if call.kind == "mode":
+                quietly(self._state.switches.mode, args[0], frame, user)
+                return call_as(frame, func, args, kwargs)
+            if call.kind == "told":
+                quietly(self._state.told, call.name, args, kwargs, user)
             if call.kind == "hook":
                 handle = call_as(frame, func, args, kwargs)
                 quietly(self._state.hooked, call.name, args, user, handle)

@@ -9,9 +9,11 @@ from typing import Any, Literal
 
 import torch
 
+from seegrad.capture.collected import JOINS
 from seegrad.capture.probes import torch_private as _torch
 from seegrad.capture.probes.variables import is_a, tensors_in
 from seegrad.capture.state import RecordingState
+from seegrad.capture.switches import GRAD_MODE, SWITCHES
 from seegrad.capture.tables.frames import FrameDraft, Hit
 from seegrad.capture.tables.hooks import KINDS as HOOKS
 from seegrad.capture.tables.nodes import Birth
@@ -27,7 +29,7 @@ READS = frozenset({
     "is_floating_point", "is_complex", "is_signed", "is_same_size", "__len__", "__bool__", "__float__", "__int__",
     "__index__", "__complex__", "__repr__", "__str__", "__format__", "__hash__", "__dir__", "item", "tolist",
     "get_device", "has_names", "_is_view", "_use_count",
-    "_set_grad_enabled", "is_grad_enabled", "is_tensor", "is_inference", "is_shared", "is_pinned", "manual_seed",
+    "is_grad_enabled", "is_tensor", "is_inference", "is_shared", "is_pinned", "manual_seed",
     "__deepcopy__", "__reduce_ex__", "__setstate__", "is_nonzero", "get_default_dtype", "set_default_dtype",
 })
 # fmt: on
@@ -68,7 +70,7 @@ EMPTY = frozenset({"empty", "empty_like", "empty_strided", "new_empty", "new_emp
 
 # -- what it means: its name, its tensors, what it may write
 
-CallKind = Literal["read", "escape", "backward", "gradient", "clear", "hook", "op"]
+CallKind = Literal["read", "escape", "backward", "gradient", "clear", "hook", "mode", "told", "op"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +97,10 @@ def call_of(function: Callable[..., Any]) -> Call:
         return Call(name, "clear")
     if is_read(name, is_property):
         return Call(name, "read")
+    if name == GRAD_MODE:
+        return Call(name, "mode")
+    if name in SWITCHES or name in JOINS:
+        return Call(name, "told")
     if name in ESCAPES:
         return Call(name, "escape")
     if name in HOOKS:

@@ -13,11 +13,13 @@ from typing import Any
 
 import torch
 
+from seegrad.capture.collected import Collections
 from seegrad.capture.extremes import ExtremesWatch
 from seegrad.capture.probes import torch_private as _torch
 from seegrad.capture.probes.places import Source, user_frame, user_frames
 from seegrad.capture.probes.suspects import Trail, likeliest
 from seegrad.capture.probes.variables import Named, VariableNames, held_tensors, module_tensors, modules
+from seegrad.capture.switches import SWITCHES, Switches
 from seegrad.capture.tables import Tables
 from seegrad.capture.tables.forget import Forgetting
 from seegrad.capture.tables.frames import FrameDraft, Hit
@@ -38,6 +40,8 @@ class RecordingState:
         self.lock = threading.RLock()  # the engine has a thread for each device
         self.uses = GradientUses(self.tables, source)
         self.extremes = ExtremesWatch(self.tables) if extremes else None
+        self.switches = Switches(self.tables, source, self.meet)
+        self._collections = Collections(self.tables, source)
         self._names = VariableNames()
         self._forgetting = Forgetting(self.tables)
         self._backwards = 0
@@ -62,6 +66,7 @@ class RecordingState:
         block = None if self.source.given else block
         self.new_event(block, deep=True)
         self._name(*self._names.afresh([*self._frames(block), self._module]))
+        self._collections.look([*self._frames(block), self._module])
         self._block, self._module = None, {}
 
     def last_look(self, user: FrameType | None) -> None:
@@ -252,6 +257,11 @@ class RecordingState:
         read = self.tables.frames.new("forward", GRADIENT_READ, self.source.place(user))
         read.inputs = (self.meet(tensor),)
 
+    def steps(self, optimiser: torch.optim.Optimizer, user: FrameType | None) -> None:
+        """An optimiser is about to step: a moment to look for attributes that were meant to switch gradients off."""
+        if self.switches.is_time():
+            self.switches.look(self._names.met(), optimiser, self._frames(user))
+
     def escaped(self, tensors: Sequence[torch.Tensor]) -> None:
         """Someone outside torch was given these tensors' bytes."""
         for tensor in tensors:
@@ -272,9 +282,17 @@ class RecordingState:
         """Path of the innermost module whose forward makes the call; empty outside of any."""
         return self._names.module(frame, self._block)
 
-    def begin_backward(self) -> int:
+    def told(self, op: str, args: tuple[Any, ...], kwargs: dict[str, Any], user: FrameType | None) -> None:
+        """A call is about to be made of which more is told than what it does."""
+        if op in SWITCHES:
+            self.switches.tensor(args, kwargs, user)
+        else:
+            self._collections.joined(args, self._frames(user))
+
+    def begin_backward(self, user: FrameType | None) -> int:
         """A backward call begins: its number."""
         self._backwards += 1
+        self._collections.lap(self._frames(user))
         return self._backwards - 1
 
     def ask_after(self, op: str, inputs: Sequence[torch.Tensor], user: FrameType | None) -> None:

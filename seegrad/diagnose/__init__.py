@@ -1,6 +1,7 @@
 """Recording → Diagnoses; pure. A kind of Diagnosis is told in one file: its finder, its sentences, its tag.
 
-Each file of this room is loaded, and whatever it marks with `@finder` is asked: a new file needs no line elsewhere.
+Each file of this room and of those in it is loaded, and whatever it marks with `@finder` is asked: a new file needs no
+line elsewhere.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from itertools import chain
 from seegrad.diagnose.finding import ORDER
 from seegrad.model.recording import Diagnosis, Recording
 
-for _module in pkgutil.iter_modules(__path__, f"{__name__}."):
+for _module in pkgutil.walk_packages(__path__, f"{__name__}."):
     importlib.import_module(_module.name)
 
 FINDERS = tuple(sorted(ORDER, key=lambda find: (ORDER[find], find.__module__)))

@@ -7,10 +7,11 @@ from dataclasses import dataclass, replace
 
 from seegrad.diagnose.evidence import errors_with, is_trained, label
 from seegrad.diagnose.finding import DiagnosisKind, Finding, finder
-from seegrad.model.recording import Diagnosis, Frame, Place, Recording, Route
+from seegrad.model.recording import Diagnosis, Frame, Place, Recording, Route, Switch
 from seegrad.words.languages import marked
-from seegrad.words.phrases import Word, phrase, plural
+from seegrad.words.phrases import Word, joined, phrase, plural
 
+MOST_NAMED = 3
 CORE = "does not require grad and does not have a grad_fn"
 CUT = DiagnosisKind("graph_cut", "error", marked("graph cut"), (marked("the graph is cut here"),))
 LOST = replace(CUT, severity="note")
@@ -22,6 +23,10 @@ NO_GRAPH_AS = {
     ),
     "nothing": marked("{label} has no graph behind it: none of the recorded tensors that led to it requires grad."),
 }
+NO_GRAPH_FROZEN = marked(
+    "{label} has no graph behind it: {culprit} switched the gradients of {leaves_off} off, and no other tensor that "
+    "led to it requires grad."
+)
 NO_GRADIENT = marked("{label}{leaves} led to the loss but got no gradient, because {culprit} cut the graph: {why}.")
 
 ROUTES: dict[str, Route] = {"detach": "detach", "data": "data", "set_data": "data"}
@@ -34,6 +39,7 @@ WHY = {
     "data": marked("`.data` returns {given} without its history"),
     "set_data": marked("assigning to `.data` takes the numbers of {given} without their history"),
     "no_grad": marked("`{op}` ran with gradients switched off"),
+    "switched": marked("it switched gradients off for all that follows"),
     "op": marked("`{op}` has no derivative for {given}, so its result does not require grad"),
     "integer": marked("`{op}` turns {given} into integers, which carry no gradient"),
     "leaf": marked("a new leaf was made there of the numbers in {given}, and it knows nothing of their history"),
@@ -60,6 +66,11 @@ MEND = {
         "Let one of the tensors that it is given require grad; `torch.utils.checkpoint` is such a Function, "
         "which `use_reentrant=False` turns into an ordinary part of the graph."
     ),
+    "switched": marked(
+        "Use `with torch.no_grad():` around what needs no gradients, which ends where it stands; or switch them on "
+        "again before the forward: `torch.set_grad_enabled(True)`."
+    ),
+    "frozen": marked("Switch `requires_grad` on again, before the forward, for the parameters that are to learn."),
     "no_grad": marked("Move this line out of the `no_grad` block if the gradient should flow through it."),
     "op": marked(
         "Use an op that has a derivative (a soft version instead of a choice or a comparison), "
@@ -89,8 +100,13 @@ def find_cut(recording: Recording) -> Iterator[Diagnosis]:
             flow = Flow(recording)
             for earlier in recording.frames[: error.frame]:
                 flow.remember(earlier)
-            cuts = flow.cuts(frame.inputs[:1]) or flow.rebuilt()
-            yield describe_cut(recording, cuts[0] if cuts else None, frame, frame.inputs[:1], CUT)
+            cuts = flow.cuts(frame.inputs[:1])
+            off = None if cuts else frozen_by(recording, flow.behind(frame.inputs[:1], set()), frame)
+            if off is not None:
+                yield describe_frozen(recording, off, frame)
+            else:
+                cuts = cuts or flow.rebuilt()
+                yield describe_cut(recording, cuts[0] if cuts else None, frame, frame.inputs[:1], CUT)
 
 
 @finder(order=14)
@@ -113,7 +129,7 @@ def find_lost(recording: Recording) -> Iterator[Diagnosis]:
         for cut in flow.cuts(roots_of(recording, frame)) if frame.index in calls else ():
             found = [leaf for leaf in flow.leaves(cut.given) if leaf not in got and is_known(recording, leaf)]
             why = cause(recording, cut)
-            groups.setdefault(why if why == "no_grad" else cut.frame.place, (cut, []))[1].extend(found)
+            groups.setdefault(why if why in ("no_grad", "switched") else cut.frame.place, (cut, []))[1].extend(found)
         for cut, leaves in groups.values():
             if leaves:
                 yield describe_cut(recording, cut, calls[frame.index][-1], leaves, LOST)
@@ -173,8 +189,35 @@ def cause(recording: Recording, cut: Cut | None) -> str:
     if op in CAUSES:
         return CAUSES[op]
     if not cut.frame.grad_enabled:
-        return "no_grad" if cut.frame.applied is None else "function"
+        if cut.frame.applied is not None:
+            return "function"
+        return "no_grad" if switched_off(recording, cut.frame) is None else "switched"
     return "integer" if op in CASTS and all(ref.dtype.startswith(INTEGERS) for ref in made) else "op"
+
+
+def switched_off(recording: Recording, frame: Frame) -> Place | None:
+    """The line that had switched gradients off for all that follows, before a Frame."""
+    before = [each for each in recording.switches if each.kind == "mode" and each.frame < frame.index]
+    return before[-1].place if before and not before[-1].on else None
+
+
+def frozen_by(recording: Recording, behind: Collection[int], frame: Frame) -> Switch | None:
+    """Who has switched off the gradients of something that led to a loss without a graph."""
+    switches = (each for each in recording.switches if each.kind == "tensors" and each.frame < frame.index)
+    off = [each for each in switches if not each.on and not set(behind).isdisjoint(each.tensors)]
+    return off[-1] if off else None
+
+
+def describe_frozen(recording: Recording, off: Switch, shown: Frame) -> Diagnosis:
+    """The Diagnosis of a loss all of whose leaves are frozen."""
+    loss = shown.inputs[0]
+    finding = Finding(
+        recording=recording, kind=CUT, frame=shown.index, culprit=off.place, victim=shown.place, tensor=loss
+    )
+    leaves: list[Word] = [label(recording, leaf) for leaf in off.tensors[:MOST_NAMED]]
+    more = [f"+{len(off.tensors) - MOST_NAMED}"] if len(off.tensors) > MOST_NAMED else []
+    facts: dict[str, Word] = {"label": label(recording, loss), "cause": "frozen", "leaves": len(off.tensors)}
+    return finding.told(NO_GRAPH_FROZEN, MEND["frozen"], facts, leaves_off=joined([*leaves, *more]))
 
 
 def because(why: str, given: Word, op: str) -> Word:
@@ -191,7 +234,7 @@ def describe_cut(
         recording=recording,
         kind=kind,
         frame=shown.index,
-        culprit=cut.frame.applied or cut.frame.place if cut else None,
+        culprit=_culprit(recording, cut, why) if cut else None,
         victim=shown.place,
         tensor=tensors[0],
         route=ROUTES.get(why, "self"),
@@ -207,6 +250,11 @@ def describe_cut(
     }
     said = NO_GRADIENT if kind is LOST else NO_GRAPH_AS.get(why, NO_GRAPH)
     return finding.told(said, MEND[why], facts, leaves=leaves, why=because(why, given, op))
+
+
+def _culprit(recording: Recording, cut: Cut, why: str) -> Place | None:
+    """The line that cut; of many that ran with gradients off for good, the one that switched them off."""
+    return switched_off(recording, cut.frame) if why == "switched" else cut.frame.applied or cut.frame.place
 
 
 # -- where the data came from, whether or not autograd followed it

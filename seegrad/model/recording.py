@@ -242,6 +242,35 @@ class Extremes:
 
 
 @dataclass(frozen=True, slots=True)
+class Switch:
+    """Gradients were switched off or on after Frame `frame`: for all that follows (`mode`), or for these tensors.
+
+    `unheard`: `name` was set, an attribute that torch doesn't read (`model.backbone.requires_grad`): nothing was
+    switched for `tensors`.
+    """
+
+    kind: Literal["mode", "tensors", "unheard"]
+    on: bool
+    frame: FrameId
+    place: Place | None
+    tensors: tuple[TensorId, ...] = ()
+    name: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Collected:
+    """A list or dict of the user's, called `name`, that held these results with their graphs after Frame `frame`.
+
+    `place` is the line that puts them in, where it was found.
+    """
+
+    name: str
+    frame: FrameId
+    place: Place | None
+    tensors: tuple[TensorId, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class RaisedError:
     """An error that left the block, as torch or Python raised it. `node` is the Node that was running."""
 
@@ -315,6 +344,8 @@ class Recording:
     hooks: tuple[Hook, ...] = ()
     uses: tuple[GradientUse, ...] = ()
     extremes: tuple[Extremes, ...] = ()
+    switches: tuple[Switch, ...] = ()
+    collected: tuple[Collected, ...] = ()
 
     def to_json(self) -> str:
         """The Recording as JSON, the same bytes every time. `from_json` reads it back.

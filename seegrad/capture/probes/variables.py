@@ -252,6 +252,10 @@ class VariableNames:
             frame = frame.f_back
         return ""
 
+    def met(self) -> list[tuple[str, torch.nn.Module]]:
+        """(path, module) for those met so far that live."""
+        return [(path, module) for ref, path in self._paths.values() if (module := ref()) is not None]
+
     def _path(self, frame: FrameType, block: FrameType | None) -> str:
         module = frame.f_locals.get("self")  # torch's own frame, which holds the module for as long as it lasts
         entry = self._paths.get(id(module))

@@ -8,13 +8,25 @@ from typing import Any
 import torch
 
 from seegrad.capture.probes import torch_private as _torch
-from seegrad.capture.tables.frames import FrameDraft, Frames, GradientUseDraft, Hit, Writes, fetch
+from seegrad.capture.tables.frames import FrameDraft, Frames, GradientUseDraft, Hit, SwitchDraft, Writes, fetch
 from seegrad.capture.tables.hooks import UserHooks
 from seegrad.capture.tables.ids import frozen, without_gaps
 from seegrad.capture.tables.nodes import Nodes
 from seegrad.capture.tables.saved import SavedTensors
 from seegrad.capture.tables.tensors import Source, Tensors
-from seegrad.model.recording import Extremes, Frame, GradientUse, Hook, Node, RaisedError, Recording, TensorRef, Write
+from seegrad.model.recording import (
+    Collected,
+    Extremes,
+    Frame,
+    GradientUse,
+    Hook,
+    Node,
+    RaisedError,
+    Recording,
+    Switch,
+    TensorRef,
+    Write,
+)
 
 
 class Tables:
@@ -31,6 +43,8 @@ class Tables:
         self.uses: list[GradientUseDraft] = []
         self.extremes: list[Any] = []  # drafts of Extremes
         self.kept: set[int] = set()  # Frames that aren't forgotten
+        self.switches: list[SwitchDraft] = []
+        self.collected: list[Collected] = []
         self.root: int | None = None  # the tensor that backward was called on last
 
     # -- who is it
@@ -96,6 +110,8 @@ class Tables:
             hooks=tuple([frozen(Hook, draft, ids) for draft in hooks.values()]),
             uses=tuple([frozen(GradientUse, draft, ids) for draft in self.uses]),
             extremes=tuple([frozen(Extremes, each, ids) for each in self.extremes if each.frame in ids["frame"]]),
+            switches=tuple([frozen(Switch, draft, ids) for draft in self.switches]),
+            collected=tuple([frozen(Collected, each, ids) for each in self.collected]),
         )
 
     def _fetch(self, frames: Iterable[FrameDraft]) -> None:

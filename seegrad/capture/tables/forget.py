@@ -9,6 +9,7 @@ from __future__ import annotations
 from itertools import chain
 
 from seegrad.capture.tables import Tables
+from seegrad.capture.tables.frames import SwitchDraft
 
 PATIENCE = 2_000
 """Frames that may come together before any is forgotten: all that a lesson or one training step makes."""
@@ -56,6 +57,7 @@ def forget(tables: Tables, horizon: int) -> None:
     nodes = _nodes(tables, frames, living)
     writes = _writes(tables, frames, nodes)
     tensors = _tensors(tables, frames, nodes, writes, living)
+    tables.switches = _switches(tables, horizon)
     frames |= _needed_frames(tables, nodes, writes, tensors)
     tables.hooks.forget(tensors)
     tables.uses = [use for use in tables.uses if use.frame >= horizon]
@@ -122,11 +124,18 @@ def _tensors(tables: Tables, frames: set[int], nodes: set[int], writes: set[int]
     return kept
 
 
+def _switches(tables: Tables, horizon: int) -> list[SwitchDraft]:
+    """The new ones, and of the old ones the last of each line: what it has switched may be so still."""
+    last = {(each.kind, each.on, each.place): each for each in tables.switches}
+    return [each for each in tables.switches if each.frame >= horizon or last[each.kind, each.on, each.place] is each]
+
+
 def _needed_frames(tables: Tables, nodes: set[int], writes: set[int], tensors: set[int]) -> set[int]:
     """The Frames in which what is kept was made, written, hooked, and last run."""
     needed = {tables.tensors.drafts[number].frame for number in tensors}
     needed |= {tables.writes.drafts[number].frame for number in writes}
     needed |= {hook.frame for hook in tables.hooks.drafts.values() if hook.tensor in tensors}
     needed |= {tables.nodes.drafts[number].frame for number in nodes}
+    needed |= {switch.frame for switch in tables.switches} | {each.frame for each in tables.collected}
     needed |= {frame for node, frame in tables.frames.last_runs().items() if node in nodes}
     return needed & (tables.frames.drafts.keys() | tables.frames.ran.keys())

@@ -322,6 +322,18 @@ class GradientUseDraft:
     tensors: tuple[Held, ...]
 
 
+@dataclass(eq=False, slots=True)
+class SwitchDraft:
+    """A Switch, numbered as capture numbers."""
+
+    kind: Literal["mode", "tensors", "unheard"]
+    on: bool
+    frame: int
+    place: Place | None
+    tensors: list[int]
+    name: str = ""
+
+
 @dataclass(frozen=True, slots=True)
 class Hit:
     """What an op did to some bytes, through which tensor; `versions` before and after."""

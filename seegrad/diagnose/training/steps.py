@@ -79,8 +79,8 @@ def leaf_of(recording: Recording, frame: Frame) -> int | None:
 
 def names(recording: Recording, leaves: Sequence[int]) -> Word:
     """The first few of them; those without a name as one."""
-    named: list[Word] = [label(recording, leaf) for leaf in leaves if recording.tensors[leaf].name]
-    words = named if len(named) == len(leaves) else [*named, Phrase(UNNAMED)]
+    named = list(dict.fromkeys(label(recording, leaf) for leaf in leaves if recording.tensors[leaf].name))
+    words = named if all(recording.tensors[leaf].name for leaf in leaves) else [*named, Phrase(UNNAMED)]
     return joined([*words[:MOST_NAMED], *([f"+{len(words) - MOST_NAMED}"] if len(words) > MOST_NAMED else [])])
 
 

@@ -1,0 +1,92 @@
+"""Lists and dicts of the user's in which results lie with their graphs: what they hold lives on from lap to lap.
+
+They are looked at when a backward begins, at the fourth, the eighth, the sixteenth …, and where one is joined to a
+tensor: the call that does it is the last that is seen of what a validation loop has collected.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect
+from collections import deque
+from collections.abc import Collection, Sequence
+from types import FrameType
+from typing import Any
+
+import torch
+
+from seegrad.capture.probes.places import Source
+from seegrad.capture.probes.variables import Space, attributes, is_a, tensors_in, variables
+from seegrad.capture.probes.written import put_into, texts
+from seegrad.capture.tables import Tables
+from seegrad.model.recording import Collected
+
+JOINS = frozenset({"cat", "concat", "concatenate", "stack", "vstack", "hstack"})
+"""Calls that join what a list holds."""
+
+SEVERAL = 3
+"""So many results make a collection."""
+
+MOST = 64
+"""So many of its results are told."""
+
+
+class Collections:
+    """All that were seen, each once."""
+
+    def __init__(self, tables: Tables, source: Source) -> None:
+        self._tables, self._source = tables, source
+        self._laps: list[int] = []  # the Frames at which backward calls began
+        self._told: set[str] = set()
+        self._joining: set[tuple[str, int]] = set()  # lines whose lists were looked for
+
+    def lap(self, frames: Sequence[FrameType]) -> None:
+        """A backward call begins."""
+        self._laps.append(self._tables.frames.now)
+        count = len(self._laps)
+        if count > SEVERAL and count & (count - 1) == 0:
+            self.look(frames)
+
+    def look(self, spaces: Sequence[Space]) -> None:
+        """Find the collections that hold results of several laps."""
+        for name, value in _collections(spaces):
+            if name not in self._told:
+                held = self._results(value)
+                if len({bisect(self._laps, frame) for _, frame in held}) >= SEVERAL:
+                    self._tell(name, held, [each for each in spaces if not isinstance(each, dict)])
+
+    def joined(self, args: tuple[Any, ...], frames: Sequence[FrameType]) -> None:
+        """A call is about to join the tensors of a list."""
+        given = args[0] if args and is_a(args[0], list | tuple) else ()
+        line = (frames[-1].f_code.co_filename, frames[-1].f_lineno or 0) if frames else ("", 0)
+        if len(given) < SEVERAL or line in self._joining or not torch.is_grad_enabled():
+            return
+        self._joining.add(line)
+        held = self._results(given)
+        if len(held) >= SEVERAL:
+            name = next((name for name, value in _collections(frames[-1:]) if value is given), "")
+            if name and name not in self._told:
+                self._tell(name, held, frames)
+
+    def _results(self, value: Any) -> list[tuple[int, int]]:
+        """(number, Frame) of the results with a graph that it holds."""
+        found = [draft for each in tensors_in(value) if (draft := self._tables.tensors.draft(each)) is not None]
+        return [(draft.id, draft.frame) for draft in found if draft.requires_grad and not draft.is_leaf]
+
+    def _tell(self, name: str, held: Sequence[tuple[int, int]], frames: Sequence[FrameType]) -> None:
+        self._told.add(name)
+        place = put_into(self._source, texts(self._source, frames, None), name)
+        numbers = tuple(number for number, _ in held[:MOST])
+        self._tables.collected.append(Collected(name, self._tables.frames.now, place, numbers))
+
+
+def _collections(spaces: Sequence[Space]) -> list[tuple[str, Any]]:
+    """(name, value) for the lists, deques and dicts among variables, and among the attributes of the user's objects."""
+    found: list[tuple[str, Any]] = []
+    for space in spaces:
+        held = dict(variables(space))
+        for name, value in (*held.items(), *attributes(held).items()):
+            if is_a(value, deque):
+                value = list(value)
+            if is_a(value, list | tuple | dict) and isinstance(value, Collection) and len(value) >= SEVERAL:
+                found.append((name, value))
+    return found

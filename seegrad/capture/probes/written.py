@@ -1,0 +1,79 @@
+"""Where the user's text does what no call shows: sets an attribute, puts something into a list."""
+
+from __future__ import annotations
+
+import ast
+import sys
+from collections.abc import Iterable, Sequence
+from types import FrameType
+
+import torch
+
+from seegrad.capture.probes.places import Source, nodes
+from seegrad.model.recording import Place
+
+Text = tuple[str, ast.AST]
+"""A file, and the tree to look through."""
+
+PUTS = frozenset({"append", "appendleft", "extend", "insert", "add", "update", "setdefault", "put"})
+"""Methods that put something into a collection."""
+
+
+def texts(source: Source, frames: Sequence[FrameType], module: torch.nn.Module | None) -> list[Text]:
+    """(file, tree) to look through: the functions under way, the innermost first, their files, the module's class's."""
+    files = dict.fromkeys(frame.f_code.co_filename for frame in reversed(frames))
+    home = getattr(sys.modules.get(type(module).__module__), "__file__", None)
+    wholes = [(file, each) for file in (*files, *([home] if home else [])) for each in nodes(source.text(file))[:1]]
+    return [*(found for frame in reversed(frames) for found in _function(source, frame)), *wholes]
+
+
+def _function(source: Source, frame: FrameType) -> list[Text]:
+    """The function that the frame runs."""
+    code = frame.f_code
+    return [
+        (code.co_filename, each)
+        for each in nodes(source.text(code.co_filename))
+        if isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef)
+        and min([each.lineno, *(decorator.lineno for decorator in each.decorator_list)]) == code.co_firstlineno
+    ]
+
+
+def assigned(source: Source, texts: Iterable[Text], attribute: str, owner: str) -> Place | None:
+    """The line that sets `attribute` of what is called `owner`, or of whatever a variable there holds."""
+    for file, tree in texts:
+        found = [
+            (_called(target.value) != owner, each.lineno)
+            for each in ast.walk(tree)
+            if isinstance(each, ast.Assign)
+            for target in each.targets
+            if isinstance(target, ast.Attribute) and target.attr == attribute
+        ]
+        if found:
+            return source.at(file, min(found)[1])
+    return None
+
+
+def _called(owner: ast.expr) -> str:
+    """The last part of a path: `backbone` of `self.model.backbone`."""
+    return owner.attr if isinstance(owner, ast.Attribute) else owner.id if isinstance(owner, ast.Name) else ""
+
+
+def put_into(source: Source, texts: Iterable[Text], name: str) -> Place | None:
+    """The line that puts something into the collection of that name: `outputs.append(…)`, `outputs[i] = …`."""
+    last = name.rpartition(".")[2]
+    for file, tree in texts:
+        lines = [each.lineno for each in ast.walk(tree) if isinstance(each, ast.stmt) and _puts(each, last)]
+        if lines:
+            return source.at(file, min(lines))
+    return None
+
+
+def _puts(statement: ast.stmt, name: str) -> bool:
+    match statement:
+        case ast.Expr(value=ast.Call(func=ast.Attribute(value=owner, attr=method))) if method in PUTS:
+            return _called(owner) == name
+        case ast.AugAssign(target=target):
+            return _called(target) == name
+        case ast.Assign(targets=[ast.Subscript(value=owner)]):
+            return _called(owner) == name
+    return False

@@ -1,0 +1,111 @@
+"""Who switches gradients off and on: for all that follows, for single tensors, or by a word that torch doesn't know.
+
+`with torch.no_grad():` is no switch: it ends where it stands. What stays is of interest, and what nobody hears: an
+attribute that was set on a Module, or one that is misspelt.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from types import FrameType
+from typing import Any
+
+import torch
+
+from seegrad.capture.probes.places import Source
+from seegrad.capture.probes.written import Text, assigned, texts
+from seegrad.capture.tables import Tables
+from seegrad.capture.tables.frames import SwitchDraft
+from seegrad.model.recording import Place
+
+GRAD_MODE = "_set_grad_enabled"
+"""The call by which all of torch's ways to switch gradients off end."""
+
+SWITCHES = frozenset({"requires_grad_", "set requires_grad"})
+"""Calls that switch one tensor's gradient."""
+
+GRAD_MODES = torch.set_grad_enabled.__init__.__code__.co_filename
+"""The file of torch's that has them."""
+
+UNHEARD = "requires_grad"
+"""The attribute of a Module that torch never reads."""
+
+MISSPELT = re.compile(r"require[ds]?_?grads?_?")
+"""What is meant to be `requires_grad` on a Parameter."""
+
+
+class Switches:
+    """All that was switched, in order. `meet` gives a tensor's number."""
+
+    def __init__(self, tables: Tables, source: Source, meet: Callable[[torch.Tensor], int]) -> None:
+        self._tables, self._source, self._meet = tables, source, meet
+        self._steps = 0
+        self._told: set[str] = set()
+
+    def mode(self, on: bool, frame: FrameType, user: FrameType | None) -> None:
+        """Gradients are about to be switched by `frame`, for all that follows if no `with` or function ends it."""
+        step, place, switches = frame, self._source.place(user), self._tables.switches
+        while step.f_back is not None and step.f_back.f_code.co_filename == GRAD_MODES and step is not user:
+            step = step.f_back
+        if step is not user and step.f_back is not user:
+            return  # an optimiser's, which ends it too
+        by = step.f_code.co_name
+        if step is user or by == "__init__" or (by in ("__enter__", "__exit__") and place and by in place.code):
+            self._add(SwitchDraft("mode", on, self._tables.frames.now, place, []))
+        elif by in ("__enter__", "__call__") and type(step.f_locals.get("self")) is torch.set_grad_enabled:
+            made = bool(switches) and (switches[-1].kind, switches[-1].frame) == ("mode", self._tables.frames.now)
+            del switches[len(switches) - made :]  # `with torch.set_grad_enabled(False):` has switched when it was made
+
+    def tensor(self, args: tuple[Any, ...], kwargs: dict[str, Any], user: FrameType | None) -> None:
+        """A tensor's gradient is about to be switched."""
+        tensor, *rest = args
+        on = bool(rest[0] if rest else kwargs.get("requires_grad", True))
+        self._add(SwitchDraft("tensors", on, self._tables.frames.now, self._source.place(user), [self._meet(tensor)]))
+
+    def _add(self, draft: SwitchDraft) -> None:
+        """Those that one line switches one after the other are one."""
+        last = self._tables.switches[-1:]
+        if last and draft.tensors and _same(last[0]) == _same(draft) and draft.frame <= last[0].frame + 1:
+            last[0].tensors += draft.tensors
+            last[0].frame = draft.frame
+        else:
+            self._tables.switches.append(draft)
+
+    # -- what nobody hears
+
+    def is_time(self) -> bool:
+        """True at the first step of an optimiser, the second, the fourth, …"""
+        self._steps += 1
+        return self._steps & (self._steps - 1) == 0
+
+    def look(
+        self,
+        modules: Iterable[tuple[str, torch.nn.Module]],
+        optimiser: torch.optim.Optimizer,
+        frames: Sequence[FrameType],
+    ) -> None:
+        """Find the attributes that were set in vain on these modules, and on what the optimiser holds."""
+        for path, module in modules:
+            if vars(module).get(UNHEARD) is False:
+                self._unheard(f"{path}.{UNHEARD}", list(module.parameters()), texts(self._source, frames, module))
+        misspelt: dict[str, list[torch.Tensor]] = {}
+        for group in optimiser.param_groups:
+            for leaf in group["params"]:
+                for name in (each for each in vars(leaf) if MISSPELT.fullmatch(each) and vars(leaf)[each] is False):
+                    misspelt.setdefault(name, []).append(leaf)
+        for name, leaves in misspelt.items():
+            self._unheard(name, leaves, texts(self._source, frames, None))
+
+    def _unheard(self, name: str, leaves: Sequence[torch.Tensor], texts: Iterable[Text]) -> None:
+        if name in self._told:
+            return
+        self._told.add(name)
+        *owner, attribute = name.split(".")
+        place = assigned(self._source, texts, attribute, owner[-1] if owner else "")
+        numbers = [number for leaf in leaves if (number := self._tables.tensors.find(leaf)) is not None]
+        self._tables.switches.append(SwitchDraft("unheard", False, self._tables.frames.now, place, numbers, name))
+
+
+def _same(draft: SwitchDraft) -> tuple[str, bool, Place | None]:
+    return draft.kind, draft.on, draft.place

@@ -1,0 +1,1 @@
+"""What a training loop makes of gradients that are right: who steps with them, who is frozen, what is kept."""

@@ -1,0 +1,256 @@
+"""Parameters whose gradients are switched off: in vain, for too long, or without need since no loss reaches them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Iterator
+from pathlib import PurePath
+
+from seegrad.diagnose.evidence import is_trained
+from seegrad.diagnose.finding import DiagnosisKind, Finding, finder
+from seegrad.diagnose.training.steps import leaf_of, made_by, names
+from seegrad.model.recording import Diagnosis, Frame, GradientUse, Place, Recording, Switch
+from seegrad.words.languages import marked
+from seegrad.words.phrases import Word
+
+LIBRARIES = {"site-packages", "dist-packages"}
+
+HANDS_ON = frozenset({"requires_grad_", "detach", "data", "numel"})
+"""Ops that compute nothing with what they're given."""
+
+
+def steps(recording: Recording) -> list[GradientUse]:
+    """Every step of an optimiser."""
+    return [use for use in recording.uses if use.kind == "stepped"]
+
+
+def arrivals(recording: Recording) -> dict[int, list[int]]:
+    """Leaf → the Frames in which a gradient came to it."""
+    came: dict[int, list[int]] = {}
+    for frame in recording.frames:
+        leaf = leaf_of(recording, frame)
+        if leaf is not None:
+            came.setdefault(leaf, []).append(frame.index)
+    return came
+
+
+def trained_step(recording: Recording, leaves: Collection[int], since: int) -> GradientUse | None:
+    """The first step, after a Frame, of an optimiser that holds some of these leaves and has a gradient for them."""
+    fitting = (
+        step
+        for step in steps(recording)
+        if step.frame >= since and any(leaf in leaves and now is not None for leaf, now in step.tensors)
+    )
+    return next(fitting, None)
+
+
+def last_switches(recording: Recording, *, until: float = math.inf) -> dict[int, Switch]:
+    """Leaf → who switched it last, up to a Frame."""
+    switches = (each for each in recording.switches if each.kind == "tensors" and each.frame <= until)
+    return {leaf: each for each in switches for leaf in each.tensors}
+
+
+# -- a freeze that freezes nothing
+
+IN_VAIN = DiagnosisKind("freeze_without_effect", "note", marked("freeze without effect"))
+IN_VAIN_AS = {
+    "unheard": marked(
+        "{Culprit} sets an attribute that torch doesn't read: {leaves} still require grad, and the step on {victim} "
+        "changes them."
+    ),
+    "alias": marked(
+        "{Culprit} switches off another tensor on the bytes of {leaves}, not the parameter: it still requires grad, "
+        "and the step on {victim} changes it."
+    ),
+    "undone": marked(
+        "{Culprit} switches {leaves} on again, which {off} had switched off just before: the step on {victim} changes "
+        "them."
+    ),
+    "moves": marked(
+        "{Culprit} switched {leaves} off, but a gradient is still in their `.grad`, and the optimiser goes on using "
+        "it: the step on {victim} may change them (momentum, weight decay)."
+    ),
+}
+FREEZE = {
+    "unheard": marked(
+        "If they are to stay as they are, call `requires_grad_(False)` on the module, which has each of its parameters "
+        "switched off."
+    ),
+    "alias": marked(
+        "If they are to stay as they are, switch off the parameters themselves: `for p in module.parameters(): "
+        "p.requires_grad_(False)`."
+    ),
+    "undone": marked("If the freeze is meant, leave out the parameters that are frozen: `if p.requires_grad`."),
+    "moves": marked(
+        "If they are to stay as they are, set their `.grad` to None when you freeze them: an optimiser passes over "
+        "those."
+    ),
+}
+
+
+@finder(order=25)
+def find_freeze_in_vain(recording: Recording) -> Iterator[Diagnosis]:
+    """A note for each line that freezes nothing, at the first step that shows it."""
+    told: set[Place | None] = set()
+    for how, switch, leaves, step, off in _in_vain(recording):
+        if switch.place not in told:
+            told.add(switch.place)
+            finding = Finding(
+                recording=recording,
+                kind=IN_VAIN,
+                frame=step.frame,
+                culprit=switch.place,
+                victim=step.place,
+                tensor=leaves[0],
+            )
+            facts: dict[str, Word] = {"how": how, "leaves": names(recording, leaves)}
+            yield finding.told(IN_VAIN_AS[how], FREEZE[how], facts, off=finding.line(off))
+
+
+Vain = tuple[str, Switch, list[int], GradientUse, Place | None]
+"""How, by whom, for which leaves, which step shows it; and, of a freeze that was undone, the line that froze."""
+
+
+def _in_vain(recording: Recording) -> Iterator[Vain]:
+    came = arrivals(recording)
+    last = last_switches(recording)
+    for at, switch in enumerate(recording.switches):
+        if switch.kind == "unheard":
+            yield from _changed(recording, "unheard", switch, [leaf for leaf in switch.tensors if leaf in came])
+        elif switch.kind == "tensors" and not switch.on:
+            originals = [leaf for tensor in switch.tensors if (leaf := _original(recording, tensor)) in came]
+            yield from _changed(recording, "alias", switch, [leaf for leaf in originals if leaf is not None])
+            yield from _moves_on(recording, switch, [leaf for leaf in switch.tensors if last[leaf] is switch], came)
+        elif switch.kind == "tensors":
+            yield from _undone(recording, recording.switches[:at], switch, came)
+
+
+def _changed(
+    recording: Recording, how: str, switch: Switch, leaves: list[int], off: Place | None = None
+) -> Iterator[Vain]:
+    step = trained_step(recording, leaves, switch.frame if how != "unheard" else 0)
+    if leaves and step is not None:
+        yield how, switch, leaves, step, off
+
+
+def _original(recording: Recording, tensor: int) -> int | None:
+    """The trained leaf of which this is a `.detach()` or `.data`."""
+    ref = recording.tensors[tensor]
+    while ref.route in ("detach", "data") and ref.alias_of is not None:
+        ref = recording.tensors[ref.alias_of]
+    return ref.id if ref.id != tensor and is_trained(recording, ref.id) else None
+
+
+def _undone(
+    recording: Recording, earlier: tuple[Switch, ...], switch: Switch, came: dict[int, list[int]]
+) -> Iterator[Vain]:
+    """All that one line had switched off is switched on, with more, before anything was computed with it."""
+    on = set(switch.tensors)
+    for off in reversed(earlier):
+        if off.kind == "tensors" and not off.on and off.place != switch.place and set(off.tensors) < on:
+            between = recording.frames[off.frame + 1 : switch.frame]
+            if not any(frame.phase == "forward" and not on.isdisjoint(_computed_with(frame)) for frame in between):
+                yield from _changed(
+                    recording, "undone", switch, [leaf for leaf in off.tensors if leaf in came], off.place
+                )
+            return
+
+
+def _computed_with(frame: Frame) -> tuple[int, ...]:
+    """What goes into a Frame's op; nothing where it only hands a tensor on."""
+    return () if frame.op in HANDS_ON else frame.inputs
+
+
+def _moves_on(recording: Recording, switch: Switch, leaves: list[int], came: dict[int, list[int]]) -> Iterator[Vain]:
+    """A step finds a gradient that came before the freeze, and that another step has used already."""
+    newest = {leaf: came[leaf][-1] for leaf in leaves if leaf in came and came[leaf][-1] <= switch.frame}
+    used: set[int] = set()
+    for step in steps(recording):
+        there = {
+            leaf for leaf, now in step.tensors if now is not None and newest.get(leaf, step.frame + 1) <= step.frame
+        }
+        again = there & used
+        if again and step.frame >= switch.frame:
+            yield "moves", switch, sorted(again), step, None
+            return
+        used |= there
+
+
+# -- a freeze that silences all that an optimiser holds
+
+SILENCED = DiagnosisKind("learns_no_more", "note", marked("learns no more"))
+NOTHING_TO_USE = marked(
+    "{Culprit} switched {leaves} off, and nobody has switched them on again: the optimiser that steps on {victim} "
+    "holds nothing else, so that step changes nothing."
+)
+THAW = marked(
+    "If they are to learn, switch them on again before the forward whose gradients this optimiser is to use: "
+    "`requires_grad_(True)`."
+)
+
+
+@finder(order=26)
+def find_silenced(recording: Recording) -> Iterator[Diagnosis]:
+    """A note for each line of a step all of whose leaves were switched off for good."""
+    told: set[Place | None] = set()
+    forever = {leaf for leaf, switch in last_switches(recording).items() if not switch.on}
+    for step in steps(recording):
+        if (
+            step.place in told
+            or not step.tensors
+            or not all(leaf in forever and now is None for leaf, now in step.tensors)
+        ):
+            continue
+        then = last_switches(recording, until=step.frame)
+        off = [then[leaf] for leaf, _ in step.tensors if leaf in then and not then[leaf].on]
+        if len(off) == len(step.tensors):
+            told.add(step.place)
+            leaves = [leaf for leaf, _ in step.tensors]
+            finding = Finding(
+                recording=recording,
+                kind=SILENCED,
+                frame=step.frame,
+                culprit=off[0].place,
+                victim=step.place,
+                tensor=leaves[0],
+            )
+            facts: dict[str, Word] = {"leaves": names(recording, leaves)}
+            yield finding.told(NOTHING_TO_USE, THAW, facts)
+
+
+# -- held by an optimiser, and no forward computes with it
+
+UNUSED = DiagnosisKind("never_reached", "note", marked("no loss reaches it"))
+NOT_COMPUTED_WITH = marked(
+    "{Culprit} made {leaves}, and the optimiser that steps on {victim} holds them, but no forward has computed with "
+    "them: they get no gradient and stay as they are."
+)
+USE_IT = marked("If they are meant to learn, use them in the forward; if not, leave them out of the model.")
+
+
+@finder(order=27)
+def find_unused(recording: Recording) -> Iterator[Diagnosis]:
+    """A note for each line of the user's that made such leaves, once two steps have found no gradient in them."""
+    if recording.error is not None:
+        return
+    idle: dict[int, list[GradientUse]] = {}
+    for step in steps(recording):
+        for leaf, now in step.tensors:
+            idle.setdefault(leaf, []).append(step)
+            if now is not None:
+                idle[leaf].clear()
+    touched = {tensor for frame in recording.frames if frame.phase == "forward" for tensor in _computed_with(frame)}
+    switched = last_switches(recording)
+    groups: dict[Place, list[int]] = {}
+    for leaf, held in idle.items():
+        made = made_by(recording, leaf)
+        untouched = leaf not in touched and leaf not in switched and recording.tensors[leaf].requires_grad
+        if made is not None and len(held) > 1 and untouched and LIBRARIES.isdisjoint(PurePath(made.file).parts):
+            groups.setdefault(made, []).append(leaf)
+    for made, leaves in groups.items():
+        step = idle[leaves[0]][1]
+        finding = Finding(
+            recording=recording, kind=UNUSED, frame=step.frame, culprit=made, victim=step.place, tensor=leaves[0]
+        )
+        facts: dict[str, Word] = {"leaves": names(recording, leaves)}
+        yield finding.told(NOT_COMPUTED_WITH, USE_IT, facts)
