@@ -11,7 +11,7 @@ import torch
 import seegrad
 from seegrad.model.recording import Recording
 from tests.data.programs import programs
-from tests.library.diagnose.mended import mended
+from tests.library.diagnose.training.mended import mended
 from tests.library.recorded import seen
 
 RIGHT = [name for name, each in programs().items() if each.kind is None and each.run.__module__.endswith(".freezes")]
