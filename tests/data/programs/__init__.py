@@ -68,6 +68,10 @@ SEVERITIES = {
     "learns_no_more": "note",
     "never_reached": "note",
     "graph_kept": "note",
+    "kept_by_reference": "note",
+    "one_module_twice": "note",
+    "scheduled_before_step": "note",
+    "clipped_while_scaled": "note",
 }
 
 
@@ -100,6 +104,7 @@ def programs() -> dict[str, Program]:
         adversarial,
         chapter,
         clinic,
+        copies,
         cuts,
         field,
         freezes,
@@ -112,6 +117,7 @@ def programs() -> dict[str, Program]:
         nan,
         odd,
         recurrent,
+        schedules,
         seeds,
         silent,
         updates,
