@@ -20,7 +20,7 @@ from seegrad.capture.probes.places import Code, Source, call_as, caller, is_sign
 from seegrad.capture.probes.swaps import on_swap
 from seegrad.capture.probes.variables import is_a, tensors_in
 from seegrad.capture.state import RecordingState
-from seegrad.capture.training import CLIPPING, ZEROING, on_step
+from seegrad.capture.training.uses import CLIPPING, UNSCALING, ZEROING, on_step
 from seegrad.model.recording import Place, RaisedError, Recording
 from seegrad.words.errors import text_of
 
@@ -116,8 +116,8 @@ class Capture(TorchFunctionMode):
 
     def _steps(self, optimiser: torch.optim.Optimizer) -> None:
         user = user_frame(sys._getframe(1))
-        quietly(self._state.uses.stepped, optimiser, user)
         quietly(self._state.steps, optimiser, user)
+        quietly(self._state.uses.stepped, optimiser, user)
 
     def recording(self, error: RaisedError | None = None) -> Recording:
         """What was seen so far."""
@@ -173,6 +173,8 @@ class Capture(TorchFunctionMode):
                     quietly(self._state.uses.zeroed, tensors_in(args), user)
                 elif frame.f_code.co_filename == CLIPPING:
                     quietly(self._state.uses.clipped, tensors_in(args[:1]), user)
+                elif call.name == UNSCALING:
+                    quietly(self._state.uses.unscaled, tensors_in(args[:1]), user)
             op = quietly(Op, self._state, call, args, kwargs, frame, user)
             try:
                 result = call_as(frame, func, args, kwargs)

@@ -9,15 +9,15 @@ from typing import Any, Literal
 
 import torch
 
-from seegrad.capture.collected import JOINS
 from seegrad.capture.probes import torch_private as _torch
 from seegrad.capture.probes.variables import is_a, tensors_in
 from seegrad.capture.state import RecordingState
-from seegrad.capture.switches import GRAD_MODE, SWITCHES
 from seegrad.capture.tables.frames import FrameDraft, Hit
 from seegrad.capture.tables.hooks import KINDS as HOOKS
 from seegrad.capture.tables.nodes import Birth
 from seegrad.capture.tables.tensors import TensorDraft
+from seegrad.capture.training.collected import JOINS
+from seegrad.capture.training.switches import GRAD_MODE, SWITCHES
 from seegrad.model.recording import Place, RaisedError, Route
 from seegrad.words.errors import text_of
 

@@ -13,20 +13,21 @@ from typing import Any
 
 import torch
 
-from seegrad.capture.collected import Collections
 from seegrad.capture.extremes import ExtremesWatch
 from seegrad.capture.probes import torch_private as _torch
 from seegrad.capture.probes.places import Source, user_frame, user_frames
 from seegrad.capture.probes.suspects import Trail, likeliest
 from seegrad.capture.probes.variables import Named, VariableNames, held_tensors, module_tensors, modules
-from seegrad.capture.switches import SWITCHES, Switches
 from seegrad.capture.tables import Tables
 from seegrad.capture.tables.forget import Forgetting
 from seegrad.capture.tables.frames import FrameDraft, Hit
 from seegrad.capture.tables.nodes import Birth
 from seegrad.capture.tables.saved import NOWHERE, Line, Saved, Unseen
 from seegrad.capture.tables.tensors import Tensors
-from seegrad.capture.training import GradientUses
+from seegrad.capture.training.collected import Collections
+from seegrad.capture.training.shared import SharedThings
+from seegrad.capture.training.switches import SWITCHES, Switches
+from seegrad.capture.training.uses import GradientUses
 from seegrad.model.recording import GRADIENT_READ, Place, RaisedError
 from seegrad.words.errors import text_of
 
@@ -42,6 +43,7 @@ class RecordingState:
         self.extremes = ExtremesWatch(self.tables) if extremes else None
         self.switches = Switches(self.tables, source, self.meet)
         self._collections = Collections(self.tables, source)
+        self._shared = SharedThings(self.tables, source)
         self._names = VariableNames()
         self._forgetting = Forgetting(self.tables)
         self._backwards = 0
@@ -60,6 +62,7 @@ class RecordingState:
         """The block begins."""
         self._block = frame
         self.tables.frames.new("start", "start", place)
+        self.uses.start(frame)
 
     def finish(self, block: FrameType | None) -> None:
         """The block ends: a last look at what has no name yet. Given code has its names in a module of its own."""
@@ -258,9 +261,11 @@ class RecordingState:
         read.inputs = (self.meet(tensor),)
 
     def steps(self, optimiser: torch.optim.Optimizer, user: FrameType | None) -> None:
-        """An optimiser is about to step: a moment to look for attributes that were meant to switch gradients off."""
+        """An optimiser is about to step: a moment to look for what no call of torch shows."""
+        self.uses.schedules(optimiser, self._frames(user))
         if self.switches.is_time():
             self.switches.look(self._names.met(), optimiser, self._frames(user))
+            self._shared.look(optimiser, self._frames(user))
 
     def escaped(self, tensors: Sequence[torch.Tensor]) -> None:
         """Someone outside torch was given these tensors' bytes."""

@@ -114,13 +114,15 @@ def find_lost(recording: Recording) -> Iterator[Diagnosis]:
     """Leaves that led to a loss and got no gradient at all, neither from it nor from any other; one note a line.
 
     What ran under `no_grad` for one loss is told once. None where torch's error ended it all: the rest was to come.
-    None of a leaf that is given the values of a trained one.
+    None of a leaf that is given the values of a trained one; where optimisers step, nor of one that none of them holds
+    and that `no_grad` keeps out: a teacher.
     """
     got = rewarded(recording)
     without = {ref.id for ref in recording.tensors if is_trained(recording, ref.id)} - got
     if recording.error in recording.errors or not without:
         return
     got |= followers(recording, without, got)
+    held = {leaf for use in recording.uses if use.kind == "stepped" for leaf, _ in use.tensors}
     calls = {frames[0].index: frames for frames in backward_calls(recording)}
     flow = Flow(recording)
     for frame in recording.frames:
@@ -129,6 +131,8 @@ def find_lost(recording: Recording) -> Iterator[Diagnosis]:
         for cut in flow.cuts(roots_of(recording, frame)) if frame.index in calls else ():
             found = [leaf for leaf in flow.leaves(cut.given) if leaf not in got and is_known(recording, leaf)]
             why = cause(recording, cut)
+            if why == "no_grad" and held:
+                found = [leaf for leaf in found if leaf in held]
             groups.setdefault(why if why in ("no_grad", "switched") else cut.frame.place, (cut, []))[1].extend(found)
         for cut, leaves in groups.values():
             if leaves:

@@ -214,12 +214,13 @@ class Hook:
 
 @dataclass(frozen=True, slots=True)
 class GradientUse:
-    """What was done with gradients after Frame `frame`: an optimiser stepped, or they were cleared, or clipped.
+    """What was done with gradients after Frame `frame`: an optimiser stepped, somebody cleared, clipped, unscaled.
 
+    `scheduled`: before an optimiser's first step, its schedule had gone on already.
     `tensors`: each leaf, and the version that its gradient then had; None where there was none to step with.
     """
 
-    kind: Literal["cleared", "stepped", "clipped"]
+    kind: Literal["cleared", "stepped", "clipped", "unscaled", "scheduled"]
     frame: FrameId
     place: Place | None
     tensors: tuple[tuple[TensorId, int | None], ...]
@@ -267,6 +268,22 @@ class Collected:
     name: str
     frame: FrameId
     place: Place | None
+    tensors: tuple[TensorId, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Shared:
+    """One thing under two names, seen after Frame `frame`; `place` is the line that gave the second.
+
+    `module`: `name` and `other` are one module, or share all Parameters. `repeated`: the list `name` holds one module
+    `other` times. `snapshot`: the list or dict `name` holds Parameters themselves.
+    """
+
+    kind: Literal["module", "repeated", "snapshot"]
+    name: str
+    other: str
+    frame: FrameId
+    place: Place
     tensors: tuple[TensorId, ...]
 
 
@@ -346,6 +363,7 @@ class Recording:
     extremes: tuple[Extremes, ...] = ()
     switches: tuple[Switch, ...] = ()
     collected: tuple[Collected, ...] = ()
+    shared: tuple[Shared, ...] = ()
 
     def to_json(self) -> str:
         """The Recording as JSON, the same bytes every time. `from_json` reads it back.

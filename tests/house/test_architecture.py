@@ -56,7 +56,7 @@ MAY_IMPORT = {  # a room, or a file at a package's top: the rooms that it may im
     "nbjudge.__main__": ("plugin", "single", "pages", "grading", "sandbox", "course", "shown", "model", "errors"),
 }
 INSIDE = {  # the same for rooms within a room; its own files, beside them, may import all of them
-    "seegrad.capture": {"probes": (), "tables": ("probes",)},
+    "seegrad.capture": {"probes": (), "tables": ("probes",), "training": ("tables", "probes")},
     "seegrad.picture": {"layout": (), "sketch": (), "svg": ("sketch", "layout")},
     "nbjudge.bridge": {"values": (), "around": ("values",), "torch": ("values", "around")},
     "nbjudge.pages": {"similar": ()},

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from types import FrameType
 
 import torch
@@ -56,6 +56,32 @@ def assigned(source: Source, texts: Iterable[Text], attribute: str, owner: str) 
 def _called(owner: ast.expr) -> str:
     """The last part of a path: `backbone` of `self.model.backbone`."""
     return owner.attr if isinstance(owner, ast.Attribute) else owner.id if isinstance(owner, ast.Name) else ""
+
+
+def bound(source: Source, texts: Iterable[Text], name: str, fits: Callable[[ast.expr], bool]) -> Place | None:
+    """The first line that gives the variable or attribute of that name a value that fits."""
+    for file, tree in texts:
+        lines = [
+            each.lineno
+            for each in ast.walk(tree)
+            if isinstance(each, ast.Assign) and name in map(_called, each.targets) and fits(each.value)
+        ]
+        if lines:
+            return source.at(file, min(lines))
+    return None
+
+
+def call_of(source: Source, texts: Iterable[Text], name: str, method: str) -> Place | None:
+    """The first line that calls a method of what has that name."""
+    for file, tree in texts:
+        for each in ast.walk(tree):
+            match each:
+                case ast.Call(func=ast.Attribute(value=owner, attr=called)) if (called, _called(owner)) == (
+                    method,
+                    name,
+                ):
+                    return source.at(file, each.lineno)
+    return None
 
 
 def put_into(source: Source, texts: Iterable[Text], name: str) -> Place | None:

@@ -23,6 +23,7 @@ from seegrad.model.recording import (
     Node,
     RaisedError,
     Recording,
+    Shared,
     Switch,
     TensorRef,
     Write,
@@ -45,6 +46,7 @@ class Tables:
         self.kept: set[int] = set()  # Frames that aren't forgotten
         self.switches: list[SwitchDraft] = []
         self.collected: list[Collected] = []
+        self.shared: list[Shared] = []
         self.root: int | None = None  # the tensor that backward was called on last
 
     # -- who is it
@@ -112,6 +114,7 @@ class Tables:
             extremes=tuple([frozen(Extremes, each, ids) for each in self.extremes if each.frame in ids["frame"]]),
             switches=tuple([frozen(Switch, draft, ids) for draft in self.switches]),
             collected=tuple([frozen(Collected, each, ids) for each in self.collected]),
+            shared=tuple([frozen(Shared, each, ids) for each in self.shared]),
         )
 
     def _fetch(self, frames: Iterable[FrameDraft]) -> None:

@@ -136,6 +136,7 @@ def _needed_frames(tables: Tables, nodes: set[int], writes: set[int], tensors: s
     needed |= {tables.writes.drafts[number].frame for number in writes}
     needed |= {hook.frame for hook in tables.hooks.drafts.values() if hook.tensor in tensors}
     needed |= {tables.nodes.drafts[number].frame for number in nodes}
-    needed |= {switch.frame for switch in tables.switches} | {each.frame for each in tables.collected}
+    needed |= {switch.frame for switch in tables.switches}
+    needed |= {each.frame for each in tables.collected} | {each.frame for each in tables.shared}
     needed |= {frame for node, frame in tables.frames.last_runs().items() if node in nodes}
     return needed & (tables.frames.drafts.keys() | tables.frames.ran.keys())

@@ -316,7 +316,7 @@ Held = tuple[int, int | None]
 class GradientUseDraft:
     """A GradientUse, numbered as capture numbers."""
 
-    kind: Literal["cleared", "stepped", "clipped"]
+    kind: Literal["cleared", "stepped", "clipped", "unscaled", "scheduled"]
     frame: int
     place: Place | None
     tensors: tuple[Held, ...]

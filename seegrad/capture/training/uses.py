@@ -7,16 +7,20 @@ say of each optimiser when it steps; a gradient is cleared by setting `.grad`, w
 from __future__ import annotations
 
 import threading
+import weakref
 from collections.abc import Callable, Sequence
 from types import FrameType
 from typing import Any
 
 import torch
 from torch.nn.utils.clip_grad import clip_grad_norm_
+from torch.optim.lr_scheduler import LRScheduler
 from torch.optim.optimizer import Optimizer, register_optimizer_step_pre_hook
 
 from seegrad.capture.probes import torch_private as _torch
 from seegrad.capture.probes.places import Source
+from seegrad.capture.probes.variables import attributes, is_a, variables
+from seegrad.capture.probes.written import call_of, texts
 from seegrad.capture.tables import Tables
 from seegrad.capture.tables.frames import GradientUseDraft, Held
 from seegrad.model.recording import Place
@@ -26,6 +30,12 @@ ZEROING = frozenset({"zero_", "_foreach_zero_"})
 
 CLIPPING = clip_grad_norm_.__code__.co_filename
 """The file of torch's whose in-place ops clip gradients."""
+
+UNSCALING = "_amp_foreach_non_finite_check_and_unscale_"
+"""What a GradScaler divides gradients with, when it's asked to or when it steps."""
+
+At = tuple[int, Place | None]
+"""When and where."""
 
 MOST_ZEROED = 10_000
 """So many storages are remembered as zeroed: more, and they were no gradients."""
@@ -50,6 +60,33 @@ class GradientUses:
         self._tables, self._source = tables, source
         self._zeroed: dict[int, tuple[int, Place | None]] = {}  # storage → when, where; no step has told of it yet
         self._used: dict[int, int] = {}  # storage of a gradient that a step has used → its leaf
+        self._clips: dict[int, tuple[int, At]] = {}  # storage → its version after the clip, when and where that was
+        self._clipped: dict[
+            int, tuple[At, At]
+        ] = {}  # storage of one that was scaled when it was clipped → clip, unscale
+        self._schedules: list[tuple[weakref.ref[LRScheduler], int]] = []  # those that were there at the start, how far
+        self._first = weakref.WeakSet[Optimizer]()  # those that have stepped: asked at their first step alone
+
+    def start(self, frame: FrameType | None) -> None:
+        """The block begins: how far the schedules are."""
+        found = (each for _, each in schedulers([] if frame is None else [frame]))
+        self._schedules = [(weakref.ref(each), each.last_epoch) for each in found]
+
+    def schedules(self, optimiser: Optimizer, frames: Sequence[FrameType]) -> None:
+        """Before an optimiser's first step: has its schedule gone on already?"""
+        if optimiser in self._first:
+            return
+        self._first.add(optimiser)
+        for name, each in schedulers(frames):
+            began = next((epoch for ref, epoch in self._schedules if ref() is each), None)
+            early = each.last_epoch == 1 and (began == 0 or (began is None and not optimiser.state))
+            if each.optimizer is optimiser and early:
+                place = call_of(self._source, texts(self._source, frames, None), name.rpartition(".")[2], "step")
+                leaves = [leaf for group in optimiser.param_groups for leaf in group["params"]]
+                numbers = [(self._tables.tensors.find(leaf), None) for leaf in leaves]
+                held = tuple((number, None) for number, _ in numbers if number is not None)
+                self._tables.uses.append(GradientUseDraft("scheduled", self._now, place, held))
+                return
 
     def stepped(self, optimiser: Optimizer, user: FrameType | None) -> None:
         """An optimiser is about to step; the leaves that no call has shown don't count."""
@@ -57,6 +94,7 @@ class GradientUses:
         numbers = [(self._tables.tensors.find(leaf), leaf) for leaf in leaves]
         known = [(number, leaf) for number, leaf in numbers if number is not None]
         self._tell_zeroed(known)
+        self._tell_clipped(known)
         self._used.update((key, number) for number, leaf in known if (key := _storage(leaf.grad)) is not None)
         held = tuple((number, _version(leaf)) for number, leaf in known)
         self._tables.uses.append(GradientUseDraft("stepped", self._now, self._source.place(user), held))
@@ -69,7 +107,15 @@ class GradientUses:
             self._clear((self._now, self._source.place(user)), (number, _version(leaf)))
 
     def clipped(self, tensors: Sequence[torch.Tensor], user: FrameType | None) -> None:
-        """Torch clips these; told of those that a step has used and that nobody has cleared since."""
+        """Torch clips these; told of those that a step has used and that nobody has cleared since.
+
+        Of the others it's remembered: whether they are scaled, unscaling them shows.
+        """
+        at = self._now, self._source.place(user)
+        for each in tensors[:MOST_ZEROED]:
+            key, version = _storage(each), _torch.version(each)
+            if key is not None and version is not None:
+                self._clips[key] = version + 1, at
         numbers = [(self._used.get(_storage(each) or 0), each) for each in tensors]
         held = tuple((number, _torch.version(each)) for number, each in numbers if number is not None)
         if held:
@@ -81,6 +127,24 @@ class GradientUses:
         if len(self._zeroed) > MOST_ZEROED:
             self._zeroed.clear()
         self._zeroed.update((key, at) for each in tensors if (key := _storage(each)) is not None)
+
+    def unscaled(self, tensors: Sequence[torch.Tensor], user: FrameType | None) -> None:
+        """A GradScaler divides these; those that have been clipped since they came were scaled then."""
+        at = self._now, self._source.place(user)
+        for each in tensors if self._clips else ():
+            key = _storage(each)
+            version, clip = self._clips.pop(key or 0, (None, at))
+            if key is not None and version is not None and version == _torch.version(each):
+                self._clipped[key] = clip, at
+
+    def _tell_clipped(self, known: Sequence[tuple[int, torch.Tensor]]) -> None:
+        found = [
+            (self._clipped.pop(key), number) for number, leaf in known if (key := _storage(leaf.grad)) in self._clipped
+        ]
+        if found:
+            (clip, unscale), held = found[0][0], tuple((number, None) for _, number in found)
+            self._tables.uses.append(GradientUseDraft("clipped", *clip, held))
+            self._tables.uses.append(GradientUseDraft("unscaled", *unscale, held))
 
     def _tell_zeroed(self, known: Sequence[tuple[int, torch.Tensor]]) -> None:
         if self._zeroed:
@@ -100,6 +164,16 @@ class GradientUses:
             last[0].tensors = (*last[0].tensors, held)
         else:
             self._tables.uses.append(GradientUseDraft("cleared", *at, (held,)))
+
+
+def schedulers(frames: Sequence[FrameType]) -> list[tuple[str, LRScheduler]]:
+    """(name, schedule) for those among the user's variables, and among what the user's objects hold."""
+    found: list[tuple[str, LRScheduler]] = []
+    for frame in frames:
+        held = dict(variables(frame))
+        named = (*held.items(), *attributes(held).items())
+        found += [(name, value) for name, value in named if is_a(value, LRScheduler)]
+    return found
 
 
 def _storage(gradient: torch.Tensor | None) -> int | None:

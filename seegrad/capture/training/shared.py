@@ -1,0 +1,150 @@
+"""One thing under two names: a target network that is the policy, n times one layer, a snapshot of Parameters.
+
+Nothing of this is a call of torch. At an optimiser's first step, its second, its fourth …, the user's variables are
+looked through, and the line is searched that gave the second name.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator, Sequence
+from types import FrameType
+from typing import Any
+
+import torch
+
+from seegrad.capture.probes.places import Source
+from seegrad.capture.probes.variables import attributes, is_a, tensors_in, variables
+from seegrad.capture.probes.written import bound, texts
+from seegrad.capture.tables import Tables
+from seegrad.model.recording import Shared
+
+MEANT_AS_COPY = re.compile(
+    r"(?:^|_)(?:target|tgt|teacher|old|prev|previous|best|ema|average|avg|swa|shadow|ref|reference|frozen|snapshot|backup|"
+    r"copy|initial|momentum|anchor)(?:$|_)"
+)
+"""What a second name says where a copy was meant."""
+
+Named = list[tuple[str, Any]]
+
+
+class SharedThings:
+    """All that were found, each once."""
+
+    def __init__(self, tables: Tables, source: Source) -> None:
+        self._tables, self._source = tables, source
+        self._told: set[str] = set()
+
+    def look(self, optimiser: torch.optim.Optimizer, frames: Sequence[FrameType]) -> None:
+        """The optimiser is about to step."""
+        leaves = {id(leaf) for group in optimiser.param_groups for leaf in group["params"]}
+        for frame in frames:
+            held = dict(variables(frame))
+            found = [*held.items(), *attributes(held).items()]
+            self._snapshots(found, leaves, frames)
+            modules = list(_modules(found))
+            self._two_names([each for each in modules if _trains(each[1], leaves)], frames)
+            self._repeated(modules, leaves, frames)
+
+    def _two_names(self, found: list[tuple[str, torch.nn.Module]], frames: Sequence[FrameType]) -> None:
+        for name, module in found:
+            if MEANT_AS_COPY.search(_last(name)) is None:
+                continue
+            other = next((each for each, same in found if _last(each) != _last(name) and _is_one(same, module)), None)
+            if other is not None and MEANT_AS_COPY.search(_last(other)) is None:
+                self._tell("module", name, other, list(module.parameters()), frames, module)
+
+    def _repeated(
+        self, found: list[tuple[str, torch.nn.Module]], leaves: set[int], frames: Sequence[FrameType]
+    ) -> None:
+        for name, module in found:
+            if isinstance(module, torch.nn.ModuleList | torch.nn.Sequential):
+                items = list(module)
+                same = len(items) > 1 and all(each is items[0] for each in items)
+                if same and _trains(items[0], leaves):
+                    self._tell("repeated", name, str(len(items)), list(module.parameters()), frames, module)
+
+    def _snapshots(self, found: Named, leaves: set[int], frames: Sequence[FrameType]) -> None:
+        for name, value in found:
+            held = tensors_in(value) if type(value) in (list, tuple, dict) else []
+            if held and all(id(each) in leaves for each in held):
+                self._tell("snapshot", name, "", held, frames, None)
+
+    def _tell(
+        self,
+        kind: str,
+        name: str,
+        other: str,
+        tensors: Sequence[torch.Tensor],
+        frames: Sequence[FrameType],
+        module: torch.nn.Module | None,
+    ) -> None:
+        if f"{kind} {_last(name)}" in self._told:
+            return
+        self._told.add(f"{kind} {_last(name)}")
+        place = bound(self._source, texts(self._source, frames, module), _last(name), SHARES[kind])
+        if place is None:  # a list of an optimiser's own, or a name that was given elsewhere
+            return
+        numbers = tuple(number for each in tensors if (number := self._tables.tensors.find(each)) is not None)
+        self._tables.shared.append(Shared(kind, name, other, self._tables.frames.now, place, numbers))  # type: ignore[arg-type]  # one of SHARES
+
+
+def _modules(found: Named) -> Iterator[tuple[str, torch.nn.Module]]:
+    """(path, module) for the modules among variables, and their own, each as often as it's named."""
+    for name, value in found:
+        if is_a(value, torch.nn.Module):
+            yield from torch.nn.Module.named_modules(value, prefix=name, remove_duplicate=False)
+
+
+def _trains(module: torch.nn.Module, leaves: set[int]) -> bool:
+    return any(id(each) in leaves for each in torch.nn.Module.parameters(module))
+
+
+def _is_one(first: torch.nn.Module, second: torch.nn.Module) -> bool:
+    """Is it one module, or a shallow copy with the same Parameters?"""
+    if first is second:
+        return True
+    one, other = list(torch.nn.Module.parameters(first)), list(torch.nn.Module.parameters(second))
+    alike = type(first) is type(second) and len(one) == len(other)
+    return alike and all(a is b for a, b in zip(one, other, strict=True))
+
+
+def _last(name: str) -> str:
+    return name.rpartition(".")[2]
+
+
+# -- the statement that gives the name
+
+
+def _hands_on(value: ast.expr) -> bool:
+    """`target = policy`, `teacher = copy.copy(student)`."""
+    match value:
+        case ast.Name() | ast.Attribute():
+            return True
+        case ast.Call(func=ast.Attribute(attr="copy") | ast.Name(id="copy")):
+            return True
+    return False
+
+
+def _repeats(value: ast.expr) -> bool:
+    """`[layer] * n`, `[layer for _ in range(n)]`, wherever it stands in the value."""
+    for each in ast.walk(value):
+        match each:
+            case ast.BinOp(left=ast.List(), op=ast.Mult()) | ast.BinOp(op=ast.Mult(), right=ast.List()):
+                return True
+            case ast.ListComp(elt=ast.Name()) | ast.GeneratorExp(elt=ast.Name()):
+                return True
+    return False
+
+
+def _holds(value: ast.expr) -> bool:
+    """Anything but an empty collection."""
+    match value:
+        case ast.Dict(keys=[]) | ast.List(elts=[]) | ast.Constant():
+            return False
+    return True
+
+
+SHARES = {"module": _hands_on, "repeated": _repeats, "snapshot": _holds}
+"""By kind, what the value looks like."""

@@ -1,0 +1,67 @@
+"""Steps in the wrong order: a schedule that goes on before the optimiser does, a clip while gradients are scaled."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from seegrad.diagnose.finding import DiagnosisKind, Finding, finder
+from seegrad.diagnose.training.steps import leaves_of
+from seegrad.model.recording import Diagnosis, GradientUse, Place, Recording
+from seegrad.words.languages import marked
+
+EARLY = DiagnosisKind("scheduled_before_step", "note", marked("scheduled before the step"))
+ONE_AHEAD = marked(
+    "{Culprit} moves the schedule on before the first step on {victim}: no step uses its first learning rate, and each "
+    "later one comes a call too early."
+)
+STEP_FIRST = marked("Call `optimizer.step()` first, and `scheduler.step()` after it.")
+
+SCALED = DiagnosisKind("clipped_while_scaled", "note", marked("clipped while scaled"))
+STILL_SCALED = marked(
+    "{Culprit} clips gradients that the scaler has multiplied: {victim} divides them by its factor afterwards, so they "
+    "are clipped to far less than the limit says."
+)
+UNSCALE_FIRST = marked(
+    "If the limit is meant for the gradients themselves, call `scaler.unscale_(optimizer)` before you clip."
+)
+
+
+@finder(order=33)
+def find_early(recording: Recording) -> Iterator[Diagnosis]:
+    """A note for each schedule that was ahead at its optimiser's first step."""
+    for at, use in enumerate(recording.uses):
+        if use.kind == "scheduled":
+            yield from _told(recording, EARLY, use, _next(recording, at, "stepped"), ONE_AHEAD, STEP_FIRST)
+
+
+@finder(order=34)
+def find_scaled(recording: Recording) -> Iterator[Diagnosis]:
+    """A note for each line that clips what is unscaled afterwards."""
+    told: set[Place | None] = set()
+    for at, use in enumerate(recording.uses):
+        if use.kind == "unscaled":
+            clip = recording.uses[at - 1]
+            if clip.place not in told:
+                told.add(clip.place)
+                yield from _told(recording, SCALED, clip, use, STILL_SCALED, UNSCALE_FIRST)
+
+
+def _next(recording: Recording, at: int, kind: str) -> GradientUse | None:
+    """The next use of that kind of any of the same leaves."""
+    leaves = leaves_of(recording.uses[at])
+    return next((use for use in recording.uses[at + 1 :] if use.kind == kind and leaves & leaves_of(use)), None)
+
+
+def _told(
+    recording: Recording, kind: DiagnosisKind, use: GradientUse, hit: GradientUse | None, said: str, advice: str
+) -> Iterator[Diagnosis]:
+    if hit is not None:
+        finding = Finding(
+            recording=recording,
+            kind=kind,
+            frame=max(use.frame, hit.frame),
+            culprit=use.place,
+            victim=hit.place,
+            tensor=next(iter(leaves_of(use)), None),
+        )
+        yield finding.told(said, advice, {})
