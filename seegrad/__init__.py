@@ -10,6 +10,7 @@ from seegrad.words.errors import SeegradError
 
 if TYPE_CHECKING:
     from seegrad.display.again import ask_again
+    from seegrad.display.findings import findings
     from seegrad.display.magic import load_ipython_extension
     from seegrad.display.widget import show
     from seegrad.engine import follow
@@ -25,6 +26,7 @@ __all__ = [
     "ask_again",
     "course_map",
     "device",
+    "findings",
     "follow",
     "load_ipython_extension",
     "record",
@@ -35,6 +37,7 @@ _LAZY = {
     "ask_again": "display.again",
     "course_map": "learn.course_map",
     "device": "learn.device",
+    "findings": "display.findings",
     "follow": "engine",
     "load_ipython_extension": "display.magic",
     "record": "recorder",

@@ -1,7 +1,8 @@
 """`python -m seegrad SCRIPT.py [args]`: run a script, then say what its gradients went through.
 
 The script runs as it would alone: same `sys.argv`, same output, same traceback, same exit status. The diagnoses
-follow on stdout, after the script's own output. `--html FILE` also writes the picture, interactive and offline.
+follow on stdout, after the script's own output. `--html FILE` also writes the picture, interactive and offline,
+`--json FILE` what was found, for programs to read. `--auto` says nothing unless something goes wrong, then at once.
 `-m MODULE [args]` runs a module of a package instead, as Python's own `-m` does.
 """
 
@@ -12,17 +13,18 @@ import contextlib
 import os
 import sys
 import traceback
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import TracebackType
 
 from seegrad.capture.probes.places import is_users
+from seegrad.display.findings import as_json, heading
+from seegrad.display.page import write_page
 from seegrad.display.script import Program, acting_as, module, script
-from seegrad.model.recording import Diagnosis, Recording
+from seegrad.display.watch import Watch, page_of
+from seegrad.model.recording import Recording
 from seegrad.recorder import record
-from seegrad.words.languages import _, counted, marked
-
-SEVERITY = {"error": marked("error"), "wrong": marked("WRONG GRADIENT"), "note": marked("note")}
+from seegrad.words.languages import _, counted
 
 
 def main(arguments: list[str]) -> int:
@@ -37,11 +39,15 @@ def main(arguments: list[str]) -> int:
         traceback.print_exc(limit=0)
         return 1
     with acting_as(program, options.arguments):
+        if options.auto:
+            return watched(program)
         status, recording = run(program)
     with perhaps_unheard():
         report(recording, here)
         if options.html is not None:
-            write_html(recording, options.html, here)
+            write(options.html, here, lambda path: write_page(recording, path))
+        if options.json is not None:
+            write(options.json, here, lambda path: path.write_text(as_json(recording), encoding="utf-8"))
     return status
 
 
@@ -49,6 +55,8 @@ def parser() -> argparse.ArgumentParser:
     """The command line: our options come before the script, everything after it is the script's."""
     found = argparse.ArgumentParser(prog="python -m seegrad", description=(__doc__ or "").split("\n", maxsplit=1)[0])
     found.add_argument("--html", metavar="FILE", type=Path, help=_("write the picture there, interactive and offline"))
+    found.add_argument("--json", metavar="FILE", type=Path, help=_("write what was found there, as JSON"))
+    found.add_argument("--auto", action="store_true", help=_("say nothing unless something goes wrong"))
     found.add_argument("-m", dest="module", action="store_true", help=_("what follows is a module, not a file"))
     found.add_argument("program", metavar="SCRIPT.py")
     found.add_argument("arguments", nargs=argparse.REMAINDER, metavar="...", help=_("the script's own arguments"))
@@ -73,18 +81,40 @@ def perhaps_unheard() -> Iterator[None]:
 def run(program: Program) -> tuple[int, Recording]:
     """Run the script under `record()`: its status and the Recording. An error prints its ordinary traceback."""
     rec = record(code=(program.file, 1, program.text))
-    status = 0
     try:
         with rec:
-            exec(program.code, sys.modules["__main__"].__dict__)  # noqa: S102  # running the user's script is what's asked
-    except SystemExit as leaving:
-        status = exit_status(leaving)
+            execute(program)
     except BaseException as error:  # whatever ends a script is shown as Python shows it
-        status = 130 if isinstance(error, KeyboardInterrupt) else 1
-        with perhaps_unheard():
-            sys.stdout.flush()
-        sys.excepthook(type(error), error.with_traceback(users_part(error)), error.__traceback__)
-    return status, rec.recording
+        return ended_by(error), rec.recording
+    return 0, rec.recording
+
+
+def watched(program: Program) -> int:
+    """Run the script watched: its status. Nothing is said but what went wrong, beside the picture of it."""
+    watch = Watch((program.file, 1, program.text), page_of(program.file))
+    watch.begin()
+    try:
+        execute(program)
+    except BaseException as error:  # as in `run`
+        watch.end(error)
+        return ended_by(error)
+    watch.end()
+    return 0
+
+
+def execute(program: Program) -> None:
+    """In the module that acts as `__main__`."""
+    exec(program.code, sys.modules["__main__"].__dict__)  # noqa: S102  # running the user's script is what's asked
+
+
+def ended_by(error: BaseException) -> int:
+    """The status of a script that this has ended; the traceback is printed as Python would."""
+    if isinstance(error, SystemExit):
+        return exit_status(error)
+    with perhaps_unheard():
+        sys.stdout.flush()
+    sys.excepthook(type(error), error.with_traceback(users_part(error)), error.__traceback__)
+    return 130 if isinstance(error, KeyboardInterrupt) else 1
 
 
 def users_part(error: BaseException) -> TracebackType | None:
@@ -116,34 +146,14 @@ def report(recording: Recording, here: Path) -> None:
         print(f"{heading(diagnosis, here)}\n    {diagnosis.message()}")
 
 
-def heading(diagnosis: Diagnosis, here: Path) -> str:
-    """One line that names the culprit, as a compiler would."""
-    place = diagnosis.culprit or diagnosis.victim
-    where = f"{near(place.file, here)}:{place.line}: " if place else ""
-    severity, kind = _(SEVERITY[diagnosis.severity]), _(diagnosis.title) or diagnosis.kind.replace("_", " ")
-    return f"{where}{severity}: {kind}"
-
-
-def near(file: str, here: Path) -> str:
-    """The path from here, where the file lies below.
-
-    >>> near("/work/code/train.py", Path("/work")), near("/else/train.py", Path("/work")), near("In [1]", Path("/work"))
-    ('code/train.py', '/else/train.py', 'In [1]')
-    """
-    path = Path(file)
-    return str(path.relative_to(here)) if path.is_relative_to(here) else file
-
-
-def write_html(recording: Recording, path: Path, here: Path) -> None:
-    """Write the picture, by its path from `here`; where that fails, say so: the script's status stays its own."""
-    from seegrad.display.page import write_page
-
+def write(path: Path, here: Path, writing: Callable[[Path], object]) -> None:
+    """Write a file, by its path from `here`; where that fails, say so: the script's status stays its own."""
     try:
-        write_page(recording, here / path)
+        writing(here / path)
     except OSError as error:
         print(_("seegrad: can't write {file}: {error}").format(file=path, error=error), file=sys.stderr)
     else:
-        print(_("picture: {file}").format(file=path))
+        print(_("written: {file}").format(file=path))
 
 
 if __name__ == "__main__":

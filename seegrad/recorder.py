@@ -6,7 +6,7 @@ import sys
 from dataclasses import replace
 from types import TracebackType
 
-from seegrad.capture.mode import Capture, Detail, quietly
+from seegrad.capture.mode import Capture, Detail, Listener, quietly
 from seegrad.capture.probes.places import Code, user_frame, without_us
 from seegrad.diagnose import diagnose
 from seegrad.model.recording import Diagnosis, Frame, RaisedError, Recording
@@ -23,6 +23,7 @@ class record:  # noqa: N801  # a context manager that is used like a function
     `detail="content"` also compares the bytes of every saved tensor: when it's saved and before a backward uses it, and
     at every event where someone outside torch holds the memory. It finds each write that torch can't see: by numpy, a
     raw pointer, a kernel. `code=(file, first_line, text)` gives the source to show where Python can't find it.
+    `listener` is called with None after each backward call, and with each error that torch raises.
 
     `check_nan=True` looks at the smallest and the largest number of every tensor and gradient, so that the line where
     the first NaN or infinity began is named however large the tensor is.
@@ -46,13 +47,20 @@ class record:  # noqa: N801  # a context manager that is used like a function
     [('not_finite', 'SqrtBackward0', 'unused')]
     """
 
-    def __init__(self, detail: Detail = "default", code: Code | None = None, *, check_nan: bool = False) -> None:
+    def __init__(
+        self,
+        detail: Detail = "default",
+        code: Code | None = None,
+        *,
+        check_nan: bool = False,
+        listener: Listener | None = None,
+    ) -> None:
         if detail not in ("default", "content"):
             said = _('record(detail={detail}): it is "default" or "content".')
             raise RecordingError(said.format(detail=repr(detail)))
         self._detail: Detail = detail
         self._given = code
-        self._check_nan = check_nan
+        self._check_nan, self._listener = check_nan, listener
         self._capture: Capture | None = None
         self._recording: Recording | None = None
         self._error: RaisedError | None = None
@@ -61,7 +69,7 @@ class record:  # noqa: N801  # a context manager that is used like a function
     def __enter__(self) -> record:
         if self._capture is not None:
             raise RecordingError(_("This record() is running or was used already. Make a new one for each block."))
-        self._capture = Capture(self._detail, self._given, check_nan=self._check_nan)
+        self._capture = Capture(self._detail, self._given, check_nan=self._check_nan, listener=self._listener)
         self._capture.start(user_frame(sys._getframe(1)))
         return self
 
@@ -74,7 +82,11 @@ class record:  # noqa: N801  # a context manager that is used like a function
         self._error = self._capture.stop(error)
         self._ended = True
         if error is not None:
-            quietly(_explain, error, self.recording)
+            self.explain(error)
+
+    def explain(self, error: BaseException) -> None:
+        """Say in notes on an error what is known of it by now; the error's own text stays as it is."""
+        quietly(_explain, error, self.recording)
 
     @property
     def recording(self) -> Recording:
@@ -124,8 +136,9 @@ def _diagnosed(recording: Recording) -> Recording:
 def _explain(error: BaseException, recording: Recording) -> None:
     """Leave `str(error)` as it is; say who did it in a note."""
     without_us(error)
+    at = recording.error or next(reversed(recording.errors), None)  # none has left the block while it runs
     for diagnosis in recording.diagnoses:
         note = f"seegrad: {diagnosis.message()}"
-        told = note in getattr(error, "__notes__", ())  # by a record() inside this one
-        if diagnosis.raised and recording.error and diagnosis.frame == recording.error.frame and not told:
+        told = note in getattr(error, "__notes__", ())  # by a record() inside this one, or when it was raised
+        if diagnosis.raised and at and diagnosis.frame == at.frame and not told:
             error.add_note(note)

@@ -70,6 +70,10 @@ def _nothing() -> None:
     """What ends where nothing has begun."""
 
 
+Listener = Callable[[BaseException | None], None]
+"""Is told of each backward call that has returned, with None, and of each error that torch raises."""
+
+
 class Capture(TorchFunctionMode):
     """Sees each call of torch in one thread, from `start` to `stop`.
 
@@ -78,8 +82,16 @@ class Capture(TorchFunctionMode):
     bookkeeping never reaches the user's program.
     """
 
-    def __init__(self, detail: Detail = "default", code: Code | None = None, *, check_nan: bool = False) -> None:
+    def __init__(
+        self,
+        detail: Detail = "default",
+        code: Code | None = None,
+        *,
+        check_nan: bool = False,
+        listener: Listener | None = None,
+    ) -> None:
         super().__init__()
+        self._listener = listener
         self._source = Source(code)
         self._state = RecordingState(self._source, every_byte=detail == "content", extremes=check_nan)
         self._calls: dict[Callable[..., Any], Call] = {}
@@ -181,6 +193,7 @@ class Capture(TorchFunctionMode):
             except Exception as error:
                 if op is not None:
                     quietly(op.failed, error)
+                    self._tell(error)
                 raise
             if op is not None:
                 quietly(op.done, result)
@@ -218,13 +231,19 @@ class Capture(TorchFunctionMode):
             if run is not None:
                 quietly(self._state.last_look, user)
                 quietly(run.failed, error)
+                self._tell(error)
             raise
         finally:
             if run is not None:
                 quietly(run.detach)
         if run is not None:
             quietly(run.done, result)
+            self._tell(None)
         return result
+
+    def _tell(self, error: Exception | None) -> None:
+        if self._listener is not None:
+            quietly(self._listener, error)
 
 
 def refused(error: BaseException) -> torch.Tensor | None:

@@ -37,6 +37,7 @@ MAY_IMPORT = {  # a room, or a file at a package's top: the rooms that it may im
     "seegrad.engine": ("capture", "model", "words"),
     "seegrad.promise": ("check", "telling", "arguments", "capture", "words"),
     "seegrad.offline": ("display",),
+    "seegrad.auto": ("display",),
     "seegrad.variants": ("words",),
     "seegrad.__main__": ("recorder", "display", "picture", "capture", "model", "words"),
     "nbjudge.errors": (),

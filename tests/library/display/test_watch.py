@@ -1,0 +1,209 @@
+"""`import seegrad.auto`: silent where nothing is wrong; else the finding, where it happens and at the end."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+import seegrad
+from seegrad.display.findings import as_json
+from seegrad.display.watch import MOST_EXPLAINED, Watch, page_of
+from tests.course.chapters.nbval_runs import LESS_SEEN
+
+QUIET = os.environ | {"PYTHONWARNINGS": LESS_SEEN}
+SILENT = """\
+import torch
+a = torch.tensor([1.0, 2.0, 3.0], requires_grad=True)
+out = a.sigmoid()
+c = out.data
+c.zero_()
+out.sum().backward()
+print(a.grad.tolist())
+"""
+RAISES = """\
+import torch
+
+def step(a):
+    h = a.sigmoid()
+    h += 1
+    h.sum().backward()
+
+step(torch.ones(3, requires_grad=True))
+"""
+SPAWNED = """\
+import seegrad.auto
+import torch.multiprocessing
+from raises import step
+
+def child(rank):
+    step(torch.ones(3, requires_grad=True))
+
+if __name__ == "__main__":
+    torch.multiprocessing.spawn(child, nprocs=1)
+"""
+CULPRIT = "Line 5 (`c.zero_()`) overwrote `out` through `c`"
+
+
+def python(*command: str, folder: Path, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, *command], cwd=folder, env=QUIET | environment, capture_output=True, text=True, check=False
+    )
+
+
+@pytest.fixture
+def watch(tmp_path):
+    watch = Watch(None, tmp_path / "page.html")
+    yield watch
+    watch.end()
+
+
+def corrupt() -> None:
+    a = torch.ones(3, requires_grad=True)
+    out = a.sigmoid()
+    out.data.zero_()
+    out.sum().backward()
+
+
+def spoil() -> None:
+    a = torch.ones(3, requires_grad=True)
+    out = a.sigmoid()
+    out.zero_()
+    out.sum().backward()
+
+
+def test_a_wrong_gradient_is_told_when_the_program_ends_and_nothing_else_changes(tmp_path) -> None:
+    (tmp_path / "train.py").write_text(SILENT)
+    alone, seen = (python(*how, "train.py", folder=tmp_path) for how in ([], ["-m", "seegrad", "--auto"]))
+    assert (seen.stdout, seen.returncode) == (alone.stdout, alone.returncode)
+    first, second, last = seen.stderr.splitlines()
+    assert first == "seegrad: train.py:5: WRONG GRADIENT: silent corruption"
+    assert CULPRIT in second
+    assert last == f"seegrad: the picture is in {tmp_path / 'train.seegrad.html'}"
+    assert "c.zero_()" in (tmp_path / "train.seegrad.html").read_text(encoding="utf-8")
+
+
+def test_one_line_of_import_does_the_same_and_a_variable_switches_it_off(tmp_path) -> None:
+    (tmp_path / "train.py").write_text(SILENT.replace("import torch", "import seegrad.auto, torch"))
+    seen, off = (python("train.py", folder=tmp_path, SEEGRAD=how) for how in ("1", "0"))
+    assert seen.stdout == off.stdout
+    assert CULPRIT in seen.stderr
+    assert off.stderr == ""
+
+
+def test_an_error_that_ends_the_program_has_the_finding_in_its_traceback(tmp_path) -> None:
+    (tmp_path / "raises.py").write_text(RAISES)
+    alone, seen = (python(*how, "raises.py", folder=tmp_path) for how in ([], ["-m", "seegrad", "--auto"]))
+    assert seen.returncode == alone.returncode == 1
+    notes = seen.stderr.removeprefix(alone.stderr).splitlines()
+    assert [note.split("`")[0] for note in notes] == [
+        "seegrad: Line 5 (",
+        f"seegrad: the picture is in {tmp_path / 'raises.seegrad.html'}",
+    ]
+
+
+def test_a_right_program_hears_nothing(tmp_path, capsys, watch) -> None:
+    watch.begin()
+    w = torch.ones(3, requires_grad=True)
+    optimiser = torch.optim.SGD([w], lr=0.1)
+    for _ in range(4):
+        optimiser.zero_grad()
+        (w * w).sum().backward()
+        optimiser.step()
+    with pytest.raises(RuntimeError, match="size"):
+        torch.ones(2) @ torch.ones(3)
+    watch.end()
+    assert capsys.readouterr() == ("", "")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_error_is_explained_where_it_is_raised_so_whoever_catches_it_can_read(tmp_path, watch) -> None:
+    watch.begin()
+    with pytest.raises(RuntimeError) as caught:
+        spoil()
+    said, where = caught.value.__notes__
+    assert said.startswith("seegrad: Line ")
+    assert "`out.zero_()`" in said
+    assert where == f"seegrad: the picture is in {tmp_path / 'page.html'}"
+    watch.end(caught.value)
+    assert caught.value.__notes__ == [said, where]
+
+
+def test_a_long_program_is_told_while_it_runs_and_once(capsys, watch) -> None:
+    watch.begin()
+    for _ in range(3):
+        corrupt()
+    told = capsys.readouterr().err
+    assert "WRONG GRADIENT" in told
+    for _ in range(30):
+        corrupt()
+    watch.end()
+    assert "WRONG GRADIENT" not in capsys.readouterr().err
+
+
+def test_errors_by_the_thousand_cost_no_thousand_explanations(watch) -> None:
+    explained = 0
+    watch.begin()
+    for _ in range(MOST_EXPLAINED + 5):
+        with pytest.raises(RuntimeError) as caught:
+            spoil()
+        explained += hasattr(caught.value, "__notes__")
+    assert explained == MOST_EXPLAINED
+
+
+def test_where_no_page_can_be_written_the_finding_is_told_all_the_same(tmp_path, capsys) -> None:
+    watch = Watch(None, tmp_path / "gone" / "page.html")
+    watch.begin()
+    corrupt()
+    watch.end()
+    (line, message) = capsys.readouterr().err.splitlines()
+    assert "WRONG GRADIENT" in line
+    assert "`out.data.zero_()`" in message
+
+
+def test_each_process_of_a_distributed_run_has_a_page_of_its_own(monkeypatch) -> None:
+    monkeypatch.setenv("RANK", "3")
+    assert page_of("code/train.py").name == "train.rank3.seegrad.html"
+
+
+@pytest.mark.whole
+def test_a_spawned_process_tells_its_parent(tmp_path) -> None:
+    (tmp_path / "raises.py").write_text(RAISES.partition("\n\nstep(")[0])
+    (tmp_path / "many.py").write_text(SPAWNED)
+    assert "seegrad: Line 5 (`h += 1`)" in python("many.py", folder=tmp_path).stderr
+
+
+def test_findings_are_plain_data_with_a_schema() -> None:
+    with seegrad.record() as rec:
+        corrupt()
+    document = json.loads(as_json(rec.recording))
+    (found,) = document["findings"]
+    assert (document["schema"], document["versions"]["torch"]) == (1, torch.__version__)
+    assert found == seegrad.findings(rec.recording)[0]
+    assert found | {"message": "", "culprit": {}, "victim": {}} == {
+        "kind": "silent_corruption",
+        "severity": "wrong",
+        "title": "silent corruption",
+        "message": "",
+        "culprit": {},
+        "victim": {},
+        "tensor": "out",
+        "node": "SigmoidBackward0",
+        "version_saved": 0,
+        "version_now": 0,
+    }
+    assert (found["culprit"]["file"], found["culprit"]["code"]) == (__file__, "out.data.zero_()")
+    assert found["message"] == rec.diagnoses[0].message()
+    assert seegrad.findings(rec.recording, "zh_CN")[0]["title"] != found["title"]
+
+
+def test_a_file_that_cannot_be_written_is_said_and_the_status_stays(tmp_path) -> None:
+    (tmp_path / "train.py").write_text("import sys; sys.exit(7)")
+    done = python("-m", "seegrad", "--json", "gone/found.json", "train.py", folder=tmp_path)
+    assert done.returncode == 7
+    assert "can't write gone/found.json" in done.stderr
