@@ -125,6 +125,7 @@ class _Ways:
     def __init__(self, recording: Recording, known: KnownNumbers, frames: list[Frame]) -> None:
         self._recording, self._known, self._frames = recording, known, frames
         self._backward = frames[0].backward or 0
+        self._corrupted = {frame.running for frame in frames if frame.corrupted}
         nodes = [recording.nodes[frame.running] for frame in frames if frame.running is not None]
         self.leaves = [node for node in nodes if node.leaf is not None]
         self._before: dict[int, list[tuple[Node, int]]] = {}
@@ -178,7 +179,7 @@ class _Ways:
 
     def _why(self, node: Node, slot: int, to: Node) -> str | None:
         """Why a Node hands on nothing but 0 although it is given something."""
-        if self._given_zero(node):
+        if self._given_zero(node) or node.id in self._corrupted:
             return None
         kind = stem(node)
         if kind in STEPS and slot in always_zero(node.name):

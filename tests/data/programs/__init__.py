@@ -72,6 +72,7 @@ SEVERITIES = {
     "one_module_twice": "note",
     "scheduled_before_step": "note",
     "clipped_while_scaled": "note",
+    "constant_term": "note",
 }
 
 
@@ -104,6 +105,7 @@ def programs() -> dict[str, Program]:
         adversarial,
         chapter,
         clinic,
+        constants,
         copies,
         cuts,
         field,
