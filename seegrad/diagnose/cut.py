@@ -314,12 +314,14 @@ class Flow:
             results = [number for number in fresh if tensors[number].requires_grad and not tensors[number].is_leaf]
             self._results += [(frame, number) for number in results]
 
-    def cuts(self, roots: Iterable[int]) -> list[Cut]:
+    def cuts(self, roots: Iterable[int], walked: set[int] | None = None) -> list[Cut]:
         """Nearest to `roots` first: where something with a history went in and nothing with one came out.
+
+        `walked`: what isn't gone over again; left out, all that this Flow was asked for before.
 
         Not in the forward of a custom Function whose result has one: its backward answers for what is in there.
         """
-        behind = self.behind(roots, self._walked)
+        behind = self.behind(roots, self._walked if walked is None else walked)
         whole = {self._made[tensor].applied for tensor in behind if tensor in self._made and self._has_graph(tensor)}
         found = [cut for tensor in behind if (cut := self._cut_at(tensor)) is not None]
         found = [cut for cut in found if cut.frame.applied is None or cut.frame.applied not in whole]

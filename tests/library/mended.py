@@ -27,7 +27,7 @@ def loss_of(name: str, *mend: str) -> Callable[[], torch.Tensor]:
         assert source.count(mend[0]) == 1
         source = source.replace(*mend)
     lines = source.splitlines()
-    at = next(n for n, line in enumerate(lines) if ".backward()" in line)
+    at = next(n for n, line in enumerate(lines) if "loss.backward()" in line)
     lines[at] = lines[at][: len(lines[at]) - len(lines[at].lstrip())] + "return loss_of"
     scope: dict[str, Any] = dict(program.run.__globals__)
     exec("\n".join(lines), scope)  # noqa: S102  # the corpus's own text
@@ -57,7 +57,8 @@ def difference(compute: Callable[[], torch.Tensor], leaf: torch.Tensor, index: t
     for sign in (1, -1):
         with torch.no_grad():
             leaf[index] += sign * step
-            ends.append(float(compute()))
+        ends.append(float(compute().detach()))
+        with torch.no_grad():
             leaf[index] -= sign * step
     return (ends[0] - ends[1]) / (2 * step)
 
@@ -65,7 +66,8 @@ def difference(compute: Callable[[], torch.Tensor], leaf: torch.Tensor, index: t
 def agree_with_differences(compute: Callable[[], torch.Tensor], *, step: float = 1e-6, about: float = 0.0) -> None:
     """A few numbers of each leaf; `about` is a part of the largest gradient."""
     loss = compute()
-    leaves = leaves_of(loss)
+    again = leaves_of(compute())
+    leaves = [leaf for leaf in leaves_of(loss) if any(leaf is each for each in again)]  # not one made for the occasion
     gradients = torch.autograd.grad(loss, leaves)
     assert loss.isfinite()
     near = {"abs": about * max(float(each.abs().max()) for each in gradients)} if about else {"abs": 1e-6, "rel": 1e-4}

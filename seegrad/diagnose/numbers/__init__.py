@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
+from seegrad.diagnose.numbers.constant import find_constant_terms
 from seegrad.diagnose.numbers.not_finite import find_not_finite
 from seegrad.diagnose.numbers.zeros import find_zeros
 
-__all__ = ["find_not_finite", "find_zeros"]
+__all__ = ["find_constant_terms", "find_not_finite", "find_zeros"]

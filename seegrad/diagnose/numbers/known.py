@@ -90,6 +90,27 @@ class KnownNumbers:
         return seen[place - 1][1] if place else None
 
 
+class Makers:
+    """Which Frame made a tensor or wrote its storage last."""
+
+    def __init__(self, recording: Recording) -> None:
+        self._recording = recording
+        self._made: dict[int, list[Frame]] = {}
+        self._wrote: dict[int, list[Frame]] = {}
+        for frame in recording.frames:
+            if frame.phase in ("forward", "inplace") or (frame.phase == "backward" and frame.outputs):
+                for tensor in frame.outputs:
+                    self._made.setdefault(tensor, []).append(frame)
+                for write in frame.writes:
+                    self._wrote.setdefault(recording.writes[write].storage, []).append(frame)
+
+    def maker(self, tensor: int, until: int) -> Frame | None:
+        """The last Frame up to `until` that did."""
+        storage = self._recording.tensors[tensor].storage
+        found = [*self._made.get(tensor, ()), *self._wrote.get(storage, ())]
+        return max((frame for frame in found if frame.index <= until), key=lambda frame: frame.index, default=None)
+
+
 def _one(span: Span | None) -> Iterator[Span]:
     if span is not None:
         yield span

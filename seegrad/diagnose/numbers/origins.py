@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from seegrad.diagnose.numbers.known import KnownNumbers, Span
+from seegrad.diagnose.numbers.known import KnownNumbers, Makers, Span
 from seegrad.model.recording import Frame, Node, Recording
 
 PUT_THERE = frozenset({
@@ -43,20 +43,7 @@ class Origins:
     def __init__(self, recording: Recording) -> None:
         self.recording = recording
         self.known = KnownNumbers(recording)
-        self._made: dict[int, list[Frame]] = {}
-        self._wrote: dict[int, list[Frame]] = {}
-        for frame in recording.frames:
-            if frame.phase in ("forward", "inplace") or (frame.phase == "backward" and frame.outputs):
-                for tensor in frame.outputs:
-                    self._made.setdefault(tensor, []).append(frame)
-                for write in frame.writes:
-                    self._wrote.setdefault(recording.writes[write].storage, []).append(frame)
-
-    def maker(self, tensor: int, until: int) -> Frame | None:
-        """The last Frame up to `until` that made the tensor or wrote its storage."""
-        ref = self.recording.tensors[tensor]
-        found = [*self._made.get(tensor, ()), *self._wrote.get(ref.storage, ())]
-        return max((frame for frame in found if frame.index <= until), key=lambda frame: frame.index, default=None)
+        self._makers = Makers(recording)
 
     # -- forward
 
@@ -64,7 +51,7 @@ class Origins:
         """Where the first NaN behind a tensor began, or the first infinity."""
         born: Origin | None = None  # a NaN, of infinities that may be meant
         for _ in range(len(self.recording.frames) + 1):
-            frame = self.maker(tensor, until)
+            frame = self._makers.maker(tensor, until)
             if frame is None:
                 return born or Origin(None, tensor)
             if frame.phase == "backward":

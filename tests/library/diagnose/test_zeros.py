@@ -78,6 +78,16 @@ def test_a_small_program_says_it_without_being_asked_to_look() -> None:
     assert (found.kind, found.node, dict(found.arguments)["cause"]) == ("gradient_is_zero", "ReluBackward0", "dead")
 
 
+def test_numbers_overwritten_behind_a_sigmoid_s_back_are_not_called_saturated() -> None:
+    w = torch.ones(3, requires_grad=True)
+    with seegrad.record(check_nan=True) as rec:
+        out = w.sigmoid()
+        loss = out.sum()
+        out.data.zero_()
+        loss.backward()
+    assert [each.kind for each in rec.diagnoses] == ["silent_corruption"]
+
+
 def test_where_one_number_alone_gets_something_nothing_is_said() -> None:
     w = torch.tensor([-3.0, 1.0], requires_grad=True)
     with seegrad.record(check_nan=True) as rec:

@@ -1,0 +1,289 @@
+"""A term of a loss that is constant for what it should train, although other terms train that."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from seegrad.diagnose.cut import ENTERING, Cut, Flow, because, cause, roots_of
+from seegrad.diagnose.evidence import ancestors, is_trained, label
+from seegrad.diagnose.finding import DiagnosisKind, Finding, finder
+from seegrad.diagnose.gradients import reach
+from seegrad.diagnose.numbers.known import Makers
+from seegrad.model.recording import Diagnosis, Frame, Place, Recording
+from seegrad.words.languages import marked
+from seegrad.words.phrases import Phrase, Word, phrase, plural
+
+CONSTANT = DiagnosisKind("constant_term", "note", marked("constant term"), (marked("constant from here on"),))
+
+TERM = marked(
+    "A term of the loss on {victim} is constant, so {label}{leaves} learns nothing from it: on {culprit}, {why}."
+)
+WAY = marked(
+    "On one of its ways to the loss on {victim}, {label}{leaves} is a constant, though it learns by another: on "
+    "{culprit}, {why}."
+)
+OTHERS = marked(
+    "A term of the loss on {victim} reaches nothing that the step on {step} trains: on {culprit}, {why}, so "
+    "{label}{leaves} learns nothing from it."
+)
+NUMBER = marked("a number is taken out of {given}, and numbers have no history")
+REBUILT = marked("`{op}` copies the numbers of {given} without their history")
+DRAWN = marked("`.sample()` draws numbers, which have no history")
+
+MEND = {
+    "watched": marked(
+        "If {label} is meant to learn from it, use the result itself there, with gradients on; if it is only to be "
+        "watched, leave it out of the sum."
+    ),
+    "grad": marked("If {label} is meant to learn from it, pass `create_graph=True` to that call."),
+    "soft": marked(
+        "If {label} is meant to learn from it, compute it of the numbers before they are compared or rounded."
+    ),
+    "number": marked(
+        "If {label} is meant to learn from it, keep the tensor: add it up without `.item()`, `float()` or numpy."
+    ),
+    "rebuilt": marked("If {label} is meant to learn from it, join the tensors themselves: `torch.stack([…])`."),
+    "left": marked("If {label} is meant to learn from it, stay in torch there: use its function of the same name."),
+    "drawn": marked("If {label} is meant to learn from it, draw with `.rsample()`, which keeps the history."),
+}
+MENDS = {"detach": "watched", "data": "watched", "no_grad": "watched", "function": "watched", "set_data": "watched"}
+MENDS |= {"op": "soft", "integer": "soft", "left": "left", "grad": "grad", "leaf": "rebuilt"}
+
+SUMS = frozenset({"add", "add_", "__iadd__", "sub", "sub_", "__isub__", "rsub", "radd", "stack", "cat"})
+SCALES = frozenset(
+    {"mul", "mul_", "__imul__", "rmul", "div", "div_", "__itruediv__", "true_divide", "neg", "to", "float"}
+)
+TOTALS = frozenset({"sum", "mean"})
+
+TAKEN = re.compile(r"\.item\(\)|\bfloat\(|\.tolist\(\)|\.numpy\(\)")
+"""Code that takes numbers out of a tensor."""
+
+NAMED = re.compile(r"\s*([A-Za-z_]\w*)\s*[-+*/]?=(?!=)")
+"""`penalty = …`, `penalty += …`."""
+
+SAMPLED = re.compile(r"\.sample\(")
+
+
+@dataclass(frozen=True, slots=True)
+class Term:
+    """A part of a sum; the last Frame that may have written it."""
+
+    tensor: int
+    until: int
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """Where a history ends, why, for which leaves; `said` is the sentence."""
+
+    place: Place | None
+    frame: Frame
+    why: Word
+    mend: str
+    leaves: tuple[int, ...]
+    said: str
+    given: int | None = None
+    step: Place | None = None
+
+
+@finder(order=13)
+def find_constant_terms(recording: Recording) -> Iterator[Diagnosis]:
+    """A note for each line that makes a term of a loss constant: of leaves that another term trains."""
+    if recording.error is not None:
+        return
+    calls, told = _calls(recording), set[tuple[Place | None, str]]()
+    ran = [recording.nodes[f.running].leaf for frames in calls for f in frames if f.running is not None]
+    trained = {leaf for leaf in ran if leaf is not None}
+    flow, makers, frames, since = Flow(recording), Makers(recording), iter(recording.frames), 0
+    for frames_of in calls:
+        first = frames_of[0]
+        for frame in frames:
+            flow.remember(frame)
+            if frame.index >= first.index:
+                break
+        lap = _Lap(recording, flow, makers, trained, since, first)
+        for found in (
+            *lap.constants(),
+            *lap.numbers(),
+            *lap.ways(),
+            *lap.for_others(_stepped(recording, frames_of[-1])),
+        ):
+            if (found.place, found.said) not in told:
+                told.add((found.place, found.said))
+                yield _describe(recording, found, frames_of[-1])
+        since = frames_of[-1].index
+
+
+def _calls(recording: Recording) -> list[list[Frame]]:
+    """The Frames of each call of backward; not of `autograd.grad`, which hands back what it was asked for."""
+    calls: dict[int, list[Frame]] = {}
+    for frame in recording.frames:
+        if frame.backward is not None and frame.phase == "backward":
+            calls.setdefault(frame.backward, []).append(frame)
+    return [frames for frames in calls.values() if not any(frame.op == "grad" for frame in frames)]
+
+
+def _stepped(recording: Recording, last: Frame) -> tuple[set[int], Place | None]:
+    """What the steps train that come after a backward call, or after several in a row; the line of the first."""
+    after = [use for use in recording.uses if use.kind == "stepped" and use.frame >= last.index]
+    if not after:
+        return set(), None
+    until = next(
+        (f.index for f in recording.frames[after[0].frame + 1 :] if f.phase == "backward"), len(recording.frames)
+    )
+    steps = [use for use in after if use.frame < until]
+    return {leaf for use in steps for leaf, _ in use.tensors}, after[0].place
+
+
+class _Lap:
+    """One backward call, and what was computed for it since the one before."""
+
+    def __init__(
+        self, recording: Recording, flow: Flow, makers: Makers, trained: set[int], since: int, first: Frame
+    ) -> None:
+        self._recording, self._flow, self._makers = recording, flow, makers
+        self._trained, self._since, self._first = trained, since, first
+        self._roots = roots_of(recording, first)
+        self._added: list[Frame] = []  # those that added a plain number
+        self._terms = list(self._split())
+
+    def _split(self) -> Iterator[Term]:
+        """The loss as a sum, as far as sums and factors can be followed."""
+        waiting = [Term(root, self._first.index) for root in self._roots]
+        seen = set(waiting)
+        while waiting:
+            term = waiting.pop()
+            parts = list(self._parts(term))
+            if not parts:
+                yield term
+            waiting += [part for part in parts if part not in seen]
+            seen.update(parts)
+
+    def _parts(self, term: Term) -> Iterator[Term]:
+        frame = self._makers.maker(term.tensor, term.until)
+        if frame is None or frame.phase == "backward" or frame.index <= self._since:
+            return
+        before = frame.index - 1
+        if frame.op in SUMS:
+            if len(frame.inputs) == 1:
+                self._added.append(frame)
+            yield from (Term(tensor, before) for tensor in frame.inputs)
+        elif frame.op in SCALES:
+            graph = [tensor for tensor in frame.inputs if self._has_graph(tensor)]
+            if len(graph) == 1 or len(frame.inputs) == 1:
+                yield Term((graph or list(frame.inputs))[0], before)
+        elif frame.op in TOTALS and frame.inputs:
+            inner = self._makers.maker(frame.inputs[0], before)
+            if inner is not None and inner.op in ("stack", "cat"):
+                yield Term(frame.inputs[0], before)
+
+    def _has_graph(self, tensor: int) -> bool:
+        ref = self._recording.tensors[tensor]
+        return ref.requires_grad and not is_trained(self._recording, tensor)
+
+    def _leaves(self, tensors: tuple[int, ...]) -> tuple[int, ...]:
+        behind = self._flow.behind(tensors, set())
+        return tuple(sorted({each for each in behind if is_trained(self._recording, each)} & self._trained))
+
+    def _cuts(self, tensors: tuple[int, ...]) -> Iterator[tuple[Cut, tuple[int, ...]]]:
+        """Those made in this lap, with the leaves that others train."""
+        for cut in self._flow.cuts(tensors, set()):
+            if cut.frame.index > self._since:
+                leaves = self._leaves(cut.given)
+                if leaves:
+                    yield cut, leaves
+
+    def constants(self) -> Iterator[Found]:
+        """Terms without a history that were computed of leaves."""
+        for term in self._terms:
+            ref = self._recording.tensors[term.tensor]
+            if len(self._terms) > 1 and not ref.requires_grad:
+                for cut, leaves in list(self._cuts((term.tensor,)))[:1]:
+                    yield self._found(cut, leaves, TERM)
+
+    def _found(self, cut: Cut, leaves: tuple[int, ...], said: str, step: Place | None = None) -> Found:
+        why, given, op = cause(self._recording, cut), label(self._recording, cut.given[0]), cut.frame.op
+        reason, mend = because(why, given, op), MENDS.get(why, "watched")
+        if op in ENTERING:
+            reason, mend = phrase(REBUILT, given=given, op=op), "rebuilt"
+        return Found(cut.frame.applied or cut.frame.place, cut.frame, reason, mend, leaves, said, cut.given[0], step)
+
+    def numbers(self) -> Iterator[Found]:
+        """Plain numbers that were added, and results that numbers were taken out of and nothing else was done with."""
+        for added in self._added:
+            code = added.place.code if added.place is not None else ""
+            for frame, tensor in self._dead_ends(added):
+                text = frame.place.code if frame.place is not None else ""
+                name = NAMED.match(text)
+                by_name = name is not None and re.search(rf"\b{name[1]}\b", code) is not None
+                returned = text.lstrip().startswith("return") and "(" in code
+                leaves = self._leaves((tensor,))
+                if TAKEN.search(text) and (by_name or returned) and leaves:
+                    why = phrase(NUMBER, given=label(self._recording, tensor))
+                    yield Found(frame.place, frame, why, "number", leaves, TERM, tensor)
+                    break
+
+    def _dead_ends(self, added: Frame) -> Iterator[tuple[Frame, int]]:
+        """Single numbers with a history that no later call was given."""
+        recording = self._recording
+        between = recording.frames[self._since : added.index]
+        taken = {tensor for frame in recording.frames[self._since : self._first.index] for tensor in frame.inputs}
+        for frame in between:
+            for tensor in frame.outputs:
+                single = not recording.tensors[tensor].shape and self._has_graph(tensor)
+                if single and tensor not in taken and tensor not in self._roots:
+                    yield frame, tensor
+
+    def ways(self) -> Iterator[Found]:
+        """Cuts on one way of several that nobody makes on purpose: copied numbers, a sample without its density."""
+        constant = {term.tensor for term in self._terms if not self._recording.tensors[term.tensor].requires_grad}
+        roots = tuple(term.tensor for term in self._terms if term.tensor not in constant)
+        for cut, leaves in self._cuts(roots):
+            if cut.frame.op in ENTERING and cut.frame.inputs:
+                yield self._found(cut, leaves, WAY)
+            elif cut.frame.place is not None and SAMPLED.search(cut.frame.place.code) and not self._is_scored(cut):
+                why = Phrase(DRAWN)
+                yield Found(cut.frame.place, cut.frame, why, "drawn", leaves, WAY, cut.given[0])
+
+    def _is_scored(self, cut: Cut) -> bool:
+        """Does something meet both what was drawn and what it was drawn by: its density, as in a policy gradient?"""
+        frames = self._recording.frames[cut.frame.index : self._first.index]
+        given = {number for tensor in cut.given for number, _ in ancestors(self._recording, tensor)}
+        drawn = {tensor for frame in frames if frame.place == cut.frame.place for tensor in frame.outputs}
+        for frame in frames:
+            if frame.place != cut.frame.place and not drawn.isdisjoint(frame.inputs):
+                if not given.isdisjoint(frame.inputs):
+                    return True
+                drawn.update(frame.outputs)
+        return False
+
+    def for_others(self, stepped: tuple[set[int], Place | None]) -> Iterator[Found]:
+        """Terms that reach nothing of what is then stepped, cut off from it by a `.detach()` or the like."""
+        held, step = stepped
+        if not held or len(self._terms) < 2:
+            return
+        for term in self._terms:
+            reached = reach(self._recording, (term.tensor,)) if self._has_graph(term.tensor) else set()
+            if reached and held.isdisjoint(reached):
+                for cut, leaves in list(self._cuts((term.tensor,)))[:1]:
+                    mine = tuple(leaf for leaf in leaves if leaf in held)
+                    if mine:
+                        yield self._found(cut, mine, OTHERS, step)
+
+
+def _describe(recording: Recording, found: Found, shown: Frame) -> Diagnosis:
+    finding = Finding(
+        recording=recording,
+        kind=CONSTANT,
+        frame=shown.index,
+        culprit=found.place,
+        victim=shown.place,
+        tensor=found.leaves[0],
+    )
+    count = len(found.leaves) - 1
+    more = plural(" (and {count} more leaf)", " (and {count} more leaves)", count) if count else ""
+    facts: dict[str, Word] = {"label": label(recording, found.leaves[0]), "cause": found.mend, "op": found.frame.op}
+    step = finding.line(found.step) if found.step is not None else ""
+    return finding.told(found.said, MEND[found.mend], facts, leaves=more, why=found.why, step=step)

@@ -1,0 +1,76 @@
+"""Terms of a loss that are constant: what they miss, the proposed mends applied, and constants that are meant."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+import seegrad
+from tests.data.programs import programs
+from tests.library.mended import agree_with_differences, loss_of
+from tests.library.recorded import seen
+
+MENDS = {
+    "c_penalty_of_numbers": ("p.abs().sum().item()", "p.abs().sum()"),
+    "c_gradient_penalty_without_a_graph": (
+        "critic(between).sum(), between)",
+        "critic(between).sum(), between, create_graph=True)",
+    ),
+    "c_dice_of_what_was_thresholded": ("(probability > 0.5).float()", "probability"),
+    "c_losses_of_layers_made_into_a_tensor": ("torch.tensor(apart)", "torch.stack(apart)"),
+    "c_style_computed_in_numpy": (
+        "features.detach().numpy()  # culprit\n        return torch.from_numpy(array.T @ array / len(array))",
+        "features\n        return array.T @ array / len(array)",
+    ),
+    "c_generator_s_own_loss_detached": ("(discriminator(fake.detach()), one)", "(discriminator(fake), one)"),
+    "c_latent_that_was_only_sampled": ("posterior.sample()", "posterior.rsample()"),
+    "c_rotation_made_of_numbers": (
+        "torch.tensor([[c, -s], [s, c]])",
+        "torch.stack([torch.stack([c, -s]), torch.stack([s, c])])",
+    ),
+}
+"""Program → what its line says, and what the advice makes of it."""
+
+STEPPED = "c_dice_of_what_was_thresholded"
+"""Its term is constant in truth: each of its numbers is a step."""
+
+
+@pytest.mark.usefixtures("doubles")
+@pytest.mark.parametrize("name", MENDS)
+def test_the_mend_gives_the_gradient_of_central_differences(name: str) -> None:
+    agree_with_differences(loss_of(name, *MENDS[name]))
+
+
+@pytest.mark.usefixtures("doubles")
+@pytest.mark.parametrize("name", [name for name in MENDS if name != STEPPED])
+def test_without_the_mend_the_gradient_is_not_the_loss_s(name: str) -> None:
+    """Oracle: central differences, which know nothing of histories."""
+    with pytest.raises(AssertionError):
+        agree_with_differences(loss_of(name))
+
+
+@pytest.mark.parametrize("name", MENDS)
+def test_the_mended_program_gets_no_such_note(name: str) -> None:
+    compute = loss_of(name, *MENDS[name])
+    with seegrad.record() as rec:
+        compute().backward()
+    assert "constant_term" not in [each.kind for each in rec.diagnoses]
+
+
+@pytest.mark.parametrize("name", [name for name in programs() if name.startswith("kc_")])
+def test_constants_that_are_meant_get_nothing(name: str) -> None:
+    assert not seen(name).recording.diagnoses
+
+
+def test_every_broken_program_has_its_mend() -> None:
+    assert set(MENDS) == {name for name, each in programs().items() if each.kind == "constant_term"}
+
+
+def test_the_leaves_that_learn_nothing_are_those_that_the_term_was_computed_of() -> None:
+    w, b = torch.ones(3, requires_grad=True), torch.ones(3, requires_grad=True)
+    with seegrad.record() as rec:
+        size = torch.tensor([w.pow(2).sum(), w.abs().sum()]).mean()
+        loss = (w * b).sum() + size
+        loss.backward()
+    (found,) = rec.diagnoses
+    assert (found.kind, found.tensor, dict(found.arguments)["cause"]) == ("constant_term", "w", "rebuilt")
