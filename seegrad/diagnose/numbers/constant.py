@@ -75,7 +75,7 @@ class Term:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class Missed:
     """Where a history ends, why, for which leaves; `said` is the sentence."""
 
     place: Place | None
@@ -195,7 +195,7 @@ class _Lap:
                 if leaves:
                     yield cut, leaves
 
-    def constants(self) -> Iterator[Found]:
+    def constants(self) -> Iterator[Missed]:
         """Terms without a history that were computed of leaves."""
         for term in self._terms:
             ref = self._recording.tensors[term.tensor]
@@ -203,14 +203,14 @@ class _Lap:
                 for cut, leaves in list(self._cuts((term.tensor,)))[:1]:
                     yield self._found(cut, leaves, TERM)
 
-    def _found(self, cut: Cut, leaves: tuple[int, ...], said: str, step: Place | None = None) -> Found:
+    def _found(self, cut: Cut, leaves: tuple[int, ...], said: str, step: Place | None = None) -> Missed:
         why, given, op = cause(self._recording, cut), label(self._recording, cut.given[0]), cut.frame.op
         reason, mend = because(why, given, op), MENDS.get(why, "watched")
         if op in ENTERING:
             reason, mend = phrase(REBUILT, given=given, op=op), "rebuilt"
-        return Found(cut.frame.applied or cut.frame.place, cut.frame, reason, mend, leaves, said, cut.given[0], step)
+        return Missed(cut.frame.applied or cut.frame.place, cut.frame, reason, mend, leaves, said, cut.given[0], step)
 
-    def numbers(self) -> Iterator[Found]:
+    def numbers(self) -> Iterator[Missed]:
         """Plain numbers that were added, and results that numbers were taken out of and nothing else was done with."""
         for added in self._added:
             code = added.place.code if added.place is not None else ""
@@ -222,7 +222,7 @@ class _Lap:
                 leaves = self._leaves((tensor,))
                 if TAKEN.search(text) and (by_name or returned) and leaves:
                     why = phrase(NUMBER, given=label(self._recording, tensor))
-                    yield Found(frame.place, frame, why, "number", leaves, TERM, tensor)
+                    yield Missed(frame.place, frame, why, "number", leaves, TERM, tensor)
                     break
 
     def _dead_ends(self, added: Frame) -> Iterator[tuple[Frame, int]]:
@@ -236,7 +236,7 @@ class _Lap:
                 if single and tensor not in taken and tensor not in self._roots:
                     yield frame, tensor
 
-    def ways(self) -> Iterator[Found]:
+    def ways(self) -> Iterator[Missed]:
         """Cuts on one way of several that nobody makes on purpose: copied numbers, a sample without its density."""
         constant = {term.tensor for term in self._terms if not self._recording.tensors[term.tensor].requires_grad}
         roots = tuple(term.tensor for term in self._terms if term.tensor not in constant)
@@ -245,7 +245,7 @@ class _Lap:
                 yield self._found(cut, leaves, WAY)
             elif cut.frame.place is not None and SAMPLED.search(cut.frame.place.code) and not self._is_scored(cut):
                 why = Phrase(DRAWN)
-                yield Found(cut.frame.place, cut.frame, why, "drawn", leaves, WAY, cut.given[0])
+                yield Missed(cut.frame.place, cut.frame, why, "drawn", leaves, WAY, cut.given[0])
 
     def _is_scored(self, cut: Cut) -> bool:
         """Does something meet both what was drawn and what it was drawn by: its density, as in a policy gradient?"""
@@ -259,7 +259,7 @@ class _Lap:
                 drawn.update(frame.outputs)
         return False
 
-    def for_others(self, stepped: tuple[set[int], Place | None]) -> Iterator[Found]:
+    def for_others(self, stepped: tuple[set[int], Place | None]) -> Iterator[Missed]:
         """Terms that reach nothing of what is then stepped, cut off from it by a `.detach()` or the like."""
         held, step = stepped
         if not held or len(self._terms) < 2:
@@ -273,7 +273,7 @@ class _Lap:
                         yield self._found(cut, mine, OTHERS, step)
 
 
-def _describe(recording: Recording, found: Found, shown: Frame) -> Diagnosis:
+def _describe(recording: Recording, found: Missed, shown: Frame) -> Diagnosis:
     finding = Finding(
         recording=recording,
         kind=CONSTANT,
