@@ -64,6 +64,8 @@ NAMED = re.compile(r"\s*([A-Za-z_]\w*)\s*[-+*/]?=(?!=)")
 """`penalty = …`, `penalty += …`."""
 
 SAMPLED = re.compile(r"\.sample\(")
+DRAWS, NEAR = frozenset({"normal"}), 10
+"""What such a call ends in, and within how many Frames."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +92,7 @@ class Missed:
 
 @finder(order=13)
 def find_constant_terms(recording: Recording) -> Iterator[Diagnosis]:
-    """A note for each line that makes a term of a loss constant: of leaves that another term trains."""
+    """A note for each line that makes a term of a loss constant: of leaves that other terms and the next step train."""
     if recording.error is not None:
         return
     calls, told = _calls(recording), set[tuple[Place | None, str]]()
@@ -103,13 +105,9 @@ def find_constant_terms(recording: Recording) -> Iterator[Diagnosis]:
             flow.remember(frame)
             if frame.index >= first.index:
                 break
-        lap = _Lap(recording, flow, makers, trained, since, first)
-        for found in (
-            *lap.constants(),
-            *lap.numbers(),
-            *lap.ways(),
-            *lap.for_others(_stepped(recording, frames_of[-1])),
-        ):
+        held, step = _stepped(recording, frames_of[-1])
+        lap = _Lap(recording, flow, makers, trained & held if held else trained, since, first)
+        for found in (*lap.constants(), *lap.numbers(), *lap.ways(), *lap.for_others(held, step)):
             if (found.place, found.said) not in told:
                 told.add((found.place, found.said))
                 yield _describe(recording, found, frames_of[-1])
@@ -243,9 +241,17 @@ class _Lap:
         for cut, leaves in self._cuts(roots):
             if cut.frame.op in ENTERING and cut.frame.inputs:
                 yield self._found(cut, leaves, WAY)
-            elif cut.frame.place is not None and SAMPLED.search(cut.frame.place.code) and not self._is_scored(cut):
+            elif self._is_drawn(cut) and not self._is_scored(cut):
                 why = Phrase(DRAWN)
                 yield Missed(cut.frame.place, cut.frame, why, "drawn", leaves, WAY, cut.given[0])
+
+    def _is_drawn(self, cut: Cut) -> bool:
+        """Is it `.sample()` of a distribution that could keep the history? A choice among several couldn't."""
+        place = cut.frame.place
+        if place is None or not SAMPLED.search(place.code):
+            return False
+        near = self._recording.frames[cut.frame.index : cut.frame.index + NEAR]
+        return any(frame.op in DRAWS and frame.place == place for frame in near)
 
     def _is_scored(self, cut: Cut) -> bool:
         """Does something meet both what was drawn and what it was drawn by: its density, as in a policy gradient?"""
@@ -259,9 +265,8 @@ class _Lap:
                 drawn.update(frame.outputs)
         return False
 
-    def for_others(self, stepped: tuple[set[int], Place | None]) -> Iterator[Missed]:
+    def for_others(self, held: set[int], step: Place | None) -> Iterator[Missed]:
         """Terms that reach nothing of what is then stepped, cut off from it by a `.detach()` or the like."""
-        held, step = stepped
         if not held or len(self._terms) < 2:
             return
         for term in self._terms:
