@@ -112,6 +112,7 @@ def programs() -> dict[str, Program]:
         freezes,
         functions,
         kept,
+        later,
         legal,
         legal_training,
         legal_writes,
