@@ -298,6 +298,7 @@ class RecordingState:
         """A backward call begins: its number."""
         self._backwards += 1
         self._collections.lap(self._frames(user))
+        self.switches.backward_begins()
         return self._backwards - 1
 
     def ask_after(self, op: str, inputs: Sequence[torch.Tensor], user: FrameType | None) -> None:

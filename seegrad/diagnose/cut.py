@@ -40,6 +40,7 @@ WHY = {
     "set_data": marked("assigning to `.data` takes the numbers of {given} without their history"),
     "no_grad": marked("`{op}` ran with gradients switched off"),
     "switched": marked("it switched gradients off for all that follows"),
+    "around": marked("gradients are off for all that runs before it ends, the backward call too"),
     "op": marked("`{op}` has no derivative for {given}, so its result does not require grad"),
     "integer": marked("`{op}` turns {given} into integers, which carry no gradient"),
     "leaf": marked("a new leaf was made there of the numbers in {given}, and it knows nothing of their history"),
@@ -69,6 +70,10 @@ MEND = {
     "switched": marked(
         "Use `with torch.no_grad():` around what needs no gradients, which ends where it stands; or switch them on "
         "again before the forward: `torch.set_grad_enabled(True)`."
+    ),
+    "around": marked(
+        "Let what is to be trained run outside of that `with`; a generator that yields inside of one switches them off "
+        "for whoever asks it for values, so give each value before it or behind it."
     ),
     "frozen": marked("Switch `requires_grad` on again, before the forward, for the parameters that are to learn."),
     "no_grad": marked("Move this line out of the `no_grad` block if the gradient should flow through it."),
@@ -195,7 +200,7 @@ def cause(recording: Recording, cut: Cut | None) -> str:
     if not cut.frame.grad_enabled:
         if cut.frame.applied is not None:
             return "function"
-        return "no_grad" if switched_off(recording, cut.frame) is None else "switched"
+        return "switched" if switched_off(recording, cut.frame) is not None else "no_grad"
     return "integer" if op in CASTS and all(ref.dtype.startswith(INTEGERS) for ref in made) else "op"
 
 
@@ -203,6 +208,13 @@ def switched_off(recording: Recording, frame: Frame) -> Place | None:
     """The line that had switched gradients off for all that follows, before a Frame."""
     before = [each for each in recording.switches if each.kind == "mode" and each.frame < frame.index]
     return before[-1].place if before and not before[-1].on else None
+
+
+def within_no_grad(recording: Recording, shown: Frame) -> Place | None:
+    """The line of the `with torch.no_grad():` inside which a backward call was made."""
+    before = [each for each in recording.switches if each.kind == "scope" and each.frame <= shown.index]
+    calls = {frame.backward for frame in recording.frames[before[-1].frame + 1 : shown.index + 1]} if before else set()
+    return before[-1].place if before and len(calls - {None, shown.backward}) == 0 else None
 
 
 def frozen_by(recording: Recording, behind: Collection[int], frame: Frame) -> Switch | None:
@@ -234,11 +246,13 @@ def describe_cut(
 ) -> Diagnosis:
     """The Diagnosis of one cut: `tensors` are the loss of an error, the leaves of a note."""
     why = cause(recording, cut)
+    around = within_no_grad(recording, shown) if why == "no_grad" else None
+    why = "around" if around is not None else why
     finding = Finding(
         recording=recording,
         kind=kind,
         frame=shown.index,
-        culprit=_culprit(recording, cut, why) if cut else None,
+        culprit=around or (_culprit(recording, cut, why) if cut else None),
         victim=shown.place,
         tensor=tensors[0],
         route=ROUTES.get(why, "self"),

@@ -246,11 +246,12 @@ class Extremes:
 class Switch:
     """Gradients were switched off or on after Frame `frame`: for all that follows (`mode`), or for these tensors.
 
+    `scope`: a backward call was made inside the `with torch.no_grad():` of that line.
     `unheard`: `name` was set, an attribute that torch doesn't read (`model.backbone.requires_grad`): nothing was
     switched for `tensors`.
     """
 
-    kind: Literal["mode", "tensors", "unheard"]
+    kind: Literal["mode", "scope", "tensors", "unheard"]
     on: bool
     frame: FrameId
     place: Place | None

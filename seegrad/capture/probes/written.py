@@ -54,7 +54,9 @@ def assigned(source: Source, texts: Iterable[Text], attribute: str, owner: str) 
 
 
 def _called(owner: ast.expr) -> str:
-    """The last part of a path: `backbone` of `self.model.backbone`."""
+    """The last part of a path: `backbone` of `self.model.backbone`, `logs` of `self.logs["loss"]`."""
+    while isinstance(owner, ast.Subscript):
+        owner = owner.value
     return owner.attr if isinstance(owner, ast.Attribute) else owner.id if isinstance(owner, ast.Name) else ""
 
 

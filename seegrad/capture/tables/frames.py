@@ -326,7 +326,7 @@ class GradientUseDraft:
 class SwitchDraft:
     """A Switch, numbered as capture numbers."""
 
-    kind: Literal["mode", "tensors", "unheard"]
+    kind: Literal["mode", "scope", "tensors", "unheard"]
     on: bool
     frame: int
     place: Place | None

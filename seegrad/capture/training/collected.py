@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect
 from collections import deque
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from types import FrameType
 from typing import Any
 
@@ -25,6 +25,12 @@ JOINS = frozenset({"cat", "concat", "concatenate", "stack", "vstack", "hstack"})
 
 SEVERAL = 3
 """So many results make a collection."""
+
+LONGEST = 10_000
+"""Longer ones hold data."""
+
+PLAIN = frozenset({list, tuple, dict, torch.Tensor, int, float, str, bool, type(None)})
+"""Types of items that have no attributes to look at."""
 
 MOST = 64
 """So many of its results are told."""
@@ -69,7 +75,7 @@ class Collections:
 
     def _results(self, value: Any) -> list[tuple[int, int]]:
         """(number, Frame) of the results with a graph that it holds."""
-        found = [draft for each in tensors_in(value) if (draft := self._tables.tensors.draft(each)) is not None]
+        found = [draft for each in _tensors(value) if (draft := self._tables.tensors.draft(each)) is not None]
         return [(draft.id, draft.frame) for draft in found if draft.requires_grad and not draft.is_leaf]
 
     def _tell(self, name: str, held: Sequence[tuple[int, int]], frames: Sequence[FrameType]) -> None:
@@ -77,6 +83,13 @@ class Collections:
         place = put_into(self._source, texts(self._source, frames, None), name)
         numbers = tuple(number for number, _ in held[:MOST])
         self._tables.collected.append(Collected(name, self._tables.frames.now, place, numbers))
+
+
+def _tensors(value: Any) -> list[torch.Tensor]:
+    """Those in a collection, and in the records that are its items."""
+    items = value.values() if is_a(value, dict) else value
+    records = {str(n): each for n, each in enumerate(items) if type(each) not in PLAIN}
+    return tensors_in([value, list(attributes(records).values())])
 
 
 def _collections(spaces: Sequence[Space]) -> list[tuple[str, Any]]:
@@ -87,6 +100,6 @@ def _collections(spaces: Sequence[Space]) -> list[tuple[str, Any]]:
         for name, value in (*held.items(), *attributes(held).items()):
             if is_a(value, deque):
                 value = list(value)
-            if is_a(value, list | tuple | dict) and isinstance(value, Collection) and len(value) >= SEVERAL:
+            if is_a(value, list | tuple | dict) and len(value) <= LONGEST:
                 found.append((name, value))
     return found

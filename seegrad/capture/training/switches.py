@@ -42,6 +42,7 @@ class Switches:
         self._tables, self._source, self._meet = tables, source, meet
         self._steps = 0
         self._told: set[str] = set()
+        self._open: list[Place | None] = []  # the `with` lines of the user's that are under way
 
     def mode(self, on: bool, frame: FrameType, user: FrameType | None) -> None:
         """Gradients are about to be switched by `frame`, for all that follows if no `with` or function ends it."""
@@ -51,11 +52,20 @@ class Switches:
         if step is not user and step.f_back is not user:
             return  # an optimiser's, which ends it too
         by = step.f_code.co_name
+        if by == "__enter__":
+            self._open.append(place)
+        elif by == "__exit__" and self._open:
+            self._open.pop()
         if step is user or by == "__init__" or (by in ("__enter__", "__exit__") and place and by in place.code):
             self._add(SwitchDraft("mode", on, self._tables.frames.now, place, []))
         elif by in ("__enter__", "__call__") and type(step.f_locals.get("self")) is torch.set_grad_enabled:
             made = bool(switches) and (switches[-1].kind, switches[-1].frame) == ("mode", self._tables.frames.now)
             del switches[len(switches) - made :]  # `with torch.set_grad_enabled(False):` has switched when it was made
+
+    def backward_begins(self) -> None:
+        """A backward call is made with gradients off: the `with` that is under way reaches too far."""
+        if self._open and not torch.is_grad_enabled():
+            self._add(SwitchDraft("scope", False, self._tables.frames.now, self._open[-1], []))
 
     def tensor(self, args: tuple[Any, ...], kwargs: dict[str, Any], user: FrameType | None) -> None:
         """A tensor's gradient is about to be switched."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 
 from seegrad.diagnose.evidence import ancestors, label, line_of, made_at
 from seegrad.diagnose.finding import DiagnosisKind, Finding, finder
@@ -59,13 +60,18 @@ Moved = tuple[int, Place | None, Write, str, str]
 
 
 def _read_late(recording: Recording, frame: Frame, writes: dict[int, list[Write]]) -> Moved | None:
-    """An op is given what a `state_dict()` has handed out, and a step has written it meanwhile."""
+    """An op is given what a `state_dict()` has handed out, or copies onto itself, what was written meanwhile."""
     for tensor in frame.inputs if frame.phase in ("forward", "inplace") else ():
         leaf, made = _parameter(recording, tensor), made_at(recording, tensor)
-        if leaf is None or leaf == tensor or made is None or "state_dict" not in made.code:
+        onto_itself = frame.op == "copy_" and leaf in map(partial(_parameter, recording), frame.inputs[:1])
+        if leaf is None or leaf == tensor or made is None or not ("state_dict" in made.code or onto_itself):
             continue
         write = _written(recording, writes, tensor, frame)
-        if write is not None and all(each.tensor != tensor for each in writes[write.storage]):
+        if (
+            write is not None
+            and all(each.tensor != tensor for each in writes[write.storage])
+            and tensor != frame.inputs[0]
+        ):
             return leaf, made, write, TAKEN, COPY_STATE
     return None
 

@@ -7,9 +7,9 @@ from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
-from seegrad.diagnose.evidence import errors_with, label, made_at
+from seegrad.diagnose.evidence import label, made_at
 from seegrad.diagnose.finding import DiagnosisKind, Finding, finder
-from seegrad.diagnose.freed import CORE, at, tensor_of
+from seegrad.diagnose.freed import at, tensor_of
 from seegrad.model.recording import Diagnosis, Edge, Node, Place, Recording
 from seegrad.words.languages import marked
 from seegrad.words.phrases import Phrase, Word, phrase
@@ -142,8 +142,8 @@ def readable(size_bytes: int) -> str:
 
 @finder(order=30)
 def find_kept(recording: Recording) -> Iterator[Diagnosis]:
-    """A note for each line that holds the graphs of three laps; none where torch's error tells of it."""
-    if next(errors_with(recording, CORE), None) is not None or not recording.nodes:
+    """A note for each line that holds the graphs of three laps; none where a backward failed, which tells of it."""
+    if not recording.nodes or any(error.node is not None for error in recording.errors):
         return
     laps = Laps(recording)
     told: set[tuple[str, int]] = set()

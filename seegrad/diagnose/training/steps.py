@@ -266,11 +266,19 @@ NOT_STEPPED = {
         "The backward call on {culprit} computes a gradient for {leaves}, but no optimiser that steps holds them: the "
         "step on {victim} leaves them as they are."
     ),
+    "thawed": marked(
+        "{Culprit} switched {leaves} on, and no optimiser that steps holds them: the backward call on {backward} "
+        "computes a gradient for them, the step on {victim} leaves them as they are."
+    ),
     "made": marked(
         "{Culprit} made {leaves}, and no optimiser that steps holds them: the backward call on {backward} computes a "
         "gradient for them, the step on {victim} leaves them as they are."
     ),
 }
+ADD_IT = marked(
+    "If they are meant to learn, give them to the optimiser when you switch them on: `optimizer.add_param_group(…)`, "
+    "or make it of all parameters from the start."
+)
 HOLD_IT = marked(
     "If they are meant to learn, give them to the optimiser: modules in a plain list aren't registered (use "
     "`nn.ModuleList`), and an optimiser knows only what `parameters()` held when it was made. If not, switch their "
@@ -298,14 +306,22 @@ def find_held_by_nobody(recording: Recording) -> Iterator[Diagnosis]:
     leaves = [leaf for leaf, came in waiting.items() if written.get(recording.tensors[leaf].storage, 0) < came.index]
     if leaves:
         made, backward = made_by(recording, leaves[0]), waiting[leaves[0]].place
+        thawed = switched_on(recording, leaves[0])
         victim = next(use for use in steps if use.frame >= waiting[leaves[0]].index)
         finding = Finding(
             recording=recording,
             kind=HELD_BY_NOBODY,
             frame=victim.frame,
-            culprit=made or backward,
+            culprit=thawed or made or backward,
             victim=victim.place,
             tensor=leaves[0],
         )
         facts: dict[str, Word] = {"leaves": names(recording, leaves)}
-        yield finding.told(NOT_STEPPED["made" if made else "before"], HOLD_IT, facts, backward=finding.line(backward))
+        said = NOT_STEPPED["thawed" if thawed else "made" if made else "before"]
+        yield finding.told(said, ADD_IT if thawed else HOLD_IT, facts, backward=finding.line(backward))
+
+
+def switched_on(recording: Recording, leaf: int) -> Place | None:
+    """The line that switched the gradient of a leaf on again."""
+    switches = [each for each in recording.switches if each.kind == "tensors" and leaf in each.tensors]
+    return switches[-1].place if switches and switches[-1].on else None

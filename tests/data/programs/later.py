@@ -1,8 +1,7 @@
 """More of the same bugs, in other people's styles: written after the finders, keys fixed before the first run.
 
-Gradients left off by a generator that yields inside `no_grad` (pytorch's notes on locally disabling gradients warn of it),
-frozen Sequentials by their items, best weights as a list of `.data`, losses in a dict of lists and in records, an
-optimiser that was given what required grad before the thaw, a hidden state kept as an attribute.
+Gradients left off by a generator that yields inside `no_grad`, frozen Sequentials by their items, best weights as a
+list of `.data`, losses in a dict of lists and in records, an optimiser that was given what required grad before the thaw.
 """
 
 from __future__ import annotations
