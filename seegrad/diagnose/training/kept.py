@@ -47,6 +47,9 @@ UNITS = ("B", "KiB", "MiB", "GiB")
 SEVERAL = 3
 """Laps that have to be held before it is told."""
 
+MOST_TRIED = 8
+"""Laps in which a line is asked where it leads."""
+
 
 @dataclass(frozen=True)
 class Laps:
@@ -173,11 +176,19 @@ def _carried(laps: Laps) -> Iterator[Diagnosis]:
 
 
 def _third(laps: Laps, links: list[tuple[Node, Edge]]) -> tuple[Node, Edge] | None:
-    """The first Edge of a line into an earlier lap behind which the line has led into one before that."""
-    for at_link, (node, edge) in enumerate(links):
-        earlier = [each.id for each, _ in links[:at_link] if laps.of(each.frame) < laps.of(node.frame)]
-        if earlier and edge.target is not None and not laps.behind([edge.target]).isdisjoint(earlier):
-            return node, edge
+    """The first Edge of a line into an earlier lap behind which the line has led into one before that.
+
+    A line that has led back several times without that leads each time to the same.
+    """
+    by_lap: dict[int, list[tuple[Node, Edge]]] = {}
+    for node, edge in links:
+        by_lap.setdefault(laps.of(node.frame), []).append((node, edge))
+    earlier: set[int] = set()
+    for group in list(by_lap.values())[:MOST_TRIED]:
+        for node, edge in group if earlier else ():
+            if edge.target is not None and not laps.behind([edge.target]).isdisjoint(earlier):
+                return node, edge
+        earlier |= {node.id for node, _ in group}
     return None
 
 
@@ -240,8 +251,10 @@ def _validated(laps: Laps) -> Iterator[Diagnosis]:
     recording, nodes = laps.recording, laps.recording.nodes
     if not laps.calls or recording.error is not None:
         return
+    told: set[Place | None] = set()
     for third in nodes:
-        second = _sum_before(laps, third)
+        place = recording.frames[third.frame].place
+        second = _sum_before(laps, third) if place not in told else None
         first = _sum_before(laps, second) if second is not None else None
         if second is None or first is None or {third.id, second.id, first.id} & laps.ran.keys():
             continue
@@ -250,7 +263,7 @@ def _validated(laps: Laps) -> Iterator[Diagnosis]:
             apart = second.id not in laps.behind(terms[0]) and first.id not in laps.behind(terms[1])
             edge = next(edge for edge in third.edges if edge.target == second.id)
             if apart:
-                place = recording.frames[third.frame].place
+                told.add(place)
                 tensor = tensor_of(recording, third, edge)
                 finding = Finding(recording=recording, kind=KEPT, frame=third.frame, culprit=place, tensor=tensor)
                 facts: dict[str, Word] = {"how": "validated"}

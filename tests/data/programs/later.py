@@ -1,7 +1,8 @@
 """More of the same bugs, in other people's styles: written after the finders, keys fixed before the first run.
 
 Gradients left off by a generator that yields inside `no_grad`, frozen Sequentials by their items, best weights as a
-list of `.data`, losses in a dict of lists and in records, an optimiser that was given what required grad before the thaw.
+list of `.data`, losses in a dict of lists and in records, an optimiser that was given what required grad before the
+thaw.
 """
 
 from __future__ import annotations
