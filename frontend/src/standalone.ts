@@ -1,8 +1,8 @@
 /** A page without Jupyter: `play(element, scene)` with the scene inlined. */
 import { type Host, mount } from "./ui/player";
-import type { Scene } from "./state/scene";
+import { firstLook, readScene, type Scene } from "./state/scene";
 
-export function play(el: HTMLElement, scene: Scene, step = (scene?.frames?.length ?? 1) - 1): () => void {
+export function play(el: HTMLElement, data: Scene, step = firstLook(readScene(data))): () => void {
   const values: Record<string, unknown> = { step, selected: "", answer: {} };
   const callbacks = new Set<() => void>();
   const host: Host = {
@@ -14,5 +14,5 @@ export function play(el: HTMLElement, scene: Scene, step = (scene?.frames?.lengt
     },
     on: (callback) => { callbacks.add(callback); return () => callbacks.delete(callback); },
   };
-  return mount(el, scene, host);
+  return mount(el, data, host);
 }

@@ -36,5 +36,5 @@ export const scene = (more: Partial<Scene> = {}): Scene => ({
     { id: "t0-0", kind: "leaf", label: "a", born: 0, level: "", rows: [{ key: "grad_fn", values: [[0, "None"]] }, { key: "_version", values: [[0, "0"], [2, "1"]] }] },
   ],
   code: [[1, "b = a * 2"], [2, "b.backward()"]],
-  question: null, lang: "en", levels: [], parts: [], ...more,
+  question: null, lang: "en", levels: [], parts: [], passes: [], ...more,
 });

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from functools import cache
 from html import escape
 from pathlib import Path
@@ -13,6 +14,8 @@ from seegrad.picture import draw, table
 from seegrad.words.languages import marked, translate
 
 STATIC = Path(__file__).parents[1] / "static"
+
+HALVES = re.compile("[\ud800-\udfff]")
 
 PAGE = """<!doctype html>
 <html lang="{lang}">
@@ -80,5 +83,6 @@ def write_page(recording: Recording, path: str | Path, title: str | None = None,
 
 
 def _inline(text: str) -> str:
-    """JSON that may stand inside a script element: no `</script`, no comment."""
-    return json.dumps(json.loads(text), ensure_ascii=True, separators=(",", ":")).replace("<", "\\u003c")
+    """JSON that may stand inside a script element of a file: no `</script`, no comment, no half of a character."""
+    short = json.dumps(json.loads(text), ensure_ascii=False, separators=(",", ":")).replace("<", "\\u003c")
+    return HALVES.sub(lambda half: f"\\u{ord(half[0]):04x}", short)

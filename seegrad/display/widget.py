@@ -57,7 +57,7 @@ class Picture(anywidget.AnyWidget):
 
     def __init__(self, scene: Scene, step: int = -1, **more: Any) -> None:
         last = len(scene.frames) - 1
-        first = min(max(step + len(scene.frames) if step < 0 else step, 0), last)
+        first = min(max(step + len(scene.frames) if step < -1 else scene.first_look() if step < 0 else step, 0), last)
         question = scene.question
         super().__init__(
             scene=scene.to_data(), step=min(first, question.until_step) if question else first, lang=scene.lang, **more

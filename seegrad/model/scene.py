@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import re
 import typing
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
 from seegrad.model.codec import as_kind
+from seegrad.model.packing import BETWEEN, packed, unpacked
 from seegrad.model.recording import Phase, Severity
 from seegrad.words.errors import PictureError
 from seegrad.words.languages import _
@@ -135,8 +137,26 @@ class Question:
 
 
 @dataclass(frozen=True, slots=True)
+class Pass:
+    """A stretch of steps with a picture of its own: one pass of a loop, or what stands before or after it.
+
+    `scene` counts its steps from 0, which is step `first` of the whole. `number` is 0 around a loop. `loss` is the
+    number of which backward was called, as text, "" where it isn't known.
+    """
+
+    label: str
+    first: int
+    number: int
+    scene: Scene
+    loss: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Scene:
-    """Everything that the player needs. `body` is the inside of one SVG that holds every step."""
+    """Everything that the player needs. `body` is the inside of one SVG that holds every step.
+
+    Where there are `passes`, each has its own picture, and `frames` are those of all passes.
+    """
 
     uid: str
     body: str
@@ -151,6 +171,18 @@ class Scene:
     levels: tuple[SceneLevel, ...] = ()  # those inside boxes; `body` is the outermost
     parts: tuple[tuple[str, str], ...] = ()  # what the drawings of several levels share: (id, markup at the origin)
     legend_px: float = 0.0  # what the legend takes below `height_px`
+    passes: tuple[Pass, ...] = ()
+    alone: bool = False  # is a level drawn without those around it?
+
+    def drawn_at(self, step: int) -> tuple[Scene, int]:
+        """The Scene that shows a step, and the step's number in it."""
+        here = next((each for each in reversed(self.passes) if each.first <= step), None)
+        return (here.scene, step - here.first) if here else (self, step)
+
+    def first_look(self) -> int:
+        """The step to begin with: the newest one at which something is wrong, where there are passes, else the last."""
+        wrong = [k for k, frame in enumerate(self.frames) if frame.severity in ("error", "wrong")]
+        return wrong[-1] if wrong and self.passes else len(self.frames) - 1
 
     def level_of(self, step: int) -> str:
         """The level that has to be open at this step: where something is wrong, else the outermost."""
@@ -172,7 +204,9 @@ class Scene:
         return own or (earlier[-1] if earlier else "")
 
     def to_data(self) -> dict[str, typing.Any]:
-        """Plain dicts and lists with the schema number, as the widget sends them."""
+        """Plain dicts and lists with the schema number, as the widget sends them; a large Scene packed."""
+        if self.passes or self.levels:
+            return {"schema": SCHEMA, **_packed(self)}
         plain: dict[str, typing.Any] = json.loads(json.dumps(self, default=_fields, ensure_ascii=False))
         return {"schema": SCHEMA, **plain}
 
@@ -183,8 +217,7 @@ class Scene:
         >>> Scene.from_json(scene.to_json()) == scene
         True
         """
-        plain = {"schema": SCHEMA, **_fields(self)}
-        return json.dumps(plain, default=_fields, ensure_ascii=False, allow_nan=False)
+        return json.dumps(self.to_data(), ensure_ascii=False, allow_nan=False)
 
     @classmethod
     def from_json(cls, text: str) -> Scene:
@@ -194,8 +227,8 @@ class Scene:
             if data.pop("schema") != SCHEMA:
                 said = _("This Scene isn't of schema {known}. Draw it again from its Recording.")
                 raise PictureError(said.format(known=SCHEMA))
-            return typing.cast(Scene, as_kind(cls, data))
-        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            return typing.cast(Scene, as_kind(cls, _whole(data) if "templates" in data else data))
+        except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
             said = _("This isn't a Scene: {error}. Draw it again from its Recording.")
             raise PictureError(said.format(error=error)) from error
 
@@ -216,6 +249,73 @@ def with_parts(body: str, parts: Mapping[str, str]) -> str:
         name, place = pieces[k].split(" ", 1)
         pieces[k] = parts[name].replace(AT_ORIGIN, place, 1)
     return "".join(pieces)
+
+
+RECORDS = ("frames", "items", "parts")
+"""What a Scene holds many of."""
+CHUNK = re.compile(f'(?=<g class="(?:edges|pins)">)|(?<=</g>)(?={PART})|(?<={PART})(?=<)')
+"""Where a body is cut into chunks, such as all lines of one level: several bodies have them."""
+SEAM = re.compile(f"(?<=>)(?=[<{PART}])|(?<={PART})(?=<)")
+"""Where a chunk is cut into pieces that are alike: lines, tags, parts at their places."""
+
+
+def _packed(scene: Scene) -> dict[str, typing.Any]:
+    """A Scene's fields, with its records and the pieces of its bodies as rows of templates that its passes share."""
+    texts: list[str] = []
+    spans: list[tuple[dict[str, typing.Any], str, int, int]] = []
+    chunks: dict[str, int] = {}
+
+    def put(plain: dict[str, typing.Any], name: str, told: list[str]) -> None:
+        spans.append((plain, name, len(texts), len(texts) + len(told)))
+        texts.extend(told)
+
+    def head(scene: Scene) -> dict[str, typing.Any]:
+        plain = _fields(dataclasses.replace(scene, passes=()))
+        for name in RECORDS:
+            put(plain, name, [json.dumps(record, default=_fields, ensure_ascii=False) for record in plain[name]])
+        plain["levels"] = [_fields(level) for level in scene.levels]
+        for level in (plain, *plain["levels"]):
+            pieces = filter(None, CHUNK.split(level["body"]))
+            level["body"] = " ".join(str(chunks.setdefault(chunk, len(chunks))) for chunk in pieces)
+        return plain
+
+    whole = head(scene)
+    whole["passes"] = [
+        {**_fields(each), "scene": head(dataclasses.replace(each.scene, frames=(), code=()))} for each in scene.passes
+    ]
+    drawn: list[dict[str, typing.Any]] = [{} for _chunk in chunks]
+    for place, chunk in zip(drawn, chunks, strict=True):
+        put(place, "rows", SEAM.split(chunk))
+    whole["templates"], rows = packed(texts)
+    for plain, name, first, stop in spans:
+        plain[name] = BETWEEN.join(rows[first:stop])
+    whole["drawings"], rows = packed([place["rows"] for place in drawn])  # those of two passes differ little
+    whole["chunks"] = BETWEEN.join(rows)
+    return typing.cast(dict[str, typing.Any], json.loads(json.dumps(whole, default=_fields, ensure_ascii=False)))
+
+
+def _whole(data: dict[str, typing.Any]) -> dict[str, typing.Any]:
+    """What `_packed` has packed."""
+    templates, drawings = data.pop("templates"), data.pop("drawings")
+
+    def texts(rows: str) -> list[str]:
+        return [unpacked(templates, row) for row in rows.split(BETWEEN)] if rows else []
+
+    rows = filter(None, data.pop("chunks").split(BETWEEN))
+    chunks = ["".join(texts(unpacked(drawings, row))) for row in rows]
+
+    def opened(plain: dict[str, typing.Any]) -> dict[str, typing.Any]:
+        for name in RECORDS:
+            plain[name] = [json.loads(text) for text in texts(plain[name])]
+        for level in (plain, *plain["levels"]):
+            level["body"] = "".join(chunks[int(k)] for k in level["body"].split())
+        return plain
+
+    opened(data)
+    firsts = [each["first"] for each in data["passes"]] + [len(data["frames"])]
+    for each, stop in zip(data["passes"], firsts[1:], strict=True):
+        opened(each["scene"])["frames"] = data["frames"][each["first"] : stop]
+    return data
 
 
 def _fields(value: typing.Any) -> dict[str, typing.Any]:

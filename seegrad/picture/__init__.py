@@ -10,11 +10,11 @@ import hashlib
 from dataclasses import replace
 
 from seegrad.model.recording import Recording
-from seegrad.model.scene import Item, Question, Scene, SceneFrame, SceneLevel
-from seegrad.picture.sketch import Level, Sketch, collapse, sketch
+from seegrad.model.scene import Item, Pass, Question, Scene, SceneFrame, SceneLevel
+from seegrad.picture.sketch import LEVEL, Level, Room, Sketch, Stretch, at, collapse, excerpt, sketch, stretches
 from seegrad.picture.steps import MOST_TOLD, items_of, scene_frames, with_verdict
 from seegrad.picture.still import still, table
-from seegrad.picture.svg import SharedParts, pictures
+from seegrad.picture.svg import SharedParts, fits, pictures
 from seegrad.picture.svg.elements import text, with_uid
 from seegrad.words.languages import _, speaking
 from seegrad.words.widths import wrapped
@@ -23,6 +23,12 @@ __all__ = ["MOST_NODES", "MOST_STEPS", "MOST_TOLD", "draw", "still", "table"]
 
 MOST_NODES = 6000  # Functions in one picture, all its levels together
 MOST_STEPS = 15000
+ROOMS = (  # how one pass may be shown: in the first way that has room
+    Room(modules=False),
+    Room(homes=True),
+    Room(homes=True, deep=True),
+    Room(LEVEL // 3, homes=True, deep=True),
+)
 
 
 def draw(recording: Recording, question: Question | None = None, lang: str | None = None) -> Scene:
@@ -50,7 +56,66 @@ def _draw(recording: Recording, question: Question | None, lang: str) -> Scene:
     frames = scene_frames(recording, parts, lang, question.veil if question else "")
     if question is None or question.until_step < len(frames) - 1:  # while it is open it says nothing of the end
         frames = with_verdict(recording, frames)
+    if question is None and len(parts.pills) > LEVEL:
+        passes = stretches(recording)
+        if passes:
+            return _in_passes(recording, parts, passes, frames, lang)
+        part = excerpt(recording, parts, Stretch(0, len(recording.frames)))
+        levels = collapse(recording, part, _room(recording, part))
+        if any(bundle.chore for level in levels for bundle in level.sketch.bundles):
+            frames = tuple(replace(frame, on=on) for frame, on in zip(frames, part.on, strict=True))
+            return _scene(recording, levels, frames, None, lang, alone=True)
     return _scene(recording, collapse(recording, parts), frames, question, lang)
+
+
+def _in_passes(
+    recording: Recording, parts: Sketch, passes: tuple[Stretch, ...], frames: tuple[SceneFrame, ...], lang: str
+) -> Scene:
+    """A picture for each pass of a training loop, and for what stands around it."""
+    drawn = []
+    rooms: dict[int, Room] = {}  # number of a pass → the room of all passes of its loop
+    for here in passes:
+        if here.number < 2:
+            rooms = {}
+        part = excerpt(recording, parts, here)
+        own = replace(recording, frames=recording.frames[here.first : here.stop])
+        told = [replace(f, on=on) for f, on in zip(frames[here.first : here.stop], part.on, strict=True)]
+        if here.number not in rooms:
+            rooms[here.number] = rooms.get(here.number - 1) or _room(own, part)
+        scene = _scene(own, collapse(own, part, rooms[here.number]), tuple(told), None, lang, alone=True)
+        root = next((card for card in part.cards if card.id == part.root), None)
+        preview = at(root.values, here.stop) if root and not root.shape else None
+        loss = preview[0][0] if preview else ""
+        drawn.append(Pass(_label(here, passes), here.first, here.number, scene, loss))
+    last = drawn[-1].scene
+    all_frames = tuple(frame for each in drawn for frame in each.scene.frames)
+    uid = "s" + hashlib.sha1("".join(each.scene.uid for each in drawn).encode(), usedforsecurity=False).hexdigest()[:7]
+    same = [replace(each, scene=_with_id(each.scene, uid)) for each in drawn]
+    size = max(each.scene.width_px for each in drawn), max(each.scene.height_px for each in drawn)
+    return Scene(uid, "", last.view_box, *size, all_frames, code=recording.code, lang=lang, passes=tuple(same))
+
+
+def _room(recording: Recording, part: Sketch) -> Room:
+    """How to show one pass: as much at once as has room."""
+    return next((room for room in ROOMS if _suits(room, collapse(recording, part, room)[0].sketch)), ROOMS[-1])
+
+
+def _suits(room: Room, outer: Sketch) -> bool:
+    """Has this room, without boxes that only their neighbourhood holds together?"""
+    return fits(outer) and (room.modules or all(bundle.chore for bundle in outer.bundles))
+
+
+def _label(here: Stretch, passes: tuple[Stretch, ...]) -> str:
+    if here.number:
+        return _("pass {number} of {total}").format(number=here.number, total=here.total)
+    return _("before the loop") if here is passes[0] else _("after the loop")
+
+
+def _with_id(scene: Scene, uid: str) -> Scene:
+    """The same Scene with another id: only one pass is on the page at a time."""
+    levels = tuple(replace(level, body=level.body.replace(scene.uid, uid)) for level in scene.levels)
+    parts = tuple((name, markup.replace(scene.uid, uid)) for name, markup in scene.parts)
+    return replace(scene, uid=uid, body=scene.body.replace(scene.uid, uid), levels=levels, parts=parts, code=())
 
 
 def _told(recording: Recording, sentence: str, lang: str) -> Scene:
@@ -66,10 +131,12 @@ def _scene(
     frames: tuple[SceneFrame, ...],
     question: Question | None,
     lang: str,
+    *,
+    alone: bool = False,
 ) -> Scene:
-    drawn, parts = pictures(levels, len(frames))
+    drawn, parts = pictures(levels, len(frames), alone=alone)
     items = tuple(item for level in levels for item in items_of(recording, level.sketch, level.id))
-    return _finished(drawn, recording, frames, items, question, lang, parts)
+    return replace(_finished(drawn, recording, frames, items, question, lang, parts), alone=alone)
 
 
 def _finished(

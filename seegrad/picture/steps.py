@@ -12,7 +12,7 @@ from seegrad.model.scene import Item, Row, SceneFrame
 from seegrad.picture.narrate import Narrator, title
 from seegrad.picture.sketch import Bundle, Card, Pill, Sketch, is_finite
 from seegrad.picture.svg.cards import share_text
-from seegrad.picture.svg.sizes import functions, shape_text
+from seegrad.picture.svg.sizes import bundle_text, shape_text
 from seegrad.words.languages import _, counted, marked, together
 
 MOST_TOLD = 1500
@@ -112,7 +112,7 @@ def items_of(recording: Recording, parts: Sketch, level: str = "") -> tuple[Item
 
 def _box_rows(bundle: Bundle) -> tuple[Row, ...]:
     ran = tuple((step, _("{done} of {count}").format(done=done, count=bundle.count)) for step, done in bundle.ran)
-    rows = Row(_("inside"), ((0, functions(bundle.count)),)), Row(_("backward has run"), ran)
+    rows = Row(_("inside"), ((0, bundle_text(bundle)),)), Row(_("backward has run"), ran)
     return tuple(row for row in rows if row.values)
 
 

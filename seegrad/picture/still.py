@@ -37,8 +37,9 @@ def _still(scene: Scene, step: int, css: str, caption: bool, open_question: bool
     number = step % len(scene.frames)
     veil = scene.question.veil if scene.question is not None and open_question else ""
     total = None if open_question else len(scene.frames)
-    level = scene.level("" if open_question else scene.level_of(step))
-    body = _at(level.body, number, veil)
+    drawn_in, inside = scene.drawn_at(number)
+    level = drawn_in.level("" if open_question else drawn_in.level_of(inside))
+    body = _at(level.body, inside, veil)
     lines = _caption(scene, level, number, total) if caption else []
     drawn = level.height_px + level.legend_px
     height = drawn + (LINE_PX * len(lines) + 18 if lines else 0)

@@ -21,6 +21,7 @@ from playwright.sync_api import Browser, Page, sync_playwright
 import seegrad
 from seegrad.display.page import write_page
 from seegrad.model.recording import Recording
+from tools.pictures.training import TRAINING
 
 FOLDER = Path(__file__).resolve().parents[2] / "docs" / "pictures"
 WIDTH_PX, HEIGHT_PX = 1240, 1400  # high enough for all of an open box: the player gives a graph 62 % of the window
@@ -135,13 +136,16 @@ PORTRAITS = (
 SOFTMAX = Portrait(
     "softmax", VECTOR, "weights = a.softmax(dim=0)\nweights[2] = 0.0\nloss = weights.sum()\nloss.backward()"
 )
+TRAINED = {name: Portrait(name, before, code) for name, (before, code) in TRAINING.items()}
+"""Programs of the size that people train."""
+OPEN = Portrait("gan_steps_open", *TRAINING["gan_steps"], opens="loss_d = F.soft…ach())).mean()")
 FOR_README: dict[str, tuple[str, Theme]] = {
     "silent_light": ("data", "light"),
     "softmax_masked": ("softmax", "light"),
     "raising_dark": ("detach", "dark"),
     **{
         f"{name}_light": (name, "light")
-        for name in ("l1_l4", "embedding", "residual", "gan", "network", "network_open")
+        for name in ("l1_l4", "embedding", "residual", "gan", "network", "network_open", *TRAINED, OPEN.name)
     },
 }
 """File → Portrait and theme: what README and docs show."""
@@ -201,7 +205,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         print("No Chromium here. Run: make system", file=sys.stderr)
         return 1
     arguments.folder.mkdir(parents=True, exist_ok=True)
-    portraits = {portrait.name: portrait for portrait in (*PORTRAITS, SOFTMAX)}
+    portraits = {portrait.name: portrait for portrait in (*PORTRAITS, SOFTMAX, *TRAINED.values(), OPEN)}
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=chromium, args=CHROMIUM_ARGS)
         for file in arguments.files or FOR_README:

@@ -1,6 +1,6 @@
 /** The player as a pure state machine: events in, a new state out. No DOM, no clock, no model. */
 import { kindOf } from "./kinds";
-import { levelInSight, levelOf, pathTo, type Scene } from "./scene";
+import { drawnAt, levelInSight, levelOf, pathTo, sameStep, type Scene } from "./scene";
 
 export interface State {
   step: number;
@@ -16,7 +16,9 @@ export type Event =
   | { kind: "by"; steps: number }
   | { kind: "first" | "last" | "toggle" | "tick" | "escape" | "answered" }
   | { kind: "select" | "find"; id: string }
-  | { kind: "open"; level: string };
+  | { kind: "open"; level: string }
+  | { kind: "pass"; place: number }
+  | { kind: "passes"; by: number };
 
 /** The last step that may be seen: an open question hides what follows it. */
 export function lastStep(scene: Scene, answered: boolean): number {
@@ -30,19 +32,23 @@ export function reduce(scene: Scene, state: State, event: Event): State {
   const last = lastStep(scene, state.answered);
   const to = (wanted: number): State => {
     const step = clamp(wanted, last);
-    return { ...state, step, level: step === state.step ? state.level : (levelInSight(scene, step, state.level) ?? state.level) };
+    const there = drawnAt(scene, step);
+    return { ...state, step, level: step === state.step ? state.level : (levelInSight(there.scene, there.step, state.level) ?? state.level) };
   };
+  const here = drawnAt(scene, state.step);
   switch (event.kind) {
     case "go": return to(event.step);
     case "by": return to(state.step + event.steps);
     case "first": return to(0);
     case "last": return to(last);
+    case "pass": return to(sameStep(scene, state.step, event.place));
+    case "passes": return to(sameStep(scene, state.step, here.place + event.by));
     case "select": return { ...state, selected: state.selected === event.id ? "" : event.id };
     case "open": return { ...state, level: event.level, selected: "" };
-    case "find": return { ...state, level: levelOf(scene, event.id, state.level) ?? state.level, selected: event.id };
+    case "find": return { ...state, level: levelOf(here.scene, event.id, state.level) ?? state.level, selected: event.id };
     case "escape":
       if (state.selected || state.playing) return { ...state, selected: "", playing: false };
-      return { ...state, level: pathTo(scene, state.level).at(-2)?.id ?? "" };
+      return { ...state, level: pathTo(here.scene, state.level).at(-2)?.id ?? "" };
     case "toggle":
       if (state.playing) return { ...state, playing: false };
       return { ...state, playing: last > 0, step: state.step >= last ? 0 : state.step };

@@ -35,6 +35,9 @@ export interface Question {
   veil: "" | "leaves" | "counters" | "keeps" | "saves" | "damage";
 }
 
+/** A stretch of steps with a picture of its own: a pass of a loop, or (number 0) what stands around it. */
+export interface Pass { label: string; first: number; number: number; scene: Scene; loss: string }
+
 export interface Scene {
   schema: number;
   uid: string;
@@ -50,20 +53,72 @@ export interface Scene {
   levels: Level[];
   /** What the drawings of several levels share: a part's id, and its markup at the origin. */
   parts: [string, string][];
+  passes: Pass[];
+  /** Is a level drawn without those around it? */
+  alone?: boolean;
 }
 
 const SCHEMA = 1;
 
 /** What arrived, if it is a Scene that this player can show; what an older seegrad didn't send yet is filled in. */
 export function readScene(data: unknown): Scene | null {
-  const scene = data as Partial<Scene> | null | undefined;
+  const packed = data as Packed | null | undefined;
+  const scene = packed?.templates ? opened(packed) : (data as Partial<Scene> | null | undefined);
   if (scene?.schema !== SCHEMA || typeof scene.body !== "string" || !scene.frames?.length) return null;
-  return { items: [], code: [], levels: [], parts: [], question: null, width_px: 640, height_px: 200, ...scene } as unknown as Scene;
+  if (packed?.templates) return scene as Scene;
+  return { items: [], code: [], levels: [], parts: [], passes: [], question: null, width_px: 640, height_px: 200, ...scene } as unknown as Scene;
+}
+
+const RECORDS = ["frames", "items", "parts"] as const;
+type Packed = Record<(typeof RECORDS)[number] | "body" | "chunks", string> & { templates: string[]; drawings: string[]; levels: Level[]; passes: (Omit<Pass, "scene"> & { scene: Packed })[] };
+
+/** A text whose gaps are filled from a row, as Python's `seegrad.model.packing` writes them. */
+function filled(templates: string[], row: string): string {
+  const [number, ...values] = row.split(" ");
+  return templates[Number(number)]!.replace(/\ue002(\d+)\ue003/g, (_, k) => values[k]!);
+}
+
+/** A packed Scene; each of its records and bodies is read when it is asked for. */
+function opened(data: Packed, texts = (rows: string) => (rows ? rows.split(";") : []).map((row) => filled(data.templates, row)), chunks = data.chunks.split(";"), drawings = data.drawings, frames?: Frame[]): Scene {
+  const scene = { ...data } as unknown as Scene;
+  const later = (on: object, name: string, make: () => unknown) => {
+    let made: unknown;
+    Object.defineProperty(on, name, { get: () => (made ??= make()) });
+  };
+  const drawn = (body: string) => body && body.split(" ").map((k) => texts(filled(drawings, chunks[Number(k)]!)).join("")).join("");
+  for (const name of RECORDS) later(scene, name, () => (name === "frames" && frames) || texts(data[name]).map((text) => JSON.parse(text)));
+  scene.levels = data.levels.map((level) => ({ ...level }));
+  [data, ...data.levels].forEach(({ body }, k) => later(scene.levels[k - 1] ?? scene, "body", () => drawn(body)));
+  scene.passes = data.passes.map((each, k) => ({ ...each, scene: opened(each.scene, texts, chunks, drawings, scene.frames.slice(each.first, data.passes[k + 1]?.first)) }));
+  return scene;
+}
+
+/** Which pass a step belongs to: its place in the list, the Scene that shows it, the step's number there. */
+export function drawnAt(scene: Scene, step: number): { place: number; scene: Scene; step: number } {
+  const place = scene.passes.filter((each) => each.first <= step).length - 1;
+  const here = scene.passes[place];
+  return here ? { place, scene: here.scene, step: step - here.first } : { place: 0, scene, step };
+}
+
+/** The step to begin with: the newest one at which something is wrong, where there are passes, else the last. */
+export function firstLook(scene: Scene | null): number {
+  const last = (scene?.frames.length ?? 1) - 1;
+  const wrong = scene?.passes.length ? scene.frames.map((frame) => isWrong(frame)).lastIndexOf(true) : -1;
+  return wrong < 0 ? last : wrong;
+}
+
+/** The step of another pass that stands where this one stands in its own; its last for the last. */
+export function sameStep(scene: Scene, step: number, place: number): number {
+  const here = drawnAt(scene, step);
+  const there = scene.passes[place];
+  if (!there) return step;
+  const last = there.scene.frames.length - 1;
+  return there.first + (here.step === here.scene.frames.length - 1 ? last : Math.min(here.step, last));
 }
 
 /** A level by its id; the outermost one where there is no such level. */
 export function levelAt(scene: Scene, id: string): Level {
-  return scene.levels.find((level) => level.id === id) ?? { ...scene, id: "", label: "", parent: null };
+  return scene.levels.find((level) => level.id === id) ?? { id: "", label: "", parent: null, body: scene.body, width_px: scene.width_px, height_px: scene.height_px };
 }
 
 /** From the outermost level to this one. */
@@ -76,7 +131,8 @@ export function pathTo(scene: Scene, id: string): Level[] {
 /** The level to open for a part: the open one where it is drawn there or around it. */
 export function levelOf(scene: Scene, id: string, open = ""): string | undefined {
   const home = scene.items.find((item) => item.id === id)?.level;
-  return pathTo(scene, open).some((level) => level.id === home) ? open : home;
+  const drawn = scene.alone ? [levelAt(scene, open)] : pathTo(scene, open);
+  return drawn.some((level) => level.id === home) ? open : home;
 }
 
 const isWrong = (frame: Frame | undefined): frame is Frame => frame?.severity === "error" || frame?.severity === "wrong";

@@ -1,6 +1,6 @@
 /** Ways through a large picture: where one is, a search box, the neighbours of one part, a map. */
 import { h, quiet } from "./dom";
-import type { Focus, Picture } from "./picture";
+import type { Drawn, Focus, Picture } from "./picture";
 import { levelAt, pathTo, type Scene, search } from "../state/scene";
 import type { Event } from "../state/machine";
 import type { Words } from "./words";
@@ -11,16 +11,17 @@ const MAP_PX = 132;
 const WIDE_PX = 1220; // pictures beyond these scroll in their own box
 export const TALL_PX = 860;
 
-export interface Finder { element: HTMLElement; show(step: number, level: string, selected: string, focus: Focus, open: boolean): void }
+export interface Finder { element: HTMLElement; show(drawn: Drawn, level: string, selected: string, focus: Focus, open: boolean): void }
 
 export function finder(scene: Scene, w: Words, send: (event: Event) => void, turn: (focus: Focus) => void): Finder {
   const crumbs = h("div", { class: "sg-cr", role: "group", "aria-label": w.where });
   const found = h("output", { class: "sg-fn" });
   let until = 0;
   let place = -1;
+  let seen = scene;
   const input: HTMLInputElement = quiet(h("input", { type: "search", placeholder: w.search, "aria-label": w.search, oninput: () => { place = -1; tell(); } }));
   const tell = () => {
-    const hits = search(scene, input.value, until);
+    const hits = search(seen, input.value, until);
     found.textContent = input.value.trim() ? `${hits.length && place + 1} / ${hits.length}` : "";
     return hits;
   };
@@ -39,21 +40,23 @@ export function finder(scene: Scene, w: Words, send: (event: Event) => void, tur
   });
   const ways = (["near", "path"] as const).map((name) => ({ name, button: quiet(h("button", { type: "button", class: "sg-nr", onclick: () => turn(name) }, w[name])) }));
   const element = h("div", { class: "sg-nav" }, crumbs, ...ways.map(({ button }) => button), h("span", { class: "sg-se" }, input, found));
-  const large = scene.levels.length > 0 || scene.items.length > MANY;
+  const large = scene.passes.length + scene.levels.length > 0 || scene.items.length > MANY;
   element.hidden = !large;
-  let drawn = "?";
+  let told = "?";
   return {
     element,
-    show(step, level, selected, focus, open) {
-      until = open ? step : scene.frames.length;
+    show(drawn, level, selected, focus, open) {
+      until = open ? drawn.step : scene.frames.length;
+      seen = drawn.scene;
       if (!large) return;
       for (const { name, button } of ways) {
         button.disabled = !selected;
         button.setAttribute("aria-pressed", String(focus === name));
       }
-      if (level === drawn) return;
-      drawn = level;
-      const path = scene.levels.length ? pathTo(scene, level) : [];
+      const name = `${drawn.place} ${level}`;
+      if (name === told) return;
+      told = name;
+      const path = seen.levels.length ? pathTo(seen, level) : [];
       crumbs.replaceChildren(...path.flatMap((here, k) => {
         const last = k === path.length - 1;
         const name = here.label || w.whole;
@@ -72,11 +75,11 @@ function placeOf(part: Element): string {
 }
 
 /** A small map beside the picture while a large picture doesn't fit; a click scrolls there. The box itself scrolls by keyboard. */
-export function minimap(scene: Scene, pic: Picture): { element: HTMLElement; show(level: string): void; follow(): void } {
+export function minimap(pic: Picture): { element: HTMLElement; show(scene: Scene, level: string): void; follow(): void } {
   const element = h("div", { class: "sg-map", "aria-hidden": "true", hidden: true });
   const { box } = pic;
   const frame = h("i", {});
-  let drawn = "?";
+  let drawn: Element | undefined;
   const follow = () => {
     const { scrollLeft, scrollTop, scrollWidth, scrollHeight, clientWidth, clientHeight } = box;
     const share = (part: number, whole: number) => `${(100 * part) / whole}%`; // moved by `translate`, which lays nothing out
@@ -91,12 +94,12 @@ export function minimap(scene: Scene, pic: Picture): { element: HTMLElement; sho
   });
   return {
     element, follow,
-    show(level) {
+    show(scene, level) {
       const { width_px, height_px } = levelAt(scene, level);
       element.hidden = pic.parts().length <= MAP_PARTS || (width_px <= WIDE_PX && height_px <= TALL_PX);
       if (element.hidden) return;
       const parts = pic.parts();
-      if (level !== drawn) {
+      if (pic.parts()[0] !== drawn) {
         const scale = MAP_PX / Math.max(width_px, height_px);
         const blocks = parts.map((part) => {
           const bx = part.querySelector(".bx");
@@ -104,7 +107,7 @@ export function minimap(scene: Scene, pic: Picture): { element: HTMLElement; sho
         });
         element.innerHTML = `<svg viewBox="0 0 ${width_px} ${height_px}" width="${width_px * scale}" height="${height_px * scale}">${blocks.join("")}</svg>`;
         element.append(frame);
-        drawn = level;
+        drawn = parts[0];
       }
       const blocks = element.querySelectorAll("rect");
       parts.forEach((part, k) => blocks[k]?.setAttribute("class", part.dataset.s ?? ""));

@@ -1,11 +1,11 @@
 /** The words of a step, torch's own error, and a table about one card or pill. */
-import { h } from "./dom";
-import { at, type Item, lastWord, type Scene } from "../state/scene";
+import { h, quiet } from "./dom";
+import { worst } from "./passes";
+import { at, drawnAt, type Item, lastWord, type Scene } from "../state/scene";
 import type { Words } from "./words";
 
-export function inspector(scene: Scene, w: Words): { element: HTMLElement; show(step: number, selected: string, veil: string): void } {
+export function inspector(scene: Scene, w: Words, go: (place: number) => void): { element: HTMLElement; show(step: number, selected: string, veil: string): void } {
   const element = h("div", { class: "sg-in" });
-  const items = new Map(scene.items.map((item) => [item.id, item]));
   return {
     element,
     show(step, selected, veil) {
@@ -14,13 +14,31 @@ export function inspector(scene: Scene, w: Words): { element: HTMLElement; show(
       element.replaceChildren(h("p", {}, ...withCode(frame.text)));
       const diagnosis = lastWord(scene, step);
       if (diagnosis) element.append(h("p", { class: `dg ${frame.diagnosis && (frame.severity ?? "calm")}` }, ...withCode(diagnosis)));
+      const drawn = drawnAt(scene, step);
+      const found = scene.passes.flatMap((each, k) => (worst(each) ? [button(each.label, k, drawn.place, go)] : []));
+      if (found.length) element.append(h("p", { class: "sg-ld" }, h("span", {}, w.foundIn), ...found));
       if (frame.message) element.append(h("div", { class: "ex" }, frame.message));
       const about = selected || (step > 0 && !frame.message ? frame.on.at(-1) : "");
-      const item = items.get(about as string);
-      if (item && item.born <= step) element.append(...table(item, step, w, veil));
+      const item = drawn.scene.items.find(({ id }) => id === about);
+      if (item && item.born <= drawn.step) element.append(...table(item, drawn.step, w, veil), ...ladder(scene, item, drawn.place, w, go));
       else if (item) element.append(h("p", { class: "later" }, h("b", {}, item.label), ` ${w.later} ${item.born + 1}`));
     },
   };
+}
+
+const button = (label: string, place: number, here: number, go: (place: number) => void) => quiet(h("button", { type: "button", "aria-current": place === here, onclick: () => go(place) }, label));
+
+/** A parameter's versions, pass by pass, each with its number where it is one. */
+function ladder(scene: Scene, item: Item, here: number, w: Words, go: (place: number) => void): HTMLElement[] {
+  if (item.kind !== "leaf") return [];
+  const rungs = scene.passes.flatMap((each, place) => {
+    const rows = each.scene.items.find(({ id }) => id === item.id)?.rows ?? [];
+    const told = (key: string) => rows.find((row) => row.key === key)?.values.at(-1)?.[1];
+    const value = told(rows[0]!?.key) ?? "";
+    const version = told("_version");
+    return version === undefined ? [] : [button(`v${version}${/^\[?[^,\s]+\]?$/.test(value) ? " " + value.replace(/[[\]]/g, "") : ""}`, place, here, go)];
+  });
+  return rungs.length > 1 ? [h("p", { class: "sg-ld" }, h("span", {}, w.ladder), ...rungs)] : [];
 }
 
 /** Text with `code` between backticks. */

@@ -6,6 +6,9 @@ import { levelAt, type Scene, stateAt } from "../state/scene";
 /** What is left at full strength: all, the neighbours of what is selected, the gradient's way to it. */
 export type Focus = "" | "near" | "path";
 
+/** The pass that a step belongs to, and the step's number in it. */
+export interface Drawn { place: number; scene: Scene; step: number }
+
 export interface Marks { selected: string; focus: Focus; on: string[]; picked: (id: string) => boolean; place?: ((id: string) => number) | undefined; evidence: (id: string) => boolean }
 
 export interface Picture {
@@ -18,7 +21,7 @@ export interface Picture {
   partAt(target: EventTarget | null): SVGGElement | null;
   /** Hide what an open question asks for, from readers of the screen too. */
   veil(what: string): void;
-  show(step: number, level: string, marks: Marks): void;
+  show(drawn: Drawn, level: string, marks: Marks): void;
   /** Scroll inside the box, never the page, until what the step is about is in sight. */
   reveal(): void;
 }
@@ -75,6 +78,7 @@ export function picture(scene: Scene): Picture {
   const drawings = new Map<string, Drawing>();
   let here: Drawing;
   let open: string | undefined;
+  let shown = ""; // the pass and level whose drawing is in the box
   let veiled = "";
   let about: SVGGElement[] = []; // what a step is about, what matters most first
   let opened = false; // has that just been opened or closed?
@@ -82,20 +86,22 @@ export function picture(scene: Scene): Picture {
   const idOf = (part: Element) => part.id.slice(scene.uid.length + 1);
   const partOf = (id: string) => here.parts.find((part) => idOf(part) === id);
 
-  function turnTo(level: string) {
-    if (level === open) return undefined;
-    const closed = open;
-    const focused = box.contains(document.activeElement);
-    here = drawings.get(level) ?? drawing(scene, level);
-    drawings.set(level, here);
-    open = level;
+  function turnTo({ place, scene }: Drawn, level: string) {
+    const name = `${place} ${level}`;
+    if (name === shown) return undefined;
+    const closed = level === open ? undefined : open;
+    const focused = box.contains(document.activeElement) ? document.activeElement : null;
+    here = drawings.get(name) ?? drawing(scene, level);
+    drawings.set(name, here);
+    const again = level === open && focused?.closest("[data-st]") ? partOf(idOf(focused)) : undefined;
+    [open, shown] = [level, name];
     box.replaceChildren(here.svg);
     legend.replaceChildren(...here.keys);
     dress();
     // the head of the frame that has opened, or the box that has closed
     const turned = partOf(level) ?? partOf(closed ?? "");
-    if (focused) turned?.focus();
-    return turned;
+    if (focused) (again ?? turned)?.focus();
+    return closed === undefined ? undefined : turned;
   }
 
   /** What an open question hides. */
@@ -139,8 +145,9 @@ export function picture(scene: Scene): Picture {
     parts: () => here.parts,
     partAt: (target) => (target instanceof Element ? target.closest<SVGGElement>("[data-st]") : null),
     veil(what) { if (what !== veiled) { veiled = what; dress(); } },
-    show(step, level, marks) {
-      const turned = turnTo(level);
+    show(drawn, level, marks) {
+      const { step } = drawn;
+      const turned = turnTo(drawn, level);
       numbers ||= !!marks.place;
       for (const timed of here.timed) {
         const visible = timed.at ? timed.at.includes(`${step}`) : timed.since <= step && step <= timed.until;

@@ -6,8 +6,9 @@ import { inspector } from "./inspector";
 import { type Focus, picture } from "./picture";
 import { type Draft, kindOf } from "../state/kinds";
 import { type Answer, answerOf, emptyDraft, isComplete, isEvidence, isPicked, labelOf, pick, type } from "../state/quiz";
-import { lastWrong, levelAt, levelInSight, readScene, type Scene } from "../state/scene";
+import { drawnAt, lastWrong, levelAt, levelInSight, readScene, type Scene } from "../state/scene";
 import { type Event, lastStep, reduce, type State } from "../state/machine";
+import { strip } from "./passes";
 import { track } from "./track";
 import { zoom } from "./zoom";
 import { words } from "./words";
@@ -54,7 +55,8 @@ function start(el: HTMLElement, scene: Scene, host: Host): () => void {
   const state = (): State => {
     const answered = answer() !== null;
     const step = Math.max(0, Math.min(Number(host.get("step")) || 0, lastStep(scene, answered)));
-    const level = host.get("level") ?? (answered || !question ? levelInSight(scene, step) : undefined);
+    const there = drawnAt(scene, step);
+    const level = host.get("level") ?? (answered || !question ? levelInSight(there.scene, there.step) : undefined);
     return { step, playing, selected: String(host.get("selected") ?? ""), answered, level: String(level ?? "") };
   };
   const send = (event: Event) => {
@@ -89,18 +91,20 @@ function start(el: HTMLElement, scene: Scene, host: Host): () => void {
     type: (label, text) => { draft = type(draft, label, text); draw(); },
     commit,
   }) : null;
-  const info = inspector(scene, w);
+  const info = inspector(scene, w, (place) => send({ kind: "pass", place }));
   const turn = (to: Focus) => { focus = focus === to || state().selected === "" ? "" : to; draw(); };
+  const passes = strip(scene, w, send);
   const find = finder(scene, w, send, turn);
   const size = zoom(pic, () => root, w);
-  const map = minimap(scene, pic);
+  const map = minimap(pic);
   const code = h("ol", { class: "sg-cd", "aria-label": w.code }, ...scene.code.map(([number, text]) => h("li", { "data-n": number, value: number }, text)));
   const foot = h("div", { class: "sg-ft" }, code, info.element);
   const live = h("div", { class: "sg-sr", role: "status", "aria-live": "polite" });
   const bar = h("div", { class: "sg-bar" }, first, prev, play, next, last, line.element, line.count, line.chip, ...size.buttons);
-  const root = h("div", { class: "sg", role: "group", "aria-label": w.graph }, find.element, h("div", { class: "sg-pic" }, pic.box, map.element), panel?.element ?? "", bar, foot, pic.legend, live);
+  const root = h("div", { class: "sg", role: "group", "aria-label": w.graph }, passes.element, find.element, h("div", { class: "sg-pic" }, pic.box, map.element), panel?.element ?? "", bar, foot, pic.legend, live);
   const tallest = Math.max(scene.height_px, ...scene.levels.map((level) => level.height_px));
   root.classList.toggle("tall", tallest > TALL_PX);
+  root.classList.toggle("loop", !!scene.passes.length);
   el.append(root);
 
   const choose = (id: string) => {
@@ -115,21 +119,23 @@ function start(el: HTMLElement, scene: Scene, host: Host): () => void {
     const now = state();
     const end = lastStep(scene, now.answered);
     const frame = scene.frames[now.step];
+    const drawn = drawnAt(scene, now.step);
     if (!frame) return;
     root.dataset.phase = frame.severity === "wrong" ? "error" : frame.phase;
     const given = answer();
     const open = question && !given;
     if (!now.selected) focus = "";
     root.toggleAttribute("data-asks", !!open);
-    pic.show(now.step, now.level, {
+    pic.show(drawn, now.level, {
       selected: now.selected, focus, on: frame.on,
       picked: (id) => !!open && isPicked(question, draft, labelOf(question, id) ?? "\0"),
       place: kind.inOrder ? (id) => (open ? draft.picked.indexOf(labelOf(question, id) ?? "\0") + 1 : 0) : undefined,
       evidence: (id) => !!question && !!given && isEvidence(question, id, given),
     });
     arrange();
-    find.show(now.step, now.level, now.selected, focus, !!open);
-    map.show(now.level);
+    passes.show(now.step);
+    find.show(drawn, now.level, now.selected, focus, !!open);
+    map.show(drawn.scene, now.level);
     line.show(now.step, end, !!open);
     panel?.show(draft, given);
     first.disabled = prev.disabled = now.step === 0;
@@ -155,7 +161,7 @@ function start(el: HTMLElement, scene: Scene, host: Host): () => void {
 
   /** A high picture leaves no room for the words below it. */
   function arrange() {
-    const { width_px, height_px } = levelAt(scene, state().level);
+    const { width_px, height_px } = levelAt(drawnAt(scene, state().step).scene, state().level);
     root.classList.toggle("high", height_px > HIGH * innerHeight && width_px + BESIDE_PX <= root.clientWidth);
     size.show();
   }
@@ -203,6 +209,7 @@ function start(el: HTMLElement, scene: Scene, host: Host): () => void {
     else if (target === pic.box && event.key.startsWith("Arrow")) return false; // it scrolls
     else if (part && (event.key === "ArrowDown" || event.key === "ArrowUp")) walk(part, event.key === "ArrowDown" ? 1 : -1);
     else if (!event.ctrlKey && !event.metaKey && size.key(event.key)) return true;
+    else if (event.shiftKey && /^Arrow(Left|Right)$/.test(event.key) && scene.passes.length) send({ kind: "passes", by: event.key === "ArrowLeft" ? -1 : 1 });
     else if (KEYS[event.key]) send(KEYS[event.key]!);
     else if (event.key === " " && target.tagName !== "BUTTON") send({ kind: "toggle" });
     else if (event.key === "Escape") state().selected || state().level ? send({ kind: "escape" }) : target.blur();

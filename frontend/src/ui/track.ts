@@ -1,10 +1,10 @@
 /** One track, coloured by phase, with the step's number and its phase in words. */
 import { h, quiet } from "./dom";
-import type { Frame, Scene } from "../state/scene";
+import { drawnAt, type Frame, type Scene } from "../state/scene";
 import type { Words } from "./words";
 
 const COLOUR: Record<string, string> = { start: "fn", forward: "fn", inplace: "fn", backward: "grl", error: "er" };
-const MOST_TICKS = 80; // more of them couldn't be told apart
+const MOST_TICKS = 48; // more of them couldn't be told apart
 
 export interface Track {
   element: HTMLElement;
@@ -14,7 +14,8 @@ export interface Track {
 }
 
 export function track(scene: Scene, w: Words, go: (step: number) => void): Track {
-  const range: HTMLInputElement = quiet(h("input", { type: "range", min: 0, max: 1, step: 1, "aria-label": w.step, oninput: () => go(Number(range.value)) }));
+  const range: HTMLInputElement = quiet(h("input", { type: "range", min: 0, max: 1, step: 1, "aria-label": w.step, oninput: () => go(first + Number(range.value)) }));
+  let first = 0; // of the pass that is shown
   const element = h("div", { class: "sg-tl" });
   const count = h("span", { class: "sg-ct", "aria-hidden": "true" });
   const chip = h("span", { class: "sg-chip" });
@@ -22,17 +23,20 @@ export function track(scene: Scene, w: Words, go: (step: number) => void): Track
   return {
     element, count, chip,
     show(step, end, open) {
-      if (drawn !== end) {
-        element.replaceChildren(bar(scene.frames, end), range);
+      const here = drawnAt(scene, step);
+      first = step - here.step;
+      if (scene.passes.length) end = here.scene.frames.length - 1;
+      if (drawn !== first + end) {
+        element.replaceChildren(bar(here.scene.frames, end), range);
         range.max = String(end);
-        drawn = end;
+        drawn = first + end;
       }
       const frame = scene.frames[step];
       if (!frame) return;
       const phase = phaseWord(frame, w);
-      range.value = String(step);
-      range.setAttribute("aria-valuetext", `${step + 1} ${w.of} ${open ? "?" : end + 1}, ${phase}: ${frame.title}`);
-      count.textContent = `${step + 1} / ${open ? "?" : end + 1}`;
+      range.value = String(here.step);
+      range.setAttribute("aria-valuetext", `${here.step + 1} ${w.of} ${open ? "?" : end + 1}, ${phase}: ${frame.title}`);
+      count.textContent = `${here.step + 1} / ${open ? "?" : end + 1}`;
       chip.textContent = phase;
     },
   };

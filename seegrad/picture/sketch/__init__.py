@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from seegrad.model.recording import Frame, Node, Recording
 from seegrad.picture.sketch.desk import Desk, shorten
+from seegrad.picture.sketch.excerpt import excerpt
 from seegrad.picture.sketch.functions import put_functions, put_inner_writes, put_plain_writes, put_results
 from seegrad.picture.sketch.gradients import free, mark_wrong, with_gradients, with_shares
 from seegrad.picture.sketch.levels import Level, collapse
@@ -24,9 +25,12 @@ from seegrad.picture.sketch.parts import (
     is_finite,
     spans,
 )
+from seegrad.picture.sketch.passes import Stretch, stretches
 from seegrad.picture.sketch.stacks import clusters_of, storages_of
+from seegrad.picture.sketch.tree import LEVEL, Room
 
 __all__ = [
+    "LEVEL",
     "Bundle",
     "Card",
     "Chip",
@@ -35,16 +39,20 @@ __all__ = [
     "Mark",
     "Pill",
     "Pin",
+    "Room",
     "Sketch",
     "StorageGroup",
+    "Stretch",
     "Wire",
     "at",
     "collapse",
+    "excerpt",
     "is_broken",
     "is_finite",
     "shorten",
     "sketch",
     "spans",
+    "stretches",
 ]
 
 

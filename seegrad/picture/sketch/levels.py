@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from seegrad.model.recording import Recording
 from seegrad.picture.sketch.parts import Bundle, Chip, ChipKind, Cluster, Mark, Sketch, StorageGroup, Wire
-from seegrad.picture.sketch.tree import LEVEL, Group, grow
+from seegrad.picture.sketch.tree import LEVEL, Group, Room, grow
 
 CHIP_LABELS = 3  # names on one chip; more of them are counted
 
@@ -24,16 +24,21 @@ class Level:
     about: dict[str, list[int]]
 
 
-def collapse(recording: Recording, parts: Sketch) -> tuple[Level, ...]:
+def collapse(recording: Recording, parts: Sketch, room: Room | None = None) -> tuple[Level, ...]:
     """The levels of a Sketch, the outermost first; one alone where it is small enough to be seen at once.
+
+    `room`, of one pass: its update is a group however small it is.
 
     >>> [level.id for level in collapse(Recording(), Sketch())]
     ['']
     """
-    if len(parts.pills) <= LEVEL:
-        return (Level("", "", None, parts, parts.about()),)
-    groups = grow(recording, parts).outermost_first()
-    table = _Table(parts, groups, _homes(parts, groups))
+    whole = (Level("", "", None, parts, parts.about()),)
+    if len(parts.pills) <= LEVEL and room is None:
+        return whole
+    groups = grow(recording, parts, room or Room()).outermost_first()
+    if len(groups) == 1:
+        return whole
+    table = _Table(parts, groups, _homes(parts, groups, once=room is not None), lines=room is None)
     for wire in parts.wires:
         table.put(wire)
     return tuple(map(table.level, groups))
@@ -48,6 +53,10 @@ def _path(group: Group | None) -> list[Group]:
     return path[::-1]
 
 
+def _is_chore(group: Group) -> bool:
+    return any(each.chore for each in _path(group))
+
+
 def _together(groups: Iterable[Group]) -> Group | None:
     """The innermost group that holds them all."""
     shared: list[Group] | None = None
@@ -57,8 +66,11 @@ def _together(groups: Iterable[Group]) -> Group | None:
     return shared[-1] if shared else None
 
 
-def _homes(parts: Sketch, groups: list[Group]) -> dict[str, Group]:
-    """Part → its group. A result stands with the Function that made it, a leaf with those that use it."""
+def _homes(parts: Sketch, groups: list[Group], *, once: bool) -> dict[str, Group]:
+    """Part → its group. A result stands with the Function that made it, a leaf with those that use it.
+
+    `once`: a leaf that several groups use stands in the first of them.
+    """
     home = {item: group for group in groups for item in group.items if isinstance(item, str)}
     pills = {pill.id for pill in parts.pills}
     users: dict[str, list[str]] = defaultdict(list)
@@ -69,22 +81,27 @@ def _homes(parts: Sketch, groups: list[Group]) -> dict[str, Group]:
     for card in sorted(parts.cards, key=lambda card: card.born):
         maker = makers.get(card.id)
         used = [home[user] for user in users[card.id] if user in home]
+        used = [group for group in used if not _is_chore(group)] or used  # a parameter stands with its module
         if card.root:
             home[card.id] = groups[0]
         elif maker in home and (maker in pills or not used):
             home[card.id] = home[maker]
         else:
-            home[card.id] = _together(used) or groups[0]
+            home[card.id] = _together(used[:1] if once and card.kind == "leaf" else used) or groups[0]
+    for card in reversed(parts.cards if once else ()):  # that only an alias uses stands with it
+        if home[card.id] is groups[0] and users[card.id] and card.id not in makers and not card.root:
+            home[card.id] = _together(home[user] for user in users[card.id]) or groups[0]
     return home
 
 
 class _Table:
     """Wires sorted into the levels in which they are seen."""
 
-    def __init__(self, parts: Sketch, groups: list[Group], home: dict[str, Group]) -> None:
-        self.parts, self.groups = parts, groups
+    def __init__(self, parts: Sketch, groups: list[Group], home: dict[str, Group], *, lines: bool) -> None:
+        self.parts, self.groups, self.lines = parts, groups, lines
         self.paths = {name: _path(group) for name, group in home.items()}
         self.home = home
+        self.boxes = {group.id for group in groups}
         self.labels = {card.id: card.label for card in parts.cards} | {pill.id: pill.label for pill in parts.pills}
         self.leaves = {card.id for card in parts.cards if card.kind == "leaf"}
         self.wires: dict[str, dict[tuple[str, str, int], Wire]] = defaultdict(dict)
@@ -108,10 +125,16 @@ class _Table:
         level = ours[depth - 1]
         source = ours[depth].id if depth < len(ours) else wire.source
         target = theirs[depth].id if depth < len(theirs) else wire.target
-        if wire.source in self.leaves and self.first_use.setdefault((level.id, wire.source), target) != target:
+        boxed = not self.lines and depth < len(ours)  # a leaf inside one box, used outside it
+        chore = depth < len(theirs) and _is_chore(theirs[depth])
+        if wire.source in self.leaves and (
+            boxed or chore or self.first_use.setdefault((level.id, wire.source), target) != target
+        ):
             self._leaf_chip(level, wire, target)
         else:
             self._line(level, wire, source, target)
+        if boxed and wire.source in self.leaves:
+            ours = ours[:depth]  # no way out of its box: a chip stands for it where it is used
         for k in range(depth, len(ours)):  # levels that see only where it leaves
             inner = ours[k + 1].id if k + 1 < len(ours) else wire.source
             chip = f"o{ours[k].id}-{target}"
@@ -135,6 +158,8 @@ class _Table:
         return "" if label.startswith("(") else label
 
     def _leaf_chip(self, level: Group, wire: Wire, target: str) -> None:
+        if level.chore and target in self.boxes:
+            return  # it's called like the box
         chip = f"l{level.id}-{target}"
         self._chip(level, chip, self.labels[wire.source], "leaf", wire.source, wire.born)
         self._line(level, wire, chip, target)
@@ -206,7 +231,7 @@ class _Table:
         counts = tuple({step: k + 1 for k, step in enumerate(ran)}.items())
         freed = [pill.freed for pill in pills]
         gone = None if None in freed else max(step for step in freed if step is not None)
-        return Bundle(group.id, group.label, len(pills), min(pill.born for pill in pills), counts, gone)
+        return Bundle(group.id, group.label, len(pills), min(pill.born for pill in pills), counts, gone, group.chore)
 
     def _marks(self, seen: dict[str, str]) -> tuple[Mark, ...]:
         """A mark on something inside a box is seen on the box; the first one wins."""

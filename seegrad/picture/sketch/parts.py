@@ -72,6 +72,7 @@ class Card:
     versions: Timeline[int | None] = ()
     gradients: Timeline[Gradient] = ()
     wrong_from: int | None = None  # the step from which its gradient is known to be wrong
+    updated: tuple[int, ...] = ()  # the steps of writes that changed what it shows, in a picture of one pass
     overwritten: tuple[int, ...] = ()  # the steps in which another name of its storage changed its numbers
     shares: Timeline[Share] = ()  # of the gradients that it adds up
     accumulates: int | None = None  # the step from which an AccumulateGrad adds to its `.grad`
@@ -189,7 +190,10 @@ class StorageGroup:
 
 @dataclass(frozen=True, slots=True)
 class Bundle:
-    """A box for Functions that are seen one level below. `ran`: how many of its `count` Functions have run."""
+    """A box for Functions that are seen one level below. `ran`: how many of its `count` Functions have run.
+
+    `chore`: what is said of a box without Functions, such as an optimiser's step.
+    """
 
     id: str
     label: str
@@ -197,6 +201,7 @@ class Bundle:
     born: int
     ran: Timeline[int] = ()
     freed: int | None = None
+    chore: str = ""
 
 
 ChipKind = Literal["leaf", "in", "out"]

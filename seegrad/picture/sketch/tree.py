@@ -1,30 +1,56 @@
-"""Which Functions stand together: those of one module, else those of one op, one pass of a loop, or one stretch."""
+"""Which Functions stand together: those of one module, else those of one op, one pass of a loop, or one stretch.
+
+What gives parameters their first values, and what an optimiser's step does, stands together before all that.
+"""
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 
-from seegrad.model.recording import Recording
+from seegrad.model.recording import Place, Recording
+from seegrad.picture.sketch.desk import NAME_LONGEST, shorten
 from seegrad.picture.sketch.parts import Pill, Sketch
-from seegrad.words.languages import _
+from seegrad.words.languages import _, counted
 
 LEVEL = 36  # things that are seen at once: more of them are grouped, in a level once more
 STRETCH = 12  # things in one group that only their neighbourhood holds together
 OP = 4  # Functions of one op that are worth a group of their own
+CHORE = 2  # writes and ops without a Function that are worth a group of their own
+CODE_LONGEST = 30
+PER_LEAF = 12  # of them: more are grouped by the parameter that they write to
 BULK = 0.6  # of all Functions: a group that holds them is opened from the start
 
 
-@dataclass
+@dataclass(frozen=True, slots=True)
+class Room:
+    """How much is seen at once: `most` things, modules as groups or not.
+
+    `homes`: a module with parameters is a group even if it is one Function, so that they stand in it. `deep`: a list
+    of modules is a group, and so is a line of code.
+    """
+
+    most: int = LEVEL
+    modules: bool = True
+    homes: bool = False
+    deep: bool = False
+
+
+@dataclass(eq=False)
 class Group:
-    """One group. `items` are Functions' ids and Groups in the order in which they were made."""
+    """One group. `items` are Functions' ids and Groups in the order in which they were made.
+
+    `chore`: what is said of a group that makes no Function, such as an optimiser's step.
+    """
 
     label: str
     parent: Group | None = None
     items: list[str | Group] = field(default_factory=list)
     id: str = ""
+    chore: str = ""
 
     def groups(self) -> list[Group]:
         """Its groups."""
@@ -38,45 +64,105 @@ class Group:
         return order
 
 
-def grow(recording: Recording, parts: Sketch) -> Group:
+def grow(recording: Recording, parts: Sketch, room: Room) -> Group:
     """The tree of groups, outermost first."""
     pills = {pill.id: pill for pill in parts.pills}
     order = sorted(pills.values(), key=lambda pill: pill.born)
-    root = _by_module(recording, order)
-    _dissolve(root)
-    _open_bulk(root, len(pills))
+    chores = _chores(recording, parts, order)
+    root = _by_module(recording, order, chores, room)
+    _dissolve(root, _users_of_leaves(parts) if room.homes else frozenset())
+    if not room.deep:
+        _open_bulk(root, len(pills) - len(chores), room.most)
+    _call_by_name(root, _variables(recording, parts))
     waiting = [root]
     while waiting:
         group = waiting.pop()
-        if len(group.items) > LEVEL:
-            _split(group, recording, pills)
+        if len(group.items) > room.most:
+            _split(group, recording, pills, room)
         waiting.extend(group.groups())
     _number(root)
     return root
 
 
-def module_keys(path: str) -> tuple[str, ...]:
-    """A module's path in steps; the number of a list's member stays with the list.
+def module_keys(path: str, deep: bool = False) -> tuple[str, ...]:
+    """A module's path in steps; the number of a list's member stays with the list, which is a step itself if `deep`.
 
     >>> module_keys("model.layers.3.linear1")
     ('model', 'layers.3', 'linear1')
+    >>> module_keys("model.0", deep=True)
+    ('model', 'model.0')
     """
     keys: list[str] = []
     for name in filter(None, path.split(".")):
         if name.isdigit() and keys:
-            keys[-1] += f".{name}"
+            keys[len(keys) - (not deep) :] = [f"{keys[-1]}.{name}"]
         else:
             keys.append(name)
     return tuple(keys)
 
 
-def _by_module(recording: Recording, order: Sequence[Pill]) -> Group:
+def _chores(recording: Recording, parts: Sketch, order: Sequence[Pill]) -> dict[str, Group]:
+    """Pill → its group, of the writes to parameters by which they are initialised or updated, and the ops for these."""
+    leaves = {card.id: card.full_name for card in parts.cards if card.kind == "leaf"}
+    written = {wire.target: leaves[wire.source] for wire in parts.wires if wire.writes and wire.source in leaves}
+    given = {wire.target: leaves[wire.source] for wire in parts.wires if wire.source in leaves}
+    found: dict[str, Group] = {}
+    for plain, together in groupby(order, key=lambda pill: pill.kind != "node"):
+        run = list(together)
+        lines = {_place(recording, pill) for pill in run if pill.id in written}
+        run = [pill for pill in run if plain and _place(recording, pill) in lines]
+        if len(run) >= CHORE:
+            names = dict.fromkeys(written[pill.id] for pill in run if pill.id in written)
+            said = counted("{count} parameter", "{count} parameters", len(names)).format(count=len(names))
+            group = Group(_chore_label(recording, run), items=_per_leaf(run, written, given), chore=said)
+            found |= {pill.id: group for pill in run}
+    return found
+
+
+def _place(recording: Recording, pill: Pill) -> Place | None:
+    return recording.frames[pill.born].place
+
+
+def _chore_label(recording: Recording, run: Sequence[Pill]) -> str:
+    """The line of an optimiser's step; before any backward call parameters get their first values."""
+    if not any(frame.phase == "backward" for frame in recording.frames[: run[0].born]):
+        return _("initialisation")
+    places = {_place(recording, pill) for pill in run}
+    place = places.pop()
+    return _("update") if places or place is None else shorten(place.code.strip(), NAME_LONGEST)
+
+
+def _per_leaf(run: Sequence[Pill], written: dict[str, str], given: dict[str, str]) -> list[str | Group]:
+    """What is done for one parameter: with it, or before the next write to one."""
+    if len(run) <= PER_LEAF:
+        return [pill.id for pill in run]
+    groups: dict[str, Group] = {}
+    waiting: list[str] = []
+    for pill in run:
+        waiting.append(pill.id)
+        name = written.get(pill.id) or given.get(pill.id)
+        if name is not None:
+            groups.setdefault(name, Group(shorten(name, NAME_LONGEST))).items.extend(waiting)
+            waiting = []
+    for group in groups.values():
+        group.chore = counted("{count} op", "{count} ops", len(group.items)).format(count=len(group.items))
+    return [*(group if len(group.items) > 1 else group.items[0] for group in groups.values()), *waiting]
+
+
+def _by_module(recording: Recording, order: Sequence[Pill], chores: dict[str, Group], room: Room) -> Group:
     """A module's group lasts as long as nothing outside it runs: a second call makes a second group."""
     root = Group("")
     stack: list[tuple[str, Group]] = []
     calls: Counter[tuple[str, ...]] = Counter()
     for pill in order:
-        keys = module_keys(recording.frames[pill.born].module)
+        chore = chores.get(pill.id)
+        if chore is not None:
+            stack.clear()
+            if chore not in root.groups():
+                root.items.append(chore)
+                _adopt(root, chore)
+            continue
+        keys = module_keys(recording.frames[pill.born].module if room.modules else "", room.deep)
         shared = 0
         while shared < min(len(keys), len(stack)) and stack[shared][0] == keys[shared]:
             shared += 1
@@ -93,10 +179,21 @@ def _by_module(recording: Recording, order: Sequence[Pill]) -> Group:
     return root
 
 
-def _dissolve(root: Group) -> None:
-    """A group of one thing is that thing; innermost groups first."""
+def _adopt(above: Group, group: Group) -> None:
+    group.parent = above
+    for inner in group.groups():
+        inner.parent = group
+
+
+def _users_of_leaves(parts: Sketch) -> frozenset[str]:
+    leaves = {card.id for card in parts.cards if card.kind == "leaf"}
+    return frozenset(wire.target for wire in parts.wires if wire.source in leaves)
+
+
+def _dissolve(root: Group, kept: frozenset[str]) -> None:
+    """A group of one thing is that thing, except where it's one of these; innermost groups first."""
     for group in reversed(root.outermost_first()):
-        if group.parent is not None and len(group.items) == 1:
+        if group.parent is not None and len(group.items) == 1 and group.items[0] not in kept:
             _replace(group, group.items)
 
 
@@ -114,11 +211,30 @@ def _replace(group: Group, items: Sequence[str | Group]) -> None:
     above.items[at : at + 1] = items
 
 
-def _open_bulk(root: Group, total: int) -> None:
+def _variables(recording: Recording, parts: Sketch) -> dict[str, str]:
+    """Class → variable, of modules that were called before their variable was known: their parameters tell it."""
+    modules = {pill.id: recording.frames[pill.born].module.split(".") for pill in parts.pills}
+    names = {card.id: card.full_name.split(".")[:-1] for card in parts.cards if card.kind == "leaf"}
+    found: dict[str, set[str]] = {}
+    for wire in parts.wires:
+        path, name = modules.get(wire.target), names.get(wire.source)
+        if path and name and path[0] != name[0] and path[1:] == name[1:]:
+            found.setdefault(path[0], set()).add(name[0])
+    return {path: next(iter(known)) for path, known in found.items() if len(known) == 1}
+
+
+def _call_by_name(root: Group, variables: dict[str, str]) -> None:
+    for group in root.outermost_first():
+        first = re.split(r"[ .,]", group.label, maxsplit=1)[0]
+        if first in variables and not group.chore:
+            group.label = variables[first] + group.label[len(first) :]
+
+
+def _open_bulk(root: Group, total: int, most: int) -> None:
     """A first look that shows one single box tells nothing: such a box is opened."""
     while True:
-        bulk = [group for group in root.groups() if _size(group) > BULK * total]
-        if not bulk or len(root.items) - 1 + len(bulk[0].items) > LEVEL:
+        bulk = [group for group in root.groups() if not group.chore and _size(group) > BULK * total]
+        if not bulk or len(root.items) - 1 + len(bulk[0].items) > most:
             return
         _replace(bulk[0], bulk[0].items)
 
@@ -127,7 +243,7 @@ def _size(group: Group) -> int:
     return sum(len(each.items) for each in group.outermost_first())
 
 
-def _split(group: Group, recording: Recording, pills: dict[str, Pill]) -> None:
+def _split(group: Group, recording: Recording, pills: dict[str, Pill], room: Room) -> None:
     """Fewer things in a group: by op, by pass of a loop, and last by neighbourhood, until they can be seen at once."""
 
     def born(item: str | Group) -> int:
@@ -140,11 +256,14 @@ def _split(group: Group, recording: Recording, pills: dict[str, Pill]) -> None:
 
     _gather(group, _stretches(group.items, born, OP), op)
     _tell_apart(group.groups())
-    if len(group.items) > LEVEL:
+    if len(group.items) > room.most and room.deep and not group.chore:
+        lines = [list(run) for _place, run in groupby(group.items, lambda item: _line(recording, born(item)))]
+        _gather(group, lines, lambda run: _code(recording, born(run[0])))
+    if len(group.items) > room.most:
         passes = _passes(group.items, recording, born)
         number = {id(run): k + 1 for k, run in enumerate(passes)}
         _gather(group, passes, lambda run: _pass_label(run, number[id(run)], recording, born))
-    while len(group.items) > LEVEL:
+    while len(group.items) > room.most:
         size = -(-len(group.items) // -(-len(group.items) // STRETCH))
         runs = [group.items[k : k + size] for k in range(0, len(group.items), size)]
         _gather(group, runs, _stretch_label(group.items))
@@ -193,6 +312,11 @@ def _stretches(
 def _line(recording: Recording, step: int) -> int:
     place = recording.frames[step].place
     return place.line if place is not None else 0
+
+
+def _code(recording: Recording, step: int) -> str:
+    place = recording.frames[step].place
+    return shorten(place.code.strip(), CODE_LONGEST) if place is not None else ""
 
 
 def _passes(

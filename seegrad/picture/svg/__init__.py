@@ -19,6 +19,9 @@ MARGIN_PX = 8
 NARROWEST_PX = 640
 HEADER_PX, SIDE_PX = 38, 12  # of a frame, around the inside of an open box
 LEGEND_PX = 18  # from the picture to the middle of the legend's first line
+WIDEST_PX, HIGHEST_PX = 1060, 330  # of one pass
+BADGE_PX = 6  # that hangs on the lower edge of a card
+MOST_THINGS = 50  # more of them never fit: not even tried
 NESTED_PX = 76  # by which each frame's inside is narrower than what stands around it
 
 GHOST, ACTIVE, NORMAL, DONE, STALE, ERROR, WRONG = "g", "a", "n", "d", "s", "e", "w"
@@ -27,17 +30,25 @@ LETTERS: dict[Severity, str] = {"error": ERROR, "wrong": WRONG}
 SharedParts = tuple[tuple[str, str], ...]
 
 
-def pictures(levels: Sequence[Level], steps: int) -> tuple[list[SceneLevel], SharedParts]:
-    """Each level's drawing with the levels around it, and the parts that these drawings share.
+def pictures(levels: Sequence[Level], steps: int, *, alone: bool = False) -> tuple[list[SceneLevel], SharedParts]:
+    """Each level's drawing with the levels around it, or `alone`, and the parts that these drawings share.
 
     A picture without boxes shares nothing: its parts stand where they belong.
     """
-    drawers = {level.id: _Drawer(level, steps) for level in levels}
-    drawn = [_whole(_way_out(level, drawers)) for level in levels]
+    drawers = {level.id: _Drawer(level, steps, alone=alone) for level in levels}
+    drawn = [_whole([drawers[level.id]] if alone else _way_out(level, drawers)) for level in levels]
     parts = {name: markup for drawer in drawers.values() for name, markup in drawer.parts.items()}
     if len(levels) > 1:
         return drawn, tuple(parts.items())
     return [replace(level, body=with_parts(level.body, parts)) for level in drawn], ()
+
+
+def fits(sketch: Sketch) -> bool:
+    """Is this seen at once beside its code, without lines that begin anew at the left?"""
+    if len(sketch.cards) + len(sketch.pills) + len(sketch.bundles) + len(sketch.chips) > MOST_THINGS:
+        return False
+    layout = SizedSketch(sketch, alone=True).layout(10 * PAGE_PX)
+    return layout.width_px <= WIDEST_PX and layout.height_px <= HIGHEST_PX
 
 
 def _way_out(level: Level, drawers: dict[str, _Drawer]) -> list[_Drawer]:
@@ -62,9 +73,9 @@ def _whole(way: Sequence[_Drawer]) -> SceneLevel:
 class _Drawer:
     """Draws one level, whichever of its boxes is open: its parts look the same wherever they stand."""
 
-    def __init__(self, level: Level, steps: int) -> None:
+    def __init__(self, level: Level, steps: int, *, alone: bool) -> None:
         self.level, self.steps = level, steps
-        self.sized = SizedSketch(level.sketch)
+        self.sized = SizedSketch(level.sketch, alone=alone)
         self.states = _States(level.sketch, steps, level.about)
         self.parts = self._parts(level.sketch)
 
@@ -106,7 +117,7 @@ class _Drawer:
         layout = sized.layout(PAGE_PX if opened else PAGE_PX + SCROLLS_PX)
         width, top = max(layout.width_px, NARROWEST_PX), MARGIN_PX + 4
         body, _ = self._drawn(sized, layout, (MARGIN_PX + (width - layout.width_px) / 2, top))
-        height = layout.height_px + top + MARGIN_PX
+        height = layout.height_px + top + MARGIN_PX + (BADGE_PX if sized.alone else 0)
         legend, legend_px = draw_legend(seen, MARGIN_PX, height + LEGEND_PX, width, self.steps)
         return _defs() + body + legend, (round(width + 2 * MARGIN_PX, 1), round(height, 1)), legend_px
 

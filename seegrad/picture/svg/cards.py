@@ -77,7 +77,7 @@ def _numbers(card: Card, width: float, size: CardSize, steps: int) -> list[str]:
     for k, (since, preview) in enumerate(values):
         until = values[k + 1][0] - 1 if k + 1 < len(values) else steps - 1
         y = HEAD_PX + 13
-        if k > 0:
+        if k > 0 and since not in card.updated:
             parts.append(
                 el(
                     "g",
@@ -90,7 +90,8 @@ def _numbers(card: Card, width: float, size: CardSize, steps: int) -> list[str]:
             parts.append(_hatch(width, size, since, until))
             y += size.rows * ROW_PX + 5
         new = _block(card, preview, left, y, width, size)
-        parts.append(el("g", new, class_=f"val new{_harm(card, since)}" if k else "val", since=since, until=until))
+        class_ = f"val new{_harm(card, since)}" if y > HEAD_PX + 13 else "val"
+        parts.append(el("g", new, class_=class_, since=since, until=until))
     if card.stale is not None:
         parts.append(_hatch(width, size, card.stale, None))
     return parts

@@ -8,7 +8,7 @@ from __future__ import annotations
 from seegrad.picture.sketch import Bundle, Chip, Mark, Pill, spans
 from seegrad.picture.svg.cards import draw_hooks
 from seegrad.picture.svg.elements import HATCH, UID, clean, el, text
-from seegrad.picture.svg.sizes import NUMBER_PX, Box, chip_lines, functions, header_width
+from seegrad.picture.svg.sizes import NUMBER_PX, Box, bundle_text, chip_lines, header_width
 from seegrad.words.languages import _
 
 LENGTHS = 12  # of the bar that tells how much of a box has run
@@ -90,13 +90,13 @@ def draw_bundle(bundle: Bundle, box: Box, mark: Mark | None, states: str, steps:
     """The box as one group that opens its level; a bar tells how many of its Functions have run."""
     back = "".join(el("rect", class_="bx under", x=d, y=d, width=box.width, height=box.height, rx=9) for d in (6, 3))
     parts = [
-        el("title", clean(_("{name}, {count}, open").format(name=bundle.label, count=functions(bundle.count)))),
+        el("title", clean(_("{name}, {count}, open").format(name=bundle.label, count=bundle_text(bundle)))),
         back,
         el("rect", class_="halo", x=-4, y=-4, width=box.width + 11, height=box.height + 11, rx=13),
         el("rect", class_="bx", width=box.width, height=box.height, rx=9),
         text(bundle.label, 12, 20, "bnm"),
         el("path", class_="more", d=f"M{box.width - 17:.1f} 15.5h9m-4.5 -4.5v9"),
-        text(functions(bundle.count), 12, 36, "fnm"),
+        text(bundle_text(bundle), 12, 36, "fnm"),
         *_progress(bundle, box, steps),
         alarm(mark, box.width) if mark and mark.severity != "note" else "",
     ]
@@ -109,7 +109,7 @@ def draw_bundle(bundle: Bundle, box: Box, mark: Mark | None, states: str, steps:
 def draw_header(bundle: Bundle, box: Box, states: str, closes_to: str) -> str:
     """The head of an open box's frame: a click on it leads back to the level around it."""
     parts = [
-        el("title", clean(_("{name}, {count}, close").format(name=bundle.label, count=functions(bundle.count)))),
+        el("title", clean(_("{name}, {count}, close").format(name=bundle.label, count=bundle_text(bundle)))),
         el("rect", class_="halo", x=2, y=2, width=header_width(bundle.label) - 4, height=26, rx=10),
         el("rect", class_="bx", x=4, y=4, width=header_width(bundle.label) - 8, height=22, rx=8),
         el("path", class_="more", d="M13 15h9"),

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from seegrad.model.recording import Preview
 from seegrad.model.scene import Layout, Point, Shape
 from seegrad.picture.layout import arrange, fold, in_order
+from seegrad.picture.layout.rows import Piece, components, in_rows, own
 from seegrad.picture.sketch import Bundle, Card, Chip, Cluster, Pill, Sketch
 from seegrad.picture.svg.elements import ROW_PX
 from seegrad.words.languages import _, counted
@@ -28,6 +29,7 @@ STACK_GAP_PX = 22
 NARROWEST_PX = 92
 SHARE_PX = 116  # `.grad` and `∂ 1 of 3` or `wrong` on one line
 FRAME_LABEL_PX = 136.0  # "two version counters"
+CLOSE_PX = 14  # from one part to the next below it, in a level that is drawn alone
 RANK_GAP_PX = 24
 PAGE_PX = 950  # the width of a notebook's page
 SCROLLS_PX = 230  # a picture wider than the page by this much scrolls: rather than in two bands it is read in one
@@ -105,9 +107,14 @@ def functions(count: int) -> str:
     return counted("{count} Function", "{count} Functions", count).format(count=count)
 
 
+def bundle_text(bundle: Bundle) -> str:
+    """What a box holds."""
+    return bundle.chore or functions(bundle.count)
+
+
 def bundle_size(bundle: Bundle) -> tuple[float, float]:
     """Width and height."""
-    return max(116.0, columns(bundle.label) * 8.0 + 42, columns(functions(bundle.count)) * NUMBER_PX + 26), 54.0
+    return max(116.0, columns(bundle.label) * 8.0 + 42, columns(bundle_text(bundle)) * NUMBER_PX + 26), 54.0
 
 
 def chip_lines(chip: Chip) -> list[str]:
@@ -176,8 +183,9 @@ class SizedSketch:
     above whom, `order`, is the same however large the parts are.
     """
 
-    def __init__(self, sketch: Sketch) -> None:
+    def __init__(self, sketch: Sketch, *, alone: bool = False) -> None:
         self.opening: Opening | None = None
+        self.alone = alone
         self.cards = {card.id: card_size(card) for card in sketch.cards}
         more = {bundle.id: bundle_size(bundle) for bundle in sketch.bundles}
         more |= {chip.id: chip_size(chip) for chip in sketch.chips}
@@ -198,8 +206,8 @@ class SizedSketch:
         ends = [(self.home[wire.source], self.home[wire.target]) for wire in sketch.wires]
         self.linked = tuple(k for k, (source, target) in enumerate(ends) if source != target)
         self.links = tuple(ends[k] for k in self.linked)
-        root = self.home.get(sketch.root) if sketch.root else None
-        self.order = in_order([shape.id for shape in self.shapes], self.links, root)
+        self.root = self.home.get(sketch.root) if sketch.root else None
+        self.order = None if alone else in_order([shape.id for shape in self.shapes], self.links, self.root)
 
     def opened(self, opening: Opening) -> SizedSketch:
         """The same with one of its boxes open."""
@@ -212,8 +220,22 @@ class SizedSketch:
 
     def layout(self, widest_px: float = PAGE_PX + SCROLLS_PX) -> Layout:
         """Where each Shape stands, in bands where the picture would be wider than `widest_px`."""
+        if self.alone:
+            return self._apart(widest_px)
         placed = arrange(self.shapes, self.links, rank_gap_px=RANK_GAP_PX, order=self.order)
         return placed if placed.width_px <= widest_px else fold(placed, self.shapes, min(widest_px, PAGE_PX))
+
+    def _apart(self, widest_px: float) -> Layout:
+        """The loss and what leads to it, then what no line joins to it, such as an update: closer together."""
+        pieces = []
+        for names in components([shape.id for shape in self.shapes], self.links, self.root):
+            shapes, numbers = own(names, self.shapes, self.links)
+            links = [self.links[k] for k in numbers]
+            order = in_order([shape.id for shape in shapes], links, self.root if self.root in names else None)
+            placed = arrange(shapes, links, gap_px=CLOSE_PX, rank_gap_px=RANK_GAP_PX, order=order)
+            fits = placed.width_px <= max(widest_px - SCROLLS_PX / 2, PAGE_PX)
+            pieces.append(Piece(placed if fits else fold(placed, shapes, PAGE_PX), tuple(numbers)))
+        return in_rows(pieces, PAGE_PX + SCROLLS_PX / 2, RANK_GAP_PX)
 
     def _widen_stacks(self, sketch: Sketch) -> None:
         """Cards of one stack are equally wide."""

@@ -139,11 +139,11 @@ class Wiring:
 
     def _mark_on(self, wire: Wire) -> Mark | None:
         """The Diagnosis whose saved tensor this line carries."""
-        pill = wire.target if wire.kind == "in" else wire.source
-        mark = self.marks.get(pill)
-        if mark is None or mark.severity == "note":
-            return None
-        return mark if any(pin.storage == mark.storage for pin in wire.pins) else None
+        for pin in wire.pins:
+            mark = self.marks.get(wire.target if pin.side == "in" else wire.source)
+            if mark is not None and mark.severity != "note" and pin.storage == mark.storage:
+                return mark
+        return None
 
     def pins(self) -> str:
         """Version tags: at the pill's entrance for an input, at its exit for its own result."""
@@ -151,9 +151,9 @@ class Wiring:
         for k, wire in enumerate(self.sketch.wires):
             if not wire.pins or k not in self.routes:
                 continue
-            pill = wire.target if wire.kind == "in" else wire.source
             first, last = self.points(k)[0], self.points(k)[-1]
             for pin in _distinct(wire.pins):
+                pill = wire.target if pin.side == "in" else wire.source
                 x, y = last if pin.side == "in" else first
                 docked[pill, pin.side].append(((x + (0 if pin.side == "in" else 28), y), wire, pin))
         return el(

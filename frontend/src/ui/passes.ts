@@ -1,0 +1,55 @@
+/** All passes of a training loop as one strip, as high as their loss; one of them is shown. */
+import { h, icon, quiet } from "./dom";
+import type { Event } from "../state/machine";
+import { drawnAt, type Pass, type Scene, type Severity } from "../state/scene";
+import type { Words } from "./words";
+
+const LOWEST = 14; // per cent: a loss of 0 is seen too
+
+export interface Strip { element: HTMLElement; show(step: number): void }
+
+/** The worst that was found in a pass. */
+export const worst = ({ scene }: Pass): Severity | null => (["error", "wrong", "note"] as const).find((each) => scene.frames.some(({ severity }) => severity === each)) ?? null;
+
+export function strip(scene: Scene, w: Words, send: (event: Event) => void): Strip {
+  const { passes } = scene;
+  const element = h("div", { class: "sg-ps", role: "group", "aria-label": w.passes });
+  element.hidden = !passes.length;
+  if (!passes.length) return { element, show() {} };
+  const losses = passes.map(({ loss }) => (loss ? Number(loss) : NaN));
+  const finite = losses.filter(Number.isFinite);
+  const most = Math.max(...finite);
+  const least = Math.min(...finite);
+  const bars = passes.map((pass, k) => {
+    const loss = losses[k]!;
+    const height = Number.isFinite(loss) && most > least ? LOWEST + ((100 - LOWEST) * (loss - least)) / (most - least) : pass.number ? 100 : LOWEST;
+    const finding = worst(pass);
+    const broken = pass.loss && !Number.isFinite(loss);
+    return h("i", { class: `${finding ?? ""} ${broken ? "error" : ""} ${pass.number ? "" : "out"}`, style: `--h:${height.toFixed(1)}%` }, finding || broken ? h("b", {}, finding === "note" ? "i" : "!") : "");
+  });
+  const range: HTMLInputElement = quiet(h("input", { type: "range", min: 0, max: passes.length - 1, step: 1, "aria-label": w.passes, oninput: () => send({ kind: "pass", place: Number(range.value) }) }));
+  const label = h("b", { class: "sg-pn" });
+  const loss = h("span", { class: "sg-pl" });
+  const button = (name: "prev" | "next", title: string, by: number) => {
+    const made = quiet(h("button", { type: "button", title, "aria-label": title, onclick: () => send({ kind: "passes", by }) }));
+    made.innerHTML = icon(name);
+    return made;
+  };
+  const prev = button("prev", w.prevPass, -1);
+  const next = button("next", w.nextPass, 1);
+  element.append(prev, label, next, h("div", { class: "sg-pb" }, ...bars, range), loss);
+  return {
+    element,
+    show(step) {
+      const { place } = drawnAt(scene, step);
+      const here = passes[place]!;
+      bars.forEach((bar, k) => bar.classList.toggle("cur", k === place));
+      range.value = String(place);
+      label.textContent = here.label;
+      loss.textContent = here.loss && `${w.loss} ${here.loss}`;
+      range.setAttribute("aria-valuetext", [here.label, loss.textContent, worst(here) && w.found].filter(Boolean).join(", "));
+      prev.disabled = !place;
+      next.disabled = place === passes.length - 1;
+    },
+  };
+}
