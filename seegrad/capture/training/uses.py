@@ -167,12 +167,15 @@ class GradientUses:
 
 
 def schedulers(frames: Sequence[FrameType]) -> list[tuple[str, LRScheduler]]:
-    """(name, schedule) for those among the user's variables, and among what the user's objects hold."""
+    """(name, schedule) for those among the user's variables, and among what the user's objects hold.
+
+    A `ChainedScheduler` doesn't count its epochs itself.
+    """
     found: list[tuple[str, LRScheduler]] = []
     for frame in frames:
         held = dict(variables(frame))
         named = (*held.items(), *attributes(held).items())
-        found += [(name, value) for name, value in named if is_a(value, LRScheduler)]
+        found += [(name, value) for name, value in named if is_a(value, LRScheduler) and hasattr(value, "last_epoch")]
     return found
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
+from torch.optim import lr_scheduler
 
 import seegrad
 from tests.data.programs import programs
@@ -84,6 +85,22 @@ def test_unscaled_first_it_trains_as_without_a_scaler(name: str) -> None:
 @pytest.mark.parametrize("name", RIGHT)
 def test_a_right_order_gets_no_note(name: str) -> None:
     assert not seen(name).recording.diagnoses
+
+
+def test_schedules_of_schedules_get_no_note() -> None:
+    model = torch.nn.Linear(2, 1)
+    opt = torch.optim.SGD(model.parameters(), lr=0.1)
+    with seegrad.record() as rec:
+        warm, decay = lr_scheduler.LinearLR(opt, total_iters=2), lr_scheduler.StepLR(opt, 2)
+        after = lr_scheduler.SequentialLR(opt, [warm, decay], milestones=[2])
+        beside = lr_scheduler.ChainedScheduler([lr_scheduler.ExponentialLR(opt, 0.9), lr_scheduler.ConstantLR(opt)])
+        for _ in range(3):
+            opt.zero_grad()
+            model(torch.ones(1, 2)).sum().backward()
+            opt.step()
+            after.step()
+            beside.step()
+    assert not rec.diagnoses
 
 
 def test_a_recording_that_begins_later_says_nothing() -> None:
