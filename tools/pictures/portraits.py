@@ -9,6 +9,7 @@ import argparse
 import shutil
 import sys
 import tempfile
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -19,7 +20,7 @@ import torch
 from playwright.sync_api import Browser, Page, sync_playwright
 
 import seegrad
-from seegrad.display.page import write_page
+from seegrad.display.page import page, write_page
 from seegrad.model.recording import Recording
 from tools.pictures.training import TRAINING
 
@@ -189,6 +190,16 @@ def photograph(browser: Browser, portrait: Portrait, theme: Theme, target: Path)
     return target
 
 
+def weigh() -> None:
+    """What the pages of the training programs weigh, and how long they take to draw."""
+    for name, portrait in TRAINED.items():
+        recording = record(portrait)
+        since = time.process_time()
+        size = len(page(recording).encode())
+        spent_s = time.process_time() - since
+        print(f"| {name} | {len(recording.nodes)} | {len(recording.frames)} | {size / 1e3:.0f} kB | {spent_s:.1f} s |")
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Make the pictures."""
     parser = argparse.ArgumentParser(
@@ -196,10 +207,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("files", nargs="*", metavar="FILE", help=f"some of: {', '.join(FOR_README)}")
     parser.add_argument("--folder", type=Path, default=FOLDER)
+    parser.add_argument("--weigh", action="store_true", help="print what the pages of training programs weigh")
     arguments = parser.parse_args(argv)
     unknown = set(arguments.files) - FOR_README.keys()
     if unknown:
         parser.error(f"no such picture: {', '.join(sorted(unknown))}")
+    if arguments.weigh:
+        weigh()
+        return 0
     chromium = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
     if chromium is None:
         print("No Chromium here. Run: make system", file=sys.stderr)

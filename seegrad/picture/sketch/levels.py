@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from seegrad.model.recording import Recording
+from seegrad.picture.sketch.desk import NAME_LONGEST, shorten
 from seegrad.picture.sketch.parts import Bundle, Chip, ChipKind, Cluster, Mark, Sketch, StorageGroup, Wire
 from seegrad.picture.sketch.tree import LEVEL, Group, Room, grow
 
@@ -102,7 +103,8 @@ class _Table:
         self.paths = {name: _path(group) for name, group in home.items()}
         self.home = home
         self.boxes = {group.id for group in groups}
-        self.labels = {card.id: card.label for card in parts.cards} | {pill.id: pill.label for pill in parts.pills}
+        self.labels = {card.id: card.full_name if card.kind == "leaf" else card.label for card in parts.cards}
+        self.labels |= {pill.id: pill.label for pill in parts.pills}
         self.leaves = {card.id for card in parts.cards if card.kind == "leaf"}
         self.wires: dict[str, dict[tuple[str, str, int], Wire]] = defaultdict(dict)
         self.chips: dict[str, dict[str, Chip]] = defaultdict(dict)
@@ -243,6 +245,7 @@ class _Table:
 
 
 def _short(chip: Chip) -> Chip:
-    """At most a few names on one chip."""
+    """At most a few names on one chip, none of them long."""
     more = len(chip.labels) - CHIP_LABELS
-    return chip if more <= 1 else replace(chip, labels=(*chip.labels[:CHIP_LABELS], f"+{more}"))
+    said = tuple(shorten(label, NAME_LONGEST) if chip.kind == "leaf" else label for label in chip.labels)
+    return replace(chip, labels=said if more <= 1 else (*said[:CHIP_LABELS], f"+{more}"))
