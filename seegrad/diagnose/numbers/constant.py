@@ -146,6 +146,12 @@ class _Lap:
         self._roots = roots_of(recording, first)
         self._added: list[Frame] = []  # those that added a plain number
         self._terms = list(self._split())
+        self._each_line = list({self._line(term): term for term in reversed(self._terms)}.values())
+
+    def _line(self, term: Term) -> Place | None:
+        """Of terms that one line makes in a loop, one stands for all."""
+        frame = self._makers.maker(term.tensor, term.until)
+        return None if frame is None else frame.place
 
     def _split(self) -> Iterator[Term]:
         """The loss as a sum, as far as sums and factors can be followed."""
@@ -195,7 +201,7 @@ class _Lap:
 
     def constants(self) -> Iterator[Missed]:
         """Terms without a history that were computed of leaves."""
-        for term in self._terms:
+        for term in self._each_line:
             ref = self._recording.tensors[term.tensor]
             if len(self._terms) > 1 and not ref.requires_grad:
                 for cut, leaves in list(self._cuts((term.tensor,)))[:1]:
@@ -269,7 +275,7 @@ class _Lap:
         """Terms that reach nothing of what is then stepped, cut off from it by a `.detach()` or the like."""
         if not held or len(self._terms) < 2:
             return
-        for term in self._terms:
+        for term in self._each_line:
             reached = reach(self._recording, (term.tensor,)) if self._has_graph(term.tensor) else set()
             if reached and held.isdisjoint(reached):
                 for cut, leaves in list(self._cuts((term.tensor,)))[:1]:

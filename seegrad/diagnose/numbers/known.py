@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Set
 from dataclasses import dataclass
 
 from seegrad.model.recording import Frame, Preview, Recording
@@ -88,6 +88,21 @@ class KnownNumbers:
         seen = self._tensors.get(tensor, [])
         place = bisect_right(seen, frame, key=lambda each: each[0])
         return seen[place - 1][1] if place else None
+
+
+def shows(recording: Recording, numbers: Set[str], *, gradients: bool = False) -> bool:
+    """Is any of these numbers to be seen, of tensors or gradients or of the latter alone? Most programs have none."""
+    if any(not numbers.isdisjoint((each.low, each.high)) for each in recording.extremes):
+        return True
+    for frame in recording.frames:
+        previews = [gradient.preview for gradient in frame.gradients]
+        if not gradients:
+            previews += [preview for _, preview in frame.values]
+        if any(not numbers.isdisjoint(row) for preview in previews for row in preview or ()):
+            return True
+        if any("j" in text for preview in previews for row in preview or () for text in row):
+            return True  # complex ones are written otherwise
+    return False
 
 
 class Makers:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from seegrad.diagnose.cut import roots_of
 from seegrad.diagnose.evidence import label
 from seegrad.diagnose.finding import DiagnosisKind, Finding, finder
-from seegrad.diagnose.numbers.known import Span
+from seegrad.diagnose.numbers.known import Span, shows
 from seegrad.diagnose.numbers.origins import STEEP_NODES, Origin, Origins, stem
 from seegrad.model.recording import Diagnosis, Frame, Recording
 from seegrad.words.languages import marked
@@ -133,6 +133,8 @@ def find_not_finite(recording: Recording) -> Iterator[Diagnosis]:
 
     None where the program cleans the numbers up, or where a GradScaler leaves out the step because of an overflow.
     """
+    if not shows(recording, {"nan", "inf", "-inf"}):
+        return
     origins = Origins(recording)
     scaled = any(frame.op == SCALES for frame in recording.frames)
     arrivals = (each for each in _arrivals(origins) if not (scaled and _why(origins, each.origin) in OVERFLOWS))

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from seegrad.diagnose.cut import roots_of
 from seegrad.diagnose.evidence import birthplace, label
 from seegrad.diagnose.finding import DiagnosisKind, Finding, finder
-from seegrad.diagnose.numbers.known import KnownNumbers
+from seegrad.diagnose.numbers.known import KnownNumbers, shows
 from seegrad.diagnose.numbers.origins import stem
 from seegrad.model.derivatives import always_zero
 from seegrad.model.recording import Diagnosis, Frame, Node, Recording
@@ -81,9 +81,10 @@ def find_zeros(recording: Recording) -> Iterator[Diagnosis]:
 
     None where a loss is 0 itself, and so has nothing left to learn.
     """
-    known = KnownNumbers(recording)
-    if recording.error is not None or not _may_be_zero(recording, known):
+    steps = any(stem(node) in STEPS for node in recording.nodes)
+    if recording.error is not None or not (steps or shows(recording, {"0"}, gradients=True)):
         return
+    known = KnownNumbers(recording)
     zero: dict[int, list[Flat]] = {}
     alive: set[int] = set()
     for frames in _calls(recording):
@@ -103,12 +104,6 @@ def find_zeros(recording: Recording) -> Iterator[Diagnosis]:
             groups.setdefault((place, found[-1].why), (found[-1], []))[1].append(number)
     for flat, leaves in groups.values():
         yield _describe(recording, flat, sorted(leaves))
-
-
-def _may_be_zero(recording: Recording, known: KnownNumbers) -> bool:
-    """Most programs have neither a step nor a gradient of nothing but 0."""
-    steps = any(stem(node) in STEPS for node in recording.nodes)
-    return steps or any(span.is_zero for span in known.given.values())
 
 
 def _calls(recording: Recording) -> Iterator[list[Frame]]:
