@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import re
+import runpy
 import warnings
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -131,3 +134,37 @@ def test_legal_programs_get_nothing() -> None:
     for name in programs():
         if name.startswith("kn_"):
             assert not seen(name).recording.diagnoses, name
+
+
+# -- docs/not_finite.md
+
+PAGE = (Path(__file__).parents[3] / "docs" / "not_finite.md").read_text(encoding="utf-8")
+
+
+def reasons() -> list[list[str]]:
+    """The rows of its table: cause, what isn't finite, what is."""
+    rows = PAGE.split("<!-- table: reasons -->\n")[1].split("\n\n")[0].splitlines()[2:]
+    return [
+        ["\n".join(re.findall("`([^`]*)`", cell)) or cell.strip() for cell in row[1:-1].split(" | ")] for row in rows
+    ]
+
+
+@pytest.mark.parametrize(("cause", "broken", "mended"), reasons(), ids=[row[0] for row in reasons()])
+def test_the_page_s_table_holds(cause: str, broken: str, mended: str) -> None:
+    for code, causes in ((broken, [cause]), (mended, [])):
+        names = {"torch": torch, "labels": torch.tensor([-100])}
+        x = names["x"] = torch.tensor([0.0, 1.0, 4.0], requires_grad=True)
+        with seegrad.record(check_nan=True) as rec, warnings.catch_warnings(action="ignore"):
+            exec(code, names)  # noqa: S102  # the page's own lines
+            names["loss"].backward()
+        assert x.grad is not None
+        assert bool(names["loss"].isfinite() and x.grad.isfinite().all()) == (code == mended)
+        told = [dict(each.arguments)["cause"] for each in rec.diagnoses if each.kind == "not_finite"]
+        assert told == causes
+
+
+def test_the_page_s_program_prints_what_it_says(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    code, said = re.findall(r"```(?:python|text)\n(.*?)```", PAGE, re.DOTALL)
+    (tmp_path / "page.py").write_text(code, encoding="utf-8")
+    runpy.run_path(str(tmp_path / "page.py"))
+    assert capsys.readouterr().out == said
