@@ -189,7 +189,7 @@ z.sum().backward()
 # %% [markdown]
 # ## 5 · When something looks odd
 #
-# A notebook remembers. Four things go wrong for everybody; each looks like an error of torch or of the course.
+# A notebook remembers. Three things go wrong for everybody; each looks like an error of torch or of the course.
 #
 # ### A cell that ran twice
 #
@@ -352,7 +352,7 @@ seegrad.course_map()
 
 # %% [markdown]
 # Each chapter says in its first lines how long it takes: 40 to 60 minutes. Its assignment takes another 45 to 65
-# minutes. That makes about 18 hours for all of it. 01 comes first; after it you may go by either branch, and the clinic
-# (08) comes last.
+# minutes. That makes about 18 hours for all of it. 01 comes first; after it you may go by either branch; the clinic
+# (08) and an engine of your own (09) come last.
 #
 # **Now:** open `01_computational_graphs`, in the same folder.

@@ -57,7 +57,7 @@ x.tolist()
 # history: what you compute from such numbers alone is in no graph.
 
 # %% [markdown]
-# Next a Function: `b` will point to one. **Predict:** what does it compute: $e^x$ once more, or something else?
+# Next a Function: `b` will point to one. **Predict:** what does this Function compute: $e^x$ once more, or something else?
 
 # %%
 # %%see
@@ -66,8 +66,8 @@ b = a.exp()
 b
 
 # %% [markdown]
-# The green card is `a`. The blue pill is a Function: `ExpBackward0`. It isn't `exp`; it is what has to be
-# done in backward *because* `exp` was done.
+# The green card is `a`. The blue pill bears the name of what was done, `exp`; the Function is the small line under it,
+# `ExpBackward0`: what has to be done in backward *because* `exp` was done.
 #
 # Ask both tensors for it:
 
@@ -163,14 +163,13 @@ def told(name, tensor):
         warnings.simplefilter("always")
         grad = tensor.grad
     function = tensor.grad_fn and tensor.grad_fn.name()
-    print(f"{name:5} {tensor.data.tolist()!s:30} grad={grad!s:6}", end="")
-    print(f"grad_fn={function!s:14} warnings={len(heard)}")
+    print(f"{name:5} {tensor.data.tolist()!s:30} grad={grad!s:6} grad_fn={function}")
     return heard
 
 
 tensors = {"inp": inp, "w1": w1, "l1": l1, "l2": l2, "l3": l3, "l4": l4, "loss": loss}
 for name, tensor in tensors.items():
-    heard = told(name, tensor)
+    told(name, tensor)
 
 # %% [markdown]
 # Before backward no tensor has a gradient.
@@ -185,8 +184,7 @@ heard = told("l1", l1)
 Markdown("> " + ". ".join(str(heard[0].message).split(". ")[:2]) + ".")
 
 # %% [markdown]
-# You asked a non-leaf for its `.grad`. Only non-leaves give this warning, as the table shows. It says: backward won't fill
-# this one. (Unless you ask for it: chapter 03.)
+# You asked a non-leaf for its `.grad`. Only non-leaves give this warning. It says: backward won't fill this one. (Unless you ask for it: chapter 03.)
 
 # %% [markdown]
 # ## 3 · The graph, as torch holds it
@@ -219,7 +217,8 @@ w = torch.tensor(2.0, requires_grad=True, device=device)
 w.grad
 
 # %% [markdown]
-# A Function in the graph is also called a **Node**; later chapters say so.
+# 42: the graph worked, although no tensor in it but `w` has a name. A Function in the graph is also called a **Node**;
+# later chapters say so.
 #
 # At each leaf that needs a gradient the graph ends in an `AccumulateGrad`. In the picture it is the small `+=` at the
 # leaf's card. Only this kind of Function has a `.variable`: the leaf whose `.grad` it fills:
@@ -384,7 +383,7 @@ l4.grad_fn._saved_self
 # saved; chapter 07 says when you need it.)
 
 # %% [markdown]
-# ### Each step, before it opens
+# ### Optional: each step, before it opens
 #
 # The same program, with the lines of `l2` and `l3` swapped. **Predict** each step of backward: the picture asks before it
 # opens the step, and offers a few answers.
@@ -401,7 +400,7 @@ loss = l4.mean()
 loss.backward()
 
 # %% [markdown]
-# The sum runs before the product of `l3` now, since it was made last. No gradient has changed: `l1` adds up what comes,
+# The sum runs before the product of `l3` now, since it was made later. No gradient has changed: `l1` adds up what comes,
 # in whichever order.
 
 # %% [markdown]
@@ -674,15 +673,7 @@ for name, way in ways.items():
 # - `eval()` changes how some layers compute; it doesn't stop recording. *Misconception* **M08**: “`eval()` turns
 #   gradients off”.
 #
-# **Predict:** is `half = torch.tensor(3.0, requires_grad=True) * 0.5` a leaf?
-
-# %%
-half = torch.tensor(3.0, requires_grad=True, device=device) * 0.5
-print(half.requires_grad, half.is_leaf, half.grad_fn.name())
-
-# %% [markdown]
-# No: the product made it. The leaf is a tensor that has no name here, and its gradient will be lost. Chapter 02 is about
-# leaves.
+# Chapter 02 is about leaves.
 
 # %% [markdown]
 # ## 10 · Three questions

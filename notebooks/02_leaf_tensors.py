@@ -655,7 +655,7 @@ for set_to_none in (True, False):
 # `None` says “this leaf took no part”, and the optimiser skips it. Zero says “took part, slope 0”.
 
 # %% [markdown]
-# ### Where it belongs
+# ### Where `zero_grad` belongs
 #
 # Four loops, with `zero_grad` in different places. **Predict** each `w`.
 

@@ -207,8 +207,8 @@ copy = m.clone()
 row[:] = 1
 
 # %% [markdown]
-# `m` moved, though no line writes to the name `m`. One storage, one counter, for all views of it: slices, `view`,
-# `reshape` where it can, `t()`, `detach()`.
+# `m` moved, though no line writes to the name `m`. A tensor and its views share the bytes and the counter: slices,
+# `view`, `reshape` where it can, `t()`, and `detach()` too. (One way in to the bytes has a counter of its own: section 7.)
 
 # %%
 m = torch.zeros(2, 3, device=device)
@@ -221,7 +221,7 @@ for made_by, t in others.items():
     print(f"{made_by:11} shares bytes: {shares_bytes!s:6} shares counter: {t._version == m._version}")
 
 # %% [markdown]
-# Who shares the bytes shares the counter. `clone()` and `m + 0` have both of their own.
+# Each of these shares both or neither: `clone()` and `m + 0` have bytes and a counter of their own.
 
 # %% [markdown]
 # ## 3 · Used, then written
@@ -547,8 +547,8 @@ for write in (other_half, nothing_changes, there_and_back):
         print(f"{write.__name__:16} raises")
 
 # %% [markdown]
-# All three, although each gradient would have been right: the check compares *versions*, not values, and a whole storage
-# has one counter. That is coarse, but cheap: one number is compared for each saved tensor.
+# All three, although each gradient would have been right: the check compares *versions*, not values, and a tensor
+# and all its views have one counter. That is coarse, but cheap: one number is compared for each saved tensor.
 #
 # The remedy is the same as ever: write elsewhere, or later.
 
@@ -742,7 +742,7 @@ print(w.is_leaf, w.requires_grad, w._version)
 # ## 9 · The training step
 #
 # Four things in one step of training: the loss, its backward, the optimiser's step, and the leaf that it moves.
-# **Predict** the outcome of this order.
+# (`w.grad` holds what an earlier backward has left.) **Predict** the outcome of this order.
 
 # %%
 # %%see --ask outcome

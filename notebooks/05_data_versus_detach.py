@@ -468,6 +468,9 @@ print("p.grad", p.grad, "version", p._version)
 Markdown(rec.diagnoses[0].message())
 
 # %% [markdown]
+# 20, and right would be 4: what the product saved is `p` itself, and `p` now looks at the new storage. No version moved.
+
+# %% [markdown]
 # ## 8 · Numbers to write on
 #
 # You want the numbers of `out`, and you want to write on them. Below, they are cloned first. **Predict** the outcome.

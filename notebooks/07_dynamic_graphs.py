@@ -531,8 +531,8 @@ for x in (0.1, 0.2, 0.3):
 Markdown(rec.diagnoses[0].message())
 
 # %% [markdown]
-# Try both: the flag, and `.detach()` for the state. **Predict** how many Nodes each step's backward passes, the leaf's
-# included.
+# Try both: `retain_graph=True`, and `.detach()` for the state. **Predict** how many Nodes each step's backward passes,
+# the leaf's included.
 
 
 # %%
@@ -556,7 +556,7 @@ print("detach      ", train(retain=False))
 # saved is never freed. With `.detach()` it is 6 in every step: a step ends where it began.
 
 # %% [markdown]
-# A real step also updates `w`. **Predict** the outcome with the flag.
+# A real step also updates `w`. **Predict** the outcome with `retain_graph=True`.
 
 # %%
 # %%see --ask outcome --as rec

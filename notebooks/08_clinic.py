@@ -1,7 +1,7 @@
 # %% [markdown]
 # # 08 · The clinic
 #
-# *About 60 minutes with the repairs, without the optional patients.* Programs from real projects come in as patients,
+# *About 55 minutes with the repairs, without the optional patients.* Programs from real projects come in as patients,
 # each with a complaint: what its owner says about it. You are the doctor, and the picture is your X-ray.
 #
 # After it you can
@@ -47,7 +47,8 @@ seegrad.ask_again("08")
 # 2. **See.** The picture asks for your suspect, then shows the truth.
 # 3. **Repair.** Edit the patient's cell and run it again, until the complaint is gone. A mended cell asks once more:
 #    then answer “no line”. Compare with ours.
-# 4. **Check.** Same values? Right gradient?
+# 4. **Check.** Same values? Right gradient? Our repair shows how; with your own lines in a function `mine(w)`:
+#    `agree(w.grad, slope(mine, w))`.
 #
 # A cell that asks keeps torch's error back, if there is one, for the picture's last step.
 
@@ -132,7 +133,7 @@ loss.backward()
 
 # %% [markdown]
 # It runs, and computes the same loss. But the gradient of `w` is wrong: `tanh` reads what was written over its result.
-# And `v` gets nothing at all, since no wire leads from `branch` to the loss.
+# And `v` gets nothing at all, since no edge leads from the loss to `branch`.
 #
 # The gradient of `v`:
 
@@ -255,6 +256,8 @@ print("w.grad right", agree(w.grad, slope(forward, w)))
 #
 # *“Discriminator `d`, generator `g`. A tutorial of 2018 has this code, and it ran there. Here it raises.”*
 #
+# (`softplus(z)` is $\log(1 + e^z)$: a loss that is small where `z` is far below 0.)
+#
 # **Predict:** which line did the damage? Note who saved the value that it hit.
 
 # %%
@@ -282,7 +285,7 @@ opt_g.step()
 #
 # Why did it run in 2018? Until torch 1.4 the optimisers wrote through `.data`, past the alarm.
 #
-# Below, `d` is written through `.data`. **Predict:** is `g.grad` that of the old `d`, of the new `d`, or of neither?
+# Below, `d` is moved through `.data`, as by such a step. **Predict:** is `g.grad` that of the old `d`, of the new `d`, or of neither?
 
 
 # %%
@@ -331,10 +334,10 @@ print("g.grad right", agree(g.grad, slope(lambda g: fooled(g, d.detach()), g)))
 # %% [markdown]
 # *After*: the generator's forward runs below the step. It computes another loss than the patient did.
 #
-# *Before*: both backwards come first, then both steps. It keeps the patient's value.
+# *Before*: both backwards come first, then both steps. It keeps the patient's value, but one thing is left to decide.
 #
-# Here is *before*, once with a plain `backward()` for the second loss, once with `backward(inputs=[g])`. **Predict** for
-# both: is `d.grad` right when `opt_d` takes its step?
+# Here is *before*, once with a plain `backward()` for the second loss, once with `backward(inputs=[g])`, which fills the
+# `.grad` of `g` alone (chapter 03). **Predict** for both: is `d.grad` right when `opt_d` takes its step?
 #
 # (`fought` is the discriminator's loss; `right` compares `d.grad` with its slope by `d`.)
 
@@ -357,12 +360,12 @@ for inputs in (None, "g"):
 
 # %% [markdown]
 # The generator's loss reaches `d` too, so a plain `backward()` adds its gradient to `d.grad`, and `opt_d.step()` uses the
-# sum. `backward(inputs=[g])` writes to `g.grad` and to nothing else.
+# sum. So *before* needs `inputs=`: each loss may write only to its own weights.
 #
 # *Misconception* **M09**: “each backward overwrites `.grad`”. It adds.
 
 # %% [markdown]
-# ## 5 · Patient 4: a hidden state
+# ## 5 · Optional: patient 4, a hidden state
 #
 # *“A recurrent network over a text, batch by batch. I tried it with one batch only. Will it do for a long text?”*
 #
@@ -587,7 +590,8 @@ optimizer.step()
 # ### Running statistics
 #
 # BatchNorm keeps two running statistics: here `mean` is 0 and `var` is 1, so `x` goes through almost unchanged. A call
-# with `training=True` brings them up to date. **Predict** the outcome.
+# with `training=True` brings them up to date: `mean` becomes 0.9 · `mean` + 0.1 · the batch's mean, `var` likewise. **Predict**
+# the outcome.
 
 # %%
 # %%see --ask outcome --as rec
@@ -607,9 +611,9 @@ print("slope", slope(lambda x: batch_norm(x, zeros, ones).sum(), x)[0].float())
 finding(rec)
 
 # %% [markdown]
-# No error, and a wrong gradient. The first call had saved `mean` and `var`; the second one wrote the batch's statistics
-# over them, and their versions didn't move. So backward divides by the new deviation. The slope at the old statistics is
-# almost 1.
+# No error, and a wrong gradient. The first call had saved `mean` and `var`; the second one moved them towards the
+# batch's statistics, in place, and their versions didn't move. So backward divides by the new deviation. The slope at
+# the old statistics is almost 1.
 
 # %% [markdown]
 # ### A backup
@@ -759,7 +763,7 @@ for x in torch.tensor([[1.0, -1.0], [0.5, 2.0]], device=device):
 # | found | treatment |
 # |---|---|
 # | a write hits what was saved | a new tensor, or the write after backward |
-# | a step between forward and backward | forward again, or all backwards first |
+# | a step between forward and backward | forward again, or all backwards first, each into its own weights (`inputs=`) |
 # | a graph from an earlier round | `detach` what is carried over |
 # | a result in the optimiser | scale or move first, then `requires_grad_()` |
 # | a cut too early | `detach` at the one place that must not learn |

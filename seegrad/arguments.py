@@ -1,16 +1,18 @@
-"""Live arguments of a call, made twice alike for answer and truth; and values that came beside those expected."""
+"""Live arguments of a call, made twice alike for answer and truth, or changed in one thing; and values that came."""
 
 from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
 
 from seegrad.capture.probes.torch_private import version
-from seegrad.telling import difference
+from seegrad.telling import rounded, said_error
+from seegrad.words.languages import _, closed
+from seegrad.words.symptoms import ELSEWHERE, FORMS, HELD, LARGE, POSITIVE, SHAPED, SIGNED, ZEROED
 
 TOLERANCE: Mapping[torch.dtype, float] = {torch.float64: 1e-9}  # of the largest number; 1e-4 for all other dtypes
 
@@ -118,6 +120,111 @@ def _plain(value: Any) -> Any:
     return type(value)(map(_plain, value)) if isinstance(value, list | tuple) else value
 
 
+ASPECTS: tuple[str, ...] = ("shape", "dtype", "number", "form", "grad")
+"""What two cases of one promise may differ in beside their tensors' numbers."""
+
+
+def told(value: Any, aspect: str) -> str:
+    """One aspect of an argument, as a sentence says it; of what has none nothing.
+
+    >>> told(leaf(torch.zeros(2, 3)), "shape"), told(0.5, "number"), told([torch.zeros(1), torch.zeros(2)], "shape")
+    ('[2, 3]', '0.5', '[[1], [2]]')
+    """
+    if isinstance(value, list | tuple):
+        parts = [told(item, aspect) for item in value]
+        tensors = aspect == "number" or any(isinstance(item, torch.Tensor | Live | list | tuple) for item in value)
+        return f"[{', '.join(parts)}]" if tensors and any(parts) else str(value) if aspect == "shape" else ""
+    if not isinstance(value, torch.Tensor | Live):
+        return repr(value) if aspect == "number" and isinstance(value, int | float) else ""
+    held = value.values if isinstance(value, Live) else value
+    if aspect == "shape":
+        return str(list(held.shape))
+    if aspect == "dtype":
+        return str(held.dtype).removeprefix("torch.")
+    if aspect == "form":
+        return value.form if isinstance(value, Live) else "plain"
+    if aspect == "grad" and isinstance(value, Live):
+        return "None" if value.grad is None else rounded(value.grad.flatten()[0].item())
+    return ""
+
+
+def with_aspect(value: Any, other: Any, aspect: str) -> Any:
+    """An argument with one aspect of another one: its numbers, repeated, in the other's shape, or its dtype, or form.
+
+    >>> with_aspect(torch.tensor([1.0, 2.0]), torch.zeros(3), "shape")
+    tensor([1., 2., 1.])
+    """
+    if isinstance(other, list | tuple) and isinstance(value, list | tuple) and value:
+        if not any(isinstance(item, torch.Tensor | Live | list | tuple) for item in value):
+            return other if aspect == "shape" else value  # sizes and dimensions
+        count = len(other) if aspect == "shape" else len(value)
+        pairs = [(value[place % len(value)], other[min(place, len(other) - 1)]) for place in range(count)]
+        return type(value)(with_aspect(one, two, aspect) for one, two in pairs)
+    if not (isinstance(value, torch.Tensor | Live) and isinstance(other, torch.Tensor | Live)):
+        return other if aspect == "number" and isinstance(value, int | float) else value
+    held, given = (one.values if isinstance(one, Live) else one for one in (value, other))
+    if not held.is_floating_point():
+        return other if aspect == "shape" else value  # indices fit the shapes
+    values = _repeated(held, given.shape) if aspect == "shape" else held
+    values = values.to(given.dtype) if aspect == "dtype" else values
+    shaped = other if aspect == "form" else value
+    if not isinstance(shaped, Live):
+        return values
+    grad = (other if aspect == "grad" else value).grad if isinstance(other, Live) and isinstance(value, Live) else None
+    if grad is not None:
+        grad = _repeated(grad, values.shape).to(values.dtype)
+    return Live(values, shaped.form, grad)
+
+
+def with_numbers(value: Any, change: Callable[[torch.Tensor], torch.Tensor]) -> Any:
+    """An argument whose tensors hold other numbers; indices stay."""
+    if isinstance(value, list | tuple):
+        return type(value)(with_numbers(item, change) for item in value)
+    if isinstance(value, Live):
+        return Live(change(value.values), value.form, value.grad)
+    return change(value) if isinstance(value, torch.Tensor) and value.is_floating_point() else value
+
+
+TOLD: Mapping[str, str] = {"shape": SHAPED, "grad": HELD}  # where one aspect decides; else ELSEWHERE
+CHANGES: Mapping[str, Callable[[torch.Tensor], torch.Tensor]] = {
+    LARGE: lambda values: values / 10,
+    SIGNED: torch.abs,
+    ZEROED: lambda values: torch.where(values == 0, torch.ones_like(values), values),
+    POSITIVE: lambda values: torch.where(values == 0, torch.ones_like(values), values.abs()),
+}
+"""What may make a call right: its numbers changed in one way, and the sentence that says so."""
+
+
+def decided(
+    case: Mapping[str, Any], right: Sequence[Mapping[str, Any]], would_hold: Callable[[Mapping[str, Any]], bool | None]
+) -> str:
+    """What alone decides that this case is wrong: one aspect, in which a right case differs, or one change of numbers.
+
+    Nothing is said that wasn't tried: the right case with that aspect is wrong, or this case, changed, is right.
+    """
+    for aspect, other in ((aspect, other) for aspect in ASPECTS for other in right):
+        names = [name for name in other if told(other[name], aspect) != told(case[name], aspect)]
+        if names and would_hold({name: with_aspect(other[name], case[name], aspect) for name in other}) is False:
+            kinds = {key: told(one[names[0]], aspect) for key, one in (("kind", other), ("now", case))}
+            kinds = {key: _(FORMS[kind]) if kind in FORMS else kind for key, kind in kinds.items()}
+            return closed(_(TOLD.get(aspect, ELSEWHERE)).format(name=names[0], **kinds))
+    for text, change in CHANGES.items():
+        changed = {name: with_numbers(value, change) for name, value in case.items()}
+        same = all(
+            torch.equal(one, other)
+            for one, other in zip(Arguments(case).tensors.values(), Arguments(changed).tensors.values(), strict=True)
+        )
+        if not same and would_hold(changed):
+            return _(text)
+    return ""
+
+
+def _repeated(values: torch.Tensor, shape: Sequence[int]) -> torch.Tensor:
+    count = torch.Size(shape).numel()
+    flat = values.detach().flatten() if values.numel() else torch.ones(1, dtype=values.dtype)
+    return flat.repeat(-(-count // len(flat)) or 1)[:count].reshape(shape).clone()
+
+
 def _tensors(passed: Mapping[str, Any]) -> Iterator[tuple[str, torch.Tensor]]:
     """Every tensor by its path, as code says it: `parts[0][1]`."""
     left = list(passed.items())
@@ -143,7 +250,7 @@ class Values:
 
     came: torch.Tensor
     want: torch.Tensor
-    read: Callable[[Arguments, Any], Any]
+    read: Callable[[Arguments, Any], Any] = lambda _arguments, _returned: None
 
     def tells(self) -> bool:
         """Are they numbers that no two calls have by chance?"""
@@ -156,6 +263,51 @@ class Values:
         pairs = ((earlier, name) for earlier in held for name in case if self.tells())
         return next((name for earlier, name in pairs if self._right_with(truth, case, name, earlier.get(name))), "")
 
+    def come_again(self, function: Callable[..., Any], truth: Callable[..., Any], case: Mapping[str, Any]) -> bool:
+        """Does this case give the same values, where it should give others?"""
+        mine, theirs = Arguments(case), Arguments(case)
+        try:
+            want = self.read(theirs, truth(*theirs.passed.values()))
+            came = self.read(mine, function(*mine.passed.values()))
+        except Exception as error:  # the student's, or the truth's: it says nothing of the values
+            said_error(error)
+            return False
+        if not isinstance(came, torch.Tensor) or not isinstance(want, torch.Tensor):
+            return False
+        return self.tells() and close(came, self.came) and not (want.shape == came.shape and close(came, want))
+
+    def unchanged_by(
+        self, function: Callable[..., Any], truth: Callable[..., Any], case: Mapping[str, Any]
+    ) -> list[str]:
+        """The arguments of which this case may have other numbers and gives the same values, where it shouldn't."""
+        names = [name for name, value in case.items() if told(value, "dtype").startswith("float")]
+        return [
+            name
+            for name in names
+            if self.come_again(function, truth, {**case, name: with_numbers(case[name], _otherwise)})
+            and self._matters(truth, case, name)
+        ]
+
+    def _matters(self, truth: Callable[..., Any], case: Mapping[str, Any], name: str) -> bool:
+        theirs = Arguments({**case, name: with_numbers(case[name], _otherwise)})
+        want = self.read(theirs, truth(*theirs.passed.values()))
+        return isinstance(want, torch.Tensor) and not close(want, self.want)
+
+    def are_with_another(self, truth: Callable[..., Any], case: Mapping[str, Any]) -> tuple[str, str]:
+        """A tensor and the other one, before or after the call, with which in its place these values are right."""
+        names = [name for name, value in case.items() if isinstance(value, torch.Tensor | Live) and self.tells()]
+        theirs = Arguments(case)
+        truth(*theirs.passed.values())
+        for name, other in ((one, two) for one in names for two in names if one != two):
+            for values in (case[other], theirs.passed[other].detach()):
+                held = values.values if isinstance(values, Live) else values
+                if told(held, "shape") != told(case[name], "shape"):
+                    continue
+                swapped = replace(case[name], values=held) if isinstance(case[name], Live) else held
+                if self._right_with(truth, case, name, swapped):
+                    return name, other
+        return "", ""
+
     def _right_with(self, truth: Callable[..., Any], case: Mapping[str, Any], name: str, value: Any) -> bool:
         if not isinstance(value, torch.Tensor | Live):
             return False
@@ -166,9 +318,9 @@ class Values:
             return False
         return isinstance(want, torch.Tensor) and close(self.came, want)
 
-    def difference(self, others: Mapping[str, torch.Tensor]) -> str:
-        """What the wrong values are: an argument's, rounded, a multiple of the right ones, some of them."""
-        return difference(self.came, self.want, others if self.tells() else {})
+
+def _otherwise(held: torch.Tensor) -> torch.Tensor:
+    return held * 0.7 + 0.2
 
 
 def equal(came: torch.Tensor, want: torch.Tensor) -> bool:

@@ -34,11 +34,11 @@ import torch
 from seegrad.capture.probes.torch_private import version
 from seegrad.telling import (
     COARSE,
-    UNMOVED,
     asked_line,
     case_code,
     difference,
     kind_text,
+    moves,
     number_of,
     rounded,
     said_error,
@@ -49,11 +49,11 @@ from seegrad.telling import (
 from seegrad.words.beliefs import Suggests, headed, misconceptions_among, numbers_of, suggestions
 from seegrad.words.errors import SeegradError
 from seegrad.words.languages import _, marked
+from seegrad.words.symptoms import CUT, DTYPE, UNMOVED
 
 MAX_LINES = 6
 FINITE_STEP = 1e-6  # of a finite difference in float64
 COARSE_STEP = 1e-2  # of one of a function that computes in float32
-DTYPE = marked("The dtype is another one: inputs come as float32 and as float64.")
 AGAIN = marked("The same call, made twice, gives different values.")
 ERRORS: Mapping[str, tuple[str, str]] = {  # what torch's and Python's errors say: the symptom, and what it means
     "leaf Variable that requires grad": (
@@ -159,8 +159,12 @@ class Expectation:
         """Same type and value; a mapping in `suggests` is looked up by what came. No error is expected as None."""
         if type(self.came) is type(want) and self.came == want:
             return
-        expected = _("no error") if isinstance(self.came, Exception) and want is None else repr(want)
-        self._fail(expected, self.came if isinstance(self.came, str | int) else "wrong", suggests)
+        symptom = self.came if isinstance(self.came, str | int) else "wrong"
+        if isinstance(self.came, Exception) and want is None:
+            self._fail(_("no error"), symptom, suggests)
+        if type(self.came) is not type(want) and isinstance(self.came, list | tuple | dict):
+            raise self._failure(kind_text(self.came), kind_text(want), symptom, suggests)
+        self._fail(repr(want), symptom, suggests)
 
     def one_of(self, choices: Sequence[Any], suggests: Suggests = None) -> None:
         """One of the allowed answers, of the same type. Where nothing came, it isn't answered yet: no misconception."""
@@ -202,10 +206,20 @@ class Expectation:
             self._fail(tensor_text(want), "shape", suggests)
         came, wanted = self.came.detach().to(torch.float64), want.detach().to(torch.float64)
         if not torch.allclose(came, wanted, rtol=rtol, atol=atol):
-            name = self.asked.rpartition("; ")[2]
-            unmoved = name in self.given and torch.equal(self.came.detach(), self.given[name].detach())
-            told = _(UNMOVED).format(name=name) if unmoved else difference(came, wanted, self.given)
-            self._fail(tensor_text(want), "wrong", suggests, told)
+            self._fail(tensor_text(want), "wrong", suggests, *self._wrong(want))
+
+    def _wrong(self, want: torch.Tensor) -> list[str]:
+        """What there is to know of wrong values beside the values."""
+        name = self.asked.rpartition("; ")[2]
+        before = self.given.get(name)
+        if isinstance(before, torch.Tensor) and before.shape == want.shape:
+            before = before.detach()
+            if torch.equal(self.came.detach(), before):
+                return [_(UNMOVED).format(name=name)]
+            if moved := moves(name, before, self.came, want):
+                return moved
+        told = difference(self.came, want, self.given)
+        return [told] if told else []
 
     def _close_number(self, want: float, suggests: Suggests, rtol: float, atol: float) -> None:
         number = number_of(self.came)
@@ -249,27 +263,37 @@ class Expectation:
         for name, gradient, tensor in zip(self.given, found, inputs, strict=True):
             want = _difference(self.came, inputs, tensor, weight)
             if gradient is None and bool(want.abs().max() > 1e-6):
-                raise self._failure(_("no gradient: the graph is cut"), tensor_text(want), "cut", suggests, name)
+                raise self._failure(
+                    _("no gradient: the graph is cut"), tensor_text(want), "cut", suggests, name, [_(CUT)]
+                )
             if gradient is not None and not torch.allclose(gradient, want, rtol=1e-3, atol=1e-5):
                 coarse = _difference(self.came, inputs, tensor, weight, COARSE_STEP)
                 if torch.allclose(gradient, coarse, rtol=0.1, atol=0.02):
                     raise failure(self.asked, tensor_text(out), str(out.dtype), self.given, notes=[_(COARSE)])
-                raise self._failure(tensor_text(gradient), tensor_text(want), "wrong", suggests, name)
+                told = difference(gradient, want, self.given)
+                raise self._failure(
+                    tensor_text(gradient), tensor_text(want), "wrong", suggests, name, [told] if told else []
+                )
 
     def _answered(self, expected: str) -> None:
         if self.came is None:
             raise self._failure(_("nothing: not answered yet"), expected, "raised", None)
 
-    def _fail(self, expected: str, symptom: str | int, suggests: Suggests, note: str = "") -> None:
-        raise self._failure(shown(self.came), expected, symptom, suggests, note=note)
+    def _fail(self, expected: str, symptom: str | int, suggests: Suggests, *notes: str) -> None:
+        raise self._failure(shown(self.came), expected, symptom, suggests, notes=notes)
 
     def _failure(
-        self, came: str, expected: str, symptom: str | int, suggests: Suggests, by: str = "", note: str = ""
+        self,
+        came: str,
+        expected: str,
+        symptom: str | int,
+        suggests: Suggests,
+        by: str = "",
+        notes: Sequence[str] = (),
     ) -> CheckFailed:
         asked = _("∂/∂{name} of {asked}").format(name=by, asked=self.asked) if by else self.asked
         passed = (*self.arguments, self.came)
-        numbers, notes = numbers_of(suggests, symptom), [note] if note else []
-        return failure(asked, came, expected, self.given, numbers, notes, passed)
+        return failure(asked, came, expected, self.given, numbers_of(suggests, symptom), notes, passed)
 
 
 def expect(asked: str, came: Any, **given: Any) -> Expectation:

@@ -12,57 +12,39 @@ from typing import Any, NoReturn
 
 import torch
 
-from seegrad.arguments import Arguments, Before, Values, between, close, equal, leaf, numbers, plain, scattered
+from seegrad.arguments import (
+    Arguments,
+    Before,
+    Values,
+    between,
+    close,
+    decided,
+    equal,
+    leaf,
+    numbers,
+    plain,
+    scattered,
+)
 from seegrad.capture.probes.torch_private import version
-from seegrad.check import DTYPE, CheckFailed, failure, meaning
-from seegrad.telling import UNMOVED, expected_kind, kind_of, kind_text, rounded, said_error, shown, tensor_text
+from seegrad.check import MAX_LINES, CheckFailed, failure, meaning
+from seegrad.telling import difference, expected_kind, kind_text, moves, rounded, said_error, shown, tensor_text
 from seegrad.words.beliefs import Suggests, numbers_of
-from seegrad.words.languages import _, marked
+from seegrad.words.languages import _
+from seegrad.words.symptoms import (
+    AGAIN,
+    ALIASED,
+    ALONE,
+    EARLIER,
+    FIXED,
+    LATER,
+    NOTES,
+    OTHER,
+    SAME,
+    SUGGESTS,
+    TAKEN,
+)
 
 __all__ = ["between", "leaf", "numbers", "promised", "scattered"]
-SUGGESTS: Mapping[str, str] = {  # what the symptom alone tells; all else is the author's to say
-    **dict.fromkeys(("leaf", "unfilled"), "M01"),
-    **dict.fromkeys(("added", "left"), "M09"),
-    **dict.fromkeys(("kept", "leaf_written"), "M11"),
-    **{"unkept": "M02", "overwritten": "M03", "unnoticed": "M05", "freed": "M10"},
-}
-NOTES: Mapping[str, str] = {
-    "returned": marked("The prompt promises that nothing is returned."),
-    "kind": marked("What was returned is of another kind."),
-    "none": marked("There is None where a tensor was asked for."),
-    "shape": marked("The shape is another one."),
-    "dtype": DTYPE,
-    "shared": marked("It lies in the memory of `{name}`: a write to one is a write to both."),
-    "cut": marked("It has no history: `no_grad`, `.detach()`, `.data`, numpy or plain numbers have cut the graph."),
-    "history": marked("It has a history, and should be numbers alone."),
-    "result_leaf": marked("It should be a leaf, and is the result of an operation."),
-    "asks": marked("It should require a gradient, and doesn't."),
-    "kept": marked("`{name}` should keep its values, and was written."),
-    "touched": marked("`{name}` has its old values again, but was written: its version moved."),
-    "unmoved": UNMOVED,
-    "storage": marked("`{name}` was given other memory: who held it before sees nothing of the write."),
-    "unnoticed": marked("`{name}` was written, and its version didn't move: torch can't notice it."),
-    "leaf": marked("The call changed whether `{name}` is a leaf."),
-    "requires_grad": marked("The call changed whether `{name}` requires a gradient."),
-    "grad": marked("`{name}.grad` should stay what it was."),
-    "added": marked("The new gradient was added to what stood in `{name}.grad` before."),
-    "left": marked("`{name}.grad` should be empty afterwards, None or zero."),
-    "unfilled": marked("Nothing was written into `{name}.grad`."),
-    "changed": marked("`{name}` should hold what it held."),
-    "lost": marked("No gradient reached `{name}`: the graph was cut on the way."),
-    "leaked": marked("A gradient reached `{name}`, and none should."),
-    "gradient": marked("The values are right; the gradient of `{name}` isn't."),
-    "hooked": marked("The call has left a hook on `{name}`: every backward that comes later meets it."),
-}
-"""Each symptom in words. `suggests` of `promised` is looked up by these keys, by `raised` and `backward`, and by
-`wrong`, `written` and `filled`: that values are wrong is seen, and a note says only what the numbers don't."""
-AGAIN = marked("The first call was right. The second one got the arguments as the first had left them.")
-ALONE = marked("Alone this call was right. After another one it isn't: something is kept between calls.")
-LATER = marked("An earlier call, made again, isn't right any more: something is kept between calls.")
-EARLIER = marked("These are the numbers for the `{name}` of an earlier call: something is kept between calls.")
-SAME = marked("With other arguments the same came: it is kept from an earlier call, or doesn't look at its arguments.")
-ELSEWHERE = marked("It was right where `{name}` was {kind}; here it is {now}.")
-OTHER = marked("Each call alone is right. Here a second one, with other arguments, came before the backward.")
 
 
 def promised(
@@ -115,6 +97,7 @@ def promised(
     mistaken, names = beliefs or {}, (frozenset(notices), frozenset(empties))
     promise = _Promise(asked, function, truth, *names, suggested, mistaken, cases=cases)
     for case in cases:
+        promise.drawn.append(torch.get_rng_state())
         promise.hold([case])
         promise.hold([case], calls=2, note=AGAIN)
         promise.held.append(case)
@@ -133,21 +116,41 @@ class _Promise:
     beliefs: Mapping[str, Callable[..., Any]]
     held: list[Mapping[str, Any]] = field(default_factory=list)
     """The cases that were right, in their order."""
+    drawn: list[torch.Tensor] = field(default_factory=list)
+    """The state of torch's generator before the first call of each case: it draws with what backward begins."""
     cases: Sequence[Mapping[str, Any]] = ()
     asks_why: bool = True
 
-    def holds_alone(self, case: Mapping[str, Any]) -> bool:
-        """One call with fresh arguments, asked after a failure: is it right, this time?"""
-        try:
-            replace(self, asks_why=False).hold([case])
-        except CheckFailed:
-            return False
+    def holds_alone(self, case: Mapping[str, Any], place: int | None = None, calls: int = 1) -> bool:
+        """One call with fresh arguments, or several, asked after a failure: is it right, this time?
+
+        Of one of the cases, with its `place`, all that is drawn at random is what was drawn the first time.
+        """
+        with torch.random.fork_rng(devices=[]):
+            if place is not None:
+                torch.set_rng_state(self.drawn[place])
+            try:
+                replace(self, asks_why=False).hold([case], calls)
+            except CheckFailed:
+                return False
         return True
 
-    def believed(self, case: Mapping[str, Any]) -> str:
+    def place(self, case: Mapping[str, Any]) -> int:
+        """Which one of the cases it is."""
+        return next(place for place, one in enumerate(self.cases) if one is case)
+
+    def would_hold(self, case: Mapping[str, Any]) -> bool | None:
+        """Is a case right that nobody promised? None where the author's own function can't say it."""
+        try:
+            return self.holds_alone(case)
+        except Exception as error:  # the truth's: what was made of two cases needn't make sense
+            said_error(error)
+            return None
+
+    def believed(self, case: Mapping[str, Any], calls: int) -> str:
         """The belief that predicts all that this answer does with fresh arguments; nothing where none does."""
-        told = (name for name, truth in self.beliefs.items() if replace(self, truth=truth).holds_alone(case))
-        return next(told, "").partition(" ")[0]
+        sides = ((name, replace(self, truth=truth)) for name, truth in self.beliefs.items())
+        return next((name for name, side in sides if side.holds_alone(case, calls=calls)), "").partition(" ")[0]
 
     def hold(self, cases: Sequence[Mapping[str, Any]], calls: int = 1, note: str = "") -> None:
         """All calls of these cases, then what can be seen, then a backward through each."""
@@ -189,7 +192,7 @@ class _Seen:
         except NotImplementedError:
             self._fail("unanswered", _("nothing: not answered yet"), expected_kind(truly))
         except Exception as error:  # the student's: whatever it is, it is the answer that came
-            self._raised("raised", said_error(error), _("no error") if truly is None else expected_kind(truly))
+            self._raised("raised", said_error(error), _("no error") if truly is None else _expected(truly))
         if truly is None and value is not None:
             self._fail("returned", shown(value), "None")
         self.want = _parts(self.promise.asked, truly)
@@ -247,9 +250,13 @@ class _Seen:
             held = f"alias = {path}.detach(); {self.promise.asked}; alias"
             self._fail("storage", shown(before.alias), tensor_text(truly), path, held)
         if not close(tensor, truly):
-            unmoved = equal(tensor, before.values)
-            values = None if unmoved else Values(tensor, truly, lambda theirs, _truly: theirs.tensors.get(path))
-            self._fail("unmoved" if unmoved else "written", shown(tensor), tensor_text(truly), path, asked, values)
+            came, want = shown(tensor), tensor_text(truly)
+            if equal(tensor, before.values):
+                self._fail("unmoved", came, want, path, asked)
+            others = {name: one.values for name, one in self.mine.before.items() if name != path}
+            told = moves(path, before.values, tensor, truly) or [difference(tensor, truly, others)]
+            values = Values(tensor, truly, lambda theirs, _truly: theirs.tensors.get(path))
+            self._fail("written", came, want, path, asked, values, [one for one in told if one])
         if path in self.promise.notices and version(before.alias) == before.version:
             self._fail("unnoticed", _version(version(tensor)), _version(version(truly)), path, f"{asked}._version")
 
@@ -263,7 +270,7 @@ class _Seen:
         if path in self.promise.empties:
             symptom = "left"
         elif _same_grad(before.grad, want):
-            symptom = "grad"
+            symptom = "backed" if want is None else "grad"
         elif came is None or _same_grad(came, before.grad):
             symptom = "unfilled"
         elif _added(came, want, before.grad):
@@ -294,8 +301,8 @@ class _Seen:
             if wrong:
                 values = Values(value, want, self._part(asked)) if symptom in ("shape", "wrong") else None
                 self._fail(symptom, shown(came), _expected(want), asked=asked, values=values)
-        if want.is_leaf and want.requires_grad and value.grad is not None and value.grad.count_nonzero():
-            self._fail("left", shown(value.grad), "None", asked, f"{asked}.grad")
+        if want.is_leaf and want.requires_grad and not _same_grad(_unless_zero(value.grad), _unless_zero(want.grad)):
+            self._fail("left", shown(value.grad), _expected(want.grad), asked, f"{asked}.grad")
         self._look_at_memory(asked, value, want)
 
     def _look_at_number(self, asked: str, came: Any, want: Any) -> None:
@@ -318,7 +325,8 @@ class _Seen:
         truly = {**self.theirs.tensors, **{name: one for name, one in self.want.items() if name in others}}
         for name, other in others.items():
             if name != asked and _shared(came, other) and not (name in truly and _shared(want, truly[name])):
-                self._fail("shared", shown(came), _expected(want), name, asked)
+                expected = _("{tensor}, in memory of its own").format(tensor=_expected(want))
+                self._fail("shared", shown(came), expected, name, asked)
 
     # ------------------------------------------------------------------ backward
 
@@ -346,7 +354,10 @@ class _Seen:
             said = f"{asked}; {by}.grad"
             if name not in self.mine.roots:
                 said = f"out = {by}; (out * c).sum().backward(); out.grad"
-            self._fail(symptom, shown(now), _expected(then), by, said)
+            values = None
+            if symptom in ("gradient", "hooked") and now is not None and then is not None:
+                values = Values(now, then)
+            self._fail(symptom, shown(now), _expected(then), by, said, values)
 
     def _truly_back(self, total: torch.Tensor) -> bool:
         """Backward through the truth. False where a write that is promised has overwritten what it needs."""
@@ -379,17 +390,21 @@ class _Seen:
     ) -> NoReturn:
         suggests = self.promise.suggests
         numbers = numbers_of(suggests.get(f"{symptom} {name}", suggests.get(symptom)), symptom)
-        notes = [_(NOTES[symptom]).format(name=name)] if symptom in NOTES else notes
+        head = [_(NOTES[symptom]).format(name=name)] if symptom in NOTES else []
         asked, given = asked or self.promise.asked, dict(self.given)
         if self.promise.asks_why and symptom != "unanswered":
             if kept := self._kept(values):
                 numbers, notes = (), [kept]
-            elif belief := self.promise.believed(self.case):
-                numbers = (belief,)
+            elif self.note != OTHER and (belief := self.promise.believed(self.case, 2 if self.note else 1)):
+                numbers, notes = (belief,), [*head, *notes, *self._taken(values)]
+            elif symptom == "kept" and self._returned_memory_of(name):
+                numbers, notes = (), [*head, _(ALIASED).format(name=name)]
             else:
-                notes = [*notes, *self._more(values), *([_(self.note)] if self.note else [])]
+                again = [_(self.note)] if self.note else []
+                notes = [*head, *again, *notes, *self._more(symptom, values)]
                 asked, given = self._from_the_start(asked)
-        raise failure(asked, came, expected, given, numbers, notes) from None
+        room = MAX_LINES - 3 - bool(numbers)
+        raise failure(asked, came, expected, given, numbers, notes[:room]) from None
 
     def _from_the_start(self, asked: str) -> tuple[str, dict[str, Any]]:
         """Code and inputs; where one call with these arguments was right, the code makes both."""
@@ -407,42 +422,47 @@ class _Seen:
         if values is not None and (name := values.are_for_an_earlier(promise.truth, self.case, held)):
             return _(EARLIER).format(name=name)
         if self.note:
-            return _(ALONE) if not promise.holds_alone(self.case) else ""
-        if held and not promise.holds_alone(held[0]):
+            return _(ALONE) if not promise.holds_alone(self.case, promise.place(self.case)) else ""
+        if held and not promise.holds_alone(held[0], 0):
             return _(LATER)
         return _(SAME) if values is not None and self._same_elsewhere(values) else ""
 
     def _same_elsewhere(self, values: Values) -> bool:
         """Does a call with other arguments return the same, where it should return something else?"""
-        for case in self.promise.cases:
-            if case is self.case:
-                continue
-            mine, theirs = Arguments(case), Arguments(case)
-            want = values.read(theirs, self.promise.truth(*theirs.passed.values()))
-            try:
-                came = values.read(mine, self.promise.function(*mine.passed.values()))
-            except Exception as error:  # the student's: it says nothing of what came before
-                said_error(error)
-                return False
-            if not isinstance(came, torch.Tensor) or not isinstance(want, torch.Tensor):
-                return False
-            return values.tells() and close(came, values.came) and not (want.shape == came.shape and close(came, want))
-        return False
+        others = [case for case in self.promise.cases if case is not self.case]
+        return any(values.come_again(self.promise.function, self.promise.truth, case) for case in others)
 
-    def _more(self, values: Values | None) -> list[str]:
-        """What there is to know of wrong values beside the values."""
-        if values is None or values.came.shape != values.want.shape:
+    def _more(self, symptom: str, values: Values | None) -> list[str]:
+        """What there is to know beside the symptom: of the values themselves, and of the same call, changed."""
+        alike = values is not None and values.came.shape == values.want.shape
+        told = self._taken(values)
+        if not told and not self.note:
+            told = list(filter(None, [decided(self.case, self.promise.held[-1:], self.promise.would_hold)]))
+        if not told and values is not None and alike:
+            told = self._fixed(values)
+        if alike and values is not None and symptom != "written":  # of a write its moves are told
+            inputs = {path: before.values for path, before in self.mine.before.items()}
+            inputs |= {name: value for name, value in self.given.items() if name not in self.case}
+            told = [*told, difference(values.came, values.want, inputs if values.tells() else {})]
+        return [one for one in told if one]
+
+    def _returned_memory_of(self, name: str) -> bool:
+        """Does the answer return a tensor in this argument's memory, where the truth doesn't?"""
+        tensor, truly = self.mine.tensors[name], self.theirs.tensors[name]
+        pairs = [(came, self.want[asked]) for asked, came in self.came.items() if isinstance(came, torch.Tensor)]
+        return any(came is not tensor and _shared(came, tensor) and not _shared(want, truly) for came, want in pairs)
+
+    def _taken(self, values: Values | None) -> list[str]:
+        """Are they the numbers with one argument in another one's place?"""
+        if values is None:
             return []
-        told = values.difference({path: before.values for path, before in self.mine.before.items()})
-        return [told] if told else self._right_elsewhere()
+        name, other = values.are_with_another(self.promise.truth, self.case)
+        return [_(TAKEN).format(name=name, other=other)] if name else []
 
-    def _right_elsewhere(self) -> list[str]:
-        for case in reversed(self.promise.held):
-            for name, value in plain(case).items():
-                now = plain(self.case)[name]
-                if isinstance(value, torch.Tensor) and kind_of(value) != kind_of(now):
-                    return [_(ELSEWHERE).format(name=name, kind=kind_of(value), now=kind_of(now))]
-        return []
+    def _fixed(self, values: Values) -> list[str]:
+        """Arguments that make no difference to the values, where they should."""
+        names = values.unchanged_by(self.promise.function, self.promise.truth, self.case)
+        return [_(FIXED).format(name="`, `".join(names))] if names else []
 
 
 def _since(before: torch.Tensor | None, grad: torch.Tensor | None) -> torch.Tensor | None:
@@ -483,6 +503,10 @@ def _same_grad(came: torch.Tensor | None, want: torch.Tensor | None) -> bool:
     if came is None or want is None:
         return came is None and want is None
     return close(came, want)
+
+
+def _unless_zero(grad: torch.Tensor | None) -> torch.Tensor | None:
+    return None if grad is None or not grad.count_nonzero() else grad
 
 
 def _added(came: torch.Tensor, want: torch.Tensor | None, before: torch.Tensor | None) -> bool:

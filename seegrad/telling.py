@@ -14,11 +14,20 @@ from seegrad.words.languages import _, marked
 MAX_CHARACTERS = 120
 MAX_ASKED = 240  # characters of the line that has the inputs: two lines of a page
 MAX_NUMBERS = 8  # of a tensor
-UNMOVED = marked("`{name}` has its old values: nothing was written into it.")
 ARGUMENT = marked("These are the values of `{name}`.")
+NAN = marked("NaN, not a number, came in {count} of {all} places, and none was expected.")
 COARSE = marked("The values are rounded: somewhere they are computed in float32.")
 FACTOR = marked("Each number is {factor} times what was expected.")
+ROUNDED = marked("These are the expected numbers, rounded.")
+UNSIGNED = marked("These are the expected numbers without their signs.")
+OFFSET = marked("Each number differs from what was expected by the same {offset}.")
+LIMITED = marked("These are the expected numbers, but none is above {limit} or below −{limit}.")
+NOTHING = marked("0 came in {count} of {all} places where another number was expected.")
+BEHIND = marked("Right are the first {count} of {all} numbers only; for the others 0 came.")
+WHERE = marked("Wrong just where {which} is {most} or less; right where it is {least} or more.")
+WHERE_NOT = marked("Wrong just where {which} is {least} or more; right where it is {most} or less.")
 SOME = marked("Wrong numbers: {count} of {all}.")
+MOVED = marked("`{name}` was moved by {came}; expected was {want}.")
 MAX_WRITTEN = 200  # numbers of a tensor in a case that a learner may copy
 
 
@@ -60,25 +69,95 @@ def _is_long(value: Any) -> bool:
 
 
 def difference(came: torch.Tensor, want: torch.Tensor, others: Mapping[str, Any]) -> str:
-    """What wrong values of the right shape are: an input's, rounded, a multiple of the right ones, some of them.
+    """What wrong values of the right shape are: an input's, a multiple of the right ones, or wrong in places.
 
     >>> difference(torch.tensor([2.0, 4.0]), torch.tensor([1.0, 2.0]), {})
     'Each number is 2 times what was expected.'
     """
-    came, want = came.detach().to(torch.float64), want.detach().to(torch.float64)
-    tensors = {name: one.detach().to(torch.float64) for name, one in others.items() if isinstance(one, torch.Tensor)}
+    double = want.dtype == torch.float64
+    came, want = came.detach().to(torch.float64).flatten(), want.detach().to(torch.float64).flatten()
+    tensors = {name: one.detach().to(torch.float64).flatten() for name, one in _of_numbers(others)}
+    tensors = {name: one for name, one in tensors.items() if one.shape == came.shape}
     for name, other in tensors.items():
-        if other.shape == came.shape and torch.allclose(came, other, rtol=1e-6, atol=0.0):
+        if torch.allclose(came, other, rtol=1e-6, atol=0.0):
             return _(ARGUMENT).format(name=name)
-    near = 1e-4 * want.abs().max()
-    wrong, nonzero = (came - want).abs() > near, want.abs() > near
-    if not wrong.any():
+    if (lost := came.isnan() & ~want.isnan()).any():
+        return _(NAN).format(count=int(lost.sum()), all=lost.numel())
+    if double and bool(((came - want).abs() <= 1e-5 * want.abs().max()).all()):
         return _(COARSE)
+    return all_alike(came, want) or _places(came, want, tensors)
+
+
+def _of_numbers(others: Mapping[str, Any]) -> list[tuple[str, torch.Tensor]]:
+    return [(name, one) for name, one in others.items() if isinstance(one, torch.Tensor)]
+
+
+def all_alike(came: torch.Tensor, want: torch.Tensor) -> str:
+    """What has been done to all of the right numbers alike; nothing where no such thing explains what came.
+
+    >>> all_alike(torch.tensor([3.0, -3.0, 1.0]), torch.tensor([5.0, -9.0, 1.0]))
+    'These are the expected numbers, but none is above 3 or below −3.'
+    """
+    near = 1e-4 * float(want.abs().max()) if want.numel() else 0.0
+    if came.numel() < 2 or came.isinf().any() or want.isinf().any() or not (came.count_nonzero() and near):
+        return ""
+    nonzero, limit = want.abs() > near, came.abs().max()
     factors = came[nonzero] / want[nonzero]
-    alike = len(factors) > 1 and bool(factors[0]) and bool(((factors / factors[0] - 1).abs() < 1e-4).all())
-    if alike and not (wrong & ~nonzero).any():
+    if len(factors) > 1 and _near(factors / factors[0], torch.ones(()), 1e-4) and _near(came[~nonzero], came[:0], near):
         return _(FACTOR).format(factor=f"{factors[0].item():.4g}")
-    return _(SOME).format(count=int(wrong.sum()), all=wrong.numel()) if not wrong.all() else ""
+    if any(_near(came, want.round(decimals=places), near / 1e3) for places in range(3)):
+        return _(ROUNDED)
+    if _near(came, want.abs(), near):
+        return _(UNSIGNED)
+    if _near(came - want, (came - want)[0], near):
+        return _(OFFSET).format(offset=f"{(came - want)[0].item():.4g}")
+    if _near(came, want.clamp(-limit, limit), near) and bool((want.abs() > limit + near).any()):
+        return _(LIMITED).format(limit=f"{limit.item():.4g}")
+    return ""
+
+
+def _near(one: torch.Tensor, other: torch.Tensor, within: float) -> bool:
+    return bool(((one - other if other.numel() else one).abs() <= within).all())
+
+
+def _places(came: torch.Tensor, want: torch.Tensor, others: Mapping[str, torch.Tensor]) -> str:
+    """Where what came is wrong, where it isn't wrong everywhere: with 0 in its place, or by the numbers of an input."""
+    near = 1e-4 * want.abs().max()
+    wrong = (came - want).abs() > near
+    count, every = int(wrong.sum()), wrong.numel()
+    if not 0 < count < every:
+        return ""
+    if not came[wrong].any():
+        behind = every > 2 and not wrong[: every - count].any()
+        return _(BEHIND).format(count=every - count, all=every) if behind else _(NOTHING).format(count=count, all=every)
+    found = [parted for name, other in others.items() if (parted := _parted(name, other, wrong))]
+    return found[0][0] if len(found) == 1 else _(SOME).format(count=count, all=every)
+
+
+def _parted(name: str, other: torch.Tensor, wrong: torch.Tensor) -> list[str]:
+    """Does a limit on an input's numbers, or on their size, part the wrong places from the right ones?"""
+    told = []
+    sizes = [(f"|`{name}`|", other.abs())] if bool((other < 0).any()) else []
+    for which, measure in ((f"`{name}`", other), *sizes):
+        inside, outside = measure[wrong], measure[~wrong]
+        for text, low, high in ((WHERE, inside, outside), (WHERE_NOT, outside, inside)):
+            if low.max() < high.min():
+                ends = {"most": f"{low.max().item():.4g}", "least": f"{high.min().item():.4g}"}
+                told.append(_(text).format(which=which, **ends))
+    return told
+
+
+def moves(name: str, before: torch.Tensor, came: torch.Tensor, want: torch.Tensor) -> list[str]:
+    """Of a tensor that should be written: what was added to it beside what should have been, and what that is.
+
+    >>> moves("w", torch.zeros(2), torch.tensor([0.5, -0.5]), torch.tensor([2.0, -3.0]))[0]
+    '`w` was moved by [0.5, -0.5]; expected was [2, -3].'
+    """
+    here, there = came.detach() - before, want.detach() - before
+    alike = all_alike(here.to(torch.float64).flatten(), there.to(torch.float64).flatten())
+    if not alike or not there.count_nonzero():
+        return []
+    return [_(MOVED).format(name=name, came=values_text(here, 3), want=values_text(there, 3)), alike]
 
 
 def case_code(asked: str, given: Mapping[str, Any], arguments: Sequence[Any]) -> str:

@@ -253,8 +253,8 @@ answers(
     {"culprit": 7, "victim": 5, "serves": "l2", "holds": 0},
     {
         "culprit": {**dict.fromkeys((1, 2, 4, 8), "writes_none"), 3: "M03", 5: "other", 6: "shares", 9: "M04"},
-        "victim": {**dict.fromkeys((1, 2, 3, 4, 6, 8, 9), "saves_none"), 7: "other"},
-        "serves": {"l3": "serves"},
+        "victim": {**dict.fromkeys((1, 2, 3, 4, 6, 8), "saves_none"), 7: "other", 9: "no_node"},
+        "serves": {"*": "serves"},
         "holds": dict.fromkeys((1, 2, 3, 4), "stopped"),
     },
     of=15,
@@ -338,7 +338,7 @@ def suspicion(letters):
         return "thrown_away"
     if not set("ABCDE") <= set(letters):
         return "left_out"
-    return "M09" if letters.count("E") > ("F" in letters) else None
+    return "M09" if letters.count("E") > ("F" in letters) else "twice" if len(set(letters)) < len(letters) else None
 
 
 suspected = suspicion(lines)
@@ -418,9 +418,11 @@ w1, w2, w3 = (torch.tensor(value, requires_grad=True) for value in (2.0, 3.0, 4.
 loss = call("loss_of(x, w1, w2, w3)", loss_of, x, w1, w2, w3, x=x, w1=w1, w2=w2, w3=w3)
 suspected = "M11" if torch.is_tensor(loss) and loss.tolist() == 148.0 else None
 expect("loss_of(x, w1, w2, w3)", loss, x=x, w1=w1, w2=w2, w3=w3).close(torch.tensor(76.0), suspected)
+expect("loss_of(x, w1, w2, w3); w2.grad", w2.grad, x=x, w1=w1, w2=w2, w3=w3).equals(None, "fills")
 call("loss_of(x, w1, w2, w3).backward()", loss.backward, suggests=RAISED, x=x, w1=w1, w2=w2, w3=w3)
-suspected = {"1.0": "M06", "24.0": "M09"}.get(str(None if w2.grad is None else w2.grad.tolist()))
-expect("w2.grad", w2.grad, x=x, w1=w1, w2=w2, w3=w3).close(torch.tensor(12.0), {"shape": "cut", "wrong": suspected})
+suspected = {"shape": "cut", "wrong": "M06" if w2.grad is not None and w2.grad.tolist() == 1.0 else None}
+asked = "loss_of(x, w1, w2, w3).backward(); w2.grad"
+expect(asked, w2.grad, x=x, w1=w1, w2=w2, w3=w3).close(torch.tensor(12.0), suspected)
 ### BEGIN HIDDEN TESTS
 from seegrad.promise import leaf, numbers, promised
 

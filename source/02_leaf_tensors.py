@@ -160,7 +160,7 @@ answers(
         "c": {0: "zero", 4: "unasked", 8: "unasked"},
         "h": {0: "zero", 4: "M02", 8: "M02"},
         "v": {0: "zero", 4: "cut", 8: "cut"},
-        "u": {"none": "zero"},
+        "u": {"none": "zero", "*": "zero_slope"},
         "q": {0: "M08", 4: "M09", "none": "M08"},
     },
     of=12,
@@ -235,7 +235,7 @@ answers(
     found,
     {"culprit": 3, "filled": 1, "w": "zeros", "repair": "C"},
     {
-        "culprit": {2: "optimiser", 8: "optimiser"},
+        "culprit": {"*": "optimiser"},
         "filled": {3: "M01", 6: "M02"},
         "w": {"moved": "optimiser"},
         "repair": {"A": "optimiser", "B": "M10", "D": "M01"},
@@ -306,6 +306,7 @@ x, y = torch.tensor([[1.0, 0.0], [0.0, 2.0]]), torch.tensor([0.0, 1.0])
 w = call("fit(start, x, y, 0.1, 1)", fit, start, x, y, 0.1, 1, suggests={"raised": "M01"}, start=start, x=x, y=y)
 expect("fit(start, x, y, 0.1, 1)", w, start=start, x=x, y=y).close(torch.tensor([0.9, -0.4]))
 expect("fit(start, x, y, 0.1, 1).is_leaf", w.is_leaf, start=start, x=x, y=y).equals(True, "M01")
+expect("fit(start, x, y, 0.1, 1).requires_grad", w.requires_grad, start=start, x=x, y=y).equals(True, "M07")
 ### BEGIN HIDDEN TESTS
 from seegrad.promise import numbers, promised
 
@@ -315,6 +316,16 @@ def descended(start, x, y, lr, rounds):
     for _ in range(rounds):
         weights = weights - lr * 2 * x.T @ (x @ weights - y) / len(y)
     return weights.requires_grad_()
+
+
+def never_emptied(start, x, y, lr, rounds):
+    weights, slope = start * 0.1, 0
+    for _ in range(rounds):
+        slope = slope + 2 * x.T @ (x @ weights - y) / len(y)
+        weights = weights - lr * slope
+    weights.requires_grad_()
+    weights.grad = slope if rounds else None
+    return weights
 
 
 def data(rows, size, rate, rounds, scale=1.0, **kind):
@@ -327,12 +338,13 @@ promised(
     "fit(start, x, y, lr, steps)",
     fit,
     descended,
-    data(5, 2, 0.1, 1),
     data(5, 2, 0.25, 3),
+    data(5, 2, 0.1, 1),
     data(3, 4, 0.05, 4, dtype=torch.float64),
     data(2, 1, 0.1, 2, scale=500.0),
     data(4, 3, 0.5, 0),
-    suggests={"empty": "M01", "result_leaf": "M01", "asks": "M07"},
+    suggests={"empty": "M01", "result_leaf": "M01", "asks": "M07", "unrecorded": "rebound"},
+    beliefs={"M09": never_emptied},
 )
 ### END HIDDEN TESTS
 
@@ -382,13 +394,16 @@ def accumulate(w, parts):
 # %% grade_id="write_test" kind="test" points=18
 import torch
 from seegrad.check import call, expect
+from seegrad.telling import number_of
 
 w = torch.tensor(1.0, requires_grad=True)
-parts = [(torch.tensor([1.0, 2.0]), torch.tensor([0.0, 0.0])), (torch.tensor([3.0, 4.0]), torch.tensor([0.0, 0.0]))]
+parts = [(torch.tensor([1.0]), torch.zeros(1)), (torch.tensor([2.0, 3.0, 4.0]), torch.zeros(3))]
 loss = call("accumulate(w, parts)", accumulate, w, parts, w=w, parts=parts)
-expect("accumulate(w, parts)", loss, w=w, parts=parts).close(7.5)
+suspected = "unequal" if abs((number_of(loss) or 0) - 16 / 3) < 1e-3 else None
+expect("accumulate(w, parts)", loss, w=w, parts=parts).close(7.5, suspected)
 expect("accumulate(w, parts); w.grad is None", w.grad is None, w=w, parts=parts).equals(False, "M01")
-expect("accumulate(w, parts); w.grad", w.grad, w=w, parts=parts).close(torch.tensor(15.0), "M09")
+suspected = "M09" if w.grad is not None and w.grad.tolist() == 14.5 else None
+expect("accumulate(w, parts); w.grad", w.grad, w=w, parts=parts).close(torch.tensor(15.0), suspected)
 ### BEGIN HIDDEN TESTS
 from seegrad.promise import leaf, numbers, promised
 
@@ -398,6 +413,12 @@ def over_all(weight, pieces):
     error = weight.detach() * x - y
     weight.grad = 2 * (error * x).mean()
     return float(error.square().mean())
+
+
+def by_parts(weight, pieces):
+    errors = [(weight.detach() * x - y, x) for x, y in pieces]
+    weight.grad = sum(2 * (error * x).mean() for error, x in errors) / len(errors)
+    return float(sum(error.square().mean() for error, _x in errors)) / len(errors)
 
 
 def split(*lengths, before=None, scale=1.0, **kind):
@@ -412,10 +433,10 @@ cases = [
     split(3, scale=30.0),
     split(1, 1, 1, 2, 5, scale=0.01, before=0.5),
 ]
-promised("accumulate(w, parts)", accumulate, over_all, *cases)
+promised("accumulate(w, parts)", accumulate, over_all, *cases, beliefs={"unequal": by_parts})
 w, parts = torch.tensor(0.5, requires_grad=True), split(2, 3)["parts"]
-loss = torch.as_tensor(accumulate(w, parts))
-expect("torch.as_tensor(accumulate(w, parts)).requires_grad", loss.requires_grad, w=w, parts=parts).equals(False)
+loss, asked = torch.as_tensor(accumulate(w, parts)), "torch.as_tensor(accumulate(w, parts)).requires_grad"
+expect(asked, loss.requires_grad, w=w, parts=parts).equals(False, "item")
 ### END HIDDEN TESTS
 
 # %% [markdown]
@@ -445,8 +466,8 @@ expect("torch.as_tensor(accumulate(w, parts)).requires_grad", loss.requires_grad
 #
 # <details><summary>Hint 2 of 3</summary>
 #
-# Chapter 02, section 6: “Where it belongs” and “On purpose”. Section 4 says which lines leave `w` another tensor than
-# the optimiser's.
+# Chapter 02, section 6: “Where `zero_grad` belongs” and “On purpose”. Section 4 says which lines leave `w` another
+# tensor than the optimiser's.
 #
 # <details><summary>Hint 3 of 3</summary>
 #
@@ -503,7 +524,7 @@ def suspicion(letters):
         return "thrown_away"
     if "D" not in letters or not ("G" in letters or {"B", "C"} <= set(letters)):
         return "left_out"
-    return "M09" if "A" not in letters else None
+    return "M09" if "A" not in letters else "twice" if len(set(letters)) < len(letters) else None
 
 
 start, first, second = torch.rand(3), torch.rand(3) + 0.5, torch.rand(3) + 0.5

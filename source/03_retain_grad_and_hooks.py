@@ -96,11 +96,11 @@ answers(
     prediction,
     {program: outcome(lines) for program, lines in PROGRAMS.items()},
     {
-        "A": {"gradient": "M02"},
-        "B": {"gradient": "M02"},
-        "C": {"gradient": "M11"},
+        "A": {"gradient": "M02", "raises": "too_late"},
+        "B": {"gradient": "M02", "raises": "leaf_retains"},
+        "C": {"gradient": "M11", "raises": "M11"},
         "D": {"nothing": "M11", "raises": "M03"},
-        "E": {"gradient": "M02"},
+        "E": {"gradient": "M02", "raises": "looks"},
         "F": {"nothing": "inputs", "raises": "inputs"},
         "G": {"gradient": "unkept", "nothing": "unkept"},
     },
@@ -194,12 +194,12 @@ answers(
     values,
     {program: number(lines) for program, lines in PROGRAMS.items()},
     {
-        "A": {4 * k * k: "answers"},
-        "B": {4 * k: "hook_first"},
-        "C": {3: "old_value"},
-        "D": {30: "old_value"},
-        "E": {4 * k: "M09"},
-        "F": {2 * k: "hook_share", 3 * k: "hook_share"},
+        "A": {4 * k * k: "answers", 40 * k: "own_gradient"},
+        "B": {4 * k: "hook_first", 40 * k * k: "own_gradient"},
+        "C": {"*": "old_value"},
+        "D": {"*": "old_value"},
+        "E": {"*": "M09"},
+        "F": {"*": "hook_share"},
     },
     of=18,
 )
@@ -270,7 +270,7 @@ answers(
     found,
     {"culprit": 4, "victim": "v", "remedy": "B"},
     {
-        "culprit": {2: "answers", 5: "answers"},
+        "culprit": {"*": "answers"},
         "victim": {"u": "answers", "w": "answers"},
         "remedy": {"A": "answers", "C": "M05", "D": "unreturned"},
     },
@@ -441,7 +441,7 @@ for limit in (0.5, 2.0):
     asked = f"side_by_side(x, neighbour, c, {limit})"
     of_x, of_neighbour = call(asked, side_by_side, x, neighbour, c, limit, **given)
     expect(f"{asked}[0]", of_x, **given).close(c.clamp(-limit, limit))
-    expect(f"{asked}[1]", of_neighbour, **given).close(c, {"wrong": "M12"})
+    expect(f"{asked}[1]", of_neighbour, **given).close(c, {"wrong": "answers"})
 
 
 def clipped(given, bound):
@@ -549,7 +549,7 @@ def suspicion(letters):
         return "thrown_away"
     if not set("ACDEF") <= set(letters):
         return "left_out"
-    return "M09" if "G" not in letters else None
+    return "M09" if "G" not in letters else "twice" if len(set(letters)) < len(letters) else None
 
 
 start, x, y = torch.rand(3), torch.rand(3) + 0.5, torch.rand(3)

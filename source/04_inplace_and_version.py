@@ -247,8 +247,8 @@ answers(
     {"culprit": 6, "victim": 2, "version": 1},
     {
         "culprit": {**dict.fromkeys((1, 3, 5), "writes_none"), 2: "other", 4: "shares", 7: "M03", 8: "M04"},
-        "victim": {**dict.fromkeys((1, 3, 4, 5, 7, 8), "saves_none"), 6: "other"},
-        "version": {0: "M12"},
+        "victim": {**dict.fromkeys((1, 3, 4, 5, 7), "saves_none"), 6: "other", 8: "no_node"},
+        "version": {0: "M12", "*": "counts"},
     },
     of=15,
 )
@@ -329,7 +329,7 @@ def suspicion(letters):
             return number
     if not set("ABDEGH") <= set(letters):
         return "left_out"
-    return "M07" if letters.find("H") < letters.find("G") else None
+    return "M07" if letters.find("H") < letters.find("G") else "twice" if len(set(letters)) < len(letters) else None
 
 
 start, x = torch.rand(3) + 1, torch.rand(3) + 0.5
@@ -462,7 +462,7 @@ w = torch.tensor([1.0, 2.0], requires_grad=True)
 target = torch.tensor([3.0, 4.0], requires_grad=True)
 given = {"w": w.detach().clone(), "target": target.detach().clone()}
 call("blend_(w, target, 0.5)", blend_, w, target, 0.5, suggests={"leaf_written": "M11"}, **given)
-unmoved = ("M07", "M11") if torch.equal(w.detach(), torch.tensor([1.0, 2.0])) else None
+unmoved = "new_name" if torch.equal(w.detach(), torch.tensor([1.0, 2.0])) else None
 expect("blend_(w, target, 0.5); w", w, **given).close(torch.tensor([2.0, 3.0]), unmoved)
 ### BEGIN HIDDEN TESTS
 from seegrad.promise import leaf, numbers, promised
@@ -484,7 +484,7 @@ cases = [
     pair(0.75, 2, 3, dtype=torch.float64, before=0.5),
     pair(0.5, 4, low=-5000, high=5000),
 ]
-unmoved = {"unmoved": ("M07", "M11"), "leaked": "M11"}
+unmoved = {"unmoved": "new_name", "leaked": "M11"}
 promised("blend_(w, target, t)", blend_, blended, *cases, notices="w", suggests=unmoved)
 promised("blend_(w, target, t)", blend_, blended, pair(0.0, 3, before=1.0), suggests=unmoved)
 ### END HIDDEN TESTS

@@ -163,7 +163,7 @@ answers(
     {"culprit": 6, "victim": 1, "detach": "raises"},
     {
         "culprit": {**dict.fromkeys((2, 4, 7, 8), "writes_none"), 1: "other", 3: "shares", 5: "shares"},
-        "victim": {**dict.fromkeys((2, 3, 4, 5, 7, 8), "saves_none"), 6: "other"},
+        "victim": {2: "saves_none", **dict.fromkeys((3, 4, 5, 7, 8), "no_node"), 6: "other"},
         "detach": {"silent": "M05", "right": "M05"},
     },
     of=15,
@@ -230,7 +230,7 @@ w = torch.tensor([2.0, -0.5], requires_grad=True)
 x = torch.tensor([1.0, 2.0])
 start = w.detach().clone()
 call("train_step(w, x, 0.1)", train_step, w, x, 0.1, suggests=SYMPTOMS, w=start, x=x)
-suspected = "M07" if torch.equal(w.detach(), start) else None
+suspected = "new_name" if torch.equal(w.detach(), start) else None
 expect("train_step(w, x, 0.1); w", w, w=start, x=x).close(torch.tensor([1.0, -0.3]), suspected)
 ### BEGIN HIDDEN TESTS
 from seegrad.promise import leaf, numbers, promised
@@ -258,7 +258,7 @@ promised(
     parts(1),
     parts(5, rate=0.01, low=-40.0, high=40.0),
     empties="w",
-    suggests={"overwritten": ("M05", "M07"), "unmoved": ("M07", "M11")},
+    suggests={"overwritten": ("M05", "M07"), "unmoved": "new_name"},
 )
 ### END HIDDEN TESTS
 
@@ -424,7 +424,7 @@ def suspicion(letters):
         return "thrown_away"
     if not set("ABCE") <= set(letters):
         return "left_out"
-    return "M09" if "D" not in letters else None
+    return "M09" if "D" not in letters else "twice" if len(set(letters)) < len(letters) else None
 
 
 start, x, y = torch.rand(3), torch.rand(3) + 0.5, torch.rand(3)

@@ -87,12 +87,12 @@ answers(
     prediction,
     {program: left(code) for program, code in PROGRAMS.items()},
     {
-        "A": {"raises": "M10", 1: "M09"},
-        "B": {6: "M10", 12: "M10"},
-        "C": {"raises": "retained", 6: "M09"},
-        "D": {"raises": "two_graphs", 6: "M09"},
-        "E": {"raises": "M10", 1: "M09"},
-        "F": {12: "M07"},
+        "A": {"raises": "M10", 1: "M09", "*": "sum_slope"},
+        "B": {6: "M10", 12: "M10", "*": "factors"},
+        "C": {"raises": "retained", 6: "M09", "*": "square_slope"},
+        "D": {"raises": "two_graphs", 6: "M09", "*": "square_slope"},
+        "E": {"raises": "M10", 1: "M09", "*": "shorter"},
+        "F": {12: "M07", "*": "watched"},
     },
     of=15,
 )
@@ -164,9 +164,9 @@ answers(
     {"culprit": 4, "victim": 5, "retain": "raises", "total": 10},
     {
         "culprit": {7: "item", 8: "M04", 9: "cut", "*": "carried"},
-        "victim": {**dict.fromkeys((1, 2, 3, 6, 8, 9, 10), "saves_none"), 7: "item"},
+        "victim": {4: "entered", 6: "saves_none", 7: "item", "*": "no_node"},
         "retain": {"fine": "M07"},
-        "total": {0: "M10", 1: "M10"},
+        "total": {0: "M10", 1: "M10", "*": "joined"},
     },
     of=15,
 )
@@ -267,7 +267,7 @@ def suspicion(letters):
         return "thrown_away"
     if not set("BCDFI") <= set(letters):
         return "left_out"
-    return "M09" if "H" not in letters else None
+    return "M09" if "H" not in letters else "twice" if len(set(letters)) < len(letters) else None
 
 
 start, xs, ys = torch.rand(3) + 0.5, torch.rand(4, 3), torch.rand(4, 3)
@@ -384,6 +384,19 @@ def descended(start, factors, goals, rate, rounds):
     return told
 
 
+def never_emptied(start, factors, goals, rate, rounds):
+    told, slope = [], torch.zeros_like(start)
+    for _ in range(rounds):
+        told += descended(start, factors, goals, 0.0, 1)
+        inner = start.detach().clone().requires_grad_()
+        reached = torch.tanh(inner * factors)
+        both = (reached - goals).square().sum() + reached.square().sum() / 10
+        slope = slope + torch.autograd.grad(both, inner)[0]
+        start.detach().sub_(slope, alpha=rate)
+    start.grad = slope if rounds else None
+    return told
+
+
 def fitted(*shape, rate=0.3, rounds=3, low=0.5, high=1.5, **kind):
     w, x = (drawn(*shape, low=low, high=high, **kind) for _ in "wx")
     return {"w": leaf(w), "x": x, "y": drawn(*shape, low=0.0, high=1.0, **kind), "lr": rate, "steps": rounds}
@@ -394,13 +407,14 @@ promised(
     "fit(w, x, y, lr, steps)",
     fit,
     descended,
-    fitted(3, rounds=1),
     fitted(3),
+    fitted(3, rounds=1),
     fitted(2, 2, rate=0.1, rounds=5, low=-2.0, high=2.0, dtype=F64),
     fitted(1, rate=0.01, rounds=2, low=-8.0, high=8.0, dtype=F64),
     fitted(4, rounds=0),
     fitted(rounds=4, dtype=F64),
     empties="w",
+    beliefs={"M09": never_emptied},
 )
 ### END HIDDEN TESTS
 
@@ -527,9 +541,10 @@ import torch
 from seegrad.check import call, expect
 
 w, x = torch.tensor([1.0, 2.0], requires_grad=True), torch.tensor([0.0, 1.0])
-SYMPTOMS = {"freed": "M10", "grad": "M09"}
+SYMPTOMS = {"freed": "M10", "backed": "asks_alone"}
 loss = call("smooth_loss(w, x)", smooth_loss, w, x, suggests=SYMPTOMS, w=w, x=x)
-expect("smooth_loss(w, x)", loss, w=w, x=x).close(torch.tensor(1.487392))
+suspected = "inner" if torch.is_tensor(loss) and round(float(loss.sum()), 4) == 1.4543 else None
+expect("smooth_loss(w, x)", loss, w=w, x=x).close(torch.tensor(1.487392), suspected)
 ### BEGIN HIDDEN TESTS
 from seegrad.promise import leaf, numbers, promised
 

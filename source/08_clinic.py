@@ -211,11 +211,11 @@ answers(
     {"A culprit": 4, "A victim": 3, "B culprit": 4, "B victim": 1, "C culprit": 2, "C victim": 1},
     {
         "A culprit": {1: "writes_none", 2: "writes_none", 3: "other", 5: "M04"},
-        "A victim": {**dict.fromkeys((1, 2, 5), "saves_none"), 4: "other"},
-        "B culprit": {1: "other", 2: "M03", 3: "shares", 5: "writes_none", 6: "M05", 7: "writes_none"},
-        "B victim": {**dict.fromkeys((2, 3, 5, 6, 7), "saves_none"), 4: "other"},
-        "C culprit": {1: "other", 3: "writes_none", 4: "writes_none"},
-        "C victim": {2: "other", 3: "saves_none", 4: "saves_none"},
+        "A victim": {**dict.fromkeys((1, 2, 5), "no_node"), 4: "other"},
+        "B culprit": {1: "other", 2: "M03", 3: "shares", 5: "writes_none", 6: "M05", 7: "reads"},
+        "B victim": {**dict.fromkeys((2, 3, 6, 7), "no_node"), 4: "other", 5: "saves_none"},
+        "C culprit": {1: "other", 3: "writes_none", 4: "reads"},
+        "C victim": {2: "other", 3: "saves_none", 4: "no_node"},
     },
     of=15,
 )
@@ -507,8 +507,8 @@ promised(
 #
 # A GAN came in pieces. Choose the lines that belong into one round of training and put them in order: `d` learns to
 # give 1 to what is real and 0 to what is fake; then `g` learns against the **updated** `d`. Both are updated in place,
-# over many rounds. Some lines don't belong. There is more than one right answer: what counts is the numbers of `d` and `g`
-# after every round, however they came about.
+# over many rounds; before the first one every `.grad` is empty. Some lines don't belong. There is more than one right
+# answer: what counts is the numbers of `d` and `g` after every round, however they came about.
 #
 # ```
 # A   fake = g * noise
@@ -596,7 +596,7 @@ def suspicion(letters):
     if place["E"] < place["K"] < place["F"]:
         return "M06"
     kept = "H" not in letters or place["C"] < place["H"] < place["F"] or place["F"] < place["D"]
-    return "M09" if "C" in letters and kept else None
+    return "M09" if "C" in letters and kept else "twice" if len(set(letters)) < len(letters) else None
 
 
 start = {"g": torch.rand(3) + 0.5, "d": torch.rand(3) + 0.5}

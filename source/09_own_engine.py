@@ -59,7 +59,7 @@ RULES = {
 # |---|---|
 # | A | pushes the youngest value first, and adds up; one call |
 # | B | the same, but assigns (`=`) where it should add up (`+=`) |
-# | C | `walk` of chapter 09: takes a value, pushes it, goes on with its inputs; adds up |
+# | C | `walk` of chapter 09: takes the value that was added last, pushes it, adds its inputs; adds up gradients |
 # | D | as A, and backward is called twice; only leaves keep a gradient |
 # | E | as D, but every value keeps its gradient from call to call, and passes on all that it holds; `e` begins with 1 again |
 #
@@ -133,7 +133,13 @@ answers(
     "prediction",
     prediction,
     counted,
-    {"A": {8: "within"}, "C": {"*": "too_early"}, "D": {36: "M09"}, "E": {36: "passes_on", 72: "passes_on"}},
+    {
+        "A": {"*": "within"},
+        "B": {"*": "assigned"},
+        "C": {"*": "too_early"},
+        "D": {36: "M09", "*": "leaves_alone"},
+        "E": {"*": "passes_on"},
+    },
     of=15,
 )
 ### END HIDDEN TESTS
@@ -141,7 +147,8 @@ answers(
 # %% [markdown]
 # ## 2 · Find (15 points)
 #
-# Five people have changed one line each of this `backward`, and report.
+# Five people have changed one line each of this `backward`, and report. (`graph(loss)` lists `loss` and all that it was
+# made from.)
 #
 # ```
 # 1   flowing = {loss: 1.0}
@@ -288,6 +295,16 @@ def chained(a, b):
     return a
 
 
+def handed_on_at_once(start):
+    slopes, line = {start: 1.0}, [start]
+    for value in line:
+        known = tuple(kept.data for kept in value.saved)
+        for one, share in zip(value.inputs, RULES[value.op](slopes[value], *known) if value.op else ()):
+            line += [] if one in slopes else [one]
+            slopes[one] = slopes.get(one, 0.0) + share
+    return slopes
+
+
 def meeting(a, b):
     c = (a * b).tanh()
     d = c + a
@@ -318,6 +335,7 @@ for code, program in PROGRAMS.items():
     made |= {"later": "loss + c", "alone": "Value(5.0)"}
     given = {name: AsCode(code) for name, code in made.items()}
     said = "gradients(loss, [a, c, loss, later, alone, b, a])"
+    early = [handed_on_at_once(loss).get(value) for value in asked_for]
     for times in (1, 2):
         came = call(said, gradients, loss, asked_for, **given)
         expect(said, came, **given).of_type(list)
@@ -328,7 +346,7 @@ for code, program in PROGRAMS.items():
                 one.equals(None)
             else:
                 one.of_type(float)
-                one.close(slope.item())
+                one.close(slope.item(), "turn" if came[place] == early[place] else None)
         for name, value in {"a": a, "b": b, "c": c, "loss": loss, "later": later}.items():
             expect(f"{said}; {name}.grad", value.grad, **given).equals(0.0)
     expect(f"{said}; a.data", a.data, **given).equals(numbers[0].item())
@@ -362,7 +380,7 @@ expect("alone = Value(5.0); gradients(alone, [])", call("gradients(alone, [])", 
 # <details><summary>Hint 3 of 3</summary>
 #
 # Give each dimension that is gone its place again, with size 1: the smallest number first. Then the shapes fit, and a
-# product with ones stretches the gradient.
+# `expand` stretches the gradient.
 #
 # </details></details></details>
 

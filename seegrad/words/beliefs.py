@@ -76,6 +76,34 @@ REMARKS: Mapping[str, str] = {
     "too_early": marked("What is pushed before all has come is pushed again, each time with all that it holds."),
     "seed": marked("Backward begins with the gradient that the loss itself is given."),
     "flat": marked("round has the derivative 0, and so passes nothing on: this takes a rule of your own."),
+    "fills": marked("A backward within the function has filled .grad already; the caller's own one adds to it."),
+    "asks_alone": marked("backward() fills the .grad of every leaf; torch.autograd.grad fills none."),
+    "rebound": marked(
+        "A `w` made anew under no_grad or from .data asks for no gradient: the next backward finds no history."
+    ),
+    "unequal": marked("A mean of means isn't the mean of all, where the parts differ in size."),
+    "bytes": marked("detach, .data and views share the bytes: what is to be written freely is cloned first."),
+    "own_gradient": marked("Each tensor has a gradient of its own: on its way on it is multiplied by each slope."),
+    "too_late": marked("retain_grad may be called at any time; a gradient that has passed already isn't kept."),
+    "leaf_retains": marked("On a leaf retain_grad does nothing, and raises nothing: a leaf keeps its gradient anyway."),
+    "looks": marked("A hook that returns None only looks: the gradient goes on as it was."),
+    "no_node": marked("This line makes no Node: where nothing is computed, or nothing is recorded, nothing is saved."),
+    "reads": marked("Backward only reads what had been saved: the damage was done before."),
+    "no_norm": marked("Without max_norm a lookup writes nothing."),
+    "sum_slope": marked("A sum hands its gradient on as it is, with the slope 1, and saves nothing."),
+    "factors": marked("A product saves its factors: the first backward frees them, a second one can't run."),
+    "square_slope": marked("The slope of a · a is 2a, and two backward calls add up."),
+    "shorter": marked("A backward runs from its own start: a second one that starts earlier passes fewer Nodes."),
+    "entered": marked("Backward enters a graph at its newest Node: what was made last comes first."),
+    "joined": marked("A sum of losses that are tensors has a history: the graph of each round hangs on it."),
+    "assigned": marked("Where a value is assigned, only what came last is left: what came by other paths is lost."),
+    "leaves_alone": marked("From call to call only leaves add up: what lies in between begins at 0 again."),
+    "inner": marked("The slope of f(w · x) for x has the factor w: the chain rule goes on inside."),
+    "zero_slope": marked("Where a tensor counts with the factor 0, a gradient arrives each time, and is 0."),
+    "new_name": marked(
+        "`w = …` makes a new tensor, under no_grad too: only a write in place changes the caller's `w`."
+    ),
+    "twice": marked("A line that stands there twice runs twice."),
     "unwatched": marked(
         "A fused step, .data, numpy and BatchNorm write without moving the version: torch sees nothing."
     ),

@@ -273,7 +273,11 @@ def test_the_second_call_of_two_is_asked_for_with_the_first() -> None:
     assert said.lines[0] == "Asked      move_(w, by); move_(w, by); w with by = 0.5, w = [1, -2]"
     assert said.lines[1].startswith("Came       [1.5, -1.5]")
     assert said.lines[2].startswith("Expected   [2, -1]")
-    assert said.lines[-1] == f"Note       {promise.AGAIN}"
+    assert said.lines[3:] == (
+        f"Note       {promise.AGAIN}",
+        "Note       `w` was moved by [0.5, 0.5]; expected was [1, 1].",
+        "Note       Each number is 0.5 times what was expected.",
+    )
 
 
 def test_what_is_kept_between_calls_is_named() -> None:
@@ -312,11 +316,64 @@ def test_a_note_on_wrong_values_says_what_the_values_do_not() -> None:
     x = {"x": leaf(torch.tensor([1.0, -2.0, 0.0]))}
     assert of(lambda x: x * 3, x) == ("Note       Each number is 1.5 times what was expected.",)
     assert of(lambda x: x * 1, x) == ("Note       These are the values of `x`.",)
-    assert of(lambda x: (x * 2).clamp(min=0), x) == ("Note       Wrong numbers: 1 of 3.",)
+    assert of(lambda x: (x * 2).clamp(min=0), x) == (
+        "Note       With the absolute value of every number it is right.",
+        "Note       0 came in 1 of 3 places where another number was expected.",
+    )
     assert of(lambda x: x + 7, x) == ()
     rounded = refused(
         "f(x)", lambda x: (x.float() * 2 / 3).double(), lambda x: x * 2 / 3, {"x": numbers(3, dtype=torch.float64)}
     )
     assert "Note       The values are rounded: somewhere they are computed in float32." in rounded.lines
-    by_size = of(lambda x: x * 2 if len(x) == 3 else x + 9, x, {"x": leaf(numbers(4))})
-    assert by_size == ("Note       It was right where `x` was f32[3]; here it is f32[4].",)
+
+
+def halved_view(x: torch.Tensor) -> torch.Tensor:
+    return x.detach().mul_(0.5)
+
+
+def test_values_of_another_argument_values_that_look_at_none_and_shared_memory_are_told() -> None:
+    case = {"x": numbers(3, low=1), "w": numbers(3, low=1)}
+    assert promise.TAKEN.format(name="x", other="w") in str(refused("f(x, w)", lambda _x, w: w * w, torch.mul, case))
+    assert promise.FIXED.format(name="w") in str(refused("f(x, w)", lambda x, _w: x.exp(), torch.mul, case))
+    said = refused("f(x)", halved_view, lambda x: x / 2, {"x": leaf(numbers(3))})
+    assert promise.ALIASED.format(name="x") in str(said)
+    assert said.misconceptions == ()
+
+
+def test_a_gradient_that_is_wrong_for_some_numbers_alone_is_nothing_kept_between_calls() -> None:
+    def clamped_back(x: torch.Tensor) -> torch.Tensor:
+        y = x * 2
+        y.register_hook(lambda grad: grad.clamp(-5.2, 5.2))
+        return y
+
+    for seed in range(6):
+        torch.manual_seed(seed)
+        said = refused("f(x)", clamped_back, double, *({"x": leaf(numbers(1))} for _ in range(30)))
+        assert "kept between calls" not in str(said)
+
+
+def right_for(holds: Callable[[torch.Tensor], bool]) -> Callable[[torch.Tensor], torch.Tensor]:
+    return lambda x: x * 2 if holds(x) else x * 2 + x.detach().sin()
+
+
+@pytest.mark.parametrize(
+    ("answer", "case", "note"),
+    [
+        (right_for(lambda x: len(x) == 3), leaf(numbers(4)), "in shape [3] of `x` it was right; in shape [4] it isn't"),
+        (right_for(lambda x: bool(x.abs().max() < 5)), leaf(numbers(4, low=20, high=40)), "divided by 10 it is right"),
+        (right_for(lambda x: x.dtype == torch.float32), leaf(numbers(4).double()), "was float32; here it is float64"),
+        (
+            right_for(lambda x: x.is_leaf),
+            between(numbers(4)),
+            "a leaf that requires a gradient; here it is the result of an operation",
+        ),
+        (right_for(lambda x: bool((x > 0).all())), leaf(-numbers(4, low=1)), "absolute value of every number"),
+        (right_for(lambda x: x.grad is None), leaf(numbers(3), grad=2.0), "`x.grad` was None; here it is 2"),
+    ],
+    ids=["shape", "size", "dtype", "form", "sign", "grad"],
+)
+def test_what_alone_decides_is_told_and_a_shape_is_not_blamed_for_the_size_of_the_numbers(
+    answer: Callable[..., Any], case: Any, note: str
+) -> None:
+    said = refused("f(x)", answer, double, {"x": leaf(numbers(3, low=0.5, high=3))}, {"x": case})
+    assert note in str(said), said

@@ -17,7 +17,7 @@ const zh_CN: Words = {
   last: "最后一步（End）", play: "播放（空格）", pause: "暂停（空格）", step: "步骤", code: "代码", of: "/",
   check: "提交我的预测", right: "正确", wrong: "不对", copy: "复制", copied: "已复制", keep: "你的答案写成 Python：",
   hidden: "作答之后才显示其余部分。", picked: "你选的是：", version: "版本",
-  start: "开始", forward: "前向", inplace: "原地写入", backward: "反向", error: "报错", silent: "出错",
+  start: "开始", forward: "前向", inplace: "原地写入", backward: "反向", error: "报错", silent: "静默出错",
   leaf: "叶子张量", tensor: "张量", plain: "张量，不需要梯度", node: "Function", write: "原地写入", op: "未记录",
   group: "多个 Function", whole: "整个图", where: "当前位置", search: "在图中搜索", near: "只看相邻部分（f）",
   path: "跟随梯度（g）", later: "尚未出现：步骤", less: "缩小（-）", more: "放大（+）", fit: "显示全部（0），或恢复可读大小（1）", full: "全屏",
