@@ -47,15 +47,15 @@ seegrad.ask_again("08")
 # 2. **See.** The picture asks for your suspect, then shows the truth.
 # 3. **Repair.** Edit the patient's cell and run it again, until the complaint is gone. A mended cell asks once more:
 #    then answer “no line”. Compare with ours.
-# 4. **Check.** Same values? Right gradient? Our repair shows how; with your own lines in a function `mine(w)`:
-#    `agree(w.grad, slope(mine, w))`.
+# 4. **Check.** Same values? Right gradient?
 #
 # A cell that asks keeps torch's error back, if there is one, for the picture's last step.
 
 # %% [markdown]
 # Is a gradient right? `slope` asks the function itself, not autograd: it makes one element of `x` a little larger, then
 # a little smaller, and divides the difference of the two results by that of the two inputs. That is a *finite
-# difference*. `agree` compares two tensors, and `finding` says what a recording found.
+# difference*. `agree` compares two tensors, and `finding` says what a recording found. With your own repair in a function
+# `mine(w)`, `agree(w.grad, slope(mine, w))` checks it.
 #
 # **Predict** what `slope` shows for $x^3$ at 1 and at 2.
 
@@ -334,7 +334,7 @@ print("g.grad right", agree(g.grad, slope(lambda g: fooled(g, d.detach()), g)))
 # %% [markdown]
 # *After*: the generator's forward runs below the step. It computes another loss than the patient did.
 #
-# *Before*: both backwards come first, then both steps. It keeps the patient's value, but one thing is left to decide.
+# *Before*: both backwards come first, then both steps. It keeps the patient's value; one thing is left to decide.
 #
 # Here is *before*, once with a plain `backward()` for the second loss, once with `backward(inputs=[g])`, which fills the
 # `.grad` of `g` alone (chapter 03). **Predict** for both: is `d.grad` right when `opt_d` takes its step?

@@ -337,3 +337,36 @@ def close(came: torch.Tensor, want: torch.Tensor) -> bool:
     here, there = came.detach().to(torch.float64), want.detach().to(torch.float64)
     bound = TOLERANCE.get(want.dtype, 1e-4) * max(1e-6, float(there.abs().max()) if there.numel() else 0.0)
     return bool(torch.allclose(here, there, rtol=0.0, atol=bound))
+
+
+def gained(before: torch.Tensor | None, grad: torch.Tensor | None) -> torch.Tensor | None:
+    """What a backward added to the gradients of the others before it."""
+    if before is None or grad is None or before.shape != grad.shape:
+        return grad
+    return grad - before
+
+
+def same_grad(came: torch.Tensor | None, want: torch.Tensor | None) -> bool:
+    """Both None, or close to each other."""
+    if came is None or want is None:
+        return came is None and want is None
+    return close(came, want)
+
+
+def unless_zero(grad: torch.Tensor | None) -> torch.Tensor | None:
+    """A gradient that is zero counts as none."""
+    return None if grad is None or not grad.count_nonzero() else grad
+
+
+def added(came: torch.Tensor, want: torch.Tensor | None, before: torch.Tensor | None) -> bool:
+    """Is it the right gradient on top of an old one, once or, after a call before, twice?"""
+    if want is None:
+        return False
+    old = torch.zeros_like(want) if before is None else before
+    return close(came, want + want + old) or (before is not None and close(came, want + old))
+
+
+def share_memory(one: torch.Tensor, other: torch.Tensor) -> bool:
+    """Do two tensors lie in the same bytes?"""
+    pointer = one.untyped_storage().data_ptr()
+    return pointer != 0 and pointer == other.untyped_storage().data_ptr()

@@ -16,14 +16,19 @@ from seegrad.arguments import (
     Arguments,
     Before,
     Values,
+    added,
     between,
     close,
     decided,
     equal,
+    gained,
     leaf,
     numbers,
     plain,
+    same_grad,
     scattered,
+    share_memory,
+    unless_zero,
 )
 from seegrad.capture.probes.torch_private import version
 from seegrad.check import MAX_LINES, CheckFailed, failure, meaning
@@ -264,16 +269,16 @@ class _Seen:
         came, want, asked = tensor.grad, truly.grad, f"{self.promise.asked}; {path}.grad"
         if path in self.promise.empties and want is None and came is not None and not came.count_nonzero():
             return
-        if _same_grad(came, want):
+        if same_grad(came, want):
             return
         symptom = "filled"
         if path in self.promise.empties:
             symptom = "left"
-        elif _same_grad(before.grad, want):
+        elif same_grad(before.grad, want):
             symptom = "backed" if want is None else "grad"
-        elif came is None or _same_grad(came, before.grad):
+        elif came is None or same_grad(came, before.grad):
             symptom = "unfilled"
-        elif _added(came, want, before.grad):
+        elif added(came, want, before.grad):
             symptom = "added"
         values = None
         if symptom == "filled" and came is not None and want is not None:
@@ -301,7 +306,7 @@ class _Seen:
             if wrong:
                 values = Values(value, want, self._part(asked)) if symptom in ("shape", "wrong") else None
                 self._fail(symptom, shown(came), _expected(want), asked=asked, values=values)
-        if want.is_leaf and want.requires_grad and not _same_grad(_unless_zero(value.grad), _unless_zero(want.grad)):
+        if want.is_leaf and want.requires_grad and not same_grad(unless_zero(value.grad), unless_zero(want.grad)):
             self._fail("left", shown(value.grad), _expected(want.grad), asked, f"{asked}.grad")
         self._look_at_memory(asked, value, want)
 
@@ -324,7 +329,7 @@ class _Seen:
         }
         truly = {**self.theirs.tensors, **{name: one for name, one in self.want.items() if name in others}}
         for name, other in others.items():
-            if name != asked and _shared(came, other) and not (name in truly and _shared(want, truly[name])):
+            if name != asked and share_memory(came, other) and not (name in truly and share_memory(want, truly[name])):
                 expected = _("{tensor}, in memory of its own").format(tensor=_expected(want))
                 self._fail("shared", shown(came), expected, name, asked)
 
@@ -345,12 +350,12 @@ class _Seen:
         ends = {**self.theirs.roots, **({start: want} if want.is_leaf else {})}
         for name, truly in ends.items():
             here = self.mine.roots.get(name, came)
-            if _same_grad(here.grad, truly.grad):
+            if same_grad(here.grad, truly.grad):
                 continue
             reached = "hooked" if here is came else "gradient"  # a leaf's own gradient is what is handed to it
             symptom = "lost" if here.grad is None else "leaked" if truly.grad is None else reached
             by = name if name in self.mine.roots else self.promise.asked
-            now, then = (_since(before.get(name), one) for one in (here.grad, truly.grad))
+            now, then = (gained(before.get(name), one) for one in (here.grad, truly.grad))
             said = f"{asked}; {by}.grad"
             if name not in self.mine.roots:
                 said = f"out = {by}; (out * c).sum().backward(); out.grad"
@@ -450,7 +455,9 @@ class _Seen:
         """Does the answer return a tensor in this argument's memory, where the truth doesn't?"""
         tensor, truly = self.mine.tensors[name], self.theirs.tensors[name]
         pairs = [(came, self.want[asked]) for asked, came in self.came.items() if isinstance(came, torch.Tensor)]
-        return any(came is not tensor and _shared(came, tensor) and not _shared(want, truly) for came, want in pairs)
+        return any(
+            came is not tensor and share_memory(came, tensor) and not share_memory(want, truly) for came, want in pairs
+        )
 
     def _taken(self, values: Values | None) -> list[str]:
         """Are they the numbers with one argument in another one's place?"""
@@ -463,13 +470,6 @@ class _Seen:
         """Arguments that make no difference to the values, where they should."""
         names = values.unchanged_by(self.promise.function, self.promise.truth, self.case)
         return [_(FIXED).format(name="`, `".join(names))] if names else []
-
-
-def _since(before: torch.Tensor | None, grad: torch.Tensor | None) -> torch.Tensor | None:
-    """What a backward added to the gradients of the others before it."""
-    if before is None or grad is None or before.shape != grad.shape:
-        return grad
-    return grad - before
 
 
 def _parts(asked: str, value: Any) -> dict[str, Any]:
@@ -497,26 +497,3 @@ def _version(number: int | None) -> str:
 
 def _is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
-
-
-def _same_grad(came: torch.Tensor | None, want: torch.Tensor | None) -> bool:
-    if came is None or want is None:
-        return came is None and want is None
-    return close(came, want)
-
-
-def _unless_zero(grad: torch.Tensor | None) -> torch.Tensor | None:
-    return None if grad is None or not grad.count_nonzero() else grad
-
-
-def _added(came: torch.Tensor, want: torch.Tensor | None, before: torch.Tensor | None) -> bool:
-    """Is it the right gradient on top of an old one, once or, after a call before, twice?"""
-    if want is None:
-        return False
-    old = torch.zeros_like(want) if before is None else before
-    return close(came, want + want + old) or (before is not None and close(came, want + old))
-
-
-def _shared(one: torch.Tensor, other: torch.Tensor) -> bool:
-    pointer = one.untyped_storage().data_ptr()
-    return pointer != 0 and pointer == other.untyped_storage().data_ptr()

@@ -45,7 +45,7 @@ from torch.nn import functional as F
 # <details><summary>Hint 2 of 3</summary>
 #
 # Chapter 04, section 5, has a table of who saves its result and who its input. In chapter 08 patient 6 has a step that
-# moves no version, patient 4 has a graph that was used already.
+# moves no version; chapter 07, section 2, has graphs that were used already.
 #
 # <details><summary>Hint 3 of 3</summary>
 #

@@ -33,7 +33,7 @@ MAY_IMPORT = {  # a room, or a file at a package's top: the rooms that it may im
     "seegrad.display": ("recorder", "learn", "quiz", "picture", "capture", "model", "words"),
     "seegrad.telling": ("capture", "words"),
     "seegrad.check": ("telling", "capture", "words"),
-    "seegrad.arguments": ("telling", "capture"),
+    "seegrad.arguments": ("telling", "capture", "words"),
     "seegrad.engine": ("capture", "model", "words"),
     "seegrad.promise": ("check", "telling", "arguments", "capture", "words"),
     "seegrad.offline": ("display",),
