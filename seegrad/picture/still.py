@@ -78,6 +78,7 @@ def _caption(scene: Scene, level: SceneLevel, step: int, total: int | None) -> l
     said = _("Step {step}. {text}") if total is None else _("Step {step} of {total}. {text}")
     told = said.format(step=step + 1, total=total, text=frame.text)
     lines = [("", line) for line in wrapped(told, width)]
+    lines[:0] = [("strong", each.label) for each in scene.passes if each.scene is scene.drawn_at(step)[0]]
     if level.label:
         lines.insert(0, ("strong", _("Inside {name}").format(name=level.label)))
     lines += [("strong", line) for line in wrapped(scene.last_word(step), width)]

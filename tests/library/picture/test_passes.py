@@ -189,6 +189,7 @@ def test_a_finding_is_marked_in_its_own_pass_and_seen_first() -> None:
     assert marked == [False, False, False, False, True]
     drawn = still(scene, scene.first_look(), "")
     assert 'class="bang error"' in drawn
+    assert "pass 5 of 5" in drawn, "a still image says which pass it shows"
 
 
 def test_a_graph_of_an_earlier_pass_that_runs_again_is_seen_in_the_pass_that_runs_it() -> None:
