@@ -60,6 +60,9 @@ TOTALS = frozenset({"sum", "mean"})
 TAKEN = re.compile(r"\.item\(\)|\bfloat\(|\.tolist\(\)|\.numpy\(\)")
 """Code that takes numbers out of a tensor."""
 
+ADDS_A_CALL = re.compile(r"[-+]=?\s*[\w.*/\s]*\b[A-Za-z_]\w*\(")
+"""`… + 0.1 * size(model)`."""
+
 NAMED = re.compile(r"\s*([A-Za-z_]\w*)\s*[-+*/]?=(?!=)")
 """`penalty = …`, `penalty += …`."""
 
@@ -222,7 +225,7 @@ class _Lap:
                 text = frame.place.code if frame.place is not None else ""
                 name = NAMED.match(text)
                 by_name = name is not None and re.search(rf"\b{name[1]}\b", code) is not None
-                returned = text.lstrip().startswith("return") and "(" in code
+                returned = text.lstrip().startswith("return") and ADDS_A_CALL.search(code) is not None
                 leaves = self._leaves((tensor,))
                 if TAKEN.search(text) and (by_name or returned) and leaves:
                     why = phrase(NUMBER, given=label(self._recording, tensor))

@@ -149,6 +149,35 @@ def c_style_computed_in_numpy():
     loss.backward()  # victim
 
 
+@program("constant_term")
+def c_distance_returned_as_a_number():
+    """FedProx: how far from the server's weights, returned by a function that ends in .item()."""
+
+    class Client:
+        def __init__(self, server):
+            self.server = [p.detach().clone() for p in server.parameters()]
+            self.model = nn.Linear(6, 2)
+            self.opt = torch.optim.SGD(self.model.parameters(), lr=0.1)
+
+        def distance(self):
+            pairs = zip(self.model.parameters(), self.server, strict=True)
+            parts = [(p - q).pow(2).sum() for p, q in pairs]
+            return torch.stack(parts).sum().item()  # culprit
+
+    client = Client(nn.Linear(6, 2))
+    x, y = torch.randn(15, 6), torch.randint(0, 2, (15,))
+
+    def loss_of():
+        fit = F.cross_entropy(client.model(x), y)
+        return fit + 0.5 * client.distance()
+
+    for _ in range(2):
+        client.opt.zero_grad()
+        loss = loss_of()
+        loss.backward()  # victim
+        client.opt.step()
+
+
 # -- a term that doesn't reach what the step trains
 
 
@@ -319,6 +348,21 @@ def kc_numbers_for_the_log():
         opt.step()
         log.append((loss.item(), fit.item(), model.weight.abs().sum().item()))
     return log
+
+
+@program()
+def kc_size_is_printed_and_a_small_number_added():
+    model = nn.Linear(5, 1)
+
+    def size():
+        return model.weight.pow(2).sum().item()
+
+    said = []
+    for _ in range(2):
+        said.append(size())
+        loss = F.mse_loss(model(torch.randn(8, 5)), torch.randn(8, 1)) + 1e-8
+        loss.backward()
+    return said
 
 
 @program()

@@ -12,6 +12,7 @@ from tests.library.recorded import seen
 
 MENDS = {
     "c_penalty_of_numbers": ("p.abs().sum().item()", "p.abs().sum()"),
+    "c_distance_returned_as_a_number": ("torch.stack(parts).sum().item()", "torch.stack(parts).sum()"),
     "c_gradient_penalty_without_a_graph": (
         "critic(between).sum(), between)",
         "critic(between).sum(), between, create_graph=True)",
