@@ -94,7 +94,7 @@ MEND = {
 MEND |= {"zero": MEND["empty"], "grown": MEND["overflow"]}
 
 LOGARITHMS = frozenset({"log", "log2", "log10", "log_", "xlogy", "logit"})
-POWERS = frozenset({"exp", "exp_", "exp2", "expm1", "cosh", "sinh", "pow", "square", "softplus"})
+POWERS = frozenset({"exp", "exp_", "exp2", "expm1", "cosh", "sinh"})
 DIVISIONS = frozenset(
     {"div", "div_", "rdiv", "truediv", "__itruediv__", "reciprocal", "rsqrt", "true_divide", "divide"}
 )
@@ -251,9 +251,10 @@ def _why_backward(origins: Origins, origin: Origin) -> str:
     """A slope that is infinite, met by a 0 or by a gradient that counts; or numbers too large by themselves."""
     kind, handed = stem(origin.node) if origin.node is not None else "", origins.handed(origin)
     given = origins.known.given.get((origin.backward or 0, origin.node.id)) if origin.node is not None else None
-    if handed is not None and handed.has_nan and kind != "Atan2" and (given is None or given.holds_zero):
+    if handed is not None and handed.has_nan and (given is None or given.holds_zero):
         return "unused"
     large = given is not None and max(-given.low, given.high) > HUGE
-    if kind not in STEEP_NODES or large:
+    written_in_python = origin.node is not None and not origin.node.name[-1:].isdigit()
+    if large or not (kind in STEEP_NODES or written_in_python):
         return "grown"
     return "edge" if kind in ENDS_AT_ONE else "steep"

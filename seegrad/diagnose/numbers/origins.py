@@ -15,7 +15,7 @@ PUT_THERE = frozenset({
 """Ops whose result may be infinite because the program says so."""
 
 STEEP_NODES = frozenset({
-    "Acos", "Acosh", "Asin", "Atan2", "Atanh", "Div", "Exp", "Exp2", "Log", "Log10", "Log2", "Logit", "Pow",
+    "Acos", "Acosh", "Asin", "Atanh", "Div", "Exp", "Exp2", "Log", "Log10", "Log2", "Logit", "Pow",
     "Reciprocal", "Rsqrt", "Sqrt", "Tan", "Xlogy",
 })  # fmt: skip
 """Nodes that have an infinite slope somewhere, without the end of their names."""

@@ -47,20 +47,10 @@ STEPS = frozenset({"Round", "Sign", "Floor", "Ceil", "Trunc"})
 BENDS = {
     **dict.fromkeys(("Relu", "Threshold", "Relu6"), "dead"),
     **dict.fromkeys(
-        (
-            "Clamp",
-            "ClampMin",
-            "ClampMax",
-            "Hardtanh",
-            "Hardsigmoid",
-            "Sigmoid",
-            "Tanh",
-            "Softplus",
-            "LogSigmoid",
-            "Erf",
-        ),
-        "saturated",
+        ("Clamp", "ClampMin", "ClampMax", "Hardtanh", "Hardsigmoid", "Hardswish", "Softshrink"), "saturated"
     ),
+    **dict.fromkeys(("Sigmoid", "LogSigmoid", "Tanh", "Erf", "Softmax", "Softplus"), "saturated"),
+    **dict.fromkeys(("Elu", "Gelu", "Silu"), "saturated"),
     **dict.fromkeys(("Mul", "Where", "MaskedFill"), "masked"),
 }
 """Node, without the end of its name → why it may hand on nothing but 0."""

@@ -101,6 +101,20 @@ def test_the_line_is_still_known_at_the_end_of_a_long_loop() -> None:
     assert dict(found.arguments)["cause"] == "empty"
 
 
+def test_a_loss_that_diverges_is_an_overflow_and_a_smaller_step_mends_it() -> None:
+    causes = []
+    for rate in (50.0, 0.01):
+        weight = torch.nn.Parameter(torch.linspace(0.1, 1.0, 30))
+        opt = torch.optim.SGD([weight], lr=rate)
+        with seegrad.record(check_nan=True) as rec:
+            for _ in range(40):
+                opt.zero_grad()
+                weight.pow(2).sum().backward()
+                opt.step()
+        causes.append([dict(each.arguments)["cause"] for each in rec.diagnoses])
+    assert causes == [["overflow"], []]
+
+
 def test_nothing_is_looked_at_unless_it_is_asked_for() -> None:
     assert not recorded(False, 50).extremes
     assert recorded(True, 50).extremes

@@ -98,3 +98,21 @@ def test_where_one_number_alone_gets_something_nothing_is_said() -> None:
 @pytest.mark.parametrize("name", [name for name in programs() if name.startswith("kz_")])
 def test_zeros_that_are_right_get_nothing(name: str) -> None:
     assert not seen(name).recording.diagnoses
+
+
+@pytest.mark.parametrize(
+    ("bend", "node"),
+    [
+        (lambda x: torch.softmax(x * 1e5, 0), "SoftmaxBackward0"),
+        (lambda x: torch.nn.functional.gelu(x - 60), "GeluBackward0"),
+        (lambda x: torch.nn.functional.hardtanh(x + 5), "HardtanhBackward0"),
+    ],
+)
+def test_every_function_that_is_flat_somewhere_can_be_saturated(bend: Any, node: str) -> None:
+    w = torch.linspace(0.1, 1.0, 30).requires_grad_()
+    with seegrad.record(check_nan=True) as rec:
+        (bend(w) * torch.arange(30.0) + 1).sum().backward()
+    assert w.grad is not None
+    assert not w.grad.any()
+    (found,) = rec.diagnoses
+    assert (found.node, dict(found.arguments)["cause"]) == (node, "saturated")
