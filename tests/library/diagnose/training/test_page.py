@@ -1,0 +1,39 @@
+"""docs/training_loop.md: its table names every kind of the room, its example says what it shows."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import io
+import linecache
+import pkgutil
+import re
+from pathlib import Path
+
+import torch
+
+from seegrad.diagnose import training
+from seegrad.diagnose.cut import CUT
+from seegrad.diagnose.finding import DiagnosisKind
+
+PAGE = (Path(__file__).parents[4] / "docs" / "training_loop.md").read_text(encoding="utf-8")
+
+
+def test_the_table_names_each_kind_of_the_room() -> None:
+    modules = [
+        importlib.import_module(each.name)
+        for each in pkgutil.iter_modules(training.__path__, "seegrad.diagnose.training.")
+    ]
+    kinds = {each.name for module in modules for each in vars(module).values() if isinstance(each, DiagnosisKind)}
+    _head, *told = re.findall(r"\| `(\w+)` \|$", PAGE, re.MULTILINE)
+    assert set(told) == kinds | {CUT.name}
+
+
+def test_the_example_says_what_the_page_shows() -> None:
+    code, said = re.search(r"```python\n(.*?)```\n\n```text\n(.*?)```", PAGE, re.DOTALL).groups()  # type: ignore[union-attr]  # it's there
+    file, out = "<training_loop.md>", io.StringIO()
+    linecache.cache[file] = len(code), None, code.splitlines(keepends=True), file
+    torch.manual_seed(0)
+    with contextlib.redirect_stdout(out):
+        exec(compile(code, file, "exec"), {"__name__": "example"})  # noqa: S102  # the page's own text
+    assert out.getvalue() == said
