@@ -331,7 +331,7 @@ def test_the_command_speaks_chinese(tmp_path) -> None:
         timeout=120,
         check=True,
     )
-    assert "── seegrad：1 次反向传播，1 处发现 ──" in done.stdout
+    assert "── seegrad：1 次反向传播，1 处问题 ──" in done.stdout
     assert "script.py:4: 梯度错误: 静默出错\n    第 4 行（`out.data.zero_()`）通过 `out.data`" in done.stdout
 
 
@@ -353,7 +353,7 @@ def test_counts_have_their_own_form() -> None:
         said = [counted("{count} finding", "{count} findings", n) for n in (0, 1, 2)]
         assert said == ["{count} findings", "{count} finding", "{count} findings"]
     with speaking("zh"):
-        assert counted("{count} finding", "{count} findings", 1) == "{count} 处发现"
+        assert counted("{count} finding", "{count} findings", 1) == "{count} 处问题"
 
 
 def test_no_blank_stands_between_chinese_characters() -> None:
