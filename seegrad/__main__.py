@@ -21,7 +21,7 @@ from seegrad.capture.probes.places import is_users
 from seegrad.display.findings import as_json, heading
 from seegrad.display.page import write_page
 from seegrad.display.script import Program, acting_as, module, script
-from seegrad.display.watch import Watch, page_of
+from seegrad.display.watch import ProgramWatch, page_of
 from seegrad.model.recording import Recording
 from seegrad.recorder import record
 from seegrad.words.languages import _, counted
@@ -91,7 +91,7 @@ def run(program: Program) -> tuple[int, Recording]:
 
 def watched(program: Program) -> int:
     """Run the script watched: its status. Nothing is said but what went wrong, beside the picture of it."""
-    watch = Watch((program.file, 1, program.text), page_of(program.file))
+    watch = ProgramWatch((program.file, 1, program.text), page_of(program.file))
     watch.begin()
     try:
         execute(program)

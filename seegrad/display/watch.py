@@ -24,7 +24,7 @@ MOST_EXPLAINED = 10
 """Errors of torch's that are explained where they're raised: a program may raise and catch them by the thousand."""
 
 
-class Watch:
+class ProgramWatch:
     """Records this thread from `begin` to `end`, and tells on stderr what is found, each finding once.
 
     An error of torch's gets its explanation as a note where it's raised, so it's there whoever catches it. The picture
@@ -91,7 +91,7 @@ class Watch:
 
 def watch_this(file: str) -> None:
     """Watch the running program until its end; `file` is the one that the picture shows."""
-    watch = Watch(_source(file), page_of(file))
+    watch = ProgramWatch(_source(file), page_of(file))
     before = sys.excepthook
 
     def last_words(kind: type[BaseException], error: BaseException, traceback: TracebackType | None) -> None:

@@ -13,7 +13,7 @@ import torch
 
 import seegrad
 from seegrad.display.findings import as_json
-from seegrad.display.watch import MOST_EXPLAINED, Watch, page_of
+from seegrad.display.watch import MOST_EXPLAINED, ProgramWatch, page_of
 from tests.course.chapters.nbval_runs import LESS_SEEN
 
 QUIET = os.environ | {"PYTHONWARNINGS": LESS_SEEN}
@@ -58,7 +58,7 @@ def python(*command: str, folder: Path, **environment: str) -> subprocess.Comple
 
 @pytest.fixture
 def watch(tmp_path):
-    watch = Watch(None, tmp_path / "page.html")
+    watch = ProgramWatch(None, tmp_path / "page.html")
     yield watch
     watch.end()
 
@@ -157,7 +157,7 @@ def test_errors_by_the_thousand_cost_no_thousand_explanations(watch) -> None:
 
 
 def test_where_no_page_can_be_written_the_finding_is_told_all_the_same(tmp_path, capsys) -> None:
-    watch = Watch(None, tmp_path / "gone" / "page.html")
+    watch = ProgramWatch(None, tmp_path / "gone" / "page.html")
     watch.begin()
     corrupt()
     watch.end()
