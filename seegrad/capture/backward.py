@@ -51,7 +51,7 @@ class Shortcut:
 
     def gradients(self, node: NodeDraft) -> Short | None:
         """What arrives at a Node; None where more than that may be seen."""
-        if self._arrivals.concern(node) or any(saved.suspect() for saved in node.saved):
+        if self._arrivals.concern(node) or node.suspect():
             return None
         if node.leaf is not None:
             return self._of_leaf(node.leaf)
@@ -102,6 +102,9 @@ class BackwardRun:
         self._keeps_graph = keeps_graph(name, args, kwargs)
         self._lap = Lap(self._place, self._keeps_graph, creates_graph(name, args, kwargs))
         self._handles: list[Any] = []
+        self._shorts: dict[int, Short] = {}  # Nodes that need no more than a note
+        self._hooks: list[Any] = []  # what holds their hooks, and under which number: fewer objects than handles
+        self._hook_numbers: list[int] = []
         self._thread = get_ident()
         self._task: int | None = None
         self._begins_here = all(root.device.type == "cpu" for root in roots)  # another device has a thread of its own
@@ -126,30 +129,32 @@ class BackwardRun:
         tables = self._tables
         met, self._grad_fns = tables.nodes.reachable(self._grad_fns, tables.frames.now), []
         for node, draft in met:
-            self._note_writers(node, draft)
+            if draft.custom or draft.leaf is not None or tables.hooks.drafts:
+                self._note_writers(node, draft)
         self._state.look_before_backward([draft.id for _, draft in met], sure=not self._strange)
         self._stealth = Stealth(tables, self._state.source, [draft for _, draft in met], self._writers, self._number)
         shortcut = Shortcut(tables, self._arrivals, self._wanted) if self._is_plain(met) else None
-        note, ran = self._notes(), (self._number, self._tables.frames.lap(self._lap))
-        extremes = self._state.extremes
+        hooked, extremes, note = bool(tables.hooks.drafts), self._state.extremes, self._notes(quietly)
         if extremes is not None:
             extremes.begin(self._number)
         for node, draft in met:
             if extremes is not None:
                 self._handles.append(node.register_hook(partial(quietly, self._handed_on, draft.id)))
-            if self._arrivals.fed_by(draft):
+            if hooked and self._arrivals.fed_by(draft):
                 self._handles.append(node.register_hook(partial(quietly, self._handed_back, draft)))
             gradients = shortcut.gradients(draft) if shortcut is not None else None
             if gradients is None:
                 self._watch(node, draft, quietly)
             else:
-                short = partial(note, quietly, draft, (*ran, draft.id, *gradients[0]), gradients[1])
-                self._handles.append(node.register_prehook(short))
+                self._shorts[draft.id] = gradients
+                handle = node.register_prehook(partial(note, draft.id))
+                self._hooks.append(_torch.hooks_beside(handle))
+                self._hook_numbers.append(handle.id)
 
     def _watch(self, node: Any, draft: NodeDraft, quietly: Quietly) -> None:
         """A whole Frame when the Node starts; its end is awaited for the sum in `.grad` and for what it had saved."""
         self._handles.append(node.register_prehook(partial(quietly, self._started, draft)))
-        if draft.leaf is not None or any(saved.suspect() for saved in draft.saved):
+        if draft.leaf is not None or draft.suspect():
             self._handles.append(node.register_hook(partial(quietly, self._finished, draft)))
             self._awaited.add(draft.id)
 
@@ -159,23 +164,24 @@ class BackwardRun:
         leaves = [tensors[draft.leaf] for _, draft in met if draft.leaf is not None]
         return not self._writers and self._begins_here and all(leaf.device == "cpu" for leaf in leaves)
 
-    def _notes(self) -> Callable[[Quietly, NodeDraft, Ran, tuple[int, ...] | None, Gradients], None]:
+    def _notes(self, quietly: Quietly) -> Callable[[int, Gradients], None]:
         """A hook that notes that a Node ran; a whole Frame is made where a write came or no gradient does."""
         frames, writes, order, thread = self._tables.frames, self._tables.writes, self._ran, self._thread
-        began = writes.next
+        began, nodes, shorts = writes.next, self._tables.nodes.drafts, self._shorts
+        number, lap = self._number, frames.lap(self._lap)
 
-        def note(
-            quietly: Quietly, node: NodeDraft, ran: Ran, shown: tuple[int, ...] | None, gradients: Gradients
-        ) -> None:
+        def note(node: int, gradients: Gradients) -> None:
             if get_ident() != thread or writes.next != began or not gradients or gradients[0] is None:
-                quietly(self._started, node, gradients)
+                quietly(self._started, nodes[node], gradients)
                 return
+            given, shown = shorts[node]
+            ran = number, lap, node, *given
             if shown is not None:
-                quietly(self._noted, node, ran, shown, gradients)
+                quietly(self._noted, nodes[node], ran, shown, gradients)
                 return
             frames.note(ran)
-            order.append(node.id)
-            self._running = node.id
+            order.append(node)
+            self._running = node
 
         return note
 
@@ -193,10 +199,10 @@ class BackwardRun:
         """Remember what the user's code may run for this Node."""
         if draft.custom:
             self._custom.add(draft.id)
-        elif draft.leaf is None and not self._tables.hooks.drafts:
-            return
         number = draft.leaf if draft.leaf is not None else next(iter(draft.outputs), None)
         tensor = self._tables.tensors.alive(number) if number is not None else None
+        if draft.leaf is not None and (tensor is None or not has_hooks(tensor)):
+            return
         self._strange |= draft.id in self._custom or (tensor is not None and has_hooks(tensor))
         writers = tuple(writers_of(node, tensor))
         if writers:
@@ -224,7 +230,10 @@ class BackwardRun:
         """Take every hook off again."""
         for handle in self._handles:
             handle.remove()
-        self._handles.clear()
+        for hooks, number in zip(self._hooks, self._hook_numbers, strict=True):
+            hooks.pop(number, None)
+        for held in (self._handles, self._hooks, self._hook_numbers):
+            held.clear()
 
     def _is_ours(self) -> bool:
         """False where another thread's backward passes through a Node of this graph: its hooks fire for everyone."""
@@ -244,7 +253,7 @@ class BackwardRun:
             self._ran.append(node.id)
             if self._strange:
                 self._tables.saved.disturbed()
-            changed = [saved.index for saved in node.saved if self._tables.saved.changed(saved)]
+            changed = [saved.index for saved in node.looked_at if self._tables.saved.changed(saved)]
             if changed and _are_zero(gradients):
                 changed = []
             if changed:

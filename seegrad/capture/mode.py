@@ -107,7 +107,7 @@ class Capture(TorchFunctionMode):
         self._block = frame
         quietly(self._read_block, frame)
         with ExitStack() as ends:
-            ends.callback(on_swap(self._state.tables.tensors.let_go))
+            ends.callback(on_swap(self._state.tables.exchanged))
             ends.callback(on_step(self._steps))
             self._end = ends.pop_all().close
         self.__enter__()  # type: ignore[no-untyped-call]  # torch gives it no types

@@ -200,6 +200,13 @@ class Op:
     `frame` makes the call; `user` is the user's line, the same where no function of torch's is between.
     """
 
+    # fmt: off
+    __slots__ = (
+        "_applied", "_call", "_graph", "_inputs", "_module", "_numbers", "_option", "_span", "_state", "_storages",
+        "_tables", "_targets", "_user", "_versions",
+    )
+    # fmt: on
+
     def __init__(
         self,
         state: RecordingState,
@@ -214,13 +221,13 @@ class Op:
         self._option = kwargs.get("inplace") is True
         self._inputs = inputs = tensors_in((args, kwargs) if kwargs else args)
         self._targets = may_write(call, args, kwargs) if call.writes or "out" in kwargs else []
-        drafts = [tables.tensors.draft(tensor) for tensor in inputs]
+        drafts = list(map(tables.tensors.draft, inputs))
         unmet = None in drafts
         state.new_event(user, direct=user is frame, deep=unmet and any(map(tables.tensors.is_new, inputs)))
         self._module = state.module(frame)  # after the event: its names are known now
         self._graph = torch.is_grad_enabled()
         self._applied = self._applying(frame) if _torch.may_apply() else None
-        self._versions = [_torch.version(tensor) for tensor in inputs]
+        self._versions = list(map(_torch.version, inputs))
         if self._graph:
             self._meet_makers(drafts)
         if unmet:
@@ -248,7 +255,8 @@ class Op:
         late = [
             tensor
             for tensor, draft, version in zip(self._inputs, drafts, self._versions, strict=True)
-            if (draft is None or draft.settled != version or draft.may_have_changed) and tensor.requires_grad
+            if (draft is None or draft.settled != version or (draft.source is None and draft.may_have_changed))
+            and tensor.requires_grad
         ]
         if late:
             self._state.meet_late(late)
@@ -309,6 +317,8 @@ class Op:
     def _settle(self, frame: FrameDraft) -> None:
         """Views whose base was written have got a new Node by this call, if it had to ask who made them."""
         tensors, drafts = self._tables.tensors, self._tables.nodes.drafts
+        if not any(map(_torch.is_view, self._inputs)):
+            return
         asked = [tensor for tensor in self._inputs if tensor.requires_grad and not tensors.is_settled(tensor)]
         for base in {id(base): base for tensor in asked if (base := _torch.base(tensor)) is not None}.values():
             views = [tensor for tensor in asked if _torch.base(tensor) is base]
@@ -324,10 +334,10 @@ class Op:
 
     def _written(self) -> list[torch.Tensor]:
         """The tensors that the call wrote: those it names, then one for each other counter that moved."""
+        if not self._targets and list(map(_torch.version, self._inputs)) == self._versions:
+            return []
         versions = zip(self._inputs, self._versions, strict=True)
         moved = [tensor for tensor, version in versions if version is not None and _torch.version(tensor) != version]
-        if not moved and not self._targets:
-            return []
         found: list[torch.Tensor] = []
         for tensor in self._targets:
             behind = always_writes(self._call.name) or _torch.version(tensor) is None or self._hit(tensor)
@@ -369,12 +379,11 @@ class Op:
             frame.phase = "inplace"
 
     def _output(self, frame: FrameDraft, tensor: torch.Tensor) -> int:
-        fresh = self._tables.tensors.find(tensor) is None
-        route = ROUTES.get(self._call.name, "view")
-        see = self._tables.tensors.made if fresh else self._tables.tensors.see
-        number = see(tensor, frame.index, self._numbers, route)
-        if fresh:
-            self._tables.tensors.show(frame, number, tensor)
+        tensors = self._tables.tensors
+        if tensors.draft(tensor) is not None:
+            return tensors.see(tensor, frame.index)
+        number = tensors.made(tensor, frame.index, self._numbers, ROUTES.get(self._call.name, "view"))
+        tensors.show(frame, number, tensor)
         return number
 
     def failed(self, error: BaseException) -> None:

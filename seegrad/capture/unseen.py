@@ -180,7 +180,7 @@ class Stealth:
     ) -> None:
         self._tables, self._source, self._writers, self._backward = tables, source, writers, backward
         self._leaves = {draft.leaf: draft.id for draft in met if draft.leaf is not None}
-        kept = {saved.tensor for draft in met for saved in draft.saved} if writers else set()
+        kept = {kept[1] for draft in met for kept in draft.kept} if writers else set()
         self._before = {number: self._version(number) for number in (*self._leaves, *kept)} if writers else {}
         self._began = tables.writes.next
         if any(self._goes_behind(writer) for each in writers.values() for writer in each):

@@ -204,12 +204,6 @@ def storage_key(tensor: torch.Tensor) -> int | None:
     return None if found is None else address(found)
 
 
-def begins_with(tensor: torch.Tensor, other: torch.Tensor) -> bool:
-    """True for tensors that begin at the same element of one storage; functorch's shells have no `data_ptr()`."""
-    key = storage_key(tensor)
-    return key is not None and key == storage_key(other) and tensor.storage_offset() == other.storage_offset()
-
-
 def version(tensor: torch.Tensor) -> int | None:
     """The version counter, None for an inference tensor."""
     try:
@@ -411,6 +405,11 @@ def hooks_on(tensor: torch.Tensor) -> Collection[Any]:
 def hooks_after(leaf: torch.Tensor) -> Collection[Any]:
     """The functions that are given the leaf once its gradient is in `.grad`. Seen on 2.9 to 2.15."""
     return (getattr(leaf, "_post_accumulate_grad_hooks", None) or {}).values()
+
+
+def hooks_beside(handle: RemovableHandle) -> Any:
+    """All hooks beside a handle's own, by number; without the handle, it's taken off there. Seen on 2.9 to 2.15."""
+    return handle.hooks_dict_ref()
 
 
 def is_registered(handle: RemovableHandle) -> bool:

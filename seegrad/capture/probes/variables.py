@@ -39,7 +39,7 @@ Space = FrameType | dict[str, Any]
 def plain_tensors(frame: FrameType) -> list[tuple[str, torch.Tensor]]:
     """(name, tensor) for the variables that are tensors. Of a module's variables, those that its code speaks of."""
     space: Space = spoken_of(frame) if frame.f_code.co_name == "<module>" else frame
-    return [(name, value) for name, value in variables(space) if issubclass(type(value), torch.Tensor)]
+    return [each for each in variables(space) if issubclass(type(each[1]), torch.Tensor)]
 
 
 def spoken_of(frame: FrameType) -> dict[str, Any]:
@@ -143,7 +143,7 @@ def asks_locals(code: CodeType) -> bool:
 
 def visible(space: Mapping[str, Any]) -> list[tuple[str, Any]]:
     """The variables whose names don't start with an underscore."""
-    return [(name, value) for name, value in list(space.items()) if not name.startswith("_")]
+    return [each for each in list(space.items()) if each[0][:1] != "_"]
 
 
 def is_a(value: Any, kind: type | UnionType) -> bool:

@@ -82,9 +82,12 @@ class Tables:
     def let_go(self) -> None:
         """Nothing more is to be seen: no tensor of the program is referred to any longer, however long this lives."""
         self.tensors.let_all_go()
-        for draft in self.nodes.drafts.values():
-            for saved in draft.saved:
-                saved.ref = _torch.GONE
+        self.nodes.let_go()
+
+    def exchanged(self, tensor: torch.Tensor) -> None:
+        """The tensor gets another body: what it was is gone, but for those who keep it."""
+        self.saved.place()
+        self.tensors.let_go(tensor)
 
     def freeze(
         self,

@@ -95,8 +95,8 @@ def _writes(tables: Tables, frames: set[int], nodes: set[int]) -> set[int]:
     """Writes of kept Frames, and those that came after a kept Node had saved what they hit."""
     since: dict[int, int] = {}
     for node in (tables.nodes.drafts[number] for number in nodes):
-        for saved in node.saved:
-            since[saved.storage] = min(node.frame, since.get(saved.storage, node.frame))
+        for _, _, _, storage, *_ in node.kept:
+            since[storage] = min(node.frame, since.get(storage, node.frame))
     drafts = tables.writes.drafts
     return {
         number
@@ -113,7 +113,7 @@ def _tensors(tables: Tables, frames: set[int], nodes: set[int], writes: set[int]
         waiting += [*frame.inputs, *frame.outputs, *frame.wanted]
         waiting += [*(frame.shown or ()), *(each[0] for each in frame.given)]
     for node in (tables.nodes.drafts[number] for number in nodes):
-        waiting += [*node.inputs, *node.outputs, node.leaf, *(saved.tensor for saved in node.saved)]
+        waiting += [*node.inputs, *node.outputs, node.leaf, *(kept[1] for kept in node.kept)]
     waiting += [tables.writes.drafts[number].tensor for number in writes]
     kept: set[int] = set()
     while waiting:

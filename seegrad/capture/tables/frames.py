@@ -21,6 +21,9 @@ Seen = tuple[int, "Numbers", tuple[int, ...], bool]
 MAX_SIDE = 4
 """Longest side of a tensor whose numbers are shown."""
 
+PLAIN: tuple[type, type] = (torch.Tensor, torch.nn.Parameter)
+"""Torch's own kinds of tensors."""
+
 
 def preview(tensor: torch.Tensor) -> Numbers:
     """Rows of numbers of a tensor up to 4×4, None for bigger ones. Of an accelerator's they are awaited.
@@ -43,8 +46,18 @@ def preview(tensor: torch.Tensor) -> Numbers:
         return None
 
 
+def is_big(tensor: torch.Tensor) -> bool:
+    """True for a tensor of torch's own kind that is known to have too many elements to be shown."""
+    if type(tensor) not in PLAIN:
+        return False
+    count = tensor.numel()
+    return type(count) is int and count > MAX_SIDE**2
+
+
 def is_shown(tensor: torch.Tensor) -> bool:
     """True for a small tensor whose numbers can be read, now or later."""
+    if is_big(tensor):
+        return False
     if tensor.is_meta or _torch.is_opaque(tensor) or tensor.numel() > MAX_SIDE**2 or tensor.dim() > 2:
         return False
     if max(_torch.shape(tensor), default=0) > MAX_SIDE or not _torch.has_numbers(tensor):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Container, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -13,14 +13,20 @@ import torch
 from seegrad.capture.probes import torch_private as _torch
 from seegrad.capture.probes.places import clean_stack
 from seegrad.capture.tables.depth import SHALLOW, take_along
-from seegrad.capture.tables.saved import Saved, SavedTensors
+from seegrad.capture.tables.saved import Kept, Saved, SavedTensors
 from seegrad.capture.tables.tensors import Source, TensorDraft, Tensors, deref
 
-Key = tuple[int, str | int]
-"""What a Node is known by: torch's number and its name; what adds into a leaf, by `LEAF` and the leaf's number."""
+Key = int
+"""What a Node is known by: torch's number and its name's, in one. What adds into a leaf has no number: by the leaf's.
 
-LEAF = -1
-"""The number of every AccumulateGrad, which has none: before all others."""
+Those come before all others; a later Node has a greater number.
+"""
+
+NAMES = 20
+"""Bits of a Key for the number of a name."""
+
+LEAVES = 1 << 100
+"""The leaf's number less that: the Key of what adds into it."""
 
 Met = tuple[Any, tuple[tuple[Key | None, int], ...], int]
 """A Node of torch at the moment it's met; for each of its Edges who is behind it, with the output's number; its depth,
@@ -38,7 +44,7 @@ class Birth:
     late: bool = False  # the Node is older than this look at it
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class NodeDraft:
     """A Node in the making: whom its Edges lead to, and what was given at each, is looked up when it's asked for."""
 
@@ -54,14 +60,28 @@ class NodeDraft:
     leaf: int | None = None
     inplace: bool = False
     custom: bool = False  # a Function that was written in Python
-    saved: Sequence[Saved] = ()
+    kept: tuple[Kept, ...] = ()
+    looked_at: Sequence[Saved] = ()  # the same, once somebody asks for more than plain numbers
     depth: int = 1  # levels of the graph from this Node on, as far as they're known
+
+    @property
+    def saved(self) -> Sequence[Saved]:
+        """What it keeps."""
+        if self.kept and not self.looked_at:
+            self.looked_at = self.nodes.look_at(self)
+        return self.looked_at
+
+    def suspect(self) -> bool:
+        """True when it's worth asking whether bytes that it keeps have changed."""
+        return bool(self.looked_at) and any(saved.suspect() for saved in self.looked_at)
 
     @property
     def edges(self) -> tuple[tuple[int, int | None, int], ...]:
         """(slot, Node, output number) for each Edge; None for an input that needs no gradient."""
         number = self.nodes.numbers.get
-        return tuple([(slot, number(key) if key else None, output) for slot, (key, output) in enumerate(self.behind)])
+        return tuple(
+            [(slot, None if key is None else number(key), output) for slot, (key, output) in enumerate(self.behind)]
+        )
 
     @property
     def inputs(self) -> tuple[int | None, ...]:
@@ -75,17 +95,24 @@ class Nodes:
     def __init__(self, tensors: Tensors, saved: SavedTensors) -> None:
         self.drafts: dict[int, NodeDraft] = {}
         self.numbers: dict[Key, int] = {}
+        self._names: dict[str, int] = {}
+        self._spelled: list[str] = []  # the same, by number
         self._next = 0
         self._tensors = tensors
         self._saved = saved
         self._outputs: dict[Source, int] = {}
+        self._aliases: dict[tuple[int, int], _torch.WeakTensor] = {}  # what a Node keeps that isn't the tensor itself
 
     def key(self, node: Any, frame: int) -> Key:
         """How the Node is known again without holding it."""
         number = _torch.node_number(node)
         if number == _torch.NO_NUMBER and hasattr(node, "variable"):  # it adds into a leaf
-            return LEAF, self._tensors.see(node.variable, frame)
-        return number, node.name()
+            return self._tensors.see(node.variable, frame) - LEAVES
+        name = node.name()
+        if name not in self._names:
+            self._names[name] = len(self._spelled)
+            self._spelled.append(name)
+        return number << NAMES | self._names[name]
 
     def number(self, node: Any, frame: int) -> int | None:
         """The Node's number, None when it was never met."""
@@ -101,6 +128,24 @@ class Nodes:
         """The tensor that was a Node's output of that number."""
         return self._outputs.get((number, output_nr))
 
+    def look_at(self, node: NodeDraft) -> list[Saved]:
+        """What a Node keeps, to be looked at again and again."""
+        number, name, aliases, tensors = node.id, node.name, self._aliases, self._tensors.drafts
+        found = []
+        for index, kept in enumerate(node.kept):
+            attr, tensor, version, storage, start, stop, slots, checked = kept
+            ref = aliases.get((number, index)) or tensors[tensor].ref
+            span = start, stop
+            found.append(Saved(number, index, ref, attr, tensor, version, storage, span, slots, checked, name))
+        return found
+
+    def let_go(self) -> None:
+        """Refer to no tensor any longer."""
+        self._aliases.clear()
+        for draft in self.drafts.values():
+            for saved in draft.looked_at:
+                saved.ref = _torch.GONE
+
     def told(self, node: int, tensors: Sequence[int]) -> tuple[str, bool, list[tuple[int, ...]]]:
         """The Node's name, whether it adds into a leaf, and the shapes of these tensors."""
         draft = self.drafts[node]
@@ -108,7 +153,7 @@ class Nodes:
 
     def accumulator(self, leaf: int) -> Source | None:
         """The Node, with its one output, that adds into that leaf's `.grad`."""
-        number = self.numbers.get((LEAF, leaf))
+        number = self.numbers.get(leaf - LEAVES)
         return None if number is None else (number, 0)
 
     def given(self, numbers: Sequence[int]) -> list[int]:
@@ -177,18 +222,26 @@ class Nodes:
         functions = [draft for draft in drafts if draft.leaf is None]
         if len(functions) == 1 and not birth.late:
             functions[0].op = birth.op
-        self._sound([draft for draft in functions if not draft.depth])
+        unsound = [draft for draft in functions if not draft.depth]
+        if unsound:
+            self._sound(unsound)
         outputs = self._join(roots, fresh, birth)
         if torch.is_anomaly_enabled():
             for node, _, _ in fresh.values():
                 clean_stack(_torch.anomaly_stack(node))
         for draft in functions:
-            self._describe(draft, fresh[draft.key], outputs, birth)
+            node = fresh[draft.key][0]
+            if draft.depth > SHALLOW:
+                take_along(node, draft.depth, [0 if key is None else self._depth(key) for key, _ in draft.behind])
+            slots = _torch.saved_slots(node)
+            if slots:
+                self._keep(draft, node, slots, outputs.get(draft.key, ()), birth)
         return tuple([draft.id for draft in drafts])
 
     def _unknown(self, roots: Sequence[tuple[Key, Any, torch.Tensor]], frame: int) -> dict[Key, Met]:
         fresh: dict[Key, Met] = {}
         numbers, drafts, number_of, own = self.numbers, self.drafts, _torch.node_number, _torch.NO_NUMBER
+        names = self._names
         waiting = [(key, node) for key, node, _ in roots]
         while waiting:
             key, node = waiting.pop()
@@ -201,7 +254,8 @@ class Nodes:
                     behind.append((None, output))
                     continue
                 number = number_of(target)
-                there: Key = (number, target.name()) if number != own else self.key(target, frame)
+                name = names.get(target.name()) if number != own else None
+                there = self.key(target, frame) if name is None else number << NAMES | name
                 behind.append((there, output))
                 if there not in numbers:
                     waiting.append((there, target))
@@ -212,16 +266,15 @@ class Nodes:
         return fresh
 
     def _draft(self, key: Key, met: Met, birth: Birth) -> NodeDraft:
-        number, (made, name) = self._next, key
-        self._next = self.numbers[key] = number
+        number = self.numbers[key] = self._next
         self._next += 1
-        if made == LEAF:
-            leaf: Any = name
+        if key < 0:
+            leaf = key + LEAVES
             draft = NodeDraft(number, key, "AccumulateGrad", "accumulate_grad", birth.frame, (), (), self, (), leaf)
         else:
-            short = _short(name)
+            short = _short(self._spelled[key & (1 << NAMES) - 1])
             draft = NodeDraft(number, key, short, op_of(short), birth.frame, met[1], birth.inputs, self)
-            draft.depth = met[2]
+            draft.depth = met[2] or self._depth_over(met[1])
         self.drafts[number] = draft
         return draft
 
@@ -245,100 +298,80 @@ class Nodes:
             self._outputs[source] = tensor_draft.id
         return found
 
-    def _describe(self, draft: NodeDraft, met: Met, made: Mapping[Key, Sequence[torch.Tensor]], birth: Birth) -> None:
-        """What the Node keeps, and takes along."""
-        node, behind, _ = met
-        if draft.depth > SHALLOW:
-            take_along(node, draft.depth, [0 if key is None else self._depth(key) for key, _ in behind])
-        slots = _torch.saved_slots(node)
-        if slots:
-            draft.saved = self._kept_by(draft, node, slots, made.get(draft.key, ()), birth)
-            self._saved.born(draft.id, draft.saved)
-
-    def _kept_by(
+    def _keep(
         self,
         draft: NodeDraft,
         node: Any,
         slots: Sequence[tuple[str, str]],
         made: Sequence[torch.Tensor],
         birth: Birth,
-    ) -> list[Saved]:
+    ) -> None:
+        """Note what the Node keeps."""
         draft.custom = _torch.is_custom(node)
-        found: list[Saved] = []
+        found: list[tuple[Kept, torch.Tensor]] = []
         for attr, data, torch_saved in _torch.saved_tensors(node, slots):
             if torch_saved is None:
                 self._keep_unchecked(draft, attr, data, found)
-            else:
-                self._keep(draft, node, attr, data, torch_saved, made, birth, found)
+                continue
+            late = birth.late and torch_saved
+            version = _torch.version_asked_of_torch(node, attr, late, data) if late else _torch.version(data)
+            tensor = self._tensors.draft(data) or self._owner(data, made, birth)
+            if _torch.READS_SAVED and deref(tensor.ref) is not data:
+                self._aliases[draft.id, len(found)] = _torch.WeakTensor(data)
+            start, stop = tensor.span
+            used = len(draft.behind) if attr[:8] != "running_" or _torch.is_read(node, attr) else 0
+            found.append(((attr, tensor.id, version, tensor.storage, start, stop, used, True), data))
         for attr, data in _torch.attribute_tensors(node) if draft.custom else ():
             self._keep_unchecked(draft, attr, data, found)
-        return found
+        if found:
+            self._born(draft, found)
+
+    def _born(self, draft: NodeDraft, found: Sequence[tuple[Kept, torch.Tensor]]) -> None:
+        draft.kept = tuple([kept for kept, _ in found])
+        self._saved.born(draft)
+        if any(self._saved.concerns(kept[3], data) for kept, data in found):
+            for saved, (_, data) in zip(draft.saved, found, strict=True):
+                self._saved.add(saved, data)
 
     def _sound(self, drafts: Sequence[NodeDraft]) -> None:
         """Find the depth of these: of each once those behind it are known, in whatever order torch made them."""
         while drafts:
-            unknown = []
             for draft in drafts:
-                behind = [self._depth(key) for key, _ in draft.behind if key is not None]
-                draft.depth = 1 + max(behind, default=0) if all(behind) else 0
-                unknown += [] if draft.depth else [draft]
-            drafts = unknown
+                draft.depth = self._depth_over(draft.behind)
+            drafts = [draft for draft in drafts if not draft.depth]
+
+    def _depth_over(self, behind: Sequence[tuple[Key | None, int]]) -> int:
+        """Levels of the graph from a Node with such Edges on; 0 where one of them leads to a Node without a depth."""
+        most = 0
+        for key, _ in behind:
+            if key is not None:
+                depth = self._depth(key)
+                if not depth:
+                    return 0
+                most = max(most, depth)
+        return most + 1
 
     def _depth(self, key: Key) -> int:
         """Levels of the graph from that Node on; 1 for one that is forgotten."""
         draft = self.drafts.get(self.numbers.get(key, -1))
         return 1 if draft is None else draft.depth
 
-    def _keep(
-        self,
-        draft: NodeDraft,
-        node: Any,
-        attr: str,
-        data: torch.Tensor,
-        torch_saved: Any,
-        made: Sequence[torch.Tensor],
-        birth: Birth,
-        found: list[Saved],
+    def _keep_unchecked(
+        self, draft: NodeDraft, attr: str, data: torch.Tensor, found: list[tuple[Kept, torch.Tensor]]
     ) -> None:
-        """A tensor that the Node keeps and whose version torch checks."""
-        version = _torch.version_asked_of_torch(node, attr, torch_saved, data) if birth.late else _torch.version(data)
-        tensor = self._tensors.draft(data) or self._owner(data, made, birth)
-        ref = tensor.ref
-        if deref(ref) is not data and _torch.READS_SAVED:
-            ref = _torch.WeakTensor(data)
-        slots = len(draft.behind) if attr[:8] != "running_" or _torch.is_read(node, attr) else 0
-        number, span = len(found), tensor.span
-        saved = Saved(draft.id, number, attr, tensor.id, ref, version, tensor.storage, span, draft.name, slots)
-        self._saved.add(saved, data)
-        found.append(saved)
-
-    def _keep_unchecked(self, draft: NodeDraft, attr: str, data: torch.Tensor, found: list[Saved]) -> None:
         """A tensor of the program that the Node keeps where torch doesn't check its version."""
         tensor = self._tensors.sharing(data)
         if tensor is None or not (data.is_floating_point() or data.is_complex()):
             return
-        saved = Saved(
-            node=draft.id,
-            index=len(found),
-            attr=attr,
-            tensor=tensor.id,
-            ref=_torch.WeakTensor(data),
-            version=_torch.version(data),
-            storage=tensor.storage,
-            span=_torch.span(data),
-            name=draft.name,
-            slots=len(draft.behind),
-            checked=False,
-        )
-        self._saved.add(saved, data)
-        found.append(saved)
+        self._aliases[draft.id, len(found)] = _torch.WeakTensor(data)
+        start, stop = _torch.span(data)
+        kept = attr, tensor.id, _torch.version(data), tensor.storage, start, stop, len(draft.behind), False
+        found.append((kept, data))
 
     def _owner(self, data: torch.Tensor, made: Sequence[torch.Tensor], birth: Birth) -> TensorDraft:
         """The program's tensor that was saved as a result: the output that it is an alias of; else one of its own."""
         for tensor in made:
-            if _torch.is_opaque(tensor) or _torch.is_opaque(data):  # torch 2.9 unpacks a plain shell of a fake one
-                continue
-            if _torch.shape(tensor) == _torch.shape(data) and _torch.begins_with(tensor, data):
+            if is_alias(tensor, data):
                 return self._tensors.drafts[self._tensors.see(tensor, birth.frame)]
         return self._tensors.drafts[self._tensors.see(data, birth.frame, birth.inputs)]
 
@@ -348,6 +381,18 @@ class Nodes:
         self.drafts = {number: draft for number, draft in self.drafts.items() if number in kept}
         self.numbers = {key: number for key, number in self.numbers.items() if number in kept}
         self._outputs = {source: tensor for source, tensor in self._outputs.items() if source[0] in kept}
+        self._aliases = {place: ref for place, ref in self._aliases.items() if place[0] in kept}
+
+
+def is_alias(tensor: torch.Tensor, other: torch.Tensor) -> bool:
+    """True for tensors of one shape that begin at the same element of one storage.
+
+    Functorch's shells have no `data_ptr()`; of a shell torch 2.9 unpacks a plain one.
+    """
+    key = _torch.storage_key(tensor)
+    if key is None or key != _torch.storage_key(other) or _torch.is_opaque(tensor) or _torch.is_opaque(other):
+        return False
+    return _torch.shape(tensor) == _torch.shape(other) and tensor.storage_offset() == other.storage_offset()
 
 
 @lru_cache(maxsize=1024)

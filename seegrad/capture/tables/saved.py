@@ -8,9 +8,10 @@ tells at once whether bytes have changed; another device is asked, and its answe
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Container, Iterable, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
+from typing import Any, Protocol
 
 import torch
 
@@ -45,21 +46,29 @@ def is_due(age: int) -> bool:
     return age < OFTEN or age % (1 << (age // OFTEN).bit_length()) == 0
 
 
-@dataclass(slots=True)
+Kept = tuple[str, int, int | None, int, int, int, int, bool]
+"""What a Node keeps, as long as nobody asks for more: attribute, tensor, version, storage, its bytes there (start and
+stop), slots, checked.
+
+Plain numbers: Python's collector doesn't look at them again and again.
+"""
+
+
+@dataclass(slots=True, eq=False)
 class Saved:
     """One saved tensor of one Node, held weakly."""
 
     node: int
     index: int
+    ref: _torch.WeakTensor
     attr: str
     tensor: int  # the program's tensor: itself, or for a result the output that it is an alias of
-    ref: _torch.WeakTensor
     version: int | None
     storage: int
     span: tuple[int, int]
-    name: str  # of the Node
     slots: int  # number of the Node's Edges; 0 where its formula doesn't read it
-    checked: bool = True  # torch compares its version
+    checked: bool  # torch compares its version
+    name: str  # of the Node
     original: Content | None = None
     last: Content | None = None  # the same, moved on after each change that was reported
     signs: Content | None = None  # of the original, where it's a fingerprint and the formula reads no more
@@ -115,14 +124,25 @@ class Inquiry:
     write: Unseen | None = None  # behind torch's back if so; None where the write is known
 
 
+class Keeper(Protocol):
+    """A Node that keeps something."""
+
+    id: int
+
+    @property
+    def saved(self) -> Sequence[Saved]:
+        """What it keeps."""
+
+
 class SavedTensors:
     """All saved tensors of one Recording that live Nodes keep, by storage."""
 
     def __init__(self, *, every: bool) -> None:
         self.every = every
         self.event, self.line = 0, NOWHERE  # how many there were; that of the user's which is running
+        self._unplaced: list[Keeper] = []  # Nodes that are in neither of the next two yet: few programs ask
         self._by_storage: dict[int, list[Saved]] = {}
-        self._by_node: dict[int, list[Saved]] = {}
+        self._by_node: dict[int, Sequence[Saved]] = {}
         self._watched: dict[int, int] = {}  # storage → the event at which its memory was last handed out
         self._looked: dict[int, int] = {}  # watched storage → the event at which it was compared
         self._distrusted: set[tuple[str, str, Line]] = set()  # what a look before a backward has found changed
@@ -132,14 +152,16 @@ class SavedTensors:
 
     # -- what is remembered
 
-    def born(self, node: int, saved: list[Saved]) -> None:
-        """A Node was born that keeps these."""
-        if saved:
-            self._by_node[node] = saved
+    def born(self, node: Keeper) -> None:
+        """A Node was born that keeps something."""
+        self._unplaced.append(node)
+
+    def concerns(self, storage: int, tensor: torch.Tensor) -> bool:
+        """True where the bytes of what is being kept are to be remembered at once."""
+        return self.every or storage in self._watched or _torch.escaped(tensor)
 
     def add(self, saved: Saved, tensor: torch.Tensor) -> None:
-        """A Node is being born that keeps `tensor`."""
-        self._by_storage.setdefault(saved.storage, []).append(saved)
+        """A Node is being born that keeps `tensor`; of all that it keeps some concern."""
         if self.every:
             saved.event, saved.line = self.event, self.line
         if saved.storage in self._watched or _torch.escaped(tensor) or saved.birth in self._distrusted:
@@ -148,6 +170,14 @@ class SavedTensors:
             self._remember(saved, tensor)
         elif self.every:
             self._remember(saved, tensor)
+
+    def place(self) -> None:
+        """Find room for what was born since the last time."""
+        unplaced, self._unplaced = self._unplaced, []
+        for node in unplaced:
+            self._by_node[node.id] = node.saved
+            for saved in node.saved:
+                self._by_storage.setdefault(saved.storage, []).append(saved)
 
     def _remember(self, saved: Saved, tensor: torch.Tensor) -> None:
         """Keep the bytes as they are now, if none are kept yet."""
@@ -179,6 +209,7 @@ class SavedTensors:
 
     def live(self, storage: int) -> Iterator[tuple[Saved, torch.Tensor]]:
         """Saved tensors on a storage that still live, and have memory."""
+        self.place()
         return ((saved, tensor) for saved in self._by_storage.get(storage, ()) for tensor in _memory(saved))
 
     def keep(self, storage: int) -> None:
@@ -236,6 +267,7 @@ class SavedTensors:
         Then this look is the one that counts for their use, unless a write is told after it.
         """
         self.disturbed()
+        self.place()
         found: dict[int, Unseen] = {}
         for saved in chain.from_iterable(self._by_node.get(node, ()) for node in nodes):
             saved.altered = None
@@ -326,7 +358,9 @@ class SavedTensors:
 
     def release(self, nodes: Iterable[int]) -> None:
         """These Nodes are gone, or backward has freed what they kept."""
-        gone = [saved for node in nodes for saved in self._by_node.pop(node, ())]
+        numbers = set(nodes)
+        self._unplaced = [node for node in self._unplaced if node.id not in numbers]
+        gone = [saved for node in numbers for saved in self._by_node.pop(node, ())]
         for storage in {saved.storage for saved in gone}:
             _sift(self._by_storage, storage, lambda saved: saved.node in self._by_node)
         for saved in gone:
@@ -335,7 +369,9 @@ class SavedTensors:
 
     def forget_dead(self, storages: Container[int]) -> None:
         """Drop the saved tensors that no longer exist; `storages` are those that do."""
-        for table in (self._by_storage, self._by_node):
+        self.place()
+        tables: list[dict[int, list[Saved]] | dict[int, Sequence[Saved]]] = [self._by_storage, self._by_node]
+        for table in tables:
             for key in list(table):
                 _sift(table, key, lambda saved: saved.ref() is not None)
         self._watched = {storage: event for storage, event in self._watched.items() if storage in storages}
@@ -351,7 +387,7 @@ def _memory(saved: Saved) -> Iterator[torch.Tensor]:
         yield tensor
 
 
-def _sift(table: dict[int, list[Saved]], key: int, keep: Callable[[Saved], bool]) -> None:
+def _sift(table: Any, key: int, keep: Callable[[Saved], bool]) -> None:
     """Keep some of a group, and the group only if anything is left of it."""
     table[key] = [saved for saved in table[key] if keep(saved)]
     if not table[key]:

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 
 from seegrad.capture.probes import torch_private as _torch
-from seegrad.capture.tables.frames import FrameDraft, preview
+from seegrad.capture.tables.frames import PLAIN, FrameDraft, is_big, preview
 from seegrad.capture.tables.spans import Spans
 from seegrad.model.recording import Route
 
@@ -36,7 +36,7 @@ def spelled(kind: torch.dtype | torch.device) -> str:
     return str(kind).removeprefix("torch.")
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class TensorDraft:
     """A TensorRef in the making: what torch told, put into the model's words when they're asked for."""
 
@@ -74,6 +74,19 @@ class TensorDraft:
         return spelled(self.on)
 
 
+def facts(tensor: torch.Tensor) -> tuple[tuple[int, ...], tuple[int, int]]:
+    """`shape` and `span` of a tensor, read together."""
+    if type(tensor) in PLAIN:
+        try:
+            size = tensor.nbytes
+            if type(size) is int and size and tensor.is_contiguous() and not tensor.is_nested:
+                start = int(tensor.storage_offset()) * tensor.element_size()
+                return tuple(tensor.shape), (start, start + size)
+        except (RuntimeError, NotImplementedError):  # a layout without a storage
+            pass
+    return _torch.shape(tensor), _torch.span(tensor)
+
+
 class Tensors:
     """All tensors of one Recording that weren't forgotten."""
 
@@ -86,6 +99,7 @@ class Tensors:
         self._on_storage: dict[int, list[int]] = {}  # of storages on which several were seen
         self._living_on: dict[int, list[int]] = {}  # the same, less those found gone: a loop leaves thousands
         self._spans: dict[int, Spans] = {}  # of storages on which many lie
+        self._unplaced: list[tuple[int, int]] = []  # storage, tensor: in none of the four yet
         self._foreseen: dict[int, tuple[_torch.WeakTensor, str, bool]] = {}
         self._counter_count = 0
         self.uninitialised: set[int] = set()  # storages that hold whatever was in memory
@@ -144,6 +158,7 @@ class Tensors:
 
     def on_storage(self, storage: int) -> list[int]:
         """Numbers of the tensors on a storage that still live."""
+        self._place()
         seen = self._living_on[storage] if storage in self._living_on else self._seen_on(storage)
         living = [number for number in seen if self.alive(number) is not None]
         if storage in self._on_storage:
@@ -152,6 +167,7 @@ class Tensors:
 
     def _seen_on(self, storage: int) -> Sequence[int]:
         """Numbers of all that were seen on a storage."""
+        self._place()
         several = self._on_storage.get(storage)
         if several is not None:
             return several
@@ -159,6 +175,7 @@ class Tensors:
 
     def hit(self, storage: int, span: tuple[int, int]) -> list[int]:
         """The living tensors that show a write to these bytes: all on the storage, of many only `FEW` that overlap."""
+        self._place()
         if storage not in self._spans:
             numbers = self.on_storage(storage)
             if len(numbers) <= FEW:
@@ -211,11 +228,11 @@ class Tensors:
     def see(self, tensor: torch.Tensor, frame: int, sources: Sequence[int] = (), route: Route = "view") -> int:
         """Its number; a tensor met for the first time is described. `sources` are the tensors it may alias."""
         draft = self.draft(tensor)
-        if draft is not None:
-            graph = tensor.requires_grad
-            draft.requires_grad, draft.is_leaf = graph, not graph or self.is_leaf(tensor)
-            return draft.id
-        return self._describe(tensor, frame, sources, route).id
+        if draft is None:
+            return self._describe(tensor, frame, sources, route).id
+        graph = draft.requires_grad = tensor.requires_grad
+        draft.is_leaf = not graph or self.is_leaf(tensor)
+        return draft.id
 
     def made(self, tensor: torch.Tensor, frame: int, sources: Sequence[int] = (), route: Route = "view") -> int:
         """The number of what an op has just made or written: torch knows by whom."""
@@ -225,36 +242,39 @@ class Tensors:
         return draft.id
 
     def _describe(self, tensor: torch.Tensor, frame: int, sources: Sequence[int], route: Route) -> TensorDraft:
-        base = _torch.base(tensor)
+        base, graph, kind = _torch.base(tensor), tensor.requires_grad, type(tensor)
         if base is not None:  # which is nobody's view: of a view of a view, torch names the tensor at the bottom
             sources = (*sources, self.see(base, frame))
         before, storage = self._storages.count, self.storage_number(tensor)
-        key, number, fresh = _torch.address(tensor), self._next, self._storages.count != before
-        source = self._aliased(storage, sources) if sources and not fresh else None
-        name, ref = self._as_foreseen(key, tensor)
-        graph = tensor.requires_grad
+        source = self._aliased(storage, sources) if sources and self._storages.count == before else None
+        (shape, span), version = facts(tensor), _torch.version(tensor)
+        key, number = _torch.address(tensor), self._next
+        known = base is None or version == 0 or self.applied  # see `is_settled`
+        foreseen = self._foreseen.get(key)
+        if foreseen is not None and deref(foreseen[0]) is not tensor:
+            foreseen = None
         draft = self.drafts[number] = TensorDraft(
             number,
-            name,
-            _torch.shape(tensor),
+            None if foreseen is None else foreseen[1],
+            shape,
             tensor.dtype,
             tensor.device,
-            not graph or self.is_leaf(tensor),
+            not graph or (known and _torch.is_leaf(tensor)),
             graph,
             storage,
-            self._counter_of(tensor, source, route),
-            _torch.span(tensor),
+            None if version is None else self._counter_of(source, route),
+            span,
             frame,
             None if source is None else source.id,
             "self" if source is None else route,
-            issubclass(type(tensor), torch.nn.Parameter),
-            ref,
+            kind is not torch.Tensor and issubclass(kind, torch.nn.Parameter),
+            _torch.WeakTensor(tensor) if foreseen is None else foreseen[0],
         )
         gone = self._known.get(key)
         if gone is not None:
             gone.ref = _torch.GONE
         self._next, self._known[key] = number + 1, draft
-        self._lies_on(draft)
+        self._unplaced.append((storage, number))
         return draft
 
     def _aliased(self, storage: int, sources: Sequence[int]) -> TensorDraft | None:
@@ -265,16 +285,7 @@ class Tensors:
                 return draft
         return None
 
-    def _as_foreseen(self, key: int, tensor: torch.Tensor) -> tuple[str | None, _torch.WeakTensor]:
-        """The name that was read for it, and a weak reference to it."""
-        foreseen = self._foreseen.get(key)
-        if foreseen is not None and deref(foreseen[0]) is tensor:
-            return foreseen[1], foreseen[0]
-        return None, _torch.WeakTensor(tensor)
-
-    def _counter_of(self, tensor: torch.Tensor, source: TensorDraft | None, route: Route) -> int | None:
-        if _torch.version(tensor) is None:
-            return None
+    def _counter_of(self, source: TensorDraft | None, route: Route) -> int | None:
         if source is not None and route != "data":
             return source.counter
         self._counter_count += 1
@@ -282,30 +293,33 @@ class Tensors:
 
     def show(self, frame: FrameDraft, number: int, tensor: torch.Tensor) -> None:
         """The tensor's numbers and version after this Frame."""
-        empty = self.drafts[number].storage in self.uninitialised
-        frame.show(number, None if empty else preview(tensor), _torch.version(tensor))
+        hidden = is_big(tensor) or self.drafts[number].storage in self.uninitialised
+        frame.show(number, None if hidden else preview(tensor), _torch.version(tensor))
 
     def rebound(self, number: int, tensor: torch.Tensor) -> tuple[int, int]:
         """The tensor was given another storage (`x.data = y`): the bytes it had in the old one."""
         draft = self.drafts[number]
         before = draft.span
+        self._place()
         draft.storage, draft.span = self.storage_number(tensor), _torch.span(tensor)
-        self._lies_on(draft)
+        self._unplaced.append((draft.storage, number))
         return before
 
-    def _lies_on(self, draft: TensorDraft) -> None:
-        storage, number = draft.storage, draft.id
-        if storage in self._on_storage:
-            self._on_storage[storage].append(number)
-        else:
-            first = self._alone.setdefault(storage, number)
-            if first == number:
-                return
-            self._on_storage[storage] = [self._alone.pop(storage), number]
-        if storage in self._living_on:
-            self._living_on[storage].append(number)
-        if storage in self._spans:
-            self._spans[storage].add(number, draft.span)
+    def _place(self) -> None:
+        """Put those that were met since the last time where they lie: few programs ask."""
+        unplaced, self._unplaced = self._unplaced, []
+        for storage, number in unplaced:
+            if storage in self._on_storage:
+                self._on_storage[storage].append(number)
+            else:
+                first = self._alone.setdefault(storage, number)
+                if first == number:
+                    continue
+                self._on_storage[storage] = [self._alone.pop(storage), number]
+            if storage in self._living_on:
+                self._living_on[storage].append(number)
+            if storage in self._spans:
+                self._spans[storage].add(number, self.drafts[number].span)
 
     def counter(self, tensor: torch.Tensor) -> int | None:
         """The number of its version counter; None where it has none, or was never seen."""
@@ -321,8 +335,13 @@ class Tensors:
         """
         unseen: list[torch.Tensor] = []
         for name, tensor in variables:
-            draft = self.draft(tensor)
-            known = draft.requires_grad if draft is not None else self.existed_at_start(tensor)
+            draft = self._known.get(_torch.address(tensor))
+            if draft is not None and deref(draft.ref) is not tensor:
+                draft = None
+            if draft is not None and draft.requires_grad:
+                draft.name = draft.name or name
+                continue
+            known = draft is None and self.existed_at_start(tensor)
             if not known and tensor.requires_grad and (not self.is_leaf(tensor) or self.is_new(tensor)):
                 unseen.append(tensor)
             if draft is None and not known:
@@ -351,6 +370,7 @@ class Tensors:
         """Drop the addresses of tensors and storages that are gone; the storages that aren't."""
         self._known = {key: draft for key, draft in self._known.items() if deref(draft.ref) is not None}
         self._foreseen = {key: entry for key, entry in self._foreseen.items() if deref(entry[0]) is not None}
+        self._place()
         self._on_storage = {key: live for key in self._on_storage if (live := self.on_storage(key))}
         self._alone = {key: number for key, number in self._alone.items() if self._lives(number)}
         self._living_on.clear()
