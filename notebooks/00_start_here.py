@@ -203,8 +203,8 @@ w = torch.tensor(1.0, requires_grad=True, device=device)
 print(w.grad)
 
 # %% [markdown]
-# 4, and then 6: each run adds 2. Nothing is broken; gradients add up (**M09**: “`.grad` is overwritten by each
-# backward”). Run the cell that makes `w` again, and you start afresh. Most cells of the course make what they use.
+# 4, and then 6: each run adds 2. Nothing is broken; gradients add up (**M09**: “each backward overwrites `.grad`”). Run
+# the cell that makes `w` again, and you start afresh. Most cells of the course make what they use.
 
 # %% [markdown]
 # ### Cells out of order
@@ -351,8 +351,8 @@ expect("2 * x", 2 * x, x=x).close(torch.tensor(6.0, device=device))
 seegrad.course_map()
 
 # %% [markdown]
-# Each chapter says in its first lines how long it takes: 40 to 60 minutes. Its assignment takes another 45 to 65
-# minutes. That makes about 18 hours for all of it. 01 comes first; after it you may go by either branch; the clinic
-# (08) and an engine of your own (09) come last.
+# Each chapter says in its first lines how long it takes: 40 to 60 minutes. Its assignment takes another 45 to 75 minutes.
+# That makes about 18 hours for all of it. 01 comes first; after it you may go by either branch. The clinic (08) needs
+# them both, and 09 ends the course.
 #
 # **Now:** open `01_computational_graphs`, in the same folder.

@@ -49,15 +49,9 @@ seegrad.ask_again("01")
 x = torch.tensor([0.4011, -0.9069], requires_grad=True, device=device)
 x
 
-# %%
-x.tolist()
-
 # %% [markdown]
-# `tolist()` gives plain Python numbers, with the digits that a 32-bit float really holds. A Python number has no
-# history: what you compute from such numbers alone is in no graph.
-
-# %% [markdown]
-# Next a Function: `b` will point to one. **Predict:** what does this Function compute: $e^x$ once more, or something else?
+# Next a Function: `b` will point to one. **Predict:** what does that Function compute: $e^x$ once more, or something
+# else?
 
 # %%
 # %%see
@@ -66,8 +60,8 @@ b = a.exp()
 b
 
 # %% [markdown]
-# The green card is `a`. The blue pill bears the name of what was done, `exp`; the Function is the small line under it,
-# `ExpBackward0`: what has to be done in backward *because* `exp` was done.
+# The green card is `a`. The blue pill is a Function. In big letters it bears the name of what was done, `exp`; the small
+# line under it is the Function's own, `ExpBackward0`: what has to be done in backward *because* `exp` was done.
 #
 # Ask both tensors for it:
 
@@ -78,8 +72,15 @@ b.grad_fn.name(), a.grad_fn
 # `b` points to its Function, and `a` to none. (Up to torch 1.9 its name was `ExpBackward`.)
 
 # %% [markdown]
-# ### Optional: on a GPU, by name
+# ### Optional: plain numbers, and a GPU by name
 #
+# `tolist()` gives plain Python numbers, with the digits that a 32-bit float really holds. A Python number has no history:
+# what you compute from such numbers alone is in no graph.
+
+# %%
+x.tolist()
+
+# %% [markdown]
 # The document writes `torch.randn(2, requires_grad=True, device='cuda')`: random numbers, on a GPU. Without a GPU that
 # line raises, since torch never moves to the CPU by itself. Here `device` decides, and the numbers stay the same.
 
@@ -163,16 +164,18 @@ def told(name, tensor):
         warnings.simplefilter("always")
         grad = tensor.grad
     function = tensor.grad_fn and tensor.grad_fn.name()
-    print(f"{name:5} {tensor.data.tolist()!s:30} grad={grad!s:6} grad_fn={function}")
+    print(f"{name:5} {tensor.data.tolist()!s:30} grad={grad!s:6}", end="")
+    print(f"grad_fn={function!s:14} warnings={len(heard)}")
     return heard
 
 
 tensors = {"inp": inp, "w1": w1, "l1": l1, "l2": l2, "l3": l3, "l4": l4, "loss": loss}
 for name, tensor in tensors.items():
-    told(name, tensor)
+    heard = told(name, tensor)
 
 # %% [markdown]
-# Before backward no tensor has a gradient.
+# Before backward no tensor has a gradient. (`warnings=1`: torch warns when a tensor that isn't a leaf is asked for its
+# `.grad`.)
 
 # %% [markdown]
 # ### Optional: the warning
@@ -184,7 +187,8 @@ heard = told("l1", l1)
 Markdown("> " + ". ".join(str(heard[0].message).split(". ")[:2]) + ".")
 
 # %% [markdown]
-# You asked a non-leaf for its `.grad`. Only non-leaves give this warning. It says: backward won't fill this one. (Unless you ask for it: chapter 03.)
+# You asked a non-leaf for its `.grad`. Only non-leaves give this warning, as the table shows. It says: backward won't fill
+# this one. (Unless you ask for it: chapter 03.)
 
 # %% [markdown]
 # ## 3 · The graph, as torch holds it
@@ -217,8 +221,9 @@ w = torch.tensor(2.0, requires_grad=True, device=device)
 w.grad
 
 # %% [markdown]
-# 42: the graph worked, although no tensor in it but `w` has a name. A Function in the graph is also called a **Node**;
-# later chapters say so.
+# 42: backward needed no name for `w * 3`, nor for `w * 3 + 1`.
+#
+# A Function in the graph is also called a **Node**; later chapters say so.
 #
 # At each leaf that needs a gradient the graph ends in an `AccumulateGrad`. In the picture it is the small `+=` at the
 # leaf's card. Only this kind of Function has a `.variable`: the leaf whose `.grad` it fills:
@@ -252,9 +257,9 @@ for name, leaf in {"inp": inp, "w1": w1, "w2": w2, "w3": w3}.items():
 u = torch.tensor([1.0, 2.0], requires_grad=True, device=device)
 v = torch.tensor(3.0, requires_grad=True, device=device)
 p = u * v
-q = p + u
-r = q * p
-s = r.mean()
+q = p.sin()
+r = q + u
+s = r.exp()
 
 # %%
 for name, tensor in {"p": p, "q": q, "r": r, "s": s}.items():
@@ -264,20 +269,20 @@ for name, tensor in {"p": p, "q": q, "r": r, "s": s}.items():
 # %% [markdown]
 # | line | derivatives | so it saves |
 # |---|---|---|
-# | `r = q * p` | by `q`: `p`. By `p`: `q` | both |
 # | `p = u * v` | by `u`: `v`. By `v`: `u` | both |
-# | `q = p + u` | 1 and 1 | no tensor (`alpha` is a number) |
-# | `s = r.mean()` | 1/2, whatever `r` is | no tensor, only the size |
+# | `q = p.sin()` | $\cos p$ | its input, `p` |
+# | `r = q + u` | 1 and 1 | no tensor (`alpha` is a number) |
+# | `s = r.exp()` | $e^r$, which is `s` | its result, `s` |
 #
-# A product saves each factor **for the gradient of the other**. Look into the one of `r`:
+# A product saves each factor **for the gradient of the other**. Look into the one of `p`:
 
 # %%
-multiply = r.grad_fn
-print("q:", multiply._saved_self is q)
-print("p:", multiply._saved_other is p)
+multiply = p.grad_fn
+print("u:", multiply._saved_self is u)
+print("v:", multiply._saved_other is v)
 
 # %% [markdown]
-# ### When one factor doesn't ask
+# ### Optional: when one factor doesn't ask
 #
 # One document writes `inp` of the example without `requires_grad`. **Predict:** what does the first product save then:
 # `inp`, `w1`, both, nothing?
@@ -307,10 +312,9 @@ print("edges:", [node and node.name() for node, slot in first.next_functions])
 
 # %%
 operations = {
-    "exp": torch.exp,
     "sigmoid": torch.sigmoid,
     "tanh": torch.tanh,
-    "sin": torch.sin,
+    "cos": torch.cos,
     "log": torch.log,
     "x * x": lambda x: x * x,
     "x + x": lambda x: x + x,
@@ -325,12 +329,9 @@ for name, operation in operations.items():
     print(f"{name:8} input: {x.data_ptr() in places!s:6} result: {y.data_ptr() in places}")
 
 # %% [markdown]
-# Read it as mathematics. $(e^x)' = e^x$: the result is at hand, so it is the result. So it is for
-# $\sigma' = \sigma (1 - \sigma)$ and $\tanh' = 1 - \tanh^2$. $(\sin x)' = \cos x$, $(\log x)' = 1/x$, $(x \cdot x)' = 2x$:
-# only the input will do. The derivatives of `x + x` and `sum` need no number: neither. $(3x)' = 3$: neither as well, only
-# the 3 itself (chapter 07).
-#
-# Each Function saves what its own derivative needs. We come back to this in section 8.
+# Read it as mathematics. $\sigma' = \sigma (1 - \sigma)$ and $\tanh' = 1 - \tanh^2$: the result is at hand, so it is the
+# result, as with `exp`. $(\cos x)' = -\sin x$, $(\log x)' = 1/x$, $(x \cdot x)' = 2x$: only the input will do. The
+# derivatives of `x + x` and `sum` need no number: neither. $(3x)' = 3$: neither as well, only the 3 itself (chapter 07).
 
 # %% [markdown]
 # ## 5 · Backward, in order
@@ -383,7 +384,7 @@ l4.grad_fn._saved_self
 # saved; chapter 07 says when you need it.)
 
 # %% [markdown]
-# ### Optional: each step, before it opens
+# ### Each step, before it opens
 #
 # The same program, with the lines of `l2` and `l3` swapped. **Predict** each step of backward: the picture asks before it
 # opens the step, and offers a few answers.
@@ -453,7 +454,7 @@ for count in (1, 2):
 # %% [markdown]
 # It is 56: `AccumulateGrad` **adds** what comes to `.grad`.
 #
-# *Misconception* **M09**: “`.grad` is overwritten by each backward”.
+# *Misconception* **M09**: “each backward overwrites `.grad`”.
 
 # %% [markdown]
 # ## 7 · The chain rule, read off the picture
@@ -468,21 +469,24 @@ for count in (1, 2):
 # $l_2 = 5$, $l_3 = 8$, $w_3 = 4$.
 
 # %%
+l1 = inp * w1
+l2, l3 = l1 + w2, l1 * w3
+l4 = l2 * l3
 with torch.no_grad():
-    by_l4 = torch.full([2, 2], 1 / 4, device=device)
-    by_l2 = by_l4 * 8
-    by_l3 = by_l4 * 5
-    by_l1 = by_l2 * 1 + by_l3 * 4
-    by_w1 = (by_l1 * 1).sum()
+    by_l2, by_l3 = l4.grad_fn(torch.full([2, 2], 1 / 4, device=device))
+    through_l2, by_w2 = l2.grad_fn(by_l2)
+    through_l3, by_w3 = l3.grad_fn(by_l3)
+    by_inp, by_w1 = l1.grad_fn(through_l2 + through_l3)
 
-print("l1, through l2:", (by_l2 * 1).tolist())
-print("l1, through l3:", (by_l3 * 4).tolist())
-print("l1, together:  ", by_l1.tolist())
-print("w1:", by_w1, " w2:", by_l2.sum(), " w3:", (by_l3 * 2).sum())
+print("l1, through l2:", through_l2.tolist())
+print("l1, through l3:", through_l3.tolist())
+print("w1, from each:", by_w1.tolist())
+print("w1:", by_w1.sum(), " w2:", by_w2.sum(), " w3:", by_w3.sum())
 
 # %% [markdown]
-# Each multiplication of the code is one edge of the graph. The 8, 5 and 4 are values that forward had saved: $l_3$,
-# $l_2$ and $w_3$. 2 + 5 = 7 is the gradient on the card of `l1`.
+# Here you have called the Functions yourself, each with the gradient of its result, as backward does. The product of `l4`
+# multiplies by $l_3 = 8$ and by $l_2 = 5$, the sum of `l2` by 1, the product of `l3` by $w_3 = 4$: 2 and 5 come to $l_1$.
+# 2 + 5 = 7 is the gradient on its card.
 #
 # Then `w1`: one number that was multiplied with **four** elements. Each of them sends a 7, and they are summed: 28. What
 # forward spread out (broadcast), backward adds up.
@@ -544,10 +548,8 @@ loss.backward()
 # `l3.add_(1)`, the red pill: it adds 1 to the numbers of `l3`. An operation whose name ends in `_` writes in place: it
 # moves the **version**. The `×` of `l4` had saved `l2` and `l3`, and the tag at `l3` says *v0 saved ≠ v1 now*.
 #
-# Torch compares the two versions in backward, and refuses. It stopped at this `×`, before it reached a leaf: no tensor
-# has a gradient.
-#
-# *Misconception* **M04**: “the traceback shows the line to fix”.
+# Torch compares the two versions in backward, and refuses. It stopped at this `×`, before any leaf: no tensor has a
+# gradient. Its traceback would point at `loss.backward()`. *Misconception* **M04**: “the traceback shows the line to fix”.
 #
 # What the recording says:
 
@@ -601,11 +603,10 @@ for line in lines:
 
 # %% [markdown]
 # - Writes to `l4` and `loss` are fine: `mean` saved no tensor. *Misconception* **M03**: “any in-place write raises”.
-# - `relu_` raises though it changed no value, since all were positive. Torch compares versions, not values.
-# - `l1[0]` is a *view*: it has no bytes of its own, it looks at those of `l1`. So does `l3.detach()` at those of `l3`.
-#   Both share the version, too. *Misconceptions* **M12**: “my code has no in-place operation”, **M05**: “`detach`
-#   copies”.
-# - `l1 += 1` writes; `l1 = l1 + 1` makes a new tensor. *Misconception* **M11**: “`+=` equals `= … +`”.
+# - `relu_` raises though it changed no value: torch compares versions.
+# - `l1[0]` is a *view*: it looks at the bytes of `l1`. So does `l3.detach()` at those of `l3`. Both share the version,
+#   too. *Misconceptions* **M12**: “my code has no in-place operation”, **M05**: “`.data` is `.detach()`, and both copy”.
+# - `l1 += 1` writes; `l1 = l1 + 1` makes a new tensor. *Misconception* **M11**: “`x += y` is short for `x = x + y`”.
 
 # %% [markdown]
 # ## 9 · What the graph reaches
@@ -637,8 +638,8 @@ print(w1.grad, w2.grad, w3.grad)
 #
 # **No error** says so: torch can't know which leaves you meant, and an unreached leaf is no error for it.
 #
-# *Misconceptions* **M01**: “`requires_grad=True` fills `.grad`”. **M10**: “`retain_graph` mends that”. It doesn't, since
-# no edge is there.
+# *Misconceptions* **M01**: “`requires_grad=True` fills `.grad`”. **M10**: “backward destroys the graph, and
+# `retain_graph` mends it”. It doesn't, since no edge is there.
 
 # %% [markdown]
 # ### Ways that look alike
@@ -666,14 +667,12 @@ for name, way in ways.items():
     print(f"{name:26} {w.grad}")
 
 # %% [markdown]
-# - `item()` and `tolist()` give plain Python numbers, and `w.data` is the numbers as a tensor without a history
-#   (chapter 05). `requires_grad=True`, or `requires_grad_()`, on such a *new* tensor starts a new graph. It doesn't
-#   mend the old one.
+# - `item()` and `tolist()` give plain Python numbers, and `w.data` is the numbers as a tensor without a history (chapter
+#   05). `requires_grad=True`, or `requires_grad_()`, on such a *new* tensor starts a new graph. It doesn't mend the old
+#   one.
 # - `clone()` copies the numbers and keeps the edge.
 # - `eval()` changes how some layers compute; it doesn't stop recording. *Misconception* **M08**: “`eval()` turns
 #   gradients off”.
-#
-# Chapter 02 is about leaves.
 
 # %% [markdown]
 # ## 10 · Three questions

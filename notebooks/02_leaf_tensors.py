@@ -417,6 +417,14 @@ for make in (at_birth, asked_last, cut_off):
     print(f"{make.__name__:11} is_leaf={w.is_leaf} grad={w.grad}")
 
 # %% [markdown]
+# <details><summary>Changed and run? Then open this.</summary>
+#
+# For instance `torch.ones(3, device=device, requires_grad=True)` in `asked_last`: two operations follow, so `w` is a
+# result. `requires_grad_()` at the end changes nothing any more, and `w.grad` stays `None`.
+#
+# </details>
+
+# %% [markdown]
 # ### An optimiser and a name
 #
 # An optimiser refuses a non-leaf:
@@ -446,7 +454,7 @@ for _ in range(3):
 # Nothing raised, no warning, and the loss stands still. The step moves `leaf`, further and further; the loss is
 # computed from `w`, which was converted once, at the start.
 #
-# *Misconception* **M06**: “no error means that all is well”. Convert first, then make the optimiser.
+# *Misconception* **M06**: “no error means that the gradient is right”. Convert first, then make the optimiser.
 
 # %% [markdown]
 # ### An update by hand
@@ -482,7 +490,8 @@ print("is_leaf:", w.is_leaf, "  requires_grad:", w.requires_grad)
 # %% [markdown]
 # The new `w` is a leaf again, but one that needs no gradient: the second backward raises.
 #
-# *Misconception* **M07**: “`w = w - …` under `no_grad` updates `w`”. To update is to write *into* the leaf.
+# *Misconception* **M07**: “under `no_grad` a write is safe, and `w = …` updates `w`”. To update is to write *into* the
+# leaf.
 #
 # Below, the update writes into the leaf:
 
@@ -803,4 +812,4 @@ loss.backward()
 # - Second: `w` alone. `mean` is a leaf too, since under `no_grad` nobody notes who made it, but it doesn't ask.
 # - Third: `w` and `p`. `memory` was a leaf until it was written.
 #
-# **Now the assignment:** open `release/en/02_leaf_tensors`. Seven exercises, about 60 minutes.
+# **Now the assignment:** open `release/en/02_leaf_tensors`. Seven exercises, about 55 minutes.

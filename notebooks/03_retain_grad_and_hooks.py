@@ -149,8 +149,8 @@ for name, t in {"ones": torch.ones(2, device=device), "x.detach()": x.detach()}.
         print(name, type(error).__name__, "requires_grad=False" in str(error))
 
 # %% [markdown]
-# Both raise: without a gradient there is none to keep. *Misconception* **M02**: “`retain_grad` is for leaves”. It is for
-# all the others that need a gradient.
+# Both raise: without a gradient there is none to keep. *Misconception* **M02**: “`retain_grad` is for leaves, and works
+# after backward”. It is for all the others that need a gradient.
 
 # %% [markdown]
 # ### Asked after backward
@@ -174,7 +174,7 @@ print("second", h.grad)
 # The first gradient had passed before anyone asked. `retain_grad` is a promise for the *next* backward: it doesn't bring
 # back the last one.
 #
-# *Misconception* **M02**: “`retain_grad` works after backward”.
+# *Misconception* **M02**: “`retain_grad` is for leaves, and works after backward”.
 
 # %% [markdown]
 # ### Two backward calls
@@ -191,8 +191,8 @@ for _ in range(2):
     print("h.grad", h.grad, " x.grad", x.grad)
 
 # %% [markdown]
-# A kept gradient adds up like a leaf's. (*Misconception* **M09**: “`.grad` is overwritten”.) In a training loop you
-# don't see it, since each forward makes a new `h`.
+# A kept gradient adds up like a leaf's. (*Misconception* **M09**: “each backward overwrites `.grad`”.) In a training loop
+# you don't see it, since each forward makes a new `h`.
 
 # %% [markdown]
 # ### A name that moves on
@@ -558,7 +558,7 @@ for write in (mul_, augmented, new_name):
 # `h *= 10` is `h.mul_(10)`: the same tensor, so the promise goes along. `h = h * 10` makes a new tensor, to which
 # nobody promised anything: `None`.
 #
-# *Misconception* **M11**: “`+=` equals `= … +`”.
+# *Misconception* **M11**: “`x += y` is short for `x = x + y`”.
 
 # %% [markdown]
 # ### Where you meet it: `relu_`
@@ -689,7 +689,7 @@ print("w1", w1.grad, " w2", w2.grad, " w3", w3.grad)
 # The tensors that you named have theirs, and no others. `l1` isn't a leaf: backward made the promise for you,
 # `retains_grad` is true. `w1` and `w2` are leaves that need a gradient, and have none.
 #
-# *Misconception* **M01**: “`requires_grad` fills `.grad`”.
+# *Misconception* **M01**: “`requires_grad=True` fills `.grad`”.
 
 # %% [markdown]
 # ### `autograd.grad`

@@ -125,12 +125,13 @@ print("tensor:", twin)
 # It depends on what `i` is. A number can't be overwritten: `+=` makes a new one. Into a list and into a tensor `+=`
 # writes. `t = t + 1` never writes.
 #
-# *Misconception* **M11**: “`t += 1` is short for `t = t + 1`”.
+# *Misconception* **M11**: “`x += y` is short for `x = x + y`”.
 
 # %% [markdown]
 # ### Optional: numpy has both
 #
-# numpy has the same two kinds. The document's example is the first addition. Which of the two writes?
+# numpy has the same two kinds. The document's example is the first addition. **Predict** which of the two writes into
+# `A`.
 
 # %%
 import numpy as np
@@ -141,6 +142,9 @@ print(result)
 print(A)
 A += [[2], [3]]
 print(A)
+
+# %% [markdown]
+# The second. `A + …` made a new array, and `A` stayed what it was.
 
 # %% [markdown]
 # ## 2 · The counter
@@ -167,8 +171,7 @@ b = b + 1
 # %% [markdown]
 # ### “It starts at 0, and every in-place operation adds 1”
 #
-# So say three documents. Three tensors below are made in different ways; then six lines each write, or seem to write,
-# into fresh zeros. **Predict** at which version each of the three starts, and what each of the six lines adds.
+# So say three documents. Here three tensors are made in different ways:
 
 # %%
 fresh = {
@@ -179,6 +182,13 @@ fresh = {
 for made_by, t in fresh.items():
     print(f"{made_by:30} starts at {t._version}")
 
+# %% [markdown]
+# A *result* may have been written before you get it: a matrix product of a vector is squeezed in place, a layer's weight
+# is initialised in place.
+#
+# And does each write add 1? Six lines write, or seem to write, into fresh zeros. **Predict** what each of them adds.
+
+# %%
 writes = ("t += 1", "torch.exp(t, out=t)", "t[0] += 1", "t.add_(0)", "t[0:0] = 5")
 for write in (*writes, "t.requires_grad_()"):
     t = torch.zeros(3, device=device)
@@ -186,8 +196,6 @@ for write in (*writes, "t.requires_grad_()"):
     print(f"{write:30} adds {t._version}")
 
 # %% [markdown]
-# - A *result* may have been written before you get it: a matrix product of a vector is squeezed in place, a layer's
-#   weight is initialised in place.
 # - `t[0] += 1` is two writes: it adds into the slice, then assigns the slice.
 # - A write that changes no number counts too.
 # - `requires_grad_()` isn't a write: it sets a flag.
@@ -207,8 +215,8 @@ copy = m.clone()
 row[:] = 1
 
 # %% [markdown]
-# `m` moved, though no line writes to the name `m`. A tensor and its views share the bytes and the counter: slices,
-# `view`, `reshape` where it can, `t()`, and `detach()` too. (One way in to the bytes has a counter of its own: section 7.)
+# `m` moved, though no line writes to the name `m`. A tensor and its views have one counter together: slices, `view`,
+# `reshape` where it can, `t()`. So has what `detach()` gives.
 
 # %%
 m = torch.zeros(2, 3, device=device)
@@ -221,7 +229,8 @@ for made_by, t in others.items():
     print(f"{made_by:11} shares bytes: {shares_bytes!s:6} shares counter: {t._version == m._version}")
 
 # %% [markdown]
-# Each of these shares both or neither: `clone()` and `m + 0` have bytes and a counter of their own.
+# Views and `detach()` share the bytes and the counter; `clone()` and `m + 0` have both of their own. One way in to the
+# bytes doesn't share the counter: it comes in section 7.
 
 # %% [markdown]
 # ## 3 · Used, then written
@@ -296,8 +305,8 @@ loss.backward()
 # %% [markdown]
 # ### The name in the message
 #
-# “… which is output 0 of **X**”. Which X? **Predict:** the op that *made* the tensor, the one that *saved* it, or the
-# one that *wrote* it? And is it the same one each time? (What `exp` makes it saves too: there the first two are one.)
+# “… which is output 0 of **X**”. Which X? **Predict:** the op that *made* the tensor, the one that *saved* it, or the one
+# that *wrote* it? And is it the same one each time? (`exp` saves what it makes, so in its rows the first two are one.)
 
 # %% tags=["version-dependent"]
 for use in ("s = b * b", "s = b.exp()"):
@@ -372,8 +381,9 @@ f.backward()
 # ### Write before use
 #
 # *“Change the order a little, and there is no problem”*, say two documents. **Predict** the outcome, where a *wrong*
-# gradient is one that isn't the derivative of the program as it now stands; and then the numbers in `w1.grad` and
-# `w2.grad`. They were `[[3], [6]]` and `[4]`.
+# gradient is one that isn't the derivative of the program as it now stands.
+#
+# **Predict** the numbers in `w1.grad` and `w2.grad` too. Without the write they were `[[3], [6]]` and `[4]`.
 
 # %%
 # %%see --ask outcome
@@ -389,7 +399,8 @@ f.backward()
 w1.grad, w2.grad, d.grad_fn.name()
 
 # %% [markdown]
-# No error, and the gradient is right for *this* program. `d[:] = 0` is part of its graph: $f = 0 \cdot w_2$.
+# No error, and the gradient is right for *this* program. `d[:] = 0` is part of its graph: $f = 0 \cdot w_2$. (A write to
+# all of a tensor stands there as a `Fill`, a write to a part of it as `CopySlices`.)
 #
 # This isn't the first program, repaired, but another one: nothing in it can learn. For the first one's gradient *and*
 # zeros in `d`, write after `backward()`, or on `d.detach().clone()`.
@@ -456,7 +467,7 @@ for name, function in functions.items():
 #
 # `exp().mul_(2)` raises and `sin().mul_(2)` doesn't. The rule isn't about the write. It is about what was saved.
 #
-# *Misconception* **M03**: “any in-place write on a tensor that needs a gradient raises”.
+# *Misconception* **M03**: “any in-place write raises”.
 
 # %% [markdown]
 # ### Optional: the two lines of section 1
@@ -547,8 +558,8 @@ for write in (other_half, nothing_changes, there_and_back):
         print(f"{write.__name__:16} raises")
 
 # %% [markdown]
-# All three, although each gradient would have been right: the check compares *versions*, not values, and a tensor
-# and all its views have one counter. That is coarse, but cheap: one number is compared for each saved tensor.
+# All three, although each gradient would have been right: the check compares *versions*, not values, and a view has the
+# counter of the whole. That is coarse, but cheap: one number is compared for each saved tensor.
 #
 # The remedy is the same as ever: write elsewhere, or later.
 
@@ -685,9 +696,10 @@ for write in (under_no_grad, by_detach, by_data):
 
 # %% [markdown]
 # Two raise. `no_grad` and `.detach()` hide the write from the *graph*, not from the *counter*. `.data` hides it from
-# both: no error comes, and the gradient is wrong (**M06**: “no error, no problem”).
+# both: no error comes, and the gradient is wrong (**M06**: “no error means that the gradient is right”).
 #
-# *Misconception* **M07**: “under `no_grad` a write is harmless”. It is allowed, which is something else.
+# *Misconception* **M07**: “under `no_grad` a write is safe, and `w = …` updates `w`”. It is allowed, which is something
+# else.
 
 # %% [markdown]
 # ### Optional: the first of the three, as a picture
@@ -742,7 +754,7 @@ print(w.is_leaf, w.requires_grad, w._version)
 # ## 9 · The training step
 #
 # Four things in one step of training: the loss, its backward, the optimiser's step, and the leaf that it moves.
-# (`w.grad` holds what an earlier backward has left.) **Predict** the outcome of this order.
+# **Predict** the outcome of this order. (`w.grad` is set by hand, as an earlier backward would have left it.)
 
 # %%
 # %%see --ask outcome

@@ -59,9 +59,8 @@ for name, t in {"a": a, "out": out, "out.data": by_data, "out.detach()": by_deta
 # %% [markdown]
 # ### A copy?
 #
-# A document on the web says: *“`.data` only copies the data.”* Many say the same of `.detach()`.
-#
-# **Predict:** after `by_data[0] = 9`, what is `out[0]`? And `by_detach[0]`?
+# A document on the web says: *“`.data` only copies the data.”* Many say the same of `.detach()`. From chapter 04 you know
+# that a write through either of them reaches the tensor. Here is why:
 
 # %%
 by_data[0] = 9.0
@@ -71,12 +70,12 @@ print(by_detach)
 print("same bytes:", out.data_ptr() == by_data.data_ptr() == by_detach.data_ptr())
 
 # %% [markdown]
-# Neither copies. There is one storage, and three tensors look at it. A write through any of them is a write to all.
+# Neither copies: there is one storage, and three tensors look at it. A write through any of them is a write to all.
 #
 # So “only copies the data” is wrong, and the same document shows it two cells later: there it zeroes what it calls a
 # copy, and the original is zero.
 #
-# *Misconception* **M05**: “detach copies”.
+# *Misconception* **M05**: “`.data` is `.detach()`, and both copy”.
 
 # %% [markdown]
 # ### Never a gradient?
@@ -97,8 +96,8 @@ fresh.grad, a.grad
 # %% [markdown]
 # ## 2 · The version
 #
-# Each tensor has a counter, `_version`. An in-place write moves it. A Node notes the version of what it saves
-# and compares it in backward: that is torch's only alarm.
+# A Node notes the version of what it saves and compares it in backward: that is torch's only alarm. From chapter 04 you
+# know which of the two has a counter of its own.
 #
 # **Predict** the three versions after the three writes. Type them into the picture.
 
@@ -165,7 +164,8 @@ print("derivative  ", s * (1 - s))
 # *Misconception* **M06**: “no error means that the gradient is right”.
 
 # %% [markdown]
-# You don't need the formula. A finite difference asks the function itself:
+# You don't need the formula, you can ask the function itself: make one element a little larger, then a little smaller,
+# and divide what the result changes by what the element changed. That is a *finite difference*:
 
 
 # %%
@@ -174,9 +174,10 @@ def f(x):
 
 
 x, h = a.detach().double(), 1e-6
-steps = h * torch.eye(3, dtype=torch.float64, device=device)
-slope = torch.stack([(f(x + step) - f(x - step)) / (2 * h) for step in steps])
-print(slope.round(decimals=4))
+for k in range(3):
+    step = torch.zeros(3, dtype=torch.float64, device=device)
+    step[k] = h
+    print(k, ((f(x + step) - f(x - step)) / (2 * h)).item())
 
 # %% [markdown]
 # Nor do you need to compute. `--as rec` has kept the recording of the picture, and that names the lines:
@@ -192,6 +193,13 @@ Markdown("".join(found.message() for found in rec.diagnoses) or "✓")
 #
 # **Change** the cell of the picture. First `c[2] = 0` instead of `c.zero_()`: what becomes of each number of `a.grad`? Then
 # `c.mul_(1)`: what do you answer now?
+#
+# <details><summary>Changed and run? Then open this.</summary>
+#
+# Only the third number becomes 0: each element is computed from its own. After `c.mul_(1)` the numbers are what they
+# were, so all is fine.
+#
+# </details>
 
 # %% [markdown]
 # ## 4 · A write through `.detach()`
@@ -253,7 +261,7 @@ out.sum().backward()
 # Other versions of torch say it in other words. Search the web for the middle of the message, not for the whole.
 
 # %% [markdown]
-# ### Does anomaly mode know the line?
+# ### Anomaly mode
 #
 # Torch's message recommends it. **Predict:** which line of this cell will it print?
 
@@ -271,8 +279,8 @@ with warnings.catch_warnings(record=True) as told, torch.autograd.detect_anomaly
         pass
 
 text = "".join(str(warning.message) for warning in told)
-print("names the victim's line, a.sigmoid():", "a.sigmoid()" in text)
-print("names the culprit's line, zero_():   ", "zero_()" in text)
+for line in ("out = a.sigmoid()", "out.detach().zero_()", "out.sum().backward()"):
+    print(f"{line:21} {line in text}")
 
 # %% [markdown]
 # Anomaly mode prints the forward line of the Node that failed: the victim. The culprit stays unnamed.
@@ -397,11 +405,11 @@ print("zeros:", not w.any(), " version", w._version)
 # It works: random numbers stand where the zeros were, and the version stays at 0. (The document made `w` with
 # `torch.FloatTensor(10)` and saw zeros. That was luck: such memory isn't initialised.)
 #
-# The next write stands **between** forward and backward. The loss is $p^2$, at $p = 2$. **Predict** the outcome,
-# and the number in `p.grad`.
+# From chapter 04, section 7, you know how such a write ends when it stands **between** forward and backward. Here is why.
+# The loss is $p^2$, at $p = 2$; first through `.data`:
 
 # %%
-# %%see --ask outcome
+# %%see
 p = torch.tensor(2.0, requires_grad=True, device=device)
 loss = p * p
 p.data.mul_(10)
@@ -411,13 +419,12 @@ loss.backward()
 p.grad
 
 # %% [markdown]
-# No error, and 40 instead of 4.
+# No error, and 40 instead of 4: the product saved `p` at version 0, and finds version 0 beside the new number.
 #
-# Today's way to write a parameter is `torch.no_grad()`, as `torch.nn.init` does. Here it stands at the same place.
-# **Predict** the outcome.
+# Today's way to write a parameter is `torch.no_grad()`, as `torch.nn.init` does. At the same place:
 
-# %%
-# %%see --ask outcome
+# %% tags=["raises-exception", "version-dependent"]
+# %%see
 p = torch.tensor(2.0, requires_grad=True, device=device)
 loss = p * p
 with torch.no_grad():
@@ -425,8 +432,8 @@ with torch.no_grad():
 loss.backward()
 
 # %% [markdown]
-# It raises: the write moves the version, so torch notices. *Misconception* **M07**: “under `no_grad` a write is
-# harmless”.
+# It raises: this write moves the version, so torch notices. *Misconception* **M07**: “under `no_grad` a write is safe,
+# and `w = …` updates `w`”.
 
 # %% [markdown]
 # ## 7 · “My code has no in-place operation”
@@ -468,7 +475,7 @@ print("p.grad", p.grad, "version", p._version)
 Markdown(rec.diagnoses[0].message())
 
 # %% [markdown]
-# 20, and right would be 4: what the product saved is `p` itself, and `p` now looks at the new storage. No version moved.
+# 20: what was saved is `p` itself, and `p` looks at the new storage now. The right gradient, at $p = 2$, is 4.
 
 # %% [markdown]
 # ## 8 · Numbers to write on
@@ -511,6 +518,9 @@ for remedy in (copy_first, out_of_place, no_grad):
     print(f"{remedy.__name__:13}", torch.allclose(a.grad, s * (1 - s)), shown)
 
 # %% [markdown]
+# All three leave `a.grad` alone. What spoils it is for instance `out.data.mul_(100)` in `copy_first`: no copy, and no
+# error. (`out.detach().mul_(100)` raises.)
+#
 # And if the write can wait until `backward()` has run:
 
 # %%

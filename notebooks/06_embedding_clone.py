@@ -154,7 +154,8 @@ for name, mode in {"no_grad": torch.no_grad, "inference_mode": torch.inference_m
 # Written all the same. `eval()` switches dropout and BatchNorm; `no_grad` switches the recording. Neither switches off a
 # write. Your model changes while you evaluate it.
 #
-# *Misconceptions* **M08**, “`eval()` turns things off”, and **M07**, “`no_grad` makes it safe”.
+# *Misconceptions* **M08**, “`eval()` turns gradients off”, and **M07**, “under `no_grad` a write is safe, and `w = …`
+# updates `w`”.
 
 # %% [markdown]
 # ### Optional: `max_norm=True`
@@ -334,7 +335,7 @@ for name, way in ways.items():
 # `clone()` alone takes new bytes *and* keeps the history. `.detach()` and `.data` do the opposite: old bytes, no
 # history. Chapter 05 was about those two. The weight's counter is shared by `.detach()` alone.
 #
-# *Misconception* **M05**: “detach copies”.
+# *Misconception* **M05**: “`.data` is `.detach()`, and both copy”.
 
 # %% [markdown]
 # Here the copy is written in place, and used. **Predict** who will have a `.grad`.
@@ -565,7 +566,7 @@ for keep in (lambda t: t, torch.clone):
 # %% [markdown]
 # Without it the list holds one tensor three times. `+=` writes into it, and all three entries show the last state.
 #
-# *Misconception* **M11**: “`+=` is the same as `= … +`”.
+# *Misconception* **M11**: “`x += y` is short for `x = x + y`”.
 #
 # **Change** `state += step` into `state = state + step`: is the clone still needed?
 #

@@ -135,7 +135,7 @@ print(nodes(first))
 # %% [markdown]
 # All of them, before any backward: each operation adds its Node as it runs.
 #
-# *Misconception* **M10**: “backward builds or destroys the graph, and `retain_graph` is the cure”.
+# *Misconception* **M10**: “backward destroys the graph, and `retain_graph` mends it”.
 #
 # And the loop at the beginning of this section, from three starts:
 
@@ -531,8 +531,8 @@ for x in (0.1, 0.2, 0.3):
 Markdown(rec.diagnoses[0].message())
 
 # %% [markdown]
-# Try both: `retain_graph=True`, and `.detach()` for the state. **Predict** how many Nodes each step's backward passes,
-# the leaf's included.
+# Try both: `retain_graph=True`, and `.detach()` for the state. **Predict** for each: does the number of Nodes that a
+# step's backward passes stay the same, or does it grow?
 
 
 # %%
@@ -578,8 +578,7 @@ Markdown(rec.diagnoses[0].message())
 # (In step 1 `h` needs no gradient, so nobody saves `w`.) Now the web's answer to *this* error is `.data`, and that is how
 # gradients go silently wrong (chapter 05).
 #
-# *Misconception* **M10**: “backward builds or destroys the graph, and `retain_graph` is the cure”. The cure is
-# `.detach()`.
+# *Misconception* **M10**: “backward destroys the graph, and `retain_graph` mends it”. The cure is `.detach()`.
 
 # %% [markdown]
 # ### Third: computed once, before the loop
@@ -645,7 +644,7 @@ for retain in (False, True):
 # ## 5 · The graph of a gradient
 #
 # Backward computes with tensors. With `create_graph=True` those operations add Nodes as well, and a gradient has a
-# gradient.
+# gradient. (`torch.autograd.grad` returns the gradients as a tuple, here of one: chapter 03.)
 #
 # **Predict** the first and the second derivative of $y = x^3$ at $x = 3$.
 

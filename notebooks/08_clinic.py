@@ -1,8 +1,8 @@
 # %% [markdown]
 # # 08 · The clinic
 #
-# *About 55 minutes with the repairs, without the optional patients.* Programs from real projects come in as patients,
-# each with a complaint: what its owner says about it. You are the doctor, and the picture is your X-ray.
+# *About 55 minutes with the repairs, without the optional parts.* Programs from real projects come in as patients, each
+# with a complaint: what its owner says about it. You are the doctor, and the picture is your X-ray.
 #
 # After it you can
 #
@@ -17,7 +17,7 @@
 # A `NameError`, or `Cell magic … not found`? The kernel was restarted, or a cell was skipped: choose **Kernel ▸ Restart
 # Kernel and Run up to Selected Cell**.
 #
-# The patients called *optional* are for another day, as in each chapter.
+# What is called *optional* is for another day, as in each chapter.
 
 # %%
 import torch
@@ -45,17 +45,20 @@ seegrad.ask_again("08")
 #
 # 1. **Read.** Who saves? Who writes? Commit to a suspect.
 # 2. **See.** The picture asks for your suspect, then shows the truth.
-# 3. **Repair.** Edit the patient's cell and run it again, until the complaint is gone. A mended cell asks once more:
-#    then answer “no line”. Compare with ours.
+# 3. **Repair.** Edit the patient's cell and run it again, until the complaint is gone. A mended cell asks once more: then
+#    answer “no line”. Compare with ours.
 # 4. **Check.** Same values? Right gradient?
 #
 # A cell that asks keeps torch's error back, if there is one, for the picture's last step.
 
 # %% [markdown]
+# For the last step, each repair of ours ends with a line that tells. Copy it for yours, with your loss in the place of
+# `…`: `agree(w.grad, slope(lambda w: …, w))`. It has to compute with doubles, as in `x.double()`.
+
+# %% [markdown]
 # Is a gradient right? `slope` asks the function itself, not autograd: it makes one element of `x` a little larger, then
 # a little smaller, and divides the difference of the two results by that of the two inputs. That is a *finite
-# difference*. `agree` compares two tensors, and `finding` says what a recording found. With your own repair in a function
-# `mine(w)`, `agree(w.grad, slope(mine, w))` checks it.
+# difference*. `agree` compares two tensors, and `finding` says what a recording found.
 #
 # **Predict** what `slope` shows for $x^3$ at 1 and at 2.
 
@@ -101,7 +104,7 @@ loss.backward()
 # `out` was saved twice: by the matrix product, for the gradient of `v`, and by `tanh`, as its own result. `+=` writes
 # into those bytes.
 #
-# *Misconception* **M11**: “`+=` is short for `= … +`”.
+# *Misconception* **M11**: “`x += y` is short for `x = x + y`”.
 
 # %% [markdown]
 # **Change** the cell below until no error comes. It is the same patient: write what you like, `%%see` draws it.
@@ -118,6 +121,8 @@ loss = out.pow(2).sum()
 loss.backward()
 
 # %% [markdown]
+# ### Optional: a colleague's proposal
+#
 # A colleague proposes `out.data += branch`. **Predict** the outcome.
 
 # %%
@@ -229,7 +234,7 @@ for name, before in befores.items():
 # So `inplace=True` isn't forbidden. It does no harm after an operation that saves its *input*, and it raises after one that
 # saves its *result*. That is why an in-place ReLU after a convolution and a BatchNorm is everywhere, and works.
 #
-# *Misconceptions* **M03**, “any in-place write raises”, and **M12**, “my code has none”.
+# *Misconceptions* **M03**, “any in-place write raises”, and **M12**, “my code has no in-place operation”.
 
 # %% [markdown]
 # ### Our repair
@@ -256,7 +261,7 @@ print("w.grad right", agree(w.grad, slope(forward, w)))
 #
 # *“Discriminator `d`, generator `g`. A tutorial of 2018 has this code, and it ran there. Here it raises.”*
 #
-# (`softplus(z)` is $\log(1 + e^z)$: a loss that is small where `z` is far below 0.)
+# (`softplus(s)` is $\log(1 + e^s)$, a `relu` with a round corner: the more negative `s` is, the smaller is the loss.)
 #
 # **Predict:** which line did the damage? Note who saved the value that it hit.
 
@@ -282,11 +287,14 @@ opt_g.step()
 # `d * fake` needs `d` for the gradient of `fake`. The step moved `d` between that forward and its backward.
 #
 # An optimiser's step is an in-place write. *Misconception* **M12**: “my code has no in-place operation”.
-#
-# Why did it run in 2018? Until torch 1.4 the optimisers wrote through `.data`, past the alarm.
-#
-# Below, `d` is moved through `.data`, as by such a step. **Predict:** is `g.grad` that of the old `d`, of the new `d`, or of neither?
 
+# %% [markdown]
+# ### Two repairs, two meanings
+#
+# What should `g` learn against: the `d` from *before* its step, or from *after* it? Both can be meant, and each has a
+# repair of its own.
+#
+# **Repair** the patient's cell so that `g` learns against the `d` from *after*, then open ours.
 
 # %%
 def start():
@@ -299,26 +307,6 @@ def fooled(g, d):
     return softplus(-(d * g * noise).sum())
 
 
-g, d, opt_g, opt_d = start()
-old, loss = d.detach().clone(), fooled(g, d)
-d.data -= 0.5 * torch.tensor([-0.3, -0.3], device=device)
-loss.backward()
-print("came ", g.grad)
-print("old d", slope(lambda g: fooled(g, old), g).float())
-print("new d", slope(lambda g: fooled(g, d.detach()), g).float())
-
-# %% [markdown]
-# Of neither: `softplus` saved its input, which was computed with the old `d`. The product saved `d` itself, and reads the
-# new numbers there. So the tutorial's gradients were wrong, and nothing said so. Since torch 1.5 torch does.
-#
-# ### Two repairs, two meanings
-#
-# What should `g` learn against: the `d` from *before* its step, or from *after* it? Both can be meant, and each has a
-# repair of its own.
-#
-# **Repair** the patient's cell in both ways first, then open ours for *after*.
-
-# %%
 g, d, opt_g, opt_d = start()
 fake = g * noise
 loss_d = softplus((d * fake.detach()).sum()) + softplus(-(d * real).sum())
@@ -333,11 +321,15 @@ print("g.grad right", agree(g.grad, slope(lambda g: fooled(g, d.detach()), g)))
 
 # %% [markdown]
 # *After*: the generator's forward runs below the step. It computes another loss than the patient did.
+
+# %% [markdown]
+# ### Optional: against the `d` from before
 #
-# *Before*: both backwards come first, then both steps. It keeps the patient's value; one thing is left to decide.
+# To keep the patient's value, both steps have to come below both backwards. That alone may not do: the generator's loss
+# is made from `d` too.
 #
-# Here is *before*, once with a plain `backward()` for the second loss, once with `backward(inputs=[g])`, which fills the
-# `.grad` of `g` alone (chapter 03). **Predict** for both: is `d.grad` right when `opt_d` takes its step?
+# Below, its backward is once a plain `backward()`, once `backward(inputs=[g])`, which fills the `.grad` of `g` and of
+# nothing else (chapter 03). **Predict** for both: is `d.grad` right when `opt_d` takes its step?
 #
 # (`fought` is the discriminator's loss; `right` compares `d.grad` with its slope by `d`.)
 
@@ -359,17 +351,39 @@ for inputs in (None, "g"):
     opt_g.step()
 
 # %% [markdown]
-# The generator's loss reaches `d` too, so a plain `backward()` adds its gradient to `d.grad`, and `opt_d.step()` uses the
-# sum. So *before* needs `inputs=`: each loss may write only to its own weights.
+# A plain `backward()` adds the gradient of the generator's loss to `d.grad`, and `opt_d.step()` uses the sum. So the
+# repair is: all backwards first, each into its own weights, then the steps.
 #
 # *Misconception* **M09**: “each backward overwrites `.grad`”. It adds.
 
 # %% [markdown]
-# ## 5 · Optional: patient 4, a hidden state
+# ### Optional: why it ran in 2018
+#
+# Until torch 1.4 the optimisers wrote through `.data`, past the alarm.
+#
+# Below, a small step is added to `d` through `.data`. **Predict:** is `g.grad` that of the old `d`, of the new `d`, or of
+# neither?
+
+# %%
+g, d, opt_g, opt_d = start()
+old, loss = d.detach().clone(), fooled(g, d)
+d.data += torch.tensor([0.15, 0.15], device=device)
+loss.backward()
+print("came ", g.grad)
+print("old d", slope(lambda g: fooled(g, old), g).float())
+print("new d", slope(lambda g: fooled(g, d.detach()), g).float())
+
+# %% [markdown]
+# Of neither: `softplus` saved its input, which was computed with the old `d`. The product saved `d` itself, and reads the
+# new numbers there. So the tutorial's gradients were wrong, and nothing said so. Since torch 1.5 torch does.
+
+# %% [markdown]
+# ## 5 · Patient 4: a hidden state
 #
 # *“A recurrent network over a text, batch by batch. I tried it with one batch only. Will it do for a long text?”*
 #
-# **Predict** the outcome. If something goes wrong, in which round of the loop does it?
+# You have met its kind in chapter 07, section 4. **Predict** the outcome. If something goes wrong, in which round of the
+# loop does it?
 
 # %%
 # %%see --ask outcome --as rec
@@ -388,33 +402,13 @@ for batch in text:
 finding(rec)
 
 # %% [markdown]
-# The second backward walks through `h` into the first round, whose saved tensors are freed. The Nodes are still
-# there; what they saved isn't. Torch's error ends with advice: “Specify retain_graph=True”.
-
-# %% [markdown]
-# ### One argument more
+# The second backward walks through `h` into the first round, whose saved tensors are freed. The Nodes are still there;
+# what they saved isn't.
 #
-# For loops like this one, thousands of answers on the web say `retain_graph=True`. **Predict:** if a line of this one
-# does damage, which?
-
-# %%
-# %%see --ask culprit
-w = torch.tensor([[0.5, -0.3], [0.2, 0.8]], requires_grad=True, device=device)
-optimizer = torch.optim.SGD([w], lr=0.1)
-h = torch.tensor([0.1, 0.2], device=device)
-for batch in text:
-    h = torch.tanh(batch + h @ w)
-    loss = h.pow(2).sum()
-    optimizer.zero_grad()
-    loss.backward(retain_graph=True)
-    optimizer.step()
-
-# %% [markdown]
-# The old rounds are kept now, and they need the old `w`. The step has overwritten it.
+# Torch's error ends with advice: “Specify retain_graph=True”. With it the old rounds are kept, and they need the old `w`,
+# which the step has overwritten: the next error (chapter 07). This program doesn't want to go through one graph twice.
 #
-# The advice is for programs that want to go through one graph twice. This one doesn't want to.
-#
-# *Misconception* **M10**: “backward builds or destroys the graph, and `retain_graph` is the cure”.
+# *Misconception* **M10**: “backward destroys the graph, and `retain_graph` mends it”.
 
 # %% [markdown]
 # ### Our repair
@@ -468,7 +462,7 @@ torch.optim.SGD([w], lr=0.1)
 # `w` is the result of `raw * 0.1`. It needs a gradient, but by itself backward fills the `.grad` of leaves alone, so an
 # optimiser could never move it. `.to("cuda")` makes a result in the same way as `.to(torch.float64)` does here.
 #
-# *Misconception* **M01**: “`requires_grad` fills `.grad`”.
+# *Misconception* **M01**: “`requires_grad=True` fills `.grad`”.
 
 # %% [markdown]
 # This patient's twin gives `raw` to the optimiser. **Predict** whether `w` changes in three steps.
@@ -556,8 +550,6 @@ print("at new weights ", slope(task, now)[1].float())
 # Neither of the two: the new `u`, times the sigmoid's derivative at the old `v`. No loss has this gradient.
 #
 # *Misconception* **M06**: “no error means that the gradient is right”.
-#
-# **Change** `fused=True` to `fused=False` in the patient's cell, run it, and answer again. Does torch say a word now?
 
 # %% [markdown]
 # ### Our repair
@@ -587,11 +579,31 @@ optimizer.step()
 # optimiser first.
 
 # %% [markdown]
-# ### Running statistics
+# ### A backup
+#
+# **Predict** what `backup` and `copy` hold:
+
+# %%
+weights = torch.tensor([1.0, 2.0], device=device)
+backup = weights.data
+copy = weights.detach().clone()
+weights.data.fill_(7)
+
+print("backup", backup, "copy", copy, "version", weights._version)
+
+# %% [markdown]
+# `.data` is a second name for the same bytes, and a write through it moves no version. *Misconception* **M05**: “`.data`
+# is `.detach()`, and both copy”.
+
+# %% [markdown]
+# ## 8 · Patient 7: running statistics
+#
+# *“One layer of BatchNorm, called as in a test, then as in training. Then one backward.”*
 #
 # BatchNorm keeps two running statistics: here `mean` is 0 and `var` is 1, so `x` goes through almost unchanged. A call
-# with `training=True` brings them up to date: `mean` becomes 0.9 · `mean` + 0.1 · the batch's mean, `var` likewise. **Predict**
-# the outcome.
+# with `training=True` brings them up to date: `mean` ← 0.9 `mean` + 0.1 times the batch's mean, and so for `var`.
+#
+# **Predict** the outcome.
 
 # %%
 # %%see --ask outcome --as rec
@@ -616,24 +628,7 @@ finding(rec)
 # the old statistics is almost 1.
 
 # %% [markdown]
-# ### A backup
-#
-# **Predict** what `backup` and `copy` hold:
-
-# %%
-weights = torch.tensor([1.0, 2.0], device=device)
-backup = weights.data
-copy = weights.detach().clone()
-weights.data.fill_(7)
-
-print("backup", backup, "copy", copy, "version", weights._version)
-
-# %% [markdown]
-# `.data` is a second name for the same bytes, and a write through it moves no version. *Misconception* **M05**:
-# “`.data` copies”.
-
-# %% [markdown]
-# ## 8 · Optional: patient 7, an actor and its critic
+# ## 9 · Optional: patient 8, an actor and its critic
 #
 # *“The actor learns something, but the agent gets no better.”*
 #
@@ -655,10 +650,10 @@ print("critic.grad", critic.grad)
 finding(rec)
 
 # %% [markdown]
-# The `.detach()` stands in the line that both losses share, so no wire leads to `critic` from either of them.
+# The `.detach()` stands in the line that both losses share, so no edge leads to `critic` from either of them.
 #
-# Torch can't know what you meant, and raises nothing. You see it if you look: at the wire that is missing in the
-# picture, at `critic.grad`, or at the slope.
+# Torch can't know what you meant, and raises nothing. You see it if you look: at the edge that is missing in the picture,
+# at `critic.grad`, or at the slope.
 
 # %% [markdown]
 # ### Where to cut
@@ -698,9 +693,9 @@ for name, both in {"in both": (cut, cut), "in none": (keep, keep), "actor's": (c
 # repaired what it learns.
 
 # %% [markdown]
-# ## 9 · Optional: check yourself
+# ## 10 · Optional: check yourself
 #
-# Two more patients, without help. Patient 8: *“If the loss rises, we go back to the best weights.”*
+# Two more patients, without help. Patient 9: *“If the loss rises, we go back to the best weights.”*
 #
 # Here `x` stands for the output of earlier layers, so it needs a gradient. **Predict** the culprit: click it.
 
@@ -718,7 +713,7 @@ if loss >= 0:
 loss.backward()
 
 # %% [markdown]
-# Patient 9: *“We add up the loss for the log.”* **Predict** the outcome.
+# Patient 10: *“We add up the loss for the log.”* **Predict** the outcome.
 
 # %%
 # %%see --ask outcome
@@ -732,7 +727,7 @@ for x in torch.tensor([[1.0, -1.0], [0.5, 2.0]], device=device):
 # %% [markdown]
 # ### Our repair
 #
-# **Repair** both in their cells first, then open our repair of patient 9.
+# **Repair** both in their cells first, then open our repair of patient 10.
 
 # %%
 w = torch.tensor([1.0, 2.0], requires_grad=True, device=device)
@@ -745,12 +740,12 @@ for x in torch.tensor([[1.0, -1.0], [0.5, 2.0]], device=device):
     print("w.grad right:", agree(w.grad, slope(lambda w, x=x.double(): (w * x).sum().tanh(), w)))
 
 # %% [markdown]
-# - Patient 8: the layer saved its weights for the gradient of `x`, and `load_state_dict` copies into them, in place. Move
+# - Patient 9: the layer saved its weights for the gradient of `x`, and `load_state_dict` copies into them, in place. Move
 #   it below `backward()`.
-# - Patient 9: the sum keeps each round's graph. Call `loss.backward()`, and add `loss.detach()`.
+# - Patient 10: the sum keeps each round's graph. Call `loss.backward()`, and add `loss.detach()`.
 
 # %% [markdown]
-# ## 10 · Complaint, suspect, treatment
+# ## 11 · Complaint, suspect, treatment
 #
 # | complaint | suspects |
 # |---|---|
@@ -763,9 +758,9 @@ for x in torch.tensor([[1.0, -1.0], [0.5, 2.0]], device=device):
 # | found | treatment |
 # |---|---|
 # | a write hits what was saved | a new tensor, or the write after backward |
-# | a step between forward and backward | forward again, or all backwards first, each into its own weights (`inputs=`) |
+# | a step between forward and backward | forward again, or all backwards first, each into its own weights |
 # | a graph from an earlier round | `detach` what is carried over |
 # | a result in the optimiser | scale or move first, then `requires_grad_()` |
 # | a cut too early | `detach` at the one place that must not learn |
 #
-# **Now the assignment:** open `release/en/08_clinic`. Four more patients are waiting, about 60 minutes.
+# **Now the assignment:** open `release/en/08_clinic`. Four more patients are waiting, about 70 minutes.

@@ -24,6 +24,7 @@
 # %%
 import itertools
 import math
+import sys
 
 import torch
 from torch.autograd import gradcheck, gradgradcheck
@@ -115,8 +116,8 @@ def push(value):
 
 
 # %% [markdown]
-# `push` passes the gradient of one value on to its inputs. All that is missing is an order. Here is one: take a value,
-# push it, go on with its inputs, until nothing waits.
+# `push` passes the gradient of one value on to its inputs. All that is missing is an order. Here is one: take the value
+# that was added last, push it, add its inputs, until nothing waits.
 #
 # After each step it says with `yield` which value it was and which gradient had come. A function with `yield` runs only
 # as far as somebody asks: `seegrad.follow` and `list` ask to its end.
@@ -239,7 +240,7 @@ for adds in (True, False):
 # %% [markdown]
 # ### Backward, twice
 #
-# Torch would say that saved tensors were freed; ours frees nothing.
+# Torch would say that saved tensors were freed; ours frees nothing. So let us call it again.
 #
 # **Predict** `a.grad` after the second call. After the first it was 39.
 
@@ -250,8 +251,8 @@ seegrad.follow(ordered(v["e"]), v)
 print("a.grad", v["a"].grad)
 
 # %% [markdown]
-# Not 78, but 153. `c` and `d` still hold their gradients from the first call, and pass them on a second time: `d` 2, `c`
-# 14 + 24 = 38, and `a` gets 38 · 3 = 114 on top of its 39.
+# Not 78, but 153: `c` and `d` still hold what came in the first call, and pass it on once more. `d` has 1 + 1 = 2 now,
+# `c` has 13 + 1 + 24 = 38, and `a` gets 3 · 38 on top of its 39.
 
 # %% [markdown]
 # ### What flows, and what stays
@@ -306,10 +307,10 @@ for _ in range(2):
 # %% [markdown]
 # ## 4 · Against torch
 #
-# The same program on torch's engine. **Predict** what each of its Functions saves.
+# The same program on torch's engine:
 
 # %%
-# %%see --ask saves
+# %%see
 a = torch.tensor(2.0, dtype=torch.float64, requires_grad=True, device=device)
 b = torch.tensor(3.0, dtype=torch.float64, requires_grad=True, device=device)
 c = a * b
@@ -318,14 +319,11 @@ e = d + c
 e.backward()
 
 # %% [markdown]
-# And on yours:
+# And on yours. **Predict** in how many of its numbers it differs from torch.
 
 # %%
 v = program()
 seegrad.show(seegrad.follow(backward(v["e"]), v))
-
-# %% [markdown]
-# **Predict** in how many of its numbers your engine differs from torch.
 
 # %%
 print("values   ", [v[name].data == value.item() for name, value in zip("abcde", (a, b, c, d, e), strict=True)])
@@ -372,9 +370,8 @@ def unbroadcast(gradient, shape):
 
 
 # %% [markdown]
-# Two loops, for two ways of stretching: a dimension that wasn't there, and one of size 1.
-#
-# **Predict** the numbers: a gradient of six ones, shape `[3, 2]`, is brought back to `[2]`, to `[3, 1]`, and to `[]`.
+# Two loops, for two ways of stretching: a dimension that wasn't there, and one of size 1. A gradient of six ones, shape
+# `[3, 2]`, is brought back to three shapes:
 
 # %%
 for shape in ((2,), (3, 1), ()):
@@ -389,8 +386,8 @@ for shape in ((2,), (3, 1), ()):
 # `fitted` takes the place of `plain`. Before it calls the rule, it gives the gradient the shape of its value, also the
 # 1.0 of the loss; afterwards it brings each part back to the shape of its input.
 #
-# `add` and `mul` stay as they are. `matmul`, here for matrices, and `sum` are new; `exp` gets a rule for tensors. (The
-# gradient of `a` has the shape of `a`, as `g @ b.T` does.)
+# `exp` gets a rule for tensors; `sum` is new, and `matmul`. An element of `a` goes into one row of the result, times one
+# row of `b`. Its gradient is that row of `g` times that row of `b`, added up: `g @ b.T`.
 
 
 # %%
@@ -444,8 +441,8 @@ for (name, own), one in zip(mine.items(), theirs, strict=True):
     print(name, torch.allclose(own.grad, one.grad))
 
 # %% [markdown]
-# All three agree. Two new operations and `exp` for tensors, three lines of rules. Torch has some 650 of these lines;
-# you know now how each of them is built.
+# All three agree. Two new operations and `exp` for tensors, three lines of rules. Torch has some 650 of these lines; you
+# know now how each of them is built.
 #
 # Ours is wasteful. `sum` saves its whole input for its shape alone, and `exp` computes again what it had. Torch notes a
 # shape, and saves the result.
@@ -470,27 +467,28 @@ print("x.grad", x.grad)
 # %% [markdown]
 # ### Versions
 #
-# We could copy what is saved: every step would pay for that with several times the memory (chapter 04, section 10). So
-# we count. Every write moves the tensor's version; every operation notes the versions of what it saves; backward
-# compares.
+# We could copy what is saved: every step would pay for that with several times the memory (chapter 04, section 10). So we
+# count. Every write moves the tensor's version; every operation notes the versions of what it saves; backward compares.
+# Beyond torch, a write also notes its line: `sys._getframe(1).f_lineno` is the line that called.
 
 
 # %%
 class Counted(Tensor):
     def __init__(self, *made):
         super().__init__(*made)
-        self.version = 0
+        self.version, self.line = 0, None
         self.versions = [one.version for one in self.saved]
 
     def mul_(self, number):
         self.data.mul_(number)
         self.version += 1
+        self.line = sys._getframe(1).f_lineno
 
 
 def checked(value, gradient):
     for one, version in zip(value.saved, value.versions, strict=True):
         if one.version != version:
-            raise RuntimeError(f"{value.op} saved version {version}, now {one.version}")
+            raise RuntimeError(f"{value.op} saved version {version}, now {one.version}: see line {one.line}")
     return fitted(value, gradient)
 
 
@@ -529,7 +527,8 @@ for program_of in (first, second, third):
 # A write before the use does no harm: the new numbers are those that were used. A write after it does, if a rule will
 # read them. `add` needs no numbers, only shapes, so in `third` nothing is wrong, and nothing is said.
 #
-# The message can't say which line wrote: a counter doesn't know. Neither does torch's; `%%see` finds that line.
+# And look at the message: it names the line of the *write*. Torch's message names a kind of operation, and its anomaly
+# mode the line that saved; the line that wrote is named by neither. `%%see` finds it.
 
 # %% [markdown]
 # ### Optional: a write to `x.data`
@@ -548,7 +547,8 @@ except RuntimeError as error:
 
 # %% [markdown]
 # The counter counts what goes through `mul_`. A write that goes around it isn't counted. Torch's `.data` is such a way
-# around. *Misconceptions* **M05**, “`.data` is `.detach()`”, and **M06**, “no error means that the gradient is right”.
+# around. *Misconceptions* **M05**, “`.data` is `.detach()`, and both copy”, and **M06**, “no error means that the
+# gradient is right”.
 
 # %% [markdown]
 # ## 7 · A rule inside torch
@@ -557,7 +557,8 @@ except RuntimeError as error:
 # saves, and a `backward`: the rule. `ctx` is the Node that is being made: what `forward` puts there, `backward` finds
 # there.
 #
-# You never call the two yourself: `Cube.apply(…)` runs `forward` and puts the Node into the graph.
+# You never call the two yourself, so they have no `self`. `Cube.apply(…)` does: it runs `forward` and puts the Node
+# into the graph. `Cube.forward` alone would record nothing.
 
 # %%
 class Cube(torch.autograd.Function):
@@ -578,7 +579,8 @@ class Cube(torch.autograd.Function):
 # %%
 # %%see --ask order
 x = torch.tensor([1.0, 2.0], requires_grad=True, device=device)
-out = Cube.apply(x * 2)
+doubled = x * 2
+out = Cube.apply(doubled)
 out.sum().backward()
 
 # %% [markdown]
@@ -607,7 +609,7 @@ print("at 1:", [torch.autograd.grad(function.apply(x).sum(), x)[0][0].item() for
 
 # %% [markdown]
 # At 1 both give 3: one point proves nothing. And neither says a word in training. *Misconception* **M06**: “no error
-# means that the gradient is right”.
+# means that the gradient is right”. A rule of yours is checked before it is used.
 
 # %% [markdown]
 # ### What the rule saved
@@ -648,8 +650,8 @@ doubled.mul_(10)
 out.sum().backward()
 
 # %% [markdown]
-# `save_for_backward` notes the version and compares it. An attribute is just a Python object: nobody looks, and the
-# gradient is a hundred times too large.
+# `save_for_backward` notes a version and compares it. Of an attribute no version is noted, so nobody compares, and the
+# gradient is a hundred times too large. An attribute also keeps memory alive that backward would have freed.
 
 # %% [markdown]
 # ### Optional: in place
@@ -764,4 +766,4 @@ print(a.grad, b.grad)
 # | `grad +=` at a leaf | `AccumulateGrad` |
 # | `line` of a write | nothing: that is what `%%see` is for |
 #
-# **Now the assignment:** open `release/en/09_own_engine`. You write the engine's parts yourself, about 65 minutes.
+# **Now the assignment:** open `release/en/09_own_engine`. You write the engine's parts yourself, about 75 minutes.

@@ -1,7 +1,7 @@
 # %% [markdown]
 # # Assignment 02: Leaf tensors
 #
-# Seven exercises, 100 points, about 60 minutes. Write your answers in the cells that say `YOUR CODE HERE` or
+# Seven exercises, 100 points, about 55 minutes. Write your answers in the cells that say `YOUR CODE HERE` or
 # `YOUR ANSWER HERE`. In a cell of code, replace each `None`, or write your code in the place of the comment, and delete
 # the line `raise NotImplementedError()`.
 #

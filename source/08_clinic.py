@@ -1,7 +1,7 @@
 # %% [markdown]
 # # Assignment 08: the clinic
 #
-# Seven exercises, 100 points, about 60 minutes. Write your answers in the cells that say `YOUR CODE HERE` or
+# Seven exercises, 100 points, about 70 minutes. Write your answers in the cells that say `YOUR CODE HERE` or
 # `YOUR ANSWER HERE`. In a cell of code, replace each `None`, or write your code in the place of the comment, and delete
 # the line `raise NotImplementedError()`.
 #
@@ -33,9 +33,9 @@ from torch.nn import functional as F
 # | D | `out = x.exp()` | `out.sum().backward()`, then `x.grad = None` |
 # | E | `out = x * 3` | `out = out + x.detach()` |
 #
-# `"raises"`: the last backward raises. `"silent"`: no error, but `x.grad` isn't the slope of `out.sum()` at the `x`
-# that `out` was computed with. `"right"`: no error, and it is. The slope says how much `out.sum()` changes when the
-# numbers of `x` do, in whatever way they come into `out`.
+# `"raises"`: the last backward raises. `"silent"`: no error, but `x.grad` isn't the slope of `out.sum()` at the `x` that
+# `out` was computed with. `"right"`: no error, and it is. The slope is the finite difference of chapter 08: how much
+# `out.sum()` changes when the numbers of `x` do. A part that is cut off is missing from `x.grad`, meant or not.
 
 # %% [markdown]
 # <details><summary>Hint 1 of 3</summary>
@@ -45,7 +45,7 @@ from torch.nn import functional as F
 # <details><summary>Hint 2 of 3</summary>
 #
 # Chapter 04, section 5, has a table of who saves its result and who its input. In chapter 08 patient 6 has a step that
-# moves no version; chapter 07, section 2, has graphs that were used already.
+# moves no version, patient 4 has a graph that was used already. `slope` stands in section 1.
 #
 # <details><summary>Hint 3 of 3</summary>
 #
@@ -170,8 +170,8 @@ answers(
 #
 # <details><summary>Hint 2 of 3</summary>
 #
-# Chapter 08: patient 1 shows that a write to one row counts for the whole, patient 6 shows who writes without moving a
-# version. A write is only guilty if a Node saved what it hits.
+# Chapter 08: patient 1 shows that a write to one row counts for the whole, patients 6 and 7 show who writes without
+# moving a version. A write is only guilty if a Node saved what it hits.
 #
 # <details><summary>Hint 3 of 3</summary>
 #
@@ -416,8 +416,8 @@ promised(
 #
 # <details><summary>Hint 2 of 3</summary>
 #
-# Chapter 08, patient 6: two lines, the second of which writes what the first has saved, and no version moves. The
-# remedies of section 10 apply.
+# Chapter 08, patient 7: two lines, the second of which writes what the first has saved, and no version moves. The
+# remedies of section 11 apply.
 #
 # <details><summary>Hint 3 of 3</summary>
 #
@@ -505,10 +505,10 @@ promised(
 # %% [markdown]
 # ## 6 · Order: patient D (15 points)
 #
-# A GAN came in pieces. Choose the lines that belong into one round of training and put them in order: `d` learns to
-# give 1 to what is real and 0 to what is fake; then `g` learns against the **updated** `d`. Both are updated in place,
-# over many rounds; before the first one every `.grad` is empty. Some lines don't belong. There is more than one right
-# answer: what counts is the numbers of `d` and `g` after every round, however they came about.
+# A GAN came in pieces. Choose the lines that belong into one round of training and put them in order: `d` learns to give
+# 1 to what is real and 0 to what is fake; then `g` learns against the **updated** `d`. Both are updated in place, over
+# many rounds. Before the first one `d.grad` and `g.grad` are `None`. Some lines don't belong. There is more than one
+# right answer: what counts is the numbers of `d` and `g` after every round, however they came about.
 #
 # ```
 # A   fake = g * noise

@@ -1,7 +1,7 @@
 # %% [markdown]
 # # Assignment 09: an engine of your own
 #
-# Seven exercises, 100 points, about 65 minutes. Write your answers in the cells that say `YOUR CODE HERE` or
+# Seven exercises, 100 points, about 75 minutes. Write your answers in the cells that say `YOUR CODE HERE` or
 # `YOUR ANSWER HERE`. In a cell of code, replace each `None`, or write your code in the place of the comment, and delete
 # the line `raise NotImplementedError()`.
 #
@@ -12,7 +12,8 @@
 # Commit to an answer before you run anything.
 
 # %% [markdown]
-# Exercises 1 to 3 are about these values and rules. They are those of chapter 09, with two other operations.
+# Exercises 1 to 3 are about these values and rules. They are those of chapter 09, with two other operations; `graph` is
+# the same.
 
 # %%
 import itertools
@@ -49,6 +50,17 @@ RULES = {
     "tanh": lambda g, a: (g * (1 - math.tanh(a) ** 2),),
 }
 
+
+def graph(loss):
+    found, waiting = [], [loss]
+    while waiting:
+        value = waiting.pop()
+        if value not in found:
+            found.append(value)
+            waiting.extend(value.inputs)
+    return found
+
+
 # %% [markdown]
 # ## 1 · Predict (15 points)
 #
@@ -59,7 +71,7 @@ RULES = {
 # |---|---|
 # | A | pushes the youngest value first, and adds up; one call |
 # | B | the same, but assigns (`=`) where it should add up (`+=`) |
-# | C | `walk` of chapter 09: takes the value that was added last, pushes it, adds its inputs; adds up gradients |
+# | C | `walk` of chapter 09: takes the value that was added last, pushes it, adds its inputs from left to right; adds up |
 # | D | as A, and backward is called twice; only leaves keep a gradient |
 # | E | as D, but every value keeps its gradient from call to call, and passes on all that it holds; `e` begins with 1 again |
 #
@@ -236,8 +248,8 @@ answers(
 #
 # <details><summary>Hint 2 of 3</summary>
 #
-# Chapter 09, section 2, has the way to all ancestors, section 3 an engine whose gradients flow through a dictionary.
-# When is the gradient of a value in between complete?
+# `graph` finds all that take part. Chapter 09, section 3, has an engine whose gradients flow through a dictionary. When
+# is the gradient of a value in between complete?
 #
 # <details><summary>Hint 3 of 3</summary>
 #
@@ -368,8 +380,8 @@ expect("alone = Value(5.0); gradients(alone, [])", call("gradients(alone, [])", 
 #
 # <details><summary>Hint 3 of 3</summary>
 #
-# Give each dimension that is gone its place again, with size 1: the smallest number first. Then the shapes fit, and a
-# `expand` stretches the gradient.
+# Give each dimension that is gone its place again, with size 1: the smallest number first. Then `expand` stretches the
+# gradient to the whole shape, whatever its dtype.
 #
 # </details></details></details>
 
@@ -381,7 +393,7 @@ def mean_rule(gradient, shape, dims):
     for k in gone:
         gradient = gradient.unsqueeze(k)
         count *= shape[k]
-    return gradient * torch.ones(shape, dtype=gradient.dtype) / count
+    return gradient.expand(shape) / count
     ### END SOLUTION
 
 # %% grade_id="write_shape_test" kind="test" points=15

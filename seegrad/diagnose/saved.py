@@ -186,7 +186,7 @@ OWN_RESULT = {
 BY_WAY = {
     "detach": marked(
         "Write to a copy, `{copy}`, or move the write below the backward call. "
-        "Above {victim}, where {node} saves {label}, it would be part of another program."
+        "Moved above {victim}, where {node} saves {label}, it raises nothing, but the program computes something else."
     ),
     "view": marked(
         "A view is the same memory: build the new value without writing into {label} (`torch.cat`, `torch.where`), "
@@ -200,7 +200,7 @@ BY_WAY = {
 }
 MOVE_WRITE = marked(
     "Move the write below the backward call, or keep {label} and give the new value a new name. "
-    "Above {victim}, where {node} saves {label}, the write would be part of another program."
+    "Moved above {victim}, where {node} saves {label}, it raises nothing, but the program computes something else."
 )
 
 

@@ -20,7 +20,7 @@ SILENT = DiagnosisKind(
     marked("silent corruption"),
     (marked("v{saved} saved = v{now} now,"), marked("but the numbers changed")),
 )
-UNCHECKED = replace(SILENT, tag=(marked("no version check,"), marked("and the numbers changed")))
+UNCHECKED = replace(SILENT, tag=(marked("no version was noted,"), marked("and the numbers changed")))
 
 SILENTLY = marked(
     "{Culprit} overwrote {label}{through}, after {node} from {victim} had saved it{need}{others}; "
@@ -122,7 +122,7 @@ def describe_silent(
     tensor = owner(recording, saved.tensor) if saved.tensor is not None else None
     finding = Finding(
         recording=recording,
-        kind=SILENT if saved.version is not None else UNCHECKED,
+        kind=SILENT if saved.version is not None and saved.checked else UNCHECKED,
         frame=frame.index,
         culprit=place,
         victim=birthplace(recording, node),

@@ -1,8 +1,9 @@
 """Asked again: which two predictions of earlier chapters a learner makes before a new one.
 
-First those that went wrong, then those that were asked longest ago, or never. Each comes in another *dress*: another
-program (`dresses.toml`) of which the same kind of question is asked. An answer to it is one more answer to the
-prediction that went wrong, so what is right in its other dress is learnt.
+First those that went wrong, then those that were asked longest ago, or never: of these the latest chapter's, so that
+who answers none isn't asked the same again. Each comes in another *dress*: another program (`dresses.toml`) of which
+the same kind of question is asked. An answer to it is one more answer to the prediction that went wrong, so what is
+right in its other dress is learnt.
 """
 
 from __future__ import annotations
@@ -69,7 +70,7 @@ def asked_again(
         if dress.chapter in before:
             points.setdefault((dress.chapter, dress.kind), []).append(dress)
     ranked = sorted(points, key=lambda point: _rank(_answers(progress, *point), chapter, *point))
-    return tuple(_dressed(_answers(progress, *point), points[point]) for point in ranked[:some])
+    return tuple(_dressed(_answers(progress, *point), points[point], chapter) for point in ranked[:some])
 
 
 def earlier(progress: Progress, chapter: str) -> set[str]:
@@ -90,20 +91,21 @@ def _answers(progress: Progress, chapter: str, kind: str) -> Mapping[str, Tried]
     return {question: tried for question, tried in done.items() if question.split("-")[0] == kind}
 
 
-def _rank(answers: Mapping[str, Tried], *seed: str) -> tuple[bool, int, int]:
-    """Wrong before right, then asked long ago before lately; what is alike in both comes by chance, always the same."""
+def _rank(answers: Mapping[str, Tried], chapter: str, about: str, kind: str) -> tuple[bool, int, int, int]:
+    """Wrong before right, long ago before lately, late chapters before early; else by chance, always the same."""
     turns = [tried.turn or 0 for tried in answers.values()]
     wrong = [turn for turn, tried in zip(turns, answers.values(), strict=True) if not tried.right]
-    return not wrong, min(wrong) if wrong else max(turns, default=0), _seed(*seed)
+    place = [stop.name for stop in COURSE].index(about)
+    return not wrong, min(wrong) if wrong else max(turns, default=0), -place, _seed(chapter, about, kind)
 
 
-def _dressed(answers: Mapping[str, Tried], choice: list[Dress]) -> Again:
+def _dressed(answers: Mapping[str, Tried], choice: list[Dress], chapter: str) -> Again:
     """The wrong answer of longest ago, if any. Dresses are worn in turn: the next one after that of the last answer."""
     wrong = [(tried.turn or 0, question) for question, tried in answers.items() if not tried.right]
     about = min(wrong)[1] if wrong else ""
     worn = max(((tried.turn or 0, tried.dress) for tried in answers.values() if tried.dress), default=(0, ""))[1]
     names = [dress.name for dress in choice]
-    dress = choice[(names.index(worn) + 1 if worn in names else _seed(*names)) % len(choice)]
+    dress = choice[(names.index(worn) + 1 if worn in names else _seed(chapter, *names)) % len(choice)]
     return Again(dress, about or dress.name)
 
 

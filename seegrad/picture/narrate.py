@@ -7,6 +7,7 @@ from collections import defaultdict
 from seegrad.model.recording import GRADIENT_READ, Frame, Node, Recording, SavedTensor, TensorRef
 from seegrad.words.languages import _, closed, marked, together
 
+HUSHED = ("counters", "damage")  # veils under which no version is told: they would tell how it ends
 WRITTEN_OUT = ("tensor", "as_tensor")  # ops that only take over the user's numbers: their names say nothing
 DESCRIBED = ("the result of ", "a tensor ", "a number ", "an unnamed tensor ")  # no name of the user's: a capital fits
 PHASES = {
@@ -103,12 +104,14 @@ class Narrator:
         aliases = [
             self.tensors[k]
             for k in frame.outputs
-            if k in self.tensors and self.tensors[k].route in ("detach", "data", "storage")
+            if k in self.tensors and k not in frame.inputs and self.tensors[k].route in ("detach", "data", "storage")
         ]
         if aliases:
             return self._alias(aliases[0])
         if not frame.outputs:
             return ""
+        if frame.op == "requires_grad_":
+            return self._switched(self.tensors[frame.outputs[0]])
         why = (
             _("{names} is made.")
             if not frame.inputs
@@ -132,13 +135,19 @@ class Narrator:
             names=names, functions=functions, saved=_(", ").join(dict.fromkeys(saved))
         )
 
+    def _switched(self, ref: TensorRef) -> str:
+        said = _("{name} asks for a gradient now.") if ref.requires_grad else _("{name} asks for no gradient any more.")
+        return said.format(name=self.name(ref.id))
+
     def _saved(self, saved: SavedTensor) -> str:
         name = self.name(saved.tensor)
-        return name if saved.version is None or name == _("a number") else f"{name}@v{saved.version}"
+        if saved.version is None or name == _("a number") or self.veil in HUSHED:
+            return name
+        return f"{name}@v{saved.version}" if saved.checked else _("{name} (without a version)").format(name=name)
 
     def _alias(self, ref: TensorRef) -> str:
         parent = self.name(ref.alias_of)
-        if self.veil == "counters":
+        if self.veil in HUSHED:
             text = _("{name} is a second name for the bytes of {parent}, without history.")
         elif ref.route == "detach":
             text = _(
@@ -155,7 +164,9 @@ class Narrator:
     def _write(self, frame: Frame, write_id: int) -> str:
         write = self.writes[write_id]
         name, before, after = self.name(write.tensor), write.version_before, write.version_after
-        if before is None or after is None:
+        if self.veil in HUSHED:
+            said = _("{name} is overwritten in place.")
+        elif before is None or after is None:
             said = _("{name} is overwritten; it has no version counter.")
         elif before == after:
             said = _("{name} is overwritten, but its version stays {after}: nobody counts this write.")
@@ -172,6 +183,8 @@ class Narrator:
         others = [ref for ref in same if ref.name and ref.name != mine]
         if not others:
             return []
+        if self.veil in HUSHED:
+            return [_("The same bytes are {names}.").format(names=_(", ").join(ref.name or "" for ref in others))]
         counter = self.tensors[tensor].counter if tensor in self.tensors else None
         told = [ref.name or "" for ref in others if ref.counter == counter]
         blind = [

@@ -206,8 +206,11 @@ def _pill(pill: Pill, nodes: dict[int, Node], tensors: dict[int, TensorRef]) -> 
     rows.append(Row("next_functions", ((0, ", ".join(next_names) or _("none")),)))
     for saved in node.saved:
         name = (tensors[saved.tensor].name if saved.tensor in tensors else None) or _("a tensor")
-        version = "" if saved.version is None else _("saved at version {version}").format(version=saved.version)
-        rows.append(Row(f"_saved_{saved.attr}", ((0, f"{name}  {version}".strip()),)))
+        told = _("saved at version {version}") if saved.checked else _("saved without a version")
+        version = "" if saved.version is None else told.format(version=saved.version)
+        own = saved.attr.startswith("ctx.")
+        kept = _("saved as {attr}").format(attr=saved.attr) if own else f"_saved_{saved.attr}"
+        rows.append(Row(kept, ((0, f"{name}  {version}".strip()),)))
     if pill.freed is not None and node.saved:
         rows.append(Row(_("saved tensors"), ((0, _("held for backward")), (pill.freed, _("freed")))))
     if pill.module:

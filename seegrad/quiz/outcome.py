@@ -49,6 +49,7 @@ def _outcome(recording: Recording, wanted: Wanted) -> Question:
         right=said,
         wrong=said,
         evidence=_evidence(recording),
+        veil="counters",
     )
 
 

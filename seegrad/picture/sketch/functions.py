@@ -183,7 +183,8 @@ def is_about(desk: Desk, saved: SavedTensor, tensor: int) -> bool:
 
 def _pin(desk: Desk, saved: SavedTensor, side: Literal["in", "out"]) -> Pin:
     ref = desk.tensors.get(saved.tensor) if saved.tensor is not None else None
-    return Pin(saved.attr, saved.version, saved.tensor, desk.name(ref) if ref else saved.attr, saved.storage, side)
+    version = saved.version if saved.checked else None
+    return Pin(saved.attr, version, saved.tensor, desk.name(ref) if ref else saved.attr, saved.storage, side)
 
 
 def put_results(desk: Desk, frame: Frame) -> None:

@@ -145,7 +145,7 @@ class Pill:
 
 @dataclass(frozen=True, slots=True)
 class Pin:
-    """The version tag of a saved tensor. `side`: at the pill's entrance, or at its exit for its own result."""
+    """The version tag of a saved tensor, None where torch compares none; at the pill's entrance, or at its exit."""
 
     attr: str
     version: int | None

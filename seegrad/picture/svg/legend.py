@@ -41,7 +41,8 @@ def _steps_of(sketch: Sketch) -> dict[str, list[int]]:
         "loose": [wire.born for wire in sketch.wires if wire.loose],
         "cut": [wire.born for wire in sketch.wires if wire.cut],
         "output": [wire.born for wire in sketch.wires if wire.kind == "out" and wire.label],
-        "pin": [wire.born for wire in sketch.wires if wire.pins],
+        "pin": [wire.born for wire in sketch.wires if any(pin.version is not None for pin in wire.pins)],
+        "bare": [wire.born for wire in sketch.wires if any(pin.version is None for pin in wire.pins)],
         "free": [freed[wire.target] for wire in sketch.wires if wire.pins and wire.target in freed]
         + [freed[wire.source] for wire in sketch.wires if wire.pins and wire.source in freed],
         "hook": [max(hook.frame, card.born) for card in sketch.cards for hook in card.hooks]
@@ -84,6 +85,7 @@ WORDS = {
     "share": marked("gradients that have come"),
     "retain": marked("kept by retain_grad()"),
     "pin": marked("saved, with its version"),
+    "bare": marked("saved, without a version"),
     "storage": marked("same bytes"),
     "write": marked("in-place write"),
     "stale": marked("overwritten"),
@@ -119,6 +121,11 @@ def draw_legend(sketches: Sequence[Sketch], left: float, top: float, width: floa
 
 def _box(class_: str, *more: str, rx: float = 3) -> str:
     return el("g", el("rect", class_="bx", x=0, y=-6, width=18, height=12, rx=rx), *more, class_=class_)
+
+
+def _tag(label: str) -> str:
+    outline = "M1 -6.5h16a2 2 0 0 1 2 2v9a2 2 0 0 1 -2 2h-16a2 2 0 0 1 -2 -2v-9a2 2 0 0 1 2 -2z"
+    return el("g", el("path", d=outline), text(label, 9, 3.4, "", anchor="middle"), class_="pin")
 
 
 SAMPLES = {
@@ -170,12 +177,8 @@ SAMPLES = {
         class_="pin free",
     ),
     "retain": el("g", el("rect", class_="edge", x=0, y=-6, width=18, height=12, rx=3), class_="slot keep"),
-    "pin": el(
-        "g",
-        el("path", d="M1 -6.5h16a2 2 0 0 1 2 2v9a2 2 0 0 1 -2 2h-16a2 2 0 0 1 -2 -2v-9a2 2 0 0 1 2 -2z"),
-        text("v0", 9, 3.4, "", anchor="middle"),
-        class_="pin",
-    ),
+    "pin": _tag("v0"),
+    "bare": _tag("•"),
     "storage": el("g", el("rect", x=0, y=-7, width=18, height=14, rx=5), class_="storage"),
     "write": _box("fn ip", text("✎", 9, 4, "fnm", anchor="middle"), rx=6),
     "stale": _box("gone", el("rect", x=0, y=-6, width=18, height=12, rx=3, fill=OLD)),

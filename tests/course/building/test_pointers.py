@@ -15,6 +15,7 @@ SECTIONS = {"en": r"[Ss]ections? (\d+(?:(?:, | and |, and )\d+)*)", "zh_CN": r"�
 CHAPTER = {"en": r"[Cc]hapter (\d\d)", "zh_CN": r"第 (\d\d) 章"}
 QUOTED = r"“([^”]+)”"
 CODE = re.compile(r"\*\*M\d\d\*\*")
+SENTENCE = re.compile(r"\*\*(M\d\d)\*\*[,:：，]? ?“([^”]+)”")
 CODE_WITH_SENTENCE = re.compile(r"\*\*M\d\d\*\*(?:,|:|：|，)? ?“")
 
 NOTEBOOKS = [
@@ -101,6 +102,13 @@ def test_a_hint_names_nothing_optional(path: Path) -> None:
 def test_a_misconception_s_number_is_followed_by_its_sentence(path: Path) -> None:
     cells = prose(path)
     assert not [text for text in cells if len(CODE.findall(text)) != len(CODE_WITH_SENTENCE.findall(text))]
+
+
+@pytest.mark.parametrize("lang", LANGUAGES)
+def test_a_misconception_has_one_sentence_in_all_chapters(lang: str) -> None:
+    texts = [" ".join(text.split()) for path in NOTEBOOKS if language(path) == lang for text in prose(path)]
+    said = {told for text in texts for told in SENTENCE.findall(text)}
+    assert sorted(number for number, _ in said) == [f"M{number:02}" for number in range(1, 13)], sorted(said)
 
 
 def test_a_pointer_to_nothing_is_found() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 from xml.etree import ElementTree
 
 import pytest
@@ -17,6 +18,7 @@ from seegrad.model.scene import Scene
 from seegrad.picture import MOST_NODES, MOST_TOLD, draw, still, table
 from seegrad.picture.sketch import Sketch, at, sketch
 from seegrad.picture.svg.sizes import SizedSketch
+from seegrad.quiz import ask
 from seegrad.words.errors import PictureError
 from tests.library.recordings import overwritten_alias
 
@@ -85,6 +87,51 @@ def test_names_of_one_storage_stand_in_one_frame(recording: Recording, counters:
     root = picture(recording)
     assert words(root, "storage")[0] == "one storage"
     assert not words(picture(recording, 1), "st"), "one name alone has no frame"
+
+
+class Kept(torch.autograd.Function):
+    """A Function that keeps its input where torch doesn't look."""
+
+    @staticmethod
+    def forward(ctx: Any, given: torch.Tensor) -> torch.Tensor:
+        ctx.given = given
+        return given**3
+
+    @staticmethod
+    def backward(ctx: Any, gradient: torch.Tensor) -> torch.Tensor:  # type: ignore[override]  # one gradient
+        return gradient * 3 * ctx.given**2
+
+
+def test_what_an_attribute_keeps_has_no_version_in_the_picture_nor_in_words() -> None:
+    x = torch.tensor([1.0, 2.0], requires_grad=True)
+    with seegrad.record() as rec:
+        doubled = x * 2
+        out = Kept.apply(doubled)
+        doubled.mul_(10)
+        out.sum().backward()
+    root = picture(rec.recording)
+    assert words(root, "clash") == ["no version was noted,", "and the numbers changed"]
+    assert [pin.version for wire in sketch(rec.recording).wires for pin in wire.pins if pin.name == "doubled"] == [None]
+    scene = draw(rec.recording)
+    assert any("saves doubled (without a version)" in frame.text for frame in scene.frames)
+    told = {row.key: row.values[0][1] for item in scene.items for row in item.rows}
+    assert told["saved as ctx.given"] == "doubled  saved without a version"
+
+
+def test_a_switch_is_told_as_one() -> None:
+    with seegrad.record() as rec:
+        v = (torch.ones(2) * 0.5).requires_grad_()
+        v.sum().backward()
+    assert "v asks for a gradient now." in [frame.text for frame in draw(rec.recording).frames]
+
+
+@pytest.mark.parametrize("kind", ["outcome", "culprit"])
+def test_how_it_ends_isn_t_told_before_by_versions(kind: str) -> None:
+    """The picture's words at the steps that can be seen while the question is open."""
+    question = ask(silent(), kind)
+    told = [frame.text for frame in draw(silent(), question).frames[: question.until_step + 1]]
+    assert "c is overwritten in place. The same bytes are out." in told
+    assert not [text for text in told if "counter" in text]
 
 
 def test_the_raising_case_shows_torch_s_error_in_full() -> None:

@@ -48,7 +48,7 @@ GOLDEN = {
     "s000_in20_write_after_use": (
         "Line 10 (`d[:] = 0`) overwrote `d`: `d` is now at version 2, but DotBackward0 from line 9 saved version 1 for "
         "the gradient of `w2`. Move the write below the backward call, or keep `d` and give the new value a new name. "
-        "Above line 9, where DotBackward0 saves `d`, the write would be part of another program."
+        "Moved above line 9, where DotBackward0 saves `d`, it raises nothing, but the program computes something else."
     ),
     "s000_in25_embedding": (
         "Line 7 (`b = embedding(idx) @ W.t()`) overwrote `embedding.weight` inside `embedding`: `embedding.weight` is "
