@@ -130,15 +130,25 @@ def task_number() -> int:
 _STORAGE: Any = torch._C.StorageBase  # seen on 2.9 to 2.15: what torch.multiprocessing's StorageWeakRef asks by detours
 
 
+FRESH_BYTES = 64 * 2**20
+"""So much memory may be met anew before the storages that are gone are let go of."""
+
+HELD_BYTES = 4096
+"""So much more for each storage that is held: what it costs to ask it stays small beside filling the memory."""
+
+
 class StorageNumbers:
     """Numbers of storages by their addresses, each held weakly: that keeps an address from being used again.
 
-    There's no object for each: Python's collector would look at all of them.
+    There's no object for each: Python's collector would look at all of them. What torch keeps for a weak reference is
+    small, but it lies between large blocks, and the C library then can't use their place again: so those that are gone
+    are let go of after so much memory, not only after so many ops.
     """
 
     def __init__(self) -> None:
         self.count = 0
         self._numbers: dict[int, int] = {}
+        self._fresh_bytes = 0
 
     def number(self, storage: torch.UntypedStorage | None) -> int:
         """The storage's number; a layout without one (None) gets a new one each time."""
@@ -148,10 +158,19 @@ class StorageNumbers:
             if storage is not None:
                 weak: Any = storage._weak_ref()  # which is its address
                 self._numbers[weak] = number
+                self._fresh_bytes += size_bytes(storage)
+                if self._fresh_bytes > FRESH_BYTES + HELD_BYTES * len(self._numbers):
+                    self.forget_dead()
         return number
+
+    @property
+    def held(self) -> int:
+        """How many are held."""
+        return len(self._numbers)
 
     def forget_dead(self) -> set[int]:
         """Let go of the storages that are gone; the numbers of the others."""
+        self._fresh_bytes = 0
         for weak in [weak for weak in self._numbers if _STORAGE._expired(weak)]:
             _STORAGE._free_weak_ref(weak)
             del self._numbers[weak]
@@ -160,6 +179,15 @@ class StorageNumbers:
     def __del__(self, free: Callable[[Any], None] = _STORAGE._free_weak_ref) -> None:
         for weak in self._numbers:
             free(weak)  # bound above: the module's own names may be gone when Python ends
+
+
+def size_bytes(storage: torch.UntypedStorage) -> int:
+    """What it takes; 0 where that isn't known (symbolic shapes)."""
+    try:
+        size = storage.nbytes()
+    except RuntimeError:
+        return 0
+    return size if type(size) is int else 0
 
 
 _FIX = getattr(torch.Tensor, "_fix_weakref", None)  # seen on 2.9 to 2.15: torch.utils.weak does it to what it gets back

@@ -11,6 +11,7 @@ import pytest
 import torch
 
 import seegrad
+from seegrad.capture.probes.torch_private import FRESH_BYTES, StorageNumbers
 from seegrad.capture.tables import forget as capture_forget
 from seegrad.capture.tables.tensors import Tensors
 from seegrad.display.page import page
@@ -182,3 +183,18 @@ def test_python_s_collector_gets_few_objects_to_look_at() -> None:
 
     objects(10)
     assert objects(300) - objects(100) < 200 * 11
+
+
+def test_what_is_held_of_large_tensors_that_are_gone_is_let_go_after_so_much_memory() -> None:
+    """A weak reference is small, but it keeps the C library from using the place of the large block beside it again."""
+    numbers = StorageNumbers()
+    kept = torch.empty(10)
+    assert numbers.number(kept.untyped_storage()) == 0
+    for count in range(1, 200):
+        assert numbers.number(torch.empty(2**18).untyped_storage()) == count  # 1 MiB each
+    assert len(numbers.forget_dead()) == 1
+    held = FRESH_BYTES // 2**20 + 1
+    for _ in range(5 * held):
+        numbers.number(torch.empty(2**18).untyped_storage())
+        assert numbers.held <= held + 1
+    assert numbers.number(kept.untyped_storage()) == 0
