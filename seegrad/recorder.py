@@ -67,11 +67,18 @@ class record:  # noqa: N801  # a context manager that is used like a function
         self._ended = False
 
     def __enter__(self) -> record:
+        self._new().start(user_frame(sys._getframe(1)))
+        return self
+
+    def begin(self) -> None:
+        """Record all that this thread does from here on, until `__exit__`: a program, not a block of it."""
+        self._new().start(None, below=True)
+
+    def _new(self) -> Capture:
         if self._capture is not None:
             raise RecordingError(_("This record() is running or was used already. Make a new one for each block."))
         self._capture = Capture(self._detail, self._given, check_nan=self._check_nan, listener=self._listener)
-        self._capture.start(user_frame(sys._getframe(1)))
-        return self
+        return self._capture
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None

@@ -102,15 +102,18 @@ class Capture(TorchFunctionMode):
 
     # -- begin and end
 
-    def start(self, frame: FrameType | None) -> None:
-        """Begin; `frame` holds the block."""
+    def start(self, frame: FrameType | None, *, below: bool = False) -> None:
+        """Begin; `frame` holds the block. `below`: under the modes that are on, which end before this one."""
         self._block = frame
         quietly(self._read_block, frame)
         with ExitStack() as ends:
             ends.callback(on_swap(self._state.tables.exchanged))
             ends.callback(on_step(self._steps))
             self._end = ends.pop_all().close
-        self.__enter__()  # type: ignore[no-untyped-call]  # torch gives it no types
+        if below:
+            _torch.enter_below(self)
+        else:
+            self.__enter__()  # type: ignore[no-untyped-call]  # torch gives it no types
 
     def _read_block(self, frame: FrameType | None) -> None:
         self._code, self._file = self._source.block(frame), self._source.file(frame)
@@ -118,7 +121,7 @@ class Capture(TorchFunctionMode):
 
     def stop(self, error: BaseException | None) -> RaisedError | None:
         """End, whether or not the block raised; the error that left the block."""
-        self.__exit__(None, None, None)  # type: ignore[no-untyped-call]  # torch gives it no types
+        _torch.leave(self)
         block, self._block = self._block, None
         quietly(self._state.finish, block)
         left = quietly(self._left_by, error) if error is not None else None

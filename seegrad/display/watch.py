@@ -41,7 +41,7 @@ class ProgramWatch:
 
     def begin(self) -> None:
         """From here on."""
-        self._record.__enter__()
+        self._record.begin()
 
     def end(self, error: BaseException | None = None) -> None:
         """Until here; `error` ends the program and gets what is known of it as notes."""
@@ -99,7 +99,8 @@ def watch_this(file: str) -> None:
         before(kind, error, error.__traceback__ if error.__traceback__ is not None else traceback)
 
     sys.excepthook = last_words
-    atexit.register(watch.end)
+    with contextlib.suppress(RuntimeError):  # Python ends already: a late thread has imported it
+        atexit.register(watch.end)
     watch.begin()
 
 

@@ -122,6 +122,29 @@ def _side(tensor: torch.Tensor, position: int) -> int:
         return RAGGED
 
 
+_push: Any = torch.overrides._push_mode
+_pop: Any = torch.overrides._pop_mode
+
+
+def enter_below(mode: torch.overrides.TorchFunctionMode) -> None:
+    """Put a mode under all that are on in this thread: whoever ends one of these ends the right one."""
+    others = [_pop() for _ in range(torch._C._len_torch_function_stack())]
+    for each in (mode, *reversed(others)):
+        _push(each)
+
+
+def leave(mode: torch.overrides.TorchFunctionMode) -> None:
+    """Take a mode off, wherever it stands; nothing where this thread hasn't got it."""
+    above: list[torch.overrides.TorchFunctionMode] = []
+    while torch._C._len_torch_function_stack():
+        top = _pop()
+        if top is mode:
+            break
+        above.append(top)
+    for each in reversed(above):
+        _push(each)
+
+
 def task_number() -> int:
     """Number of the engine's run that this thread is working on. Seen on 2.9 to 2.15; 0 where there is none."""
     return int(getattr(torch._C, "_current_graph_task_id", int)())
@@ -129,65 +152,17 @@ def task_number() -> int:
 
 _STORAGE: Any = torch._C.StorageBase  # seen on 2.9 to 2.15: what torch.multiprocessing's StorageWeakRef asks by detours
 
+is_gone: Callable[[int], bool] = _STORAGE._expired
+"""Is the storage gone that this weak address is of?"""
 
-FRESH_BYTES = 64 * 2**20
-"""So much memory may be met anew before the storages that are gone are let go of."""
-
-HELD_BYTES = 4096
-"""So much more for each storage that is held: what it costs to ask it stays small beside filling the memory."""
-
-
-class StorageNumbers:
-    """Numbers of storages by their addresses, each held weakly: that keeps an address from being used again.
-
-    There's no object for each: Python's collector would look at all of them. What torch keeps for a weak reference is
-    small, but it lies between large blocks, and the C library then can't use their place again: so those that are gone
-    are let go of after so much memory, not only after so many ops.
-    """
-
-    def __init__(self) -> None:
-        self.count = 0
-        self._numbers: dict[int, int] = {}
-        self._fresh_bytes = 0
-
-    def number(self, storage: torch.UntypedStorage | None) -> int:
-        """The storage's number; a layout without one (None) gets a new one each time."""
-        number = None if storage is None else self._numbers.get(address(storage))
-        if number is None:
-            number, self.count = self.count, self.count + 1
-            if storage is not None:
-                weak: Any = storage._weak_ref()  # which is its address
-                self._numbers[weak] = number
-                self._fresh_bytes += size_bytes(storage)
-                if self._fresh_bytes > FRESH_BYTES + HELD_BYTES * len(self._numbers):
-                    self.forget_dead()
-        return number
-
-    @property
-    def held(self) -> int:
-        """How many are held."""
-        return len(self._numbers)
-
-    def forget_dead(self) -> set[int]:
-        """Let go of the storages that are gone; the numbers of the others."""
-        self._fresh_bytes = 0
-        for weak in [weak for weak in self._numbers if _STORAGE._expired(weak)]:
-            _STORAGE._free_weak_ref(weak)
-            del self._numbers[weak]
-        return set(self._numbers.values())
-
-    def __del__(self, free: Callable[[Any], None] = _STORAGE._free_weak_ref) -> None:
-        for weak in self._numbers:
-            free(weak)  # bound above: the module's own names may be gone when Python ends
+let_go: Callable[[int], None] = _STORAGE._free_weak_ref
+"""Its address may be used again."""
 
 
-def size_bytes(storage: torch.UntypedStorage) -> int:
-    """What it takes; 0 where that isn't known (symbolic shapes)."""
-    try:
-        size = storage.nbytes()
-    except RuntimeError:
-        return 0
-    return size if type(size) is int else 0
+def weak_address(storage: torch.UntypedStorage) -> int:
+    """The storage's address, which nobody else gets until `let_go`, although the storage may go."""
+    weak: Any = storage._weak_ref()
+    return int(weak)
 
 
 _FIX = getattr(torch.Tensor, "_fix_weakref", None)  # seen on 2.9 to 2.15: torch.utils.weak does it to what it gets back

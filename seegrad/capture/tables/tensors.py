@@ -12,6 +12,7 @@ from typing import Any
 import torch
 
 from seegrad.capture.probes import torch_private as _torch
+from seegrad.capture.probes.storages import StorageNumbers
 from seegrad.capture.tables.frames import PLAIN, FrameDraft, is_big, preview
 from seegrad.capture.tables.spans import Spans
 from seegrad.model.recording import Route
@@ -94,7 +95,7 @@ class Tensors:
         self.drafts: dict[int, TensorDraft] = {}
         self._next = 0
         self._known: dict[int, TensorDraft] = {}  # by address
-        self._storages = _torch.StorageNumbers()
+        self._storages = StorageNumbers()
         self._alone: dict[int, int] = {}  # storage → the one tensor that was seen there
         self._on_storage: dict[int, list[int]] = {}  # of storages on which several were seen
         self._living_on: dict[int, list[int]] = {}  # the same, less those found gone: a loop leaves thousands

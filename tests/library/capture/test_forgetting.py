@@ -11,7 +11,7 @@ import pytest
 import torch
 
 import seegrad
-from seegrad.capture.probes.torch_private import FRESH_BYTES, StorageNumbers
+from seegrad.capture.probes.storages import FRESH_BYTES, StorageNumbers
 from seegrad.capture.tables import forget as capture_forget
 from seegrad.capture.tables.tensors import Tensors
 from seegrad.display.page import page

@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -207,3 +208,28 @@ def test_a_file_that_cannot_be_written_is_said_and_the_status_stays(tmp_path) ->
     done = python("-m", "seegrad", "--json", "gone/found.json", "train.py", folder=tmp_path)
     assert done.returncode == 7
     assert "can't write gone/found.json" in done.stderr
+
+
+def test_a_mode_that_is_on_ends_as_if_nobody_watched(capsys, watch) -> None:
+    with torch.device("meta"):
+        watch.begin()
+        assert torch.ones(2).device.type == "meta"
+    assert torch.ones(2).tolist() == [1.0, 1.0]
+    corrupt()
+    with torch.device("cpu"):  # ends after the watch
+        watch.end()
+    assert "`out.data.zero_()`" in capsys.readouterr().err
+
+
+def test_a_thread_that_is_watched_may_end_before_the_program(tmp_path, capsys) -> None:
+    watch = ProgramWatch(None, tmp_path / "page.html")
+
+    def work() -> None:
+        watch.begin()
+        corrupt()
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+    watch.end()
+    assert "`out.data.zero_()`" in capsys.readouterr().err
