@@ -30,6 +30,8 @@ from seegrad.words.languages import _, counted
 def main(arguments: list[str]) -> int:
     """Run the command; the script's own status, or 2 where the script can't be read."""
     options, here = parser().parse_args(arguments), Path.cwd()
+    if options.auto and (options.html or options.json):
+        parser().error(_("--auto writes its picture where something goes wrong: it takes neither --html nor --json"))
     try:
         program = module(options.program) if options.module else script(options.program)
     except (OSError, ImportError, UnicodeDecodeError) as error:

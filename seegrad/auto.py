@@ -6,12 +6,6 @@ The picture of it is written beside, `train.seegrad.html` for a program that say
 
 With `SEEGRAD=0` in the environment the import does nothing. `python -m seegrad --auto train.py` watches a program that
 doesn't say this line.
-
->>> import os, subprocess, sys
->>> done = subprocess.run([sys.executable, "-c", "import seegrad.auto, sys; print('torch' in sys.modules)"],
-...     env=os.environ | {"SEEGRAD": "0"}, capture_output=True, text=True, check=True)
->>> done.stdout.strip()
-'False'
 """
 
 from __future__ import annotations

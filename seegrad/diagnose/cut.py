@@ -32,6 +32,11 @@ NO_GRADIENT = marked("{label}{leaves} led to the loss but got no gradient, becau
 ROUTES: dict[str, Route] = {"detach": "detach", "data": "data", "set_data": "data"}
 CAUSES = {"detach": "detach", "detach_": "detach", "data": "data", "set data": "set_data", "grad": "grad"}
 CASTS = frozenset({"to", "type", "long", "int", "short", "char", "byte", "bool"})
+SHAPES = frozenset(f"{name}_like" for name in ("zeros", "ones", "full", "empty", "rand", "randn", "randint")) | {
+    *("new_zeros", "new_ones", "new_full", "new_empty")
+}
+"""Ops that look at a tensor's shape and dtype only: no number of its goes into the result, so nothing is cut."""
+
 INTEGERS = ("int", "uint", "bool")
 
 WHY = {
@@ -313,6 +318,9 @@ class Flow:
     def remember(self, frame: Frame) -> None:
         """Note what a Frame made, wrote and took."""
         if frame.phase not in ("forward", "inplace") and frame.op != "grad":
+            return
+        if frame.op in SHAPES:
+            self._taken.update(frame.inputs)
             return
         tensors = self._recording.tensors
         fresh = [number for number in frame.outputs if number not in frame.inputs]

@@ -8,6 +8,7 @@ import os
 import sys
 from pathlib import Path
 from types import TracebackType
+from typing import ClassVar
 
 from seegrad.capture.mode import quietly
 from seegrad.capture.probes.places import Code
@@ -32,6 +33,8 @@ class ProgramWatch:
     is forgotten by `record()` itself: the last laps are there.
     """
 
+    running: ClassVar[ProgramWatch | None] = None
+
     def __init__(self, code: Code | None, page: Path | None) -> None:
         self._record = record(code=code, listener=self._heard)
         self._page, self._here = page, Path.cwd()
@@ -40,14 +43,18 @@ class ProgramWatch:
         self._ended = False
 
     def begin(self) -> None:
-        """From here on."""
-        self._record.begin()
+        """From here on; nothing where this process is watched already."""
+        if ProgramWatch.running is None:
+            ProgramWatch.running = self
+            self._record.begin()
+        else:
+            self._ended = True
 
     def end(self, error: BaseException | None = None) -> None:
         """Until here; `error` ends the program and gets what is known of it as notes."""
         if self._ended:
             return
-        self._ended = True
+        self._ended, ProgramWatch.running = True, None
         self._record.__exit__(type(error) if error else None, error, error.__traceback__ if error else None)
         quietly(self._look, error)
 

@@ -108,7 +108,7 @@ def find_constant_terms(recording: Recording) -> Iterator[Diagnosis]:
             flow.remember(frame)
             if frame.index >= first.index:
                 break
-        held, step = _stepped(recording, frames_of[-1])
+        held, step = _stepped(recording, frames_of)
         lap = _Lap(recording, flow, makers, trained & held if held else trained, since, first)
         for found in (*lap.constants(), *lap.numbers(), *lap.ways(), *lap.for_others(held, step)):
             if (found.place, found.said) not in told:
@@ -126,10 +126,14 @@ def _calls(recording: Recording) -> list[list[Frame]]:
     return [frames for frames in calls.values() if not any(frame.op == "grad" for frame in frames)]
 
 
-def _stepped(recording: Recording, last: Frame) -> tuple[set[int], Place | None]:
-    """What the steps train that come after a backward call, or after several in a row; the line of the first."""
-    after = [use for use in recording.uses if use.kind == "stepped" and use.frame >= last.index]
-    if not after:
+def _stepped(recording: Recording, frames: list[Frame]) -> tuple[set[int], Place | None]:
+    """What the steps train that come after a backward call, or after several in a row; the line of the first.
+
+    None where the first one uses no gradient of that call's: the step of the call is forgotten, or there is none.
+    """
+    after = [use for use in recording.uses if use.kind == "stepped" and use.frame >= frames[-1].index]
+    came = {recording.nodes[frame.running].leaf for frame in frames if frame.running is not None}
+    if not after or came.isdisjoint(leaf for leaf, _ in after[0].tensors):
         return set(), None
     until = next(
         (f.index for f in recording.frames[after[0].frame + 1 :] if f.phase == "backward"), len(recording.frames)

@@ -75,3 +75,23 @@ def test_the_leaves_that_learn_nothing_are_those_that_the_term_was_computed_of()
         loss.backward()
     (found,) = rec.diagnoses
     assert (found.kind, found.tensor, dict(found.arguments)["cause"]) == ("constant_term", "w", "rebuilt")
+
+
+def test_a_loss_is_compared_with_its_own_step_though_older_laps_are_forgotten() -> None:
+    """A discriminator that sees detached fakes: its step is forgotten before the generator's."""
+    generator = torch.nn.Sequential(torch.nn.Linear(4, 32), torch.nn.ReLU(), torch.nn.Linear(32, 8))
+    discriminator = torch.nn.Sequential(torch.nn.Linear(8, 32), torch.nn.LeakyReLU(0.2), torch.nn.Linear(32, 1))
+    stepping = [torch.optim.Adam(each.parameters(), lr=1e-3) for each in (generator, discriminator)]
+    score, ones = torch.nn.BCEWithLogitsLoss(), torch.ones(16, 1)
+    with seegrad.record() as rec:
+        for _ in range(40):
+            fake, real = generator(torch.randn(16, 4)), torch.randn(16, 8)
+            loss = score(discriminator(real), ones) + score(discriminator(fake.detach()), torch.zeros(16, 1))
+            stepping[1].zero_grad()
+            loss.backward()
+            stepping[1].step()
+            second = score(discriminator(fake), ones)
+            stepping[0].zero_grad()
+            second.backward()
+            stepping[0].step()
+    assert not rec.diagnoses

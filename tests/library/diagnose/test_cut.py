@@ -68,3 +68,15 @@ def test_a_function_that_is_given_nothing_with_a_history_cuts() -> None:
         last(checkpoint(first, torch.randn(2, 3), use_reentrant=True)).sum().backward()
     assert first[0].weight.grad is None
     assert {each.kind for each in rec.diagnoses} == {"graph_cut"}
+
+
+def test_what_only_looks_at_a_shape_cuts_nothing() -> None:
+    """A target made by `ones_like` of a score is no number of the score's: the `.detach()` before it is the cut."""
+    critic, maker = torch.nn.Linear(3, 1), torch.nn.Linear(2, 3)
+    with seegrad.record() as rec:
+        made = maker(torch.randn(4, 2))
+        score = critic(made.detach())
+        (score - torch.ones_like(score)).square().mean().backward()
+    (found,) = rec.diagnoses
+    assert found.culprit is not None
+    assert found.culprit.code == "score = critic(made.detach())"
