@@ -140,7 +140,7 @@ def exit_status(leaving: SystemExit) -> int:
 def report(recording: Recording, here: Path) -> None:
     """Print the diagnoses; files by their path from the folder `here`, where the command began."""
     found = recording.diagnoses
-    backwards = len({frame.backward for frame in recording.frames if frame.backward is not None})
+    backwards = 1 + max((frame.backward for frame in recording.frames if frame.backward is not None), default=-1)
     findings = counted("{count} finding", "{count} findings", len(found)).format(count=len(found))
     calls = counted("{count} backward call", "{count} backward calls", backwards).format(count=backwards)
     print(_("\n── seegrad: {findings} in {calls} ──").format(findings=findings, calls=calls))

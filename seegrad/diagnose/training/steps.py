@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -147,8 +148,11 @@ def find_never_cleared(recording: Recording) -> Iterator[Diagnosis]:
         if round_.adds_to is None or round_.cleared or round_.step.place in told:
             continue
         then = dict(round_.adds_to.tensors)
+        clips = Counter(leaf for use in round_.between if use.kind == "clipped" for leaf, _ in use.tensors)
         grown = [
-            leaf for leaf, now in round_.step.tensors if _only_added(then.get(leaf), now, round_.came.get(leaf, ()))
+            leaf
+            for leaf, now in round_.step.tensors
+            if _only_added(then.get(leaf), now, len(round_.came.get(leaf, ())), clips[leaf])
         ]
         if grown and all(leaf in grown for leaf in round_.came):
             told.add(round_.step.place)
@@ -163,9 +167,9 @@ def find_never_cleared(recording: Recording) -> Iterator[Diagnosis]:
             yield finding.told(ADDED_UP, CLEAR, {})
 
 
-def _only_added(then: int | None, now: int | None, came: Sequence[Frame]) -> bool:
-    """Has the gradient been written just as often as one came: by nobody who cleared or clipped it?"""
-    return then is not None and now is not None and now - then == len(came) > 0
+def _only_added(then: int | None, now: int | None, came: int, clips: int) -> bool:
+    """Has the gradient been written just as often as one came or it was clipped: by nobody who cleared it?"""
+    return then is not None and now is not None and came > 0 and now - then == came + clips
 
 
 # -- what another loss has left is used too

@@ -139,6 +139,18 @@ def l_embedding_and_head_never_cleared():
         opt.step()  # victim
 
 
+@program("gradients_never_cleared")
+def l_clipped_and_never_cleared():
+    model = nn.Sequential(nn.Linear(2, 4), nn.Tanh(), nn.Linear(4, 2))
+    opt = torch.optim.Adam(model.parameters(), lr=0.01)
+    for x, y in batches(4):
+        loss = F.mse_loss(model(x), y)
+        loss.backward()  # culprit
+        norm = nn.utils.clip_grad_norm_(model.parameters(), 5.0)
+        if torch.isfinite(norm):
+            opt.step()  # victim
+
+
 # -- what another loss has left
 
 
