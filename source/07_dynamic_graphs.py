@@ -543,7 +543,7 @@ from seegrad.check import call, expect
 w, x = torch.tensor([1.0, 2.0], requires_grad=True), torch.tensor([0.0, 1.0])
 SYMPTOMS = {"freed": "M10", "backed": "asks_alone"}
 loss = call("smooth_loss(w, x)", smooth_loss, w, x, suggests=SYMPTOMS, w=w, x=x)
-suspected = "inner" if torch.is_tensor(loss) and round(float(loss.sum()), 4) == 1.4543 else None
+suspected = "inner" if torch.is_tensor(loss) and round(loss.sum().item(), 4) == 1.4543 else None
 expect("smooth_loss(w, x)", loss, w=w, x=x).close(torch.tensor(1.487392), suspected)
 ### BEGIN HIDDEN TESTS
 from seegrad.promise import leaf, numbers, promised

@@ -233,12 +233,7 @@ def find_unused(recording: Recording) -> Iterator[Diagnosis]:
     """A note for each line of the user's that made such leaves, once two steps have found no gradient in them."""
     if recording.error is not None:
         return
-    idle: dict[int, list[GradientUse]] = {}
-    for step in steps(recording):
-        for leaf, now in step.tensors:
-            idle.setdefault(leaf, []).append(step)
-            if now is not None:
-                idle[leaf].clear()
+    idle = _idle(recording)
     touched = {tensor for frame in recording.frames if frame.phase == "forward" for tensor in _computed_with(frame)}
     switched = last_switches(recording)
     groups: dict[Place, list[int]] = {}
@@ -254,3 +249,78 @@ def find_unused(recording: Recording) -> Iterator[Diagnosis]:
         )
         facts: dict[str, Word] = {"leaves": names(recording, leaves)}
         yield finding.told(NOT_COMPUTED_WITH, USE_IT, facts)
+
+
+def _idle(recording: Recording) -> dict[int, list[GradientUse]]:
+    """Leaf → the last steps in a row that hold it and have found no gradient in it."""
+    idle: dict[int, list[GradientUse]] = {}
+    for step in steps(recording):
+        for leaf, now in step.tensors:
+            idle.setdefault(leaf, []).append(step)
+            if now is not None:
+                idle[leaf].clear()
+    return idle
+
+
+# -- held by an optimiser, and what is computed with it is dropped
+
+DROPPED = marked(
+    "{Culprit} is the last that is computed with {leaves}, and nothing takes up its result: no loss reaches them, so "
+    "the step on {victim}, whose optimiser holds them, leaves them as they are."
+)
+TAKE_IT_UP = marked(
+    "If they are meant to learn, use that result in what the loss is computed of; if not, leave them out of the "
+    "optimiser."
+)
+
+
+@finder(order=28)
+def find_dropped(recording: Recording) -> Iterator[Diagnosis]:
+    """A note for each line whose results were dropped, once two steps have found no gradient in what they came of."""
+    idle = {leaf: held for leaf, held in _idle(recording).items() if len(held) > 1}
+    if recording.error is not None or not idle:
+        return
+    ends, switched = _Ends(recording), last_switches(recording)
+    groups: dict[Place, list[int]] = {}
+    for leaf in idle:
+        place = ends.dropped(leaf) if leaf not in switched and recording.tensors[leaf].requires_grad else None
+        if place is not None and LIBRARIES.isdisjoint(PurePath(place.file).parts):
+            groups.setdefault(place, []).append(leaf)
+    for place, leaves in groups.items():
+        step = idle[leaves[0]][1]
+        finding = Finding(
+            recording=recording, kind=UNUSED, frame=step.frame, culprit=place, victim=step.place, tensor=leaves[0]
+        )
+        facts: dict[str, Word] = {"leaves": names(recording, leaves)}
+        yield finding.told(DROPPED, TAKE_IT_UP, facts)
+
+
+class _Ends:
+    """What is computed of a leaf, up to the results with which nothing else is computed."""
+
+    def __init__(self, recording: Recording) -> None:
+        self._recording = recording
+        self._ran = {frame.running for frame in recording.frames if frame.running is not None}
+        self._taken = {tensor for frame in recording.frames for tensor in frame.inputs}
+        self._above: dict[int, list[int]] = {}
+        self._users: dict[int, list[int]] = {}
+        for node in recording.nodes:
+            for target in {edge.target for edge in node.edges if edge.target is not None}:
+                leaf = recording.nodes[target].leaf
+                found = self._above.setdefault(target, []) if leaf is None else self._users.setdefault(leaf, [])
+                found.append(node.id)
+
+    def dropped(self, leaf: int) -> Place | None:
+        """The line of the first such result; None where a backward came by, or anything was done with one of them."""
+        waiting = list(self._users.get(leaf, ()))
+        seen, ends = set(waiting), list[int]()
+        for number in waiting:  # grows while it's read
+            above = self._above.get(number, [])
+            ends += [] if above else [number]
+            fresh = [each for each in above if each not in seen]
+            seen.update(fresh)
+            waiting += fresh
+        results = {tensor for number in ends for tensor in self._recording.nodes[number].outputs}
+        if not results or not self._ran.isdisjoint(seen) or not self._taken.isdisjoint(results):
+            return None
+        return self._recording.frames[self._recording.nodes[ends[0]].frame].place

@@ -478,6 +478,44 @@ def f_the_old_head_is_trained():
 
 
 @program("never_reached")
+def f_attention_is_computed_and_its_result_dropped():  # RE-Net#6: the rows were never put into the padded tensor
+    class Attention(nn.Module):
+        def __init__(self, width=4):
+            super().__init__()
+            self.score = nn.Linear(width, 1)
+            self.out = nn.Linear(width, 3)
+
+        def forward(self, history):
+            rows = torch.zeros(len(history), history.shape[-1])
+            for each in history:
+                weights = F.softmax(self.score(each), dim=0)
+                row = (weights * each).sum(0)  # culprit
+            del row
+            return self.out(rows + history.mean(1))
+
+    net = Attention()
+    opt = torch.optim.Adam(net.parameters(), lr=1e-2)
+    for _ in range(3):
+        loss = F.cross_entropy(net(torch.randn(4, 5, 4)), torch.randint(0, 3, (4,)))
+        opt.zero_grad()
+        loss.backward()
+        opt.step()  # victim
+
+
+@program()
+def f_an_attention_whose_result_is_used_every_other_time():
+    score, out = nn.Linear(4, 1), nn.Linear(4, 3)
+    opt = torch.optim.Adam([*score.parameters(), *out.parameters()], lr=1e-2)
+    for lap in range(6):
+        x = torch.randn(4, 5, 4)
+        attended = (F.softmax(score(x), dim=1) * x).sum(1)
+        pooled = attended if lap % 2 else x.mean(1)
+        opt.zero_grad()
+        F.cross_entropy(out(pooled), torch.randint(0, 3, (4,))).backward()
+        opt.step()
+
+
+@program("never_reached")
 def f_the_second_branch_takes_the_first_one_s_layers():
     class TwoBranches(nn.Module):
         def __init__(self):

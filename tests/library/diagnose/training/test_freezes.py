@@ -99,6 +99,13 @@ MENDS: dict[str, tuple[Callable[[dict[str, Any]], bool], list[tuple[str, str]]]]
         learns("net.head"),
         [("    net.head = nn.Linear(6, 3).requires_grad_(False)\n", "")],
     ),
+    "f_attention_is_computed_and_its_result_dropped": (
+        learns("net.score"),
+        [
+            ("for each in history:", "for i, each in enumerate(history):"),
+            ("row = (weights * each).sum(0)", "row = (weights * each).sum(0)\n                rows[i] = row"),
+        ],
+    ),
     "f_the_second_branch_takes_the_first_one_s_layers": (
         learns("model.right"),
         [("right = torch.relu(self.left(b))", "right = torch.relu(self.right(b))")],
