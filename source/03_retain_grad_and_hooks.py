@@ -98,7 +98,7 @@ answers(
     {
         "A": {"gradient": "M02", "raises": "too_late"},
         "B": {"gradient": "M02", "raises": "leaf_retains"},
-        "C": {"gradient": "M11", "raises": "M11"},
+        "C": {"gradient": "M11"},
         "D": {"nothing": "M11", "raises": "M03"},
         "E": {"gradient": "M02", "raises": "looks"},
         "F": {"nothing": "inputs", "raises": "inputs"},
@@ -198,7 +198,7 @@ answers(
         "B": {4 * k: "hook_first", 40 * k * k: "own_gradient"},
         "C": {"*": "old_value"},
         "D": {"*": "old_value"},
-        "E": {"*": "M09"},
+        "E": {4 * k: "M09"},
         "F": {"*": "hook_share"},
     },
     of=18,

@@ -66,7 +66,8 @@ def heading(diagnosis: Diagnosis, here: Path) -> str:
     """One line that names the culprit, as a compiler would; its file by its path from the folder `here`."""
     place = diagnosis.culprit or diagnosis.victim
     where = f"{near(place.file, here)}:{place.line}: " if place else ""
-    return f"{where}{_(SEVERITY[diagnosis.severity])}: {title(diagnosis)}"
+    severity, kind = _(SEVERITY[diagnosis.severity]), title(diagnosis)
+    return f"{where}{severity}: {kind}"
 
 
 def near(file: str, here: Path) -> str:

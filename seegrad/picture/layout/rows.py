@@ -42,7 +42,7 @@ def in_rows(pieces: Sequence[Piece], widest_px: float, gap_px: float) -> Layout:
 
     >>> one = Piece(Layout((("a", (5, 5)),), (), 10, 10), ())
     >>> in_rows([one, one], 100, 4).width_px
-    24
+    24.0
     """
     rows: list[list[Piece]] = []
     width = 0.0

@@ -11,9 +11,8 @@ import pytest
 import torch
 
 import seegrad
-from seegrad.capture.probes.storages import FRESH_BYTES, StorageNumbers
 from seegrad.capture.tables import forget as capture_forget
-from seegrad.capture.tables.tensors import Tensors
+from seegrad.capture.tables.tensors import FRESH_BYTES, StorageNumbers, Tensors
 from seegrad.display.page import page
 from seegrad.model.recording import Recording
 

@@ -16,7 +16,7 @@ from torch import nn
 from torch.nn import functional as F  # noqa: N812  # as everyone has it
 
 import seegrad
-from seegrad.capture.probes.storages import StorageNumbers
+from seegrad.capture.tables.tensors import StorageNumbers
 
 
 class Failing(torch.autograd.Function):
