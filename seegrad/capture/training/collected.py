@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from bisect import bisect
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from types import FrameType
 from typing import Any
 
 import torch
 
 from seegrad.capture.probes.places import Source
-from seegrad.capture.probes.variables import Space, attributes, is_a, tensors_in, variables
+from seegrad.capture.probes.variables import Space, attributes, is_a, variables
 from seegrad.capture.probes.written import put_into, texts
 from seegrad.capture.tables import Tables
 from seegrad.model.recording import Collected
@@ -33,7 +33,10 @@ PLAIN = frozenset({list, tuple, dict, torch.Tensor, int, float, str, bool, type(
 """Types of items that have no attributes to look at."""
 
 MOST = 64
-"""So many of its results are told."""
+"""So many of its results are told; an item that holds more is no result."""
+
+MOST_LOOKED_INTO = 1_000
+"""So many of its items are looked into."""
 
 
 class Collections:
@@ -86,10 +89,22 @@ class Collections:
 
 
 def _tensors(value: Any) -> list[torch.Tensor]:
-    """Those in a collection, and in the records that are its items."""
-    items = value.values() if is_a(value, dict) else value
-    records = {str(n): each for n, each in enumerate(items) if type(each) not in PLAIN}
-    return tensors_in([value, list(attributes(records).values())])
+    """Those in a collection, and right in the first of its items: small lists and dicts, records.
+
+    Not further down: what a thousand items refer to together would be gone through a thousand times.
+    """
+    items = list(_items(value))
+    looked_into = items[:MOST_LOOKED_INTO]
+    small = [
+        each for item in looked_into if is_a(item, list | tuple | dict) and len(item) <= MOST for each in _items(item)
+    ]
+    records = {str(n): each for n, each in enumerate(looked_into) if type(each) not in PLAIN}
+    return [each for each in (*items, *small, *attributes(records).values()) if is_a(each, torch.Tensor)]
+
+
+def _items(value: Any) -> Iterable[Any]:
+    items: Iterable[Any] = value.values() if is_a(value, dict) else value
+    return items
 
 
 def _collections(spaces: Sequence[Space]) -> list[tuple[str, Any]]:

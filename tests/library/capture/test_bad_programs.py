@@ -219,6 +219,24 @@ def test_a_million_numbers_in_a_list_cost_nothing_and_a_list_of_itself_ends() ->
     assert any(each.name == "x" for each in rec.recording.tensors)
 
 
+class Sample:
+    """A record that refers to all of them, as those of a data set do."""
+
+    def __init__(self, everything: list[Sample], loss: torch.Tensor) -> None:
+        self.everything, self.loss = everything, loss
+
+
+def test_records_that_refer_to_each_other_are_looked_at_once() -> None:
+    samples: list[Sample] = []
+    x = torch.ones(2, requires_grad=True)
+    samples += [Sample(samples, x * 2.0) for _ in range(3_000)]
+    with seegrad.record() as rec:
+        for _ in range(8):
+            (x * 2).sum().backward()
+    assert len(samples) == 3_000
+    assert not rec.recording.collected
+
+
 def test_names_in_any_script() -> None:
     rec = seegrad.record()
     with rec:
