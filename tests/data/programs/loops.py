@@ -141,7 +141,7 @@ def l_embedding_and_head_never_cleared():
 
 @program("gradients_never_cleared")
 def l_clipped_and_never_cleared():
-    model = nn.Sequential(nn.Linear(2, 4), nn.Tanh(), nn.Linear(4, 2))
+    model = mlp()
     opt = torch.optim.Adam(model.parameters(), lr=0.01)
     for x, y in batches(4):
         loss = F.mse_loss(model(x), y)
