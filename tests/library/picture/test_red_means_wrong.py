@@ -70,8 +70,8 @@ def test_numbers_that_are_none_are_marked_at_card_edge_and_leaf_and_in_the_verdi
         c = a.sqrt() * 0
         c.sum().backward()
     scene = draw(rec.recording)
-    assert scene.frames[-1].diagnosis == "The gradient of a isn't finite: it holds NaN or infinity."
-    assert scene.frames[-1].severity == "note"
+    assert (scene.frames[-1].diagnosis or "").startswith("The gradient of `a` isn't finite although the loss")
+    assert scene.frames[-1].severity == "wrong"
     leaf = scene.body[scene.body.index('-t0-0"') - 60 :]
     leaf = leaf[: leaf.index("</title>") + 4000]
     assert 'class="nan"' in leaf
