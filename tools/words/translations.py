@@ -23,7 +23,7 @@ from tools.course.masters import BookError, Master, read_master
 from tools.words.entries import CODE, LANGUAGES, empty, merged, po_bytes, problems, read
 
 FENCE = "```"
-TAGS = re.compile(r"(\s*</?\w+>)+\s*")  # nothing but tags, such as those that close a hint
+TAGS = re.compile(r"(\s*(</?\w+>|<!--.*?-->))+\s*")  # nothing but tags, such as those that close a hint, and remarks
 DOCUMENTS = ("README",)
 KEPT = CODE | {"formulas": re.compile(r"\$[^$]+\$"), "links": re.compile(r"\]\(([^)\s]+)\)")}
 OWN_FOLDER = re.compile(r"\b(notebooks|release)/zh_CN\b")

@@ -4,6 +4,7 @@ python -m nbjudge_tests.other_user become (plain | without-namespaces) FOLDER   
 python -m nbjudge_tests.other_user grade
 python -m nbjudge_tests.other_user become (doctor | doctor-without-namespaces) FOLDER     then starts the doctor
 python -m nbjudge_tests.other_user become class FOLDER COURSE     then grades the hostile class
+python -m nbjudge_tests.other_user become command FOLDER COMMAND … then runs that command
 """
 
 from __future__ import annotations
@@ -45,6 +46,8 @@ def become(kind: str, folder: Path) -> None:
     if kind.endswith("without-namespaces"):
         layers.new_user_namespace(1000)
         Path("/proc/sys/user/max_user_namespaces").write_text("0", encoding="utf-8")
+    if kind == "command":
+        os.execvp(sys.argv[4], sys.argv[4:])  # noqa: S606 -- our own program's
     programs = {"doctor": ["nbjudge", "doctor"], "class": ["nbjudge_tests.classroom.hostile", *sys.argv[4:]]}
     program = programs.get(kind.partition("-")[0], ["nbjudge_tests.other_user", "grade"])
     os.execv(sys.executable, [sys.executable, "-B", "-m", *program])  # noqa: S606 -- our own program

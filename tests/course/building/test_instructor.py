@@ -38,7 +38,7 @@ def run(line: str, folder: Path) -> str:
     home = folder / "home"
     home.mkdir(exist_ok=True)
     env = {"HOME": str(home), "PATH": "/usr/bin:/bin", "LANG": "C.UTF-8"}
-    done = subprocess.run(line.split(), cwd=folder, env=env, capture_output=True, text=True, check=False)
+    done = subprocess.run(["bash", "-c", line], cwd=folder, env=env, capture_output=True, text=True, check=False)
     assert done.returncode == 0, f"{line}\n{done.stdout}\n{done.stderr}"
     return done.stdout
 
@@ -50,9 +50,6 @@ def test_both_readmes_say_the_same_commands() -> None:
 @pytest.mark.slow
 def test_an_instructor_s_first_commands_do_what_they_say(clone: Path) -> None:
     before = {path: path.read_bytes() for path in (clone / "release").rglob("*.ipynb")}
-    submitted = clone / "submitted" / STUDENT / NAME
-    submitted.mkdir(parents=True)
-    shutil.copy(clone / "release" / "en" / NAME / f"{NAME}.ipynb", submitted)
     said = {line.split()[1]: run(line, clone) for line in commands("README.md")}
     assert "in the gradebook" in said["generate"]
     assert "up to date" in said["generate"]
