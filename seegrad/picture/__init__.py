@@ -14,7 +14,7 @@ from seegrad.model.scene import Item, Pass, Question, Scene, SceneFrame, SceneLe
 from seegrad.picture.sketch import LEVEL, Level, Room, Sketch, Stretch, at, collapse, excerpt, sketch, stretches
 from seegrad.picture.steps import MOST_TOLD, items_of, scene_frames, with_verdict
 from seegrad.picture.still import still, table
-from seegrad.picture.svg import SharedParts, fits, pictures
+from seegrad.picture.svg import SharedParts, fits, opens, pictures
 from seegrad.picture.svg.elements import text, with_uid
 from seegrad.words.languages import _, speaking
 from seegrad.words.widths import wrapped
@@ -23,6 +23,7 @@ __all__ = ["MOST_NODES", "MOST_STEPS", "MOST_TOLD", "draw", "still", "table"]
 
 MOST_NODES = 6000  # Functions in one picture, all its levels together
 MOST_STEPS = 15000
+CLOSER = 4  # times that groups without room are grouped once more
 ROOMS = (  # how one pass may be shown: in the first way that has room
     Room(modules=False),
     Room(homes=True),
@@ -96,13 +97,23 @@ def _in_passes(
 
 
 def _room(recording: Recording, part: Sketch) -> Room:
-    """How to show one pass: as much at once as has room."""
-    return next((room for room in ROOMS if _suits(room, collapse(recording, part, room)[0].sketch)), ROOMS[-1])
+    """How to show one pass: as much at once as has room, and in an open box too."""
+    room = next((room for room in ROOMS if _suits(room, collapse(recording, part, room)[0].sketch)), ROOMS[-1])
+    for _round in range(CLOSER):
+        crowded = {frozenset(pill.id for pill in sketch.pills) for sketch in _too_high(collapse(recording, part, room))}
+        if crowded <= room.crowded:
+            break
+        room = replace(room, crowded=room.crowded | crowded)
+    return room
+
+
+def _too_high(levels: tuple[Level, ...]) -> list[Sketch]:
+    return [level.sketch for level in levels[1:] if len(level.sketch.pills) > 1 and not opens(level)]
 
 
 def _suits(room: Room, outer: Sketch) -> bool:
     """Has this room, without boxes that only their neighbourhood holds together?"""
-    return fits(outer) and (room.modules or all(bundle.chore for bundle in outer.bundles))
+    return fits(outer) and all(bundle.chore or (room.modules and not bundle.loose) for bundle in outer.bundles)
 
 
 def _label(here: Stretch, passes: tuple[Stretch, ...]) -> str:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from seegrad.model.recording import Recording
 from seegrad.picture.sketch.desk import NAME_LONGEST, shorten
 from seegrad.picture.sketch.parts import Bundle, Chip, ChipKind, Cluster, Mark, Sketch, StorageGroup, Wire
-from seegrad.picture.sketch.tree import LEVEL, Group, Room, grow
+from seegrad.picture.sketch.tree import LEVEL, Group, Room, grow, in_chore, ops
 
 CHIP_LABELS = 3  # names on one chip; more of them are counted
 
@@ -54,10 +54,6 @@ def _path(group: Group | None) -> list[Group]:
     return path[::-1]
 
 
-def _is_chore(group: Group) -> bool:
-    return any(each.chore for each in _path(group))
-
-
 def _together(groups: Iterable[Group]) -> Group | None:
     """The innermost group that holds them all."""
     shared: list[Group] | None = None
@@ -82,7 +78,7 @@ def _homes(parts: Sketch, groups: list[Group], *, once: bool) -> dict[str, Group
     for card in sorted(parts.cards, key=lambda card: card.born):
         maker = makers.get(card.id)
         used = [home[user] for user in users[card.id] if user in home]
-        used = [group for group in used if not _is_chore(group)] or used  # a parameter stands with its module
+        used = [group for group in used if not in_chore(group)] or used  # a parameter stands with its module
         if card.root:
             home[card.id] = groups[0]
         elif maker in home and (maker in pills or not used):
@@ -91,7 +87,8 @@ def _homes(parts: Sketch, groups: list[Group], *, once: bool) -> dict[str, Group
             home[card.id] = _together(used[:1] if once and card.kind == "leaf" else used) or groups[0]
     for card in reversed(parts.cards if once else ()):  # that only an alias uses stands with it
         if home[card.id] is groups[0] and users[card.id] and card.id not in makers and not card.root:
-            home[card.id] = _together(home[user] for user in users[card.id]) or groups[0]
+            first = users[card.id][:1] if card.kind == "leaf" else users[card.id]
+            home[card.id] = _together(home[user] for user in first) or groups[0]
     return home
 
 
@@ -128,7 +125,7 @@ class _Table:
         source = ours[depth].id if depth < len(ours) else wire.source
         target = theirs[depth].id if depth < len(theirs) else wire.target
         boxed = not self.lines and depth < len(ours)  # a leaf inside one box, used outside it
-        chore = depth < len(theirs) and _is_chore(theirs[depth])
+        chore = depth < len(theirs) and in_chore(theirs[depth])
         if wire.source in self.leaves and (
             boxed or chore or self.first_use.setdefault((level.id, wire.source), target) != target
         ):
@@ -233,7 +230,9 @@ class _Table:
         counts = tuple({step: k + 1 for k, step in enumerate(ran)}.items())
         freed = [pill.freed for pill in pills]
         gone = None if None in freed else max(step for step in freed if step is not None)
-        return Bundle(group.id, group.label, len(pills), min(pill.born for pill in pills), counts, gone, group.chore)
+        chore = group.chore or (ops(len(pills)) if in_chore(group) else "")
+        born = min(pill.born for pill in pills)
+        return Bundle(group.id, group.label, len(pills), born, counts, gone, chore, group.loose)
 
     def _marks(self, seen: dict[str, str]) -> tuple[Mark, ...]:
         """A mark on something inside a box is seen on the box; the first one wins."""

@@ -192,7 +192,8 @@ class StorageGroup:
 class Bundle:
     """A box for Functions that are seen one level below. `ran`: how many of its `count` Functions have run.
 
-    `chore`: what is said of a box without Functions, such as an optimiser's step.
+    `chore`: what is said of a box without Functions, such as an optimiser's step. `loose`: nothing but their
+    neighbourhood holds its Functions together.
     """
 
     id: str
@@ -202,6 +203,7 @@ class Bundle:
     ran: Timeline[int] = ()
     freed: int | None = None
     chore: str = ""
+    loose: bool = False
 
 
 ChipKind = Literal["leaf", "in", "out"]

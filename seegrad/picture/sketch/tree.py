@@ -30,20 +30,22 @@ class Room:
     """How much is seen at once: `most` things, modules as groups or not.
 
     `homes`: a module with parameters is a group even if it is one Function, so that they stand in it. `deep`: a list
-    of modules is a group, and so is a line of code.
+    of modules is a group, and so is a line of code. `crowded`: Functions that had no room in one group.
     """
 
     most: int = LEVEL
     modules: bool = True
     homes: bool = False
     deep: bool = False
+    crowded: frozenset[frozenset[str]] = frozenset()
 
 
 @dataclass(eq=False)
 class Group:
     """One group. `items` are Functions' ids and Groups in the order in which they were made.
 
-    `chore`: what is said of a group that makes no Function, such as an optimiser's step.
+    `chore`: what is said of a group that makes no Function, such as an optimiser's step. `loose`: only their
+    neighbourhood holds its items together.
     """
 
     label: str
@@ -51,6 +53,7 @@ class Group:
     items: list[str | Group] = field(default_factory=list)
     id: str = ""
     chore: str = ""
+    loose: bool = False
 
     def groups(self) -> list[Group]:
         """Its groups."""
@@ -77,11 +80,31 @@ def grow(recording: Recording, parts: Sketch, room: Room) -> Group:
     waiting = [root]
     while waiting:
         group = waiting.pop()
-        if len(group.items) > room.most:
+        if len(group.items) > _most(group, room):
             _split(group, recording, pills, room)
         waiting.extend(group.groups())
     _number(root)
     return root
+
+
+def _most(group: Group, room: Room) -> int:
+    """How many things may stand in it. No line joins the writes of a chore, and each stands with its parameter."""
+    own = frozenset(item for item in group.items if isinstance(item, str))
+    if own in room.crowded:
+        return len(own) // 2
+    return STRETCH if in_chore(group) and not group.groups() else room.most
+
+
+def in_chore(group: Group | None) -> bool:
+    """Is it a chore, or a part of one?"""
+    while group is not None and not group.chore:
+        group = group.parent
+    return group is not None
+
+
+def ops(count: int) -> str:
+    """`1 op`, `12 ops`: what makes no Function."""
+    return counted("{count} op", "{count} ops", count).format(count=count)
 
 
 def module_keys(path: str, deep: bool = False) -> tuple[str, ...]:
@@ -145,7 +168,7 @@ def _per_leaf(run: Sequence[Pill], written: dict[str, str], given: dict[str, str
             groups.setdefault(name, Group(shorten(name, NAME_LONGEST))).items.extend(waiting)
             waiting = []
     for group in groups.values():
-        group.chore = counted("{count} op", "{count} ops", len(group.items)).format(count=len(group.items))
+        group.chore = ops(len(group.items))
     return [*(group if len(group.items) > 1 else group.items[0] for group in groups.values()), *waiting]
 
 
@@ -263,10 +286,13 @@ def _split(group: Group, recording: Recording, pills: dict[str, Pill], room: Roo
         passes = _passes(group.items, recording, born)
         number = {id(run): k + 1 for k, run in enumerate(passes)}
         _gather(group, passes, lambda run: _pass_label(run, number[id(run)], recording, born))
-    while len(group.items) > room.most:
-        size = -(-len(group.items) // -(-len(group.items) // STRETCH))
+    while len(group.items) > _most(group, room):
+        size = min(STRETCH, _most(group, room))
+        size = -(-len(group.items) // -(-len(group.items) // size))
         runs = [group.items[k : k + size] for k in range(0, len(group.items), size)]
         _gather(group, runs, _stretch_label(group.items))
+        for inner in group.groups():
+            inner.loose = True
 
 
 def _tell_apart(groups: Sequence[Group]) -> None:

@@ -20,6 +20,7 @@ NARROWEST_PX = 640
 HEADER_PX, SIDE_PX = 38, 12  # of a frame, around the inside of an open box
 LEGEND_PX = 18  # from the picture to the middle of the legend's first line
 WIDEST_PX, HIGHEST_PX = 1060, 330  # of one pass
+HIGHEST_OPEN_PX = 560  # of a box that is drawn alone
 BADGE_PX = 6  # that hangs on the lower edge of a card
 MOST_THINGS = 50  # more of them never fit: not even tried
 NESTED_PX = 76  # by which each frame's inside is narrower than what stands around it
@@ -49,6 +50,11 @@ def fits(sketch: Sketch) -> bool:
         return False
     layout = SizedSketch(sketch, alone=True).layout(10 * PAGE_PX)
     return layout.width_px <= WIDEST_PX and layout.height_px <= HIGHEST_PX
+
+
+def opens(level: Level) -> bool:
+    """Is this seen at once, alone in its place?"""
+    return SizedSketch(level.sketch, alone=True).layout(PAGE_PX + SCROLLS_PX).height_px <= HIGHEST_OPEN_PX
 
 
 def _way_out(level: Level, drawers: dict[str, _Drawer]) -> list[_Drawer]:

@@ -243,6 +243,22 @@ def test_a_real_program_fits_closed_and_open(name: str) -> None:
     assert Scene.from_json(scene.to_json()) == scene
 
 
+def test_a_deep_model_that_is_cloned_and_unrolled_opens_in_parts_that_fit() -> None:
+    """Clones of parameters that no line joins, an attention of 27 Functions, a cell called 40 times."""
+    layer = nn.TransformerEncoderLayer(16, nhead=2, dim_feedforward=32, dropout=0.0)
+    with seegrad.record() as rec:
+        encoder = nn.TransformerEncoder(layer, 4, enable_nested_tensor=False)
+        cell = nn.LSTMCell(16, 16)
+        x = encoder(torch.ones(5, 2, 16))
+        state = torch.zeros(2, 16), torch.zeros(2, 16)
+        for k in range(10):
+            state = cell(x[k % 5], state)
+        state[0].sum().backward()
+    scene = draw(rec.recording)
+    assert scene.alone
+    assert {level.label: level.height_px for level in scene.levels if level.height_px > HIGHEST_PX} == {}
+
+
 def test_ten_epochs_are_a_small_page() -> None:
     assert len(page(record(TRAINED["mlp_adam"])).encode()) <= EPOCHS_BYTES
 
