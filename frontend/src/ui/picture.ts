@@ -22,8 +22,8 @@ export interface Picture {
   /** Hide what an open question asks for, from readers of the screen too. */
   veil(what: string): void;
   show(drawn: Drawn, level: string, marks: Marks): void;
-  /** Scroll inside the box, never the page, until what the step is about is in sight. */
-  reveal(): void;
+  /** Scroll inside the box, never the page, until these parts are in sight, else what the step is about. */
+  reveal(parts?: SVGGElement[]): void;
 }
 
 interface Timed { element: SVGElement; since: number; until: number; at: string[] | undefined; shown?: boolean }
@@ -171,10 +171,11 @@ export function picture(scene: Scene): Picture {
       about = around(seen ?? innermost("a") ?? innermost("ew"), marks.on);
       opened = !!turned && seen === turned;
     },
-    reveal() {
-      if (!about.length) return;
+    reveal(parts) {
+      const wanted = parts ?? (opened ? about.slice(0, 1) : about);
+      if (!wanted.length) return;
       const view = box.getBoundingClientRect();
-      const places = (opened ? about.slice(0, 1) : about).map((part) => part.getBoundingClientRect());
+      const places = wanted.map((part) => part.getBoundingClientRect());
       for (const [side, size, scroll] of AXES) {
         let from = Infinity;
         let to = -from;

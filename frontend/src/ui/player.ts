@@ -47,11 +47,13 @@ function start(el: HTMLElement, scene: Scene, host: Host): () => void {
   let focus: Focus = "";
   let busy = false;
   let timer = 0;
+  let asked = ""; // where and how wide the picture was when it last asked: what is clicked then doesn't move
 
   const answer = (): Answer | null => {
     const given = host.get("answer") as Answer | null | undefined;
     return given && Object.keys(given).length ? given : null;
   };
+  const asks = () => !!question && !answer();
   const state = (): State => {
     const answered = answer() !== null;
     const step = Math.max(0, Math.min(Number(host.get("step")) || 0, lastStep(scene, answered)));
@@ -163,12 +165,15 @@ function start(el: HTMLElement, scene: Scene, host: Host): () => void {
   function arrange() {
     const { width_px, height_px } = levelAt(drawnAt(scene, state().step).scene, state().level);
     root.classList.toggle("high", height_px > HIGH * innerHeight && width_px + BESIDE_PX <= root.clientWidth);
-    size.show();
+    size.show(asks());
   }
 
   /** What the step is about and its line of code, each inside its own box; after everything is written, since it asks for places. */
   function inSight() {
-    pic.reveal();
+    const view = `${state().step} ${pic.box.clientWidth}`;
+    if (!asks()) pic.reveal();
+    else if (view !== asked) pic.reveal(state().step === question?.until_step ? pic.parts().filter((part) => labelOf(question, pic.idOf(part))) : undefined);
+    asked = view;
     map.follow();
     const line = code.querySelector<HTMLElement>(".cur");
     [pic.box, code, foot].forEach(reachable);

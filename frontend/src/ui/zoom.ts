@@ -6,12 +6,13 @@ import type { Words } from "./words";
 const STEP = 1.25;
 const SMALLEST = 0.1;
 const LARGEST = 4;
+const READ = 0.6; // smaller, and what a question is about can't be read
 const DRAG_PX = 4; // less is a click
 
 export interface Zoom {
   buttons: HTMLElement[];
-  /** Draw what has just been put into the box as large as everything. */
-  show(): void;
+  /** Draw what has just been put into the box as large as everything; from where a question opens to its answer, all of it. */
+  show(asks: boolean): void;
   /** `+`, `-`, `0` (all of it), `1` (to read it); false for any other key. */
   key(key: string): boolean;
 }
@@ -20,13 +21,15 @@ export function zoom(pic: Picture, root: () => HTMLElement, w: Words): Zoom {
   const { box } = pic;
   let scale = 1;
   let fitting = false;
+  let asked = false;
+  let least = 0;
   const svg = () => box.firstElementChild as SVGSVGElement | null;
   const sizes = (): [number, number] => [Number(svg()?.getAttribute("width")) || 1, Number(svg()?.getAttribute("height")) || 1];
 
   const fit = (): number => {
     const [width, height] = sizes();
     const most = document.fullscreenElement === root() ? box.clientHeight : parseFloat(getComputedStyle(box).maxHeight);
-    return Math.min(1, (box.clientWidth || width) / width, (most - 6 || height) / height);
+    return Math.min(1, Math.max(least, Math.min((box.clientWidth || width) / width, (most - 6 || height) / height)));
   };
   const show = () => {
     if (fitting) scale = fit();
@@ -42,9 +45,15 @@ export function zoom(pic: Picture, root: () => HTMLElement, w: Words): Zoom {
     show();
     [box.scrollLeft, box.scrollTop] = [left, top];
   };
-  const all = () => { fitting = !fitting; if (fitting) show(); else to(1); };
+  const fitAll = () => { [fitting, least] = [true, 0]; show(); };
+  const all = () => (fitting && !least ? to(1) : fitAll());
+  const ask = (asks: boolean) => {
+    if (asks === asked) return;
+    if (!asks && fitting) scale = 1;
+    [asked, fitting, least] = [asks, asks, asks ? READ : 0];
+  };
 
-  const KEYS: Record<string, () => void> = { "+": () => to(scale * STEP), "=": () => to(scale * STEP), "-": () => to(scale / STEP), 0: () => { fitting = true; show(); }, 1: () => to(1) };
+  const KEYS: Record<string, () => void> = { "+": () => to(scale * STEP), "=": () => to(scale * STEP), "-": () => to(scale / STEP), 0: fitAll, 1: () => to(1) };
   const full = () => void (document.fullscreenElement ? document.exitFullscreen() : root().requestFullscreen?.().catch(() => {}));
   const button = (name: IconName, label: string, onclick: () => void) => {
     const made = quiet(h("button", { type: "button", class: "sg-zm", title: label, "aria-label": label, onclick }));
@@ -61,7 +70,7 @@ export function zoom(pic: Picture, root: () => HTMLElement, w: Words): Zoom {
   drag(box, (target) => !pic.partAt(target));
 
   return {
-    show,
+    show: (asks) => { ask(asks); show(); },
     key: (key) => { KEYS[key]?.(); return key in KEYS; },
     buttons: [button("less", w.less, KEYS["-"]!), button("more", w.more, KEYS["+"]!), button("fit", w.fit, all), button("full", w.full, full)],
   };
