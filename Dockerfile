@@ -23,7 +23,7 @@ COPY pyproject.toml constraints.txt README.md LICENSE CHANGELOG.md GLOSSARY.md .
 COPY seegrad ./seegrad
 COPY grader/pyproject.toml grader/README.md grader/LICENSE ./grader/
 COPY grader/nbjudge ./grader/nbjudge
-RUN pip install --extra-index-url https://download.pytorch.org/whl/cpu -c constraints.txt . "./grader[cluster]"
+RUN pip install --extra-index-url https://download.pytorch.org/whl/cpu -c constraints.txt ".[torch]" "./grader[cluster]"
 
 RUN useradd --create-home --uid 1000 grader
 USER grader

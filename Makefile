@@ -16,7 +16,7 @@ BENCHMARKS ?= record op_db autograde crash
 ROOT_ARGS := $(if $(filter 0,$(shell id -u)),--allow-root)
 
 .DEFAULT_GOAL := help
-.PHONY: help install system frontend course lab kit quick test test-all test-torch test-upstream test-gpu test-libraries \
+.PHONY: help install system frontend course lab kit tools dist quick test test-all test-torch test-upstream test-gpu test-libraries \
   test-courses check grade bench clean
 
 help:  ## this list
@@ -68,8 +68,15 @@ test: install system frontend check  ## all that a change may break, many cases 
 	$(BIN)/python -m pytest -n $(WORKERS) $(DIST) --durations=25 $(PYTEST_ARGS)
 
 test-all: export SEEGRAD_TEST_ALL = 1
-test-all: test  ## everything: every case, newly drawn examples, every chapter built anew, byte for byte
+test-all: tools test  ## everything: every case, newly drawn examples, every chapter built anew, byte for byte
 	$(BIN)/python -m tools.book --check
+
+tools: install
+	$(BIN)/python -m pip install --quiet $(PIP_ARGS) -c constraints.txt -e '.[release,site]'
+
+dist: tools frontend  ## what is published: both packages and the course's kit, in dist/
+	rm -rf dist
+	$(BIN)/python -m tools.release
 
 grade: install  ## a class of twelve, from submitted/ to CSV and feedback
 	$(BIN)/python -m tools.evidence.demo_class build/course

@@ -158,5 +158,10 @@ def write(path: Path, here: Path, writing: Callable[[Path], object]) -> None:
         print(_("written: {file}").format(file=path))
 
 
+def command() -> int:
+    """`seegrad SCRIPT.py`, which is installed with the package."""
+    return main(sys.argv[1:])
+
+
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(command())

@@ -4,6 +4,7 @@
 
     notebooks/LANG/NN.ipynb ─▶ colab/LANG/NN.ipynb, which installs the library first
     OWNER/NAME              ─▶ the table in docs/online.md: a button for each chapter, language and place
+                               the address in both pyproject.toml, and what the READMEs clone
 
 Binder opens the chapters as they are: `.binder/` says what it installs. Run the command again when a chapter changes.
 """
@@ -24,6 +25,7 @@ from tools.words.marks import markdown_table, write_between
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = Path("docs", "online.md")
+ADDRESSED = ("pyproject.toml", "grader/pyproject.toml", "README.md", "README.zh_CN.md")
 INSTALL = """%pip install -q "seegrad @ git+https://github.com/{repository}@{ref}"
 
 import os
@@ -89,7 +91,21 @@ def write(root: Path, repository: str, ref: str) -> list[Path]:
         made.write_bytes(notebook_bytes(for_colab(read_notebook(path), repository, ref, lang)))
         written.append(made)
     write_between(root / PAGE, table(root, repository, ref), "buttons")
-    return [*written, root / PAGE]
+    return [*written, root / PAGE, *say_address(root, f"https://github.com/{repository}")]
+
+
+def say_address(root: Path, address: str) -> list[Path]:
+    """Put the repository's address where one was, or is to be; returns the files that said another one."""
+    said = root / ADDRESSED[0]
+    old = re.search(r'^Repository = "(.*)"', said.read_text(encoding="utf-8"), re.MULTILINE) if said.exists() else None
+    changed = []
+    for path in (root / name for name in ADDRESSED if old):
+        text = path.read_text(encoding="utf-8")
+        new = re.sub(rf"{re.escape(old[1] if old else '')}(?![\w.-])|<this repository>", address, text)
+        if new != text:
+            path.write_text(new, encoding="utf-8")
+            changed.append(path)
+    return changed
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -1,6 +1,6 @@
 """A notebook as one HTML file that needs no network: mathematics as MathML, pictures that step and ask.
 
-`jupyter nbconvert --to seegrad.display.offline.OfflineExporter NOTEBOOK.ipynb` writes it. A picture is interactive
+`jupyter nbconvert --to seegrad NOTEBOOK.ipynb` writes it. A picture is interactive
 where the notebook holds its widget's state (JupyterLab: Settings → Save Widget State Automatically), else still.
 """
 

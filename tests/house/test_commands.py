@@ -43,7 +43,7 @@ BLOCK = re.compile(
 RUN = {"", "python", "py"}
 SHOWN = {"text", "markdown", "toml", "console", "po", "diff"}
 WORDS = {
-    "<this repository>": "$REPOSITORY",
+    r"(<this repository>|https://github\.com/\w[\w.-]*/[\w.-]+)": "$REPOSITORY",
     "NAME": "05_data_versus_detach",
     "STUDENT": "ada",
     "OWNER": "somebody",
