@@ -64,7 +64,7 @@ def _together(groups: Iterable[Group]) -> Group | None:
 
 
 def _homes(parts: Sketch, groups: list[Group], *, once: bool) -> dict[str, Group]:
-    """Part → its group. A result stands with the Function that made it, a leaf with those that use it.
+    """Part → its group. A result stands with the Function that made it, anything else with those that use it.
 
     `once`: a leaf that several groups use stands in the first of them.
     """
@@ -75,21 +75,31 @@ def _homes(parts: Sketch, groups: list[Group], *, once: bool) -> dict[str, Group
     for wire in parts.wires:
         users[wire.source].append(wire.target)
         makers.setdefault(wire.target, wire.source)
-    for card in sorted(parts.cards, key=lambda card: card.born):
-        maker = makers.get(card.id)
+    uses: dict[str, list[Group]] = {}  # where its Functions stand, also those that use it by another card
+    cards = sorted(parts.cards, key=lambda card: card.born)
+    for card in reversed(cards):
         used = [home[user] for user in users[card.id] if user in home]
-        used = [group for group in used if not in_chore(group)] or used  # a parameter stands with its module
-        if card.root:
-            home[card.id] = groups[0]
-        elif maker in home and (maker in pills or not used):
+        uses[card.id] = [group for user in users[card.id] for group in uses.get(user, [home.get(user, groups[0])])]
+        if card.kind == "leaf":
+            used = [group for group in used if not in_chore(group)] or used  # a parameter stands with its module
+            used = used[:1] if once else used
+        home[card.id] = _together(used) or groups[0]
+    for card in cards:
+        maker = makers.get(card.id, "")
+        if maker in pills and not card.root:
             home[card.id] = home[maker]
-        else:
-            home[card.id] = _together(used[:1] if once and card.kind == "leaf" else used) or groups[0]
-    for card in reversed(parts.cards if once else ()):  # that only an alias uses stands with it
-        if home[card.id] is groups[0] and users[card.id] and card.id not in makers and not card.root:
-            first = users[card.id][:1] if card.kind == "leaf" else users[card.id]
-            home[card.id] = _together(home[user] for user in first) or groups[0]
+        elif maker in home and not uses[card.id]:
+            home[card.id] = groups[0] if card.root else home[maker]
+        elif maker in home:
+            home[card.id] = _between(home[maker], groups[0] if card.root else home[card.id], uses[card.id])
     return home
+
+
+def _between(made: Group, wanted: Group, uses: Iterable[Group]) -> Group:
+    """The group nearest to `wanted` out of which no line leads that comes back: made in a box and used there again."""
+    path = _path(made)
+    again = {group for use in uses for group in _path(use)}
+    return [group for group in path if group is wanted or group in again][-1] if wanted in path else wanted
 
 
 class _Table:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import graphlib
+import os
 import re
 from dataclasses import replace
 from typing import Any
@@ -9,13 +12,15 @@ from xml.etree import ElementTree
 
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import seegrad
 from seegrad.model.recording import Edge, Frame, Node, Place, Recording, TensorRef
 from seegrad.model.scene import Scene
-from seegrad.picture import draw, still
+from seegrad.picture import ROOMS, draw, still
 from seegrad.picture.sketch import Level, Sketch, collapse, sketch
-from seegrad.picture.sketch.tree import LEVEL
+from seegrad.picture.sketch.tree import LEVEL, STRETCH, Room
 from seegrad.words.phrases import phrase
 
 
@@ -243,3 +248,71 @@ def test_a_real_network_is_opened_at_its_layers() -> None:
     scene = draw(rec.recording)
     assert scene.levels
     assert max(level.width_px for level in (scene.level(""), *scene.levels)) <= 1210
+
+
+class Scaled(torch.nn.Module):
+    """A module with a module in it: a box in a box."""
+
+    def __init__(self, deep: bool = True) -> None:
+        super().__init__()
+        self.scale = torch.nn.Parameter(torch.ones(2))
+        self.inner = Scaled(deep=False) if deep else None
+
+    def forward(self, given: torch.Tensor) -> torch.Tensor:
+        if self.inner is None:
+            return given * self.scale
+        return (self.inner(given) + self.inner(given.sin()) * self.scale.detach()).cos()
+
+
+STEPS = ("module", "inner", "mul", "view", "detach", "data", "write", "plain", "backward", "update")
+
+
+def ran(program: list[tuple[str, int, int]]) -> Recording:
+    """What these steps recorded: each takes two of the tensors so far."""
+    model = Scaled()
+    with seegrad.record() as rec:
+        known = [torch.ones(2), torch.ones(2, requires_grad=True), model.scale]
+        for step, one, other in program:
+            with contextlib.suppress(RuntimeError):  # a write to a leaf; a backward that a write forbids
+                known.append(after(step, model, known[one % len(known)], known[other % len(known)]))
+    return rec.recording
+
+
+def after(step: str, model: Scaled, first: torch.Tensor, second: torch.Tensor) -> torch.Tensor:
+    if step == "module":
+        return model(first)
+    if step == "inner" and model.inner is not None:
+        return model.inner(first)
+    if step == "mul":
+        return first * second + first
+    if step == "view":
+        return first.view(2)
+    if step == "detach":
+        return first.detach()
+    if step == "data":
+        return first.data
+    if step == "plain":
+        return second.detach() * first.detach()
+    if step == "write":
+        return first.mul_(2)
+    if step == "backward":
+        first.sum().backward(retain_graph=True)
+    else:
+        with torch.no_grad():
+            for parameter in model.parameters():
+                parameter.mul_(0.5)
+    return first
+
+
+@settings(deadline=None, max_examples=200 if os.environ.get("SEEGRAD_TEST_ALL") else 40)
+@given(
+    st.lists(st.tuples(st.sampled_from(STEPS), st.integers(0, 40), st.integers(0, 40)), min_size=12, max_size=40),
+    st.sampled_from([None, *ROOMS, Room(STRETCH, homes=True, deep=True)]),
+)
+def test_no_box_makes_the_lines_run_in_a_circle(program: list[tuple[str, int, int]], room: Room | None) -> None:
+    recording = ran(program)
+    for level in collapse(recording, sketch(recording), room):
+        before: dict[str, set[str]] = {}
+        for wire in level.sketch.wires:
+            before.setdefault(wire.target, set()).add(wire.source)
+        graphlib.TopologicalSorter(before).prepare()  # raises where there is a circle
