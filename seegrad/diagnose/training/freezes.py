@@ -82,7 +82,7 @@ FREEZE = {
     ),
     "undone": marked("If the freeze is meant, leave out the parameters that are frozen: `if p.requires_grad`."),
     "moves": marked(
-        "If they are to stay as they are, set their `.grad` to None when you freeze them: an optimiser passes over "
+        "If they are to stay as they are, set their `.grad` to `None` when you freeze them: an optimiser passes over "
         "those."
     ),
 }

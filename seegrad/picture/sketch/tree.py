@@ -91,7 +91,7 @@ def _most(group: Group, room: Room) -> int:
     """How many things may stand in it. No line joins the writes of a chore, and each stands with its parameter."""
     own = frozenset(item for item in group.items if isinstance(item, str))
     if own in room.crowded:
-        return len(own) // 2
+        return max(2, len(own) // 2)  # of two no group can be made that shows less
     return STRETCH if in_chore(group) and not group.groups() else room.most
 
 

@@ -316,3 +316,14 @@ def test_no_box_makes_the_lines_run_in_a_circle(program: list[tuple[str, int, in
         for wire in level.sketch.wires:
             before.setdefault(wire.target, set()).add(wire.source)
         graphlib.TopologicalSorter(before).prepare()  # raises where there is a circle
+
+
+@pytest.mark.parametrize("count", [2, 3, 4, 7])
+def test_a_group_without_room_is_grouped_until_pairs_are_left(count: int) -> None:
+    recording = story(["model.a"] * count + [""] * LEVEL, shared=True)
+    room = Room(homes=True, deep=True)
+    for _round in range(5):
+        found = collapse(recording, sketch(recording), room)
+        inner = {frozenset(pill.id for pill in level.sketch.pills) for level in found[1:]}
+        room = replace(room, crowded=room.crowded | inner)
+    assert max(map(len, inner)) <= 2
