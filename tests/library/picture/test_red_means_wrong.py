@@ -75,7 +75,8 @@ def test_numbers_that_are_none_are_marked_at_card_edge_and_leaf_and_in_the_verdi
         f"The gradient of `a` isn't finite although the loss on line {line + 1} is: some results of line {line} "
         "(`c = a.sqrt() * 0`) aren't used afterwards, and where the slope of `sqrt` isn't finite "
         "backward multiplies it with the 0 that arrives: NaN. Put a harmless number in before this line "
-        "wherever the result isn't used, `safe = torch.where(used, x, 1.0)`, and compute `sqrt` of `safe`: to choose afterwards is too late."
+        "wherever the result isn't used, "
+        "`safe = torch.where(used, x, 1.0)`, and compute `sqrt` of `safe`: to choose afterwards is too late."
     )
     assert scene.frames[-1].severity == "wrong"
     leaf = scene.body[scene.body.index('-t0-0"') - 60 :]
