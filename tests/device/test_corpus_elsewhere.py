@@ -27,8 +27,9 @@ def on_the_second_device(file: str, *options: str) -> None:
     assert run.returncode == 0, (run.stdout + run.stderr)[-6000:]
 
 
-def test_the_corpus() -> None:
-    on_the_second_device("test_on_device.py")
+@pytest.mark.parametrize("part", ["the_same_lines", "not the_same_lines"])
+def test_the_corpus(part: str) -> None:
+    on_the_second_device("test_on_device.py", "-k", part)
 
 
 def test_a_chapter() -> None:

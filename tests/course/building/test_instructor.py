@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -16,8 +17,11 @@ STUDENT = "ada"
 
 @pytest.fixture
 def clone(tmp_path: Path) -> Path:
+    return cloned(tmp_path / "clone")
+
+
+def cloned(folder: Path) -> Path:
     """What is committed or about to be, with this environment under the name that `make lab` gives it."""
-    folder = tmp_path / "clone"
     listed = ["git", "ls-files", "--cached", "--others", "--exclude-standard"]
     for name in subprocess.run(listed, cwd=ROOT, capture_output=True, text=True, check=True).stdout.splitlines():
         if name.startswith(("release/en", "source/", "nbgrader_config")) and (ROOT / name).is_file():
@@ -43,21 +47,46 @@ def run(line: str, folder: Path) -> str:
     return done.stdout
 
 
+@dataclass(frozen=True)
+class Followed:
+    """A clone in which the block was followed. `said`: command of ours → what it printed."""
+
+    clone: Path
+    before: dict[Path, bytes]
+    said: dict[str, str]
+
+
+@pytest.fixture(scope="module")
+def followed(tmp_path_factory: pytest.TempPathFactory) -> Followed:
+    clone = cloned(tmp_path_factory.mktemp("first") / "clone")
+    return Followed(clone, released(clone), {line.split()[1]: run(line, clone) for line in commands("README.md")})
+
+
+def released(clone: Path) -> dict[Path, bytes]:
+    return {path: path.read_bytes() for path in (clone / "release").rglob("*.ipynb")}
+
+
 def test_both_readmes_say_the_same_commands() -> None:
     assert commands("README.md") == commands("README.zh_CN.md")
 
 
 @pytest.mark.slow
-def test_an_instructor_s_first_commands_do_what_they_say(clone: Path) -> None:
-    before = {path: path.read_bytes() for path in (clone / "release").rglob("*.ipynb")}
-    said = {line.split()[1]: run(line, clone) for line in commands("README.md")}
-    assert "in the gradebook" in said["generate"]
-    assert "up to date" in said["generate"]
-    assert STUDENT in said["autograde"]
-    assert (clone / "gradebook.db").stat().st_mode & 0o007 == 0
-    assert [*(clone / "feedback" / STUDENT / NAME).glob("*.html")]
-    assert [*clone.glob("grades*.csv")]
-    assert {path: path.read_bytes() for path in (clone / "release").rglob("*.ipynb")} == before
+def test_an_instructor_s_first_commands_do_what_they_say(followed: Followed) -> None:
+    assert "in the gradebook" in followed.said["generate"]
+    assert "up to date" in followed.said["generate"]
+    assert STUDENT in followed.said["autograde"]
+
+
+@pytest.mark.slow
+def test_the_first_commands_end_with_feedback_and_grades_that_others_cannot_read(followed: Followed) -> None:
+    assert [*(followed.clone / "feedback" / STUDENT / NAME).glob("*.html")]
+    assert [*followed.clone.glob("grades*.csv")]
+    assert (followed.clone / "gradebook.db").stat().st_mode & 0o007 == 0
+
+
+@pytest.mark.slow
+def test_the_first_commands_leave_the_release_as_it_was(followed: Followed) -> None:
+    assert released(followed.clone) == followed.before
 
 
 def test_who_else_could_read_the_course_is_said(clone: Path, monkeypatch) -> None:
