@@ -267,19 +267,25 @@ def test_a_program_is_judged_where_neither_torch_nor_the_course_is(plain: Path, 
     assert json.loads(said(tmp_path, plain, *command))["score"] == 1
 
 
-@pytest.mark.slow
-def test_a_course_in_plain_python_is_graded_where_neither_is(plain: Path, tmp_path: Path) -> None:
-    """The five minutes of the README."""
+@pytest.fixture(scope="module")
+def handed_in(plain: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A course in plain Python with one right answer: the first of the README's five minutes."""
+    course = tmp_path_factory.mktemp("course")
     config = "from nbjudge.plugin import install\n\nc = get_config()\ninstall(c)\n"
-    (tmp_path / "nbgrader_config.py").write_text(config)
-    source = tmp_path / "source" / "ps1" / "ps1.ipynb"
+    (course / "nbgrader_config.py").write_text(config)
+    source = course / "source" / "ps1" / "ps1.ipynb"
     source.parent.mkdir(parents=True)
     source.write_text(json.dumps(SMALL))
-    said(tmp_path, plain, "-m", "nbgrader", "generate_assignment", "ps1")
-    released = (tmp_path / "release" / "ps1" / "ps1.ipynb").read_text()
-    answer = tmp_path / "submitted" / "ada" / "ps1" / "ps1.ipynb"
+    said(course, plain, "-m", "nbgrader", "generate_assignment", "ps1")
+    released = (course / "release" / "ps1" / "ps1.ipynb").read_text()
+    answer = course / "submitted" / "ada" / "ps1" / "ps1.ipynb"
     answer.parent.mkdir(parents=True)
     answer.write_text(released.replace("raise NotImplementedError()", "return sum(numbers) / len(numbers)"))
-    assert "3/3" in said(tmp_path, plain, "-m", "nbjudge", "autograde", "ps1", "--i-trust-these-students")
-    assert "mean_test" in said(tmp_path, plain, "-m", "nbjudge", "why", "ada", "ps1")
-    assert said(tmp_path, plain, "-m", "nbjudge", "report", "ps1").strip().endswith("report-ps1.html")
+    return course
+
+
+@pytest.mark.slow
+def test_a_course_in_plain_python_is_graded_where_neither_is(plain: Path, handed_in: Path) -> None:
+    assert "3/3" in said(handed_in, plain, "-m", "nbjudge", "autograde", "ps1", "--i-trust-these-students")
+    assert "mean_test" in said(handed_in, plain, "-m", "nbjudge", "why", "ada", "ps1")
+    assert said(handed_in, plain, "-m", "nbjudge", "report", "ps1").strip().endswith("report-ps1.html")

@@ -206,11 +206,11 @@ def test_no_file_no_process_and_no_other_grade_is_touched(graded: Graded) -> Non
     assert set(graded.points) == {*ATTACKS, *HONEST}
 
 
-@pytest.mark.slow
-@pytest.mark.skipif(os.getuid() != 0, reason="only root can become somebody else")
-def test_the_same_holds_for_a_grader_that_is_an_ordinary_user(graded: Graded, tmp_path: Path) -> None:
-    """For those that look for something to take, and for honest ones; for all of the class in `make test-all`."""
+@pytest.fixture(scope="module")
+def by_an_ordinary_user(graded: Graded, tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Result]:
+    """Those that look for something to take, and honest ones; all of the class in `make test-all`."""
     chosen = graded.entries.keys() if ALL else {*EMPTY_HANDS, *HONEST}
+    own = tmp_path_factory.mktemp("root's")
     place = Path(tempfile.mkdtemp(prefix="ordinary-"))  # pytest's own folders are closed to others
     try:
         shutil.copytree(graded.again, place, symlinks=True, copy_function=copied, dirs_exist_ok=True)
@@ -219,18 +219,26 @@ def test_the_same_holds_for_a_grader_that_is_an_ordinary_user(graded: Graded, tm
         lead_into(place, graded.again.with_name("course"))
         for path in [place, *place.rglob("*")]:
             os.chown(path, 65534, 65534, follow_symlinks=False)
-        command = [sys.executable, "-B", "-m", "nbjudge_tests.other_user", "become", "class", str(tmp_path), str(place)]
+        command = [sys.executable, "-B", "-m", "nbjudge_tests.other_user", "become", "class", str(own), str(place)]
         done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=900)
         assert done.returncode == 0, done.stdout + done.stderr
         lines = (place / "results.jsonl").read_text(encoding="utf-8").split("\n")  # outputs hold what else ends a line
     finally:
         shutil.rmtree(place)
-    again = {result.student: result for result in map(Result.from_json, lines)}
-    assert {student: points(result) for student, result in again.items()} == {
-        student: points(graded.entries[student].result) for student in chosen
+    return {result.student: result for result in map(Result.from_json, lines)}
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can become somebody else")
+def test_the_same_holds_for_a_grader_that_is_an_ordinary_user(
+    graded: Graded, by_an_ordinary_user: Mapping[str, Result]
+) -> None:
+    assert by_an_ordinary_user.keys() == (graded.entries.keys() if ALL else {*EMPTY_HANDS, *HONEST})
+    assert {student: points(result) for student, result in by_an_ordinary_user.items()} == {
+        student: points(graded.entries[student].result) for student in by_an_ordinary_user
     }
     for attack, text in EMPTY_HANDS.items():
-        assert text in shown(Entry(attack, again[attack])).replace("\\n", "\n")
+        assert text in shown(Entry(attack, by_an_ordinary_user[attack])).replace("\\n", "\n")
 
 
 def points(result: Result) -> list[float]:
