@@ -15,6 +15,8 @@ QUICK := $(addprefix tests/library/,words model diagnose picture quiz) tests/hou
 BENCHMARKS ?= record op_db autograde crash
 ROOT_ARGS := $(if $(filter 0,$(shell id -u)),--allow-root)
 
+unexport VIRTUAL_ENV  # one that the shell has activated isn't the one used here, and IPython warns of two
+
 .DEFAULT_GOAL := help
 .PHONY: help install system frontend course lab kit tools dist quick test test-all test-torch test-upstream test-gpu test-libraries \
   test-courses check grade bench clean

@@ -87,6 +87,12 @@ def test_the_conda_environment_and_make_install_both_projects_with_their_extras(
     assert f"-c constraints.txt -e {' -e '.join(installed())}\n" in makefile
 
 
+def test_an_environment_that_the_shell_has_activated_isn_t_taken_for_make_s_own(monkeypatch) -> None:
+    monkeypatch.setenv("VIRTUAL_ENV", "/somewhere/else")
+    command = ["make", "-s", "--eval=shown: ; @echo \"[$$VIRTUAL_ENV]\"", "shown"]
+    assert subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout == "[]\n"
+
+
 def test_the_conda_environment_s_python_is_the_project_s() -> None:
     environment = yaml.safe_load((ROOT / "environment.yml").read_text())
     python = next(part for part in environment["dependencies"] if isinstance(part, str) and part.startswith("python="))
