@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from seegrad.display.again import ask_again
     from seegrad.display.findings import findings
     from seegrad.display.magic import load_ipython_extension
+    from seegrad.display.watch import lightning_callback, trainer_callback
     from seegrad.display.widget import show
     from seegrad.engine import follow
     from seegrad.learn.course_map import course_map
@@ -28,9 +29,11 @@ __all__ = [
     "device",
     "findings",
     "follow",
+    "lightning_callback",
     "load_ipython_extension",
     "record",
     "show",
+    "trainer_callback",
 ]
 
 _LAZY = {
@@ -39,9 +42,11 @@ _LAZY = {
     "device": "learn.device",
     "findings": "display.findings",
     "follow": "engine",
+    "lightning_callback": "display.watch",
     "load_ipython_extension": "display.magic",
     "record": "recorder",
     "show": "display.widget",
+    "trainer_callback": "display.watch",
 }
 """Imported when they're first used: recording works without Jupyter, and what is pure loads without torch."""
 

@@ -2,7 +2,8 @@
 
 The script runs as it would alone: same `sys.argv`, same output, same traceback, same exit status. The diagnoses
 follow on stdout, after the script's own output. `--html FILE` also writes the picture, interactive and offline,
-`--json FILE` what was found, for programs to read. `--auto` says nothing unless something goes wrong, then at once.
+`--json FILE` what was found, for programs to read. `--check-nan` also finds where the first NaN or infinity began, in
+tensors of any size. `--auto` says nothing unless something goes wrong, then at once.
 `-m MODULE [args]` runs a module of a package instead, as Python's own `-m` does.
 """
 
@@ -42,8 +43,8 @@ def main(arguments: list[str]) -> int:
         return 1
     with acting_as(program, options.arguments):
         if options.auto:
-            return watched(program)
-        status, recording = run(program)
+            return watched(program, check_nan=options.check_nan)
+        status, recording = run(program, check_nan=options.check_nan)
     with perhaps_unheard():
         report(recording, here)
         if options.html is not None:
@@ -58,6 +59,7 @@ def parser() -> argparse.ArgumentParser:
     found = argparse.ArgumentParser(prog="python -m seegrad", description=(__doc__ or "").split("\n", maxsplit=1)[0])
     found.add_argument("--html", metavar="FILE", type=Path, help=_("write the picture there, interactive and offline"))
     found.add_argument("--json", metavar="FILE", type=Path, help=_("write what was found there, as JSON"))
+    found.add_argument("--check-nan", action="store_true", help=_("find where the first NaN or infinity began"))
     found.add_argument("--auto", action="store_true", help=_("say nothing unless something goes wrong"))
     found.add_argument("-m", dest="module", action="store_true", help=_("what follows is a module, not a file"))
     found.add_argument("program", metavar="SCRIPT.py")
@@ -80,9 +82,9 @@ def perhaps_unheard() -> Iterator[None]:
             raise
 
 
-def run(program: Program) -> tuple[int, Recording]:
+def run(program: Program, *, check_nan: bool = False) -> tuple[int, Recording]:
     """Run the script under `record()`: its status and the Recording. An error prints its ordinary traceback."""
-    rec = record(code=(program.file, 1, program.text))
+    rec = record(code=(program.file, 1, program.text), check_nan=check_nan)
     try:
         with rec:
             execute(program)
@@ -91,9 +93,9 @@ def run(program: Program) -> tuple[int, Recording]:
     return 0, rec.recording
 
 
-def watched(program: Program) -> int:
+def watched(program: Program, *, check_nan: bool = False) -> int:
     """Run the script watched: its status. Nothing is said but what went wrong, beside the picture of it."""
-    watch = ProgramWatch((program.file, 1, program.text), page_of(program.file))
+    watch = ProgramWatch((program.file, 1, program.text), page_of(program.file), check_nan=check_nan)
     watch.begin()
     try:
         execute(program)

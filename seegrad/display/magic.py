@@ -48,6 +48,7 @@ class MagicLine(argparse.ArgumentParser):
         self.add_argument("--name", default="q1", help="the variable in the line of Python under the answer")
         self.add_argument("--as", dest="kept", default="", help="a name for what was recorded, to use in later cells")
         self.add_argument("--content", action="store_true", help="compare bytes too: finds writes that no op made")
+        self.add_argument("--check-nan", action="store_true", help="find where the first NaN or infinity began")
 
     def error(self, message: str) -> NoReturn:
         """Say what was wrong with the line; IPython shows it without a traceback."""
@@ -62,7 +63,7 @@ def see(line: str, cell: str) -> Any:
     """Record this cell, show its graph, and say what went wrong.
 
     Options: `--step N`, `--ask KIND`, `--ahead help|alone`, `--tensors a,b`,
-    `--nodes MulBackward0`, `--name q1`, `--as rec`, `--content`.
+    `--nodes MulBackward0`, `--name q1`, `--as rec`, `--content`, `--check-nan`.
 
     While the picture waits for an answer torch's error waits too: it would tell the answer, and is the picture's last
     step anyway. So a cell that asks ends in the same way whether or not it raises.
@@ -75,7 +76,8 @@ def see(line: str, cell: str) -> Any:
     error: Exception | None = None
     value: Any = None
     try:
-        with record(code=(prepared.file, 1, prepared.text), detail="content" if options.content else "default") as rec:
+        code = prepared.file, 1, prepared.text
+        with record("content" if options.content else "default", code, check_nan=options.check_nan) as rec:
             value = run(prepared, shell.user_ns)
     except Exception as raised:  # whatever the learner's cell raises is shown, then raised again
         error = raised

@@ -1,14 +1,17 @@
-"""A whole program watched from its first line on: silent, until something is found."""
+"""A program watched from a line of it on, or the training that a framework runs: silent, until something is found."""
 
 from __future__ import annotations
 
 import atexit
 import contextlib
+import importlib
+import inspect
 import os
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from seegrad.capture.mode import quietly
 from seegrad.capture.probes.places import Code
@@ -16,6 +19,7 @@ from seegrad.display.findings import heading
 from seegrad.display.page import write_page
 from seegrad.model.recording import Diagnosis, Recording
 from seegrad.recorder import record
+from seegrad.words.errors import SeegradError
 from seegrad.words.languages import _
 
 LOOKS = (3, 30, 300, 3_000)
@@ -29,17 +33,24 @@ class ProgramWatch:
     """Records this thread from `begin` to `end`, and tells on stderr what is found, each finding once.
 
     An error of torch's gets its explanation as a note where it's raised, so it's there whoever catches it. The picture
-    of what was found is written to `page`. Notes, which may be meant, aren't told. What long programs have left behind
-    is forgotten by `record()` itself: the last laps are there.
+    of what was found is written to `page`. Notes, which may be meant, aren't told, nor what is in `told`. What long
+    programs have left behind is forgotten by `record()` itself: the last laps are there.
     """
 
     running: ClassVar[ProgramWatch | None] = None
 
-    def __init__(self, code: Code | None, page: Path | None) -> None:
-        self._record = record(code=code, listener=self._heard)
+    def __init__(
+        self,
+        code: Code | None,
+        page: Path | None,
+        told: set[tuple[str, object]] | None = None,
+        *,
+        check_nan: bool = False,
+    ) -> None:
+        self._record = record(code=code, check_nan=check_nan, listener=self._heard)
         self._page, self._here = page, Path.cwd()
         self._laps = self._errors = 0
-        self._told: set[tuple[str, object]] = set()
+        self._told = set() if told is None else told
         self._ended = False
 
     def begin(self) -> None:
@@ -132,3 +143,163 @@ def _say(text: str) -> None:
     """On stderr, where there is one: no output of the program's own is touched."""
     with contextlib.suppress(OSError, ValueError, AttributeError):
         sys.stderr.write(f"{text}\n")
+
+
+class WatchedSteps:
+    """One step in `every` of a training, recorded by itself; with 1 all of it, so that what spans steps is seen too.
+
+    Raises: SeegradError for an `every` below 1.
+    """
+
+    newest: ClassVar[WatchedSteps | None] = None  # a framework that tells nobody of an error leaves it running
+
+    def __init__(self, every: int) -> None:
+        if every < 1:
+            raise SeegradError(_("every={every}: record one step in 1, 2, 3, …").format(every=every))
+        self._every = every
+        self._watch: ProgramWatch | None = None
+
+    def start(self, folder: str, rank: int, ranks: int) -> None:
+        """A training begins; its picture will be in this folder."""
+        if WatchedSteps.newest is not None:
+            WatchedSteps.newest.end()
+        WatchedSteps.newest = self
+        self._page = Path(folder) / (f"training.rank{rank}.seegrad.html" if ranks > 1 else "training.seegrad.html")
+        self._told: set[tuple[str, object]] = set()
+
+    def before(self, step: int) -> bool:
+        """A step begins. Is it recorded?"""
+        if self._watch is None and step % self._every == 0:
+            self._watch = ProgramWatch(None, self._page, self._told)
+            self._watch.begin()
+        return self._watch is not None
+
+    def after(self) -> None:
+        """A step is over."""
+        if self._every > 1:
+            self.end()
+
+    def end(self, error: BaseException | None = None) -> None:
+        """The training is over; `error` has ended it."""
+        if self._watch is not None:
+            self._watch.end(error)
+        self._watch = None
+
+
+class _LightningSteps:
+    """Lightning's events. A step that fails unrecorded is run once more, recorded: its batch is still known."""
+
+    def __init__(self, steps: WatchedSteps) -> None:
+        self._steps = steps
+        self._unseen: tuple[Any, ...] = ()
+
+    def on_train_start(self, trainer: Any, pl_module: Any) -> None:
+        del pl_module
+        self._steps.start(trainer.default_root_dir, trainer.global_rank, trainer.world_size)
+
+    def on_train_batch_start(self, trainer: Any, pl_module: Any, batch: Any, batch_idx: int) -> None:
+        del trainer, pl_module
+        self._unseen = () if self._steps.before(batch_idx) else (batch, batch_idx)
+
+    def on_train_batch_end(self, *told: Any) -> None:
+        del told
+        self._unseen = ()
+        self._steps.after()
+
+    def on_train_end(self, trainer: Any, pl_module: Any) -> None:
+        del trainer, pl_module
+        self._steps.end()
+
+    def on_exception(self, trainer: Any, pl_module: Any, exception: BaseException) -> None:
+        self._steps.end(exception)
+        if self._unseen and pl_module.automatic_optimization and isinstance(exception, RuntimeError):
+            with contextlib.suppress(Exception):  # it explains an error, and must not put another in its place
+                _explain_again(trainer, pl_module, self._unseen, exception)
+        self._unseen = ()
+
+
+def _explain_again(trainer: Any, module: Any, given: tuple[Any, ...], error: BaseException) -> None:
+    """The step that has failed, recorded; what is known of its error becomes a note of `error`."""
+    takes = len(inspect.signature(module.training_step).parameters)
+    try:
+        with _without_a_log(module), record():
+            made = trainer.strategy.training_step(*given[:takes])
+            (made["loss"] if isinstance(made, dict) else made).backward()
+    except RuntimeError as same:
+        for note in getattr(same, "__notes__", ()):
+            error.add_note(note)
+
+
+@contextlib.contextmanager
+def _without_a_log(module: Any) -> Iterator[None]:
+    """Lightning takes no numbers between two steps."""
+    names = ("log", "log_dict")
+    for name in names:
+        setattr(module, name, _nothing)
+    try:
+        yield
+    finally:
+        for name in names:
+            delattr(module, name)
+
+
+def _nothing(*given: Any, **named: Any) -> None:
+    del given, named
+
+
+class _TrainerSteps:
+    """Hugging Face's events; none of them tells of an error."""
+
+    def __init__(self, steps: WatchedSteps) -> None:
+        self._steps = steps
+
+    def on_train_begin(self, args: Any, state: Any, control: Any, **known: Any) -> None:
+        del state, control, known
+        self._steps.start(args.output_dir, args.process_index, args.world_size)
+
+    def on_step_begin(self, args: Any, state: Any, control: Any, **known: Any) -> None:
+        del args, control, known
+        self._steps.before(state.global_step)
+
+    def on_step_end(self, args: Any, state: Any, control: Any, **known: Any) -> None:
+        del args, state, control, known
+        self._steps.after()
+
+    def on_train_end(self, args: Any, state: Any, control: Any, **known: Any) -> None:
+        del args, state, control, known
+        self._steps.end()
+
+
+def lightning_callback(every: int = 1) -> Any:
+    """For `lightning.Trainer(callbacks=[…])`: names the line that spoils a gradient while Lightning trains.
+
+    One step in `every` is recorded, and the step that fails. With 1, the whole training is: what spans steps, such as
+    gradients that are never cleared, is seen then too. The picture is written to `training.seegrad.html` in the
+    Trainer's `default_root_dir`. Source of its events: `lightning.pytorch.Callback`.
+
+    Raises: SeegradError for an `every` below 1; ModuleNotFoundError where Lightning isn't installed.
+
+    >>> lightning_callback(every=0)
+    Traceback (most recent call last):
+    seegrad.words.errors.SeegradError: every=0: record one step in 1, 2, 3, …
+    """
+    steps = WatchedSteps(every)
+    package = "pytorch_lightning" if "pytorch_lightning" in sys.modules else "lightning.pytorch"  # each knows its own
+    return type("SeegradCallback", (_LightningSteps, importlib.import_module(package).Callback), {})(steps)
+
+
+def trainer_callback(every: int = 1) -> Any:
+    """For `transformers.Trainer(callbacks=[…])`: names the line that spoils a gradient while the Trainer trains.
+
+    One optimiser's step in `every` is recorded, with all its micro-batches; with 1, the whole training. The picture is
+    written to `training.seegrad.html` in `output_dir`. A Trainer tells its callbacks nothing of an error: only a step
+    that is recorded has it explained. Source of its events: `transformers.TrainerCallback`.
+
+    Raises: SeegradError for an `every` below 1; ModuleNotFoundError where transformers isn't installed.
+
+    >>> trainer_callback(every=0)
+    Traceback (most recent call last):
+    seegrad.words.errors.SeegradError: every=0: record one step in 1, 2, 3, …
+    """
+    steps = WatchedSteps(every)
+    return type("SeegradCallback", (_TrainerSteps, importlib.import_module("transformers").TrainerCallback), {})(steps)

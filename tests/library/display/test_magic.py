@@ -15,6 +15,10 @@ from traitlets.config import Config
 from seegrad.display import magic, widget
 from seegrad.display.widget import Picture, Sentence
 
+NOT_FINITE = """\
+w = torch.linspace(0, 1, 100).requires_grad_()
+torch.where(w > 0, w.sqrt(), 0.0).sum().backward()
+"""
 RAISES = "out = a.sigmoid()\nc = out.detach()\nc.zero_()\nout.sum().backward()"
 
 
@@ -163,6 +167,13 @@ def test_content_finds_a_write_that_no_op_made(shell: Any, displayed: list[Any])
     cell = "out = a.sigmoid()\nout.detach().numpy()[:] = 0\nout.sum().backward()"
     shell.run_cell("%%see --content\n" + cell)
     assert "wrong" in {frame["severity"] for frame in displayed[0].scene["frames"]}
+
+
+@pytest.mark.parametrize("option", ["", "--check-nan"])
+def test_check_nan_looks_at_large_tensors_too(shell: Any, displayed: list[Any], option: str) -> None:
+    shell.run_cell(f"%%see {option}\n{NOT_FINITE}")
+    found = {frame["severity"] for frame in displayed[0].scene["frames"]}
+    assert ("wrong" in found) == bool(option)
 
 
 def test_the_traceback_carries_the_number_of_the_cell_that_runs(shell: Any, displayed: list[Any]) -> None:
