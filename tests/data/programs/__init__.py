@@ -58,6 +58,9 @@ SEVERITIES = {
     "gradient_overwritten": "wrong",
     "grad_of_non_leaf": "note",
     "cleared_before_step": "wrong",
+    "cleared_each_backward": "note",
+    "never_stepped": "note",
+    "target_learns_too": "note",
     "gradients_never_cleared": "note",
     "clipped_after_step": "note",
     "foreign_gradients": "note",
@@ -103,6 +106,7 @@ def programs() -> dict[str, Program]:
     """All of them."""
     from tests.data.programs import (  # noqa: F401  # importing registers
         adversarial,
+        bootstrapped,
         chapter,
         clinic,
         constants,
@@ -123,6 +127,7 @@ def programs() -> dict[str, Program]:
         schedules,
         seeds,
         silent,
+        unstepped,
         updates,
         views,
         zeros,
