@@ -25,6 +25,7 @@ from seegrad.capture.tables.nodes import Birth
 from seegrad.capture.tables.saved import NOWHERE, Line, Saved, Unseen
 from seegrad.capture.tables.tensors import Tensors
 from seegrad.capture.training.collected import Collections
+from seegrad.capture.training.idle import IdleOptimisers
 from seegrad.capture.training.shared import SharedThings
 from seegrad.capture.training.switches import SWITCHES, Switches
 from seegrad.capture.training.uses import GradientUses
@@ -44,6 +45,7 @@ class RecordingState:
         self.switches = Switches(self.tables, source, self.meet)
         self._collections = Collections(self.tables, source)
         self._shared = SharedThings(self.tables, source)
+        self._idle = IdleOptimisers(self.tables, source, self.uses.has_stepped)
         self._names = VariableNames()
         self._forgetting = Forgetting(self.tables)
         self._backwards = 0
@@ -253,7 +255,10 @@ class RecordingState:
 
     def gradient_read(self, tensor: torch.Tensor, frame: FrameType) -> None:
         """`.grad` was read: a Frame where it's None because backward keeps gradients in leaves alone."""
-        if not self._backwards or self.tables.tensors.is_leaf(tensor) or tensor.retains_grad:
+        if not self._backwards or tensor.retains_grad:
+            return
+        if self.tables.tensors.is_leaf(tensor):
+            self.uses.read(tensor, frame)
             return
         user = user_frame(frame)
         self.new_event(user)
@@ -297,7 +302,9 @@ class RecordingState:
     def begin_backward(self, user: FrameType | None) -> int:
         """A backward call begins: its number."""
         self._backwards += 1
-        self._collections.lap(self._frames(user))
+        frames = self._frames(user)
+        self._collections.lap(frames)
+        self._idle.lap(frames)
         self.switches.backward_begins()
         return self._backwards - 1
 

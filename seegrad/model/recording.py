@@ -216,11 +216,13 @@ class Hook:
 class GradientUse:
     """What was done with gradients after Frame `frame`: an optimiser stepped, somebody cleared, clipped, unscaled.
 
-    `scheduled`: before an optimiser's first step, its schedule had gone on already.
+    `read`: the user's own code looked at some. `scheduled`: before an optimiser's first step, its schedule had gone on
+    already. `idle`: an optimiser made on that line holds these leaves and hasn't stepped so far; `uncalled`: that line
+    names its `step` without calling it.
     `tensors`: each leaf, and the version that its gradient then had; None where there was none to step with.
     """
 
-    kind: Literal["cleared", "stepped", "clipped", "unscaled", "scheduled"]
+    kind: Literal["cleared", "read", "stepped", "clipped", "unscaled", "scheduled", "idle", "uncalled"]
     frame: FrameId
     place: Place | None
     tensors: tuple[tuple[TensorId, int | None], ...]

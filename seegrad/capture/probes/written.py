@@ -24,7 +24,25 @@ def texts(source: Source, frames: Sequence[FrameType], module: torch.nn.Module |
     files = dict.fromkeys(frame.f_code.co_filename for frame in reversed(frames))
     home = getattr(sys.modules.get(type(module).__module__), "__file__", None)
     wholes = [(file, each) for file in (*files, *([home] if home else [])) for each in nodes(source.text(file))[:1]]
-    return [*(found for frame in reversed(frames) for found in _function(source, frame)), *wholes]
+    return [*under_way(source, frames), *wholes]
+
+
+def under_way(source: Source, frames: Sequence[FrameType]) -> list[Text]:
+    """(file, tree) of the functions under way, the innermost first, each with the class around it; of a module all."""
+    return [found for frame in reversed(frames) for found in (*_function(source, frame), *_around(source, frame))]
+
+
+def _around(source: Source, frame: FrameType) -> list[Text]:
+    """The class in whose text the frame's function stands; the file where the frame runs that."""
+    code = frame.f_code
+    found = nodes(source.text(code.co_filename))
+    if code.co_name == "<module>":
+        return [(code.co_filename, each) for each in found[:1]]
+    first = code.co_firstlineno
+    classes = [
+        each for each in found if isinstance(each, ast.ClassDef) and each.lineno < first <= (each.end_lineno or 0)
+    ]
+    return [(code.co_filename, each) for each in sorted(classes, key=lambda each: each.lineno)[-1:]]
 
 
 def _function(source: Source, frame: FrameType) -> list[Text]:
@@ -42,7 +60,7 @@ def assigned(source: Source, texts: Iterable[Text], attribute: str, owner: str) 
     """The line that sets `attribute` of what is called `owner`, or of whatever a variable there holds."""
     for file, tree in texts:
         found = [
-            (_called(target.value) != owner, each.lineno)
+            (called(target.value) != owner, each.lineno)
             for each in ast.walk(tree)
             if isinstance(each, ast.Assign)
             for target in each.targets
@@ -53,7 +71,7 @@ def assigned(source: Source, texts: Iterable[Text], attribute: str, owner: str) 
     return None
 
 
-def _called(owner: ast.expr) -> str:
+def called(owner: ast.expr) -> str:
     """The last part of a path: `backbone` of `self.model.backbone`, `logs` of `self.logs["loss"]`."""
     while isinstance(owner, ast.Subscript):
         owner = owner.value
@@ -66,7 +84,7 @@ def bound(source: Source, texts: Iterable[Text], name: str, fits: Callable[[ast.
         lines = [
             each.lineno
             for each in ast.walk(tree)
-            if isinstance(each, ast.Assign) and name in map(_called, each.targets) and fits(each.value)
+            if isinstance(each, ast.Assign) and name in map(called, each.targets) and fits(each.value)
         ]
         if lines:
             return source.at(file, min(lines))
@@ -78,7 +96,20 @@ def call_of(source: Source, texts: Iterable[Text], name: str, method: str) -> Pl
     for file, tree in texts:
         for each in ast.walk(tree):
             match each:
-                case ast.Call(func=ast.Attribute(value=owner, attr=called)) if (called, _called(owner)) == (
+                case ast.Call(func=ast.Attribute(value=owner, attr=attribute)) if (attribute, called(owner)) == (
+                    method,
+                    name,
+                ):
+                    return source.at(file, each.lineno)
+    return None
+
+
+def named_only(source: Source, texts: Iterable[Text], name: str, method: str) -> Place | None:
+    """The first line that names a method of what has that name and doesn't call it: `optimizer.step`."""
+    for file, tree in texts:
+        for each in ast.walk(tree):
+            match each:
+                case ast.Expr(value=ast.Attribute(value=owner, attr=attribute)) if (attribute, called(owner)) == (
                     method,
                     name,
                 ):
@@ -99,9 +130,9 @@ def put_into(source: Source, texts: Iterable[Text], name: str) -> Place | None:
 def _puts(statement: ast.stmt, name: str) -> bool:
     match statement:
         case ast.Expr(value=ast.Call(func=ast.Attribute(value=owner, attr=method))) if method in PUTS:
-            return _called(owner) == name
+            return called(owner) == name
         case ast.AugAssign(target=target):
-            return _called(target) == name
+            return called(target) == name
         case ast.Assign(targets=[ast.Subscript(value=owner)]):
-            return _called(owner) == name
+            return called(owner) == name
     return False

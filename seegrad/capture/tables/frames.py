@@ -329,7 +329,7 @@ Held = tuple[int, int | None]
 class GradientUseDraft:
     """A GradientUse, numbered as capture numbers."""
 
-    kind: Literal["cleared", "stepped", "clipped", "unscaled", "scheduled"]
+    kind: Literal["cleared", "read", "stepped", "clipped", "unscaled", "scheduled", "idle", "uncalled"]
     frame: int
     place: Place | None
     tensors: tuple[Held, ...]

@@ -18,7 +18,7 @@ from torch.optim.lr_scheduler import LRScheduler
 from torch.optim.optimizer import Optimizer, register_optimizer_step_pre_hook
 
 from seegrad.capture.probes import torch_private as _torch
-from seegrad.capture.probes.places import Source
+from seegrad.capture.probes.places import Source, is_users
 from seegrad.capture.probes.variables import attributes, is_a, variables
 from seegrad.capture.probes.written import call_of, texts
 from seegrad.capture.tables import Tables
@@ -40,6 +40,9 @@ At = tuple[int, Place | None]
 MOST_ZEROED = 10_000
 """So many storages are remembered as zeroed: more, and they were no gradients."""
 
+MOST_TIMES = 64
+"""So often each."""
+
 
 def on_step(listener: Callable[[Optimizer], None]) -> Callable[[], None]:
     """From now on, tell of each optimiser in this thread that is about to step; what's returned ends it."""
@@ -58,13 +61,14 @@ class GradientUses:
 
     def __init__(self, tables: Tables, source: Source) -> None:
         self._tables, self._source = tables, source
-        self._zeroed: dict[int, tuple[int, Place | None]] = {}  # storage → when, where; no step has told of it yet
+        self._zeroed: dict[int, list[At]] = {}  # storage → when, where; no step has told of it yet
         self._used: dict[int, int] = {}  # storage of a gradient that a step has used → its leaf
         self._clips: dict[int, tuple[int, At]] = {}  # storage → its version after the clip, when and where that was
         self._clipped: dict[
             int, tuple[At, At]
         ] = {}  # storage of one that was scaled when it was clipped → clip, unscale
         self._schedules: list[tuple[weakref.ref[LRScheduler], int]] = []  # those that were there at the start, how far
+        self._scaled = False
         self._first = weakref.WeakSet[Optimizer]()  # those that have stepped: asked at their first step alone
 
     def start(self, frame: FrameType | None) -> None:
@@ -106,6 +110,18 @@ class GradientUses:
             self._used.pop(_storage(leaf.grad) or 0, None)
             self._clear((self._now, self._source.place(user)), (number, _version(leaf)))
 
+    def read(self, leaf: torch.Tensor, caller: FrameType) -> None:
+        """A gradient is about to be looked at: by the user's own code it may be put to use."""
+        number = self._tables.tensors.find(leaf) if is_users(caller.f_code.co_filename) else None
+        if number is not None:
+            place, last = self._source.place(caller), self._tables.uses[-1:]
+            if not last or (last[0].kind, last[0].place) != ("read", place):
+                self._tables.uses.append(GradientUseDraft("read", self._now, place, ((number, None),)))
+
+    def has_stepped(self, optimiser: Optimizer) -> bool:
+        """Was it seen to step, or does a scaler step for it when it likes?"""
+        return optimiser in self._first or self._scaled
+
     def clipped(self, tensors: Sequence[torch.Tensor], user: FrameType | None) -> None:
         """Torch clips these; told of those that a step has used and that nobody has cleared since.
 
@@ -126,10 +142,12 @@ class GradientUses:
         at = self._now, self._source.place(user)
         if len(self._zeroed) > MOST_ZEROED:
             self._zeroed.clear()
-        self._zeroed.update((key, at) for each in tensors if (key := _storage(each)) is not None)
+        for key in filter(None, map(_storage, tensors)):
+            self._zeroed[key] = [*self._zeroed.get(key, ())[-MOST_TIMES:], at]
 
     def unscaled(self, tensors: Sequence[torch.Tensor], user: FrameType | None) -> None:
         """A GradScaler divides these; those that have been clipped since they came were scaled then."""
+        self._scaled = True
         at = self._now, self._source.place(user)
         for each in tensors if self._clips else ():
             key = _storage(each)
@@ -147,11 +165,12 @@ class GradientUses:
             self._tables.uses.append(GradientUseDraft("unscaled", *unscale, held))
 
     def _tell_zeroed(self, known: Sequence[tuple[int, torch.Tensor]]) -> None:
-        if self._zeroed:
-            for number, leaf in known:
-                key = _storage(leaf.grad)
-                if key in self._zeroed:
-                    self._clear(self._zeroed.pop(key), (number, _version(leaf)))
+        times: dict[At, list[Held]] = {}
+        for number, leaf in known if self._zeroed else ():
+            for at in self._zeroed.pop(_storage(leaf.grad) or 0, ()):
+                times.setdefault(at, []).append((number, _version(leaf)))
+        for at in sorted(times, key=lambda each: each[0]):
+            self._tables.uses.append(GradientUseDraft("cleared", *at, tuple(times[at])))
 
     @property
     def _now(self) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -62,6 +63,9 @@ TAKEN = re.compile(r"\.item\(\)|\bfloat\(|\.tolist\(\)|\.numpy\(\)")
 
 ADDS_A_CALL = re.compile(r"[-+]=?\s*[\w.*/\s]*\b[A-Za-z_]\w*\(")
 """`… + 0.1 * size(model)`."""
+
+MOST_OF_A_LINE = 4
+"""Terms of one line that are looked at."""
 
 NAMED = re.compile(r"\s*([A-Za-z_]\w*)\s*[-+*/]?=(?!=)")
 """`penalty = …`, `penalty += …`."""
@@ -153,12 +157,17 @@ class _Lap:
         self._roots = roots_of(recording, first)
         self._added: list[Frame] = []  # those that added a plain number
         self._terms = list(self._split())
-        self._each_line = list({self._line(term): term for term in reversed(self._terms)}.values())
+        self._each_line = list(self._few_of_a_line())
 
-    def _line(self, term: Term) -> Place | None:
-        """Of terms that one line makes in a loop, one stands for all."""
-        frame = self._makers.maker(term.tensor, term.until)
-        return None if frame is None else frame.place
+    def _few_of_a_line(self) -> Iterator[Term]:
+        """Of the terms that one line makes in a loop, a few stand for all."""
+        made = Counter[Place | None]()
+        for term in self._terms:
+            frame = self._makers.maker(term.tensor, term.until)
+            place = None if frame is None else frame.place
+            made[place] += 1
+            if made[place] <= MOST_OF_A_LINE:
+                yield term
 
     def _split(self) -> Iterator[Term]:
         """The loss as a sum, as far as sums and factors can be followed."""

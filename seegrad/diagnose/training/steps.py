@@ -299,7 +299,8 @@ def find_held_by_nobody(recording: Recording) -> Iterator[Diagnosis]:
     if recording.error is not None:
         return
     steps = [use for use in recording.uses if use.kind == "stepped" and any(now is not None for _, now in use.tensors)]
-    held = {leaf for use in steps for leaf in leaves_of(use)}
+    idle = [use for use in recording.uses if use.kind == "idle"]  # which is told of by itself
+    held = {leaf for use in (*steps, *idle) for leaf in leaves_of(use)}
     written = {recording.tensors[write.tensor].storage: write.frame for write in recording.writes}
     last = max((use.frame for use in steps), default=-1)
     waiting: dict[int, Frame] = {}

@@ -25,6 +25,13 @@ MENDS = {
     ),
     "c_generator_s_own_loss_detached": ("(discriminator(fake.detach()), one)", "(discriminator(fake), one)"),
     "c_latent_that_was_only_sampled": ("posterior.sample()", "posterior.rsample()"),
+    "b_generator_reuses_the_discriminator_s_view": ("score = net_d(fake.detach())", "score = net_d(fake)"),
+    "b_generator_s_step_sees_no_generator": ("d_fake = self.d(fake.detach())", "d_fake = self.d(fake)"),
+    "b_discriminator_s_output_detached": ("net_d(fake).detach()", "net_d(fake)"),
+    "b_features_matched_on_a_detached_fake": (
+        "_, fake_features = net_d(fake.detach())",
+        "_, fake_features = net_d(fake)",
+    ),
     "c_rotation_made_of_numbers": (
         "torch.tensor([[c, -s], [s, c]])",
         "torch.stack([torch.stack([c, -s]), torch.stack([s, c])])",

@@ -1,0 +1,125 @@
+"""A value is compared with a target that the same Parameters bootstrap, and the loss trains both sides."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cached_property
+
+from seegrad.diagnose.finding import DiagnosisKind, Finding, finder
+from seegrad.diagnose.gradients import reach
+from seegrad.diagnose.numbers.known import Makers
+from seegrad.diagnose.training.steps import names
+from seegrad.model.recording import Diagnosis, Frame, Place, Recording
+from seegrad.words.languages import marked
+from seegrad.words.phrases import Word
+
+LOSSES = frozenset({"mse_loss", "smooth_l1_loss", "huber_loss", "l1_loss"})
+"""Ops that compare a value with a target."""
+
+DIFFERENCES = frozenset({"sub", "rsub", "__sub__"})
+MEASURES = LOSSES | {"pow", "square", "abs", "norm", "mul"}
+"""Ops that make a loss of a difference."""
+
+HANDS_ON = frozenset(
+    {"squeeze", "unsqueeze", "view", "reshape", "flatten", "stack", "cat", "__getitem__", "to", "float", "view_as"}
+    | {"expand", "clone", "t", "transpose", "unbind"}
+)
+"""Ops that change nothing but the shape."""
+
+FARTHEST = 64
+"""So many Frames back a target is followed."""
+
+TOO = DiagnosisKind("target_learns_too", "note", marked("the target learns too"))
+BOTH_SIDES = marked(
+    "{Culprit} computes a target with {leaves}, and so is the value that it's compared with: the backward call on "
+    "{victim} goes through both, and moves the target towards the value too."
+)
+GIVEN = marked(
+    "If you meant the target to be given (temporal difference, Q-learning), use its `.detach()`, or compute it under "
+    "`with torch.no_grad():`; if both sides are meant to learn, leave it as it is."
+)
+
+
+@finder(order=18)
+def find_targets(recording: Recording) -> Iterator[Diagnosis]:
+    """A note for each line that adds what is given to a share of what the same Parameters estimate."""
+    told, targets = set[Place | None](), _Targets(recording)
+    for frame in recording.frames:
+        for value, target in targets.compared(frame):
+            sum_ = targets.bootstrapped(target, frame.index)
+            if sum_ is None or sum_.place in told:
+                continue
+            both = reach(recording, (value,)) & reach(recording, sum_.outputs)
+            leaves = sorted(each for each in both if recording.tensors[each].parameter)
+            shown = targets.ran(sum_)
+            if leaves and shown is not None:
+                told.add(sum_.place)
+                finding = Finding(
+                    recording=recording,
+                    kind=TOO,
+                    frame=shown.index,
+                    culprit=sum_.place,
+                    victim=shown.place,
+                    tensor=sum_.outputs[0],
+                )
+                facts: dict[str, Word] = {"leaves": names(recording, leaves)}
+                yield finding.told(BOTH_SIDES, GIVEN, facts)
+
+
+class _Targets:
+    """What a Recording compares, and how what it's compared with was made."""
+
+    def __init__(self, recording: Recording) -> None:
+        self._recording = recording
+
+    @cached_property
+    def _makers(self) -> Makers:
+        return Makers(self._recording)
+
+    @cached_property
+    def _given_to(self) -> dict[int, set[str]]:
+        """Tensor → the ops that it was given to."""
+        found: dict[int, set[str]] = {}
+        for frame in self._recording.frames:
+            for tensor in frame.inputs:
+                found.setdefault(tensor, set()).add(frame.op)
+        return found
+
+    @cached_property
+    def _runs(self) -> dict[int, Frame]:
+        return {frame.running: frame for frame in reversed(self._recording.frames) if frame.running is not None}
+
+    def ran(self, frame: Frame) -> Frame | None:
+        """The first Frame of a backward in which what it made ran."""
+        return next((self._runs[node] for node in frame.nodes if node in self._runs), None)
+
+    def compared(self, frame: Frame) -> Iterator[tuple[int, int]]:
+        """(value, target), either way round, where both have a history."""
+        differs = frame.op in DIFFERENCES and any(
+            not MEASURES.isdisjoint(self._given_to.get(tensor, ())) for tensor in frame.outputs
+        )
+        if len(frame.inputs) == 2 and (differs or frame.op in LOSSES):
+            first, second = frame.inputs
+            if self._has_graph(first) and self._has_graph(second):
+                yield first, second
+                yield second, first
+
+    def _has_graph(self, tensor: int) -> bool:
+        ref = self._recording.tensors[tensor]
+        return ref.requires_grad and not ref.is_leaf
+
+    def bootstrapped(self, target: int, until: int) -> Frame | None:
+        """The sum of what is given and a share of an estimate, which the target is but for its shape."""
+        waiting = [target]
+        for tensor in waiting:  # grows while it's read
+            frame = self._makers.maker(tensor, until)
+            if frame is None or len(waiting) > FARTHEST:
+                continue
+            graph = [each for each in frame.inputs if self._has_graph(each)]
+            if frame.op in HANDS_ON:
+                waiting += [each for each in graph if each not in waiting]
+            elif frame.op == "add" and len(graph) == 1 and len(frame.inputs) == 2:
+                share = self._makers.maker(graph[0], frame.index - 1)
+                if share is not None and share.op == "mul" and sum(map(self._has_graph, share.inputs)) == 1:
+                    return frame
+        return None
