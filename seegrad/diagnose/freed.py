@@ -52,6 +52,10 @@ BY_HOW = {
         "{carried} was computed once, on line {made}, and every step leads back through it: compute it anew in each "
         "step, or use `{detached}` if what made it is not to be trained."
     ),
+    "wrapped": marked(
+        "{carried} isn't the Parameter but the result of an op on it, computed once, on line {made}: make the "
+        "Parameter of the finished numbers, `nn.Parameter(…)` around the whole, and each step ends at a leaf."
+    ),
     "shared": marked(
         "Both losses lead through {carried}: add them and call backward once; "
         "if only one of them is to train what made it, give the other one `{detached}`."
@@ -96,13 +100,13 @@ def describe_freed(recording: Recording, error: RaisedError) -> Diagnosis:
 
 # -- which tensor leads from a new graph into one that an earlier backward has been through
 
-How = Literal["again", "shared", "later", "carried", "within", "kept", "summed", "once"]
+How = Literal["again", "shared", "later", "carried", "within", "kept", "summed", "once", "wrapped"]
 """How the second backward came into the graph of the first.
 
 `again`: from the same loss. `shared`: two losses of one forward. `later`: a loss made after the first backward.
 In a loop, `carried`: through a tensor that each step makes anew from the last, `within` a module's forward; `kept`:
 through one of an earlier step, beside those of this step; `summed`: through a sum of all losses; `once`: through a
-tensor made before the loop.
+tensor made before the loop, `wrapped`: of a Parameter that nobody holds.
 """
 
 ITEM = re.compile(r"\[\d+\]$")
@@ -252,10 +256,17 @@ def how_it_came(recording: Recording, tensors: tuple[int, ...], failed: Frame, f
         return "summed"
     anew = made_anew(recording, tensors, range(first.index, failed.index))
     if not anew:
-        return "once"
+        return "wrapped" if any(result_of_parameter(recording, number) for number in tensors) else "once"
     makers = {number: node.id for node in recording.nodes for number in node.outputs}
     behind = leading_to(recording, makers[tensors[0]]) if tensors[0] in makers else set()
     return "carried" if not behind or any(makers.get(number) in behind for number in anew) else "kept"
+
+
+def result_of_parameter(recording: Recording, tensor: int) -> bool:
+    """True for `nn.Parameter(…) * 0.1`, `nn.Parameter(…).to(…)`: nobody holds the Parameter itself."""
+    made = recording.frames[recording.tensors[tensor].frame]
+    given = [recording.tensors[number] for number in made.inputs]
+    return tensor in made.outputs and any(ref.parameter and ref.name is None for ref in given)
 
 
 def made_anew(recording: Recording, tensors: tuple[int, ...], since: range) -> list[int]:

@@ -166,6 +166,10 @@ UPDATE_LATER = marked(
     "An update belongs after the last backward call that needs the old value: move it below line {again}, "
     "or run the forward again after the write."
 )
+UPDATED_BETWEEN = marked(
+    "The update lies between two backward calls through one forward: run that forward again after it, for the call on "
+    "line {again}. If it may use the gradients of both calls, make it after the second instead."
+)
 EACH_ROUND = marked(
     "That line runs in every round and hit what the round before had saved: make a new tensor in each round, "
     "or let {victim} use `{name}.clone()`, or call backward before the next round."
@@ -282,6 +286,7 @@ def describe_version(
         "more": max(len(writes) - 1, 0),
         "result": int(saved.tensor in node.outputs),
         "trained": int(is_trained_leaf(finding)),
+        "between": int(write is not None and is_trained_leaf(finding) and is_between(recording, write, node)),
         "same": int(same),
         "whole": int(write is not None and same and is_whole(recording, write)),
         "again_round": int(write is not None and ran_before(recording, write, node)),
@@ -320,6 +325,7 @@ def advice(finding: Finding, facts: dict[str, Word]) -> str:
         (facts.get("whole"), NEW_TENSOR),
         (facts.get("same"), OWN_MEMORY),
         (op in SHAPES, VIEW_INSTEAD),
+        (facts.get("between"), UPDATED_BETWEEN),
         (facts["trained"] and route in ("self", "detach", "data", "view"), UPDATE_LATER),
         (facts.get("again_round"), EACH_ROUND),
         (op.endswith("(inplace=True)"), NOT_IN_PLACE),
@@ -345,6 +351,13 @@ def ran_before(recording: Recording, write: Write, node: Node) -> bool:
         each.place == write.place and each.storage == write.storage and each.frame < node.frame
         for each in recording.writes
     )
+
+
+def is_between(recording: Recording, write: Write, node: Node) -> bool:
+    """True where a backward call had given the leaf a gradient of that forward before it was written."""
+    calls = (frame for frame in recording.frames[node.frame : write.frame] if frame.running is not None)
+    storages = (recording.nodes[frame.running].leaf for frame in calls if frame.running is not None)
+    return any(leaf is not None and recording.tensors[leaf].storage == write.storage for leaf in storages)
 
 
 def is_part(recording: Recording, write: Write, saved: SavedTensor) -> bool:

@@ -133,11 +133,14 @@ def _calls(recording: Recording) -> list[list[Frame]]:
 def _stepped(recording: Recording, frames: list[Frame]) -> tuple[set[int], Place | None]:
     """What the steps train that come after a backward call, or after several in a row; the line of the first.
 
-    None where the first one uses no gradient of that call's: the step of the call is forgotten, or there is none.
+    None where another call comes before the first one, which uses no gradient of this call's: the step of this call is
+    forgotten, or there is none.
     """
     after = [use for use in recording.uses if use.kind == "stepped" and use.frame >= frames[-1].index]
     came = {recording.nodes[frame.running].leaf for frame in frames if frame.running is not None}
-    if not after or came.isdisjoint(leaf for leaf, _ in after[0].tensors):
+    following = (f.index for f in recording.frames[frames[-1].index + 1 :] if f.phase == "backward")
+    own = bool(after) and after[0].frame < next(following, len(recording.frames))
+    if not after or (not own and came.isdisjoint(leaf for leaf, _ in after[0].tensors)):
         return set(), None
     until = next(
         (f.index for f in recording.frames[after[0].frame + 1 :] if f.phase == "backward"), len(recording.frames)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Collection, Iterator
 from pathlib import PurePath
 
@@ -14,6 +15,10 @@ from seegrad.words.languages import marked
 from seegrad.words.phrases import Word
 
 LIBRARIES = {"site-packages", "dist-packages"}
+
+PUT = re.compile(r"\s*\w+((?:\.\w+|\[-?\w+\])+)\s*=(?!=)")
+INDEX = re.compile(r"\[(-?\w+)\]")
+"""`model.fc = …`, `net[2] = …`: where a module is put."""
 
 HANDS_ON = frozenset({"requires_grad_", "detach", "data", "numel"})
 """Ops that compute nothing with what they're given."""
@@ -233,13 +238,13 @@ def find_unused(recording: Recording) -> Iterator[Diagnosis]:
     """A note for each line of the user's that made such leaves, once two steps have found no gradient in them."""
     if recording.error is not None:
         return
-    idle = _idle(recording)
+    idle, replaced = _idle(recording), _replaced(recording)
     touched = {tensor for frame in recording.frames if frame.phase == "forward" for tensor in _computed_with(frame)}
     switched = last_switches(recording)
     groups: dict[Place, list[int]] = {}
     for leaf, held in idle.items():
         made = made_by(recording, leaf)
-        untouched = leaf not in touched and leaf not in switched and recording.tensors[leaf].requires_grad
+        untouched = leaf not in touched | replaced and leaf not in switched and recording.tensors[leaf].requires_grad
         if made is not None and len(held) > 1 and untouched and LIBRARIES.isdisjoint(PurePath(made.file).parts):
             groups.setdefault(made, []).append(leaf)
     for made, leaves in groups.items():
@@ -249,6 +254,13 @@ def find_unused(recording: Recording) -> Iterator[Diagnosis]:
         )
         facts: dict[str, Word] = {"leaves": names(recording, leaves)}
         yield finding.told(NOT_COMPUTED_WITH, USE_IT, facts)
+
+
+def _replaced(recording: Recording) -> set[int]:
+    """The leaves of a module in whose place a line has put another that learns: it's that one which is told of."""
+    lines = {made.code for leaf in arrivals(recording) if (made := made_by(recording, leaf)) is not None}
+    paths = {INDEX.sub(r".\1", found[1]) for code in lines if (found := PUT.match(code)) is not None}
+    return {ref.id for ref in recording.tensors for path in paths if ref.parameter and f"{path}." in f".{ref.name}"}
 
 
 def _idle(recording: Recording) -> dict[int, list[GradientUse]]:

@@ -274,6 +274,10 @@ NOT_STEPPED = {
         "{Culprit} switched {leaves} on, and no optimiser that steps holds them: the backward call on {backward} "
         "computes a gradient for them, the step on {victim} leaves them as they are."
     ),
+    "wrapped": marked(
+        "{Culprit} goes on from a Parameter to a result of it, by `{op}`: what is kept is no Parameter, so no module "
+        "and no optimiser knows of it, and the step on {victim} leaves it as it is."
+    ),
     "made": marked(
         "{Culprit} made {leaves}, and no optimiser that steps holds them: the backward call on {backward} computes a "
         "gradient for them, the step on {victim} leaves them as they are."
@@ -282,6 +286,9 @@ NOT_STEPPED = {
 ADD_IT = marked(
     "If they are meant to learn, give them to the optimiser when you switch them on: `optimizer.add_param_group(…)`, "
     "or make it of all parameters from the start."
+)
+MAKE_IT_LAST = marked(
+    "If it is meant to learn, make the Parameter of the finished numbers: `nn.Parameter(…)` around the whole."
 )
 HOLD_IT = marked(
     "If they are meant to learn, give them to the optimiser: modules in a plain list aren't registered (use "
@@ -310,20 +317,37 @@ def find_held_by_nobody(recording: Recording) -> Iterator[Diagnosis]:
             waiting.setdefault(leaf, frame)
     leaves = [leaf for leaf, came in waiting.items() if written.get(recording.tensors[leaf].storage, 0) < came.index]
     if leaves:
-        made, backward = made_by(recording, leaves[0]), waiting[leaves[0]].place
-        thawed = switched_on(recording, leaves[0])
-        victim = next(use for use in steps if use.frame >= waiting[leaves[0]].index)
-        finding = Finding(
-            recording=recording,
-            kind=HELD_BY_NOBODY,
-            frame=victim.frame,
-            culprit=thawed or made or backward,
-            victim=victim.place,
-            tensor=leaves[0],
-        )
-        facts: dict[str, Word] = {"leaves": names(recording, leaves)}
-        said = NOT_STEPPED["thawed" if thawed else "made" if made else "before"]
-        yield finding.told(said, ADD_IT if thawed else HOLD_IT, facts, backward=finding.line(backward))
+        yield _nobody(recording, leaves, waiting[leaves[0]], steps)
+
+
+def _nobody(recording: Recording, leaves: list[int], came: Frame, steps: list[GradientUse]) -> Diagnosis:
+    """The Diagnosis of these; by how they came to be."""
+    wrapped, thawed, made = (
+        wrapped_by(recording, leaves[0]),
+        switched_on(recording, leaves[0]),
+        made_by(recording, leaves[0]),
+    )
+    how = "wrapped" if wrapped else "thawed" if thawed else "made" if made else "before"
+    victim = next(use for use in steps if use.frame >= came.index)
+    finding = Finding(
+        recording=recording,
+        kind=HELD_BY_NOBODY,
+        frame=victim.frame,
+        culprit=wrapped.place if wrapped else thawed or made or came.place,
+        victim=victim.place,
+        tensor=leaves[0],
+    )
+    facts: dict[str, Word] = {"leaves": names(recording, leaves), "how": how, "op": wrapped.op if wrapped else ""}
+    advice = {"wrapped": MAKE_IT_LAST, "thawed": ADD_IT}.get(how, HOLD_IT)
+    return finding.told(NOT_STEPPED[how], advice, facts, backward=finding.line(came.place))
+
+
+def wrapped_by(recording: Recording, leaf: int) -> Frame | None:
+    """The op whose result is kept in place of the Parameter, which nobody holds: it ran once, for several laps."""
+    uses = [frame for frame in recording.frames if leaf in frame.inputs and frame.phase == "forward"]
+    calls = {frame.backward for frame in recording.frames if leaf_of(recording, frame) == leaf}
+    alone = recording.tensors[leaf].name is None and len(uses) == 1 and len(calls) > 1
+    return uses[0] if alone and uses[0].grad_enabled else None
 
 
 def switched_on(recording: Recording, leaf: int) -> Place | None:

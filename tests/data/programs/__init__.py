@@ -106,6 +106,7 @@ def programs() -> dict[str, Program]:
     """All of them."""
     from tests.data.programs import (  # noqa: F401  # importing registers
         adversarial,
+        advised,
         bootstrapped,
         chapter,
         clinic,

@@ -317,6 +317,8 @@ def b_features_matched_on_a_detached_fake():
             return self.last(h), h
 
     net_g, net_d = translator(), Features()
+    for p in net_d.parameters():
+        p.requires_grad_(False)
     opt_g = torch.optim.Adam(net_g.parameters(), lr=1e-3)
     for source, wanted in paired():
 

@@ -74,6 +74,7 @@ def test_every_broken_program_has_its_mend() -> None:
     assert set(MENDS) == {name for name, each in programs().items() if each.kind == "constant_term"}
 
 
+@pytest.mark.filterwarnings("ignore:Converting a tensor")  # torch says it once in a process, of whichever comes first
 def test_the_leaves_that_learn_nothing_are_those_that_the_term_was_computed_of() -> None:
     w, b = torch.ones(3, requires_grad=True), torch.ones(3, requires_grad=True)
     with seegrad.record() as rec:

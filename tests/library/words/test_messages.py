@@ -115,8 +115,9 @@ GOLDEN = {
     ),
     "g_discriminator_stepped_before_the_generator_s_backward": (
         "Line 8 (`opt_d.step()`) updated `discriminator.2.weight`: `discriminator.2.weight` is now at version 2, "
-        "but AddmmBackward0 from line 5 saved version 1. An update belongs after the last backward call that "
-        "needs the old value: move it below line 9, or run the forward again after the write."
+        "but AddmmBackward0 from line 5 saved version 1. The update lies between two backward calls through one "
+        "forward: run that forward again after it, for the call on line 9. If it may use the gradients of both "
+        "calls, make it after the second instead."
     ),
     "x_optimiser_of_a_scaled_weight": (
         "`w` is the result of `mul` on line 2 (`w = torch.randn(3, requires_grad=True) * 0.1`), not a leaf: "
