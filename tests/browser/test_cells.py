@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, Page
+from playwright.sync_api import Browser, Page, expect
 
 from seegrad.display.page import page as page_text
 from seegrad.quiz import ask
@@ -117,7 +117,7 @@ def test_a_high_picture_has_its_words_beside_it(tab: Page, tmp_path: Path) -> No
     tab.set_viewport_size({"width": 1280, "height": 420})
     tab.locator(".sg-ft[tabindex]").wait_for()  # words that don't fit scroll by keyboard too
     tab.set_viewport_size({"width": 900, "height": 800})
-    assert tab.locator(".sg.high").count() == 0, "no room beside it"
+    expect(tab.locator(".sg.high"), "no room beside it").to_have_count(0)  # once the page has heard of its new size
 
 
 def test_all_of_it_or_readable_by_key_button_and_drag(tab: Page, tmp_path: Path) -> None:
