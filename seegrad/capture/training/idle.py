@@ -51,6 +51,7 @@ class IdleOptimisers:
         waiting = {key: name for key, name in waiting.items() if not self._has_stepped(optimisers[name])}
         if waiting:
             others = {_last(name) for name, each in found.items() if is_a(each, LRScheduler)}
+            others |= {_last(name) for name, each in found.items() if each is None}  # a scaler that isn't there
             others |= {_last(name) for name, each in optimisers.items() if id(each) not in waiting}
             texts = under_way(self._source, frames)
             for name in waiting.values():

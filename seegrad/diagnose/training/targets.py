@@ -47,7 +47,7 @@ def find_targets(recording: Recording) -> Iterator[Diagnosis]:
     for frame in recording.frames:
         for value, target in targets.compared(frame):
             sum_ = targets.bootstrapped(target, frame.index)
-            if sum_ is None or sum_.place in told:
+            if sum_ is None or sum_.place in told or targets.is_average(sum_.place):
                 continue
             both = reach(recording, (value,)) & reach(recording, sum_.outputs)
             leaves = sorted(each for each in both if recording.tensors[each].parameter)
@@ -103,6 +103,20 @@ class _Targets:
             if self._has_graph(first) and self._has_graph(second):
                 yield first, second
                 yield second, first
+
+    def is_average(self, place: Place | None) -> bool:
+        """Does the line add to a share of what it has made before, with its history or without: a running average?"""
+        for frame in (each for each in self._recording.frames if each.place == place and each.op == "add"):
+            waiting = [each for each in frame.inputs if not self._has_graph(each)]
+            if not waiting and len(frame.inputs) > 1:
+                return True
+            for tensor in waiting:  # grows while it's read
+                made = self._makers.maker(tensor, frame.index - 1)
+                if made is not None and made.place == place and made.op == "add":
+                    return True
+                if made is not None and len(waiting) < FARTHEST:
+                    waiting += [each for each in made.inputs if each not in waiting]
+        return False
 
     def _has_graph(self, tensor: int) -> bool:
         ref = self._recording.tensors[tensor]

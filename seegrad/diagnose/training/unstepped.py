@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from itertools import pairwise
 
@@ -89,12 +90,14 @@ ONCE_A_STEP = marked("If the step is to use the sum of all, clear once a step: r
 def find_cleared_each(recording: Recording) -> Iterator[Diagnosis]:
     """A note for each line that clears so before two steps; none where another line makes use of the gradients."""
     found: dict[tuple[Place | None, Place | None], list[tuple[Round, list[Frame]]]] = {}
+    steps = Counter[Place | None]()
     for round_ in rounds(recording):
         calls, lines = _one_a_call(round_), _cleared_between(round_)
+        steps[round_.step.place] += 1
         if len(lines) == 1 and not _made_use_of(recording, round_, calls):
             found.setdefault((lines.pop(), round_.step.place), []).append((round_, calls))
     for (culprit, victim), each in found.items():
-        if len(each) >= SEVERAL:
+        if len(each) >= SEVERAL and len(each) == steps[victim]:  # else a batch was dropped now and then
             round_, calls = each[0]
             finding = Finding(
                 recording=recording,
@@ -116,15 +119,15 @@ def _one_a_call(round_: Round) -> list[Frame]:
 
 
 def _cleared_between(round_: Round) -> set[Place | None]:
-    """The lines that clear all between two backward calls of one line; none where some are kept."""
+    """The lines that clear between backward calls of one line; none where more than the last call's gradients stay."""
     calls, lines = _one_a_call(round_), set[Place | None]()
     if len({frame.place for frame in calls}) != 1:
         return set()
     for earlier, later in pairwise(calls):
-        cleared = [use for use in round_.cleared if earlier.index <= use.frame < later.index]
-        if not cleared:
+        cleared = {use.place for use in round_.cleared if earlier.index <= use.frame < later.index}
+        if not cleared and later is calls[-1]:
             return set()
-        lines |= {use.place for use in cleared}
+        lines |= cleared
     return lines
 
 

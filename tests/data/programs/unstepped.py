@@ -129,6 +129,22 @@ def u_one_of_two_never_steps():
             p.requires_grad_(True)
 
 
+@program("never_stepped")
+def u_only_a_scaler_would_step():
+    """Mixed precision is off, and the other branch was forgotten."""
+    model = tagger()
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)  # victim
+    use_amp, scaler = False, None
+    for _epoch in range(2):
+        for x, y in labelled(4):
+            optimizer.zero_grad()
+            loss = F.cross_entropy(model(x), y)
+            loss.backward()  # culprit
+            if use_amp:
+                scaler.step(optimizer)
+                scaler.update()
+
+
 @program()
 def ku_a_step_that_is_still_to_come():
     """Every eighth batch, and the loop is looked at before."""
@@ -284,6 +300,35 @@ def u_zeros_instead_of_none():
             if k % every == every - 1:
                 opt.step()  # victim
         log.append((epoch, seen))
+
+
+@program("cleared_each_backward")
+def u_cleared_before_the_last_of_four():
+    """starVLA#395: cleared where gradients are exchanged, right before the last backward call of a step."""
+    model = tagger()
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
+    accumulate = 4
+    for i, (x, y) in enumerate(labelled(12)):
+        sync = (i + 1) % accumulate == 0
+        if sync:
+            optimizer.zero_grad()  # culprit
+        loss = F.cross_entropy(model(x), y) / accumulate
+        loss.backward()
+        if sync:
+            optimizer.step()  # victim
+
+
+@program()
+def ku_bad_batches_are_dropped_now_and_then():
+    model = tagger()
+    opt = torch.optim.SGD(model.parameters(), lr=0.05)
+    for i, (x, y) in enumerate(labelled(9)):
+        opt.zero_grad()
+        loss = F.cross_entropy(model(x), y)
+        loss.backward()
+        if i in (2, 6):
+            continue
+        opt.step()
 
 
 @program()

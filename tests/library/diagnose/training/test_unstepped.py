@@ -19,6 +19,7 @@ STEPPED = {
         ("    Runner(tagger()).fit(2)", "    runner = Runner(tagger())\n    model = runner.model\n    runner.fit(2)"),
     ],
     "u_recurrent_without_a_step": [("loss.backward()\n", "loss.backward()\n            optimizer.step()\n")],
+    "u_only_a_scaler_would_step": [("scaler.update()\n", "scaler.update()\n            optimizer.step()\n")],
     "u_one_of_two_never_steps": [("loss_d.backward()\n", "loss_d.backward()\n        opt_d.step()\n")],
 }
 ONCE = {
@@ -35,6 +36,10 @@ ONCE = {
         ("            for p in policy.parameters():\n                p.grad = None\n", ""),
         ("optimizer.step()\n", "optimizer.step()\n        policy.zero_grad()\n"),
     ],
+    "u_cleared_before_the_last_of_four": [
+        ("            optimizer.zero_grad()\n", "            pass\n"),
+        ("optimizer.step()\n", "optimizer.step()\n            optimizer.zero_grad()\n"),
+    ],
     "u_zeros_instead_of_none": [
         ("            opt.zero_grad(set_to_none=False)\n", ""),
         ("opt.step()\n", "opt.step()\n                opt.zero_grad(set_to_none=False)\n"),
@@ -42,6 +47,12 @@ ONCE = {
 }
 AT_ONCE = "sum(losses).backward(); losses = []"
 AS_ONE = {
+    "u_cleared_before_the_last_of_four": [
+        ("accumulate = 4\n", "accumulate = 4\n    losses = []\n"),
+        ("optimizer.zero_grad()\n", "pass\n"),
+        ("        loss.backward()\n", "        losses.append(loss)\n"),
+        ("optimizer.step()\n", f"{AT_ONCE}; optimizer.step(); optimizer.zero_grad()\n"),
+    ],
     "u_cleared_in_the_inner_loop": [
         ("running = 0.0\n    for", "running, losses = 0.0, []\n    for"),
         ("        loss.backward()\n", "        losses.append(loss)\n"),
