@@ -13,11 +13,11 @@ if TYPE_CHECKING:
     from seegrad.display.findings import findings
     from seegrad.display.magic import load_ipython_extension
     from seegrad.display.watch import lightning_callback, trainer_callback
-    from seegrad.display.widget import show
+    from seegrad.display.widget import diff, show
     from seegrad.engine import follow
     from seegrad.learn.course_map import course_map
     from seegrad.learn.device import device
-    from seegrad.recorder import record
+    from seegrad.recorder import load, record
 
 __all__ = [
     "Diagnosis",
@@ -27,9 +27,11 @@ __all__ = [
     "ask_again",
     "course_map",
     "device",
+    "diff",
     "findings",
     "follow",
     "lightning_callback",
+    "load",
     "load_ipython_extension",
     "record",
     "show",
@@ -40,9 +42,11 @@ _LAZY = {
     "ask_again": "display.again",
     "course_map": "learn.course_map",
     "device": "learn.device",
+    "diff": "display.widget",
     "findings": "display.findings",
     "follow": "engine",
     "lightning_callback": "display.watch",
+    "load": "recorder",
     "load_ipython_extension": "display.magic",
     "record": "recorder",
     "show": "display.widget",

@@ -2,9 +2,9 @@
 
 The script runs as it would alone: same `sys.argv`, same output, same traceback, same exit status. The diagnoses
 follow on stdout, after the script's own output. `--html FILE` also writes the picture, interactive and offline,
-`--json FILE` what was found, for programs to read. `--check-nan` also finds where the first NaN or infinity began, in
-tensors of any size. `--auto` says nothing unless something goes wrong, then at once.
-`-m MODULE [args]` runs a module of a package instead, as Python's own `-m` does.
+`--json FILE` what was found, for programs to read, `--save FILE` all that was recorded, for `seegrad.load`.
+`--check-nan` also finds where the first NaN or infinity began, in tensors of any size. `--auto` says nothing unless
+something goes wrong, then at once. `-m MODULE [args]` runs a module of a package instead, as Python's own `-m` does.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ from seegrad.display.page import write_page
 from seegrad.display.script import Program, acting_as, module, script
 from seegrad.display.watch import ProgramWatch, page_of
 from seegrad.model.recording import Recording
-from seegrad.recorder import record
+from seegrad.recorder import record, save
 from seegrad.words.languages import _, counted
 
 
 def main(arguments: list[str]) -> int:
     """Run the command; the script's own status, or 2 where the script can't be read."""
     options, here = parser().parse_args(arguments), Path.cwd()
-    if options.auto and (options.html or options.json):
-        parser().error(_("--auto writes its picture where something goes wrong: it takes neither --html nor --json"))
+    if options.auto and (options.html or options.json or options.save):
+        parser().error(_("--auto writes its picture where something goes wrong: no --html, --json or --save beside it"))
     try:
         program = module(options.program) if options.module else script(options.program)
     except (OSError, ImportError, UnicodeDecodeError) as error:
@@ -47,8 +47,10 @@ def main(arguments: list[str]) -> int:
         status, recording = run(program, check_nan=options.check_nan)
     with perhaps_unheard():
         report(recording, here)
+        if options.save is not None:
+            write(options.save, here, lambda path: save(recording, path))
         if options.html is not None:
-            write(options.html, here, lambda path: write_page(recording, path))
+            write(options.html, here, lambda path: write_page(recording, path, Path(program.file).name))
         if options.json is not None:
             write(options.json, here, lambda path: path.write_text(as_json(recording), encoding="utf-8"))
     return status
@@ -59,6 +61,7 @@ def parser() -> argparse.ArgumentParser:
     found = argparse.ArgumentParser(prog="python -m seegrad", description=(__doc__ or "").split("\n", maxsplit=1)[0])
     found.add_argument("--html", metavar="FILE", type=Path, help=_("write the picture there, interactive and offline"))
     found.add_argument("--json", metavar="FILE", type=Path, help=_("write what was found there, as JSON"))
+    found.add_argument("--save", metavar="FILE", type=Path, help=_("write the recording there, for seegrad.load"))
     found.add_argument("--check-nan", action="store_true", help=_("find where the first NaN or infinity began"))
     found.add_argument("--auto", action="store_true", help=_("say nothing unless something goes wrong"))
     found.add_argument("-m", dest="module", action="store_true", help=_("what follows is a module, not a file"))

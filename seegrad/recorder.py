@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from dataclasses import replace
+from pathlib import Path
 from types import TracebackType
 
 from seegrad.capture.mode import Capture, Detail, Listener, quietly
@@ -128,11 +129,40 @@ class record:  # noqa: N801  # a context manager that is used like a function
         """The Recording as JSON."""
         return self.recording.to_json()
 
+    def save(self, path: str | Path) -> Path:
+        """Write the Recording to a file that `load` opens again. Raises: OSError when it can't be written."""
+        return save(self.recording, path)
+
     def __repr__(self) -> str:
         if not self._ended:
             return "<seegrad.record, running>" if self._capture is not None else "<seegrad.record, not entered>"
         found = self.recording
         return f"<seegrad.record of {len(found.frames)} frames, {len(found.diagnoses)} diagnoses>"
+
+
+def save(recording: Recording, path: str | Path) -> Path:
+    """Write a Recording to a file that `load` opens again. Raises: OSError when it can't be written."""
+    target = Path(path)
+    target.write_text(recording.to_json(), encoding="utf-8", errors="surrogatepass")  # names may hold half a character
+    return target
+
+
+def load(path: str | Path) -> Recording:
+    """The Recording that `save` wrote: to be shown, compared, asked for its findings, without its program.
+
+    Raises: OSError when it can't be read, RecordingError when it isn't a Recording.
+
+    >>> import tempfile
+    >>> with record() as rec:
+    ...     pass
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     load(rec.save(f"{folder}/a.json")) == rec.recording
+    True
+    """
+    try:
+        return Recording.from_json(Path(path).read_text(encoding="utf-8", errors="surrogatepass"))
+    except UnicodeDecodeError as error:
+        raise RecordingError(_("This isn't a Recording: it isn't text ({error}).").format(error=error)) from error
 
 
 def _diagnosed(recording: Recording) -> Recording:

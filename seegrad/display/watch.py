@@ -49,6 +49,7 @@ class ProgramWatch:
     ) -> None:
         self._record = record(code=code, check_nan=check_nan, listener=self._heard)
         self._page, self._here = page, Path.cwd()
+        self._title = Path(code[0]).name if code else None
         self._laps = self._errors = 0
         self._told = set() if told is None else told
         self._ended = False
@@ -103,7 +104,7 @@ class ProgramWatch:
     def _write(self, recording: Recording) -> Path | None:
         """The page; None where it can't be written, or nobody has said where."""
         with contextlib.suppress(OSError):
-            return write_page(recording, self._page) if self._page is not None else None
+            return write_page(recording, self._page, self._title) if self._page is not None else None
         return None
 
 

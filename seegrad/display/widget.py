@@ -12,8 +12,10 @@ from urllib.parse import quote
 import anywidget
 import traitlets
 from IPython.display import display
+from ipywidgets import HBox, Layout
 
 from seegrad.capture.mode import RAISE_OWN_ERRORS
+from seegrad.diagnose.difference import ONLY_HERE, compare
 from seegrad.display.page import STATIC, asset
 from seegrad.learn.progress import note_prediction
 from seegrad.model.recording import Recording
@@ -22,7 +24,7 @@ from seegrad.picture import draw, still, table
 from seegrad.picture.still import headline
 from seegrad.quiz import KINDS
 from seegrad.quiz import ask as ask_about
-from seegrad.words.errors import PictureError, QuestionError
+from seegrad.words.errors import PictureError, QuestionError, RecordingError
 from seegrad.words.languages import _, speaking
 
 SCENE = "application/vnd.seegrad.scene+json"
@@ -115,6 +117,33 @@ class Picture(anywidget.AnyWidget):
         )
 
 
+class Comparison(HBox):  # type: ignore[misc]  # ipywidgets ships no types
+    """The pictures of two Recordings side by side, with a note wherever they differ; in a terminal the notes."""
+
+    def __init__(self, pictures: tuple[Picture | Sentence, ...], text: str) -> None:
+        self._shown, self._text = pictures, text
+        drawn = [each for each in pictures if isinstance(each, Picture)]
+        for each in drawn:
+            each.layout = Layout(flex="1 1 400px", min_width="0")
+        super().__init__(drawn, layout=Layout(flex_flow="row wrap"))
+
+    def text(self) -> str:
+        """The notes, one a line."""
+        return self._text
+
+    def __str__(self) -> str:
+        return self._text
+
+    def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, Any]:
+        data = super()._repr_mimebundle_(**kwargs) or {}
+        images = "".join(each._html() for each in self._shown if isinstance(each, Picture))
+        return {
+            **data,
+            "text/html": f'<pre style="white-space:pre-wrap">{escape(self._text)}</pre>{images}',
+            "text/plain": self._text,
+        }
+
+
 def asks(shown: object) -> bool:
     """Is this a picture with a question that waits for its answer?"""
     return isinstance(shown, Picture) and shown._open
@@ -177,6 +206,42 @@ def show(
             return Sentence(said.format(kind=type(error).__name__, text=error))
 
 
+def diff(first: Recording | HasRecording, second: Recording | HasRecording, lang: str | None = None) -> Comparison:
+    """Where two Recordings differ: steps that one alone has, numbers, gradients, the versions that were saved.
+
+    Both pictures stand side by side with a note at each difference; `print` of it gives the notes as text. Numbers are
+    compared where they are known, which those of tensors up to 4×4 are.
+
+    Raises: RecordingError for what isn't a Recording, nor holds one.
+
+    >>> print(diff(Recording(), Recording()))
+    Nothing differs, as far as it is known: steps, numbers, saved versions, gradients.
+    """
+    with speaking(lang):
+        found = compare(recording_of(first), recording_of(second))
+        pictures = tuple(show(each, lang=lang) for each in found)
+        return Comparison(pictures, _told(found))
+
+
+def recording_of(rec: Recording | HasRecording) -> Recording:
+    """What was recorded. Raises: RecordingError where nothing was."""
+    recording = rec if isinstance(rec, Recording) else getattr(rec, "recording", None)
+    if isinstance(recording, Recording):
+        return recording
+    said = _("This needs what `with seegrad.record() as rec:` has recorded, and is of type {kind}.")
+    raise RecordingError(said.format(kind=type(rec).__name__))
+
+
+def _told(found: tuple[Recording, Recording]) -> str:
+    """What the first has alone or differently, then what only the second has."""
+    first, second = (each.diagnoses for each in found)
+    alone = [each for each in second if each.kind == ONLY_HERE.name]
+    lines = [(_("first"), each.message()) for each in first] + [(_("second"), each.message()) for each in alone]
+    return "\n".join(f"{which}: {said}" for which, said in lines) or _(
+        "Nothing differs, as far as it is known: steps, numbers, saved versions, gradients."
+    )
+
+
 show.__doc__ = str(show.__doc__).replace("KINDS", ", ".join(f"`{kind}`" for kind in KINDS))
 
-__all__ = ["Picture", "PictureError", "Sentence", "show"]
+__all__ = ["Comparison", "Picture", "PictureError", "Sentence", "diff", "show"]

@@ -30,7 +30,7 @@ MAY_IMPORT = {  # a room, or a file at a package's top: the rooms that it may im
     "seegrad.quiz": ("picture", "model", "words"),
     "seegrad.learn": ("quiz", "picture", "model", "words"),
     "seegrad.recorder": ("capture", "diagnose", "model", "words"),
-    "seegrad.display": ("recorder", "learn", "quiz", "picture", "capture", "model", "words"),
+    "seegrad.display": ("recorder", "diagnose", "learn", "quiz", "picture", "capture", "model", "words"),
     "seegrad.telling": ("capture", "words"),
     "seegrad.check": ("telling", "capture", "words"),
     "seegrad.arguments": ("telling", "capture", "words"),

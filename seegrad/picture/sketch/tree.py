@@ -9,7 +9,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from itertools import groupby
+from itertools import chain, groupby
 
 from seegrad.model.recording import Place, Recording
 from seegrad.picture.sketch.desk import NAME_LONGEST, shorten
@@ -156,20 +156,29 @@ def _chore_label(recording: Recording, run: Sequence[Pill]) -> str:
 
 
 def _per_leaf(run: Sequence[Pill], written: dict[str, str], given: dict[str, str]) -> list[str | Group]:
-    """What is done for one parameter: with it, or before the next write to one."""
+    """What is done for one parameter, in one stretch: with it, or before the next write to one.
+
+    What one op does for several parameters at once is none's alone.
+    """
     if len(run) <= PER_LEAF:
         return [pill.id for pill in run]
-    groups: dict[str, Group] = {}
-    waiting: list[str] = []
+    at_once = Counter(pill.born for pill in run)
+    groups: list[Group] = []
+    waiting: list[str | Group] = []
+    last = ""  # for whom the newest of the groups is
     for pill in run:
         waiting.append(pill.id)
-        name = written.get(pill.id) or given.get(pill.id)
+        name = "" if at_once[pill.born] > 1 else written.get(pill.id) or given.get(pill.id)
         if name is not None:
-            groups.setdefault(name, Group(shorten(name, NAME_LONGEST))).items.extend(waiting)
-            waiting = []
-    for group in groups.values():
+            if name != last or not groups:
+                groups.append(Group(shorten(name, NAME_LONGEST)))
+            groups[-1].items.extend(waiting)
+            waiting, last = [], name
+    for group in groups:
         group.chore = ops(len(group.items))
-    return [*(group if len(group.items) > 1 else group.items[0] for group in groups.values()), *waiting]
+    _tell_apart([group for group in groups if group.label])
+    parted = [[group] if group.label and len(group.items) > 1 else group.items for group in groups]
+    return [*chain.from_iterable(parted), *waiting]
 
 
 def _by_module(recording: Recording, order: Sequence[Pill], chores: dict[str, Group], room: Room) -> Group:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from seegrad.recorder import load
 from tests.course.chapters.nbval_runs import LESS_SEEN
 from tests.tiers import one_in
 
@@ -132,6 +133,13 @@ def test_html_holds_the_picture_and_asks_no_network(script, tmp_path) -> None:
     assert "SigmoidBackward0" in text
     assert 'src="http' not in text
     assert 'href="http' not in text
+
+
+def test_what_was_recorded_is_saved_and_the_page_has_the_script_s_name(script, tmp_path) -> None:
+    script(CORRUPT)
+    python("-m", "seegrad", "--save", "all.json", "--html", "page.html", "script.py", folder=tmp_path)
+    assert [each.culprit.line for each in load(tmp_path / "all.json").diagnoses if each.culprit] == [6]
+    assert "<title>script.py</title>" in (tmp_path / "page.html").read_text(encoding="utf-8")
 
 
 def test_a_picture_that_cannot_be_written_leaves_the_status_alone(script, tmp_path) -> None:

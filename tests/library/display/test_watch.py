@@ -178,7 +178,7 @@ def test_watching_takes_no_file_to_write(tmp_path) -> None:
     (tmp_path / "train.py").write_text(SILENT)
     done = python("-m", "seegrad", "--auto", "--json", "f.json", "train.py", folder=tmp_path)
     assert (done.returncode, done.stdout) == (2, "")
-    assert "neither --html nor --json" in done.stderr
+    assert "no --html, --json or --save" in done.stderr
 
 
 def test_each_process_of_a_distributed_run_has_a_page_of_its_own(monkeypatch) -> None:

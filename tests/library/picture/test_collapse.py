@@ -264,7 +264,7 @@ class Scaled(torch.nn.Module):
         return (self.inner(given) + self.inner(given.sin()) * self.scale.detach()).cos()
 
 
-STEPS = ("module", "inner", "mul", "view", "detach", "data", "write", "plain", "backward", "update")
+STEPS = ("module", "inner", "mul", "view", "detach", "data", "write", "plain", "backward", "update", "each", "at_once")
 
 
 def ran(program: list[tuple[str, int, int]]) -> Recording:
@@ -297,6 +297,9 @@ def after(step: str, model: Scaled, first: torch.Tensor, second: torch.Tensor) -
         return first.mul_(2)
     if step == "backward":
         first.sum().backward(retain_graph=True)
+    elif step in ("each", "at_once"):
+        (first * model.scale).sum().backward(retain_graph=True)
+        torch.optim.Adam(model.parameters(), foreach=step == "at_once").step()
     else:
         with torch.no_grad():
             for parameter in model.parameters():
