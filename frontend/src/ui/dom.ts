@@ -14,7 +14,7 @@ export function h<K extends keyof HTMLElementTagNameMap>(tag: K, attributes: Att
 const ICONS = {
   first: "M3 3h2v10H3zM13 3v10L6 8z", prev: "M12 3v10L4 8z", play: "M4 2.5v11L13.5 8z",
   pause: "M3.5 3h3v10h-3zM9.5 3h3v10h-3z", next: "M4 3v10l8-5z", last: "M11 3h2v10h-2zM3 3v10l7-5z",
-  less: "M3 7h10v2H3z", more: "M7 3h2v4h4v2H9v4H7V9H3V7h4z", fit: "M1 3h14v10H1zM3 5v6h10V5zM5 7h6v2H5z", full: "M2 2h5v2H4v3H2zM9 2h5v5h-2V4H9zM2 9h2v3h3v2H2zM12 9h2v5H9v-2h3z",
+  less: "M3 7h10v2H3z", more: "M7 3h2v4h4v2H9v4H7V9H3V7h4z", fit: "M1 3h14v10H1zM3 5v6h10V5zM5 7h6v2H5z", save: "M7 2h2v5h3l-4 4-4-4h3zM2 12h12v2H2z", full: "M2 2h5v2H4v3H2zM9 2h5v5h-2V4H9zM2 9h2v3h3v2H2zM12 9h2v5H9v-2h3z",
 };
 export type IconName = keyof typeof ICONS;
 export const icon = (name: IconName) => `<svg viewBox="0 0 16 16" aria-hidden="true"><path d="${ICONS[name]}"/></svg>`;

@@ -1,4 +1,5 @@
 /** The player: state machine + picture + panel, on any page. It knows nothing of Jupyter. */
+import { save } from "../export/save";
 import { askPanel } from "./ask";
 import { h, icon, type IconName, quiet, reachable, watchTheme } from "./dom";
 import { finder, minimap, TALL_PX } from "./find";
@@ -99,10 +100,11 @@ function start(el: HTMLElement, scene: Scene, host: Host): () => void {
   const find = finder(scene, w, send, turn);
   const size = zoom(pic, () => root, w);
   const map = minimap(pic);
+  const file = save(() => pic.box.querySelector("svg"), () => root, w);
   const code = h("ol", { class: "sg-cd", "aria-label": w.code }, ...scene.code.map(([number, text]) => h("li", { "data-n": number, value: number }, text)));
   const foot = h("div", { class: "sg-ft" }, code, info.element);
   const live = h("div", { class: "sg-sr", role: "status", "aria-live": "polite" });
-  const bar = h("div", { class: "sg-bar" }, first, prev, play, next, last, line.element, line.count, line.chip, ...size.buttons);
+  const bar = h("div", { class: "sg-bar" }, first, prev, play, next, last, line.element, line.count, line.chip, ...size.buttons, file.element);
   const root = h("div", { class: "sg", role: "group", "aria-label": w.graph }, passes.element, find.element, h("div", { class: "sg-pic" }, pic.box, map.element), panel?.element ?? "", bar, foot, pic.legend, live);
   const tallest = Math.max(scene.height_px, ...scene.levels.map((level) => level.height_px));
   root.classList.toggle("tall", tallest > TALL_PX);
@@ -138,6 +140,7 @@ function start(el: HTMLElement, scene: Scene, host: Host): () => void {
     passes.show(now.step);
     find.show(drawn, now.level, now.selected, focus, !!open);
     map.show(drawn.scene, now.level);
+    file.show(!!open);
     line.show(now.step, end, !!open);
     panel?.show(draft, given);
     first.disabled = prev.disabled = now.step === 0;

@@ -7,7 +7,7 @@ const en = {
   start: "Start", forward: "Forward", inplace: "In-place", backward: "Backward", error: "Error", silent: "Wrong",
   leaf: "leaf tensor", tensor: "tensor", plain: "tensor, needs no gradient", node: "Function", write: "in-place write", op: "not recorded",
   group: "several Functions", whole: "whole graph", where: "where you are", search: "Search the graph", near: "Neighbours only (f)",
-  path: "Follow the gradient (g)", later: "not there yet: step", less: "Smaller (-)", more: "Larger (+)", fit: "All of it (0), or readable (1)", full: "Full screen",
+  path: "Follow the gradient (g)", later: "not there yet: step", less: "Smaller (-)", more: "Larger (+)", fit: "All of it (0), or readable (1)", full: "Full screen", save: "Save the picture as a file",
   passes: "Pass of the loop", prevPass: "Previous pass (Shift+←)", nextPass: "Next pass (Shift+→)", loss: "loss", found: "something was found here", foundIn: "found in", ladder: "pass by pass",
   broken: "This picture is damaged, or another version of seegrad made it. Run its cell again.",
 };
@@ -20,7 +20,7 @@ const zh_CN: Words = {
   start: "开始", forward: "前向", inplace: "原地写入", backward: "反向", error: "报错", silent: "静默出错",
   leaf: "叶子张量", tensor: "张量", plain: "张量，不需要梯度", node: "Function", write: "原地写入", op: "未记录",
   group: "多个 Function", whole: "整个图", where: "当前位置", search: "在图中搜索", near: "只看相邻部分（f）",
-  path: "跟随梯度（g）", later: "尚未出现：步骤", less: "缩小（-）", more: "放大（+）", fit: "显示全部（0），或恢复可读大小（1）", full: "全屏",
+  path: "跟随梯度（g）", later: "尚未出现：步骤", less: "缩小（-）", more: "放大（+）", fit: "显示全部（0），或恢复可读大小（1）", full: "全屏", save: "把图保存为文件",
   passes: "循环的第几遍", prevPass: "上一遍（Shift+←）", nextPass: "下一遍（Shift+→）", loss: "损失", found: "这里发现了问题", foundIn: "发现于", ladder: "逐遍变化",
   broken: "这幅图已损坏，或由另一版本的 seegrad 生成。请重新运行它的单元格。",
 };

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -101,3 +102,43 @@ def test_it_follows_vs_code_s_theme(tab: Page, tmp_path: Path) -> None:
         )
         expect(tab.locator(".sg")).to_have_attribute("data-theme", theme)
         expect(tab.locator(".sg")).to_have_css("background-color", paper)
+
+
+SEEN = """where => [...document.querySelectorAll(where + " text")]
+    .filter(text => text.checkVisibility({visibilityProperty: true, opacityProperty: true}))
+    .map(text => [text.textContent, getComputedStyle(text).fill, getComputedStyle(text).fontSize])"""
+
+
+def saved(tab: Page, kind: str, path: Path) -> Path:
+    tab.get_by_role("button", name="Save the picture as a file").click()
+    with tab.expect_download() as download:
+        tab.get_by_role("button", name=kind, exact=True).click()
+    download.value.save_as(path)
+    return path
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("key", ["Home", "End"])
+def test_the_picture_is_saved_as_it_is_on_screen(browser: Browser, tmp_path: Path, theme: str, key: str) -> None:
+    tab = browser.new_page(color_scheme="dark" if theme == "dark" else "light")
+    wrong = visit(tab, tmp_path, page_text(overwritten_alias("data"), title="train.py"))
+    tab.locator(".sg-tl input").focus()
+    tab.keyboard.press(key)
+    tab.mouse.move(0, 0)
+    on_screen = tab.evaluate(SEEN, ".sg-cv > svg")
+    width, height = (float(tab.locator(".sg-cv > svg").get_attribute(side) or 0) for side in ("width", "height"))
+    svg = saved(tab, "SVG", tmp_path / "saved.svg")
+    header = saved(tab, "PNG", tmp_path / "saved.png").read_bytes()[:24]
+    assert [url for url in wrong if not url.startswith(("data:", "blob:"))] == []
+    tab.goto(svg.as_uri())
+    assert on_screen
+    assert tab.evaluate(SEEN, "svg > svg") == on_screen
+    assert header[:8] == b"\x89PNG\r\n\x1a\n"
+    assert struct.unpack(">II", header[16:]) == (int(2 * width), int(2 * height))
+    tab.close()
+
+
+def test_nothing_is_saved_while_a_question_is_open(tab: Page, tmp_path: Path) -> None:
+    recording = overwritten_alias("data")
+    visit(tab, tmp_path, page_text(recording, question=ask(recording, "versions", tensors=("out",))))
+    expect(tab.get_by_role("button", name="Save the picture as a file")).to_be_disabled()

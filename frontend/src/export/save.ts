@@ -1,0 +1,80 @@
+/** The picture as a file, at the step and in the theme that are on screen: SVG that stands alone, or PNG of it. */
+import { h, icon, quiet } from "../ui/dom";
+import type { Words } from "../ui/words";
+
+const SVG = "http://www.w3.org/2000/svg";
+const PNG_SCALE = 2;
+const MOST_PX = 16384; // a side of a canvas
+
+export interface Save {
+  element: HTMLElement;
+  /** While a question is open nothing is saved: a file holds what the picture only hides. */
+  show(asks: boolean): void;
+}
+
+export function save(svg: () => SVGSVGElement | null, root: () => HTMLElement, w: Words): Save {
+  const named = (kind: string) => `${(document.title || "seegrad").replace(/[^\p{L}\p{N}._-]+/gu, "_")}.${kind}`;
+  const asFile = (make: (drawn: SVGSVGElement) => void) => () => { const drawn = svg(); if (drawn) make(drawn); close(); };
+  const button = (label: string, onclick: () => void) => quiet(h("button", { type: "button", onclick }, label));
+  const choice = h("span", { class: "sg-sv", hidden: true },
+    button("SVG", asFile((drawn) => download(named("svg"), new Blob([standalone(drawn, root())], { type: "image/svg+xml" })))),
+    button("PNG", asFile((drawn) => void raster(drawn, root()).then((blob) => blob && download(named("png"), blob)))));
+  const menu = button("", () => set(!!choice.hidden));
+  menu.innerHTML = icon("save");
+  Object.entries({ class: "sg-zm", title: w.save, "aria-label": w.save }).forEach(([name, value]) => menu.setAttribute(name, value));
+  const set = (open: boolean) => { choice.hidden = !open; menu.setAttribute("aria-expanded", String(open)); };
+  const close = () => { set(false); menu.focus(); };
+  set(false);
+  return {
+    element: h("span", { class: "sg-sm" }, menu, choice),
+    show: (asks) => { menu.disabled = asks; if (asks) set(false); },
+  };
+}
+
+/** The drawing with its style, which asks for nothing: the rules that speak of it, and what `.sg` says of the moment. */
+export function standalone(drawn: SVGSVGElement, root: HTMLElement): string {
+  const [width, height] = size(drawn);
+  const picture = drawn.cloneNode(true) as SVGSVGElement;
+  picture.removeAttribute("style");
+  picture.querySelectorAll("[tabindex]").forEach((part) => part.removeAttribute("tabindex"));
+  const file = document.createElementNS(SVG, "svg");
+  for (const [name, value] of Object.entries({ viewBox: `0 0 ${width} ${height}`, width, height, class: "sg" })) file.setAttribute(name, String(value));
+  Object.assign(file.dataset, root.dataset);
+  const paper = document.createElementNS(SVG, "rect");
+  const fill = getComputedStyle(drawn).getPropertyValue("--bg").trim() || "#fff";
+  for (const [name, value] of Object.entries({ width, height, fill })) paper.setAttribute(name, String(value));
+  const style = document.createElementNS(SVG, "style");
+  style.textContent = rules(root.getRootNode() as Document | ShadowRoot);
+  file.append(style, paper, picture);
+  return new XMLSerializer().serializeToString(file);
+}
+
+const size = (drawn: SVGSVGElement) => ["width", "height"].map((name) => Number(drawn.getAttribute(name)) || 1) as [number, number];
+
+function rules(page: Document | ShadowRoot): string {
+  const found: string[] = [];
+  for (const sheet of [...page.styleSheets, ...(page.adoptedStyleSheets ?? [])]) {
+    try {
+      for (const rule of sheet.cssRules) if (rule.cssText.includes(".sg-svg")) found.push(rule.cssText);
+    } catch { /* another site's sheet: none of ours */ }
+  }
+  return found.join("\n");
+}
+
+async function raster(drawn: SVGSVGElement, root: HTMLElement): Promise<Blob | null> {
+  const image = new Image();
+  image.src = `data:image/svg+xml,${encodeURIComponent(standalone(drawn, root))}`;
+  await image.decode();
+  const [width, height] = size(drawn);
+  const scale = Math.min(PNG_SCALE, MOST_PX / Math.max(width, height));
+  const canvas = Object.assign(document.createElement("canvas"), { width: width * scale, height: height * scale });
+  canvas.getContext("2d")?.drawImage(image, 0, 0, canvas.width, canvas.height);
+  return new Promise((done) => canvas.toBlob(done, "image/png"));
+}
+
+function download(name: string, blob: Blob) {
+  const url = URL.createObjectURL(blob);
+  const link = h("a", { href: url, download: name });
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(url), 1000);
+}
