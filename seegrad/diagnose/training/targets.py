@@ -35,7 +35,7 @@ BOTH_SIDES = marked(
     "{victim} goes through both, and moves the target towards the value too."
 )
 GIVEN = marked(
-    "If you meant the target to be given (temporal difference, Q-learning), use its `.detach()`, or compute it under "
+    "If you meant the target to be given (temporal difference learning), use its `.detach()`, or compute it under "
     "`with torch.no_grad():`; if both sides are meant to learn, leave it as it is."
 )
 

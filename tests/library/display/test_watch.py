@@ -190,7 +190,7 @@ def test_each_process_of_a_distributed_run_has_a_page_of_its_own(monkeypatch) ->
 def test_a_spawned_process_tells_its_parent(tmp_path) -> None:
     (tmp_path / "raises.py").write_text(RAISES.partition("\n\nstep(")[0])
     (tmp_path / "many.py").write_text(SPAWNED)
-    assert "seegrad: Line 5 (`h += 1`)" in python("many.py", folder=tmp_path).stderr
+    assert "seegrad: Line 5 of raises.py (`h += 1`)" in python("many.py", folder=tmp_path).stderr
 
 
 def test_findings_are_plain_data_with_a_schema() -> None:
