@@ -12,7 +12,7 @@ from urllib.parse import quote
 import anywidget
 import traitlets
 from IPython.display import display
-from ipywidgets import HBox, Layout
+from ipywidgets import HTML, HBox, Layout
 
 from seegrad.capture.mode import RAISE_OWN_ERRORS
 from seegrad.diagnose.difference import ONLY_HERE, compare
@@ -118,18 +118,22 @@ class Picture(anywidget.AnyWidget):
 
 
 class Comparison(HBox):  # type: ignore[misc]  # ipywidgets ships no types
-    """The pictures of two Recordings side by side, with a note wherever they differ; in a terminal the notes."""
+    """The pictures of two Recordings side by side below what differs; in a terminal that alone."""
 
     def __init__(self, pictures: tuple[Picture | Sentence, ...], text: str) -> None:
         self._shown, self._text = pictures, text
         drawn = [each for each in pictures if isinstance(each, Picture)]
         for each in drawn:
             each.layout = Layout(flex="1 1 400px", min_width="0")
-        super().__init__(drawn, layout=Layout(flex_flow="row wrap"))
+        above = HTML(self._said(), layout=Layout(flex="1 0 100%"))
+        super().__init__([above, *drawn], layout=Layout(flex_flow="row wrap"))
 
     def text(self) -> str:
         """The notes, one a line."""
         return self._text
+
+    def _said(self) -> str:
+        return f'<pre style="white-space:pre-wrap">{escape(self._text)}</pre>'
 
     def __str__(self) -> str:
         return self._text
@@ -137,11 +141,7 @@ class Comparison(HBox):  # type: ignore[misc]  # ipywidgets ships no types
     def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, Any]:
         data = super()._repr_mimebundle_(**kwargs) or {}
         images = "".join(each._html() for each in self._shown if isinstance(each, Picture))
-        return {
-            **data,
-            "text/html": f'<pre style="white-space:pre-wrap">{escape(self._text)}</pre>{images}',
-            "text/plain": self._text,
-        }
+        return {**data, "text/html": self._said() + images, "text/plain": self._text}
 
 
 def asks(shown: object) -> bool:

@@ -126,11 +126,13 @@ def test_a_compiled_model_is_compared_with_the_plain_one() -> None:
 def test_both_pictures_and_the_notes_are_shown() -> None:
     right, wrong = recorded(nothing), recorded(corrupted)
     found = seegrad.diff(right, wrong)
-    assert [isinstance(each, Picture) for each in found.children] == [True, True]
+    said, *pictures = found.children
+    assert "second: `data` on line" in said.value
+    assert [isinstance(each, Picture) for each in pictures] == [True, True]
     shown = found._repr_mimebundle_()
     assert shown["text/plain"] == str(found)
     assert shown["text/html"].count("<img") == 2
-    assert "only here" in found.children[1].svg()
+    assert "only here" in pictures[1].svg()
     assert str(found).splitlines()[-1].startswith("second: `data` on line")
 
 
