@@ -29,6 +29,9 @@ class record:  # noqa: N801  # a context manager that is used like a function
     `check_nan=True` looks at the smallest and the largest number of every tensor and gradient, so that the line where
     the first NaN or infinity began is named however large the tensor is.
 
+    `check_functions=True` compares the backward of each custom Function with central differences on copies of what it
+    was given, when the block is over: its forward runs again then, a few times.
+
     Raises RecordingError when it's entered twice, or asked for a Recording before it was entered.
 
     >>> import torch
@@ -54,6 +57,7 @@ class record:  # noqa: N801  # a context manager that is used like a function
         code: Code | None = None,
         *,
         check_nan: bool = False,
+        check_functions: bool = False,
         listener: Listener | None = None,
     ) -> None:
         if detail not in ("default", "content"):
@@ -61,7 +65,7 @@ class record:  # noqa: N801  # a context manager that is used like a function
             raise RecordingError(said.format(detail=repr(detail)))
         self._detail: Detail = detail
         self._given = code
-        self._check_nan, self._listener = check_nan, listener
+        self._check_nan, self._check_functions, self._listener = check_nan, check_functions, listener
         self._capture: Capture | None = None
         self._recording: Recording | None = None
         self._error: RaisedError | None = None
@@ -78,7 +82,13 @@ class record:  # noqa: N801  # a context manager that is used like a function
     def _new(self) -> Capture:
         if self._capture is not None:
             raise RecordingError(_("This record() is running or was used already. Make a new one for each block."))
-        self._capture = Capture(self._detail, self._given, check_nan=self._check_nan, listener=self._listener)
+        self._capture = Capture(
+            self._detail,
+            self._given,
+            check_nan=self._check_nan,
+            check_functions=self._check_functions,
+            listener=self._listener,
+        )
         return self._capture
 
     def __exit__(

@@ -88,12 +88,15 @@ class Capture(TorchFunctionMode):
         code: Code | None = None,
         *,
         check_nan: bool = False,
+        check_functions: bool = False,
         listener: Listener | None = None,
     ) -> None:
         super().__init__()
         self._listener = listener
         self._source = Source(code)
-        self._state = RecordingState(self._source, every_byte=detail == "content", extremes=check_nan)
+        self._state = RecordingState(
+            self._source, every_byte=detail == "content", extremes=check_nan, functions=check_functions
+        )
         self._calls: dict[Callable[..., Any], Call] = {}
         self._block: FrameType | None = None
         self._code: tuple[tuple[int, str], ...] = ()
@@ -126,6 +129,8 @@ class Capture(TorchFunctionMode):
         quietly(self._state.finish, block)
         left = quietly(self._left_by, error) if error is not None else None
         self._end()
+        if self._state.functions is not None:
+            quietly(self._state.functions.compare)
         quietly(self._state.tables.let_go)
         return left
 

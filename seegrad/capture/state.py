@@ -14,6 +14,7 @@ from typing import Any
 import torch
 
 from seegrad.capture.extremes import ExtremesWatch
+from seegrad.capture.functions import FunctionChecks
 from seegrad.capture.probes import torch_private as _torch
 from seegrad.capture.probes.places import Source, user_frame, user_frames
 from seegrad.capture.probes.suspects import Trail, likeliest
@@ -36,12 +37,13 @@ from seegrad.words.errors import text_of
 class RecordingState:
     """A Recording that grows: the tables, and what is known of the moment."""
 
-    def __init__(self, source: Source, *, every_byte: bool, extremes: bool = False) -> None:
+    def __init__(self, source: Source, *, every_byte: bool, extremes: bool = False, functions: bool = False) -> None:
         self.source = source
         self.tables = Tables(every_byte=every_byte)
         self.lock = threading.RLock()  # the engine has a thread for each device
         self.uses = GradientUses(self.tables, source)
         self.extremes = ExtremesWatch(self.tables) if extremes else None
+        self.functions = FunctionChecks(self.tables, source) if functions else None
         self.switches = Switches(self.tables, source, self.meet)
         self._collections = Collections(self.tables, source)
         self._shared = SharedThings(self.tables, source)
@@ -156,7 +158,10 @@ class RecordingState:
             step: FrameType | None = frame
             while step is not None and step is not outer:
                 if _torch.applied(step):
-                    return self.source.place(outer)
+                    line = self.source.place(outer)
+                    if self.functions is not None and line is not None:
+                        self.functions.met(step, line)
+                    return line
                 step = step.f_back
         return None
 

@@ -291,6 +291,24 @@ class Shared:
 
 
 @dataclass(frozen=True, slots=True)
+class FunctionCheck:
+    """A custom Function's backward gave another slope than central differences, by one argument of its forward.
+
+    `deaf`: it gave the same for twice the `grad_output`. `applied` is the line that used it in Frame `frame`, `place`
+    the one that defines its backward.
+    """
+
+    function: str
+    argument: str
+    found: str
+    expected: str
+    deaf: bool
+    frame: FrameId
+    applied: Place
+    place: Place | None
+
+
+@dataclass(frozen=True, slots=True)
 class RaisedError:
     """An error that left the block, as torch or Python raised it. `node` is the Node that was running."""
 
@@ -367,6 +385,7 @@ class Recording:
     switches: tuple[Switch, ...] = ()
     collected: tuple[Collected, ...] = ()
     shared: tuple[Shared, ...] = ()
+    checks: tuple[FunctionCheck, ...] = ()
 
     def to_json(self) -> str:
         """The Recording as JSON, the same bytes every time. `from_json` reads it back.

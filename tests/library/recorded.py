@@ -31,7 +31,7 @@ def recorded_anew(name: str) -> Seen:
     """Recorded with the program's own detail; an error of seegrad's own is raised, a warning is torch's affair."""
     torch.manual_seed(0)
     program, raised = programs()[name], None
-    rec = seegrad.record(detail=program.detail, check_nan=program.check_nan)
+    rec = seegrad.record(detail=program.detail, check_nan=program.check_nan, check_functions=program.check_functions)
     with mock.patch.dict("os.environ", SEEGRAD_RAISE_OWN_ERRORS="1"), warnings.catch_warnings(action="ignore"):
         try:
             with rec:

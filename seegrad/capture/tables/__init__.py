@@ -18,6 +18,7 @@ from seegrad.model.recording import (
     Collected,
     Extremes,
     Frame,
+    FunctionCheck,
     GradientUse,
     Hook,
     Node,
@@ -47,6 +48,7 @@ class Tables:
         self.switches: list[SwitchDraft] = []
         self.collected: list[Collected] = []
         self.shared: list[Shared] = []
+        self.checks: list[FunctionCheck] = []
         self.root: int | None = None  # the tensor that backward was called on last
 
     # -- who is it
@@ -118,6 +120,7 @@ class Tables:
             switches=tuple([frozen(Switch, draft, ids) for draft in self.switches]),
             collected=tuple([frozen(Collected, each, ids) for each in self.collected]),
             shared=tuple([frozen(Shared, each, ids) for each in self.shared]),
+            checks=tuple([frozen(FunctionCheck, each, ids) for each in self.checks if each.frame in ids["frame"]]),
         )
 
     def _fetch(self, frames: Iterable[FrameDraft]) -> None:

@@ -30,6 +30,7 @@ class Program:
     detail: str
     missed: str
     check_nan: bool = False
+    check_functions: bool = False
 
     def line(self, mark: str) -> int | None:
         """The line that carries the mark."""
@@ -76,6 +77,7 @@ SEVERITIES = {
     "scheduled_before_step": "note",
     "clipped_while_scaled": "note",
     "constant_term": "note",
+    "backward_disagrees": "note",
 }
 
 
@@ -89,13 +91,14 @@ def program(
     detail: str = "default",
     missed: str = "",
     check_nan: bool = False,
+    check_functions: bool = False,
 ) -> Callable[[Callable[[], Any]], Callable[[], Any]]:
     """Register a program."""
 
     def register(run: Callable[[], Any]) -> Callable[[], Any]:
         expected = severity or (SEVERITIES[kind] if kind else None)
         PROGRAMS[run.__name__] = Program(
-            run.__name__, run, kind, expected, node, tensor, route, detail, missed, check_nan
+            run.__name__, run, kind, expected, node, tensor, route, detail, missed, check_nan, check_functions
         )
         return run
 
@@ -128,6 +131,7 @@ def programs() -> dict[str, Program]:
         schedules,
         seeds,
         silent,
+        slopes,
         unstepped,
         updates,
         views,

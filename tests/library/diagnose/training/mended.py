@@ -29,7 +29,7 @@ class Mended:
         return [each.kind for each in self.recording.diagnoses]
 
 
-def mended(name: str, *edits: tuple[str, str], detail: Any = "default") -> Mended:
+def mended(name: str, *edits: tuple[str, str], detail: Any = "default", check_functions: bool = False) -> Mended:
     """Each edit replaces the one place that it names; what the program raises is raised."""
     run = programs()[name].run
     text = textwrap.dedent(inspect.getsource(run))
@@ -42,6 +42,9 @@ def mended(name: str, *edits: tuple[str, str], detail: Any = "default") -> Mende
     linecache.cache[file] = len(text), None, text.splitlines(keepends=True), file
     exec(compile(text, file, "exec"), space)  # noqa: S102  # our own program, one line of it changed
     torch.manual_seed(0)
-    with warnings.catch_warnings(action="ignore"), seegrad.record(detail=detail) as rec:
+    with (
+        warnings.catch_warnings(action="ignore"),
+        seegrad.record(detail=detail, check_functions=check_functions) as rec,
+    ):
         held = space[name]()
     return Mended(rec.recording, held)

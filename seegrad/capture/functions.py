@@ -1,0 +1,199 @@
+"""Custom Functions beside central differences: what each was given is copied, and compared when the block is over.
+
+The copies are of double precision, the comparison runs after the recorded block, with a generator state of its own. A
+Function that refuses doubles, answers differently each time or isn't smooth where it was used isn't compared.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from types import FrameType
+from typing import Any
+
+import torch
+
+from seegrad.capture.probes import torch_private as _torch
+from seegrad.capture.probes.places import Source
+from seegrad.capture.probes.variables import is_a
+from seegrad.capture.tables import Tables
+from seegrad.model.recording import FunctionCheck, Place
+
+MOST = 3
+"""Uses of one Function that are compared."""
+
+LARGEST = 1_000_000
+"""Numbers of all its arguments together; with more it isn't compared."""
+
+STEP = 1e-6
+NEAR, SMALL = 1e-4, 1e-7
+"""How far a slope may be off: in proportion, and in all."""
+
+SMOOTH = 1e-3
+"""How far the slopes to the two sides may differ."""
+
+Arguments = tuple[Any, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Application:
+    """One use of a Function: on which line, with copies of what."""
+
+    function: Any
+    place: Place
+    frame: int
+    arguments: Arguments
+    wanted: tuple[int, ...]  # positions of the tensors that require grad
+
+
+class FunctionChecks:
+    """All uses that were met."""
+
+    def __init__(self, tables: Tables, source: Source) -> None:
+        self._tables, self._source = tables, source
+        self._met: list[Application] = []
+        self._count = Counter[Any]()
+        self._last: tuple[int, ...] = ()
+
+    def met(self, frame: FrameType, place: Place) -> None:
+        """A Function's forward is about to compute something; `frame` is apply's."""
+        found = _application(frame)
+        if found is None:
+            return
+        function, arguments = found
+        now = (id(frame), id(function), *map(id, arguments))
+        if now == self._last:
+            return
+        self._last = now
+        tensors = [each for each in arguments if is_a(each, torch.Tensor)]
+        if self._count[function] < MOST and sum(each.numel() for each in tensors) <= LARGEST:
+            self._count[function] += 1
+            wanted = [n for n, each in enumerate(arguments) if is_a(each, torch.Tensor) and each.requires_grad]
+            real = tuple(n for n in wanted if arguments[n].is_floating_point())
+            copies = tuple(_copy(each) for each in arguments)
+            self._met.append(Application(function, place, self._tables.frames.next, copies, real))
+
+    def compare(self) -> None:
+        """The block is over: run them again."""
+        devices = {each.device.index or 0 for use in self._met for each in use.arguments if _on_cuda(each)}
+        for use in self._met:
+            with torch.random.fork_rng(devices=list(devices)), torch.enable_grad():
+                self._compare(use)
+        self._met.clear()
+
+    def _compare(self, use: Application) -> None:
+        try:
+            found = list(_disagreements(use))
+        except Exception:  # the user's code, given doubles: what it raises says nothing of the program
+            return
+        for position, got, expected, deaf in found:
+            self._tables.checks.append(
+                FunctionCheck(
+                    use.function.__name__,
+                    _argument(use.function, position),
+                    f"{got:.4g}",
+                    f"{expected:.4g}",
+                    deaf,
+                    use.frame,
+                    use.place,
+                    self._backward_of(use.function),
+                )
+            )
+
+    def _backward_of(self, function: Any) -> Place | None:
+        """The line `def backward`."""
+        code = getattr(inspect.unwrap(function.backward), "__code__", None)
+        if code is None:
+            return None
+        last = max((line for *_, line in code.co_lines() if line is not None), default=code.co_firstlineno)
+        lines = (self._source.at(code.co_filename, line) for line in range(code.co_firstlineno, last + 1))
+        return next((place for place in lines if place.code.lstrip().startswith("def ")), None)
+
+
+def _application(frame: FrameType) -> tuple[Any, tuple[Any, ...]] | None:
+    """The custom Function that is applied in such a frame, and its arguments; None where they can't be told."""
+    held = frame.f_locals
+    if _torch.APPLY is not None:
+        return held["cls"], held["args"]
+    waiting: list[Any] = torch.autograd.Function.__subclasses__()
+    for function in waiting:  # grows while it's read
+        waiting += function.__subclasses__()
+        if getattr(function.forward, "__code__", None) is frame.f_code:
+            names = frame.f_code.co_varnames[: frame.f_code.co_argcount]
+            return function, tuple(held[name] for name in names[0 if _has_setup_context(function) else 1 :])
+    return None
+
+
+def _has_setup_context(function: Any) -> bool:
+    """True where the forward of a custom Function is given no `ctx`."""
+    return function.setup_context is not torch.autograd.Function.setup_context
+
+
+def _copy(value: Any) -> Any:
+    if not is_a(value, torch.Tensor):
+        return value
+    copy = value.detach().clone()
+    return copy.double() if copy.is_floating_point() else copy
+
+
+def _on_cuda(value: Any) -> bool:
+    return is_a(value, torch.Tensor) and value.device.type == "cuda"
+
+
+def _argument(function: Any, position: int) -> str:
+    """What the forward calls it."""
+    names = list(inspect.signature(function.forward).parameters)
+    shift = 0 if _has_setup_context(function) else 1
+    return names[min(position + shift, len(names) - 1)]
+
+
+def _disagreements(use: Application) -> list[tuple[int, float, float, bool]]:
+    """(position, slope by backward, slope by differences, is backward deaf to what it's given) where they differ."""
+    leaves = {n: use.arguments[n].clone().requires_grad_() for n in use.wanted}
+
+    def run(moved: int = -1, by: torch.Tensor | None = None) -> list[torch.Tensor]:
+        torch.manual_seed(0)
+        given = [leaves[n] + by if n == moved else leaves.get(n, each) for n, each in enumerate(use.arguments)]
+        result = use.function.apply(*(each.clone() if is_a(each, torch.Tensor) else each for each in given))
+        results = result if is_a(result, tuple) else (result,)
+        return [each for each in results if is_a(each, torch.Tensor) and each.requires_grad]
+
+    outputs = run()
+    generator = torch.Generator().manual_seed(1)
+    weights = [_like(each, generator) for each in outputs]
+    gradients, twice = (
+        torch.autograd.grad(
+            outputs, list(leaves.values()), [factor * each for each in weights], retain_graph=True, allow_unused=True
+        )
+        for factor in (1, 2)
+    )
+    found = []
+    for n, gradient, double in zip(leaves, gradients, twice, strict=True):
+        along = _like(leaves[n], generator)
+        expected = _slope(run, n, along, weights)
+        got, again = ((float((each * along).sum()) if each is not None else 0.0) for each in (gradient, double))
+        if expected is not None and abs(got - expected) > NEAR * max(abs(got), abs(expected)) + SMALL:
+            found.append((n, got, expected, got != 0 and abs(again - got) < NEAR * abs(got)))
+    return found
+
+
+def _like(tensor: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
+    return torch.randn(tensor.shape, generator=generator, dtype=torch.float64).to(tensor.device)
+
+
+def _slope(
+    run: Callable[..., list[torch.Tensor]], position: int, along: torch.Tensor, weights: Sequence[torch.Tensor]
+) -> float | None:
+    """By central differences, along a direction; None where the two sides differ."""
+
+    def loss(step: float) -> float:
+        results = run(position, step * along)
+        return float(sum((each.detach() * weight).sum() for each, weight in zip(results, weights, strict=True)))
+
+    with torch.enable_grad():
+        low, here, high = loss(-STEP), loss(0.0), loss(STEP)
+    left, right = (here - low) / STEP, (high - here) / STEP
+    smooth = abs(left - right) <= SMOOTH * max(1.0, abs(left), abs(right))
+    return (high - low) / (2 * STEP) if smooth else None
