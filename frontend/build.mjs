@@ -16,4 +16,4 @@ async function script(entry, options) {
 await script("src/widget.ts", { format: "esm" });
 await script("src/standalone.ts", { format: "iife", globalName: "seegrad" });
 await script("src/embed.ts", { format: "iife" });
-await build({ ...shared, entryPoints: ["src/style/svg.css", "src/style/widget.css", "src/style/site.css"] });
+await build({ ...shared, entryPoints: ["src/style/svg.css", "src/style/heat.css", "src/style/widget.css", "src/style/site.css"] });

@@ -32,6 +32,10 @@ class record:  # noqa: N801  # a context manager that is used like a function
     `check_functions=True` compares the backward of each custom Function with central differences on copies of what it
     was given, when the block is over: its forward runs again then, a few times.
 
+    `values=True` keeps of each tensor and gradient that is bigger than 4×4 a Summary: smallest, largest, norm, how many
+    are 0, NaN, infinite, and a heat strip; its numbers too, whole up to 4,096 elements, else a corner, together at most
+    256 KiB: the oldest give way. `%%see` has it on.
+
     Raises RecordingError when it's entered twice, or asked for a Recording before it was entered.
 
     >>> import torch
@@ -49,6 +53,11 @@ class record:  # noqa: N801  # a context manager that is used like a function
     ...     torch.where(w > 0, w.sqrt(), 0.0).sum().backward()
     >>> [(d.kind, d.node, dict(d.arguments)["cause"]) for d in rec.diagnoses]
     [('not_finite', 'SqrtBackward0', 'unused')]
+
+    >>> with record(values=True) as rec:
+    ...     ramp = torch.linspace(-1, 1, 101)
+    >>> rec.frames[-1].summaries[0][1].norm, rec.frames[-1].summaries[0][1].zeros
+    ('5.86', 1)
     """
 
     def __init__(
@@ -58,6 +67,7 @@ class record:  # noqa: N801  # a context manager that is used like a function
         *,
         check_nan: bool = False,
         check_functions: bool = False,
+        values: bool = False,
         listener: Listener | None = None,
     ) -> None:
         if detail not in ("default", "content"):
@@ -66,6 +76,7 @@ class record:  # noqa: N801  # a context manager that is used like a function
         self._detail: Detail = detail
         self._given = code
         self._check_nan, self._check_functions, self._listener = check_nan, check_functions, listener
+        self._values = values
         self._capture: Capture | None = None
         self._recording: Recording | None = None
         self._error: RaisedError | None = None
@@ -87,6 +98,7 @@ class record:  # noqa: N801  # a context manager that is used like a function
             self._given,
             check_nan=self._check_nan,
             check_functions=self._check_functions,
+            values=self._values,
             listener=self._listener,
         )
         return self._capture

@@ -159,10 +159,11 @@ class BackwardRun:
             self._awaited.add(draft.id)
 
     def _is_plain(self, met: list[tuple[Any, NodeDraft]]) -> bool:
-        """True where one thread does it all, and no code of the user's runs for any Node."""
+        """True where one thread does it all, no code of the user's runs for any Node, and big gradients aren't seen."""
         tensors = self._tables.tensors.drafts
         leaves = [tensors[draft.leaf] for _, draft in met if draft.leaf is not None]
-        return not self._writers and self._begins_here and all(leaf.device == "cpu" for leaf in leaves)
+        whole = self._tables.frames.look is not None  # a note holds no Summary
+        return not (whole or self._writers) and self._begins_here and all(leaf.device == "cpu" for leaf in leaves)
 
     def _notes(self, quietly: Quietly) -> Callable[[int, Gradients], None]:
         """A hook that notes that a Node ran; a whole Frame is made where a write came or no gradient does."""
@@ -326,7 +327,7 @@ class BackwardRun:
         for saved in tables.nodes.drafts[failing].saved if failing is not None else ():
             tensor = saved.ref()
             if tensor is not None:
-                frame.show(saved.tensor, preview(tensor), _torch.version(tensor))
+                frame.show(saved.tensor, frame.see(tensor), _torch.version(tensor))
         tables.raised(RaisedError(type(error).__name__, text_of(error), self._place, frame.index, failing))
         self._end([node for node in self._ran if node != failing])
 
@@ -364,7 +365,7 @@ class BackwardRun:
         frame.wanted = tuple(map(tables.number, self._wanted))
         frame.outputs = tuple(map(tables.number, outputs))
         for number, tensor in zip(frame.outputs, outputs, strict=True):
-            frame.show(number, preview(tensor), 0)
+            frame.show(number, frame.see(tensor), 0)
         for number, gradient in zip(frame.wanted, result, strict=False):
             if isinstance(gradient, torch.Tensor):
                 frame.give(number, gradient)

@@ -89,13 +89,18 @@ class Capture(TorchFunctionMode):
         *,
         check_nan: bool = False,
         check_functions: bool = False,
+        values: bool = False,
         listener: Listener | None = None,
     ) -> None:
         super().__init__()
         self._listener = listener
         self._source = Source(code)
         self._state = RecordingState(
-            self._source, every_byte=detail == "content", extremes=check_nan, functions=check_functions
+            self._source,
+            every_byte=detail == "content",
+            extremes=check_nan,
+            functions=check_functions,
+            values=values,
         )
         self._calls: dict[Callable[..., Any], Call] = {}
         self._block: FrameType | None = None

@@ -37,9 +37,17 @@ from seegrad.words.errors import text_of
 class RecordingState:
     """A Recording that grows: the tables, and what is known of the moment."""
 
-    def __init__(self, source: Source, *, every_byte: bool, extremes: bool = False, functions: bool = False) -> None:
+    def __init__(
+        self,
+        source: Source,
+        *,
+        every_byte: bool,
+        extremes: bool = False,
+        functions: bool = False,
+        values: bool = False,
+    ) -> None:
         self.source = source
-        self.tables = Tables(every_byte=every_byte)
+        self.tables = Tables(every_byte=every_byte, values=values)
         self.lock = threading.RLock()  # the engine has a thread for each device
         self.uses = GradientUses(self.tables, source)
         self.extremes = ExtremesWatch(self.tables) if extremes else None

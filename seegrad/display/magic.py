@@ -14,6 +14,7 @@ from IPython.core.error import UsageError
 from IPython.core.magic import MAGIC_NO_VAR_EXPAND_ATTR
 from IPython.display import display
 
+from seegrad.capture.mode import Detail
 from seegrad.display.ahead import HELP, step_ahead
 from seegrad.display.widget import asks, show
 from seegrad.learn.progress import note_cell
@@ -77,7 +78,8 @@ def see(line: str, cell: str) -> Any:
     value: Any = None
     try:
         code = prepared.file, 1, prepared.text
-        with record("content" if options.content else "default", code, check_nan=options.check_nan) as rec:
+        detail: Detail = "content" if options.content else "default"
+        with record(detail, code, check_nan=options.check_nan, values=True) as rec:
             value = run(prepared, shell.user_ns)
     except Exception as raised:  # whatever the learner's cell raises is shown, then raised again
         error = raised

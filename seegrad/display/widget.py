@@ -91,7 +91,7 @@ class Picture(anywidget.AnyWidget):
     def svg(self, step: int | None = None) -> str:
         """One step as a stand-alone SVG; the last one that may be seen unless `step` is given."""
         chosen = self._shown if step is None else step
-        return still(self._scene, chosen, asset("svg.css"), open_question=self._open)
+        return still(self._scene, chosen, asset("svg.css"), heat=asset("heat.css"), open_question=self._open)
 
     def text(self) -> str:
         """The steps as a plain text table."""

@@ -12,6 +12,7 @@ from seegrad.model.recording import (
     RaisedError,
     Recording,
     SavedTensor,
+    Summary,
     TensorRef,
     Write,
 )
@@ -28,6 +29,7 @@ __all__ = [
     "RaisedError",
     "Recording",
     "SavedTensor",
+    "Summary",
     "TensorRef",
     "Write",
 ]

@@ -150,6 +150,31 @@ class Write:
 
 
 @dataclass(frozen=True, slots=True)
+class Summary:
+    """What is known of a tensor that is too big for a Preview, where `values` is on.
+
+    `low`, `high` and `norm` are those of its finite numbers, "" where it has none. `strip` is cut out of its numbers in
+    row-major order, in stretches of equal length: of each the number furthest from 0, or `nan`. `kept` is the shape of
+    the corner whose `numbers` are kept, in row-major order with spaces between: () where none are.
+    """
+
+    low: str
+    high: str
+    norm: str
+    zeros: int
+    nans: int
+    infinities: int
+    strip: tuple[str, ...]
+    kept: tuple[int, ...] = ()
+    numbers: str = field(default="", repr=False)
+
+    @property
+    def is_finite(self) -> bool:
+        """False where it holds a NaN or an infinity."""
+        return not (self.nans or self.infinities)
+
+
+@dataclass(frozen=True, slots=True)
 class Gradient:
     """A gradient seen while backward ran. `kept`: it was stored in `.grad` (the value is then all of `.grad`)."""
 
@@ -157,6 +182,7 @@ class Gradient:
     preview: Preview | None
     shape: tuple[int, ...]
     kept: bool = False
+    summary: Summary | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,6 +212,7 @@ class Frame:
     wanted: tuple[TensorId, ...] = ()  # the tensors whose gradient `autograd.grad` was asked for
     applied: Place | None = None  # of an op inside a custom Function's forward: the line that called the Function
     keeps_graph: bool = False  # of a backward Frame: called with retain_graph or create_graph, so nothing is freed
+    summaries: tuple[tuple[TensorId, Summary | None], ...] = ()  # tensor too big for `values` → what is known of it
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,12 +7,24 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from seegrad.model.recording import Frame, Hook, HookCall, Node, Place, Preview, Recording, Severity, TensorRef
+from seegrad.model.recording import (
+    Frame,
+    Gradient,
+    Hook,
+    HookCall,
+    Node,
+    Place,
+    Preview,
+    Recording,
+    Severity,
+    TensorRef,
+)
 from seegrad.model.scene import Item, Row, SceneFrame
 from seegrad.picture.narrate import Narrator, title
 from seegrad.picture.sketch import Bundle, Card, Pill, Sketch, is_finite
 from seegrad.picture.svg.cards import share_text
 from seegrad.picture.svg.sizes import bundle_text, shape_text
+from seegrad.picture.svg.strips import summary_text
 from seegrad.words.languages import _, counted, marked, together
 
 MOST_TOLD = 1500
@@ -45,11 +57,11 @@ def scene_frames(recording: Recording, parts: Sketch, lang: str, veil: str = "")
 
 def with_verdict(recording: Recording, frames: tuple[SceneFrame, ...]) -> tuple[SceneFrame, ...]:
     """The last frame of a run with a backward and without any finding says that all went well."""
-    kept = {g.tensor: g.preview for frame in recording.frames for g in frame.gradients if g.kept}
+    kept = {g.tensor: g for frame in recording.frames for g in frame.gradients if g.kept}
     leaves = [ref for ref in recording.tensors if ref.is_leaf and ref.id in kept]
     if recording.diagnoses or recording.error or not leaves:
         return frames
-    broken = [ref.name or "" for ref in leaves if not is_finite(kept[ref.id])]
+    broken = [ref.name or "" for ref in leaves if not is_finite(kept[ref.id].preview, kept[ref.id].summary)]
     if broken:
         said = _("The gradient of {names} isn't finite: it holds NaN or infinity.").format(names=_(", ").join(broken))
         return (*frames[:-1], replace(frames[-1], diagnosis=said, severity="note"))
@@ -132,6 +144,7 @@ def numbers(preview: Preview | None, shape: tuple[int, ...]) -> str:
 
 def _card(card: Card, ref: TensorRef, maker: str | None) -> Item:
     values = tuple((step, numbers(preview, card.shape)) for step, preview in card.values if preview)
+    values += tuple((step, summary_text(summary)) for step, summary in card.summaries if summary)
     versions = tuple((step, _("none: an inference tensor") if v is None else str(v)) for step, v in card.versions)
     rows = [
         Row(_("value"), values),  # a shape isn't one
@@ -155,7 +168,7 @@ def _card(card: Card, ref: TensorRef, maker: str | None) -> Item:
 def _gradients(card: Card) -> tuple[tuple[int, str], ...]:
     if card.kind == "plain":
         return ()
-    kept = tuple((step, numbers(g.preview, g.shape)) for step, g in card.gradients if g.kept)
+    kept = tuple((step, _came(g)) for step, g in card.gradients if g.kept)
     wrong = tuple(
         (s, _("{value}  (wrong)").format(value=said) if card.wrong_from is not None and s >= card.wrong_from else said)
         for s, said in kept
@@ -165,6 +178,12 @@ def _gradients(card: Card) -> tuple[tuple[int, str], ...]:
     lost = _("None  (retain_grad() was called, but no variable holds this tensor any more)")
     asked = ((card.retained, lost if card.is_lost else called),) if card.retained is not None else ()
     return ((0, before), *asked, *wrong)
+
+
+def _came(gradient: Gradient) -> str:
+    if gradient.summary:
+        return summary_text(gradient.summary)
+    return numbers(gradient.preview, gradient.shape)
 
 
 def _hook(hook: Hook, born: int) -> Row:

@@ -18,10 +18,13 @@ CAPTION_PX = 6.7  # advance of one character of the caption
 LINE_PX = 16
 TABLE_COLUMNS = 100
 INDENT = " " * 14
+HEAT = 'class="heat"'  # stands in a body that has a strip
 
 
-def still(scene: Scene, step: int, css: str, *, caption: bool = True, open_question: bool = False) -> str:
-    """The picture at one step on white paper: no script, the same bytes every time.
+def still(
+    scene: Scene, step: int, css: str, *, heat: str = "", caption: bool = True, open_question: bool = False
+) -> str:
+    """The picture at one step on white paper: no script, the same bytes every time. `heat` is the style of strips.
 
     `step` may be negative, as in a list. While its question is open the picture hides what is asked for, what
     comes later, and how many steps there are.
@@ -29,10 +32,10 @@ def still(scene: Scene, step: int, css: str, *, caption: bool = True, open_quest
     Raises: IndexError when there is no such step.
     """
     with speaking(scene.lang):
-        return _still(scene, step, css, caption, open_question)
+        return _still(scene, step, (css, heat), caption, open_question)
 
 
-def _still(scene: Scene, step: int, css: str, caption: bool, open_question: bool) -> str:
+def _still(scene: Scene, step: int, css: tuple[str, str], caption: bool, open_question: bool) -> str:
     frame = scene.frames[step]
     number = step % len(scene.frames)
     veil = scene.question.veil if scene.question is not None and open_question else ""
@@ -50,7 +53,7 @@ def _still(scene: Scene, step: int, css: str, caption: bool, open_question: bool
         "svg",
         el("title", f"{headline(number, total)}: {clean(frame.title)}"),
         el("desc", clean(frame.text)),
-        f"<style>{css}</style>",
+        f"<style>{''.join(css) if HEAT in body else css[0]}</style>",
         el("rect", width=level.width_px, height=height, rx=8, fill="#fff"),
         body,
         words,

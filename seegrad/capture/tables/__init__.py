@@ -8,6 +8,7 @@ from typing import Any
 import torch
 
 from seegrad.capture.probes import torch_private as _torch
+from seegrad.capture.probes.numbers import Summaries, SummaryDraft, fetch_summaries
 from seegrad.capture.tables.frames import FrameDraft, Frames, GradientUseDraft, Hit, SwitchDraft, Writes, fetch
 from seegrad.capture.tables.hooks import UserHooks
 from seegrad.capture.tables.ids import frozen, without_gaps
@@ -34,11 +35,11 @@ from seegrad.model.recording import (
 class Tables:
     """The tables of one Recording, and what concerns several of them."""
 
-    def __init__(self, *, every_byte: bool) -> None:
+    def __init__(self, *, every_byte: bool, values: bool = False) -> None:
         self.tensors = Tensors()
         self.saved = SavedTensors(every=every_byte)
         self.nodes = Nodes(self.tensors, self.saved)
-        self.frames = Frames(self.nodes.told)
+        self.frames = Frames(self.nodes.told, Summaries().look if values else None)
         self.writes = Writes()
         self.hooks = UserHooks()
         self.errors: list[RaisedError] = []
@@ -124,7 +125,12 @@ class Tables:
         )
 
     def _fetch(self, frames: Iterable[FrameDraft]) -> None:
-        """Wait for the numbers that devices still have."""
+        """Wait for the numbers that devices still have; read what is known of big tensors."""
+        frames = list(frames)
+        if self.frames.look is not None:
+            with _torch.unseen():
+                awaited = [each for frame in frames for each in frame.awaited if isinstance(each, SummaryDraft)]
+                fetch_summaries(awaited)
         if all(draft.device == "cpu" for draft in self.tensors.drafts.values()):
             return
         calls = [call for hook in self.hooks.drafts.values() for call in hook.called]

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import contextlib
-import math
 from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass
-from functools import lru_cache
 from itertools import islice
 from typing import Any, Literal
 
 import torch
 
 from seegrad.capture.probes import torch_private as _torch
-from seegrad.model.recording import Phase, Place, Preview, Write
+from seegrad.capture.probes.numbers import Look, SummaryDraft, numeral, runs_ahead
+from seegrad.model.recording import Phase, Place, Preview, Summary, Write
 
 Seen = tuple[int, "Numbers", tuple[int, ...], bool]
-"""A Gradient's fields: tensor, preview, shape, kept."""
+"""Of a Gradient: tensor, preview or Summary, shape, kept."""
 
 MAX_SIDE = 4
 """Longest side of a tensor whose numbers are shown."""
@@ -65,22 +64,6 @@ def is_shown(tensor: torch.Tensor) -> bool:
     return tensor.device.type == "cpu" or runs_ahead(tensor)
 
 
-def runs_ahead(tensor: torch.Tensor) -> bool:
-    """True for a tensor of an accelerator: the host goes on while it computes, and a copy made there costs no wait.
-
-    Not while a CUDA graph is captured: the copy would be a part of it.
-    """
-    kind = tensor.device.type
-    return kind == _accelerator() and not (kind == "cuda" and torch.cuda.is_current_stream_capturing())
-
-
-@lru_cache
-def _accelerator() -> str:
-    """Its type, empty where there is none; asked for where a tensor isn't on the CPU, so it's known by then."""
-    found = torch.accelerator.current_accelerator()
-    return "" if found is None else found.type
-
-
 @dataclass(slots=True)
 class Awaited:
     """Numbers of a tensor on a device that the host runs ahead of: a copy there, until the Recording is asked for."""
@@ -89,13 +72,20 @@ class Awaited:
     rows: Preview | None = None
 
 
-Numbers = Preview | Awaited | None
+Numbers = Preview | Awaited | SummaryDraft | None
 """What is shown of a tensor."""
 
 
 def told(numbers: Numbers) -> Preview | None:
-    """What is shown, once it's no longer awaited."""
+    """What is shown, once it's no longer awaited; of a bigger tensor nothing."""
+    if isinstance(numbers, SummaryDraft):
+        return None
     return numbers.rows if isinstance(numbers, Awaited) else numbers
+
+
+def summed(numbers: Numbers) -> Summary | None:
+    """What is known of a bigger tensor, once it's no longer awaited."""
+    return numbers.told if isinstance(numbers, SummaryDraft) else None
 
 
 def fetch(awaited: Iterable[Numbers]) -> None:
@@ -118,29 +108,6 @@ def fetch(awaited: Iterable[Numbers]) -> None:
 def rows(values: list[Any], dim: int) -> Preview:
     """Numbers as they are shown: a row for all, of a matrix one for each of its own."""
     return tuple([tuple([numeral(value) for value in row]) for row in (values if dim == 2 else [values])])
-
-
-def numeral(value: complex | float | int | bool) -> str:
-    """One number, the same on every run: three significant digits; below 100,000 no digit before the point is cut off.
-
-    >>> [numeral(x) for x in (0.7310586, 1024.0, 1e-9, 123456.0, True, 7, 1 - 2j, -0.0)]
-    ['0.731', '1024', '1e-09', '1.23e+05', 'True', '7', '1-2j', '0']
-    """
-    if isinstance(value, bool | int):
-        return str(value)
-    if isinstance(value, complex):
-        real, imaginary = _real(value.real), _real(value.imag)
-        return f"{real}{'' if imaginary.startswith('-') else '+'}{imaginary}j"
-    return _real(value)
-
-
-def _real(value: float) -> str:
-    if not math.isfinite(value):
-        return str(value)
-    if 100 <= abs(value) < 100_000:
-        return f"{value:.0f}"
-    text = f"{value:.3g}"
-    return "0" if text == "-0" else text
 
 
 @dataclass(slots=True)
@@ -167,6 +134,13 @@ class FrameDraft:
     spoiled: tuple[int, ...] = ()
     applied: Place | None = None
     keeps_graph: bool = False
+    look: Look | None = None  # at what is too big to be shown
+
+    def see(self, tensor: torch.Tensor) -> Numbers:
+        """What is shown of a tensor, or known of a bigger one."""
+        if self.look is None:
+            return preview(tensor)
+        return self.look(tensor) if is_big(tensor) or (shown := preview(tensor)) is None else shown
 
     def show(self, tensor: int, numbers: Numbers, version: int | None) -> None:
         """The state of a tensor after this Frame."""
@@ -187,12 +161,18 @@ class FrameDraft:
 
     def give(self, tensor: int, gradient: torch.Tensor, *, kept: bool = False) -> None:
         """A gradient that arrives in this Frame; `kept`: that is now in `.grad`."""
-        self.given += ((tensor, preview(gradient), _torch.shape(gradient), kept),)
+        self.given += ((tensor, self.see(gradient), _torch.shape(gradient), kept),)
 
     @property
-    def gradients(self) -> tuple[tuple[int, Preview | None, tuple[int, ...], bool], ...]:
+    def gradients(self) -> tuple[tuple[int, Preview | None, tuple[int, ...], bool, Summary | None], ...]:
         """Those that arrive in it."""
-        return tuple([(tensor, told(numbers), shape, kept) for tensor, numbers, shape, kept in self.given])
+        return tuple([(tensor, told(seen), shape, kept, summed(seen)) for tensor, seen, shape, kept in self.given])
+
+    @property
+    def summaries(self) -> list[tuple[int, Summary | None]]:
+        """Tensor → what is known of it after this Frame, where it's too big to be shown."""
+        known = self.numbers or {}
+        return [(tensor, summed(seen)) for tensor, seen in known.items() if isinstance(seen, SummaryDraft)]
 
     @property
     def values(self) -> list[tuple[int, Preview | None]]:
@@ -229,7 +209,8 @@ Told = Callable[[int, Sequence[int]], tuple[str, bool, Sequence[tuple[int, ...]]
 class Frames:
     """All Frames of one Recording that weren't forgotten. Most of a backward's are kept short, as `ran`."""
 
-    def __init__(self, told: Told) -> None:
+    def __init__(self, told: Told, look: Look | None = None) -> None:
+        self.look = look
         self.drafts: dict[int, FrameDraft] = {}
         self.ran: dict[int, Ran] = {}
         self._given: dict[int, Numbers] = {}  # of a short Frame, where the gradient's numbers are shown
@@ -310,7 +291,7 @@ class Frames:
 
     def new(self, phase: Phase, op: str, place: Place | None) -> FrameDraft:
         """The next Frame."""
-        draft = FrameDraft(self.next, phase, place, op, grad_enabled=torch.is_grad_enabled())
+        draft = FrameDraft(self.next, phase, place, op, grad_enabled=torch.is_grad_enabled(), look=self.look)
         self.drafts[self.next] = draft
         self.next += 1
         return draft

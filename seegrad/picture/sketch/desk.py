@@ -131,16 +131,21 @@ class Desk:
     def update(self, frame: Frame) -> None:
         """Write down the numbers and versions that hold after a Frame."""
         changed = {self.writes[k].storage for k in frame.writes if k in self.writes}
+        known = dict(frame.summaries)
         for tensor, preview in frame.values:
             card = self.cards.get(self.current.get(tensor, ""))
             if card is None:
                 continue
             hit = card.born < frame.index and self.tensors[tensor].storage in changed
             if not card.values:
-                self.cards[card.id] = replace(card, values=((card.born, preview),))
-            elif hit or card.values[-1][1] != preview:
+                card = self.cards[card.id] = replace(card, values=((card.born, preview),))
+            elif hit or card.values[-1][1] != preview or known.get(tensor) != at(card.summaries, frame.index):
                 values = (*card.values, (frame.index, preview))
-                self.cards[card.id] = replace(card, values=values, overwritten=(*card.overwritten, frame.index))
+                overwritten = (*card.overwritten, frame.index)
+                card = self.cards[card.id] = replace(card, values=values, overwritten=overwritten)
+            if known.get(tensor) != at(card.summaries, frame.index):
+                summaries = (*card.summaries, (card.values[-1][0], known.get(tensor)))
+                self.cards[card.id] = replace(card, summaries=summaries)
         for tensor, version in frame.versions:
             card = self.cards.get(self.current.get(tensor, ""))
             if card is not None and (not card.versions or at(card.versions, frame.index) != version):

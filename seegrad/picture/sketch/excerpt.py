@@ -213,9 +213,12 @@ def _without_results(whole: Sketch, unnamed: set[int]) -> Sketch:
 
 def _says_nothing(card: Card) -> bool:
     """Is there nothing on the card that isn't seen elsewhere?"""
-    grids = [grid for _step, grid in card.values] + [gradient.preview for _step, gradient in card.gradients]
+    sound = all(is_finite(grid) for _step, grid in card.values) and all(
+        is_finite(None, summary) for _step, summary in card.summaries
+    )
+    sound = sound and all(is_finite(gradient.preview, gradient.summary) for _step, gradient in card.gradients)
     plain = card.stale is None and not (card.hooks or card.written or card.overwritten or card.harmed or card.keeps)
-    return plain and card.wrong_from is None and all(map(is_finite, grids))
+    return plain and card.wrong_from is None and sound
 
 
 def _replaced(whole: Sketch, cards: Mapping[str, Card], wires: Iterable[Wire], now: Mapping[str, str]) -> Sketch:
@@ -262,6 +265,7 @@ def _card(card: Card, names: Mapping[str, str], window: Steps, loss: str | None,
         version_before=card.version_before if fresh else None,
         root=card.id == loss,
         values=window.timeline(card.values),
+        summaries=window.timeline(card.summaries),
         versions=window.timeline(card.versions),
         gradients=window.timeline(tuple(came)),
         wrong_from=window.later(card.wrong_from),

@@ -85,7 +85,8 @@ def _put_outputs(desk: Desk, frame: Frame, node: Node) -> None:
             card = desk.card(tensor, frame.index, written=node.inplace, computed=True)
         if is_custom(node) and old in desk.hidden and not desk.cards[card].values:
             values = tuple((frame.index, preview) for _, preview in desk.cards[old].values[-1:])
-            desk.cards[card] = replace(desk.cards[card], values=values)
+            summaries = tuple((frame.index, summary) for _, summary in desk.cards[old].summaries[-1:])
+            desk.cards[card] = replace(desk.cards[card], values=values, summaries=summaries)
         desk.made[node.id, tensor] = card
         writes = desk.pills[f"f{node.id}"].inplace
         desk.put(Wire(f"f{node.id}", card, frame.index, "out", str(number) if several else "", writes=writes))

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Literal, TypeVar
 
-from seegrad.model.recording import Gradient, Hook, Preview, Severity
+from seegrad.model.recording import Gradient, Hook, Preview, Severity, Summary
 from seegrad.words.languages import _
 
 Value = TypeVar("Value")
@@ -35,12 +35,16 @@ def spans(timeline: Timeline[Value], steps: int) -> list[tuple[int, int, Value]]
     return [(since, until - 1, value) for (since, until), (_, value) in zip(pairwise(ends), timeline, strict=True)]
 
 
-def is_finite(preview: Preview | None) -> bool:
+def is_finite(preview: Preview | None, summary: Summary | None = None) -> bool:
     """Are all numbers that are known of a tensor finite?
 
     >>> is_finite((("1", "-inf"),)), is_finite((("1", "2"),)), is_finite(None)
     (False, True, True)
+    >>> is_finite(None, Summary("0", "1", "1", zeros=8, nans=0, infinities=1, strip=("0", "inf")))
+    False
     """
+    if summary is not None and not summary.is_finite:
+        return False
     return not any(is_broken(number) for row in preview or () for number in row)
 
 
@@ -69,6 +73,7 @@ class Card:
     version_before: int | None = None  # of the card that a write replaced
     root: bool = False
     values: Timeline[Preview | None] = ()
+    summaries: Timeline[Summary | None] = ()  # of numbers that are too many for `values`, at the same steps
     versions: Timeline[int | None] = ()
     gradients: Timeline[Gradient] = ()
     wrong_from: int | None = None  # the step from which its gradient is known to be wrong

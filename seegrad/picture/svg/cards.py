@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from seegrad.model.recording import Gradient, Hook, Preview
+from seegrad.model.recording import Gradient, Hook, Preview, Summary
 from seegrad.model.scene import Point
 from seegrad.picture.sketch import Card, at, is_finite, spans
 from seegrad.picture.svg.elements import HATCH, OLD, ROW_PX, UID, clean, el, grid, text
 from seegrad.picture.svg.sizes import HEAD_PX, NUMBER_PX, Box, CardSize, shape_text
+from seegrad.picture.svg.strips import draw_strip
 from seegrad.words.languages import _, marked
 from seegrad.words.widths import columns
 
 TAG_HEIGHT_PX = 13
+STRIP_LEFT_PX = 12  # beside a heat strip
 KINDS = {"leaf": marked("leaf tensor"), "tensor": marked("tensor"), "plain": marked("tensor without gradient")}
 
 
@@ -74,14 +76,14 @@ def _numbers(card: Card, width: float, size: CardSize, steps: int) -> list[str]:
     left = (width - sum(size.columns)) / 2 + (2 if card.kind == "leaf" else 0)
     values = card.values or ((card.born, None),)
     parts = []
-    for k, (since, preview) in enumerate(values):
+    for k, (since, _preview) in enumerate(values):
         until = values[k + 1][0] - 1 if k + 1 < len(values) else steps - 1
         y = HEAD_PX + 13
         if k > 0 and since not in card.updated:
             parts.append(
                 el(
                     "g",
-                    _block(card, values[k - 1][1], left, y, width, size),
+                    _block(card, k - 1, left, y, width, size),
                     class_="val old",
                     since=since,
                     until=until,
@@ -89,7 +91,7 @@ def _numbers(card: Card, width: float, size: CardSize, steps: int) -> list[str]:
             )
             parts.append(_hatch(width, size, since, until))
             y += size.rows * ROW_PX + 5
-        new = _block(card, preview, left, y, width, size)
+        new = _block(card, k, left, y, width, size)
         class_ = f"val new{_harm(card, since)}" if y > HEAD_PX + 13 else "val"
         parts.append(el("g", new, class_=class_, since=since, until=until))
     if card.stale is not None:
@@ -104,27 +106,37 @@ def _harm(card: Card, since: int) -> str:
 
 def _broken(card: Card, width: float, steps: int) -> list[str]:
     """A sign on the upper edge while the tensor or its gradient holds NaN or infinity."""
-    known = dict.fromkeys(step for step, _value in (*card.values, *card.gradients))
+    known = dict.fromkeys(step for step, _value in (*card.values, *card.summaries, *card.gradients))
     parts = []
-    for since, until, grids in spans(tuple((step, _grids(card, step)) for step in sorted(known)), steps):
-        if not all(map(is_finite, grids)):
-            said = "NaN" if any("nan" in number for grid in grids for row in grid for number in row) else "±∞"
+    for since, until, said in spans(tuple((step, _sign(card, step)) for step in sorted(known)), steps):
+        if said:
             sign = el("rect", x=-17, y=-15, width=34, height=15, rx=4), text(said, 0, -3.5, "", anchor="middle")
             where = f"translate({width / 2:.1f} 0)"
             parts.append(el("g", *sign, class_="nan", transform=where, since=since, until=until))
     return parts
 
 
-def _grids(card: Card, step: int) -> list[Preview]:
-    """The numbers that are known at a step, of the tensor and of its gradient."""
+def _sign(card: Card, step: int) -> str:
+    """What is to be told at a step of the numbers of the tensor and of its gradient, "" where all are finite."""
     gradient = at(card.gradients, step)
-    return [grid for grid in (at(card.values, step), gradient.preview if gradient else None) if grid]
+    seen: list[tuple[Preview | None, Summary | None]] = [(at(card.values, step), at(card.summaries, step))]
+    if gradient is not None:
+        seen.append((gradient.preview, gradient.summary))
+    if all(is_finite(*each) for each in seen):
+        return ""
+    numbers = (number for preview, _summary in seen for row in preview or () for number in row)
+    nans = any(summary.nans for _preview, summary in seen if summary)
+    return "NaN" if nans or any("nan" in number for number in numbers) else "±∞"
 
 
-def _block(card: Card, preview: Preview | None, left: float, y: float, width: float, size: CardSize) -> str:
+def _block(card: Card, entry: int, left: float, y: float, width: float, size: CardSize) -> str:
+    """What the card shows from that entry of its values on."""
+    since, preview = card.values[entry] if card.values else (card.born, None)
     if preview:
         return grid(preview, left, y, size.columns)
-    return text(shape_text(card.shape), width / 2, y, "nu shp", anchor="middle")
+    shape = text(shape_text(card.shape), width / 2, y, "nu shp", anchor="middle")
+    summary = at(card.summaries, since)
+    return shape + (draw_strip(summary, STRIP_LEFT_PX, y + 6, width - 2 * STRIP_LEFT_PX) if summary else "")
 
 
 def _hatch(width: float, size: CardSize, since: int, until: int | None) -> str:
@@ -150,7 +162,7 @@ def draw_slot(card: Card, width: float, size: CardSize, steps: int) -> str:
     if keeps_from == first < steps and card.kind != "leaf":
         keeps_from = 0  # kept as soon as it came, and nobody saw when that was asked for
     parts = [el("rect", class_="edge", x=6, y=top, width=width - 12, height=height, rx=4)]
-    parts += _empty(width / 2, top + 17 + size.rows * ROW_PX / 2, keeps_from, first)
+    parts += _empty(width / 2, top + 17 + (size.slot_rows or size.rows) * ROW_PX / 2, keeps_from, first)
     parts += [_gradient(card, width, size, since, until, g) for since, until, g in spans(card.gradients, steps)]
     parts += _captions(card, top, keeps_from, steps)
     parts += [
@@ -233,6 +245,8 @@ def _gradient(card: Card, width: float, size: CardSize, since: int, until: int, 
         parts.append(text(_("wrong"), width - 11, top + 11.5, "cap bad", anchor="end"))
     if gradient.preview:
         parts.append(grid(gradient.preview, left, top + 26, size.columns))
+    elif gradient.summary and gradient.shape == card.shape:
+        parts.append(draw_strip(gradient.summary, STRIP_LEFT_PX, top + 18, width - 2 * STRIP_LEFT_PX))
     else:
         parts.append(text(shape_text(gradient.shape), width / 2, top + 26, "nu shp", anchor="middle"))
     return el("g", *parts, class_="gv wrong" if wrong else "gv", since=since, until=until)

@@ -34,6 +34,8 @@ def _steps_of(sketch: Sketch) -> dict[str, list[int]]:
         "node": [pill.born for pill in sketch.pills if pill.kind == "node" and not pill.inplace],
         "custom": [pill.born for pill in sketch.pills if pill.custom],
         "second": [pill.born for pill in sketch.pills if pill.of_gradient],
+        "heat": [step for card in sketch.cards for step, summary in card.summaries if summary]
+        + [step for card in sketch.cards for step, gradient in card.gradients if gradient.summary],
         "group": [bundle.born for bundle in sketch.bundles],
         "chip": [chip.born for chip in sketch.chips if chip.kind == "leaf"],
         "op": [pill.born for pill in sketch.pills if pill.kind == "op" and not pill.off],
@@ -70,6 +72,7 @@ WORDS = {
     "node": marked("Function"),
     "custom": marked("custom Function"),
     "second": marked("Function of a gradient"),
+    "heat": marked("numbers: − 0 +"),
     "group": marked("several Functions: click to open"),
     "open": marked("open: click its name to close"),
     "chip": marked("leaf, drawn elsewhere"),
@@ -129,6 +132,15 @@ def _tag(label: str) -> str:
 
 
 SAMPLES = {
+    "heat": el(
+        "g",
+        el("rect", class_="hs", x=0, y=-5, width=20, height=10),
+        el("path", class_="hn4", d="M0 -5h4v10h-4z"),
+        el("path", class_="hn2", d="M4 -5h4v10h-4z"),
+        el("path", class_="hp2", d="M12 -5h4v10h-4z"),
+        el("path", class_="hp4", d="M16 -5h4v10h-4z"),
+        class_="heat",
+    ),
     "leaf": _box("leaf", el("rect", class_="bar", x=0, y=-6, width=4, height=12, rx=1.5)),
     "tensor": _box("tensor"),
     "plain": _box("plain"),

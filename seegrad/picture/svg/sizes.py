@@ -14,6 +14,7 @@ from seegrad.picture.layout import arrange, fold, in_order
 from seegrad.picture.layout.rows import Piece, components, in_rows, own
 from seegrad.picture.sketch import Bundle, Card, Chip, Cluster, Pill, Sketch
 from seegrad.picture.svg.elements import ROW_PX
+from seegrad.picture.svg.strips import NARROWEST_STRIP_PX
 from seegrad.words.languages import _, counted
 from seegrad.words.widths import columns
 
@@ -46,6 +47,7 @@ class CardSize:
     rows: int
     changes: bool  # its numbers change while it is shown: a second block of rows
     slot: bool  # room for a gradient
+    slot_rows: int = 0  # in that room, where they aren't as many as above
 
     @property
     def slot_top(self) -> float:
@@ -55,7 +57,7 @@ class CardSize:
     @property
     def slot_height(self) -> float:
         """The slot's caption and its rows."""
-        return ROW_PX + self.rows * ROW_PX + 3
+        return ROW_PX + (self.slot_rows or self.rows) * ROW_PX + 3
 
 
 def card_size(card: Card) -> CardSize:
@@ -66,12 +68,18 @@ def card_size(card: Card) -> CardSize:
     changes = len(card.overwritten) > 0
     shown = max(columns(shape_text(shape)) for shape in (card.shape, *(g.shape for _, g in card.gradients)))
     width = max(sum(widths) + 16, columns(card.label) * NAME_PX + 56, shown * NUMBER_PX + 20, NARROWEST_PX)
+    slot_rows = 0
+    if any(
+        summary for _, summary in card.summaries
+    ):  # the shape, and a heat strip below; of a gradient the strip alone
+        rows, width = max(rows, 2), max(width, NARROWEST_STRIP_PX + 20)
+        slot_rows = max((len(g.preview) for _, g in card.gradients if g.preview), default=1)
     if card.keeps and (card.shares or card.wrong_from is not None):
         width = max(width, SHARE_PX)
     slot = card.kind != "plain" or bool(card.gradients)
-    size = CardSize(round(width, 1), 0, widths, rows, changes, slot)
+    size = CardSize(round(width, 1), 0, widths, rows, changes, slot, slot_rows)
     height = size.slot_top + 2 + (size.slot_height + 2 if slot else 0)
-    return CardSize(size.width, height, widths, rows, changes, slot)
+    return replace(size, height=height)
 
 
 def _columns(grids: list[Preview]) -> list[int]:

@@ -113,7 +113,8 @@ class Wiring:
         steps: dict[str, list[int]] = defaultdict(list)
         for step in sorted(self.flows.get((wire.source, wire.target), ())):
             gradient = at(card.gradients, step) if card else None
-            steps[broken[gradient is not None and not is_finite(gradient.preview)]].append(step)
+            sound = gradient is None or is_finite(gradient.preview, gradient.summary)
+            steps[broken[not sound]].append(step)
         head = f"url(#{UID}-head)"
         return [
             el("path", class_=class_, d=back, data_at=" ".join(map(str, told)), data_w=_ends(wire), marker_end=head)
