@@ -12,7 +12,7 @@ from typing import Any
 import torch
 
 from seegrad.capture.probes import torch_private as _torch
-from seegrad.capture.tables.frames import PLAIN, FrameDraft, is_big
+from seegrad.capture.tables.frames import PLAIN, FrameDraft, Numbers, is_big, preview
 from seegrad.capture.tables.spans import Spans
 from seegrad.model.recording import Route
 
@@ -352,9 +352,11 @@ class Tensors:
 
     def show(self, frame: FrameDraft, number: int, tensor: torch.Tensor) -> None:
         """The tensor's numbers and version after this Frame."""
-        big = frame.look is None and is_big(tensor)
-        hidden = big or self.drafts[number].storage in self.uninitialised
-        frame.show(number, None if hidden else frame.see(tensor), _torch.version(tensor))
+        hidden = is_big(tensor) or self.drafts[number].storage in self.uninitialised
+        numbers: Numbers = None if hidden else preview(tensor)
+        if numbers is None and frame.look is not None and self.drafts[number].storage not in self.uninitialised:
+            numbers = frame.look(tensor)
+        frame.show(number, numbers, _torch.version(tensor))
 
     def rebound(self, number: int, tensor: torch.Tensor) -> tuple[int, int]:
         """The tensor was given another storage (`x.data = y`): the bytes it had in the old one."""
