@@ -89,6 +89,23 @@ class Item:
 
 
 @dataclass(frozen=True, slots=True)
+class NumberSheet:
+    """Numbers of a card to be walked through, from step `since` on; `key` is the inspector's line that they belong to.
+
+    `kept` is the corner of `shape` that is there: `numbers` in row-major order with spaces between. `most` is the
+    number furthest from 0 of the whole tensor, without its sign: where the scale of colours ends.
+    """
+
+    item: str
+    key: str
+    since: int
+    shape: tuple[int, ...]
+    kept: tuple[int, ...]
+    most: str
+    numbers: str
+
+
+@dataclass(frozen=True, slots=True)
 class SceneLevel:
     """What is seen after opening a box: its inside in a frame among its neighbours, with every step.
 
@@ -173,6 +190,7 @@ class Scene:
     legend_px: float = 0.0  # what the legend takes below `height_px`
     passes: tuple[Pass, ...] = ()
     alone: bool = False  # is a level drawn without those around it?
+    sheets: tuple[NumberSheet, ...] = ()  # of tensors that don't fit on their cards
 
     def drawn_at(self, step: int) -> tuple[Scene, int]:
         """The Scene that shows a step, and the step's number in it."""

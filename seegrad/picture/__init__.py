@@ -12,7 +12,7 @@ from dataclasses import replace
 from seegrad.model.recording import Recording
 from seegrad.model.scene import Item, Pass, Question, Scene, SceneFrame, SceneLevel
 from seegrad.picture.sketch import LEVEL, Level, Room, Sketch, Stretch, at, collapse, excerpt, sketch, stretches
-from seegrad.picture.steps import MOST_TOLD, items_of, scene_frames, with_verdict
+from seegrad.picture.steps import MOST_TOLD, items_of, scene_frames, sheets_of, with_verdict
 from seegrad.picture.still import still, table
 from seegrad.picture.svg import SharedParts, fits, opens, pictures
 from seegrad.picture.svg.elements import text, with_uid
@@ -147,7 +147,8 @@ def _scene(
 ) -> Scene:
     drawn, parts = pictures(levels, len(frames), alone=alone)
     items = tuple(item for level in levels for item in items_of(recording, level.sketch, level.id))
-    return replace(_finished(drawn, recording, frames, items, question, lang, parts), alone=alone)
+    sheets = tuple(dict.fromkeys(sheet for level in levels for sheet in sheets_of(level.sketch)))
+    return replace(_finished(drawn, recording, frames, items, question, lang, parts), alone=alone, sheets=sheets)
 
 
 def _finished(

@@ -19,7 +19,7 @@ from seegrad.model.recording import (
     Severity,
     TensorRef,
 )
-from seegrad.model.scene import Item, Row, SceneFrame
+from seegrad.model.scene import Item, NumberSheet, Row, SceneFrame
 from seegrad.picture.narrate import Narrator, title
 from seegrad.picture.sketch import Bundle, Card, Pill, Sketch, is_finite
 from seegrad.picture.svg.cards import share_text
@@ -122,6 +122,24 @@ def items_of(recording: Recording, parts: Sketch, level: str = "") -> tuple[Item
     return tuple(replace(item, level=level) for item in (*cards, *pills, *boxes))
 
 
+def sheets_of(parts: Sketch) -> tuple[NumberSheet, ...]:
+    """The numbers that were kept of tensors that don't fit on their cards, and of their gradients."""
+    found = []
+    for card in parts.cards:
+        seen = [(_("value"), step, card.shape, summary) for step, summary in card.summaries]
+        seen += [(_came_as(gradient), step, gradient.shape, gradient.summary) for step, gradient in card.gradients]
+        for key, step, shape, summary in seen:
+            if summary and summary.kept:
+                bounds = [bound.removeprefix("-") for bound in (summary.low, summary.high)]
+                most = max(filter(None, bounds), key=float, default="0")
+                found.append(NumberSheet(card.id, key, step, shape, summary.kept, most, summary.numbers))
+    return tuple(found)
+
+
+def _came_as(gradient: Gradient) -> str:
+    return ".grad" if gradient.kept else _("∂ flows")
+
+
 def _box_rows(bundle: Bundle) -> tuple[Row, ...]:
     ran = tuple((step, _("{done} of {count}").format(done=done, count=bundle.count)) for step, done in bundle.ran)
     rows = Row(_("inside"), ((0, bundle_text(bundle)),)), Row(_("backward has run"), ran)
@@ -153,6 +171,7 @@ def _card(card: Card, ref: TensorRef, maker: str | None) -> Item:
         Row("grad_fn", ((0, maker if maker and card.kind == "tensor" else "None"),)),
         Row("_version", versions),
         Row(".grad", _gradients(card)),
+        Row(_("∂ flows"), tuple((step, _came(g)) for step, g in card.gradients if g.summary and not g.kept)),
     ]
     if card.accumulates is not None:
         rows.append(Row("AccumulateGrad", ((card.accumulates, _("adds what comes to .grad")),)))

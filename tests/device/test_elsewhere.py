@@ -95,3 +95,25 @@ tensors.preview = lambda tensor: ((str(tensor.tolist()),),)
 print(reads_of(seegrad.record()) > 0)
 """
     assert said_by(code) == ["0", "True"]
+
+
+def test_the_numbers_of_big_tensors_make_no_host_wait() -> None:
+    code = """
+import torch, seegrad
+from tests.device.elsewhere import NAME, READS, register
+register()
+x = torch.linspace(-1, 2, 60, device=NAME).reshape(3, 20).requires_grad_()
+w = torch.full((20, 300), 0.5, device=NAME, requires_grad=True)
+READS.clear()
+with seegrad.record(values=True) as rec:
+    y = (x @ w).clamp(max=4)
+    y.data.mul_(torch.inf)
+    y.sum().backward()
+    waited = len(READS)
+known = {rec.recording.tensors[t].name: s for frame in rec.frames for t, s in frame.summaries if s}
+kept = {rec.recording.tensors[g.tensor].name: g.summary for f in rec.frames for g in f.gradients if g.kept}
+print(waited, known["x"].low, known["x"].high, known["w"].norm, known["y"].infinities == y.numel(), known["w"].kept)
+print(kept["x"].norm, len(kept["x"].numbers.split()), waited < len(READS))
+"""
+    norm = 300 * 0.5 * 20**0.5  # of one row of three: the clamp lets no gradient through to the others
+    assert said_by(code) == ["0 -1 2 38.7 True (20, 32)", f"{norm:.3g} 60 True"]

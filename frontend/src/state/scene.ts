@@ -16,6 +16,8 @@ export interface Frame {
 
 export interface Row { key: string; values: [number, string][] }
 export interface Item { id: string; kind: string; label: string; born: number; rows: Row[]; level: string }
+/** Numbers of a card to be walked through: `kept` is the corner of `shape` that is there. */
+export interface Sheet { item: string; key: string; since: number; shape: number[]; kept: number[]; most: string; numbers: string }
 /** What is seen after opening a box. */
 export interface Level { id: string; label: string; parent: string | null; body: string; width_px: number; height_px: number }
 export interface Choice { key: string; label: string; misconception: string; message: string }
@@ -56,6 +58,7 @@ export interface Scene {
   passes: Pass[];
   /** Is a level drawn without those around it? */
   alone?: boolean;
+  sheets?: Sheet[];
 }
 
 const SCHEMA = 1;
@@ -161,6 +164,11 @@ export function at(values: [number, string][], step: number): string | undefined
   let found: string | undefined;
   for (const [since, value] of values) if (since <= step) found = value;
   return found;
+}
+
+/** The newest sheet of each kind that an item has at a step. */
+export function sheetsAt(scene: Scene, item: string, step: number): Sheet[] {
+  return [...new Map((scene.sheets ?? []).filter((each) => each.item === item && each.since <= step).map((each) => [each.key, each])).values()];
 }
 
 /** The state letter in run lengths such as `g0 n3 a5`. */

@@ -1,11 +1,13 @@
 /** The words of a step, torch's own error, and a table about one card or pill. */
 import { h, quiet } from "./dom";
 import { worst } from "./passes";
-import { at, drawnAt, type Item, lastWord, type Scene } from "../state/scene";
+import { sheets } from "../numbers/sheets";
+import { at, drawnAt, type Item, lastWord, type Scene, sheetsAt } from "../state/scene";
 import type { Words } from "./words";
 
 export function inspector(scene: Scene, w: Words, go: (place: number) => void): { element: HTMLElement; show(step: number, selected: string, veil: string): void } {
   const element = h("div", { class: "sg-in" });
+  const walked = sheets(w);
   return {
     element,
     show(step, selected, veil) {
@@ -20,7 +22,7 @@ export function inspector(scene: Scene, w: Words, go: (place: number) => void): 
       if (frame.message) element.append(h("div", { class: "ex" }, frame.message));
       const about = selected || (step > 0 && !frame.message ? frame.on.at(-1) : "");
       const item = drawn.scene.items.find(({ id }) => id === about);
-      if (item && item.born <= drawn.step) element.append(...table(item, drawn.step, w, veil), ...ladder(scene, item, drawn.place, w, go));
+      if (item && item.born <= drawn.step) element.append(...table(item, drawn.step, w, veil), ...walked(sheetsAt(drawn.scene, item.id, drawn.step).filter(({ key }) => !VEILED[veil]?.test(key))), ...ladder(scene, item, drawn.place, w, go));
       else if (item) element.append(h("p", { class: "later" }, h("b", {}, item.label), ` ${w.later} ${item.born + 1}`));
     },
   };

@@ -114,3 +114,18 @@ def test_small_tensors_are_drawn_as_without_values() -> None:
 
     one, other = (draw(program(values=values)) for values in (False, True))
     assert one == other
+
+
+def test_numbers_to_be_walked_through_are_the_tensor_s() -> None:
+    x = torch.arange(60.0).reshape(3, 4, 5).requires_grad_()
+    with seegrad.record(values=True) as rec:
+        (x * 2).sum().backward()
+    scene = draw(rec.recording)
+    sheets = {(sheet.item, sheet.key): sheet for sheet in scene.sheets}
+    name = next(item.id for item in scene.items if item.label == "x")
+    value, grad = sheets[name, "value"], sheets[name, ".grad"]
+    assert (value.shape, value.kept, value.most) == ((3, 4, 5), (3, 4, 5), "59")
+    assert [float(number) for number in value.numbers.split()] == x.flatten().tolist()
+    assert set(grad.numbers.split()) == {"2"}
+    assert grad.since > value.since
+    assert Scene.from_json(scene.to_json()) == scene
