@@ -13,6 +13,8 @@ import math
 import sys
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sized
+from decimal import Decimal
+from numbers import Number
 from typing import Any, NoReturn
 
 from nbjudge.bridge.objects import ARITHMETIC, COMPARING, SHOWN, RemoteClass, RemoteObject
@@ -24,7 +26,7 @@ from nbjudge.bridge.values.table import kind_of
 Known = Mapping[str, frozenset[str]]
 MOST = 1 << 12  # places that are remembered of one question
 SCORE = "="  # the place of a question's last expression
-PARTS = 1 << 12  # of one value that are looked through
+PARTS = 1 << 12  # containers in one value that are looked through
 SAID_BY_ITSELF = frozenset({"__bool__", "__hash__"})
 BEGINNING = frozenset({"__iter__", "__reversed__"})  # of a loop: nothing has come yet
 NAMED: Mapping[str, str] = {"Tensor": "a tensor", "ndarray": "an array", "NoneType": "nothing", "int": "an int"}
@@ -329,7 +331,7 @@ def _parts(value: Any) -> list[Any] | None:
     """What a container holds; None of anything else."""
     if isinstance(value, Mapping):
         return [*value.values()]
-    if str(getattr(value, "dtype", "")) == "object" and hasattr(value, "tolist"):
+    if getattr(getattr(value, "dtype", None), "kind", "") in ("O", "V") and hasattr(value, "tolist"):
         return _flat(value.tolist())
     return [*value] if isinstance(value, list | tuple | set | frozenset | deque) else None
 
@@ -347,15 +349,31 @@ def holds_nothing(value: Any) -> bool:
     >>> [holds_nothing(value) for value in ([], "", [[1], []], {"a": 0}, 0, None)]
     [True, True, True, False, False, False]
     """
+    return _any_part(value, lambda part: _size(part) == 0)
+
+
+def _any_part(value: Any, is_so: Callable[[Any], bool]) -> bool:
+    """Is it, or a part of it, so? An item is looked at where it lies: no long list hides what is beside it.
+
+    Of what has more containers in it than anybody looks through, nothing is known: it is taken for so.
+    """
+    if is_so(value):
+        return True
     left, seen = [value], 0
     while left and seen < PARTS:
-        part = left.pop()
+        inside = _inside(left.pop())
         seen += 1
-        if (size := _size(part)) == 0:
+        if any(map(is_so, inside)):
             return True
-        if size is not None and not isinstance(part, str | bytes | bytearray):
-            left.extend(_parts(part) or ())
-    return False
+        left.extend(part for part in inside if not isinstance(part, Number | str | bytes | bytearray | None))
+    return bool(left)
+
+
+def _inside(value: Any) -> list[Any]:
+    """What it holds, keys too; nothing of the student's is asked."""
+    if _is_theirs(value) or isinstance(value, str | bytes | bytearray | range):
+        return []
+    return [*(_parts(value) or ()), *(value if isinstance(value, Mapping) else ())]
 
 
 def _size(value: Any) -> int | None:
@@ -385,32 +403,30 @@ def lacks_numbers(value: Any) -> bool:
 
     >>> [lacks_numbers(value) for value in (float("nan"), [1.0, (2.0, float("nan"))], 1.0, "nan", [])]
     [True, True, False, False, False]
+    >>> lacks_numbers(complex("nan")), lacks_numbers({float("nan"): 1}), lacks_numbers([float("nan"), *range(9999)])
+    (True, True, True)
     """
-    left, seen = [value], 0
-    while left and seen < PARTS:
-        part = left.pop()
-        seen += 1
-        if _is_theirs(part):
-            continue
-        if isinstance(part, float) or _shape(part) is not None or type(part).__name__ in ("NaTType", "NAType"):
-            if _is_missing(part):
-                return True
-        elif not isinstance(part, str | bytes | bytearray | range):
-            left.extend(_parts(part) or ())
-    return False
+    return _any_part(value, _is_missing)
 
 
 def _is_missing(value: Any) -> bool:
     """By what it is itself, an array as a whole; nothing of the test's is asked, and a tensor's values stay unread."""
-    if _is_tensor(value):
+    if _is_theirs(value):
+        return False
+    if type(value).__name__ in ("NaTType", "NAType"):
+        return True
+    if isinstance(value, Decimal):
+        return value.is_nan()
+    if isinstance(value, float | complex):
+        return bool(value != value)
+    if _shape(value) is None or _is_tensor(value):
         return False
     if type(value).__module__.partition(".")[0] == "pandas":
         found = sys.modules["pandas"].isna(value)
         return bool(found) if isinstance(found, bool) else bool(getattr(found, "values", found).any())
-    kind = getattr(getattr(value, "dtype", None), "kind", "f")
+    kind = getattr(getattr(value, "dtype", None), "kind", "O")
     if kind in "fc":
-        differs = value != value
-        return bool(differs.any()) if hasattr(differs, "any") else bool(differs)
+        return bool((value != value).any())
     return kind in "mM" and bool(sys.modules["numpy"].isnat(value).any())
 
 
