@@ -49,6 +49,12 @@ def content(program: Workload) -> None:
         program.run()
 
 
+def values(program: Workload) -> None:
+    """Under `record(values=True)`."""
+    with seegrad.record(values=True):
+        program.run()
+
+
 def anomaly(program: Workload) -> None:
     """Torch's anomaly mode, as its error message recommends it."""
     with torch.autograd.detect_anomaly():
@@ -103,6 +109,7 @@ SIDES = (
     Side("record()", recorded, ours=True),
     Side("record(), diagnoses asked for", asked, ours=True),
     Side('record(detail="content")', content, ours=True),
+    Side("record(values=True)", values, ours=True),
     Side("detect_anomaly()", anomaly),
     Side("DebugMode", debug_mode),
     Side("torchviz", torchviz),

@@ -9,7 +9,7 @@ const en = {
   group: "several Functions", whole: "whole graph", where: "where you are", search: "Search the graph", near: "Neighbours only (f)",
   path: "Follow the gradient (g)", later: "not there yet: step", less: "Smaller (-)", more: "Larger (+)", fit: "All of it (0), or readable (1)", full: "Full screen", save: "Save the picture as a file",
   passes: "Pass of the loop", prevPass: "Previous pass (Shift+←)", nextPass: "Next pass (Shift+→)", loss: "loss", found: "something was found here", foundIn: "found in", ladder: "pass by pass",
-  numbers: "numbers", corner: "kept:", slice: "Slice", prevSlice: "Previous slice (Page Up)", nextSlice: "Next slice (Page Down)", nextBroken: "Next NaN or Inf (n)", walk: "arrow keys walk", row: "row", column: "column",
+  numbers: "one by one", corner: "kept:", prevSlice: "Previous slice (Page Up)", nextSlice: "Next slice (Page Down)", nextBroken: "Next NaN or Inf (n)",
   broken: "This picture is damaged, or another version of seegrad made it. Run its cell again.",
 };
 export type Words = typeof en;
@@ -23,7 +23,7 @@ const zh_CN: Words = {
   group: "多个 Function", whole: "整个图", where: "当前位置", search: "在图中搜索", near: "只看相邻部分（f）",
   path: "跟随梯度（g）", later: "尚未出现：步骤", less: "缩小（-）", more: "放大（+）", fit: "显示全部（0），或恢复可读大小（1）", full: "全屏", save: "把图保存为文件",
   passes: "循环的第几遍", prevPass: "上一遍（Shift+←）", nextPass: "下一遍（Shift+→）", loss: "损失", found: "这里发现了问题", foundIn: "发现于", ladder: "逐遍变化",
-  numbers: "数值", corner: "已保留：", slice: "切片", prevSlice: "上一个切片（Page Up）", nextSlice: "下一个切片（Page Down）", nextBroken: "下一个 NaN 或 Inf（n）", walk: "用方向键走动", row: "行", column: "列",
+  numbers: "逐个查看", corner: "已保留：", prevSlice: "上一个切片（Page Up）", nextSlice: "下一个切片（Page Down）", nextBroken: "下一个 NaN 或 Inf（n）",
   broken: "这幅图已损坏，或由另一版本的 seegrad 生成。请重新运行它的单元格。",
 };
 const tables: Record<string, Words> = { en, zh_CN };

@@ -7,7 +7,7 @@ from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Set
 from dataclasses import dataclass
 
-from seegrad.model.recording import Frame, Preview, Recording
+from seegrad.model.recording import Frame, Gradient, Preview, Recording, Summary
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +58,20 @@ def span_of(preview: Preview | None) -> Span | None:
     return joined(Span(number, number) for number in numbers)
 
 
+def span_of_summary(summary: Summary | None) -> Span | None:
+    """The Span of a bigger tensor, where it is known. Which infinity there is, its strip says.
+
+    >>> span_of_summary(Summary("-1", "2", "3", zeros=0, nans=0, infinities=1, strip=("2", "-inf")))
+    Span(low=-inf, high=2.0)
+    """
+    if summary is None:
+        return None
+    if summary.nans:
+        return Span(math.nan, math.nan)
+    known = [*filter(None, (summary.low, summary.high)), *(set(summary.strip) & {"inf", "-inf"})]
+    return joined(Span(number, number) for number in map(float, known))
+
+
 def joined(spans: Iterable[Span]) -> Span | None:
     """One Span for all these numbers."""
     each = list(spans)
@@ -102,7 +116,16 @@ def shows(recording: Recording, numbers: Set[str], *, gradients: bool = False) -
             return True
         if any("j" in text for preview in previews for row in preview or () for text in row):
             return True  # complex ones are written otherwise
+        summaries = [gradient.summary for gradient in frame.gradients]
+        if not gradients:
+            summaries += [summary for _, summary in frame.summaries]
+        if any(not numbers.isdisjoint(_ends(summary)) for summary in summaries if summary):
+            return True
     return False
+
+
+def _ends(summary: Summary) -> list[str]:
+    return [summary.low, summary.high, *(["nan"] if summary.nans else []), *(["inf"] if summary.infinities else [])]
 
 
 class Makers:
@@ -137,6 +160,9 @@ def _of_tensors(recording: Recording) -> Iterator[tuple[int, int, Span]]:
         for tensor, preview in frame.values:
             if (span := span_of(preview)) is not None:
                 yield tensor, frame.index, span
+        for tensor, summary in frame.summaries:
+            if (span := span_of_summary(summary)) is not None:
+                yield tensor, frame.index, span
     for each in recording.extremes:
         if each.tensor is not None:
             yield each.tensor, each.frame, Span(float(each.low), float(each.high))
@@ -155,6 +181,10 @@ def _of_gradients(recording: Recording) -> Iterator[tuple[int, int, int | None, 
 
 def _given_in(frame: Frame) -> Iterator[Span]:
     for gradient in frame.gradients:
-        span = None if gradient.kept else span_of(gradient.preview)
+        span = None if gradient.kept else _of_gradient(gradient)
         if span is not None:
             yield span
+
+
+def _of_gradient(gradient: Gradient) -> Span | None:
+    return span_of_summary(gradient.summary) if gradient.summary else span_of(gradient.preview)

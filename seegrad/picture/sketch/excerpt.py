@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from seegrad.model.recording import Hook, Recording
-from seegrad.picture.sketch.parts import Card, Mark, Pill, Sketch, Timeline, Wire, is_finite
+from seegrad.picture.sketch.parts import Card, Mark, Pill, Sketch, Timeline, Wire
 from seegrad.picture.sketch.passes import Stretch
 from seegrad.picture.sketch.stacks import clusters_of, storages_of
 
@@ -213,12 +213,8 @@ def _without_results(whole: Sketch, unnamed: set[int]) -> Sketch:
 
 def _says_nothing(card: Card) -> bool:
     """Is there nothing on the card that isn't seen elsewhere?"""
-    sound = all(is_finite(grid) for _step, grid in card.values) and all(
-        is_finite(None, summary) for _step, summary in card.summaries
-    )
-    sound = sound and all(is_finite(gradient.preview, gradient.summary) for _step, gradient in card.gradients)
     plain = card.stale is None and not (card.hooks or card.written or card.overwritten or card.harmed or card.keeps)
-    return plain and card.wrong_from is None and sound
+    return plain and card.wrong_from is None and card.is_finite
 
 
 def _replaced(whole: Sketch, cards: Mapping[str, Card], wires: Iterable[Wire], now: Mapping[str, str]) -> Sketch:

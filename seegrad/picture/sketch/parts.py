@@ -86,6 +86,13 @@ class Card:
     harmed: tuple[int, ...] = ()  # the steps in which a write that a finding is about hit its bytes
 
     @property
+    def is_finite(self) -> bool:
+        """Are all numbers finite that are known of it and of its gradients?"""
+        known = [(value, None) for _, value in self.values] + [(None, summary) for _, summary in self.summaries]
+        known += [(gradient.preview, gradient.summary) for _, gradient in self.gradients]
+        return all(is_finite(*each) for each in known)
+
+    @property
     def keeps_from(self) -> int | None:
         """The step from which it has a `.grad`: a leaf always, another tensor after `retain_grad()`."""
         if self.kind == "leaf":

@@ -16,6 +16,7 @@ from seegrad.picture.svg.sizes import PAGE_PX, SCROLLS_PX, Box, Opening, SizedSk
 from seegrad.picture.svg.wires import Wiring, draw_storages, draw_tags
 
 MARGIN_PX = 8
+SIGN_UP_PX = 10  # the sign for NaN and infinity stands on a card's upper edge
 NARROWEST_PX = 640
 HEADER_PX, SIDE_PX = 38, 12  # of a frame, around the inside of an open box
 LEGEND_PX = 18  # from the picture to the middle of the legend's first line
@@ -121,7 +122,8 @@ class _Drawer:
         """The inside of the SVG, its width and height, and the height of a legend below it for all that is seen."""
         sized = self.sized.opened(opened) if opened else self.sized
         layout = sized.layout(PAGE_PX if opened else PAGE_PX + SCROLLS_PX)
-        width, top = max(layout.width_px, NARROWEST_PX), MARGIN_PX + 4
+        signed = not all(card.is_finite for card in self.level.sketch.cards)
+        width, top = max(layout.width_px, NARROWEST_PX), MARGIN_PX + (SIGN_UP_PX if signed else 4)
         body, _ = self._drawn(sized, layout, (MARGIN_PX + (width - layout.width_px) / 2, top))
         height = layout.height_px + top + MARGIN_PX + (BADGE_PX if sized.alone else 0)
         legend, legend_px = draw_legend(seen, MARGIN_PX, height + LEGEND_PX, width, self.steps)

@@ -182,3 +182,18 @@ def test_the_page_s_program_prints_what_it_says(capsys: pytest.CaptureFixture[st
     (tmp_path / "page.py").write_text(code, encoding="utf-8")
     runpy.run_path(str(tmp_path / "page.py"))
     assert capsys.readouterr().out == said
+
+
+def test_what_values_keeps_shows_where_it_began_too() -> None:
+    def program(**looks: bool) -> list[tuple[str, int | None]]:
+        scores = torch.linspace(-1, 1, 36).reshape(6, 6).requires_grad_()
+        mask = torch.zeros(6, 6).index_fill(0, torch.tensor(0), -torch.inf)
+        with seegrad.record(**looks) as rec:
+            masked = scores + mask
+            a = masked.softmax(-1)
+            a.sum().backward()
+        return [(each.kind, each.culprit and each.culprit.line) for each in rec.diagnoses]
+
+    assert program(values=True) == program(check_nan=True)
+    assert program(values=True)[0][1] is not None
+    assert program()[0][1] != program(values=True)[0][1]
