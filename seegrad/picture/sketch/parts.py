@@ -88,7 +88,8 @@ class Card:
     @property
     def is_finite(self) -> bool:
         """Are all numbers finite that are known of it and of its gradients?"""
-        known = [(value, None) for _, value in self.values] + [(None, summary) for _, summary in self.summaries]
+        known: list[tuple[Preview | None, Summary | None]] = [(value, None) for _, value in self.values]
+        known += [(None, summary) for _, summary in self.summaries]
         known += [(gradient.preview, gradient.summary) for _, gradient in self.gradients]
         return all(is_finite(*each) for each in known)
 
