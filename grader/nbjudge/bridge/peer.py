@@ -324,10 +324,10 @@ class Peer:
         return given
 
     def _answer_files(self, packet: Packet) -> Any:
-        """What has been written since this was asked."""
-        shared, kept = self._value(packet, 2)
+        """What has been written since this was asked; of some files only if anybody has written them."""
+        shared, kept, maybe = self._value(packet, 3)
         self.folder.shared |= {*shared}
-        return self.folder.changes(frozenset(kept))
+        return self.folder.changes(frozenset(kept) | self.folder.untouched(maybe))
 
     def _answer_source(self, packet: Packet) -> str:
         return looks.source_of(self._value(packet, 1)[0], text(packet.header, "name"))

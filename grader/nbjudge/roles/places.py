@@ -25,6 +25,7 @@ from nbjudge.bridge.values.table import kind_of
 
 Known = Mapping[str, frozenset[str]]
 MOST = 1 << 12  # places that are remembered of one question
+REPLACED = "replaced"  # a file of the course's own
 SCORE = "="  # the place of a question's last expression
 PARTS = 1 << 12  # containers in one value that are looked through
 SAID_BY_ITSELF = frozenset({"__bool__", "__hash__"})
@@ -238,6 +239,14 @@ class Places:
         self._note(asked.places, {f"word {given}"})
         if not self._recording and f"word {given}" not in (self._roles(asked.places) or ()):
             self.surprises.add(word)
+
+    def replaceable(self, names: Iterable[str]) -> frozenset[str]:
+        """Of the course's own files, those that the reference's answers replace; while it is graded itself, all."""
+        return frozenset(name for name in names if self._recording or REPLACED in (self._roles((f"./{name}",)) or ()))
+
+    def replaced(self, names: Iterable[str]) -> None:
+        """These files of the course's own are the answers' by now."""
+        self._note((f"./{name}" for name in names), {REPLACED})
 
     def may_run(self, places: tuple[str, ...], said: str) -> bool:
         """Is this text, which runs as code here, the released answer's own at one of these places?"""

@@ -36,7 +36,10 @@ def live(kernel: Kernel, control_fd: int, peer_fd: int) -> None:
             readable, _, _ = select.select(waiting, [], [])
             if peer_fd in readable and not _answer(peer):
                 waiting.remove(peer_fd)
-            if control_fd in readable and _obey(kernel, control) == "renew":
+            done = _obey(kernel, control) if control_fd in readable else ""
+            if done == "files":
+                peer.folder.settle()
+            elif done == "renew":
                 _empty(peer_fd)
                 peer = _conversation(kernel, peer_fd)
                 control.send({"msg_type": "renewed"})

@@ -29,7 +29,10 @@ class Witness:
         self.peer = Peer(pipe, side=0)
         self.peer.carrier.gate = self.places
         self.files = Files(
-            lambda asked: self.peer.ask("files", value=asked), self._refuse, self.peer.effects.may_change
+            lambda asked: self.peer.ask("files", value=asked),
+            self._refuse,
+            self.peer.effects.may_change,
+            self.places.replaceable,
         )
         self.peer.ask = self._guarded(self.peer.ask)  # type: ignore[method-assign]  # stand-ins call it by name
 
@@ -85,6 +88,7 @@ class Witness:
             self.peer.ask("sync")
             self.peer.surroundings.check()
         self.places.wrote(self.files.hollow)
+        self.places.replaced(self.files.replaced)
 
     def _refuse(self, what: str) -> NoReturn:
         self.unsupported = self.unsupported or what

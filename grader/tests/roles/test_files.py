@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import socket
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from nbjudge.bridge.around.files import Folder
 from nbjudge.bridge.peer import Peer
 from nbjudge.grading.trial import run_notebook
-from nbjudge.model import Assignment, Ending
+from nbjudge.model import Assignment, Ending, Outcome
 from nbjudge.process.zygote import Zygote
 from nbjudge.wire import Pipe
 from nbjudge_tests.trials import LIMITS, answer, check, notebook, only, run
@@ -89,6 +90,28 @@ assert open('want.txt').read() == '7'
     own = {"want.txt": b"7"}
     ran = run_notebook(zygote, book, own, Assignment("", (), 5, LIMITS, own))
     assert only(ran).kind is Ending.PASSED
+
+
+OWN = {"want.txt": b"7", "made.txt": b"1 2"}  # the second: what the author's answer wrote, left in the folder
+MADE = "def save(items, name='made.txt'):\n    with open(name, 'w') as file: file.write(items)\nsave({})"
+READS = "import os\nassert open('made.txt').read() == '1 2' and open('want.txt').read() == '7'"
+
+
+def of_the_course(zygote: Zygote, source: str, places: dict[str, Any] | None = None) -> list[Outcome]:
+    """Two questions on a file that the course has, and the answers write; without `places` as the reference."""
+    book = notebook(answer(source), check(READS, "a"), check(READS, "b"), reference=MADE)
+    book["metadata"] |= {"record": True} if places is None else {"places": places}
+    return [*run_notebook(zygote, book, OWN, Assignment("", (), 5, LIMITS, OWN)).outcomes]
+
+
+def test_a_file_of_the_course_s_own_is_the_answer_s_where_the_reference_writes_it_too(zygote: Zygote) -> None:
+    shown = of_the_course(zygote, MADE.format("'1 2'"))
+    assert [one.kind for one in shown] == [Ending.PASSED] * 2
+    places = {one.grade_id: one.places for one in shown}
+    wrong = of_the_course(zygote, MADE.format("'3 4'"), places)
+    assert [one.kind for one in wrong] == [Ending.FAILED] * 2
+    right = of_the_course(zygote, MADE.format("'1 2'") + "\nsave('0', 'want.txt')", places)
+    assert [one.kind for one in right] == [Ending.PASSED] * 2
 
 
 @pytest.mark.parametrize("name", ["expected.txt/", "./expected.txt", "colorsys.py/", "a.py/.", "sub/../a.txt", "a\0b"])

@@ -2,7 +2,8 @@
 
 In one process a test sees the files that the cells before it wrote. Here each process has a folder of its own; where
 the test touches a file, the student's folder is read first, and what the test has written is told with its next
-question. A file of the course's own is never replaced, and nothing crosses that could be imported.
+question. A file of the course's own is replaced only where the reference answer replaces it too, and nothing that could
+be imported crosses.
 """
 
 from __future__ import annotations
@@ -58,12 +59,23 @@ class Folder:
     def __init__(self) -> None:
         self._root = Path.cwd()
         self._known: dict[str, Look] = {}
+        self._placed: dict[str, Look] = {}
         self.shared: set[str] = set()  # folders and files beside the working one, by absolute path
 
     def names(self) -> frozenset[str]:
         """Of all files, which both sides know as they are."""
         self._known = dict(self._looks())
         return frozenset(self._known)
+
+    def settle(self) -> None:
+        """What lies here now was handed out; nobody has written it yet."""
+        with contextlib.suppress(UnsupportedError):
+            self._placed = dict(self._looks())
+
+    def untouched(self, names: Iterable[str]) -> frozenset[str]:
+        """Which of these lie here as they were handed out?"""
+        now = dict(self._looks())
+        return frozenset(name for name in names if name in now and now[name] == self._placed.get(name))
 
     def changes(self, kept: Collection[str] = ()) -> tuple[tuple[tuple[str, bytes], ...], tuple[str, ...]]:
         """Files that are new or have changed since the other side was told, and names of those that have gone.
@@ -159,9 +171,15 @@ class Files:
     """The judge's: it notices when a test touches a file, and asks."""
 
     def __init__(
-        self, ask: Callable[[Any], Any], refuse: Callable[[str], NoReturn], may_change: Callable[[str, Undo], bool]
+        self,
+        ask: Callable[[Any], Any],
+        refuse: Callable[[str], NoReturn],
+        may_change: Callable[[str, Undo], bool],
+        replaceable: Callable[[Collection[str]], Collection[str]],
     ) -> None:
         self.folder = Folder()
+        self._replaceable = replaceable  # of the course's own files, those that answers write anew
+        self.replaced: set[str] = set()  # and those that these answers did
         self._may_change = may_change
         self._written: set[str] = set()  # by tests
         self.hollow: dict[str, bool] = {}  # by the place of a file of the student's: is there nothing in it?
@@ -181,7 +199,7 @@ class Files:
             setattr(os, name, self._looking(getattr(os, name)))
 
     def own(self) -> None:
-        """The course's own files lie here now, and stay as they are."""
+        """The course's own files lie here now."""
         self._own = self.folder.names()
 
     def begin(self) -> None:
@@ -247,11 +265,14 @@ class Files:
         if self._stale:
             self._stale, self.active = False, False
             try:
-                new, gone = self._heard(self._ask((tuple(sorted(self.folder.shared)), tuple(self._own))))
+                maybe = self._own & {*self._replaceable(self._own)}
+                own = self._own - maybe
+                new, gone = self._heard(self._ask((tuple(sorted(self.folder.shared)), tuple(own), tuple(maybe))))
+                self.replaced |= maybe & {*dict(new), *gone}
                 self._theirs = self._theirs or bool(new)
                 self.hollow |= {place_of(name): not data.strip() for name, data in new}
                 kept = {name for name in (*dict(new), *gone) if name in self._written and not self._changes(name)}
-                self.folder.apply(new, gone, self._own | kept)
+                self.folder.apply(new, gone, own | kept)
             finally:
                 self.active = True
 
