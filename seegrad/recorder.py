@@ -34,7 +34,7 @@ class record:  # noqa: N801  # a context manager that is used like a function
 
     `values=True` keeps of each tensor and gradient that is bigger than 4×4 a Summary: smallest, largest, norm, how many
     are 0, NaN, infinite, and a heat strip; its numbers too, whole up to 4,096 elements, else a corner, together at most
-    256 KiB: the oldest give way. `%%see` has it on.
+    128 KiB: the oldest give way. `%%see` has it on.
 
     Raises RecordingError when it's entered twice, or asked for a Recording before it was entered.
 

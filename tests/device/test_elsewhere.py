@@ -116,4 +116,4 @@ print(waited, known["x"].low, known["x"].high, known["w"].norm, known["y"].infin
 print(kept["x"].norm, len(kept["x"].numbers.split()), waited < len(READS))
 """
     norm = 300 * 0.5 * 20**0.5  # of one row of three: the clamp lets no gradient through to the others
-    assert said_by(code) == ["0 -1 2 38.7 True (20, 32)", f"{norm:.3g} 60 True"]
+    assert said_by(code) == ["0 -1 2 38.7 True (16, 16)", f"{norm:.3g} 60 True"]

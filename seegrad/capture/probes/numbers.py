@@ -22,10 +22,10 @@ from seegrad.model.recording import Summary
 WHOLE = 4096
 """Elements of a tensor that is kept whole; of a bigger one, a corner."""
 
-CORNER = 32
+CORNER = 16
 """Longest side of a corner: its last two dimensions, and as many slices as make WHOLE / 4 elements."""
 
-BUDGET_BYTES = 256 * 1024
+BUDGET_BYTES = 128 * 1024
 """What one Recording keeps of such numbers; beyond it the oldest give way to the newest, their figures stay."""
 
 CELLS = 24
@@ -187,7 +187,7 @@ def corner(numbers: torch.Tensor) -> torch.Tensor:
     """The beginning of a tensor in each dimension.
 
     >>> tuple(corner(torch.zeros(5, 3, 100, 8)).shape), tuple(corner(torch.zeros(9999)).shape)
-    ((1, 3, 32, 8), (1024,))
+    ((2, 3, 16, 8), (1024,))
     """
     room = WHOLE // 4
     for dimension in reversed(range(numbers.dim())):

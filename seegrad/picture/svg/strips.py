@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
+from itertools import accumulate, groupby
 
 from seegrad.model.recording import Summary
-from seegrad.picture.svg.elements import clean, el, number
+from seegrad.picture.svg.elements import clean, el
 from seegrad.words.languages import _
 
 STRIP_PX = 10  # high
-OUT_PX = 2  # a broken cell stands out by this much, above and below
 NARROWEST_STRIP_PX = 96
 LEVELS = 4  # of each colour
 
@@ -34,22 +34,23 @@ def summary_text(summary: Summary) -> str:
 
 def draw_strip(summary: Summary, x: float, y: float, width: float) -> str:
     """The strip, with what is known of the numbers for those who can't see it."""
+    cells = [(heat, len(list(same))) for heat, same in groupby(heats(summary))]
     paths: dict[str, list[str]] = defaultdict(list)
-    cell = width / len(summary.strip)
-    for k, heat in enumerate(heats(summary)):
-        if heat == "nf":
-            box = (
-                f"M{number(k * cell)} -{OUT_PX}h{number(max(cell, 3))}v{STRIP_PX + 2 * OUT_PX}h-{number(max(cell, 3))}z"
-            )
-        else:
-            box = f"M{number(k * cell)} 0h{number(cell)}v{STRIP_PX}h-{number(cell)}z"
+    ends = accumulate(long for _heat, long in cells)
+    for (heat, long), end in zip(cells, ends, strict=True):
         if heat:
-            paths[heat].append(box)
+            paths[heat].append(
+                f"M{end - long} {STRIP_PX // 2}h{long}"
+            )  # a line as thick as the strip is high: little to send
     return el(
         "g",
         el("title", clean(summary_text(summary))),
         el("rect", class_="hs", width=width, height=STRIP_PX),
-        *(el("path", class_=heat, d="".join(boxes)) for heat, boxes in sorted(paths.items(), reverse=True)),
+        el(
+            "g",
+            *(el("path", class_=heat, d="".join(lines)) for heat, lines in sorted(paths.items(), reverse=True)),
+            transform=f"scale({width / len(summary.strip):.2f} 1)",
+        ),
         class_="heat",
         role="img",
         transform=f"translate({x:.1f} {y:.1f})",
@@ -63,10 +64,10 @@ def heats(summary: Summary) -> list[str]:
     ['hp4', 'hn1', '', 'nf', 'hp1']
     """
     most = max((abs(float(bound)) for bound in (summary.low, summary.high) if bound), default=0.0)
-    return [_heat(float(each), most) for each in summary.strip]
+    return [_heat_of(float(each), most) for each in summary.strip]
 
 
-def _heat(value: float, most: float) -> str:
+def _heat_of(value: float, most: float) -> str:
     if not math.isfinite(value):
         return "nf"
     if not value or not most:

@@ -42,18 +42,20 @@ def card(scene: Scene, label: str) -> ElementTree.Element:
 
 
 def said(part: ElementTree.Element) -> list[str]:
-    return [" ".join(strip.itertext()) for strip in part.iter() if strip.get("class") == "heat" and len(strip) > 3]
+    return [" ".join(strip.itertext()) for strip in part.iter() if strip.get("class") == "heat" and strip[0].text]
 
 
 def test_a_strip_as_it_is_drawn() -> None:
-    known = Summary("-1", "4", "5", zeros=1, nans=1, infinities=0, strip=("4", "-1", "0", "nan"))
+    known = Summary("-1", "4", "5", zeros=1, nans=1, infinities=0, strip=("4", "4", "-1", "0", "nan"))
     assert draw_strip(known, 2, 3, 40).replace("><", ">\n<").splitlines() == [
         '<g class="heat" role="img" transform="translate(2.0 3.0)">',
         "<title>min -1, max 4, norm 5; zeros: 1, NaN: 1, Inf: 0</title>",
         '<rect class="hs" width="40" height="10"/>',
-        '<path class="nf" d="M30 -2h10v14h-10z"/>',
-        '<path class="hp4" d="M0 0h10v10h-10z"/>',
-        '<path class="hn1" d="M10 0h10v10h-10z"/>',
+        '<g transform="scale(8.00 1)">',
+        '<path class="nf" d="M4 5h1"/>',
+        '<path class="hp4" d="M0 5h2"/>',
+        '<path class="hn1" d="M2 5h1"/>',
+        "</g>",
         "</g>",
     ]
 
