@@ -69,7 +69,13 @@ def _demand_text(options: argparse.Namespace) -> None:
 
 def _say(text: object, where: TextIO | None = None) -> None:
     """The one door to the terminal: names and outputs that a student chose may stand in any sentence."""
-    print(printable(str(text)), file=where or sys.stdout)
+    stream = where or sys.stdout
+    try:
+        print(printable(str(text)), file=stream, flush=True)
+    except BrokenPipeError:  # a pager or `head` has read enough: what is at work goes on
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, stream.fileno())
+        os.close(nowhere)
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import io
+import os
+import subprocess
 import sys
 from pathlib import Path
 
@@ -84,3 +86,12 @@ def test_the_doctor_names_the_walls(tmp_path: Path) -> None:
     said = python(tmp_path, "-m", "nbjudge", "doctor")
     assert "seccomp" in said
     assert "Enough for untrusted code." in said
+
+
+def test_a_reader_who_has_read_enough_stops_nothing() -> None:
+    read, write = os.pipe()
+    os.close(read)  # as `| head` leaves it
+    with os.fdopen(write, "wb") as nobody:
+        command = [sys.executable, "-m", "nbjudge", "settings"]
+        done = subprocess.run(command, stdout=nobody, stderr=subprocess.PIPE, check=False)
+    assert (done.returncode, done.stderr) == (0, b"")
