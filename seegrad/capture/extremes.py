@@ -14,8 +14,9 @@ from typing import Any
 import torch
 
 from seegrad.capture.probes import torch_private as _torch
-from seegrad.capture.probes.numbers import numeral, runs_ahead
+from seegrad.capture.probes.numbers import runs_ahead
 from seegrad.capture.tables import Tables
+from seegrad.capture.tables.frames import numeral
 
 Gradients = Sequence[torch.Tensor | None]
 

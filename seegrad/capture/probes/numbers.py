@@ -34,27 +34,8 @@ CELLS = 24
 FIGURES = 6  # low, high, norm, zeros, NaNs, infinities: then the cells
 
 
-def numeral(value: complex | float | int | bool) -> str:
-    """One number, the same on every run: three significant digits; below 100,000 no digit before the point is cut off.
-
-    >>> [numeral(x) for x in (0.7310586, 1024.0, 1e-9, 123456.0, True, 7, 1 - 2j, -0.0)]
-    ['0.731', '1024', '1e-09', '1.23e+05', 'True', '7', '1-2j', '0']
-    """
-    if isinstance(value, bool | int):
-        return str(value)
-    if isinstance(value, complex):
-        real, imaginary = _real(value.real), _real(value.imag)
-        return f"{real}{'' if imaginary.startswith('-') else '+'}{imaginary}j"
-    return _real(value)
-
-
-def _real(value: float) -> str:
-    if not math.isfinite(value):
-        return str(value)
-    if 100 <= abs(value) < 100_000:
-        return f"{value:.0f}"
-    text = f"{value:.3g}"
-    return "0" if text == "-0" else text
+Numeral = Callable[[complex | float | int | bool], str]
+"""How one number is written."""
 
 
 def runs_ahead(tensor: torch.Tensor) -> bool:
@@ -110,8 +91,8 @@ class SummaryDraft:
             self.give_way(keeps=True)
         return [] if self._figures is None else [each for each in (self._figures, self._copy) if each is not None]
 
-    def tell(self, read: Sequence[list[Any]]) -> None:
-        """It was read."""
+    def tell(self, read: Sequence[list[Any]], numeral: Numeral) -> None:
+        """It was read; `numeral` says each number."""
         if self._told is not None or not read:
             return
         (low, high, norm, *counts), cells = read[0][:FIGURES], read[0][FIGURES:]
@@ -197,7 +178,7 @@ def corner(numbers: torch.Tensor) -> torch.Tensor:
     return numbers
 
 
-def fetch_summaries(drafts: Iterable[SummaryDraft]) -> None:
+def fetch_summaries(drafts: Iterable[SummaryDraft], numeral: Numeral) -> None:
     """Read what is still awaited, all of a device and dtype at once: here the host waits."""
     awaited = [(draft, draft.awaited()) for draft in dict.fromkeys(drafts)]
     groups: dict[tuple[torch.device, torch.dtype], list[torch.Tensor]] = {}
@@ -209,7 +190,7 @@ def fetch_summaries(drafts: Iterable[SummaryDraft]) -> None:
             values = iter(torch.cat([tensor.reshape(-1) for tensor in group]).tolist())
             read.update({id(tensor): list(islice(values, tensor.numel())) for tensor in group})
     for draft, tensors in awaited:
-        draft.tell([read[id(tensor)] for tensor in tensors if id(tensor) in read])
+        draft.tell([read[id(tensor)] for tensor in tensors if id(tensor) in read], numeral)
 
 
 Look = Callable[[torch.Tensor], SummaryDraft | None]

@@ -9,7 +9,7 @@ import torch
 
 from seegrad.capture.probes import torch_private as _torch
 from seegrad.capture.probes.numbers import Summaries, SummaryDraft, fetch_summaries
-from seegrad.capture.tables.frames import FrameDraft, Frames, GradientUseDraft, Hit, SwitchDraft, Writes, fetch
+from seegrad.capture.tables.frames import FrameDraft, Frames, GradientUseDraft, Hit, SwitchDraft, Writes, fetch, numeral
 from seegrad.capture.tables.hooks import UserHooks
 from seegrad.capture.tables.ids import frozen, without_gaps
 from seegrad.capture.tables.nodes import Nodes
@@ -130,7 +130,7 @@ class Tables:
         if self.frames.look is not None:
             with _torch.unseen():
                 awaited = [each for frame in frames for each in frame.awaited if isinstance(each, SummaryDraft)]
-                fetch_summaries(awaited)
+                fetch_summaries(awaited, numeral)
         if all(draft.device == "cpu" for draft in self.tensors.drafts.values()):
             return
         calls = [call for hook in self.hooks.drafts.values() for call in hook.called]

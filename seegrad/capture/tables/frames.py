@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass
 from itertools import islice
@@ -11,7 +12,7 @@ from typing import Any, Literal
 import torch
 
 from seegrad.capture.probes import torch_private as _torch
-from seegrad.capture.probes.numbers import Look, SummaryDraft, numeral, runs_ahead
+from seegrad.capture.probes.numbers import Look, SummaryDraft, runs_ahead
 from seegrad.model.recording import Phase, Place, Preview, Summary, Write
 
 Seen = tuple[int, "Numbers", tuple[int, ...], bool]
@@ -22,6 +23,29 @@ MAX_SIDE = 4
 
 PLAIN: tuple[type, type] = (torch.Tensor, torch.nn.Parameter)
 """Torch's own kinds of tensors."""
+
+
+def numeral(value: complex | float | int | bool) -> str:
+    """One number, the same on every run: three significant digits; below 100,000 no digit before the point is cut off.
+
+    >>> [numeral(x) for x in (0.7310586, 1024.0, 1e-9, 123456.0, True, 7, 1 - 2j, -0.0)]
+    ['0.731', '1024', '1e-09', '1.23e+05', 'True', '7', '1-2j', '0']
+    """
+    if isinstance(value, bool | int):
+        return str(value)
+    if isinstance(value, complex):
+        real, imaginary = _real(value.real), _real(value.imag)
+        return f"{real}{'' if imaginary.startswith('-') else '+'}{imaginary}j"
+    return _real(value)
+
+
+def _real(value: float) -> str:
+    if not math.isfinite(value):
+        return str(value)
+    if 100 <= abs(value) < 100_000:
+        return f"{value:.0f}"
+    text = f"{value:.3g}"
+    return "0" if text == "-0" else text
 
 
 def preview(tensor: torch.Tensor) -> Numbers:

@@ -9,7 +9,8 @@ import pytest
 import torch
 
 import seegrad
-from seegrad.capture.probes.numbers import BUDGET_BYTES, CELLS, WHOLE, numeral
+from seegrad.capture.probes.numbers import BUDGET_BYTES, CELLS, WHOLE
+from seegrad.capture.tables.frames import numeral
 from seegrad.model.recording import Recording, Summary
 
 Make = Callable[[], torch.Tensor]

@@ -379,4 +379,19 @@ def test_the_player_has_the_same_words_in_both_languages() -> None:
     chinese = text[text.index("const zh_CN") : text.index("const tables")]
     values = [json.loads(value) for value in re.findall(r': ("[^"]*")', chinese)]
     assert len(values) > 20
-    assert set(LATIN.findall(" ".join(values))) <= {"Home", "End", "Shift", "Python", "Function", "f", "g", "seegrad"}
+    assert set(LATIN.findall(" ".join(values))) <= {
+        "Home",
+        "End",
+        "Page",
+        "Up",
+        "Down",
+        "Shift",
+        "Python",
+        "Function",
+        "NaN",
+        "Inf",
+        "f",
+        "g",
+        "n",
+        "seegrad",
+    }
