@@ -15,6 +15,7 @@ QUICK := $(addprefix tests/library/,words model diagnose picture quiz) tests/hou
 BENCHMARKS ?= record op_db autograde crash
 ROOT_ARGS := $(if $(filter 0,$(shell id -u)),--allow-root)
 
+unexport PYTHONDONTWRITEBYTECODE  # tests start hundreds of processes; none need compile what another has
 unexport VIRTUAL_ENV  # one that the shell has activated isn't the one used here, and IPython warns of two
 
 .DEFAULT_GOAL := help

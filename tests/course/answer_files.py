@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import tomllib
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +42,7 @@ def assignments() -> list[str]:
     return sorted(path.name for path in FOLDER.iterdir() if any(path.glob("*.toml")))
 
 
+@cache
 def master(name: str) -> Master:
     return read_master(ROOT / "source" / f"{name}.py")
 
