@@ -7,6 +7,7 @@ A *place* is where something was passed: `"fit.0"` is the first argument of the 
 
 from __future__ import annotations
 
+import collections
 import contextlib
 import copy
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
@@ -15,10 +16,12 @@ from typing import Any
 
 from nbjudge.bridge.around.parts import Part
 from nbjudge.bridge.values import generators, streams
+from nbjudge.bridge.values.arrays import is_mixed
 from nbjudge.bridge.values.packages import pictures
+from nbjudge.bridge.values.records import is_record
 
 LATER = "after the call"  # something that isn't an argument of a call that is going on; behind where it first was one
-CONTAINERS = (list, dict, set, tuple, frozenset)
+CONTAINERS = (list, dict, set, tuple, frozenset, collections.deque, collections.UserList, collections.UserDict)
 PLAIN = (int, float, str, bool, type(None))
 
 
@@ -118,7 +121,7 @@ class Effects:
             for item in _held(value):
                 if type(item) in PLAIN:
                     continue
-                if type(item) in CONTAINERS or _is_copied(item) or generators.is_generator(item):
+                if _inside(item) is not None or _is_copied(item) or generators.is_generator(item):
                     self._first.setdefault(id(item), (place, item))
                 for part in self._parts.values():
                     for key, look in part.keys(item):
@@ -171,7 +174,7 @@ class Effects:
     def _clone(self, value: Any, memo: dict[int, Any]) -> Any:
         """Containers anew, with all that they hold; one thing that is passed twice stays one."""
         for item in _held(value):
-            if type(item) not in CONTAINERS and id(item) not in memo:
+            if _inside(item) is None and id(item) not in memo:
                 made = _array_clone(item)
                 for part in self._parts.values():
                     made = part.clone(made)
@@ -188,8 +191,18 @@ def _held(value: Any) -> Iterator[Any]:
             continue
         seen.add(id(item))
         yield item
-        if type(item) in CONTAINERS:
-            left += [*item, *item.values()] if isinstance(item, dict) else item
+        left += _inside(item) or ()
+
+
+def _inside(item: Any) -> list[Any] | None:
+    """What a container holds, in whichever kind of one it may be passed, by Python's own methods; None of all else."""
+    base: Any = next((base for base in CONTAINERS if issubclass(type(item), base)), None)
+    if base is not None:
+        return [*base.__iter__(item), *(base.values(item) if hasattr(base, "values") else ())]
+    if is_mixed(item):
+        found: list[Any] = item.ravel().tolist()
+        return found
+    return [*vars(item).values()] if is_record(type(item)) and hasattr(item, "__dict__") else None
 
 
 def _refill(value: Any, items: Any) -> None:

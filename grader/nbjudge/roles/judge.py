@@ -14,7 +14,6 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-from nbjudge.bridge.effects import LATER
 from nbjudge.bridge.standing import Refused
 from nbjudge.bridge.values import UnsupportedError
 from nbjudge.errors import StudentGone
@@ -186,7 +185,7 @@ class Judge:
         said = self._verdict(source, number)
         changed = sorted(self.witness.peer.effects.places)
         said |= {"changed": changed, "held": True}
-        if kept is None or not said["fraction"] or set(changed) <= {*kept} or LATER in kept:
+        if kept is None or not said["fraction"] or set(changed) <= {*kept}:
             return said
         self.witness.peer.effects.undo()
         self._held = before

@@ -387,8 +387,10 @@ def _inside(value: Any) -> list[Any]:
 
 def _size(value: Any) -> int | None:
     """How many elements it has; None where it is no container of any."""
-    if _is_theirs(value) or isinstance(value, range):
+    if _is_theirs(value):
         return None
+    if isinstance(value, range):
+        return int(bool(value))  # a length may be too large for Python's own
     if is_stream(value):
         return len(content(value) or "")
     if (shape := _shape(value)) is not None:
@@ -431,7 +433,8 @@ def _is_missing(value: Any) -> bool:
     if _shape(value) is None or _is_tensor(value):
         return False
     if type(value).__module__.partition(".")[0] == "pandas":
-        found = sys.modules["pandas"].isna(value)
+        several = type(value).__name__ == "MultiIndex"  # of which pandas itself doesn't say it
+        found = sys.modules["pandas"].isna(value.to_frame() if several else value)
         return bool(found) if isinstance(found, bool) else bool(getattr(found, "values", found).any())
     kind = getattr(getattr(value, "dtype", None), "kind", "O")
     if kind in "fc":

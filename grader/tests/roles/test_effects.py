@@ -80,6 +80,28 @@ CHEATS = {
         "def f(out, x):\n    out[:] = x[:] = [0] * len(x)",
         "x = [1, 2]\nout = [0, 0]\nf(out, x)\nassert out == [2 * i for i in x]",
     ),
+    "beside a list in a dict of defaults": Case(
+        "def f(out, x):\n    out['a'].append(sum(x))",
+        "def f(out, x):\n    x.clear()\n    out['a'].append(0)",
+        "out, x = defaultdict(list, a=[]), [1, 2]\nf(out, x)\nassert out['a'] == [sum(x)]",
+        "from collections import defaultdict",
+    ),
+    "beside a list in a data class": Case(
+        "def f(out, x):\n    out.found.append(sum(x))",
+        "def f(out, x):\n    x.clear()\n    out.found.append(0)",
+        "@dataclass\nclass Out:\n    found: list\nout, x = Out([]), [1, 2]\nf(out, x)\nassert out.found == [sum(x)]",
+        "from dataclasses import dataclass",
+    ),
+    "beside a list that a callback gives": Case(
+        "def f(out, x):\n    out().append(sum(x))",
+        "def f(out, x):\n    x.clear()\n    out().append(0)",
+        "out, x = [], [1, 2]\nf(lambda: out, x)\nassert out == [sum(x)]",
+    ),
+    "a list in an array of objects": Case(
+        "def f(x):\n    return sum(map(sum, x))",
+        "def f(x):\n    [part.clear() for part in x]\n    return 0",
+        "x = np.empty(1, dtype=object)\nx[0] = [1, 2]\nassert f(x) == sum(x[0])",
+    ),
     "a file": Case(
         "def f(name):\n    return sorted(open(name).read().split())",
         "def f(name):\n    open(name, 'w').write('x')\n    return ['x']",
@@ -146,6 +168,12 @@ HONEST = {
     ),
     "is asked to append": Case(
         "def f(x):\n    x.append(1)", "def f(x):\n    x += [1]", "x = [1]\nf(x)\nassert x == [1, 1]"
+    ),
+    "uses one argument up and fills another": Case(
+        "def f(out, x):\n    out['a'].append(sum(x))",
+        "def f(out, x):\n    n = 0\n    while x:\n        n += x.pop()\n    out['a'].append(n)",
+        "out, x = defaultdict(list, a=[]), [1, 2]\nf(out, x)\nassert out['a'] == [3]",
+        "from collections import defaultdict",
     ),
     "is asked to move a leaf": Case(
         "def f(w, lr):\n    w.data -= lr * w.grad",
