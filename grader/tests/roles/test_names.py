@@ -447,16 +447,39 @@ def test_what_a_call_leaves_of_torch_s_modes_is_not_passed_over(line: str, said:
 
 
 @pytest.mark.parametrize("given", [False, True], ids=["by an answer", "by the release"])
-def test_gradients_that_a_cell_leaves_off_are_not_passed_over(given: bool, zygote: Zygote) -> None:
-    off, right = "import torch\ntorch.set_grad_enabled(False)\n", "import torch\ndef f(x): return x * 2"
-    test = check("import torch\nx = torch.ones(2, requires_grad=True)\nassert not f(x).requires_grad")
+@pytest.mark.parametrize(
+    ("line", "ours", "asserted", "said"),
+    [
+        (
+            "torch.set_grad_enabled(False)",
+            "torch.set_grad_enabled(True)",
+            "not f(x).requires_grad",
+            "a cell that leaves the recording of gradients switched off",
+        ),
+        (
+            "torch.set_default_dtype(torch.float64)",
+            "torch.set_default_dtype(torch.float16)",
+            "(f(x) + torch.ones(2)).dtype == torch.float64",
+            "a cell that leaves another default dtype",
+        ),
+    ],
+    ids=["gradients", "dtype"],
+)
+def test_what_a_cell_leaves_of_torch_s_modes_is_not_passed_over(
+    line: str, ours: str, asserted: str, said: str, given: bool, zygote: Zygote
+) -> None:
+    """What the test itself sets is the test's, here and there."""
+    right = "import torch\ndef f(x): return x * 2"
+    asked = f"import torch\nx = torch.ones(2, requires_grad=True)\nassert {asserted}\n"
+    test = check(f"{asked}{ours}\nassert f(torch.ones(1)).item() == 2.0\n{line}")
+    off = f"import torch\n{line}\n"
     cells = (locked(off), answer(right)) if given else (answer(off + right),)
     found = judged(zygote, *cells, test, reference=right)
     if given:  # both processes run it
         assert found.kind is Ending.PASSED, found
     else:
         assert found.kind is Ending.GRADER_FAILURE, found
-        assert "a cell that leaves the recording of gradients switched off" in found.message
+        assert said in found.message
 
 
 def test_a_step_of_a_generator_may_leave_a_mode_that_its_next_one_puts_back(zygote: Zygote) -> None:

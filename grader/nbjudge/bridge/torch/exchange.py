@@ -58,6 +58,7 @@ class Exchange:
         self.mirror = Mirror(conversation.side, self._products, self._hooked, self._settled)
         self.mirror.changes = conversation.changes
         self._reads: Reads | None = None  # of the question that is asked
+        self._at_first, self._left = torch.get_default_dtype(), ""  # what this side's cells have left changed
         conversation.answers["products"] = self._answer_products
         conversation.answers["hooks"] = self._answer_hooks
         conversation.answers["settled"] = self._answer_settled
@@ -88,14 +89,16 @@ class Exchange:
         """Meanwhile gradients are recorded, and numbers made, as the question says.
 
         Raises:
-            UnsupportedError: an answer leaves either changed, which the test would go on with in one process; or a cell
-                has left gradients off.
+            UnsupportedError: an answer leaves either changed, or one of its cells has, which the test would go on with
+                in one process.
         """
         default, recorded = torch.get_default_dtype(), header.get("grad") is not False
         wanted = default if self._judges else FLOATS.get(str(header.get("dtype")), default)
+        if header.get("op") == "names":  # before the test has changed either
+            self._left = self._left_by_cells(recorded=recorded, changed=wanted is not default is not self._at_first)
         called = not self._judges and header.get("op") in CALLS
-        if called and recorded and not torch.is_grad_enabled():
-            raise UnsupportedError("a cell that leaves the recording of gradients switched off")
+        if called and self._left:
+            raise UnsupportedError(self._left)
         with torch.set_grad_enabled(recorded):
             if wanted is not default:
                 torch.set_default_dtype(wanted)
@@ -109,6 +112,12 @@ class Exchange:
             finally:
                 if wanted is not default:
                     torch.set_default_dtype(default)
+
+    @staticmethod
+    def _left_by_cells(*, recorded: bool, changed: bool) -> str:
+        if recorded and not torch.is_grad_enabled():
+            return "a cell that leaves the recording of gradients switched off"
+        return "a cell that leaves another default dtype" if changed else ""
 
     # ------------------------------------------------------------------ generators
 
