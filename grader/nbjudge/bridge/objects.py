@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import builtins
+import contextlib
 import copy
+import dis
 import inspect
 import itertools
 import types
@@ -389,10 +391,41 @@ def bound_to(value: Any) -> Any:
 
 
 def is_function(value: Any) -> bool:
-    """Something that is called and otherwise has nothing of its own."""
+    """Something that is called and otherwise has nothing of its own, nor will have."""
     if isinstance(value, types.FunctionType):
-        return not value.__dict__ or set(value.__dict__) <= {"__wrapped__"}
+        return set(value.__dict__) <= {"__wrapped__"} and not _gets_attributes(value)
     return isinstance(value, types.BuiltinFunctionType | types.MethodType | types.MethodWrapperType)
+
+
+def _gets_attributes(function: Any) -> bool:
+    """Will a call store something in it, as in one that counts its calls? Looked for in what it is made of, too.
+
+    >>> def count():
+    ...     count.calls = getattr(count, "calls", 0) + 1
+    >>> _gets_attributes(count), _gets_attributes(name_of)
+    (True, False)
+    """
+    made_of = [function, *(part for part in _enclosed(function) if type(part) is types.FunctionType)]
+    return any(_names(part, function) and _stores_attributes(part.__code__) for part in made_of)
+
+
+def _enclosed(function: Any) -> list[Any]:
+    """What the functions around it have given it so far."""
+    found = []
+    for cell in function.__closure__ or ():
+        with contextlib.suppress(ValueError):  # one that is empty yet
+            found.append(cell.cell_contents)
+    return found
+
+
+def _names(part: Any, function: Any) -> bool:
+    """Has its code a name for this function?"""
+    found = (part.__globals__.get(name) for name in part.__code__.co_names)
+    return any(one is function for one in (*found, *_enclosed(part)))
+
+
+def _stores_attributes(code: types.CodeType) -> bool:
+    return "setattr" in code.co_names or any(one.opname == "STORE_ATTR" for one in dis.get_instructions(code))
 
 
 def name_of(function: Any) -> str:
