@@ -20,6 +20,7 @@ from nbjudge.bridge.values.arrays import is_mixed
 from nbjudge.bridge.values.packages import pictures
 from nbjudge.bridge.values.records import is_record
 
+GRAD = ".grad"  # what part of an argument changes: its gradient
 LATER = "after the call"  # something that isn't an argument of a call that is going on; behind where it first was one
 CONTAINERS = (list, dict, set, tuple, frozenset, collections.deque, collections.UserList, collections.UserDict)
 PLAIN = (int, float, str, bool, type(None))
@@ -46,8 +47,9 @@ class Passed:
 class Effects:
     """Those of one question. With `kept` places all other arguments are kept from the student: clones are passed."""
 
-    def __init__(self, parts: Mapping[str, Part]) -> None:
+    def __init__(self, parts: Mapping[str, Part], came: Callable[[tuple[str, ...], Any], None]) -> None:
         self.places: set[str] = set()
+        self._came = came  # told of what an argument has become
         self._parts = parts
         self._kept: frozenset[str] | None = None
         self._names: dict[int, str] = {}
@@ -86,6 +88,10 @@ class Effects:
             self._all.append(Change(place, undo, ours=True))
         return self._kept is None or place in self._kept
 
+    def came(self, place: str, value: Any) -> None:
+        """The other side has brought this of itself."""
+        self._came((place,), value)
+
     def note(self, key: Hashable, undo: Callable[[], None], *, ours: bool) -> None:
         """Something that is known by `key` is about to be changed here as it was over there."""
         self._new.append(Change(key, undo, ours))
@@ -114,6 +120,16 @@ class Effects:
                 self._all.append(change)
             elif place not in self._kept and change.key not in clones:
                 change.undo()
+                continue
+            for passed in self._calls:
+                self._tell(place, passed.values)
+
+    def _tell(self, place: str, given: Mapping[str, Any]) -> None:
+        """What an argument has become, or its gradient."""
+        if place in given:
+            self.came(place, given[place])
+        elif (of := place.removesuffix(GRAD)) in given and of != place:
+            self.came(place, getattr(given[of], GRAD[1:], None))
 
     def _remember(self, given: Mapping[str, Any]) -> None:
         """A container is kept alive, for its key is an id(); a tensor has a number, and may go."""

@@ -66,7 +66,7 @@ class Peer:
         if side == 1:  # of the judge's own nobody may ask this
             self.answers |= {"files": self._answer_files, "source": self._answer_source}
         self.parts: dict[str, Part] = {}
-        self.effects = Effects(self.parts)
+        self.effects = Effects(self.parts, lambda places, value: self.carrier.gate.came(places, value))
         self.changes: Changes | None = self.effects if side == 0 else None
         self.parts |= {name: make(self) for name, make in PARTS.items()}
         self.carrier = Carrier(side, self)
@@ -338,7 +338,10 @@ class Peer:
             raise WireError("A frame calls something that isn't a function.")
         if self.side == 0 and not self.carrier.lent.is_function(function):
             raise WireError("A frame calls something that wasn't passed to be called.")
-        return function(*args, **_named(kwargs))
+        named = _named(kwargs)
+        for given in (*args, *named.values()):
+            self.carrier.gate.came(self.carrier.places, given)
+        return function(*args, **named)
 
     def _answer_object(self, packet: Packet) -> Any:
         op, name = text(packet.header, "op"), text(packet.header, "name")

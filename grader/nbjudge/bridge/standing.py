@@ -86,6 +86,9 @@ class Gate(Protocol):
     def looked(self, asked: Sought, result: Any) -> None:
         """What was asked of a thing, and what came."""
 
+    def came(self, places: tuple[str, ...], value: Any) -> None:
+        """What the other side has brought of itself: into an argument, to a function of ours, as a gradient."""
+
 
 @dataclass(frozen=True, slots=True)
 class Sought:
@@ -121,6 +124,9 @@ class Everything:
         return False
 
     def looked(self, asked: Sought, result: Any) -> None:
+        """Nobody wants to know."""
+
+    def came(self, places: tuple[str, ...], value: Any) -> None:
         """Nobody wants to know."""
 
 

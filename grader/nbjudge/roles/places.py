@@ -9,25 +9,18 @@ the test's. A *fact* is what the student's process says of a tensor (`is_leaf`, 
 from __future__ import annotations
 
 import hashlib
-import math
-import sys
-from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sized
-from decimal import Decimal
-from numbers import Number
+from collections.abc import Iterable, Mapping
 from typing import Any, NoReturn
 
-from nbjudge.bridge.objects import ARITHMETIC, COMPARING, SHOWN, RemoteClass, RemoteObject
+from nbjudge.bridge.objects import ARITHMETIC, COMPARING, SHOWN
 from nbjudge.bridge.standing import Nature, Refused, Role, Sought, Stand
-from nbjudge.bridge.values.packages.pictures import is_picture
-from nbjudge.bridge.values.streams import content, is_read, is_stream
 from nbjudge.bridge.values.table import kind_of
+from nbjudge.roles.lacks import LACKING, LACKS, is_theirs, parts_of
 
 Known = Mapping[str, frozenset[str]]
 MOST = 1 << 12  # places that are remembered of one question
 REPLACED = "replaced"  # a file of the course's own
 SCORE = "="  # the place of a question's last expression
-PARTS = 1 << 12  # containers in one value that are looked through
 SAID_BY_ITSELF = frozenset({"__bool__", "__hash__"})
 BEGINNING = frozenset({"__iter__", "__reversed__"})  # of a loop: nothing has come yet
 NAMED: Mapping[str, str] = {"Tensor": "a tensor", "ndarray": "an array", "NoneType": "nothing", "int": "an int"}
@@ -191,6 +184,11 @@ class Places:
         elif not (asked.name in SHOWN or (asked.op == "attribute" and asked.name.startswith("__"))):
             self.data = self.data or is_data(result)
 
+    def came(self, places: tuple[str, ...], value: Any) -> None:
+        """What the student's process has brought of itself."""
+        if places:
+            self._note_data(places, value)
+
     def _raised(self, asked: Sought, error: BaseException) -> None:
         """An error is data where the reference raises too; the end of a loop, or a name that isn't there, never is."""
         self._note(asked.places, {"raises"})
@@ -215,7 +213,7 @@ class Places:
 
     def _word(self, asked: Sought, result: Any) -> str | None:
         """What of the test's a word is about; None where it is none."""
-        ours = [value for value in _arguments(asked) if not _is_theirs(value)]
+        ours = [value for value in _arguments(asked) if not is_theirs(value)]
         about = " ".join(sorted({type(value).__name__ for value in ours})) or "its own"
         if asked.op == "special" and asked.name in COMPARING | SAID_BY_ITSELF:
             return about
@@ -273,7 +271,7 @@ class Places:
         self.surprises.add(word)
 
     def _note_data(self, places: tuple[str, ...], value: Any) -> None:
-        if _is_theirs(value) or kind_of(value) is None:
+        if is_theirs(value) or kind_of(value) is None:
             return
         found = {lack for lack, is_so in LACKS.items() if is_so(value)}
         self._note(places, {f"data {type(value).__name__[:80]}", *found})
@@ -327,132 +325,18 @@ def is_data(value: Any) -> bool:
 
     What holds nothing but things of the student's is none: it is compared by what they say.
     """
-    if value is None or _is_theirs(value) or callable(value):
+    if value is None or is_theirs(value) or callable(value):
         return False
     kind = kind_of(value)
     if kind is None or kind.watched:
         return False
-    parts = _parts(value)
-    return parts is None or not parts or not all(map(_is_theirs, parts))
-
-
-def _parts(value: Any) -> list[Any] | None:
-    """What a container holds; None of anything else."""
-    if isinstance(value, Mapping):
-        return [*value.values()]
-    if getattr(getattr(value, "dtype", None), "kind", "") in ("O", "V") and hasattr(value, "tolist"):
-        return _flat(value.tolist())
-    return [*value] if isinstance(value, list | tuple | set | frozenset | deque) else None
-
-
-def _flat(rows: Any) -> list[Any]:
-    """The items of an array that was made lists of."""
-    while isinstance(rows, list) and rows and all(type(row) is list for row in rows):
-        rows = [item for row in rows for item in row]
-    return rows if isinstance(rows, list) else [rows]
-
-
-def holds_nothing(value: Any) -> bool:
-    """Is it, or a part of it, empty? Whatever is said of all its elements holds, and by broadcasting any equation.
-
-    >>> [holds_nothing(value) for value in ([], "", [[1], []], {"a": 0}, 0, None)]
-    [True, True, True, False, False, False]
-    """
-    return _any_part(value, lambda part: _size(part) == 0)
-
-
-def _any_part(value: Any, is_so: Callable[[Any], bool]) -> bool:
-    """Is it, or a part of it, so? An item is looked at where it lies: no long list hides what is beside it.
-
-    Of what has more containers in it than anybody looks through, nothing is known: it is taken for so.
-    """
-    if is_so(value):
-        return True
-    left, seen = [value], 0
-    while left and seen < PARTS:
-        inside = _inside(left.pop())
-        seen += 1
-        if any(map(is_so, inside)):
-            return True
-        left.extend(part for part in inside if not isinstance(part, Number | str | bytes | bytearray | None))
-    return bool(left)
-
-
-def _inside(value: Any) -> list[Any]:
-    """What it holds, keys too; nothing of the student's is asked."""
-    if _is_theirs(value) or isinstance(value, str | bytes | bytearray | range):
-        return []
-    return [*(_parts(value) or ()), *(value if isinstance(value, Mapping) else ())]
-
-
-def _size(value: Any) -> int | None:
-    """How many elements it has; None where it is no container of any."""
-    if _is_theirs(value):
-        return None
-    if isinstance(value, range):
-        return int(bool(value))  # a length may be too large for Python's own
-    if is_stream(value):
-        return len(content(value) or "")
-    if (shape := _shape(value)) is not None:
-        return math.prod(shape)
-    return len(value) if isinstance(value, Sized) else None
-
-
-def _shape(value: Any) -> tuple[int, ...] | None:
-    """Of an array, a tensor, a frame or a picture; a data class may have a field of this name."""
-    if is_picture(value):
-        return tuple(value.size)
-    return (
-        tuple(value.shape)
-        if type(value).__module__.partition(".")[0] in ("numpy", "pandas", "torch") and hasattr(value, "shape")
-        else None
-    )
-
-
-def lacks_numbers(value: Any) -> bool:
-    """Is it, or a part of it, NaN or missing? It differs from nothing by more than any bound.
-
-    >>> [lacks_numbers(value) for value in (float("nan"), [1.0, (2.0, float("nan"))], 1.0, "nan", [])]
-    [True, True, False, False, False]
-    >>> lacks_numbers(complex("nan")), lacks_numbers({float("nan"): 1}), lacks_numbers([float("nan"), *range(9999)])
-    (True, True, True)
-    """
-    return _any_part(value, _is_missing)
-
-
-def _is_missing(value: Any) -> bool:
-    """By what it is itself, an array as a whole; nothing of the test's is asked, and a tensor's values stay unread."""
-    if _is_theirs(value):
-        return False
-    if type(value).__name__ in ("NaTType", "NAType"):
-        return True
-    if isinstance(value, Decimal):
-        return value.is_nan()
-    if isinstance(value, float | complex):
-        return bool(value != value)
-    if _shape(value) is None or _is_tensor(value):
-        return False
-    if type(value).__module__.partition(".")[0] == "pandas":
-        several = type(value).__name__ == "MultiIndex"  # of which pandas itself doesn't say it
-        found = sys.modules["pandas"].isna(value.to_frame() if several else value)
-        return bool(found) if isinstance(found, bool) else bool(getattr(found, "values", found).any())
-    kind = getattr(getattr(value, "dtype", None), "kind", "O")
-    if kind in "fc":
-        return bool((value != value).any())
-    return kind in "mM" and bool(sys.modules["numpy"].isnat(value).any())
-
-
-LACKS: Mapping[str, Callable[[Any], bool]] = {"empty": holds_nothing, "missing": lacks_numbers, "read": is_read}
-LACKING = {"empty": "nothing in it", "missing": "missing numbers in it", "read": "nothing left to read in it"}
+    parts = parts_of(value)
+    return parts is None or not parts or not all(map(is_theirs, parts))
 
 
 def _is_tensor(value: Any) -> bool:
-    kind = None if _is_theirs(value) else kind_of(value)
+    kind = None if is_theirs(value) else kind_of(value)
     return kind is not None and kind.watched
-
-
-def _is_theirs(value: Any) -> bool:
-    return isinstance(type(value), RemoteClass) or issubclass(type(value), RemoteObject | RemoteClass)
 
 
 # ---------------------------------------------------------------------- sentences

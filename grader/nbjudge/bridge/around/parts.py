@@ -22,6 +22,9 @@ class Changes(Protocol):
     def may_change(self, place: str, undo: Callable[[], None]) -> bool:
         """What lies at this place, and isn't passed, is about to be changed as it was over there: is it, here?"""
 
+    def came(self, place: str, value: Any) -> None:
+        """The other side has brought this of itself."""
+
 
 class Conversation(Protocol):
     """The side of a conversation that a part belongs to."""

@@ -174,6 +174,8 @@ class Exchange:
         products, written = _two(self._conversation.ask("products", said, grad if create else Bare(grad)))
         if type(products) is not tuple or any(not (item is None or isinstance(item, Tensor)) for item in products):
             raise WireError("Gradients aren't tensors.")
+        if (changes := self._conversation.changes) is not None:
+            changes.came(GRADIENT, products)
         self._write(grad, written)
         return products
 

@@ -10,6 +10,7 @@ from torch import Tensor
 from torch.optim.lr_scheduler import LRScheduler
 
 from nbjudge.bridge.around.parts import BASES, BY_METHOD
+from nbjudge.bridge.torch import torch_private
 from nbjudge.bridge.torch.mirror import DTYPES, NAMES
 from nbjudge.bridge.values.table import Decoder, Encoder, Tree, ValueKind, known
 from nbjudge.errors import WireError
@@ -41,6 +42,14 @@ def _bare_heard(tree: Tree, decode: Decoder) -> Any:
     return decode.crossing.parts[TENSORS].mirror.read_data(tree, decode.crossing.body.data)
 
 
+def _lacks_numbers(value: Tensor) -> bool:
+    """Is one of its numbers NaN or infinite? Whoever watches a test look at them doesn't see it."""
+    with torch_private.unseen(), torch.no_grad():
+        if value.layout is not torch.strided or not (value.is_floating_point() or value.is_complex()):
+            return False
+        return not bool(torch.isfinite(value).all())
+
+
 def _dtype_heard(tree: Tree, _decode: Decoder) -> torch.dtype:
     if (name := text(tree, "v")) not in DTYPES:
         raise WireError("A dtype has no known name.")
@@ -66,7 +75,7 @@ def _is_dtype(value: Any) -> bool:
 
 
 for _kind in (
-    ValueKind("tensor", (Tensor,), _tensor, _tensor_heard, subclasses=True, watched=True),
+    ValueKind("tensor", (Tensor,), _tensor, _tensor_heard, subclasses=True, watched=True, lacks=_lacks_numbers),
     ValueKind("data", (Bare,), _bare, _bare_heard, watched=True),
     ValueKind("dtype", (), lambda value, _encode: {"t": "dtype", "v": NAMES[value]}, _dtype_heard, takes=_is_dtype),
     ValueKind("device", (torch.device,), lambda value, _encode: {"t": "device", "v": str(value)}, _device_heard),

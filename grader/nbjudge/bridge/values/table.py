@@ -152,6 +152,7 @@ class ValueKind:
     subclasses: bool = False  # where nothing else takes it, an instance of a subclass crosses as this kind
     watched: bool = False  # it is noticed by itself when a test looks into it
     snapshot: Callable[[Any], Any] | None = None  # of what crosses as a copy and can be changed in place
+    lacks: Callable[[Any], bool] | None = None  # of what is watched: is a number of it missing?
 
 
 _by_type: dict[type, ValueKind] = {}

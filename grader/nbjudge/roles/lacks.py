@@ -1,0 +1,149 @@
+"""In the judge: is something missing of what an answer gave? Whatever is said of all of it would hold then."""
+
+from __future__ import annotations
+
+import cmath
+import math
+import sys
+from collections import deque
+from collections.abc import Callable, Mapping, Sized
+from decimal import Decimal
+from numbers import Number
+from typing import Any
+
+from nbjudge.bridge.objects import RemoteClass, RemoteObject
+from nbjudge.bridge.values.packages.pictures import is_picture
+from nbjudge.bridge.values.streams import content, is_read, is_stream
+from nbjudge.bridge.values.table import kind_of
+
+PARTS = 1 << 12  # containers in one value that are looked through
+
+
+def is_theirs(value: Any) -> bool:
+    """Is it a stand-in, or the class of one? Nothing of it is asked."""
+    return isinstance(type(value), RemoteClass) or issubclass(type(value), RemoteObject | RemoteClass)
+
+
+def parts_of(value: Any) -> list[Any] | None:
+    """What a container holds; None of anything else."""
+    if isinstance(value, Mapping):
+        return [*value.values()]
+    if getattr(getattr(value, "dtype", None), "kind", "") in ("O", "V") and hasattr(value, "tolist"):
+        return _flat(value.tolist())
+    return [*value] if isinstance(value, list | tuple | set | frozenset | deque) else None
+
+
+def _flat(rows: Any) -> list[Any]:
+    """The items of an array that was made lists of."""
+    while isinstance(rows, list) and rows and all(type(row) is list for row in rows):
+        rows = [item for row in rows for item in row]
+    return rows if isinstance(rows, list) else [rows]
+
+
+def holds_nothing(value: Any) -> bool:
+    """Is it, or a part of it, empty? Whatever is said of all its elements holds, and by broadcasting any equation.
+
+    >>> [holds_nothing(value) for value in ([], "", [[1], []], {"a": 0}, 0, None)]
+    [True, True, True, False, False, False]
+    """
+    return _any_part(value, lambda part: _size(part) == 0)
+
+
+def _any_part(value: Any, is_so: Callable[[Any], bool]) -> bool:
+    """Is it, or a part of it, so? An item is looked at where it lies: no long list hides what is beside it.
+
+    Of what has more containers in it than anybody looks through, nothing is known: it is taken for so.
+    """
+    if is_so(value):
+        return True
+    left, seen = [value], 0
+    while left and seen < PARTS:
+        inside = _inside(left.pop())
+        seen += 1
+        if any(map(is_so, inside)):
+            return True
+        left.extend(part for part in inside if not isinstance(part, Number | str | bytes | bytearray | None))
+    return bool(left)
+
+
+def _inside(value: Any) -> list[Any]:
+    """What it holds, keys too; nothing of the student's is asked."""
+    if is_theirs(value) or isinstance(value, str | bytes | bytearray | range):
+        return []
+    return [*(parts_of(value) or ()), *(value if isinstance(value, Mapping) else ())]
+
+
+def _size(value: Any) -> int | None:
+    """How many elements it has; None where it is no container of any."""
+    if is_theirs(value):
+        return None
+    if isinstance(value, range):
+        return int(bool(value))  # a length may be too large for Python's own
+    if is_stream(value):
+        return len(content(value) or "")
+    if (shape := _shape(value)) is not None:
+        return math.prod(shape)
+    return len(value) if isinstance(value, Sized) else None
+
+
+def _shape(value: Any) -> tuple[int, ...] | None:
+    """Of an array, a tensor, a frame or a picture; a data class may have a field of this name."""
+    if is_picture(value):
+        return tuple(value.size)
+    return (
+        tuple(value.shape)
+        if type(value).__module__.partition(".")[0] in ("numpy", "pandas", "torch") and hasattr(value, "shape")
+        else None
+    )
+
+
+def lacks_numbers(value: Any) -> bool:
+    """Is it, or a part of it, NaN, infinite or missing? It differs from nothing by more than any bound, or share of it.
+
+    >>> [lacks_numbers(value) for value in (float("nan"), [1.0, (2.0, float("-inf"))], 1.0, "nan", [])]
+    [True, True, False, False, False]
+    >>> lacks_numbers(complex("nan")), lacks_numbers({float("nan"): 1}), lacks_numbers([float("nan"), *range(9999)])
+    (True, True, True)
+    """
+    return _any_part(value, _is_missing)
+
+
+def _is_missing(value: Any) -> bool:
+    """By what it is itself, an array as a whole; nothing of the test's is asked."""
+    if is_theirs(value):
+        return False
+    kind = kind_of(value)
+    if kind is not None and kind.lacks is not None:
+        return kind.lacks(value)
+    if type(value).__name__ in ("NaTType", "NAType"):
+        return True
+    if isinstance(value, Decimal):
+        return not value.is_finite()
+    if isinstance(value, float | complex):
+        return not cmath.isfinite(value)
+    if _shape(value) is None:
+        return False
+    if type(value).__module__.partition(".")[0] == "pandas":
+        return _is_missing_of_pandas(value)
+    numpy, letter = sys.modules["numpy"], getattr(getattr(value, "dtype", None), "kind", "O")
+    if letter in "fc":
+        return not bool(numpy.isfinite(value).all())
+    return letter in "mM" and bool(numpy.isnat(value).any())
+
+
+def _is_missing_of_pandas(value: Any) -> bool:
+    several = type(value).__name__ == "MultiIndex"  # of which pandas itself doesn't say it
+    value = value.to_frame() if several else value
+    found = sys.modules["pandas"].isna(value)
+    if isinstance(found, bool):
+        return found
+    infinite = value.isin([math.inf, -math.inf]) if hasattr(value, "isin") else False
+    return bool(getattr(found | infinite, "values", found | infinite).any())
+
+
+LACKS: Mapping[str, Callable[[Any], bool]] = {"empty": holds_nothing, "missing": lacks_numbers, "read": is_read}
+LACKING = {
+    "empty": "nothing in it",
+    "missing": "numbers missing or infinite in it",
+    "read": "nothing left to read in it",
+}
