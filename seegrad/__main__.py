@@ -3,8 +3,10 @@
 The script runs as it would alone: same `sys.argv`, same output, same traceback, same exit status. The diagnoses
 follow on stdout, after the script's own output. `--html FILE` also writes the picture, interactive and offline,
 `--json FILE` what was found, for programs to read, `--save FILE` all that was recorded, for `seegrad.load`.
-`--check-nan` also finds where the first NaN or infinity began, in tensors of any size. `--auto` says nothing unless
-something goes wrong, then at once. `-m MODULE [args]` runs a module of a package instead, as Python's own `-m` does.
+`--try-fix FILE` runs the script again with the line that mends the first finding, in a process of its own, and writes
+both pictures. `--check-nan` also finds where the first NaN or infinity began, in tensors of any size. `--auto` says
+nothing unless something goes wrong, then at once. `-m MODULE [args]` runs a module of a package instead, as Python's
+own `-m` does.
 """
 
 from __future__ import annotations
@@ -13,25 +15,31 @@ import argparse
 import contextlib
 import os
 import sys
+import time
 import traceback
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import TracebackType
 
 from seegrad.capture.probes.places import is_users
-from seegrad.display.findings import as_json, heading
+from seegrad.display.findings import as_json, heading, near
 from seegrad.display.page import write_page
+from seegrad.display.rerun import DEADLINE_S, of_script, outcome
 from seegrad.display.script import Program, acting_as, module, script
 from seegrad.display.watch import ProgramWatch, page_of
 from seegrad.model.recording import Recording
 from seegrad.recorder import record, save
+from seegrad.words.errors import RecordingError
 from seegrad.words.languages import _, counted
+
+SLOWER = 3
+"""How much longer than the first run the second may take."""
 
 
 def main(arguments: list[str]) -> int:
     """Run the command; the script's own status, or 2 where the script can't be read."""
     options, here = parser().parse_args(arguments), Path.cwd()
-    if options.auto and (options.html or options.json or options.save):
+    if options.auto and (options.html or options.json or options.save or options.try_fix):
         parser().error(_("--auto writes its picture where something goes wrong: no --html, --json or --save beside it"))
     try:
         program = module(options.program) if options.module else script(options.program)
@@ -44,7 +52,9 @@ def main(arguments: list[str]) -> int:
     with acting_as(program, options.arguments):
         if options.auto:
             return watched(program, check_nan=options.check_nan)
+        began = time.monotonic()
         status, recording = run(program, check_nan=options.check_nan)
+        took_s = time.monotonic() - began
     with perhaps_unheard():
         report(recording, here)
         if options.save is not None:
@@ -53,6 +63,8 @@ def main(arguments: list[str]) -> int:
             write(options.html, here, lambda path: write_page(recording, path, Path(program.file).name))
         if options.json is not None:
             write(options.json, here, lambda path: path.write_text(as_json(recording), encoding="utf-8"))
+        if options.try_fix is not None:
+            try_fix(recording, options, here, took_s)
     return status
 
 
@@ -62,6 +74,9 @@ def parser() -> argparse.ArgumentParser:
     found.add_argument("--html", metavar="FILE", type=Path, help=_("write the picture there, interactive and offline"))
     found.add_argument("--json", metavar="FILE", type=Path, help=_("write what was found there, as JSON"))
     found.add_argument("--save", metavar="FILE", type=Path, help=_("write the recording there, for seegrad.load"))
+    found.add_argument(
+        "--try-fix", metavar="FILE", type=Path, help=_("run it again with the fix, and write both pictures there")
+    )
     found.add_argument("--check-nan", action="store_true", help=_("find where the first NaN or infinity began"))
     found.add_argument("--auto", action="store_true", help=_("say nothing unless something goes wrong"))
     found.add_argument("-m", dest="module", action="store_true", help=_("what follows is a module, not a file"))
@@ -151,6 +166,29 @@ def report(recording: Recording, here: Path) -> None:
     print(_("\n── seegrad: {findings} in {calls} ──").format(findings=findings, calls=calls))
     for diagnosis in found:
         print(f"{heading(diagnosis, here)}\n    {diagnosis.message()}")
+
+
+def try_fix(recording: Recording, options: argparse.Namespace, here: Path, took_s: float) -> None:
+    """Run the script again with the line that mends the first finding that one line mends; say and show the rest."""
+    from seegrad.display.widget import diff  # brings Jupyter's widgets along
+
+    mended = next((each for each in recording.diagnoses if each.mend), None)
+    rerun = None
+    if mended is not None and mended.mend is not None and not options.module:
+        rerun = of_script(recording, mended.mend, str(here), options.arguments, check_nan=options.check_nan)
+    if mended is None or mended.mend is None or rerun is None:
+        print(_("seegrad: no line of this script is known that mends a finding by itself."))
+        return
+    place = mended.mend.place
+    print(f"{near(place.file, here)}:{place.line}:\n  - {place.code}\n  + {mended.mend.line}", flush=True)
+    try:
+        after = rerun.run(DEADLINE_S + SLOWER * took_s)
+    except RecordingError as error:
+        print(_("seegrad: {error}").format(error=error), file=sys.stderr)
+        return
+    said = outcome(mended, after)
+    print(said)
+    write(options.try_fix, here, lambda path: diff(recording, after).page(path, Path(place.file).name, said))
 
 
 def write(path: Path, here: Path, writing: Callable[[Path], object]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
@@ -13,6 +14,9 @@ from seegrad.diagnose import diagnose
 from seegrad.model.recording import Diagnosis, Frame, RaisedError, Recording
 from seegrad.words.errors import RecordingError
 from seegrad.words.languages import _
+
+OVER: list[Callable[[Recording], None]] = []
+"""Called with the Recording of each block that is over: for who runs a program of somebody else's."""
 
 
 class record:  # noqa: N801  # a context manager that is used like a function
@@ -113,6 +117,8 @@ class record:  # noqa: N801  # a context manager that is used like a function
         self._ended = True
         if error is not None:
             self.explain(error)
+        for call in OVER:
+            call(self.recording)
 
     def explain(self, error: BaseException) -> None:
         """Say in notes on an error what is known of it by now; the error's own text stays as it is."""

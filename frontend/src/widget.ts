@@ -10,7 +10,7 @@ interface Model {
   save_changes(): void;
 }
 
-const KEYS = ["step", "selected", "answer", "level"];
+const KEYS = ["step", "selected", "answer", "level", "trial"];
 
 function hostOf(model: Model): Host {
   return {

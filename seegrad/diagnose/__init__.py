@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
-from itertools import chain
+from dataclasses import replace
 
 from seegrad.diagnose.finding import ORDER
+from seegrad.diagnose.mend import mend_of
 from seegrad.model.recording import Diagnosis, Recording
 
 for _module in pkgutil.walk_packages(__path__, f"{__name__}."):
@@ -26,5 +27,5 @@ def diagnose(recording: Recording) -> tuple[Diagnosis, ...]:
     >>> diagnose(Recording())
     ()
     """
-    found = chain.from_iterable(find(recording) for find in FINDERS)
+    found = (replace(each, mend=mend_of(recording, each)) for find in FINDERS for each in find(recording))
     return tuple(sorted(found, key=lambda each: (SEVERITIES.index(each.severity), each.frame or 0)))

@@ -13,9 +13,9 @@ from itertools import pairwise
 
 from seegrad.diagnose.evidence import label
 from seegrad.diagnose.finding import DiagnosisKind, Finding
-from seegrad.model.recording import Diagnosis, Frame, Gradient, Preview, Recording
+from seegrad.model.recording import Diagnosis, Frame, Gradient, Preview, Recording, Summary
 from seegrad.words.languages import marked
-from seegrad.words.phrases import plural
+from seegrad.words.phrases import Word, phrase, plural
 
 ONLY_HERE = DiagnosisKind("only_here", "note", marked("only in this recording"), (marked("only here"),))
 OTHER_NUMBERS = DiagnosisKind("other_numbers", "note", marked("other numbers"), (marked("other numbers"),))
@@ -37,15 +37,21 @@ FIRST = marked(
 GRADIENT = marked("The gradient of {label} is {here}, and {there} in the other recording.")
 VERSIONS = marked("{node} from {culprit} saved {here}, and {there} in the other recording.")
 NOTHING = ""
+WHOLE = marked("numbers of norm {norm}, {low} to {high}")
+BROKEN = marked("numbers of norm {norm}, {low} to {high}, {broken} of them NaN or infinite")
+ONE = marked("{number} at {index}")
 
 Pair = tuple[Frame, Frame]
+Known = Preview | Summary | None
+"""What is known of a tensor's numbers."""
 
 
 def compare(first: Recording, second: Recording) -> tuple[Recording, Recording]:
     """The two with a note in place of their Diagnoses wherever they differ; without notes where they don't.
 
     Steps are the same where they are the same op with results of the same shapes and dtypes, in the same order.
-    Numbers are compared where they are known, which those of tensors up to 4×4 are.
+    Numbers are compared where they are known: those of tensors up to 4×4, and where `values` was on in both, the
+    Summary of larger ones.
 
     >>> compare(Recording(), Recording()) == (Recording(), Recording())
     True
@@ -122,7 +128,8 @@ def _numbers(here: Recording, there: Recording, pairs: list[Pair]) -> Iterator[D
         came, other = ours.first.get(tensor), theirs.first.get(theirs.at_first.get(name, -1))
         if _differ(came, other):
             finding = Finding(recording=here, kind=OTHER_NUMBERS, frame=0, tensor=tensor)
-            yield finding.told(BEGINS, NOTHING, {}, label=label(here, tensor), here=_short(came), there=_short(other))
+            ours_are, theirs_are = _said(came, other)
+            yield finding.told(BEGINS, NOTHING, {}, label=label(here, tensor), here=ours_are, there=theirs_are)
     for step, twin in pairs:
         given = zip(ours.before(step), theirs.before(twin), strict=False)
         alike = not any(_differ(a, b) for a, b in given)
@@ -132,7 +139,8 @@ def _numbers(here: Recording, there: Recording, pairs: list[Pair]) -> Iterator[D
                 finding = Finding(
                     recording=here, kind=OTHER_NUMBERS, frame=step.index, culprit=step.place, tensor=tensor
                 )
-                yield finding.told(COMPUTED, SEED, {}, op=step.op, here=_short(came), there=_short(went))
+                ours_are, theirs_are = _said(came, went)
+                yield finding.told(COMPUTED, SEED, {}, op=step.op, here=ours_are, there=theirs_are)
 
 
 class _Known:
@@ -140,18 +148,18 @@ class _Known:
 
     def __init__(self, recording: Recording) -> None:
         self._frames, self._read = recording.frames, 0
-        self.numbers: dict[int, Preview | None] = {}
+        self.numbers: dict[int, Known] = {}
         self._read_to(1)
         self.first = dict(self.numbers)
         known = [recording.tensors[tensor] for tensor in self.first]
         self.at_first = {ref.name: ref.id for ref in known if ref.name}
 
-    def before(self, step: Frame) -> list[Preview | None]:
+    def before(self, step: Frame) -> list[Known]:
         """Those of what the step was given."""
         self._read_to(step.index)
         return [self.numbers.get(tensor) for tensor in step.inputs]
 
-    def after(self, step: Frame) -> dict[int, Preview | None]:
+    def after(self, step: Frame) -> dict[int, Known]:
         """All, after the step."""
         self._read_to(step.index + 1)
         return self.numbers
@@ -159,6 +167,7 @@ class _Known:
     def _read_to(self, stop: int) -> None:
         for frame in self._frames[self._read : stop]:
             self.numbers.update(frame.values)
+            self.numbers.update(frame.summaries)
         self._read = max(self._read, stop)
 
 
@@ -183,7 +192,7 @@ def _origin(here: Recording, there: Recording, pairs: list[Pair]) -> Iterator[Di
     for (node, time), frame in _runs(here):
         other = came_there.get((twins.get(node, -1), time))
         for came, went in zip(frame.gradients, other.gradients if other else (), strict=False):
-            if _differ(came.preview, went.preview):
+            if _differ(_of(came), _of(went)):
                 yield _first(here, frame, came, went)
                 return
 
@@ -207,8 +216,8 @@ def _first(here: Recording, frame: Frame, came: Gradient, went: Gradient) -> Dia
         node=node,
         name=None,
     )
-    given = {"label": label(here, came.tensor), "here": _short(came.preview), "there": _short(went.preview)}
-    return finding.told(FIRST, NOTHING, {}, **given)
+    ours_are, theirs_are = _said(_of(came), _of(went))
+    return finding.told(FIRST, NOTHING, {}, label=label(here, came.tensor), here=ours_are, there=theirs_are)
 
 
 def _gradients(here: Recording, there: Recording) -> Iterator[Diagnosis]:
@@ -218,28 +227,75 @@ def _gradients(here: Recording, there: Recording) -> Iterator[Diagnosis]:
         (frame, tensor, came), (*_, other) = ours[name], theirs[name]
         if _differ(came, other):
             finding = Finding(recording=here, kind=OTHER_GRADIENT, frame=frame, tensor=tensor)
-            yield finding.told(GRADIENT, NOTHING, {}, label=label(here, tensor), here=_short(came), there=_short(other))
+            ours_are, theirs_are = _said(came, other)
+            yield finding.told(GRADIENT, NOTHING, {}, label=label(here, tensor), here=ours_are, there=theirs_are)
 
 
-def _kept(recording: Recording) -> dict[str, tuple[int, int, Preview | None]]:
+def _kept(recording: Recording) -> dict[str, tuple[int, int, Known]]:
     """Leaf's name → Frame, tensor and numbers of its newest `.grad`."""
     found = {}
     for frame in recording.frames:
         for gradient in frame.gradients:
             ref = recording.tensors[gradient.tensor]
             if gradient.kept and ref.is_leaf and ref.name:
-                found[ref.name] = (frame.index, ref.id, gradient.preview)
+                found[ref.name] = (frame.index, ref.id, _of(gradient))
     return found
 
 
-def _differ(came: Preview | None, other: Preview | None) -> bool:
-    """Are both known, and not the same?"""
+def _of(gradient: Gradient) -> Known:
+    return gradient.summary or gradient.preview
+
+
+def _differ(came: Known, other: Known) -> bool:
+    """Are both known, and not the same? Of a Summary what's always there: its corner gives way in a long run."""
+    if isinstance(came, Summary) and isinstance(other, Summary):
+        return _facts(came) != _facts(other) or _parting(came, other) is not None
     return came is not None and other is not None and came != other
 
 
-def _short(numbers: Preview | None) -> str:
+def _facts(known: Summary) -> tuple[object, ...]:
+    return known.low, known.high, known.norm, known.zeros, known.nans, known.infinities, known.strip
+
+
+def _parting(came: Summary, other: Summary) -> int | None:
+    """The first number that differs, where the same corner of both is kept."""
+    if came.kept != other.kept or not came.kept:
+        return None
+    pairs = enumerate(zip(came.numbers.split(), other.numbers.split(), strict=True))
+    return next((k for k, (one, two) in pairs if one != two), None)
+
+
+def _said(came: Known, other: Known) -> tuple[Word, Word]:
+    """Both in words: of a Summary the number at which they part, where that is kept."""
+    if isinstance(came, Summary) and isinstance(other, Summary):
+        at = _parting(came, other)
+        index = str(list(_index(at, came.kept))) if at is not None else ""
+        one, two = (_whole(each) if at is None else _one(each, at, index) for each in (came, other))
+        return one, two
+    return _short(came), _short(other)
+
+
+def _index(at: int, sides: tuple[int, ...]) -> list[int]:
+    found: list[int] = []
+    for side in reversed(sides):
+        at, here = divmod(at, side)
+        found.insert(0, here)
+    return found
+
+
+def _one(known: Summary, at: int, index: str) -> Word:
+    return phrase(ONE, number=known.numbers.split()[at], index=index)
+
+
+def _whole(known: Summary) -> Word:
+    broken = known.nans + known.infinities
+    words = {"norm": known.norm or "?", "low": known.low or "?", "high": known.high or "?"}
+    return phrase(BROKEN, broken=broken, **words) if broken else phrase(WHOLE, **words)
+
+
+def _short(numbers: Known) -> str:
     """`[[1, 2], [3, 4]]`, `[1, 2]`, `1`."""
-    rows = [", ".join(row) for row in numbers or ()]
+    rows = [", ".join(row) for row in numbers or ()] if not isinstance(numbers, Summary) else ["…"]
     if len(rows) == 1:
         return f"[{rows[0]}]" if "," in rows[0] else rows[0]
     return "[" + ", ".join(f"[{row}]" for row in rows) + "]"

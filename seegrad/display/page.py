@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Sequence
 from functools import cache
 from html import escape
 from pathlib import Path
 
 from seegrad.model.recording import Recording
-from seegrad.model.scene import Question
+from seegrad.model.scene import Question, Scene
 from seegrad.picture import draw, table
 from seegrad.words.languages import marked, translate
 
@@ -30,6 +31,10 @@ PAGE = """<!doctype html>
 body {{ margin: 16px; background: #fff; font: 14px/1.5 system-ui, sans-serif; }}
 h1 {{ max-width: 1208px; margin: 0 auto 10px; font-size: 15px; }}
 #picture {{ max-width: 1208px; margin: 0 auto; }}
+.pair {{ display: flex; flex-wrap: wrap; gap: 12px; }}
+.pair > div {{ flex: 1 1 440px; min-width: 0; }}
+.pair h2 {{ margin: 0 0 6px; font-size: 14px; }}
+pre {{ white-space: pre-wrap; }}
 @media (prefers-color-scheme: dark) {{ body {{ background: #111; color: #e6e9ee; }} }}
 {css}
 </style>
@@ -37,17 +42,23 @@ h1 {{ max-width: 1208px; margin: 0 auto 10px; font-size: 15px; }}
 <body>
 <main>
 <h1>{title}</h1>
-<div id="picture"></div>
+{pictures}
 <noscript><pre>{table}</pre></noscript>
 </main>
-<script id="scene" type="application/json">{scene}</script>
+{scenes}
 <script>
 {script}
-seegrad.play(document.getElementById("picture"), JSON.parse(document.getElementById("scene").textContent));
+{play}
 </script>
 </body>
 </html>
 """
+ONE = """<script id="scene" type="application/json">{scene}</script>"""
+PLAYED = (
+    """seegrad.play(document.getElementById("picture"), JSON.parse(document.getElementById("scene").textContent));"""
+)
+SEVERAL = """for (const scene of document.querySelectorAll("script[data-for]"))
+  seegrad.play(document.getElementById(scene.dataset.for), JSON.parse(scene.textContent));"""
 
 
 @cache
@@ -65,13 +76,49 @@ def page(
     '<!doctype html>'
     """
     scene = draw(recording, question, lang)
+    return _filled(
+        scene.lang,
+        title or translate(marked("Autograd graph"), scene.lang),
+        table(scene, question.until_step if question else None),
+        '<div id="picture"></div>',
+        ONE.format(scene=_inline(scene.to_json())),
+        PLAYED,
+    )
+
+
+def pair_page(scenes: Sequence[Scene], notes: str, title: str | None = None) -> str:
+    """Two pictures side by side below what differs, as one page.
+
+    >>> pair_page([draw(Recording()), draw(Recording())], "Nothing differs.").count("data-for")
+    3
+    """
+    lang = scenes[0].lang
+    names = [translate(word, lang) for word in (marked("first"), marked("second"))]
+    sides = "".join(f'<div><h2>{escape(name)}</h2><div id="p{k}"></div></div>' for k, name in enumerate(names))
+    inlined = [
+        f'<script data-for="p{k}" type="application/json">{_inline(scene.to_json())}</script>'
+        for k, scene in enumerate(scenes)
+    ]
+    return _filled(
+        lang,
+        title or translate(marked("Where two recordings differ"), lang),
+        "\n\n".join(table(scene) for scene in scenes),
+        f'<pre>{escape(notes)}</pre><div class="pair">{sides}</div>',
+        "\n".join(inlined),
+        SEVERAL,
+    )
+
+
+def _filled(lang: str, title: str, told: str, pictures: str, scenes: str, play: str) -> str:
     return PAGE.format(
-        lang=scene.lang.replace("_", "-"),
-        title=escape(title or translate(marked("Autograd graph"), scene.lang)),
+        lang=lang.replace("_", "-"),
+        title=escape(title),
         css=asset("widget.css"),
-        table=escape(table(scene, question.until_step if question else None)),
-        scene=_inline(scene.to_json()),
+        table=escape(told),
+        pictures=pictures,
+        scenes=scenes,
         script=asset("standalone.js"),
+        play=play,
     )
 
 

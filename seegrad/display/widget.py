@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterable
+import sys
+import threading
+from collections.abc import Iterable, Iterator
 from html import escape
-from typing import Any, Protocol
+from pathlib import Path
+from typing import Any, Protocol, cast
 from urllib.parse import quote
 
 import anywidget
@@ -16,9 +19,10 @@ from ipywidgets import HTML, HBox, Layout
 
 from seegrad.capture.mode import RAISE_OWN_ERRORS
 from seegrad.diagnose.difference import ONLY_HERE, compare
-from seegrad.display.page import STATIC, asset
+from seegrad.display.page import STATIC, asset, pair_page
+from seegrad.display.rerun import Rerun, of_notebook, outcome
 from seegrad.learn.progress import note_prediction
-from seegrad.model.recording import Recording
+from seegrad.model.recording import Diagnosis, Recording
 from seegrad.model.scene import Question, Scene
 from seegrad.picture import draw, still, table
 from seegrad.picture.still import headline
@@ -56,16 +60,20 @@ class Picture(anywidget.AnyWidget):
     lang = traitlets.Unicode("en").tag(sync=True)
     level = traitlets.Unicode(None, allow_none=True).tag(sync=True)
     answer = traitlets.Dict().tag(sync=True)
+    can_try = traitlets.Bool(False).tag(sync=True)
+    trial = traitlets.Dict().tag(sync=True)
 
-    def __init__(self, scene: Scene, step: int = -1, **more: Any) -> None:
+    def __init__(self, scene: Scene, step: int = -1, recording: Recording | None = None, **more: Any) -> None:
         last = len(scene.frames) - 1
         first = min(max(step + len(scene.frames) if step < -1 else scene.first_look() if step < 0 else step, 0), last)
         question = scene.question
         super().__init__(
             scene=scene.to_data(), step=min(first, question.until_step) if question else first, lang=scene.lang, **more
         )
-        self._scene = scene
+        self._scene, self._recorded = scene, recording
+        self.can_try = any(self._rerun(mended) for mended in self._mended(None))
         self.observe(self._answered, "answer")
+        self.observe(self._asked_to_try, "trial")
 
     def _answered(self, change: Any) -> None:
         question = self._scene.question
@@ -76,6 +84,36 @@ class Picture(anywidget.AnyWidget):
     def _keep(self, question: Question, answer: dict[str, Any]) -> None:
         """Keep an answer with the learner's progress. Raises: QuestionError when it isn't one to this question."""
         note_prediction(question, answer)
+
+    def _mended(self, step: int | None) -> Iterator[Diagnosis]:
+        """What one line mends, first what shows at this step."""
+        found = self._recorded.diagnoses if self._recorded else ()
+        newest = sorted(found, key=lambda each: (each.frame != step, -(each.frame or 0)))
+        return (each for each in newest if each.mend and (step is None or (each.frame or 0) <= step))
+
+    def _rerun(self, mended: Diagnosis) -> Rerun | None:
+        """How the notebook is run again with the line that mends it; None where it can't be."""
+        shell = running_shell()
+        if shell is None or self._recorded is None or mended.mend is None:
+            return None
+        return of_notebook(self._recorded, mended.mend, shell.history_manager.input_hist_raw, shell.starting_dir)
+
+    def _asked_to_try(self, change: Any) -> None:
+        if change["new"].get("state") != "asked":
+            return
+        reruns = ((mended, self._rerun(mended)) for mended in self._mended(int(change["new"].get("step", 0))))
+        mended, rerun = next(((each, found) for each, found in reruns if found), (None, None))
+        if mended is not None and rerun is not None:
+            self.trial = {"state": "running"}
+            threading.Thread(target=self._try, args=(mended, rerun), daemon=True).start()  # the kernel stays free
+
+    def _try(self, mended: Diagnosis, rerun: Rerun) -> None:
+        """Run it again, and show both pictures."""
+        with speaking(self._scene.lang):
+            try:
+                self.trial = {"state": "done", **tried(cast(Recording, self._recorded), mended, rerun.run())}
+            except RecordingError as error:
+                self.trial = {"state": "failed", "said": str(error)}
 
     @property
     def _open(self) -> bool:
@@ -131,6 +169,13 @@ class Comparison(HBox):  # type: ignore[misc]  # ipywidgets ships no types
     def text(self) -> str:
         """The notes, one a line."""
         return self._text
+
+    def page(self, path: str | Path, title: str | None = None, said: str = "") -> Path:
+        """Write both pictures and the notes, `said` before them, to an HTML file. Raises: OSError when it can't be."""
+        target = Path(path)
+        scenes = [each._scene for each in self._shown if isinstance(each, Picture)]
+        target.write_text(pair_page(scenes, f"{said}\n\n{self._text}".strip(), title), encoding="utf-8")
+        return target
 
     def _said(self) -> str:
         return f'<pre style="white-space:pre-wrap">{escape(self._text)}</pre>'
@@ -196,7 +241,7 @@ def show(
             except QuestionError as error:
                 display(Sentence(str(error)))  # type: ignore[no-untyped-call]  # IPython's display has no types
         try:
-            return Picture(draw(recording, question, spoken), step)
+            return Picture(draw(recording, question, spoken), step, recording)
         except FileNotFoundError:  # seegrad itself isn't whole
             raise
         except Exception as error:  # a display error must never break the cell
@@ -209,8 +254,9 @@ def show(
 def diff(first: Recording | HasRecording, second: Recording | HasRecording, lang: str | None = None) -> Comparison:
     """Where two Recordings differ: steps that one alone has, numbers, gradients, the versions that were saved.
 
-    Both pictures stand side by side with a note at each difference; `print` of it gives the notes as text. Numbers are
-    compared where they are known, which those of tensors up to 4×4 are.
+    Both pictures stand side by side with a note at each difference; `print` of it gives the notes as text, its `page`
+    writes them to a file. Numbers are compared where they are known: those of tensors up to 4×4, of larger ones where
+    both were recorded with `values=True`.
 
     Raises: RecordingError for what isn't a Recording, nor holds one.
 
@@ -221,6 +267,20 @@ def diff(first: Recording | HasRecording, second: Recording | HasRecording, lang
         found = compare(recording_of(first), recording_of(second))
         pictures = tuple(show(each, lang=lang) for each in found)
         return Comparison(pictures, _told(found))
+
+
+def tried(before: Recording, mended: Diagnosis, after: Recording) -> dict[str, Any]:
+    """What a line has changed, for the player: a sentence, the notes, both pictures."""
+    found = compare(before, after)
+    scenes = [draw(each).to_data() for each in found]
+    return {"said": outcome(mended, after), "told": _told(found), "scenes": scenes}
+
+
+def running_shell() -> Any:
+    """IPython's shell, if it runs cells for a kernel; None in a terminal or a script."""
+    ipython = sys.modules.get("IPython")
+    shell: Any = ipython.get_ipython() if ipython is not None else None
+    return shell if getattr(shell, "kernel", None) is not None else None
 
 
 def recording_of(rec: Recording | HasRecording) -> Recording:

@@ -353,11 +353,19 @@ EARLIER = marked(
 
 
 @dataclass(frozen=True, slots=True)
+class Mend:
+    """The line to put in the place of another, without its indentation: what `place.code` should have been."""
+
+    place: Place
+    line: str
+
+
+@dataclass(frozen=True, slots=True)
 class Diagnosis:
     """What went wrong, who did it, who was hit; and its words, as Phrases that `message()` says.
 
     `arguments` are the facts behind the words: plain strings and numbers only. `title` names the kind, `tag` is what
-    the picture pins to the victim.
+    the picture pins to the victim. `mend` is the advice as a line of code, where one line does.
     """
 
     kind: str
@@ -379,6 +387,7 @@ class Diagnosis:
     said: Phrase | None = field(default=None, repr=False)  # None: read from what an earlier seegrad stored
     advice: Phrase | None = field(default=None, repr=False)
     tag: tuple[Phrase, ...] = field(default=(), repr=False)
+    mend: Mend | None = field(default=None, repr=False)
 
     def message(self, lang: str | None = None) -> str:
         """Two sentences: what happened, what to do; in `lang`, else in the reader's own language.

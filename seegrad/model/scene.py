@@ -46,6 +46,15 @@ class Layout:
 
 
 @dataclass(frozen=True, slots=True)
+class Fix:
+    """The line that mends a Diagnosis: where it stands, in words, as it was, and as it should be."""
+
+    where: str
+    before: str
+    after: str
+
+
+@dataclass(frozen=True, slots=True)
 class SceneFrame:
     """One step: `line` is an index into `Scene.code`, `on` the ids of the items that this step is about.
 
@@ -62,6 +71,7 @@ class SceneFrame:
     diagnosis: str = ""
     severity: Severity | None = None
     culprit: int | None = None
+    fix: Fix | None = None
 
 
 @dataclass(frozen=True, slots=True)

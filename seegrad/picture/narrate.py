@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 
 from seegrad.model.recording import GRADIENT_READ, Frame, Node, Recording, SavedTensor, TensorRef
+from seegrad.picture.sketch.desk import gradient_name
 from seegrad.words.languages import _, closed, marked, together
 
 HUSHED = ("counters", "damage")  # veils under which no version is told: they would tell how it ends
@@ -76,6 +77,8 @@ class Narrator:
         frame = self.recording.frames[ref.frame] if ref.frame < len(self.recording.frames) else None
         if frame is not None and ref.id in frame.outputs and frame.op and frame.op not in WRITTEN_OUT:
             return _("the result of {op}").format(op=frame.op)
+        if named := gradient_name(self.recording, ref):
+            return named
         return _("a number") if not ref.shape else _("an unnamed tensor")
 
     def _grad(self, tensor: int) -> str:

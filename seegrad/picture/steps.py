@@ -6,12 +6,14 @@ A frame has its line of code, a sentence, torch's own words, and the Diagnosis.
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import PurePath
 
 from seegrad.model.recording import (
     Frame,
     Gradient,
     Hook,
     HookCall,
+    Mend,
     Node,
     Place,
     Preview,
@@ -19,7 +21,7 @@ from seegrad.model.recording import (
     Severity,
     TensorRef,
 )
-from seegrad.model.scene import Item, NumberSheet, Row, SceneFrame
+from seegrad.model.scene import Fix, Item, NumberSheet, Row, SceneFrame
 from seegrad.picture.narrate import Narrator, title
 from seegrad.picture.sketch import Bundle, Card, Pill, Sketch, is_finite
 from seegrad.picture.svg.cards import share_text
@@ -100,7 +102,15 @@ def _scene_frame(
         diagnosis=together(*dict.fromkeys(diagnosis.message(lang) for diagnosis in here)),
         severity=here[0].severity if here else None,
         culprit=_line(recording, line_of, here[0].culprit) if here and here[0].severity != "note" else None,
+        fix=next((_fix(recording, diagnosis.mend) for diagnosis in here if diagnosis.mend), None),
     )
+
+
+def _fix(recording: Recording, mend: Mend) -> Fix:
+    """A Mend in words; with its file, where another than the block's holds the line."""
+    place = mend.place
+    named = _("line {line}") if place.file == recording.code_file else _("line {line} of {file}")
+    return Fix(named.format(line=place.line, file=PurePath(place.file).name), place.code, mend.line)
 
 
 def _line(recording: Recording, line_of: dict[int, int], place: Place | None) -> int | None:

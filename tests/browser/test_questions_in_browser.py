@@ -71,7 +71,10 @@ def test_what_keeps_its_gradient_is_hidden_until_it_is_said(recording: Recording
     check(tab)
     assert answer(tab) == {"keeps": ["a", "loss", "w"]}
     expect(tab.locator(".sg-qv")).to_contain_text("M01")
-    expect(tab.locator(".sg-cv .evidence .nm")).to_have_text(["s", "loss"])
+    signs = {"right": ["a", "w"], "wrong": ["loss"], "missed": ["s"]}
+    for mark, names in signs.items():
+        expect(tab.locator(f".sg-cv [data-m={mark}] .nm")).to_have_text(names)
+    expect(tab.locator(".sg-cv .qs")).to_have_count(4)
     assert wrong == []
 
 
@@ -111,7 +114,8 @@ def test_what_is_saved_is_said_by_keyboard(recording: Recording, tab: Page, tmp_
     tab.keyboard.press("Enter")
     assert answer(tab)["saves"]["SigmoidBackward0"] == ["h"]  # type: ignore[index]  # a dict
     expect(tab.locator(".sg-qv")).to_contain_text("SigmoidBackward0 saves s")
-    expect(tab.locator(".sg-cv .evidence .fnm")).to_have_text(["MulBackward0", "SigmoidBackward0"])
+    expect(tab.locator(".sg-cv .fn[data-m=wrong] .fnm")).to_have_text(["MulBackward0", "SigmoidBackward0"])
+    expect(tab.get_by_role("group", name="SigmoidBackward0")).to_contain_text("✗")
 
 
 def test_the_order_is_clicked(recording: Recording, tab: Page, tmp_path: Path) -> None:

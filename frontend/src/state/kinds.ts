@@ -16,8 +16,6 @@ export interface Kind {
   complete?(question: Question, draft: Draft): boolean;
   /** It is answered beside the picture: a click on a part is about the part. */
   beside?: boolean;
-  /** What was taken for what it isn't is shown in the picture. */
-  shown?: boolean;
   /** The answer leaves the picture at its step, since backward frees what was asked for. */
   stays?: boolean;
   /** What a click on a label does, and whether it looks picked; where it isn't as plain. */
@@ -26,7 +24,13 @@ export interface Kind {
   value?(question: Question, draft: Draft): Value;
   /** The keys of what is wrong. */
   mistakes?(truth: never, value: never, question: Question): string[];
+  /** What became of each thing that was picked, or had to be; where it isn't as plain. */
+  marks?(truth: never, value: never): Marked;
 }
+
+/** Picked and right, picked and wrong, not picked though it's right. */
+export type Mark = "right" | "wrong" | "missed";
+export type Marked = Record<string, Mark>;
 
 type Names = Record<string, string[]>;
 type Numbers = Record<string, number>;
@@ -41,6 +45,11 @@ export function differences(wanted: string[], value: unknown, subject = ""): str
   return [...given.filter((x) => !wanted.includes(x)).sort().map((x) => "+" + subject + x), ...wanted.filter((x) => !given.includes(x)).map((x) => "-" + subject + x)];
 }
 
+/** What is picked and what is to be picked, thing by thing. */
+function compared(wanted: string[], given: string[]): Marked {
+  return Object.fromEntries([...wanted.map((x) => [x, given.includes(x) ? "right" : "missed"]), ...given.filter((x) => !wanted.includes(x)).map((x) => [x, "wrong"])]);
+}
+
 export const toggled = (draft: Draft, label: string): Draft => ({ ...draft, picked: draft.picked.includes(label) ? draft.picked.filter((x) => x !== label) : [...draft.picked, label] });
 
 /** What is wrong with an order: its members, all of it, one pair, or the choice among those that were ready. */
@@ -51,6 +60,12 @@ function disorder(wanted: string[], value: unknown, question: Question): string[
   const keys = question.choices.map((c) => c.key).filter((key) => key.includes("<"));
   const early = keys.filter((key) => { const [a, b] = key.split("<") as [string, string]; return given.indexOf(a) < given.indexOf(b); });
   return early.length && early.length === keys.length ? ["forward"] : [early[0] ?? "youngest"];
+}
+
+/** An order, place by place. */
+function inPlace(wanted: string[], value: unknown): Marked {
+  const given = namesIn(value);
+  return Object.fromEntries([...wanted.map((x) => [x, given.includes(x) ? "wrong" : "missed"]), ...given.map((x, k) => [x, wanted[k] === x ? "right" : "wrong"])]);
 }
 
 /** The names in a truth or an answer that maps Functions to tensors. */
@@ -67,16 +82,17 @@ export const current = (question: Question, draft: Draft) => (draft.at ?? nodesO
 const KINDS: Record<string, Kind> = {
   culprit: { value: (_, draft) => Number(draft.picked[0]) },
   leaves: { many: true },
-  keeps: { many: true, complete: always, shown: true },
-  order: { many: true, inOrder: true, mistakes: disorder, shown: true },
+  keeps: { many: true, complete: always },
+  order: { many: true, inOrder: true, mistakes: disorder, marks: inPlace },
   versions: {
     beside: true,
     complete: (question, draft) => question.targets.every(([, label]) => WHOLE.test(draft.typed[label] as string)),
     value: (question, draft) => Object.fromEntries(question.targets.map(([, label]) => [label, Number(draft.typed[label])])),
     mistakes: (truth: Numbers, given: Numbers) => Object.entries(truth).filter(([name, v]) => given[name] !== v).map(([name]) => `${name}=${given[name]}`),
+    marks: (truth: Numbers, given: Numbers) => Object.fromEntries(Object.entries(truth).map(([name, v]) => [name, given[name] === v ? "right" : "wrong"])),
   },
   saves: {
-    many: true, complete: always, shown: true, stays: true,
+    many: true, complete: always, stays: true,
     pick(question, draft, label) {
       if (nodesOf(question).includes(label)) return { ...draft, at: label };
       const pair = [label, `${current(question, draft)} ${label}`].find((each) => question.choices.some((c) => c.key.slice(1) === each));
@@ -88,8 +104,23 @@ const KINDS: Record<string, Kind> = {
     },
     value: (question, draft) => Object.fromEntries(pairs(question).map(([node, names]) => [node, names.filter((name) => draft.picked.includes(`${node} ${name}`))])),
     mistakes: (wanted: Names, given: Names) => Object.keys({ ...wanted, ...given }).flatMap((node) => differences(wanted[node] ?? [], given[node], node + " ")),
+    marks: (wanted: Names, given: Names) => Object.assign({}, ...Object.keys({ ...wanted, ...given }).map((node) => {
+      const found = compared((wanted[node] ?? []).map((name) => `${node} ${name}`), namesIn(given[node]).map((name) => `${node} ${name}`));
+      return { ...found, [node]: Object.values(found).every((mark) => mark === "right") ? "right" : "wrong" };
+    })),
   },
 };
+
+/** What became of each label, choice or pair that was picked, or that had to be. */
+export function marksOf(question: Question, answer: Record<string, Value>): Marked {
+  const truth = JSON.parse(question.truth);
+  const value = answer[question.kind];
+  const { marks, many } = kindOf(question);
+  if (marks) return marks(truth as never, (value ?? {}) as never);
+  const [wanted, given] = [truth, value ?? []].map((each) => [each].flat().map(String)) as [string[], string[]];
+  const accepted = !many && wanted.some((x) => given.includes(x)); // any of several is enough
+  return compared(accepted ? given : wanted, given);
+}
 
 export const kindOf = (question: Question | null): Kind => KINDS[question?.kind as string] ?? {};
 

@@ -59,9 +59,5 @@ export function labelOf(question: Question, itemId: string): string | undefined 
   return question.targets.find(([id]) => namesOf(itemId).includes(id))?.[1];
 }
 
-/** Does this item belong to the evidence that a verdict points at, or was it taken for what it isn't? */
-export function isEvidence(question: Question, itemId: string, answer: Answer = {}): boolean {
-  if (namesOf(itemId).some((id) => question.evidence.includes(id))) return true;
-  const label = labelOf(question, itemId);
-  return !!kindOf(question).shown && mistakes(question, answer[question.kind]).some((key) => key.split(/^[+-]| .*|</).includes(label ?? "\0"));
-}
+/** Does this item belong to the evidence that a verdict points at? */
+export const isEvidence = (question: Question, itemId: string): boolean => namesOf(itemId).some((id) => question.evidence.includes(id));

@@ -12,7 +12,11 @@ export interface Frame {
   diagnosis: string;
   severity: Severity | null;
   culprit?: number | null;
+  fix?: Fix | null;
 }
+
+/** The line that mends what is found at a step. */
+export interface Fix { where: string; before: string; after: string }
 
 export interface Row { key: string; values: [number, string][] }
 export interface Item { id: string; kind: string; label: string; born: number; rows: Row[]; level: string }
@@ -158,6 +162,9 @@ export const lastWrong = (scene: Scene, step: number) => scene.frames.slice(0, s
 
 /** What a Diagnosis says at a step: the newest one so far that isn't a mere note. */
 export const lastWord = (scene: Scene, step: number) => scene.frames[step]?.diagnosis || lastWrong(scene, step)?.diagnosis || "";
+
+/** The line that mends what the Diagnosis of a step is about. */
+export const lastFix = (scene: Scene, step: number) => (scene.frames[step]?.diagnosis ? scene.frames[step]?.fix : lastWrong(scene, step)?.fix) ?? null;
 
 /** What a timeline says at a step. */
 export function at(values: [number, string][], step: number): string | undefined {

@@ -1,14 +1,15 @@
 /** The question's panel: prompt, ways to answer, the button, then the verdict. */
 import { h, quiet } from "./dom";
 import { withCode } from "./inspector";
-import { chosen, current, type Draft, kindOf, pairs, type Value } from "../state/kinds";
+import { SIGNS } from "./picture";
+import { chosen, current, type Draft, kindOf, type Mark, type Marked, pairs, type Value } from "../state/kinds";
 import { type Answer, isComplete, judge, pythonLine } from "../state/quiz";
 import type { Question } from "../state/scene";
 import type { Words } from "./words";
 
-export interface AskPanel { element: HTMLElement; show(draft: Draft, answer: Answer | null): void }
+export interface AskPanel { element: HTMLElement; show(draft: Draft, answer: Answer | null, marked: Marked): void }
 
-interface Moves { pick(label: string): void; type(label: string, text: string): void; commit(): void }
+interface Moves { pick(label: string): void; type(label: string, text: string): void; commit(): void; again(): void }
 
 export function askPanel(question: Question, w: Words, moves: Moves): AskPanel {
   const prompt = h("p", { class: "sg-qp" }, ...withCode(question.prompt));
@@ -20,18 +21,28 @@ export function askPanel(question: Question, w: Words, moves: Moves): AskPanel {
   const inputs = (CONTROLS[question.kind] ?? list)(question, w, controls, moves);
   return {
     element,
-    show(draft, answer) {
+    show(draft, answer, marked) {
       element.classList.toggle("answered", answer !== null);
       button.disabled = !isComplete(question, draft);
-      inputs(draft, answer && (answer[question.kind] ?? ""));
+      inputs(draft, answer && (answer[question.kind] ?? ""), marked);
       if (answer === null) verdict.replaceChildren();
-      else if (!verdict.childElementCount) verdict.append(...verdictOf(question, w, answer));
+      else if (!verdict.childElementCount) verdict.append(...verdictOf(question, w, answer, moves, marked));
     },
   };
 }
 
-/** Shows a draft, or where one was given the answer. */
-type Update = (draft: Draft, given: Value | null) => void;
+/** Shows a draft, or where one was given the answer, and what became of each thing that was picked. */
+type Update = (draft: Draft, given: Value | null, marked: Marked) => void;
+
+/** Beside a choice: its sign, in words for who doesn't see it. */
+const signed = (w: Words) => {
+  const element = h("span", { class: "sg-qs" });
+  const show = (mark: Mark | undefined) => {
+    element.dataset.m = mark ?? "";
+    element.replaceChildren(...(mark ? [h("span", { "aria-hidden": "true" }, SIGNS[mark]), h("span", { class: "sg-sr" }, w[mark])] : []));
+  };
+  return { element, show };
+};
 
 /** How a kind of question is answered where it isn't by clicks alone, nor by a choice where there is nothing to click. */
 const CONTROLS: Record<string, typeof ticks> = { versions: numbers, saves: ticks };
@@ -44,31 +55,32 @@ function list(question: Question, w: Words, controls: HTMLElement, moves: Moves)
   const between = kindOf(question).inOrder ? " → " : ", ";
   const all = question.choices.filter((choice) => choice.label && !labels.includes(choice.key)).map((choice) => {
     const input = quiet(h("input", { type: "radio", name: `sg-${question.id}`, value: choice.key, onchange: () => moves.pick(choice.key) }));
-    controls.append(h("label", {}, input, ` ${choice.label}`));
-    return input;
+    const sign = signed(w);
+    controls.append(h("label", {}, input, ` ${choice.label}`, sign.element));
+    return { input, sign };
   });
-  return (draft, given) => {
+  return (draft, given, marked) => {
     picked.textContent = labels.includes(draft.picked[0] as string) ? `${w.picked} ${chosen(question, draft).join(between)}` : "";
-    for (const input of all) { input.checked = (given ?? draft.picked[0]) == input.value; input.disabled = given !== null; }
+    for (const { input, sign } of all) { input.checked = (given ?? draft.picked[0]) == input.value; input.disabled = given !== null; sign.show(marked[input.value]); }
   };
 }
 
 /** One row for each Function: the tensors around it, each with a box to tick. */
-function ticks(question: Question, _: Words, controls: HTMLElement, moves: Moves): Update {
+function ticks(question: Question, w: Words, controls: HTMLElement, moves: Moves): Update {
   const rows = pairs(question).map(([node, names]) => {
     const inputs = names.map((name) => {
       const pair = `${node} ${name}`;
-      return { pair, name, input: quiet(h("input", { type: "checkbox", onchange: () => moves.pick(pair) })) };
+      return { pair, name, sign: signed(w), input: quiet(h("input", { type: "checkbox", onchange: () => moves.pick(pair) })) };
     });
-    const labels = inputs.map(({ name, input }) => h("label", {}, input, h("code", {}, name)));
+    const labels = inputs.map(({ name, input, sign }) => h("label", {}, input, h("code", {}, name), sign.element));
     const row = h("div", { class: "sg-qr", role: "group", "aria-label": node }, h("code", {}, node), ...labels);
     controls.append(row);
     return { node, row, inputs };
   });
-  return (draft, given) => {
+  return (draft, given, marked) => {
     for (const { node, row, inputs } of rows) {
       row.classList.toggle("cur", given === null && node === current(question, draft));
-      for (const { pair, name, input } of inputs) { input.checked = given === null ? draft.picked.includes(pair) : !!(given as Record<string, string[]>)[node]?.includes(name); input.disabled = given !== null; }
+      for (const { pair, name, input, sign } of inputs) { sign.show(marked[pair]); input.checked = given === null ? draft.picked.includes(pair) : !!(given as Record<string, string[]>)[node]?.includes(name); input.disabled = given !== null; }
     }
   };
 }
@@ -76,11 +88,13 @@ function ticks(question: Question, _: Words, controls: HTMLElement, moves: Moves
 function numbers(question: Question, w: Words, controls: HTMLElement, moves: Moves): Update {
   const all = question.targets.map(([, label]) => {
     const input: HTMLInputElement = quiet(h("input", { type: "text", inputmode: "numeric", size: 3, "aria-label": `${w.version} ${label}`, oninput: () => moves.type(label, input.value) }));
-    controls.append(h("label", {}, h("code", {}, `${label}._version = `), input));
-    return { label, input };
+    const sign = signed(w);
+    controls.append(h("label", {}, h("code", {}, `${label}._version = `), input, sign.element));
+    return { label, input, sign };
   });
-  return (draft, given) => {
-    for (const { label, input } of all) {
+  return (draft, given, marked) => {
+    for (const { label, input, sign } of all) {
+      sign.show(marked[label]);
       const value = String((given === null ? draft.typed : (given as Record<string, number>))[label] ?? "");
       if (input.value !== value) input.value = value;
       input.disabled = given !== null;
@@ -88,13 +102,16 @@ function numbers(question: Question, w: Words, controls: HTMLElement, moves: Mov
   };
 }
 
-function verdictOf(question: Question, w: Words, answer: Answer): HTMLElement[] {
+function verdictOf(question: Question, w: Words, answer: Answer, moves: Moves, marked: Marked): HTMLElement[] {
   const { right, message, misconception } = judge(question, answer);
   const line = pythonLine(question, answer);
   const copy = quiet(h("button", { type: "button", class: "sg-copy", onclick: () => {
     void navigator.clipboard?.writeText(line).then(() => { copy.textContent = w.copied; });
   } }, w.copy));
+  const again = quiet(h("button", { type: "button", class: "sg-again", onclick: () => moves.again() }, w.again));
+  const met = (Object.keys(SIGNS) as Mark[]).filter((mark) => Object.values(marked).includes(mark));
+  const key = h("p", { class: "sg-qm" }, ...met.map((mark) => h("span", { "data-m": mark }, h("i", { "aria-hidden": "true" }, SIGNS[mark]), ` ${w[mark]}`)), again);
   const head = h("b", {}, right ? `✓ ${w.right}` : `✗ ${w.wrong}`);
   const said = h("p", { class: right ? "right" : "wrong" }, head, " ", ...withCode(message), h("small", {}, ` ${misconception}`));
-  return [said, h("p", { class: "sg-py" }, h("span", {}, w.keep), " ", h("code", {}, line), " ", copy)];
+  return [said, key, h("p", { class: "sg-py" }, h("span", {}, w.keep), " ", h("code", {}, line), " ", copy)];
 }

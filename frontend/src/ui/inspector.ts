@@ -5,7 +5,7 @@ import { sheets } from "../numbers/sheets";
 import { at, drawnAt, type Item, lastWord, type Scene, sheetsAt } from "../state/scene";
 import type { Words } from "./words";
 
-export function inspector(scene: Scene, w: Words, go: (place: number) => void): { element: HTMLElement; show(step: number, selected: string, veil: string): void } {
+export function inspector(scene: Scene, w: Words, go: (place: number) => void, fix: HTMLElement): { element: HTMLElement; show(step: number, selected: string, veil: string): void } {
   const element = h("div", { class: "sg-in" });
   const walked = sheets(w);
   return {
@@ -15,7 +15,7 @@ export function inspector(scene: Scene, w: Words, go: (place: number) => void): 
       if (!frame) return;
       element.replaceChildren(h("p", {}, ...withCode(frame.text)));
       const diagnosis = lastWord(scene, step);
-      if (diagnosis) element.append(h("p", { class: `dg ${frame.diagnosis && (frame.severity ?? "calm")}` }, ...withCode(diagnosis)));
+      if (diagnosis) element.append(h("p", { class: `dg ${frame.diagnosis && (frame.severity ?? "calm")}` }, ...withCode(diagnosis)), fix);
       const drawn = drawnAt(scene, step);
       const found = scene.passes.flatMap((each, k) => (worst(each) ? [button(each.label, k, drawn.place, go)] : []));
       if (found.length) element.append(h("p", { class: "sg-ld" }, h("span", {}, w.foundIn), ...found));

@@ -1,7 +1,9 @@
 /** One SVG with every step inside for each open box: a step only flips attributes, opening a box swaps the SVG. */
 import { h, quiet } from "./dom";
+import type { Mark } from "../state/kinds";
 import { type Line, way } from "../state/ways";
 import { levelAt, type Scene, stateAt } from "../state/scene";
+import type { Words } from "./words";
 
 /** What is left at full strength: all, the neighbours of what is selected, the gradient's way to it. */
 export type Focus = "" | "near" | "path";
@@ -9,7 +11,7 @@ export type Focus = "" | "near" | "path";
 /** The pass that a step belongs to, and the step's number in it. */
 export interface Drawn { place: number; scene: Scene; step: number }
 
-export interface Marks { selected: string; focus: Focus; on: string[]; picked: (id: string) => boolean; place?: ((id: string) => number) | undefined; evidence: (id: string) => boolean }
+export interface Marks { selected: string; focus: Focus; on: string[]; picked: (id: string) => boolean; place?: ((id: string) => number) | undefined; evidence: (id: string) => boolean; mark?: ((id: string) => Mark | undefined) | undefined }
 
 export interface Picture {
   box: HTMLElement;
@@ -69,10 +71,24 @@ function number(part: SVGGElement, place: number) {
   if (place) part.insertAdjacentHTML("beforeend", `<text class="qn" y="5" aria-hidden="true">${place}</text>`);
 }
 
+/** Signs that differ in form, not in colour alone: a tick, a cross, a ring around nothing. */
+export const SIGNS: Record<Mark, string> = { right: "✓", wrong: "✗", missed: "○" };
+
+/** What became of a part that was picked, or that had to be: a sign at its corner. */
+function sign(part: SVGGElement, mark: Mark | undefined) {
+  if (part.dataset.m === mark) return;
+  part.querySelector(":scope > .qs")?.remove();
+  if (!mark) { delete part.dataset.m; return; }
+  part.dataset.m = mark;
+  const halo = part.querySelector(":scope > .halo");
+  const [x, y] = ["x", "y"].map((side) => Number(halo?.getAttribute(side)) || 0);
+  part.insertAdjacentHTML("beforeend", `<g class="qs" aria-hidden="true" transform="translate(${x! + 4} ${y! + 4})"><circle r="9.5"/><text y="4.5">${SIGNS[mark]}</text></g>`);
+}
+
 /** A part is called by its `<title>`: a label beside the text that it shows would be a second name. */
 const nameOf = (part: Element) => part.querySelector(":scope > title");
 
-export function picture(scene: Scene): Picture {
+export function picture(scene: Scene, w: Words): Picture {
   const box = h("div", { class: "sg-cv" });
   const legend = h("div", { class: "sg-svg sg-lg" });
   const drawings = new Map<string, Drawing>();
@@ -83,6 +99,8 @@ export function picture(scene: Scene): Picture {
   let about: SVGGElement[] = []; // what a step is about, what matters most first
   let opened = false; // has that just been opened or closed?
   let numbers = false; // has any part had a place in an order?
+  let signed = false; // has any part had a sign?
+  let marked: Marks["mark"];
   const idOf = (part: Element) => part.id.slice(scene.uid.length + 1);
   const partOf = (id: string) => here.parts.find((part) => idOf(part) === id);
 
@@ -104,11 +122,12 @@ export function picture(scene: Scene): Picture {
     return closed === undefined ? undefined : turned;
   }
 
-  /** What an open question hides. */
+  /** What an open question hides, and what became of an answer's parts. */
   function dress() {
     here.parts.forEach((part, k) => {
       const name = nameOf(part);
-      if (name) name.textContent = (veiled ? here.labels[k]?.split(",")[0] : here.labels[k]) ?? "";
+      const became = marked?.(idOf(part));
+      if (name) name.textContent = `${(veiled ? here.labels[k]?.split(",")[0] : here.labels[k]) ?? ""}${became ? `, ${w[became]}` : ""}`;
     });
   }
 
@@ -149,6 +168,7 @@ export function picture(scene: Scene): Picture {
       const { step } = drawn;
       const turned = turnTo(drawn, level);
       numbers ||= !!marks.place;
+      signed ||= !!marks.mark;
       for (const timed of here.timed) {
         const visible = timed.at ? timed.at.includes(`${step}`) : timed.since <= step && step <= timed.until;
         if (visible === timed.shown) continue;
@@ -162,8 +182,10 @@ export function picture(scene: Scene): Picture {
         part.classList.toggle("picked", marks.picked(id));
         part.classList.toggle("evidence", marks.evidence(id));
         if (numbers) number(part, marks.place?.(id) ?? 0);
+        if (signed) sign(part, marks.mark?.(id));
         part.setAttribute("aria-hidden", String(part.dataset.s === "g"));
       }
+      if (signed && marked !== marks.mark) { marked = marks.mark; dress(); }
       rove();
       focusOn(marks.selected, marks.focus);
       const innermost = (letters: string) => here.parts.filter((part) => letters.includes(part.dataset.s ?? "g")).at(-1);

@@ -1,13 +1,14 @@
 /** The player: state machine + picture + panel, on any page. It knows nothing of Jupyter. */
 import { save } from "../export/save";
+import { fixPanel, type Trial } from "../fix/fix";
 import { askPanel } from "./ask";
 import { h, icon, type IconName, quiet, reachable, watchTheme } from "./dom";
 import { finder, minimap, TALL_PX } from "./find";
 import { inspector } from "./inspector";
-import { type Focus, picture } from "./picture";
-import { type Draft, kindOf } from "../state/kinds";
+import { type Focus, picture, SIGNS } from "./picture";
+import { type Draft, kindOf, type Marked, marksOf } from "../state/kinds";
 import { type Answer, answerOf, emptyDraft, isComplete, isEvidence, isPicked, labelOf, pick, type } from "../state/quiz";
-import { drawnAt, lastWrong, levelAt, levelInSight, readScene, type Scene } from "../state/scene";
+import { drawnAt, lastFix, lastWrong, levelAt, levelInSight, readScene, type Scene } from "../state/scene";
 import { type Event, lastStep, reduce, type State } from "../state/machine";
 import { strip } from "./passes";
 import { track } from "./track";
@@ -16,12 +17,13 @@ import { words } from "./words";
 
 /** Where the state lives: a widget's model, or a variable of a static page. */
 export interface Host {
-  get(key: "step" | "selected" | "answer" | "level"): unknown;
-  set(changes: { step?: number; selected?: string; answer?: Answer; level?: string }): void;
+  get(key: "step" | "selected" | "answer" | "level" | "trial" | "can_try"): unknown;
+  set(changes: { step?: number; selected?: string; answer?: Answer; level?: string; trial?: Trial }): void;
   on(changed: () => void): () => void;
 }
 
 const TICK_MS = 1400;
+const LINE_PX = 20; // of the code
 const BESIDE_PX = 300; // the words, where they stand beside a high picture
 const HIGH = 0.6; // of the window: a picture higher than that has its words beside it, where there is room
 const KEYS: Record<string, Event> = { ArrowRight: { kind: "by", steps: 1 }, ArrowLeft: { kind: "by", steps: -1 }, Home: { kind: "first" }, End: { kind: "last" } };
@@ -77,7 +79,7 @@ function start(el: HTMLElement, scene: Scene, host: Host): () => void {
     send({ kind: "answered" });
   };
 
-  const pic = picture(scene);
+  const pic = picture(scene, w);
   const button = (name: IconName, label: string, event: Event) => {
     const made = quiet(h("button", { type: "button", title: label, "aria-label": label, onclick: () => send(event) }));
     made.innerHTML = icon(name);
@@ -93,8 +95,15 @@ function start(el: HTMLElement, scene: Scene, host: Host): () => void {
     pick: (label) => { draft = pick(question, draft, label); draw(); },
     type: (label, text) => { draft = type(draft, label, text); draw(); },
     commit,
+    again: () => {
+      draft = emptyDraft;
+      host.set({ answer: {}, step: question.until_step, selected: "" });
+      draw();
+      panel?.element.querySelector<HTMLElement>("input, button")?.focus();
+    },
   }) : null;
-  const info = inspector(scene, w, (place) => send({ kind: "pass", place }));
+  const fix = fixPanel(host, w, mount);
+  const info = inspector(scene, w, (place) => send({ kind: "pass", place }), fix.element);
   const turn = (to: Focus) => { focus = focus === to || state().selected === "" ? "" : to; draw(); };
   const passes = strip(scene, w, send);
   const find = finder(scene, w, send, turn);
@@ -109,7 +118,7 @@ function start(el: HTMLElement, scene: Scene, host: Host): () => void {
   const tallest = Math.max(scene.height_px, ...scene.levels.map((level) => level.height_px));
   root.classList.toggle("tall", tallest > TALL_PX);
   root.classList.toggle("loop", !!scene.passes.length);
-  el.append(root);
+  el.append(root, fix.result);
 
   const choose = (id: string) => {
     const label = question && !answer() ? labelOf(question, id) : undefined;
@@ -128,13 +137,15 @@ function start(el: HTMLElement, scene: Scene, host: Host): () => void {
     root.dataset.phase = frame.severity === "wrong" ? "error" : frame.phase;
     const given = answer();
     const open = question && !given;
+    const marked: Marked | undefined = question && given ? marksOf(question, given) : undefined;
     if (!now.selected) focus = "";
     root.toggleAttribute("data-asks", !!open);
     pic.show(drawn, now.level, {
       selected: now.selected, focus, on: frame.on,
       picked: (id) => !!open && isPicked(question, draft, labelOf(question, id) ?? "\0"),
       place: kind.inOrder ? (id) => (open ? draft.picked.indexOf(labelOf(question, id) ?? "\0") + 1 : 0) : undefined,
-      evidence: (id) => !!question && !!given && isEvidence(question, id, given),
+      evidence: (id) => !!question && !!given && !marked?.[labelOf(question, id) ?? "\0"] && isEvidence(question, id),
+      mark: marked && ((id) => marked[labelOf(question!, id) ?? "\0"]),
     });
     arrange();
     passes.show(now.step);
@@ -142,7 +153,7 @@ function start(el: HTMLElement, scene: Scene, host: Host): () => void {
     map.show(drawn.scene, now.level);
     file.show(!!open);
     line.show(now.step, end, !!open);
-    panel?.show(draft, given);
+    panel?.show(draft, given, marked ?? {});
     first.disabled = prev.disabled = now.step === 0;
     next.disabled = last.disabled = now.step === end;
     play.innerHTML = icon(playing ? "pause" : "play");
@@ -151,12 +162,15 @@ function start(el: HTMLElement, scene: Scene, host: Host): () => void {
     [...code.children].forEach((element, k) => {
       const target = `line:${scene.code[k]?.[0]}`;
       const pickedLine = open && draft.picked.includes(labelOf(question, target) ?? "\0");
-      const evidence = given && question?.evidence.includes(target);
+      const mark = marked?.[labelOf(question!, target) ?? "\0"];
+      const evidence = given && !mark && question?.evidence.includes(target);
       element.className = `${k === frame.line ? "cur" : k < (frame.line ?? 0) ? "past" : ""} ${k === culprit ? "bad" : ""} ${pickedLine ? "picked" : ""} ${evidence ? "evidence" : ""}`;
+      (element as HTMLElement).dataset.m = mark ? SIGNS[mark] : "";
     });
     const veil = open ? question.veil : "";
     root.dataset.veil = veil;
     pic.veil(veil);
+    fix.show(lastFix(scene, now.step), now.step);
     info.show(now.step, now.selected, veil);
     live.textContent = `${w.step} ${now.step + 1}: ${frame.text} ${frame.diagnosis}`;
     clearInterval(timer);
@@ -179,8 +193,8 @@ function start(el: HTMLElement, scene: Scene, host: Host): () => void {
     asked = view;
     map.follow();
     const line = code.querySelector<HTMLElement>(".cur");
-    [pic.box, code, foot].forEach(reachable);
-    if (line) code.scrollTop = Math.min(line.offsetTop, Math.max(code.scrollTop, line.offsetTop + line.offsetHeight - code.clientHeight));
+    [pic.box, code, foot, info.element].forEach(reachable);
+    if (line) code.scrollTop = Math.min(line.offsetTop, Math.max(code.scrollTop, Math.ceil((line.offsetTop + line.offsetHeight - code.clientHeight) / LINE_PX) * LINE_PX)); // no line is cut at the top
   }
 
   /** A box opens, a chip leads to what it names, anything else is selected. */
@@ -240,5 +254,5 @@ function start(el: HTMLElement, scene: Scene, host: Host): () => void {
   sized.observe(root);
   sized.observe(pic.box);
   draw();
-  return () => { clearInterval(timer); off(); unwatch(); sized.disconnect(); root.remove(); };
+  return () => { clearInterval(timer); off(); unwatch(); sized.disconnect(); root.remove(); fix.result.remove(); };
 }

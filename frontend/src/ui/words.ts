@@ -2,7 +2,7 @@
 const en = {
   graph: "Autograd graph, step by step", first: "First step (Home)", prev: "Previous step (←)", next: "Next step (→)",
   last: "Last step (End)", play: "Play (space)", pause: "Pause (space)", step: "Step", code: "code", of: "of",
-  check: "Check my prediction", right: "Right", wrong: "Not right", copy: "Copy", copied: "Copied", keep: "Your answer in Python:",
+  check: "Check my prediction", right: "Right", wrong: "Not right", missed: "Missed", again: "Try again", copy: "Copy", copied: "Copied", keep: "Your answer in Python:",
   hidden: "The rest is hidden until you answer.", picked: "Your pick:", version: "version",
   start: "Start", forward: "Forward", inplace: "In-place", backward: "Backward", error: "Error", silent: "Wrong",
   leaf: "leaf tensor", tensor: "tensor", plain: "tensor, needs no gradient", node: "Function", write: "in-place write", op: "not recorded",
@@ -10,13 +10,15 @@ const en = {
   path: "Follow the gradient (g)", later: "not there yet: step", less: "Smaller (-)", more: "Larger (+)", fit: "All of it (0), or readable (1)", full: "Full screen", save: "Save the picture as a file",
   passes: "Pass of the loop", prevPass: "Previous pass (Shift+←)", nextPass: "Next pass (Shift+→)", loss: "loss", found: "something was found here", foundIn: "found in", ladder: "pass by pass",
   numbers: "one by one", corner: "kept:", prevSlice: "Previous slice (Page Up)", nextSlice: "Next slice (Page Down)", nextBroken: "Next NaN or Inf (n)",
+  copyFix: "Copy the fix", tryFix: "Try the fix", trying: "Running again with it …", before: "As it was", after: "With the fix", compared: "With and without the fix",
+  tryTitle: "Run this notebook's cells so far again with this line, in a new process, and compare", noKernel: "No kernel answers: copy the fix instead.",
   broken: "This picture is damaged, or another version of seegrad made it. Run its cell again.",
 };
 export type Words = typeof en;
 const zh_CN: Words = {
   graph: "自动求导图，逐步演示", first: "第一步（Home）", prev: "上一步（←）", next: "下一步（→）",
   last: "最后一步（End）", play: "播放（空格）", pause: "暂停（空格）", step: "步骤", code: "代码", of: "/",
-  check: "提交我的预测", right: "正确", wrong: "不对", copy: "复制", copied: "已复制", keep: "你的答案写成 Python：",
+  check: "提交我的预测", right: "正确", wrong: "不对", missed: "漏选", again: "再试一次", copy: "复制", copied: "已复制", keep: "你的答案写成 Python：",
   hidden: "作答之后才显示其余部分。", picked: "你选的是：", version: "版本",
   start: "开始", forward: "前向", inplace: "原地写入", backward: "反向", error: "报错", silent: "静默出错",
   leaf: "叶子张量", tensor: "张量", plain: "张量，不需要梯度", node: "Function", write: "原地写入", op: "未记录",
@@ -24,6 +26,8 @@ const zh_CN: Words = {
   path: "跟随梯度（g）", later: "尚未出现：步骤", less: "缩小（-）", more: "放大（+）", fit: "显示全部（0），或恢复可读大小（1）", full: "全屏", save: "把图保存为文件",
   passes: "循环的第几遍", prevPass: "上一遍（Shift+←）", nextPass: "下一遍（Shift+→）", loss: "损失", found: "这里发现了问题", foundIn: "发现于", ladder: "逐遍变化",
   numbers: "逐个查看", corner: "已保留：", prevSlice: "上一个切片（Page Up）", nextSlice: "下一个切片（Page Down）", nextBroken: "下一个 NaN 或 Inf（n）",
+  copyFix: "复制修改", tryFix: "试试修改", trying: "正在用它重新运行……", before: "原来", after: "修改后", compared: "修改前后对比",
+  tryTitle: "在新进程中用这一行重新运行本笔记本到此为止的单元格，并作比较", noKernel: "没有内核应答：请改为复制修改。",
   broken: "这幅图已损坏，或由另一版本的 seegrad 生成。请重新运行它的单元格。",
 };
 const tables: Record<string, Words> = { en, zh_CN };

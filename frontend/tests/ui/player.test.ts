@@ -158,7 +158,26 @@ describe("a question", () => {
     line.querySelector("button")?.click();
     expect(line.className).toContain("picked");
     $<HTMLButtonElement>(".sg-check").click();
-    expect(line.className).toContain("evidence");
+    expect(line.dataset.m).toBe("✓");
+    expect(line.className).not.toContain("evidence");
+  });
+  it("gives what is right, wrong and missed a sign each, in words too, and asks again", () => {
+    const truth = '["a"]';
+    start(scene({ question: question({ kind: "leaves", truth, targets: [["t0", "a"], ["f1", "b"]], veil: "leaves" }) }));
+    $(".fn").dispatchEvent(new MouseEvent("click", { bubbles: true }));
+    $<HTMLButtonElement>(".sg-check").click();
+    expect([...el.querySelectorAll(".qs text")].map((sign) => sign.textContent)).toEqual(["○", "✗"]);
+    expect([...el.querySelectorAll(".sg-qm [data-m]")].map((each) => each.textContent)).toEqual(["✗ Not right", "○ Missed"]);
+    expect($(".leaf title").textContent).toBe("a, leaf tensor, shape 3, Missed");
+    $<HTMLButtonElement>(".sg-again").click();
+    expect(el.querySelector(".qs, .sg-qv p")).toBeNull();
+    expect($(".sg").dataset.veil).toBe("leaves");
+    expect($(".leaf title").textContent).toBe("a");
+    expect($(".sg-ct").textContent).toBe("2 / ?");
+    $(".leaf").dispatchEvent(new MouseEvent("click", { bubbles: true }));
+    $<HTMLButtonElement>(".sg-check").click();
+    expect($(".qs text").textContent).toBe("✓");
+    expect($(".sg-qv .right").textContent).toContain("Right");
   });
   it("offers beside the lines that it was none of them", () => {
     const choices = [{ key: "1", label: "a = 1", misconception: "", message: "" }, { key: "0", label: "no line", misconception: "", message: "" }];

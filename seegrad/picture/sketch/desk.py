@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from dataclasses import dataclass, field, replace
 from typing import Literal
@@ -12,6 +13,19 @@ from seegrad.words.languages import _
 
 NAME_LONGEST = 20
 CUTS = frozenset({"detach", "data", "storage"})  # ways to another name through which no gradient comes back
+
+
+GRADIENT = re.compile(r"[^\W\d][\w.]*\.grad\b(?!\()")
+NEAR = 8  # Frames after which a tensor that was seen is taken up by another line
+
+
+def gradient_name(recording: Recording, ref: TensorRef) -> str:
+    """A `.grad` by the line that takes it up first, where that names one alone; empty where it doesn't, or no Frame."""
+    takes = next((frame for frame in recording.frames[ref.frame : ref.frame + NEAR] if ref.id in frame.inputs), None)
+    named = set(GRADIENT.findall(takes.place.code)) if takes is not None and takes.place is not None else set()
+    others = [recording.tensors[k] for k in takes.inputs if k != ref.id] if takes is not None else []
+    alone = len(named) == 1 and all(other.name for other in others) and not ref.requires_grad
+    return named.pop() if alone else ""
 
 
 @dataclass
@@ -93,7 +107,8 @@ class Desk:
         if parent and parent.name and not ref.parameter:
             return parent.name + alias_label(ref)
         frame = self.recording.frames[ref.frame] if ref.frame < len(self.recording.frames) else None
-        return f"({frame.op})" if frame and ref.id in frame.outputs and frame.op else _("(unnamed)")
+        made = f"({frame.op})" if frame and ref.id in frame.outputs and frame.op else ""
+        return made or gradient_name(self.recording, ref) or _("(unnamed)")
 
     def hang_alias(self, ref: TensorRef, card: str | None, now: int) -> bool:
         """Hang an alias on the tensor whose bytes it shares; False where there is no such tensor."""

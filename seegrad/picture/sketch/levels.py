@@ -240,7 +240,8 @@ class _Table:
         counts = tuple({step: k + 1 for k, step in enumerate(ran)}.items())
         freed = [pill.freed for pill in pills]
         gone = None if None in freed else max(step for step in freed if step is not None)
-        chore = group.chore or (ops(len(pills)) if in_chore(group) else "")
+        no_function = in_chore(group) or all(pill.kind != "node" for pill in pills)
+        chore = group.chore or (ops(len(pills)) if no_function else "")
         born = min(pill.born for pill in pills)
         return Bundle(group.id, group.label, len(pills), born, counts, gone, chore, group.loose)
 

@@ -18,6 +18,7 @@ from seegrad.words.languages import _, counted
 
 LEVEL = 36  # things that are seen at once: more of them are grouped, in a level once more
 STRETCH = 12  # things in one group that only their neighbourhood holds together
+CHORE_MOST = 20  # writes, each with its parameter, that are seen at once
 OP = 4  # Functions of one op that are worth a group of their own
 CHORE = 2  # writes and ops without a Function that are worth a group of their own
 CODE_LONGEST = 30
@@ -92,7 +93,7 @@ def _most(group: Group, room: Room) -> int:
     own = frozenset(item for item in group.items if isinstance(item, str))
     if own in room.crowded:
         return max(2, len(own) // 2)  # of two no group can be made that shows less
-    return STRETCH if in_chore(group) and not group.groups() else room.most
+    return CHORE_MOST if in_chore(group) and not group.groups() else room.most
 
 
 def in_chore(group: Group | None) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -153,3 +154,44 @@ def test_a_recording_opens_again_from_its_file(tmp_path: Path) -> None:
         (tmp_path / "notes.json").write_text("no")
         with pytest.raises(RecordingError, match=said):
             seegrad.load(tmp_path / file)
+
+
+def of_many_numbers(change: float) -> Recording:
+    """10×10 numbers, one of which is another, and a loss of them all."""
+    w = torch.linspace(0, 1, 100).reshape(10, 10).requires_grad_()
+    mask = torch.zeros(10, 10, dtype=torch.bool)
+    mask[3, 7] = True
+    with seegrad.record(values=True) as rec:
+        out = w.masked_fill(mask, change)
+        (out * out).sum().backward()
+    return rec.recording
+
+
+def test_numbers_of_larger_tensors_are_compared_by_what_values_keeps() -> None:
+    """Oracle: the one number that was changed, at its own place."""
+    first, second = compare(of_many_numbers(1.0), of_many_numbers(5.0))
+    (made,) = [each for each in first.diagnoses if each.kind == "other_numbers"]
+    assert "made 1 at [3, 7], and 5 at [3, 7] in the other recording" in made.message()
+    (came,) = [each for each in second.diagnoses if each.kind == "other_gradient"]
+    assert "The gradient of `out`" in came.message()
+    assert "10 at [3, 7], and 2 at [3, 7] in the other recording" in came.message()
+    same = compare(of_many_numbers(2.0), of_many_numbers(2.0))
+    assert not any(each.diagnoses for each in same)
+
+
+def test_where_no_corner_is_kept_norms_are_told() -> None:
+    def without_corners(recording: Recording) -> Recording:
+        frames = tuple(
+            replace(
+                frame,
+                summaries=tuple(
+                    (tensor, known and replace(known, kept=(), numbers="")) for tensor, known in frame.summaries
+                ),
+            )
+            for frame in recording.frames
+        )
+        return replace(recording, frames=frames)
+
+    first, _ = compare(without_corners(of_many_numbers(1.0)), without_corners(of_many_numbers(5.0)))
+    (made,) = [each for each in first.diagnoses if each.kind == "other_numbers"]
+    assert "made numbers of norm 5.86, 0 to 1, and numbers of norm 7.64, 0 to 5 in the other" in made.message()
