@@ -10,15 +10,18 @@ from nbjudge_tests.session import pytest_configure
 
 __all__ = ["pytest_configure"]
 
+ONE_PROCESS = ("/browser/lab/", "/library/diagnose/")
+
 
 @pytest.hookimpl(optionalhook=True)  # of pytest-xdist
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """Side by side run whole files, so that what a file shares is made once; all that need a JupyterLab are one."""
+    """Side by side run whole files, so that what a file shares is made once; so does what several files share: a
+    JupyterLab, the corpus recorded."""
     from xdist.scheduler import LoadScopeScheduling
 
     class ByFile(LoadScopeScheduling):
         def _split_scope(self, nodeid: str) -> str:
             file = nodeid.partition("::")[0]
-            return file.rpartition("/")[0] if "/lab/" in file else file
+            return next((part for part in ONE_PROCESS if part in file), file)
 
     return ByFile(config, log) if config.getvalue("dist") == "loadfile" else None
