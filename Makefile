@@ -19,7 +19,7 @@ unexport PYTHONDONTWRITEBYTECODE  # tests start hundreds of processes; none need
 unexport VIRTUAL_ENV  # one that the shell has activated isn't the one used here, and IPython warns of two
 
 .DEFAULT_GOAL := help
-.PHONY: help install system frontend course lab kit tools dist quick test test-all test-torch test-upstream test-gpu test-libraries \
+.PHONY: help install system frontend course lab kit tools site dist quick test test-all test-torch test-upstream test-gpu test-libraries \
   test-courses check grade bench clean
 
 help:  ## this list
@@ -29,7 +29,7 @@ install: .venv/.installed  ## Python packages into .venv
 .venv/.installed: pyproject.toml grader/pyproject.toml constraints.txt
 	@command -v $(PYTHON) >/dev/null || { echo "seegrad needs $(PYTHON): install Python 3.11, or say make PYTHON=python3"; exit 1; }
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet $(PIP_ARGS) -c constraints.txt -e '.[lab,test]' -e './grader[cluster,test]'
+	$(BIN)/python -m pip install --quiet $(PIP_ARGS) -c constraints.txt -e '.[lab,test,site]' -e './grader[cluster,test]'
 	@touch $@
 
 system:  ## Chromium, by the system's package manager, where it is missing
@@ -75,7 +75,10 @@ test-all: tools test  ## everything: every case, newly drawn examples, every cha
 	$(BIN)/python -m tools.book --check
 
 tools: install
-	$(BIN)/python -m pip install --quiet $(PIP_ARGS) -c constraints.txt -e '.[release,site]'
+	$(BIN)/python -m pip install --quiet $(PIP_ARGS) -c constraints.txt -e '.[release]'
+
+site: install frontend  ## docs, chapters, gallery, errors in two languages, for any static host: build/site
+	$(BIN)/python -m tools.site
 
 dist: tools frontend  ## what is published: both packages and the course's kit, in dist/
 	rm -rf dist

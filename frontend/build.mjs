@@ -16,4 +16,5 @@ async function script(entry, options) {
 await script("src/widget.ts", { format: "esm" });
 await script("src/standalone.ts", { format: "iife", globalName: "seegrad" });
 await script("src/embed.ts", { format: "iife" });
-await build({ ...shared, entryPoints: ["src/style/svg.css", "src/style/heat.css", "src/style/widget.css", "src/style/site.css"] });
+await script("src/switches.ts", { format: "iife" });
+await build({ ...shared, entryPoints: ["src/style/svg.css", "src/style/heat.css", "src/style/widget.css", "src/style/site.css", "src/style/switches.css"] });

@@ -11,7 +11,7 @@
     python -m tools.book --check --unrun    the same in seconds: what cells put out is left to nbval
     python -m tools.book --sync             carry an instructor's edit of source/NN/NN.ipynb back to source/NN.py
     python -m tools.book student-kit DIR    what a class receives: no solution, no hidden test, no answer
-    python -m tools.book html DIR NAME      the chapters as pages that step and ask without a kernel (build/site)
+    python -m tools.book html DIR NAME      the chapters as pages that step and ask without a kernel (build/pages)
 """
 
 from __future__ import annotations

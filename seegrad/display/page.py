@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from functools import cache
 from html import escape
 from pathlib import Path
+from typing import Any
 
 from seegrad.model.recording import Recording
 from seegrad.model.scene import Question, Scene
@@ -81,7 +82,7 @@ def page(
         title or translate(marked("Autograd graph"), scene.lang),
         table(scene, question.until_step if question else None),
         '<div id="picture"></div>',
-        ONE.format(scene=_inline(scene.to_json())),
+        ONE.format(scene=inline(scene.to_data())),
         PLAYED,
     )
 
@@ -96,7 +97,7 @@ def pair_page(scenes: Sequence[Scene], notes: str, title: str | None = None) -> 
     names = [translate(word, lang) for word in (marked("first"), marked("second"))]
     sides = "".join(f'<div><h2>{escape(name)}</h2><div id="p{k}"></div></div>' for k, name in enumerate(names))
     inlined = [
-        f'<script data-for="p{k}" type="application/json">{_inline(scene.to_json())}</script>'
+        f'<script data-for="p{k}" type="application/json">{inline(scene.to_data())}</script>'
         for k, scene in enumerate(scenes)
     ]
     return _filled(
@@ -129,7 +130,11 @@ def write_page(recording: Recording, path: str | Path, title: str | None = None,
     return target
 
 
-def _inline(text: str) -> str:
-    """JSON that may stand inside a script element of a file: no `</script`, no comment, no half of a character."""
-    short = json.dumps(json.loads(text), ensure_ascii=False, separators=(",", ":")).replace("<", "\\u003c")
+def inline(data: Any) -> str:
+    """JSON that may stand inside a script element of a file: no `</script`, no comment, no half of a character.
+
+    >>> inline({"a": "</script>"})
+    '{"a":"\\\\u003c/script>"}'
+    """
+    short = json.dumps(data, ensure_ascii=False, allow_nan=False, separators=(",", ":")).replace("<", "\\u003c")
     return HALVES.sub(lambda half: f"\\u{ord(half[0]):04x}", short)

@@ -19,7 +19,10 @@ from tools.words import catalogue
 
 ROOT = Path(__file__).parents[2]
 PLUGIN = "seegrad/display/pytest_plugin.py"
-STATIC = {"embed.js", "heat.css", "site.css", "standalone.js", "svg.css", "widget.css", "widget.js"}
+STATIC = {
+    *("embed.js", "heat.css", "site.css", "standalone.js", "svg.css"),
+    *("switches.css", "switches.js", "widget.css", "widget.js"),
+}
 SHOWS = """
 import torch
 import seegrad

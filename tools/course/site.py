@@ -31,7 +31,7 @@ from tools.course.site_page import Way, chapter_page, front_page, title_of
 from tools.words.entries import EVERY_LANGUAGE
 from tools.words.translations import catalogue_of, in_language, languages_of
 
-DEFAULT = Path("build/site")
+DEFAULT = Path("build/pages")
 HERE = Path(__file__).parent
 LIBRARY = STATIC.parent
 MADE_OF = "<!-- made of {digest} -->\n"
@@ -39,8 +39,10 @@ MADE_OF = "<!-- made of {digest} -->\n"
 __all__ = ["DEFAULT", "build_site"]
 
 
-def build_site(root: Path, folder: Path, only: tuple[str, ...] = ()) -> list[Path]:
+def build_site(root: Path, folder: Path, only: tuple[str, ...] = (), *, alone: bool = True) -> list[Path]:
     """Write the pages that changed; returns them. With `only`, no chapter but these is run, and all are linked.
+
+    Not `alone` they are the chapters' part of the site (`tools/site`): no page of their own, no front page.
 
     Raises: BookError when a chapter doesn't run through; OSError when the folder can't be written.
     """
@@ -54,12 +56,14 @@ def build_site(root: Path, folder: Path, only: tuple[str, ...] = ()) -> list[Pat
         ways = [Way(path.stem, title_of(_notebook(root, path, lang))) for path in masters]
         for path in masters:
             target = folder / lang / f"{path.stem}.html"
-            digest = _digest(path, catalogue_of(root, lang, path.stem), salt=f"{library} {ways}")
+            digest = _digest(path, catalogue_of(root, lang, path.stem), salt=f"{library} {ways} {alone}")
             if (only and path.stem not in only) or _is_made_of(target, digest):
                 continue
             book = _run(root, path, lang)
-            text = chapter_page(book, path.stem, lang, ways, languages_of(root, path.stem))
+            text = chapter_page(book, path.stem, lang, ways, languages_of(root, path.stem), alone=alone)
             written.append(_write(target, MADE_OF.format(digest=digest) + text))
+        if not alone:
+            continue
         front = folder / "index.html" if lang == "en" else folder / lang / "index.html"
         below = "en/" if lang == "en" else ""
         text = front_page(lang, _map(lang, {way.name: f"{below}{way.name}.html" for way in ways}))

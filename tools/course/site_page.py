@@ -55,10 +55,15 @@ def title_of(book: Any) -> str:
     return found[1].replace("`", "") if found else ""
 
 
-def chapter_page(book: Any, name: str, lang: str, ways: Sequence[Way], languages: Sequence[str]) -> str:
-    """The page of an executed chapter. `ways` are all chapters in this language, `languages` those of this chapter."""
+def chapter_page(
+    book: Any, name: str, lang: str, ways: Sequence[Way], languages: Sequence[str], *, alone: bool = True
+) -> str:
+    """The page of an executed chapter. `ways` are all chapters in this language, `languages` those of this chapter.
+
+    Not `alone` it is what stands in a page of the site: without head, links, player.
+    """
     links = _links(name, lang, ways, languages)
-    return _page(book, lang, links, known=frozenset(way.name for way in ways))
+    return _page(book, lang, links, known=frozenset(way.name for way in ways), alone=alone)
 
 
 def front_page(lang: str, course_map: str) -> str:
@@ -73,6 +78,7 @@ def front_page(lang: str, course_map: str) -> str:
 def _page(book: Any, lang: str, links: list[dict[str, str]], known: frozenset[str] = frozenset(), **more: Any) -> str:
     plays = any(SCENE in output.get("data", ()) for cell in book.cells for output in cell.get("outputs", ()))
     resources = {
+        "alone": True,
         "lang": lang.replace("_", "-"),
         "title": title_of(book),
         "pages": translate(WORDS["pages"], lang),

@@ -1,0 +1,15 @@
+"""A tensor with a graph, handed to numpy
+
+numpy knows no graph. `detach()` gives the numbers and shares the memory; whoever writes there needs a copy.
+"""
+# error: Can't call numpy() on Tensor that requires grad
+import torch
+
+x = torch.tensor([1.0, 2.0, 3.0], requires_grad=True)
+y = x.exp()
+array = y.detach().clone().numpy()
+# bug: array = y.numpy()
+# or: array = y.detach().numpy()
+array[0] = 0.0
+# or: print(array)
+y.sum().backward()

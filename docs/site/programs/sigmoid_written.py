@@ -1,0 +1,14 @@
+"""`+=` on what sigmoid kept
+
+Sigmoid computes its gradient from its own result, so it keeps it; `+=` overwrites just that. Addition keeps nothing.
+"""
+# kind: saved_tensor_modified
+# corpus: k_inplace_after_sigmoid
+import torch
+
+a = torch.tensor([1.0, 2.0, 3.0], requires_grad=True)
+h = a.sigmoid()
+# or: h = a + 2
+h = h + 1
+# bug: h += 1
+h.sum().backward()

@@ -1,0 +1,55 @@
+/** The site's pages: pictures that step, and programs whose lines are flipped without a kernel. The player is a script of its own. */
+import type { Scene } from "./state/scene";
+
+declare const seegrad: { play(el: HTMLElement, scene: Scene): () => void };
+
+/** What came of one choice: the table's cells as HTML, made when the site was built; a word for who hears the page. */
+interface Play { rows: string[]; says: string; scene: Scene }
+
+const read = <T>(el: Element): T => JSON.parse(el.querySelector('script[type="application/json"]')?.textContent ?? "null") as T;
+
+function picture(el: HTMLElement): (scene: Scene) => void {
+  let leave = () => {};
+  return (scene) => {
+    leave();
+    el.replaceChildren();
+    leave = seegrad.play(el, scene);
+  };
+}
+
+function program(el: HTMLElement): void {
+  const plays = read<Record<string, Play>>(el);
+  const form = el.querySelector("form");
+  const said = el.querySelector('[role="status"]');
+  const both = el.querySelector<HTMLInputElement>(".sw-both input");
+  const cells = [...el.querySelectorAll<HTMLElement>(".sw-now")];
+  const [before, after] = [...el.querySelectorAll<HTMLElement>(".sw-picture")];
+  const first = Object.values(plays)[0];
+  if (!form || !both || !before || !after || !first) return;
+  const [drawBefore, drawAfter] = [picture(before), picture(after)];
+  let shown: Play | undefined;
+  const show = (loud: boolean) => {
+    const play = plays[[...new FormData(form).values()].join(",")] ?? first;
+    if (play === shown) return;
+    shown = play;
+    cells.forEach((cell, k) => {
+      cell.innerHTML = play.rows[k] ?? "";
+      cell.classList.toggle("sw-other", play.rows[k] !== first.rows[k]);
+    });
+    drawAfter(play.scene);
+    if (loud && said) said.textContent = play.says;
+  };
+  form.addEventListener("change", () => show(true));
+  form.addEventListener("submit", (event) => event.preventDefault());
+  both.addEventListener("change", () => {
+    before.hidden = !both.checked;
+    if (both.checked && !before.firstChild) drawBefore(first.scene);
+  });
+  show(false);
+}
+
+for (const el of document.querySelectorAll<HTMLElement>(".picture")) {
+  const scene = read<Scene>(el);
+  picture(el)(scene);
+}
+for (const el of document.querySelectorAll<HTMLElement>(".program")) program(el);

@@ -1,0 +1,1 @@
+"""The site: `make site` writes build/site, which any static host serves as it is."""

@@ -1,0 +1,113 @@
+"""What Sphinx learns for the site: programs with switches, chapters, the gallery's cards, search in Chinese."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from html import escape
+from pathlib import Path
+from typing import Any
+
+from docutils import nodes
+from docutils.nodes import Node
+from sphinx.application import Sphinx
+from sphinx.search.en import SearchEnglish
+from sphinx.util.docutils import SphinxDirective
+
+HAN = "\u4e00-\u9fff"
+SPLIT = """
+function splitQuery(query) {
+  const found = [];
+  for (const part of query.toLowerCase().match(/[HAN]+|[^HAN\\W]+/gu) ?? []) {
+    const step = /[HAN]/.test(part) && part.length > 1 ? 2 : part.length;
+    for (let k = 0; k + step <= part.length; k++) found.push(part.slice(k, k + step));
+  }
+  return found;
+}
+""".replace("HAN", HAN)
+
+
+class SearchPairs(SearchEnglish):
+    """English words, and Chinese by pairs of characters: no dictionary is needed, here or in the browser."""
+
+    lang = "zh"
+    language_name = "Chinese"
+    js_splitter_code = SPLIT
+
+    def split(self, text: str) -> list[str]:
+        """The words that are looked up."""
+        found: list[str] = []
+        for part in re.findall(f"[{HAN}]+|[^{HAN}\\W]+", text):
+            found += pairs(part) if re.match(f"[{HAN}]", part) else [part]
+        return found
+
+    def word_filter(self, word: str) -> bool:
+        """Is it worth an entry?"""
+        return bool(re.match(f"[{HAN}]", word)) or super().word_filter(word)
+
+
+def pairs(text: str) -> list[str]:
+    """Each character, and each with the one after it.
+
+    >>> pairs("叶子张")
+    ['叶', '子', '张', '叶子', '子张']
+    """
+    return [*text, *(text[k : k + 2] for k in range(len(text) - 1))]
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """What the directives put in: a name → HTML."""
+
+    program: Callable[[str], str]
+    chapter: Callable[[str], str]
+    cards: Callable[[], str]
+    scripts: tuple[str, ...]
+    styles: tuple[str, ...]
+
+
+class _Inserted(SphinxDirective):
+    """One block of HTML."""
+
+    optional_arguments = 1
+    parts: Parts
+
+    def run(self) -> list[Node]:
+        made = getattr(self.parts, self.name)
+        return [nodes.raw("", made(*self.arguments), format="html")]
+
+
+def learn(app: Sphinx, parts: Parts) -> None:
+    """Teach an application all of it."""
+    for name in ("program", "chapter", "cards"):
+        app.add_directive(name, type("_Inserted", (_Inserted,), {"parts": parts}))
+    app.add_search_language(SearchPairs)
+    app.connect("html-page-context", lambda *given: _dressed(parts, *given))
+
+
+def _dressed(parts: Parts, app: Sphinx, page: str, template: str, context: dict[str, Any], tree: Any) -> None:
+    """Pages with pictures have the player; each page leads to itself in the other language, where it is there."""
+    del template, tree
+    body = context.get("body", "")
+    if 'class="program"' in body or 'class="picture"' in body:
+        for script in parts.scripts:
+            app.add_js_file(script, loading_method="defer")
+    known = context["other_pages"]
+    there = page if page in known else "index"
+    context["other_link"] = f"{context['other_prefix']}{there}.html"
+
+
+def card(link: str, picture: str, title: str) -> str:
+    """One of the gallery."""
+    return f'<li><a href="{link}"><img src="{picture}" alt="" loading="lazy">{escape(title)}</a></li>'
+
+
+def cards(entries: list[tuple[str, str, str]]) -> str:
+    """All of them: (link, picture, title)."""
+    return f'<ul class="sw-cards">{"".join(card(*each) for each in entries)}</ul>'
+
+
+def titled(path: Path) -> str:
+    """A chapter's HTML without its own first heading, which the page has."""
+    return re.sub(r"<h1[^>]*>.*?</h1>", "", path.read_text(encoding="utf-8"), count=1, flags=re.DOTALL)

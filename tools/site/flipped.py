@@ -1,0 +1,101 @@
+"""A program with switches as HTML: its code with a choice at each switch, what came of it before and now, its picture.
+
+All choices are inside, recorded: nothing is computed where it is read. `frontend/src/switches.ts` flips them.
+"""
+
+from __future__ import annotations
+
+import re
+from html import escape
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Template
+from pygments import highlight
+from pygments.formatters import HtmlFormatter
+from pygments.lexers import PythonLexer
+
+from seegrad.display.findings import SEVERITY, findings
+from seegrad.display.page import inline
+from seegrad.picture import draw, table
+from seegrad.words.languages import marked, translate
+from tools.site.programs import Choice, SwitchedProgram
+from tools.site.recorded import Play, plays
+
+TEMPLATE = Path(__file__).with_name("program.html.j2")
+WORDS = {
+    "line": marked("Line {line}, with alternatives"),
+    "first": marked("with the mistake"),
+    "now": marked("as chosen above"),
+    "both": marked("both pictures"),
+    "found": marked("found"),
+    "says": marked("torch says"),
+    "prints": marked("prints"),
+    "nothing": marked("nothing"),
+}
+
+
+def program_html(program: SwitchedProgram, lang: str) -> str:
+    """The whole of it, as one block of HTML."""
+    said = {key: translate(word, lang) for key, word in WORDS.items()}
+    made = plays(program)
+    labels = labels_of(made)
+    first = made[program.choices[0]]
+    data = {",".join(map(str, choice)): _data(done, labels, lang) for choice, done in made.items()}
+    rows = [(said.get(label, f"<code>{escape(label)}</code>"), _row(label, first, lang)) for label in labels]
+    template = Template(TEMPLATE.read_text(encoding="utf-8"))  # each part is escaped where it is made
+    drawn = draw(first.recording, None, lang)
+    lines, steps = _lines(program), escape(table(drawn))
+    made_of = {"name": program.name, "lines": lines, "words": said, "rows": rows, "table": steps, "data": inline(data)}
+    return str(template.render(made_of))
+
+
+def labels_of(made: dict[Choice, Play]) -> list[str]:
+    """The rows that have something to say for one choice at least."""
+    done = list(made.values())
+    labels = ["found"]
+    labels += ["says"] if any(each.says for each in done) else []
+    labels += ["prints"] if any(each.printed for each in done) else []
+    return labels + list(dict.fromkeys(name for each in done for name, _ in each.gradients))
+
+
+def _data(done: Play, labels: list[str], lang: str) -> dict[str, Any]:
+    found = findings(done.recording, lang)
+    says = found[0]["title"] if found else translate(WORDS["nothing"], lang)
+    return {
+        "rows": [_row(label, done, lang) for label in labels],
+        "says": f"{translate(WORDS['found'], lang)}: {says}",
+        "scene": draw(done.recording, None, lang).to_data(),
+    }
+
+
+def _row(label: str, done: Play, lang: str) -> str:
+    nothing = escape(translate(WORDS["nothing"], lang))
+    if label == "found":
+        return "".join(_finding(each, lang) for each in findings(done.recording, lang)) or nothing
+    told = {"says": done.says, "prints": done.printed}.get(label, dict(done.gradients).get(label, "–"))
+    return f"<code>{escape(told)}</code>" if told else nothing
+
+
+def _finding(found: dict[str, Any], lang: str) -> str:
+    severity = translate(SEVERITY[found["severity"]], lang)
+    message = re.sub(r"`([^`]*)`", r"<code>\1</code>", escape(found["message"]))
+    return f'<p class="sw-{found["severity"]}"><strong>{severity}: {escape(found["title"])}</strong><br>{message}</p>'
+
+
+def _lines(program: SwitchedProgram) -> list[tuple[int, str, list[tuple[int, str]]]]:
+    """(number, HTML, alternatives as HTML) of each line."""
+    switches = {switch.line: switch.options for switch in program.switches}
+    return [
+        (number, coloured(line), [(k, coloured(each)) for k, each in enumerate(switches.get(number, ()))])
+        for number, line in enumerate(program.lines, 1)
+    ]
+
+
+def coloured(code: str) -> str:
+    """One line of Python with the classes that the theme colours.
+
+    >>> coloured("  a = 1")
+    '  <span class="n">a</span> <span class="o">=</span> <span class="mi">1</span>'
+    """
+    return str(highlight(code, PythonLexer(stripnl=False), HtmlFormatter(nowrap=True))).rstrip("\n")

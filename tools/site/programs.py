@@ -1,0 +1,136 @@
+"""Programs with switches: a file of docs/site/programs as its lines, and the lines that can be put in their place.
+
+::
+
+    h = h + 1        the line that is right stands in the program, which runs as it is
+    # bug: h += 1    what stands there at first: the mistake that the page is about
+    # or: h = h * 2  one more to choose
+
+Above the code stand `# kind:`, the Diagnosis that the mistake must get, or `# error:`, a part of what torch says;
+`# corpus:`, the program of tests/data/programs that this one is small for; `# record:`, options of `record()`.
+"""
+
+from __future__ import annotations
+
+import ast
+import itertools
+import math
+import re
+import tomllib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from tools.course.masters import BookError
+
+FOLDER = Path("docs", "site", "programs")
+MOST_SWITCHES, MOST_CHOICES = 3, 12
+OPTION = re.compile(r"(?P<indent> *)# (?P<mark>bug|or): (?P<text>\S.*)")
+HEADER = re.compile(r"# (?P<key>kind|error|corpus|record): (?P<value>.+)")
+
+Choice = tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Alternatives:
+    """A line with alternatives, each with its indentation; the mistake, where there is one, is the first."""
+
+    line: int
+    options: tuple[str, ...]
+    right: int
+
+
+@dataclass(frozen=True)
+class SwitchedProgram:
+    """One file. A Choice has an option for each switch."""
+
+    name: str
+    title: str
+    text: str
+    lines: tuple[str, ...]
+    switches: tuple[Alternatives, ...]
+    kind: str = ""
+    error: str = ""
+    corpus: str = ""
+    options: tuple[str, ...] = ()
+
+    @cached_property
+    def choices(self) -> tuple[Choice, ...]:
+        """All that a reader can put together; the first is the mistake."""
+        return tuple(itertools.product(*(range(len(switch.options)) for switch in self.switches)))
+
+    @property
+    def mended(self) -> Choice:
+        """The program as it stands in its file."""
+        return tuple(switch.right for switch in self.switches)
+
+    def code(self, choice: Choice) -> str:
+        """The program with these options: as many lines, whatever is chosen."""
+        lines = list(self.lines)
+        for switch, chosen in zip(self.switches, choice, strict=True):
+            lines[switch.line - 1] = switch.options[chosen]
+        return "\n".join(lines) + "\n"
+
+
+def read_programs(root: Path) -> dict[str, SwitchedProgram]:
+    """Every program, by name. Raises: BookError for one that isn't written as it should be."""
+    return {path.stem: read_program(path.stem, path.read_text(encoding="utf-8")) for path in paths(root)}
+
+
+def paths(root: Path) -> Iterator[Path]:
+    """The files that hold them."""
+    yield from sorted((root / FOLDER).glob("*.py"))
+
+
+def titles(root: Path, lang: str) -> dict[str, tuple[str, str]]:
+    """Title and text of each program in a language other than English, by its name."""
+    known = tomllib.loads((root / FOLDER / f"{lang}.toml").read_text(encoding="utf-8"))
+    return {name: (said["title"], said["text"]) for name, said in known.items()}
+
+
+def read_program(name: str, text: str) -> SwitchedProgram:
+    """One program.
+
+    >>> read = read_program("x", '"The title\\\\n\\\\nIts text."\\n# kind: cut\\na = 1\\n# bug: a = 2\\n')
+    >>> read.title, read.text, read.kind, read.code((0,)), read.code(read.mended)
+    ('The title', 'Its text.', 'cut', 'a = 2\\n', 'a = 1\\n')
+    """
+    tree = ast.parse(text)
+    said = ast.get_docstring(tree)
+    if not said or "\n\n" not in said:
+        raise BookError(f"{name}: a title, an empty line and a text are missing.")
+    title, _, prose = said.partition("\n\n")
+    written = text.splitlines()[tree.body[0].end_lineno or 0 :]
+    headers = {found["key"]: found["value"] for found in map(HEADER.fullmatch, written) if found}
+    lines, switches = _body(name, [line for line in written if not HEADER.fullmatch(line)])
+    program = SwitchedProgram(
+        name, title, prose.replace("\n", " "), lines, switches, headers.get("kind", ""), headers.get("error", ""),
+        headers.get("corpus", ""), tuple(headers.get("record", "").split()),
+    )  # fmt: skip
+    count = math.prod(len(switch.options) for switch in switches)
+    if not 1 <= len(switches) <= MOST_SWITCHES or count > MOST_CHOICES or program.choices[0] == program.mended:
+        raise BookError(f"{name}: one to three switches, up to {MOST_CHOICES} choices and a bug are wanted.")
+    return program
+
+
+def _body(name: str, written: list[str]) -> tuple[tuple[str, ...], tuple[Alternatives, ...]]:
+    """The lines of the program, and those with alternatives."""
+    lines: list[str] = []
+    others: dict[int, list[tuple[str, str]]] = {}
+    for line in itertools.dropwhile(lambda each: not each.strip(), written):
+        option = OPTION.fullmatch(line)
+        if option is None:
+            lines.append(line)
+        elif not lines:
+            raise BookError(f"{name}: an alternative stands above the first line.")
+        else:
+            others.setdefault(len(lines), []).append((option["mark"], option["indent"] + option["text"]))
+    return tuple(lines), tuple(_switch(number, lines[number - 1], more) for number, more in others.items())
+
+
+def _switch(number: int, right: str, more: list[tuple[str, str]]) -> Alternatives:
+    bugs = [text for mark, text in more if mark == "bug"]
+    rest = [text for mark, text in more if mark == "or"]
+    options = [*bugs, *rest, right] if bugs else [right, *rest]
+    return Alternatives(number, tuple(options), options.index(right))
