@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,12 +12,11 @@ from sphinx.util.docutils import docutils_namespace, patch_docutils
 from seegrad.display.page import STATIC, asset
 from seegrad.picture import draw
 from seegrad.picture.still import still
-from seegrad.words.languages import marked, translate
 from tools.course.masters import BookError
-from tools.site.extension import Parts, cards, learn, titled
+from tools.site.extension import Parts, cards, learn, mended, titled
 from tools.site.flipped import program_html
 from tools.site.programs import read_programs, titles
-from tools.site.recorded import plays
+from tools.site.recorded import plays, severity_of
 from tools.site.sources import Sources
 
 HERE = Path(__file__).parent
@@ -26,7 +24,6 @@ SCRIPTS = ("standalone.js", "switches.js")
 STYLES = ("widget.css", "switches.css")
 PICTURES = "pictures"
 VERSION = "0.1.0"
-TITLE = marked("seegrad: see PyTorch autograd")
 OTHER = {"en": ("zh_CN", "中文", "zh_CN/"), "zh_CN": ("en", "English", "../")}
 
 
@@ -58,6 +55,8 @@ def build(root: Path, parts: Path, folder: Path, lang: str) -> None:
         app.build()
     if app.statuscode:
         raise BookError(f"Sphinx has warned of the pages in {lang}.")
+    for path in folder.rglob("*.html"):
+        path.write_text(mended(path.read_text(encoding="utf-8"), lang), encoding="utf-8")
     for name in (".buildinfo", "_sources", ".doctrees"):
         path = folder / name
         shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
@@ -67,13 +66,18 @@ def _parts(root: Path, course: Path, lang: str) -> Parts:
     programs = read_programs(root)
     said = {name: each.title for name, each in programs.items()}
     said |= {name: title for name, (title, _) in titles(root, lang).items()} if lang != "en" else {}
-    entries = [(f"{name}.html", f"../_static/{PICTURES}/{name}.svg", said[name].replace("`", "")) for name in programs]
+
+    def drawn(severity: str) -> str:
+        names = [name for name, each in programs.items() if severity_of(each) == severity]
+        return cards(
+            [(f"{name}.html", f"../_static/{PICTURES}/{name}.svg", said[name].replace("`", "")) for name in names]
+        )
+
     return Parts(
-        program=lambda name: program_html(programs[name], lang),
+        flip=lambda name: program_html(programs[name], lang),
         chapter=lambda name: titled(course / f"{name}.html"),
-        cards=partial(cards, entries),
+        cards=drawn,
         scripts=SCRIPTS,
-        styles=STYLES,
     )
 
 
@@ -99,11 +103,12 @@ def _configuration(lang: str, static: Path, pages: set[str]) -> dict[str, Any]:
         "extensions": ["myst_parser", "sphinx.ext.autodoc"],
         "language": lang,
         "html_theme": "furo",
-        "html_title": translate(TITLE, lang),
+        "html_title": "seegrad",
         "html_static_path": [str(static)],
         "html_css_files": list(STYLES),
         "html_copy_source": False,
         "html_show_sphinx": False,
+        "html_show_copyright": False,
         "html_show_search_summary": False,
         "html_search_language": "zh" if lang == "zh_CN" else "en",
         "html_context": {

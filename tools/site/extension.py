@@ -15,6 +15,8 @@ from sphinx.application import Sphinx
 from sphinx.search.en import SearchEnglish
 from sphinx.util.docutils import SphinxDirective
 
+from seegrad.words.languages import marked, translate
+
 HAN = "\u4e00-\u9fff"
 SPLIT = """
 function splitQuery(query) {
@@ -28,11 +30,16 @@ function splitQuery(query) {
 """.replace("HAN", HAN)
 
 
+MISSING = {'class="caption" role="heading"': 'class="caption" role="heading" aria-level="2"'}
+NO_HEADER = re.compile(r'<th class="head[^"]*"><p></p></th>')  # a corner of a table names no column
+LABELS = {"sidebar-drawer": marked("All pages"), "toc-drawer": marked("On this page")}
+
+
 class SearchPairs(SearchEnglish):
     """English words, and Chinese by pairs of characters: no dictionary is needed, here or in the browser."""
 
     lang = "zh"
-    language_name = "Chinese"
+    language_name = "English"  # whose stemmer's words in Latin letters go through, here and in the browser
     js_splitter_code = SPLIT
 
     def split(self, text: str) -> list[str]:
@@ -60,17 +67,16 @@ def pairs(text: str) -> list[str]:
 class Parts:
     """What the directives put in: a name → HTML."""
 
-    program: Callable[[str], str]
+    flip: Callable[[str], str]
     chapter: Callable[[str], str]
-    cards: Callable[[], str]
+    cards: Callable[[str], str]
     scripts: tuple[str, ...]
-    styles: tuple[str, ...]
 
 
 class _Inserted(SphinxDirective):
     """One block of HTML."""
 
-    optional_arguments = 1
+    required_arguments = 1
     parts: Parts
 
     def run(self) -> list[Node]:
@@ -80,7 +86,7 @@ class _Inserted(SphinxDirective):
 
 def learn(app: Sphinx, parts: Parts) -> None:
     """Teach an application all of it."""
-    for name in ("program", "chapter", "cards"):
+    for name in ("flip", "chapter", "cards"):
         app.add_directive(name, type("_Inserted", (_Inserted,), {"parts": parts}))
     app.add_search_language(SearchPairs)
     app.connect("html-page-context", lambda *given: _dressed(parts, *given))
@@ -98,14 +104,27 @@ def _dressed(parts: Parts, app: Sphinx, page: str, template: str, context: dict[
     context["other_link"] = f"{context['other_prefix']}{there}.html"
 
 
-def card(link: str, picture: str, title: str) -> str:
-    """One of the gallery."""
-    return f'<li><a href="{link}"><img src="{picture}" alt="" loading="lazy">{escape(title)}</a></li>'
-
-
 def cards(entries: list[tuple[str, str, str]]) -> str:
-    """All of them: (link, picture, title)."""
-    return f'<ul class="sw-cards">{"".join(card(*each) for each in entries)}</ul>'
+    """Links with pictures: (link, picture, title)."""
+    made = (
+        f'<li><a href="{link}"><img src="{picture}" alt="" loading="lazy">{escape(title)}</a></li>'
+        for link, picture, title in entries
+    )
+    return f'<ul class="sw-cards">{"".join(made)}</ul>'
+
+
+def mended(page: str, lang: str) -> str:
+    """A page as Sphinx and its theme write it, with what a screen reader misses there.
+
+    >>> mended('<p class="caption" role="heading"> <aside class="toc-drawer">', "en")
+    '<p class="caption" role="heading" aria-level="2"> <aside aria-label="On this page" class="toc-drawer">'
+    """
+    for wrong, right in MISSING.items():
+        page = page.replace(wrong, right)
+    page = NO_HEADER.sub("<td></td>", page)
+    for part, words in LABELS.items():
+        page = page.replace(f'<aside class="{part}', f'<aside aria-label="{translate(words, lang)}" class="{part}')
+    return page
 
 
 def titled(path: Path) -> str:

@@ -83,11 +83,16 @@ def _finding(found: dict[str, Any], lang: str) -> str:
     return f'<p class="sw-{found["severity"]}"><strong>{severity}: {escape(found["title"])}</strong><br>{message}</p>'
 
 
-def _lines(program: SwitchedProgram) -> list[tuple[int, str, list[tuple[int, str]]]]:
-    """(number, HTML, alternatives as HTML) of each line."""
+def _lines(program: SwitchedProgram) -> list[tuple[int, str, str, list[tuple[int, str]]]]:
+    """(number, HTML, indentation, alternatives as HTML) of each line."""
     switches = {switch.line: switch.options for switch in program.switches}
     return [
-        (number, coloured(line), [(k, coloured(each)) for k, each in enumerate(switches.get(number, ()))])
+        (
+            number,
+            coloured(line),
+            line[: len(line) - len(line.lstrip())],
+            [(k, coloured(each.strip())) for k, each in enumerate(switches.get(number, ()))],
+        )
         for number, line in enumerate(program.lines, 1)
     ]
 

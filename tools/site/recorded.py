@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from seegrad.model.recording import Recording
+from seegrad.model.recording import Recording, Severity
 from seegrad.recorder import record
 from tools.course.masters import BookError
 from tools.site.programs import Choice, SwitchedProgram
@@ -45,6 +45,12 @@ def plays(program: SwitchedProgram) -> dict[Choice, Play]:
     if mended.says or mended.recording.diagnoses:
         raise BookError(f"{program.name}: mended it still has {mended.says or mended.recording.diagnoses[0].kind}.")
     return made
+
+
+def severity_of(program: SwitchedProgram) -> Severity:
+    """How grave its mistake is."""
+    found = plays(program)[program.choices[0]].recording.diagnoses
+    return found[0].severity if found else "error"
 
 
 def play(code: str, options: tuple[str, ...] = ()) -> Play:

@@ -30,6 +30,9 @@ STAYS = ("https://", "http://", "mailto:")
 WORDS = {
     "gallery": marked("Gallery"),
     "lead": marked("Each page is a small program with its mistake. Flip a line, and see what changes."),
+    "error": marked("What torch raises"),
+    "wrong": marked("What is wrong, and nobody says so"),
+    "note": marked("What is allowed, and hardly meant"),
     "api": marked("API reference"),
 }
 
@@ -69,10 +72,13 @@ class Sources:
         said |= titles(self.root, self.lang) if self.lang != "en" else {}
         for name in programs:
             title, text = said[name]
-            self._put(f"gallery/{name}.md", f"# {title}\n\n{text}\n\n:::{{program}} {name}\n:::\n")
+            self._put(f"gallery/{name}.md", f"# {title}\n\n{text}\n\n:::{{flip}} {name}\n:::\n")
         names = "\n".join(programs)
         head, lead = (translate(WORDS[key], self.lang) for key in ("gallery", "lead"))
-        page = f"# {head}\n\n{lead}\n\n:::{{cards}}\n:::\n\n:::{{toctree}}\n:hidden:\n\n{names}\n:::\n"
+        cards = "\n\n".join(
+            f"## {translate(WORDS[key], self.lang)}\n\n:::{{cards}} {key}\n:::" for key in ("error", "wrong", "note")
+        )
+        page = f"# {head}\n\n{lead}\n\n{cards}\n\n:::{{toctree}}\n:hidden:\n\n{names}\n:::\n"
         self._put("gallery/index.md", page)
 
     def _documents(self) -> None:
@@ -87,7 +93,9 @@ class Sources:
         for path, name in written.items():
             text = (self.root / path).read_text(encoding="utf-8")
             self._put(f"{name}.md", relinked(text, path, name, pages))
-        shutil.copytree(self.root / "docs" / "pictures", self.folder / "docs" / "pictures")
+        pictures = self.root / "docs" / "pictures"
+        if pictures.exists():
+            shutil.copytree(pictures, self.folder / "docs" / "pictures")
 
     def _put(self, name: str, text: str) -> None:
         path = self.folder / name
@@ -99,7 +107,7 @@ def documents(root: Path) -> Iterator[tuple[PurePosixPath, str]]:
     """Where a document lies in the repository, and what its page is called."""
     found = [*(root / "docs").glob("*.md"), *(root / "docs" / "teaching").glob("*.md"), *(root / "grader").glob("*.md")]
     found += [root / name for name in ("CONTRIBUTING.md", "ARCHITECTURE.md", "GLOSSARY.md", "CHANGELOG.md")]
-    for path in sorted(found):
+    for path in sorted(path for path in found if path.exists()):
         place = PurePosixPath(path.relative_to(root).as_posix())
         yield place, str(place.with_suffix(""))
 

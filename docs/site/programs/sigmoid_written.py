@@ -3,7 +3,7 @@
 Sigmoid computes its gradient from its own result, so it keeps it; `+=` overwrites just that. Addition keeps nothing.
 """
 # kind: saved_tensor_modified
-# corpus: k_inplace_after_sigmoid
+# corpus: g_pixels_clamped_in_place
 import torch
 
 a = torch.tensor([1.0, 2.0, 3.0], requires_grad=True)

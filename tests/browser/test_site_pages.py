@@ -1,0 +1,186 @@
+"""A small site as `make site` builds it: flipped by keys, searched offline, read in two languages, asking no host."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import nbformat
+import pytest
+from playwright.sync_api import Browser, Page, expect
+
+from tests.browser.test_pictures import AXE, needs_axe
+from tests.browser.test_site_in_browser import open_page, tab
+from tests.tiers import one_in
+from tools.course.site_page import Way, chapter_page
+from tools.site.programs import FOLDER
+
+__all__ = ["tab"]
+
+pytestmark = pytest.mark.browser
+
+ROOT = Path(__file__).parents[2]
+NAMES = ("data_written", "hidden_state", "never_cleared")
+FLIP = ":::{flip} data_written\n:::\n"
+INDEX = {
+    "en": f"# A small site\n\n{FLIP}\n[A document](docs/one.md)\n\n:::{{toctree}}\ngallery/index\ndocs/one\napi\n:::\n",
+    "zh_CN": f"# 小网站\n\n{FLIP}\n:::{{toctree}}\ngallery/index\n:::\n",
+}
+DOCUMENT = """# A document
+
+Of `code`, a [file](../Makefile), a [place](https://pytorch.org).
+
+| | b |
+|---|---|
+| 1 | 2 |
+"""
+WIDTHS_PX = (360, 1280, 1920)
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = tmp_path_factory.mktemp("root")
+    (root / FOLDER).mkdir(parents=True)
+    (root / "docs" / "one.md").write_text(DOCUMENT, encoding="utf-8")
+    for name in NAMES:
+        shutil.copy(ROOT / FOLDER / f"{name}.py", root / FOLDER)
+    shutil.copy(ROOT / FOLDER / "zh_CN.toml", root / FOLDER)
+    for lang, text in INDEX.items():
+        (root / "docs" / "site" / lang).mkdir()
+        (root / "docs" / "site" / lang / "index.md").write_text(text, encoding="utf-8")
+    folder = tmp_path_factory.mktemp("site")
+    command = [sys.executable, "-m", "tools.site", str(folder), "--root", str(root)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (0, f"wrote {folder}\n"), done.stderr
+    return folder
+
+
+def test_a_line_is_flipped_by_keys_and_all_follows(site: Path, tab: Page) -> None:
+    wrong = open_page(tab, site / "gallery" / "data_written.html")
+    now = tab.locator(".sw-now")
+    expect(now.first).to_contain_text("silent corruption")
+    expect(tab.locator(".sg-cd")).to_contain_text("shown = h.data")
+    tab.get_by_role("group", name="Line 5, with alternatives").get_by_role("radio").first.focus()
+    tab.keyboard.press("ArrowDown")
+    expect(now.first).to_contain_text("saved tensor modified")
+    expect(now.nth(1)).to_contain_text("has been modified by an inplace operation")
+    expect(now.nth(2)).to_have_text("None")
+    expect(tab.get_by_role("status").first).to_have_text("found: saved tensor modified")
+    tab.keyboard.press("ArrowDown")
+    expect(now.first).to_have_text("nothing")
+    expect(now.nth(2)).to_have_text("[2.718, 7.389, 20.09]")
+    expect(tab.locator(".sg-cd")).to_contain_text("shown = h.detach().clone()")
+    assert (
+        tab.locator(".sw-rows tbody td:nth-child(2)").last.inner_text() == "[0.1353, 0.3679, 1]"
+    )  # what was is still there
+    tab.get_by_label("both pictures").check()
+    expect(tab.locator(".sg")).to_have_count(2)
+    expect(tab.locator(".sg-cd").first).to_contain_text("shown = h.data")
+    assert wrong == []
+
+
+def test_every_choice_of_two_switches_is_there(site: Path, tab: Page) -> None:
+    wrong = open_page(tab, site / "gallery" / "hidden_state.html")
+    seen = set()
+    for one in range(2):
+        tab.get_by_role("group").filter(has=tab.get_by_role("radio")).nth(0).get_by_role("radio").nth(one).check()
+        for other in range(2):
+            tab.get_by_role("group").filter(has=tab.get_by_role("radio")).nth(1).get_by_role("radio").nth(other).check()
+            seen.add(tuple(tab.locator(".sw-now").all_inner_texts()))
+    assert len(seen) == 3  # retain_graph changes nothing where the state is detached
+    assert wrong == []
+
+
+@pytest.mark.parametrize("name", [f"gallery/{name}.html" for name in NAMES] + ["index.html", "zh_CN/index.html"])
+def test_every_picture_steps(name: str, site: Path, tab: Page) -> None:
+    wrong = open_page(tab, site / name)
+    tab.locator(".sg-tl input").focus()
+    tab.keyboard.press("Home")
+    expect(tab.locator(".sg-ct")).to_contain_text("1 /")
+    tab.keyboard.press("End")
+    expect(tab.locator(".sg-ct")).not_to_contain_text("1 /")
+    assert wrong == []
+
+
+@pytest.mark.parametrize(
+    ("folder", "words", "page"),
+    [
+        ("", "forgotten", "`zero_grad` forgotten"),
+        ("zh_CN", "版本", "通过 .data 写入"),
+        ("zh_CN", "zero_grad", "忘了 zero_grad"),
+    ],
+)
+def test_it_is_searched_without_a_network(folder: str, words: str, page: str, site: Path, tab: Page) -> None:
+    wrong = open_page(tab, site / folder / "index.html")
+    tab.locator("input[name=q]").first.fill(words)
+    tab.keyboard.press("Enter")
+    expect(tab.locator("#search-results a").filter(has_text=page.replace("`", "")).first).to_be_visible()
+    assert wrong == []
+
+
+def test_a_page_leads_to_itself_in_the_other_language(site: Path, tab: Page) -> None:
+    wrong = open_page(tab, site / "gallery" / "hidden_state.html")
+    tab.get_by_role("link", name="中文").click()
+    expect(tab.locator("html")).to_have_attribute("lang", re.compile("zh"))
+    expect(tab.get_by_role("heading", level=1)).to_contain_text("隐藏状态带着上一步的计算图")
+    expect(tab.locator(".sw-now").first).to_contain_text("释放")
+    tab.get_by_role("link", name="English").click()
+    expect(tab.get_by_role("heading", level=1)).to_contain_text("A hidden state")
+    open_page(tab, site / "docs" / "one.html")
+    tab.get_by_role("link", name="中文").click()
+    expect(tab.get_by_role("heading", level=1)).to_contain_text("小网站")  # that document has no Chinese
+    assert wrong == []
+
+
+def test_a_link_to_what_is_no_page_is_words(site: Path, tab: Page) -> None:
+    open_page(tab, site / "docs" / "one.html")
+    links = tab.locator("article a:not(.headerlink)").evaluate_all("(all) => all.map((a) => a.getAttribute('href'))")
+    assert links == ["https://pytorch.org"]
+    expect(tab.locator("article")).to_contain_text("a file, a place")
+
+
+def test_the_reference_has_every_public_name(site: Path, tab: Page) -> None:
+    import seegrad
+
+    open_page(tab, site / "api.html")
+    assert not [name for name in seegrad.__all__ if not tab.locator(f"[id='seegrad.{name}']").count()]
+
+
+def test_without_a_script_all_of_the_mistake_can_be_read(site: Path, browser: Browser) -> None:
+    context = browser.new_context(java_script_enabled=False)
+    page = context.new_page()
+    page.goto((site / "gallery" / "data_written.html").as_uri())
+    expect(page.get_by_text("silent corruption").first).to_be_visible()
+    expect(page.get_by_text("1  start     before the first line")).to_be_visible()
+    context.close()
+
+
+@needs_axe
+@pytest.mark.parametrize("theme", one_in(2, ["light", "dark"]))
+@pytest.mark.parametrize(
+    "name", ["index.html", "zh_CN/gallery/index.html", "gallery/hidden_state.html", "docs/one.html"]
+)
+def test_axe_finds_nothing_at_any_width(name: str, theme: str, site: Path, tab: Page) -> None:
+    wrong = open_page(tab, site / name, theme)
+    for width_px in WIDTHS_PX:
+        tab.set_viewport_size({"width": width_px, "height": 900})
+        assert tab.evaluate("document.documentElement.scrollWidth") <= width_px
+        assert axe(tab) == []
+    assert wrong == []
+
+
+def axe(tab: Page) -> list[str]:
+    """What axe-core finds. It would fetch the style sheets once more, which a page from the disk may not."""
+    tab.add_script_tag(path=AXE)
+    found = tab.evaluate("axe.run(document, { preload: false }).then((result) => result.violations)")
+    return [f"{each['id']} ×{len(each['nodes'])}: {each['nodes'][0]['html'][:160]}" for each in found]
+
+
+def test_a_chapter_s_part_has_no_page_around_it() -> None:
+    cell = nbformat.v4.new_markdown_cell("# 01 · A `chapter`\n\nText.")
+    text = chapter_page(nbformat.v4.new_notebook(cells=[cell]), "01_x", "en", [Way("01_x", "A")], ["en"], alone=False)
+    assert text.strip().startswith("<h1")
+    assert not re.search("<(html|head|nav|main|script|style)", text)

@@ -1,0 +1,191 @@
+"""The site's programs with switches, and the pages on errors that are made of them: what they say is what happens."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import re
+import warnings
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from tests.data.programs import SEVERITIES, programs
+from tests.tiers import one_in
+from tools.course.masters import BookError
+from tools.site.flipped import program_html
+from tools.site.programs import FOLDER, MOST_SWITCHES, SwitchedProgram, read_program, read_programs, titles
+from tools.site.recorded import play, plays, severity_of
+
+ROOT = Path(__file__).parents[2]
+PROGRAMS = read_programs(ROOT)
+ERRORS = sorted((ROOT / "docs" / "site" / "en" / "errors").glob("[!i]*.md"))
+EMBEDDED = re.compile(r"^:::\{flip\} (\w+)$", re.MULTILINE)
+BULLET = re.compile(r"^- `([^`]+)`(?:: |：)", re.MULTILINE)
+
+
+@pytest.mark.parametrize("name", one_in(9, sorted(PROGRAMS)))
+def test_the_mistake_is_found_and_its_mend_is_right(name: str) -> None:
+    """`plays` raises where the first choice isn't diagnosed as its file says, or the mended one not clean."""
+    made = plays(PROGRAMS[name])
+    assert len(made) == len(PROGRAMS[name].choices) > 1
+
+
+@pytest.mark.parametrize("name", one_in(9, sorted(PROGRAMS)[4:]))
+def test_the_gradients_shown_are_torch_s_own(name: str) -> None:
+    """The oracle: each choice run plain, without a recording, its leaves read as torch has them."""
+    program = PROGRAMS[name]
+    for choice, done in plays(program).items():
+        torch.manual_seed(0)
+        names: dict[str, Any] = {"__name__": "__main__"}
+        raised = ""
+        with warnings.catch_warnings(action="ignore"), contextlib.redirect_stdout(io.StringIO()):
+            try:
+                exec(program.code(choice), names)  # noqa: S102  # the same program, as anybody would run it
+            except Exception as error:
+                raised = str(error)
+        assert raised in done.says
+        for shown, told in done.gradients:
+            leaf: Any = names
+            for part in shown.removesuffix(".grad").split("."):
+                leaf = (
+                    leaf[part] if isinstance(leaf, dict) else leaf[int(part)] if part.isdigit() else getattr(leaf, part)
+                )
+            if leaf.grad is None:
+                assert told == "None"
+            else:
+                values = [float(each) for each in re.findall(r"-?(?:[\d.]+(?:e[+-]\d+)?|nan|inf)", told)]
+                expected = leaf.grad.flatten()
+                torch.testing.assert_close(torch.tensor(values), expected, rtol=1e-3, atol=1e-6, equal_nan=True)
+
+
+def test_every_mistake_of_the_corpus_has_its_page() -> None:
+    assert {program.kind for program in PROGRAMS.values()} - {""} == set(SEVERITIES)
+    known = programs()
+    for program in PROGRAMS.values():
+        if program.corpus:
+            assert known[program.corpus].kind == program.kind, program.name
+
+
+def test_there_are_enough_of_them_with_few_switches() -> None:
+    assert len(PROGRAMS) >= 30
+    assert sum(1 <= len(program.switches) <= MOST_SWITCHES for program in PROGRAMS.values()) >= 20
+
+
+def test_each_has_a_title_and_a_text_in_chinese() -> None:
+    said = titles(ROOT, "zh_CN")
+    assert said.keys() == PROGRAMS.keys()
+    for name, (title, text) in said.items():
+        assert re.search("[一-鿿]", title), name
+        assert re.search("[一-鿿]", text), name
+        english = f"{PROGRAMS[name].title} {PROGRAMS[name].text}"
+        assert set(re.findall("`[^`]+`", f"{title} {text}")) <= set(re.findall("`[^`]+`", english)), name
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ('"A title alone"\na = 1\n# bug: a = 2\n', "an empty line"),
+        ('"T\\n\\nX."\na = 1\n', "one to three switches"),
+        ('"T\\n\\nX."\na = 1\n# or: a = 2\n', "a bug"),
+        ('"T\\n\\nX."\n# bug: a = 2\na = 1\n', "above the first line"),
+    ],
+)
+def test_a_program_that_is_written_otherwise_is_refused(text: str, why: str) -> None:
+    with pytest.raises(BookError, match=why):
+        read_program("x", text)
+
+
+def made_of(text: str) -> SwitchedProgram:
+    return read_program("x", f'"T\\n\\nX."\n{text}')
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("# kind: graph_cut\na = 1\n# bug: a = 2\n", r"gets \[\], not graph_cut"),
+        ("# error: no such word\na = 1\n# bug: a = 1 / 0\n", "division by zero"),
+        ("a = 1 / 0\n# bug: a = 1\n", "mended it still has"),
+    ],
+)
+def test_a_page_that_would_say_what_isn_t_so_isn_t_built(text: str, why: str) -> None:
+    with pytest.raises(BookError, match=why):
+        plays(made_of(text))
+
+
+def test_no_choice_moves_a_line() -> None:
+    program = PROGRAMS["hidden_state"]
+    for choice in program.choices:
+        compile(program.code(choice), "x", "exec")
+        assert len(program.code(choice).splitlines()) == len(program.lines)
+
+
+def test_warnings_are_what_torch_says_too() -> None:
+    assert (
+        "is not a leaf Tensor is being accessed"
+        in play("import torch\nw = torch.ones(1, requires_grad=True)\n(w * 2).grad\n").says
+    )
+
+
+@pytest.mark.parametrize("lang", ["en", "zh_CN"])
+def test_what_a_program_prints_is_text(lang: str) -> None:
+    page = program_html(made_of('print("<b>&</b>")\n# bug: print("</script>")\n'), lang)
+    assert "<b>&" not in page
+    assert page.count("</script>") == 1
+    assert "&lt;/script&gt;" in page
+
+
+# -- the pages on errors
+
+
+def test_the_eight_errors_are_there_in_both_languages() -> None:
+    assert len(ERRORS) >= 8
+    for path in ERRORS:
+        chinese = ROOT / "docs" / "site" / "zh_CN" / "errors" / path.name
+        english, other = path.read_text(encoding="utf-8"), chinese.read_text(encoding="utf-8")
+        assert EMBEDDED.findall(english) == EMBEDDED.findall(other)
+        assert BULLET.findall(english) == BULLET.findall(other)
+        assert english.splitlines()[0] == other.splitlines()[0]
+        assert "```" not in english + other  # all code is programs, which are run
+
+
+@pytest.mark.parametrize("path", one_in(4, ERRORS), ids=lambda path: path.stem)
+def test_each_case_says_what_its_page_is_called(path: Path) -> None:
+    text = path.read_text(encoding="utf-8")
+    core = text.splitlines()[0].removeprefix("# *").removesuffix("*")
+    for name in EMBEDDED.findall(text):
+        first = plays(PROGRAMS[name])[PROGRAMS[name].choices[0]]
+        assert core in first.says, name
+        assert severity_of(PROGRAMS[name]) in ("error", "note")
+
+
+@pytest.mark.parametrize("path", one_in(4, ERRORS), ids=lambda path: path.stem)
+def test_each_fix_is_a_choice_that_raises_nothing(path: Path) -> None:
+    """And what to look out for is one too: with it, the error of the page is gone or stays, as its play says."""
+    text = path.read_text(encoding="utf-8")
+    fixes, _, others = text.partition("## The fix")[2].partition("## Look out")
+    assert BULLET.findall(fixes)
+    for line in BULLET.findall(fixes):
+        done = with_line(text, line)
+        assert not done.says, line
+        assert not [found for found in done.recording.diagnoses if found.severity != "note"], line
+    for line in BULLET.findall(others):
+        assert with_line(text, line), line
+
+
+def with_line(page: str, line: str) -> Any:
+    """The play of a program of the page with this line, all else mended."""
+    for name in EMBEDDED.findall(page):
+        program = PROGRAMS[name]
+        for place, switch in enumerate(program.switches):
+            for option, each in enumerate(switch.options):
+                if each.strip() == line:
+                    choice = tuple(option if k == place else right for k, right in enumerate(program.mended))
+                    return plays(program)[choice]
+    raise AssertionError(f"no program of the page has the line {line!r}")
+
+
+def test_every_file_of_the_folder_is_read() -> None:
+    assert {path.stem for path in (ROOT / FOLDER).glob("*.py")} == PROGRAMS.keys()
