@@ -40,6 +40,13 @@ function program(el: HTMLElement): void {
     if (loud && said) said.textContent = play.says;
   };
   form.addEventListener("change", () => show(true));
+  for (const button of form.querySelectorAll("button")) button.addEventListener("click", () => {
+    const chosen = button.dataset.choice?.split(",") ?? [];
+    form.querySelectorAll("fieldset").forEach((line, k) => {
+      for (const option of line.querySelectorAll("input")) option.checked = option.value === chosen[k];
+    });
+    show(true);
+  });
   form.addEventListener("submit", (event) => event.preventDefault());
   both.addEventListener("change", () => {
     before.hidden = !both.checked;

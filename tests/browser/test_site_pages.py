@@ -17,6 +17,7 @@ from tests.browser.test_site_in_browser import open_page, tab
 from tests.tiers import one_in
 from tools.course.site_page import Way, chapter_page
 from tools.site.programs import FOLDER
+from tools.site.sources import FLIPS
 
 __all__ = ["tab"]
 
@@ -48,6 +49,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name in NAMES:
         shutil.copy(ROOT / FOLDER / f"{name}.py", root / FOLDER)
     shutil.copy(ROOT / FOLDER / "zh_CN.toml", root / FOLDER)
+    shutil.copy(ROOT / FLIPS, root / FLIPS)
     for lang, text in INDEX.items():
         (root / "docs" / "site" / lang).mkdir()
         (root / "docs" / "site" / lang / "index.md").write_text(text, encoding="utf-8")
@@ -76,6 +78,10 @@ def test_a_line_is_flipped_by_keys_and_all_follows(site: Path, tab: Page) -> Non
     assert (
         tab.locator(".sw-rows tbody td:nth-child(2)").last.inner_text() == "[0.1353, 0.3679, 1]"
     )  # what was is still there
+    tab.get_by_role("button", name="The mistake").click()
+    expect(now.first).to_contain_text("silent corruption")
+    tab.get_by_role("button", name="Mended").click()
+    expect(now.first).to_have_text("nothing")
     tab.get_by_label("both pictures").check()
     expect(tab.locator(".sg")).to_have_count(2)
     expect(tab.locator(".sg-cd").first).to_contain_text("shown = h.data")

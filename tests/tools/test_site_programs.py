@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import io
 import re
+import tomllib
 import warnings
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from tools.course.masters import BookError
 from tools.site.flipped import program_html
 from tools.site.programs import FOLDER, MOST_SWITCHES, SwitchedProgram, read_program, read_programs, titles
 from tools.site.recorded import play, plays, severity_of
+from tools.site.sources import FLIPS
 
 ROOT = Path(__file__).parents[2]
 PROGRAMS = read_programs(ROOT)
@@ -135,6 +137,14 @@ def test_what_a_program_prints_is_text(lang: str) -> None:
     assert "<b>&" not in page
     assert page.count("</script>") == 1
     assert "&lt;/script&gt;" in page
+
+
+def test_each_chapter_with_mistakes_has_programs_of_the_gallery() -> None:
+    known = tomllib.loads((ROOT / FLIPS).read_text(encoding="utf-8"))
+    chapters = {path.stem for path in (ROOT / "notebooks").glob("*.py")}
+    assert chapters - known.keys() == {"00_start_here"}
+    assert known.keys() <= chapters
+    assert {name for names in known.values() for name in names} <= PROGRAMS.keys()
 
 
 # -- the pages on errors

@@ -50,7 +50,8 @@ def build_site(root: Path, folder: Path, only: tuple[str, ...] = (), *, alone: b
         lang: [path for path in sorted((root / "notebooks").glob("*.py")) if lang in languages_of(root, path.stem)]
         for lang in EVERY_LANGUAGE
     }
-    library = _digest(*LIBRARY.rglob("*.py"), *LIBRARY.rglob("*.mo"), *STATIC.iterdir(), *HERE.iterdir())
+    player = STATIC.iterdir() if alone else ()
+    library = _digest(*LIBRARY.rglob("*.py"), *LIBRARY.rglob("*.mo"), *player, *HERE.iterdir())
     written = []
     for lang, masters in chapters.items():
         ways = [Way(path.stem, title_of(_notebook(root, path, lang))) for path in masters]

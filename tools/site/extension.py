@@ -30,7 +30,10 @@ function splitQuery(query) {
 """.replace("HAN", HAN)
 
 
-MISSING = {'class="caption" role="heading"': 'class="caption" role="heading" aria-level="2"'}
+MISSING = {
+    'class="caption" role="heading"': 'class="caption" role="heading" aria-level="2"',
+    '<div class="table-wrapper': '<div tabindex="0" class="table-wrapper',  # it scrolls, so keys must reach it
+}
 NO_HEADER = re.compile(r'<th class="head[^"]*"><p></p></th>')  # a corner of a table names no column
 LABELS = {"sidebar-drawer": marked("All pages"), "toc-drawer": marked("On this page")}
 

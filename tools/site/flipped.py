@@ -25,6 +25,8 @@ from tools.site.recorded import Play, plays
 TEMPLATE = Path(__file__).with_name("program.html.j2")
 WORDS = {
     "line": marked("Line {line}, with alternatives"),
+    "mistake": marked("The mistake"),
+    "mended": marked("Mended"),
     "first": marked("with the mistake"),
     "now": marked("as chosen above"),
     "both": marked("both pictures"),
@@ -41,13 +43,18 @@ def program_html(program: SwitchedProgram, lang: str) -> str:
     made = plays(program)
     labels = labels_of(made)
     first = made[program.choices[0]]
-    data = {",".join(map(str, choice)): _data(done, labels, lang) for choice, done in made.items()}
+    data = {_key(choice): _data(done, labels, lang) for choice, done in made.items()}
     rows = [(said.get(label, f"<code>{escape(label)}</code>"), _row(label, first, lang)) for label in labels]
     template = Template(TEMPLATE.read_text(encoding="utf-8"))  # each part is escaped where it is made
     drawn = draw(first.recording, None, lang)
     lines, steps = _lines(program), escape(table(drawn))
+    ends = {"first": _key(program.choices[0]), "mended": _key(program.mended)}
     made_of = {"name": program.name, "lines": lines, "words": said, "rows": rows, "table": steps, "data": inline(data)}
-    return str(template.render(made_of))
+    return str(template.render(made_of | ends))
+
+
+def _key(choice: Choice) -> str:
+    return ",".join(map(str, choice))
 
 
 def labels_of(made: dict[Choice, Play]) -> list[str]:

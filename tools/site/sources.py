@@ -5,7 +5,8 @@
     docs/, grader/*.md, the maps     ─▶ docs/ … as they are, links led to their pages
     docs/site/LANG/                  ─▶ index.md, errors/
     docs/site/programs/              ─▶ gallery/NAME.md, gallery/index.md
-    chapters, run (tools/course)     ─▶ course/NN_topic.md around the HTML of what they show
+    chapters, run (tools/course)     ─▶ course/NN_topic.md around the HTML of what they show,
+                                        at its end the programs of docs/site/chapters.toml
     seegrad.__all__                  ─▶ api.rst
 """
 
@@ -15,6 +16,7 @@ import inspect
 import os
 import re
 import shutil
+import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
@@ -26,6 +28,7 @@ from tools.words.entries import EVERY_LANGUAGE
 
 LINK = re.compile(r"(?P<image>!?)\[(?P<said>(?:[^\[\]]|\[[^\]]*\])*)\]\((?P<to>[^)#\s]*)(?P<anchor>#[^)\s]*)?\)")
 FENCE = re.compile(r"(^ *```.*?^ *```$)", re.MULTILINE | re.DOTALL)
+FLIPS = Path("docs", "site", "chapters.toml")
 STAYS = ("https://", "http://", "mailto:")
 WORDS = {
     "gallery": marked("Gallery"),
@@ -34,6 +37,7 @@ WORDS = {
     "wrong": marked("What is wrong, and nobody says so"),
     "note": marked("What is allowed, and hardly meant"),
     "api": marked("API reference"),
+    "flip": marked("Flip a line"),
 }
 
 
@@ -52,7 +56,7 @@ class Sources:
         shutil.copytree(self.root / "docs" / "site" / self.lang, self.folder)
         for name, title in self._chapters().items():
             page = f"# {title}\n\n:::{{chapter}} {name}\n:::\n"
-            self._put(f"course/{name}.md", page)
+            self._put(f"course/{name}.md", page + self._flips(name))
         self._gallery()
         if self.lang == "en":
             self._documents()
@@ -64,6 +68,12 @@ class Sources:
             title = re.search(r"<h1[^>]*>(.*?)</h1>", path.read_text(encoding="utf-8"), re.DOTALL)
             found[path.stem] = re.sub(r"<code>(.*?)</code>", r"`\1`", title[1]) if title else path.stem
         return found
+
+    def _flips(self, chapter: str) -> str:
+        """The programs that belong to a chapter, at its end: there they tell no answer."""
+        names = tomllib.loads((self.root / FLIPS).read_text(encoding="utf-8")).get(chapter, [])
+        head = f"\n## {translate(WORDS['flip'], self.lang)}\n" if names else ""
+        return head + "".join(f"\n:::{{flip}} {name}\n:::\n" for name in names)
 
     def _gallery(self) -> None:
         """A page for each program, and the one with all of them."""
