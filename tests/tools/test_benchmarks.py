@@ -15,7 +15,6 @@ from benchmarks.library import paired
 from benchmarks.library.paired import measure
 from benchmarks.library.programs import NotInstalled, Workload, chain, encoder, gpt2, lstm
 from benchmarks.library.sides import PLAIN, SIDES, Side
-from tests.tiers import first_of
 from tools.words.marks import between_marks
 
 GPT2_SMALL = {"n_layer": 1, "n_head": 2, "n_embd": 16, "vocab_size": 50, "n_positions": 8}
@@ -27,7 +26,8 @@ PROGRAMS: dict[str, Callable[[], Workload]] = {
 }
 
 
-@pytest.mark.parametrize("name", first_of(PROGRAMS))
+@pytest.mark.whole
+@pytest.mark.parametrize("name", PROGRAMS)
 def test_every_side_runs_every_program(name: str) -> None:
     try:
         program = PROGRAMS[name]()

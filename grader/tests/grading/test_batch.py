@@ -457,7 +457,9 @@ def test_what_a_killed_run_left_is_taken_away(course: Course) -> None:
     assert not [draft for draft in drafts if draft.exists()]
 
 
-@pytest.mark.parametrize("folder", ["", ".grader", "autograded"])
+@pytest.mark.parametrize(
+    "folder", ["", *(pytest.param(each, marks=pytest.mark.whole) for each in (".grader", "autograded"))]
+)
 def test_a_full_disk_ends_the_run_with_a_sentence_and_loses_nothing(course: Course, folder: str) -> None:
     said = on_a_disk("full", course, folder)
     assert "No space left on device" in said or "disk is full" in said

@@ -68,12 +68,12 @@ def recorded(root: Path) -> dict[str, float]:
         return {one.student.id: one.score for one in book.assignment_submissions("ps")}
 
 
-@pytest.mark.slow
+@pytest.mark.whole
 def test_an_honest_answer_has_its_points_from_both(points: dict[str, tuple[float, float]]) -> None:
     assert points["honest"] == (4, 4)
 
 
-@pytest.mark.slow
+@pytest.mark.whole
 @pytest.mark.parametrize(("cheat", "theirs", "ours"), ROWS)
 def test_a_cheat_pays_as_the_page_says(
     cheat: str, theirs: str, ours: str, points: dict[str, tuple[float, float]]

@@ -70,21 +70,21 @@ def test_both_readmes_say_the_same_commands() -> None:
     assert commands("README.md") == commands("README.zh_CN.md")
 
 
-@pytest.mark.slow
+@pytest.mark.whole
 def test_an_instructor_s_first_commands_do_what_they_say(followed: Followed) -> None:
     assert "in the gradebook" in followed.said["generate"]
     assert "up to date" in followed.said["generate"]
     assert STUDENT in followed.said["autograde"]
 
 
-@pytest.mark.slow
+@pytest.mark.whole
 def test_the_first_commands_end_with_feedback_and_grades_that_others_cannot_read(followed: Followed) -> None:
     assert [*(followed.clone / "feedback" / STUDENT / NAME).glob("*.html")]
     assert [*followed.clone.glob("grades*.csv")]
     assert (followed.clone / "gradebook.db").stat().st_mode & 0o007 == 0
 
 
-@pytest.mark.slow
+@pytest.mark.whole
 def test_the_first_commands_leave_the_release_as_it_was(followed: Followed) -> None:
     assert released(followed.clone) == followed.before
 

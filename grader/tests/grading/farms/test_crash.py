@@ -53,7 +53,7 @@ def _ctrl_c_is_heard() -> Iterator[None]:
     signal.signal(signal.SIGINT, before)
 
 
-@pytest.mark.slow
+@pytest.mark.whole
 @pytest.mark.usefixtures("_ctrl_c_is_heard")
 def test_ctrl_c_ends_it_with_a_sentence_and_the_next_run_goes_on(
     handed_in: Path, undisturbed: Rows, tmp_path: Path
