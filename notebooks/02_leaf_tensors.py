@@ -619,9 +619,9 @@ p.grad
 # several calls `AccumulateGrad` adds.
 
 # %% [markdown]
-# ### `zero_grad`
+# ### Optional: two kinds of empty
 #
-# **Predict** what each of the two leaves behind.
+# `zero_grad` empties `.grad`, in one of two ways. **Predict** what each of them leaves behind.
 
 # %%
 p = torch.tensor(2.0, requires_grad=True, device=device)

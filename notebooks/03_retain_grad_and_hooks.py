@@ -41,7 +41,7 @@ seegrad.ask_again("03")
 # %% [markdown]
 # ## 1 · Who has a gradient?
 #
-# The network of chapter 01; here `inp` asks for no gradient. The three weights keep theirs, that much you know.
+# The network of chapter 01; here `inp` asks for no gradient. The three weights keep theirs.
 #
 # **Predict:** the eight tensors after `inp` are asked for their `.grad` below. How many warnings come?
 
@@ -68,8 +68,7 @@ print("names retain_grad:", ".retain_grad()" in str(told[0].message))
 
 # %% [markdown]
 # Five: one for each computed tensor that was asked. A gradient has passed each of them, and once it had been passed on,
-# its memory was free for the next one. Outside of this cell you see such a warning once for each line. It names
-# `retain_grad`, which is next.
+# its memory was free for the next one. The warning names `retain_grad`, which is next.
 #
 # From here on the warning tells nothing new, so we switch it off:
 
@@ -173,8 +172,6 @@ print("second", h.grad)
 # %% [markdown]
 # The first gradient had passed before anyone asked. `retain_grad` is a promise for the *next* backward: it doesn't bring
 # back the last one.
-#
-# *Misconception* **M02**: “`retain_grad` is for leaves, and works after backward”.
 
 # %% [markdown]
 # ### Two backward calls
@@ -290,8 +287,7 @@ print("kept", h.grad)
 # %% [markdown]
 # ### Store it yourself
 #
-# A hook may put the gradient wherever you like: into a dict, or only its norm into a list. That is how a training run
-# is watched without keeping every gradient.
+# A hook may put the gradient wherever you like: into a dict, or only its norm into a list.
 
 # %%
 seen = {}
@@ -408,7 +404,7 @@ for clipped in (False, True):
 # %% [markdown]
 # ### Several at once
 #
-# **Predict** `h.grad` and `x.grad`. The gradient of `h` is 12 when it arrives. Three things happen to it.
+# **Predict** `h.grad` and `x.grad`. The gradient of `h` is 12 when it arrives.
 
 # %%
 x = torch.tensor(2.0, requires_grad=True, device=device)
@@ -487,7 +483,7 @@ Markdown(rec.diagnoses[0].message())
 # %% [markdown]
 # Torch's rule for hooks: never write to the argument; return a new tensor.
 #
-# This hook returns a new one. **Predict** both gradients.
+# A hook that keeps to it:
 
 # %%
 a = torch.tensor([1.0, 2.0], requires_grad=True, device=device)

@@ -218,6 +218,11 @@ row[:] = 1
 # `m` moved, though no line writes to the name `m`. A tensor and its views have one counter together: slices, `view`,
 # `reshape` where it can, `t()`. So has what `detach()` gives.
 
+# %% [markdown]
+# ### Optional: who shares the counter?
+#
+# Six tensors made from `m`, and then a write. **Predict** which of them share its bytes, and which its counter.
+
 # %%
 m = torch.zeros(2, 3, device=device)
 others = {"m[:, 1]": m[:, 1], "m.view(-1)": m.view(-1), "m.t()": m.t(), "m.detach()": m.detach()}
@@ -229,7 +234,7 @@ for made_by, t in others.items():
     print(f"{made_by:11} shares bytes: {shares_bytes!s:6} shares counter: {t._version == m._version}")
 
 # %% [markdown]
-# Views and `detach()` share the bytes and the counter; `clone()` and `m + 0` have both of their own. One way in to the
+# Views and `detach()` share the bytes and the counter; `clone()` and `m + 0` have both of their own. One way to the
 # bytes doesn't share the counter: it comes in section 7.
 
 # %% [markdown]
@@ -622,6 +627,24 @@ print(a.grad, b.grad_fn.name())
 # `a`: zeros where `b` was overwritten.
 
 # %% [markdown]
+# ### Optional: back through a write
+#
+# A smaller program with such a write. **Predict** each step of its backward: the picture asks before it opens one, and you
+# find the next Function yourself.
+
+# %%
+# %%see --ahead alone
+a = torch.tensor([1.0, 2.0, 3.0], requires_grad=True, device=device)
+b = a * 2
+b[0] = 7
+loss = (b * b).sum()
+loss.backward()
+
+# %% [markdown]
+# `[14, 8, 12]` comes to `b` as it is in the end, and `CopySlices` passes on `[0, 8, 12]`: the 7 was written over what came
+# from `a`, so nothing of its gradient belongs to `a`.
+
+# %% [markdown]
 # ## 7 · How to write a leaf
 #
 # *“Once it is created, an in-place operation raises”*, says a document. It doesn't while gradients aren't recorded:
@@ -753,7 +776,6 @@ print(w.is_leaf, w.requires_grad, w._version)
 # %% [markdown]
 # ## 9 · The training step
 #
-# Four things in one step of training: the loss, its backward, the optimiser's step, and the leaf that it moves.
 # **Predict** the outcome of this order. (`w.grad` is set by hand, as an earlier backward would have left it.)
 
 # %%

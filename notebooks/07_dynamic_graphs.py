@@ -136,8 +136,11 @@ print(nodes(first))
 # All of them, before any backward: each operation adds its Node as it runs.
 #
 # *Misconception* **M10**: “backward destroys the graph, and `retain_graph` mends it”.
+
+# %% [markdown]
+# ### Optional: three starts
 #
-# And the loop at the beginning of this section, from three starts:
+# The loop at the beginning of this section, counted without a picture:
 
 # %%
 for start in (50.0, 3.0, 0.5):
@@ -458,7 +461,7 @@ mean.backward()
 
 # %% [markdown]
 # It raises. The second loss needs what `TanhBackward0` had saved, and the first backward has freed it. Here
-# `retain_graph=True` is right. But there is another way.
+# `retain_graph=True` is right.
 #
 # Below, one backward runs on the sum. **Predict** the order in which it runs the Nodes.
 
@@ -472,8 +475,11 @@ mean = h.mean()
 
 # %% [markdown]
 # `+`, `mean`, `sum`, `*`, `tanh`. It passes the trunk once: `TanhBackward0` waits until both gradients have come.
+
+# %% [markdown]
+# ### Optional: the two ways compared
 #
-# Compare what the two ways leave in `w.grad`:
+# Compare what they leave in `w.grad`:
 
 # %%
 grads = {}
@@ -579,6 +585,25 @@ Markdown(rec.diagnoses[0].message())
 # gradients go silently wrong (chapter 05).
 #
 # *Misconception* **M10**: “backward destroys the graph, and `retain_graph` mends it”. The cure is `.detach()`.
+
+# %% [markdown]
+# ### Optional: back through two steps
+#
+# A state that is to learn over time isn't cut off: one backward at the end goes through all steps, here through two.
+# **Predict** each step of backward, by the numbers on the cards: the picture asks before it opens one.
+
+# %%
+# %%see --ahead alone
+w = torch.tensor(0.5, requires_grad=True, device=device)
+h0 = torch.tensor(1.0, device=device)
+h1 = torch.tanh(w * h0)
+h2 = torch.tanh(w * h1)
+loss = (h2 - 1).pow(2)
+loss.backward()
+
+# %% [markdown]
+# `w` is used in both steps, so two parts of its gradient come: one at the second product, the other at the first, through
+# `h1`. They are added up. It is one forward and one backward, so nothing that is needed was freed.
 
 # %% [markdown]
 # ### Third: computed once, before the loop

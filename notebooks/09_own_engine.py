@@ -150,14 +150,15 @@ print("a.grad", v["a"].grad)
 # %% [markdown]
 # ### What went on
 #
-# **Predict** how often each of the three Functions ran. Then go through the steps.
+# Three values were made by an operation: `c`, `d` and `e`. **Predict** how often each of them was pushed. Then go
+# through the steps.
 
 # %%
 seegrad.show(walked)
 
 # %% [markdown]
-# `add` once, the `mul` of `d` once, the `mul` of `c` three times: `c` is used in three places, so it was pushed three
-# times, and each time with *all* that had come so far, also with what was already passed on.
+# `e` once, `d` once, `c` three times: `c` is used in three places, so it was pushed three times, and each time with
+# *all* that had come so far, also with what was already passed on.
 #
 # The mistake isn't in a rule. A value may be pushed once only, and only when everything has arrived.
 

@@ -79,6 +79,16 @@ class Arguments:
         self.tensors = dict(_tensors(self.passed))
         self.before = {path: _before(tensor) for path, tensor in self.tensors.items()}
 
+    def renew(self, case: Mapping[str, Any]) -> None:
+        """The same tensors, which hold a case's numbers from now on."""
+        fresh = Arguments(case)
+        with torch.no_grad():
+            for path, tensor in self.tensors.items():
+                tensor.copy_(fresh.tensors[path])
+        for path, root in self.roots.items():
+            root.grad = fresh.roots[path].grad
+        self.before = {path: _before(tensor) for path, tensor in self.tensors.items()}
+
     def changed(self) -> str | None:
         """The name of an argument that isn't a tensor, or holds other things than it did; None where all are there."""
         now = dict(_tensors(self.passed))
@@ -86,6 +96,25 @@ class Arguments:
             if path not in now or path not in self.tensors or now[path] is not self.tensors[path]:
                 return path.partition("[")[0]
         return None
+
+    def go_back(self, total: torch.Tensor, spoiled: Callable[[str], bool], *, more: bool) -> bool:
+        """Backward, perhaps with more to come. False where a write that is promised has spoiled what it needs."""
+        before = [(root, None if root.grad is None else root.grad.clone()) for root in self.roots.values()]
+        try:
+            torch.autograd.backward(total, retain_graph=more)
+        except RuntimeError as error:
+            if not spoiled(str(error)):
+                raise
+            for root, grad in before:  # what had arrived before it raised
+                root.grad = grad
+            return False
+        return True
+
+    def take_grads(self, other: Arguments) -> None:
+        """The leaves' gradients become those of the other world."""
+        for path, root in self.roots.items():
+            grad = other.roots[path].grad
+            root.grad = None if grad is None else grad.clone()
 
     def _made(self, path: str, value: Any) -> Any:
         if isinstance(value, Live):
@@ -183,6 +212,15 @@ def with_numbers(value: Any, change: Callable[[torch.Tensor], torch.Tensor]) -> 
     if isinstance(value, Live):
         return Live(change(value.values), value.form, value.grad)
     return change(value) if isinstance(value, torch.Tensor) and value.is_floating_point() else value
+
+
+def in_another_order(held: torch.Tensor) -> torch.Tensor:
+    """The same numbers, the last one first: where a function takes the ones, it takes the others.
+
+    >>> in_another_order(torch.tensor([[1.0, 2.0], [3.0, 4.0]])).tolist()
+    [[4.0, 3.0], [2.0, 1.0]]
+    """
+    return held.flatten().flip(0).view_as(held)
 
 
 TOLD: Mapping[str, str] = {"shape": SHAPED, "grad": HELD}  # where one aspect decides; else ELSEWHERE
@@ -366,7 +404,55 @@ def added(came: torch.Tensor, want: torch.Tensor | None, before: torch.Tensor | 
     return close(came, want + want + old) or (before is not None and close(came, want + old))
 
 
+def replaced(came: torch.Tensor, want: torch.Tensor | None, before: torch.Tensor | None) -> bool:
+    """Is it the new gradient alone where it should have been added to an old one, or to that of a call before?"""
+    if want is None:
+        return False
+    return (
+        close(came + came, want) if before is None else close(came + before, want) or close(came + came + before, want)
+    )
+
+
+def grad_symptom(came: torch.Tensor | None, want: torch.Tensor | None, before: torch.Tensor | None) -> str:
+    """What is wrong with a `.grad` that isn't what it should be, by its key in `NOTES`.
+
+    >>> one = torch.ones(2)
+    >>> grad_symptom(None, one, None), grad_symptom(one, None, None), grad_symptom(one, 3 * one, 2 * one)
+    ('unfilled', 'backed', 'replaced')
+    """
+    if same_grad(before, want):
+        return "backed" if want is None else "grad"
+    if came is None or same_grad(came, before):
+        return "unfilled"
+    if added(came, want, before):
+        return "added"
+    return "replaced" if replaced(came, want, before) else "filled"
+
+
 def share_memory(one: torch.Tensor, other: torch.Tensor) -> bool:
     """Do two tensors lie in the same bytes?"""
     pointer = one.untyped_storage().data_ptr()
     return pointer != 0 and pointer == other.untyped_storage().data_ptr()
+
+
+def parts(asked: str, value: Any) -> dict[str, Any]:
+    """What was returned, one thing after the other, each by the code that asks for it.
+
+    >>> parts("f(x)", (1.0, 2.0)), parts("f(x)", None)
+    ({'f(x)[0]': 1.0, 'f(x)[1]': 2.0}, {})
+    """
+    if isinstance(value, dict):
+        return {f"{asked}[{key!r}]": value[key] for key in sorted(value, key=repr)}
+    if isinstance(value, list | tuple):
+        return {f"{asked}[{number}]": item for number, item in enumerate(value)}
+    return {} if value is None else {asked: value}
+
+
+def kind_of_result(value: Any) -> Any:
+    """What a returned value is made of: a dict, a list or tuple, None, or (None too) one thing."""
+    return next((kind for kind in (dict, list | tuple, type(None)) if isinstance(value, kind)), None)
+
+
+def is_number(value: Any) -> bool:
+    """Python's own, and no truth value."""
+    return isinstance(value, int | float) and not isinstance(value, bool)

@@ -49,7 +49,7 @@ from seegrad.telling import (
 from seegrad.words.beliefs import Suggests, headed, misconceptions_among, numbers_of, suggestions
 from seegrad.words.errors import SeegradError
 from seegrad.words.languages import _, marked
-from seegrad.words.symptoms import CUT, DTYPE, UNMOVED
+from seegrad.words.symptoms import AROUND, CUT, DTYPE, UNMOVED
 
 MAX_LINES = 6
 FINITE_STEP = 1e-6  # of a finite difference in float64
@@ -310,8 +310,9 @@ def call(asked: str, function: Callable[..., Any], *arguments: Any, suggests: Su
     >>> call("f(2)", lambda x: x * 2, 2)
     4
     """
+    around = surroundings()
     try:
-        return function(*arguments)
+        value = function(*arguments)
     except NotImplementedError:
         raise Expectation(asked, None, given)._failure(
             _("nothing: not answered yet"), _("an answer"), "raised", None
@@ -321,6 +322,28 @@ def call(asked: str, function: Callable[..., Any], *arguments: Any, suggests: Su
         symptom, notes = meaning(said)
         numbers = numbers_of(suggests, symptom or "raised") or numbers_of(suggests, "raised")
         raise failure(asked, said, _("no error"), given, numbers, notes, arguments) from None
+    for code, (was, now) in put_back(around).items():
+        raise failure(f"{asked}; {code}", str(now), str(was), given, notes=[_(AROUND)])
+    return value
+
+
+def surroundings() -> dict[str, Any]:
+    """What of torch itself every later line meets, each thing by the code that asks for it."""
+    return {"torch.is_grad_enabled()": torch.is_grad_enabled(), "torch.get_default_dtype()": torch.get_default_dtype()}
+
+
+def put_back(before: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
+    """Torch itself, as it was before a call; of what the call had changed, what it was and what the call made it.
+
+    >>> found = surroundings()
+    >>> _grad = torch.set_grad_enabled(False)
+    >>> put_back(found), torch.is_grad_enabled()
+    ({'torch.is_grad_enabled()': (True, False)}, True)
+    """
+    changed = {code: (before[code], now) for code, now in surroundings().items() if now != before[code]}
+    torch.set_grad_enabled(before["torch.is_grad_enabled()"])
+    torch.set_default_dtype(before["torch.get_default_dtype()"])
+    return changed
 
 
 def meaning(said: str) -> tuple[str, list[str]]:

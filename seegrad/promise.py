@@ -16,38 +16,42 @@ from seegrad.arguments import (
     Arguments,
     Before,
     Values,
-    added,
     between,
     close,
     decided,
     equal,
     gained,
+    grad_symptom,
+    in_another_order,
+    is_number,
+    kind_of_result,
     leaf,
     numbers,
+    parts,
     plain,
     same_grad,
     scattered,
     share_memory,
     unless_zero,
+    with_numbers,
 )
 from seegrad.capture.probes.torch_private import version
-from seegrad.check import MAX_LINES, CheckFailed, failure, meaning
-from seegrad.telling import difference, expected_kind, kind_text, moves, rounded, said_error, shown, tensor_text
+from seegrad.check import MAX_LINES, CheckFailed, failure, meaning, put_back, surroundings
+from seegrad.telling import (
+    difference,
+    expected_kind,
+    expected_text,
+    kind_text,
+    moves,
+    rounded,
+    said_error,
+    shown,
+    tensor_text,
+    version_text,
+)
+from seegrad.words import symptoms
 from seegrad.words.beliefs import Suggests, numbers_of
 from seegrad.words.languages import _
-from seegrad.words.symptoms import (
-    AGAIN,
-    ALIASED,
-    ALONE,
-    EARLIER,
-    FIXED,
-    LATER,
-    NOTES,
-    OTHER,
-    SAME,
-    SUGGESTS,
-    TAKEN,
-)
 
 __all__ = ["between", "leaf", "numbers", "promised", "scattered"]
 
@@ -80,7 +84,8 @@ def promised(
         beliefs: what `truth` would be for somebody who is mistaken, by misconception or remark (`"cut 2"` is one more
             for `"cut"`). An answer that does just this, in all that is compared, is told it, and nothing else.
 
-    Each case is called once, twice with the same arguments, and before the backward of the case behind it.
+    Each case is called once, twice with the same arguments, with these holding other numbers, and before the backward
+    of the case behind it. Through what one call returns go two backwards, the second of which may raise, not be wrong.
 
     >>> from seegrad.check import CheckFailed
     >>> def halve(x):
@@ -98,16 +103,17 @@ def promised(
     Note       It has no history: `no_grad`, `.detach()`, `.data`, numpy or plain numbers have cut the graph.
     Suggests   M05 .data isn't .detach(), and neither copies: both share the bytes, only detach shares the version.
     """
-    suggested = {**SUGGESTS, **(suggests or {})}
+    suggested = {**symptoms.SUGGESTS, **(suggests or {})}
     mistaken, names = beliefs or {}, (frozenset(notices), frozenset(empties))
     promise = _Promise(asked, function, truth, *names, suggested, mistaken, cases=cases)
     for case in cases:
         promise.drawn.append(torch.get_rng_state())
         promise.hold([case])
-        promise.hold([case], calls=2, note=AGAIN)
+        promise.hold([case], calls=2, note=symptoms.AGAIN)
         promise.held.append(case)
+        promise.renew(case)
     for case, behind in zip(cases, (*cases[1:], cases[0]), strict=True):
-        promise.hold([case, behind], note=OTHER)
+        promise.hold([case, behind], note=symptoms.OTHER)
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,23 +132,19 @@ class _Promise:
     cases: Sequence[Mapping[str, Any]] = ()
     asks_why: bool = True
 
-    def holds_alone(self, case: Mapping[str, Any], place: int | None = None, calls: int = 1) -> bool:
+    def holds_alone(self, case: Mapping[str, Any], calls: int = 1) -> bool:
         """One call with fresh arguments, or several, asked after a failure: is it right, this time?
 
-        Of one of the cases, with its `place`, all that is drawn at random is what was drawn the first time.
+        Of one of the cases all that is drawn at random is what was drawn the first time.
         """
         with torch.random.fork_rng(devices=[]):
-            if place is not None:
-                torch.set_rng_state(self.drawn[place])
+            for state in (state for state, one in zip(self.drawn, self.cases, strict=False) if one is case):
+                torch.set_rng_state(state)
             try:
                 replace(self, asks_why=False).hold([case], calls)
             except CheckFailed:
                 return False
         return True
-
-    def place(self, case: Mapping[str, Any]) -> int:
-        """Which one of the cases it is."""
-        return next(place for place, one in enumerate(self.cases) if one is case)
 
     def would_hold(self, case: Mapping[str, Any]) -> bool | None:
         """Is a case right that nobody promised? None where the author's own function can't say it."""
@@ -173,6 +175,18 @@ class _Promise:
         for one in seen:
             one.go_back()
 
+    def renew(self, case: Mapping[str, Any]) -> None:
+        """A call with a case's own tensors, after one in which they held their numbers in another order."""
+        turned = {name: with_numbers(value, in_another_order) for name, value in case.items()}
+        mine, theirs = Arguments(turned), Arguments(turned)
+        _Seen(self, turned, mine, theirs, "").call()
+        mine.renew(case)
+        theirs.renew(case)
+        one = _Seen(self, case, mine, theirs, symptoms.RENEWED)
+        one.call()
+        one.look()
+        one.go_back()
+
 
 @dataclass(slots=True)
 class _Seen:
@@ -187,23 +201,35 @@ class _Seen:
     came: dict[str, Any] = field(default_factory=dict)
     want: dict[str, Any] = field(default_factory=dict)
     given: dict[str, Any] = field(default_factory=dict)  # as it was before this call
+    now: list[str] = field(default_factory=list)  # what is told of the second backward
+    had: dict[str, torch.Tensor | None] = field(default_factory=dict)  # the leaves' gradients before it
+    beside: dict[str, tuple[torch.Tensor, torch.Tensor]] = field(default_factory=dict)  # each result's neighbour
 
     def call(self) -> None:
         """Both functions; what the answer returns has to be of the truth's kind."""
         self.given = plain(self.mine.passed)
         truly = self.promise.truth(*self.theirs.passed.values())
+        self.want = parts(self.promise.asked, truly)
+        made = {asked: want for asked, want in self.want.items() if isinstance(want, torch.Tensor)}
+        roots = {asked: torch.zeros_like(want).requires_grad_() for asked, want in made.items() if want.requires_grad}
+        self.beside = {asked: (root, root * 1) for asked, root in roots.items()}  # older than the answer's Nodes
+        around = surroundings()
         try:
             value = self.promise.function(*self.mine.passed.values())
         except NotImplementedError:
             self._fail("unanswered", _("nothing: not answered yet"), expected_kind(truly))
         except Exception as error:  # the student's: whatever it is, it is the answer that came
-            self._raised("raised", said_error(error), _("no error") if truly is None else _expected(truly))
+            self._raised("raised", said_error(error), _("no error") if truly is None else expected_text(truly))
+        for code, (was, now) in put_back(around).items():
+            self._fail("around", str(now), str(was), asked=f"{self.promise.asked}; {code}")
         if truly is None and value is not None:
             self._fail("returned", shown(value), "None")
-        self.want = _parts(self.promise.asked, truly)
-        if _kind(value) != _kind(truly) or _parts(self.promise.asked, value).keys() != self.want.keys():
-            self._fail("kind", shown(value), _expected(truly))
-        self.came = _parts(self.promise.asked, value)
+        if (
+            kind_of_result(value) != kind_of_result(truly)
+            or parts(self.promise.asked, value).keys() != self.want.keys()
+        ):
+            self._fail("kind", shown(value), expected_text(truly))
+        self.came = parts(self.promise.asked, value)
 
     def look(self) -> None:
         """Each argument, then each thing that was returned."""
@@ -215,13 +241,17 @@ class _Seen:
             self._look_at_result(asked, self.came[asked], want)
 
     def go_back(self) -> None:
-        """Backward through what was returned, then through each argument: where do gradients arrive?"""
-        for asked, want in self.want.items():
-            if isinstance(want, torch.Tensor) and want.requires_grad:
-                self._back(f"({asked} * c)", self.came[asked], want)
-        for path, tensor in self.mine.tensors.items():
-            if self.theirs.tensors[path].requires_grad:
-                self._back(f"{self.promise.asked}; ({path} * c)", tensor, self.theirs.tensors[path])
+        """Backward through what was returned, each argument, once more what one call returned: which gradients come?"""
+        results = [(asked, one) for asked, one in self.want.items() if isinstance(one, torch.Tensor)]
+        for more in (False,) if self.note else (True, False):
+            self.now = [] if more or self.note else [_(symptoms.TWICE)]
+            for asked, want in results:
+                if want.requires_grad:
+                    self._back(f"({asked} * c)", self.came[asked], want, asked, more=more)
+            for path, tensor in self.mine.tensors.items():
+                if self.theirs.tensors[path].requires_grad and not self.now:
+                    self._back(f"{self.promise.asked}; ({path} * c)", tensor, self.theirs.tensors[path])
+        self.now = []
 
     # ------------------------------------------------------------------ arguments
 
@@ -234,7 +264,11 @@ class _Seen:
                 self._fail("kept", shown(held), tensor_text(before.values), path, asked)
             if version(before.alias) != before.version:
                 self._fail(
-                    "touched", _version(version(before.alias)), _version(before.version), path, f"{asked}._version"
+                    "touched",
+                    version_text(version(before.alias)),
+                    version_text(before.version),
+                    path,
+                    f"{asked}._version",
                 )
         else:
             self._look_at_write(asked, path, tensor, before, truly)
@@ -263,7 +297,9 @@ class _Seen:
             values = Values(tensor, truly, lambda theirs, _truly: theirs.tensors.get(path))
             self._fail("written", came, want, path, asked, values, [one for one in told if one])
         if path in self.promise.notices and version(before.alias) == before.version:
-            self._fail("unnoticed", _version(version(tensor)), _version(version(truly)), path, f"{asked}._version")
+            self._fail(
+                "unnoticed", version_text(version(tensor)), version_text(version(truly)), path, f"{asked}._version"
+            )
 
     def _look_at_grad(self, path: str, tensor: torch.Tensor, before: Before, truly: torch.Tensor) -> None:
         came, want, asked = tensor.grad, truly.grad, f"{self.promise.asked}; {path}.grad"
@@ -271,19 +307,11 @@ class _Seen:
             return
         if same_grad(came, want):
             return
-        symptom = "filled"
-        if path in self.promise.empties:
-            symptom = "left"
-        elif same_grad(before.grad, want):
-            symptom = "backed" if want is None else "grad"
-        elif came is None or same_grad(came, before.grad):
-            symptom = "unfilled"
-        elif added(came, want, before.grad):
-            symptom = "added"
+        symptom = "left" if path in self.promise.empties else grad_symptom(came, want, before.grad)
         values = None
         if symptom == "filled" and came is not None and want is not None:
             values = Values(came, want, lambda theirs, _truly: theirs.tensors[path].grad)
-        self._fail(symptom, shown(came), _expected(want), path, asked, values)
+        self._fail(symptom, shown(came), expected_text(want), path, asked, values)
 
     # ------------------------------------------------------------------ results
 
@@ -291,9 +319,9 @@ class _Seen:
         if not isinstance(want, torch.Tensor):
             self._look_at_number(asked, came, want)
             return
-        value = torch.as_tensor(came, dtype=want.dtype) if _is_number(came) and not want.requires_grad else came
+        value = torch.as_tensor(came, dtype=want.dtype) if is_number(came) and not want.requires_grad else came
         if not isinstance(value, torch.Tensor):
-            self._fail("none" if value is None else "kind", kind_text(came), _expected(want), asked=asked)
+            self._fail("none" if value is None else "kind", kind_text(came), expected_text(want), asked=asked)
         for symptom, wrong in (
             ("shape", value.shape != want.shape),
             ("dtype", value.dtype != want.dtype),
@@ -305,14 +333,14 @@ class _Seen:
         ):
             if wrong:
                 values = Values(value, want, self._part(asked)) if symptom in ("shape", "wrong") else None
-                self._fail(symptom, shown(came), _expected(want), asked=asked, values=values)
+                self._fail(symptom, shown(came), expected_text(want), asked=asked, values=values)
         if want.is_leaf and want.requires_grad and not same_grad(unless_zero(value.grad), unless_zero(want.grad)):
-            self._fail("left", shown(value.grad), _expected(want.grad), asked, f"{asked}.grad")
+            self._fail("left", shown(value.grad), expected_text(want.grad), asked, f"{asked}.grad")
         self._look_at_memory(asked, value, want)
 
     def _look_at_number(self, asked: str, came: Any, want: Any) -> None:
         number = isinstance(came, torch.Tensor) and came.numel() == 1
-        if isinstance(want, float) and (number or _is_number(came)):
+        if isinstance(want, float) and (number or is_number(came)):
             if not close(torch.as_tensor(came).reshape(()), torch.tensor(want)):
                 values = Values(torch.as_tensor(came).reshape(()), torch.tensor(want), self._part(asked))
                 self._fail("wrong", shown(came), rounded(want), asked=asked, values=values)
@@ -320,33 +348,45 @@ class _Seen:
             self._fail("wrong" if type(came) is type(want) else "kind", shown(came), shown(want), asked=asked)
 
     def _part(self, asked: str) -> Callable[[Arguments, Any], Any]:
-        return lambda _theirs, truly: _parts(self.promise.asked, truly).get(asked)
+        return lambda _theirs, truly: parts(self.promise.asked, truly).get(asked)
 
     def _look_at_memory(self, asked: str, came: torch.Tensor, want: torch.Tensor) -> None:
-        others = {
-            **self.mine.tensors,
-            **{name: one for name, one in self.came.items() if isinstance(one, torch.Tensor)},
-        }
+        others = self.mine.tensors | {name: one for name, one in self.came.items() if isinstance(one, torch.Tensor)}
         truly = {**self.theirs.tensors, **{name: one for name, one in self.want.items() if name in others}}
         for name, other in others.items():
             if name != asked and share_memory(came, other) and not (name in truly and share_memory(want, truly[name])):
-                expected = _("{tensor}, in memory of its own").format(tensor=_expected(want))
+                expected = _("{tensor}, in memory of its own").format(tensor=expected_text(want))
                 self._fail("shared", shown(came), expected, name, asked)
 
     # ------------------------------------------------------------------ backward
 
-    def _back(self, start: str, came: torch.Tensor, want: torch.Tensor) -> None:
+    def _back(
+        self, start: str, came: torch.Tensor, want: torch.Tensor, result: str = "", *, more: bool = False
+    ) -> None:
+        """One backward; through a result in a sum, beside a neighbour that is handed the same gradient."""
         weight = torch.rand(want.shape, dtype=want.dtype) * 5 + 0.5
         weight = torch.where(torch.rand(want.shape) < 0.5, -weight, weight)
+        root, neighbour = self.beside.get(result, (None, None))
+        total = came if neighbour is None else came + neighbour
         asked = f"{start}.sum().backward()"
-        if not self._truly_back((want * weight).sum()):
+        if not self.theirs.go_back((want * weight).sum(), lambda said: meaning(said)[0] == "overwritten", more=more):
             return
         self.given["c"] = weight
-        before = {name: None if one.grad is None else one.grad.clone() for name, one in self.mine.roots.items()}
+        self.had = {name: None if one.grad is None else one.grad.clone() for name, one in self.mine.roots.items()}
         try:
-            torch.autograd.backward((came * weight).sum())
+            torch.autograd.backward((total * weight).sum(), retain_graph=more)
         except Exception as error:  # the student's graph: whatever it is, it is the answer that came
+            if self.now:  # once is enough, as long as nothing is silently wrong
+                self.mine.take_grads(self.theirs)
+                return
             self._raised("backward", said_error(error), _("no error"), asked)
+        self._look_at_gradients(start, asked, came, want)
+        if root is not None and root.grad is not None and not close(root.grad, weight) and not self.now:
+            said = f"leaf = torch.zeros_like(c).requires_grad_(); other = leaf * 1; (({result} + other) * c).sum()"
+            self._fail("neighbour", shown(root.grad), tensor_text(weight), asked=f"{said}.backward(); leaf.grad")
+
+    def _look_at_gradients(self, start: str, asked: str, came: torch.Tensor, want: torch.Tensor) -> None:
+        """What the leaves have after a backward."""
         ends = {**self.theirs.roots, **({start: want} if want.is_leaf else {})}
         for name, truly in ends.items():
             here = self.mine.roots.get(name, came)
@@ -355,27 +395,14 @@ class _Seen:
             reached = "hooked" if here is came else "gradient"  # a leaf's own gradient is what is handed to it
             symptom = "lost" if here.grad is None else "leaked" if truly.grad is None else reached
             by = name if name in self.mine.roots else self.promise.asked
-            now, then = (gained(before.get(name), one) for one in (here.grad, truly.grad))
-            said = f"{asked}; {by}.grad"
-            if name not in self.mine.roots:
-                said = f"out = {by}; (out * c).sum().backward(); out.grad"
+            now, then = (gained(self.had.get(name), one) for one in (here.grad, truly.grad))
+            own = f"out = {by}; (out * c).sum().backward(); out.grad"
+            twice = f"loss = {start}.sum(); loss.backward(retain_graph=True); {by}.grad = None; loss.backward()"
+            said = f"{twice if self.now else asked}; {by}.grad" if name in self.mine.roots else own
             values = None
             if symptom in ("gradient", "hooked") and now is not None and then is not None:
                 values = Values(now, then)
-            self._fail(symptom, shown(now), _expected(then), by, said, values)
-
-    def _truly_back(self, total: torch.Tensor) -> bool:
-        """Backward through the truth. False where a write that is promised has overwritten what it needs."""
-        before = [(root, None if root.grad is None else root.grad.clone()) for root in self.theirs.roots.values()]
-        try:
-            torch.autograd.backward(total)
-        except RuntimeError as error:
-            if meaning(str(error))[0] != "overwritten":
-                raise
-            for root, grad in before:  # what had arrived before it raised
-                root.grad = grad
-            return False
-        return True
+            self._fail(symptom, shown(now), expected_text(then), by, said, values)
 
     # ------------------------------------------------------------------ saying it
 
@@ -395,15 +422,17 @@ class _Seen:
     ) -> NoReturn:
         suggests = self.promise.suggests
         numbers = numbers_of(suggests.get(f"{symptom} {name}", suggests.get(symptom)), symptom)
-        head = [_(NOTES[symptom]).format(name=name)] if symptom in NOTES else []
-        asked, given = asked or self.promise.asked, dict(self.given)
+        head = [_(symptoms.NOTES[symptom]).format(name=name)] if symptom in symptoms.NOTES else []
+        asked, given, notes = asked or self.promise.asked, dict(self.given), [*self.now, *notes]
         if self.promise.asks_why and symptom != "unanswered":
             if kept := self._kept(values):
                 numbers, notes = (), [kept]
-            elif self.note != OTHER and (belief := self.promise.believed(self.case, 2 if self.note else 1)):
+            elif self.note not in (symptoms.OTHER, symptoms.RENEWED) and (
+                belief := self.promise.believed(self.case, 2 if self.note else 1)
+            ):
                 numbers, notes = (belief,), [*head, *notes, *self._taken(values)]
             elif symptom == "kept" and self._returned_memory_of(name):
-                numbers, notes = (), [*head, _(ALIASED).format(name=name)]
+                numbers, notes = (), [*head, _(symptoms.ALIASED).format(name=name)]
             else:
                 again = [_(self.note)] if self.note else []
                 notes = [*head, *again, *notes, *self._more(symptom, values)]
@@ -414,7 +443,7 @@ class _Seen:
     def _from_the_start(self, asked: str) -> tuple[str, dict[str, Any]]:
         """Code and inputs; where one call with these arguments was right, the code makes both."""
         call = self.promise.asked
-        if self.note != AGAIN:
+        if self.note != symptoms.AGAIN:
             return asked, self.given
         given = {**self.given, **plain(self.case)}
         if not self.behind or f"{call}; " in asked:
@@ -425,17 +454,14 @@ class _Seen:
         """What shows that something is kept between calls; empty where nothing does."""
         promise, held = self.promise, self.promise.held
         if values is not None and (name := values.are_for_an_earlier(promise.truth, self.case, held)):
-            return _(EARLIER).format(name=name)
+            return _(symptoms.EARLIER).format(name=name)
         if self.note:
-            return _(ALONE) if not promise.holds_alone(self.case, promise.place(self.case)) else ""
-        if held and not promise.holds_alone(held[0], 0):
-            return _(LATER)
-        return _(SAME) if values is not None and self._same_elsewhere(values) else ""
-
-    def _same_elsewhere(self, values: Values) -> bool:
-        """Does a call with other arguments return the same, where it should return something else?"""
-        others = [case for case in self.promise.cases if case is not self.case]
-        return any(values.come_again(self.promise.function, self.promise.truth, case) for case in others)
+            return _(symptoms.ALONE) if not promise.holds_alone(self.case) else ""
+        if held and not promise.holds_alone(held[0]):
+            return _(symptoms.LATER)
+        others = [case for case in promise.cases if case is not self.case]
+        again = (values.come_again(promise.function, promise.truth, case) for case in others if values is not None)
+        return _(symptoms.SAME) if any(again) else ""
 
     def _more(self, symptom: str, values: Values | None) -> list[str]:
         """What there is to know beside the symptom: of the values themselves, and of the same call, changed."""
@@ -464,36 +490,9 @@ class _Seen:
         if values is None:
             return []
         name, other = values.are_with_another(self.promise.truth, self.case)
-        return [_(TAKEN).format(name=name, other=other)] if name else []
+        return [_(symptoms.TAKEN).format(name=name, other=other)] if name else []
 
     def _fixed(self, values: Values) -> list[str]:
         """Arguments that make no difference to the values, where they should."""
         names = values.unchanged_by(self.promise.function, self.promise.truth, self.case)
-        return [_(FIXED).format(name="`, `".join(names))] if names else []
-
-
-def _parts(asked: str, value: Any) -> dict[str, Any]:
-    """What was returned, one thing after the other, each by the code that asks for it."""
-    if isinstance(value, dict):
-        return {f"{asked}[{key!r}]": value[key] for key in sorted(value, key=repr)}
-    if isinstance(value, list | tuple):
-        return {f"{asked}[{number}]": item for number, item in enumerate(value)}
-    return {} if value is None else {asked: value}
-
-
-def _kind(value: Any) -> Any:
-    return next((kind for kind in (dict, list | tuple, type(None)) if isinstance(value, kind)), None)
-
-
-def _expected(value: Any) -> str:
-    if not isinstance(value, torch.Tensor):
-        return shown(value)
-    return tensor_text(value) + (", requires_grad" if value.requires_grad else "")
-
-
-def _version(number: int | None) -> str:
-    return _("version {version}").format(version=number)
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
+        return [_(symptoms.FIXED).format(name="`, `".join(names))] if names else []

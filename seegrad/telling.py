@@ -154,6 +154,8 @@ def moves(name: str, before: torch.Tensor, came: torch.Tensor, want: torch.Tenso
     '`w` was moved by [0.5, -0.5]; expected was [2, -3].'
     """
     here, there = came.detach() - before, want.detach() - before
+    if want.dtype == torch.float64 and there.count_nonzero() and torch.allclose(here, there, rtol=1e-5):
+        return [_(COARSE)]
     alike = all_alike(here.to(torch.float64).flatten(), there.to(torch.float64).flatten())
     if not alike or not there.count_nonzero():
         return []
@@ -281,3 +283,15 @@ def short(line: str) -> str:
     """One line that isn't long."""
     line = " ".join(line.splitlines())
     return line if len(line) <= MAX_CHARACTERS else line[: MAX_CHARACTERS - 1] + "…"
+
+
+def expected_text(value: Any) -> str:
+    """What should have come, on one line; of a tensor whether it requires a gradient."""
+    if not isinstance(value, torch.Tensor):
+        return shown(value)
+    return tensor_text(value) + (", requires_grad" if value.requires_grad else "")
+
+
+def version_text(number: int | None) -> str:
+    """A version, in words."""
+    return _("version {version}").format(version=number)

@@ -353,7 +353,7 @@ promised(
 #
 # A batch that doesn't fit into memory comes in parts. Write `accumulate(w, parts)`.
 #
-# - `w` is a leaf with one number. `parts` is a list of pairs `(x, y)` of vectors, with an example in each place; the
+# - `w` is a leaf with one number. `parts` is a list of pairs `(x, y)` of vectors: `x[k]` and `y[k]` are one example. The
 #   parts needn't be equally long.
 # - The loss of one example is `(w * x - y) ** 2`.
 # - Afterwards `w.grad` is the gradient of the **mean over all examples of all parts**, whatever stood in it before.

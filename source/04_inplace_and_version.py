@@ -125,7 +125,7 @@ answers(
 # <details><summary>Hint 3 of 3</summary>
 #
 # Ask three questions in this order. A leaf, in grad mode? Then at once. Was the old value saved? If not, all is well. If
-# so: did the counter move, that the saved tensor looks at?
+# so: did the counter that the saved tensor looks at move?
 #
 # </details></details></details>
 

@@ -319,7 +319,9 @@ PROGRAMS = {
     "((e := (a * c).tanh()) + a) * e - e": meeting,
     "([e := a] + [e := e + e for _ in range(40)])[-1] * c": doubled,
     "sum([c] * 3000, a)": chained,
+    "c - c + a": lambda a, c: c - c + a,
 }
+KEPT = {"a": 7.0, "b": -3.0, "c": 2.0, "loss": 5.0, "later": 0.0}
 
 
 for code, program in PROGRAMS.items():
@@ -331,6 +333,10 @@ for code, program in PROGRAMS.items():
     c = a * b
     loss = program(a, c)
     later, alone = loss + c, Value(5.0)
+    whole = {"a": a, "b": b, "c": c, "loss": loss, "later": later}
+    held = {name: (value.data, value.number) for name, value in whole.items()}
+    for name, value in whole.items():
+        value.grad = KEPT[name]
     want = {"a": of_both[0], "c": of_c, "loss": torch.tensor(1.0), "later": None, "alone": None, "b": of_both[1]}
     asked_for = [a, c, loss, later, alone, b, a]
     made = {"a": f"Value({a.data:.4f})", "b": f"Value({b.data:.4f})", "c": "a * b", "loss": f"({code})"}
@@ -348,9 +354,11 @@ for code, program in PROGRAMS.items():
             else:
                 one.of_type(float)
                 one.close(slope.item())
-        for name, value in {"a": a, "b": b, "c": c, "loss": loss, "later": later}.items():
-            expect(f"{said}; {name}.grad", value.grad, **given).equals(0.0)
-    expect(f"{said}; a.data", a.data, **given).equals(numbers[0].item())
+        for name, value in whole.items():
+            expect(f"{name}.grad = {KEPT[name]}; {said}; {name}.grad", value.grad, **given).equals(KEPT[name])
+            expect(f"{said}; {name}.data", value.data, **given).equals(held[name][0])
+            asked = f"born = {name}.number; {said}; {name}.number - born"
+            expect(asked, value.number - held[name][1], **given).equals(0)
 alone = Value(float(5))
 came = call("gradients(alone, [alone])", gradients, alone, [alone])
 expect("alone = Value(5.0); gradients(alone, [alone])", came).equals([1.0])
@@ -423,6 +431,8 @@ CASES = [
     ((3, 1, 2), (1, 2)),
     ((1,), (-1,)),
     ((2, 3), (0,)),
+    ((2, 3, 2, 2), (3, 0, -2)),
+    ((2, 1, 3), (-3, 1, 2)),
 ]
 
 
@@ -450,6 +460,7 @@ promised(
         for number, (shape, dims) in enumerate(CASES)
     ),
     {"gradient": numbers(3, 2).T, "shape": (2, 2, 3), "dims": (1,)},
+    {"gradient": torch.tensor([0.5, -2.0], dtype=torch.bfloat16), "shape": (4, 2), "dims": (0,)},
 )
 ### END HIDDEN TESTS
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from seegrad.words.languages import marked
 
 UNMOVED = marked("`{name}` has its old values: nothing was written into it.")
+AROUND = marked("The call changes torch itself, for every line that runs after it.")
 CUT = marked("It has no history: `no_grad`, `.detach()`, `.data`, numpy or plain numbers have cut the graph.")
 DTYPE = marked("The dtype is another one: inputs come as float32 and as float64.")
 SUGGESTS: Mapping[str, str] = {  # what the symptom alone tells; all else is the author's to say
@@ -35,9 +36,12 @@ NOTES: Mapping[str, str] = {
     "grad": marked("`{name}.grad` should stay what it was."),
     "backed": marked("`{name}.grad` should stay empty: a backward within the call has filled it."),
     "added": marked("The new gradient was added to what stood in `{name}.grad` before."),
+    "replaced": marked("What stood in `{name}.grad` before is gone: the new gradient was to be added to it."),
     "left": marked("`{name}.grad` should be empty afterwards: nothing emptied it after the last backward."),
     "unfilled": marked("Nothing was written into `{name}.grad`."),
     "changed": marked("`{name}` should hold what it held."),
+    "around": AROUND,
+    "neighbour": marked("In backward it writes into the gradient that it is handed. Others are handed the same one."),
     "lost": marked("No gradient reached `{name}`: the graph was cut on the way."),
     "leaked": marked("A gradient reached `{name}`, and none should."),
     "gradient": marked("The values are right; the gradient of `{name}` isn't."),
@@ -51,6 +55,8 @@ LATER = marked("An earlier call, made again, isn't right any more: something is 
 EARLIER = marked("These are the numbers for the `{name}` of an earlier call: something is kept between calls.")
 SAME = marked("With other arguments the same came: it is kept from an earlier call, or doesn't look at its arguments.")
 OTHER = marked("Each call alone is right. Here a second one, with other arguments, came before the backward.")
+TWICE = marked("The first backward was right. This is a second one through the same result.")
+RENEWED = marked("Before this call the same tensors were passed with other numbers: something is kept by the tensor.")
 TAKEN = marked("These are the numbers with `{other}` in the place of `{name}`.")
 FIXED = marked("It doesn't change with `{name}`, and should.")
 ALIASED = marked("What was returned lies in the memory of `{name}`: a write to one is a write to both.")

@@ -8,11 +8,12 @@ from typing import Any
 import pytest
 import torch
 
-from seegrad import promise
 from seegrad.check import ERRORS, CheckFailed
-from seegrad.promise import NOTES, SUGGESTS, between, leaf, numbers, promised, scattered
+from seegrad.promise import between, leaf, numbers, promised, scattered
 from seegrad.telling import shown
+from seegrad.words import symptoms
 from seegrad.words.beliefs import MISCONCEPTIONS
+from seegrad.words.symptoms import NOTES, SUGGESTS
 
 calls: list[int] = []
 
@@ -139,6 +140,48 @@ def adding(w: torch.Tensor) -> float:
     return float(w.detach().square().sum())
 
 
+def replacing(w: torch.Tensor) -> float:
+    w.grad = w.detach() * 2
+    return float(w.detach().square().sum())
+
+
+class Greedy(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:  # noqa: ARG004  # torch's own signature
+        return x * 2
+
+    @staticmethod
+    def backward(ctx: Any, gradient: torch.Tensor) -> torch.Tensor:  # noqa: ARG004  # the same
+        return gradient.mul_(2)
+
+
+class Once(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:
+        ctx.left = [2]
+        return x * 2
+
+    @staticmethod
+    def backward(ctx: Any, gradient: torch.Tensor) -> torch.Tensor:
+        return gradient * ctx.left.pop()
+
+
+def into_the_gradient(x: torch.Tensor) -> torch.Tensor:
+    out: torch.Tensor = Greedy.apply(x)
+    return out
+
+
+def switched_off(x: torch.Tensor) -> torch.Tensor:
+    y = x * 2
+    torch.set_grad_enabled(False)
+    return y
+
+
+def in_double(x: torch.Tensor) -> torch.Tensor:
+    torch.set_default_dtype(torch.float64)
+    return x * 2
+
+
 SYMPTOMS = [
     of_x("kind", nothing),
     of_x("shape", lambda x: (x * 2)[:2]),
@@ -163,6 +206,10 @@ SYMPTOMS = [
     of_grad("unfilled", unfilled),
     of_grad("added", adding),
     of_grad("filled", wrongly_filled),
+    pytest.param("replaced", replacing, adding, {"w": leaf(numbers(2, 2), grad=1.0)}, id="replaced"),
+    of_x("neighbour", into_the_gradient),
+    of_x("around", switched_off),
+    of_x("around", in_double),
 ]
 
 
@@ -191,7 +238,44 @@ def test_a_right_answer_in_another_style_holds() -> None:
 def test_two_live_calls_are_told_from_one() -> None:
     with pytest.raises(CheckFailed) as caught:
         promised("f(x)", kept_for_later, double, {"x": leaf(numbers(3))}, {"x": leaf(numbers(3))})
-    assert promise.SAME in str(caught.value) or promise.ALONE in str(caught.value)
+    assert symptoms.SAME in str(caught.value) or symptoms.ALONE in str(caught.value)
+
+
+def test_torch_itself_is_put_back_before_anything_is_said() -> None:
+    with pytest.raises(CheckFailed) as caught:
+        promised("f(x)", switched_off, double, {"x": leaf(numbers(3))})
+    assert torch.is_grad_enabled()
+    assert caught.value.lines[:3] == (
+        caught.value.lines[0].replace("f(x) with", "f(x); torch.is_grad_enabled() with"),
+        "Came       False",
+        "Expected   True",
+    )
+
+
+def test_a_second_backward_may_raise_but_not_be_silently_wrong() -> None:
+    def hooked_once(x: torch.Tensor) -> torch.Tensor:
+        y = x + 0
+        handle = y.register_hook(lambda grad: (handle.remove(), grad * 2)[1])
+        return y
+
+    said = refused("f(x)", hooked_once, double_back, {"x": leaf(numbers(3))})
+    assert f"Note       {symptoms.TWICE}" in said.lines
+    assert f"Came       {shown(at_once(said, f=hooked_once))}".partition("  ")[0] in said.lines[1]
+    promised("f(x)", Once.apply, double, {"x": leaf(numbers(3))}, {"x": leaf(numbers(2))})
+
+
+def double_back(x: torch.Tensor) -> torch.Tensor:
+    return 2 * x - x.detach()
+
+
+def test_what_goes_by_the_tensor_and_not_by_its_numbers_is_told() -> None:
+    known: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}
+
+    def by_id(x: torch.Tensor) -> torch.Tensor:
+        return known.setdefault(id(x), (x, x.detach() * 2))[1]
+
+    said = refused("f(x)", by_id, lambda x: x.detach() * 2, {"x": numbers(3)})
+    assert f"Note       {symptoms.RENEWED}" in said.lines
 
 
 def test_none_in_the_place_of_a_tensor_is_told_as_none() -> None:
@@ -274,7 +358,7 @@ def test_the_second_call_of_two_is_asked_for_with_the_first() -> None:
     assert said.lines[1].startswith("Came       [1.5, -1.5]")
     assert said.lines[2].startswith("Expected   [2, -1]")
     assert said.lines[3:] == (
-        f"Note       {promise.AGAIN}",
+        f"Note       {symptoms.AGAIN}",
         "Note       `w` was moved by [0.5, 0.5]; expected was [1, 1].",
         "Note       Each number is 0.5 times what was expected.",
     )
@@ -289,7 +373,7 @@ def test_what_is_kept_between_calls_is_named() -> None:
 
     cases = [{"w": leaf(numbers(3)), "goal": numbers(3)} for _ in range(3)]
     said = refused("f(w, goal)", with_first_goal, torch.mul, *cases)
-    assert said.lines[3:] == (f"Note       {promise.EARLIER.format(name='goal')}",)
+    assert said.lines[3:] == (f"Note       {symptoms.EARLIER.format(name='goal')}",)
     known: list[torch.Tensor] = []
 
     def first_result(w: torch.Tensor) -> torch.Tensor:
@@ -298,7 +382,7 @@ def test_what_is_kept_between_calls_is_named() -> None:
 
     first_result(torch.rand(2))  # in the visible part of a test
     said = refused("f(w)", first_result, double, *({"w": numbers(size)} for size in (3, 4)))
-    assert f"Note       {promise.SAME}" in said.lines
+    assert f"Note       {symptoms.SAME}" in said.lines
     total: list[int] = []
 
     def grown(w: torch.Tensor) -> torch.Tensor:
@@ -306,7 +390,7 @@ def test_what_is_kept_between_calls_is_named() -> None:
         return w * (2 if len(total) < 2 else 3)
 
     said = refused("f(w)", grown, double, {"w": leaf(numbers(3))})
-    assert said.lines[3:] == (f"Note       {promise.ALONE}",)
+    assert said.lines[3:] == (f"Note       {symptoms.ALONE}",)
 
 
 def test_a_note_on_wrong_values_says_what_the_values_do_not() -> None:
@@ -333,10 +417,10 @@ def halved_view(x: torch.Tensor) -> torch.Tensor:
 
 def test_values_of_another_argument_values_that_look_at_none_and_shared_memory_are_told() -> None:
     case = {"x": numbers(3, low=1), "w": numbers(3, low=1)}
-    assert promise.TAKEN.format(name="x", other="w") in str(refused("f(x, w)", lambda _x, w: w * w, torch.mul, case))
-    assert promise.FIXED.format(name="w") in str(refused("f(x, w)", lambda x, _w: x.exp(), torch.mul, case))
+    assert symptoms.TAKEN.format(name="x", other="w") in str(refused("f(x, w)", lambda _x, w: w * w, torch.mul, case))
+    assert symptoms.FIXED.format(name="w") in str(refused("f(x, w)", lambda x, _w: x.exp(), torch.mul, case))
     said = refused("f(x)", halved_view, lambda x: x / 2, {"x": leaf(numbers(3))})
-    assert promise.ALIASED.format(name="x") in str(said)
+    assert symptoms.ALIASED.format(name="x") in str(said)
     assert said.misconceptions == ()
 
 

@@ -67,6 +67,7 @@ def master(folder: str) -> dict[str, int]:
 def test_a_chapter_takes_an_hour_at_most_and_says_how_long(path: Path) -> None:
     first, cells = nbformat.read(path, as_version=4).cells[0].source, needed(path)
     assert said(first) <= MOST_MINUTES
+    assert round(reckoned(cells)) <= MOST_MINUTES
     assert abs(reckoned(cells) - said(first)) <= OFF
     assert ("optional" in first) == any(optional for _, optional in parted(path))
 
