@@ -88,7 +88,7 @@ def test_a_line_is_flipped_by_keys_and_all_follows(site: Path, tab: Page) -> Non
     assert wrong == []
 
 
-def test_every_choice_of_two_switches_is_there(site: Path, tab: Page) -> None:
+def test_every_choice_of_two_lines_is_there(site: Path, tab: Page) -> None:
     wrong = open_page(tab, site / "gallery" / "hidden_state.html")
     seen = set()
     for one in range(2):

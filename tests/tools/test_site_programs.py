@@ -1,4 +1,4 @@
-"""The site's programs with switches, and the pages on errors that are made of them: what they say is what happens."""
+"""The site's programs and the pages on errors that are made of them: what they say is what happens."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.data.programs import SEVERITIES, programs
 from tests.tiers import one_in
 from tools.course.masters import BookError
 from tools.site.flipped import program_html
-from tools.site.programs import FOLDER, MOST_SWITCHES, SwitchedProgram, read_program, read_programs, titles
+from tools.site.programs import FOLDER, MOST_FLIPPED, FlippedProgram, read_program, read_programs, titles
 from tools.site.recorded import play, plays, severity_of
 from tools.site.sources import FLIPS
 
@@ -71,9 +71,9 @@ def test_every_mistake_of_the_corpus_has_its_page() -> None:
             assert known[program.corpus].kind == program.kind, program.name
 
 
-def test_there_are_enough_of_them_with_few_switches() -> None:
+def test_there_are_enough_of_them_with_few_lines_to_flip() -> None:
     assert len(PROGRAMS) >= 30
-    assert sum(1 <= len(program.switches) <= MOST_SWITCHES for program in PROGRAMS.values()) >= 20
+    assert sum(1 <= len(program.alternatives) <= MOST_FLIPPED for program in PROGRAMS.values()) >= 20
 
 
 def test_each_has_a_title_and_a_text_in_chinese() -> None:
@@ -90,7 +90,7 @@ def test_each_has_a_title_and_a_text_in_chinese() -> None:
     ("text", "why"),
     [
         ('"A title alone"\na = 1\n# bug: a = 2\n', "an empty line"),
-        ('"T\\n\\nX."\na = 1\n', "one to three switches"),
+        ('"T\\n\\nX."\na = 1\n', "one to three lines"),
         ('"T\\n\\nX."\na = 1\n# or: a = 2\n', "a bug"),
         ('"T\\n\\nX."\n# bug: a = 2\na = 1\n', "above the first line"),
     ],
@@ -100,7 +100,7 @@ def test_a_program_that_is_written_otherwise_is_refused(text: str, why: str) -> 
         read_program("x", text)
 
 
-def made_of(text: str) -> SwitchedProgram:
+def made_of(text: str) -> FlippedProgram:
     return read_program("x", f'"T\\n\\nX."\n{text}')
 
 
@@ -189,8 +189,8 @@ def with_line(page: str, line: str) -> Any:
     """The play of a program of the page with this line, all else mended."""
     for name in EMBEDDED.findall(page):
         program = PROGRAMS[name]
-        for place, switch in enumerate(program.switches):
-            for option, each in enumerate(switch.options):
+        for place, line_of in enumerate(program.alternatives):
+            for option, each in enumerate(line_of.options):
                 if each.strip() == line:
                     choice = tuple(option if k == place else right for k, right in enumerate(program.mended))
                     return plays(program)[choice]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ from seegrad.display.page import STATIC, asset
 from seegrad.picture import draw
 from seegrad.picture.still import still
 from tools.course.masters import BookError
-from tools.site.extension import Parts, cards, learn, mended, titled
+from tools.site.extension import PICTURES, Parts, cards, learn, mended, titled
 from tools.site.flipped import program_html
 from tools.site.programs import read_programs, titles
 from tools.site.recorded import plays, severity_of
@@ -22,7 +23,6 @@ from tools.site.sources import Sources
 HERE = Path(__file__).parent
 SCRIPTS = ("standalone.js", "switches.js")
 STYLES = ("widget.css", "switches.css")
-PICTURES = "pictures"
 VERSION = "0.1.0"
 OTHER = {"en": ("zh_CN", "中文", "zh_CN/"), "zh_CN": ("en", "English", "../")}
 
@@ -51,7 +51,7 @@ def build(root: Path, parts: Path, folder: Path, lang: str) -> None:
             status=None,
             warningiserror=True,
         )
-        learn(app, _parts(root, parts / "course" / lang, lang))
+        learn(app, _parts(root, parts / "course" / lang, static / PICTURES, lang))
         app.build()
     if app.statuscode:
         raise BookError(f"Sphinx has warned of the pages in {lang}.")
@@ -62,16 +62,14 @@ def build(root: Path, parts: Path, folder: Path, lang: str) -> None:
         shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
 
 
-def _parts(root: Path, course: Path, lang: str) -> Parts:
+def _parts(root: Path, course: Path, pictures: Path, lang: str) -> Parts:
     programs = read_programs(root)
     said = {name: each.title for name, each in programs.items()}
     said |= {name: title for name, (title, _) in titles(root, lang).items()} if lang != "en" else {}
 
     def drawn(severity: str) -> str:
         names = [name for name, each in programs.items() if severity_of(each) == severity]
-        return cards(
-            [(f"{name}.html", f"../_static/{PICTURES}/{name}.svg", said[name].replace("`", "")) for name in names]
-        )
+        return cards([(name, said[name].replace("`", ""), _is_tall(pictures / f"{name}.svg")) for name in names])
 
     return Parts(
         flip=lambda name: program_html(programs[name], lang),
@@ -79,6 +77,12 @@ def _parts(root: Path, course: Path, lang: str) -> Parts:
         cards=drawn,
         scripts=SCRIPTS,
     )
+
+
+def _is_tall(picture: Path) -> bool:
+    """Would all of it be too small to be seen on a card?"""
+    width, height = re.findall(r'viewBox="0 0 (\S+) (\S+)"', picture.read_text(encoding="utf-8"))[0]
+    return float(height) > float(width)
 
 
 def _put_beside(root: Path, static: Path, lang: str) -> None:

@@ -1,4 +1,4 @@
-"""What Sphinx learns for the site: programs with switches, chapters, the gallery's cards, search in Chinese."""
+"""What Sphinx learns for the site: programs to flip, chapters, the gallery's cards, search in Chinese."""
 
 from __future__ import annotations
 
@@ -30,6 +30,8 @@ function splitQuery(query) {
 """.replace("HAN", HAN)
 
 
+PICTURES = "pictures"
+TALL = ' class="tall"'
 MISSING = {
     'class="caption" role="heading"': 'class="caption" role="heading" aria-level="2"',
     '<div class="table-wrapper': '<div tabindex="0" class="table-wrapper',  # it scrolls, so keys must reach it
@@ -107,11 +109,12 @@ def _dressed(parts: Parts, app: Sphinx, page: str, template: str, context: dict[
     context["other_link"] = f"{context['other_prefix']}{there}.html"
 
 
-def cards(entries: list[tuple[str, str, str]]) -> str:
-    """Links with pictures: (link, picture, title)."""
+def cards(entries: list[tuple[str, str, bool]]) -> str:
+    """Links with pictures: (name, title, whether only the upper part of a picture fits)."""
     made = (
-        f'<li><a href="{link}"><img src="{picture}" alt="" loading="lazy">{escape(title)}</a></li>'
-        for link, picture, title in entries
+        f'<li><a href="{name}.html"><img src="../_static/{PICTURES}/{name}.svg" alt="" loading="lazy"'
+        f"{TALL if tall else ''}>{escape(title)}</a></li>"
+        for name, title, tall in entries
     )
     return f'<ul class="sw-cards">{"".join(made)}</ul>'
 

@@ -1,4 +1,4 @@
-"""A program with switches as HTML: its code with a choice at each switch, what came of it before and now, its picture.
+"""A program whose lines are flipped, as HTML: code, what came of it before and now, its picture.
 
 All choices are inside, recorded: nothing is computed where it is read. `frontend/src/switches.ts` flips them.
 """
@@ -19,7 +19,7 @@ from seegrad.display.findings import SEVERITY, findings
 from seegrad.display.page import inline
 from seegrad.picture import draw, table
 from seegrad.words.languages import marked, translate
-from tools.site.programs import Choice, SwitchedProgram
+from tools.site.programs import Choice, FlippedProgram
 from tools.site.recorded import Play, plays
 
 TEMPLATE = Path(__file__).with_name("program.html.j2")
@@ -37,7 +37,7 @@ WORDS = {
 }
 
 
-def program_html(program: SwitchedProgram, lang: str) -> str:
+def program_html(program: FlippedProgram, lang: str) -> str:
     """The whole of it, as one block of HTML."""
     said = {key: translate(word, lang) for key, word in WORDS.items()}
     made = plays(program)
@@ -90,15 +90,15 @@ def _finding(found: dict[str, Any], lang: str) -> str:
     return f'<p class="sw-{found["severity"]}"><strong>{severity}: {escape(found["title"])}</strong><br>{message}</p>'
 
 
-def _lines(program: SwitchedProgram) -> list[tuple[int, str, str, list[tuple[int, str]]]]:
+def _lines(program: FlippedProgram) -> list[tuple[int, str, str, list[tuple[int, str]]]]:
     """(number, HTML, indentation, alternatives as HTML) of each line."""
-    switches = {switch.line: switch.options for switch in program.switches}
+    options = {each.line: each.options for each in program.alternatives}
     return [
         (
             number,
             coloured(line),
             line[: len(line) - len(line.lstrip())],
-            [(k, coloured(each.strip())) for k, each in enumerate(switches.get(number, ()))],
+            [(k, coloured(each.strip())) for k, each in enumerate(options.get(number, ()))],
         )
         for number, line in enumerate(program.lines, 1)
     ]

@@ -1,4 +1,4 @@
-"""Programs with switches: a file of docs/site/programs as its lines, and the lines that can be put in their place.
+"""Programs whose lines are flipped: a file of docs/site/programs as its lines, and what may stand in their place.
 
 ::
 
@@ -25,7 +25,7 @@ from pathlib import Path
 from tools.course.masters import BookError
 
 FOLDER = Path("docs", "site", "programs")
-MOST_SWITCHES, MOST_CHOICES = 3, 12
+MOST_FLIPPED, MOST_CHOICES = 3, 12
 OPTION = re.compile(r"(?P<indent> *)# (?P<mark>bug|or): (?P<text>\S.*)")
 HEADER = re.compile(r"# (?P<key>kind|error|corpus|record): (?P<value>.+)")
 
@@ -42,14 +42,14 @@ class Alternatives:
 
 
 @dataclass(frozen=True)
-class SwitchedProgram:
-    """One file. A Choice has an option for each switch."""
+class FlippedProgram:
+    """One file. A Choice has an option for each line with alternatives."""
 
     name: str
     title: str
     text: str
     lines: tuple[str, ...]
-    switches: tuple[Alternatives, ...]
+    alternatives: tuple[Alternatives, ...]
     kind: str = ""
     error: str = ""
     corpus: str = ""
@@ -58,22 +58,22 @@ class SwitchedProgram:
     @cached_property
     def choices(self) -> tuple[Choice, ...]:
         """All that a reader can put together; the first is the mistake."""
-        return tuple(itertools.product(*(range(len(switch.options)) for switch in self.switches)))
+        return tuple(itertools.product(*(range(len(each.options)) for each in self.alternatives)))
 
     @property
     def mended(self) -> Choice:
         """The program as it stands in its file."""
-        return tuple(switch.right for switch in self.switches)
+        return tuple(each.right for each in self.alternatives)
 
     def code(self, choice: Choice) -> str:
         """The program with these options: as many lines, whatever is chosen."""
         lines = list(self.lines)
-        for switch, chosen in zip(self.switches, choice, strict=True):
-            lines[switch.line - 1] = switch.options[chosen]
+        for each, chosen in zip(self.alternatives, choice, strict=True):
+            lines[each.line - 1] = each.options[chosen]
         return "\n".join(lines) + "\n"
 
 
-def read_programs(root: Path) -> dict[str, SwitchedProgram]:
+def read_programs(root: Path) -> dict[str, FlippedProgram]:
     """Every program, by name. Raises: BookError for one that isn't written as it should be."""
     return {path.stem: read_program(path.stem, path.read_text(encoding="utf-8")) for path in paths(root)}
 
@@ -89,7 +89,7 @@ def titles(root: Path, lang: str) -> dict[str, tuple[str, str]]:
     return {name: (said["title"], said["text"]) for name, said in known.items()}
 
 
-def read_program(name: str, text: str) -> SwitchedProgram:
+def read_program(name: str, text: str) -> FlippedProgram:
     """One program.
 
     >>> read = read_program("x", '"The title\\\\n\\\\nIts text."\\n# kind: cut\\na = 1\\n# bug: a = 2\\n')
@@ -103,14 +103,16 @@ def read_program(name: str, text: str) -> SwitchedProgram:
     title, _, prose = said.partition("\n\n")
     written = text.splitlines()[tree.body[0].end_lineno or 0 :]
     headers = {found["key"]: found["value"] for found in map(HEADER.fullmatch, written) if found}
-    lines, switches = _body(name, [line for line in written if not HEADER.fullmatch(line)])
-    program = SwitchedProgram(
-        name, title, prose.replace("\n", " "), lines, switches, headers.get("kind", ""), headers.get("error", ""),
+    lines, alternatives = _body(name, [line for line in written if not HEADER.fullmatch(line)])
+    program = FlippedProgram(
+        name, title, prose.replace("\n", " "), lines, alternatives, headers.get("kind", ""), headers.get("error", ""),
         headers.get("corpus", ""), tuple(headers.get("record", "").split()),
     )  # fmt: skip
-    count = math.prod(len(switch.options) for switch in switches)
-    if not 1 <= len(switches) <= MOST_SWITCHES or count > MOST_CHOICES or program.choices[0] == program.mended:
-        raise BookError(f"{name}: one to three switches, up to {MOST_CHOICES} choices and a bug are wanted.")
+    count = math.prod(len(each.options) for each in alternatives)
+    if not 1 <= len(alternatives) <= MOST_FLIPPED or count > MOST_CHOICES or program.choices[0] == program.mended:
+        raise BookError(
+            f"{name}: one to three lines with alternatives, up to {MOST_CHOICES} choices and a bug are wanted."
+        )
     return program
 
 
@@ -126,10 +128,10 @@ def _body(name: str, written: list[str]) -> tuple[tuple[str, ...], tuple[Alterna
             raise BookError(f"{name}: an alternative stands above the first line.")
         else:
             others.setdefault(len(lines), []).append((option["mark"], option["indent"] + option["text"]))
-    return tuple(lines), tuple(_switch(number, lines[number - 1], more) for number, more in others.items())
+    return tuple(lines), tuple(_alternatives(number, lines[number - 1], more) for number, more in others.items())
 
 
-def _switch(number: int, right: str, more: list[tuple[str, str]]) -> Alternatives:
+def _alternatives(number: int, right: str, more: list[tuple[str, str]]) -> Alternatives:
     bugs = [text for mark, text in more if mark == "bug"]
     rest = [text for mark, text in more if mark == "or"]
     options = [*bugs, *rest, right] if bugs else [right, *rest]

@@ -16,7 +16,7 @@ from torch import nn
 from seegrad.model.recording import Recording, Severity
 from seegrad.recorder import record
 from tools.course.masters import BookError
-from tools.site.programs import Choice, SwitchedProgram
+from tools.site.programs import Choice, FlippedProgram
 
 FILE = "program.py"
 MOST_NUMBERS = 12
@@ -33,7 +33,7 @@ class Play:
 
 
 @cache
-def plays(program: SwitchedProgram) -> dict[Choice, Play]:
+def plays(program: FlippedProgram) -> dict[Choice, Play]:
     """Every choice. Raises: BookError where the mistake isn't found, or the mended program isn't right."""
     made = {choice: play(program.code(choice), program.options) for choice in program.choices}
     first, mended = made[program.choices[0]], made[program.mended]
@@ -47,7 +47,7 @@ def plays(program: SwitchedProgram) -> dict[Choice, Play]:
     return made
 
 
-def severity_of(program: SwitchedProgram) -> Severity:
+def severity_of(program: FlippedProgram) -> Severity:
     """How grave its mistake is."""
     found = plays(program)[program.choices[0]].recording.diagnoses
     return found[0].severity if found else "error"
