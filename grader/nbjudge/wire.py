@@ -54,6 +54,7 @@ def pack(header: Mapping[str, Any], body: bytes = b"") -> bytes:
     except (ValueError, TypeError, RecursionError) as error:
         raise WireError(f"This can't be sent: {error}.") from None
     _check_lengths(len(text), len(body))
+    _check_parts(text)
     return _LENGTHS.pack(len(text), len(body)) + text + body
 
 
@@ -79,9 +80,7 @@ def parse_header(data: bytes) -> dict[str, Any]:
     Raises:
         WireError: it is anything else.
     """
-    parts = data.count(b"[") + data.count(b"{")
-    if parts > CONTAINERS:
-        raise WireError("A header has too many parts.")
+    parts = _check_parts(data)
     try:
         header = _READER.decode(data.decode("utf-8"))
     except WireError:
@@ -93,6 +92,14 @@ def parse_header(data: bytes) -> dict[str, Any]:
     if parts > DEPTH or b"\\u" in data:  # else it can be neither too deep nor hold half a character
         _check_tree(header)
     return header
+
+
+def _check_parts(text: bytes) -> int:
+    """How many lists and objects a header may hold, at most: said before it is sent, too."""
+    parts = text.count(b"[") + text.count(b"{")
+    if parts > CONTAINERS:
+        raise WireError("A header has too many parts.")
+    return parts
 
 
 class PacketReader:
@@ -203,8 +210,8 @@ def text(tree: Mapping[str, Any], key: str, chars: int = NAME_CHARS) -> str:
     return found
 
 
-def listed(tree: Mapping[str, Any], key: str, length: int = 1 << 20) -> list[Any]:
-    """The list that `tree` has under `key`, at most `length` long; WireError otherwise."""
+def listed(tree: Mapping[str, Any], key: str, length: int = HEADER_BYTES) -> list[Any]:
+    """The list that `tree` has under `key`, at most `length` long, or as a header is; WireError otherwise."""
     found = tree.get(key)
     if type(found) is not list or len(found) > length:
         raise WireError(f"{key!r} isn't a list of at most {length} items.")

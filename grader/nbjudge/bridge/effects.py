@@ -23,7 +23,7 @@ from nbjudge.bridge.values.records import is_record
 GRAD = ".grad"  # what part of an argument changes: its gradient
 LATER = "after the call"  # something that isn't an argument of a call that is going on; behind where it first was one
 CONTAINERS = (list, dict, set, tuple, frozenset, collections.deque, collections.UserList, collections.UserDict)
-PLAIN = (int, float, str, bool, type(None))
+PLAIN = frozenset({int, float, str, bool, type(None)})
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,7 +199,7 @@ class Effects:
 
 
 def _held(value: Any) -> Iterator[Any]:
-    """A value and all that its containers hold, each once."""
+    """A value and all that its containers hold, each once; but for what nobody can change, of which there is a lot."""
     seen, left = set[int](), [value]
     while left:
         item = left.pop()
@@ -207,7 +207,7 @@ def _held(value: Any) -> Iterator[Any]:
             continue
         seen.add(id(item))
         yield item
-        left += _inside(item) or ()
+        left += [part for part in _inside(item) or () if type(part) not in PLAIN]
 
 
 def _inside(item: Any) -> list[Any] | None:

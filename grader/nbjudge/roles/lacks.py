@@ -17,6 +17,7 @@ from nbjudge.bridge.values.streams import content, is_read, is_stream
 from nbjudge.bridge.values.table import kind_of
 
 PARTS = 1 << 12  # containers in one value that are looked through
+WHOLE = frozenset({int, bool, type(None)})  # which lack nothing, and of which long lists are
 
 
 def is_theirs(value: Any) -> bool:
@@ -58,11 +59,11 @@ def _any_part(value: Any, is_so: Callable[[Any], bool]) -> bool:
         return True
     left, seen = [value], 0
     while left and seen < PARTS:
-        inside = _inside(left.pop())
+        inside = [part for part in _inside(left.pop()) if type(part) not in WHOLE]
         seen += 1
         if any(map(is_so, inside)):
             return True
-        left.extend(part for part in inside if not isinstance(part, Number | str | bytes | bytearray | None))
+        left.extend(part for part in inside if not isinstance(part, Number | str | bytes | bytearray))
     return bool(left)
 
 

@@ -17,7 +17,7 @@ from nbjudge.bridge.torch.records import ITEM_BYTES, read_storage, read_tensor, 
 from nbjudge.bridge.values import table
 from nbjudge.bridge.values.shared import Containers, Copies
 from nbjudge.errors import WireError
-from nbjudge.wire import BODY_BYTES, DEPTH, HEADER_BYTES, PacketReader, Pipe, pack, parse_header, unpack
+from nbjudge.wire import BODY_BYTES, DEPTH, HEADER_BYTES, PacketReader, Pipe, listed, pack, parse_header, unpack
 
 few = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
@@ -98,6 +98,18 @@ def test_a_damaged_frame_is_a_frame_or_a_wire_error(header: dict[str, Any], body
 def test_a_header_that_is_not_ours_is_rejected(header: bytes) -> None:
     with pytest.raises(WireError):
         parse_header(header)
+
+
+def test_a_list_may_be_as_long_as_a_header_holds() -> None:
+    numbers = list(range(1_200_000))
+    assert listed(unpack(pack({"v": numbers})).header, "v") == numbers
+
+
+@pytest.mark.parametrize("value", [[[]] * ((1 << 20) + 1), [10**8] * (HEADER_BYTES // 8)], ids=["parts", "bytes"])
+def test_what_the_other_side_would_reject_isn_t_sent(value: list[object]) -> None:
+    """Its process would end as one that breaks the rules: a value that is too large is the caller's own trouble."""
+    with pytest.raises(WireError):
+        pack({"v": value})
 
 
 @pytest.mark.parametrize(("header", "body"), [(HEADER_BYTES + 1, 0), (2, BODY_BYTES + 1), (0xFFFFFFFF, 0xFFFFFFFF)])
