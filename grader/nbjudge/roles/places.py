@@ -161,6 +161,17 @@ class Places:
             if hollow:
                 self._is_hollow((place,))
 
+    def sought(self, missed: Iterable[str], laid: Iterable[str]) -> None:
+        """Which files the test has looked for in vain, and which of the student's it has found.
+
+        One that the reference answer doesn't give, though it was looked for, may be settings of a tool.
+        """
+        self._note(missed, {"absent"})
+        for place in laid:
+            roles = self._roles((place,)) or frozenset()
+            if "absent" in roles and "data file" not in roles:
+                self.vouch(f"not given by the reference: {place}")
+
     def looked(self, asked: Sought, result: Any) -> None:
         """What was asked of a thing of the student's, and what came."""
         if isinstance(result, BaseException):

@@ -88,6 +88,7 @@ class Witness:
             self.peer.ask("sync")
             self.peer.surroundings.check()
         self.places.wrote(self.files.hollow)
+        self.places.sought(self.files.missed, self.files.laid)
         self.places.replaced(self.files.replaced)
 
     def _refuse(self, what: str) -> NoReturn:

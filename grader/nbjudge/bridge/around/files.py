@@ -39,6 +39,7 @@ PICKLED = frozenset(
 )
 PICKLE = "what a pickle names, {what}: unpickling runs code, so let answers write CSV, JSON or .npy"
 PROGRAM = "a program that a test starts beside files that an answer wrote: it might run them"
+_lstat = os.lstat  # as it is before anybody watches
 Look = tuple[int, int, int]  # size, time of change, inode
 Undo = Callable[[], None]
 
@@ -183,6 +184,9 @@ class Files:
         self._may_change = may_change
         self._written: set[str] = set()  # by tests
         self.hollow: dict[str, bool] = {}  # by the place of a file of the student's: is there nothing in it?
+        self._brought: set[str] = set()  # by the student's process
+        self.missed: set[str] = set()  # places of files that a test has looked for in vain
+        self.laid: set[str] = set()  # of files that it has looked for, and the student's process has brought
         self._refuse = refuse
         self.active = False  # while a test cell runs, and nothing is being asked
         self._ask = ask  # for what the student's folder has that this one hasn't
@@ -206,6 +210,8 @@ class Files:
         """A test cell begins."""
         self.active, self._stale, self._touched = True, True, False
         self.hollow.clear()
+        self.missed.clear()
+        self.laid.clear()
 
     def end(self) -> None:
         """It has ended; what it wrote is told with the last question."""
@@ -224,6 +230,7 @@ class Files:
         def looking(path: Any, *args: Any, **named: Any) -> Any:
             if self.active and self._is_near(path):
                 self._touch()
+                self._seek(path)
             return look(path, *args, **named)
 
         return looking
@@ -234,6 +241,8 @@ class Files:
         if event == "open":
             if self._is_near(args[0]):
                 self._touch()
+                if "r" in str(args[1]):
+                    self._seek(args[0])
         elif event == MADE:
             self.folder.shared.add(os.fsdecode(args[0]))
             self._touch()
@@ -260,6 +269,16 @@ class Files:
             if found.is_absolute() and str(found.parent) == tempfile.gettempdir():
                 self.folder.shared.add(str(found))
 
+    def _seek(self, path: Any) -> None:
+        """Is it there, and whose is it?"""
+        name = str(Path.cwd() / os.fsdecode(path))
+        try:
+            _lstat(name)
+        except (OSError, ValueError):
+            self.missed.add(place_of(name))
+        else:
+            self.laid |= {place_of(name)} if name in self._brought else set()
+
     def _touch(self) -> None:
         self._touched = True
         if self._stale:
@@ -273,6 +292,7 @@ class Files:
                 self.hollow |= {place_of(name): not data.strip() for name, data in new}
                 kept = {name for name in (*dict(new), *gone) if name in self._written and not self._changes(name)}
                 self.folder.apply(new, gone, own | kept)
+                self._brought |= {str(self.folder.path(name)) for name, _ in new}
             finally:
                 self.active = True
 
