@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from html import escape
 from pathlib import Path
+from typing import Literal
 from urllib.parse import quote
 
 from seegrad.learn.progress import Chapter, Progress, chapter_here, read_progress
@@ -46,18 +48,19 @@ COURSE = (
     Stop("09_own_engine", marked("An engine of your own"), 5, 2, ("06", "07")),
 )
 
-CARD_WIDTH_PX, CARD_HEIGHT_PX, GAP_PX, ROW_PX, MARGIN_PX = 150, 96, 34, 68, 14
-TITLE_COLUMNS, TITLE_LINES = 18, 3
+CARD_WIDTH_PX, CARD_HEIGHT_PX, GAP_PX, ROW_PX, MARGIN_PX = 146, 112, 24, 70, 14
+TITLE_COLUMNS, TITLE_LINES = 16, 3
+WITHOUT_EXERCISES = frozenset({"00"})
 CHIP_PX = 58
 
 # The page behind the picture is the reader's, light or dark, and an image can't ask which. So nothing is painted behind
 # the cards, each card is its own ground for white letters, and what touches the page is told from #fff and from #111.
 STYLE = """
 text{font:12px ui-monospace,SFMono-Regular,Menlo,Consolas,"DejaVu Sans Mono",monospace;fill:#fff}
-.no{font-size:15px;font-weight:700}.ti{font-weight:700}.do{font-size:10.5px}
+.no{font-size:15px;font-weight:700}.ti{font-weight:700}.do{font-size:11px}
 .bx{fill:#5f6b7a;stroke:#858f9e;stroke-width:1.25}.new .bx{stroke-dasharray:4 3}
-.begun .bx{fill:#2f63c4;stroke:#2f63c4}.passed .bx{fill:#0a7452;stroke:#0a7452}
-.bar{fill:#7fe3bf}.here .bx{stroke:#d17d0a;stroke-width:3}.e{fill:none;stroke:#858f9e;stroke-width:1.6}
+.begun .bx{fill:#2f63c4;stroke:#2f63c4}.right .bx{fill:#0a7452;stroke:#0a7452}.wrong .bx{fill:#9a4a0a;stroke:#c06a1c}
+.here .bx{stroke:#d17d0a;stroke-width:3}.e{fill:none;stroke:#858f9e;stroke-width:1.6}
 .chip rect{fill:#5f6b7a}.chip text{font-size:11px}.hd rect{fill:#3d4754}
 .met rect{fill:#a8500a}.met text{font-weight:700}
 """.replace("\n", "")
@@ -107,9 +110,10 @@ class CourseMap:
         with speaking(self.lang):
             uri = "data:image/svg+xml," + quote(self.svg(), safe=URI_SAFE)
             alt = _("Map of the course. The list below says the same.")
-            style = "max-width:100%;height:auto"
-            image = f'<img alt="{escape(alt)}" style="{style}" src="{escape(uri, quote=True)}">'
-            return f'<div>{image}<ol start="0">{"".join(map(self._entry, COURSE))}</ol></div>'
+            image = f'<img alt="{escape(alt)}" style="max-width:none" src="{escape(uri, quote=True)}">'
+            window = f'<div style="overflow-x:auto" tabindex="0" role="region" aria-label="{escape(alt)}">{image}</div>'
+            chapters = f'<ol start="0">{"".join(map(self._entry, COURSE))}</ol>'
+            return f"<div>{window}{chapters}{self._beliefs()}</div>"
 
     def __repr__(self) -> str:
         return self.text()
@@ -122,9 +126,16 @@ class CourseMap:
         link = self.links.get(stop.name)
         named = f'<a href="{escape(link, quote=True)}">{title}</a>' if link else title
         here = _("you are here") if stop.name == self.here else ""
-        done = _("; ").join(filter(None, (self._done(stop), here)))
+        state = _(STATES[_state(stop, self._chapter(stop))][1])
+        done = _("; ").join(filter(None, (state, self._done(stop), here)))
         said = _("{name}: {done}").format(name=named, done=done) if done else named
         return f"<li>{said}</li>"
+
+    def _beliefs(self) -> str:
+        """What was met, in words, most often first."""
+        met = sorted(self.progress.misconceptions.items(), key=lambda each: (-each[1], each[0]))
+        told = [f"<li>{number} ×{count}: {_as_html(_(MISCONCEPTIONS.get(number, '')))}</li>" for number, count in met]
+        return f"<p>{escape(_('Misconceptions met:'))}</p><ul>{''.join(told)}</ul>" if told else ""
 
     def _chapter(self, stop: Stop) -> Chapter:
         return self.progress.chapters.get(stop.name, Chapter())
@@ -135,18 +146,16 @@ class CourseMap:
 
     def _card(self, stop: Stop) -> str:
         done = self._chapter(stop)
-        passed = any(tried.right for tried in done.exercises.values())
-        state = "passed" if passed else "begun" if done.predictions or done.exercises else "new"
+        state = _state(stop, done)
         x, y = _place(stop)
         lines = wrapped(_(stop.title), TITLE_COLUMNS)[:TITLE_LINES]
         return el(
             "g",
             el("rect", class_="bx", width=CARD_WIDTH_PX, height=CARD_HEIGHT_PX, rx=7),
-            el("rect", class_="bar", width=5, height=CARD_HEIGHT_PX, rx=2.5) if passed else "",
-            text(stop.number, 12, 20, "no"),
+            text(f"{stop.number} {STATES[state][0]}".strip(), 12, 20, "no"),
             text(_("you are here"), CARD_WIDTH_PX - 9, 19, "do", anchor="end") if stop.name == self.here else "",
             *(text(line, 12, 37 + 14 * k, "ti") for k, line in enumerate(lines)),
-            *(text(line, 12, 75 + 13 * k, "do") for k, line in enumerate(filter(None, _counts(done)))),
+            *(text(line, 12, 89 + 14 * k, "do") for k, line in enumerate(filter(None, _counts(done)))),
             class_=f"{state} here" if stop.name == self.here else state,
             transform=f"translate({x} {y})",
         )
@@ -186,6 +195,31 @@ def _links(lang: str) -> dict[str, str]:
     there = (folder for folder in folders if Path(f"{folder}{COURSE[0].name}.ipynb").is_file())
     folder = next(there, "")
     return {stop.name: f"{folder}{stop.name}.ipynb" for stop in COURSE}
+
+
+def _as_html(said: str) -> str:
+    """A sentence with `code` in it."""
+    return re.sub("`([^`]*)`", r"<code>\1</code>", escape(said))
+
+
+State = Literal["new", "begun", "right", "wrong"]
+STATES: dict[State, tuple[str, str]] = {
+    "new": ("", marked("not started")),
+    "begun": ("…", marked("in work")),
+    "right": ("✓", marked("right")),
+    "wrong": ("✗", marked("something was wrong the last time")),
+}
+"""Each state's sign and its words: never told by colour alone."""
+
+
+def _state(stop: Stop, done: Chapter) -> State:
+    """Right is a chapter whose exercises were tried too, where it has any, and nothing was wrong the last time."""
+    tried = [*done.predictions.values(), *done.exercises.values()]
+    if not all(each.right for each in tried):
+        return "wrong"
+    if done.exercises or (tried and stop.number in WITHOUT_EXERCISES):
+        return "right"
+    return "begun" if tried else "new"
 
 
 def _counts(done: Chapter) -> tuple[str, ...]:

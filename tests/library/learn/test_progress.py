@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
@@ -22,6 +23,7 @@ from seegrad.learn.progress import (
     BESIDE,
     FILE,
     VARIABLE,
+    Chapter,
     Progress,
     Tried,
     chapter_here,
@@ -253,7 +255,9 @@ def some_progress() -> Progress:
 def test_the_map_says_in_words_what_it_shows(lang: str, said: str) -> None:
     html = CourseMap(some_progress(), "02_leaf_tensors", lang)._repr_html_()
     assert said in html
-    assert html.count("<li>") == len(COURSE) == 10
+    chapters, met = html.split("</ol>")
+    assert chapters.count("<li>") == len(COURSE) == 10
+    assert met.count("<li>") == 2
     assert 'href="05_data_versus_detach.ipynb"' in html
     image = re.search(r'src="data:image/svg\+xml,([^"]*)"', html)
     assert image
@@ -294,7 +298,7 @@ def test_the_map_can_be_read_on_a_light_page_and_on_a_dark_one() -> None:
     style = drawn.findtext(f"{svg}style") or ""
     (letters,) = re.findall(r"^text\{[^}]*fill:(#\w+)", style)
     grounds = re.findall(r"(?:\.bx|rect)\{fill:(#\w+)", style)
-    assert len(grounds) == 6
+    assert len(grounds) == 7
     assert min(contrast(letters, ground) for ground in grounds) >= 4.5
     lines = re.findall(r"stroke:(#\w+)", style)
     assert lines
@@ -316,3 +320,37 @@ def test_what_is_written_is_read_again(tmp_path: Path) -> None:
     write_progress(some_progress(), tmp_path / "p.json")
     assert read_progress(tmp_path / "p.json") == some_progress()
     assert [path.name for path in tmp_path.iterdir()] == ["p.json"]
+
+
+def test_a_chapter_s_state_is_what_was_done_last_and_never_told_by_colour_alone() -> None:
+    right, wrong = Tried(True), Tried(False, misconception="M11")
+    done = {
+        "00_start_here": Chapter({"q": right}),
+        "01_computational_graphs": Chapter({"q": right, "r": wrong}, {"t": right}),
+        "02_leaf_tensors": Chapter({"q": right}, {"t": right}),
+        "03_retain_grad_and_hooks": Chapter({"q": right}),
+        "04_inplace_and_version": Chapter({}, {"t": Tried(False)}),
+    }
+    html = CourseMap(Progress(done, {"M11": 1}), lang="en").html()
+    states = re.findall(r"</a>: ([^;<]*)", html)
+    assert states == [
+        *("right", "something was wrong the last time", "right", "in work", "something was wrong the last time"),
+        *["not started"] * 5,
+    ]
+    svg = unquote(re.findall(r'src="data:image/svg\+xml,([^"]*)"', html)[0])
+    assert re.findall(r'class="no"[^>]*>(\d\d ?[✓✗…]?)<', svg) == [
+        *("00 ✓", "01 ✗", "02 ✓", "03 …", "04 ✗"),
+        *("05", "06", "07", "08", "09"),
+    ]
+    assert "<li>M11 ×1: <code>x += y</code> and <code>x[0] = y</code> write into the same tensor" in html
+
+
+def test_the_map_is_drawn_at_its_size_and_no_line_meets_another() -> None:
+    """Titles of three lines stand above the counts; a narrow page scrolls the map instead of shrinking it."""
+    shown = CourseMap(some_progress(), "04_inplace_and_version", "en")
+    assert "max-width:none" in shown.html()
+    assert "overflow-x:auto" in shown.html()
+    svg = "{http://www.w3.org/2000/svg}"
+    for card in ElementTree.fromstring(shown.svg()).iter(f"{svg}g"):  # noqa: S314  # our own picture
+        lines = [float(each.get("y", "0")) for each in card.iter(f"{svg}text") if each.get("class") in ("ti", "do")]
+        assert all(below - above >= 12 for above, below in pairwise(sorted(lines)))
