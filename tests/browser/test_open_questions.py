@@ -1,4 +1,4 @@
-"""While a question is open nothing on screen gives its answer away: each visible text, outline, key of the legend, track.
+"""While a question is open nothing on screen gives its answer away: no visible text, outline, key of the legend, track.
 
 What is shown may not depend on what comes later: it is compared with the picture of a Recording that ends where the
 question is asked. Where the answer lies in what is shown already, the words that would tell it are looked for.
@@ -42,10 +42,12 @@ VISIBLE = """() => {
   for (const e of root.querySelectorAll("*")) {
     const own = [...e.childNodes].filter((n) => n.nodeType === 3).map((n) => n.data).join("").trim();
     const part = e.closest("[data-st]");
-    const told = e.tagName === "title" ? shown(e.parentElement) && part?.getAttribute("aria-hidden") !== "true" : shown(e);
-    if (!told || e.closest("style")) continue;
-    for (const text of [own, e.getAttribute("aria-label"), e.getAttribute("aria-valuetext"), e.title]) if (typeof text === "string" && text) found.push(text);
-    if (e.matches(".sg-cv :is(rect, path, circle)")) found.push(`${e.tagName} ${getComputedStyle(e).stroke} ${getComputedStyle(e).fill} ${getComputedStyle(e).strokeDasharray}`);
+    const heard = part?.getAttribute("aria-hidden") !== "true";
+    if (e.tagName === "title" ? !heard || !shown(e.parentElement) : !shown(e)) continue;
+    const texts = [own, e.getAttribute("aria-label"), e.getAttribute("aria-valuetext"), e.title];
+    found.push(...texts.filter((text) => typeof text === "string" && text));
+    const { stroke, fill, strokeDasharray } = getComputedStyle(e);
+    if (e.matches(".sg-cv :is(rect, path, circle)")) found.push([e.tagName, stroke, fill, strokeDasharray].join(" "));
     if (e.matches(".seg, .sg-map *")) found.push(e.getAttribute("style") ?? e.getAttribute("class") ?? "");
   }
   return found.sort();

@@ -1,71 +1,115 @@
-"""One page on how a class did: scores, questions, the map of misconceptions, who needs somebody. No script in it."""
+"""One page on how a class did: scores, questions, misconceptions, students, the reason for each grade. No script in it.
+
+Its bars are text and boxes, so they are read at any width, printed, and read aloud. A table is sorted by radio buttons
+in its head: the style sheet puts its rows in the order that the checked one names.
+"""
 
 from __future__ import annotations
 
-import base64
-import io
 import re
 import statistics
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from html import escape
-from typing import Any
-
-import matplotlib as mpl
-from matplotlib.axes import Axes
-from matplotlib.backends.backend_svg import FigureCanvasSVG
-from matplotlib.figure import Figure
-from matplotlib.ticker import MaxNLocator
 
 from nbjudge.course.office.standings import Stage, Standing
 from nbjudge.model import Ending, Outcome, Result
 from nbjudge.pages.items import FEWEST, QuestionStatistics, items
-from nbjudge.pages.screen import LATE, attention, suspicion
+from nbjudge.pages.screen import LATE, attention, explain, suspicion
 from nbjudge.shown.text import printable
 
-MISCONCEPTIONS = tuple(f"M{number:02}" for number in range(1, 13))
 SENTENCE = re.compile(r"^\s*Suggests\s+(M\d\d)\s+(\S.*)$")  # how a check's message puts a misconception right
-POLICY = "default-src 'none'; img-src data:; style-src 'unsafe-inline'"
-STYLE = """
-body { font: 15px/1.5 system-ui, sans-serif; color: #1a202c; background: #fff; max-width: 60rem; margin: 2rem auto;
-       padding: 0 1rem } h2 { margin-top: 2.5rem } img { max-width: 100% } table { border-collapse: collapse }
-th, td { text-align: left; padding: .2rem 1rem .2rem 0; border-bottom: 1px solid #e2e8f0; vertical-align: top }
-td.number { text-align: right } summary { cursor: pointer } .none { color: #4a5568 }
-"""
-BLUE, GREY, INK = "#2b6cb0", "#a0aec0", "#1a202c"
-KINDS: Mapping[Ending, tuple[str, str]] = {  # colour and hatch: never by colour alone
-    Ending.PASSED: ("#2f855a", ""),
-    Ending.PARTLY: ("#9ae6b4", "//"),
-    Ending.FAILED: ("#c05621", ""),
-    Ending.NOT_ANSWERED: ("#e2e8f0", ""),
-    Ending.CRASHED: ("#742a2a", "xx"),
-    Ending.TIMED_OUT: ("#553c9a", ".."),
-    Ending.REFUSED: ("#4a5568", "\\\\"),
-    Ending.GRADER_FAILURE: ("#000000", "++"),
-    Ending.BY_HAND: ("#bee3f8", "--"),
-}
-ITEM_HEAD = ("question", "students", "difficulty", "discrimination")
-WIDTH_IN, ROW_IN, EDGE_IN = 8.0, 0.34, 1.0
+POLICY = "default-src 'none'; style-src 'unsafe-inline'"
 MOST_BINS = 20
-CHART_STYLE: dict[Any, Any] = {"svg.hashsalt": "grader", "svg.fonttype": "path", "font.size": 9.5, "text.color": INK}
+NEITHER = "too few students", "nobody differs"
+"""Why a figure is missing."""
+KINDS: Mapping[Ending, tuple[str, str]] = {  # ground and letters; a pattern and its number too: never by colour alone
+    Ending.PASSED: ("#2f855a", "#fff"),
+    Ending.PARTLY: ("#9ae6b4", "#1a202c"),
+    Ending.FAILED: ("#b7410e", "#fff"),
+    Ending.NOT_ANSWERED: ("#e2e8f0", "#1a202c"),
+    Ending.CRASHED: ("#742a2a", "#fff"),
+    Ending.TIMED_OUT: ("#553c9a", "#fff"),
+    Ending.REFUSED: ("#4a5568", "#fff"),
+    Ending.GRADER_FAILURE: ("#000", "#fff"),
+    Ending.BY_HAND: ("#bee3f8", "#1a202c"),
+}
+STYLE = """
+:root { color-scheme: light dark; --fg: #1a202c; --bg: #fff; --mut: #4a5568; --bd: #d5dbe2; --sub: #f3f5f8;
+  --lk: #1f5aa8; --bar: #2b6cb0 }
+@media (prefers-color-scheme: dark) { :root { --fg: #e6e9ee; --bg: #14171c; --mut: #a3adba; --bd: #39424e;
+  --sub: #1d222a; --lk: #8fb6ff; --bar: #5b9bdc } }
+body { font: 15px/1.5 system-ui, sans-serif; color: var(--fg); background: var(--bg); max-width: 64rem;
+  margin: 2rem auto; padding: 0 1rem }
+h1, h2 { line-height: 1.25 } h2 { margin-top: 2.5rem } a { color: var(--lk) } .none, small { color: var(--mut) }
+table { border-collapse: collapse; width: 100%; display: block; overflow-x: auto } thead, tbody { display: flex;
+  flex-direction: column; min-width: max-content }
+tr { display: grid; grid-template-columns: var(--cols); gap: 0 14px; border-bottom: 1px solid var(--bd); padding:
+  3px 0;
+  break-inside: avoid } th, td { text-align: left; padding: 2px 0; font-weight: 400; overflow-wrap: anywhere }
+thead th, td.name { font-weight: 600 } th label { cursor: pointer; white-space: nowrap } th input { margin: 0 5px 0
+  0 }
+th:has(input:checked)::after { content: " \u25be" } td.number { font-variant-numeric: tabular-nums }
+.scores { display: flex; align-items: flex-end; gap: 2px; height: 130px; border-bottom: 1.5px solid var(--mut);
+  max-width: 46rem } .scores i { flex: 1; height: calc(var(--h) * 1% + 1px); background: var(--bar); position:
+  relative }
+.scores b { position: absolute; bottom: 100%; width: 100%; text-align: center; font: 600 12px/16px system-ui }
+.ends { display: flex; justify-content: space-between; max-width: 46rem; font-size: 12px; color: var(--mut) }
+.stack { display: flex; min-width: 220px; height: 20px; gap: 1px }
+.stack i { min-width: 20px; font: 600 12px/20px system-ui; text-align: center; border-radius: 2px }
+.key { display: flex; flex-wrap: wrap; gap: 4px 16px; font-size: 13px } .key i { display: inline-block; width: 16px;
+  height: 12px; margin-right: 5px; vertical-align: -1px; border-radius: 2px }
+.line { background: linear-gradient(90deg, var(--bar) calc(var(--w) * 1%), var(--sub) 0); height: 8px;
+  border-radius: 4px;
+  margin-top: 8px; min-width: 90px }
+.belief { margin: 0 0 14px } .belief p { margin: 0 } .belief .line { max-width: 24rem; margin: 4px 0 }
+pre { white-space: pre-wrap; overflow-wrap: anywhere; background: var(--sub); padding: 8px 12px; border-radius: 4px;
+  font: 12.5px/1.45 ui-monospace, Menlo, monospace } summary { cursor: pointer; padding: 2px 0 }
+:focus-visible { outline: 2px solid var(--lk); outline-offset: 2px } details:target { outline: 2px solid var(--lk) }
+@media (max-width: 640px) { thead, tbody { min-width: 0 } tr { display: flex; flex-wrap: wrap; gap: 2px 14px }
+  td:first-child, td:has(.stack, .line) { flex: 1 0 100%; font-weight: 600 } tbody td:not(:first-child)::before {
+  content: attr(data-head) " "; color: var(--mut); font-weight: 400 } td:has(.stack, .line)::before { content: ""
+  !important } }
+@media print { th input { display: none } body { margin: 0; max-width: none } a { color: inherit; text-decoration:
+  none }
+  * { print-color-adjust: exact } details::details-content { content-visibility: visible; display: block } }
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One column of a table: its head, its width as CSS has it, whether rows may be put in its order."""
+
+    head: str
+    width: str = "minmax(90px, auto)"
+    sorts: bool = True
+
+
+Cell = tuple[str, object]
+"""What stands there, as HTML; and by what it is sorted."""
 
 
 def page(assignment: str, standings: Sequence[Standing], results: Mapping[str, Result]) -> str:
     """The report as one HTML document. `results`: by student, where they are kept."""
     handed_in = [one for one in standings if one.handed_in]
+    places = {one.student: f"why-{k}" for k, one in enumerate(handed_in)}
     title = f"{assignment}: how the class did"
-    sections = (
+    body = (
         _numbers(standings),
         _scores(handed_in),
-        _questions(list(results.values())),
-        _items(items(handed_in)),
-        _misconceptions(results),
-        _looked_at(handed_in, results),
+        _questions(list(results.values()), items(handed_in)),
+        _misconceptions(results, places),
+        _looked_at(handed_in, results, places),
+        _students(standings, places),
+        _reasons_given(handed_in, results, places),
     )
     return (
         f'<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8"><title>{escape(title)}</title>'
-        f'<meta http-equiv="Content-Security-Policy" content="{escape(POLICY)}"><style>{STYLE}</style></head>\n'
-        f"<body><h1>{escape(title)}</h1>\n" + "\n".join(sections) + "\n</body></html>\n"
+        '<meta name="viewport" content="width=device-width">'
+        f'<meta http-equiv="Content-Security-Policy" content="{escape(POLICY)}">'
+        f"<style>{STYLE}{_orders(len(QUESTIONS))}</style></head>\n"
+        f"<body><main><h1>{escape(title)}</h1>\n" + "\n".join(filter(None, body)) + "\n</main></body></html>\n"
     )
 
 
@@ -83,83 +127,133 @@ def _scores(handed_in: Sequence[Standing]) -> str:
     if not scored:
         return "<h2>Scores</h2><p class=none>Nobody is graded yet.</p>"
     points = [one.points for one in scored]
-    possible = max(sum(score.max_points for score in one.scores) for one in scored)
+    possible = _possible(scored)
     said = (
         f"{len(scored)} students, of {possible:g} points: mean {statistics.mean(points):.1f}, "
         f"median {statistics.median(points):g}, least {min(points):g}, most {max(points):g}"
     )
     waiting = sum(one.state is Stage.WAITS for one in scored)
     note = f"<p>{waiting} still wait for a person; what that adds isn't in it.</p>" if waiting else ""
-    return f"<h2>Scores</h2><p>{said}.</p>{note}{_picture(draw_distribution(points, possible), said)}"
+    return f"<h2>Scores</h2><p>{said}.</p>{note}{_distribution(points, possible, said)}"
 
 
-def _questions(results: Iterable[Result]) -> str:
+def _possible(scored: Iterable[Standing]) -> float:
+    return max((sum(score.max_points for score in one.scores) for one in scored), default=0.0)
+
+
+def _distribution(points: Sequence[float], possible: float, said: str) -> str:
+    """How many students reached how many points."""
+    bins = max(1, min(MOST_BINS, round(possible) or 1))
+    width = (possible or 1) / bins
+    places = Counter(min(bins - 1, int(reached / width)) for reached in points)
+    most = max(places.values())
+    bars = "".join(
+        f'<i style="--h:{85 * places[k] / most:.0f}" title="{k * width:g} to {(k + 1) * width:g} points">'
+        f"{f'<b>{places[k]}</b>' if places[k] else ''}</i>"
+        for k in range(bins)
+    )
+    ends = f"<span>0</span><span>{possible / 2:g}</span><span>{possible:g} points</span>"
+    drawn = f'<div class=scores role=img aria-label="{escape(said)}">{bars}</div>'
+    return f"{drawn}<div class=ends aria-hidden=true>{ends}</div>"
+
+
+QUESTIONS = (
+    Column("question", "minmax(130px, 1.4fr)"),
+    Column("students", "90px"),
+    Column("passed", "90px"),
+    Column("difficulty", "105px"),
+    Column("discrimination", "155px"),
+    Column("how it ended", "minmax(220px, 2fr)", sorts=False),
+)
+
+
+def _questions(results: Iterable[Result], told: Sequence[QuestionStatistics]) -> str:
+    """How each question ended, how hard it was, how well it discriminates; of a small class its size alone."""
     counts: dict[str, Counter[Ending]] = defaultdict(Counter)
     for result in results:
         for outcome in result.outcomes:
             counts[outcome.grade_id][outcome.kind] += 1
-    if not counts:
-        return "<h2>Questions</h2><p class=none>No result is kept.</p>"
-    rows = [(name, _rate(kinds), _said(kinds)) for name, kinds in counts.items()]
-    said = "; ".join(f"{name}: {kinds}" for name, _, kinds in rows)
-    table = _table(("question", "passed", "how it ended"), rows)
-    return f"<h2>Questions</h2>{_picture(draw_questions(counts), said)}{table}"
-
-
-def _items(told: Sequence[QuestionStatistics]) -> str:
-    """How hard each question was, and how well it discriminates; of a small class the number of students alone."""
-    if not told:
-        return ""
     several = len({one.notebook for one in told}) > 1
     rows = [
-        (f"{one.notebook}: {one.grade_id}" * several or one.grade_id, str(one.students), *_figures(one)) for one in told
+        _question(f"{one.notebook}: {one.grade_id}" * several or one.grade_id, one, counts[one.grade_id])
+        for one in told
     ]
+    known = {one.grade_id for one in told}
+    rows += [_question(name, None, kinds) for name, kinds in counts.items() if name not in known]
+    if not rows:
+        return "<h2>Questions</h2><p class=none>No result is kept.</p>"
+    met = [kind for kind in KINDS if any(kinds[kind] for kinds in counts.values())]
+    key = "".join(f"<span><i style='background:{KINDS[kind][0]}'></i>{kind}</span>" for kind in met)
     said = (
         "Difficulty is the share of a question's points that was reached: 1 is the easiest. Discrimination is the "
         "correlation of that share with the share of all other points: near 0 the question doesn't tell who knows "
         f"much, below 0 it or its test is to be looked at. Below {FEWEST} students neither is told."
     )
-    return f"<h2>Difficulty and discrimination</h2><p>{said}</p>{_table(ITEM_HEAD, rows)}"
+    return f"<h2>Questions</h2>{_table('q', QUESTIONS, rows)}<p class=key>{key}</p><p><small>{said}</small></p>"
 
 
-def _figures(one: QuestionStatistics) -> tuple[str, str]:
-    """Both as words; what can't be told has a reason."""
-    if one.difficulty is None:
-        return "too few students", "too few students"
-    known = one.discrimination is not None
-    return f"{one.difficulty:.2f}", f"{one.discrimination:.2f}" if known else "nobody differs"
+def _question(name: str, told: QuestionStatistics | None, kinds: Counter[Ending]) -> list[Cell]:
+    students = told.students if told else kinds.total()
+    share = kinds[Ending.PASSED] / kinds.total() if kinds.total() else 0.0
+    passed = "by hand" if kinds[Ending.BY_HAND] else f"{share:.0%}" if kinds.total() else "\u2013"
+    difficulty, discrimination = (told.difficulty, told.discrimination) if told else (None, None)
+    why = NEITHER[difficulty is not None] if told else "\u2013"
+    return [
+        (escape(printable(name)), name),
+        (str(students), students),
+        (passed, share),
+        (f"{difficulty:.2f}" if difficulty is not None else why, _last(difficulty)),
+        (f"{discrimination:.2f}" if discrimination is not None else why, _last(discrimination)),
+        (_stack(kinds), 0),
+    ]
 
 
-def _rate(kinds: Counter[Ending]) -> str:
-    return "by hand" if kinds[Ending.BY_HAND] else f"{kinds[Ending.PASSED] / kinds.total():.0%}"
+def _last(figure: float | None) -> float:
+    """What isn't known stands last."""
+    return 2.0 if figure is None else figure
 
 
-def _said(kinds: Counter[Ending]) -> str:
-    return ", ".join(f"{kinds[kind]} {kind}" for kind in Ending if kinds[kind])
+def _stack(kinds: Counter[Ending]) -> str:
+    """One bar, a piece an ending, each with its number."""
+    said = ", ".join(f"{kinds[kind]} {kind}" for kind in Ending if kinds[kind])
+    pieces = "".join(
+        f'<i style="flex:{kinds[kind]};background:{ground};color:{ink}" title="{kind}">{kinds[kind]}</i>'
+        for kind, (ground, ink) in KINDS.items()
+        if kinds[kind]
+    )
+    return f'<div class=stack role=img aria-label="{escape(said)}">{pieces}</div>' if pieces else ""
 
 
-def _misconceptions(results: Mapping[str, Result]) -> str:
-    """The class map: who failed a question in a way that suggests which misconception."""
-    holders: dict[str, dict[str, list[str]]] = {name: {} for name in MISCONCEPTIONS}
+def _misconceptions(results: Mapping[str, Result], places: Mapping[str, str]) -> str:
+    """Who failed a question in a way that suggests which misconception; those that most hold first."""
+    holders: dict[str, dict[str, list[str]]] = {}
     sentences: dict[str, str] = {}
     for student, outcome in _failures(results):
         for name in outcome.misconceptions:
             holders.setdefault(name, {}).setdefault(student, []).append(outcome.grade_id)
         sentences |= {match[1]: match[2] for line in outcome.message.splitlines() if (match := SENTENCE.match(line))}
-    counts = {name: len(students) for name, students in holders.items()}
-    said = "; ".join(f"{name}: {count}" for name, count in counts.items() if count) or "nobody holds one"
+    if not holders:
+        return "<h2>Misconceptions</h2><p class=none>Nobody's failed answer suggests one.</p>"
     intro = (
-        "<p>How many students still hold each misconception, as their failed answers suggest. "
-        "The sentence is what puts it right.</p>"
+        "<p>How many students still hold each, as their failed answers suggest. The sentence is what puts it right.</p>"
     )
-    details = "".join(
-        f"<details><summary><b>{escape(name)}</b> {escape(sentences.get(name, ''))} "
-        f"({len(students)} student{'s' * (len(students) != 1)})</summary>{_who(students)}</details>"
-        for name, students in holders.items()
-        if students
+    told = sorted(holders.items(), key=lambda each: (-len(each[1]), each[0]))
+    beliefs = (_belief(name, sentences.get(name, ""), students, len(results), places) for name, students in told)
+    return f"<h2>Misconceptions</h2>{intro}{''.join(beliefs)}"
+
+
+def _belief(name: str, said: str, students: Mapping[str, Sequence[str]], of: int, places: Mapping[str, str]) -> str:
+    """The sentence, how many of the class, and who."""
+    count = f"{len(students)} student{'s' * (len(students) != 1)}"
+    who = ", ".join(_who(student, asked, places) for student, asked in sorted(students.items()))
+    return (
+        f"<div class=belief><p>{escape(printable(said))} <small>{escape(name)}, {count}</small></p>"
+        f"<div class=line style='--w:{100 * len(students) / of:.0f}'></div><p><small>{who}</small></p></div>"
     )
-    picture = _picture(draw_misconceptions(counts, len(results)), said)
-    return f"<h2>Misconceptions</h2>{intro}{picture}{details}"
+
+
+def _who(student: str, asked: Sequence[str], places: Mapping[str, str]) -> str:
+    return f"{_linked(student, places)} ({escape(printable(', '.join(asked)))})"
 
 
 def _failures(results: Mapping[str, Result]) -> Iterator[tuple[str, Outcome]]:
@@ -169,15 +263,18 @@ def _failures(results: Mapping[str, Result]) -> Iterator[tuple[str, Outcome]]:
                 yield student, outcome
 
 
-def _who(students: Mapping[str, Sequence[str]]) -> str:
-    return _table(("student", "in"), [(student, ", ".join(asked)) for student, asked in sorted(students.items())])
+WATCHED = (Column("student", "minmax(130px, 1fr)"), Column("why", "minmax(220px, 3fr)"))
 
 
-def _looked_at(handed_in: Sequence[Standing], results: Mapping[str, Result]) -> str:
-    rows = [(one.student, why) for one in handed_in for why in _reasons(one, results.get(one.student))]
+def _looked_at(handed_in: Sequence[Standing], results: Mapping[str, Result], places: Mapping[str, str]) -> str:
+    rows: list[list[Cell]] = [
+        [(_linked(one.student, places), one.student), (escape(printable(why)), why)]
+        for one in handed_in
+        for why in _reasons(one, results.get(one.student))
+    ]
     if not rows:
         return "<h2>To be looked at</h2><p class=none>Nobody.</p>"
-    return f"<h2>To be looked at</h2>{_table(('student', 'why'), rows)}"
+    return f"<h2>To be looked at</h2>{_table('w', WATCHED, rows)}"
 
 
 def _reasons(one: Standing, result: Result | None) -> Iterator[str]:
@@ -193,97 +290,94 @@ def _reasons(one: Standing, result: Result | None) -> Iterator[str]:
         yield LATE.format(points=one.penalty)
 
 
+STUDENTS = (
+    Column("student", "minmax(130px, 1fr)"),
+    Column("points", "90px"),
+    Column("state", "minmax(150px, 1fr)"),
+    Column("share", "minmax(90px, 1fr)", sorts=False),
+)
+
+
+def _students(standings: Sequence[Standing], places: Mapping[str, str]) -> str:
+    if not standings:
+        return ""
+    possible = _possible(standings) or 1.0
+    rows: list[list[Cell]] = []
+    for one in standings:
+        graded = one.state in (Stage.GRADED, Stage.WAITS)
+        line = f'<div class=line style="--w:{100 * one.points / possible:.0f}"></div>' if graded else ""
+        points = f"{one.points:g}" if graded else "\u2013"
+        rows.append(
+            [
+                (_linked(one.student, places), one.student),
+                (points, one.points),
+                (str(one.state), str(one.state)),
+                (line, 0),
+            ]
+        )
+    return f"<h2>Students</h2>{_table('s', STUDENTS, rows)}"
+
+
+def _reasons_given(handed_in: Sequence[Standing], results: Mapping[str, Result], places: Mapping[str, str]) -> str:
+    """What `why` says of each."""
+    told = "".join(
+        f'<details id="{places[one.student]}"><summary>{escape(printable(one.student))}</summary>'
+        f"<pre>{escape(printable(explain(one, results.get(one.student))))}</pre></details>\n"
+        for one in handed_in
+    )
+    return f"<h2>Why</h2>\n{told}" if told else ""
+
+
 # --- parts -----------------------------------------------------------------------------------------------------------
 
 
-def _picture(svg: str, said: str) -> str:
-    encoded = base64.b64encode(svg.encode()).decode("ascii")
-    return f'<p><img alt="{escape(said)}" src="data:image/svg+xml;base64,{encoded}"></p>'
+def _linked(student: str, places: Mapping[str, str]) -> str:
+    shown = escape(printable(student))
+    return f'<a href="#{places[student]}">{shown}</a>' if student in places else shown
 
 
-def _table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    head = "".join(f"<th>{escape(text)}</th>" for text in header)
-    body = "".join(f"<tr>{''.join(f'<td>{escape(printable(text))}</td>' for text in row)}</tr>\n" for row in rows)
-    return f"<table><thead><tr>{head}</tr></thead><tbody>\n{body}</tbody></table>"
-
-
-# --- pictures: SVG without a script, every number also written beside its bar ----------------------------------------
-
-
-def draw_distribution(points: Sequence[float], possible: float) -> str:
-    """How many students reached how many points, as SVG."""
-    bins = max(1, min(MOST_BINS, round(possible) or 1))
-    figure, axes = _figure(2.6)
-    width = (possible or 1) / bins
-    places = Counter(min(bins - 1, int(reached / width)) for reached in points)
-    bars = axes.bar(
-        [(place + 0.5) * width for place in range(bins)],
-        [places[place] for place in range(bins)],
-        width,
-        color=BLUE,
-        edgecolor="white",
+def _table(name: str, columns: Sequence[Column], rows: Sequence[Sequence[Cell]]) -> str:
+    """A table whose rows go by the column that is chosen; in their own order until one is."""
+    ranks = [_ranks([row[k][1] for row in rows]) for k in range(len(columns))]
+    head = "".join(f"<th role=columnheader scope=col>{_head(name, k, column)}</th>" for k, column in enumerate(columns))
+    body = "".join(
+        f'<tr role=row style="{";".join(f"--{k}:{ranks[k][n]}" for k in range(len(columns)))}">'
+        f"{_cells(columns, row)}</tr>\n"
+        for n, row in enumerate(rows)
     )
-    axes.bar_label(bars, [str(places[place] or "") for place in range(bins)])
-    axes.set_xlabel("points")
-    axes.set_ylabel("students")
-    axes.yaxis.set_major_locator(MaxNLocator(integer=True))
-    axes.set_xlim(0, possible or 1)
-    axes.margins(y=0.15)
-    return _svg(figure)
-
-
-def draw_questions(counts: Mapping[str, Mapping[Ending, int]]) -> str:
-    """How each question ended, as SVG: one bar a question, one piece an outcome."""
-    figure, axes = _figure(EDGE_IN + ROW_IN * len(counts))
-    names = list(counts)
-    left = [0] * len(names)
-    for kind, (colour, hatch) in KINDS.items():
-        values = [counts[name].get(kind, 0) for name in names]
-        if any(values):
-            bars = axes.barh(names, values, left=left, color=colour, hatch=hatch, edgecolor="white", label=kind.value)
-            dark = kind in (
-                Ending.PASSED,
-                Ending.FAILED,
-                Ending.CRASHED,
-                Ending.TIMED_OUT,
-                Ending.REFUSED,
-                Ending.GRADER_FAILURE,
-            )
-            texts = [str(value) if value else "" for value in values]
-            box: Any = {"facecolor": colour, "edgecolor": "none", "pad": 1.5}
-            axes.bar_label(bars, texts, label_type="center", color="white" if dark else INK, bbox=box)
-            left = [start + value for start, value in zip(left, values, strict=True)]
-    axes.invert_yaxis()
-    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
-    axes.set_xlabel("students")
-    axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.55 / max(1, len(names)) - 0.12), ncols=5, frameon=False)
-    return _svg(figure)
-
-
-def draw_misconceptions(holders: Mapping[str, int], students: int) -> str:
-    """How many students still hold each misconception, as SVG."""
-    figure, axes = _figure(EDGE_IN + ROW_IN * len(holders))
-    bars = axes.barh(
-        list(holders), list(holders.values()), color=[BLUE if count else GREY for count in holders.values()]
+    widths = " ".join(column.width for column in columns)
+    return (
+        f'<table role=table class=t tabindex=0 aria-label="{escape(columns[0].head)}s" style="--cols:{widths}">'
+        f"<thead role=rowgroup><tr role=row>{head}</tr></thead><tbody role=rowgroup>\n{body}</tbody></table>"
     )
-    axes.bar_label(bars, [f" {count}" for count in holders.values()])
-    axes.invert_yaxis()
-    axes.set_xlim(0, max(1, students))
-    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
-    axes.set_xlabel(f"students of {students}")
-    return _svg(figure)
 
 
-def _figure(height_in: float) -> tuple[Figure, Axes]:
-    figure = Figure(figsize=(WIDTH_IN, height_in), layout="constrained")
-    axes = figure.add_subplot()
-    axes.spines[["top", "right"]].set_visible(False)
-    return figure, axes
+def _cells(columns: Sequence[Column], row: Sequence[Cell]) -> str:
+    """Each knows its head: on a narrow page it stands before it."""
+    told = zip(columns, row, strict=True)
+    return "".join(f'<td role=cell data-head="{escape(column.head)}">{html}</td>' for column, (html, _by) in told)
 
 
-def _svg(figure: Figure) -> str:
-    text = io.StringIO()
-    with mpl.rc_context(CHART_STYLE):
-        canvas: Any = FigureCanvasSVG(figure)
-        canvas.print_svg(text, metadata={"Date": None, "Creator": None})
-    return text.getvalue()
+def _head(name: str, k: int, column: Column) -> str:
+    said = escape(column.head)
+    return f"<label><input type=radio name={name} class=o{k}>{said}</label>" if column.sorts else said
+
+
+def _orders(most: int) -> str:
+    """The rules that put rows in order."""
+    return "".join(f".t:has(.o{k}:checked) tbody tr{{order:var(--{k})}}" for k in range(most))
+
+
+def _ranks(values: Sequence[object]) -> list[int]:
+    """The place of each among them, words by the alphabet.
+
+    >>> _ranks([3, 1, 2]), _ranks(["b", "a"])
+    ([2, 0, 1], [1, 0])
+    """
+
+    def by(k: int) -> tuple[bool, float, str]:
+        value = values[k]
+        return (True, value, "") if isinstance(value, int | float) else (False, 0.0, str(value).casefold())
+
+    places = {k: place for place, k in enumerate(sorted(range(len(values)), key=by))}
+    return [places[k] for k in range(len(values))]

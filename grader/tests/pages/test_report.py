@@ -59,12 +59,17 @@ class Tags(HTMLParser):
         self.tags: list[str] = []
         self.text = ""
         self.pictures: list[str] = []
+        self.links: list[str] = []
+        self.ids: list[str] = []
         self.feed(text)
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self.tags.append(tag)
-        if tag == "img":
-            self.pictures.append(str(dict(attrs)["alt"]))
+        found = dict(attrs)
+        if found.get("role") == "img":
+            self.pictures.append(str(found["aria-label"]))
+        self.links += [str(found["href"])] if "href" in found else []
+        self.ids += [str(found["id"])] if "id" in found else []
 
     def handle_data(self, data: str) -> None:
         self.text += data
@@ -76,11 +81,21 @@ def test_the_page_counts_the_class() -> None:
     assert "2 students, of 4 points: mean 1.8, median 1.75, least 0, most 3.5." in seen.text
     assert seen.pictures == [
         "2 students, of 4 points: mean 1.8, median 1.75, least 0, most 3.5",
-        "q1: 1 passed, 1 failed; q2: 2 by hand",
-        "M05: 1",
+        "1 passed, 1 failed",
+        "2 by hand",
     ]
-    assert "M05 Detach shares the version. (1 student)" in seen.text
+    assert "Detach shares the version. M05, 1 student" in seen.text
     assert "suspicious" in seen.text
+
+
+def test_each_name_leads_to_the_reason_for_the_grade() -> None:
+    text = page("ps1", STANDINGS, RESULTS)
+    seen = Tags(text)
+    assert set(seen.links) == {f"#{name}" for name in seen.ids}
+    assert seen.ids == ["why-0", "why-1", "why-2"]
+    for one in STANDINGS[:3]:
+        assert explain(one, RESULTS[one.student]) in seen.text
+    assert "cy" in seen.text, "who handed in nothing is named, and has no reason"
 
 
 def test_the_page_acts_on_nobody_s_behalf() -> None:
@@ -102,10 +117,49 @@ def test_the_pictures_are_drawn(browser: Browser, tmp_path: Path) -> None:
     (tmp_path / "report.html").write_text(page("ps1", STANDINGS, RESULTS), encoding="utf-8")
     shown = browser.new_page()
     shown.goto((tmp_path / "report.html").as_uri())
-    widths = shown.evaluate("[...document.images].map(image => image.naturalWidth)")
-    assert len(widths) == 3
-    assert min(widths) > 300
+    heights = shown.evaluate("[...document.querySelectorAll('.scores i')].map(bar => bar.clientHeight)")
+    assert sorted(heights)[-2:] == [heights[0], heights[3]], "one student each: 0 and 3.5 of 4 points"
+    assert shown.locator(".stack i").all_inner_texts() == ["1", "1", "2"]
     assert shown.evaluate("window.stolen") is None
+    shown.close()
+
+
+NAMES = "[...document.querySelectorAll('.t')].at(-1).querySelectorAll('tbody tr')"
+IN_ORDER = f"[...{NAMES}].sort((a, b) => a.offsetTop - b.offsetTop).map(row => row.cells[0].innerText)"
+
+
+@pytest.mark.browser
+def test_tables_are_sorted_by_keys_without_any_script(browser: Browser, tmp_path: Path) -> None:
+    names, points = ["ada", "bo", "cy", "di"], [3.0, 0.5, 4.0, 1.0]
+    class_ = [standing(name, score("q1", p)) for name, p in zip(names, points, strict=True)]
+    (tmp_path / "report.html").write_text(page("ps1", class_, {}), encoding="utf-8")
+    shown = browser.new_context(java_script_enabled=True, viewport={"width": 1280, "height": 900}).new_page()
+    shown.goto((tmp_path / "report.html").as_uri())
+    assert shown.evaluate(IN_ORDER) == names
+    shown.get_by_role("radio", name="points").last.focus()
+    shown.keyboard.press("Space")
+    assert shown.evaluate(IN_ORDER) == ["bo", "di", "ada", "cy"]
+    shown.keyboard.press("ArrowLeft")
+    assert shown.evaluate(IN_ORDER) == names
+    shown.context.close()
+
+
+AXE = Path(__file__).parents[3] / "frontend" / "node_modules" / "axe-core" / "axe.min.js"
+
+
+@pytest.mark.browser
+@pytest.mark.skipif(not AXE.exists(), reason="axe-core isn't installed")
+@pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (400, "dark")])
+def test_everybody_can_read_it(width: int, scheme: str, browser: Browser, tmp_path: Path) -> None:
+    text = page("ps1", [*STANDINGS, *CLASS_OF_20], RESULTS)
+    assert "http-equiv" in text
+    (tmp_path / "report.html").write_text(text.replace("Content-Security-Policy", "x-not-a-policy"), encoding="utf-8")
+    shown = browser.new_page(viewport={"width": width, "height": 900}, color_scheme=scheme)  # type: ignore[arg-type]  # one of two
+    shown.goto((tmp_path / "report.html").as_uri())
+    shown.add_script_tag(path=AXE)
+    found = shown.evaluate("axe.run(document).then(r => r.violations.map(v => [v.id, v.nodes[0].html.slice(0, 120)]))")
+    assert found == []
+    assert shown.evaluate("document.documentElement.scrollWidth <= innerWidth"), "nothing is cut"
     shown.close()
 
 
