@@ -1,6 +1,8 @@
 """The two kernels of the course: `seegrad-cpu`, and `seegrad-gpu` where there is a GPU.
 
-A chapter reads its device from SEEGRAD_DEVICE, and this is the one place that sets it.
+A chapter reads its device from SEEGRAD_DEVICE, and this is the one place that sets it. JupyterLab is told to keep the
+state of widgets in the notebook: without it, a notebook that is opened after its kernel has gone shows no picture but an
+error of ipywidgets.
 
 ::
 
@@ -22,6 +24,8 @@ import torch
 from jupyter_client.kernelspec import KernelSpecManager
 
 CPU, GPU = "seegrad-cpu", "seegrad-gpu"
+LAB_SETTINGS = Path("share", "jupyter", "lab", "settings", "overrides.d", "seegrad.json")
+KEEP_STATE = {"@jupyter-widgets/jupyterlab-manager:plugin": {"saveState": True}}
 NO_GPU = "No GPU that torch can use is at hand, so nothing was tested on one: run this on a machine that has it."
 
 
@@ -62,12 +66,20 @@ def install(prefix: Path, device: str | None) -> list[str]:
     return list(made)
 
 
+def keep_pictures(prefix: Path) -> None:
+    """Switch on, for this environment, what a user switches on in JupyterLab by Settings → Save Widget State."""
+    file = prefix / LAB_SETTINGS
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(json.dumps(KEEP_STATE, indent=1), encoding="utf-8")
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Install what fits this machine."""
     parser = argparse.ArgumentParser(prog="python -m tools.kernels", description="The kernels of the course.")
     parser.add_argument("--gpu", action="store_true", help="exit 1 where there's no GPU")
     needed = parser.parse_args(argv).gpu
     device = gpu()
+    keep_pictures(Path(sys.prefix))
     print("kernels:", ", ".join(install(Path(sys.prefix), device)))
     if needed and device is None:
         print(NO_GPU, file=sys.stderr)

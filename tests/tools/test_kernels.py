@@ -12,6 +12,7 @@ from typing import Any
 import nbformat
 import pytest
 from jupyter_client.kernelspec import KernelSpecManager
+from jupyterlab_server.settings_utils import _get_overrides
 from nbclient import NotebookClient
 
 import seegrad
@@ -44,6 +45,15 @@ def test_a_cell_gets_its_device_from_the_kernel(tmp_path: Path, monkeypatch: pyt
     book = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(FIRST_CELL)])
     NotebookClient(book, kernel_name=name, extra_arguments=["--log-level=ERROR"]).execute()
     assert book.cells[0].outputs[0].text == f"{device}\n"
+
+
+def test_widgets_keep_their_state_in_the_notebook(tmp_path: Path) -> None:
+    """Oracle: JupyterLab's own reading of its settings' folder."""
+    kernels.keep_pictures(tmp_path)
+    folder = tmp_path / "share" / "jupyter" / "lab" / "settings"
+    overrides, error = _get_overrides(str(folder))
+    assert not error
+    assert overrides["@jupyter-widgets/jupyterlab-manager:plugin"] == {"saveState": True}
 
 
 def test_every_chapter_asks_the_kernel_for_its_device() -> None:

@@ -19,6 +19,8 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Locator, Page
 
+from tools.kernels import KEEP_STATE
+
 ROOT = Path(__file__).parents[3]
 START_TIMEOUT_S = 90
 # JupyterLab drops what is run while it is still connecting, though its indicator says "idle".
@@ -80,6 +82,11 @@ def settle(settings: Path) -> None:
     }
     for name, values in wanted.items():
         path = settings / "@jupyterlab" / f"{name}.jupyterlab-settings"
+        path.parent.mkdir(parents=True)
+        path.write_text(json.dumps(values))
+    for plugin, values in KEEP_STATE.items():  # as `make lab` does
+        name, part = plugin.split(":")
+        path = settings / name / f"{part}.jupyterlab-settings"
         path.parent.mkdir(parents=True)
         path.write_text(json.dumps(values))
 
