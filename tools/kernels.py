@@ -1,8 +1,8 @@
 """The two kernels of the course: `seegrad-cpu`, and `seegrad-gpu` where there is a GPU.
 
 A chapter reads its device from SEEGRAD_DEVICE, and this is the one place that sets it. JupyterLab is told to keep the
-state of widgets in the notebook: without it, a notebook that is opened after its kernel has gone shows no picture but an
-error of ipywidgets.
+state of widgets in the notebook: without it, a notebook that is opened after its kernel has gone shows an error of
+ipywidgets instead of a picture.
 
 ::
 

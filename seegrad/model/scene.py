@@ -133,12 +133,13 @@ class SceneLevel:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """One possible answer, the misconception that it shows (`M05`) and what to say about it."""
+    """One possible answer, the misconception that it shows (`M05`), what to say of that, and of this very pick."""
 
     key: str
     label: str
     misconception: str = ""
     message: str = ""
+    about: str = ""
 
 
 @dataclass(frozen=True, slots=True)

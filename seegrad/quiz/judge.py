@@ -50,7 +50,7 @@ def judge(question: Question, answer: Mapping[str, Any]) -> Feedback:
     known = {choice.key: choice for choice in question.choices}
     told = [known[key] for key in found if key in known]
     beliefs = [choice.misconception for choice in told if choice.misconception]
-    said = dict.fromkeys(choice.message for choice in told)
+    said = dict.fromkeys([*(choice.about for choice in told), *(choice.message for choice in told)])
     return Feedback(False, together(question.wrong, *said), beliefs[0] if beliefs else "")
 
 

@@ -59,9 +59,9 @@ def named_for(recording: Recording, kind: str, *about: str) -> str:
     return f"{kind}-{hashlib.sha1(subject.encode(), usedforsecurity=False).hexdigest()[:8]}"
 
 
-def choice(key: str, label: str, belief: str) -> Choice:
-    """A Choice that shows a misconception, or none."""
-    return Choice(key, label, belief, _(MISCONCEPTIONS.get(belief, "")))
+def choice(key: str, label: str, belief: str, about: str = "") -> Choice:
+    """A Choice that shows a misconception, or none; `about` says what is true of just what was picked."""
+    return Choice(key, label, belief, _(MISCONCEPTIONS.get(belief, "")), about)
 
 
 def last_forward(recording: Recording) -> int:

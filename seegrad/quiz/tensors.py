@@ -20,7 +20,7 @@ from seegrad.quiz.subject import (
     question,
 )
 from seegrad.words.errors import QuestionError
-from seegrad.words.languages import _, marked
+from seegrad.words.languages import _, counted, marked
 
 
 def _versions(recording: Recording, wanted: Wanted) -> Question:
@@ -41,7 +41,12 @@ def _versions(recording: Recording, wanted: Wanted) -> Question:
     writes = [write.frame for write in recording.writes]
     until = max(0, min([last + 1, *writes]) - 1) if writes else last
     choices = tuple(
-        choice(f"{name}={wrong}", "", "M05" if asked[name].storage in aliased else "M11" * (not born[asked[name].id]))
+        choice(
+            f"{name}={wrong}",
+            "",
+            "M05" if asked[name].storage in aliased else "M11" * (not born[asked[name].id]),
+            _writes_to(recording, asked[name], last),
+        )
         for name, version in truth.items()
         for wrong in range(4)
         if wrong != version
@@ -63,6 +68,47 @@ def _versions(recording: Recording, wanted: Wanted) -> Question:
     )
 
 
+def _writes_to(recording: Recording, ref: TensorRef, last: int) -> str:
+    """The lines that moved its version."""
+    counters = {each.id: each.counter for each in recording.tensors}
+    lines = [
+        str(write.place.line)
+        for write in recording.writes
+        if write.frame <= last and counters[write.tensor] == ref.counter and write.version_before != write.version_after
+    ]
+    if not lines:
+        return _("No write hits `{name}`.").format(name=ref.name)
+    said = counted(
+        "{count} write moves the version of `{name}`: on line {lines}.",
+        "{count} writes move the version of `{name}`: on lines {lines}.",
+        len(lines),
+    )
+    return said.format(count=len(lines), name=ref.name, lines=_(", ").join(lines))
+
+
+def _origin(recording: Recording, name: str, ref: TensorRef) -> str:
+    """Which Function made it, if one did."""
+    maker = next((node.name for node in reversed(recording.nodes) if ref.id in node.outputs), None)
+    if ref.is_leaf or maker is None:
+        return _("No Function made `{name}`.").format(name=name)
+    return _("`{node}` made `{name}`.").format(node=maker, name=name)
+
+
+def _why_kept(name: str, ref: TensorRef, is_kept: bool, is_retained: bool) -> str:
+    """Why this tensor keeps its gradient, or doesn't; what isn't one of the usual reasons is left to the others."""
+    if is_kept:
+        said = (
+            _("`{name}` is a leaf that needs a gradient.") if ref.is_leaf else _("`{name}.retain_grad()` came in time.")
+        )
+    elif not ref.requires_grad:
+        said = _("`{name}` asks for no gradient.")
+    elif not ref.is_leaf and not is_retained:
+        said = _("`{name}` isn't a leaf, and nobody called `{name}.retain_grad()`.")
+    else:
+        said = ""
+    return said.format(name=name)
+
+
 def _other_versions(question: Question, value: Any) -> list[str]:
     given = value if isinstance(value, Mapping) else {}
     truth = json.loads(question.truth)
@@ -75,7 +121,8 @@ def _leaves(recording: Recording, wanted: Wanted) -> Question:
     asked = named(recording, last, ())
     truth = [name for name, ref in asked.items() if ref.is_leaf]
     choices = tuple(
-        choice(f"{'-' if ref.is_leaf else '+'}{name}", "", "" if ref.is_leaf else "M01") for name, ref in asked.items()
+        choice(f"{'-' if ref.is_leaf else '+'}{name}", "", "" if ref.is_leaf else "M01", _origin(recording, name, ref))
+        for name, ref in asked.items()
     )
     told = _("The leaves are {names}: they have no grad_fn.").format(names=listed(truth))
     said = told if truth else _("There is no leaf.")
@@ -115,7 +162,12 @@ def _keeps(recording: Recording, wanted: Wanted) -> Question:
         truth,
         last,
         choices=tuple(
-            choice(f"{'-' if ref.id in kept else '+'}{name}", "", _belief(ref, kept, retained, raised))
+            choice(
+                f"{'-' if ref.id in kept else '+'}{name}",
+                "",
+                _belief(ref, kept, retained, raised),
+                _why_kept(name, ref, ref.id in kept, ref.id in retained),
+            )
             for name, ref in asked.items()
         ),
         targets=tuple((f"t{ref.id}", name) for name, ref in asked.items()),

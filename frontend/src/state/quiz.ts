@@ -42,7 +42,7 @@ export function judge(question: Question, answer: Answer): Verdict {
   const found = mistakes(question, answer[question.kind]);
   if (!found.length) return { right: true, message: question.right, misconception: "" };
   const told = found.flatMap((key) => question.choices.filter((c) => c.key === key));
-  const said = [...new Set(told.map((c) => c.message))].filter(Boolean);
+  const said = [...new Set([...told.map((c) => c.about ?? ""), ...told.map((c) => c.message)])].filter(Boolean);
   return { right: false, message: [question.wrong, ...said].join(" ").replaceAll("。 ", "。"), misconception: told.find((c) => c.misconception)?.misconception ?? "" };
 }
 

@@ -24,7 +24,7 @@ export interface Item { id: string; kind: string; label: string; born: number; r
 export interface Sheet { item: string; key: string; since: number; shape: number[]; kept: number[]; most: string; numbers: string }
 /** What is seen after opening a box. */
 export interface Level { id: string; label: string; parent: string | null; body: string; width_px: number; height_px: number }
-export interface Choice { key: string; label: string; misconception: string; message: string }
+export interface Choice { key: string; label: string; misconception: string; message: string; about?: string }
 
 export interface Question {
   id: string;

@@ -1,16 +1,13 @@
-"""A notebook with sixteen pictures opened again: its kernel lives, was restarted, is gone, nobody trusts it; Notebook 7.
+"""A notebook with sixteen pictures opened again: its kernel lives, was restarted, is gone; untrusted; Notebook 7.
 
-A picture is always there, played or still, with its steps in words; nobody reads raw Markdown or an error of the widgets.
+Each picture is there, played or still, and nobody reads an error of the widgets.
 """
 
 from __future__ import annotations
 
-import json
 import re
 import subprocess
 import sys
-from collections.abc import Callable
-from pathlib import Path
 
 import nbformat
 import pytest

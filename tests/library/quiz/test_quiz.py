@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import re
 from typing import Any
 
 import pytest
@@ -176,3 +177,26 @@ def test_a_value_of_the_wrong_type_is_a_wrong_answer(value: object) -> None:
 def test_an_id_names_the_question_and_its_code_not_the_run() -> None:
     assert ask(fine(), "outcome").id == ask(fine(), "outcome").id
     assert ask(fine(), "outcome").id != ask(overwritten_alias("data"), "outcome").id
+
+
+def test_a_wrong_pick_is_told_what_is_true_of_just_it() -> None:
+    a, b = torch.ones(2, requires_grad=True), torch.ones(2)
+    with seegrad.record() as rec:
+        h = a * b
+        b.add_(1)
+        b.mul_(2)
+        h.sum()
+    leaves = judge(ask(rec.recording, "leaves"), {"leaves": ["a", "h"]}).message
+    assert "`MulBackward0` made `h`." in leaves
+    assert "No Function made `b`." in leaves
+    versions = judge(ask(rec.recording, "versions", tensors=("a", "b")), {"versions": {"a": 1, "b": 0}}).message
+    assert "No write hits `a`." in versions
+    assert re.search(r"2 writes move the version of `b`: on lines \d+, \d+\.", versions)
+    with seegrad.record() as rec:
+        h = a * b
+        h.sum().backward()
+    kept = judge(ask(rec.recording, "keeps"), {"keeps": ["b", "h"]}).message
+    assert "`a` is a leaf that needs a gradient." in kept
+    assert "`b` asks for no gradient." in kept
+    assert "`h` isn't a leaf, and nobody called `h.retain_grad()`." in kept
+    assert kept.count("retain_grad keeps") <= 1, "what several picks show is said once"
