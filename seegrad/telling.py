@@ -111,7 +111,7 @@ def all_alike(came: torch.Tensor, want: torch.Tensor) -> str:
         return _(UNSIGNED)
     if _near(came - want, (came - want)[0], near):
         return _(OFFSET).format(offset=f"{(came - want)[0].item():.4g}")
-    if _near(came, want.clamp(-limit, limit), near) and bool((want.abs() > limit + near).any()):
+    if _near(came, want.clamp(-limit, limit), near) and int((want.abs() > limit + near).sum()) > 1:
         return _(LIMITED).format(limit=f"{limit.item():.4g}")
     return ""
 
