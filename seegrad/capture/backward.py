@@ -317,8 +317,8 @@ class BackwardRun:
         frame.backward, frame.keeps_graph = self._number, self._keeps_graph
         return frame
 
-    def failed(self, error: BaseException) -> None:
-        """The call raised."""
+    def failed(self, error: BaseException, user: FrameType | None) -> None:
+        """The call raised, which the user's frame made."""
         tables, failing = self._tables, self._running
         self._tell_unseen()
         frame = self._new_frame("error", self._name)
@@ -328,7 +328,8 @@ class BackwardRun:
             tensor = saved.ref()
             if tensor is not None:
                 frame.show(saved.tensor, frame.see(tensor), _torch.version(tensor))
-        tables.raised(RaisedError(type(error).__name__, text_of(error), self._place, frame.index, failing))
+        bound = self._state.bound(user)
+        tables.raised(RaisedError(type(error).__name__, text_of(error), self._place, frame.index, failing, bound))
         self._end([node for node in self._ran if node != failing])
 
     def done(self, result: Any) -> None:

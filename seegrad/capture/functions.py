@@ -1,11 +1,14 @@
-"""Custom Functions beside central differences: what each was given is copied, and compared when the block is over.
+"""Custom Functions whose backward may be wrong: it never reads what it's given, or central differences say otherwise.
 
+The first is seen of its code, as soon as it's used. The second is looked for on demand: what each was given is copied,
+and compared when the block is over.
 The copies are of double precision, the comparison runs after the recorded block, with a generator state of its own. A
 Function that refuses doubles, answers differently each time or isn't smooth where it was used isn't compared.
 """
 
 from __future__ import annotations
 
+import dis
 import inspect
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -98,18 +101,48 @@ class FunctionChecks:
                     deaf,
                     use.frame,
                     use.place,
-                    self._backward_of(use.function),
+                    _backward_of(self._source, use.function),
                 )
             )
 
-    def _backward_of(self, function: Any) -> Place | None:
-        """The line `def backward`."""
-        code = getattr(inspect.unwrap(function.backward), "__code__", None)
-        if code is None:
-            return None
-        last = max((line for *_, line in code.co_lines() if line is not None), default=code.co_firstlineno)
-        lines = (self._source.at(code.co_filename, line) for line in range(code.co_firstlineno, last + 1))
-        return next((place for place in lines if place.code.lstrip().startswith("def ")), None)
+
+def unread(function: Any) -> str:
+    """The gradient that the backward of a custom Function is given and never reads; empty where it reads one.
+
+    >>> class Deaf(torch.autograd.Function):
+    ...     backward = staticmethod(lambda ctx, grad_output: ctx.saved_tensors[0])
+    >>> unread(Deaf), unread(torch.autograd.Function)
+    ('grad_output', '')
+    """
+    code = getattr(inspect.unwrap(function.backward), "__code__", None)
+    if code is None or function.backward is torch.autograd.Function.backward:
+        return ""
+    count = code.co_argcount + bool(code.co_flags & inspect.CO_VARARGS)
+    given = set(code.co_varnames[1:count])
+    read = {name for each in dis.get_instructions(code) if "LOAD" in each.opname for name in _named(each.argval)}
+    return "" if given & (read | set(code.co_cellvars)) else next(iter(code.co_varnames[1:count]), "")
+
+
+def _named(value: Any) -> tuple[str, ...]:
+    """The variables that an instruction speaks of: some load two."""
+    return value if isinstance(value, tuple) else (value,) if isinstance(value, str) else ()
+
+
+def unread_check(source: Source, function: Any, frame: int, applied: Place) -> FunctionCheck | None:
+    """What is told of a Function whose backward reads no gradient."""
+    argument = unread(function)
+    place = _backward_of(source, function) if argument else None
+    return FunctionCheck(function.__name__, argument, "", "", True, frame, applied, place) if place else None
+
+
+def _backward_of(source: Source, function: Any) -> Place | None:
+    """The line `def backward`."""
+    code = getattr(inspect.unwrap(function.backward), "__code__", None)
+    if code is None:
+        return None
+    last = max((line for *_, line in code.co_lines() if line is not None), default=code.co_firstlineno)
+    lines = (source.at(code.co_filename, line) for line in range(code.co_firstlineno, last + 1))
+    return next((place for place in lines if place.code.lstrip().startswith("def ")), None)
 
 
 def _application(frame: FrameType) -> tuple[Any, tuple[Any, ...]] | None:

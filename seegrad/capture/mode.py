@@ -243,7 +243,7 @@ class Capture(TorchFunctionMode):
         except Exception as error:
             if run is not None:
                 quietly(self._state.last_look, user)
-                quietly(run.failed, error)
+                quietly(run.failed, error, user)
                 self._tell(error)
             raise
         finally:

@@ -286,6 +286,8 @@ class Op:
         frame = tables.frames.new("inplace" if written else "forward", name, self._place())
         frame.inputs, frame.module = self._numbers, self._module
         frame.applied = self._applied
+        if not self._graph:
+            frame.off = self._state.switches.off
         for tensor in written:
             self._write(frame, tensor)
         if self._storages:

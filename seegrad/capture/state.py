@@ -6,6 +6,7 @@ import dis
 import re
 import sys
 import threading
+import weakref
 from collections.abc import Sequence
 from itertools import chain, pairwise
 from types import CodeType, FrameType
@@ -14,11 +15,19 @@ from typing import Any
 import torch
 
 from seegrad.capture.extremes import ExtremesWatch
-from seegrad.capture.functions import FunctionChecks
+from seegrad.capture.functions import FunctionChecks, unread_check
 from seegrad.capture.probes import torch_private as _torch
 from seegrad.capture.probes.places import Source, user_frame, user_frames
 from seegrad.capture.probes.suspects import Trail, likeliest
-from seegrad.capture.probes.variables import Named, VariableNames, held_tensors, module_tensors, modules
+from seegrad.capture.probes.variables import (
+    Named,
+    VariableNames,
+    attributes,
+    held_tensors,
+    module_tensors,
+    modules,
+    variables,
+)
 from seegrad.capture.tables import Tables
 from seegrad.capture.tables.forget import Forgetting
 from seegrad.capture.tables.frames import FrameDraft, Hit
@@ -66,6 +75,7 @@ class RecordingState:
         # The line that called the custom Function which was running at the last event; and one event before.
         self.applying: Place | None = None
         self._applied: Place | None = None
+        self._functions = weakref.WeakSet[Any]()  # those whose backward was read
         self._inside: tuple[int, ...] = ()  # Writes that the forward of a custom Function has made
 
     # -- begin and end
@@ -86,7 +96,21 @@ class RecordingState:
 
     def last_look(self, user: FrameType | None) -> None:
         """A call of torch has failed: the last moment at which the variables of these functions can be read."""
-        self._name(*self._names.afresh(self._frames(user)))
+        frames = self._frames(user)
+        self._name(*self._names.afresh(frames))
+        held = [dict(variables(each)) for each in frames]
+        spaces = [space for each in held for space in (each, attributes(each))]
+        found = self.tables.tensors.aliases(list(map(list, map(held_tensors, spaces))))
+        drafts, known = self.tables.tensors.drafts, {name for each in held for name in each}
+        self._rename({number: name for number, name in found.items() if drafts[number].name not in known})
+
+    def _rename(self, names: dict[int, str]) -> None:
+        """Call these so, and with them all that their lines have made under the same names as they."""
+        drafts, frames = self.tables.tensors.drafts, self.tables.frames.drafts
+        places = {number: frame.place for number, each in drafts.items() if (frame := frames.get(each.frame))}
+        new = {(places[number], drafts[number].name): name for number, name in names.items() if number in places}
+        for number, place in places.items():
+            drafts[number].name = new.get((place, drafts[number].name), drafts[number].name)
 
     def left_by(
         self, error: BaseException, place: Place | None, frames: Sequence[FrameType], refused: torch.Tensor | None
@@ -255,7 +279,9 @@ class RecordingState:
 
     def _was_applied(self, line: Place, made: Sequence[torch.Tensor]) -> None:
         """A custom Function was called on that line, and is over: a Frame for the call."""
-        name = _torch.function_name(self.tables.tensors.grad_fn(made[0]))
+        node: Any = self.tables.tensors.grad_fn(made[0])
+        function = _torch.function_of(node)
+        name = str(getattr(function, "__name__", node.name()))
         frame = self.tables.frames.new("forward", name, line)
         self._meet_nodes(frame, made)
         frame.inputs = tuple(dict.fromkeys(self.tables.nodes.given(frame.nodes)))
@@ -263,6 +289,10 @@ class RecordingState:
         for number, tensor in zip(frame.outputs, made, strict=True):
             self.tables.tensors.show(frame, number, tensor)
         frame.writes, self._inside = self._inside, ()
+        if function is not None and function not in self._functions:
+            self._functions.add(function)
+            check = unread_check(self.source, function, frame.index, line)
+            self.tables.checks += [] if check is None else [check]
 
     # -- calls that are no ops
 
@@ -298,6 +328,14 @@ class RecordingState:
         tables.tensors.settle(tensor)  # torch has put the hook on the Node that made it
         at = tables.source(tensor) if tensor.requires_grad and not _torch.is_leaf(tensor) else None
         tables.hooks.add(method, args[1:], frame, place, self.meet(tensor), at, handle)
+
+    def bound(self, user: FrameType | None) -> tuple[tuple[str, Place], ...]:
+        """Variable → the line that gave it what it holds, of the functions under way; the innermost one's counts."""
+        found: dict[str, Place] = {}
+        for frame in reversed(self._frames(user)):
+            for name, line in stores(frame.f_code, frame.f_lasti).items():
+                found.setdefault(name, self.source.place_at(frame, line))
+        return tuple(found.items())
 
     # -- for whoever watches one call
 
@@ -374,11 +412,29 @@ def stored_at(code: CodeType, name: str, now: int) -> int | None:
     >>> stored_at(code, "p", 10**6), stored_at(code, "p", 8), stored_at(code, "head.weight", 10**6)
     (3, 1, None)
     """
-    stores = [each for each in dis.get_instructions(code) if each.opname.startswith("STORE_") and each.positions]
-    for part in reversed(IDENTIFIER.findall(name)):
-        found = [each for each in stores if each.argval == part]
-        before = [each for each in found if each.offset < now]
-        if found:
-            positions = (before or found)[-1].positions
-            return positions.lineno if positions else None
-    return None
+    found = stores(code, now)
+    return next((found[part] for part in reversed(IDENTIFIER.findall(name)) if part in found), None)
+
+
+def stores(code: CodeType, now: int) -> dict[str, int]:
+    """Variable or attribute → the line of the last store into it before the instruction at `now`, or of all.
+
+    >>> stores(compile("p = 1\nq.r = 2\np = 3\n", "example", "exec"), 8)
+    {'p': 1, 'r': 2}
+    """
+    before, found = dict[str, int](), dict[str, int]()
+    for each in dis.get_instructions(code):
+        line = each.positions.lineno if each.positions else None
+        if line is not None:
+            (before if each.offset < now else found).update(dict.fromkeys(_stored(each), line))
+    return found | before
+
+
+def _stored(instruction: dis.Instruction) -> tuple[str, ...]:
+    """What an instruction stores into: some store two, or store one and load another."""
+    name, given = instruction.opname, instruction.argval
+    if not name.startswith("STORE_") or name in ("STORE_SUBSCR", "STORE_SLICE"):
+        return ()
+    if isinstance(given, tuple):
+        return tuple(given[: name.count("STORE_FAST")])
+    return (given,) if isinstance(given, str) else ()

@@ -44,6 +44,7 @@ WHY = {
     "data": marked("`.data` returns {given} without its history"),
     "set_data": marked("assigning to `.data` takes the numbers of {given} without their history"),
     "no_grad": marked("`{op}` ran with gradients switched off"),
+    "inside": marked("`{op}` ran inside of it, with gradients switched off"),
     "switched": marked("it switched gradients off for all that follows"),
     "around": marked("gradients are off for all that runs before it ends, the backward call too"),
     "op": marked("`{op}` has no derivative for {given}, so its result does not require grad"),
@@ -82,6 +83,9 @@ MEND = {
     ),
     "frozen": marked("Switch `requires_grad` on again, before the forward, for the parameters that are to learn."),
     "no_grad": marked("Move this line out of the `no_grad` block if the gradient should flow through it."),
+    "inside": marked(
+        "Let what is to be trained run outside of it: take the call out of the `with`, or the decorator away."
+    ),
     "op": marked(
         "Use an op that has a derivative (a soft version instead of a choice or a comparison), "
         "or call `.detach()` to say that the cut is meant."
@@ -141,9 +145,10 @@ def find_lost(recording: Recording) -> Iterator[Diagnosis]:
         for cut in flow.cuts(roots_of(recording, frame)) if frame.index in calls else ():
             found = [leaf for leaf in flow.leaves(cut.given) if leaf not in got and is_known(recording, leaf)]
             why = cause(recording, cut)
-            if why == "no_grad" and held:
+            if why in ("no_grad", "inside") and held:
                 found = [leaf for leaf in found if leaf in held]
-            groups.setdefault(why if why in ("no_grad", "switched") else cut.frame.place, (cut, []))[1].extend(found)
+            one = cut.frame.off if why == "inside" else why if why in ("no_grad", "switched") else cut.frame.place
+            groups.setdefault(one, (cut, []))[1].extend(found)
         for cut, leaves in groups.values():
             if leaves:
                 yield describe_cut(recording, cut, calls[frame.index][-1], leaves, LOST)
@@ -205,7 +210,9 @@ def cause(recording: Recording, cut: Cut | None) -> str:
     if not cut.frame.grad_enabled:
         if cut.frame.applied is not None:
             return "function"
-        return "switched" if switched_off(recording, cut.frame) is not None else "no_grad"
+        if switched_off(recording, cut.frame) is not None:
+            return "switched"
+        return "inside" if is_elsewhere(recording, cut.frame) else "no_grad"
     return "integer" if op in CASTS and all(ref.dtype.startswith(INTEGERS) for ref in made) else "op"
 
 
@@ -213,6 +220,18 @@ def switched_off(recording: Recording, frame: Frame) -> Place | None:
     """The line that had switched gradients off for all that follows, before a Frame."""
     before = [each for each in recording.switches if each.kind == "mode" and each.frame < frame.index]
     return before[-1].place if before and not before[-1].on else None
+
+
+def is_elsewhere(recording: Recording, frame: Frame) -> bool:
+    """Does the `with` that has switched gradients off stand around a call, or a decorator, not around this line?"""
+    off, place = frame.off, frame.place
+    if off is None or place is None or off == place:
+        return False
+    if off.file != place.file or off.line > place.line or off.code.startswith("@"):
+        return True
+    between = [text for line, text in recording.code if off.line <= line <= place.line and text.strip()]
+    depths = [len(text) - len(text.lstrip()) for text in between] if off.file == recording.code_file else []
+    return bool(depths) and min(depths[1:], default=depths[0]) <= depths[0]
 
 
 def within_no_grad(recording: Recording, shown: Frame) -> Place | None:
@@ -251,7 +270,7 @@ def describe_cut(
 ) -> Diagnosis:
     """The Diagnosis of one cut: `tensors` are the loss of an error, the leaves of a note."""
     why = cause(recording, cut)
-    around = within_no_grad(recording, shown) if why == "no_grad" else None
+    around = within_no_grad(recording, shown) if why in ("no_grad", "inside") else None
     why = "around" if around is not None else why
     finding = Finding(
         recording=recording,
@@ -277,6 +296,8 @@ def describe_cut(
 
 def _culprit(recording: Recording, cut: Cut, why: str) -> Place | None:
     """The line that cut; of many that ran with gradients off for good, the one that switched them off."""
+    if why == "inside":
+        return cut.frame.off
     return switched_off(recording, cut.frame) if why == "switched" else cut.frame.applied or cut.frame.place
 
 
@@ -284,6 +305,9 @@ def _culprit(recording: Recording, cut: Cut, why: str) -> Place | None:
 
 LEAVING = frozenset({"detach", "data", "numpy", "__array__", "tolist", "item"})
 """Ops whose result may go on outside torch, as an array, a list or a number."""
+
+MOVES = frozenset({"cpu", "to", "contiguous", "float", "double", "clone", "squeeze", "reshape", "view", "flatten"})
+"""Ops between leaving a graph and leaving torch: `y.detach().cpu().numpy()`."""
 
 ENTERING = frozenset({"tensor", "as_tensor"})
 """Ops that make a tensor of what came from outside torch."""
@@ -310,6 +334,7 @@ class Flow:
         self._born: dict[int, Frame] = {}
         self._taken: set[int] = set()
         self._left: list[Frame] = []
+        self._moved: dict[int, int] = {}  # what became of a tensor that left → the one that it was moved from
         self._results: list[tuple[Frame, int]] = []
         self._walked: set[int] = set()
         self._walked_to_leaves: set[int] = set()
@@ -331,8 +356,12 @@ class Flow:
             self._entered.append(frame)
         if frame.op in LEAVING and any(tensors[number].requires_grad for number in frame.inputs):
             self._left.append(frame)
+            self._moved.update({number: number for number in frame.outputs})
+        elif frame.op in MOVES and frame.inputs and all(number in self._moved for number in frame.inputs):
+            self._moved.update(dict.fromkeys(fresh, self._moved[frame.inputs[0]]))
         else:
             self._taken.update(frame.inputs)
+            self._taken.update(self._moved[number] for number in frame.inputs if number in self._moved)
             results = [number for number in fresh if tensors[number].requires_grad and not tensors[number].is_leaf]
             self._results += [(frame, number) for number in results]
 

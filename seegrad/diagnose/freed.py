@@ -23,6 +23,10 @@ FREED_EARLIER = marked(
     "The backward call on line {again} needs what {node} from {victim} had saved, "
     "but an earlier backward call has freed it already."
 )
+HANDED_ON = marked(
+    "{Culprit} hands {carried} on with its graph: the backward call on line {again} comes through it to {node} from "
+    "{victim}, whose saved tensors an earlier call has freed."
+)
 RUN_AGAIN = marked(
     "Run the forward again before each backward, or pass `retain_graph=True` to the first call "
     "if both really belong to one forward."
@@ -80,20 +84,23 @@ def describe_freed(recording: Recording, error: RaisedError) -> Diagnosis:
     failed = recording.frames[error.frame]
     earlier = earlier_run(recording, error.node, failed)
     way = carried(recording, node.id, failed, earlier) if node and earlier else Carried("again")
+    handed = way.handed_on(recording, error, birthplace(recording, node))
     output = node.outputs[0] if node and node.outputs else None
     tensor = way.tensors[0] if way.tensors else output
     finding = Finding(
         recording=recording,
         kind=FREED,
         frame=error.frame,
-        culprit=earlier.place if earlier else None,
+        culprit=handed or (earlier.place if earlier else None),
         victim=birthplace(recording, node),
         node=node,
         tensor=tensor,
         name=called(recording, tensor) if tensor is not None else None,
     )
     facts: dict[str, Word] = {"again": error.place.line if error.place else 0, **way.facts(recording)}
-    said = FREED_ALREADY if finding.culprit else FREED_EARLIER
+    if handed is not None and way.how == "once":
+        facts["made"] = handed.line
+    said = HANDED_ON if handed else FREED_ALREADY if finding.culprit else FREED_EARLIER
     advice = BY_HOW.get(str(facts["how"]), RUN_AGAIN)
     return finding.told(said, advice, facts, detached=f"{finding.called or '…'}.detach()")
 
@@ -137,9 +144,30 @@ class Carried:
             "made": made.line if made else 0,
         }
 
+    def handed_on(self, recording: Recording, error: RaisedError, victim: Place | None) -> Place | None:
+        """The line of the loop that hands them on, where the op that is met again stands on another one."""
+        if self.how in ("once", "wrapped"):
+            name = called(recording, self.tensors[0]) if self.tensors else None
+            return set_at(recording, name) or made_at(recording, self.tensors[0]) if self.tensors else None
+        if self.how not in ("carried", "within"):
+            return None
+        lines = dict(error.bound)
+        parts = (collection(name).rpartition(".")[2] for name in self.names(recording))
+        found = next((lines[part] for part in parts if part in lines), None)
+        return found if found is not None and found != victim else None
+
     def names(self, recording: Recording) -> list[str]:
         """The variables that hold them, as far as they're known."""
         return [name for number in self.tensors if (name := called(recording, number))]
+
+
+def set_at(recording: Recording, name: str | None) -> Place | None:
+    """The line of the block's file that gives an attribute its value: `self.target = net(x)`."""
+    if name is None or not name.startswith("self."):
+        return None
+    sets = re.compile(rf"\s*{re.escape(name)}\s*=(?!=)(?!\s*None\b)")
+    line, text = next((each for each in recording.code if sets.match(each[1])), (0, ""))
+    return Place(recording.code_file, line, text.strip()) if line else None
 
 
 def collection(name: str) -> str:
@@ -280,6 +308,8 @@ def made_anew(recording: Recording, tensors: tuple[int, ...], since: range) -> l
         for number in frame.outputs
     ]
     same = [number for number in fresh if recording.tensors[number].name in names]
+    if not same and all(name is not None and "." in name and not ITEM.search(name) for name in names):
+        return []  # an attribute, which no step has given another value
     return same if None not in names and all(recording.tensors[number].name for number in fresh) else fresh
 
 

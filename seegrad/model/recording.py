@@ -211,6 +211,7 @@ class Frame:
     spoiled: tuple[WriteId, ...] = ()  # Writes that hit the gradient which the running Node was given, before it had it
     wanted: tuple[TensorId, ...] = ()  # the tensors whose gradient `autograd.grad` was asked for
     applied: Place | None = None  # of an op inside a custom Function's forward: the line that called the Function
+    off: Place | None = None  # of an op with gradients off: the `with` line, or decorator, inside which it ran
     keeps_graph: bool = False  # of a backward Frame: called with retain_graph or create_graph, so nothing is freed
     summaries: tuple[tuple[TensorId, Summary | None], ...] = ()  # tensor too big for `values` → what is known of it
 
@@ -306,10 +307,12 @@ class Shared:
     """One thing under two names, seen after Frame `frame`; `place` is the line that gave the second.
 
     `module`: `name` and `other` are one module, or share all Parameters. `repeated`: the list `name` holds one module
-    `other` times. `snapshot`: the list or dict `name` holds Parameters themselves.
+    `other` times. `snapshot`: the list or dict `name` holds Parameters themselves. `hidden`: the list or dict `name`
+    holds modules, whose Parameters no optimiser in sight was given; `left_out`: nor those of the module `other`, when
+    that line made the optimiser `name`.
     """
 
-    kind: Literal["module", "repeated", "snapshot"]
+    kind: Literal["module", "repeated", "snapshot", "hidden", "left_out"]
     name: str
     other: str
     frame: FrameId
@@ -321,7 +324,8 @@ class Shared:
 class FunctionCheck:
     """A custom Function's backward gave another slope than central differences, by one argument of its forward.
 
-    `deaf`: it gave the same for twice the `grad_output`. `applied` is the line that used it in Frame `frame`, `place`
+    `deaf`: it gave the same for twice the `grad_output`; where nothing was compared and `found` is empty, its code
+    never reads that, which is `argument` then. `applied` is the line that used it in Frame `frame`, `place`
     the one that defines its backward.
     """
 
@@ -337,13 +341,17 @@ class FunctionCheck:
 
 @dataclass(frozen=True, slots=True)
 class RaisedError:
-    """An error that left the block, as torch or Python raised it. `node` is the Node that was running."""
+    """An error that left the block, as torch or Python raised it. `node` is the Node that was running.
+
+    `bound`: of a backward call, variable → the line that gave it what it holds, in the functions under way.
+    """
 
     kind: str
     text: str
     place: Place | None
     frame: FrameId
     node: NodeId | None = None
+    bound: tuple[tuple[str, Place], ...] = ()
 
 
 EARLIER = marked(

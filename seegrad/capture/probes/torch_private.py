@@ -420,9 +420,9 @@ def is_registered(handle: RemovableHandle) -> bool:
     return handle.id in (handle.hooks_dict_ref() or ())
 
 
-def function_name(node: Any) -> str:
-    """Name of the Function that was written in Python, of another Node its own."""
-    return str(getattr(getattr(node, "_forward_cls", None), "__name__", node.name()))
+def function_of(node: Any) -> Any:
+    """The Function that was written in Python, whose Node this is; None for another one."""
+    return getattr(node, "_forward_cls", None)
 
 
 def is_custom(node: Any) -> bool:

@@ -157,6 +157,7 @@ class FrameDraft:
     wanted: tuple[int, ...] = ()
     spoiled: tuple[int, ...] = ()
     applied: Place | None = None
+    off: Place | None = None
     keeps_graph: bool = False
     look: Look | None = None  # at what is too big to be shown
 

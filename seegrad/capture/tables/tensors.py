@@ -187,8 +187,8 @@ class Tensors:
         if draft is None:
             if self._foreseen_as(tensor) is None:
                 self._foreseen[_torch.address(tensor)] = (_torch.WeakTensor(tensor), name, existed)
-        elif draft.name is None:
-            draft.name = name
+        elif draft.name is None or (draft.parameter and "." in name and "." not in draft.name):
+            draft.name = name  # a loop's `p` says less of a Parameter than its path does
 
     def existed_at_start(self, tensor: torch.Tensor) -> bool:
         """True when a variable held it before the block ran."""
@@ -411,6 +411,15 @@ class Tensors:
             elif draft is not None and draft.name is None:
                 draft.name = name
         return unseen
+
+    def aliases(self, spaces: Iterable[Sequence[tuple[str, torch.Tensor]]]) -> dict[int, str]:
+        """Results with a name in a function that is over → the one that they have in those under way."""
+        names: dict[int, list[str]] = {}
+        for name, tensor in (each for variables in spaces for each in variables):
+            draft = self.draft(tensor)
+            if draft is not None and draft.name is not None and "." not in draft.name and not draft.is_leaf:
+                names.setdefault(draft.id, []).append(name)
+        return {number: found[-1] for number, found in names.items() if self.drafts[number].name not in found}
 
     # -- end
 

@@ -1,7 +1,7 @@
 """One thing under two names: a target network that is the policy, n times one layer, a snapshot of Parameters.
 
 Nothing of this is a call of torch. At an optimiser's first step, its second, its fourth …, the user's variables are
-looked through, and the line is searched that gave the second name.
+looked through, and the line is searched that gave the second name; so are Parameters that no optimiser was given.
 """
 
 from __future__ import annotations
@@ -9,13 +9,14 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator, Sequence
+from itertools import islice
 from types import FrameType
 from typing import Any
 
 import torch
 
 from seegrad.capture.probes.places import Source
-from seegrad.capture.probes.variables import attributes, is_a, tensors_in, variables
+from seegrad.capture.probes.variables import MAX_ITEMS, attributes, is_a, tensors_in, variables
 from seegrad.capture.probes.written import bound, texts
 from seegrad.capture.tables import Tables
 from seegrad.model.recording import Shared
@@ -46,6 +47,7 @@ class SharedThings:
             modules = list(_modules(found))
             self._two_names([each for each in modules if _trains(each[1], leaves)], frames)
             self._repeated(modules, leaves, frames)
+        self._left_out(optimiser, frames)
 
     def _two_names(self, found: list[tuple[str, torch.nn.Module]], frames: Sequence[FrameType]) -> None:
         for name, module in found:
@@ -71,6 +73,27 @@ class SharedThings:
             if held and all(id(each) in leaves for each in held):
                 self._tell("snapshot", name, "", held, frames, None)
 
+    def _left_out(self, optimiser: torch.optim.Optimizer, frames: Sequence[FrameType]) -> None:
+        """Parameters with a gradient that no optimiser in sight holds: of a plain list's modules, or given to none."""
+        held: dict[str, Any] = {}
+        for frame in frames:
+            held |= dict(variables(frame))
+        found = [*held.items(), *attributes(held).items()]
+        optimisers = {id(each): (name, each) for name, each in found if is_a(each, torch.optim.Optimizer)}
+        stepping = optimisers.setdefault(id(optimiser), ("", optimiser))[0]
+        given = {id(leaf) for _, each in optimisers.values() for group in each.param_groups for leaf in group["params"]}
+        modules = list(_modules([*held.items(), *found]))
+        owners = dict(modules)
+        for name, value in found:
+            items = _hidden(value)
+            loose = [leaf for each in items for leaf in _waiting(each, given)]
+            if loose and len(loose) == sum(1 for each in items for _ in _parameters(each)):
+                self._tell("hidden", name, "", loose, frames, owners.get(name.rpartition(".")[0]))
+        waiting = {id(leaf): (name, leaf) for name, module in modules for leaf in _waiting(module, given)}
+        if stepping and waiting:
+            first, *_ = waiting.values()
+            self._tell("left_out", stepping, first[0], [leaf for _, leaf in waiting.values()], frames, None)
+
     def _tell(
         self,
         kind: str,
@@ -95,6 +118,21 @@ def _modules(found: Named) -> Iterator[tuple[str, torch.nn.Module]]:
     for name, value in found:
         if is_a(value, torch.nn.Module):
             yield from torch.nn.Module.named_modules(value, prefix=name, remove_duplicate=False)
+
+
+def _hidden(value: Any) -> list[torch.nn.Module]:
+    """The modules in a plain list, tuple or dict, which doesn't register them."""
+    items = value.values() if type(value) is dict else value if type(value) in (list, tuple) else ()
+    return [each for each in islice(items, MAX_ITEMS) if is_a(each, torch.nn.Module)]
+
+
+def _parameters(module: torch.nn.Module) -> Iterator[torch.nn.Parameter]:
+    return torch.nn.Module.parameters(module)
+
+
+def _waiting(module: torch.nn.Module, given: set[int]) -> list[torch.Tensor]:
+    """Its Parameters with a gradient that were given to no optimiser."""
+    return [each for each in _parameters(module) if id(each) not in given and each.grad is not None]
 
 
 def _trains(module: torch.nn.Module, leaves: set[int]) -> bool:
@@ -146,5 +184,10 @@ def _holds(value: ast.expr) -> bool:
     return True
 
 
-SHARES = {"module": _hands_on, "repeated": _repeats, "snapshot": _holds}
+def _calls(value: ast.expr) -> bool:
+    """`torch.optim.SGD(…)`."""
+    return isinstance(value, ast.Call)
+
+
+SHARES = {"module": _hands_on, "repeated": _repeats, "snapshot": _holds, "hidden": _holds, "left_out": _calls}
 """By kind, what the value looks like."""

@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-from seegrad.capture.probes.places import Source
+from seegrad.capture.probes.places import Source, is_users
 from seegrad.capture.probes.written import Text, assigned, texts
 from seegrad.capture.tables import Tables
 from seegrad.capture.tables.frames import SwitchDraft
@@ -27,6 +27,9 @@ SWITCHES = frozenset({"requires_grad_", "set requires_grad"})
 
 GRAD_MODES = torch.set_grad_enabled.__init__.__code__.co_filename
 """The file of torch's that has them."""
+
+DECORATES = "decorate_context"
+"""The function of torch's that stands in for one of the user's that is decorated."""
 
 UNHEARD = "requires_grad"
 """The attribute of a Module that torch never reads."""
@@ -49,18 +52,32 @@ class Switches:
         step, place, switches = frame, self._source.place(user), self._tables.switches
         while step.f_back is not None and step.f_back.f_code.co_filename == GRAD_MODES and step is not user:
             step = step.f_back
-        if step is not user and step.f_back is not user:
+        decorated = self._decorated(step.f_back)
+        if step is not user and step.f_back is not user and decorated is None:
             return  # an optimiser's, which ends it too
         by = step.f_code.co_name
         if by == "__enter__":
-            self._open.append(place)
+            self._open.append(decorated or place)
         elif by == "__exit__" and self._open:
             self._open.pop()
+        if decorated is not None:
+            return
         if step is user or by == "__init__" or (by in ("__enter__", "__exit__") and place and by in place.code):
             self._add(SwitchDraft("mode", on, self._tables.frames.now, place, []))
         elif by in ("__enter__", "__call__") and type(step.f_locals.get("self")) is torch.set_grad_enabled:
             made = bool(switches) and (switches[-1].kind, switches[-1].frame) == ("mode", self._tables.frames.now)
             del switches[len(switches) - made :]  # `with torch.set_grad_enabled(False):` has switched when it was made
+
+    def _decorated(self, frame: FrameType | None) -> Place | None:
+        """The line `@torch.no_grad()` of the user's function that such a frame of torch's calls."""
+        held = frame.f_locals if frame is not None and frame.f_code.co_name == DECORATES else {}
+        code = getattr(held.get("func"), "__code__", None)
+        return self._source.at(code.co_filename, code.co_firstlineno) if code and is_users(code.co_filename) else None
+
+    @property
+    def off(self) -> Place | None:
+        """The innermost `with`, or decorator, of the user's that is under way."""
+        return self._open[-1] if self._open else None
 
     def backward_begins(self) -> None:
         """A backward call is made with gradients off: the `with` that is under way reaches too far."""

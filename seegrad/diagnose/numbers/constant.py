@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from seegrad.diagnose.cut import ENTERING, Cut, Flow, because, cause, roots_of
-from seegrad.diagnose.evidence import ancestors, is_trained, label
+from seegrad.diagnose.evidence import ancestors, called, is_trained, label
 from seegrad.diagnose.finding import DiagnosisKind, Finding, finder
 from seegrad.diagnose.gradients import reach
 from seegrad.diagnose.numbers.known import Makers
@@ -49,7 +49,7 @@ MEND = {
     "left": marked("If {label} is meant to learn from it, stay in torch there: use its function of the same name."),
     "drawn": marked("If {label} is meant to learn from it, draw with `.rsample()`, which keeps the history."),
 }
-MENDS = {"detach": "watched", "data": "watched", "no_grad": "watched", "function": "watched", "set_data": "watched"}
+MENDS = dict.fromkeys(("detach", "data", "no_grad", "inside", "function", "set_data"), "watched")
 MENDS |= {"op": "soft", "integer": "soft", "left": "left", "grad": "grad", "leaf": "rebuilt"}
 
 SUMS = frozenset({"add", "add_", "__iadd__", "sub", "sub_", "__isub__", "rsub", "radd", "stack", "cat"})
@@ -60,6 +60,12 @@ TOTALS = frozenset({"sum", "mean"})
 
 TAKEN = re.compile(r"\.item\(\)|\bfloat\(|\.tolist\(\)|\.numpy\(\)")
 """Code that takes numbers out of a tensor."""
+
+TAKEN_OUT_OF = (
+    r"(?<![\w.]){name}(?:\.detach\(\))?(?:\.cpu\(\))?(?:\.item\(\)|\.tolist\(\)|\.numpy\(\))"
+    r"|\bfloat\({name}\)"
+)
+"""Code that takes them out of a variable."""
 
 ADDS_A_CALL = re.compile(r"[-+]=?\s*[\w.*/\s]*\b[A-Za-z_]\w*\(")
 """`… + 0.1 * size(model)`."""
@@ -224,7 +230,8 @@ class _Lap:
             ref = self._recording.tensors[term.tensor]
             if len(self._terms) > 1 and not ref.requires_grad:
                 for cut, leaves in list(self._cuts((term.tensor,)))[:1]:
-                    yield self._found(cut, leaves, TERM)
+                    if cut.why != "left" or _goes_on(cut.frame.place):
+                        yield self._found(cut, leaves, TERM)
 
     def _found(self, cut: Cut, leaves: tuple[int, ...], said: str, step: Place | None = None) -> Missed:
         why, given, op = cause(self._recording, cut), label(self._recording, cut.given[0]), cut.frame.op
@@ -239,14 +246,24 @@ class _Lap:
             code = added.place.code if added.place is not None else ""
             for frame, tensor in self._dead_ends(added):
                 text = frame.place.code if frame.place is not None else ""
-                name = NAMED.match(text)
-                by_name = name is not None and re.search(rf"\b{name[1]}\b", code) is not None
                 returned = text.lstrip().startswith("return") and ADDS_A_CALL.search(code) is not None
-                leaves = self._leaves((tensor,))
-                if TAKEN.search(text) and (by_name or returned) and leaves:
+                place = frame.place if TAKEN.search(text) and (returned or _speaks_of(code, text)) else None
+                place = place or self._taken_later(frame.place, called(self._recording, tensor), code)
+                leaves = self._leaves((tensor,)) if place is not None else ()
+                if leaves:
                     why = phrase(NUMBER, given=label(self._recording, tensor))
-                    yield Missed(frame.place, frame, why, "number", leaves, TERM, tensor)
+                    yield Missed(place, frame, why, "number", leaves, TERM, tensor)
                     break
+
+    def _taken_later(self, made: Place | None, name: str | None, code: str) -> Place | None:
+        """The line below that takes the number out of that variable, for what is added under its name or a new one."""
+        if name is None or made is None or made.file != self._recording.code_file:
+            return None
+        taken = re.compile(TAKEN_OUT_OF.format(name=re.escape(name)))
+        below = (each for each in self._recording.code if each[0] > made.line and taken.search(each[1]))
+        line, text = next(below, (0, ""))
+        fits = line and (re.search(rf"\b{re.escape(name.rpartition('.')[2])}\b", code) or _speaks_of(code, text))
+        return Place(made.file, line, text.strip()) if fits else None
 
     def _dead_ends(self, added: Frame) -> Iterator[tuple[Frame, int]]:
         """Single numbers with a history that no later call was given."""
@@ -269,6 +286,30 @@ class _Lap:
             elif self._is_drawn(cut) and not self._is_scored(cut):
                 why = Phrase(DRAWN)
                 yield Missed(cut.frame.place, cut.frame, why, "drawn", leaves, WAY, cut.given[0])
+            elif cut.frame.op == "grad" and self._is_inner_step(cut.frame):
+                yield self._found(cut, leaves, WAY)
+
+    def _is_inner_step(self, frame: Frame) -> bool:
+        """Does what it was asked for move by a share of the gradient, on the way to the loss, and nobody chose so?"""
+        moved = {tensor for tensor in frame.wanted if self._recording.tensors[tensor].requires_grad}
+        shares = set(frame.outputs)
+        for each in self._recording.frames[frame.index + 1 : self._first.index]:
+            if each.op in SCALES and not shares.isdisjoint(each.inputs):
+                shares.update(each.outputs)
+            elif each.op in ("sub", "add") and not moved.isdisjoint(each.inputs) and not shares.isdisjoint(each.inputs):
+                return any(map(self._has_graph, each.outputs)) and "create_graph" not in self._call_at(frame.place)
+        return False
+
+    def _call_at(self, place: Place | None) -> str:
+        """The text of the call that begins on a line, as far as its brackets go."""
+        if place is None or place.file != self._recording.code_file:
+            return "" if place is None else place.code
+        text = ""
+        for line, code in self._recording.code:
+            text += code if line >= place.line else ""
+            if text and text.count("(") <= text.count(")"):
+                break
+        return text
 
     def _is_drawn(self, cut: Cut) -> bool:
         """Is it `.sample()` of a distribution that could keep the history? A choice among several couldn't."""
@@ -301,6 +342,18 @@ class _Lap:
                     mine = tuple(leaf for leaf in leaves if leaf in held)
                     if mine:
                         yield self._found(cut, mine, OTHERS, step)
+
+
+def _goes_on(place: Place | None) -> bool:
+    """Does a line give what it takes out of torch to a variable, or return it, instead of noting it down?"""
+    code = place.code.lstrip() if place is not None else ""
+    return code.startswith("return") or NAMED.match(code) is not None
+
+
+def _speaks_of(code: str, text: str) -> bool:
+    """Does a line speak of the variable that another line sets?"""
+    name = NAMED.match(text)
+    return name is not None and re.search(rf"\b{name[1]}\b", code) is not None
 
 
 def _describe(recording: Recording, found: Missed, shown: Frame) -> Diagnosis:

@@ -134,7 +134,7 @@ def find_twice(recording: Recording) -> Iterator[Diagnosis]:
     for each in recording.shared:
         leaves = [leaf for leaf in each.tensors if leaf in came]
         step = trained_step(recording, leaves, 0)
-        if each.kind == "snapshot" or step is None:
+        if each.kind not in ("module", "repeated") or step is None:
             continue
         finding = Finding(
             recording=recording,

@@ -9,7 +9,7 @@ from pathlib import PurePath
 
 from seegrad.diagnose.evidence import is_trained
 from seegrad.diagnose.finding import DiagnosisKind, Finding, finder
-from seegrad.diagnose.training.steps import leaf_of, made_by, names
+from seegrad.diagnose.training.steps import leaf_of, made_by, names, replacing
 from seegrad.model.recording import Diagnosis, Frame, GradientUse, Place, Recording, Switch
 from seegrad.words.languages import marked
 from seegrad.words.phrases import Word
@@ -238,7 +238,7 @@ def find_unused(recording: Recording) -> Iterator[Diagnosis]:
     """A note for each line of the user's that made such leaves, once two steps have found no gradient in them."""
     if recording.error is not None:
         return
-    idle, replaced = _idle(recording), _replaced(recording)
+    idle, replaced = _idle(recording), _replaced(recording) | set(replacing(recording).values())
     touched = {tensor for frame in recording.frames if frame.phase == "forward" for tensor in _computed_with(frame)}
     switched = last_switches(recording)
     groups: dict[Place, list[int]] = {}

@@ -78,6 +78,9 @@ SEVERITIES = {
     "clipped_while_scaled": "note",
     "constant_term": "note",
     "backward_disagrees": "note",
+    "weight_learns_too": "note",
+    "compared_with_itself": "note",
+    "frozen_at_zero": "note",
 }
 
 
@@ -127,6 +130,7 @@ def programs() -> dict[str, Program]:
         loops,
         nan,
         odd,
+        people,
         recurrent,
         schedules,
         seeds,

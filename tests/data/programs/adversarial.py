@@ -116,12 +116,12 @@ def g_ppo_old_log_probabilities_with_a_graph():
     policy = nn.Linear(4, 2)
     opt = torch.optim.SGD(policy.parameters(), lr=0.1)
     states, actions, gain = torch.randn(6, 4), torch.randint(0, 2, (6, 1)), torch.randn(6, 1)
-    old = F.log_softmax(policy(states), dim=-1).gather(1, actions)  # victim
+    old = F.log_softmax(policy(states), dim=-1).gather(1, actions)  # culprit, victim
     for _ in range(3):
         new = F.log_softmax(policy(states), dim=-1).gather(1, actions)
         loss = -((new - old).exp() * gain).mean()
         opt.zero_grad()
-        loss.backward()  # culprit
+        loss.backward()
         opt.step()
 
 

@@ -80,12 +80,12 @@ def v_parameter_that_was_moved():
 @program("graph_freed", severity="error")
 def v_parameter_that_was_scaled():
     torch.manual_seed(0)
-    model = Scaled(nn.Parameter(torch.randn(3)) * 0.1)  # victim
+    model = Scaled(nn.Parameter(torch.randn(3)) * 0.1)  # culprit, victim
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     for _ in range(3):
         loss = model(torch.randn(4, 3)).pow(2).mean()
         optimizer.zero_grad()
-        loss.backward()  # culprit
+        loss.backward()
         optimizer.step()
 
 

@@ -24,9 +24,9 @@ def x_encoder_detached_by_mistake():
 def x_features_under_no_grad():
     encoder, head = nn.Linear(3, 4, bias=False), nn.Linear(4, 1)
 
-    @torch.no_grad()
+    @torch.no_grad()  # culprit
     def embed(x):
-        return encoder(x)  # culprit
+        return encoder(x)
 
     head(embed(torch.randn(2, 3))).mean().backward()  # victim
 

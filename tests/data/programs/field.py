@@ -211,14 +211,14 @@ def d_normalised_adjacency_cached():
 
         def forward(self, x, weights):
             if self.cached is None:
-                adjacency = weights / weights.sum(1, keepdim=True)
+                adjacency = weights / weights.sum(1, keepdim=True)  # culprit
                 self.cached = adjacency
             return self.cached @ self.linear(x)
 
     model, weights, x = Layer(), torch.rand(4, 4, requires_grad=True), torch.randn(4, 3)
     for _ in range(2):
         loss = model(x, weights).pow(2).mean()
-        loss.backward()  # culprit
+        loss.backward()
 
 
 @program("graph_cut", tensor="loss", severity="error")

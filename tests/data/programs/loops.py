@@ -248,11 +248,11 @@ def l_head_replaced_after_the_optimiser_was_made():
 @program("no_optimiser_holds_it")
 def l_the_copy_is_trained():
     model = mlp()
-    opt = torch.optim.SGD(model.parameters(), lr=0.1)
+    opt = torch.optim.SGD(model.parameters(), lr=0.1)  # culprit
     student = copy.deepcopy(model)
     for x, y in batches():
         opt.zero_grad()
-        (F.mse_loss(student(x), y) + 0.1 * model(x).pow(2).mean()).backward()  # culprit
+        (F.mse_loss(student(x), y) + 0.1 * model(x).pow(2).mean()).backward()
         opt.step()  # victim
 
 
@@ -267,12 +267,12 @@ def l_weights_of_the_loss():
             return sum(torch.exp(-s) * each + s for s, each in zip(self.log_scale, losses, strict=True))
 
     model, criterion = mlp(2), Weighted()
-    opt = torch.optim.Adam(model.parameters(), lr=0.01)
+    opt = torch.optim.Adam(model.parameters(), lr=0.01)  # culprit
     for x, y in batches():
         out = model(x)
         loss = criterion(F.mse_loss(out[:, :1], y), F.l1_loss(out[:, 1:], y))
         opt.zero_grad()
-        loss.backward()  # culprit
+        loss.backward()
         opt.step()  # victim
 
 

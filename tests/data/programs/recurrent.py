@@ -48,8 +48,8 @@ def r_gru_state_kept_in_a_model():
 
     model, state = Tagger(), None
     for _ in range(2):
-        scores, state = model(torch.randn(4, 5, 2), state)
-        scores.mean().backward()  # culprit
+        scores, state = model(torch.randn(4, 5, 2), state)  # culprit
+        scores.mean().backward()
 
 
 @program("saved_tensor_modified", route="self")
@@ -114,10 +114,10 @@ def r_key_cache_grows_with_its_graph():
 @program("graph_freed", tensor="start")
 def r_first_state_computed_once():
     encoder, cell = nn.Linear(2, 3), nn.Linear(2, 3)
-    start = torch.tanh(encoder(torch.randn(4, 2)))  # victim
+    start = torch.tanh(encoder(torch.randn(4, 2)))  # culprit, victim
     for x in batches():
         h = torch.tanh(cell(x) + start)
-        h.sum().backward()  # culprit
+        h.sum().backward()
 
 
 @program("saved_tensor_modified", tensor="h", node="TanhBackward0")

@@ -71,7 +71,8 @@ def test_constants_that_are_meant_get_nothing(name: str) -> None:
 
 
 def test_every_broken_program_has_its_mend() -> None:
-    assert set(MENDS) == {name for name, each in programs().items() if each.kind == "constant_term"}
+    own = [each for each in programs().values() if not each.run.__module__.endswith(".people")]  # which mends its own
+    assert set(MENDS) == {each.name for each in own if each.kind == "constant_term"}
 
 
 @pytest.mark.filterwarnings("ignore:Converting a tensor")  # torch says it once in a process, of whichever comes first
