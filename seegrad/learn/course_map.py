@@ -134,8 +134,10 @@ class CourseMap:
     def _beliefs(self) -> str:
         """What was met, in words, most often first."""
         met = sorted(self.progress.misconceptions.items(), key=lambda each: (-each[1], each[0]))
-        told = [f"<li>{number} ×{count}: {_as_html(_(MISCONCEPTIONS.get(number, '')))}</li>" for number, count in met]
-        return f"<p>{escape(_('Misconceptions met:'))}</p><ul>{''.join(told)}</ul>" if told else ""
+        head = escape(_("Misconceptions met:"))
+        sentences = ((number, count, _as_html(_(MISCONCEPTIONS.get(number, "")))) for number, count in met)
+        told = [f"<li>{number} ×{count}: {sentence}</li>" for number, count, sentence in sentences]
+        return f"<p>{head}</p><ul>{''.join(told)}</ul>" if told else ""
 
     def _chapter(self, stop: Stop) -> Chapter:
         return self.progress.chapters.get(stop.name, Chapter())
