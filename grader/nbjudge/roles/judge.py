@@ -9,6 +9,7 @@ import builtins
 import hashlib
 import os
 import sys
+import types
 from collections.abc import Mapping
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -266,7 +267,8 @@ class Judge:
         bound = set(found.bound)
         for name in (self._borrowed | needed) - self._held:
             self.kernel.namespace.pop(name, None)
-        told = self._told & ((self._students & (needed | bound)) | (bound & vars(builtins).keys()))
+        given = {name for name in bound if type(self.kernel.namespace.get(name)) is types.FunctionType}
+        told = self._told & ((self._students & (needed | bound)) | (bound & vars(builtins).keys()) | given)
         told -= set(found.imported)  # each process imports for itself
         heard = (needed - bound) | (needed & self._rebound)
         values = self.witness.names(sorted(needed), sorted(told), sorted(heard)) if needed or told else {}

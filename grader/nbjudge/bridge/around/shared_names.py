@@ -32,12 +32,14 @@ class SharedNames:
         self.namespace: MutableMapping[str, Any] = {}
         self._known: dict[str, Any] = {}  # of the names that this side tells: what the other side knows of them
         self._hears: frozenset[str] = frozenset()
+        self._first: dict[str, Any] = {}  # what all of these stood for at first
 
     def watch(self, namespace: MutableMapping[str, Any], tells: Collection[str], hears: Collection[str]) -> None:
         """From here on these are told, and these heard; what they stand for now is known to both sides."""
         self.namespace = namespace
         self._known = {name: namespace.get(name, GONE) for name in tells}
         self._hears = frozenset(hears)
+        self._first = {name: namespace.get(name, GONE) for name in (*tells, *hears)}
 
     def changes(self, encode: Callable[[Any], Any]) -> list[list[Any]]:
         """What has been bound or deleted here since the last packet, as trees.
@@ -51,7 +53,11 @@ class SharedNames:
             if now is before:
                 continue
             self._known[name] = now
-            if not isinstance(now, types.ModuleType):  # each process imports for itself
+            if isinstance(now, types.ModuleType):  # each process imports for itself
+                continue
+            if type(now) is types.FunctionType and now is self._first.get(name):
+                told.append([name, None, True])  # the same again: each side has its own
+            else:
                 told.append([name] if now is GONE else [name, encode(now)])
         return told
 
@@ -62,10 +68,10 @@ class SharedNames:
             UnsupportedError: the other side has bound something that can't be told.
         """
         for change in told:
-            if type(change) is not list or not 1 <= len(change) <= 2 or change[0] not in self._hears:
+            if type(change) is not list or not 1 <= len(change) <= 3 or change[0] not in self._hears:
                 raise WireError("A frame binds a name that isn't shared.")
             name, *tree = change
-            value = decode(tree[0]) if tree else GONE
+            value = GONE if not tree else decode(tree[0]) if len(tree) == 1 else self._first[name]
             if isinstance(value, UnsupportedError):
                 raise value
             if value is GONE:
