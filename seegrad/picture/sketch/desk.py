@@ -108,7 +108,8 @@ class Desk:
             return parent.name + alias_label(ref)
         frame = self.recording.frames[ref.frame] if ref.frame < len(self.recording.frames) else None
         made = f"({frame.op})" if frame and ref.id in frame.outputs and frame.op else ""
-        return made or gradient_name(self.recording, ref) or _("(unnamed)")
+        of_leaf = gradient_name(self.recording, ref)  # of a long path its end: a card is no wider for it
+        return made or ".".join(of_leaf.split(".")[-2:]) or _("(unnamed)")
 
     def hang_alias(self, ref: TensorRef, card: str | None, now: int) -> bool:
         """Hang an alias on the tensor whose bytes it shares; False where there is no such tensor."""
