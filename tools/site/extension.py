@@ -37,6 +37,8 @@ MISSING = {
     '<div class="table-wrapper': '<div tabindex="0" class="table-wrapper',  # it scrolls, so keys must reach it
 }
 NO_HEADER = re.compile(r'<th class="head[^"]*"><p></p></th>')  # a corner of a table names no column
+RESULTS = '<div id="search-results"></div>'
+SEARCH = marked("Search this site")
 LABELS = {"sidebar-drawer": marked("All pages"), "toc-drawer": marked("On this page")}
 
 
@@ -127,6 +129,7 @@ def mended(page: str, lang: str) -> str:
     """
     for wrong, right in MISSING.items():
         page = page.replace(wrong, right)
+    page = page.replace(RESULTS, f"<h1>{translate(SEARCH, lang)}</h1>{RESULTS}")
     page = NO_HEADER.sub("<td></td>", page)
     for part, words in LABELS.items():
         page = page.replace(f'<aside class="{part}', f'<aside aria-label="{translate(words, lang)}" class="{part}')
