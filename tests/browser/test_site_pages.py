@@ -24,7 +24,7 @@ __all__ = ["tab"]
 pytestmark = pytest.mark.browser
 
 ROOT = Path(__file__).parents[2]
-NAMES = ("data_written", "hidden_state", "never_cleared")
+NAMES = ("data_written", "hidden_state", "leaf_updated", "never_cleared")
 FLIP = ":::{flip} data_written\n:::\n"
 INDEX = {
     "en": f"# A small site\n\n{FLIP}\n[A document](docs/one.md)\n\n:::{{toctree}}\ngallery/index\ndocs/one\napi\n:::\n",
@@ -167,7 +167,15 @@ def test_without_a_script_all_of_the_mistake_can_be_read(site: Path, browser: Br
 @needs_axe
 @pytest.mark.parametrize("theme", one_in(2, ["light", "dark"]))
 @pytest.mark.parametrize(
-    "name", ["index.html", "zh_CN/gallery/index.html", "gallery/hidden_state.html", "docs/one.html"]
+    "name",
+    [
+        "index.html",
+        "zh_CN/gallery/index.html",
+        "gallery/hidden_state.html",
+        "docs/one.html",
+        "search.html",
+        "gallery/leaf_updated.html",
+    ],
 )
 def test_axe_finds_nothing_at_any_width(name: str, theme: str, site: Path, tab: Page) -> None:
     wrong = open_page(tab, site / name, theme)
