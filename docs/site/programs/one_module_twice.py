@@ -9,14 +9,18 @@ import copy
 import torch
 from torch import nn
 
-student = nn.Linear(2, 2)
-teacher = copy.deepcopy(student)
-# bug: teacher = copy.copy(student)
-optimizer = torch.optim.SGD(student.parameters(), lr=0.1)
-for step in range(3):
-    x = torch.randn(3, 2)
-    with torch.no_grad(): wanted = teacher(x)
-    loss = (student(x) - wanted - 1).pow(2).mean()
+model = nn.Linear(2, 1)
+best_model = copy.deepcopy(model)
+# bug: best_model = model
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+best = float("inf")
+for epoch in range(3):
     optimizer.zero_grad()
+    loss = model(torch.randn(4, 2)).pow(2).mean()
     loss.backward()
     optimizer.step()
+    if loss.item() < best:
+        best = loss.item()
+        best_model = copy.deepcopy(model)
+        # bug: best_model = model
+model = best_model
