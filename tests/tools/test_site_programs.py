@@ -24,7 +24,6 @@ from tools.site.sources import FLIPS
 ROOT = Path(__file__).parents[2]
 PROGRAMS = read_programs(ROOT)
 ERRORS = sorted((ROOT / "docs" / "site" / "en" / "errors").glob("[!i]*.md"))
-WITHOUT_A_PAGE = {"frozen_at_zero", "weight_learns_too"}  # younger than the gallery; each needs a program of its own
 EMBEDDED = re.compile(r"^:::\{flip\} (\w+)$", re.MULTILINE)
 BULLET = re.compile(r"^- `([^`]+)`(?:: |：)", re.MULTILINE)
 
@@ -65,7 +64,7 @@ def test_the_gradients_shown_are_torch_s_own(name: str) -> None:
 
 
 def test_every_mistake_of_the_corpus_has_its_page() -> None:
-    assert {program.kind for program in PROGRAMS.values()} - {""} == set(SEVERITIES) - WITHOUT_A_PAGE
+    assert {program.kind for program in PROGRAMS.values()} - {""} == set(SEVERITIES)
     known = programs()
     for program in PROGRAMS.values():
         if program.corpus:

@@ -79,7 +79,6 @@ SEVERITIES = {
     "constant_term": "note",
     "backward_disagrees": "note",
     "weight_learns_too": "note",
-    "compared_with_itself": "note",
     "frozen_at_zero": "note",
 }
 

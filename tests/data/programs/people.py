@@ -295,7 +295,7 @@ def y_adapters_added_to_a_frozen_base():
     return with_adapters(lambda module: module.requires_grad_(False), first=True)
 
 
-# -- compared with itself (huggingface/trl#2769, nikhilbarhate99/PPO-PyTorch#18)
+# -- an old policy, compared with the new one (huggingface/trl#2769, nikhilbarhate99/PPO-PyTorch#18)
 
 
 def clipped(old_of, steps=2):
@@ -316,21 +316,6 @@ def clipped(old_of, steps=2):
             optimizer.zero_grad()
             loss.backward()
             optimizer.step()
-
-
-@program("compared_with_itself")
-def y_old_policy_is_the_new_one():
-    torch.manual_seed(0)
-    policy = mlp(4, 3)
-    optimizer = torch.optim.SGD(policy.parameters(), lr=0.1)
-    for _ in range(2):
-        states, gain = torch.randn(8, 4), torch.randn(8, 3)
-        new = F.log_softmax(policy(states), dim=-1)
-        old = F.log_softmax(policy(states), dim=-1)  # culprit
-        loss = -((new - old).exp() * gain).mean() + 0.01 * new.exp().mul(new).sum(-1).mean()  # victim
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
 
 
 @program()

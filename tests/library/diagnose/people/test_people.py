@@ -25,7 +25,6 @@ MADE_OF_ALL = """\
     trainer.optimizer = torch.optim.SGD([*model.parameters(), *trainer.criterion.parameters()], lr=0.1)
 """
 SLOPES = "torch.where(target > guess, -0.9, 0.1) / guess.numel(), None"
-OLD = "old = F.log_softmax(policy(states), dim=-1)"
 STEP = "                self.optimizer.step()\n"
 
 MENDS = {
@@ -47,7 +46,6 @@ MENDS = {
         ("delta = delta.detach().clamp(-0.1, 0.1).requires_grad_(True)", "torch.no_grad()(delta.clamp_)(-0.1, 0.1)")
     ],
     "y_adapters_frozen_with_their_base": [("first=False", "first=True")],
-    "y_old_policy_is_the_new_one": [(OLD, f"{OLD}.detach()")],
     "y_hidden_state_handed_on_by_a_trainer": [(STEP, f"{STEP}                hidden = hidden.detach()\n")],
     "y_features_by_a_decorated_method": [("        @torch.no_grad()\n", "")],
     "y_spectrum_by_numpy": [
