@@ -18,14 +18,16 @@ from seegrad.capture.state import RecordingState
 from seegrad.capture.tables import Tables
 from seegrad.capture.tables.frames import MAX_SIDE, FrameDraft, Hit, Lap, Ran, preview
 from seegrad.capture.tables.nodes import NodeDraft
-from seegrad.capture.tables.tensors import Source
-from seegrad.capture.unseen import Stealth, Writer, has_hooks, writers_of, writing_line
+from seegrad.capture.tables.tensors import Source, deref
+from seegrad.capture.unseen import Stealth, Writer, writers_of, writing_line
 from seegrad.model.recording import RaisedError
 from seegrad.words.errors import text_of
 
 Gradients = tuple[torch.Tensor | None, ...]
 Quietly = Callable[..., Any]
 """Runs a piece of the recorder's own bookkeeping so that its errors stay its own."""
+
+CPU = torch.device("cpu")
 
 GIVEN = {"backward": 1, "grad": 2}
 """Position of the gradients to start with."""
@@ -37,6 +39,8 @@ RETAIN = {"backward": 2, "grad": 3}
 Short = tuple[tuple[int, ...], tuple[int, ...] | None]
 """The tensors whose gradients arrive at a Node; the shape of the one whose numbers are shown, None where none are."""
 
+NOTHING: Short = (), None
+
 
 class Shortcut:
     """Which Nodes need no more than a note that they ran.
@@ -46,31 +50,33 @@ class Shortcut:
     """
 
     def __init__(self, tables: Tables, arrivals: Arrivals, wanted: Sequence[torch.Tensor]) -> None:
-        self._tables, self._arrivals = tables, arrivals
+        self._tables, self._arrivals, self._drafts = tables, arrivals, tables.tensors.drafts
         self._wanted = {tables.tensors.find(tensor) for tensor in wanted}  # torch has them retain their gradient
 
     def gradients(self, node: NodeDraft) -> Short | None:
         """What arrives at a Node; None where more than that may be seen."""
-        if self._arrivals.concern(node) or node.suspect():
+        if self._arrivals.concern(node) or (node.looked_at and node.suspect()):
             return None
         if node.leaf is not None:
             return self._of_leaf(node.leaf)
         if not node.outputs:
-            return (), None
-        return self._of_output(node) if len(node.outputs) == 1 else None
+            return NOTHING
+        return self._of_output(node.id) if len(node.outputs) == 1 else None
 
     def _of_leaf(self, number: int) -> Short | None:
         """What arrives at the leaf, and the sum that it keeps afterwards."""
-        leaf, shape = self._tables.tensors.alive(number), self._tables.tensors.drafts[number].shape
-        if leaf is None or not _is_big(shape) or len(_torch.hooks_after(leaf)):
+        draft = self._drafts[number]
+        leaf = deref(draft.ref)
+        if leaf is None or not _is_big(draft.shape) or len(_torch.hooks_after(leaf)):
             return None
         return (number,), None
 
-    def _of_output(self, node: NodeDraft) -> Short | None:
-        number, tensors = self._tables.nodes.output(node.id, 0), self._tables.tensors
-        if number is None or number not in tensors.drafts:
+    def _of_output(self, node: int) -> Short | None:
+        number = self._tables.nodes.output(node, 0)
+        draft = None if number is None else self._drafts.get(number)
+        if number is None or draft is None:
             return None
-        tensor, shape = tensors.alive(number), tensors.drafts[number].shape
+        tensor, shape = deref(draft.ref), draft.shape
         if _torch.RAGGED in shape or number in self._wanted or (tensor is not None and tensor.retains_grad):
             return None
         return (number,), None if _is_big(shape) else shape
@@ -78,7 +84,7 @@ class Shortcut:
 
 def _is_big(shape: tuple[int, ...]) -> bool:
     """True where no preview would be made of it."""
-    return _torch.RAGGED not in shape and math.prod(shape) > MAX_SIDE**2
+    return math.prod(shape) > MAX_SIDE**2 and _torch.RAGGED not in shape
 
 
 class BackwardRun:
@@ -102,7 +108,6 @@ class BackwardRun:
         self._keeps_graph = keeps_graph(name, args, kwargs)
         self._lap = Lap(self._place, self._keeps_graph, creates_graph(name, args, kwargs))
         self._handles: list[Any] = []
-        self._shorts: dict[int, Short] = {}  # Nodes that need no more than a note
         self._hooks: list[Any] = []  # what holds their hooks, and under which number: fewer objects than handles
         self._hook_numbers: list[int] = []
         self._thread = get_ident()
@@ -131,25 +136,28 @@ class BackwardRun:
         for node, draft in met:
             if draft.custom or draft.leaf is not None or tables.hooks.drafts:
                 self._note_writers(node, draft)
-        self._state.look_before_backward([draft.id for _, draft in met], sure=not self._strange)
+        if tables.saved.every:
+            self._state.look_before_backward([draft.id for _, draft in met], sure=not self._strange)
         self._stealth = Stealth(tables, self._state.source, [draft for _, draft in met], self._writers, self._number)
         shortcut = Shortcut(tables, self._arrivals, self._wanted) if self._is_plain(met) else None
         hooked, extremes, note = bool(tables.hooks.drafts), self._state.extremes, self._notes(quietly)
         if extremes is not None:
             extremes.begin(self._number)
+        hooks, numbers, lap = self._hooks, self._hook_numbers, tables.frames.lap(self._lap)
         for node, draft in met:
             if extremes is not None:
                 self._handles.append(node.register_hook(partial(quietly, self._handed_on, draft.id)))
             if hooked and self._arrivals.fed_by(draft):
                 self._handles.append(node.register_hook(partial(quietly, self._handed_back, draft)))
-            gradients = shortcut.gradients(draft) if shortcut is not None else None
+            gradients = None if shortcut is None else shortcut.gradients(draft)
             if gradients is None:
                 self._watch(node, draft, quietly)
-            else:
-                self._shorts[draft.id] = gradients
-                handle = node.register_prehook(partial(note, draft.id))
-                self._hooks.append(_torch.hooks_beside(handle))
-                self._hook_numbers.append(handle.id)
+                continue
+            given, shown = gradients
+            number = draft.id
+            handle = node.register_prehook(partial(note, number, (self._number, lap, number, *given), shown))
+            hooks.append(handle.hooks_dict_ref())
+            numbers.append(handle.id)
 
     def _watch(self, node: Any, draft: NodeDraft, quietly: Quietly) -> None:
         """A whole Frame when the Node starts; its end is awaited for the sum in `.grad` and for what it had saved."""
@@ -163,26 +171,23 @@ class BackwardRun:
         tensors = self._tables.tensors.drafts
         leaves = [tensors[draft.leaf] for _, draft in met if draft.leaf is not None]
         whole = self._tables.frames.look is not None  # a note holds no Summary
-        return not (whole or self._writers) and self._begins_here and all(leaf.device == "cpu" for leaf in leaves)
+        return not (whole or self._writers) and self._begins_here and {leaf.on for leaf in leaves} <= {CPU}
 
-    def _notes(self, quietly: Quietly) -> Callable[[int, Gradients], None]:
+    def _notes(self, quietly: Quietly) -> Callable[[int, Ran, tuple[int, ...] | None, Gradients], None]:
         """A hook that notes that a Node ran; a whole Frame is made where a write came or no gradient does."""
         frames, writes, order, thread = self._tables.frames, self._tables.writes, self._ran, self._thread
-        began, nodes, shorts = writes.next, self._tables.nodes.drafts, self._shorts
-        number, lap = self._number, frames.lap(self._lap)
+        began, nodes = writes.next, self._tables.nodes.drafts
 
-        def note(node: int, gradients: Gradients) -> None:
+        def note(node: int, ran: Ran, shown: tuple[int, ...] | None, gradients: Gradients) -> None:
             if get_ident() != thread or writes.next != began or not gradients or gradients[0] is None:
                 quietly(self._started, nodes[node], gradients)
-                return
-            given, shown = shorts[node]
-            ran = number, lap, node, *given
-            if shown is not None:
+            elif shown is not None:
                 quietly(self._noted, nodes[node], ran, shown, gradients)
-                return
-            frames.note(ran)
-            order.append(node)
-            self._running = node
+            else:
+                frames.ran[frames.next] = ran
+                frames.next += 1
+                order.append(node)
+                self._running = node
 
         return note
 
@@ -201,10 +206,11 @@ class BackwardRun:
         if draft.custom:
             self._custom.add(draft.id)
         number = draft.leaf if draft.leaf is not None else next(iter(draft.outputs), None)
-        tensor = self._tables.tensors.alive(number) if number is not None else None
-        if draft.leaf is not None and (tensor is None or not has_hooks(tensor)):
+        known = self._tables.tensors.drafts.get(number) if number is not None else None
+        tensor = None if known is None else deref(known.ref)
+        if draft.leaf is not None and (tensor is None or not _torch.has_hooks(tensor)):
             return
-        self._strange |= draft.id in self._custom or (tensor is not None and has_hooks(tensor))
+        self._strange |= draft.id in self._custom or (tensor is not None and _torch.has_hooks(tensor))
         writers = tuple(writers_of(node, tensor))
         if writers:
             self._writers[draft.id] = writers

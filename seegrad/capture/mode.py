@@ -16,7 +16,17 @@ from torch.overrides import TorchFunctionMode
 from seegrad.capture.backward import BackwardRun
 from seegrad.capture.op import Call, Op, call_of
 from seegrad.capture.probes import torch_private as _torch
-from seegrad.capture.probes.places import Code, Source, call_as, caller, is_signalled, is_users, user_frame, without_us
+from seegrad.capture.probes.places import (
+    Code,
+    Source,
+    call_as,
+    caller,
+    is_signalled,
+    is_users,
+    user_frame,
+    way_in,
+    without_us,
+)
 from seegrad.capture.probes.swaps import on_swap
 from seegrad.capture.probes.variables import is_a, tensors_in
 from seegrad.capture.state import RecordingState
@@ -161,46 +171,28 @@ class Capture(TorchFunctionMode):
     def __torch_function__(
         self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
-        del types
         if torch.compiler.is_compiling():  # the compiler reads this very function: it must find nothing but the call
             return func(*args, **(kwargs or {}))
         try:
-            frame, kwargs = caller(sys._getframe(1)), kwargs or {}
-            call = self._call_of(func)
+            call, kwargs = self._call_of(func), kwargs or {}
+            if call.silent and not types:
+                return func(*args, **kwargs)
+            frame = caller(sys._getframe(1))
             if call.kind == "read" or _torch.bypassed():
                 return call_as(frame, func, args, kwargs)
             if call.name == "view_as" and _torch.is_of_apply(frame, args):
                 quietly(self._state.applies, user_frame(frame))
                 return call_as(frame, func, args, kwargs)
-            if call.kind == "gradient":
-                quietly(self._state.gradient_read, args[0], frame)
-                return call_as(frame, func, args, kwargs)
-            if call.kind == "escape":
-                quietly(self._state.escaped, tensors_in(args))
-                return call_as(frame, func, args, kwargs)
-            user = user_frame(frame)
-            if call.kind == "clear" and args[1] is None:
-                quietly(self._state.uses.cleared, args[0], user)
-                return call_as(frame, func, args, kwargs)
-            if call.kind == "mode":
-                quietly(self._state.switches.mode, args[0], frame, user)
-                return call_as(frame, func, args, kwargs)
-            if call.kind == "told":
-                quietly(self._state.told, call.name, args, kwargs, user)
-            if call.kind == "hook":
-                handle = call_as(frame, func, args, kwargs)
-                quietly(self._state.hooked, call.name, args, user, handle)
-                return handle
-            if call.kind == "backward":
-                return self._backward(call.name, frame, user, func, args, kwargs)
+            way = way_in(frame, self._block)
+            user = way[0][-1] if way[0] else None
+            if call.kind != "op":
+                if call.kind in ("hook", "backward"):
+                    return self._watched(call, frame, user, func, args, kwargs)
+                if self._passed(call, frame, user, args, kwargs):
+                    return call_as(frame, func, args, kwargs)
             if call.inplace:
-                if call.name in ZEROING:
-                    quietly(self._state.uses.zeroed, tensors_in(args), user)
-                elif frame.f_code.co_filename == CLIPPING:
-                    quietly(self._state.uses.clipped, tensors_in(args[:1]), user)
-                elif call.name == UNSCALING:
-                    quietly(self._state.uses.unscaled, tensors_in(args[:1]), user)
-            op = quietly(Op, self._state, call, args, kwargs, frame, user)
+                self._writes(call.name, frame, user, args)
+            op = quietly(Op, self._state, call, args, kwargs, frame, way)
             try:
                 result = call_as(frame, func, args, kwargs)
             except Exception as error:
@@ -214,6 +206,50 @@ class Capture(TorchFunctionMode):
         except BaseException as error:
             quietly(without_us, error)
             raise
+
+    def _passed(
+        self, call: Call, frame: FrameType, user: FrameType | None, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> bool:
+        """Note what is told by the call alone; True where there's no more to it."""
+        if call.kind == "gradient":
+            quietly(self._state.gradient_read, args[0], frame)
+        elif call.kind == "escape":
+            quietly(self._state.escaped, tensors_in(args))
+        elif call.kind == "mode":
+            quietly(self._state.switches.mode, args[0], frame, user)
+        elif call.kind == "clear" and args[1] is None:
+            quietly(self._state.uses.cleared, args[0], user)
+        elif call.kind == "told":
+            quietly(self._state.told, call.name, args, kwargs, user)
+            return False
+        else:
+            return False
+        return True
+
+    def _writes(self, name: str, frame: FrameType, user: FrameType | None, args: tuple[Any, ...]) -> None:
+        """What a write does to gradients, as far as its name and its caller tell."""
+        if name in ZEROING:
+            quietly(self._state.uses.zeroed, tensors_in(args), user)
+        elif frame.f_code.co_filename == CLIPPING:
+            quietly(self._state.uses.clipped, tensors_in(args[:1]), user)
+        elif name == UNSCALING:
+            quietly(self._state.uses.unscaled, tensors_in(args[:1]), user)
+
+    def _watched(
+        self,
+        call: Call,
+        frame: FrameType,
+        user: FrameType | None,
+        func: Callable[..., Any],
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+    ) -> Any:
+        """A hook is put on a tensor, or a backward runs."""
+        if call.kind == "backward":
+            return self._backward(call.name, frame, user, func, args, kwargs)
+        handle = call_as(frame, func, args, kwargs)
+        quietly(self._state.hooked, call.name, args, user, handle)
+        return handle
 
     def _call_of(self, function: Callable[..., Any]) -> Call:
         try:

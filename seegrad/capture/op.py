@@ -15,7 +15,6 @@ from seegrad.capture.state import RecordingState
 from seegrad.capture.tables.frames import FrameDraft, Hit
 from seegrad.capture.tables.hooks import KINDS as HOOKS
 from seegrad.capture.tables.nodes import Birth
-from seegrad.capture.tables.tensors import TensorDraft
 from seegrad.capture.training.collected import JOINS
 from seegrad.capture.training.switches import GRAD_MODE, SWITCHES
 from seegrad.model.recording import Place, RaisedError, Route
@@ -34,6 +33,15 @@ READS = frozenset({
 })
 # fmt: on
 """Calls that make no tensor of the program and write nothing: passed straight on."""
+
+# fmt: off
+SILENT = frozenset({
+    "size", "dim", "ndim", "shape", "numel", "stride", "dtype", "device", "layout", "requires_grad", "is_contiguous",
+    "is_floating_point", "is_complex", "is_nested", "is_cuda", "is_cpu", "is_sparse", "is_quantized", "is_meta",
+    "is_grad_enabled", "__len__",
+})
+# fmt: on
+"""Of these the calls that never warn: nobody asks who has made them."""
 
 ESCAPES = frozenset({"numpy", "__array__", "untyped_storage", "storage", "_typed_storage", "data_ptr", "__dlpack__"})
 """Calls that give the bytes to someone who writes without a version counter."""
@@ -82,13 +90,14 @@ class Call:
     inplace: bool = False  # the name says that it writes
     writes: bool = False  # it may write an argument that isn't called `out`
     foreign: bool = False  # not torch's own: nobody knows what it writes
+    silent: bool = False  # it never warns
 
 
 def call_of(function: Callable[..., Any]) -> Call:
     """What the recorder makes of a function.
 
     >>> call_of(torch.Tensor.size).kind, call_of(torch.Tensor.numpy).kind, call_of(torch.Tensor.add_)
-    ('read', 'escape', Call(name='add_', kind='op', inplace=True, writes=True, foreign=False))
+    ('read', 'escape', Call(name='add_', kind='op', inplace=True, writes=True, foreign=False, silent=False))
     """
     name, is_property = name_of(function)
     if is_property and name == "grad":
@@ -96,7 +105,7 @@ def call_of(function: Callable[..., Any]) -> Call:
     if is_property and name == "set grad":
         return Call(name, "clear")
     if is_read(name, is_property):
-        return Call(name, "read")
+        return Call(name, "read", silent=name in SILENT and not hasattr(function, "__code__"))
     if name == GRAD_MODE:
         return Call(name, "mode")
     if name in SWITCHES or name in JOINS:
@@ -186,6 +195,11 @@ def region(name: str, args: tuple[Any, ...]) -> tuple[int, int] | None:
         return None
 
 
+def may_have_node(tensor: torch.Tensor) -> bool:
+    """False where no Node can have made the tensor; asks nothing of a view, which torch would have to find out."""
+    return tensor.requires_grad and (_torch.is_view(tensor) or not tensor.is_leaf)
+
+
 def always_writes(name: str) -> bool:
     """True for the ops that write their first arguments and never move a version: fused optimisers."""
     return name.startswith("_fused_") and name.endswith("_")
@@ -197,7 +211,7 @@ def always_writes(name: str) -> bool:
 class Op:
     """Looks before the call when it's made; then `done` or `failed` says how the call ended.
 
-    `frame` makes the call; `user` is the user's line, the same where no function of torch's is between.
+    `frame` makes the call; `way` leads there from the block: the user's frames, and the innermost call of a module.
     """
 
     # fmt: off
@@ -214,24 +228,34 @@ class Op:
         args: tuple[Any, ...],
         kwargs: dict[str, Any],
         frame: FrameType,
-        user: FrameType | None,
+        way: tuple[list[FrameType], FrameType | None],
     ) -> None:
+        frames, module = way
+        user = frames[-1] if frames else None
         self._state, self._call, self._user = state, call, user
         self._tables = tables = state.tables
         self._option = kwargs.get("inplace") is True
-        self._inputs = inputs = tensors_in((args, kwargs) if kwargs else args)
+        self._inputs = inputs = tensors_in((*args, *kwargs.values()))
         self._targets = may_write(call, args, kwargs) if call.writes or "out" in kwargs else []
-        drafts = list(map(tables.tensors.draft, inputs))
-        unmet = None in drafts
-        state.new_event(user, direct=user is frame, deep=unmet and any(map(tables.tensors.is_new, inputs)))
-        self._module = state.module(frame)  # after the event: its names are known now
         self._graph = torch.is_grad_enabled()
-        self._applied = self._applying(frame) if _torch.may_apply() else None
-        self._versions = list(map(_torch.version, inputs))
-        if self._graph:
-            self._meet_makers(drafts)
+        self._versions: list[int | None] = []
+        drafts, unmet, late = [], [], []
+        for tensor in inputs:
+            draft, version = tables.tensors.draft(tensor), _torch.version(tensor)
+            drafts.append(draft)
+            self._versions.append(version)
+            if draft is None:
+                unmet.append(tensor)
+            if self._graph and (draft is None or draft.may_be_late(version)) and may_have_node(tensor):
+                late.append(tensor)
+        strange = bool(unmet) and any(map(tables.tensors.is_new, unmet))
+        state.new_event(user, frames=frames, direct=user is frame, deep=strange)
+        self._module = state.module(module)  # after the event: its names are known now
+        self._applied = self._applying(frame) if not self._graph and _torch.may_apply() else None
+        if late:
+            state.meet_late(late)
         if unmet:
-            state.meet_wrapped(inputs, user)
+            state.meet_wrapped(unmet, user)
         self._numbers = tuple([state.meet(t) if d is None else d.id for t, d in zip(inputs, drafts, strict=True)])
         if state.extremes is not None:
             state.extremes.before(inputs, self._numbers)
@@ -249,17 +273,6 @@ class Op:
                 return self._place()
             frame = frame.f_back
         return self._state.applying
-
-    def _meet_makers(self, drafts: Sequence[TensorDraft | None]) -> None:
-        """Meet the Nodes that made the inputs, where no call was seen that did."""
-        late = [
-            tensor
-            for tensor, draft, version in zip(self._inputs, drafts, self._versions, strict=True)
-            if (draft is None or draft.settled != version or (draft.source is None and draft.may_have_changed))
-            and tensor.requires_grad
-        ]
-        if late:
-            self._state.meet_late(late)
 
     def _look_at_targets(self, args: tuple[Any, ...]) -> None:
         """Remember the bytes that the call may overwrite, and the storages that it may exchange."""
@@ -284,8 +297,11 @@ class Op:
         if not (outputs or written or self._storages):
             return
         frame = tables.frames.new("inplace" if written else "forward", name, self._place())
-        frame.inputs, frame.module = self._numbers, self._module
-        frame.applied = self._applied
+        frame.inputs = self._numbers
+        if self._module:
+            frame.module = self._module
+        if self._applied is not None:
+            frame.applied = self._applied
         if not self._graph:
             frame.off = self._state.switches.off
         for tensor in written:
@@ -311,17 +327,18 @@ class Op:
         if written:
             changed = [*written, *(base for tensor in written if (base := _torch.base(tensor)) is not None)]
             made = [*outputs, *(t for t in changed if not any(t is output for output in outputs))]
-        graph = [tensor for tensor in made if tensor.requires_grad and self._tables.tensors.is_settled(tensor)]
+        settled = self._tables.tensors.is_settled
+        graph = [tensor for tensor in made if tensor.requires_grad and settled(tensor)]
         if graph:
             frame.nodes = self._tables.nodes.walk(graph, Birth(frame.index, self._call.name, self._numbers, changed))
-            self._settle(frame)
+            asked = [tensor for tensor in self._inputs if _torch.is_view(tensor) and tensor.requires_grad]
+            asked = [tensor for tensor in asked if not settled(tensor)]
+            if asked:
+                self._settle(frame, asked)
 
-    def _settle(self, frame: FrameDraft) -> None:
+    def _settle(self, frame: FrameDraft, asked: Sequence[torch.Tensor]) -> None:
         """Views whose base was written have got a new Node by this call, if it had to ask who made them."""
         tensors, drafts = self._tables.tensors, self._tables.nodes.drafts
-        if not any(map(_torch.is_view, self._inputs)):
-            return
-        asked = [tensor for tensor in self._inputs if tensor.requires_grad and not tensors.is_settled(tensor)]
         for base in {id(base): base for tensor in asked if (base := _torch.base(tensor)) is not None}.values():
             views = [tensor for tensor in asked if _torch.base(tensor) is base]
             source = self._tables.source(base)
@@ -336,15 +353,18 @@ class Op:
 
     def _written(self) -> list[torch.Tensor]:
         """The tensors that the call wrote: those it names, then one for each other counter that moved."""
-        if not self._targets and list(map(_torch.version, self._inputs)) == self._versions:
+        now = list(map(_torch.version, self._inputs))
+        if not self._targets and now == self._versions:
             return []
-        versions = zip(self._inputs, self._versions, strict=True)
-        moved = [tensor for tensor, version in versions if version is not None and _torch.version(tensor) != version]
+        versions = zip(self._inputs, self._versions, now, strict=True)
+        moved = [tensor for tensor, before, after in versions if before is not None and after != before]
         found: list[torch.Tensor] = []
         for tensor in self._targets:
-            behind = always_writes(self._call.name) or _torch.version(tensor) is None or self._hit(tensor)
-            if (behind or any(tensor is t for t in moved)) and not any(tensor is t for t in found):
+            shows = any(tensor is t for t in moved) or always_writes(self._call.name)
+            if (shows or _torch.version(tensor) is None or self._hit(tensor)) and not any(tensor is t for t in found):
                 found.append(tensor)
+        if len(moved) == len(found) == 1 and moved[0] is found[0]:
+            return found
         counters = {self._tables.tensors.counter(tensor) for tensor in found}
         for tensor in moved:
             counter = self._tables.tensors.counter(tensor)
@@ -384,7 +404,8 @@ class Op:
         tensors = self._tables.tensors
         if tensors.draft(tensor) is not None:
             return tensors.see(tensor, frame.index)
-        number = tensors.made(tensor, frame.index, self._numbers, ROUTES.get(self._call.name, "view"))
+        route = ROUTES.get(self._call.name, "view")
+        number = tensors.describe(tensor, frame.index, self._numbers, route, made=True).id
         tensors.show(frame, number, tensor)
         return number
 

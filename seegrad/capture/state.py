@@ -130,26 +130,37 @@ class RecordingState:
 
     # -- between two calls
 
-    def new_event(self, user: FrameType | None, *, direct: bool = True, deep: bool = False) -> None:
-        """What happened since the last event: names were given, bytes may have changed behind torch's back."""
-        frames = self._frames(user)
+    def new_event(
+        self,
+        user: FrameType | None,
+        *,
+        frames: list[FrameType] | None = None,
+        direct: bool = True,
+        deep: bool = False,
+    ) -> None:
+        """What happened since the last event: names were given, bytes may have changed behind torch's back.
+
+        `frames` are the user's, where they are known.
+        """
+        frames, tables = self._frames(user) if frames is None else self._without_block(frames), self.tables
         if not self._last_line:  # nothing has run yet: what these frames hold existed before
             self._foresee(self._names.start(frames), existed=True)
         if user is not None and user.f_code.co_name == "<module>" and user.f_globals is not self._module:
             self._module = user.f_globals if self._lasts(user) else {}
-        unseen = self.tables.tensors.name_from(self._names.event(frames, direct=direct))
-        self._applied, self.applying = self.applying, self._applying_line(frames)
-        self.tables.tensors.applied = self._applied is not None
+        variables = self._names.event(frames, direct=direct)
+        unseen = tables.tensors.name_from(variables) if variables else []
+        self._applied, self.applying = self.applying, None if torch.is_grad_enabled() else self._applying_line(frames)
+        tables.tensors.applied = self._applied is not None
         if self._applied is None:
             self._inside = ()
         strangers = [*unseen, *self._name(*self._names.everything(frames))] if deep else unseen
         if strangers:
             self.meet_wrapped(strangers, user)
             self.meet_late(strangers)
-        line = (user.f_code.co_filename, user.f_lineno or 0) if user is not None else None
-        if self.tables.saved.every:
-            self.tables.saved.event, self.tables.saved.line = self._trail.goes_on(frames), line or NOWHERE
-        if self.tables.saved.watching:
+        line = self.source.line_of(user)
+        if tables.saved.every:
+            tables.saved.event, tables.saved.line = self._trail.goes_on(frames), line or NOWHERE
+        if tables.saved.watching:
             self._look_behind(line)
         self._last_line = line or self._last_line
         if len(self.tables.frames) >= self._forgetting.look_at:
@@ -164,7 +175,9 @@ class RecordingState:
 
     def _frames(self, user: FrameType | None) -> list[FrameType]:
         """The user's functions under way. Of given code the block is held by whoever runs it, who isn't the user."""
-        frames = user_frames(user, self._block)
+        return self._without_block(user_frames(user, self._block))
+
+    def _without_block(self, frames: list[FrameType]) -> list[FrameType]:
         return [frame for frame in frames if frame is not self._block] if self.source.given else frames
 
     def _lasts(self, frame: FrameType) -> bool:
@@ -209,9 +222,8 @@ class RecordingState:
 
     def look_before_backward(self, nodes: Sequence[int], *, sure: bool) -> None:
         """Compare what these Nodes keep, where every byte is compared. `sure`: nothing will write before its use."""
-        if self.tables.saved.every:
-            for each in self.tables.saved.look(nodes, sure=sure):
-                self._written_behind(each, self._place_of(each))
+        for each in self.tables.saved.look(nodes, sure=sure):
+            self._written_behind(each, self._place_of(each))
 
     def _place_of(self, unseen: Unseen) -> Place | None:
         """The line that most likely made the write."""
@@ -241,13 +253,12 @@ class RecordingState:
     def meet(self, tensor: torch.Tensor) -> int:
         """A tensor that's first seen as an input was there already: in the Frame before, or from the start."""
         tensors, frames = self.tables.tensors, self.tables.frames
-        number = tensors.find(tensor)
-        if number is not None:
-            return number
-        frame = frames.first if tensors.existed_at_start(tensor) else frames.last
-        number = tensors.see(tensor, frame.index)
-        tensors.show(frame, number, tensor)
-        return number
+        draft = tensors.draft(tensor)
+        if draft is None:
+            frame = frames.first if tensors.existed_at_start(tensor) else frames.last
+            draft = tensors.describe(tensor, frame.index)
+            tensors.show(frame, draft.id, tensor)
+        return draft.id
 
     def meet_wrapped(self, tensors: Sequence[torch.Tensor], user: FrameType | None) -> None:
         """Leaves that were made on the bytes of a result (`nn.Parameter(y)`): each gets a Frame for the unseen call."""
@@ -339,9 +350,9 @@ class RecordingState:
 
     # -- for whoever watches one call
 
-    def module(self, frame: FrameType | None) -> str:
-        """Path of the innermost module whose forward makes the call; empty outside of any."""
-        return self._names.module(frame, self._block)
+    def module(self, call: FrameType | None) -> str:
+        """Path of the module that is called in that frame; empty for none."""
+        return self._names.module(call, self._block)
 
     def told(self, op: str, args: tuple[Any, ...], kwargs: dict[str, Any], user: FrameType | None) -> None:
         """A call is about to be made of which more is told than what it does."""
@@ -389,8 +400,9 @@ def wraps(tensors: Tensors, tensor: torch.Tensor) -> int | None:
     """The tensor with a graph on whose bytes this leaf was made; None for other tensors and for one that's known."""
     if not tensor.requires_grad or not tensors.is_leaf(tensor) or tensors.find(tensor) is not None:
         return None
-    results = tensors.results_on(tensors.storage_number(tensor))
-    return results[-1] if results and not tensors.existed_at_start(tensor) else None
+    storage = tensors.storage_number(tensor)
+    results = () if tensors.existed_at_start(tensor) else tensors.results_on(storage)
+    return results[-1] if results else None
 
 
 def bound_at(source: Source, tensor: torch.Tensor, frames: list[FrameType]) -> Place | None:

@@ -69,11 +69,6 @@ def writers_of(node: Any, tensor: torch.Tensor | None) -> Iterator[Writer]:
         yield from _writers(_torch.hooks_after(tensor), "leaf")
 
 
-def has_hooks(tensor: torch.Tensor) -> bool:
-    """True where somebody's code runs for the tensor's gradient, of whatever kind."""
-    return bool(_torch.hooks_on(tensor)) or bool(_torch.hooks_after(tensor))
-
-
 def _writers(functions: Iterable[Any], given: str) -> Iterator[Writer]:
     for each in functions:
         function = getattr(each, "__func__", each)  # a bound method is gone at once, its function isn't

@@ -21,6 +21,7 @@ from typing import Any
 
 import torch
 
+from seegrad.capture.probes.torch_private import MODULE_CALL
 from seegrad.model.recording import Place
 
 Code = tuple[str, int, str]
@@ -76,13 +77,23 @@ def _passes_on(frame: FrameType, code: CodeType) -> bool:
 
 def user_frames(frame: FrameType | None, block: FrameType | None) -> list[FrameType]:
     """The frames of the user's code from the one that holds the block, first, down to `frame`."""
+    return way_in(frame, block)[0]
+
+
+def way_in(frame: FrameType | None, block: FrameType | None) -> tuple[list[FrameType], FrameType | None]:
+    """The same, and the frame of the innermost call of a module: all that is looked for in one walk outwards."""
     found: list[FrameType] = []
-    while (frame := user_frame(frame)) is not None and len(found) < MAX_DEPTH:
-        found.append(frame)
-        if frame is block:
-            break
+    call = None
+    while frame is not None:
+        code = frame.f_code
+        if is_users(code.co_filename) and code.co_name != STAND_IN and not _passes_on(frame, code):
+            found.append(frame)
+            if frame is block or len(found) == MAX_DEPTH:
+                break
+        elif call is None and code is MODULE_CALL:
+            call = frame
         frame = frame.f_back
-    return found[::-1]
+    return found[::-1], call
 
 
 def caller(frame: FrameType) -> FrameType:
@@ -104,14 +115,34 @@ def caller(frame: FrameType) -> FrameType:
 _CALL: CodeType = compile("lambda function, args, kwargs: function(*args, **kwargs)", STAND_IN, "eval").co_consts[0]
 
 
-@lru_cache(maxsize=4096)
-def _code(file: str, line: int) -> CodeType:
-    return _CALL.replace(co_filename=file, co_firstlineno=line, co_name=STAND_IN)
+MOST_SPOTS = 4096
+"""So many are remembered, of stand-ins and of a Source's lines."""
+
+Spot = tuple[CodeType, Place, tuple[str, int]]
+"""An instruction of this code; its Place; its file and line. While the code is here, nobody else gets its address."""
+
+_STAND_INS: dict[tuple[int, int], tuple[CodeType, CodeType]] = {}
+"""By the code's address and the instruction's: the code, which keeps its address while it's here, and its stand-in.
+
+To ask a frame for its line, Python reads the table of lines from the function's beginning.
+"""
+
+
+def _stand_in(frame: FrameType) -> CodeType:
+    code, at = frame.f_code, frame.f_lasti
+    known = _STAND_INS.get((id(code), at))
+    if known is None:
+        if len(_STAND_INS) >= MOST_SPOTS:
+            _STAND_INS.clear()
+        line = frame.f_lineno or 1
+        made = _CALL.replace(co_filename=code.co_filename, co_firstlineno=line, co_name=STAND_IN)
+        known = _STAND_INS[id(code), at] = code, made
+    return known[1]
 
 
 def call_as(frame: FrameType, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """`function(*args, **kwargs)` as though `frame` had made the call."""
-    return FunctionType(_code(frame.f_code.co_filename, frame.f_lineno or 1), frame.f_globals)(function, args, kwargs)
+    return FunctionType(_stand_in(frame), frame.f_globals)(function, args, kwargs)
 
 
 # -- our own frames taken out of what the user reads: tracebacks, and the stacks that anomaly mode keeps and prints
@@ -240,11 +271,8 @@ class Source:
         self._file, self._first, text = code or ("", 1, "")
         self._lines = text.splitlines()
         self._places: dict[tuple[str, int], Place] = {}
-
-    @property
-    def given(self) -> bool:
-        """True where the code was given by hand."""
-        return bool(self._lines)
+        self._spots: dict[tuple[int, int], Spot] = {}  # by the code's address and the instruction's
+        self.given = bool(self._lines)  # by hand
 
     def is_given(self, file: str) -> bool:
         """True for the file whose code was given by hand."""
@@ -259,7 +287,22 @@ class Source:
 
     def place(self, frame: FrameType | None) -> Place | None:
         """Where `frame` is now."""
-        return None if frame is None else self.place_at(frame, frame.f_lineno or 0)
+        return None if frame is None else self._spot(frame)[1]
+
+    def line_of(self, frame: FrameType | None) -> tuple[str, int] | None:
+        """The file and the line that `frame` is at."""
+        return None if frame is None else self._spot(frame)[2]
+
+    def _spot(self, frame: FrameType) -> Spot:
+        code, at = frame.f_code, frame.f_lasti
+        known = self._spots.get((id(code), at))
+        if known is None:
+            if len(self._spots) >= MOST_SPOTS:
+                self._spots.clear()
+            number = frame.f_lineno or 0
+            known = code, self.place_at(frame, number), (code.co_filename, number)
+            self._spots[id(code), at] = known
+        return known
 
     def start(self, frame: FrameType | None) -> Place | None:
         """Where the block begins; code that was given by hand has no line before its first."""

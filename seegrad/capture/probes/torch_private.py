@@ -18,12 +18,11 @@ from types import CodeType, FrameType
 from typing import Any
 
 import torch
-from torch.utils.hooks import RemovableHandle
 
 TRIED = ("2.9", "2.11", "2.13", "2.15")
 """The versions that `make test-torch` runs all tests of the library on."""
 
-_SAVED = getattr(torch._C._autograd, "SavedTensor", object)
+_SAVED: Any = getattr(torch._C._autograd, "SavedTensor", object)
 
 READS_SAVED = hasattr(_SAVED, "data") and hasattr(_SAVED, "unpack_hook")
 """Seen on 2.10 to 2.15, not on 2.9: what a Node keeps can be read without torch's check and without calling a hook."""
@@ -159,10 +158,8 @@ let_go: Callable[[int], None] = _STORAGE._free_weak_ref
 """Its address may be used again."""
 
 
-def weak_address(storage: torch.UntypedStorage) -> int:
-    """The storage's address, which nobody else gets until `let_go`, although the storage may go."""
-    weak: Any = storage._weak_ref()
-    return int(weak)
+weak_address: Callable[[torch.UntypedStorage], int] = methodcaller("_weak_ref")
+"""The storage's address, which nobody else gets until `let_go`, although the storage may go."""
 
 
 _FIX = getattr(torch.Tensor, "_fix_weakref", None)  # seen on 2.9 to 2.15: torch.utils.weak does it to what it gets back
@@ -188,6 +185,11 @@ GONE = WeakTensor(torch.empty(0))
 _address_of_data: Callable[[torch.Tensor], int] = torch._C._data_address  # type: ignore[attr-defined]  # not among its types
 address: Callable[[torch.Tensor | torch.UntypedStorage], int] = attrgetter("_cdata")
 """Address of a tensor's or a storage's body; meaningful only beside a weak reference that proves it's the same one."""
+
+features: Callable[[torch.Tensor], tuple[Any, ...]] = attrgetter(
+    "_cdata", "_version", "requires_grad", "dtype", "device", "shape", "nbytes", "is_nested"
+)
+"""What a tensor is, read at one go; raises RuntimeError where torch refuses one of them."""
 
 is_view: Callable[[torch.Tensor], bool] = torch.Tensor._is_view
 """True where autograd knows the tensor as a view of another."""
@@ -314,7 +316,12 @@ def saved_tensors(node: Any, slots: Sequence[tuple[str, str]]) -> Iterator[tuple
     The SavedTensor points into the Node: use it now, never keep it.
     """
     for slot, attribute in slots:
-        held = getattr(node, slot, None)
+        held: Any = getattr(node, slot, None)
+        if READS_SAVED and type(held) is _SAVED and held.unpack_hook is None:
+            data = held.data
+            if isinstance(data, torch.Tensor):
+                yield attribute, data, held
+            continue
         if isinstance(held, tuple | list):
             parts = [(f"{attribute}[{index}]", each) for index, each in enumerate(held)]
         else:
@@ -410,14 +417,12 @@ def hooks_after(leaf: torch.Tensor) -> Collection[Any]:
     return (getattr(leaf, "_post_accumulate_grad_hooks", None) or {}).values()
 
 
-def hooks_beside(handle: RemovableHandle) -> Any:
-    """All hooks beside a handle's own, by number; without the handle, it's taken off there. Seen on 2.9 to 2.15."""
-    return handle.hooks_dict_ref()
+_BOTH: Callable[[torch.Tensor], Any] = attrgetter("_backward_hooks", "_post_accumulate_grad_hooks")
 
 
-def is_registered(handle: RemovableHandle) -> bool:
-    """False once a hook's handle has taken it off. Seen on 2.9 to 2.15."""
-    return handle.id in (handle.hooks_dict_ref() or ())
+def has_hooks(tensor: torch.Tensor) -> bool:
+    """True where somebody's code runs for the tensor's gradient, of whatever kind. Seen on 2.9 to 2.15."""
+    return _BOTH(tensor) != (None, None) and bool(hooks_on(tensor) or hooks_after(tensor))
 
 
 def function_of(node: Any) -> Any:
@@ -428,14 +433,6 @@ def function_of(node: Any) -> Any:
 def is_custom(node: Any) -> bool:
     """True for the Node of a Function that was written in Python."""
     return isinstance(node, torch.autograd.function.BackwardCFunction)
-
-
-def attribute_tensors(node: Any) -> Iterator[tuple[str, torch.Tensor]]:
-    """(attribute, tensor) for what a custom Function keeps as `ctx.attribute`: torch doesn't check it."""
-    for name, value in vars(node).items():
-        for tensor in value if type(value) in (list, tuple) else (value,):
-            if isinstance(tensor, torch.Tensor):
-                yield f"ctx.{name}", tensor
 
 
 def is_read(node: Any, attr: str) -> bool:

@@ -62,8 +62,18 @@ def modules(space: Space) -> list[tuple[str, torch.nn.Module]]:
 
 def module_tensors(name: str, module: torch.nn.Module) -> Named:
     """(name, tensor) for a module's parameters and buffers: `model.layers.0.weight`. Asks nothing of the user's."""
-    yield from ((f"{name}.{inner}", tensor) for inner, tensor in torch.nn.Module.named_parameters(module))
-    yield from ((f"{name}.{inner}", tensor) for inner, tensor in torch.nn.Module.named_buffers(module))
+    return _tensors_of(list(torch.nn.Module.named_modules(module, prefix=name)))
+
+
+def _tensors_of(parts: Sequence[tuple[str, torch.nn.Module]]) -> Named:
+    """What these modules hold themselves: the parameters of all of them, each once, then the buffers."""
+    for kind in ("_parameters", "_buffers"):
+        told: set[int] = set()
+        for path, part in parts:
+            for name, tensor in getattr(part, kind).items():
+                if tensor is not None and id(tensor) not in told:
+                    told.add(id(tensor))
+                    yield f"{path}.{name}", tensor
 
 
 def attributes(space: dict[str, Any]) -> dict[str, Any]:
@@ -168,9 +178,20 @@ def tensors_in(value: Any) -> list[torch.Tensor]:
     if kind in SCALARS:
         return []
     found: list[torch.Tensor] = []
-    waiting = [value]
     if kind is tuple:
-        waiting = [each for each in value[::-1] if type(each) not in SCALARS]
+        for each in value:
+            kind = type(each)
+            if kind is torch.Tensor or kind is torch.nn.Parameter:
+                found.append(each)
+            elif kind not in SCALARS:
+                found += _tensors_within(each)
+        return found
+    return _tensors_within(value)
+
+
+def _tensors_within(value: Any) -> list[torch.Tensor]:
+    found: list[torch.Tensor] = []
+    waiting = [value]
     while waiting:
         each = waiting.pop()
         kind = type(each)
@@ -239,18 +260,13 @@ class VariableNames:
             known = self._walked.get(id(module))
             if known is None or known() is not module:
                 self._walked[id(module)] = weakref.ref(module)
-                self._learn_paths(name, module)
-                yield from module_tensors(name, module)
+                yield from _tensors_of(self._learn_paths(name, module))
 
     # -- modules
 
-    def module(self, frame: FrameType | None, block: FrameType | None) -> str:
-        """Path of the innermost module whose forward is running: `model.layers.0.linear1`; empty outside of any."""
-        while frame is not None and frame is not block:
-            if frame.f_code is _torch.MODULE_CALL:
-                return self._path(frame, block)
-            frame = frame.f_back
-        return ""
+    def module(self, call: FrameType | None, block: FrameType | None) -> str:
+        """Path of the module that is called there: `model.layers.0.linear1`; empty for no call."""
+        return "" if call is None else self._path(call, block)
 
     def met(self) -> list[tuple[str, torch.nn.Module]]:
         """(path, module) for those met so far that live."""
@@ -273,13 +289,16 @@ class VariableNames:
             step = step.f_back
         return called.f_locals.get("self")
 
-    def _learn_paths(self, name: str, module: Any) -> None:
+    def _learn_paths(self, name: str, module: Any) -> list[tuple[str, torch.nn.Module]]:
+        """(path, module) for a module and all inside it."""
         if not is_a(module, torch.nn.Module):
-            return
-        for path, each in torch.nn.Module.named_modules(module, prefix=name or type(module).__name__):
+            return []
+        parts = list(torch.nn.Module.named_modules(module, prefix=name or type(module).__name__))
+        for path, each in parts:
             known = self._paths.get(id(each))
             if known is None or known[0]() is not each:
                 self._paths[id(each)] = (weakref.ref(each), path)
+        return parts
 
 
 def _whole(space: Space) -> dict[str, Any]:

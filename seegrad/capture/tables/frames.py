@@ -5,15 +5,15 @@ from __future__ import annotations
 import contextlib
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import islice
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import torch
 
 from seegrad.capture.probes import torch_private as _torch
 from seegrad.capture.probes.numbers import Look, SummaryDraft, runs_ahead
-from seegrad.model.recording import Phase, Place, Preview, Summary, Write
+from seegrad.model.recording import Phase, Place, Preview, Summary
 
 Seen = tuple[int, "Numbers", tuple[int, ...], bool]
 """Of a Gradient: tensor, preview or Summary, shape, kept."""
@@ -134,7 +134,7 @@ def rows(values: list[Any], dim: int) -> Preview:
     return tuple([tuple([numeral(value) for value in row]) for row in (values if dim == 2 else [values])])
 
 
-@dataclass(slots=True)
+@dataclass(eq=False)
 class FrameDraft:
     """A Frame that may still grow; its fields are the Frame's."""
 
@@ -142,24 +142,24 @@ class FrameDraft:
     phase: Phase
     place: Place | None
     op: str
-    inputs: tuple[int, ...] = ()
-    outputs: tuple[int, ...] = ()
-    nodes: tuple[int, ...] = ()
-    writes: tuple[int, ...] = ()
-    shown: dict[int, int | None] | None = None  # tensor → version
-    numbers: dict[int, Numbers] | None = None  # tensor → numbers, of those of which any are shown
-    running: int | None = None
-    given: tuple[Seen, ...] = ()
-    backward: int | None = None
     grad_enabled: bool = True
-    corrupted: tuple[int, ...] = ()
-    module: str = ""
-    wanted: tuple[int, ...] = ()
-    spoiled: tuple[int, ...] = ()
-    applied: Place | None = None
-    off: Place | None = None
-    keeps_graph: bool = False
     look: Look | None = None  # at what is too big to be shown
+    inputs: tuple[int, ...] = field(default=(), init=False)
+    outputs: tuple[int, ...] = field(default=(), init=False)
+    nodes: tuple[int, ...] = field(default=(), init=False)
+    writes: tuple[int, ...] = field(default=(), init=False)
+    shown: dict[int, int | None] | None = field(default=None, init=False)  # tensor → version
+    numbers: dict[int, Numbers] | None = field(default=None, init=False)  # tensor → those of which any are shown
+    running: int | None = field(default=None, init=False)
+    given: tuple[Seen, ...] = field(default=(), init=False)
+    backward: int | None = field(default=None, init=False)
+    corrupted: tuple[int, ...] = field(default=(), init=False)
+    module: str = field(default="", init=False)
+    wanted: tuple[int, ...] = field(default=(), init=False)
+    spoiled: tuple[int, ...] = field(default=(), init=False)
+    applied: Place | None = field(default=None, init=False)
+    off: Place | None = field(default=None, init=False)
+    keeps_graph: bool = field(default=False, init=False)
 
     def see(self, tensor: torch.Tensor) -> Numbers:
         """What is shown of a tensor, or known of a bigger one."""
@@ -287,7 +287,8 @@ class Frames:
         numbers = self._given.pop(number, None)
         given = [(tensor, numbers, shape, False) for tensor, shape in zip(tensors, shapes, strict=True)]
         given += [(tensor, None, shape, True) for tensor, shape in zip(tensors, shapes, strict=True) if is_leaf]
-        draft = FrameDraft(number, "backward", lap.place, name, running=node, given=tuple(given))
+        draft = FrameDraft(number, "backward", lap.place, name)
+        draft.running, draft.given = node, tuple(given)
         draft.backward, draft.keeps_graph, draft.grad_enabled = backward, lap.keeps_graph, lap.grad_enabled
         self.drafts[number] = draft
 
@@ -316,7 +317,7 @@ class Frames:
 
     def new(self, phase: Phase, op: str, place: Place | None) -> FrameDraft:
         """The next Frame."""
-        draft = FrameDraft(self.next, phase, place, op, grad_enabled=torch.is_grad_enabled(), look=self.look)
+        draft = FrameDraft(self.next, phase, place, op, torch.is_grad_enabled(), self.look)
         self.drafts[self.next] = draft
         self.next += 1
         return draft
@@ -353,8 +354,7 @@ class SwitchDraft:
     name: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Hit:
+class Hit(NamedTuple):
     """What an op did to some bytes, through which tensor; `versions` before and after."""
 
     tensor: int
@@ -364,23 +364,37 @@ class Hit:
     versions: tuple[int | None, int | None]
 
 
+class WriteDraft(NamedTuple):
+    """A Write, numbered as capture numbers."""
+
+    id: int
+    frame: int
+    tensor: int
+    storage: int
+    span: tuple[int, int]
+    op: str
+    place: Place
+    version_before: int | None
+    version_after: int | None
+
+
 class Writes:
     """All Writes of one Recording that weren't forgotten, numbered as capture numbers."""
 
     def __init__(self) -> None:
-        self.drafts: dict[int, Write] = {}
+        self.drafts: dict[int, WriteDraft] = {}
         self.next = 0
 
     def add(self, frame: FrameDraft, hit: Hit) -> int:
         """The number of a new Write."""
         number, self.next = self.next, self.next + 1
         where = frame.place or Place("", 0, "")
-        self.drafts[number] = Write(
+        self.drafts[number] = WriteDraft(
             number, frame.index, hit.tensor, hit.storage, hit.span, hit.op, where, *hit.versions
         )
         return number
 
-    def since(self, number: int) -> list[Write]:
+    def since(self, number: int) -> list[WriteDraft]:
         """Those from that number on."""
         return [self.drafts[each] for each in range(number, self.next) if each in self.drafts]
 

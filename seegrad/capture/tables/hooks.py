@@ -8,7 +8,6 @@ from typing import Any, Literal
 
 from torch.utils.hooks import RemovableHandle
 
-from seegrad.capture.probes import torch_private as _torch
 from seegrad.capture.tables.frames import Numbers, told
 from seegrad.capture.tables.tensors import Source
 from seegrad.model.recording import HookCall, Place
@@ -65,7 +64,12 @@ class HookDraft:
     @property
     def is_on(self) -> bool:
         """False once its handle has taken it off."""
-        return self.handle is None or _torch.is_registered(self.handle)
+        return self.handle is None or is_registered(self.handle)
+
+
+def is_registered(handle: RemovableHandle) -> bool:
+    """False once a hook's handle has taken it off. Seen on 2.9 to 2.15."""
+    return handle.id in (handle.hooks_dict_ref() or ())
 
 
 class UserHooks:

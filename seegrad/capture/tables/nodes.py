@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Container, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
@@ -25,12 +25,28 @@ Those come before all others; a later Node has a greater number.
 NAMES = 20
 """Bits of a Key for the number of a name."""
 
+KIND = (1 << NAMES) - 1
+"""The number of the name in a Key."""
+
 LEAVES = 1 << 100
 """The leaf's number less that: the Key of what adds into it."""
 
-Met = tuple[Any, tuple[tuple[Key | None, int], ...], int]
-"""A Node of torch at the moment it's met; for each of its Edges who is behind it, with the output's number; its depth,
-0 where a Node behind it has just been met, too."""
+Met = tuple[Any, tuple[tuple[Key | None, int], ...]]
+"""A Node of torch at the moment it's met; for each of its Edges who is behind it, with the output's number."""
+
+
+class NodeKind(NamedTuple):
+    """What all Nodes of one name have in common."""
+
+    number: int  # of its name
+    name: str  # as torch prints it in Python
+    op: str
+    slots: tuple[tuple[str, str], ...]
+    custom: bool
+
+
+ADDS = NodeKind(-1, "AccumulateGrad", "accumulate_grad", (), custom=False)
+"""Of what adds into a leaf."""
 
 
 @dataclass(slots=True)
@@ -44,25 +60,42 @@ class Birth:
     late: bool = False  # the Node is older than this look at it
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(eq=False)
 class NodeDraft:
-    """A Node in the making: whom its Edges lead to, and what was given at each, is looked up when it's asked for."""
+    """A Node in the making: whom its Edges lead to, and what was given at each, is looked up when it's asked for.
+
+    What few Nodes have, and what comes later, is the class's until then: there are many of them.
+    """
 
     id: int
     key: Key
-    name: str
-    op: str
+    kind: NodeKind
     frame: int
     behind: Sequence[tuple[Key | None, int]]
     given: Sequence[int]  # the tensors that the op was given, whether or not they have an Edge
     nodes: Nodes
-    outputs: tuple[int, ...] = ()
-    leaf: int | None = None
-    inplace: bool = False
-    custom: bool = False  # a Function that was written in Python
-    kept: tuple[Kept, ...] = ()
-    looked_at: Sequence[Saved] = ()  # the same, once somebody asks for more than plain numbers
-    depth: int = 1  # levels of the graph from this Node on, as far as they're known
+    called: str = field(default="", init=False)  # the op that made it and no other
+    outputs: tuple[int, ...] = field(default=(), init=False)
+    leaf: int | None = field(default=None, init=False)
+    inplace: bool = field(default=False, init=False)
+    kept: tuple[Kept, ...] = field(default=(), init=False)
+    looked_at: Sequence[Saved] = field(default=(), init=False)  # once somebody asks for more than plain numbers
+    depth: int = field(default=1, init=False)  # levels of the graph from this Node on, as far as they're known
+
+    @property
+    def name(self) -> str:
+        """As torch prints it in Python."""
+        return self.kind.name
+
+    @property
+    def op(self) -> str:
+        """What made it."""
+        return self.called or self.kind.op
+
+    @property
+    def custom(self) -> bool:
+        """True for a Function that was written in Python."""
+        return self.kind.custom
 
     @property
     def saved(self) -> Sequence[Saved]:
@@ -95,9 +128,11 @@ class Nodes:
     def __init__(self, tensors: Tensors, saved: SavedTensors) -> None:
         self.drafts: dict[int, NodeDraft] = {}
         self.numbers: dict[Key, int] = {}
-        self._names: dict[str, int] = {}
-        self._spelled: list[str] = []  # the same, by number
+        self._named: dict[str, NodeKind] = {}
+        self._kinds: list[NodeKind] = []  # the same, by number
+        self._of_type: dict[type, NodeKind] = {}  # of those whose type says which it is
         self._next = 0
+        self._sounded = 0  # of those before, the depth is known
         self._tensors = tensors
         self._saved = saved
         self._outputs: dict[Source, int] = {}
@@ -105,14 +140,25 @@ class Nodes:
 
     def key(self, node: Any, frame: int) -> Key:
         """How the Node is known again without holding it."""
+        kind = self._of_type.get(type(node))
         number = _torch.node_number(node)
-        if number == _torch.NO_NUMBER and hasattr(node, "variable"):  # it adds into a leaf
-            return self._tensors.see(node.variable, frame) - LEAVES
+        if kind is None:
+            leaf = getattr(node, "variable", None) if number == _torch.NO_NUMBER else None
+            if leaf is not None:  # it adds into it
+                return self._tensors.see(leaf, frame) - LEAVES
+            kind = self._kind(node)
+        return number << NAMES | kind.number
+
+    def _kind(self, node: Any) -> NodeKind:
         name = node.name()
-        if name not in self._names:
-            self._names[name] = len(self._spelled)
-            self._spelled.append(name)
-        return number << NAMES | self._names[name]
+        kind = self._named.get(name)
+        if kind is None:
+            short, slots = _short(name), _torch.saved_slots(node)
+            kind = self._named[name] = NodeKind(len(self._kinds), short, op_of(short), slots, _torch.is_custom(node))
+            self._kinds.append(kind)
+            if is_named_by_type(node):
+                self._of_type[type(node)] = kind
+        return kind
 
     def number(self, node: Any, frame: int) -> int | None:
         """The Node's number, None when it was never met."""
@@ -218,68 +264,61 @@ class Nodes:
         roots = [(self.key(node, birth.frame), node, tensor) for tensor in made if (node := _torch.grad_fn(tensor))]
         fresh = self._unknown(roots, birth.frame)
         order = sorted(fresh) if len(fresh) > 1 else list(fresh)  # as torch numbers them: in the order of their making
-        drafts = [self._draft(key, fresh[key], birth) for key in order]
-        functions = [draft for draft in drafts if draft.leaf is None]
+        first, functions = self._next, self._draw_up(order, fresh, birth)
         if len(functions) == 1 and not birth.late:
-            functions[0].op = birth.op
-        unsound = [draft for draft in functions if not draft.depth]
-        if unsound:
-            self._sound(unsound)
+            functions[0].called = birth.op
+        if len(self.drafts) > SHALLOW:  # fewer can't be deeper
+            self._sound(functions, fresh)
         outputs = self._join(roots, fresh, birth)
         if torch.is_anomaly_enabled():
-            for node, _, _ in fresh.values():
+            for node, _ in fresh.values():
                 clean_stack(_torch.anomaly_stack(node))
         for draft in functions:
-            node = fresh[draft.key][0]
-            if draft.depth > SHALLOW:
-                take_along(node, draft.depth, [0 if key is None else self._depth(key) for key, _ in draft.behind])
-            slots = _torch.saved_slots(node)
-            if slots:
-                self._keep(draft, node, slots, outputs.get(draft.key, ()), birth)
-        return tuple([draft.id for draft in drafts])
+            if draft.kind.slots:
+                self._keep(draft, fresh[draft.key][0], outputs.get(draft.key, ()), birth)
+        return tuple(range(first, self._next))
 
     def _unknown(self, roots: Sequence[tuple[Key, Any, torch.Tensor]], frame: int) -> dict[Key, Met]:
         fresh: dict[Key, Met] = {}
-        numbers, drafts, number_of, own = self.numbers, self.drafts, _torch.node_number, _torch.NO_NUMBER
-        names = self._names
+        numbers, kind_of, number_of = self.numbers, self._of_type.get, _torch.node_number
         waiting = [(key, node) for key, node, _ in roots]
         while waiting:
             key, node = waiting.pop()
             if key in numbers or key in fresh:
                 continue
             behind: list[tuple[Key | None, int]] = []
-            depth, all_known = 1, True
             for target, output in node.next_functions:
                 if target is None:
                     behind.append((None, output))
                     continue
-                number = number_of(target)
-                name = names.get(target.name()) if number != own else None
-                there = self.key(target, frame) if name is None else number << NAMES | name
+                kind = kind_of(type(target))
+                there = self.key(target, frame) if kind is None else number_of(target) << NAMES | kind.number
                 behind.append((there, output))
                 if there not in numbers:
-                    waiting.append((there, target))
-                    all_known = False
-                elif all_known and (draft := drafts.get(numbers[there])) is not None and draft.depth >= depth:
-                    depth = draft.depth + 1
-            fresh[key] = node, tuple(behind), depth if all_known else 0
+                    if there < 0:
+                        fresh[there] = target, ()
+                    else:
+                        waiting.append((there, target))
+            fresh[key] = node, tuple(behind)
         return fresh
 
-    def _draft(self, key: Key, met: Met, birth: Birth) -> NodeDraft:
-        number = self.numbers[key] = self._next
-        self._next += 1
-        if key < 0:
-            leaf = key + LEAVES
-            draft = NodeDraft(number, key, "AccumulateGrad", "accumulate_grad", birth.frame, (), (), self, (), leaf)
-        else:
-            short = _short(self._spelled[key & (1 << NAMES) - 1])
-            draft = NodeDraft(number, key, short, op_of(short), birth.frame, met[1], birth.inputs, self)
-            draft.depth = met[2] or self._depth_over(met[1])
-        self.drafts[number] = draft
-        return draft
+    def _draw_up(self, order: Sequence[Key], fresh: Mapping[Key, Met], birth: Birth) -> list[NodeDraft]:
+        """Number these Nodes; those that aren't a leaf's."""
+        numbers, drafts, kinds, frame, inputs = self.numbers, self.drafts, self._kinds, birth.frame, birth.inputs
+        functions = []
+        for number, key in enumerate(order, self._next):
+            numbers[key] = number
+            if key < 0:
+                drafts[number] = draft = NodeDraft(number, key, ADDS, frame, (), (), self)
+                draft.leaf = key + LEAVES
+            else:
+                drafts[number] = draft = NodeDraft(number, key, kinds[key & KIND], frame, fresh[key][1], inputs, self)
+                functions.append(draft)
+        self._next += len(order)
+        return functions
 
     def _join(
-        self, roots: Sequence[tuple[Key, Any, torch.Tensor]], fresh: Container[Key], birth: Birth
+        self, roots: Sequence[tuple[Key, Any, torch.Tensor]], fresh: Mapping[Key, Met], birth: Birth
     ) -> dict[Key, list[torch.Tensor]]:
         """Say of each tensor who made it, and of each new Node what it made."""
         found: dict[Key, list[torch.Tensor]] = {}
@@ -294,22 +333,15 @@ class Nodes:
             found.setdefault(key, []).append(tensor)
             draft = self.drafts[source[0]]
             draft.outputs += (tensor_draft.id,)
-            draft.inplace = draft.inplace or any(tensor is each for each in birth.written)
+            if birth.written:
+                draft.inplace = draft.inplace or any(tensor is each for each in birth.written)
             self._outputs[source] = tensor_draft.id
         return found
 
-    def _keep(
-        self,
-        draft: NodeDraft,
-        node: Any,
-        slots: Sequence[tuple[str, str]],
-        made: Sequence[torch.Tensor],
-        birth: Birth,
-    ) -> None:
+    def _keep(self, draft: NodeDraft, node: Any, made: Sequence[torch.Tensor], birth: Birth) -> None:
         """Note what the Node keeps."""
-        draft.custom = _torch.is_custom(node)
         found: list[tuple[Kept, torch.Tensor]] = []
-        for attr, data, torch_saved in _torch.saved_tensors(node, slots):
+        for attr, data, torch_saved in _torch.saved_tensors(node, draft.kind.slots):
             if torch_saved is None:
                 self._keep_unchecked(draft, attr, data, found)
                 continue
@@ -321,7 +353,7 @@ class Nodes:
             start, stop = tensor.span
             used = len(draft.behind) if attr[:8] != "running_" or _torch.is_read(node, attr) else 0
             found.append(((attr, tensor.id, version, tensor.storage, start, stop, used, True), data))
-        for attr, data in _torch.attribute_tensors(node) if draft.custom else ():
+        for attr, data in attribute_tensors(node) if draft.custom else ():
             self._keep_unchecked(draft, attr, data, found)
         if found:
             self._born(draft, found)
@@ -333,26 +365,21 @@ class Nodes:
             for saved, (_, data) in zip(draft.saved, found, strict=True):
                 self._saved.add(saved, data)
 
-    def _sound(self, drafts: Sequence[NodeDraft]) -> None:
-        """Find the depth of these: of each once those behind it are known, in whatever order torch made them."""
-        while drafts:
-            for draft in drafts:
-                draft.depth = self._depth_over(draft.behind)
-            drafts = [draft for draft in drafts if not draft.depth]
+    def _sound(self, fresh: Sequence[NodeDraft], met: Mapping[Key, Met]) -> None:
+        """Find the depth of all that were met since the last time; the deep ones among the new take theirs along."""
+        for number in range(self._sounded, self._next):
+            draft = self.drafts.get(number)
+            if draft is not None:
+                draft.depth = 1 + max([self._depth(key) for key, _ in draft.behind], default=0)
+        self._sounded = self._next
+        for draft in fresh:
+            if draft.depth > SHALLOW:
+                take_along(met[draft.key][0], draft.depth, [self._depth(key) for key, _ in draft.behind])
 
-    def _depth_over(self, behind: Sequence[tuple[Key | None, int]]) -> int:
-        """Levels of the graph from a Node with such Edges on; 0 where one of them leads to a Node without a depth."""
-        most = 0
-        for key, _ in behind:
-            if key is not None:
-                depth = self._depth(key)
-                if not depth:
-                    return 0
-                most = max(most, depth)
-        return most + 1
-
-    def _depth(self, key: Key) -> int:
-        """Levels of the graph from that Node on; 1 for one that is forgotten."""
+    def _depth(self, key: Key | None) -> int:
+        """Levels of the graph from that Node on; 0 where there's none, 1 for one that is forgotten."""
+        if key is None:
+            return 0
         draft = self.drafts.get(self.numbers.get(key, -1))
         return 1 if draft is None else draft.depth
 
@@ -373,7 +400,7 @@ class Nodes:
         for tensor in made:
             if is_alias(tensor, data):
                 return self._tensors.drafts[self._tensors.see(tensor, birth.frame)]
-        return self._tensors.drafts[self._tensors.see(data, birth.frame, birth.inputs)]
+        return self._tensors.describe(data, birth.frame, birth.inputs)
 
     def forget(self, kept: set[int]) -> None:
         """Drop all other Nodes."""
@@ -382,6 +409,24 @@ class Nodes:
         self.numbers = {key: number for key, number in self.numbers.items() if number in kept}
         self._outputs = {source: tensor for source, tensor in self._outputs.items() if source[0] in kept}
         self._aliases = {place: ref for place, ref in self._aliases.items() if place[0] in kept}
+
+
+HEAP_TYPE = 1 << 9
+"""Among a type's flags: it was made by a `class` statement."""
+
+
+def is_named_by_type(node: Any) -> bool:
+    """True where all Nodes of that type have one name: torch has made the type for them, and it stays."""
+    kind = type(node)
+    return kind.__name__ == node.name() and not kind.__flags__ & HEAP_TYPE
+
+
+def attribute_tensors(node: Any) -> Iterator[tuple[str, torch.Tensor]]:
+    """(attribute, tensor) for what a custom Function keeps as `ctx.attribute`: torch doesn't check it."""
+    for name, value in vars(node).items():
+        for tensor in value if type(value) in (list, tuple) else (value,):
+            if isinstance(tensor, torch.Tensor):
+                yield f"ctx.{name}", tensor
 
 
 def is_alias(tensor: torch.Tensor, other: torch.Tensor) -> bool:

@@ -214,6 +214,10 @@ class SavedTensors:
 
     def keep(self, storage: int) -> None:
         """A write to this storage may follow: remember what is saved there."""
+        if self._unplaced or storage in self._by_storage:
+            self._keep(storage)
+
+    def _keep(self, storage: int) -> None:
         for saved, tensor in self.live(storage):
             self._remember(saved, tensor)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import islice
 from typing import Any
@@ -36,12 +36,11 @@ def spelled(kind: torch.dtype | torch.device) -> str:
     return str(kind).removeprefix("torch.")
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(eq=False)
 class TensorDraft:
     """A TensorRef in the making: what torch told, put into the model's words when they're asked for."""
 
     id: int
-    name: str | None
     shape: tuple[int, ...]
     kind: torch.dtype
     on: torch.device
@@ -51,16 +50,18 @@ class TensorDraft:
     counter: int | None
     span: tuple[int, int]
     frame: int
-    alias_of: int | None
-    route: Route
-    parameter: bool
     ref: _torch.WeakTensor
-    settled: int | None = 0  # the version at which torch knew who made it: see `Tensors.is_settled`
-    source: Source | None = None  # who made it, where that Node was met
+    name: str | None = field(default=None, init=False)
+    alias_of: int | None = field(default=None, init=False)
+    route: Route = field(default="self", init=False)
+    parameter: bool = field(default=False, init=False)
+    settled: int | None = field(default=0, init=False)  # when torch knew who made it: see `Tensors.is_settled`
+    source: Source | None = field(default=None, init=False)  # who made it, where that Node was met
 
-    @property
-    def may_have_changed(self) -> bool:
-        """True for what had no graph when it was seen, and may be a custom Function's result by now."""
+    def may_be_late(self, version: int | None) -> bool:
+        """True for what may have got a Node since it was seen: by an unseen write, or as a custom Function's result."""
+        if self.settled != version:
+            return True
         return self.source is None and (self.is_leaf != self.requires_grad or self.alias_of is not None)
 
     @property
@@ -74,17 +75,25 @@ class TensorDraft:
         return spelled(self.on)
 
 
-def facts(tensor: torch.Tensor) -> tuple[tuple[int, ...], tuple[int, int]]:
-    """`shape` and `span` of a tensor, read together."""
+Features = tuple[int, int | None, bool, torch.dtype, torch.device, tuple[int, ...], tuple[int, int]]
+"""A tensor's address, version, whether it requires grad, dtype, device, shape, and the bytes it may touch."""
+
+
+def features(tensor: torch.Tensor) -> Features:
+    """What a tensor is, read together where it's a plain one."""
     if type(tensor) in PLAIN:
         try:
-            size = tensor.nbytes
-            if type(size) is int and size and tensor.is_contiguous() and not tensor.is_nested:
-                start = int(tensor.storage_offset()) * tensor.element_size()
-                return tuple(tensor.shape), (start, start + size)
-        except (RuntimeError, NotImplementedError):  # a layout without a storage
+            key, version, graph, kind, on, shape, size, nested = _torch.features(tensor)
+            if size and not nested and type(size) is int:
+                start = int(tensor.storage_offset()) * kind.itemsize
+                if tensor.is_contiguous():
+                    return key, version, graph, kind, on, tuple(shape), (start, start + size)
+                reach = sum([(side - 1) * step for side, step in zip(shape, tensor.stride(), strict=True)]) + 1
+                return key, version, graph, kind, on, tuple(shape), (start, start + reach * kind.itemsize)
+        except (RuntimeError, NotImplementedError):  # no version, or a layout without a storage
             pass
-    return _torch.shape(tensor), _torch.span(tensor)
+    shape, span, version = _torch.shape(tensor), _torch.span(tensor), _torch.version(tensor)
+    return _torch.address(tensor), version, tensor.requires_grad, tensor.dtype, tensor.device, shape, span
 
 
 FRESH_BYTES = 64 * 2**20
@@ -114,7 +123,11 @@ class StorageNumbers:
             number, self.count = self.count, self.count + 1
             if storage is not None:
                 self._numbers[_torch.weak_address(storage)] = number
-                self._fresh_bytes += size_bytes(storage)
+                try:
+                    size = storage.nbytes()
+                    self._fresh_bytes += size if type(size) is int else 0
+                except RuntimeError:  # symbolic shapes
+                    pass
                 if self._fresh_bytes > FRESH_BYTES + HELD_BYTES * len(self._numbers):
                     self.forget_dead()
         return number
@@ -135,15 +148,6 @@ class StorageNumbers:
     def __del__(self, free: Callable[[int], None] = _torch.let_go) -> None:
         for weak in self._numbers:
             free(weak)  # bound above: the module's own names may be gone when Python ends
-
-
-def size_bytes(storage: torch.UntypedStorage) -> int:
-    """What it takes; 0 where that isn't known (symbolic shapes)."""
-    try:
-        size = storage.nbytes()
-    except RuntimeError:
-        return 0
-    return size if type(size) is int else 0
 
 
 class Tensors:
@@ -288,51 +292,57 @@ class Tensors:
         """Its number; a tensor met for the first time is described. `sources` are the tensors it may alias."""
         draft = self.draft(tensor)
         if draft is None:
-            return self._describe(tensor, frame, sources, route).id
+            return self.describe(tensor, frame, sources, route).id
         graph = draft.requires_grad = tensor.requires_grad
-        draft.is_leaf = not graph or self.is_leaf(tensor)
+        draft.is_leaf = not graph or (self.is_leaf(tensor) if _torch.is_view(tensor) else tensor.is_leaf)
         return draft.id
 
-    def made(self, tensor: torch.Tensor, frame: int, sources: Sequence[int] = (), route: Route = "view") -> int:
+    def made(self, tensor: torch.Tensor, frame: int) -> int:
         """The number of what an op has just made or written: torch knows by whom."""
-        draft = self.draft(tensor) or self._describe(tensor, frame, sources, route)
+        draft = self.draft(tensor)
+        if draft is None:
+            return self.describe(tensor, frame, made=True).id
         draft.settled, graph = _torch.version(tensor), tensor.requires_grad
         draft.requires_grad, draft.is_leaf = graph, not graph or _torch.is_leaf(tensor)
         return draft.id
 
-    def _describe(self, tensor: torch.Tensor, frame: int, sources: Sequence[int], route: Route) -> TensorDraft:
-        base, graph, kind = _torch.base(tensor), tensor.requires_grad, type(tensor)
+    def describe(
+        self,
+        tensor: torch.Tensor,
+        frame: int,
+        sources: Sequence[int] = (),
+        route: Route = "view",
+        *,
+        made: bool = False,
+    ) -> TensorDraft:
+        """Describe a tensor that is met for the first time; `made`: by an op, just now."""
+        base = _torch.base(tensor)
         if base is not None:  # which is nobody's view: of a view of a view, torch names the tensor at the bottom
             sources = (*sources, self.see(base, frame))
         before, storage = self._storages.count, self.storage_number(tensor)
         source = self._aliased(storage, sources) if sources and self._storages.count == before else None
-        (shape, span), version = facts(tensor), _torch.version(tensor)
-        key, number = _torch.address(tensor), self._next
-        known = base is None or version == 0 or self.applied  # see `is_settled`
-        foreseen = self._foreseen.get(key)
-        if foreseen is not None and deref(foreseen[0]) is not tensor:
-            foreseen = None
-        draft = self.drafts[number] = TensorDraft(
-            number,
-            None if foreseen is None else foreseen[1],
-            shape,
-            tensor.dtype,
-            tensor.device,
-            not graph or (known and _torch.is_leaf(tensor)),
-            graph,
-            storage,
-            None if version is None else self._counter_of(source, route),
-            span,
-            frame,
-            None if source is None else source.id,
-            "self" if source is None else route,
-            kind is not torch.Tensor and issubclass(kind, torch.nn.Parameter),
-            _torch.WeakTensor(tensor) if foreseen is None else foreseen[0],
-        )
+        key, version, graph, kind, on, shape, span = features(tensor)
+        leaf = not graph or ((made or base is None or version == 0 or self.applied) and _torch.is_leaf(tensor))
+        counter = None if version is None else self._counter_of(source, route)
+        number, foreseen = self._next, self._foreseen.get(key)
+        if foreseen is None or deref(foreseen[0]) is not tensor:
+            draft = TensorDraft(
+                number, shape, kind, on, leaf, graph, storage, counter, span, frame, _torch.WeakTensor(tensor)
+            )
+        else:
+            draft = TensorDraft(number, shape, kind, on, leaf, graph, storage, counter, span, frame, foreseen[0])
+            draft.name = foreseen[1]
+        if source is not None:
+            draft.alias_of, draft.route = source.id, route
+        if type(tensor) is not torch.Tensor and issubclass(type(tensor), torch.nn.Parameter):
+            draft.parameter = True
+        if made and version:
+            draft.settled = version
         gone = self._known.get(key)
         if gone is not None:
             gone.ref = _torch.GONE
-        self._next, self._known[key] = number + 1, draft
+        self.drafts[number] = self._known[key] = draft
+        self._next = number + 1
         self._unplaced.append((storage, number))
         return draft
 
