@@ -186,8 +186,12 @@ class Capture(TorchFunctionMode):
             way = way_in(frame, self._block)
             user = way[0][-1] if way[0] else None
             if call.kind != "op":
-                if call.kind in ("hook", "backward"):
-                    return self._watched(call, frame, user, func, args, kwargs)
+                if call.kind == "backward":  # called from here: what an error's traceback is mended by
+                    return self._backward(call.name, frame, user, func, args, kwargs)
+                if call.kind == "hook":
+                    handle = call_as(frame, func, args, kwargs)
+                    quietly(self._state.hooked, call.name, args, user, handle)
+                    return handle
                 if self._passed(call, frame, user, args, kwargs):
                     return call_as(frame, func, args, kwargs)
             if call.inplace:
@@ -234,22 +238,6 @@ class Capture(TorchFunctionMode):
             quietly(self._state.uses.clipped, tensors_in(args[:1]), user)
         elif name == UNSCALING:
             quietly(self._state.uses.unscaled, tensors_in(args[:1]), user)
-
-    def _watched(
-        self,
-        call: Call,
-        frame: FrameType,
-        user: FrameType | None,
-        func: Callable[..., Any],
-        args: tuple[Any, ...],
-        kwargs: dict[str, Any],
-    ) -> Any:
-        """A hook is put on a tensor, or a backward runs."""
-        if call.kind == "backward":
-            return self._backward(call.name, frame, user, func, args, kwargs)
-        handle = call_as(frame, func, args, kwargs)
-        quietly(self._state.hooked, call.name, args, user, handle)
-        return handle
 
     def _call_of(self, function: Callable[..., Any]) -> Call:
         try:

@@ -431,8 +431,8 @@ def stored_at(code: CodeType, name: str, now: int) -> int | None:
 def stores(code: CodeType, now: int) -> dict[str, int]:
     """Variable or attribute → the line of the last store into it before the instruction at `now`, or of all.
 
-    >>> stores(compile("p = 1\nq.r = 2\np = 3\n", "example", "exec"), 8)
-    {'p': 1, 'r': 2}
+    >>> stores(compile("p = 1\\nq.r = 2\\np = 3\\n", "example", "exec"), 8)
+    {'r': 2, 'p': 1}
     """
     before, found = dict[str, int](), dict[str, int]()
     for each in dis.get_instructions(code):

@@ -202,7 +202,7 @@ def d_memory_of_an_episode_not_emptied():
         loss.backward()  # culprit
 
 
-@program("graph_freed", tensor="adjacency")
+@program("graph_freed", tensor="model.cached")
 def d_normalised_adjacency_cached():
     class Layer(nn.Module):
         def __init__(self):

@@ -387,7 +387,7 @@ def y_hidden_state_handed_on_by_a_trainer():
     Trainer(Reader()).epoch()
 
 
-@program("graph_cut", tensor="encoder.0.weight")
+@program("graph_cut", tensor="encoder.2.weight")
 def y_features_by_a_decorated_method():
     class Extractor:
         def __init__(self, net):
