@@ -2,7 +2,8 @@
 
 nbjudge extend | attempts | requests | roster: more time, attempts, requests for another look, names and ids.
 nbjudge similar: pairs of submissions that are nearer to each other than the class is.
-nbjudge generate: an assignment's rows in the gradebook. nbjudge judge: what tests say of a program, without a course.
+nbjudge generate: an assignment's rows in the gradebook. nbjudge hub: its files and permissions on a JupyterHub.
+nbjudge judge: what tests say of a program, without a course.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ ADVICE = """What helps: Linux 6.12 or later, or user namespaces for this user
   sysctl kernel.apparmor_restrict_unprivileged_userns=0      (Ubuntu 24.04 and later)
 or a container that allows them (see the Dockerfile). --i-trust-these-students grades all the same."""
 NO_MOVE = "No score moves of what was graded before."
-PATHS = frozenset({"tests", "answers", "reference", "file", "to"})
+PATHS = frozenset({"tests", "answers", "reference", "file", "to", "prefix"})
 ALL_GRADED, SOME_NOT, COULD_NOT_START = 0, 1, 2
 
 
@@ -46,6 +47,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "settings": _settings,
         "doctor": _doctor,
         "generate": _generate,
+        "hub": _hub,
         "judge": _judge,
     }
     try:
@@ -107,6 +109,10 @@ def _parser() -> argparse.ArgumentParser:
     generate = commands.add_parser("generate", help="an assignment's rows in the gradebook, from its source")
     generate.add_argument("names", nargs="+", metavar="name", help="the assignment")
     generate.add_argument("--force", action="store_true", help="write the release anew, too")
+    hub = commands.add_parser("hub", help="a course's files and permissions on a JupyterHub's machine; as root")
+    hub.add_argument("file", help="hub.toml: who is grader, instructor, student, and where the exchange is")
+    hub.add_argument("--check", action="store_true", help="change nothing, say what differs")
+    hub.add_argument("--prefix", default=sys.prefix, help="the environment that the servers run in; default: this one")
     one = commands.add_parser("judge", help="what tests say of an answer, as JSON: no course, no gradebook")
     one.add_argument("tests", help="a Python file whose cells begin with `# %%%% name (2 points)`, or a notebook")
     one.add_argument("answers", nargs="+", metavar="answer", help="a Python file or a notebook; one line of JSON each")
@@ -332,6 +338,26 @@ def _generate(options: argparse.Namespace) -> int:
     for name in options.names:
         course = converter_for(name, student="*").course()
         _say(generate(generator_for(name), course, force=options.force))
+    return ALL_GRADED
+
+
+def _hub(options: argparse.Namespace) -> int:
+    from pathlib import Path
+
+    from nbjudge.course.office import hub as hubs
+
+    hub = hubs.read_hub(Path(options.file))
+    laid = [(place, wrong) for place in hubs.places(hub, Path(options.prefix)) if (wrong := hubs.differing(place))]
+    if options.check:
+        _say("\n".join(f"{place.path} {wrong}" for place, wrong in laid) or "All is as it has to be.")
+        return SOME_NOT if laid else ALL_GRADED
+    if os.getuid() != 0:
+        raise CourseError("other accounts' files are laid by root: sudo nbjudge hub FILE, or --check")
+    for place, wrong in laid:
+        hubs.put(place)
+        _say(f"{place.path}: {wrong.replace(' and ', ', ')}; done")
+    course = hubs.home(hub.grader) / hub.directory
+    _say(f"{course}: {hubs.give(course, hub.grader)} files and folders given to {hub.grader} alone")
     return ALL_GRADED
 
 

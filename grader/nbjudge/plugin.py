@@ -9,6 +9,8 @@ from __future__ import annotations
 import json
 import logging
 import os
+import re
+import secrets
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -52,6 +54,8 @@ FEEDBACK_STEPS = [
 ]
 TEMPLATES = Path(__file__).parent / "pages" / "templates"
 TIMESTAMP = "timestamp.txt"
+WHOSE = "submission_secret.txt"  # nbgrader's, of each submission: its page is released under a name made of it
+SECRET = re.compile("[0-9a-f]{32,512}")
 DEFAULT = Limits()
 
 
@@ -422,12 +426,22 @@ class FeedbackPages(GenerateFeedback):  # type: ignore[misc] # nbgrader ships no
                     yield str(cell["metadata"].get("nbgrader", {}).get("grade_id"))
 
     def init_assignment(self, assignment_id: str, student_id: str) -> None:
-        """nbgrader would copy all that was handed in; a page needs nothing beside it but the time."""
+        """nbgrader would copy all that was handed in; a page needs beside it what `release_feedback` reads.
+
+        Who has no secret there that can be one gets a page under a name that nobody knows, and holds up no class.
+        """
         source, target = (Path(make(assignment_id, student_id)) for make in (self._format_source, self._format_dest))
         target.mkdir(parents=True, exist_ok=True)
-        if (source / TIMESTAMP).is_file():
-            (target / TIMESTAMP).unlink(missing_ok=True)
-            (target / TIMESTAMP).write_bytes((source / TIMESTAMP).read_bytes())
+        handed_in = {name: _text(source / name) for name in (TIMESTAMP, WHOSE)}
+        if not SECRET.fullmatch(handed_in[WHOSE]):
+            handed_in[WHOSE] = secrets.token_hex(64)
+        for name, text in handed_in.items():
+            (target / name).unlink(missing_ok=True)
+            (target / name).write_text(text, encoding="utf-8")
+
+
+def _text(path: Path) -> str:
+    return path.read_text(encoding="utf-8", errors="replace") if path.is_file() else ""
 
 
 def folders_of(coursedir: CourseDirectory) -> Course:

@@ -24,6 +24,7 @@ from nbconvert.exporters import HTMLExporter
 from nbgrader.api import Gradebook
 from nbgrader.apps.api import NbGraderAPI
 from nbgrader.coursedir import CourseDirectory
+from nbgrader.utils import notebook_hash
 from playwright.sync_api import Browser
 from traitlets.config import Config
 from traitlets.config.loader import PyFileConfigLoader
@@ -38,6 +39,7 @@ from nbjudge_tests.classroom.roster import ALERT, adding
 
 HONEST = {"nora": small.NOTHING, "petra": small.PARTLY, "rami": small.RIGHT}
 STOCK = "get_config().CourseDirectory.course_id = 'autograd101'"
+BESIDE = ("timestamp.txt", "submission_secret.txt")  # what nbgrader's release reads
 FORMGRADER = """
 from nbgrader.apps.nbgraderapp import NbGraderApp
 from nbgrader.apps.api import NbGraderAPI
@@ -288,9 +290,30 @@ def test_what_an_answer_says_after_a_hidden_test_is_held_back_too(ours: Path, tm
         arguments = ("--student", "spy", "--force", f"--FeedbackPages.own_page={own_page}")
         commands.nbgrader(root, "generate_feedback", small.NAME, *arguments)
         made = root / "feedback" / "spy" / small.NAME
-        assert {path.name for path in made.iterdir()} == {"coding.html", "writing.html", "timestamp.txt"}
+        assert {path.name for path in made.iterdir()} == {"coding.html", "writing.html", *BESIDE}
         text = (made / "coding.html").read_text(encoding="utf-8")
         assert [said in text for said in ("remembered [", "asked [", ", 7.5")] == [told] * 3
+
+
+@pytest.mark.slow
+def test_a_class_s_feedback_is_released_whatever_one_of_them_did_to_the_secret(ours: Path, tmp_path: Path) -> None:
+    """By nbgrader's own exchange: on a hub each page is fetched by the one who knows its submission's secret."""
+    root, exchange = copied(ours, tmp_path / "course"), tmp_path / "exchange"
+    exchange.mkdir()
+    exchange.chmod(0o777)
+    told = {"petra": b"ab" * 64, "rami": b"", "nora": b"\xff\xfe" * 20}
+    for student, secret in told.items():
+        path = root / "autograded" / student / small.NAME / "submission_secret.txt"
+        path.write_bytes(secret)
+    shutil.rmtree(root / "feedback")
+    commands.nbgrader(root, "generate_feedback", small.NAME)
+    commands.nbgrader(root, "release_feedback", small.NAME, f"--Exchange.root={exchange}")
+    pages = {page.read_bytes(): page for page in (exchange / "autograd101/feedback").glob("*.html")}
+    made = sorted(root.glob(f"feedback/*/{small.NAME}/*.html"))
+    assert {page.read_bytes() for page in made} == set(pages)
+    hers = root / "feedback/petra" / small.NAME / "coding.html"
+    assert pages[hers.read_bytes()].stem == notebook_hash(secret="ab" * 64, notebook_id="coding")
+    assert len({page.stem for page in (exchange / "autograd101/feedback").glob("*.html")}) == len(made)
 
 
 @pytest.mark.slow

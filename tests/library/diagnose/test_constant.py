@@ -86,6 +86,7 @@ def test_the_leaves_that_learn_nothing_are_those_that_the_term_was_computed_of()
     assert (found.kind, found.tensor, dict(found.arguments)["cause"]) == ("constant_term", "w", "rebuilt")
 
 
+@pytest.mark.slow
 def test_a_loss_is_compared_with_its_own_step_though_older_laps_are_forgotten() -> None:
     """A discriminator that sees detached fakes: its step is forgotten before the generator's."""
     generator = torch.nn.Sequential(torch.nn.Linear(4, 32), torch.nn.ReLU(), torch.nn.Linear(32, 8))

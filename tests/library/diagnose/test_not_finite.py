@@ -45,6 +45,7 @@ HALF = "n_scores_in_half_precision"
 BROKEN = [name for name, each in programs().items() if each.kind == "not_finite"]
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("doubles")
 @pytest.mark.parametrize("name", BROKEN)
 def test_the_mend_gives_the_gradient_of_central_differences(name: str) -> None:

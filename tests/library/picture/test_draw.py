@@ -377,6 +377,7 @@ def test_too_large_a_graph_is_a_sentence_with_its_size() -> None:
     assert "Record fewer lines" in shown
 
 
+@pytest.mark.slow
 def test_fifty_thousand_nodes_are_a_sentence_and_the_ends_of_the_story() -> None:
     recording = chain(50_000)
     scene = draw(recording)
@@ -396,6 +397,7 @@ def test_a_very_long_story_tells_what_went_wrong_in_its_middle() -> None:
     assert "wrong" in {frame.severity for frame in scene.frames}
 
 
+@pytest.mark.slow
 def test_a_deep_graph_needs_no_recursion_and_fits_the_page() -> None:
     scene = draw(chain(3000))
     assert len(scene.levels) > 80

@@ -317,6 +317,7 @@ def test_the_table_of_steps_and_the_still_picture(recording) -> None:
     assert "叶子张量" in picture
 
 
+@pytest.mark.slow
 def test_the_command_speaks_chinese(tmp_path) -> None:
     script = tmp_path / "script.py"
     lines = ("import torch", "a = torch.ones(2, requires_grad=True)", "out = a.sigmoid()", "out.data.zero_()")

@@ -80,6 +80,7 @@ def test_what_is_held_is_what_the_graphs_save() -> None:
     assert len(kept) == 3
 
 
+@pytest.mark.slow
 def test_a_long_loop_is_told_too_and_stays_small() -> None:
     weight = torch.ones(2, requires_grad=True)
     opt = torch.optim.SGD([weight], lr=0.01)

@@ -1,0 +1,56 @@
+"""A JupyterHub for one course: every student a server, the instructors one more that they share, the grader's.
+
+Run it as root in the folder where hub.toml is: `jupyterhub -f jupyterhub_config.py`. HUB_TOML names another file.
+How people log in is the site's own to say, below: by default with the machine's own accounts and passwords (PAM).
+"""
+
+import os
+import pwd
+import sys
+import tomllib
+from pathlib import Path
+
+c = get_config()  # noqa: F821 -- traitlets puts it here
+
+said = tomllib.loads(Path(os.environ.get("HUB_TOML", "hub.toml")).read_text(encoding="utf-8"))
+course, group = said["course"], f"formgrade-{said['course']}"
+home = pwd.getpwnam(said["grader"]).pw_dir
+programs = Path(sys.executable).parent
+singleuser = str(programs / "jupyterhub-singleuser")
+path = {"PATH": f"{programs}{os.pathsep}{os.environ['PATH']}"}  # nbgrader looks for its own commands there
+proxy = programs.parent / "proxy/node_modules/.bin/configurable-http-proxy"  # where `make hub` puts it
+if proxy.exists():
+    c.ConfigurableHTTPProxy.command = [str(proxy)]
+
+c.Authenticator.allowed_users = {*said["students"], *said["instructors"]}
+c.Spawner.cmd = [singleuser]
+c.Spawner.environment = path
+c.Spawner.default_url = "/lab"
+
+# The grader's server runs as the grader's account and begins with formgrader. Instructors find it under Services.
+# Formgrader is opened as a page of its own: inside JupyterLab it would be a frame, which a hub forbids.
+c.JupyterHub.services = [
+    {
+        "name": course,
+        "url": f"http://127.0.0.1:{said.get('port', 9999)}",
+        "user": said["grader"],
+        "cwd": home,
+        "oauth_no_confirm": True,
+        "environment": path,
+        "command": [
+            singleuser,
+            f"--ServerApp.root_dir={home}",
+            "--ServerApp.default_url=/formgrader",
+        ],
+    }
+]
+c.JupyterHub.load_groups = {group: {"users": list(said["instructors"])}}
+c.JupyterHub.load_roles = [
+    {"name": group, "groups": [group], "scopes": [f"access:services!service={course}"]},
+]
+
+# The hub may be stopped, killed and started again while students work and a class is graded: servers go on, and find
+# their way back by what is kept in these two files. Without the second every login ends with the hub.
+c.JupyterHub.cleanup_servers = False
+c.JupyterHub.db_url = "sqlite:///jupyterhub.sqlite"
+c.JupyterHub.cookie_secret_file = "jupyterhub_cookie_secret"  # noqa: S105 -- a file's name

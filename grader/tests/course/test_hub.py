@@ -1,0 +1,134 @@
+"""A course on a hub: what its settings may say, what is laid, and what each kind of account can then reach."""
+
+from __future__ import annotations
+
+import json
+import os
+import pwd
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from traitlets.config import PyFileConfigLoader
+
+from nbjudge.__main__ import main
+from nbjudge.course.office import hub as hubs
+from nbjudge.errors import CourseError
+
+GOOD = """
+course = "cs1"
+grader = "{grader}"
+instructors = ["ines"]
+students = ["ada", "kofi"]
+exchange = "{exchange}"
+"""
+as_root = pytest.mark.skipif(os.getuid() != 0, reason="other accounts' files are laid by root")
+
+
+def written(tmp_path: Path, text: str) -> Path:
+    path = tmp_path / "hub.toml"
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ('grader = "g"\nexchange = "/e"', "course is missing"),
+        ('course = "cs1"\ngrader = "g"\nexchange = "e"', "has to begin with /"),
+        ('course = "../x"\ngrader = "g"\nexchange = "/e"', "can't be the name"),
+        ('course = "cs1"\ngrader = "g"\nexchange = "/e"\nstudents = "ada"', "list of accounts"),
+        ('course = "cs1"\ngrader = "g"\nexchange = "/e"\nstudents = ["g"]', "g can't be more than one of"),
+        ('course = "cs1"\ngrader = "g"\nexchange = "/e"\nstudents = ["i"]\ninstructors = ["i"]', "more than one of"),
+        ('course = "cs1"\ngrader = "g"\nexchange = "/e"\nport = "80"', "not a number from 1"),
+        ('course = "cs1"\ngrader = "g"\nexchange = "/e"\ngarder = 1', "garder is not a setting"),
+        ("course = ", "hub.toml"),
+    ],
+)
+def test_a_wrong_setting_is_named(tmp_path: Path, text: str, said: str) -> None:
+    with pytest.raises(CourseError, match=said):
+        hubs.read_hub(written(tmp_path, text))
+
+
+def test_an_account_that_lacks_is_named_with_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = written(tmp_path, GOOD.format(grader="grader-nowhere", exchange=tmp_path / "exchange"))
+    assert main(["hub", str(path), "--check"]) == 2
+    assert "useradd --create-home grader-nowhere" in capsys.readouterr().err
+
+
+@pytest.fixture
+def grader(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """An account of this machine that isn't root, with a home of its own for a while."""
+    name = "nobody"
+    home = tmp_path / "home"
+    home.mkdir()
+    for folder in (tmp_path, *tmp_path.parents):  # as /home is: others come through
+        if folder.stat().st_uid == os.getuid() and folder != Path("/"):
+            folder.chmod(folder.stat().st_mode | 0o011)
+    monkeypatch.setattr(hubs, "home", lambda _: home)
+    return name
+
+
+@as_root
+def test_what_is_laid_is_as_it_has_to_be(tmp_path: Path, grader: str, capsys: pytest.CaptureFixture[str]) -> None:
+    prefix, home = tmp_path / "env", tmp_path / "home"
+    path = written(tmp_path, GOOD.format(grader=grader, exchange=tmp_path / "exchange"))
+    command = ["hub", str(path), f"--prefix={prefix}"]
+    assert main([*command, "--check"]) == 1
+    (home / "course").mkdir()
+    (home / "course/gradebook.db").write_text("points")
+    (home / "course/gradebook.db").chmod(0o666)
+    assert main(command) == 0
+    assert main([*command, "--check"]) == 0
+    capsys.readouterr()
+    (home / "course").chmod(0o755)
+    assert main([*command, "--check"]) == 1
+    assert "course has mode 0755, not 0700" in capsys.readouterr().out
+    found = (home / "course/gradebook.db").stat()
+    assert (found.st_uid, found.st_mode & 0o777) == (pwd.getpwnam(grader).pw_uid, 0o600)
+    settings = PyFileConfigLoader(str(prefix / "etc/jupyter/nbgrader_config.py")).load_config()
+    assert (settings.CourseDirectory.course_id, settings.Exchange.root) == ("cs1", str(tmp_path / "exchange"))
+    mine = PyFileConfigLoader(str(home / ".jupyter/nbgrader_config.py")).load_config()
+    assert settings.CourseDirectory.root != mine.CourseDirectory.root == str(home / "course")
+
+
+@as_root
+def test_a_student_drops_what_nobody_else_can_read_or_remove(tmp_path: Path, grader: str) -> None:
+    path = written(tmp_path, GOOD.format(grader=grader, exchange=tmp_path / "exchange"))
+    assert main(["hub", str(path), f"--prefix={tmp_path / 'env'}"]) == 0
+    inbound = tmp_path / "exchange/cs1/inbound"
+    tried = {
+        f"touch {inbound}/mine": 0,
+        f"ls {inbound}": 2,
+        f"rm -rf {tmp_path}/exchange/cs1": 1,
+        f"mv {tmp_path}/exchange/cs1 {tmp_path}/exchange/cs2": 1,
+        f"cat {tmp_path}/home/.jupyter/nbgrader_config.py": 1,
+        f"ls {tmp_path}/home": 2,
+    }
+    student = pwd.getpwnam("daemon")
+    for line, status in tried.items():
+        done = subprocess.run(
+            line.split(), user=student.pw_uid, group=student.pw_gid, extra_groups=[], capture_output=True, check=False
+        )
+        assert done.returncode == status, (line, done.stderr)
+
+
+@as_root
+def test_the_graders_tools_are_off_but_for_the_grader(tmp_path: Path, grader: str) -> None:
+    """Asked of JupyterLab and jupyter-server themselves: as a student's account and as the grader's would."""
+    path = written(tmp_path, GOOD.format(grader=grader, exchange=tmp_path / "exchange"))
+    assert main(["hub", str(path), f"--prefix={tmp_path / 'env'}"]) == 0
+    asked = (
+        "import json, sys, jupyter_core.paths as paths; paths.ENV_CONFIG_PATH[:] = sys.argv[1:]; "
+        "from jupyter_server.extension.config import ExtensionConfigManager as Servers; "
+        "from jupyterlab_server.config import get_page_config; "
+        "on = Servers(read_config_path=paths.jupyter_config_path()).get_jpserver_extensions(); "
+        "off = get_page_config([])['disabledExtensions']; "
+        "print(json.dumps([on['nbgrader.server_extensions.formgrader'], '@jupyter/nbgrader:formgrader' in off]))"
+    )
+    for own, expected in ((tmp_path / "student", [False, True]), (tmp_path / "home/.jupyter", [True, False])):
+        environment = {**os.environ, "JUPYTER_CONFIG_DIR": str(own), "JUPYTER_PREFER_ENV_PATH": "0"}
+        command = [sys.executable, "-c", asked, str(tmp_path / "env/etc/jupyter")]
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+        assert json.loads(done.stdout) == expected
