@@ -19,9 +19,9 @@ import pytest
 from playwright.sync_api import Browser, Locator, Page, expect
 from playwright.sync_api import TimeoutError as PlaywrightTimeout
 
+from tests.browser.hub.harness import ENVIRONMENT, RunningHub, missing, running_hub
 from tests.browser.lab.harness import ROOT
 from tests.course.answer_files import ASSIGNMENT
-from tests.browser.hub.harness import ENVIRONMENT, RunningHub, missing, running_hub
 
 pytestmark = [pytest.mark.whole, pytest.mark.browser]
 
