@@ -352,7 +352,7 @@ seegrad.course_map()
 
 # %% [markdown]
 # Each chapter says in its first lines how long it takes: 40 to 60 minutes. Its assignment takes another 45 to 75 minutes.
-# That makes about 18 hours for all of it. 01 comes first; after it you may go by either branch. The clinic (08) needs
-# them both, and 09 ends the course.
+# That makes about 21 hours for all of it. 01 comes first; after it you may go by either branch. The clinic (08) needs
+# them both, 09 makes an engine, and 10 ends the course.
 #
 # **Now:** open `01_computational_graphs`, in the same folder.

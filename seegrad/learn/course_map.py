@@ -46,6 +46,7 @@ COURSE = (
     Stop("07_dynamic_graphs", marked("Dynamic graphs"), 4, 0, ("03",)),
     Stop("08_clinic", marked("The clinic"), 5, 0, ("06", "07")),
     Stop("09_own_engine", marked("An engine of your own"), 5, 2, ("06", "07")),
+    Stop("10_a_model_that_trains", marked("A model that trains"), 6, 1, ("08", "09")),
 )
 
 CARD_WIDTH_PX, CARD_HEIGHT_PX, GAP_PX, ROW_PX, MARGIN_PX = 146, 112, 24, 70, 14
@@ -78,7 +79,7 @@ class CourseMap:
     def svg(self) -> str:
         """The picture: a card for each chapter, and the misconceptions below."""
         with speaking(self.lang):
-            width = 2 * MARGIN_PX + 6 * CARD_WIDTH_PX + 5 * GAP_PX
+            width = 2 * MARGIN_PX + 7 * CARD_WIDTH_PX + 6 * GAP_PX
             met = self.progress.misconceptions
             height = 2 * MARGIN_PX + 2 * ROW_PX + CARD_HEIGHT_PX + (46 if met else 0)
             return el(

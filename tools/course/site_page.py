@@ -32,7 +32,7 @@ WORDS = {
     "before": marked("Previous chapter"),
     "after": marked("Next chapter"),
     "lead": marked(
-        "Ten chapters that can be read and played with in this browser. To run their code, open the notebooks in "
+        "Eleven chapters that can be read and played with in this browser. To run their code, open the notebooks in "
         "JupyterLab: `make lab`."
     ),
     "pages": marked("Pages"),

@@ -199,7 +199,7 @@ def test_changed_code_and_formulas_are_found(course: book.CourseFiles, wrong: st
 def test_the_pages_of_the_course_speak_chinese() -> None:
     front = front_page(LANG, "")
     assert "<h1>理解 PyTorch autograd：全部课程</h1>" in front
-    assert "十章内容，可以直接在浏览器里阅读和操作。" in front
+    assert "十一章内容，可以直接在浏览器里阅读和操作。" in front
     ways = [Way(f"0{number}_x", "标题") for number in range(3)]
     chapter = chapter_page(nbformat.v4.new_notebook(), "01_x", LANG, ways, ["en", LANG])
     for said in (' aria-label="页面导航"', ">课程地图<", ">上一章: 标题<", ">下一章: 标题<"):

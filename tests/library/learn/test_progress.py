@@ -256,14 +256,14 @@ def test_the_map_says_in_words_what_it_shows(lang: str, said: str) -> None:
     html = CourseMap(some_progress(), "02_leaf_tensors", lang)._repr_html_()
     assert said in html
     chapters, met = html.split("</ol>")
-    assert chapters.count("<li>") == len(COURSE) == 10
+    assert chapters.count("<li>") == len(COURSE) == 11
     assert met.count("<li>") == 2
     assert 'href="05_data_versus_detach.ipynb"' in html
     image = re.search(r'src="data:image/svg\+xml,([^"]*)"', html)
     assert image
     drawn = unquote(image[1])
     assert "M06 ×2" in drawn
-    assert drawn.count('class="new') == 7
+    assert drawn.count('class="new') == 8
 
 
 def test_an_assignment_s_map_leads_to_the_chapters(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -313,7 +313,7 @@ def test_a_map_without_progress_is_the_same_every_time() -> None:
 def test_the_map_is_the_course_s() -> None:
     masters = {path.stem for path in (ROOT / "notebooks").glob("*.py")}
     assert masters <= {stop.name for stop in COURSE}
-    assert [stop.number for stop in COURSE] == [f"{k:02}" for k in range(10)]
+    assert [stop.number for stop in COURSE] == [f"{k:02}" for k in range(11)]
 
 
 def test_what_is_written_is_read_again(tmp_path: Path) -> None:
@@ -335,12 +335,12 @@ def test_a_chapter_s_state_is_what_was_done_last_and_never_told_by_colour_alone(
     states = re.findall(r"</a>: ([^;<]*)", html)
     assert states == [
         *("right", "something was wrong the last time", "right", "in work", "something was wrong the last time"),
-        *["not started"] * 5,
+        *["not started"] * 6,
     ]
     svg = unquote(re.findall(r'src="data:image/svg\+xml,([^"]*)"', html)[0])
     assert re.findall(r'class="no"[^>]*>(\d\d ?[✓✗…]?)<', svg) == [
         *("00 ✓", "01 ✗", "02 ✓", "03 …", "04 ✗"),
-        *("05", "06", "07", "08", "09"),
+        *("05", "06", "07", "08", "09", "10"),
     ]
     assert "<li>M11 ×1: <code>x += y</code> and <code>x[0] = y</code> write into the same tensor" in html
 
