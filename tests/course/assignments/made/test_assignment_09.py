@@ -13,7 +13,7 @@ from tests.course.answer_files import answers, prompt
 from tools.course.masters import read_master
 
 NAME = "09_own_engine"
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[4]
 REPLACED = {  # report → the line as it was changed
     "A": "flowing[one] = part",
     "B": "value.grad = gradient",

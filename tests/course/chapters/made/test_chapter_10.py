@@ -11,7 +11,7 @@ import torch
 
 from tools.course.masters import read_master
 
-CHAPTER = read_master(Path(__file__).parents[3] / "notebooks" / "10_a_model_that_trains.py")
+CHAPTER = read_master(Path(__file__).parents[4] / "notebooks" / "10_a_model_that_trains.py")
 TEXT = " ".join(" ".join(cell.source.split()) for cell in CHAPTER.cells if cell.cell_type == "markdown")
 MADE = re.compile(r"(import|class|def|points|ones|F64)\b")
 

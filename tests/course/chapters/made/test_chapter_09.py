@@ -10,7 +10,7 @@ import torch
 from seegrad.model.derivatives import formulas
 from tools.course.masters import read_master
 
-CHAPTER = read_master(Path(__file__).parents[3] / "notebooks" / "09_own_engine.py")
+CHAPTER = read_master(Path(__file__).parents[4] / "notebooks" / "09_own_engine.py")
 TEXT = "\n".join(cell.source for cell in CHAPTER.cells if cell.cell_type == "markdown")
 ENGINE = ("class Value:", "RULES = {", "def graph(", "def plain(")
 
