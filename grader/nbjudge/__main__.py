@@ -3,6 +3,7 @@
 nbjudge extend | attempts | requests | roster: more time, attempts, requests for another look, names and ids.
 nbjudge similar: pairs of submissions that are nearer to each other than the class is.
 nbjudge generate: an assignment's rows in the gradebook. nbjudge hub: its files and permissions on a JupyterHub.
+nbjudge passback: final scores to the platform that the class came from.
 nbjudge judge: what tests say of a program, without a course.
 """
 
@@ -27,6 +28,7 @@ ADVICE = """What helps: Linux 6.12 or later, or user namespaces for this user
 or a container that allows them (see the Dockerfile). --i-trust-these-students grades all the same."""
 NO_MOVE = "No score moves of what was graded before."
 PATHS = frozenset({"tests", "answers", "reference", "file", "to", "prefix"})
+NOT_SENT = "Nothing was sent; --yes sends it."
 ALL_GRADED, SOME_NOT, COULD_NOT_START = 0, 1, 2
 
 
@@ -48,6 +50,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "doctor": _doctor,
         "generate": _generate,
         "hub": _hub,
+        "passback": _passback,
         "judge": _judge,
     }
     try:
@@ -113,6 +116,9 @@ def _parser() -> argparse.ArgumentParser:
     hub.add_argument("file", help="hub.toml: who is grader, instructor, student, and where the exchange is")
     hub.add_argument("--check", action="store_true", help="change nothing, say what differs")
     hub.add_argument("--prefix", default=sys.prefix, help="the environment that the servers run in; default: this one")
+    back = commands.add_parser("passback", help="final scores to the learning platform, by LTI 1.3")
+    back.add_argument("name", help="the assignment")
+    back.add_argument("--yes", action="store_true", help="send them; without it only what would be sent is shown")
     one = commands.add_parser("judge", help="what tests say of an answer, as JSON: no course, no gradebook")
     one.add_argument("tests", help="a Python file whose cells begin with `# %%%% name (2 points)`, or a notebook")
     one.add_argument("answers", nargs="+", metavar="answer", help="a Python file or a notebook; one line of JSON each")
@@ -359,6 +365,24 @@ def _hub(options: argparse.Namespace) -> int:
     course = hubs.home(hub.grader) / hub.directory
     _say(f"{course}: {hubs.give(course, hub.grader)} files and folders given to {hub.grader} alone")
     return ALL_GRADED
+
+
+def _passback(options: argparse.Namespace) -> int:
+    from nbjudge.course.office import passback
+
+    converter = _desk(options)
+    with converter.record() as record:
+        record.assignment(options.name, 0)  # raises where there is none
+        most = record.most(options.name)
+        due, left_out = passback.due(record.standings(options.name), record.platform_ids(), most)
+    sent = passback.Sent(converter.course().state, options.name)
+    known = sent.newest()
+    new = [one for one in due if known.get(one.student) != one]
+    settings = passback.Passback(parent=converter)
+    for one in passback.send(settings, options.name, new, sent) if options.yes else new:
+        _say(f"{one.student}  {one.points:g}/{one.most:g}  {'sent' if options.yes else 'would be sent'}")
+    _say("\n".join([*left_out, f"{len(due) - len(new)} are there already.", *([] if options.yes else [NOT_SENT])]))
+    return SOME_NOT if left_out else ALL_GRADED
 
 
 def _judge(options: argparse.Namespace) -> int:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Self, TypeVar
 
 from nbgrader.api import Assignment as AssignmentRow
-from nbgrader.api import BaseCell, Gradebook, InvalidEntry, MissingEntry, SubmittedAssignment
+from nbgrader.api import BaseCell, Gradebook, InvalidEntry, MissingEntry, Student, SubmittedAssignment
 from nbgrader.preprocessors import AssignLatePenalties
 from sqlalchemy import event, func, select
 from sqlalchemy.engine import Connection, make_url
@@ -239,6 +239,15 @@ class Record:
             return " ".join(part for part in (row.first_name, row.last_name) if part) or student
 
         return self._read(found)
+
+    def platform_ids(self) -> dict[str, str]:
+        """student → the id that the learning platform has for them, for those who have one."""
+        wanted = select(Student.id, Student.lms_user_id).where(Student.lms_user_id.is_not(None))
+        return self._read(lambda: {str(one): str(there) for one, there in self._session.execute(wanted) if there})
+
+    def most(self, assignment: str) -> float:
+        """Points that an assignment gives."""
+        return self._read(lambda: float(self._gradebook.find_assignment(assignment).max_score))
 
     def extensions(self, assignment: str) -> dict[str, datetime]:
         """student → until when they have time, UTC, for those who have more than the others."""

@@ -165,8 +165,8 @@ def server_config(*, switched_on: bool) -> str:
 def differing(place: Laid) -> str:
     """What is not as it has to be, in words; empty where nothing is.
 
-    >>> differing(Laid(Path("/etc/passwd"), 0o644, "root"))
-    ''
+    >>> differing(Laid(Path("/etc/nowhere"), 0o644, "root"))
+    'is not there'
     """
     try:
         found = place.path.lstat()
