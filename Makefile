@@ -29,7 +29,7 @@ install: .venv/.installed  ## Python packages into .venv
 .venv/.installed: pyproject.toml grader/pyproject.toml constraints.txt
 	@command -v $(PYTHON) >/dev/null || { echo "seegrad needs $(PYTHON): install Python 3.11, or say make PYTHON=python3"; exit 1; }
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet $(PIP_ARGS) -c constraints.txt -e '.[lab,test]' -e './grader[cluster,test]'
+	$(BIN)/python -m pip install --quiet $(PIP_ARGS) -c constraints.txt -e '.[lab,test]' -e './grader[cluster,passback,test]'
 	@touch $@
 
 system:  ## Chromium, by the system's package manager, where it is missing
