@@ -30,8 +30,9 @@ class record:  # noqa: N801  # a context manager that is used like a function
     raw pointer, a kernel. `code=(file, first_line, text)` gives the source to show where Python can't find it.
     `listener` is called with None after each backward call, and with each error that torch raises.
 
-    `check_nan=True` looks at the smallest and the largest number of every tensor and gradient, so that the line where
-    the first NaN or infinity began is named however large the tensor is.
+    Where a loss or a gradient on the CPU isn't finite, the line where the first NaN or infinity began is named by what
+    the graph still holds. `check_nan=True` looks at the smallest and the largest number of every tensor and gradient:
+    on any device, and where nothing is held any more.
 
     `check_functions=True` compares the backward of each custom Function with central differences on copies of what it
     was given, when the block is over: its forward runs again then, a few times.
@@ -53,7 +54,7 @@ class record:  # noqa: N801  # a context manager that is used like a function
     [('silent_corruption', 'wrong', 'out')]
 
     >>> w = torch.linspace(0, 1, 100).requires_grad_()
-    >>> with record(check_nan=True) as rec:
+    >>> with record() as rec:
     ...     torch.where(w > 0, w.sqrt(), 0.0).sum().backward()
     >>> [(d.kind, d.node, dict(d.arguments)["cause"]) for d in rec.diagnoses]
     [('not_finite', 'SqrtBackward0', 'unused')]

@@ -120,6 +120,7 @@ class BackwardRun:
         self._custom: set[int] = set()  # Nodes of Functions that were written in Python
         self._strange = bool(tables.hooks.drafts)  # code that isn't torch's runs for some Node
         self._writers: dict[int, tuple[Writer, ...]] = {}  # what the user's code runs for a Node
+        self._steep: list[NodeDraft] = []  # all, where one of them may hand on what isn't finite
         self._given = Edits()
         self._stealth: Stealth | None = None
         self._arrivals = Arrivals(tables)
@@ -143,6 +144,8 @@ class BackwardRun:
         hooked, extremes, note = bool(tables.hooks.drafts), self._state.extremes, self._notes(quietly)
         if extremes is not None:
             extremes.begin(self._number)
+        elif self._begins_here:
+            self._look_for_trouble(met, quietly)
         hooks, numbers, lap = self._hooks, self._hook_numbers, tables.frames.lap(self._lap)
         for node, draft in met:
             if extremes is not None:
@@ -158,6 +161,23 @@ class BackwardRun:
             handle = node.register_prehook(partial(note, number, (self._number, lap, number, *given), shown))
             hooks.append(handle.hooks_dict_ref())
             numbers.append(handle.id)
+
+    def _look_for_trouble(self, met: list[tuple[Any, NodeDraft]], quietly: Quietly) -> None:
+        """Has the loss a number that isn't finite? Will a steep Node hand on one?"""
+        aftermath = self._state.aftermath
+        if aftermath is None or aftermath.is_over:
+            return
+        nodes = [draft for _, draft in met]
+        if aftermath.begins(self._number, self._roots, nodes):
+            self._steep = nodes
+        for node, draft in met:
+            if aftermath.steep(node, draft):
+                self._steep = nodes
+                self._handles.append(node.register_hook(partial(quietly, self._handed_steeply, draft.id)))
+
+    def _handed_steeply(self, node: int, computed: Gradients, given: Gradients) -> None:
+        if self._state.aftermath is not None and self._is_ours():
+            self._state.aftermath.handed(self._number, node, computed, given)
 
     def _watch(self, node: Any, draft: NodeDraft, quietly: Quietly) -> None:
         """A whole Frame when the Node starts; its end is awaited for the sum in `.grad` and for what it had saved."""
@@ -390,6 +410,8 @@ class BackwardRun:
     def _end(self, ran: list[int]) -> None:
         """The lap is over; what these Nodes had saved is gone, unless the graph was to be kept."""
         self._hear()
+        if self._state.aftermath is not None and self._steep:
+            self._state.aftermath.ended(self._number, self._steep)
         if not self._keeps_graph:
             self._tables.saved.release(ran)
         self._state.end_backward()

@@ -104,14 +104,20 @@ class ExtremesWatch:
         self._keep(ExtremesDraft(frame, number), tensor)
 
     def _keep(self, draft: ExtremesDraft, tensor: torch.Tensor) -> None:
-        both = _both(tensor)
-        if both is None:
-            return
-        if both.device.type == "cpu":
-            _tell(draft, both.tolist())
-        else:
-            draft.waiting = both
-        self._tables.extremes.append(draft)
+        if looked_at(draft, tensor):
+            self._tables.extremes.append(draft)
+
+
+def looked_at(draft: ExtremesDraft, tensor: torch.Tensor) -> bool:
+    """True where the tensor has both numbers: they're in the draft now, or on their way from a device."""
+    both = _both(tensor)
+    if both is None:
+        return False
+    if both.device.type == "cpu":
+        _tell(draft, both.tolist())
+    else:
+        draft.waiting = both
+    return True
 
 
 def _both(tensor: torch.Tensor) -> torch.Tensor | None:

@@ -14,6 +14,7 @@ from typing import Any
 
 import torch
 
+from seegrad.capture.aftermath import Aftermath
 from seegrad.capture.extremes import ExtremesWatch
 from seegrad.capture.functions import FunctionChecks, unread_check
 from seegrad.capture.probes import torch_private as _torch
@@ -60,6 +61,7 @@ class RecordingState:
         self.lock = threading.RLock()  # the engine has a thread for each device
         self.uses = GradientUses(self.tables, source)
         self.extremes = ExtremesWatch(self.tables) if extremes else None
+        self.aftermath = None if extremes else Aftermath(self.tables)
         self.functions = FunctionChecks(self.tables, source) if functions else None
         self.switches = Switches(self.tables, source, self.meet)
         self._collections = Collections(self.tables, source)

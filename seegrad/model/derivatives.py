@@ -70,3 +70,32 @@ def always_zero(node: str) -> tuple[int, ...]:
     """
     formula = formulas().get(node)
     return formula.zeros if formula else ()
+
+
+STEEP = frozenset({
+    "Acos", "Acosh", "Asin", "Atan2", "Atanh", "Div", "Erfinv", "Exp", "Exp2", "Expm1", "LinalgEigh", "LinalgSvd",
+    "Log", "Log10", "Log1P", "Log2", "Logit", "Logsumexp", "Pow", "Reciprocal", "Rsqrt", "Sqrt", "Tan", "Xlogy",
+})  # fmt: skip
+"""Nodes that have an infinite slope somewhere, without the end of their names."""
+
+
+ROWS = frozenset({"LogSoftmax", "SafeSoftmax", "Softmax"})
+"""Nodes whose results are no numbers where a whole row is left out."""
+
+
+def stem(node: str) -> str:
+    """A Node's name without its end.
+
+    >>> stem("SqrtBackward0")
+    'Sqrt'
+    """
+    return node.partition("Backward")[0]
+
+
+def may_break(node: str) -> bool:
+    """True where a Node may hand on a gradient that isn't finite although it's given a small one.
+
+    >>> may_break("SqrtBackward0"), may_break("MulBackward0")
+    (True, False)
+    """
+    return stem(node) in STEEP or stem(node) in ROWS

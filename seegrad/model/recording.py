@@ -258,7 +258,7 @@ class GradientUse:
 
 @dataclass(frozen=True, slots=True)
 class Extremes:
-    """The smallest and the largest number of a tensor after Frame `frame`, where `check_nan` is on: NaN if one is.
+    """The smallest and the largest number of a tensor after Frame `frame`: NaN if one is. Of all with `check_nan`.
 
     Of gradients instead: those that Node `node` was given in that backward call, or what it handed on for input `slot`.
     """

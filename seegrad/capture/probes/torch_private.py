@@ -435,6 +435,11 @@ def is_custom(node: Any) -> bool:
     return isinstance(node, torch.autograd.function.BackwardCFunction)
 
 
+def is_gentle(node: Any) -> bool:
+    """True for a fixed power of at least 1, whose slope is finite everywhere."""
+    return isinstance(power := getattr(node, "_saved_exponent", None), int | float) and power >= 1
+
+
 def is_read(node: Any, attr: str) -> bool:
     """False for what a Node saves although its formula, as it was called, doesn't read it: statistics in training."""
     return not (attr.startswith("running_") and getattr(node, "_saved_training", False) is True)

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from itertools import takewhile
 
 from seegrad.diagnose.cut import roots_of
 from seegrad.diagnose.evidence import label
 from seegrad.diagnose.finding import DiagnosisKind, Finding, finder
 from seegrad.diagnose.numbers.known import Span, shows
-from seegrad.diagnose.numbers.origins import STEEP_NODES, Origin, Origins, stem
+from seegrad.diagnose.numbers.origins import Origin, Origins
+from seegrad.model.derivatives import STEEP as STEEP_NODES
+from seegrad.model.derivatives import stem
 from seegrad.model.recording import Diagnosis, Frame, Recording
 from seegrad.words.languages import marked
 from seegrad.words.phrases import Phrase, Word, phrase
@@ -109,6 +112,9 @@ MENDS = frozenset({"nan_to_num", "nan_to_num_"})
 """Ops that take them away."""
 
 OVERFLOWS = frozenset({"overflow", "half", "grown"})
+INFINITE = OVERFLOWS | {"log", "power", "zero"}
+"""Reasons by which an infinity comes first."""
+
 SCALES = "_amp_update_scale_"
 """A GradScaler leaves a step out where the scaled gradients overflow."""
 
@@ -138,12 +144,21 @@ def find_not_finite(recording: Recording) -> Iterator[Diagnosis]:
     origins = Origins(recording)
     scaled = any(frame.op == SCALES for frame in recording.frames)
     arrivals = (each for each in _arrivals(origins) if not (scaled and _why(origins, each.origin) in OVERFLOWS))
-    arrival = next(arrivals, None)
+    arrival = _clearest(arrivals)
     later = recording.frames[arrival.frame.index :] if arrival is not None else ()
     if arrival is not None and not any(_meets(origins, frame, MENDS) for frame in later):
         asked = any(_meets(origins, frame, ASKS) for frame in later)
         mild = asked or arrival.harmless or _why(origins, arrival.origin) in ("unseen", "data")
         yield _describe(origins, arrival, LOOKED_AT if mild else BROKEN)
+
+
+def _clearest(arrivals: Iterator[Arrival]) -> Arrival | None:
+    """The first one; of the same backward call, the first whose origin is known."""
+    first = next(arrivals, None)
+    if first is None or not first.origin.unseen:
+        return first
+    same = takewhile(lambda each: each.frame is first.frame, arrivals)
+    return next((each for each in same if not each.origin.unseen), first)
 
 
 def _arrivals(origins: Origins) -> Iterator[Arrival]:
@@ -191,7 +206,7 @@ def _describe(origins: Origins, arrival: Arrival, kind: DiagnosisKind) -> Diagno
     dtype = recording.tensors[origin.tensor].dtype if origin.tensor is not None else ""
     facts: dict[str, Word] = {"cause": why, "op": op, "high": f"{span.high:.3g}" if span else "?", "dtype": dtype}
     words: dict[str, Word] = {
-        "what": "NaN" if result is None or result.has_nan else Phrase(INFINITY),
+        "what": "NaN" if (result.has_nan if result is not None else why not in INFINITE) else Phrase(INFINITY),
         "where": Phrase(LOSS) if arrival.leaf is None else phrase(GRADIENT, label=leaf),
         "leaf": leaf,
         "label": label(recording, given if given is not None else origin.tensor),
@@ -249,7 +264,7 @@ def _why(origins: Origins, origin: Origin) -> str:
 
 def _why_backward(origins: Origins, origin: Origin) -> str:
     """A slope that is infinite, met by a 0 or by a gradient that counts; or numbers too large by themselves."""
-    kind, handed = stem(origin.node) if origin.node is not None else "", origins.handed(origin)
+    kind, handed = stem(origin.node.name) if origin.node is not None else "", origins.handed(origin)
     given = origins.known.given.get((origin.backward or 0, origin.node.id)) if origin.node is not None else None
     if handed is not None and handed.has_nan and (given is None or given.holds_zero):
         return "unused"

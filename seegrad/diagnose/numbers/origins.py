@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from seegrad.diagnose.numbers.known import KnownNumbers, Makers, Span
+from seegrad.model.derivatives import ROWS, STEEP, stem
 from seegrad.model.recording import Frame, Node, Recording
 
 PUT_THERE = frozenset({
@@ -14,11 +15,20 @@ PUT_THERE = frozenset({
 })  # fmt: skip
 """Ops whose result may be infinite because the program says so."""
 
-STEEP_NODES = frozenset({
-    "Acos", "Acosh", "Asin", "Atanh", "Div", "Exp", "Exp2", "Log", "Log10", "Log2", "Logit", "Pow",
-    "Reciprocal", "Rsqrt", "Sqrt", "Tan", "Xlogy",
+BREAKS = frozenset({
+    "acos", "acosh", "asin", "atanh", "erfinv", "exp", "exp_", "exp2", "expm1", "log", "log10", "log1p", "log2", "log_",
+    "logit", "nll_loss", "cross_entropy", "norm", "pow", "pow_", "reciprocal", "rsqrt", "sqrt", "xlogy",
 })  # fmt: skip
-"""Nodes that have an infinite slope somewhere, without the end of their names."""
+"""Ops that make what isn't finite of small numbers: they have a pole, or a domain."""
+
+DIVISIONS = frozenset({"div", "div_", "divide", "rdiv", "true_divide", "truediv", "__itruediv__"})
+FEW = frozenset({"std", "var", "std_mean", "var_mean"})
+LEFT_OUT = frozenset({"softmax", "log_softmax", "scaled_dot_product_attention"})
+FRESH = frozenset({
+    "arange", "bernoulli_", "eye", "kaiming_uniform_", "linspace", "normal", "normal_", "ones", "rand", "randint",
+    "randn", "randperm", "trunc_normal_", "uniform_", "xavier_uniform_", "zeros", "zero_",
+})  # fmt: skip
+"""Ops that make finite numbers out of nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,12 +73,47 @@ class Origins:
             if not broken:
                 unseen = any(span is None and self._is_floating(each) for each, span in spans.items())
                 meant = frame.op in PUT_THERE and now is not None and not now.has_nan
-                here = Origin(frame, tensor, unseen=unseen, meant=meant)
+                beyond = self._beyond(frame, tensor) if unseen and not meant else None
+                here = beyond or Origin(frame, tensor, unseen=unseen, meant=meant)
                 return born if born is not None and (meant or unseen) else here
             if not nans and now is not None and now.has_nan and born is None:
                 born = Origin(frame, tensor)
             tensor, until = (nans or broken)[0], frame.index - 1
         return born or Origin(None, tensor)
+
+    def _beyond(self, frame: Frame, tensor: int) -> Origin | None:
+        """Back through results that nobody looked at, to the one op among their makers that breaks finite numbers.
+
+        None where there are several, or where what was given from outside wasn't looked at either.
+        """
+        waiting, found, seen = [(frame, tensor)], list[Origin](), {tensor}
+        for each, result in waiting:  # grows while it's read
+            known = {given: self.known.at(given, each.index - 1) for given in each.inputs if self._is_floating(given)}
+            broken = next((given for given, span in known.items() if span is not None and not span.is_finite), None)
+            if broken is not None:
+                return self.of_tensor(broken, each.index - 1)
+            if self._may_break(each):
+                found.append(Origin(each, result))
+            if each.op in FRESH or (not known and each.inputs):
+                continue
+            if not each.inputs:
+                return None
+            for given in (given for given, span in known.items() if span is None and given not in seen):
+                made = self._makers.maker(given, each.index - 1)
+                if made is None or made.phase not in ("forward", "inplace"):
+                    return None
+                seen.add(given)
+                waiting.append((made, given))
+        rows = [Origin(each, result) for each, result in waiting if each.op in LEFT_OUT]
+        if not found and any(each.op in PUT_THERE for each, _ in waiting):  # what is left out makes rows of nothing
+            found = rows
+        return found[0] if len(found) == 1 else None
+
+    def _may_break(self, frame: Frame) -> bool:
+        """Can this call have made what isn't finite of small finite numbers? A division by a plain number can't."""
+        if frame.op in FEW:
+            return any(not {0, 1}.isdisjoint(self.recording.tensors[each].shape) for each in frame.inputs)
+        return frame.op in BREAKS or (frame.op in DIVISIONS and (len(frame.inputs) > 1 or frame.op == "rdiv"))
 
     def _is_floating(self, tensor: int) -> bool:
         ref = self.recording.tensors[tensor]
@@ -102,15 +147,33 @@ class Origins:
         while True:
             givers = self._givers(backward, before.get(here.id, ()))
             if givers is None or not givers:
-                return Origin(None, here.leaf, here, backward=backward, unseen=True)
+                return self._first_to_break(leaf, backward)
             first = next((each for each in givers if self._is_finite(backward, each[0])), None)
             if first is not None:
                 return self._at_node(backward, *first)
             onward = next((node for node, _ in givers if node.id not in seen), None)
             if onward is None or (backward, onward.id) not in self.known.given:
-                return Origin(None, here.leaf, here, backward=backward, unseen=True)
+                return self._first_to_break(leaf, backward)
             here = onward
             seen.add(here.id)
+
+    def _first_to_break(self, leaf: Node, backward: int) -> Origin:
+        """The first Node on the way to a leaf that is known to have handed on what isn't finite, of what is."""
+        runs = self.runs(backward)
+        leads = {leaf.id}
+        for node in reversed(runs):
+            leads |= {node.id for edge in node.edges if edge.target in leads}
+        for node in (node for node in runs if node.id in leads and self._is_finite(backward, node)):
+            for edge in (edge for edge in node.edges if edge.target in leads):
+                span = self.known.handed.get((backward, node.id, edge.slot))
+                if span is not None and not span.is_finite:
+                    return self._at_node(backward, node, edge.slot)
+        for node in (node for node in reversed(runs) if node.id in leads):  # a 0 that met a NaN of the forward
+            for tensor in {*self.recording.frames[node.frame].inputs, *node.outputs}:
+                span = self.known.at(tensor, node.frame)
+                if span is not None and span.has_nan:
+                    return self.of_tensor(tensor, node.frame)
+        return Origin(None, leaf.leaf, leaf, backward=backward, unseen=True)
 
     def _is_finite(self, backward: int, node: Node) -> bool:
         span = self.known.given.get((backward, node.id))
@@ -125,7 +188,7 @@ class Origins:
             return list(before)
         given = {node.id: self.known.given.get((backward, node.id)) for node, _ in before}
         broken = [each for each in before if (span := given[each[0].id]) is not None and not span.is_finite]
-        steep = [each for each in before if stem(each[0]) in STEEP_NODES]
+        steep = [each for each in before if stem(each[0].name) in STEEP]
         return broken or (steep if len(steep) == 1 else None)
 
     def _at_node(self, backward: int, node: Node, slot: int) -> Origin:
@@ -138,7 +201,11 @@ class Origins:
                     found = self.of_tensor(tensor, frame.index - 1)
                     if not found.meant:
                         return found
-        return Origin(frame, next(iter(node.outputs), None), node, slot, backward)
+        result = next(iter(node.outputs), None)
+        span = None if result is None else self.known.at(result, frame.index)
+        if result is not None and span is not None and span.has_nan and stem(node.name) in ROWS:
+            return self.of_tensor(result, frame.index)
+        return Origin(frame, result, node, slot, backward)
 
     def handed(self, origin: Origin) -> Span | None:
         """What the Node of an Origin handed on."""
@@ -147,12 +214,3 @@ class Origins:
         target = next((edge.target for edge in origin.node.edges if edge.slot == origin.slot), None)
         exact = self.known.handed.get((origin.backward, origin.node.id, origin.slot))
         return exact or (self.known.given.get((origin.backward, target)) if target is not None else None)
-
-
-def stem(node: Node) -> str:
-    """`Sqrt` of `SqrtBackward0`.
-
-    >>> stem(Node(0, "SqrtBackward0", "sqrt", 0, (), ()))
-    'Sqrt'
-    """
-    return node.name.partition("Backward")[0]

@@ -9,8 +9,7 @@ from seegrad.diagnose.cut import roots_of
 from seegrad.diagnose.evidence import birthplace, label
 from seegrad.diagnose.finding import DiagnosisKind, Finding, finder
 from seegrad.diagnose.numbers.known import KnownNumbers, shows
-from seegrad.diagnose.numbers.origins import stem
-from seegrad.model.derivatives import always_zero
+from seegrad.model.derivatives import always_zero, stem
 from seegrad.model.recording import Diagnosis, Frame, Node, Recording
 from seegrad.words.languages import marked
 from seegrad.words.phrases import Word, phrase, plural
@@ -71,7 +70,7 @@ def find_zeros(recording: Recording) -> Iterator[Diagnosis]:
 
     None where a loss is 0 itself, and so has nothing left to learn.
     """
-    steps = any(stem(node) in STEPS for node in recording.nodes)
+    steps = any(stem(node.name) in STEPS for node in recording.nodes)
     if recording.error is not None or not (steps or shows(recording, {"0"}, gradients=True)):
         return
     known = KnownNumbers(recording)
@@ -166,7 +165,7 @@ class _Ways:
         """Why a Node hands on nothing but 0 although it is given something."""
         if self._given_zero(node) or node.id in self._corrupted:
             return None
-        kind = stem(node)
+        kind = stem(node.name)
         if kind in STEPS and slot in always_zero(node.name):
             return "step"
         if self._given_zero(node) is None or not self._handed_zero(node, slot, to):
@@ -178,7 +177,7 @@ class _Ways:
         """Is the other factor, or the condition, something that isn't trained?"""
         frame = self._recording.frames[node.frame]
         given = [self._recording.tensors[tensor] for tensor in frame.inputs]
-        if stem(node) != "Mul":
+        if stem(node.name) != "Mul":
             return True
         own = node.inputs[slot] if slot < len(node.inputs) else None
         return any(not ref.requires_grad for ref in given if ref.id != own)
