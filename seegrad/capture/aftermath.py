@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
 
 import torch
 
@@ -48,9 +47,9 @@ class Aftermath:
         self._tables.extremes += [*self._of_graph(nodes), *self._of_living()]
         return True
 
-    def steep(self, node: Any, draft: NodeDraft) -> bool:
+    def steep(self, draft: NodeDraft) -> bool:
         """Is it worth a look at what this Node hands on?"""
-        return not self.is_over and may_break(draft.name) and not _torch.is_gentle(node)
+        return not self.is_over and may_break(draft.name)
 
     def handed(self, backward: int, node: int, computed: Gradients, given: Gradients) -> None:
         """A steep Node has computed the gradients of its inputs from those it was given."""

@@ -171,7 +171,7 @@ class BackwardRun:
         if aftermath.begins(self._number, self._roots, nodes):
             self._steep = nodes
         for node, draft in met:
-            if aftermath.steep(node, draft):
+            if aftermath.steep(draft):
                 self._steep = nodes
                 self._handles.append(node.register_hook(partial(quietly, self._handed_steeply, draft.id)))
 

@@ -24,8 +24,8 @@ from seegrad.capture.probes.variables import is_a
 from seegrad.capture.tables import Tables
 from seegrad.model.recording import FunctionCheck, Place
 
-MOST = 3
-"""Uses of one Function that are compared."""
+MOST, MOST_IN_ALL = 3, 60
+"""Uses of one Function on one line, with arguments of one kind, that are compared; and of one Function."""
 
 LARGEST = 1_000_000
 """Numbers of all its arguments together; with more it isn't compared."""
@@ -58,25 +58,28 @@ class FunctionChecks:
         self._tables, self._source = tables, source
         self._met: list[Application] = []
         self._count = Counter[Any]()
-        self._last: tuple[int, ...] = ()
+        self._last: FrameType | None = None  # held until it's over: another one would have its address
 
     def met(self, frame: FrameType, place: Place) -> None:
         """A Function's forward is about to compute something; `frame` is apply's."""
-        found = _application(frame)
+        found = _application(frame) if frame is not self._last else None
         if found is None:
             return
+        self._last = frame
         function, arguments = found
-        now = (id(frame), id(function), *map(id, arguments))
-        if now == self._last:
-            return
-        self._last = now
         tensors = [each for each in arguments if is_a(each, torch.Tensor)]
-        if self._count[function] < MOST and sum(each.numel() for each in tensors) <= LARGEST:
-            self._count[function] += 1
+        use = function, place, tuple(map(_kind_of, arguments))
+        is_new = self._count[use] < MOST and self._count[function] < MOST_IN_ALL
+        if is_new and sum(each.numel() for each in tensors) <= LARGEST:
+            self._count.update((use, function))
             wanted = [n for n, each in enumerate(arguments) if is_a(each, torch.Tensor) and each.requires_grad]
             real = tuple(n for n in wanted if arguments[n].is_floating_point())
             copies = tuple(_copy(each) for each in arguments)
             self._met.append(Application(function, place, self._tables.frames.next, copies, real))
+
+    def over(self) -> None:
+        """No Function's forward is under way."""
+        self._last = None
 
     def compare(self) -> None:
         """The block is over: run them again."""
@@ -162,6 +165,13 @@ def _application(frame: FrameType) -> tuple[Any, tuple[Any, ...]] | None:
 def _has_setup_context(function: Any) -> bool:
     """True where the forward of a custom Function is given no `ctx`."""
     return function.setup_context is not torch.autograd.Function.setup_context
+
+
+def _kind_of(value: Any) -> object:
+    """Of a tensor its shape and dtype, of another value what it is."""
+    if is_a(value, torch.Tensor):
+        return tuple(value.shape), value.dtype, value.requires_grad
+    return f"{value:.60}" if isinstance(value, str) else value if isinstance(value, int | float) else type(value)
 
 
 def _copy(value: Any) -> Any:

@@ -29,6 +29,7 @@ from seegrad.capture.probes.places import (
 )
 from seegrad.capture.probes.swaps import on_swap
 from seegrad.capture.probes.variables import is_a, tensors_in
+from seegrad.capture.recomputed import Recomputations
 from seegrad.capture.state import RecordingState
 from seegrad.capture.training.uses import CLIPPING, UNSCALING, ZEROING, on_step
 from seegrad.model.recording import Place, RaisedError, Recording
@@ -112,6 +113,7 @@ class Capture(TorchFunctionMode):
             functions=check_functions,
             values=values,
         )
+        self._recomputed = Recomputations(self._state.tables, quietly)
         self._calls: dict[Callable[..., Any], Call] = {}
         self._block: FrameType | None = None
         self._code: tuple[tuple[int, str], ...] = ()
@@ -144,6 +146,7 @@ class Capture(TorchFunctionMode):
         quietly(self._state.finish, block)
         left = quietly(self._left_by, error) if error is not None else None
         self._end()
+        quietly(self._recomputed.end)
         if self._state.functions is not None:
             quietly(self._state.functions.compare)
         quietly(self._state.tables.let_go)
@@ -206,6 +209,7 @@ class Capture(TorchFunctionMode):
                 raise
             if op is not None:
                 quietly(op.done, result)
+                quietly(self._recomputed.ran, call.name, self._state.tables.frames.now, result)
             return result  # noqa: TRY300  # an `else` would split what belongs together
         except BaseException as error:
             quietly(without_us, error)

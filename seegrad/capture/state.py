@@ -155,6 +155,8 @@ class RecordingState:
         tables.tensors.applied = self._applied is not None
         if self._applied is None:
             self._inside = ()
+        if self.functions is not None and self.applying is None:
+            self.functions.over()
         strangers = [*unseen, *self._name(*self._names.everything(frames))] if deep else unseen
         if strangers:
             self.meet_wrapped(strangers, user)

@@ -340,6 +340,16 @@ class FunctionCheck:
 
 
 @dataclass(frozen=True, slots=True)
+class Recomputed:
+    """A checkpoint's second run differed from its first, in Frame `frame`: by the op, the shape or the numbers."""
+
+    frame: FrameId
+    op: str
+    again: str
+    how: Literal["op", "shape", "numbers"]
+
+
+@dataclass(frozen=True, slots=True)
 class RaisedError:
     """An error that left the block, as torch or Python raised it. `node` is the Node that was running.
 
@@ -430,6 +440,7 @@ class Recording:
     collected: tuple[Collected, ...] = ()
     shared: tuple[Shared, ...] = ()
     checks: tuple[FunctionCheck, ...] = ()
+    recomputed: tuple[Recomputed, ...] = ()
 
     def to_json(self) -> str:
         """The Recording as JSON, the same bytes every time. `from_json` reads it back.

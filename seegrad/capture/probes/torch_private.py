@@ -343,9 +343,14 @@ def saved_tensors(node: Any, slots: Sequence[tuple[str, str]]) -> Iterator[tuple
 def _checked(node: Any, attr: str) -> Any:
     """What a Node keeps, through torch's own check; None where that fails, or where it would call someone's hook."""
     with contextlib.suppress(RuntimeError):
-        if torch._C._autograd._top_saved_tensors_default_hooks(False) is None:
-            return _unpacked(node, attr)
+        return _unpacked(node, attr) if packs() is None else None
     return None
+
+
+def packs() -> Any:
+    """What is called with each tensor that a Node saves now; None where nothing is."""
+    hooks: Any = torch._C._autograd._top_saved_tensors_default_hooks(False)
+    return None if hooks is None else hooks[0]
 
 
 def _unpacked(node: Any, attr: str) -> Any:
@@ -433,11 +438,6 @@ def function_of(node: Any) -> Any:
 def is_custom(node: Any) -> bool:
     """True for the Node of a Function that was written in Python."""
     return isinstance(node, torch.autograd.function.BackwardCFunction)
-
-
-def is_gentle(node: Any) -> bool:
-    """True for a fixed power of at least 1, whose slope is finite everywhere."""
-    return isinstance(power := getattr(node, "_saved_exponent", None), int | float) and power >= 1
 
 
 def is_read(node: Any, attr: str) -> bool:

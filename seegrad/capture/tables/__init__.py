@@ -24,6 +24,7 @@ from seegrad.model.recording import (
     Hook,
     Node,
     RaisedError,
+    Recomputed,
     Recording,
     Shared,
     Switch,
@@ -50,6 +51,7 @@ class Tables:
         self.collected: list[Collected] = []
         self.shared: list[Shared] = []
         self.checks: list[FunctionCheck] = []
+        self.recomputed: list[Recomputed] = []
         self.root: int | None = None  # the tensor that backward was called on last
 
     # -- who is it
@@ -122,6 +124,7 @@ class Tables:
             collected=tuple([frozen(Collected, each, ids) for each in self.collected]),
             shared=tuple([frozen(Shared, each, ids) for each in self.shared]),
             checks=tuple([frozen(FunctionCheck, each, ids) for each in self.checks if each.frame in ids["frame"]]),
+            recomputed=tuple([frozen(Recomputed, each, ids) for each in self.recomputed if each.frame in ids["frame"]]),
         )
 
     def _fetch(self, frames: Iterable[FrameDraft]) -> None:

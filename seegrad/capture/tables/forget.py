@@ -138,6 +138,6 @@ def _needed_frames(tables: Tables, nodes: set[int], writes: set[int], tensors: s
     needed |= {tables.nodes.drafts[number].frame for number in nodes}
     needed |= {switch.frame for switch in tables.switches}
     needed |= {each.frame for each in tables.collected} | {each.frame for each in tables.shared}
-    needed |= {each.frame for each in tables.checks}
+    needed |= {each.frame for each in tables.checks} | {each.frame for each in tables.recomputed}
     needed |= {frame for node, frame in tables.frames.last_runs().items() if node in nodes}
     return needed & (tables.frames.drafts.keys() | tables.frames.ran.keys())

@@ -80,6 +80,7 @@ SEVERITIES = {
     "backward_disagrees": "note",
     "weight_learns_too": "note",
     "frozen_at_zero": "note",
+    "recomputed_otherwise": "wrong",
 }
 
 
@@ -114,6 +115,7 @@ def programs() -> dict[str, Program]:
         advised,
         bootstrapped,
         chapter,
+        checkpoints,
         clinic,
         constants,
         copies,

@@ -124,6 +124,27 @@ def test_a_function_that_refuses_doubles_is_left_alone() -> None:
     assert not rec.diagnoses
 
 
+def test_each_kind_of_use_is_compared_however_often_another_came_before() -> None:
+    class Power(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: torch.Tensor, power: int) -> torch.Tensor:
+            ctx.save_for_backward(x)
+            ctx.power = power
+            return x**power
+
+        @staticmethod
+        def backward(ctx: Any, grad_output: torch.Tensor) -> tuple[torch.Tensor, None]:  # type: ignore[override]  # torch's own stub
+            (x,) = ctx.saved_tensors
+            return grad_output * 2 * x, None  # right for the square alone
+
+    x = torch.linspace(0.5, 2, 5).requires_grad_()
+    with seegrad.record(check_functions=True) as rec:
+        for power in (2, 2, 2, 2, 2, 3):
+            Power.apply(x, power).sum().backward()
+    (found,) = rec.diagnoses
+    assert found.kind == "backward_disagrees"
+
+
 def test_a_recording_with_a_check_can_be_stored() -> None:
     rec, *_ = trained(check_functions=True)
     assert seegrad.Recording.from_json(rec.to_json()) == rec.recording

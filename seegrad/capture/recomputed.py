@@ -1,0 +1,228 @@
+"""What `torch.utils.checkpoint` computes again in a backward, beside what the forward has computed: is it the same?
+
+A checkpoint keeps no results; it runs its function once more when a backward needs them. Where that run differs (other
+random numbers, a counter that went on, a switch), torch compares shapes and dtypes alone. The non-reentrant kind is
+seen: what packs its saved tensors knows which run it is.
+"""
+
+from __future__ import annotations
+
+import sys
+import weakref
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+import torch.utils.checkpoint
+from torch.overrides import TorchFunctionMode
+
+from seegrad.capture.op import EMPTY, RUNNING_STATISTICS, call_of
+from seegrad.capture.probes import torch_private as _torch
+from seegrad.capture.probes.places import call_as, caller
+from seegrad.capture.probes.variables import tensors_in
+from seegrad.capture.tables import Tables
+from seegrad.model.recording import Recomputed
+
+MOST_STEPS = 10_000
+"""Calls of one checkpoint that are compared."""
+
+LARGEST = 1 << 16
+"""Numbers of a result whose sum is compared; of bigger ones, and on a device, the shape is."""
+
+NEAR = 1e-3
+"""How far a sum may be off, in proportion to all its numbers: other threads add up in another order."""
+
+FIRST = "_checkpoint_hook."
+"""Who packs the tensors of a first run."""
+
+OWN_CODE = (torch.utils.checkpoint.__file__, torch.random.__file__)
+
+
+@dataclass(frozen=True, slots=True)
+class RunStep:
+    """One call in a checkpoint: what was called, in which Frame, what came out."""
+
+    frame: int
+    op: str
+    shapes: tuple[tuple[object, ...], ...]  # with the dtype
+    sums: tuple[tuple[float, float], ...]
+    has_graph: bool
+
+    def differs(self, other: RunStep) -> bool:
+        """Are the numbers others?"""
+        return any(
+            abs(mine[0] - its[0]) > NEAR * max(mine[1], its[1])
+            for mine, its in zip(self.sums, other.sums, strict=False)
+        )
+
+
+class Recomputations:
+    """The checkpoints whose graphs live, with all calls of their first run."""
+
+    def __init__(self, tables: Tables, quietly: Callable[..., Any]) -> None:
+        self._tables, self._quietly = tables, quietly
+        self._first = weakref.WeakKeyDictionary[Any, list[RunStep]]()
+
+    def ran(self, op: str, frame: int, result: Any) -> None:
+        """A call has returned; does it belong to a checkpoint's first run?"""
+        pack = _torch.packs()
+        if pack is None or not getattr(pack, "__qualname__", "").startswith(FIRST) or op in EMPTY:
+            return
+        checkpoint = _held(pack, "frame")
+        if checkpoint is not None:
+            if not isinstance(checkpoint.recompute_fn, SecondRun):
+                self._first[checkpoint] = []
+                checkpoint.recompute_fn = SecondRun(self, checkpoint, self._quietly)
+                if checkpoint.metadata_fn is not None:
+                    checkpoint.metadata_fn = SavedTwice(self, checkpoint, self._quietly)
+            steps = self._first.get(checkpoint)
+            if steps is not None and len(steps) < MOST_STEPS:
+                steps.append(_step(op, frame, tensors_in(result)))
+
+    def end(self) -> None:
+        """Nothing more is to be seen."""
+        for checkpoint in list(self._first):
+            checkpoint.recompute_fn = checkpoint.recompute_fn.function
+            if isinstance(checkpoint.metadata_fn, SavedTwice):
+                checkpoint.metadata_fn = checkpoint.metadata_fn.function
+
+    def compare(self, checkpoint: Any, again: Sequence[RunStep]) -> None:
+        """A checkpoint has run again: tell of the first call that differs, if one does."""
+        first = self._first.pop(checkpoint, None)
+        if first is not None:
+            found = self._difference(first, again)
+            self._tables.recomputed += found
+            if isinstance(checkpoint.metadata_fn, SavedTwice):
+                checkpoint.metadata_fn.is_told = bool(found)
+
+    def step(self, saved: torch.Tensor) -> RunStep:
+        """What the call that is made now saves."""
+        return _step("", self._tables.frames.next, [saved])
+
+    def differs(self, first: RunStep) -> bool:
+        """What that call saved has other numbers the second time; its statistics may, no gradient reads them."""
+        draft = self._tables.frames.drafts.get(first.frame)
+        if draft is not None and draft.op not in RUNNING_STATISTICS:
+            self._tables.recomputed.append(Recomputed(first.frame, draft.op, draft.op, "numbers"))
+            return True
+        return False
+
+    def _difference(self, first: Sequence[RunStep], again: Sequence[RunStep]) -> list[Recomputed]:
+        graph, other = ([step for step in steps if step.has_graph] for steps in (first, again))
+        for step, its in zip(graph, other, strict=False):
+            if (step.op, step.shapes) != (its.op, its.shapes):
+                return [Recomputed(step.frame, step.op, its.op, "shape" if step.op == its.op else "op")]
+            if step.differs(its):
+                cause = self._cause(step, its, first, again)
+                return [Recomputed(cause.frame, cause.op, cause.op, "numbers")]
+        return []
+
+    def _cause(self, step: RunStep, its: RunStep, first: Sequence[RunStep], again: Sequence[RunStep]) -> RunStep:
+        """The first call without a graph that differs and leads to that one; itself where there's none."""
+        before, then = list(first[: first.index(step)]), list(again[: again.index(its)])
+        if [each.op for each in before] != [each.op for each in then]:
+            return step
+        frames, found = self._tables.frames.drafts, step
+        needed = set(frames[step.frame].inputs) if step.frame in frames else set[int]()
+        for mine, other in reversed(list(zip(before, then, strict=True))):
+            draft = frames.get(mine.frame)
+            if draft is not None and not needed.isdisjoint(draft.outputs) and not mine.has_graph:
+                needed |= set(draft.inputs)
+                found = mine if mine.differs(other) else found
+        return found
+
+
+def _held(function: Any, name: str) -> Any:
+    """What a function has closed over under that name."""
+    cells = dict(zip(function.__code__.co_freevars, function.__closure__ or (), strict=False))
+    return cells[name].cell_contents if name in cells else None
+
+
+def _step(op: str, frame: int, results: Sequence[torch.Tensor]) -> RunStep:
+    shapes = tuple((*each.shape, each.dtype) for each in results)
+    real = [each for each in results if each.dtype.is_floating_point]
+    sums = tuple(_sums(each.detach()) for each in real) if all(map(_is_small, real)) else ()
+    return RunStep(frame, op, shapes, sums, any(each.requires_grad for each in results))
+
+
+def _is_small(tensor: torch.Tensor) -> bool:
+    return tensor.numel() <= LARGEST and _torch.is_readable(tensor)
+
+
+def _sums(tensor: torch.Tensor) -> tuple[float, float]:
+    numbers = tensor.double()
+    weights = torch.arange(1, numbers.numel() + 1, dtype=torch.float64) / max(1, numbers.numel())
+    return float((numbers.flatten() * weights).sum()), float(numbers.abs().sum())
+
+
+class SecondRun:
+    """What a checkpoint calls in place of its function, to compute again: that function, watched."""
+
+    def __init__(self, recomputations: Recomputations, checkpoint: Any, quietly: Callable[..., Any]) -> None:
+        self._recomputations, self._quietly = recomputations, quietly
+        self._checkpoint = weakref.ref(checkpoint)
+        self.function: Callable[..., Any] = checkpoint.recompute_fn
+
+    def __call__(self, *args: Any) -> Any:
+        """Run it again."""
+        steps: list[RunStep] = []
+        try:
+            with SecondRunMode(steps, self._quietly):
+                return self.function(*args)
+        finally:  # torch ends it by an error of its own, as soon as it has what it needs
+            self._quietly(self._recomputations.compare, self._checkpoint(), steps)
+
+
+class SavedTwice:
+    """What a checkpoint asks for the shape and dtype of each tensor that is saved, in both runs.
+
+    Of its last call the second run sees no result: torch ends it as soon as that has saved what it saves.
+    """
+
+    def __init__(self, recomputations: Recomputations, checkpoint: Any, quietly: Callable[..., Any]) -> None:
+        self._recomputations, self._quietly = recomputations, quietly
+        self._checkpoint = weakref.ref(checkpoint)
+        self._first: dict[int, RunStep] = {}  # of how many were saved before it
+        self._again = 0
+        self.function: Callable[..., Any] = checkpoint.metadata_fn
+        self.is_told = False
+
+    def __call__(self, saved: torch.Tensor) -> Any:
+        """Its shape and dtype."""
+        self._quietly(self._note, saved)
+        return self.function(saved)
+
+    def _note(self, saved: torch.Tensor) -> None:
+        checkpoint = self._checkpoint()
+        if checkpoint is None or self.is_told:
+            return
+        if not checkpoint.forward_completed:
+            self._first[len(checkpoint.x_metadatas)] = self._recomputations.step(saved)
+            return
+        first, self._again = self._first.get(self._again), self._again + 1
+        now = self._recomputations.step(saved)
+        if first is not None and first.shapes == now.shapes and first.differs(now):
+            self.is_told = self._recomputations.differs(first)
+
+
+class SecondRunMode(TorchFunctionMode):
+    """Notes each call of torch."""
+
+    def __init__(self, steps: list[RunStep], quietly: Callable[..., Any]) -> None:
+        super().__init__()
+        self._steps, self._quietly = steps, quietly
+
+    def __torch_function__(
+        self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        frame = caller(sys._getframe(1))
+        result = call_as(frame, func, args, kwargs or {})
+        if frame.f_code.co_filename not in OWN_CODE:
+            self._quietly(self._ran, func, result)
+        return result
+
+    def _ran(self, func: Callable[..., Any], result: Any) -> None:
+        call = call_of(func)
+        if call.kind == "op" and call.name not in EMPTY and len(self._steps) < MOST_STEPS:
+            self._steps.append(_step(call.name, -1, tensors_in(result)))

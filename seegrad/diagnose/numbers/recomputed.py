@@ -1,0 +1,70 @@
+"""A checkpoint that computes something else the second time: its gradients are those of another forward."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from seegrad.diagnose.evidence import errors_with
+from seegrad.diagnose.finding import DiagnosisKind, Finding, finder
+from seegrad.model.recording import Diagnosis, Frame, RaisedError, Recomputed, Recording
+from seegrad.words.languages import marked
+from seegrad.words.phrases import Word
+
+DIFFERS = DiagnosisKind("recomputed_otherwise", "wrong", marked("recomputed otherwise"))
+RAISED = replace(DIFFERS, severity="error")
+RANDOM = frozenset({
+    "alpha_dropout", "bernoulli", "bernoulli_", "dropout", "feature_dropout", "gumbel_softmax", "multinomial", "normal",
+    "normal_", "rand", "rand_like", "randint", "randint_like", "randn", "randn_like", "randperm", "uniform_",
+})  # fmt: skip
+"""Ops that draw."""
+
+NUMBERS = marked(
+    "{Culprit} gives other numbers when the checkpoint runs it again for the backward call on {victim}: the gradients "
+    "are those of a forward that the loss hasn't seen."
+)
+OTHER_OP = marked(
+    "The checkpoint calls `{op}` on {culprit} in the forward, and `{again}` in its place when it runs again for the "
+    "backward call on {victim}."
+)
+OTHER_SHAPE = marked(
+    "{Culprit} gives a result of another shape or dtype when the checkpoint runs it again for the backward call on "
+    "{victim}."
+)
+SAME_DRAW = marked(
+    "Leave `preserve_rng_state=True` and draw by torch's own generator, or draw before the checkpoint and hand it in."
+)
+SAME_STATE = marked(
+    "What the line reads has changed between the two runs: hand it to the checkpointed function as an argument, and "
+    "let that function change nothing outside of it (a counter, a switch, a cache)."
+)
+CORES = ("torch.utils.checkpoint",)
+
+
+@finder(order=5)
+def find_recomputed(recording: Recording) -> Iterator[Diagnosis]:
+    """One for each checkpointed line; an error where torch has raised because of it."""
+    told = set[tuple[int, str]]()
+    error = next(errors_with(recording, *CORES), None)
+    for each in recording.recomputed:
+        frame = recording.frames[each.frame]
+        key = (frame.place.line if frame.place is not None else 0, each.op)
+        if key not in told:
+            told.add(key)
+            yield _describe(recording, each, frame, error)
+
+
+def _describe(recording: Recording, each: Recomputed, frame: Frame, error: RaisedError | None) -> Diagnosis:
+    later = (f for f in recording.frames[frame.index :] if f.phase in ("backward", "error") and f.backward is not None)
+    shown = recording.frames[error.frame] if error is not None else next(later, frame)
+    finding = Finding(
+        recording=recording,
+        kind=DIFFERS if error is None else RAISED,
+        frame=shown.index,
+        culprit=frame.place,
+        victim=shown.place,
+        tensor=frame.outputs[0] if frame.outputs else None,
+    )
+    said = {"numbers": NUMBERS, "op": OTHER_OP, "shape": OTHER_SHAPE}[each.how]
+    facts: dict[str, Word] = {"op": each.op, "again": each.again, "how": each.how}
+    return finding.told(said, SAME_DRAW if each.op in RANDOM else SAME_STATE, facts)

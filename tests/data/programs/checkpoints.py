@@ -1,0 +1,150 @@
+"""Checkpoints (`use_reentrant=False`) that compute something else the second time, and such as may."""
+
+from __future__ import annotations
+
+import torch
+from torch import nn
+from torch.utils.checkpoint import checkpoint
+
+from tests.data.programs import program
+
+
+def trained(block, **options):
+    """Two steps of a block that is checkpointed; its gradients of the last."""
+    torch.manual_seed(0)
+    head = nn.Linear(8, 1)
+    optimizer = torch.optim.SGD([*block.parameters(), *head.parameters()], lr=0.1)
+    for _ in range(2):
+        x = torch.randn(16, 8)
+        h = checkpoint(block, x, use_reentrant=False, **options)
+        loss = head(h).pow(2).mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+    return [parameter.grad for parameter in block.parameters()]
+
+
+# -- other numbers (pytorch#49500: dropout under a checkpoint that leaves the generator alone; pytorch#104712)
+
+
+@program("recomputed_otherwise")
+def c_dropout_of_a_generator_that_goes_on():
+    class Block(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.inner, self.dropout = nn.Linear(8, 8), nn.Dropout(0.5)
+
+        def forward(self, x):
+            return self.dropout(torch.tanh(self.inner(x)))  # culprit
+
+    torch.manual_seed(1)
+    return trained(Block(), preserve_rng_state=False)
+
+
+@program("recomputed_otherwise")
+def c_mask_drawn_by_a_generator_of_its_own():
+    class Block(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.inner, self.generator = nn.Linear(8, 8), torch.Generator().manual_seed(2)
+
+        def forward(self, x):
+            kept = torch.rand(x.shape, generator=self.generator) > 0.3  # culprit
+            return torch.sigmoid(self.inner(x) * kept).exp()
+
+    torch.manual_seed(1)
+    return trained(Block())
+
+
+@program("recomputed_otherwise")
+def c_counter_that_warms_up():
+    class Block(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.inner, self.calls = nn.Linear(8, 8), 0
+
+        def forward(self, x):
+            self.calls += 1
+            scale = min(1.0, self.calls / 10)
+            h = self.inner(x) * scale  # culprit
+            return torch.tanh(h).exp()
+
+    torch.manual_seed(1)
+    return trained(Block())
+
+
+@program("recomputed_otherwise")
+def c_another_branch_the_second_time():
+    class Block(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.inner, self.first = nn.Linear(8, 8), True
+
+        def forward(self, x):
+            h = self.inner(x)
+            first, self.first = self.first, not self.first
+            h = torch.tanh(h) if first else torch.sigmoid(h)  # culprit
+            return h.exp()
+
+    torch.manual_seed(1)
+    return trained(Block())
+
+
+@program("recomputed_otherwise", severity="error")
+def c_layer_that_is_left_out_the_second_time():
+    class Block(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.inner, self.outer, self.cache = nn.Linear(8, 8), nn.Linear(8, 8), None
+
+        def forward(self, x):
+            h = torch.relu(self.inner(x))
+            if self.cache is None:
+                h = torch.sigmoid(self.outer(h))  # culprit
+                self.cache = h.detach()
+            return h.exp() * 2
+
+    torch.manual_seed(1)
+    return trained(Block())
+
+
+# -- the same both times
+
+
+@program()
+def c_dropout_and_statistics():
+    torch.manual_seed(1)
+    return trained(nn.Sequential(nn.Linear(8, 8), nn.BatchNorm1d(8), nn.Dropout(0.5), nn.Tanh()))
+
+
+@program()
+def c_numbers_that_are_only_watched():
+    class Block(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.inner, self.calls = nn.Linear(8, 8), 0
+            self.register_buffer("seen", torch.zeros(()))
+
+        def forward(self, x):
+            self.calls += 1
+            h = self.inner(x)
+            if self.calls % 2:
+                self.seen += h.detach().abs().mean()
+            return torch.tanh(h).exp()
+
+    torch.manual_seed(1)
+    return trained(Block())
+
+
+@program()
+def c_mask_that_is_handed_in():
+    layer = nn.Linear(8, 8)
+    optimizer = torch.optim.SGD(layer.parameters(), lr=0.1)
+    generator = torch.Generator().manual_seed(2)
+    for _ in range(2):
+        x = torch.randn(16, 8)
+        kept = torch.rand(x.shape, generator=generator) > 0.3
+        h = checkpoint(lambda x, kept: torch.sigmoid(layer(x) * kept).exp(), x, kept, use_reentrant=False)
+        optimizer.zero_grad()
+        h.mean().backward()
+        optimizer.step()
