@@ -44,7 +44,8 @@ class Aftermath:
         self._broken = backward
         self._keep_lap(nodes)
         self._see_writes()
-        self._tables.extremes += [*self._of_graph(nodes), *self._of_living()]
+        each = {(draft.tensor, draft.frame): draft for draft in (*self._of_living(), *self._of_graph(nodes))}
+        self._tables.extremes += each.values()
         return True
 
     def steep(self, draft: NodeDraft) -> bool:

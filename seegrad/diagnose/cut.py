@@ -276,7 +276,7 @@ def describe_cut(
         recording=recording,
         kind=kind,
         frame=shown.index,
-        culprit=around or (_culprit(recording, cut, why) if cut else None),
+        culprit=around or (line_to_change(recording, cut, why) if cut else None),
         victim=shown.place,
         tensor=tensors[0],
         route=ROUTES.get(why, "self"),
@@ -294,7 +294,7 @@ def describe_cut(
     return finding.told(said, MEND[why], facts, leaves=leaves, why=because(why, given, op))
 
 
-def _culprit(recording: Recording, cut: Cut, why: str) -> Place | None:
+def line_to_change(recording: Recording, cut: Cut, why: str) -> Place | None:
     """The line that cut; of many that ran with gradients off for good, the one that switched them off."""
     if why == "inside":
         return cut.frame.off

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from seegrad.diagnose.cut import ENTERING, Cut, Flow, because, cause, roots_of
+from seegrad.diagnose.cut import ENTERING, Cut, Flow, because, cause, line_to_change, roots_of
 from seegrad.diagnose.evidence import ancestors, called, is_trained, label
 from seegrad.diagnose.finding import DiagnosisKind, Finding, finder
 from seegrad.diagnose.gradients import reach
@@ -72,6 +72,9 @@ ADDS_A_CALL = re.compile(r"[-+]=?\s*[\w.*/\s]*\b[A-Za-z_]\w*\(")
 
 MOST_OF_A_LINE = 4
 """Terms of one line that are looked at."""
+
+GIVES_TO = re.compile(r"\s*([A-Za-z_]\w*)\s*(?:[-+*/]?=(?!=)|\.(?:append|extend)\()")
+"""`penalty = …`, `penalties.append(…)`."""
 
 NAMED = re.compile(r"\s*([A-Za-z_]\w*)\s*[-+*/]?=(?!=)")
 """`penalty = …`, `penalty += …`."""
@@ -238,7 +241,8 @@ class _Lap:
         reason, mend = because(why, given, op), MENDS.get(why, "watched")
         if op in ENTERING:
             reason, mend = phrase(REBUILT, given=given, op=op), "rebuilt"
-        return Missed(cut.frame.applied or cut.frame.place, cut.frame, reason, mend, leaves, said, cut.given[0], step)
+        place = line_to_change(self._recording, cut, why)
+        return Missed(place, cut.frame, reason, mend, leaves, said, cut.given[0], step)
 
     def numbers(self) -> Iterator[Missed]:
         """Plain numbers that were added, and results that numbers were taken out of and nothing else was done with."""
@@ -262,14 +266,27 @@ class _Lap:
         taken = re.compile(TAKEN_OUT_OF.format(name=re.escape(name)))
         below = (each for each in self._recording.code if each[0] > made.line and taken.search(each[1]))
         line, text = next(below, (0, ""))
-        fits = line and (re.search(rf"\b{re.escape(name.rpartition('.')[2])}\b", code) or _speaks_of(code, text))
+        fits = line and (re.search(rf"\b{re.escape(name.rpartition('.')[2])}\b", code) or self._leads_to(line, code))
         return Place(made.file, line, text.strip()) if fits else None
+
+    def _leads_to(self, line: int, code: str) -> bool:
+        """Does what a line sets, or appends to, come by lines that take it up into that code?"""
+        told = set[str]()
+        for at, text in self._recording.code:
+            target = GIVES_TO.match(text) if at >= line else None
+            if target is not None and (at == line or any(re.search(rf"\b{each}\b", text) for each in told)):
+                told.add(target[1])
+            if text.strip() == code.strip() and at > line:
+                break
+        return any(re.search(rf"\b{each}\b", code) for each in told)
 
     def _dead_ends(self, added: Frame) -> Iterator[tuple[Frame, int]]:
         """Single numbers with a history that no later call was given."""
         recording = self._recording
-        between = recording.frames[self._since : added.index]
-        taken = {tensor for frame in recording.frames[self._since : self._first.index] for tensor in frame.inputs}
+        between, lap = recording.frames[self._since : added.index], recording.frames[self._since : self._first.index]
+        given = {tensor for frame in lap for tensor in frame.inputs}
+        watched = {frame.inputs[0] for frame in lap if frame.op == "detach" and given.isdisjoint(frame.outputs)}
+        taken = {tensor for frame in lap for tensor in frame.inputs if frame.op != "detach" or tensor not in watched}
         for frame in between:
             for tensor in frame.outputs:
                 single = not recording.tensors[tensor].shape and self._has_graph(tensor)

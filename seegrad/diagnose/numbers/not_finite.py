@@ -112,9 +112,6 @@ MENDS = frozenset({"nan_to_num", "nan_to_num_"})
 """Ops that take them away."""
 
 OVERFLOWS = frozenset({"overflow", "half", "grown"})
-INFINITE = OVERFLOWS | {"log", "power", "zero"}
-"""Reasons by which an infinity comes first."""
-
 SCALES = "_amp_update_scale_"
 """A GradScaler leaves a step out where the scaled gradients overflow."""
 
@@ -206,7 +203,7 @@ def _describe(origins: Origins, arrival: Arrival, kind: DiagnosisKind) -> Diagno
     dtype = recording.tensors[origin.tensor].dtype if origin.tensor is not None else ""
     facts: dict[str, Word] = {"cause": why, "op": op, "high": f"{span.high:.3g}" if span else "?", "dtype": dtype}
     words: dict[str, Word] = {
-        "what": "NaN" if (result.has_nan if result is not None else why not in INFINITE) else Phrase(INFINITY),
+        "what": Phrase(BROKEN.title) if result is None else "NaN" if result.has_nan else Phrase(INFINITY),
         "where": Phrase(LOSS) if arrival.leaf is None else phrase(GRADIENT, label=leaf),
         "leaf": leaf,
         "label": label(recording, given if given is not None else origin.tensor),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -17,9 +18,13 @@ PUT_THERE = frozenset({
 
 BREAKS = frozenset({
     "acos", "acosh", "asin", "atanh", "erfinv", "exp", "exp_", "exp2", "expm1", "log", "log10", "log1p", "log2", "log_",
-    "logit", "nll_loss", "cross_entropy", "norm", "pow", "pow_", "reciprocal", "rsqrt", "sqrt", "xlogy",
+    "logit", "nll_loss", "cross_entropy", "reciprocal", "rsqrt", "sqrt", "xlogy",
 })  # fmt: skip
 """Ops that make what isn't finite of small numbers: they have a pole, or a domain."""
+
+POWERS = frozenset({"pow", "pow_"})
+WHOLE = re.compile(r"\*\*\s*\d+(?![\d.])|\.pow\(\d+\)|\.square\(")
+"""Code of a power that has neither a pole nor a domain."""
 
 DIVISIONS = frozenset({"div", "div_", "divide", "rdiv", "true_divide", "truediv", "__itruediv__"})
 FEW = frozenset({"std", "var", "std_mean", "var_mean"})
@@ -100,19 +105,26 @@ class Origins:
                 return None
             for given in (given for given, span in known.items() if span is None and given not in seen):
                 made = self._makers.maker(given, each.index - 1)
-                if made is None or made.phase not in ("forward", "inplace"):
+                if made is None or (made.phase == "backward" and self._has_broken(made.backward)):
                     return None
                 seen.add(given)
-                waiting.append((made, given))
+                waiting += [] if made.phase == "backward" else [(made, given)]
         rows = [Origin(each, result) for each, result in waiting if each.op in LEFT_OUT]
         if not found and any(each.op in PUT_THERE for each, _ in waiting):  # what is left out makes rows of nothing
             found = rows
-        return found[0] if len(found) == 1 else None
+        lines = {each.frame.place for each in found if each.frame is not None}
+        return found[0] if len(lines) == 1 else None
+
+    def _has_broken(self, backward: int | None) -> bool:
+        """Has a Node of that call handed on what isn't finite?"""
+        return any(slot[0] == backward and not span.is_finite for slot, span in self.known.handed.items())
 
     def _may_break(self, frame: Frame) -> bool:
         """Can this call have made what isn't finite of small finite numbers? A division by a plain number can't."""
         if frame.op in FEW:
             return any(not {0, 1}.isdisjoint(self.recording.tensors[each].shape) for each in frame.inputs)
+        if frame.op in POWERS:
+            return frame.place is None or WHOLE.search(frame.place.code) is None
         return frame.op in BREAKS or (frame.op in DIVISIONS and (len(frame.inputs) > 1 or frame.op == "rdiv"))
 
     def _is_floating(self, tensor: int) -> bool:

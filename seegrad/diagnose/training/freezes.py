@@ -20,6 +20,9 @@ PUT = re.compile(r"\s*\w+((?:\.\w+|\[-?\w+\])+)\s*=(?!=)")
 INDEX = re.compile(r"\[(-?\w+)\]")
 """`model.fc = …`, `net[2] = …`: where a module is put."""
 
+LISTED = ".tolist()"
+"""Code that makes plain numbers of a tensor."""
+
 HANDS_ON = frozenset({"requires_grad_", "detach", "data", "numel"})
 """Ops that compute nothing with what they're given."""
 
@@ -286,6 +289,13 @@ TAKE_IT_UP = marked(
 )
 
 
+TAKEN_OUT = marked(
+    "{Culprit} takes numbers out of what is computed with {leaves}, and numbers have no history: no loss reaches them, "
+    "so the step on {victim}, whose optimiser holds them, leaves them as they are."
+)
+STAY = marked("If they are meant to learn, hand on the tensor itself, before it is compared, rounded or made a list.")
+
+
 @finder(order=28)
 def find_dropped(recording: Recording) -> Iterator[Diagnosis]:
     """A note for each line whose results were dropped, once two steps have found no gradient in what they came of."""
@@ -304,7 +314,8 @@ def find_dropped(recording: Recording) -> Iterator[Diagnosis]:
             recording=recording, kind=UNUSED, frame=step.frame, culprit=place, victim=step.place, tensor=leaves[0]
         )
         facts: dict[str, Word] = {"leaves": names(recording, leaves)}
-        yield finding.told(DROPPED, TAKE_IT_UP, facts)
+        taken_out = LISTED in place.code
+        yield finding.told(TAKEN_OUT if taken_out else DROPPED, STAY if taken_out else TAKE_IT_UP, facts)
 
 
 class _Ends:
@@ -333,6 +344,22 @@ class _Ends:
             seen.update(fresh)
             waiting += fresh
         results = {tensor for number in ends for tensor in self._recording.nodes[number].outputs}
-        if not results or not self._ran.isdisjoint(seen) or not self._taken.isdisjoint(results):
+        if not results or not self._ran.isdisjoint(seen):
             return None
-        return self._recording.frames[self._recording.nodes[ends[0]].frame].place
+        if self._taken.isdisjoint(results):
+            return self._recording.frames[self._recording.nodes[ends[0]].frame].place
+        return self._left(results)
+
+    def _left(self, results: set[int]) -> Place | None:
+        """The line that takes numbers out of what was computed with these, where nothing else was done with them."""
+        left = None
+        for frame in self._recording.frames:
+            if frame.phase == "forward" and not results.isdisjoint(frame.inputs):
+                if any(self._recording.tensors[tensor].requires_grad for tensor in frame.outputs):
+                    return None
+                last = self._taken.isdisjoint(frame.outputs)
+                if last and (frame.place is None or LISTED not in frame.place.code):
+                    return None
+                left = left or (frame.place if last else None)
+                results |= set(frame.outputs)
+        return left

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from functools import cached_property
 
@@ -40,6 +41,15 @@ GIVEN = marked(
 )
 
 
+NOT_KEPT = marked(
+    "{Culprit} keeps nothing of what it does: `.detach()` hands back another tensor, and {target} goes on with the one "
+    "that has a history. So the backward call on {victim} trains {leaves} through the target, too."
+)
+KEEP_IT = marked("Give the result to the variable: `{name} = {name}.detach()`.")
+BARE = re.compile(r"\s*[\w.]+\.detach\(\)\s*(?:#|$)")
+"""A statement that does nothing."""
+
+
 @finder(order=18)
 def find_targets(recording: Recording) -> Iterator[Diagnosis]:
     """A note for each line that adds what is given to a share of what the same Parameters estimate."""
@@ -54,16 +64,18 @@ def find_targets(recording: Recording) -> Iterator[Diagnosis]:
             shown = targets.ran(sum_)
             if leaves and shown is not None:
                 told.add(sum_.place)
+                bare = targets.detached_in_vain(sum_)
                 finding = Finding(
                     recording=recording,
                     kind=TOO,
                     frame=shown.index,
-                    culprit=sum_.place,
+                    culprit=sum_.place if bare is None else bare.place,
                     victim=shown.place,
-                    tensor=sum_.outputs[0],
+                    tensor=sum_.outputs[0] if bare is None else bare.inputs[0],
                 )
                 facts: dict[str, Word] = {"leaves": names(recording, leaves)}
-                yield finding.told(BOTH_SIDES, GIVEN, facts)
+                said, advice = (BOTH_SIDES, GIVEN) if bare is None else (NOT_KEPT, KEEP_IT)
+                yield finding.told(said, advice, facts, target=finding.line(sum_.place))
 
 
 class _Targets:
@@ -121,6 +133,20 @@ class _Targets:
     def _has_graph(self, tensor: int) -> bool:
         ref = self._recording.tensors[tensor]
         return ref.requires_grad and not ref.is_leaf
+
+    def detached_in_vain(self, target: Frame) -> Frame | None:
+        """The line `x.detach()` on the way to a target whose result nobody has kept."""
+        waiting = list(target.inputs)
+        for tensor in waiting:  # grows while it's read
+            frame = self._makers.maker(tensor, target.index - 1)
+            if frame is not None and self._has_graph(tensor) and len(waiting) < FARTHEST:
+                waiting += [each for each in frame.inputs if each not in waiting]
+        bare = (
+            frame
+            for frame in self._recording.frames[: target.index]
+            if frame.op == "detach" and frame.inputs[0] in waiting and frame.place and BARE.match(frame.place.code)
+        )
+        return next((frame for frame in bare if not any(each in self._given_to for each in frame.outputs)), None)
 
     def bootstrapped(self, target: int, until: int) -> Frame | None:
         """The sum of what is given and a share of an estimate, which the target is but for its shape."""

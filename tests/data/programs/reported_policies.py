@@ -1,0 +1,164 @@
+"""Reinforcement learning of further reports, rebuilt with keys fixed before the first run; each names its report."""
+
+# they stay as people have written them
+
+from __future__ import annotations
+
+import torch
+from torch import nn
+from torch.nn import functional as F  # noqa: N812  # torch's own convention
+
+from tests.data.programs import program
+
+
+@program("never_reached")
+def q_log_probability_taken_as_a_number():
+    """ReLeaSE#39 (weights are not updating)."""
+
+    class Generator(nn.Module):
+        def __init__(self, n=7):
+            super().__init__()
+            self.emb, self.rnn, self.out = nn.Embedding(n, 8), nn.GRUCell(8, 12), nn.Linear(12, n)
+
+        def forward(self, token, h):
+            h = self.rnn(self.emb(token), h)
+            return self.out(h), h
+
+    class Reinforcement:
+        def __init__(self, generator):
+            self.generator = generator
+            self.optimizer = torch.optim.Adam(generator.parameters(), lr=1e-3)
+
+        def policy_gradient(self, n_batch=3, gamma=0.97):
+            rl_loss, self.total = torch.zeros(1, requires_grad=True), 0
+            for _ in range(n_batch):
+                h, token, discounted = torch.zeros(1, 12), torch.zeros(1, dtype=torch.long), 1.0
+                for _ in range(5):
+                    output, h = self.generator(token, h)
+                    log_probs = torch.log_softmax(output, dim=1)
+                    top = torch.multinomial(log_probs.detach().exp(), 1)[0]
+                    rl_loss = rl_loss - log_probs[0, top].item() * discounted  # culprit
+                    discounted = discounted * gamma
+                    token = top
+            rl_loss = rl_loss / n_batch
+            self.optimizer.zero_grad()
+            rl_loss.backward()
+            self.optimizer.step()
+
+    torch.manual_seed(0)
+    task = Reinforcement(Generator())
+    for _ in range(2):
+        task.policy_gradient()
+
+
+@program("one_module_twice")
+def q_target_network_is_the_policy():
+    """easy-rl#117."""
+
+    class MLP(nn.Module):
+        def __init__(self, n, a):
+            super().__init__()
+            self.fc1, self.fc2 = nn.Linear(n, 16), nn.Linear(16, a)
+
+        def forward(self, x):
+            return self.fc2(F.relu(self.fc1(x)))
+
+    class DoubleDQN:
+        def __init__(self, model, gamma=0.9):
+            self.policy_net = model
+            self.target_net = model  # culprit
+            self.gamma, self.count = gamma, 0
+            self.optimizer = torch.optim.Adam(self.policy_net.parameters(), lr=1e-3)
+
+        def update(self, s, a, r, s2, done):
+            q = self.policy_net(s).gather(1, a)
+            with torch.no_grad():
+                best = self.policy_net(s2).argmax(1, keepdim=True)
+                next_q = self.target_net(s2).gather(1, best)
+                expected = r + self.gamma * next_q * (1 - done)
+            loss = F.mse_loss(q, expected)
+            self.optimizer.zero_grad()
+            loss.backward()
+            self.optimizer.step()
+            self.count += 1
+            if self.count % 2 == 0:
+                self.target_net.load_state_dict(self.policy_net.state_dict())
+
+    torch.manual_seed(0)
+    agent = DoubleDQN(MLP(4, 2))
+    for _ in range(4):
+        states, later, ended = torch.randn(16, 4), torch.randn(16, 4), torch.zeros(16, 1)
+        batch = states, torch.randint(0, 2, (16, 1)), torch.randn(16, 1), later, ended
+        agent.update(*batch)
+
+
+@program("target_learns_too")
+def q_one_network_for_both_sides():
+    """Deep-Q-Learning-Paper-To-Code#9, #16 (one network)."""
+
+    class DeepQNetwork(nn.Module):
+        def __init__(self, lr=1e-3):
+            super().__init__()
+            self.fc1, self.fc2 = nn.Linear(4, 24), nn.Linear(24, 3)
+            self.optimizer = torch.optim.RMSprop(self.parameters(), lr=lr)
+            self.loss = nn.MSELoss()
+
+        def forward(self, state):
+            return self.fc2(F.relu(self.fc1(state)))
+
+    class DQNAgent:
+        def __init__(self, gamma=0.99):
+            self.q_eval, self.gamma = DeepQNetwork(), gamma
+
+        def learn(self, states, actions, rewards, states_, dones):
+            self.q_eval.optimizer.zero_grad()
+            indices = torch.arange(len(states))
+            q_pred = self.q_eval(states)[indices, actions]
+            q_next = self.q_eval(states_).max(dim=1)[0]
+            q_next[dones] = 0.0
+            q_target = rewards + self.gamma * q_next  # culprit
+            loss = self.q_eval.loss(q_target, q_pred)
+            loss.backward()
+            self.q_eval.optimizer.step()
+
+    torch.manual_seed(0)
+    agent = DQNAgent()
+    for _ in range(3):
+        states, later, ended = torch.randn(16, 4), torch.randn(16, 4), torch.rand(16) > 0.9
+        batch = states, torch.randint(0, 3, (16,)), torch.randn(16), later, ended
+        agent.learn(*batch)
+
+
+@program("target_learns_too")
+def q_detach_that_nobody_keeps():
+    """deep-learning-from-scratch-4#13."""
+
+    class QNet(nn.Module):
+        def __init__(self, actions):
+            super().__init__()
+            self.l1, self.l2 = nn.Linear(4, 16), nn.Linear(16, actions)
+
+        def forward(self, x):
+            return self.l2(F.relu(self.l1(x)))
+
+    class DQNAgent:
+        def __init__(self):
+            self.qnet = QNet(2)
+            self.optimizer = torch.optim.Adam(self.qnet.parameters(), lr=5e-4)
+
+        def update(self, state, action, reward, next_state, done):
+            qs = self.qnet(state)
+            q = qs[torch.arange(len(action)), action]
+            next_qs = self.qnet(next_state)
+            next_q = next_qs.max(1)[0]
+            next_q.detach()  # culprit
+            target = reward + (1 - done) * 0.98 * next_q
+            loss = F.mse_loss(q, target)
+            self.optimizer.zero_grad()
+            loss.backward()
+            self.optimizer.step()
+
+    torch.manual_seed(0)
+    agent = DQNAgent()
+    for _ in range(3):
+        agent.update(torch.randn(8, 4), torch.randint(0, 2, (8,)), torch.randn(8), torch.randn(8, 4), torch.zeros(8))
