@@ -42,7 +42,8 @@ MENDS = {
 """Program → what its line says, and what the advice makes of it."""
 
 HALF = "n_scores_in_half_precision"
-BROKEN = [name for name, each in programs().items() if each.kind == "not_finite"]
+OWN = {name: each for name, each in programs().items() if each.run.__module__.endswith(".nan")}
+BROKEN = [name for name, each in OWN.items() if each.kind == "not_finite"]
 
 
 @pytest.mark.slow
