@@ -14,7 +14,7 @@ import torch
 from torch.overrides import TorchFunctionMode
 
 from seegrad.capture.backward import BackwardRun
-from seegrad.capture.op import Call, Op, call_of
+from seegrad.capture.op import Call, Op, always_writes, call_of
 from seegrad.capture.probes import torch_private as _torch
 from seegrad.capture.probes.places import (
     Code,
@@ -23,6 +23,7 @@ from seegrad.capture.probes.places import (
     caller,
     is_signalled,
     is_users,
+    step_behind,
     user_frame,
     way_in,
     without_us,
@@ -31,6 +32,7 @@ from seegrad.capture.probes.swaps import on_swap
 from seegrad.capture.probes.variables import is_a, tensors_in
 from seegrad.capture.recomputed import Recomputations
 from seegrad.capture.state import RecordingState
+from seegrad.capture.step import Step, is_torchs
 from seegrad.capture.training.uses import CLIPPING, UNSCALING, ZEROING, on_step
 from seegrad.model.recording import Place, RaisedError, Recording
 from seegrad.words.errors import text_of
@@ -43,6 +45,9 @@ logger = logging.getLogger("seegrad")
 RAISE_OWN_ERRORS = "SEEGRAD_RAISE_OWN_ERRORS"
 """Environment variable for tests: an error in the recorder's own bookkeeping is raised instead of logged."""
 
+
+IN_STEPS = frozenset({"op", "gradient", "told"})
+"""Kinds of calls by which torch's own code steps an optimiser."""
 
 _SAID: set[str] = set()
 """What could not be recorded, as it was said."""
@@ -116,6 +121,7 @@ class Capture(TorchFunctionMode):
         self._recomputed = Recomputations(self._state.tables, quietly)
         self._calls: dict[Callable[..., Any], Call] = {}
         self._block: FrameType | None = None
+        self._steps: dict[int | None, Step] = {}  # under way
         self._code: tuple[tuple[int, str], ...] = ()
         self._file = ""
         self._end: Callable[[], None] = _nothing
@@ -128,7 +134,7 @@ class Capture(TorchFunctionMode):
         quietly(self._read_block, frame)
         with ExitStack() as ends:
             ends.callback(on_swap(self._state.tables.exchanged))
-            ends.callback(on_step(self._steps))
+            ends.callback(on_step(self._step_begins, self._step_ends))
             self._end = ends.pop_all().close
         if below:
             _torch.enter_below(self)
@@ -142,6 +148,8 @@ class Capture(TorchFunctionMode):
     def stop(self, error: BaseException | None) -> RaisedError | None:
         """End, whether or not the block raised; the error that left the block."""
         _torch.leave(self)
+        self._settle()
+        self._steps.clear()
         block, self._block = self._block, None
         quietly(self._state.finish, block)
         left = quietly(self._left_by, error) if error is not None else None
@@ -152,10 +160,45 @@ class Capture(TorchFunctionMode):
         quietly(self._state.tables.let_go)
         return left
 
-    def _steps(self, optimiser: torch.optim.Optimizer) -> None:
-        user = user_frame(sys._getframe(1))
+    def _step_begins(self, optimiser: torch.optim.Optimizer, frame: FrameType) -> None:
+        user = user_frame(frame)
+        self._steps.pop(id(frame), None)  # of one that raised, whose place in memory this one has got
         quietly(self._state.steps, optimiser, user)
         quietly(self._state.uses.stepped, optimiser, user)
+        if self._state.extremes is None and is_torchs(optimiser) and _torch.is_on(self):
+            step = quietly(Step, self._state, optimiser, user)
+            if step is not None:
+                self._steps[id(frame)] = step
+
+    def _step_ends(self, frame: FrameType) -> None:
+        step = self._steps.pop(id(frame), None)
+        if step is not None:
+            quietly(step.settle)
+
+    def _within(
+        self,
+        step: Step,
+        call: Call,
+        frame: FrameType,
+        func: Callable[..., Any],
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+    ) -> Any:
+        """Torch's own code of a step makes this call: nobody else sees what it does, unless it fails."""
+        if step.waits:
+            quietly(step.look)
+        try:
+            result = call_as(frame, func, args, kwargs)
+        except Exception as error:
+            quietly(step.settle)
+            op = quietly(Op, self._state, call, args, kwargs, frame, way_in(frame, self._block))
+            if op is not None:
+                quietly(op.failed, error)
+                self._tell(error)
+            raise
+        if always_writes(call.name):
+            step.fused(call.name, args[0])
+        return result
 
     def recording(self, error: RaisedError | None = None) -> Recording:
         """What was seen so far."""
@@ -183,6 +226,13 @@ class Capture(TorchFunctionMode):
             frame = caller(sys._getframe(1))
             if call.kind == "read" or _torch.bypassed():
                 return call_as(frame, func, args, kwargs)
+            if self._steps and call.kind in IN_STEPS:
+                step = self._steps.get(step_behind(frame))
+                if step is not None:
+                    return self._within(step, call, frame, func, args, kwargs)
+            if call.kind == "gradient":
+                quietly(self._state.gradient_read, args[0], frame)
+                return call_as(frame, func, args, kwargs)
             if call.name == "view_as" and _torch.is_of_apply(frame, args):
                 quietly(self._state.applies, user_frame(frame))
                 return call_as(frame, func, args, kwargs)
@@ -197,6 +247,7 @@ class Capture(TorchFunctionMode):
                     return handle
                 if self._passed(call, frame, user, args, kwargs):
                     return call_as(frame, func, args, kwargs)
+            self._settle()
             if call.inplace:
                 self._writes(call.name, frame, user, args)
             op = quietly(Op, self._state, call, args, kwargs, frame, way)
@@ -215,13 +266,16 @@ class Capture(TorchFunctionMode):
             quietly(without_us, error)
             raise
 
+    def _settle(self) -> None:
+        """Code of the user's runs: what steps under way, or left by an error, have written comes before it."""
+        for step in self._steps.values():
+            quietly(step.settle)
+
     def _passed(
         self, call: Call, frame: FrameType, user: FrameType | None, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> bool:
         """Note what is told by the call alone; True where there's no more to it."""
-        if call.kind == "gradient":
-            quietly(self._state.gradient_read, args[0], frame)
-        elif call.kind == "escape":
+        if call.kind == "escape":
             quietly(self._state.escaped, tensors_in(args))
         elif call.kind == "mode":
             quietly(self._state.switches.mode, args[0], frame, user)
@@ -263,6 +317,7 @@ class Capture(TorchFunctionMode):
         args: tuple[Any, ...],
         kwargs: dict[str, Any],
     ) -> Any:
+        self._settle()
         run = quietly(BackwardRun, self._state, name, args, kwargs, user)
         try:
             if run is not None:

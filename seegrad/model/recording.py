@@ -44,7 +44,7 @@ EXTERNAL_WRITE = "write outside torch"
 """A Write that torch never saw: numpy, a raw pointer."""
 
 STEP = "step"
-"""An optimiser's update that was made where no call of torch could be seen."""
+"""An optimiser's step, of torch's own code: one event, whatever ops it is made of."""
 
 GRADIENT_READ = ".grad"
 """A gradient was read that isn't kept."""

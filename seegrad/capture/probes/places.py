@@ -40,6 +40,10 @@ CELL = re.compile(r"In\[(\d+)\]")
 
 _TORCH = f"{Path(torch.__file__).parent}{os.sep}"
 _OURS = f"{Path(__file__).parents[2]}{os.sep}"
+_LAYERS = f"{_TORCH}nn{os.sep}"
+STEPS: CodeType | None = getattr(torch.optim.Optimizer.profile_hook_step(print), "__code__", None)
+"""Every step of an optimiser passes through this code."""
+
 _STANDARD = sysconfig.get_paths()["stdlib"] + os.sep
 _PARSING = threading.Lock()
 _OUR_MODULES = __name__.rpartition(".")[0].rpartition(".")[0]
@@ -104,6 +108,21 @@ def caller(frame: FrameType) -> FrameType:
     while frame.f_globals.get("__name__") == "torch.overrides" and frame.f_back and frame.f_back.f_back:
         frame = frame.f_back.f_back
     return frame
+
+
+def step_behind(frame: FrameType | None) -> int | None:
+    """The address of the frame in which torch steps an optimiser, where torch's own code alone leads on to `frame`.
+
+    Layers are called by a closure, whoever's it is. By its address: to hold the frame would keep what it holds.
+    """
+    while frame is not None:
+        code = frame.f_code
+        if code is STEPS:
+            return id(frame)
+        if not code.co_filename.startswith(_TORCH) or code.co_filename.startswith(_LAYERS):
+            break
+        frame = frame.f_back
+    return None
 
 
 # -- calls made on someone's behalf: a warning raised inside names that caller's line, as if we weren't there

@@ -132,6 +132,11 @@ def enter_below(mode: torch.overrides.TorchFunctionMode) -> None:
         _push(each)
 
 
+def is_on(mode: torch.overrides.TorchFunctionMode) -> bool:
+    """True where a mode sees this thread's calls: none does while it is told of one, a backward's hooks included."""
+    return any(mode is torch._C._get_function_stack_at(i) for i in range(torch._C._len_torch_function_stack()))
+
+
 def leave(mode: torch.overrides.TorchFunctionMode) -> None:
     """Take a mode off, wherever it stands; nothing where this thread hasn't got it."""
     above: list[torch.overrides.TorchFunctionMode] = []

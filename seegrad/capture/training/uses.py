@@ -6,6 +6,7 @@ say of each optimiser when it steps; a gradient is cleared by setting `.grad`, w
 
 from __future__ import annotations
 
+import sys
 import threading
 import weakref
 from collections.abc import Callable, Sequence
@@ -15,7 +16,7 @@ from typing import Any
 import torch
 from torch.nn.utils.clip_grad import clip_grad_norm_
 from torch.optim.lr_scheduler import LRScheduler
-from torch.optim.optimizer import Optimizer, register_optimizer_step_pre_hook
+from torch.optim.optimizer import Optimizer, register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 
 from seegrad.capture.probes import torch_private as _torch
 from seegrad.capture.probes.places import Source, is_users
@@ -44,16 +45,28 @@ MOST_TIMES = 64
 """So often each."""
 
 
-def on_step(listener: Callable[[Optimizer], None]) -> Callable[[], None]:
-    """From now on, tell of each optimiser in this thread that is about to step; what's returned ends it."""
+def on_step(begins: Callable[[Optimizer, FrameType], None], ends: Callable[[FrameType], None]) -> Callable[[], None]:
+    """From now on, tell of each optimiser in this thread that is about to step, and when it has; torch's frame too.
+
+    What's returned ends it. A step that raises doesn't end. The user's hooks run in between.
+    """
     thread = threading.get_ident()
 
-    def hook(optimiser: Optimizer, _args: Any, _kwargs: Any) -> None:
+    def before(optimiser: Optimizer, _args: Any, _kwargs: Any) -> None:
         if not torch.compiler.is_compiling() and threading.get_ident() == thread:
-            listener(optimiser)
+            begins(optimiser, sys._getframe(1))
 
-    handle = register_optimizer_step_pre_hook(hook)
-    return handle.remove
+    def after(_optimiser: Optimizer, _args: Any, _kwargs: Any) -> None:
+        if not torch.compiler.is_compiling() and threading.get_ident() == thread:
+            ends(sys._getframe(1))
+
+    handles = register_optimizer_step_pre_hook(before), register_optimizer_step_post_hook(after)
+
+    def end() -> None:
+        for handle in handles:
+            handle.remove()
+
+    return end
 
 
 class GradientUses:

@@ -35,7 +35,7 @@ from tests.course.answer_files import (
 )
 from tests.course.graded_class import Graded, answered, class_of, text_of
 from tests.course.quick_checks import CODE, suggested
-from tests.tiers import first_of, one_in
+from tests.tiers import first_of
 from tools.book import CourseFiles
 
 NAMES = assignments()
