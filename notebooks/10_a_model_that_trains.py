@@ -13,7 +13,8 @@
 
 # %% [markdown]
 # Every cell uses `device`, which the kernel sets (chapter 00). The models here compute with `float64`, so that your
-# numbers are ours, and torch uses one thread: with matrices as small as these it is faster.
+# numbers are ours, and torch uses one thread: with matrices as small as these it is faster. `SGD` is torch's, told to
+# write one tensor after the other on every device.
 #
 # A `NameError`, or `Cell magic … not found`? The kernel was restarted, or a cell was skipped: choose **Kernel ▸ Restart
 # Kernel and Run up to Selected Cell**.
@@ -23,6 +24,7 @@
 # %%
 import copy
 import math
+from functools import partial
 
 import torch
 from IPython.display import Markdown
@@ -33,6 +35,7 @@ import seegrad
 
 device = seegrad.device()
 torch.set_num_threads(1)
+SGD = partial(torch.optim.SGD, foreach=False)
 
 # %load_ext seegrad
 
@@ -60,7 +63,7 @@ x = torch.tensor([[0.5, -1.0], [1.0, 0.5]], device=device)
 y = torch.tensor([[1.0], [0.0]], device=device)
 w = torch.tensor([[0.5, -0.3], [0.2, 0.8]], requires_grad=True, device=device)
 v = torch.tensor([[0.1], [0.4]], requires_grad=True, device=device)
-optimizer = torch.optim.SGD([w, v], lr=0.5)
+optimizer = SGD([w, v], lr=0.5)
 h = torch.tanh(x @ w)
 loss = (h @ v - y).pow(2).mean()
 optimizer.zero_grad()
@@ -88,7 +91,7 @@ optimizer.step()
 # %%see --ask culprit --as rec
 x = torch.tensor([0.5, -1.0], device=device)
 w = torch.tensor([1.0, 0.2], requires_grad=True, device=device)
-optimizer = torch.optim.SGD([w], lr=0.5)
+optimizer = SGD([w], lr=0.5)
 for _ in range(2):
     loss = (w * x).exp().sum()
     loss.backward()
@@ -265,7 +268,7 @@ curve(careless(made(Net, 16), spiral_loss, 300))
 
 # %%
 w = torch.tensor(10.0, requires_grad=True, device=device)
-optimizer = torch.optim.SGD([w], lr=1.0)
+optimizer = SGD([w], lr=1.0)
 for _ in range(3):
     (3 * w).backward()
     optimizer.step()
@@ -329,7 +332,7 @@ print(len(list(deep.parameters())), "with gradient:", [layer.weight.grad is not 
 x = torch.tensor([0.5, -1.0], device=device)
 first = torch.tensor([1.0, 0.2], requires_grad=True, device=device)
 head = torch.tensor(2.0, requires_grad=True, device=device)
-optimizer = torch.optim.SGD([head], lr=0.5)
+optimizer = SGD([head], lr=0.5)
 for _ in range(2):
     loss = (torch.tanh(first * x) * head).sum()
     optimizer.zero_grad()
@@ -381,7 +384,7 @@ findings(rec)
 # %%see --ask outcome --as rec
 x = torch.tensor([0.5, -1.0], device=device)
 w = torch.tensor([1.0, 0.2], requires_grad=True, device=device)
-optimizer = torch.optim.SGD([w], lr=0.1)
+optimizer = SGD([w], lr=0.1)
 total = 0
 for _ in range(3):
     loss = (w * x).exp().sum()
@@ -612,7 +615,7 @@ print(*[write(short, drawn, 3) for _ in range(8)], sep="\n")
 
 # %%
 w = torch.tensor(1.0, requires_grad=True, device=device)
-optimizer = torch.optim.SGD([w], lr=1.0)
+optimizer = SGD([w], lr=1.0)
 before, copied = w.detach(), w.detach().clone()
 for _ in range(2):
     (2 * w).backward()
