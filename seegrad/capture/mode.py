@@ -32,7 +32,7 @@ from seegrad.capture.probes.swaps import on_swap
 from seegrad.capture.probes.variables import is_a, tensors_in
 from seegrad.capture.recomputed import Recomputations
 from seegrad.capture.state import RecordingState
-from seegrad.capture.step import Step, is_torchs
+from seegrad.capture.training.step import Step, is_torchs
 from seegrad.capture.training.uses import CLIPPING, UNSCALING, ZEROING, on_step
 from seegrad.model.recording import Place, RaisedError, Recording
 from seegrad.words.errors import text_of

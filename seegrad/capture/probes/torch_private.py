@@ -139,14 +139,9 @@ def is_on(mode: torch.overrides.TorchFunctionMode) -> bool:
 
 def leave(mode: torch.overrides.TorchFunctionMode) -> None:
     """Take a mode off, wherever it stands; nothing where this thread hasn't got it."""
-    above: list[torch.overrides.TorchFunctionMode] = []
-    while torch._C._len_torch_function_stack():
-        top = _pop()
-        if top is mode:
-            break
-        above.append(top)
-    for each in reversed(above):
-        _push(each)
+    for each in reversed([_pop() for _ in range(torch._C._len_torch_function_stack())]):
+        if each is not mode:
+            _push(each)
 
 
 def task_number() -> int:
@@ -355,7 +350,7 @@ def _checked(node: Any, attr: str) -> Any:
 def packs() -> Any:
     """What is called with each tensor that a Node saves now; None where nothing is."""
     hooks: Any = torch._C._autograd._top_saved_tensors_default_hooks(False)
-    return None if hooks is None else hooks[0]
+    return hooks and hooks[0]
 
 
 def _unpacked(node: Any, attr: str) -> Any:

@@ -96,11 +96,18 @@ class Step:
         numbers = tuple([state.meet(tensor) for tensor, _ in written])
         frame = self._tables.frames.new("inplace", STEP, self._place)
         frame.grad_enabled, frame.off = False, self._off
-        frame.inputs = frame.outputs = numbers
+        frame.inputs, frame.outputs = numbers + self._gradients(numbers), numbers
         for number, (tensor, version) in zip(numbers, written, strict=True):
             tensors.see(tensor, frame.index)
             storage, span, op = tensors.storage_number(tensor), _torch.span(tensor), fused.get(id(tensor), STEP)
             state.write(frame, Hit(number, storage, span, op, (version, _torch.version(tensor))))
+
+    def _gradients(self, written: Sequence[int]) -> tuple[int, ...]:
+        """The gradients that it went by, of those that were seen elsewhere."""
+        optimiser, drafts = self._optimiser(), self._tables.tensors
+        leaves = [] if optimiser is None else [leaf for group in optimiser.param_groups for leaf in group["params"]]
+        met = [self._state.meet(leaf.grad) for leaf in leaves if leaf.grad is not None and drafts.draft(leaf.grad)]
+        return tuple(each for each in dict.fromkeys(met) if each not in written)
 
     def _is_written(self, tensor: torch.Tensor, before: int | None, fused: Container[int]) -> bool:
         now = _torch.version(tensor)
