@@ -32,7 +32,7 @@ from seegrad.capture.probes.swaps import on_swap
 from seegrad.capture.probes.variables import is_a, tensors_in
 from seegrad.capture.recomputed import Recomputations
 from seegrad.capture.state import RecordingState
-from seegrad.capture.training.step import Step, is_torchs
+from seegrad.capture.step import Step, is_torchs
 from seegrad.capture.training.uses import CLIPPING, UNSCALING, ZEROING, on_step
 from seegrad.model.recording import Place, RaisedError, Recording
 from seegrad.words.errors import text_of
@@ -260,7 +260,8 @@ class Capture(TorchFunctionMode):
                 raise
             if op is not None:
                 quietly(op.done, result)
-                quietly(self._recomputed.ran, call.name, self._state.tables.frames.now, result)
+                if _torch.packs() is not None:
+                    quietly(self._recomputed.ran, call.name, self._state.tables.frames.now, result)
             return result  # noqa: TRY300  # an `else` would split what belongs together
         except BaseException as error:
             quietly(without_us, error)

@@ -14,8 +14,7 @@ from typing import Any
 
 import torch
 
-from seegrad.capture.aftermath import Aftermath
-from seegrad.capture.extremes import ExtremesWatch
+from seegrad.capture.extremes import Aftermath, ExtremesWatch
 from seegrad.capture.functions import FunctionChecks, unread_check
 from seegrad.capture.probes import torch_private as _torch
 from seegrad.capture.probes.places import Source, user_frame, user_frames
