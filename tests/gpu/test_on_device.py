@@ -34,7 +34,7 @@ CPU_ONLY = frozenset(
 ENDS_THE_PROCESS = frozenset(
     {
         *("w_hook_that_raises", "w_hook_that_interrupts", "w_own_exception_class", "o_a_hook_that_raises"),
-        *("w_pickled", "w_saved_and_loaded"),
+        *("w_pickled", "w_saved_and_loaded", "c_layer_that_is_left_out_the_second_time"),
     }
 )
 """Where a device is written in Python, torch survives no error that a hook raises in the engine's thread, and can't
@@ -54,10 +54,19 @@ BYTES_ARE_READ = frozenset(
         *("c05_data_other_bytes", "c05_data_written_and_restored", "c05_relu_reads_the_sign_only", "q_storage_filled"),
         *("u_averaged_linear_weights_swapped_in", "u_batch_norm_back_to_training_before_backward"),
         "u_hook_that_clips_another_leaf_through_data",
-        "u_hook_that_updates_through_data_between_two_backwards",
+        *("u_hook_that_updates_through_data_between_two_backwards", "w_momentum_encoder_is_the_encoder"),
+        "w_the_sum_is_trained_again_and_again",
     }
 )
 """Bytes are compared on the CPU only: on a device a write that no version shows is missed, or thought to hurt."""
+
+NUMBERS_ARE_READ = frozenset(
+    {
+        *("c_dropout_of_a_generator_that_goes_on", "c_mask_drawn_by_a_generator_of_its_own", "c_counter_that_warms_up"),
+        *("q_colours_that_are_equal", "q_gradients_projected_on_one_of_zero"),
+    }
+)
+"""Without `check_nan` numbers are looked at on the CPU only: of a device nobody waits for them."""
 
 UNSEEN_THERE = frozenset({"numpy", "from_numpy", "as_tensor", "memmap", "frombuffer", "ctypes"})
 """Ways to write a tensor's bytes that only the CPU's memory has: a program that speaks of them stays at home."""
@@ -153,6 +162,8 @@ def test_the_same_lines_are_named_as_on_the_cpu(name: str, on_device: str) -> No
     assert ops(recorded.waits) == ops(plain.waits), recorded.waits
     if name in BYTES_ARE_READ and on_device != "cpu":
         pytest.xfail("bytes are compared on the CPU only")
+    if name in NUMBERS_ARE_READ and on_device != "cpu":
+        pytest.xfail("numbers are looked at on the CPU only")
     assert recorded.lines == expected.lines
 
 
