@@ -97,7 +97,7 @@ def test_what_a_student_wrote_is_drawn_in_its_own_place_only() -> None:
 
 def test_a_page_that_takes_too_long_says_so_and_the_next_one_is_made(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(exported, "PAGE_S", 0.001)
-    made = page(nbformat.v4.new_code_cell("x = 1\n" * 10_000), resources={"unique_key": "<ps1>"})
+    made = page(nbformat.v4.new_code_cell("x = 1\n" * 200_000), resources={"unique_key": "<ps1>"})
     assert "The page of &lt;ps1&gt; can" in made
     assert "t be shown: it took longer than 0.001 s," in made
     monkeypatch.undo()
