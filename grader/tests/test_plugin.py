@@ -317,6 +317,26 @@ def test_a_class_s_feedback_is_released_whatever_one_of_them_did_to_the_secret(o
 
 
 @pytest.mark.slow
+def test_what_the_platform_doesn_t_have_yet_is_shown_and_nothing_is_sent_unasked(ours: Path, tmp_path: Path) -> None:
+    root = copied(ours, tmp_path / "course")
+    with Gradebook(f"sqlite:///{root / 'gradebook.db'}", "autograd101") as book:
+        for notebook in book.find_submission(small.NAME, "rami").notebooks:
+            for grade in notebook.grades:  # a person has read all of it
+                grade.manual_score, grade.needs_manual_grade = grade.auto_score or 0.0, False
+        book.update_or_create_student("rami", lms_user_id="7")
+        most = book.find_assignment(small.NAME).max_score
+        points = book.find_submission(small.NAME, "rami").score
+    book.engine.dispose()
+    shown = python(root, "-m", "nbjudge", "passback", small.NAME, status=1)
+    assert f"rami  {points:g}/{most:g}  would be sent" in shown
+    assert "carl is left out: not graded" in shown
+    assert "Nothing was sent" in shown
+    asked = python(root, "-m", "nbjudge", "passback", small.NAME, "--yes", status=2)
+    assert "c.Passback.client_id is not set" in asked
+    assert "would be sent" not in asked
+
+
+@pytest.mark.slow
 def test_a_failing_student_is_told_what_failed(ours: Path) -> None:
     page = (ours / "feedback" / "petra" / small.NAME / "coding.html").read_text(encoding="utf-8")
     assert "not doubled" in page

@@ -233,8 +233,9 @@ def test_login_by_a_learning_platform_is_configured_as_its_package_understands_i
         "import json, sys; from traitlets.config import Config; from jupyterhub.app import JupyterHub; "
         "said = Config(json.load(open(sys.argv[1]))); hub = JupyterHub(config=said); "
         "login = hub.authenticator_class(config=said); "
-        "print(type(login).__name__, login.issuer, sorted(set(said['LTI13Authenticator']) - set(login.trait_names())))"
+        "strange = sorted(set(said['LTI13Authenticator']) - set(login.trait_names())); "
+        "print(type(login).__name__, login.issuer, login.config_json_url('/hub/'), strange)"
     )
     command = [ENVIRONMENT / "bin/python", "-c", program, str(tmp_path / "said.json")]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.stdout.strip() == "LTI13Authenticator https://lms.example.org []", done.stderr
+    assert done.stdout.strip() == "LTI13Authenticator https://lms.example.org /hub/lti13/config []", done.stderr
