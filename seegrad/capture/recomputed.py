@@ -36,6 +36,9 @@ NEAR = 1e-3
 FIRST = "_checkpoint_hook."
 """Who packs the tensors of a first run."""
 
+RECORDED = frozenset({"op", "told"})
+"""Kinds of calls that become Frames: both runs are watched by one measure."""
+
 OWN_CODE = (torch.utils.checkpoint.__file__, torch.random.__file__)
 
 
@@ -224,5 +227,5 @@ class SecondRunMode(TorchFunctionMode):
 
     def _ran(self, func: Callable[..., Any], result: Any) -> None:
         call = call_of(func)
-        if call.kind == "op" and call.name not in EMPTY and len(self._steps) < MOST_STEPS:
+        if call.kind in RECORDED and call.name not in EMPTY and len(self._steps) < MOST_STEPS:
             self._steps.append(_step(call.name, -1, tensors_in(result)))

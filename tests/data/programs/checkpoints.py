@@ -148,3 +148,21 @@ def c_mask_that_is_handed_in():
         optimizer.zero_grad()
         h.mean().backward()
         optimizer.step()
+
+
+@program()
+def c_halves_that_are_turned_and_joined():
+    """As rotary positions do."""
+    q = nn.Linear(8, 8)
+
+    def turned(x):
+        h = q(x)
+        first, second = h[..., :4], h[..., 4:]
+        return (h * 0.5 + torch.cat((-second, first), dim=-1) + torch.stack([first, second], -1).flatten(-2)).tanh()
+
+    optimizer = torch.optim.SGD(q.parameters(), lr=0.1)
+    for _ in range(2):
+        h = checkpoint(turned, torch.randn(4, 8), use_reentrant=False)
+        optimizer.zero_grad()
+        h.exp().sum().backward()
+        optimizer.step()
