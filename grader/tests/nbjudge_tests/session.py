@@ -26,6 +26,8 @@ def pytest_configure(config: pytest.Config) -> None:
     settings.load_profile("house")
     for variable in ("SEEGRAD_LANG", "JPY_SESSION_NAME"):  # tests speak English unless they say otherwise
         os.environ.pop(variable, None)
+    for variable in ("OMP_NUM_THREADS", "MKL_NUM_THREADS"):  # before torch is imported, and for what a test starts:
+        os.environ.setdefault(variable, "1")  # small tensors, and tests side by side, whose idle threads would spin
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
