@@ -4,14 +4,14 @@
 # tells whether it holds. Everything below is also what `make install` does on a plain machine, which is tested.
 #
 #   podman build -t seegrad .
-#   podman run --rm seegrad doctor
-#   podman run --rm --userns=keep-id -v "$PWD":/course seegrad autograde NAME
+#   podman run --rm seegrad nbjudge doctor
+#   podman run --rm --userns=keep-id -v "$PWD":/course seegrad nbjudge autograde NAME
 #
 # The walls inside are user namespaces, landlock and seccomp. Engines forbid namespaces to a container by default; allow
 # them to this one (with docker the same options, `systempaths=unconfined` instead of `unmask=ALL`):
 #
 #   podman run --rm --userns=keep-id --security-opt seccomp=unconfined --security-opt unmask=ALL \
-#     -v "$PWD":/course seegrad autograde NAME
+#     -v "$PWD":/course seegrad nbjudge autograde NAME
 #
 # Without them landlock and seccomp hold alone, which is enough on Linux 6.12 or later; on less the grader refuses.
 # --network=none is fine for grading on one machine.
@@ -28,5 +28,5 @@ RUN pip install --extra-index-url https://download.pytorch.org/whl/cpu -c constr
 RUN useradd --create-home --uid 1000 grader
 USER grader
 WORKDIR /course
-ENTRYPOINT ["nbjudge"]
-CMD ["doctor"]
+# No ENTRYPOINT: a cluster's launchers (docs/scaling.md) give a whole command, `dask scheduler …`, `dask worker …`.
+CMD ["nbjudge", "doctor"]

@@ -75,7 +75,7 @@ test-all: tools hub test  ## everything: every case, newly drawn examples, every
 	$(BIN)/python -m tools.book --check
 
 tools: install
-	$(BIN)/python -m pip install --quiet $(PIP_ARGS) -c constraints.txt -e '.[release]'
+	$(BIN)/python -m pip install --quiet $(PIP_ARGS) -c constraints.txt -e '.[release]' -e './grader[launchers]'
 
 site: install frontend  ## docs, chapters, gallery, errors in two languages, for any static host: build/site
 	$(BIN)/python -m tools.site

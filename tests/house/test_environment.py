@@ -20,7 +20,7 @@ ROOT = Path(__file__).parents[2]
 PROJECTS: dict[str, dict[str, Any]] = {  # by the path that pip is given
     path: tomllib.loads((ROOT / path / "pyproject.toml").read_text())["project"] for path in (".", "./grader")
 }
-NOT_FOR_A_CLASS = {"bench", "release", "torch"}  # peers, tools of ours; what `lab` brings anyway
+NOT_FOR_A_CLASS = {"bench", "launchers", "release", "torch"}  # peers, a cluster's, tools of ours; what `lab` brings
 
 
 def pins() -> dict[str, Version]:

@@ -17,11 +17,15 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TypeVar
 
 from nbjudge_tests.classroom.commands import ENVIRONMENT
 
+T = TypeVar("T")
+
 SOON_S = 2.5  # a kill comes at most this long after what it waits for
 RUN_S = 300.0
+START_S = 120.0  # what a machine that is busy needs to start a program
 KILLED = ("zygote has ended", "the same command goes on from here")  # what a run says that couldn't go on
 
 
@@ -130,6 +134,24 @@ def children(pid: int) -> list[int]:
         with contextlib.suppress(OSError):
             found += map(int, task.read_text(encoding="utf-8").split())
     return found
+
+
+def until(found: Callable[[], T | None]) -> T:
+    """What it finds, as soon as it finds something."""
+    deadline = time.monotonic() + START_S
+    while time.monotonic() < deadline:
+        if (value := found()) is not None:
+            return value
+        time.sleep(0.1)
+    raise AssertionError("not in time")
+
+
+def workers(address: str) -> int:
+    """How many have joined."""
+    from distributed import Client
+
+    with Client(address, set_as_default=False) as client:
+        return len(client.scheduler_info(n_workers=-1)["workers"])
 
 
 def grading(name: str, *options: str) -> list[str]:

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,16 +14,14 @@ from typing import Any
 
 import pytest
 
-from nbjudge_tests.classroom import crowd, small
+from nbjudge_tests.classroom import small
 from nbjudge_tests.classroom.commands import ENVIRONMENT, python
 from nbjudge_tests.classroom.gradebook import Rows, rows
-from nbjudge_tests.crashes import children
+from nbjudge_tests.crashes import children, until, workers
 
 pytest.importorskip("distributed")
 pytestmark = pytest.mark.slow
 
-STUDENTS = 16
-START_S = 120.0
 GRACE_S = 10.0
 OTHER_TORCH = """
 import importlib.metadata as metadata, runpy
@@ -33,25 +29,6 @@ told = metadata.version
 metadata.version = lambda name: "9.9.9" if name == "torch" else told(name)
 runpy.run_module("distributed.cli.dask_worker", run_name="__main__", alter_sys=True)
 """
-
-
-@pytest.fixture(scope="module")
-def handed_in(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    root = small.make(tmp_path_factory.mktemp("cluster") / "course")
-    crowd.hand_in_class(root, STUDENTS)
-    return root
-
-
-@pytest.fixture(scope="module")
-def alone(handed_in: Path, tmp_path_factory: pytest.TempPathFactory) -> Rows:
-    """What this machine makes of the class without a cluster."""
-    return crowd.graded_alone(handed_in, tmp_path_factory.mktemp("alone") / "course")
-
-
-@pytest.fixture
-def course(handed_in: Path, tmp_path: Path) -> Path:
-    shutil.copytree(handed_in, tmp_path / "course")
-    return tmp_path / "course"
 
 
 Start = Callable[..., "subprocess.Popen[bytes]"]
@@ -105,23 +82,6 @@ def end(process: subprocess.Popen[bytes]) -> None:
         process.wait()
 
 
-def until(found: Callable[[], Any]) -> Any:
-    deadline = time.monotonic() + START_S
-    while time.monotonic() < deadline:
-        if (value := found()) is not None:
-            return value
-        time.sleep(0.1)
-    raise AssertionError("not in time")
-
-
-def workers(address: str) -> int:
-    """How many have joined."""
-    from distributed import Client
-
-    with Client(address, set_as_default=False) as client:
-        return len(client.scheduler_info(n_workers=-1)["workers"])
-
-
 @pytest.mark.whole
 def test_the_same_grades_though_a_worker_dies_in_mid_run(course: Path, alone: Rows, tmp_path: Path) -> None:
     with cluster(tmp_path) as (address, start):
@@ -138,7 +98,7 @@ def test_the_same_grades_though_a_worker_dies_in_mid_run(course: Path, alone: Ro
         said = running.stderr.read()
         running.stderr.close()
         assert running.wait() == 0, said
-        assert f"{STUDENTS}/{STUDENTS} " in said
+        assert "16/16 " in said
     assert rows(course) == alone
 
 
