@@ -17,6 +17,7 @@ from benchmarks.library.programs import NotInstalled, Workload, chain, encoder, 
 from benchmarks.library.sides import PLAIN, SIDES, Side
 from tools.words.marks import between_marks
 
+LENGTH = 300  # of a chain that even a clock of ticks can time
 GPT2_SMALL = {"n_layer": 1, "n_head": 2, "n_embd": 16, "vocab_size": 50, "n_positions": 8}
 PROGRAMS: dict[str, Callable[[], Workload]] = {
     "encoder": lambda: encoder(1, 3, layers=1, width=8),
@@ -65,11 +66,11 @@ def twice(program: Workload) -> None:
 
 def test_a_side_of_ours_that_changes_a_gradient_stops_the_benchmark() -> None:
     with pytest.raises(AssertionError, match="twice changed a gradient"):
-        measure(chain(3), [PLAIN, Side("twice", twice, ours=True)], rounds=1)
+        measure(chain(LENGTH), [PLAIN, Side("twice", twice, ours=True)], rounds=1)
 
 
 def test_a_peer_that_changes_a_gradient_is_noted() -> None:
-    found = measure(chain(3), [PLAIN, Side("twice", twice)], rounds=1)
+    found = measure(chain(LENGTH), [PLAIN, Side("twice", twice)], rounds=1)
     assert "not equal to the bit" in found[1].words
 
 
@@ -89,7 +90,7 @@ def slow(_program: Workload) -> None:
 def test_a_side_without_figures_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(paired, "PATIENCE_S", 1)
     sides = [PLAIN, Side("a", missing), Side("b", failing), Side("c", slow)]
-    assert [each.words for each in measure(chain(3), sides, rounds=1)] == [
+    assert [each.words for each in measure(chain(LENGTH), sides, rounds=1)] == [
         "×1.00", "not installed: nowhere", "RecursionError: too deep", "more than 1 s"
     ]  # fmt: skip
 
@@ -98,7 +99,7 @@ def test_a_side_without_figures_says_why(monkeypatch: pytest.MonkeyPatch) -> Non
 def test_each_peer_is_named_when_it_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("torchviz", "torchlens", "torchvista", "torch.utils._debug_mode", "transformers"):
         monkeypatch.setitem(sys.modules, name, None)
-    found = measure(chain(3), SIDES, rounds=1)
+    found = measure(chain(LENGTH), SIDES, rounds=1)
     assert [each.stopped.split()[2].strip(",") for each in found if each.stopped] == [
         "DebugMode", "torchviz", "torchlens", "torchvista"
     ]  # fmt: skip
