@@ -111,11 +111,13 @@ build/libraries/.installed: tests/libraries/requirements.txt pyproject.toml cons
 
 # its servers run in other accounts: a Python that these can reach, where the machine has one
 HUB_PYTHON ?= $(shell /usr/bin/python3 -c 'import ensurepip, sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo /usr/bin/python3 || echo $(PYTHON))
-hub: build/hub/.installed  ## JupyterHub with its proxy, the course and the grader, in build/hub (gigabytes): docs/hub.md
-build/hub/.installed: deploy/hub/requirements.txt pyproject.toml grader/pyproject.toml constraints.txt
-	test -x build/hub/bin/python || $(HUB_PYTHON) -m venv build/hub
-	build/hub/bin/python -m pip install --quiet $(PIP_ARGS) -c constraints.txt -e '.[lab]' -e ./grader -r deploy/hub/requirements.txt
-	npm install --silent --no-fund --prefix build/hub/proxy configurable-http-proxy@5
+HUB ?= $(if $(filter 0,$(shell id -u)),/opt/seegrad-hub,build/hub)
+hub: $(HUB)/.installed  ## JupyterHub with its proxy, the course and the grader, in HUB=/opt/seegrad-hub (gigabytes): docs/hub.md
+	$(HUB)/bin/python -m pip install --quiet $(PIP_ARGS) --no-deps --force-reinstall . ./grader
+$(HUB)/.installed: deploy/hub/requirements.txt pyproject.toml grader/pyproject.toml constraints.txt
+	test -x $(HUB)/bin/python || $(HUB_PYTHON) -m venv $(HUB)
+	$(HUB)/bin/python -m pip install --quiet $(PIP_ARGS) -c constraints.txt '.[lab]' ./grader -r deploy/hub/requirements.txt
+	npm install --loglevel=error --no-fund --prefix $(HUB)/proxy configurable-http-proxy@5
 	@touch $@
 
 # other people's courses: nothing of theirs is kept here, and they need packages that this project doesn't

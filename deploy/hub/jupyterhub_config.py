@@ -22,6 +22,7 @@ proxy = programs.parent / "proxy/node_modules/.bin/configurable-http-proxy"  # w
 if proxy.exists():
     c.ConfigurableHTTPProxy.command = [str(proxy)]
 
+c.JupyterHub.bind_url = "http://127.0.0.1:8000"  # passwords go over it: others come by a web server with a certificate
 c.Authenticator.allowed_users = {*said["students"], *said["instructors"]}
 c.Spawner.cmd = [singleuser]
 c.Spawner.environment = path

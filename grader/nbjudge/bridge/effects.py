@@ -55,6 +55,7 @@ class Effects:
         self._names: dict[int, str] = {}
         self._calls: list[Passed] = []  # that are going on
         self._clones: dict[Hashable, Any] = {}
+        self._live: set[Hashable] = set()  # what came back and isn't a copy, while it ought to be one
         self._first: dict[
             Hashable, tuple[str, Any]
         ] = {}  # where each thing was first passed; kept alive: an id() is a key
@@ -66,6 +67,7 @@ class Effects:
         self._kept = None if kept is None else frozenset(kept)
         self.places.clear()
         self._clones.clear()
+        self._live.clear()
         self._first.clear()
         self._new.clear()
         self._all.clear()
@@ -112,14 +114,13 @@ class Effects:
         places = {key: place for passed in self._calls for key, place in self._listed(passed.values)}
         clones = {key for passed in self._calls for key in self._of_clones(passed)} | self._clones.keys()
         for change in (change for change in new if change.is_one()):
-            place = places.get(change.key, self._later(change.key) if change.ours else None)
-            if place is None:
-                continue
+            place = places.get(change.key) or self._later(change.key)
             self.places.add(place)
             if self._kept is None:
-                self._all.append(change)
+                self._all += [change] if change.ours else []
             elif place not in self._kept and change.key not in clones:
-                change.undo()
+                if change.ours or change.key in places or change.key in self._live:  # a copy stays as it came
+                    change.undo()
                 continue
             for passed in self._calls:
                 self._tell(place, passed.values)
@@ -174,8 +175,18 @@ class Effects:
             values = list(passed.values.values())
             yield tuple(values[: len(args)]), dict(zip(named, values[len(args) :], strict=True))
         finally:
+            self._remember(given)  # a tensor has its number now
             self._calls.pop()
             self._clones |= dict.fromkeys(self._of_clones(passed), passed)  # kept alive: a key may be an id()
+
+    def given_back(self, value: Any) -> Any:
+        """What a test gets of what an answer gave: a clone where arguments are clones, lest it's changed later on."""
+        if self._kept is None or LATER in self._kept:
+            return value
+        made = self._clone(value, {})
+        for item in _held(made):
+            self._live |= {key for part in self._parts.values() for key, _ in part.keys(item)}
+        return made
 
     def called(self, op: str, thing: Any, name: str) -> str:
         """What a call is known by: the asked name, or the method's."""

@@ -146,7 +146,7 @@ class Peer:
                 self.carrier.gate.looked(what, error)
                 raise
         self.carrier.gate.looked(what, result)
-        return result
+        return self.effects.given_back(result)
 
     def used(self, thing: Any) -> Role:
         """Python uses a stand-in in a way that needs no answer from over there; raises `Refused` for a stranger."""

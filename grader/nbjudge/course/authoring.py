@@ -9,7 +9,7 @@ import ast
 import builtins
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -31,6 +31,10 @@ UNKNOWN = "the test reads {name!r}, which neither the release nor an answer give
 UNKNOWN_CURE = "correct its spelling, import it, or define it in the test or in a cell that students are given"
 CONSTANT = "{name!r} looks like something that students are to change, but this is no answer: tests see it as released"
 CONSTANT_CURE = "make this an autograded answer; or lock it, so that nobody changes it in vain"
+COMPUTED = (
+    "{test} reads {name!r}, which is computed with an answer, where the answers are: it may be given any value there"
+)
+COMPUTED_CURE = "compute it in the test, from the answer"
 BORROWED = "this reads {name!r}, which only tests give a value ({test}), and answers don't get what tests bind"
 BORROWED_CURE = "pass it as an argument, or give it a value here or in a cell that students are given"
 
@@ -181,12 +185,13 @@ def _syntax_error(text: str) -> SyntaxError | None:
 
 
 def of_names(notebook: Notebook, document: Mapping[str, Any]) -> list[Remark]:
-    """Names that nobody gives a value, or only tests do, and constants whose change nobody would see."""
+    """Names that nobody gives a value, only tests do, or a cell beside the answers; constants that change in vain."""
     unknown = [
         Remark(notebook.name, f"cell {cell!r}", line, UNKNOWN.format(name=name), UNKNOWN_CURE)
         for cell, name, line in notebook.naming.unknown
     ]
-    return [*unknown, *_of_borrowed(notebook, document["cells"]), *_of_constants(notebook, document["cells"])]
+    cells = document["cells"]
+    return [*unknown, *_of_borrowed(notebook, cells), *_of_constants(notebook, cells), *_of_computed(notebook, cells)]
 
 
 def _of_borrowed(notebook: Notebook, cells: Sequence[Mapping[str, Any]]) -> Iterator[Remark]:
@@ -232,6 +237,36 @@ def _marks(cell: Mapping[str, Any]) -> Mapping[str, Any]:
 
 def _text(cell: Mapping[str, Any]) -> str:
     return cell["source"] if isinstance(cell["source"], str) else "".join(cell["source"])
+
+
+def _of_computed(notebook: Notebook, cells: Sequence[Mapping[str, Any]]) -> Iterator[Remark]:
+    """What a cell of the release computes with an answer, and a test reads; but for an object of an answer's class."""
+    read = [(number, cell, list(_statements(cell))) for number, cell in enumerate(cells, start=1)]
+    answered = {name for _, cell, every in read if _marks(cell).get("solution") for one in every for name in one.binds}
+    tests = [(_marks(cell)["grade_id"], every) for _, cell, every in read if _is_test(cell)]
+    reader = {name: grade_id for grade_id, every in reversed(tests) for one in every for name in one.uses}
+    theirs = {*notebook.naming.asked} - answered
+    for number, cell, every in read:
+        if _marks(cell).get("solution") or _is_test(cell):
+            continue
+        for one in every:
+            for name in sorted(one.binds & theirs & reader.keys()):
+                if _computes(one.text, notebook.naming.classes):
+                    what, called = (
+                        COMPUTED.format(name=name, test=f"cell {reader[name]!r}"),
+                        _called(number, _marks(cell)),
+                    )
+                    yield Remark(notebook.name, called, one.line, what, COMPUTED_CURE, stops=False)
+
+
+def _computes(text: str, classes: Collection[str]) -> bool:
+    """Does a statement call something, other than to make an object of one of these classes?
+
+    >>> [_computes(text, {"Net"}) for text in ("net = Net(3)", "losses = train(net)", "n = 3")]
+    [False, True, False]
+    """
+    calls = [node.func for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Call)]
+    return any(getattr(called, "id", "") not in classes for called in calls)
 
 
 def _of_constants(notebook: Notebook, cells: Sequence[Mapping[str, Any]]) -> Iterator[Remark]:

@@ -17,6 +17,7 @@ from nbjudge.course.layout import Course
 from nbjudge.course.restore import grade_id
 from nbjudge.errors import CourseError
 from nbjudge.model import (
+    HELD,
     Assignment,
     Effects,
     Ending,
@@ -33,8 +34,8 @@ from nbjudge.shown.text import files_named, printable
 
 WORD_SHARE = 0.1  # of an assignment's points may rest on the word of the student's process alone
 ONLY_A_WORD = (
-    "This rests on what the student's own objects or tensors say of themselves ({claims}), and on nothing else. More "
-    "than a tenth of the points would: a person has to look."
+    "This rests on what the student's own objects or tensors say of themselves, or on what wasn't looked at "
+    "({claims}), and on nothing else. More than a tenth of the points would: a person has to look."
 )
 ONLY_BY_A_CHANGE = (
     "This passes only because the answer changes what the test passes to it ({places}), which the reference answer "
@@ -216,6 +217,12 @@ def united(results: Sequence[Result]) -> tuple[Effects, Mapping[str, Places]]:
                 known = shown.setdefault(name, {}).setdefault(question, {})
                 for place, some in roles.items():
                     known[place] = tuple(dict.fromkeys((*known.get(place, ()), *some)))
+    for result in results:
+        for name, seen in result.places.items():
+            for question, roles in seen.items():
+                known = shown[name][question]
+                for place in [place for place, some in known.items() if HELD in some and place not in roles]:
+                    del known[place]  # a check that isn't made of everybody's numbers
     return changed, shown
 
 

@@ -22,6 +22,7 @@ from nbjudge.names import Names, is_unchanged, names_in, packages, read_by_funct
 from nbjudge.process.kernel import Kernel
 from nbjudge.roles import failing_case, verdict
 from nbjudge.roles.places import Known
+from nbjudge.roles.reached import Marked
 from nbjudge.roles.student import call_it, place, see_own_modules, seed
 from nbjudge.roles.verdict import Ruling
 from nbjudge.roles.witness import Witness, readable
@@ -110,6 +111,7 @@ class Judge:
         self._passes_on: dict[str, bool] = {}
         self._ways = self._syntax()
         self._transform, kernel.shell.transform_cell = kernel.shell.transform_cell, self._transformed
+        kernel.shell.ast_transformers.append(Marked(witness.places.held))
 
     def read(self, source: str, found: Mapping[str, Any] | None) -> None:
         """Take over what the owner has found in a test cell, once for a class."""

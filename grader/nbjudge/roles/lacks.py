@@ -14,7 +14,7 @@ from typing import Any
 from nbjudge.bridge.objects import RemoteClass, RemoteObject
 from nbjudge.bridge.values.packages.pictures import is_picture
 from nbjudge.bridge.values.streams import content, is_read, is_stream
-from nbjudge.bridge.values.table import kind_of
+from nbjudge.bridge.values.table import ROUNDING, kind_of
 
 PARTS = 1 << 12  # containers in one value that are looked through
 WHOLE = frozenset({int, bool, type(None)})  # which lack nothing, and of which long lists are
@@ -142,9 +142,41 @@ def _is_missing_of_pandas(value: Any) -> bool:
     return bool(getattr(found | infinite, "values", found | infinite).any())
 
 
-LACKS: Mapping[str, Callable[[Any], bool]] = {"empty": holds_nothing, "missing": lacks_numbers, "read": is_read}
+def is_imaginary(value: Any) -> bool:
+    """Is it, or a part of it, a number that isn't real? NumPy orders those by their real parts, and a sum of squares of
+    them may be anything.
+
+    >>> [is_imaginary(value) for value in (1j, [1 + 1e-12j], (3.0, [0, 2 - 1j]), 1.0, "1j")]
+    [True, False, True, False, False]
+    """
+    return _any_part(value, _is_unreal)
+
+
+def _is_unreal(value: Any) -> bool:
+    """Of a number, or an array's; what is left of rounding counts for nothing."""
+    if is_theirs(value):
+        return False
+    if type(value) is complex:
+        return not abs(value.imag) <= ROUNDING * max(abs(value.real), abs(value.imag))
+    kind = kind_of(value)
+    if kind is not None and kind.unreal is not None:
+        return kind.unreal(value)
+    if getattr(getattr(value, "dtype", None), "kind", "") != "c":
+        return False
+    numpy = sys.modules["numpy"]
+    with numpy.errstate(all="ignore"):
+        return bool((abs(numpy.imag(value)) > ROUNDING * abs(value)).any())
+
+
+LACKS: Mapping[str, Callable[[Any], bool]] = {
+    "empty": holds_nothing,
+    "missing": lacks_numbers,
+    "imaginary": is_imaginary,
+    "read": is_read,
+}
 LACKING = {
     "empty": "nothing in it",
     "missing": "numbers missing or infinite in it",
+    "imaginary": "numbers that aren't real in it",
     "read": "nothing left to read in it",
 }

@@ -15,11 +15,13 @@ from typing import Any, NoReturn
 from nbjudge.bridge.objects import ARITHMETIC, COMPARING, SHOWN
 from nbjudge.bridge.standing import Nature, Refused, Role, Sought, Stand
 from nbjudge.bridge.values.table import kind_of
+from nbjudge.model import HELD
 from nbjudge.roles.lacks import LACKING, LACKS, is_theirs, parts_of
 
 Known = Mapping[str, frozenset[str]]
 MOST = 1 << 12  # places that are remembered of one question
 REPLACED = "replaced"  # a file of the course's own
+WHOLE = "whole"  # a value that lacks nothing
 SCORE = "="  # the place of a question's last expression
 SAID_BY_ITSELF = frozenset({"__bool__", "__hash__"})
 BEGINNING = frozenset({"__iter__", "__reversed__"})  # of a loop: nothing has come yet
@@ -39,7 +41,10 @@ class Places:
         self.worded: list[Any] = []  # what words consist of
         self.data = False  # has it looked at numbers, texts, tensors' values, gradients?
         self._came: set[str] = set()  # places that have given anything
+        self._giving: dict[int, Any] = {}  # iterators that have, kept alive: the key is an id()
+        self._gave: dict[str, set[str]] = {}  # by place: what the values lacked, or that one was whole
         self._ran: set[str] = set()  # places whose examples have run
+        self._held: set[str] = set()  # checks that were made
         self.refused: Stand | None = None
         self._known: Known | None = None
         self._recording = False
@@ -58,7 +63,10 @@ class Places:
             self.surprises,
             self.worded,
             self._came,
+            self._giving,
+            self._gave,
             self._ran,
+            self._held,
         ):
             kept.clear()
         self.data, self.refused = False, None
@@ -157,9 +165,8 @@ class Places:
     def wrote(self, files: Mapping[str, bool]) -> None:
         """What of these files there is nothing in, when the test is over."""
         for place, hollow in files.items():
-            self._note((place,), {"data file", *(["empty"] if hollow else ())})
-            if hollow:
-                self._is_hollow((place,))
+            self._note((place,), {"data file"})
+            self._lack((place,), {"empty"} if hollow else set())
 
     def sought(self, missed: Iterable[str], laid: Iterable[str]) -> None:
         """Which files the test has looked for in vain, and which of the student's it has found.
@@ -181,13 +188,15 @@ class Places:
             return
         if asked.name not in BEGINNING:
             self._came.update(asked.places)
+        if asked.name == "__next__":
+            self._giving[id(asked.thing)] = asked.thing
         if asked.op == "source":
             self.facts.add("the text of a function")
             return
         if asked.name == "__exit__":
             self._left(asked, result)
         self._note_data(asked.places, result)
-        if not is_data(result) and not _is_tensor(result):
+        if not (_is_compared(asked) or is_data(result) or _is_tensor(result)):
             return
         if (given := self._word(asked, result)) is not None:
             self._say(asked, given)
@@ -207,15 +216,15 @@ class Places:
         if isinstance(error, StopIteration):
             if asked.name != "__next__" and roles is not None and "raises" not in roles:
                 self.vouch(f"the end of the test's own loop: {asked.places[0]}")
-            elif not self._came & {*asked.places}:
-                self._is_hollow(asked.places)
+            elif asked.name == "__next__" and id(asked.thing) not in self._giving:
+                self._lack(tuple(place.removesuffix("[]") for place in asked.places), {"empty"})
         ends = isinstance(error, StopIteration | StopAsyncIteration | AttributeError)
         self.data = self.data or (not ends and (roles is None or "raises" in roles))
 
     def _left(self, asked: Sought, swallows: Any) -> None:
         """A `with` is over: an error in it that the reference would let through is the test's own failure."""
         kind = asked.given[0][0] if asked.given[0] else None
-        if kind is None or not is_data(swallows) or not swallows:
+        if kind is None or (is_data(swallows) and not swallows):  # what isn't data is true
             return
         role = f"swallows {type.__getattribute__(kind, '__name__')[:80]}"
         self._note(asked.places, {role})
@@ -226,7 +235,7 @@ class Places:
         """What of the test's a word is about; None where it is none."""
         ours = [value for value in _arguments(asked) if not is_theirs(value)]
         about = " ".join(sorted({type(value).__name__ for value in ours})) or "its own"
-        if asked.op == "special" and asked.name in COMPARING | SAID_BY_ITSELF:
+        if _is_compared(asked):
             return about
         if asked.op == "special" and asked.name in ARITHMETIC:
             return about if ours else None
@@ -271,10 +280,22 @@ class Places:
         return shown or "score" in (self._roles((SCORE,)) or ())
 
     def end(self) -> None:
-        """The test is over: examples that the released answer has there, and that didn't run, say nothing."""
+        """The test is over. It has to have made each check that it made of the reference answer, and to have run its
+        examples; what lacked something each time, where that once lacked nothing, says nothing.
+        """
+        for place, lacked in self._gave.items():
+            if WHOLE not in lacked and WHOLE in (self._roles((place,)) or ()):
+                self.vouch(f"{LACKING[min(lacked)]}: {place}")
         for place, roles in (self._known or {}).items():
+            if HELD in roles and place not in self._held:
+                self.vouch(f"a check that wasn't made: {place.partition(':')[0]}")
             if place not in self._ran and any(role.startswith("runs ") for role in roles):
                 self.vouch(f"no examples: {place}")
+
+    def held(self, place: str) -> None:
+        """The test has made this check, and it held."""
+        self._note((place,), {HELD})
+        self._held.add(place)
 
     def vouch(self, word: str) -> None:
         """The verdict is this word of the student's."""
@@ -284,16 +305,28 @@ class Places:
     def _note_data(self, places: tuple[str, ...], value: Any) -> None:
         if is_theirs(value) or kind_of(value) is None:
             return
-        found = {lack for lack, is_so in LACKS.items() if is_so(value)}
-        self._note(places, {f"data {type(value).__name__[:80]}", *found})
+        self._note(places, {f"data {type(value).__name__[:80]}"})
+        if value is not None:
+            self._lack(places, {lack for lack, is_so in LACKS.items() if is_so(value)})
+
+    def _lack(self, places: tuple[str, ...], found: set[str]) -> None:
+        """What a value lacks that came from there; nothing, where it's whole."""
+        self._note(places, found or {WHOLE})
+        for place in places:
+            self._gave.setdefault(place, set()).update(found or {WHOLE})
         for lack in sorted(found):
             self._is_hollow(places, lack)
 
     def _is_hollow(self, places: tuple[str, ...], lack: str = "empty") -> None:
         """Something is missing where the reference lacked nothing: what is said of all of it would hold."""
         roles = self._roles(places) or frozenset()
-        if any(role.startswith("data ") for role in roles - {"data NoneType"}) and lack not in roles:
+        if (WHOLE in roles or any(map(self._gives, places))) and lack not in roles:
             self.vouch(f"{LACKING[lack]}: {places[0]}")
+
+    def _gives(self, place: str) -> bool:
+        """Has the reference an iterator there, which has given something?"""
+        roles = self._roles((place,)) or frozenset()
+        return "iterator" in roles and f"{place}[]" in (self._known or {})
 
     def _note(self, places: Iterable[str], roles: set[str]) -> None:
         for place in places if self._recording else ():
@@ -323,6 +356,11 @@ def _is_asked_for(place: str) -> bool:
     """
     member = place.partition(">.")[2] if place.startswith("<") else place
     return member.isidentifier()
+
+
+def _is_compared(asked: Sought) -> bool:
+    """Is it said by a comparison, or of its truth? A word, whatever came: what isn't data is true as well."""
+    return asked.op == "special" and asked.name in COMPARING | SAID_BY_ITSELF
 
 
 def _arguments(asked: Sought) -> list[Any]:

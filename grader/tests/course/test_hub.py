@@ -94,6 +94,27 @@ def test_what_is_laid_is_as_it_has_to_be(tmp_path: Path, grader: str, capsys: py
 
 
 @as_root
+def test_students_read_neither_each_other_s_work_nor_the_clone(
+    tmp_path: Path, grader: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = written(tmp_path, GOOD.format(grader=grader, exchange=tmp_path / "exchange").replace('"kofi"', '"daemon"'))
+    own = tmp_path / "daemon"
+    own.mkdir(mode=0o755)
+    known = pwd.getpwnam
+
+    def getpwnam(name: str) -> pwd.struct_passwd:
+        found = known(name)
+        return pwd.struct_passwd((*found[:5], str(own), found[6])) if name == "daemon" else found
+
+    monkeypatch.setattr(pwd, "getpwnam", getpwnam)
+    assert main(["hub", str(path), f"--prefix={tmp_path / 'env'}"]) == 0
+    assert (own.stat().st_uid, own.stat().st_mode & 0o777) == (known("daemon").pw_uid, 0o700)
+    (tmp_path / "clone/.git").mkdir(parents=True)
+    assert main(["hub", str(path), f"--prefix={tmp_path / 'clone/build/hub'}", "--check"]) == 2
+    assert f"{tmp_path / 'clone'} has the solutions and hidden tests" in capsys.readouterr().err
+
+
+@as_root
 def test_a_student_drops_what_nobody_else_can_read_or_remove(tmp_path: Path, grader: str) -> None:
     path = written(tmp_path, GOOD.format(grader=grader, exchange=tmp_path / "exchange"))
     assert main(["hub", str(path), f"--prefix={tmp_path / 'env'}"]) == 0

@@ -174,7 +174,7 @@ def test_nothing_where_the_reference_had_something_makes_points_rest_on_it(
     question = check(f"{imports}x = np.array([1.0, 2.0])\n{test}")
     outcome = only(run(zygote, answer(imports + source), question, beside=imports + reference))
     assert (outcome.kind, outcome.alone) == (Ending.PASSED, True), outcome
-    assert outcome.claims[0].startswith("nothing in it: f")
+    assert any(claim.startswith("nothing in it: f") for claim in outcome.claims)
     assert not only(run(zygote, answer(imports + reference), question, beside=imports + reference)).alone
     assert not only(run(zygote, answer(imports + source), question, beside=imports + source)).alone
 
@@ -221,5 +221,5 @@ def test_a_file_that_is_read_to_its_end_says_nothing_either(zygote: Zygote) -> N
     question = check("for line in f():\n    assert int(line) < 3")
     outcome = only(run(zygote, answer(source), question, beside=reference))
     assert (outcome.kind, outcome.alone) == (Ending.PASSED, True), outcome
-    assert outcome.claims[0].startswith("nothing left to read in it: f"), outcome
+    assert outcome.claims[-1].startswith("nothing left to read in it: f"), outcome
     assert not only(run(zygote, answer(reference), question, beside=reference)).alone

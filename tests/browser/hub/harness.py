@@ -21,7 +21,7 @@ import pytest
 
 from tests.browser.lab.harness import ROOT, free_port, settle
 
-ENVIRONMENT = ROOT / "build/hub"  # `make hub` installs it
+ENVIRONMENT = Path(os.environ.get("HUB", "/opt/seegrad-hub"))  # `make hub` installs it
 PROXY = ENVIRONMENT / "proxy/node_modules/.bin/configurable-http-proxy"
 START_TIMEOUT_S = 120
 CONFIG = """

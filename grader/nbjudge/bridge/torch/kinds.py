@@ -12,7 +12,7 @@ from torch.optim.lr_scheduler import LRScheduler
 from nbjudge.bridge.around.parts import BASES, BY_METHOD
 from nbjudge.bridge.torch import torch_private
 from nbjudge.bridge.torch.mirror import DTYPES, NAMES
-from nbjudge.bridge.values.table import Decoder, Encoder, Tree, ValueKind, known
+from nbjudge.bridge.values.table import ROUNDING, Decoder, Encoder, Tree, ValueKind, known
 from nbjudge.errors import WireError
 from nbjudge.wire import listed, text, whole
 
@@ -50,6 +50,14 @@ def _lacks_numbers(value: Tensor) -> bool:
         return not bool(torch.isfinite(value).all())
 
 
+def _is_unreal(value: Tensor) -> bool:
+    """Has one of its numbers an imaginary part that is no matter of rounding?"""
+    with torch_private.unseen(), torch.no_grad():
+        if value.layout is not torch.strided or not value.is_complex():
+            return False
+        return bool((value.imag.abs() > ROUNDING * value.abs()).any())
+
+
 def _dtype_heard(tree: Tree, _decode: Decoder) -> torch.dtype:
     if (name := text(tree, "v")) not in DTYPES:
         raise WireError("A dtype has no known name.")
@@ -75,7 +83,16 @@ def _is_dtype(value: Any) -> bool:
 
 
 for _kind in (
-    ValueKind("tensor", (Tensor,), _tensor, _tensor_heard, subclasses=True, watched=True, lacks=_lacks_numbers),
+    ValueKind(
+        "tensor",
+        (Tensor,),
+        _tensor,
+        _tensor_heard,
+        subclasses=True,
+        watched=True,
+        lacks=_lacks_numbers,
+        unreal=_is_unreal,
+    ),
     ValueKind("data", (Bare,), _bare, _bare_heard, watched=True),
     ValueKind("dtype", (), lambda value, _encode: {"t": "dtype", "v": NAMES[value]}, _dtype_heard, takes=_is_dtype),
     ValueKind("device", (torch.device,), lambda value, _encode: {"t": "device", "v": str(value)}, _device_heard),

@@ -11,34 +11,17 @@ import weakref
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-from nbjudge.bridge.torch.autograd import Edge, Link, Look, same_counter, view_of
+from nbjudge.bridge.torch.autograd import Edge, Link, Look, same_counter
 from nbjudge.bridge.torch.records import TensorRecord
+from nbjudge.bridge.torch.storages import Storage
 from nbjudge.errors import WireError
 
 KEPT_LEAVES = 1000
-
-
-@dataclass(slots=True)
-class Storage:
-    """A shared storage and its bytes as both sides last agreed on them."""
-
-    id: int
-    here: torch.UntypedStorage
-    agreed: bytes
-    _view: Any = None  # made once: what lies here is compared in each packet
-    _place: tuple[int, int] = (0, 0)  # where that view looks
-
-    def now(self) -> bytes:
-        """Its bytes as they are now, copied."""
-        place = (self.here.data_ptr(), self.here.nbytes())
-        if self._view is None or place != self._place:
-            self._view, self._place = view_of(self.here), place
-        return bytes(self._view.tobytes())
 
 
 class Gone(NamedTuple):

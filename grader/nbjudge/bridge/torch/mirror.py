@@ -23,7 +23,7 @@ from nbjudge.bridge.around.parts import Changes
 from nbjudge.bridge.torch import autograd as graph
 from nbjudge.bridge.torch import torch_private
 from nbjudge.bridge.torch.hooks import Ask, Relays, Settle
-from nbjudge.bridge.torch.ledger import Agreed, Gone, Ledger, Storage
+from nbjudge.bridge.torch.ledger import Agreed, Gone, Ledger
 from nbjudge.bridge.torch.records import (
     ITEM_BYTES,
     TENSORS,
@@ -37,6 +37,7 @@ from nbjudge.bridge.torch.records import (
     read_window,
     record_tree,
 )
+from nbjudge.bridge.torch.storages import Storage
 from nbjudge.bridge.values import Body, UnsupportedError
 from nbjudge.bridge.values.table import SHARED_BYTES, STORAGE_BYTES, whole_numbers
 from nbjudge.errors import WireError
@@ -88,6 +89,7 @@ class Mirror:
         self.changes: Changes | None = None
         self._side = self._next = side
         self.ledger = Ledger(weak=side == 0)
+        self._unseen: set[int] = set()  # brought in as the start of a history alone: an answer isn't told their numbers
 
     # ------------------------------------------------------------------ telling
 
@@ -110,19 +112,25 @@ class Mirror:
         return message
 
     @torch_private.hidden
-    def share(self, tensor: Tensor, message: Message) -> int:
-        """The number of a tensor, telling the other side about it where it is new."""
+    def share(self, tensor: Tensor, message: Message, *, shown: bool = True) -> int:
+        """The number of a tensor, telling the other side about it where it is new; its numbers if `shown`."""
         if (known := self.ledger.number_of(tensor)) is not None:
+            if shown and known in self._unseen:
+                self._unseen.discard(known)
+                self._show(known, self.ledger.agreed[known].record.window, message)
             return known
         if reason := graph.unsupported(tensor):
             raise UnsupportedError(reason)
         number = self._new_number()
         self.ledger.hold(number, tensor)
+        if not shown:
+            self._unseen.add(number)
         try:
             self._tell(number, tensor, message)
             self._tell_grad(number, tensor, message)
         except UnsupportedError:
             self.ledger.release(number, tensor)
+            self._unseen.discard(number)
             raise
         return number
 
@@ -155,9 +163,10 @@ class Mirror:
         self._agree(record, edge, look)
 
     def _describe(self, number: int, tensor: Tensor, history: History | None, message: Message) -> TensorRecord:
-        storage = self._storage(number, tensor, message)
+        storage = self._storage(number, tensor)
         shape, stride = tuple(tensor.shape), tuple(tensor.stride())
         window = Window(storage, NAMES[tensor.dtype], shape, stride, int(tensor.storage_offset()))
+        self._show(number, window, message)
         return graph.describe(tensor, number, window, self.ledger.counter(number, tensor, storage), history)
 
     def _agree(self, record: TensorRecord, edge: graph.Edge | None, look: graph.Look | None) -> None:
@@ -171,7 +180,8 @@ class Mirror:
     def _new_history(self, tensor: Tensor, message: Message) -> History:
         found = graph.walk(tensor, self.ledger.edges)
         starts = found.starts.values()
-        inputs = tuple(start if isinstance(start, int) else self.share(start, message) for start in starts)
+        shown = self._side != 0  # a test's model behind a loss isn't what it has passed
+        inputs = tuple(start if isinstance(start, int) else self.share(start, message, shown=shown) for start in starts)
         link = self._new_number()
         edges = tuple(GradientEdge(*edge) for edge in found.starts)
         self.ledger.links[link] = graph.Link(graph.own_edge(tensor), edges)
@@ -184,7 +194,7 @@ class Mirror:
             message.grads.append((number, told))
         self.ledger.agreed[number].grad = told
 
-    def _storage(self, number: int, tensor: Tensor, message: Message) -> int:
+    def _storage(self, number: int, tensor: Tensor) -> int:
         here = tensor.untyped_storage()
         if (known := self.ledger.storage_at(here, number)) is not None:
             return known
@@ -192,10 +202,18 @@ class Mirror:
             raise UnsupportedError(f"a tensor of {here.nbytes() >> 20} MiB (at most {STORAGE_BYTES >> 20} are carried)")
         if here.nbytes() + sum(shared.here.nbytes() for shared in self.ledger.storages.values()) > SHARED_BYTES:
             raise UnsupportedError(f"more than {SHARED_BYTES >> 20} MiB of tensors at once")
-        storage = Storage(self._new_number(), here, b"")
+        storage = Storage(self._new_number(), here, None)
         self.ledger.know(storage)
-        self._tell_bytes(storage, graph.storage_bytes(here), message)
         return storage.id
+
+    def _show(self, number: int, window: Window, message: Message) -> None:
+        """Tell the other side a tensor's items; where it isn't to see them, a new storage all the same."""
+        storage = self.ledger.storages[window.storage]
+        if number not in self._unseen and not storage.shows(window):
+            storage.show(window)
+            self._tell_bytes(storage, storage.now(), message)
+        elif storage.agreed is None:
+            self._tell_bytes(storage, storage.now(), message)
 
     def _tell_bytes(self, storage: Storage, now: bytes, message: Message) -> None:
         storage.agreed = now
@@ -271,13 +289,19 @@ class Mirror:
         if known.here.nbytes() != len(data):
             raise WireError("A storage has changed its size.")
         if self.changes is not None:
-            undo = partial(graph.overwrite, known.here, known.agreed)
+            undo = partial(known.put, known.whole())
             self.changes.note((STORAGE, stored.id), undo, ours=self._brought(stored.id))
-        graph.overwrite(known.here, data)
+        if self._brought(stored.id):
+            known.take(data)
+        else:
+            known.put(data)
         known.agreed = data
 
     def _apply_record(self, record: TensorRecord) -> None:
-        tensor = self.ledger.find(record.id)
+        tensor, storage = self.ledger.find(record.id), self.ledger.storages[record.window.storage]
+        if self._brought(storage.id) and not storage.shows(record.window):
+            raise WireError("A tensor shows what was never passed.")
+        storage.show(record.window)
         if tensor is None:
             tensor = self._make(record)
             self.ledger.hold(record.id, tensor, foreign=True)
@@ -337,8 +361,10 @@ class Mirror:
             raise WireError("A gradient isn't a pair of numbers.")
         tensor = self.ledger.tensor(pair[0])
         grad = None if pair[1] is None else self.ledger.tensor(pair[1])
-        if self.changes is not None:  # a change where it is made during a call; a gradient may also come later
-            self.changes.note((GRAD, pair[0]), partial(setattr, tensor, "grad", tensor.grad), ours=False)
+        if self.changes is not None:
+            self.changes.note(
+                (GRAD, pair[0]), partial(setattr, tensor, "grad", tensor.grad), ours=self._brought(pair[0])
+            )
         try:
             tensor.grad = grad
         except RuntimeError:

@@ -17,6 +17,7 @@ from nbjudge.wire import listed, text
 DEPTH = 24
 ITEMS = 16 << 20  # numbers in one array or tensor
 DIMENSIONS = 16
+ROUNDING = 1e-6  # of a number's size: a smaller imaginary part is left of computing with complex numbers
 STORAGE_BYTES = 64 << 20
 SHARED_BYTES = 96 << 20  # of all that one packet brings; twice that still fits into a packet
 
@@ -153,6 +154,7 @@ class ValueKind:
     watched: bool = False  # it is noticed by itself when a test looks into it
     snapshot: Callable[[Any], Any] | None = None  # of what crosses as a copy and can be changed in place
     lacks: Callable[[Any], bool] | None = None  # of what is watched: is a number of it missing?
+    unreal: Callable[[Any], bool] | None = None  # of what is watched: does one have an imaginary part?
 
 
 _by_type: dict[type, ValueKind] = {}

@@ -24,6 +24,10 @@ EXTENSIONS = ("formgrader", "create-assignment", "course-list")  # the grader's 
 SERVER_SIDE = ("nbgrader.server_extensions.formgrader", "nbgrader.server_extensions.course_list")
 ALL, OWN, LISTED, DROP_BOX = 0o1777, 0o700, 0o755, 0o733  # of the exchange's folders; a drop box is written, not read
 HUB_FILE = "zz_hub.json"  # the last in its folder: it has the last word
+SOLUTIONS = (
+    "every student reads what lies around {prefix}, and {clone} has the solutions and hidden tests: "
+    "make the environment elsewhere (make hub HUB=/opt/seegrad-hub), and chmod 700 {clone}"
+)
 NOTE = '"""Written by `nbjudge hub`; what is changed here is written anew."""\n\nc = get_config()  # noqa: F821\n'
 
 
@@ -104,6 +108,11 @@ def _demand_apart(path: Path, grader: str, people: Mapping[str, tuple[str, ...]]
         raise CourseError(f"{path}: {', '.join(sorted(twice))} can't be more than one of grader, instructor, student")
 
 
+def _solutions(prefix: Path) -> Path | None:
+    """The clone in which an environment lies: every server runs from there, so every student reads what is in it."""
+    return next((above for above in prefix.resolve().parents if (above / ".git").exists()), None)
+
+
 def home(account: str) -> Path:
     """An account's home; raises CourseError with the command that makes one where there is none."""
     try:
@@ -123,6 +132,11 @@ def places(hub: Hub, prefix: Path) -> Iterator[Laid]:
     yield Laid(course / "feedback", 0o711, hub.grader)
     yield Laid(own, OWN, hub.grader)
     yield Laid(own / hub.directory, OWN, hub.grader)
+    for account in (*hub.instructors, *hub.students):
+        with suppress(KeyError):  # one that the hub itself makes at the first login
+            yield Laid(Path(pwd.getpwnam(account).pw_dir), OWN, account)
+    if (clone := _solutions(prefix)) is not None:
+        raise CourseError(SOLUTIONS.format(prefix=prefix, clone=clone))
     etc = prefix / "etc/jupyter"
     yield from _configuration(etc, root, everybody(hub), graders_own=False)
     yield from _configuration(own / ".jupyter", hub.grader, graders(own / hub.directory), graders_own=True)

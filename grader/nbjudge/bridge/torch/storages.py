@@ -1,0 +1,71 @@
+"""A storage that two processes share: only what shared tensors show of it crosses.
+
+A slice is a view on all of its tensor's bytes, test data beside training data. What no tensor that was passed shows
+reads as zeros over there, and what is written there isn't taken over.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from nbjudge.bridge.torch.autograd import overwrite, storage_bytes, view_of
+from nbjudge.bridge.torch.records import ITEM_BYTES, Window
+
+
+class Storage:
+    """A shared storage, which of its bytes are shown, and those as both sides last agreed on them."""
+
+    def __init__(self, number: int, here: torch.UntypedStorage, agreed: bytes | None) -> None:
+        self.id, self.here, self.agreed = number, here, agreed  # None: the other side hasn't heard of it
+        self._shown: Tensor | None = torch.zeros(here.nbytes(), dtype=torch.uint8)  # 255 where it is; None: all is
+        self._view: Any = None  # made once: what lies here is compared in each packet
+        self._place: tuple[int, int] = (0, 0)  # where that view looks
+
+    def now(self) -> bytes:
+        """What is shown of its bytes as they are now, zeros elsewhere; copied."""
+        place = (self.here.data_ptr(), self.here.nbytes())
+        if self._view is None or place != self._place:
+            self._view, self._place = view_of(self.here), place
+        if self._shown is None:
+            return bytes(self._view.tobytes())
+        if self._shown.numel() != self.here.nbytes():
+            return bytes(self.here.nbytes())  # resized: the other side refuses it
+        return bytes((self._view & self._shown.numpy()).tobytes())
+
+    def show(self, window: Window) -> None:
+        """From now on these items are shown too."""
+        if self._shown is not None:
+            _bytes_in(self._shown, window).fill_(255)
+            if bool((self._shown == 255).all()):
+                self._shown = None
+
+    def shows(self, window: Window) -> bool:
+        """Are all these items shown already?"""
+        return self._shown is None or bool((_bytes_in(self._shown, window) == 255).all())
+
+    def take(self, data: bytes) -> None:
+        """Write what the other side has made of what is shown."""
+        if self._shown is not None:
+            shown = self._shown.numpy()
+            told = torch.frombuffer(bytearray(data), dtype=torch.uint8).numpy() if data else view_of(self.here)
+            data = ((told & shown) | (view_of(self.here) & ~shown)).tobytes()
+        overwrite(self.here, data)
+
+    def put(self, whole: bytes) -> None:
+        """Write all bytes."""
+        overwrite(self.here, whole)
+
+    def whole(self) -> bytes:
+        """All its bytes, copied."""
+        return storage_bytes(self.here)
+
+
+def _bytes_in(mask: Tensor, window: Window) -> Tensor:
+    """The bytes of a window's items, as a view; an expanded dimension once."""
+    item_bytes = ITEM_BYTES[window.dtype]
+    shape = [min(size, 1) if step == 0 else size for size, step in zip(window.shape, window.stride, strict=True)]
+    strides = [step * item_bytes for step in window.stride]
+    return mask.as_strided((*shape, item_bytes), (*strides, 1), window.offset * item_bytes)
