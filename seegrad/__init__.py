@@ -10,6 +10,7 @@ from seegrad.words.errors import SeegradError
 
 if TYPE_CHECKING:
     from seegrad.display.again import ask_again
+    from seegrad.display.assigned import pick
     from seegrad.display.findings import findings
     from seegrad.display.magic import load_ipython_extension
     from seegrad.display.watch import lightning_callback, trainer_callback
@@ -33,6 +34,7 @@ __all__ = [
     "lightning_callback",
     "load",
     "load_ipython_extension",
+    "pick",
     "record",
     "show",
     "trainer_callback",
@@ -48,6 +50,7 @@ _LAZY = {
     "lightning_callback": "display.watch",
     "load": "recorder",
     "load_ipython_extension": "display.magic",
+    "pick": "display.assigned",
     "record": "recorder",
     "show": "display.widget",
     "trainer_callback": "display.watch",

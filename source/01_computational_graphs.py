@@ -9,6 +9,9 @@
 # form, not for being right. Whether a choice is right you see when you run the program yourself. **Validate** runs the
 # same cells; more checks run when your work is graded, with other numbers.
 #
+# Some answers can be given on a picture: run the cell with `pick` above the answer cell. It shows the program's graph up
+# to `backward`, and writes what you choose into the answer cell. It knows no more than you do.
+#
 # Commit to an answer before you run anything. Afterwards, put `%%see` on a cell and look.
 
 # %%
@@ -51,6 +54,28 @@ import torch
 # Three times yes, or it holds nothing.
 #
 # </details></details></details>
+
+# %%
+from seegrad import pick
+
+pick(
+    "holds",
+    dict.fromkeys(("x", "w", "s", "d", "n", "e", "k", "loss"), ["gradient", "nothing"]),
+    """
+x = torch.tensor([1.0, 2.0])
+w = torch.tensor(3.0, requires_grad=True)
+s = torch.tensor(4.0, requires_grad=True) * 0.5
+d = torch.tensor(1.0, requires_grad=True)
+n = torch.tensor(1.0, requires_grad=True)
+e = torch.tensor(1.0, requires_grad=True)
+h = x * w + s
+with torch.no_grad():
+    h = h + n
+k = x * w + s + d.detach() + torch.nn.Dropout().eval()(e)
+loss = (h * k).sum()
+loss.backward()
+""",
+)
 
 # %% grade_id="predict" kind="solution"
 holds = {"x": None, "w": None, "s": None, "d": None, "n": None, "e": None, "k": None, "loss": None}
@@ -230,6 +255,34 @@ answers(
 # before two versions disagree.
 #
 # </details></details></details>
+
+# %%
+from seegrad import pick
+
+pick(
+    "found",
+    {
+        "culprit": "line",
+        "victim": "line",
+        "serves": ["l1", "l2", "l3", "l4"],
+        "holds": range(5),
+    },
+    """
+l1 = inp * w1
+l2 = l1 + w2
+l2.mul_(2)
+l3 = l1 * w3
+l4 = l2 * l3
+seen = l3.detach()
+seen.clamp_(max=6)
+loss = l4.mean()
+loss.backward()
+""",
+    """
+inp = torch.tensor([1.0, 2.0], requires_grad=True)
+w1, w2, w3 = (torch.tensor(number, requires_grad=True) for number in (2.0, 3.0, 4.0))
+""",
+)
 
 # %% grade_id="find" kind="solution"
 found = {"culprit": None, "victim": None, "serves": None, "holds": None}

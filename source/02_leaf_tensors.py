@@ -9,6 +9,9 @@
 # form, not for being right. Whether a choice is right you see when you run the program yourself. **Validate** runs the
 # same cells; more checks run when your work is graded, with other numbers.
 #
+# Some answers can be given on a picture: run the cell with `pick` above the answer cell. It shows the program's graph up
+# to `backward`, and writes what you choose into the answer cell. It knows no more than you do.
+#
 # Commit to an answer before you run anything. Afterwards, put `%%see` on a cell and look.
 
 # %%
@@ -213,6 +216,33 @@ answers(
 # the loss is computed from whatever the name means inside the loop. A repair has to make all three the same tensor.
 #
 # </details></details></details>
+
+# %%
+from seegrad import pick
+
+pick(
+    "found",
+    {
+        "culprit": "line",
+        "filled": "line 1 3 6",
+        "w": ["zeros", "moved"],
+        "repair": ["A", "B", "C", "D"],
+    },
+    """
+w = torch.zeros(3, requires_grad=True)
+optimizer = torch.optim.SGD([w], lr=0.05)
+w = w.double()
+for x, y in batches:
+    optimizer.zero_grad()
+    loss = ((w * x).sum() - y) ** 2
+    loss.backward()
+    optimizer.step()
+print(w.grad)
+""",
+    """
+batches = [(torch.tensor([1.0, 2.0, 3.0]).double(), torch.tensor(1.0).double())]
+""",
+)
 
 # %% grade_id="find" kind="solution"
 found = {"culprit": None, "filled": None, "w": None, "repair": None}

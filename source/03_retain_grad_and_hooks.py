@@ -9,6 +9,9 @@
 # form, not for being right. Whether a choice is right you see when you run the program yourself. **Validate** runs the
 # same cells; more checks run when your work is graded, with other numbers.
 #
+# Some answers can be given on a picture: run the cell with `pick` above the answer cell. It shows the program's graph up
+# to `backward`, and writes what you choose into the answer cell. It knows no more than you do.
+#
 # Commit to an answer before you run anything. Afterwards, put `%%see` on a cell and look.
 
 # %%
@@ -249,6 +252,32 @@ answers(
 # does the engine get an answer?
 #
 # </details></details></details>
+
+# %%
+from seegrad import pick
+
+pick(
+    "found",
+    {
+        "culprit": "line",
+        "victim": ["u", "v", "w"],
+        "remedy": ["A", "B", "C", "D"],
+    },
+    """
+def slow(grad):
+    return grad * 0.1
+def clip(grad):
+    grad.clamp_(-1, 1)
+w.register_hook(slow)
+u.register_hook(clip)
+loss = ((u + v + w) * x).pow(2).sum()
+loss.backward()
+""",
+    """
+u, v, w = (torch.tensor([number, 1.0], requires_grad=True) for number in (1.0, 2.0, 3.0))
+x = torch.tensor([1.0, 2.0])
+""",
+)
 
 # %% grade_id="find" kind="solution"
 found = {"culprit": None, "victim": None, "remedy": None}

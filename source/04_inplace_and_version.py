@@ -9,6 +9,9 @@
 # form, not for being right. Whether a choice is right you see when you run the program yourself. **Validate** runs the
 # same cells; more checks run when your work is graded, with other numbers.
 #
+# Some answers can be given on a picture: run the cell with `pick` above the answer cell. It shows the program's graph up
+# to `backward`, and writes what you choose into the answer cell. It knows no more than you do.
+#
 # Commit to an answer before you run anything. Afterwards, put `%%see` on a cell and look.
 
 # %%
@@ -223,6 +226,33 @@ answers(
 # that changes those bytes.
 #
 # </details></details></details>
+
+# %%
+from seegrad import pick
+
+pick(
+    "found",
+    {
+        "culprit": "line",
+        "victim": "line",
+        "version": range(4),
+    },
+    """
+h = x * w
+g = h.sigmoid()
+scale = g.max().detach()
+top = g[:2]
+loss = (g * y).sum()
+top /= scale
+h.add_(1)
+loss.backward()
+""",
+    """
+w = torch.tensor([0.5, 1.0, 2.0], requires_grad=True)
+x, y = torch.tensor([1.0, 2.0, 3.0]), torch.tensor([1.0, 0.0, 1.0])
+""",
+    last=5,
+)
 
 # %% grade_id="find" kind="solution"
 found = {"culprit": None, "victim": None, "version": None}

@@ -9,6 +9,9 @@
 # form, not for being right. Whether a choice is right you see when you run the program yourself. **Validate** runs the
 # same cells; more checks run when your work is graded, with other numbers.
 #
+# Some answers can be given on a picture: run the cell with `pick` above the answer cell. It shows the program's graph up
+# to `backward`, and writes what you choose into the answer cell. It knows no more than you do.
+#
 # Commit to an answer before you run anything. Afterwards, put `%%see` on a cell and look.
 
 # %%
@@ -139,6 +142,32 @@ answers(
 # whose bytes are they? For the last question ask whether those bytes and their counter are shared.
 #
 # </details></details></details>
+
+# %%
+from seegrad import pick
+
+pick(
+    "found",
+    {
+        "culprit": "line",
+        "victim": "line",
+        "detach": ["raises", "silent", "right"],
+    },
+    """
+p = torch.sigmoid(w * x)
+loss = (p - y).pow(2).sum()
+kept = p.detach()
+best = kept.max()
+shown = p.data
+shown[shown < best] = 0
+print(shown)
+loss.backward()
+""",
+    """
+w = torch.tensor([0.5, 1.0, 2.0], requires_grad=True)
+x, y = torch.tensor([1.0, 2.0, 3.0]), torch.tensor([1.0, 0.0, 1.0])
+""",
+)
 
 # %% grade_id="find" kind="solution"
 found = {"culprit": None, "victim": None, "detach": None}

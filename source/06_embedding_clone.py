@@ -9,6 +9,9 @@
 # form, not for being right. Whether a choice is right you see when you run the program yourself. **Validate** runs the
 # same cells; more checks run when your work is graded, with other numbers.
 #
+# Some answers can be given on a picture: run the cell with `pick` above the answer cell. It shows the program's graph up
+# to `backward`, and writes what you choose into the answer cell. It knows no more than you do.
+#
 # Commit to an answer before you run anything. Stuck? Each exercise has three hints; open one at a time.
 
 # %%
@@ -238,6 +241,33 @@ answers(
 # does the harm.
 #
 # </details></details></details>
+
+# %%
+from seegrad import pick
+
+pick(
+    "found",
+    {
+        "culprit": "line",
+        "victim": "line",
+        "round": range(1, 4),
+        "eval": ["raises", "fine"],
+        "clone": ["raises", "fine"],
+    },
+    """
+table = nn.Embedding(9, 4, max_norm=1.0)
+loss = 0.0
+for word, following in pairs:
+    state = table(word) @ mix
+    scores = state @ table.weight.t()
+    loss = loss + F.cross_entropy(scores, following)
+loss.backward()
+""",
+    """
+mix = torch.eye(4).requires_grad_()
+pairs = [(torch.tensor(number), torch.tensor(number + 1)) for number in range(3)]
+""",
+)
 
 # %% grade_id="find" kind="solution"
 found = {"culprit": None, "victim": None, "round": None, "eval": None, "clone": None}

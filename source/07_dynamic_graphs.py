@@ -9,6 +9,9 @@
 # form, not for being right. Whether a choice is right you see when you run the program yourself. **Validate** runs the
 # same cells; more checks run when your work is graded, with other numbers.
 #
+# Some answers can be given on a picture: run the cell with `pick` above the answer cell. It shows the program's graph up
+# to `backward`, and writes what you choose into the answer cell. It knows no more than you do.
+#
 # Commit to an answer before you run anything. Stuck? Each exercise has three hints; open one at a time.
 
 # %%
@@ -138,6 +141,35 @@ answers(
 # border which saves something is the victim. For `"retain"`: what does line 9 write to, and who saved it?
 #
 # </details></details></details>
+
+# %%
+from seegrad import pick
+
+pick(
+    "found",
+    {
+        "culprit": "line",
+        "victim": "line",
+        "retain": ["fine", "raises"],
+        "total": [0, 1, 2, 9, 10],
+    },
+    """
+h = torch.zeros(3)
+total = 0.0
+for x, y in data:
+    z = w * (x + h)
+    h = torch.tanh(z)
+    loss = (h - y).sum()
+    total = total + loss.item()
+    loss.backward()
+    with torch.no_grad(): w -= 0.1 * w.grad
+    w.grad = None
+""",
+    """
+w = torch.ones(3, requires_grad=True)
+data = [(torch.tensor([1.0, 2.0, 3.0]), torch.zeros(3))] * 10
+""",
+)
 
 # %% grade_id="find" kind="solution"
 found = {"culprit": None, "victim": None, "retain": None, "total": None}

@@ -9,6 +9,9 @@
 # form, not for being right. Whether a choice is right you see when you run the program yourself. **Validate** runs the
 # same cells; more checks run when your work is graded, with other numbers.
 #
+# Some answers can be given on a picture: run the cell with `pick` above the answer cell. It shows the program's graph up
+# to `backward`, and writes what you choose into the answer cell. It knows no more than you do.
+#
 # Four patients, A to D, are waiting. Read first, and commit to a suspect. Then put `%%see` on a cell and look. A repair
 # counts when the gradient is right **and** the program still computes what it computed.
 
@@ -179,6 +182,76 @@ answers(
 # at the arguments that both calls share.
 #
 # </details></details></details>
+
+# %%
+from seegrad import pick
+
+pick(
+    "found",
+    {
+        "A culprit": "line",
+        "A victim": "line",
+    },
+    """
+h = x.new_zeros(len(x) + 1, len(w))
+for t in range(len(x)):
+    mixed = x[t] + h[t] @ w
+    h[t + 1] = torch.tanh(mixed)
+h.sum().backward()
+""",
+    """
+x = torch.tensor([[1.0, 2.0], [0.5, -1.0]], requires_grad=True)
+w = torch.eye(2).requires_grad_()
+""",
+    part=True,
+)
+
+# %%
+from seegrad import pick
+
+pick(
+    "found",
+    {
+        "B culprit": "line",
+        "B victim": "line",
+    },
+    """
+loss = (w * w * x).sum()
+average.mul_(0.9).add_(w.data, alpha=0.1)
+backup = w.data
+w.data.copy_(average)
+score = (w * w * x).sum().item()
+w.data.copy_(backup)
+loss.backward()
+""",
+    """
+w = torch.tensor([1.0, 2.0], requires_grad=True)
+x, average = torch.tensor([0.5, 1.0]), torch.zeros(2)
+""",
+    part=True,
+)
+
+# %%
+from seegrad import pick
+
+pick(
+    "found",
+    {
+        "C culprit": "line",
+        "C victim": "line",
+    },
+    """
+calm = F.batch_norm(x, mean, var, scale)
+live = F.batch_norm(x, mean, var, scale, training=True)
+loss = (calm - live).pow(2).sum()
+loss.backward()
+""",
+    """
+x, scale = torch.tensor([[1.0, 2.0], [3.0, 5.0], [0.0, 4.0]]), torch.ones(2, requires_grad=True)
+mean, var = torch.zeros(2), torch.ones(2)
+""",
+    part=True,
+)
 
 # %% grade_id="find" kind="solution"
 found = {

@@ -21,6 +21,8 @@ import math
 
 import torch
 
+# %load_ext seegrad
+
 
 class Value:
     born = itertools.count()

@@ -9,6 +9,9 @@
 # form, not for being right. **Validate** runs the same cells; more checks run when your work is graded, with other
 # numbers.
 #
+# Some answers can be given on a picture: run the cell with `pick` above the answer cell. It shows the program's graph up
+# to `backward`, and writes what you choose into the answer cell. It knows no more than you do.
+#
 # In exercises 2, 4 and 5 seegrad may help you: run the program within `with seegrad.record() as rec:`, and read
 # `rec.diagnoses`.
 
@@ -18,6 +21,8 @@ from torch import nn
 from torch.nn import functional as F
 
 import seegrad
+
+# %load_ext seegrad
 
 x = torch.tensor([[1.0, -1.0], [0.5, 2.0], [-1.5, 0.5], [2.0, 1.0]])
 y = torch.tensor([[1.0], [0.0], [-1.0], [2.0]])
@@ -185,6 +190,113 @@ answers(
 # `.grad`.
 #
 # </details></details></details>
+
+# %%
+from seegrad import pick
+
+pick(
+    "found",
+    {
+        "P": "line or none",
+    },
+    """
+model = nn.Linear(2, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+total = 0
+for step in range(5):
+    loss = (model(x) - y).pow(2).mean()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    total += loss
+mean = total.item() / 5
+""",
+    """
+x = torch.tensor([[1.0, -1.0], [0.5, 2.0], [-1.5, 0.5], [2.0, 1.0]])
+y = torch.tensor([[1.0], [0.0], [-1.0], [2.0]])
+""",
+    part=True,
+)
+
+# %%
+from seegrad import pick
+
+pick(
+    "found",
+    {
+        "Q": "line or none",
+    },
+    """
+model = nn.Linear(2, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.9)
+lowest = float("inf")
+for step in range(5):
+    loss = (model(x) - y).pow(2).mean()
+    if loss.item() < lowest:
+        lowest, best = loss.item(), model.state_dict()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+model.load_state_dict(best)
+""",
+    """
+x = torch.tensor([[1.0, -1.0], [0.5, 2.0], [-1.5, 0.5], [2.0, 1.0]])
+y = torch.tensor([[1.0], [0.0], [-1.0], [2.0]])
+""",
+    part=True,
+)
+
+# %%
+from seegrad import pick
+
+pick(
+    "found",
+    {
+        "R": "line or none",
+    },
+    """
+model = nn.Linear(2, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+halves = ((x[:2], y[:2]), (x[2:], y[2:]))
+for step in range(5):
+    for part, wanted in halves:
+        loss = (model(part) - wanted).pow(2).mean() / 2
+        optimizer.zero_grad()
+        loss.backward()
+    optimizer.step()
+""",
+    """
+x = torch.tensor([[1.0, -1.0], [0.5, 2.0], [-1.5, 0.5], [2.0, 1.0]])
+y = torch.tensor([[1.0], [0.0], [-1.0], [2.0]])
+""",
+    part=True,
+)
+
+# %%
+from seegrad import pick
+
+pick(
+    "found",
+    {
+        "S": "line or none",
+    },
+    """
+model = nn.Linear(2, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+halves = ((x[:2], y[:2]), (x[2:], y[2:]))
+for step in range(5):
+    for part, wanted in halves:
+        loss = (model(part) - wanted).pow(2).mean() / 2
+        loss.backward()
+    optimizer.step()
+    optimizer.zero_grad()
+""",
+    """
+x = torch.tensor([[1.0, -1.0], [0.5, 2.0], [-1.5, 0.5], [2.0, 1.0]])
+y = torch.tensor([[1.0], [0.0], [-1.0], [2.0]])
+""",
+    part=True,
+)
 
 # %% grade_id="find" kind="solution"
 found = {"P": None, "Q": None, "R": None, "S": None}

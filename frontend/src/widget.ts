@@ -1,4 +1,5 @@
 /** The anywidget entry: the model is the host. */
+import { answerCell } from "./answer/cell";
 import { type Host, mount } from "./ui/player";
 import type { Scene } from "./state/scene";
 
@@ -8,6 +9,7 @@ interface Model {
   on(event: string, callback: () => void): void;
   off(event: string, callback: () => void): void;
   save_changes(): void;
+  widget_manager?: unknown;
 }
 
 const KEYS = ["step", "selected", "answer", "level", "trial"];
@@ -24,6 +26,7 @@ function hostOf(model: Model): Host {
       }
       if (changed) model.save_changes();
     },
+    cell: (name) => answerCell(model.widget_manager, name),
     on(callback) {
       for (const key of KEYS) model.on(`change:${key}`, callback);
       return () => { for (const key of KEYS) model.off(`change:${key}`, callback); };

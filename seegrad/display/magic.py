@@ -16,6 +16,7 @@ from IPython.display import display
 
 from seegrad.capture.mode import Detail
 from seegrad.display.ahead import HELP, step_ahead
+from seegrad.display.assigned import say_passed
 from seegrad.display.widget import asks, show
 from seegrad.learn.progress import note_cell
 from seegrad.model.recording import Recording
@@ -158,3 +159,4 @@ def load_ipython_extension(shell: Any) -> None:
     """`%load_ext seegrad`."""
     shell.register_magic_function(see, "cell")
     shell.events.register("post_run_cell", note_cell)
+    shell.events.register("post_run_cell", say_passed)

@@ -247,15 +247,29 @@ def note_prediction(
     return said
 
 
+def check_passed(result: Any) -> bool | None:
+    """Did a cell that IPython ran, and that checks an exercise, pass? None where it checks none."""
+    if not CHECKED.search(result.info.raw_cell or ""):
+        return None
+    partial = _score(result)
+    return _error(result) is None and (partial is None or float(partial) >= 1)
+
+
 def note_cell(result: Any) -> None:
     """IPython ran a cell: if it checks an exercise, keep whether it passed. Registered by `%load_ext seegrad`."""
-    path = progress_file()
-    source = result.info.raw_cell or ""
-    if path is None or not CHECKED.search(source):
+    path, passed = progress_file(), check_passed(result)
+    if path is None or passed is None:
         return
-    error = result.error_in_exec or result.error_before_exec
-    partial = result.result if hasattr(result.result, "misconceptions") else None  # a check's score: 1 is all of it
-    met = tuple(getattr(error or partial, "misconceptions", ()))
-    passed = error is None and (partial is None or float(partial) >= 1)
+    met = tuple(getattr(_error(result) or _score(result), "misconceptions", ()))
+    source = result.info.raw_cell or ""
     exercise = result.info.cell_id or sha1(source.encode(), usedforsecurity=False).hexdigest()[:8]
     write_progress(read_progress(path).checked(chapter_here(), exercise, passed, met), path)
+
+
+def _error(result: Any) -> Any:
+    return result.error_in_exec or result.error_before_exec
+
+
+def _score(result: Any) -> Any:
+    """A check's score, 1 for all of it; None where the cell's value is something else."""
+    return result.result if hasattr(result.result, "misconceptions") else None

@@ -147,7 +147,8 @@ class Question:
     """Something asked on the graph. Until it is answered, no step after `until_step` is shown.
 
     `truth` is JSON text. `targets` are what may be clicked or typed into: (item id or `line:N`, label). `name` is the
-    variable in the line of Python that the player offers. `veil` is what the picture hides until the answer is given.
+    variable in the line of Python that the player offers, `found |` where that adds to a dict. `veil` is what the
+    picture hides until the answer is given.
     """
 
     id: str

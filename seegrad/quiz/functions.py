@@ -43,6 +43,7 @@ def _saves(recording: Recording, wanted: Wanted) -> Question:
     truth = {name: [label for label, kept in around[pill].items() if kept] for name, pill in asked.items()}
     said = " ".join(_saving(name, kept) for name, kept in truth.items())
     offered = {label for pill in asked.values() for label in around[pill]}
+    whys = _Whys(recording, {card.tensor: labels[card.id] for card in parts.cards})
     return question(
         recording,
         "saves",
@@ -51,7 +52,12 @@ def _saves(recording: Recording, wanted: Wanted) -> Question:
         truth,
         last,
         choices=tuple(
-            choice(f"{'-' if kept else '+'}{name} {label}", label, "M03" if recording.writes else "")
+            choice(
+                f"{'-' if kept else '+'}{name} {label}",
+                label,
+                "M03" if recording.writes else "",
+                whys.kept(name, pill, label) if kept else whys.unneeded(name, label),
+            )
             for name, pill in asked.items()
             for label, kept in around[pill].items()
         ),
@@ -82,6 +88,32 @@ def _around(parts: Sketch, labels: dict[str, str]) -> dict[str, dict[str, bool]]
             tensors = found.setdefault(pill, {})
             tensors[labels[card]] = tensors.get(labels[card], False) or bool(wire.pins)
     return found
+
+
+class _Whys:
+    """For each Function and a tensor beside it: why it is saved, or not."""
+
+    def __init__(self, recording: Recording, labels: dict[int, str]) -> None:
+        self._nodes = {f"f{node.id}": node for node in recording.nodes}
+        self._labels = labels
+
+    def kept(self, name: str, pill: str, label: str) -> str:
+        """For whose gradients it is needed, where that is known."""
+        node = self._nodes[pill]
+        slots = {
+            slot
+            for item in node.saved
+            if item.tensor is not None and self._labels.get(item.tensor) == label
+            for slot in item.serves
+        }
+        served = [node.inputs[slot] for slot in sorted(slots) if slot < len(node.inputs)]
+        names = dict.fromkeys(self._labels[tensor] for tensor in served if tensor in self._labels)
+        said = _("`{node}` needs `{name}` for the gradient of {names}.")
+        return said.format(node=name, name=label, names=listed(names)) if names else ""
+
+    def unneeded(self, name: str, label: str) -> str:
+        """Whatever its derivative is computed with, it isn't this."""
+        return _("`{node}` computes its gradient without `{name}`.").format(node=name, name=label)
 
 
 def _saving(name: str, kept: list[str]) -> str:

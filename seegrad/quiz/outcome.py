@@ -89,7 +89,7 @@ def _culprit(recording: Recording, wanted: Wanted) -> Question:
             *(choice(str(number), text, "M04" if number in told else "") for number, text in wrong),
             Choice(str(NO_LINE), _("no line did any damage")),
         ),
-        targets=_lines(recording, code),
+        targets=tuple((part, str(number)) for part, number in lines_of(recording, code)),
         right=right,
         wrong=did_it,
         evidence=_guilt(guilty),
@@ -113,14 +113,14 @@ def _guilt(guilty: Diagnosis | None) -> tuple[str, ...]:
     return (f"line:{guilty.culprit.line}", *([f"w{guilty.write_id}"] if guilty.write_id is not None else []))
 
 
-def _lines(recording: Recording, code: tuple[tuple[int, str], ...]) -> tuple[tuple[str, str], ...]:
-    """Every line that can be clicked, and the pills that it made."""
-    targets = [(f"line:{number}", str(number)) for number, text in code if text.strip()]
+def lines_of(recording: Recording, code: tuple[tuple[int, str], ...]) -> tuple[tuple[str, int], ...]:
+    """Every line that can be clicked, and the pills that it made, each with the line's number."""
+    targets = [(f"line:{number}", number) for number, text in code if text.strip()]
     for frame in recording.frames:
         if frame.place is not None and frame.phase in ("forward", "inplace"):
             writes = [k for k in frame.writes if recording.writes[k].frame == frame.index]
             pills = [*(f"f{k}" for k in frame.nodes), *(f"w{k}" for k in writes)]
-            targets += [(pill, str(frame.place.line)) for pill in pills]
+            targets += [(pill, frame.place.line) for pill in pills]
     return tuple(targets)
 
 

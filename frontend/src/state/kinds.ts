@@ -1,4 +1,5 @@
 /** The kinds of questions: what a click picks, when a draft is complete, what it says, what is wrong in it. Pure; Python's `seegrad.quiz` judges alike. */
+import { clicked, tagOf } from "../answer/entries";
 import type { Question } from "./scene";
 
 export type Value = string | number | string[] | Record<string, number> | Record<string, string[]>;
@@ -26,6 +27,8 @@ export interface Kind {
   mistakes?(truth: never, value: never, question: Question): string[];
   /** What became of each thing that was picked, or had to be; where it isn't as plain. */
   marks?(truth: never, value: never): Marked;
+  /** What is written on a part that is picked. */
+  tag?(question: Question, draft: Draft, label: string): string | number;
 }
 
 /** Picked and right, picked and wrong, not picked though it's right. */
@@ -80,10 +83,11 @@ export function pairs(question: Question): [string, string[]][] {
 export const current = (question: Question, draft: Draft) => (draft.at ?? nodesOf(question)[0]) as string;
 
 const KINDS: Record<string, Kind> = {
+  entries: { complete: () => false, pick: clicked, isPicked: (question, draft, label) => !!tagOf(question, draft, label), tag: tagOf }, // an exercise's: graded elsewhere
   culprit: { value: (_, draft) => Number(draft.picked[0]) },
   leaves: { many: true },
   keeps: { many: true, complete: always },
-  order: { many: true, inOrder: true, mistakes: disorder, marks: inPlace },
+  order: { many: true, inOrder: true, tag: (_, draft, label) => draft.picked.indexOf(label) + 1, mistakes: disorder, marks: inPlace },
   versions: {
     beside: true,
     complete: (question, draft) => question.targets.every(([, label]) => WHOLE.test(draft.typed[label] as string)),

@@ -50,7 +50,7 @@ export function finder(scene: Scene, w: Words, send: (event: Event) => void, tur
       seen = drawn.scene;
       if (!large) return;
       for (const { name, button } of ways) {
-        button.disabled = !selected;
+        button.disabled = !selected || (open && name === "path"); // the way would tell who gets a gradient
         button.setAttribute("aria-pressed", String(focus === name));
       }
       const name = `${drawn.place} ${level}`;

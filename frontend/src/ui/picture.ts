@@ -11,7 +11,7 @@ export type Focus = "" | "near" | "path";
 /** The pass that a step belongs to, and the step's number in it. */
 export interface Drawn { place: number; scene: Scene; step: number }
 
-export interface Marks { selected: string; focus: Focus; on: string[]; picked: (id: string) => boolean; place?: ((id: string) => number) | undefined; evidence: (id: string) => boolean; mark?: ((id: string) => Mark | undefined) | undefined }
+export interface Marks { selected: string; focus: Focus; on: string[]; picked: (id: string) => boolean; tag?: ((id: string) => string | number) | undefined; evidence: (id: string) => boolean; mark?: ((id: string) => Mark | undefined) | undefined }
 
 export interface Picture {
   box: HTMLElement;
@@ -65,10 +65,15 @@ function drawing(scene: Scene, id: string): Drawing {
   return { svg, keys, timed, parts, labels, wires };
 }
 
-/** The learner's own number on a part, none for 0. */
-function number(part: SVGGElement, place: number) {
+/** The learner's own number on a part, none for 0; what it was chosen for, at its upper edge. */
+function tag(part: SVGGElement, said: string | number) {
   part.querySelector(":scope > .qn")?.remove();
-  if (place) part.insertAdjacentHTML("beforeend", `<text class="qn" y="5" aria-hidden="true">${place}</text>`);
+  if (!said) return;
+  const named = typeof said === "string";
+  const halo = part.querySelector(":scope > .halo");
+  const [x, y, width] = ["x", "y", "width"].map((side) => (named && Number(halo?.getAttribute(side))) || 0) as [number, number, number];
+  part.insertAdjacentHTML("beforeend", `<text class="qn${named ? " qe" : ""}" x="${x + width / 2}" y="${y + 5}" aria-hidden="true"></text>`);
+  part.lastElementChild!.textContent = `${said}`;
 }
 
 /** Signs that differ in form, not in colour alone: a tick, a cross, a ring around nothing. */
@@ -98,7 +103,7 @@ export function picture(scene: Scene, w: Words): Picture {
   let veiled = "";
   let about: SVGGElement[] = []; // what a step is about, what matters most first
   let opened = false; // has that just been opened or closed?
-  let numbers = false; // has any part had a place in an order?
+  let tagged = false; // is anything written on parts that are picked?
   let signed = false; // has any part had a sign?
   let marked: Marks["mark"];
   const idOf = (part: Element) => part.id.slice(scene.uid.length + 1);
@@ -167,7 +172,7 @@ export function picture(scene: Scene, w: Words): Picture {
     show(drawn, level, marks) {
       const { step } = drawn;
       const turned = turnTo(drawn, level);
-      numbers ||= !!marks.place;
+      tagged ||= !!marks.tag;
       signed ||= !!marks.mark;
       for (const timed of here.timed) {
         const visible = timed.at ? timed.at.includes(`${step}`) : timed.since <= step && step <= timed.until;
@@ -181,7 +186,7 @@ export function picture(scene: Scene, w: Words): Picture {
         part.classList.toggle("sel", id === marks.selected);
         part.classList.toggle("picked", marks.picked(id));
         part.classList.toggle("evidence", marks.evidence(id));
-        if (numbers) number(part, marks.place?.(id) ?? 0);
+        if (tagged) tag(part, marks.tag?.(id) ?? "");
         if (signed) sign(part, marks.mark?.(id));
         part.setAttribute("aria-hidden", String(part.dataset.s === "g"));
       }

@@ -1,4 +1,7 @@
 /** The player: state machine + picture + panel, on any page. It knows nothing of Jupyter. */
+import type { AnswerCell } from "../answer/cell";
+import { readOff } from "../answer/entries";
+import { answerPanel } from "../answer/panel";
 import { save } from "../export/save";
 import { fixPanel, type Trial } from "../fix/fix";
 import { askPanel } from "./ask";
@@ -20,6 +23,8 @@ export interface Host {
   get(key: "step" | "selected" | "answer" | "level" | "trial" | "can_try"): unknown;
   set(changes: { step?: number; selected?: string; answer?: Answer; level?: string; trial?: Trial }): void;
   on(changed: () => void): () => void;
+  /** The cell that the answer to an exercise goes into, where there is one. */
+  cell?(name: string): AnswerCell | undefined;
 }
 
 const TICK_MS = 1400;
@@ -45,7 +50,9 @@ function start(el: HTMLElement, scene: Scene, host: Host): () => void {
   const w = words(scene.lang);
   const question = scene.question;
   const kind = kindOf(question);
-  let draft: Draft = emptyDraft;
+  const exercise = question?.kind === "entries";
+  const cell = exercise ? host.cell?.(question.name) : undefined;
+  let draft: Draft = cell ? { ...emptyDraft, typed: readOff(cell.read(), question!) } : emptyDraft;
   let playing = false;
   let focus: Focus = "";
   let busy = false;
@@ -91,7 +98,7 @@ function start(el: HTMLElement, scene: Scene, host: Host): () => void {
   const next = button("next", w.next, { kind: "by", steps: 1 });
   const last = button("last", w.last, { kind: "last" });
   const line = track(scene, w, (step) => send({ kind: "go", step }));
-  const panel = question ? askPanel(question, w, {
+  const panel = exercise ? answerPanel(question, w, cell, (made) => { draft = made; draw(); }) : question ? askPanel(question, w, {
     pick: (label) => { draft = pick(question, draft, label); draw(); },
     type: (label, text) => { draft = type(draft, label, text); draw(); },
     commit,
@@ -104,20 +111,21 @@ function start(el: HTMLElement, scene: Scene, host: Host): () => void {
   }) : null;
   const fix = fixPanel(host, w, mount);
   const info = inspector(scene, w, (place) => send({ kind: "pass", place }), fix.element);
-  const turn = (to: Focus) => { focus = focus === to || state().selected === "" ? "" : to; draw(); };
+  const turn = (to: Focus) => { focus = focus === to || state().selected === "" || (to === "path" && asks()) ? "" : to; draw(); };
   const passes = strip(scene, w, send);
   const find = finder(scene, w, send, turn);
   const size = zoom(pic, () => root, w);
   const map = minimap(pic);
   const file = save(() => pic.box.querySelector("svg"), () => root, w);
   const code = h("ol", { class: "sg-cd", "aria-label": w.code }, ...scene.code.map(([number, text]) => h("li", { "data-n": number, value: number }, text)));
-  const foot = h("div", { class: "sg-ft" }, code, info.element);
+  const foot = h("div", { class: "sg-ft" }, code, exercise ? "" : info.element);
   const live = h("div", { class: "sg-sr", role: "status", "aria-live": "polite" });
   const bar = h("div", { class: "sg-bar" }, first, prev, play, next, last, line.element, line.count, line.chip, ...size.buttons, file.element);
   const root = h("div", { class: "sg", role: "group", "aria-label": w.graph }, passes.element, find.element, h("div", { class: "sg-pic" }, pic.box, map.element), panel?.element ?? "", bar, foot, pic.legend, live);
   const tallest = Math.max(scene.height_px, ...scene.levels.map((level) => level.height_px));
   root.classList.toggle("tall", tallest > TALL_PX);
   root.classList.toggle("loop", !!scene.passes.length);
+  root.classList.toggle("exercise", exercise);
   el.append(root, fix.result);
 
   const choose = (id: string) => {
@@ -143,7 +151,7 @@ function start(el: HTMLElement, scene: Scene, host: Host): () => void {
     pic.show(drawn, now.level, {
       selected: now.selected, focus, on: frame.on,
       picked: (id) => !!open && isPicked(question, draft, labelOf(question, id) ?? "\0"),
-      place: kind.inOrder ? (id) => (open ? draft.picked.indexOf(labelOf(question, id) ?? "\0") + 1 : 0) : undefined,
+      tag: kind.tag && ((id) => (open && kind.tag!(question, draft, labelOf(question, id) ?? "\0")) || ""),
       evidence: (id) => !!question && !!given && !marked?.[labelOf(question, id) ?? "\0"] && isEvidence(question, id),
       mark: marked && ((id) => marked[labelOf(question!, id) ?? "\0"]),
     });
@@ -166,6 +174,7 @@ function start(el: HTMLElement, scene: Scene, host: Host): () => void {
       const evidence = given && !mark && question?.evidence.includes(target);
       element.className = `${k === frame.line ? "cur" : k < (frame.line ?? 0) ? "past" : ""} ${k === culprit ? "bad" : ""} ${pickedLine ? "picked" : ""} ${evidence ? "evidence" : ""}`;
       (element as HTMLElement).dataset.m = mark ? SIGNS[mark] : "";
+      if (exercise) (element as HTMLElement).dataset.e = `${kind.tag!(question, draft, labelOf(question, target) ?? "\0")}`;
     });
     const veil = open ? question.veil : "";
     root.dataset.veil = veil;

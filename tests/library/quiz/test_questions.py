@@ -139,6 +139,22 @@ def test_two_of_a_name_are_numbered() -> None:
     assert not judge(question, {"saves": {**truth, "ExpBackward0": ["x"]}}).right
 
 
+def test_what_is_said_of_a_saved_tensor_is_about_the_pick() -> None:
+    a, w = (torch.rand(2, requires_grad=True) for _ in "aw")
+    with seegrad.record() as rec:
+        h = a * w
+        s = h.sigmoid()
+        (s + h).sum().backward()
+    question = ask(rec.recording, "saves")
+    truth = json.loads(question.truth)
+    missed = judge(question, {"saves": {**truth, "MulBackward0": ["w"]}}).message
+    assert "`MulBackward0` needs `a` for the gradient of `w`." in missed
+    assert "for the gradient of `a`" not in missed
+    unneeded = judge(question, {"saves": {**truth, "SigmoidBackward0": ["h", "s"]}}).message
+    assert "`SigmoidBackward0` computes its gradient without `h`." in unneeded
+    assert "needs" not in unneeded
+
+
 def test_one_function_may_be_asked_alone() -> None:
     question = ask(chain()[0], "saves", nodes=("ExpBackward0",))
     assert json.loads(question.truth) == {"ExpBackward0": ["kept"]}

@@ -1,0 +1,75 @@
+"""A check that has passed says so, and why: what it compared, or that an answer which was chosen has the right form.
+
+A learner's own check knows no more than what stands in its cell. So no word here is about what is graded later: of an
+answer that was chosen it says that it may be one, never that it's the right one.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from html import escape
+from typing import Any
+
+from IPython.display import display
+
+from seegrad.learn.progress import check_passed, notebook
+from seegrad.quiz.subject import listed
+from seegrad.words.languages import _, speaking
+
+FORM = {"one_of", "of_type"}
+COMPARES = {"close", "differentiable", "equals", "raises", "version"}
+MOST_NAMED = 2
+GREEN = "color-mix(in srgb,var(--jp-success-color1,#2e7d32) 65%,var(--jp-ui-font-color0,var(--vscode-foreground,#000)))"
+
+
+def say_passed(result: Any) -> None:
+    """IPython ran a cell: if it's a check that passed, say so below it. Registered by `%load_ext seegrad`."""
+    if notebook() is None or not check_passed(result):
+        return
+    with speaking(None):
+        said, head = why(result.info.raw_cell or ""), _("Passed:")
+    if said:
+        plain = f"✓ {head} {said}"
+        display({"text/plain": plain.replace("`", ""), "text/html": _green(f"✓ {head}", said)}, raw=True)  # type: ignore[no-untyped-call]  # IPython's display has no types
+
+
+def why(source: str) -> str:
+    """Why a check passes, of its own source; "" where it compares nothing.
+
+    >>> why('expect("f(x)", f(x), x=x).close(x * 2)')
+    '`f(x)` came out as expected; your work is graded with other numbers too.'
+    >>> why('expect("found", found).one_of([1, 2])')
+    'each part of your answer is one that may be chosen. Whether it is right is found out when it is graded.'
+    """
+    made = list(_expectations(source))
+    if any(method in FORM for _asked, method in made) and not any(method == "close" for _asked, method in made):
+        return _(
+            "each part of your answer is one that may be chosen. Whether it is right is found out when it is graded."
+        )
+    asked = list(dict.fromkeys(asked for asked, method in made if asked and method in COMPARES))
+    compared = [each for each in asked if not each.startswith(("type(", "sorted("))][-MOST_NAMED:]
+    if not compared:
+        return ""
+    return _("{names} came out as expected; your work is graded with other numbers too.").format(names=listed(compared))
+
+
+def _expectations(source: str) -> Iterator[tuple[str, str]]:
+    """Of each `expect(asked, …).method(…)` what was asked, where it's plain text, and the method."""
+    try:
+        tree = ast.parse(source)
+    except (SyntaxError, ValueError):  # a cell with a magic: no check of ours
+        return
+    for node in ast.walk(tree):
+        match node:
+            case ast.Call(ast.Attribute(ast.Call(ast.Name("expect"), [ast.Constant(str(asked)), *_rest]), method)):
+                yield asked, method
+            case ast.Call(ast.Attribute(ast.Call(ast.Name("expect")), method)):
+                yield "", method
+
+
+def _green(head: str, said: str) -> str:
+    """A line of HTML, readable on light and dark."""
+    words = "".join(f"<code>{escape(part)}</code>" if k % 2 else escape(part) for k, part in enumerate(said.split("`")))
+    style = f"border-left:4px solid {GREEN};padding:2px 10px;margin:4px 0"
+    return f'<p style="{style}"><b style="color:{GREEN}">{escape(head)}</b> {words}</p>'
