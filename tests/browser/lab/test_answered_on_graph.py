@@ -8,6 +8,7 @@ from typing import Any
 
 import nbformat
 import pytest
+from nbgrader.validator import Validator
 from playwright.sync_api import Locator, Page, expect
 
 from tests.browser.lab.harness import ROOT, Lab, Watched, open_notebook
@@ -63,6 +64,16 @@ def cell_of(lab: Lab, page: Page, path: str, grade_id: str) -> Any:
     return next(cell for cell in cells if cell.metadata.get("nbgrader", {}).get("grade_id") == grade_id)
 
 
+def validated(lab: Lab, path: str, exercise: str) -> dict[str, Any]:
+    """What Validate finds wrong with this exercise, as it is saved: the others aren't answered."""
+    book = nbformat.read(lab.root / path, as_version=4)
+    marks = [cell.metadata.get("nbgrader", {}).get("grade_id") for cell in book.cells]
+    place = marks.index(exercise)
+    book.cells = [next(cell for cell in book.cells if cell.cell_type == "code"), *book.cells[place - 1 : place + 2]]
+    nbformat.write(book, lab.root / f"{exercise}.ipynb")
+    return dict(Validator().validate(str(lab.root / f"{exercise}.ipynb")))
+
+
 def value_of(source: str, name: str) -> Any:
     names: dict[str, Any] = {}
     exec(source, names)  # noqa: S102  # the line of Python that the picture offers
@@ -100,6 +111,7 @@ def test_a_pick_becomes_python_in_the_answer_cell(lab: Lab, watched: Watched) ->
     expect(check.locator("[data-mime-type='application/vnd.jupyter.error']")).to_have_count(0)
     assert watched.foreign_requests == []
     assert watched.console_errors == []
+    assert validated(lab, path, "find") == {}
 
 
 @pytest.mark.whole
