@@ -119,8 +119,9 @@ def _forgotten(recording: Recording) -> Recording:
 
 
 def _plain(frame: Frame, born: Mapping[int, int]) -> Frame:
-    """Each tensor has the numbers that it had when a line made it, whatever became of them."""
-    values = tuple(each for each in frame.values if born.get(each[0]) == frame.index or each[0] in frame.outputs)
+    """Each card has the numbers that it was made with, whatever became of them; a Function makes a card of its own."""
+    made = frame.outputs if frame.nodes else ()
+    values = tuple(each for each in frame.values if born.get(each[0]) == frame.index or each[0] in made)
     phase: Phase = "forward" if frame.phase == "inplace" else frame.phase
     return replace(frame, phase=phase, writes=(), versions=(), values=values, summaries=())
 

@@ -86,6 +86,16 @@ def test_whether_a_write_does_harm_changes_nothing_that_is_told() -> None:
     assert harmless._scene.question.choices == harmful._scene.question.choices
 
 
+def test_a_write_without_a_function_is_shown_nowhere() -> None:
+    """Else the one that hits a saved tensor would stand out, or be missed among others."""
+    drawn = [
+        picked(f"h = x * w\nl = h.sum()\nseen = h.detach()\n{line}l.backward()").svg()
+        for line in ("", "seen.zero_()\n")
+    ]
+    shown = [re.findall(r'class="[^"]*\bnu\b[^"]*"[^>]*>([^<]*)', svg) for svg in drawn]
+    assert shown[0] == shown[1] != []
+
+
 def test_what_may_be_clicked() -> None:
     question = picked(last=3)._scene.question
     labels = dict(question.targets)
