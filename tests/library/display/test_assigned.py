@@ -139,22 +139,23 @@ expect("g(x)", x).equals(1)
 
 
 @pytest.mark.parametrize(
-    ("cell", "error", "said"),
+    ("cell", "cell_id", "error", "said"),
     [
-        (FORM, None, "each part of your answer is one that may be chosen."),
-        (VALUE, None, "`f(x)`, `g(x)` came out as expected; your work is graded with other numbers too."),
-        (VALUE, AssertionError("no"), None),
-        ("x = 1", None, None),
-        ("from seegrad.check import call", None, None),
+        (FORM, "predict_test", None, "each part of your answer is one that may be chosen."),
+        (VALUE, "write_test", None, "`f(x)`, `g(x)` came out as expected; your work is graded with other numbers too."),
+        (VALUE, "write_test", AssertionError("no"), None),
+        (VALUE, "5e80790afba2", None, None),
+        ("x = 1", "write_test", None, None),
+        ("from seegrad.check import call", "write_test", None, None),
     ],
 )
 def test_a_check_that_passes_says_why(
-    cell: str, error: Exception | None, said: str | None, monkeypatch: pytest.MonkeyPatch
+    cell: str, cell_id: str, error: Exception | None, said: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shown: list[dict[str, str]] = []
     monkeypatch.setattr(passed, "display", lambda data, **_more: shown.append(data))
     monkeypatch.setenv("JPY_SESSION_NAME", "/home/ada/01_x.ipynb")
-    info = SimpleNamespace(raw_cell=cell, cell_id="c")
+    info = SimpleNamespace(raw_cell=cell, cell_id=cell_id)
     passed.say_passed(SimpleNamespace(info=info, error_in_exec=error, error_before_exec=None, result=None))
     assert [each["text/plain"][: len("✓ Passed: ")] for each in shown] == (["✓ Passed: "] if said else [])
     assert said is None or said.replace("`", "") in shown[0]["text/plain"]
@@ -164,5 +165,5 @@ def test_where_no_notebook_is_open_nothing_is_said(monkeypatch: pytest.MonkeyPat
     """Neither a grader nor Validate nor a test of the course has an output more."""
     monkeypatch.setattr(passed, "display", lambda *_given, **_more: pytest.fail("something was shown"))
     monkeypatch.delenv("JPY_SESSION_NAME", raising=False)
-    info = SimpleNamespace(raw_cell=FORM, cell_id="c")
+    info = SimpleNamespace(raw_cell=FORM, cell_id="predict_test")
     passed.say_passed(SimpleNamespace(info=info, error_in_exec=None, error_before_exec=None, result=None))
