@@ -336,7 +336,7 @@ expect("slope_of_square(x)", slope_of_square(x), x=x).close(2 * x, "M09")
 # The slope of $x^2$ at 3 is 6. Here `backward` ran twice, and both gradients were added up.
 #
 # **Change** `slope_of_square` until the cell says nothing: then it is right. In an assignment a check that passes says so
-# in green, and why; here it is silent, like this one:
+# in green; here it is silent:
 
 # %%
 expect("2 * x", 2 * x, x=x).close(torch.tensor(6.0, device=device))
