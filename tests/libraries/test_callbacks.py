@@ -12,10 +12,17 @@ import pytest
 import torch
 
 import seegrad
+from tests.libraries.torchvision_loads import make_torchvision_load
 
 BATCHES = 8
 QUIET = {"logger": False, "enable_checkpointing": False, "enable_progress_bar": False, "enable_model_summary": False}
 Spoil = Callable[[torch.Tensor], object]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def torchvision_is_there() -> None:
+    """What both libraries import where they find it."""
+    make_torchvision_load()
 
 
 class Net(torch.nn.Module):
