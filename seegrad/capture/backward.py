@@ -134,14 +134,15 @@ class BackwardRun:
         """Hook every Node that can be reached: all at their start, at their end those of which more is to be known."""
         tables = self._tables
         met, self._grad_fns = tables.nodes.reachable(self._grad_fns, tables.frames.now), []
+        hooked = bool(tables.hooks.drafts)
         for node, draft in met:
-            if draft.custom or draft.leaf is not None or tables.hooks.drafts:
+            if draft.leaf is not None or draft.kind.custom or hooked:
                 self._note_writers(node, draft)
         if tables.saved.every:
             self._state.look_before_backward([draft.id for _, draft in met], sure=not self._strange)
         self._stealth = Stealth(tables, self._state.source, [draft for _, draft in met], self._writers, self._number)
         shortcut = Shortcut(tables, self._arrivals, self._wanted) if self._is_plain(met) else None
-        hooked, extremes, note = bool(tables.hooks.drafts), self._state.extremes, self._notes(quietly)
+        extremes, note = self._state.extremes, self._notes(quietly)
         if extremes is not None:
             extremes.begin(self._number)
         elif self._begins_here:
@@ -171,7 +172,7 @@ class BackwardRun:
         if aftermath.begins(self._number, self._roots, nodes):
             self._steep = nodes
         for node, draft in met:
-            if aftermath.steep(draft):
+            if draft.kind.steep:
                 self._steep = nodes
                 self._handles.append(node.register_hook(partial(quietly, self._handed_steeply, draft.id)))
 

@@ -18,7 +18,6 @@ from seegrad.capture.probes.numbers import runs_ahead
 from seegrad.capture.tables import Tables
 from seegrad.capture.tables.frames import numeral
 from seegrad.capture.tables.nodes import NodeDraft
-from seegrad.model.derivatives import may_break
 
 Gradients = Sequence[torch.Tensor | None]
 
@@ -191,10 +190,6 @@ class Aftermath:
         each = {(draft.tensor, draft.frame): draft for draft in (*self._of_living(), *self._of_graph(nodes))}
         self._tables.extremes += each.values()
         return True
-
-    def steep(self, draft: NodeDraft) -> bool:
-        """Is it worth a look at what this Node hands on?"""
-        return not self.is_over and may_break(draft.name)
 
     def handed(self, backward: int, node: int, computed: Gradients, given: Gradients) -> None:
         """A steep Node has computed the gradients of its inputs from those it was given."""

@@ -7,14 +7,14 @@ import os
 import sys
 from collections.abc import Callable
 from contextlib import ExitStack
-from types import FrameType
+from types import CodeType, FrameType
 from typing import Any, Literal, TypeVar
 
 import torch
 from torch.overrides import TorchFunctionMode
 
 from seegrad.capture.backward import BackwardRun
-from seegrad.capture.op import Call, Op, always_writes, call_of
+from seegrad.capture.op import Call, Op, call_of
 from seegrad.capture.probes import torch_private as _torch
 from seegrad.capture.probes.places import (
     Code,
@@ -122,6 +122,7 @@ class Capture(TorchFunctionMode):
         self._calls: dict[Callable[..., Any], Call] = {}
         self._block: FrameType | None = None
         self._steps: dict[int | None, Step] = {}  # under way
+        self._told_step: tuple[int, CodeType, Step | None] | None = None  # for which caller, by its address and code
         self._code: tuple[tuple[int, str], ...] = ()
         self._file = ""
         self._end: Callable[[], None] = _nothing
@@ -161,7 +162,7 @@ class Capture(TorchFunctionMode):
         return left
 
     def _step_begins(self, optimiser: torch.optim.Optimizer, frame: FrameType) -> None:
-        user = user_frame(frame)
+        user, self._told_step = user_frame(frame), None
         self._steps.pop(id(frame), None)  # of one that raised, whose place in memory this one has got
         quietly(self._state.steps, optimiser, user)
         quietly(self._state.uses.stepped, optimiser, user)
@@ -170,7 +171,15 @@ class Capture(TorchFunctionMode):
             if step is not None:
                 self._steps[id(frame)] = step
 
+    def _step_of(self, frame: FrameType) -> Step | None:
+        """The step that makes a call from that frame by torch's own code alone: as a rule the one before it, too."""
+        told = self._told_step
+        if told is None or told[0] != id(frame) or told[1] is not frame.f_code:
+            self._told_step = told = id(frame), frame.f_code, self._steps.get(step_behind(frame))
+        return told[2]
+
     def _step_ends(self, frame: FrameType) -> None:
+        self._told_step = None
         step = self._steps.pop(id(frame), None)
         if step is not None:
             quietly(step.settle)
@@ -196,7 +205,7 @@ class Capture(TorchFunctionMode):
                 quietly(op.failed, error)
                 self._tell(error)
             raise
-        if always_writes(call.name):
+        if call.fused:
             step.fused(call.name, args[0])
         return result
 
@@ -227,7 +236,7 @@ class Capture(TorchFunctionMode):
             if call.kind == "read" or _torch.bypassed():
                 return call_as(frame, func, args, kwargs)
             if self._steps and call.kind in IN_STEPS:
-                step = self._steps.get(step_behind(frame))
+                step = self._step_of(frame)
                 if step is not None:
                     return self._within(step, call, frame, func, args, kwargs)
             if call.kind == "gradient":
@@ -235,6 +244,9 @@ class Capture(TorchFunctionMode):
                 return call_as(frame, func, args, kwargs)
             if call.name == "view_as" and _torch.is_of_apply(frame, args):
                 quietly(self._state.applies, user_frame(frame))
+                return call_as(frame, func, args, kwargs)
+            if call.kind == "clear" and args[1] is None:
+                quietly(self._state.uses.cleared, args[0], user_frame(frame))
                 return call_as(frame, func, args, kwargs)
             way = way_in(frame, self._block)
             user = way[0][-1] if way[0] else None
@@ -269,6 +281,7 @@ class Capture(TorchFunctionMode):
 
     def _settle(self) -> None:
         """Code of the user's runs: what steps under way, or left by an error, have written comes before it."""
+        self._told_step = None
         for step in self._steps.values():
             quietly(step.settle)
 
@@ -280,8 +293,6 @@ class Capture(TorchFunctionMode):
             quietly(self._state.escaped, tensors_in(args))
         elif call.kind == "mode":
             quietly(self._state.switches.mode, args[0], frame, user)
-        elif call.kind == "clear" and args[1] is None:
-            quietly(self._state.uses.cleared, args[0], user)
         elif call.kind == "told":
             quietly(self._state.told, call.name, args, kwargs, user)
             return False

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import FrameType
 from typing import Any, Literal
 
@@ -91,6 +91,7 @@ class Call:
     writes: bool = False  # it may write an argument that isn't called `out`
     foreign: bool = False  # not torch's own: nobody knows what it writes
     silent: bool = False  # it never warns
+    fused: bool = field(default=False, repr=False)  # it writes its first arguments and never moves a version
 
 
 def call_of(function: Callable[..., Any]) -> Call:
@@ -118,7 +119,7 @@ def call_of(function: Callable[..., Any]) -> Call:
         return Call(name, "backward")
     inplace = is_inplace(name)
     writes = inplace or name in RUNNING_STATISTICS or name in HIDDEN_WRITERS
-    return Call(name, "op", inplace, writes, _torch.is_foreign(function))
+    return Call(name, "op", inplace, writes, _torch.is_foreign(function), fused=always_writes(name))
 
 
 def name_of(function: Callable[..., Any]) -> tuple[str, bool]:
@@ -360,7 +361,7 @@ class Op:
         moved = [tensor for tensor, before, after in versions if before is not None and after != before]
         found: list[torch.Tensor] = []
         for tensor in self._targets:
-            shows = any(tensor is t for t in moved) or always_writes(self._call.name)
+            shows = any(tensor is t for t in moved) or self._call.fused
             if (shows or _torch.version(tensor) is None or self._hit(tensor)) and not any(tensor is t for t in found):
                 found.append(tensor)
         if len(moved) == len(found) == 1 and moved[0] is found[0]:

@@ -401,10 +401,9 @@ IDENTIFIER = re.compile(r"[^\W\d]\w*")
 
 def wraps(tensors: Tensors, tensor: torch.Tensor) -> int | None:
     """The tensor with a graph on whose bytes this leaf was made; None for other tensors and for one that's known."""
-    if not tensor.requires_grad or not tensors.is_leaf(tensor) or tensors.find(tensor) is not None:
+    if not tensor.requires_grad or tensors.existed_at_start(tensor) or not tensors.is_leaf(tensor):
         return None
-    storage = tensors.storage_number(tensor)
-    results = () if tensors.existed_at_start(tensor) else tensors.results_on(storage)
+    results = tensors.results_on(tensors.storage_number(tensor)) if tensors.find(tensor) is None else ()
     return results[-1] if results else None
 
 

@@ -15,6 +15,7 @@ from seegrad.capture.probes.places import clean_stack
 from seegrad.capture.tables.depth import SHALLOW, take_along
 from seegrad.capture.tables.saved import Kept, Saved, SavedTensors
 from seegrad.capture.tables.tensors import Source, TensorDraft, Tensors, deref
+from seegrad.model.derivatives import may_break
 
 Key = int
 """What a Node is known by: torch's number and its name's, in one. What adds into a leaf has no number: by the leaf's.
@@ -43,6 +44,7 @@ class NodeKind(NamedTuple):
     op: str
     slots: tuple[tuple[str, str], ...]
     custom: bool
+    steep: bool = False  # it may hand on what isn't finite although it's given small numbers
 
 
 ADDS = NodeKind(-1, "AccumulateGrad", "accumulate_grad", (), custom=False)
@@ -141,20 +143,20 @@ class Nodes:
     def key(self, node: Any, frame: int) -> Key:
         """How the Node is known again without holding it."""
         kind = self._of_type.get(type(node))
-        number = _torch.node_number(node)
         if kind is None:
-            leaf = getattr(node, "variable", None) if number == _torch.NO_NUMBER else None
+            leaf = getattr(node, "variable", None) if _torch.node_number(node) == _torch.NO_NUMBER else None
             if leaf is not None:  # it adds into it
                 return self._tensors.see(leaf, frame) - LEAVES
             kind = self._kind(node)
-        return number << NAMES | kind.number
+        return _torch.node_number(node) << NAMES | kind.number
 
     def _kind(self, node: Any) -> NodeKind:
         name = node.name()
         kind = self._named.get(name)
         if kind is None:
             short, slots = _short(name), _torch.saved_slots(node)
-            kind = self._named[name] = NodeKind(len(self._kinds), short, op_of(short), slots, _torch.is_custom(node))
+            custom, steep = _torch.is_custom(node), may_break(short)
+            kind = self._named[name] = NodeKind(len(self._kinds), short, op_of(short), slots, custom, steep)
             self._kinds.append(kind)
             if is_named_by_type(node):
                 self._of_type[type(node)] = kind
@@ -341,27 +343,29 @@ class Nodes:
     def _keep(self, draft: NodeDraft, node: Any, made: Sequence[torch.Tensor], birth: Birth) -> None:
         """Note what the Node keeps."""
         found: list[tuple[Kept, torch.Tensor]] = []
+        known, everywhere, late = self._tensors.draft, len(draft.behind), birth.late
         for attr, data, torch_saved in _torch.saved_tensors(node, draft.kind.slots):
             if torch_saved is None:
                 self._keep_unchecked(draft, attr, data, found)
                 continue
-            late = birth.late and torch_saved
-            version = _torch.version_asked_of_torch(node, attr, late, data) if late else _torch.version(data)
-            tensor = self._tensors.draft(data) or self._owner(data, made, birth)
-            if _torch.READS_SAVED and deref(tensor.ref) is not data:
-                self._aliases[draft.id, len(found)] = _torch.WeakTensor(data)
-            start, stop = tensor.span
-            used = len(draft.behind) if attr[:8] != "running_" or _torch.is_read(node, attr) else 0
-            found.append(((attr, tensor.id, version, tensor.storage, start, stop, used, True), data))
-        for attr, data in attribute_tensors(node) if draft.custom else ():
-            self._keep_unchecked(draft, attr, data, found)
+            tensor = known(data)
+            if tensor is None:
+                tensor = self._owner(data, made, birth)
+                if _torch.READS_SAVED and deref(tensor.ref) is not data:
+                    self._aliases[draft.id, len(found)] = _torch.WeakTensor(data)
+            version = _torch.version_asked_of_torch(node, attr, torch_saved, data) if late else _torch.version(data)
+            used = everywhere if attr[:8] != "running_" or _torch.is_read(node, attr) else 0
+            found.append(((attr, tensor.id, version, tensor.storage, *tensor.span, used, True), data))
+        if draft.kind.custom:
+            for attr, data in attribute_tensors(node):
+                self._keep_unchecked(draft, attr, data, found)
         if found:
             self._born(draft, found)
 
     def _born(self, draft: NodeDraft, found: Sequence[tuple[Kept, torch.Tensor]]) -> None:
         draft.kept = tuple([kept for kept, _ in found])
         self._saved.born(draft)
-        if any(self._saved.concerns(kept[3], data) for kept, data in found):
+        if self._saved.concerned(found):
             for saved, (_, data) in zip(draft.saved, found, strict=True):
                 self._saved.add(saved, data)
 

@@ -140,7 +140,7 @@ class SavedTensors:
     def __init__(self, *, every: bool) -> None:
         self.every = every
         self.event, self.line = 0, NOWHERE  # how many there were; that of the user's which is running
-        self._unplaced: list[Keeper] = []  # Nodes that are in neither of the next two yet: few programs ask
+        self._unplaced: dict[int, Keeper] = {}  # Nodes that are in neither of the next two yet: few programs ask
         self._by_storage: dict[int, list[Saved]] = {}
         self._by_node: dict[int, Sequence[Saved]] = {}
         self._watched: dict[int, int] = {}  # storage → the event at which its memory was last handed out
@@ -154,11 +154,11 @@ class SavedTensors:
 
     def born(self, node: Keeper) -> None:
         """A Node was born that keeps something."""
-        self._unplaced.append(node)
+        self._unplaced[node.id] = node
 
-    def concerns(self, storage: int, tensor: torch.Tensor) -> bool:
-        """True where the bytes of what is being kept are to be remembered at once."""
-        return self.every or storage in self._watched or _torch.escaped(tensor)
+    def concerned(self, kept: Sequence[tuple[Kept, torch.Tensor]]) -> bool:
+        """True where the bytes of anything that a Node begins to keep are to be remembered at once."""
+        return self.every or any(each[3] in self._watched or _torch.escaped(tensor) for each, tensor in kept)
 
     def add(self, saved: Saved, tensor: torch.Tensor) -> None:
         """A Node is being born that keeps `tensor`; of all that it keeps some concern."""
@@ -173,8 +173,8 @@ class SavedTensors:
 
     def place(self) -> None:
         """Find room for what was born since the last time."""
-        unplaced, self._unplaced = self._unplaced, []
-        for node in unplaced:
+        unplaced, self._unplaced = self._unplaced, {}
+        for node in unplaced.values():
             self._by_node[node.id] = node.saved
             for saved in node.saved:
                 self._by_storage.setdefault(saved.storage, []).append(saved)
@@ -362,9 +362,10 @@ class SavedTensors:
 
     def release(self, nodes: Iterable[int]) -> None:
         """These Nodes are gone, or backward has freed what they kept."""
-        numbers = set(nodes)
-        self._unplaced = [node for node in self._unplaced if node.id not in numbers]
-        gone = [saved for node in numbers for saved in self._by_node.pop(node, ())]
+        gone: list[Saved] = []
+        for node in nodes:
+            if self._unplaced.pop(node, None) is None:
+                gone += self._by_node.pop(node, ())
         for storage in {saved.storage for saved in gone}:
             _sift(self._by_storage, storage, lambda saved: saved.node in self._by_node)
         for saved in gone:

@@ -323,7 +323,12 @@ class Tensors:
         source = self._aliased(storage, sources) if sources and self._storages.count == before else None
         key, version, graph, kind, on, shape, span = features(tensor)
         leaf = not graph or ((made or base is None or version == 0 or self.applied) and _torch.is_leaf(tensor))
-        counter = None if version is None else self._counter_of(source, route)
+        if version is None:
+            counter = None
+        elif source is not None and route != "data":
+            counter = source.counter
+        else:
+            counter, self._counter_count = self._counter_count, self._counter_count + 1
         number, foreseen = self._next, self._foreseen.get(key)
         if foreseen is None or deref(foreseen[0]) is not tensor:
             draft = TensorDraft(
@@ -353,12 +358,6 @@ class Tensors:
             if draft.storage == storage:
                 return draft
         return None
-
-    def _counter_of(self, source: TensorDraft | None, route: Route) -> int | None:
-        if source is not None and route != "data":
-            return source.counter
-        self._counter_count += 1
-        return self._counter_count - 1
 
     def show(self, frame: FrameDraft, number: int, tensor: torch.Tensor) -> None:
         """The tensor's numbers and version after this Frame."""
