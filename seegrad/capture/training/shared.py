@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from types import FrameType
 from typing import Any
@@ -45,13 +45,15 @@ class SharedThings:
             found = [*held.items(), *attributes(held).items()]
             self._snapshots(found, leaves, frames)
             modules = list(_modules(found))
-            self._two_names([each for each in modules if _trains(each[1], leaves)], frames)
+            self._two_names(modules, leaves, frames)
             self._repeated(modules, leaves, frames)
         self._left_out(optimiser, frames)
 
-    def _two_names(self, found: list[tuple[str, torch.nn.Module]], frames: Sequence[FrameType]) -> None:
+    def _two_names(
+        self, found: list[tuple[str, torch.nn.Module]], leaves: set[int], frames: Sequence[FrameType]
+    ) -> None:
         for name, module in found:
-            if MEANT_AS_COPY.search(_last(name)) is None:
+            if MEANT_AS_COPY.search(_last(name)) is None or not _trains(module, leaves):
                 continue
             other = next((each for each, same in found if _last(each) != _last(name) and _is_one(same, module)), None)
             if other is not None and MEANT_AS_COPY.search(_last(other)) is None:
@@ -82,15 +84,15 @@ class SharedThings:
         optimisers = {id(each): (name, each) for name, each in found if is_a(each, torch.optim.Optimizer)}
         stepping = optimisers.setdefault(id(optimiser), ("", optimiser))[0]
         given = {id(leaf) for _, each in optimisers.values() for group in each.param_groups for leaf in group["params"]}
-        modules = list(_modules([*held.items(), *found]))
+        modules = list(_modules(found))
         owners = dict(modules)
         for name, value in found:
             items = _hidden(value)
             loose = [leaf for each in items for leaf in _waiting(each, given)]
             if loose and len(loose) == sum(1 for each in items for _ in _parameters(each)):
                 self._tell("hidden", name, "", loose, frames, owners.get(name.rpartition(".")[0]))
-        waiting = {id(leaf): (name, leaf) for name, module in modules for leaf in _waiting(module, given)}
-        if stepping and waiting:
+        if stepping and _any_waits((each for _, each in modules), given):
+            waiting = {id(leaf): (name, leaf) for name, module in modules for leaf in _waiting(module, given)}
             first, *_ = waiting.values()
             self._tell("left_out", stepping, first[0], [leaf for _, leaf in waiting.values()], frames, None)
 
@@ -133,6 +135,15 @@ def _parameters(module: torch.nn.Module) -> Iterator[torch.nn.Parameter]:
 def _waiting(module: torch.nn.Module, given: set[int]) -> list[torch.Tensor]:
     """Its Parameters with a gradient that were given to no optimiser."""
     return [each for each in _parameters(module) if id(each) not in given and each.grad is not None]
+
+
+def _any_waits(modules: Iterable[torch.nn.Module], given: set[int]) -> bool:
+    """Was any Parameter with a gradient, of these modules and of all in them, given to no optimiser?"""
+    own = torch.nn.Module.parameters
+    each = {id(module): module for module in modules}.values()
+    return any(
+        id(leaf) not in given and leaf.grad is not None for module in each for leaf in own(module, recurse=False)
+    )
 
 
 def _trains(module: torch.nn.Module, leaves: set[int]) -> bool:
