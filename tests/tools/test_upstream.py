@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import json
+import unittest
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -317,6 +318,37 @@ def test_the_living_are_counted_by_kind() -> None:
 
 
 # -- the page
+
+
+def case_that_leaves_a_traceback() -> type[unittest.TestCase]:
+    """Made here: pytest is to run it in no other way."""
+
+    class LeavesTraceback(unittest.TestCase):
+        def test_left_in_a_variable(self) -> None:
+            def forward(_ctx: Any, x: torch.Tensor) -> torch.Tensor:
+                return x
+
+            def backward(_ctx: Any, *_gradients: torch.Tensor) -> Any:
+                raise ValueError
+
+            methods = {"forward": staticmethod(forward), "backward": staticmethod(backward)}
+            fails: Any = type("Fails", (torch.autograd.Function,), methods)
+            try:
+                fails.apply(torch.ones(2, requires_grad=True)).sum().backward()
+            except ValueError as error:
+                step = error.__traceback__  # which holds this frame, which holds it
+                assert step is not None
+
+    return LeavesTraceback
+
+
+@pytest.mark.parametrize("side", ["plain", "recorded"])
+def test_what_takes_the_collector_two_passes_is_gone(side: str) -> None:
+    try:
+        found = worker.run(case_that_leaves_a_traceback(), "test_left_in_a_variable", side)
+    finally:
+        gc.unfreeze()
+    assert (found.outcome, found.alive) == ("passed", ())
 
 
 def test_the_page_shows_the_written_list() -> None:
