@@ -79,13 +79,9 @@ def is_big(tensor: torch.Tensor) -> bool:
 
 def is_shown(tensor: torch.Tensor) -> bool:
     """True for a small tensor whose numbers can be read, now or later."""
-    if is_big(tensor):
+    if is_big(tensor) or not _torch.has_numbers(tensor) or tensor.dim() > 2 or tensor.numel() > MAX_SIDE**2:
         return False
-    if tensor.is_meta or _torch.is_opaque(tensor) or tensor.numel() > MAX_SIDE**2 or tensor.dim() > 2:
-        return False
-    if max(_torch.shape(tensor), default=0) > MAX_SIDE or not _torch.has_numbers(tensor):
-        return False
-    return tensor.device.type == "cpu" or runs_ahead(tensor)
+    return max(_torch.shape(tensor), default=0) <= MAX_SIDE and (tensor.device.type == "cpu" or runs_ahead(tensor))
 
 
 @dataclass(slots=True)

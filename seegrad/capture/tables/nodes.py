@@ -371,10 +371,15 @@ class Nodes:
 
     def _sound(self, fresh: Sequence[NodeDraft], met: Mapping[Key, Met]) -> None:
         """Find the depth of all that were met since the last time; the deep ones among the new take theirs along."""
+        draft_of, number_of = self.drafts.get, self.numbers.get
         for number in range(self._sounded, self._next):
-            draft = self.drafts.get(number)
-            if draft is not None:
-                draft.depth = 1 + max([self._depth(key) for key, _ in draft.behind], default=0)
+            draft, deepest = draft_of(number), 0
+            if draft is not None and draft.behind:
+                for key, _ in draft.behind:
+                    behind = None if key is None else draft_of(number_of(key, -1))
+                    at = behind.depth if behind is not None else 0 if key is None else 1  # 1: it is forgotten
+                    deepest = max(deepest, at)
+                draft.depth = 1 + deepest
         self._sounded = self._next
         for draft in fresh:
             if draft.depth > SHALLOW:
