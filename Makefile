@@ -29,6 +29,7 @@ install: .venv/.installed  ## Python packages into .venv
 .venv/.installed: pyproject.toml grader/pyproject.toml constraints.txt
 	@command -v $(PYTHON) >/dev/null || { echo "seegrad needs $(PYTHON): install Python 3.11, or say make PYTHON=python3"; exit 1; }
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	@echo "installing Python packages into .venv: some minutes without a word"
 	$(BIN)/python -m pip install --quiet $(PIP_ARGS) -c constraints.txt -e '.[lab,test]' -e './grader[cluster,passback,test]'
 	@touch $@
 
@@ -38,7 +39,7 @@ system:  ## Chromium, by the system's package manager, where it is missing
 frontend: frontend/node_modules/.installed  ## TypeScript → seegrad/static
 	cd frontend && npm run --silent build
 frontend/node_modules/.installed: frontend/package-lock.json
-	cd frontend && npm ci --silent --no-audit --no-fund
+	cd frontend && npm ci --loglevel=error --no-audit --no-fund
 	@touch $@
 
 course: install  ## masters → notebooks, release
@@ -116,6 +117,7 @@ hub: $(HUB)/.installed  ## JupyterHub with its proxy, the course and the grader,
 	$(HUB)/bin/python -m pip install --quiet $(PIP_ARGS) --no-deps --force-reinstall . ./grader
 $(HUB)/.installed: deploy/hub/requirements.txt pyproject.toml grader/pyproject.toml constraints.txt
 	test -x $(HUB)/bin/python || $(HUB_PYTHON) -m venv $(HUB)
+	@echo "installing into $(HUB): some minutes without a word"
 	$(HUB)/bin/python -m pip install --quiet $(PIP_ARGS) -c constraints.txt '.[lab]' ./grader -r deploy/hub/requirements.txt
 	npm install --loglevel=error --no-fund --prefix $(HUB)/proxy configurable-http-proxy@5
 	@touch $@
