@@ -15,7 +15,6 @@ from types import MappingProxyType
 from typing import Any, TypeAlias
 
 EMPTY: Mapping[str, Any] = MappingProxyType({})
-HELD = "held"  # what is shown at the place of a test's check: that it was made
 Places: TypeAlias = Mapping[str, Mapping[str, tuple[str, ...]]]  # question → place → what a reference answer showed
 
 

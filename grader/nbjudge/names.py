@@ -15,6 +15,8 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+HELD = "held"
+"""What a judge notes at the line of a test's check: that it was made, and held."""
 _READS = {"LOAD_NAME", "LOAD_GLOBAL", "DELETE_NAME", "DELETE_GLOBAL", "LOAD_FROM_DICT_OR_GLOBALS"}
 _BINDS = {"STORE_NAME", "STORE_GLOBAL"}
 _FLAGS = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT

@@ -17,7 +17,6 @@ from nbjudge.course.layout import Course
 from nbjudge.course.restore import grade_id
 from nbjudge.errors import CourseError
 from nbjudge.model import (
-    HELD,
     Assignment,
     Effects,
     Ending,
@@ -30,6 +29,7 @@ from nbjudge.model import (
     Submission,
     digest,
 )
+from nbjudge.names import HELD
 from nbjudge.shown.text import files_named, printable
 
 WORD_SHARE = 0.1  # of an assignment's points may rest on the word of the student's process alone

@@ -15,7 +15,7 @@ from typing import Any, NoReturn
 from nbjudge.bridge.objects import ARITHMETIC, COMPARING, SHOWN
 from nbjudge.bridge.standing import Nature, Refused, Role, Sought, Stand
 from nbjudge.bridge.values.table import kind_of
-from nbjudge.model import HELD
+from nbjudge.names import HELD
 from nbjudge.roles.lacks import LACKING, LACKS, is_theirs, parts_of
 
 Known = Mapping[str, frozenset[str]]
