@@ -50,7 +50,7 @@ MAY_IMPORT = {  # a room, or a file at a package's top: the rooms that it may im
     "nbjudge.bridge": ("wire", "errors"),
     "nbjudge.process": ("sandbox", "wire", "model", "errors"),
     "nbjudge.roles": ("bridge", "process", "shown", "wire", "names", "errors"),  # started by name: nobody imports them
-    "nbjudge.grading": ("course", "process", "shown", "wire", "model", "errors"),
+    "nbjudge.grading": ("course", "process", "shown", "wire", "names", "model", "errors"),
     "nbjudge.pages": ("grading", "course", "process", "shown", "model", "errors"),
     "nbjudge.plugin": ("pages", "grading", "process", "course", "shown", "model", "errors"),
     "nbjudge.single": ("grading", "course", "model", "errors"),
