@@ -9,7 +9,7 @@ from typing import Literal
 
 from seegrad.diagnose.evidence import birthplace, called, errors_with, label, made_at, owner
 from seegrad.diagnose.finding import DiagnosisKind, Finding, finder
-from seegrad.model.recording import Diagnosis, Edge, Frame, Node, Place, RaisedError, Recording
+from seegrad.model.recording import Collected, Diagnosis, Edge, Frame, Node, Place, RaisedError, Recording
 from seegrad.words.languages import marked
 from seegrad.words.phrases import Word, joined
 
@@ -56,6 +56,14 @@ BY_HOW = {
         "{carried} was computed once, on line {made}, and every step leads back through it: compute it anew in each "
         "step, or use `{detached}` if what made it is not to be trained."
     ),
+    "collected": marked(
+        "{carried} keeps results together with their graphs, and every step leads back through them: put `.detach()` "
+        "of each in if what made them is not to be trained; else compute them anew in each step."
+    ),
+    "reset": marked(
+        "`{op}` writes over all numbers of {carried} and leaves it its history: detach it there as well, "
+        "`.detach_().{op}(…)`, or put a new tensor in its place, and each backward ends where its own step begins."
+    ),
     "wrapped": marked(
         "{carried} isn't the Parameter but the result of an op on it, computed once, on line {made}: make the "
         "Parameter of the finished numbers, `nn.Parameter(…)` around the whole, and each step ends at a leaf."
@@ -84,7 +92,7 @@ def describe_freed(recording: Recording, error: RaisedError) -> Diagnosis:
     failed = recording.frames[error.frame]
     earlier = earlier_run(recording, error.node, failed)
     way = carried(recording, node.id, failed, earlier) if node and earlier else Carried("again")
-    handed = way.handed_on(recording, error, birthplace(recording, node))
+    handed = way.handed_on(recording, error)
     output = node.outputs[0] if node and node.outputs else None
     tensor = way.tensors[0] if way.tensors else output
     finding = Finding(
@@ -107,16 +115,25 @@ def describe_freed(recording: Recording, error: RaisedError) -> Diagnosis:
 
 # -- which tensor leads from a new graph into one that an earlier backward has been through
 
-How = Literal["again", "shared", "later", "carried", "within", "kept", "summed", "once", "wrapped"]
+How = Literal[
+    "again", "shared", "later", "carried", "within", "kept", "summed", "once", "collected", "reset", "wrapped"
+]
 """How the second backward came into the graph of the first.
 
 `again`: from the same loss. `shared`: two losses of one forward. `later`: a loss made after the first backward.
-In a loop, `carried`: through a tensor that each step makes anew from the last, `within` a module's forward; `kept`:
-through one of an earlier step, beside those of this step; `summed`: through a sum of all losses; `once`: through a
-tensor made before the loop, `wrapped`: of a Parameter that nobody holds.
+In a loop, `carried`: through a tensor that each step makes anew from the last, `within` a module's forward, `reset`:
+one that each step writes over in place; `kept`: through one of an earlier step, beside those of this step; `summed`:
+through a sum of all losses; `once`: through a tensor made before the loop, `collected`: joined of what a list holds,
+`wrapped`: of a Parameter that nobody holds.
 """
 
+RESETS = frozenset({"zero_", "fill_", "normal_", "uniform_"})
+"""Ops in place into which none of the numbers goes that were there."""
+
 ITEM = re.compile(r"\[\d+\]$")
+
+ATTRIBUTE = re.compile(r"(self(?:\.\w+)+)\s*=(?!=)")
+"""`self.weight = …`: what a module's forward keeps."""
 
 MAX_NAMED = 3
 """Tensors that are named, where several lead into the old graph."""
@@ -129,36 +146,58 @@ class Carried:
     how: How
     tensors: tuple[int, ...] = ()
     taken: Place | None = None
+    op: str = ""  # that took them up
 
     def facts(self, recording: Recording) -> dict[str, Word]:
         """What the sentences need of it."""
         names = self.names(recording)
         first = self.tensors[0] if self.tensors else None
-        made = made_at(recording, first)
-        known: list[Word] = [f"`{name}`" for name in dict.fromkeys(map(collection, names))]
+        made, held = made_at(recording, first), joined_of(recording, first) if self.how == "collected" else None
+        known: list[Word] = [f"`{name}`" for name in dict.fromkeys(map(collection, [held.name] if held else names))]
         return {
             "how": self.how if known or self.how not in ("carried", "within") else "unnamed",
             "carried": joined(known or dict.fromkeys(label(recording, number) for number in self.tensors)),
             "cut": cutting(names),
             "taken": self.taken.line if self.taken else 0,
             "made": made.line if made else 0,
+            "op": self.op,
         }
 
-    def handed_on(self, recording: Recording, error: RaisedError, victim: Place | None) -> Place | None:
-        """The line of the loop that hands them on, where the op that is met again stands on another one."""
+    def handed_on(self, recording: Recording, error: RaisedError) -> Place | None:
+        """The line to change: it binds what outlives the step, or computed it once.
+
+        Torch's own traceback names the backward call already. A variable of a function that has returned outlives
+        nothing: the line counts that binds it in a function under way, else the one that puts it into an attribute.
+        """
+        held = joined_of(recording, self.tensors[0]) if self.how == "collected" else None
+        if held is not None or self.how == "reset":
+            return held.place if held is not None else self.taken
         if self.how in ("once", "wrapped"):
             name = called(recording, self.tensors[0]) if self.tensors else None
             return set_at(recording, name) or made_at(recording, self.tensors[0]) if self.tensors else None
         if self.how not in ("carried", "within"):
             return None
         lines = dict(error.bound)
-        parts = (collection(name).rpartition(".")[2] for name in self.names(recording))
-        found = next((lines[part] for part in parts if part in lines), None)
-        return found if found is not None and found != victim else None
+        parts = [collection(name).rpartition(".")[2] for name in self.names(recording)]
+        made = made_at(recording, self.tensors[0]) if self.tensors else None
+        binds = made is not None and any(part in bound_on(made) for part in parts)
+        return next((lines[part] for part in parts if part in lines), made if binds else None)
 
     def names(self, recording: Recording) -> list[str]:
-        """The variables that hold them, as far as they're known."""
-        return [name for number in self.tensors if (name := called(recording, number))]
+        """The variables that hold them, as far as they're known; a forward's own are gone when it has returned."""
+        found = list[str]()
+        for number in self.tensors:
+            name, made = called(recording, number), made_at(recording, number)
+            kept = ATTRIBUTE.match(made.code) if made is not None and self.how == "within" else None
+            inner = name is not None and kept is not None and "." not in name
+            found += [kept[1]] if inner and kept is not None else [name] if name else []
+        return found
+
+
+def bound_on(place: Place) -> set[str]:
+    """The variables and attributes that a line binds, by their last names: `out, self.hidden = …`."""
+    targets, sign, _ = place.code.partition("=")
+    return {part.strip().rpartition(".")[2] for part in targets.split(",")} if sign else set()
 
 
 def set_at(recording: Recording, name: str | None) -> Place | None:
@@ -220,11 +259,11 @@ def carried(recording: Recording, failing: int, failed: Frame, earlier: Frame) -
     shared = start in old
     links = links_into(recording, start, ran if shared else old, leading_to(recording, failing))
     tensors = tuple(dict.fromkeys(found for link in links if (found := tensor_of(recording, *link)) is not None))
-    taken = recording.frames[links[0][0].frame].place if links else None
+    taking = recording.frames[links[0][0].frame] if links else None
     how = "shared" if shared else how_it_came(recording, tensors, failed, call[0])
-    if how == "carried" and is_within(recording, tensors, recording.frames[links[0][0].frame]):
-        how = "within"
-    return Carried(how, tensors[:MAX_NAMED], taken)
+    if how == "carried" and taking is not None:
+        how = "reset" if taking.op in RESETS else "within" if is_within(recording, tensors, taking) else how
+    return Carried(how, tensors[:MAX_NAMED], *((taking.place, taking.op) if taking is not None else ()))
 
 
 def root(recording: Recording, frame: Frame) -> int | None:
@@ -283,11 +322,20 @@ def how_it_came(recording: Recording, tensors: tuple[int, ...], failed: Frame, f
     if roots & {recording.tensors[number].name for number in tensors}:
         return "summed"
     anew = made_anew(recording, tensors, range(first.index, failed.index))
+    if not anew and tensors and joined_of(recording, tensors[0]) is not None:
+        return "collected"
     if not anew:
         return "wrapped" if any(result_of_parameter(recording, number) for number in tensors) else "once"
     makers = {number: node.id for node in recording.nodes for number in node.outputs}
     behind = leading_to(recording, makers[tensors[0]]) if tensors[0] in makers else set()
     return "carried" if not behind or any(makers.get(number) in behind for number in anew) else "kept"
+
+
+def joined_of(recording: Recording, tensor: int | None) -> Collected | None:
+    """The list of the user's, filled on a line that was found, whose results that tensor was joined of."""
+    inputs = recording.frames[recording.tensors[tensor].frame].inputs if tensor is not None else ()
+    held = (each for each in recording.collected if each.place is not None and not set(inputs).isdisjoint(each.tensors))
+    return next(held, None) if len(inputs) > 1 else None
 
 
 def result_of_parameter(recording: Recording, tensor: int) -> bool:

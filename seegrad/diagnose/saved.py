@@ -112,6 +112,10 @@ UPDATED = marked(
     "{Culprit} updated {label}{through}: {label} is now at version {now}, "
     "but {node} from {victim} saved version {saved}{need}."
 )
+HANDED_ON = marked(
+    "{Culprit} hands {carried} on with its graph: the backward call on line {again} comes through it to {node} from "
+    "{victim}, which saved version {saved} of {label}, and {step} has updated that to version {now} since."
+)
 BY_UNKNOWN = marked(
     "{label} was overwritten on a line that was not recorded: it is now at version {now}, "
     "but {node} from {victim} saved version {saved}{need}."
@@ -141,6 +145,10 @@ LOOPED = {
         "{carried} was computed once, with the old values, and every step leads back through it: compute it anew after "
         "each update, or use its `.detach()` if what made it is not to be trained; "
         "`retain_graph=True` is not needed then."
+    ),
+    "collected": marked(
+        "{carried} keeps results together with their graphs, and every step leads back through them to the old values: "
+        "put `.detach()` of each in if what made them is not to be trained; else compute them anew after each update."
     ),
     "summed": marked(
         "{carried} adds up losses with their graphs, so backward goes through every earlier step: call backward on the "
@@ -312,7 +320,13 @@ def raised(finding: Finding, facts: dict[str, Word], error: RaisedError) -> Diag
     """The Diagnosis of an error; by what it is that was written, and how the call came there."""
     updated = facts["trained"] and finding.route != "inside"
     said = BY_UNKNOWN if finding.culprit is None else UPDATED if updated else OVERWROTE
-    facts |= surroundings(finding.recording, error)
+    facts["again"], way = error.place.line if error.place else 0, way_into(finding.recording, error)
+    if way.how in LOOPED:
+        facts |= {**way.facts(finding.recording), "op": facts["op"]}
+        handed = way.handed_on(finding.recording, error) if updated else None
+        if handed is not None:  # the step is right: what it has updated must not be led back to
+            step, finding = finding.line(finding.culprit), replace(finding, culprit=handed)
+            return of_write(finding, HANDED_ON, advice(finding, facts), facts, step=step)
     return of_write(finding, said, advice(finding, facts), facts)
 
 
@@ -369,13 +383,11 @@ def is_part(recording: Recording, write: Write, saved: SavedTensor) -> bool:
     )
 
 
-def surroundings(recording: Recording, error: RaisedError) -> dict[str, Word]:
-    """The line that called backward, and how it came into the graph of an earlier step, if it did."""
+def way_into(recording: Recording, error: RaisedError) -> Carried:
+    """How the call came into the graph of an earlier step, if it did."""
     failed = recording.frames[error.frame]
     earlier = earlier_run(recording, error.node, failed)
-    way = carried(recording, error.node, failed, earlier) if earlier and error.node is not None else Carried("again")
-    again: dict[str, Word] = {"again": error.place.line if error.place else 0}
-    return again | way.facts(recording) if way.how in LOOPED else again
+    return carried(recording, error.node, failed, earlier) if earlier and error.node is not None else Carried("again")
 
 
 def by_text(recording: Recording, error: RaisedError, node: Node) -> Diagnosis:

@@ -78,7 +78,8 @@ def _culprit(recording: Recording, wanted: Wanted) -> Question:
     victims = [recording.error.place if recording.error is not None else None, guilty.victim if guilty else None]
     told = {victim.line for victim in victims if victim is not None}
     wrong = [(number, text) for number, text in code if number != line and text.strip()]
-    right, did_it = _verdicts(guilty)
+    elsewhere = _is_elsewhere(recording, guilty)
+    right, did_it = _verdicts(guilty, elsewhere=elsewhere)
     return question(
         recording,
         "culprit",
@@ -92,25 +93,34 @@ def _culprit(recording: Recording, wanted: Wanted) -> Question:
         targets=tuple((part, str(number)) for part, number in lines_of(recording, code)),
         right=right,
         wrong=did_it,
-        evidence=_guilt(guilty),
+        evidence=_guilt(guilty, elsewhere=elsewhere),
         veil="damage",
     )
 
 
-def _verdicts(guilty: Diagnosis | None) -> tuple[str, str]:
+def _is_elsewhere(recording: Recording, guilty: Diagnosis | None) -> bool:
+    """Does the guilty line hand on what another line wrote?"""
+    if guilty is None or guilty.culprit is None or guilty.write_id is None:
+        return False
+    return recording.writes[guilty.write_id].place.line != guilty.culprit.line
+
+
+def _verdicts(guilty: Diagnosis | None, *, elsewhere: bool) -> tuple[str, str]:
     """What is said of the right answer, and of a wrong one."""
     if guilty is None or guilty.culprit is None:
         return (_("No line did any damage."),) * 2
     did_it = _("Line {line} did it: `{code}`.").format(line=guilty.culprit.line, code=guilty.culprit.code.strip())
     overwrote = _("Line {line} overwrote what backward needs.").format(line=guilty.culprit.line)
-    return overwrote if guilty.kind in ("saved_tensor_modified", "silent_corruption") else did_it, did_it
+    wrote = guilty.kind in ("saved_tensor_modified", "silent_corruption") and not elsewhere
+    return overwrote if wrote else did_it, did_it
 
 
-def _guilt(guilty: Diagnosis | None) -> tuple[str, ...]:
-    """The line, and the write."""
+def _guilt(guilty: Diagnosis | None, *, elsewhere: bool) -> tuple[str, ...]:
+    """The line, and its write."""
     if guilty is None or guilty.culprit is None:
         return ()
-    return (f"line:{guilty.culprit.line}", *([f"w{guilty.write_id}"] if guilty.write_id is not None else []))
+    wrote = guilty.write_id is not None and not elsewhere
+    return (f"line:{guilty.culprit.line}", *([f"w{guilty.write_id}"] if wrote else []))
 
 
 def lines_of(recording: Recording, code: tuple[tuple[int, str], ...]) -> tuple[tuple[str, int], ...]:

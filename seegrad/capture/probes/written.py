@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import ast
-import sys
+import inspect
 from collections.abc import Callable, Iterable, Sequence
-from types import FrameType
+from types import CodeType, FrameType, FunctionType
 
 import torch
 
@@ -20,11 +20,19 @@ PUTS = frozenset({"append", "appendleft", "extend", "insert", "add", "update", "
 
 
 def texts(source: Source, frames: Sequence[FrameType], module: torch.nn.Module | None) -> list[Text]:
-    """(file, tree) to look through: the functions under way, the innermost first, their files, the module's class's."""
-    files = dict.fromkeys(frame.f_code.co_filename for frame in reversed(frames))
-    home = getattr(sys.modules.get(type(module).__module__), "__file__", None)
-    wholes = [(file, each) for file in (*files, *([home] if home else [])) for each in nodes(source.text(file))[:1]]
-    return [*under_way(source, frames), *wholes]
+    """(file, tree) to look through: the functions under way, the innermost first, the module's class, whole files."""
+    codes = _codes(type(module)) if module is not None else []
+    own = {id(tree): (file, tree) for code in codes for file, tree in _class_around(source, code)}
+    files = dict.fromkeys(code.co_filename for code in (*(frame.f_code for frame in reversed(frames)), *codes))
+    wholes = [(file, each) for file in files for each in nodes(source.text(file))[:1]]
+    return [*under_way(source, frames), *own.values(), *wholes]
+
+
+def _codes(kind: type) -> list[CodeType]:
+    """What was compiled of a class's methods, its own first: they tell where it stands, in a notebook's cell too."""
+    kinds = [each for each in kind.__mro__ if each not in (torch.nn.Module, object)]
+    functions = [inspect.unwrap(own) for each in kinds for own in vars(each).values() if isinstance(own, FunctionType)]
+    return [each.__code__ for each in functions if isinstance(each, FunctionType)]
 
 
 def under_way(source: Source, frames: Sequence[FrameType]) -> list[Text]:
@@ -35,12 +43,18 @@ def under_way(source: Source, frames: Sequence[FrameType]) -> list[Text]:
 def _around(source: Source, frame: FrameType) -> list[Text]:
     """The class in whose text the frame's function stands; the file where the frame runs that."""
     code = frame.f_code
-    found = nodes(source.text(code.co_filename))
     if code.co_name == "<module>":
-        return [(code.co_filename, each) for each in found[:1]]
+        return [(code.co_filename, each) for each in nodes(source.text(code.co_filename))[:1]]
+    return _class_around(source, code)
+
+
+def _class_around(source: Source, code: CodeType) -> list[Text]:
+    """The innermost class in whose text a function stands."""
     first = code.co_firstlineno
     classes = [
-        each for each in found if isinstance(each, ast.ClassDef) and each.lineno < first <= (each.end_lineno or 0)
+        each
+        for each in nodes(source.text(code.co_filename))
+        if isinstance(each, ast.ClassDef) and each.lineno < first <= (each.end_lineno or 0)
     ]
     return [(code.co_filename, each) for each in sorted(classes, key=lambda each: each.lineno)[-1:]]
 

@@ -108,7 +108,10 @@ class SharedThings:
         if f"{kind} {_last(name)}" in self._told:
             return
         self._told.add(f"{kind} {_last(name)}")
-        place = bound(self._source, texts(self._source, frames, module), _last(name), SHARES[kind])
+        ways = (SHARES[kind], _is_empty) if kind == "hidden" else (SHARES[kind],)  # an empty list may be filled later
+        looked_through = ((text, way) for text in texts(self._source, frames, module) for way in ways)
+        places = (bound(self._source, [text], _last(name), way) for text, way in looked_through)
+        place = next(filter(None, places), None)
         if place is None:  # a list of an optimiser's own, or a name that was given elsewhere
             return
         numbers = tuple(number for each in tensors if (number := self._tables.tensors.find(each)) is not None)
@@ -193,6 +196,14 @@ def _holds(value: ast.expr) -> bool:
         case ast.Dict(keys=[]) | ast.List(elts=[]) | ast.Constant():
             return False
     return True
+
+
+def _is_empty(value: ast.expr) -> bool:
+    """`[]`, `{}`, `list()`."""
+    match value:
+        case ast.Dict(keys=[]) | ast.List(elts=[]) | ast.Call(func=ast.Name(id="list" | "dict"), args=[], keywords=[]):
+            return True
+    return False
 
 
 def _calls(value: ast.expr) -> bool:

@@ -78,6 +78,18 @@ def leaf_of(recording: Recording, frame: Frame) -> int | None:
     return None if frame.running is None else recording.nodes[frame.running].leaf
 
 
+def computes_itself(recording: Recording, step: GradientUse) -> bool:
+    """Does a step come to its gradients by a closure: between its beginning and its first write to a leaf?"""
+    leaves = leaves_of(step)
+    storages = {recording.tensors[leaf].storage for leaf in leaves}
+    for frame in recording.frames[step.frame + 1 :]:
+        if leaf_of(recording, frame) in leaves:
+            return True
+        if any(recording.writes[write].storage in storages for write in frame.writes):
+            return False
+    return False
+
+
 def names(recording: Recording, leaves: Sequence[int]) -> Word:
     """The first few of them; those without a name as one."""
     named = list(dict.fromkeys(label(recording, leaf) for leaf in leaves if recording.tensors[leaf].name))
@@ -156,6 +168,8 @@ def find_never_cleared(recording: Recording) -> Iterator[Diagnosis]:
     for round_ in rounds(recording):
         if round_.adds_to is None or round_.cleared or round_.step.place in told:
             continue
+        if any(computes_itself(recording, step) for step in (round_.adds_to, round_.step)):
+            continue  # what its closure clears and adds comes after the versions that are known
         then = dict(round_.adds_to.tensors)
         clips = Counter(leaf for use in round_.between if use.kind == "clipped" for leaf, _ in use.tensors)
         grown = [

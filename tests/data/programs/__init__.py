@@ -81,6 +81,7 @@ SEVERITIES = {
     "weight_learns_too": "note",
     "frozen_at_zero": "note",
     "recomputed_otherwise": "wrong",
+    "ratio_is_one": "note",
 }
 
 
@@ -133,7 +134,10 @@ def programs() -> dict[str, Program]:
         odd,
         people,
         recurrent,
+        reported_agents,
         reported_images,
+        reported_loops,
+        reported_models,
         reported_policies,
         reported_steps,
         schedules,

@@ -29,12 +29,12 @@ class Net(nn.Module):
 def d_one_image_for_several_generator_steps():
     def train(make, judge, noise):
         opt = torch.optim.Adam(make.parameters())
-        fake = torch.tanh(make(noise))
+        fake = torch.tanh(make(noise))  # culprit
         for _ in range(2):
             make.zero_grad()
             loss = -judge(fake).mean()
             loss.backward(retain_graph=True)
-            opt.step()  # culprit
+            opt.step()
 
     train(Net(3, 4), Net(4, 1), torch.randn(2, 3))
 
@@ -163,13 +163,13 @@ def d_membrane_potential_kept_between_batches():
             self.state = torch.zeros(1)
 
         def forward(self, current):
-            self.state = 0.5 * torch.tanh(self.state) + current
+            self.state = 0.5 * torch.tanh(self.state) + current  # culprit
             return torch.sigmoid(self.state - 1)
 
     model = nn.Sequential(nn.Linear(3, 4), Leaky())
     for x in torch.randn(2, 5, 3):
         spikes = torch.stack([model(x) for _ in range(3)])
-        spikes.mean().backward()  # culprit
+        spikes.mean().backward()
 
 
 @program("graph_freed", tensor="self.hidden")
@@ -181,12 +181,12 @@ def d_lstm_state_kept_in_the_module():
             self.hidden = torch.zeros(1, 2, 4), torch.zeros(1, 2, 4)
 
         def forward(self, x):
-            out, self.hidden = self.lstm(x, self.hidden)  # victim
+            out, self.hidden = self.lstm(x, self.hidden)  # culprit, victim
             return self.head(out[:, -1])
 
     model = Tagger()
     for x in torch.randn(2, 2, 5, 3):
-        model(x).mean().backward()  # culprit
+        model(x).mean().backward()
 
 
 @program("graph_freed", tensor="log_prob")

@@ -391,6 +391,26 @@ def k_lbfgs_clears_in_its_closure():
 
 
 @program()
+def k_closures_that_accumulate():
+    """As Lightning does with three batches and `accumulate_grad_batches=2`: the third steps alone."""
+    model = nn.Linear(3, 2)
+    opt = torch.optim.SGD(model.parameters(), lr=0.1)
+    for number in range(6):
+
+        def closure(first=number % 3 != 1):
+            loss = model(torch.randn(4, 3)).pow(2).mean() / 2
+            if first:
+                opt.zero_grad()
+            loss.backward()
+            return loss
+
+        if number % 3:
+            opt.step(closure)
+        else:
+            closure()
+
+
+@program()
 def k_a_bad_batch_is_cleared_and_stepped_over():
     model = mlp()
     opt = torch.optim.SGD(model.parameters(), lr=0.1)

@@ -17,9 +17,9 @@ def r_hidden_state_carried_over():
     w_in, w_rec = nn.Parameter(torch.randn(2, 3)), nn.Parameter(torch.randn(3, 3))
     h = torch.zeros(4, 3)
     for x in batches():
-        h = torch.tanh(x @ w_in + h @ w_rec)  # victim
+        h = torch.tanh(x @ w_in + h @ w_rec)  # culprit, victim
         loss = h.pow(2).mean()
-        loss.backward()  # culprit
+        loss.backward()
 
 
 @program("graph_freed")
@@ -28,10 +28,10 @@ def r_lstm_cell_state_carried_over():
     opt = torch.optim.SGD([*cell.parameters(), *head.parameters()], lr=0.1)
     h, c = torch.zeros(4, 3), torch.zeros(4, 3)
     for x in batches():
-        h, c = cell(x, (h, c))  # victim
+        h, c = cell(x, (h, c))  # culprit, victim
         loss = head(h).mean()
         opt.zero_grad()
-        loss.backward()  # culprit
+        loss.backward()
         opt.step()
 
 
@@ -58,11 +58,11 @@ def r_retain_graph_does_not_help_when_parameters_move():
     opt = torch.optim.Adam([*embed.parameters(), *recur.parameters()], lr=0.01)
     h = torch.zeros(4, 3)
     for x in batches():
-        h = torch.tanh(embed(x) + recur(h))  # victim
+        h = torch.tanh(embed(x) + recur(h))  # culprit, victim
         loss = h.pow(2).mean()
         opt.zero_grad()
         loss.backward(retain_graph=True)
-        opt.step()  # culprit
+        opt.step()
 
 
 @program("saved_tensor_modified", tensor="h", node="TanhBackward0")
@@ -105,10 +105,10 @@ def r_key_cache_grows_with_its_graph():
     query, key = nn.Linear(2, 3), nn.Linear(2, 3)
     keys = torch.zeros(0, 3)
     for x in batches():
-        keys = torch.cat([keys, key(x)])  # victim
+        keys = torch.cat([keys, key(x)])  # culprit, victim
         attention = torch.softmax(query(x) @ keys.T, dim=-1)
         loss = attention.max(dim=-1).values.mean()
-        loss.backward()  # culprit
+        loss.backward()
 
 
 @program("graph_freed", tensor="start")
@@ -160,9 +160,9 @@ def r_memory_bank_of_features():
     memory = torch.zeros(4, 3)
     for x in batches():
         features = encoder(x)
-        memory = 0.9 * memory + 0.1 * features  # victim
+        memory = 0.9 * memory + 0.1 * features  # culprit, victim
         loss = (features - memory).pow(2).mean()
-        loss.backward()  # culprit
+        loss.backward()
 
 
 @program("saved_tensor_modified", tensor="memory", route="self")

@@ -47,6 +47,37 @@ def q_colours_that_are_equal():
         optimizer.step()
 
 
+@program("saved_tensor_modified")
+def q_fake_of_the_last_discriminator_step():
+    """SinGAN#117, #146."""
+
+    def block(i, o):
+        return nn.Sequential(nn.Linear(i, 16), nn.LeakyReLU(0.2), nn.Linear(16, o))
+
+    torch.manual_seed(0)
+    netG, netD = block(4, 8), block(8, 1)
+    optD = torch.optim.Adam(netD.parameters(), lr=5e-4)
+    optG = torch.optim.Adam(netG.parameters(), lr=5e-4)
+    Dsteps, Gsteps = 2, 2
+    real = torch.randn(8, 8)
+    for epoch in range(2):
+        for j in range(Dsteps):
+            netD.zero_grad()
+            errD_real = -netD(real).mean()
+            errD_real.backward()
+            noise = torch.randn(8, 4)
+            fake = netG(noise)  # culprit
+            errD_fake = netD(fake.detach()).mean()
+            errD_fake.backward()
+            optD.step()
+        for j in range(Gsteps):
+            netG.zero_grad()
+            output = netD(fake)
+            errG = -output.mean()
+            errG.backward(retain_graph=True)
+            optG.step()
+
+
 @program("constant_term")
 def q_image_gradients_of_an_argmax():
     """mobile-hair-segmentation-pytorch#3."""

@@ -1,11 +1,12 @@
 """Reinforcement learning of further reports, rebuilt with keys fixed before the first run; each names its report."""
 
-# they stay as people have written them
+# ruff: noqa: B007  # they stay as people have written them
 
 from __future__ import annotations
 
 import torch
 from torch import nn
+from torch.distributions import Categorical
 from torch.nn import functional as F  # noqa: N812  # torch's own convention
 
 from tests.data.programs import program
@@ -49,6 +50,48 @@ def q_log_probability_taken_as_a_number():
     task = Reinforcement(Generator())
     for _ in range(2):
         task.policy_gradient()
+
+
+@program("graph_freed")
+def q_memory_of_log_probabilities_with_graphs():
+    """PPO-PyTorch#18's question, as people get it wrong."""
+
+    class Memory:
+        def __init__(self):
+            self.states, self.actions, self.logprobs, self.rewards = [], [], [], []
+
+    class PPO:
+        def __init__(self):
+            self.policy = nn.Sequential(nn.Linear(4, 16), nn.Tanh(), nn.Linear(16, 2))
+            self.optimizer = torch.optim.Adam(self.policy.parameters(), lr=1e-2)
+
+        def select_action(self, state, memory):
+            dist = Categorical(logits=self.policy(state))
+            action = dist.sample()
+            memory.states.append(state)
+            memory.actions.append(action)
+            memory.logprobs.append(dist.log_prob(action))  # culprit
+            return action
+
+        def update(self, memory, epochs=4):
+            rewards = torch.tensor(memory.rewards)
+            rewards = (rewards - rewards.mean()) / (rewards.std() + 1e-5)
+            states, actions = torch.stack(memory.states), torch.stack(memory.actions)
+            old_logprobs = torch.stack(memory.logprobs)
+            for _ in range(epochs):
+                logprobs = Categorical(logits=self.policy(states)).log_prob(actions)
+                ratios = torch.exp(logprobs - old_logprobs)
+                loss = -torch.min(ratios * rewards, ratios.clamp(0.8, 1.2) * rewards).mean()
+                self.optimizer.zero_grad()
+                loss.backward()
+                self.optimizer.step()
+
+    torch.manual_seed(0)
+    ppo, memory = PPO(), Memory()
+    for t in range(20):
+        ppo.select_action(torch.randn(4), memory)
+        memory.rewards.append(float(torch.randn(())))
+    ppo.update(memory)
 
 
 @program("one_module_twice")
@@ -162,3 +205,73 @@ def q_detach_that_nobody_keeps():
     agent = DQNAgent()
     for _ in range(3):
         agent.update(torch.randn(8, 4), torch.randint(0, 2, (8,)), torch.randn(8), torch.randn(8, 4), torch.zeros(8))
+
+
+@program("ratio_is_one")
+def q_old_policy_computed_in_each_epoch():
+    """higgsfield-ai/higgsfield#20, huggingface/trl#2769."""
+
+    class Policy(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.net = nn.Sequential(nn.Linear(4, 16), nn.Tanh(), nn.Linear(16, 3))
+
+        def dist(self, states):
+            return Categorical(logits=self.net(states))
+
+    def ppo_update(policy, optimizer, states, actions, advantages, epochs=3, clip=0.2):
+        for _ in range(epochs):
+            with torch.no_grad():
+                old_log_probs = policy.dist(states).log_prob(actions)  # culprit
+            new_log_probs = policy.dist(states).log_prob(actions)
+            ratio = (new_log_probs - old_log_probs).exp()
+            surr1 = ratio * advantages
+            surr2 = torch.clamp(ratio, 1 - clip, 1 + clip) * advantages
+            loss = -torch.min(surr1, surr2).mean()
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+
+    torch.manual_seed(0)
+    policy = Policy()
+    optimizer = torch.optim.Adam(policy.parameters(), lr=3e-2)
+    for _ in range(2):
+        states = torch.randn(32, 4)
+        with torch.no_grad():
+            actions = policy.dist(states).sample()
+        ppo_update(policy, optimizer, states, actions, torch.randn(32))
+
+
+@program()
+def q_legal_old_policy_computed_once():
+    """The same, computed once: in the first epoch the ratio is 1 there, too."""
+
+    class Policy(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.net = nn.Sequential(nn.Linear(4, 16), nn.Tanh(), nn.Linear(16, 3))
+
+        def dist(self, states):
+            return Categorical(logits=self.net(states))
+
+    def ppo_update(policy, optimizer, states, actions, advantages, epochs=3, clip=0.2):
+        with torch.no_grad():
+            old_log_probs = policy.dist(states).log_prob(actions)
+        for _ in range(epochs):
+            new_log_probs = policy.dist(states).log_prob(actions)
+            ratio = (new_log_probs - old_log_probs).exp()
+            surr1 = ratio * advantages
+            surr2 = torch.clamp(ratio, 1 - clip, 1 + clip) * advantages
+            loss = -torch.min(surr1, surr2).mean()
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+
+    torch.manual_seed(0)
+    policy = Policy()
+    optimizer = torch.optim.Adam(policy.parameters(), lr=3e-2)
+    for _ in range(2):
+        states = torch.randn(32, 4)
+        with torch.no_grad():
+            actions = policy.dist(states).sample()
+        ppo_update(policy, optimizer, states, actions, torch.randn(32))

@@ -1,6 +1,6 @@
 """Training steps of further reports, rebuilt with keys that were fixed before the first run; each names its report."""
 
-# ruff: noqa: B007, B905  # they stay as people have written them
+# ruff: noqa: B007, B905, N801, PERF401, RET504  # they stay as people have written them
 
 from __future__ import annotations
 
@@ -283,6 +283,81 @@ def q_parameter_cast_to_another_type():
         loss = criterion(model(x), y)
         loss.backward()
         optimizer.step()
+
+
+@program("graph_freed")
+def q_membrane_goes_on_through_batches():
+    """snntorch#250."""
+
+    class Leaky(nn.Module):
+        def __init__(self, beta=0.9):
+            super().__init__()
+            self.beta, self.mem = beta, torch.zeros(())
+
+        def forward(self, x):
+            self.mem = self.beta * self.mem + x  # culprit
+            spike = torch.sigmoid(8 * (self.mem - 1))
+            return spike
+
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.fc1, self.lif1 = nn.Linear(6, 10), Leaky()
+            self.fc2, self.lif2 = nn.Linear(10, 3), Leaky()
+
+        def forward(self, x):
+            return self.lif2(self.fc2(self.lif1(self.fc1(x))))
+
+    def forward_pass(net, steps, data):
+        record = []
+        for _ in range(steps):
+            record.append(net(data))
+        return torch.stack(record)
+
+    torch.manual_seed(0)
+    net = Net()
+    optimizer = torch.optim.Adam(net.parameters(), lr=1e-2)
+    loss_fn = nn.CrossEntropyLoss()
+    for i in range(3):
+        data, targets = torch.rand(8, 6), torch.randint(0, 3, (8,))
+        spikes = forward_pass(net, 4, data)
+        loss = loss_fn(spikes.sum(0), targets)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+
+
+@program("graph_freed")
+def q_hidden_state_kept_by_the_module():
+    """cnslab_fmri#4."""
+
+    class fMRI_LSTM(nn.Module):
+        def __init__(self, hidden_dim, input_dim, batch=4):
+            super().__init__()
+            self.hidden_dim, self.batch = hidden_dim, batch
+            self.lstm = nn.LSTM(input_dim, hidden_dim, num_layers=1, batch_first=True)
+            self.linear = nn.Linear(hidden_dim, 1)
+            self.hidden = self.init_hidden()
+
+        def init_hidden(self):
+            return torch.randn(1, self.batch, self.hidden_dim), torch.randn(1, self.batch, self.hidden_dim)
+
+        def forward(self, x):
+            lstm_out, self.hidden = self.lstm(x, self.hidden)  # culprit
+            return torch.sigmoid(self.linear(lstm_out.mean(1))).squeeze(-1)
+
+    torch.manual_seed(0)
+    net = fMRI_LSTM(8, 5)
+    criterion = nn.BCELoss()
+    optimizer = torch.optim.Adam(net.parameters(), lr=1e-3)
+    for epoch in range(2):
+        for _ in range(2):
+            training, labels = torch.randn(4, 7, 5), torch.randint(0, 2, (4,)).float()
+            net.zero_grad()
+            output = net(training)
+            loss = criterion(output, labels)
+            loss.backward()
+            optimizer.step()
 
 
 @program("saved_tensor_modified")

@@ -88,9 +88,10 @@ GOLDEN = {
         "construction. Compute with `d` before this line, or write only the part that you mean to replace."
     ),
     "r_hidden_state_carried_over": (
-        "The backward call on line 7 needs what TanhBackward0 from line 5 had saved, but line 7 "
-        "(`loss.backward()`) has freed it already. `h` still leads into the step before: cut it there, `h = "
-        "h.detach()`, before line 5 uses it again, and each backward ends where its own step begins."
+        "Line 5 (`h = torch.tanh(x @ w_in + h @ w_rec)`) hands `h` on with its graph: the backward call on line 7"
+        " comes through it to TanhBackward0 from line 5, whose saved tensors an earlier call has freed. `h` still"
+        " leads into the step before: cut it there, `h = h.detach()`, before line 5 uses it again, and each "
+        "backward ends where its own step begins."
     ),
     "r_running_loss_that_keeps_its_graph": (
         "The backward call on line 9 needs what PowBackward0 from line 6 had saved, but line 9 "
@@ -98,10 +99,10 @@ GOLDEN = {
         "through every earlier step: call backward on the new loss alone, and add its `.detach()` to `total`."
     ),
     "r_retain_graph_does_not_help_when_parameters_move": (
-        "Line 10 (`opt.step()`) updated `recur.weight`: `recur.weight` is now at version 3, but AddmmBackward0 "
-        "from line 6 saved version 2 for the gradient of `h`. `h` still leads into an earlier step, which needs "
-        "the old values: cut it there, `h = h.detach()`, before line 6 uses it again; `retain_graph=True` is not "
-        "needed then."
+        "Line 6 (`h = torch.tanh(embed(x) + recur(h))`) hands `h` on with its graph: the backward call on line 9 "
+        "comes through it to AddmmBackward0 from line 6, which saved version 2 of `recur.weight`, and line 10 has"
+        " updated that to version 3 since. `h` still leads into an earlier step, which needs the old values: cut "
+        "it there, `h = h.detach()`, before line 6 uses it again; `retain_graph=True` is not needed then."
     ),
     "g_generated_images_not_detached": (
         "The backward call on line 8 needs what TanhBackward0 from line 4 had saved, but line 6 "
@@ -179,10 +180,11 @@ GOLDEN = {
         "attention.masked_fill(…)`, so that autograd knows of the change, or write after the backward call."
     ),
     "d_membrane_potential_kept_between_batches": (
-        "The backward call on line 14 needs what MulBackward0 from line 8 had saved, but line 14 "
-        "(`spikes.mean().backward()`) has freed it already. `self.state` still leads into the step before: cut it "
-        "there, `self.state = self.state.detach()`, after the backward call on line 14, and each backward ends where "
-        "its own step begins."
+        "Line 8 (`self.state = 0.5 * torch.tanh(self.state) + current`) hands `self.state` on with its graph: the"
+        " backward call on line 14 comes through it to MulBackward0 from line 8, whose saved tensors an earlier "
+        "call has freed. `self.state` still leads into the step before: cut it there, `self.state = "
+        "self.state.detach()`, after the backward call on line 14, and each backward ends where its own step "
+        "begins."
     ),
     "d_memory_of_an_episode_not_emptied": (
         "The backward call on line 10 needs what GatherBackward0 from line 7 had saved, but line 10 "
