@@ -1,12 +1,16 @@
-"""Gradients that no step uses: the optimiser never steps, or it steps with the last of several backward calls alone."""
+"""Gradients that no step uses: of an optimiser that never steps, of all backward calls but the last, of a penalty."""
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterator
 from itertools import pairwise
 
+from seegrad.diagnose.evidence import label, made_at
 from seegrad.diagnose.finding import DiagnosisKind, Finding, finder
+from seegrad.diagnose.gradients import reach
+from seegrad.diagnose.training.freezes import trained_step
 from seegrad.diagnose.training.steps import Round, leaf_of, leaves_of, names, rounds
 from seegrad.model.recording import Diagnosis, Frame, GradientUse, Place, Recording
 from seegrad.words.languages import marked
@@ -137,3 +141,67 @@ def _made_use_of(recording: Recording, round_: Round, calls: list[Frame]) -> boo
     since = range(calls[0].index, round_.step.frame + 1)
     read = any(use.kind == "read" and use.frame in since for use in round_.between)
     return read or any(write.storage in storages and write.frame in since for write in recording.writes)
+
+
+# -- a penalty on gradients, computed with a graph so that it can train, and no backward call comes for it
+
+IN_VAIN = 3
+"""So many times a penalty has to be computed so: once may be to look at it."""
+
+PENALTY = DiagnosisKind("penalty_unused", "note", marked("a penalty that nothing takes up"))
+NOT_TAKEN = marked(
+    "{Culprit} computes {label} of a gradient that was asked for with a graph of its own, again and again, and no "
+    "backward call comes for it: the step on {victim} trains nothing by it."
+)
+ADD_IT = marked(
+    "If it is a penalty, add it to the loss before the backward call; if it is only to be watched, leave "
+    "`create_graph=True` out."
+)
+
+
+@finder(order=28)
+def find_penalties(recording: Recording) -> Iterator[Diagnosis]:
+    """A note for each line that asks so for gradients, where nothing that is computed of any of them is ever used."""
+    if recording.error is not None:
+        return
+    lines: dict[Place | None, list[Frame]] = {}
+    for frame in recording.frames:
+        if (frame.op, frame.phase) == ("grad", "backward") and frame.grad_enabled and frame.outputs:
+            lines.setdefault(frame.place, []).append(frame)
+    ran = {frame.running for frame in recording.frames if frame.running is not None}
+    for frames in (each for each in lines.values() if len(each) >= IN_VAIN):
+        ends = [_end(recording, frame, ran) for frame in frames]
+        end = ends[-1]
+        step = trained_step(recording, reach(recording, (end,)), frames[0].index) if end is not None else None
+        if end is not None and step is not None and None not in ends:
+            place = _bound(recording, recording.tensors[end].name) or made_at(recording, end)
+            finding = Finding(
+                recording=recording,
+                kind=PENALTY,
+                frame=step.frame,
+                culprit=place,
+                victim=step.place,
+                tensor=end,
+            )
+            facts: dict[str, Word] = {"label": label(recording, end)}
+            yield finding.told(NOT_TAKEN, ADD_IT, facts)
+
+
+def _end(recording: Recording, asked: Frame, ran: set[int]) -> int | None:
+    """The last number that is computed of these gradients; None where some of it led to a backward call, or none is."""
+    computed, last = set(asked.outputs), None
+    for frame in recording.frames[asked.index + 1 :]:
+        if frame.phase == "forward" and not computed.isdisjoint(frame.inputs):
+            if not ran.isdisjoint(frame.nodes):
+                return None
+            fresh = [tensor for tensor in frame.outputs if recording.tensors[tensor].requires_grad]
+            computed |= set(fresh)
+            last = next((tensor for tensor in fresh if not recording.tensors[tensor].shape), last)
+    return last
+
+
+def _bound(recording: Recording, name: str | None) -> Place | None:
+    """The line of the block's file that gives the variable its value: a helper's `return` says less."""
+    sets = re.compile(rf"\s*{re.escape(name)}\s*=(?!=)") if name is not None and name.isidentifier() else None
+    line, text = next((each for each in recording.code if sets is not None and sets.match(each[1])), (0, ""))
+    return Place(recording.code_file, line, text.strip()) if line else None

@@ -82,6 +82,7 @@ SEVERITIES = {
     "frozen_at_zero": "note",
     "recomputed_otherwise": "wrong",
     "ratio_is_one": "note",
+    "penalty_unused": "note",
 }
 
 

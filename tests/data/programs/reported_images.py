@@ -1,6 +1,6 @@
 """Image models of further reports, rebuilt with keys that were fixed before the first run; each names its report."""
 
-# ruff: noqa: B007, B905, N801, N806, RET504, RUF059  # they stay as people have written them
+# ruff: noqa: B007, B905, F841, N801, N803, N806, RET504, RUF059  # they stay as people have written them
 
 from __future__ import annotations
 
@@ -339,3 +339,67 @@ def q_centre_of_an_empty_cluster():
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
+
+
+@program("penalty_unused")
+def q_penalty_never_added():
+    """LixiangHan/GANs-for-1D-Signal#7, Ha0Tang/AttentionGAN#27."""
+
+    def grad_penalty(netD, real, fake, scale=10.0):
+        alpha = torch.rand(len(real), 1)
+        mixed = (alpha * real + (1 - alpha) * fake).requires_grad_(True)
+        score = netD(mixed)
+        (gradient,) = torch.autograd.grad(score.sum(), mixed, create_graph=True)
+        return scale * ((gradient.norm(2, dim=1) - 1) ** 2).mean()  # culprit
+
+    torch.manual_seed(0)
+    netG = nn.Sequential(nn.Linear(4, 16), nn.ReLU(), nn.Linear(16, 8))
+    netD = nn.Sequential(nn.Linear(8, 16), nn.LeakyReLU(0.2), nn.Linear(16, 1))
+    optD = torch.optim.Adam(netD.parameters(), lr=1e-4, betas=(0.0, 0.9))
+    optG = torch.optim.Adam(netG.parameters(), lr=1e-4, betas=(0.0, 0.9))
+    for epoch in range(3):
+        real = torch.randn(8, 8)
+        for _ in range(2):
+            fake = netG(torch.randn(8, 4)).detach()
+            real_score, fake_score = netD(real), netD(fake)
+            penalty = grad_penalty(netD, real, fake)
+            loss_D = fake_score.mean() - real_score.mean()
+            optD.zero_grad()
+            loss_D.backward()
+            optD.step()
+        loss_G = -netD(netG(torch.randn(8, 4))).mean()
+        optG.zero_grad()
+        loss_G.backward()
+        optG.step()
+
+
+@program()
+def q_legal_penalty_never_added():
+    """LixiangHan/GANs-for-1D-Signal#7, Ha0Tang/AttentionGAN#27."""
+
+    def grad_penalty(netD, real, fake, scale=10.0):
+        alpha = torch.rand(len(real), 1)
+        mixed = (alpha * real + (1 - alpha) * fake).requires_grad_(True)
+        score = netD(mixed)
+        (gradient,) = torch.autograd.grad(score.sum(), mixed, create_graph=True)
+        return scale * ((gradient.norm(2, dim=1) - 1) ** 2).mean()
+
+    torch.manual_seed(0)
+    netG = nn.Sequential(nn.Linear(4, 16), nn.ReLU(), nn.Linear(16, 8))
+    netD = nn.Sequential(nn.Linear(8, 16), nn.LeakyReLU(0.2), nn.Linear(16, 1))
+    optD = torch.optim.Adam(netD.parameters(), lr=1e-4, betas=(0.0, 0.9))
+    optG = torch.optim.Adam(netG.parameters(), lr=1e-4, betas=(0.0, 0.9))
+    for epoch in range(3):
+        real = torch.randn(8, 8)
+        for _ in range(2):
+            fake = netG(torch.randn(8, 4)).detach()
+            real_score, fake_score = netD(real), netD(fake)
+            penalty = grad_penalty(netD, real, fake)
+            loss_D = fake_score.mean() - real_score.mean() + penalty
+            optD.zero_grad()
+            loss_D.backward()
+            optD.step()
+        loss_G = -netD(netG(torch.randn(8, 4))).mean()
+        optG.zero_grad()
+        loss_G.backward()
+        optG.step()
