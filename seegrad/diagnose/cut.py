@@ -154,6 +154,17 @@ def find_lost(recording: Recording) -> Iterator[Diagnosis]:
                 yield describe_cut(recording, cut, calls[frame.index][-1], leaves, LOST)
 
 
+def behind_cuts(recording: Recording) -> set[int]:
+    """The leaves that led to a loss up to a line that cut the graph."""
+    flow, calls = Flow(recording), {frames[0].index for frames in backward_calls(recording)}
+    found = set[int]()
+    for frame in recording.frames:
+        flow.remember(frame)
+        for cut in flow.cuts(roots_of(recording, frame)) if frame.index in calls else ():
+            found.update(flow.leaves(cut.given))
+    return found
+
+
 def followers(recording: Recording, leaves: Collection[int], trained: set[int]) -> set[int]:
     """The leaves among these that are overwritten with what trained ones hold: a target network, a slow average."""
     on_storage = {recording.tensors[leaf].storage: leaf for leaf in leaves}

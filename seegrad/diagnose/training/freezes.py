@@ -7,6 +7,7 @@ import re
 from collections.abc import Collection, Iterator
 from pathlib import PurePath
 
+from seegrad.diagnose.cut import behind_cuts
 from seegrad.diagnose.evidence import is_trained
 from seegrad.diagnose.finding import DiagnosisKind, Finding, finder
 from seegrad.diagnose.training.steps import leaf_of, made_by, names, replacing
@@ -298,7 +299,10 @@ STAY = marked("If they are meant to learn, hand on the tensor itself, before it 
 
 @finder(order=28)
 def find_dropped(recording: Recording) -> Iterator[Diagnosis]:
-    """A note for each line whose results were dropped, once two steps have found no gradient in what they came of."""
+    """A note for each line whose results were dropped, once two steps have found no gradient in what they came of.
+
+    What led to a loss up to a line that cuts the graph is told there.
+    """
     idle = {leaf: held for leaf, held in _idle(recording).items() if len(held) > 1}
     if recording.error is not None or not idle:
         return
@@ -308,7 +312,10 @@ def find_dropped(recording: Recording) -> Iterator[Diagnosis]:
         place = ends.dropped(leaf) if leaf not in switched and recording.tensors[leaf].requires_grad else None
         if place is not None and LIBRARIES.isdisjoint(PurePath(place.file).parts):
             groups.setdefault(place, []).append(leaf)
+    cut = behind_cuts(recording) if groups else set()
     for place, leaves in groups.items():
+        if not cut.isdisjoint(leaves):
+            continue
         step = idle[leaves[0]][1]
         finding = Finding(
             recording=recording, kind=UNUSED, frame=step.frame, culprit=place, victim=step.place, tensor=leaves[0]

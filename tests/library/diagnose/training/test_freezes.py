@@ -204,3 +204,21 @@ def test_a_freeze_is_remembered_through_a_long_loop() -> None:
         opt.step()
     assert [each.kind for each in rec.diagnoses] == ["learns_no_more"]
     assert len(rec.recording.switches) == 1
+
+
+def test_what_a_cut_explains_is_told_once() -> None:
+    """Numbers of a loss, added up, made a new leaf: of the layers behind it nobody says that nothing takes them up."""
+    torch.manual_seed(0)
+    rnn, out = torch.nn.GRU(1, 4, batch_first=True), torch.nn.Linear(4, 1)
+    optimizer = torch.optim.SGD([*rnn.parameters(), *out.parameters()], lr=0.1)
+    x = torch.randn(1, 3, 1)
+    with seegrad.record() as rec:
+        for _ in range(3):
+            hidden, _last = rnn(x)
+            predicted = out(hidden)
+            total = sum(torch.nn.functional.mse_loss(predicted[:, k], x[:, k]).item() for k in range(3))
+            loss = torch.tensor(total, requires_grad=True)
+            loss.backward()
+            optimizer.step()
+            optimizer.zero_grad()
+    assert [diagnosis.kind for diagnosis in rec.diagnoses] == ["graph_cut"]
