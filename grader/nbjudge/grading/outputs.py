@@ -20,6 +20,7 @@ KINDS = (
 CUT = "\n[The output is longer than {limit} and was cut here.]\n"
 MESSAGE_BYTES = 200  # what even an empty message counts
 MESSAGES = 10_000  # of a cell, however small each of them is
+NAME_CHARS = 1000  # of an error's name; and of its words, where no more is shown
 CELLS = 2  # a notebook may put out as much as so many cells
 
 
@@ -100,9 +101,14 @@ class Outputs:
     def finish(self, cell: NotebookNode, reply: Mapping[str, Any]) -> None:
         """As nbgrader does after a cell: an error that was hidden is shown; pieces of streams are joined."""
         if reply.get("status") == "error":
-            name = str(reply.get("ename"))
+            name, value = str(reply.get("ename"))[:NAME_CHARS], str(reply.get("evalue"))
             if not any(output.output_type == "error" and output.get("ename") == name for output in cell.outputs):
-                cell.outputs.append(error_output(name, str(reply.get("evalue")), _lines(reply.get("traceback"))))
+                shown = error_output(name, value, _lines(reply.get("traceback")))
+                said = {key: shown[key] for key in ("ename", "evalue", "traceback")}
+                if self._cut:
+                    cell.outputs.append(error_output(name, value[:NAME_CHARS], []))
+                else:  # counted as any other
+                    self.add(Packet({"msg_type": "error", "content": said}, b""), cell, 0)
         cell.outputs = joined(cell.outputs)
 
     def finish_notebook(self) -> None:

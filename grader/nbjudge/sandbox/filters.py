@@ -42,6 +42,11 @@ DENIED: Mapping[str, tuple[int | None, int | None]] = {
     "kcmp": (312, 272),
     "pidfd_open": (434, 434),
     "pidfd_getfd": (438, 438),
+    # memory that no process's size shows
+    "memfd_create": (319, 279),
+    "memfd_secret": (447, 447),
+    "shmget": (29, 194),
+    "msgget": (68, 186),
     # file systems and namespaces
     "mount": (165, 40),
     "umount2": (166, 39),

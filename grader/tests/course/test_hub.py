@@ -115,6 +115,20 @@ def test_students_read_neither_each_other_s_work_nor_the_clone(
 
 
 @as_root
+def test_what_an_account_has_made_itself_is_not_taken_over(
+    tmp_path: Path, grader: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It may hold such a folder open, and list it whatever its mode is then."""
+    path = written(tmp_path, GOOD.format(grader=grader, exchange=tmp_path / "exchange"))
+    made = tmp_path / "exchange/cs1/inbound"
+    made.mkdir(parents=True)
+    os.chown(made, pwd.getpwnam("daemon").pw_uid, -1)
+    assert main(["hub", str(path), f"--prefix={tmp_path / 'env'}"]) == 2
+    assert f"{made} belongs to daemon: move it away" in capsys.readouterr().err
+    assert made.stat().st_uid == pwd.getpwnam("daemon").pw_uid
+
+
+@as_root
 def test_a_student_drops_what_nobody_else_can_read_or_remove(tmp_path: Path, grader: str) -> None:
     path = written(tmp_path, GOOD.format(grader=grader, exchange=tmp_path / "exchange"))
     assert main(["hub", str(path), f"--prefix={tmp_path / 'env'}"]) == 0

@@ -53,6 +53,7 @@ EMPTY_HANDS = {
     "behind_a_function": "heard []",
     "histories": "seen []",
     "mailbox_in": "found []",
+    "memory_of_nobody": "written 0",
 }
 
 

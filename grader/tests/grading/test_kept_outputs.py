@@ -47,6 +47,17 @@ def test_one_update_of_many_outputs_counts_as_often_as_it_is_written() -> None:
     assert size(kept(many, [update("A" * 600_000, "a")])) < 3 * LIMIT_BYTES
 
 
+def test_an_error_that_a_reply_alone_tells_counts_as_any_output() -> None:
+    """The reply is the student's process's, forged or not: megabytes in each cell would be the coordinator's memory."""
+    book = new_notebook(cells=[new_code_cell("") for _ in range(8)])
+    outputs = Outputs(book, LIMIT_BYTES)
+    for cell in book.cells:
+        outputs.begin(cell)
+        outputs.finish(cell, {"status": "error", "ename": "E" * 10_000, "evalue": "v", "traceback": ["x" * 700_000]})
+    assert 700_000 < size(list(book.cells)) < CELLS * LIMIT_BYTES
+    assert "cut here" in book.cells[-1].outputs[0].text
+
+
 def test_outputs_of_one_name_and_updates_of_them_are_counted_together() -> None:
     (cell,) = kept([display("x", "a") for _ in range(MESSAGES)])
     assert len(cell.outputs) ** 2 < 3 * MESSAGES

@@ -71,8 +71,8 @@ def test_constants_that_are_meant_get_nothing(name: str) -> None:
 
 
 def test_every_broken_program_has_its_mend() -> None:
-    mended_elsewhere = (".people", ".reported_images", ".reported_policies", ".reported_steps")
-    own = [each for each in programs().values() if not each.run.__module__.endswith(mended_elsewhere)]
+    elsewhere = (".people", ".reported_")  # in reported_mends.toml
+    own = [each for each in programs().values() if not any(part in each.run.__module__ for part in elsewhere)]
     assert set(MENDS) == {each.name for each in own if each.kind == "constant_term"}
 
 

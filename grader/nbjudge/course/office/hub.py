@@ -199,16 +199,32 @@ def differing(place: Laid) -> str:
 
 
 def put(place: Laid) -> None:
-    """Makes it so: raises CourseError where somebody else's thing stands in its way."""
+    """Makes it so: raises CourseError where somebody else's thing stands in its way.
+
+    What an account has made for itself it may hold open, or swap for a link: it is never taken over.
+    """
     if "of its own" in (wrong := differing(place)):
         raise CourseError(f"{place.path} {wrong}: move it away, then run this again")
+    account = pwd.getpwnam(place.owner)
     if place.text is None:
         place.path.mkdir(parents=True, exist_ok=True)
     elif not place.path.is_file() or place.path.read_text(encoding="utf-8", errors="replace") != place.text:
         write_whole(place.path, place.text.encode())
-    account = pwd.getpwnam(place.owner)
-    os.chown(place.path, account.pw_uid, account.pw_gid)
-    place.path.chmod(place.mode)
+    held = os.open(place.path, os.O_RDONLY | os.O_NOFOLLOW | (os.O_DIRECTORY if place.text is None else 0))
+    try:
+        if (owner := os.fstat(held).st_uid) not in (os.getuid(), account.pw_uid):
+            raise CourseError(f"{place.path} belongs to {_called(owner)}: move it away, then run this again")
+        os.fchown(held, account.pw_uid, account.pw_gid)
+        os.fchmod(held, place.mode)
+    finally:
+        os.close(held)
+
+
+def _called(owner: int) -> str:
+    try:
+        return pwd.getpwuid(owner).pw_name
+    except KeyError:
+        return f"the account {owner}"
 
 
 def give(folder: Path, account: str) -> int:
