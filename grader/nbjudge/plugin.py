@@ -81,6 +81,8 @@ def install(config: Config) -> None:
     nbgrader.apps.api.NbGraderAPI.get_submitted_timestamp = _submitted_timestamp
     config.GenerateFeedback.preprocessors = FEEDBACK_STEPS
     config.Execute.store_widget_state = False
+    if "collect" not in config.ExchangeFactory:
+        config.ExchangeFactory.collect = "nbjudge.course.office.collect.PlainCollect"
     if "plugin_class" not in config.ExportApp:
         config.ExportApp.plugin_class = "nbjudge.course.exporters.GradesCsv"
 

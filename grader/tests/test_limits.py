@@ -51,6 +51,22 @@ def test_what_a_family_shares_counts_once() -> None:
         assert printed(run(zygote, cell(SHARE)), 0) == "alive\n"
 
 
+EMPTY_FILES = """
+import os
+os.mkdir("many")
+try:
+    for number in range(70_000): os.mknod(f"many/{number}")
+except OSError as error: print(error.strerror)
+"""
+
+
+@pytest.mark.slow
+def test_files_with_nothing_in_them_come_to_an_end() -> None:
+    """Each takes a kilobyte of the kernel's memory, which counts for no process and no file."""
+    with Zygote(["json"]) as zygote:
+        assert printed(run(zygote, cell(EMPTY_FILES)), 0) == "No space left on device\n"
+
+
 def test_every_limit_is_a_trait_that_says_what_it_is() -> None:
     traits = Limited.class_traits(config=True)
     assert set(traits) == {f"max_{field.name}" for field in fields(Limits)}

@@ -51,6 +51,7 @@ WORDS: Mapping[str, Mapping[str, str]] = {
         "refused_question": "refused",
         "scored": "scored by a person",
         "died": "The program ended early: {why}",
+        "ended": "The program ended early.",
     },
     "zh_CN": {
         "feedback": "反馈",
@@ -83,6 +84,7 @@ WORDS: Mapping[str, Mapping[str, str]] = {
         "refused_question": "无法评分",
         "scored": "人工评分",
         "died": "程序提前结束：{why}",
+        "ended": "程序提前结束了。",
     },
 }
 
@@ -161,7 +163,8 @@ class Sheet:
         if self.standing.penalty:
             yield self.words["late"].format(points=f"{self.standing.penalty:g}")
         if self.graded is not None and self.graded.died:
-            yield self.words["died"].format(why=self.graded.died)
+            said = "died" if self.held_until is None else "ended"  # where it ended, a hidden test may have asked
+            yield self.words[said].format(why=self.graded.died)
         if self.held_until is not None:
             yield self._until("held")
 

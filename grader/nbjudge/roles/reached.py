@@ -25,18 +25,28 @@ class Marked(ast.NodeTransformer):
     """
 
     def __init__(self, held: Callable[[str], None]) -> None:
-        setattr(builtins, MARK, held)
+
+        def mark(place: str, value: Any = None) -> Any:
+            held(place)
+            return value
+
+        setattr(builtins, MARK, mark)
         self._checks = 0  # that the node lies in
 
     def visit_Assert(self, node: ast.Assert) -> Any:
         """A check of Python's own."""
-        return self._check(node)
+        self._within(node)
+        return [node, _mark(node)]
 
     def visit_Expr(self, node: ast.Expr) -> Any:
         """A check of a library's, by its name: `assert_allclose(…)`, `self.assertEqual(…)`."""
         called = node.value.func if isinstance(node.value, ast.Call) else None
         name = str(getattr(called, "attr", "") or getattr(called, "id", ""))
-        return self._check(node) if "assert" in name.lower() else self.generic_visit(node)
+        if "assert" not in name.lower():
+            return self.generic_visit(node)
+        self._within(node)
+        node.value = ast.copy_location(_call(node, node.value), node.value)  # which stays the cell's last expression
+        return ast.fix_missing_locations(node)
 
     def visit_If(self, node: ast.If) -> Any:
         """A check that raises by itself; that it was made is marked before."""
@@ -55,11 +65,10 @@ class Marked(ast.NodeTransformer):
         """What a check goes through."""
         return self._items(node)
 
-    def _check(self, node: ast.stmt) -> list[ast.stmt]:
+    def _within(self, node: ast.stmt) -> None:
         self._checks += 1
         self.generic_visit(node)
         self._checks -= 1
-        return [node, _mark(node)]
 
     def _items(self, node: ast.GeneratorExp | ast.ListComp | ast.SetComp) -> ast.expr:
         self.generic_visit(node)
@@ -73,6 +82,7 @@ def _mark(node: ast.stmt) -> ast.stmt:
     return ast.fix_missing_locations(ast.copy_location(ast.Expr(_call(node)), node))
 
 
-def _call(node: ast.stmt | ast.expr) -> ast.Call:
-    place = f"line {node.lineno}:{node.col_offset}"
-    return ast.copy_location(ast.Call(ast.Name(MARK, ast.Load()), [ast.Constant(place)], []), node)
+def _call(node: ast.stmt | ast.expr, *given: ast.expr) -> ast.Call:
+    """The mark for this place, which gives back what it is given."""
+    place = ast.Constant(f"line {node.lineno}:{node.col_offset}")
+    return ast.copy_location(ast.Call(ast.Name(MARK, ast.Load()), [place, *given], []), node)

@@ -29,6 +29,7 @@ PR_SET_PDEATHSIG, PR_SET_DUMPABLE, PR_CAPBSET_DROP = 1, 4, 24
 PR_SET_CHILD_SUBREAPER, PR_SET_NO_NEW_PRIVS, PR_CAP_AMBIENT = 36, 38, 47
 OPEN_TREE, MOVE_MOUNT = 428, 429  # the same number everywhere, since Linux 5.2
 HERE, CLONE_TREE, RECURSIVE, EMPTY_PATH = -100, 1, 0x8000, 4
+INODES = 1 << 16  # of a file system in memory: an empty file takes a kilobyte of the kernel's, which no size counts
 PIVOT_ROOT = {"x86_64": 155, "aarch64": 41}
 CAPABILITY_VERSION_3 = 0x20080522
 DETACH = 2
@@ -79,7 +80,7 @@ def private_mounts() -> None:
 
 def mount_tmpfs(target: Path, size_bytes: int, mode: str) -> None:
     """An empty file system in memory with an upper bound."""
-    mount("tmpfs", target, "tmpfs", MS_NOSUID | MS_NODEV, f"size={size_bytes},mode={mode}")
+    mount("tmpfs", target, "tmpfs", MS_NOSUID | MS_NODEV, f"size={size_bytes},nr_inodes={INODES},mode={mode}")
 
 
 def bind_read_only(source: Path, target: Path) -> None:

@@ -21,8 +21,21 @@ def without_hidden_tests(document: Mapping[str, Any], begin: str = BEGIN, end: s
     A line that also stands in the open elsewhere (`import torch`) isn't a secret and stays.
     """
     public, hidden = _split_lines(document["cells"], begin, end)
-    secrets = frozenset(hidden - public)
-    return {**document, "cells": [_shown_to_student(cell, secrets, begin, end) for cell in document["cells"]]}
+    secrets, none = frozenset(hidden - public), frozenset[str]()
+    marked = any(map(_is_test, document["cells"]))
+    return {
+        **document,
+        "cells": [
+            _shown_to_student(cell, none if marked and not _is_test(cell) else secrets, begin, end)
+            for cell in document["cells"]
+        ],
+    }
+
+
+def _is_test(cell: Mapping[str, Any]) -> bool:
+    """Only a test quotes its lines; what were taken out of anything else, a student would have guessed."""
+    marks = cell.get("metadata", {}).get("nbgrader", {})
+    return bool(marks.get("grade")) and not marks.get("solution")
 
 
 def hidden_before(

@@ -275,3 +275,17 @@ def test_other_outputs_that_quote_a_hidden_line_lose_it(quoted: dict[str, Any]) 
 def test_an_unclosed_region_hides_the_rest() -> None:
     cell = {"cell_type": "code", "source": "a\n### BEGIN HIDDEN TESTS\nb", "metadata": {}, "outputs": []}
     assert without_hidden_tests({"cells": [cell]})["cells"][0]["source"] == "a"
+
+
+def test_nothing_is_taken_out_of_what_a_student_wrote_by_themselves() -> None:
+    """Which of many guessed lines are missing would say which ones are hidden."""
+    test = {"nbgrader": {"grade": True, "solution": False}}
+    said = [{"output_type": "stream", "name": "stdout", "text": "assert f(1) == 1\nassert f(4711) == 3\n"}]
+    source = "### BEGIN HIDDEN TESTS\nassert f(4711) == 3\n### END HIDDEN TESTS"
+    cells = [
+        {"cell_type": "code", "source": "guess()", "metadata": {}, "outputs": said},
+        {"cell_type": "code", "source": source, "metadata": test, "outputs": said},
+    ]
+    guessed, tested = without_hidden_tests({"cells": cells})["cells"]
+    assert guessed["outputs"] == said
+    assert "4711" not in json.dumps(tested)

@@ -223,3 +223,25 @@ def test_a_file_that_is_read_to_its_end_says_nothing_either(zygote: Zygote) -> N
     assert (outcome.kind, outcome.alone) == (Ending.PASSED, True), outcome
     assert outcome.claims[-1].startswith("nothing left to read in it: f"), outcome
     assert not only(run(zygote, answer(reference), question, beside=reference)).alone
+
+
+@pytest.mark.parametrize("name", ["score", "assert_score"])
+def test_a_check_that_gives_a_score_gives_it(name: str, zygote: Zygote) -> None:
+    """Its value stays the cell's last expression, whatever is noted of it."""
+    test = check(f"def {name}(): return f(1) / 4\n{name}()", points=1)
+    assert only(run(zygote, answer("def f(x): return x"), test, beside="def f(x): return x")).points == 0.25
+
+
+def test_what_only_begins_a_history_crosses_without_its_gradient_until_it_is_passed(zygote: Zygote) -> None:
+    test = """import torch
+w = torch.tensor([3.0, 5.0], requires_grad=True)
+w.grad = torch.tensor([7.0, 9.0])
+assert behind((w * 2).sum()) == 0
+assert behind(w) == 7 + 9"""
+    source = """
+def behind(x):
+    leaf = x if x.is_leaf else x.grad_fn.next_functions[0][0].variable
+    return float(leaf.grad.sum()) if leaf.grad is not None else 0.0
+"""
+    outcome = only(run(zygote, answer(source), check(test)))
+    assert outcome.kind is Ending.PASSED, outcome

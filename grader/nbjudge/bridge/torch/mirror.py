@@ -116,8 +116,7 @@ class Mirror:
         """The number of a tensor, telling the other side about it where it is new; its numbers if `shown`."""
         if (known := self.ledger.number_of(tensor)) is not None:
             if shown and known in self._unseen:
-                self._unseen.discard(known)
-                self._show(known, self.ledger.agreed[known].record.window, message)
+                self._see(known, message)
             return known
         if reason := graph.unsupported(tensor):
             raise UnsupportedError(reason)
@@ -189,7 +188,7 @@ class Mirror:
 
     def _tell_grad(self, number: int, tensor: Tensor, message: Message) -> None:
         grad = graph.grad_of(tensor)
-        told = None if grad is None else self.share(grad, message)
+        told = None if grad is None else self.share(grad, message, shown=number not in self._unseen)
         if told != self.ledger.agreed[number].grad:
             message.grads.append((number, told))
         self.ledger.agreed[number].grad = told
@@ -214,6 +213,15 @@ class Mirror:
             self._tell_bytes(storage, storage.now(), message)
         elif storage.agreed is None:
             self._tell_bytes(storage, storage.now(), message)
+
+    def _see(self, number: int, message: Message) -> None:
+        """What only began a history is passed after all: its numbers, and its gradient's, are told."""
+        self._unseen.discard(number)
+        known = self.ledger.agreed[number]
+        self._show(number, known.record.window, message)
+        if known.grad in self._unseen:
+            self._unseen.discard(known.grad)
+            self._show(known.grad, self.ledger.agreed[known.grad].record.window, message)
 
     def _tell_bytes(self, storage: Storage, now: bytes, message: Message) -> None:
         storage.agreed = now
