@@ -89,13 +89,14 @@ class Desk:
         return seen[-1] if seen else cards[0] if cards else ""
 
     def known(self, tensor: int, now: int) -> str | None:
-        """The tensor's newest card; what no Frame made was there before the block, so its card is from the start."""
+        """The tensor's newest card; what nothing in the block made was there before, so its card is from the start."""
         if tensor in self.current:
             return self.current[tensor]
         if tensor not in self.tensors:
             return None
         ref = self.tensors[tensor]
-        name = self.card(tensor, 0 if tensor not in self.outputs else min(now, ref.frame))
+        made = tensor in self.outputs or self.recording.frames[ref.frame].phase == "backward"  # a gradient
+        name = self.card(tensor, min(now, ref.frame) if made else 0)
         self.hang_alias(ref, name, now)
         return name
 

@@ -408,3 +408,15 @@ def test_a_deep_graph_needs_no_recursion_and_fits_the_page() -> None:
 def test_there_is_no_step_beyond_the_last() -> None:
     with pytest.raises(IndexError):
         still(draw(Recording()), 5, "")
+
+
+def test_a_gradient_s_card_comes_with_the_gradient() -> None:
+    """Until then it would tell, in a picture that asks, who gets one."""
+    a = torch.ones(2, requires_grad=True)
+    with seegrad.record() as rec:
+        (a * 2).sum().backward()
+        with torch.no_grad():
+            a -= 0.1 * a.grad
+    scene = draw(rec.recording)
+    (card,) = [item for item in scene.items if item.label == "a.grad"]
+    assert scene.frames[card.born].phase == "backward"
