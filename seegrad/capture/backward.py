@@ -20,6 +20,7 @@ from seegrad.capture.tables.frames import MAX_SIDE, FrameDraft, Hit, Lap, Ran, p
 from seegrad.capture.tables.nodes import NodeDraft
 from seegrad.capture.tables.tensors import Source, deref
 from seegrad.capture.unseen import Stealth, Writer, writers_of, writing_line
+from seegrad.model.derivatives import may_break
 from seegrad.model.recording import RaisedError
 from seegrad.words.errors import text_of
 
@@ -172,7 +173,7 @@ class BackwardRun:
         if aftermath.begins(self._number, self._roots, nodes):
             self._steep = nodes
         for node, draft in met:
-            if draft.kind.steep:
+            if may_break(draft.name):
                 self._steep = nodes
                 self._handles.append(node.register_hook(partial(quietly, self._handed_steeply, draft.id)))
 

@@ -15,7 +15,6 @@ from seegrad.capture.probes.places import clean_stack
 from seegrad.capture.tables.depth import SHALLOW, take_along
 from seegrad.capture.tables.saved import Kept, Saved, SavedTensors
 from seegrad.capture.tables.tensors import Source, TensorDraft, Tensors, deref
-from seegrad.model.derivatives import may_break
 
 Key = int
 """What a Node is known by: torch's number and its name's, in one. What adds into a leaf has no number: by the leaf's.
@@ -44,7 +43,6 @@ class NodeKind(NamedTuple):
     op: str
     slots: tuple[tuple[str, str], ...]
     custom: bool
-    steep: bool = False  # it may hand on what isn't finite although it's given small numbers
 
 
 ADDS = NodeKind(-1, "AccumulateGrad", "accumulate_grad", (), custom=False)
@@ -155,8 +153,7 @@ class Nodes:
         kind = self._named.get(name)
         if kind is None:
             short, slots = _short(name), _torch.saved_slots(node)
-            custom, steep = _torch.is_custom(node), may_break(short)
-            kind = self._named[name] = NodeKind(len(self._kinds), short, op_of(short), slots, custom, steep)
+            kind = self._named[name] = NodeKind(len(self._kinds), short, op_of(short), slots, _torch.is_custom(node))
             self._kinds.append(kind)
             if is_named_by_type(node):
                 self._of_type[type(node)] = kind
