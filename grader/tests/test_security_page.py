@@ -33,6 +33,7 @@ FIGURES = [
     f"a copy behind {classmates.TEXT_CHARS:,} letters of something else",
     f"more than {SHARED_BYTES >> 20} MiB at once",
     f"looked at {OFTEN[round(1 / PERIOD_S)]} a second",
+    f"up to {Limits().processes} processes busy",
     f"some {NUMBERS[round(len(KINDS), -1)]} kinds of them",
     f"up to a {'tenth' if WORD_SHARE == 0.1 else WORD_SHARE} of the assignment's",
 ]

@@ -21,10 +21,9 @@ from nbjudge.roles.lacks import LACKING, LACKS, is_theirs, parts_of
 Known = Mapping[str, frozenset[str]]
 MOST = 1 << 12  # places that are remembered of one question
 REPLACED = "replaced"  # a file of the course's own
-WHOLE = "whole"  # a value that lacks nothing
+COMPLETE = "complete"  # a value that lacks nothing
 SCORE = "="  # the place of a question's last expression
 SAID_BY_ITSELF = frozenset({"__bool__", "__hash__"})
-BEGINNING = frozenset({"__iter__", "__reversed__"})  # of a loop: nothing has come yet
 NAMED: Mapping[str, str] = {"Tensor": "a tensor", "ndarray": "an array", "NoneType": "nothing", "int": "an int"}
 
 
@@ -40,7 +39,6 @@ class Places:
         self.surprises: set[str] = set()  # words that the reference answer didn't give
         self.worded: list[Any] = []  # what words consist of
         self.data = False  # has it looked at numbers, texts, tensors' values, gradients?
-        self._came: set[str] = set()  # places that have given anything
         self._giving: dict[int, Any] = {}  # iterators that have, kept alive: the key is an id()
         self._gave: dict[str, set[str]] = {}  # by place: what the values lacked, or that one was whole
         self._ran: set[str] = set()  # places whose examples have run
@@ -62,7 +60,6 @@ class Places:
             self.words,
             self.surprises,
             self.worded,
-            self._came,
             self._giving,
             self._gave,
             self._ran,
@@ -186,8 +183,6 @@ class Places:
             return
         if asked.op in ("assign", "remove") or result is NotImplemented:
             return
-        if asked.name not in BEGINNING:
-            self._came.update(asked.places)
         if asked.name == "__next__":
             self._giving[id(asked.thing)] = asked.thing
         if asked.op == "source":
@@ -284,7 +279,7 @@ class Places:
         examples; what lacked something each time, where that once lacked nothing, says nothing.
         """
         for place, lacked in self._gave.items():
-            if WHOLE not in lacked and WHOLE in (self._roles((place,)) or ()):
+            if COMPLETE not in lacked and COMPLETE in (self._roles((place,)) or ()):
                 self.vouch(f"{LACKING[min(lacked)]}: {place}")
         for place, roles in (self._known or {}).items():
             if HELD in roles and place not in self._held:
@@ -311,16 +306,16 @@ class Places:
 
     def _lack(self, places: tuple[str, ...], found: set[str]) -> None:
         """What a value lacks that came from there; nothing, where it's whole."""
-        self._note(places, found or {WHOLE})
+        self._note(places, found or {COMPLETE})
         for place in places:
-            self._gave.setdefault(place, set()).update(found or {WHOLE})
+            self._gave.setdefault(place, set()).update(found or {COMPLETE})
         for lack in sorted(found):
             self._is_hollow(places, lack)
 
     def _is_hollow(self, places: tuple[str, ...], lack: str = "empty") -> None:
         """Something is missing where the reference lacked nothing: what is said of all of it would hold."""
         roles = self._roles(places) or frozenset()
-        if (WHOLE in roles or any(map(self._gives, places))) and lack not in roles:
+        if (COMPLETE in roles or any(map(self._gives, places))) and lack not in roles:
             self.vouch(f"{LACKING[lack]}: {places[0]}")
 
     def _gives(self, place: str) -> bool:

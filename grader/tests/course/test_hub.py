@@ -109,7 +109,8 @@ def test_students_read_neither_each_other_s_work_nor_the_clone(
     monkeypatch.setattr(pwd, "getpwnam", getpwnam)
     assert main(["hub", str(path), f"--prefix={tmp_path / 'env'}"]) == 0
     assert (own.stat().st_uid, own.stat().st_mode & 0o777) == (known("daemon").pw_uid, 0o700)
-    (tmp_path / "clone/.git").mkdir(parents=True)
+    (tmp_path / "clone/source").mkdir(parents=True)
+    (tmp_path / "clone/nbgrader_config.py").touch()
     assert main(["hub", str(path), f"--prefix={tmp_path / 'clone/build/hub'}", "--check"]) == 2
     assert f"{tmp_path / 'clone'} has the solutions and hidden tests" in capsys.readouterr().err
 
@@ -167,3 +168,9 @@ def test_the_graders_tools_are_off_but_for_the_grader(tmp_path: Path, grader: st
         command = [sys.executable, "-c", asked, str(tmp_path / "env/etc/jupyter")]
         done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
         assert json.loads(done.stdout) == expected
+
+
+def test_the_hub_that_is_deployed_listens_on_its_own_machine() -> None:
+    """Passwords go over it without encryption: docs/hub.md says what stands before it."""
+    deployed = (Path(__file__).parents[3] / "deploy/hub/jupyterhub_config.py").read_text(encoding="utf-8")
+    assert 'c.JupyterHub.bind_url = "http://127.0.0.1:8000"' in deployed

@@ -108,6 +108,8 @@ def test_until_the_date_nothing_is_told_of_a_hidden_test_and_all_of_an_open_one(
         assert secret not in json.dumps(held.told()["questions"])
         assert secret not in seen
     assert "A hidden test failed. What it asked is shown after 2026-12-01 18:00 UTC." in seen
+    assert "The program ended early." in seen
+    assert "its process ended" not in seen  # a cell's number may be what a hidden test has asked
     assert "Detach shares the version." in seen  # what to read again gives no answer away
     assert "double(2) should be 4" in seen
 

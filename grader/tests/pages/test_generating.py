@@ -182,6 +182,17 @@ def test_a_constant_that_asks_to_be_changed(given: str, warned: bool) -> None:
     assert not remarks(master(ANSWER, "assert double(2) == 4", new_code_cell(given)))
 
 
+@pytest.mark.parametrize(
+    ("given", "warned"),
+    [("share = double(2) / 4", True), ("share = 3", False), ("share = Double()", False), ("other = double(2)", False)],
+)
+def test_a_value_that_the_release_computes_with_an_answer(given: str, warned: bool) -> None:
+    """It comes from where the answers are: a submission can bind it to anything."""
+    answer = f"{ANSWER}\nclass Double:\n    pass"
+    said = remarks(master(answer, "assert share", new_code_cell(given)))
+    assert bool([one for one in said if "is computed with an answer" in one]) is warned
+
+
 # ---------------------------------------------------------------------- by the commands
 
 

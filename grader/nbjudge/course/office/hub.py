@@ -109,8 +109,9 @@ def _demand_apart(path: Path, grader: str, people: Mapping[str, tuple[str, ...]]
 
 
 def _solutions(prefix: Path) -> Path | None:
-    """The clone in which an environment lies: every server runs from there, so every student reads what is in it."""
-    return next((above for above in prefix.resolve().parents if (above / ".git").exists()), None)
+    """The course around an environment, a clone or not: every server runs from there, so every student reads it."""
+    courses = (above for above in prefix.resolve().parents if (above / "nbgrader_config.py").exists())
+    return next((above for above in courses if (above / "source").is_dir()), None)
 
 
 def home(account: str) -> Path:
