@@ -35,7 +35,8 @@ CELLS = (
     "undefined_name",
     "class Own(Exception):\n    def _render_traceback_(self):\n        return ['shown', 'as told']\nraise Own()",
     "input('question?')",
-    "import os; os.system('echo from a shell'); None",
+    # a moment, for a stock kernel reads what a shell wrote in a thread of its own, and loses what comes after the cell
+    "import os, time; os.system('echo from a shell'); time.sleep(1)",
     "!echo from IPython",
     "import warnings; warnings.warn('careful')",
     "await __import__('asyncio').sleep(0, result=3)",
