@@ -18,9 +18,14 @@ ROOT_ARGS := $(if $(filter 0,$(shell id -u)),--allow-root)
 unexport PYTHONDONTWRITEBYTECODE  # tests start hundreds of processes; none need compile what another has
 unexport VIRTUAL_ENV  # one that the shell has activated isn't the one used here, and IPython warns of two
 
+# what is installed beside each other, what is checked too; a make that this one starts takes part in it
+ifeq ($(MAKELEVEL),0)
+  MAKEFLAGS += --jobs=2
+endif
+
 .DEFAULT_GOAL := help
 .PHONY: help install system frontend course lab kit tools site hub dist quick test test-all test-torch test-upstream test-gpu test-libraries \
-  test-courses check grade bench clean
+  test-courses check derived player grade bench clean
 
 help:  ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -60,19 +65,24 @@ check: install  ## style and types
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
+derived: install  ## are texts, translations and evidence what their sources make?
+	$(BIN)/python -m tools.book --check --unrun
+	$(BIN)/python -m tools.words.catalogue --check
+	$(BIN)/python -m tools.evidence.seeds --check
+
+player: frontend
+	cd frontend && npm test --silent
+
 quick: install check  ## two minutes: style, types, the player, the tests of the rooms that are pure
 	test ! -d frontend/node_modules || (cd frontend && npm test --silent)
 	$(BIN)/python -m pytest -q -m 'not slow' -n $(WORKERS) $(DIST) $(PYTEST_ARGS) $(QUICK)
 
-test: install system frontend check  ## all that a change may break, many cases alike by some of them
-	cd frontend && npm test --silent
-	$(BIN)/python -m tools.book --check --unrun
-	$(BIN)/python -m tools.words.catalogue --check
-	$(BIN)/python -m tools.evidence.seeds --check
+test: install system check derived player  ## all that a change may break, many cases alike by some of them
 	$(BIN)/python -m pytest -n $(WORKERS) $(DIST) --durations=25 $(PYTEST_ARGS)
 
 test-all: export SEEGRAD_TEST_ALL = 1
-test-all: tools hub test  ## everything: every case, newly drawn examples, every chapter built anew, byte for byte
+test-all: tools hub  ## everything: every case, newly drawn examples, every chapter built anew, byte for byte
+	$(MAKE) test
 	$(BIN)/python -m tools.book --check
 
 tools: install

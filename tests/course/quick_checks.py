@@ -112,12 +112,12 @@ def as_it_was() -> Iterator[None]:
 
 @functools.cache
 def _given(name: str, exercise: str) -> list[CodeType]:
-    """The plain cells above an exercise's test that aren't answers."""
+    """The plain cells above an exercise's test that aren't answers; no picture that a learner clicks on is drawn."""
     found = []
     for cell in master(name).cells:
         if cell.grade_id == f"{exercise}_test":
             break
-        if cell.cell_type == "code" and cell.kind is None:
+        if cell.cell_type == "code" and cell.kind is None and "seegrad.pick(" not in cell.source:
             found.append(_compiled(re.sub(r"^%.*$", "", cell.source, flags=re.MULTILINE), f"<{name}>"))
     return found
 

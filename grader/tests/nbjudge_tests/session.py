@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 
@@ -35,3 +36,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     late = [] if ALL else [item for item in items if item.get_closest_marker("whole")]
     config.hook.pytest_deselected(items=late)
     items[:] = [item for item in items if item not in late]
+
+
+def pytest_collection_finish() -> None:
+    """What was collected stays to the end: no collector, the suite's own `gc.collect()` least, has to go through it."""
+    gc.collect()
+    gc.freeze()
