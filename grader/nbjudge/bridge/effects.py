@@ -235,6 +235,9 @@ def _inside(item: Any) -> list[Any] | None:
 def _refill(value: Any, items: Any) -> None:
     if isinstance(value, list):
         value[:] = items
+    elif isinstance(value, collections.deque):
+        value.clear()
+        value.extend(items)
     elif isinstance(value, dict | set):
         value.clear()
         value.update(items)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import copy
 import datetime
 import importlib.util
 import io
@@ -122,8 +123,11 @@ def test_a_table_s_defaults_and_a_named_zone(lend: Lend) -> None:
         {"t": "datetime", "v": 3},
         {"t": "timedelta", "v": [1 << 60, 0, 0]},
         {"t": "timezone", "v": [{"t": "timedelta", "v": [3, 0, 0]}]},
-        {"t": "deque", "v": [1, 2], "most": 1},
-        {"t": "deque", "v": [], "most": -1},
+        {"t": "deque", "v": [1, 2, 3]},
+        {"t": "deque", "v": [-1]},
+        {"t": "deque", "v": []},
+        {"t": "deque", "v": [1 << 99]},
+        {"t": "defaultdict", "v": [3]},
         {"t": "Counter", "v": [[{"t": "list", "v": []}, 1]]},
         {"t": "OrderedDict", "v": {"a": 1}},
         {"t": "bytearray", "v": "%"},
@@ -171,18 +175,35 @@ def test_a_tree_is_only_as_deep_as_a_frame() -> None:
 
 
 def test_a_copy_that_is_changed_in_place_isn_t_graded_rather_than_failed(lend: Lend) -> None:
-    queue = collections.deque([1])
-    assert lend(lambda given: sum(given))(queue) == 1
-    with pytest.raises(values.UnsupportedError, match="a deque that was changed in place"):
-        lend(lambda given: given.append(2))(queue)
+    letters = bytearray(b"a")
+    assert lend(lambda given: sum(given))(letters) == 97
+    with pytest.raises(values.UnsupportedError, match="a bytearray that was changed in place"):
+        lend(lambda given: given.append(2))(letters)
 
 
 def test_a_copy_that_the_student_goes_on_to_change_isn_t_graded_either(lend: Lend) -> None:
-    seen: Any = collections.Counter()
-    look, count = lend(lambda: seen), lend(seen.update)
-    assert look() == {}
-    with pytest.raises(values.UnsupportedError, match="a Counter that was changed in place"):
-        count("a")
+    seen = bytearray()
+    look, count = lend(lambda: seen), lend(seen.append)
+    assert look() == b""
+    with pytest.raises(values.UnsupportedError, match="a bytearray that was changed in place"):
+        count(1)
+
+
+@pytest.mark.parametrize(
+    ("value", "change"),
+    [
+        (collections.deque([1, 2], maxlen=2), lambda given: given.append(3)),
+        (collections.Counter("ab"), lambda given: given.update("bc")),
+        (collections.defaultdict(list, a=[1]), lambda given: given["b"].append(2)),
+        (collections.OrderedDict(a=1, b=2), lambda given: given.move_to_end("a")),
+    ],
+    ids=["deque", "Counter", "defaultdict", "OrderedDict"],
+)
+def test_a_container_of_the_standard_library_s_is_changed_on_both_sides(value: Any, change: Any, lend: Lend) -> None:
+    want = copy.deepcopy(value)
+    change(want)
+    lend(change)(value)
+    assert (value, list(value), type(value)) == (want, list(want), type(want))
 
 
 def test_an_array_of_odd_things_stays_over_there(lend: Lend) -> None:

@@ -1,55 +1,76 @@
-"""What the standard library adds to lists and dicts, and views of dicts: they cross as copies."""
+"""What the standard library adds to lists and dicts, which both sides may change in place, and views of dicts."""
 
 from __future__ import annotations
 
 import collections
+import sys
 import types
+from collections.abc import Callable
 from typing import Any
 
+from nbjudge.bridge.values.shared import InPlace, share
 from nbjudge.bridge.values.table import Decoder, Encoder, Tree, ValueKind, key, known, pairs
 from nbjudge.errors import WireError
-from nbjudge.wire import listed, whole
+from nbjudge.wire import listed
+
+FACTORY = "default_factory"
 
 
-def _named(name: str) -> Any:
-    def said(value: Any, encode: Encoder) -> Any:
-        return {"t": name, "v": [[encode(at), encode(item)] for at, item in dict.items(value)]}
-
-    return said
+def _ordered(value: Any) -> list[tuple[Any, Any]]:
+    """By its own order, which `move_to_end` changes, and by Python's own methods."""
+    return [(name, dict.__getitem__(value, name)) for name in collections.OrderedDict.__iter__(value)]
 
 
-def _counter(tree: Tree, decode: Decoder) -> Any:
-    return collections.Counter(dict(pairs(tree, decode)))
+def _pairs(value: Any) -> list[tuple[Any, Any]]:
+    return list(dict.items(value))
 
 
-def _ordered(tree: Tree, decode: Decoder) -> Any:
-    return collections.OrderedDict(pairs(tree, decode))
+def _mapping(kind: Any, items: Callable[[Any], list[tuple[Any, Any]]]) -> InPlace:
+    """A dict of the standard library's."""
+
+    def contents(value: Any, encode: Encoder) -> list[Any]:
+        return [[encode(name), encode(item)] for name, item in items(value)]
+
+    def fill(value: Any, tree: Tree, decode: Decoder) -> Any:
+        new = pairs(tree, decode)
+        kind.clear(value)
+        for name, item in new:
+            kind.__setitem__(value, name, item)
+        return value
+
+    return InPlace(contents, fill, lambda value: tuple(part for pair in items(value) for part in pair), kind)
 
 
-def _with_default(value: Any, encode: Encoder) -> Any:
-    return {**_named("defaultdict")(value, encode), "factory": encode(value.default_factory)}
+def _with_default(value: Any, encode: Encoder) -> list[Any]:
+    return [[encode(name), encode(item)] for name, item in (*_pairs(value), (FACTORY, value.default_factory))]
 
 
-def _with_default_heard(tree: Tree, decode: Decoder) -> Any:
-    """Its factory is a class or a function, which cross by name or by number; anything else gives no defaults."""
-    factory = decode(tree.get("factory"))
-    return collections.defaultdict(factory if callable(factory) else None, pairs(tree, decode))
+def _fill_default(value: Any, tree: Tree, decode: Decoder) -> Any:
+    """Its factory, which stands behind the items, is a class or a function; anything else gives no defaults."""
+    *new, (_, factory) = pairs(tree, decode) or [(FACTORY, None)]  # none says nothing of one
+    collections.defaultdict.clear(value)
+    value.default_factory = factory if callable(factory) else None
+    for name, item in new:
+        collections.defaultdict.__setitem__(value, name, item)
+    return value
 
 
-def _queue(value: Any, encode: Encoder) -> Any:
-    return {"t": "deque", "v": [encode(item) for item in collections.deque.__iter__(value)], "most": value.maxlen}
+def _queue(value: Any, encode: Encoder) -> list[Any]:
+    return [value.maxlen, *(encode(item) for item in collections.deque.__iter__(value))]
 
 
-def _queue_heard(tree: Tree, decode: Decoder) -> Any:
-    most = None if tree.get("most") is None else whole(tree, "most")
-    items = [decode(item) for item in listed(tree, "v")]
-    if most is not None and len(items) > most:
+def _fill_queue(value: Any, tree: Tree, decode: Decoder) -> Any:
+    """Its bound comes first, and stays."""
+    most, *items = listed(tree, "v") or [-1]
+    if most is not None and (type(most) is not int or not len(items) <= most < sys.maxsize):
         raise WireError("A deque is longer than its own bound.")
-    return collections.deque(items, most)
-
-
-def _held(value: Any) -> Any:
-    return *dict.keys(value), *dict.values(value)
+    made: Any = collections.deque(maxlen=most) if value is None else value
+    if made.maxlen != most:
+        raise WireError("A deque has another bound.")
+    new = [decode(item) for item in items]
+    collections.deque.clear(made)
+    collections.deque.extend(made, new)
+    return made
 
 
 def _as(kind: type) -> Any:
@@ -82,26 +103,6 @@ def _never(_tree: Tree, _decode: Decoder) -> Any:
 
 _EMPTY: dict[Any, Any] = {}
 for _kind in (
-    ValueKind("Counter", (collections.Counter,), _named("Counter"), _counter, None, subclasses=True, snapshot=_held),
-    ValueKind(
-        "OrderedDict",
-        (collections.OrderedDict,),
-        _named("OrderedDict"),
-        _ordered,
-        None,
-        subclasses=True,
-        snapshot=_held,
-    ),
-    ValueKind(
-        "defaultdict",
-        (collections.defaultdict,),
-        _with_default,
-        _with_default_heard,
-        None,
-        subclasses=True,
-        snapshot=_held,
-    ),
-    ValueKind("deque", (collections.deque,), _queue, _queue_heard, None, subclasses=True, snapshot=tuple),
     ValueKind("keys", (type(_EMPTY.keys()), type(collections.OrderedDict().keys())), _view("keys"), _keys),
     ValueKind("values", (type(_EMPTY.values()), type(collections.OrderedDict().values())), _view("values"), _values),
     ValueKind("items", (type(_EMPTY.items()), type(collections.OrderedDict().items())), _view("items"), _pairs_viewed),
@@ -123,3 +124,13 @@ for _kind in (
     ValueKind("mappingproxy", (types.MappingProxyType,), _as(dict), _never),
 ):
     known(_kind)
+share("Counter", (collections.Counter,), _mapping(collections.Counter, _pairs))
+share("OrderedDict", (collections.OrderedDict,), _mapping(collections.OrderedDict, _ordered))
+share(
+    "defaultdict",
+    (collections.defaultdict,),
+    InPlace(
+        _with_default, _fill_default, lambda value: (*dict.keys(value), *dict.values(value)), collections.defaultdict
+    ),
+)
+share("deque", (collections.deque,), InPlace(_queue, _fill_queue, tuple))
