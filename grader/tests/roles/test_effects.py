@@ -63,6 +63,19 @@ CHEATS = {
         "from PIL import Image",
     ),
     "a tensor": Case(SCALE, "def f(x):\n    return x.zero_()", f"x = torch.ones(2)\n{SAME}"),
+    "a tensor, by a library's function": Case(SCALE, "f = torch.zero_", f"x = torch.ones(2)\n{SAME}"),
+    "a deque": Case(
+        "def f(x):\n    return sum(x)",
+        "def f(x):\n    x.clear()\n    return 0",
+        "x = deque([1, 2])\nassert f(x) == sum(x)",
+        "from collections import deque",
+    ),
+    "a counter": Case(
+        "def f(x):\n    return sum(x.values())",
+        "def f(x):\n    x.clear()\n    return 0",
+        "x = Counter('abc')\nassert f(x) == sum(x.values())",
+        "from collections import Counter",
+    ),
     "a leaf": Case(
         SCALE, "def f(x):\n    x.data.zero_()\n    return x * 1", f"x = torch.ones(2, requires_grad=True)\n{SAME}"
     ),
