@@ -13,9 +13,9 @@ import pytest
 import torch
 from torch.overrides import TorchFunctionMode
 
-from nbjudge.bridge.peer import Peer, RemoteError
+from nbjudge.bridge.peer import DEPTH, Peer, RemoteError
 from nbjudge.bridge.torch import FACTS, torch_private
-from nbjudge.errors import StudentGone, WireError
+from nbjudge.errors import StudentGone
 from nbjudge.roles.witness import Witness
 from nbjudge.wire import Pipe, pack
 from nbjudge_tests.two_sides import Lend, lend, pair, raised, scenarios
@@ -498,7 +498,7 @@ FORGED: list[dict[str, Any]] = [
             {"t": "list", "id": 1},
             {"t": "dict", "id": 1, "v": [[{"t": "list", "v": []}, 1]]},
             {"t": "dict", "id": 1, "v": [1]},
-            {"t": "deque", "id": 1, "v": [], "most": -1},
+            {"t": "deque", "id": 1, "v": [-1]},
             {"t": "array", "id": 1, "v": {"t": "data"}},
             {"t": "size", "v": ["x"]},
             {"t": "slice", "v": [1]},
@@ -549,10 +549,13 @@ def test_calls_inside_calls_are_bounded() -> None:
         peer = Peer(Pipe(ours.fileno()), side=0)
         number = peer.carrier.lent.function(lambda: peer.ask("sync"))
         call = {"t": "tuple", "v": [{"t": "yours", "id": number}, NOTHING, NOTHING]}
-        for _ in range(40):
+        for _ in range(DEPTH + 3):
             theirs.sendall(pack({**WELL, "op": "call", "value": call}))
-        with pytest.raises(WireError, match="deeper"):
+        theirs.shutdown(socket.SHUT_WR)
+        with pytest.raises(EOFError):
             peer.ask("sync")
+        said = [Pipe(theirs.fileno()).receive().header for _ in range(1 + DEPTH + 3)]
+    assert [one["raised"]["name"] for one in said if "raised" in one] == ["RecursionError"] * 3
 
 
 def test_the_end_of_the_student_is_noticed() -> None:
