@@ -12,7 +12,7 @@ from nbjudge.bridge import raised, values
 from nbjudge.bridge.around.parts import BASES, BY_METHOD
 from nbjudge.bridge.fields import PARAMETERS, fields_of
 from nbjudge.bridge.handles import Borrowed, Lent
-from nbjudge.bridge.libraries import find_by_name, home_of, known_class, name_in_library
+from nbjudge.bridge.libraries import find_by_name, home_of, known_class, known_error, name_in_library
 from nbjudge.bridge.objects import RemoteClass
 from nbjudge.bridge.raised import Attempted
 from nbjudge.bridge.standing import Everything, Gate, Nature, Role, Stand
@@ -55,6 +55,7 @@ class Carrier:
         self._asker = asker
         self._classes: dict[int, type] = {}  # theirs, kept: objects come and go
         self._natures: dict[type, Nature] = {}
+        self._homes: dict[type, str] = {}  # of theirs that are a library's: where it defines them
         self._told_classes: set[int] = set()
 
     def crossing(self, body: Body, parts: Mapping[str, Any]) -> Crossing:
@@ -200,6 +201,16 @@ class Carrier:
             raise WireError("A value isn't one of the kinds that are carried.")
         return form(self, tree, inner)
 
+    def is_known(self, kind: type) -> bool:
+        """Is it a class that was asked for, or derived from one?"""
+        return self.gate.knows(kind)
+
+    def of_library(self, kind: type) -> type | None:
+        """The class of a library's errors that the other side's has, where one may be raised here."""
+        homes = [self._homes[base] for base in kind.__mro__ if base in self._homes]
+        found = [known_error(home) for home in homes if self.gate.may_raise(home, self.places)]
+        return next((one for one in found if one is not None), None)
+
     def _hear_yours(self, tree: Mapping[str, Any], _inner: Decoder) -> Any:
         return self.lent.find(whole(tree, "id"))
 
@@ -291,6 +302,8 @@ class Carrier:
         made = self._with_one_method(tree) if tree["t"] in BY_METHOD else self._made_class(tree, inner)
         self._classes[number] = made
         self._natures[made] = self._nature(made, tree)
+        if "home" in tree:
+            self._homes[made] = text(tree, "home")
         self.borrowed.keep(number, made, self.gate.admit(self._natures[made], ()))
         return made
 
@@ -388,7 +401,7 @@ def _attempted(value: Any, inner: Encoder) -> Any:
 _HEARD: Mapping[str, Callable[[Carrier, Mapping[str, Any], Decoder], Any]] = {
     "library": Carrier._hear_library,
     "unsupported": lambda _carrier, tree, _inner: UnsupportedError(text(tree, "v", 300)),
-    "exception": lambda carrier, tree, inner: raised.made(tree, inner, carrier.gate.knows),
+    "exception": lambda carrier, tree, inner: raised.made(tree, inner, carrier),
     "yours": Carrier._hear_yours,
     "function": Carrier._hear_function,
     "method": Carrier._hear_method,

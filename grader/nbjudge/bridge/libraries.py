@@ -110,3 +110,17 @@ def known_class(home: Any) -> type | None:
     loaded = sys.modules.get(module) if module.partition(".")[0] not in BY_VALUE else None
     found = vars(loaded).get(name) if loaded is not None else None
     return found if isinstance(found, type) and home_of(found) == home else None
+
+
+def known_error(home: str) -> type | None:
+    """The class of errors that a library defines under this name, where this process has loaded it already.
+
+    >>> import json
+    >>> known_error("json.decoder.JSONDecodeError"), known_error("json.decoder.JSONDecoder"), known_error("os.system")
+    (<class 'json.decoder.JSONDecodeError'>, None, None)
+    """
+    module, _, name = home.rpartition(".")
+    found = vars(sys.modules[module]).get(name) if module in sys.modules else None
+    if not isinstance(found, type) or not issubclass(found, Exception) or issubclass(found, BaseExceptionGroup):
+        return None
+    return found if home_of(found) == home else None

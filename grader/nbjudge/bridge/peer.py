@@ -114,8 +114,7 @@ class Peer:
 
     def _made(self, tree: Any, crossing: Crossing) -> BaseException:
         with self.carrier.beside("!"):
-            known = self.carrier.gate.knows
-            return raised.made(tree, lambda part: self.carrier.decode(part, crossing), known)
+            return raised.made(tree, lambda part: self.carrier.decode(part, crossing), self.carrier)
 
     def _pinned(self) -> contextlib.AbstractContextManager[Any]:
         pins = [part.pinned() for part in self.parts.values()]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import builtins
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Protocol
 
 from nbjudge.bridge.libraries import name_in_library
 from nbjudge.bridge.objects import RemoteClass
@@ -15,6 +15,8 @@ from nbjudge.wire import listed, text
 
 REASON_CHARS = 2000
 PARTS = 64
+NOTES = "__notes__"
+MADE_OF = "_made_of_"  # in a class made here: the one that the other side knows, for an error that is passed back
 
 
 class RemoteError(Exception):
@@ -35,12 +37,15 @@ def described(error: BaseException, encode: Callable[[Any], Any], *, classes: bo
     if isinstance(error, UnsupportedError):
         return tree | {"unsupported": True}
     tree["args"] = [encode(Attempted(item)) for item in error.args[:PARTS]]
-    known = isinstance(error, Exception) and (classes or isinstance(type(error), RemoteClass))
-    if known or name_in_library(type(error)):
-        tree["class"] = encode(type(error))
+    kind = vars(type(error)).get(MADE_OF, type(error))
+    known = isinstance(error, Exception) and (classes or isinstance(kind, RemoteClass))
+    if known or name_in_library(kind):
+        tree["class"] = encode(kind)
     if known:
         attributes = [pair for pair in vars(error).items() if pair[0] != "_said_"][:PARTS]
         tree["vars"] = [[str(name)[:200], encode(Attempted(item))] for name, item in attributes]
+    if error.__cause__ is not None:
+        tree["cause"] = encode(Attempted(error.__cause__))
     return tree
 
 
@@ -51,8 +56,18 @@ def _said(error: BaseException) -> str:
         return ""
 
 
-def made(tree: Any, decode: Callable[[Any], Any], known: Callable[[type], bool]) -> BaseException:
-    """The exception that the other side describes; of Python's nearest class where its own isn't `known` here."""
+class Kinds(Protocol):
+    """Which of the other side's exception classes may be what they are."""
+
+    def is_known(self, kind: type) -> bool:
+        """Is it one that was asked for?"""
+
+    def of_library(self, kind: type) -> type | None:
+        """The library's own that it stands for, where that may be raised."""
+
+
+def made(tree: Any, decode: Callable[[Any], Any], kinds: Kinds) -> BaseException:
+    """The exception that the other side describes; of Python's nearest class where its own is none of these `kinds`."""
     if type(tree) is not dict:
         raise WireError("A frame describes no exception.")
     name, reason = text(tree, "name"), text(tree, "text", REASON_CHARS)
@@ -61,17 +76,20 @@ def made(tree: Any, decode: Callable[[Any], Any], known: Callable[[type], bool])
     kind = decode(tree["class"]) if "class" in tree else None
     args = [decode(item) for item in listed(tree, "args", PARTS)]
     carried = all(not isinstance(item, UnsupportedError) for item in args)
-    if not isinstance(kind, RemoteClass) or not issubclass(kind, Exception) or not known(kind):
-        kind = _own_class(kind, name, listed(tree, "bases", PARTS))
+    if not isinstance(kind, RemoteClass) or not issubclass(kind, Exception) or not kinds.is_known(kind):
+        of_library = kinds.of_library(kind) if isinstance(kind, RemoteClass) else None
+        kind = _own_class(of_library or kind, name, listed(tree, "bases", PARTS))
     error = _constructed(kind, tuple(args) if carried else (reason,), name)
     own: dict[str, Any] = {}
     for pair in listed(tree, "vars", PARTS) if "vars" in tree else ():
         if type(pair) is not list or len(pair) != 2 or type(pair[0]) is not str:
             raise WireError("An exception's attributes aren't pairs.")
         item = decode(pair[1])
-        if not isinstance(item, UnsupportedError) and not pair[0].startswith("__"):
+        if not isinstance(item, UnsupportedError) and (not pair[0].startswith("__") or pair[0] == NOTES):
             own[pair[0]] = item
     error.__dict__.update(own | {"_said_": reason})
+    cause = decode(tree["cause"]) if "cause" in tree else None
+    error.__cause__ = cause if isinstance(cause, Exception) else None
     return error
 
 
@@ -95,6 +113,7 @@ def _own_class(kind: Any, name: str, bases: list[Any]) -> type[Exception]:
     members: Mapping[str, Any] = {
         "__module__": STUDENT,
         "__str__": lambda self: str(self.__dict__.get("_said_", "")),
+        MADE_OF: base,
     }
     return type(name if name.isidentifier() else "RemoteError", (base,), dict(members))
 

@@ -86,6 +86,9 @@ class Gate(Protocol):
     def looked(self, asked: Sought, result: Any) -> None:
         """What was asked of a thing, and what came."""
 
+    def may_raise(self, home: str, places: tuple[str, ...]) -> bool:
+        """May an error there be of this class of a library's, and not only of Python's nearest?"""
+
     def came(self, places: tuple[str, ...], value: Any) -> None:
         """What the other side has brought of itself: into an argument, to a function of ours, as a gradient."""
 
@@ -133,6 +136,10 @@ class Everything:
 _ROLES: Mapping[str, Role] = {
     "function": Role.CALLABLE,
     "object": Role.OBJECT,
+    def may_raise(self, home: str, places: tuple[str, ...]) -> bool:  # noqa: ARG002 - a gate's signature
+        """None is."""
+        return False
+
     "class": Role.OBJECT,
     "iterator": Role.ITERATOR,
     "library": Role.OBJECT,

@@ -300,6 +300,12 @@ class Places:
     def _note_data(self, places: tuple[str, ...], value: Any) -> None:
         if is_theirs(value) or kind_of(value) is None:
             return
+    def may_raise(self, home: str, places: tuple[str, ...]) -> bool:
+        """Is an error of this class of a library's what the released answer raises at one of these places?"""
+        role = f"raises {home}"
+        self._note(places, {role})
+        return self._recording or role in (self._roles(places) or ())
+
         self._note(places, {f"data {type(value).__name__[:80]}"})
         if value is not None:
             self._lack(places, {lack for lack, is_so in LACKS.items() if is_so(value)})
