@@ -146,6 +146,9 @@ class Peer:
                 self.carrier.gate.looked(what, error)
                 raise
         self.carrier.gate.looked(what, result)
+            finally:
+                if self.carrier.gate.draws(what.places, drew=self.surroundings.has_drawn()):
+                    self.surroundings.part()
         return self.effects.given_back(result)
 
     def used(self, thing: Any) -> Role:

@@ -77,6 +77,9 @@ class Gate(Protocol):
     def named(self, name: str, kind: type) -> None:
         """A name that was asked for stands for this class."""
 
+    def draws(self, places: tuple[str, ...], *, drew: bool) -> bool:
+        """Are random numbers drawn over there? `drew`: they were this time."""
+
     def refuse(self, standing: Stand) -> NoReturn:
         """A stranger is used. Raises `Refused`."""
 
@@ -121,6 +124,10 @@ class Everything:
     def refuse(self, standing: Stand) -> NoReturn:
         """Raises `Refused`."""
         raise Refused(standing.sentence, waits=standing.waits)
+    def draws(self, places: tuple[str, ...], *, drew: bool) -> bool:  # noqa: ARG002 - a gate's signature
+        """Nobody wants to know."""
+        return drew
+
 
     def may_run(self, places: tuple[str, ...], said: str) -> bool:  # noqa: ARG002 - a gate's signature
         """None is run on this side."""

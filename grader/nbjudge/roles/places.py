@@ -326,6 +326,11 @@ class Places:
 
     def _gives(self, place: str) -> bool:
         """Has the reference an iterator there, which has given something?"""
+    def draws(self, places: tuple[str, ...], *, drew: bool) -> bool:
+        """Does the reference draw there? So a test's own numbers are the same, whatever an answer does."""
+        self._note(places, {"draws"} if drew else set())
+        return drew if self._known is None else "draws" in (self._roles(places) or ())
+
         roles = self._roles((place,)) or frozenset()
         return "iterator" in roles and f"{place}[]" in (self._known or {})
 

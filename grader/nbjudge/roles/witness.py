@@ -86,7 +86,6 @@ class Witness:
         self.files.end()
         if self.gone is None:
             self.peer.ask("sync")
-            self.peer.surroundings.check()
         self.places.wrote(self.files.hollow)
         self.places.sought(self.files.missed, self.files.laid)
         self.places.replaced(self.files.replaced)

@@ -213,10 +213,26 @@ def test_an_error_within_a_cell_of_a_magic_is_the_test_s(zygote: Zygote) -> None
     assert (outcome.kind, outcome.points) == (Ending.FAILED, 0)
 
 
-def test_random_numbers_by_turns_are_never_a_silent_zero(zygote: Zygote) -> None:
+DRAWING = "import numpy as np, random, torch\ndef f(): return random.random() + np.random.rand() + torch.rand(1).item()"
+
+
+@pytest.mark.parametrize("reference", [None, DRAWING])
+def test_random_numbers_by_turns_are_never_a_silent_zero(reference: str | None, zygote: Zygote) -> None:
     test = "import random\nrandom.seed(3)\nfirst = f()\nassert random.random() != first"
-    assert judged(zygote, "import random\ndef f(): return random.random()", test).kind is Ending.GRADER_FAILURE
-    assert judged(zygote, "def f(): return 0.5", test).kind is Ending.PASSED
+    drawing = "import random\ndef f(): return random.random()"
+    assert judged(zygote, drawing, test, beside=reference).kind is Ending.PASSED
+    assert judged(zygote, "def f(): return 0.5", test, beside=reference).kind is Ending.PASSED
+
+
+@pytest.mark.parametrize("reference", ["def f(): return 1", DRAWING])
+def test_a_test_draws_the_same_numbers_whatever_an_answer_draws(reference: str, zygote: Zygote) -> None:
+    test = (
+        "import numpy as np, random, torch\nrandom.seed(3); np.random.seed(3); torch.manual_seed(3)\nf()\n"
+        "(random.random() + np.random.rand() + torch.rand(1).item()) / 3"
+    )
+    points = {judged(zygote, source, test, beside=reference).points for source in (DRAWING, "def f(): return 1")}
+    assert len(points) == 1
+    assert points != {None}
 
 
 def test_each_way_to_end_is_kept_apart(zygote: Zygote) -> None:

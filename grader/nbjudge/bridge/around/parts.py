@@ -85,6 +85,9 @@ class Part(Protocol):
     def put_random_state(self, stands: bytes) -> None:
         """Let them stand there."""
 
+    def draw(self, count: int) -> None:
+        """Draw so many numbers, for nobody."""
+
     def clone(self, value: Any) -> Any:
         """A copy that shares nothing; the value itself where it isn't one of these, or has to be itself."""
 

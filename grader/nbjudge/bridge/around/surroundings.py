@@ -2,7 +2,7 @@
 
 In one process a test that redirects stdout, records warnings or seeds a generator sees what the student's functions
 print, warn and draw. Here they do so in a process of their own: what they print and warn comes back as text with the
-next packet, and generators that a test has seeded stand there where they stand here.
+next packet, and generators that a test has seeded start there where they stand here.
 """
 
 from __future__ import annotations
@@ -24,8 +24,7 @@ from nbjudge.wire import listed, text
 STREAMS = ("stdout", "stderr")
 CHARS = 8 << 20  # printed during one question, while the test listens
 WARNINGS = 1 << 10
-BY_TURNS = "random numbers, drawn by the test and the answer by turns after the test has seeded a generator"
-RANDOM_ITEMS = 1 << 12
+BETWEEN = 1 << 22  # numbers that lie between what a test and an answer draw
 
 
 class Captured(io.TextIOBase):
@@ -57,6 +56,8 @@ class Surroundings:
         self._seeded = False  # by the test, in this question
         self._stood: Any = None  # where the judge's generators stood when the other side last heard of them
         self._drew = False  # has an answer drawn since?
+        self._parted = False  # does each side draw its own numbers by now?
+        self._heard = False  # has the answer drawn meanwhile?
         self._printed: list[list[str]] = []
         self._warned: list[list[Any]] = []
         self._chars = 0
@@ -65,7 +66,7 @@ class Surroundings:
 
     def begin(self) -> None:
         """A new question: it hasn't seeded or redirected anything itself."""
-        self._seeded, self._stood, self._drew, self._chars = False, None, False, 0
+        self._seeded, self._stood, self._drew, self._parted, self._chars = False, None, False, False, 0
         self._before = {name: getattr(sys, name) for name in STREAMS} | {"warnings": _recorder()}
 
     def watch(self) -> None:
@@ -80,17 +81,13 @@ class Surroundings:
 
     def _noting(self, seed: Callable[..., Any]) -> Callable[..., Any]:
         def seeding(*args: Any, **kwargs: Any) -> Any:
-            self._seeded, self._stood, self._drew = True, None, False
+            self._seeded, self._stood, self._drew, self._parted = True, None, False, False
             return seed(*args, **kwargs)
 
         return seeding
 
     def told(self) -> dict[str, Any]:
-        """What the next question takes along.
-
-        Raises:
-            UnsupportedError: the generators can't stand there as they would in one process.
-        """
+        """What the next question takes along."""
         if not self._judges or not self._before:
             return {}
         said: dict[str, Any] = {}
@@ -103,24 +100,35 @@ class Surroundings:
         return said | self._stand() if self._seeded else said
 
     def _stand(self) -> dict[str, Any]:
+        """An answer draws first what the test would; from then on each goes on by itself."""
         now = self._drawn()
-        if self._stood == now:
+        if self._drew or self._parted or self._stood == now:
             return {"seeded": []}
-        if self._drew:
-            raise UnsupportedError(BY_TURNS)
         self._stood = now
         return {"seeded": now}
 
-    def check(self) -> None:
-        """The test is over. UnsupportedError where it has drawn on after an answer has."""
-        if self._seeded and self._drew and self._stood != self._drawn():
-            raise UnsupportedError(BY_TURNS)
+    def has_drawn(self) -> bool:
+        """Has an answer drawn numbers since this was asked?"""
+        heard, self._heard = self._heard, False
+        return heard
+
+    def part(self) -> None:
+        """From here on the test draws other numbers than an answer does: never those that an answer chooses."""
+        if not self._seeded or self._parted:
+            return
+        self._parted = True
+        random.randbytes(4 * BETWEEN)  # noqa: S311 - numbers of a test's
+        for part in self._parts.values():
+            part.draw(BETWEEN)
+        if (numpy := sys.modules.get("numpy")) is not None:
+            numpy.random.bytes(4 * BETWEEN)
 
     def hear(self, header: Mapping[str, Any]) -> None:
         """What the other side has printed and warned of goes where the test listens."""
         if not self._judges or not self._before:
             return
-        self._drew = self._drew or header.get("drew") is True
+        self._heard = self._heard or header.get("drew") is True
+        self._drew = self._drew or self._heard
         for pair in listed(header, "printed") if "printed" in header else ():
             if type(pair) is not list or len(pair) != 2 or pair[0] not in STREAMS or type(pair[1]) is not str:
                 raise WireError("What was printed isn't text.")
