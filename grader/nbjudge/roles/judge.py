@@ -111,7 +111,7 @@ class Judge:
         self._passes_on: dict[str, bool] = {}
         self._ways = self._syntax()
         self._transform, kernel.shell.transform_cell = kernel.shell.transform_cell, self._transformed
-        kernel.shell.ast_transformers.append(Marked(witness.places.held))
+        kernel.shell.ast_transformers.append(Marked(witness.places))
 
     def read(self, source: str, found: Mapping[str, Any] | None) -> None:
         """Take over what the owner has found in a test cell, once for a class."""

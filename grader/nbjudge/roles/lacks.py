@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import cmath
+import itertools
 import math
 import sys
 from collections import deque
@@ -17,6 +18,8 @@ from nbjudge.bridge.values.streams import content, is_read, is_stream
 from nbjudge.bridge.values.table import ROUNDING, kind_of
 
 PARTS = 1 << 12  # containers in one value that are looked through
+PLAIN = (Number, str, bytes, bytearray, range, type(None), list, tuple, dict, set, frozenset, deque)
+NO_NUMBER = frozenset({"nan", "inf", "infinity"})
 WHOLE = frozenset({int, bool, type(None)})  # which lack nothing, and of which long lists are
 
 
@@ -34,11 +37,44 @@ def parts_of(value: Any) -> list[Any] | None:
     return [*value] if isinstance(value, list | tuple | set | frozenset | deque) else None
 
 
+def is_found(item: Any, thing: Any) -> bool | None:
+    """Is it in an object of the student's, by going through that as Python does? None where this can't be told."""
+    names = {name for base in type(thing).__mro__ for name in vars(base)}
+    if "__next__" in names or "__iter__" not in names:
+        return None
+    return any(one is item or one == item for one in itertools.islice(iter(thing), PARTS))
+
+
 def _flat(rows: Any) -> list[Any]:
     """The items of an array that was made lists of."""
     while isinstance(rows, list) and rows and all(type(row) is list for row in rows):
         rows = [item for row in rows for item in row]
     return rows if isinstance(rows, list) else [rows]
+
+
+def looks_of(given: list[Any]) -> bytes | None:
+    """What tells these arguments of a test's from others; None where they aren't plain data, of which code would run.
+
+    >>> looks_of([1, [2.0, "x"]]) == looks_of([1, [2.0, "x"]]) != looks_of([1, [2.0]])
+    True
+    >>> looks_of([len, 1])
+    """
+    if any(_any_part(value, lambda part: not _is_plain(part)) for value in given):
+        return None
+    return b"\n".join(map(_look, given))
+
+
+def _is_plain(value: Any) -> bool:
+    if is_theirs(value) or kind_of(value) is None:
+        return False
+    return isinstance(value, PLAIN) or _shape(value) is not None
+
+
+def _look(value: Any) -> bytes:
+    kind = kind_of(value)
+    if kind is not None and kind.look is not None:
+        return kind.look(value)
+    return repr(value).encode("utf-8", "surrogatepass")
 
 
 def holds_nothing(value: Any) -> bool:
@@ -101,8 +137,8 @@ def _shape(value: Any) -> tuple[int, ...] | None:
 def lacks_numbers(value: Any) -> bool:
     """Is it, or a part of it, NaN, infinite or missing? It differs from nothing by more than any bound, or share of it.
 
-    >>> [lacks_numbers(value) for value in (float("nan"), [1.0, (2.0, float("-inf"))], 1.0, "nan", [])]
-    [True, True, False, False, False]
+    >>> [lacks_numbers(value) for value in (float("nan"), [1.0, (2.0, float("-inf"))], 1.0, " nan", "nano", [])]
+    [True, True, False, True, False, False]
     >>> lacks_numbers(complex("nan")), lacks_numbers({float("nan"): 1}), lacks_numbers([float("nan"), *range(9999)])
     (True, True, True)
     """
@@ -118,6 +154,8 @@ def _is_missing(value: Any) -> bool:
         return kind.lacks(value)
     if type(value).__name__ in ("NaTType", "NAType"):
         return True
+    if isinstance(value, str):
+        return value.strip().lstrip("+-").lower() in NO_NUMBER  # what `float` reads
     if isinstance(value, Decimal):
         return not value.is_finite()
     if isinstance(value, float | complex):
@@ -166,6 +204,33 @@ def _is_unreal(value: Any) -> bool:
     numpy = sys.modules["numpy"]
     with numpy.errstate(all="ignore"):
         return bool((abs(numpy.imag(value)) > ROUNDING * abs(value)).any())
+
+
+def keys_of(value: Any) -> list[str]:
+    """By what a test finds the parts of a mapping or a table: its plain keys, as text.
+
+    >>> keys_of({"a": 1, 2: 3, (4,): 5}), keys_of([1])
+    (["'a'", '2'], [])
+    """
+    if _is_table(value):
+        return [repr(name)[:80] for name in value.columns if type(name) in (str, int)]
+    return [repr(key)[:80] for key in value if type(key) in (str, int)] if isinstance(value, Mapping) else []
+
+
+def _is_table(value: Any) -> bool:
+    return type(value).__name__ == "DataFrame" and _shape(value) is not None
+
+
+def lacks_of(value: Any, keys: frozenset[str] = frozenset()) -> set[str]:
+    """What a value lacks; of a mapping or table what has these `keys`, if there is such: nobody has asked for more."""
+    found = {lack for lack, is_so in LACKS.items() if is_so(value)}
+    if not found or keys.isdisjoint(keys_of(value)):
+        return found
+    if _is_table(value):
+        part: Any = value.loc[:, [type(name) in (str, int) and repr(name)[:80] in keys for name in value.columns]]
+    else:
+        part = {key: item for key, item in value.items() if type(key) in (str, int) and repr(key)[:80] in keys}
+    return {lack for lack, is_so in LACKS.items() if is_so(part)}
 
 
 LACKS: Mapping[str, Callable[[Any], bool]] = {

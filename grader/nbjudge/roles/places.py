@@ -16,7 +16,8 @@ from nbjudge.bridge.objects import ARITHMETIC, COMPARING, SHOWN
 from nbjudge.bridge.standing import Nature, Refused, Role, Sought, Stand
 from nbjudge.bridge.values.table import kind_of
 from nbjudge.names import HELD
-from nbjudge.roles.lacks import LACKING, LACKS, is_theirs, parts_of
+from nbjudge.roles.lacks import LACKING, is_found, is_theirs, keys_of, lacks_of, looks_of, parts_of
+from nbjudge.roles.reached import is_of_another_case
 
 Known = Mapping[str, frozenset[str]]
 MOST = 1 << 12  # places that are remembered of one question
@@ -282,7 +283,7 @@ class Places:
             if COMPLETE not in lacked and COMPLETE in (self._roles((place,)) or ()):
                 self.vouch(f"{LACKING[min(lacked)]}: {place}")
         for place, roles in (self._known or {}).items():
-            if HELD in roles and place not in self._held:
+            if HELD in roles and place not in self._held and not is_of_another_case(place, self._held, checks):
                 self.vouch(f"a check that wasn't made: {place.partition(':')[0]}")
             if place not in self._ran and any(role.startswith("runs ") for role in roles):
                 self.vouch(f"no examples: {place}")
@@ -318,6 +319,7 @@ class Places:
         for lack in sorted(found):
             self._is_hollow(places, lack)
 
+        checks = {place for place, roles in (self._known or {}).items() if HELD in roles}
     def _is_hollow(self, places: tuple[str, ...], lack: str = "empty") -> None:
         """Something is missing where the reference lacked nothing: what is said of all of it would hold."""
         roles = self._roles(places) or frozenset()
@@ -333,6 +335,13 @@ class Places:
 
         roles = self._roles((place,)) or frozenset()
         return "iterator" in roles and f"{place}[]" in (self._known or {})
+
+    def paired(self, place: str, length: int, *, through: bool) -> None:
+        """A `zip` of the test's is over. Where the reference's came to the end of what is as long, this one has to."""
+        self._note((place,), {f"{'through' if through else 'not through'} {length}"})
+        roles = self._roles((place,)) or frozenset()
+        if not through and f"through {length}" in roles and f"not through {length}" not in roles:
+            self.vouch(f"checks that weren't made: {place.partition(':')[0]}")
 
     def _note(self, places: Iterable[str], roles: set[str]) -> None:
         for place in places if self._recording else ():

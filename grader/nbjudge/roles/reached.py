@@ -1,42 +1,68 @@
 """In the judge: which checks of a test were made, and held. Each that the reference answer came to has to be come to.
 
 Whoever gives a test's loop nothing to go through, or ends it, or swallows a failed assertion, passes by what wasn't
-looked at.
+looked at. So does one who gives a `zip` less than the test has laid beside it.
 """
 
 from __future__ import annotations
 
 import ast
 import builtins
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterator, Sized
+from typing import Any, Protocol
+
+from nbjudge.roles.lacks import is_theirs
 
 MARK = "_nbjudge_held"  # what a check is followed by; among the builtins, so that it is no name of a test's
+PAIRS = "_nbjudge_pairs"  # what a test's `zip` is
+BRANCH = "|"  # in a place, before the `if` and the branch of it that it lies in
+
+
+class Tally(Protocol):
+    """Who is told of the checks that a test makes."""
+
+    def held(self, place: str) -> None:
+        """This check has held."""
+
+    def paired(self, place: str, length: int, *, through: bool) -> None:
+        """A `zip` is over; is it through with what stands in this place of it, and has this length?"""
 
 
 class Marked(ast.NodeTransformer):
-    """Puts a mark behind each check of a cell, and beside each item that one goes through. `held` is told its place.
+    """Puts a mark behind each check of a cell, and beside each item that one goes through.
 
-    >>> tree = Marked(print).visit(ast.parse("for x in y:\\n    assert all(z for z in x)"))
-    >>> print(ast.unparse(tree))
-    for x in y:
-        assert all((_nbjudge_held('line 2:14') or z for z in x))
+    >>> cell = "for x, y in zip(f(), z):\\n    assert all(a for a in x)\\n    if y: assert x\\n    else: assert z"
+    >>> print(ast.unparse(Marked(None).visit(ast.parse(cell))))
+    for x, y in _nbjudge_pairs('line 1:12', zip)(f(), z):
+        assert all((_nbjudge_held('line 2:14') or a for a in x))
         _nbjudge_held('line 2:4')
+        if y:
+            assert x
+            _nbjudge_held('line 3:10|3:4/0')
+        else:
+            assert z
+            _nbjudge_held('line 4:10|3:4/1')
     """
 
-    def __init__(self, held: Callable[[str], None]) -> None:
+    def __init__(self, told: Tally | None) -> None:
 
         def mark(place: str, value: Any = None) -> Any:
-            held(place)
+            if told is not None:
+                told.held(place)
             return value
 
+        def pairs(place: str, made: Any) -> Any:
+            return _pairing(place, told) if made is zip and told is not None else made
+
         setattr(builtins, MARK, mark)
+        setattr(builtins, PAIRS, pairs)
         self._checks = 0  # that the node lies in
+        self._branch = ""  # of an `if` with a check for each case: which of them the node lies in
 
     def visit_Assert(self, node: ast.Assert) -> Any:
         """A check of Python's own."""
         self._within(node)
-        return [node, _mark(node)]
+        return [node, self._mark(node)]
 
     def visit_Expr(self, node: ast.Expr) -> Any:
         """A check of a library's, by its name: `assert_allclose(…)`, `self.assertEqual(…)`."""
@@ -45,13 +71,28 @@ class Marked(ast.NodeTransformer):
         if "assert" not in name.lower():
             return self.generic_visit(node)
         self._within(node)
-        node.value = ast.copy_location(_call(node, node.value), node.value)  # which stays the cell's last expression
+        node.value = ast.copy_location(
+            self._call(node, node.value), node.value
+        )  # which stays the cell's last expression
         return ast.fix_missing_locations(node)
 
     def visit_If(self, node: ast.If) -> Any:
-        """A check that raises by itself; that it was made is marked before."""
+        """A check that raises by itself, marked before; or two cases with checks of their own."""
+        node.test = self.visit(node.test)
+        outer, cases = self._branch, (node.body, node.orelse)
+        each = all(any(map(_checks, case)) for case in cases)
+        for number, case in enumerate(cases):
+            self._branch = f"{outer}{BRANCH}{node.lineno}:{node.col_offset}/{number}" if each else outer
+            case[:] = [made for part in case for made in _listed(self.visit(part))]
+        self._branch = outer
+        return [self._mark(node), node] if any(isinstance(part, ast.Raise) for part in node.body) else node
+
+    def visit_Call(self, node: ast.Call) -> Any:
+        """`zip`, if that is what it is when it's called."""
         self.generic_visit(node)
-        return [_mark(node), node] if any(isinstance(part, ast.Raise) for part in node.body) else node
+        if isinstance(node.func, ast.Name) and node.func.id == "zip" and not node.keywords:
+            node.func = ast.fix_missing_locations(self._call(node, node.func, name=PAIRS))
+        return node
 
     def visit_GeneratorExp(self, node: ast.GeneratorExp) -> Any:
         """What a check goes through."""
@@ -73,16 +114,62 @@ class Marked(ast.NodeTransformer):
     def _items(self, node: ast.GeneratorExp | ast.ListComp | ast.SetComp) -> ast.expr:
         self.generic_visit(node)
         if self._checks:
-            node.elt = ast.copy_location(ast.BoolOp(ast.Or(), [_call(node), node.elt]), node.elt)
+            node.elt = ast.copy_location(ast.BoolOp(ast.Or(), [self._call(node), node.elt]), node.elt)
             ast.fix_missing_locations(node)
         return node
 
+    def _mark(self, node: ast.stmt) -> ast.stmt:
+        return ast.fix_missing_locations(ast.copy_location(ast.Expr(self._call(node)), node))
 
-def _mark(node: ast.stmt) -> ast.stmt:
-    return ast.fix_missing_locations(ast.copy_location(ast.Expr(_call(node)), node))
+    def _call(self, node: ast.stmt | ast.expr, *given: ast.expr, name: str = MARK) -> ast.Call:
+        """The mark for this place, which gives back what it is given."""
+        place = ast.Constant(f"line {node.lineno}:{node.col_offset}{self._branch}")
+        return ast.copy_location(ast.Call(ast.Name(name, ast.Load()), [place, *given], []), node)
 
 
-def _call(node: ast.stmt | ast.expr, *given: ast.expr) -> ast.Call:
-    """The mark for this place, which gives back what it is given."""
-    place = ast.Constant(f"line {node.lineno}:{node.col_offset}")
-    return ast.copy_location(ast.Call(ast.Name(MARK, ast.Load()), [place, *given], []), node)
+def _checks(node: ast.AST) -> bool:
+    """Does an assertion, Python's or a library's, lie in it?"""
+    parts = [*ast.walk(node)]
+    names = [str(getattr(part, "attr", getattr(part, "id", ""))).lower() for part in parts]
+    return any(isinstance(part, ast.Assert) for part in parts) or any("assert" in name for name in names)
+
+
+def _listed(made: Any) -> list[Any]:
+    return made if isinstance(made, list) else [made]
+
+
+# ---------------------------------------------------------------------- what is made of it
+
+
+def is_of_another_case(place: str, held: set[str], known: set[str]) -> bool:
+    """Is this check of a case that an answer is never in? It is in the other one then, where the reference never is.
+
+    >>> known = {"line 3:4|2:0/0"}
+    >>> [is_of_another_case("line 3:4|2:0/0", held, known) for held in ({"line 5:4|2:0/1"}, set())]
+    [True, False]
+    """
+    for branch in place.split(BRANCH)[1:]:
+        where, _, number = branch.partition("/")
+        other = f"{where}/{1 - int(number)}"
+        if _in(held, other) and not _in(held, branch) and not _in(known, other):
+            return True
+    return False
+
+
+def _in(places: set[str], branch: str) -> bool:
+    return any(branch in place.split(BRANCH)[1:] for place in places)
+
+
+def _pairing(place: str, told: Tally) -> Callable[..., Iterator[Any]]:
+    """A `zip` that tells, when it is over, with which of the things that it was given it has come to the end."""
+
+    def paired(given: tuple[Any, ...], rows: Iterator[Any]) -> Iterator[Any]:
+        count = 0
+        for row in rows:
+            count += 1
+            yield row
+        for number, one in enumerate(given):
+            if isinstance(one, Sized) and not is_theirs(one):
+                told.paired(f"{place}#{number}", len(one), through=len(one) <= count)
+
+    return lambda *given: paired(given, zip(*given))  # noqa: B905 - as the test has it

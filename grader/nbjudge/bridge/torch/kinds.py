@@ -58,6 +58,11 @@ def _is_unreal(value: Tensor) -> bool:
         return bool((value.imag.abs() > ROUNDING * value.abs()).any())
 
 
+def _look(value: Tensor) -> bytes:
+    with torch_private.unseen(), torch.no_grad():
+        return repr(value.detach()).encode()
+
+
 def _dtype_heard(tree: Tree, _decode: Decoder) -> torch.dtype:
     if (name := text(tree, "v")) not in DTYPES:
         raise WireError("A dtype has no known name.")
@@ -92,6 +97,7 @@ for _kind in (
         watched=True,
         lacks=_lacks_numbers,
         unreal=_is_unreal,
+        look=_look,
     ),
     ValueKind("data", (Bare,), _bare, _bare_heard, watched=True),
     ValueKind("dtype", (), lambda value, _encode: {"t": "dtype", "v": NAMES[value]}, _dtype_heard, takes=_is_dtype),

@@ -155,6 +155,7 @@ class ValueKind:
     snapshot: Callable[[Any], Any] | None = None  # of what crosses as a copy and can be changed in place
     lacks: Callable[[Any], bool] | None = None  # of what is watched: is a number of it missing?
     unreal: Callable[[Any], bool] | None = None  # of what is watched: does one have an imaginary part?
+    look: Callable[[Any], bytes] | None = None  # of what is watched: its numbers, to tell it from others
 
 
 _by_type: dict[type, ValueKind] = {}
