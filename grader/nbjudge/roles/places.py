@@ -23,6 +23,9 @@ Known = Mapping[str, frozenset[str]]
 MOST = 1 << 12  # places that are remembered of one question
 REPLACED = "replaced"  # a file of the course's own
 COMPLETE = "complete"  # a value that lacks nothing
+GIVEN = " given "  # in a role: to what the arguments were
+OF_ONE_PLACE = 256  # roles, before no more arguments are remembered
+OF = "object of "  # in a role, before a name that was asked for
 SCORE = "="  # the place of a question's last expression
 SAID_BY_ITSELF = frozenset({"__bool__", "__hash__"})
 NAMED: Mapping[str, str] = {"Tensor": "a tensor", "ndarray": "an array", "NoneType": "nothing", "int": "an int"}
@@ -191,7 +194,7 @@ class Places:
             return
         if asked.name == "__exit__":
             self._left(asked, result)
-        self._note_data(asked.places, result)
+        self._note_data(asked.places, result, asked)
         if not (_is_compared(asked) or is_data(result) or _is_tensor(result)):
             return
         if (given := self._word(asked, result)) is not None:
@@ -298,32 +301,48 @@ class Places:
         self.words.add(word)
         self.surprises.add(word)
 
-    def _note_data(self, places: tuple[str, ...], value: Any) -> None:
+    def _note_data(self, places: tuple[str, ...], value: Any, asked: Sought | None = None) -> None:
         if is_theirs(value) or kind_of(value) is None:
             return
-    def may_raise(self, home: str, places: tuple[str, ...]) -> bool:
-        """Is an error of this class of a library's what the released answer raises at one of these places?"""
-        role = f"raises {home}"
-        self._note(places, {role})
-        return self._recording or role in (self._roles(places) or ())
+        keys = {f"key {key}" for key in keys_of(value)} if self._may_note(places) else set()
+        self._note(places, {f"data {type(value).__name__[:80]}", *keys})
+        if value is None:  # as good as nothing in it, for one that gives this
+            self._note(places, self._with(asked, {"empty"}))
+            return
+        known = [role.removeprefix("key ") for role in self._roles(places) or () if role.startswith("key ")]
+        self._lack(places, lacks_of(value, frozenset(known)), asked)
 
-        self._note(places, {f"data {type(value).__name__[:80]}"})
-        if value is not None:
-            self._lack(places, {lack for lack, is_so in LACKS.items() if is_so(value)})
-
-    def _lack(self, places: tuple[str, ...], found: set[str]) -> None:
+    def _lack(self, places: tuple[str, ...], found: set[str], asked: Sought | None = None) -> None:
         """What a value lacks that came from there; nothing, where it's whole."""
-        self._note(places, found or {COMPLETE})
+        self._note(places, self._with(asked, found or {COMPLETE}) if self._may_note(places) else found or {COMPLETE})
         for place in places:
             self._gave.setdefault(place, set()).update(found or {COMPLETE})
         for lack in sorted(found):
-            self._is_hollow(places, lack)
+            self._is_hollow(places, lack, self._given(asked))
 
-        checks = {place for place, roles in (self._known or {}).items() if HELD in roles}
-    def _is_hollow(self, places: tuple[str, ...], lack: str = "empty") -> None:
-        """Something is missing where the reference lacked nothing: what is said of all of it would hold."""
+    def _with(self, asked: Sought | None, roles: set[str]) -> set[str]:
+        """These, and the same of this call's very arguments."""
+        given = self._given(asked) if self._recording else ""
+        return roles | {f"{role}{given}" for role in roles if given}
+
+    def _given(self, asked: Sought | None) -> str:
+        """The end of a role that is a call's with these very arguments; nothing where they aren't plain data."""
+        looks = looks_of(_arguments(asked)) if asked is not None and asked.op in ("call", "method") else None
+        return f"{GIVEN}{hashlib.sha256(looks).hexdigest()[:16]}" if looks is not None else ""
+
+    def _may_note(self, places: tuple[str, ...]) -> bool:
+        """Is it the reference that is asked, and not yet known by so many arguments?"""
+        return self._recording and len(self.seen.get(places[0], ()) if places else ()) < OF_ONE_PLACE
+
+    def _is_hollow(self, places: tuple[str, ...], lack: str = "empty", given: str = "") -> None:
+        """Something is missing where the reference lacked nothing: what is said of all of it would hold.
+
+        One that is empty for an empty argument was whole for others: what is known of these very arguments counts.
+        """
         roles = self._roles(places) or frozenset()
-        if (COMPLETE in roles or any(map(self._gives, places))) and lack not in roles:
+        known = [role for role in roles if given and role.endswith(given)]
+        whole = COMPLETE in roles or any(map(self._gives, places))
+        if (known and f"{lack}{given}" not in known) or (whole and lack not in roles):
             self.vouch(f"{LACKING[lack]}: {places[0]}")
 
     def _gives(self, place: str) -> bool:
