@@ -137,6 +137,7 @@ class Peer:
             return self._sought(Sought(op, thing, name, (args, tuple(named.items())), places))
 
     def _sought(self, what: Sought) -> Any:
+        self.carrier.gate.asking(what)
         with self.carrier.at(what.places):
             try:
                 result = self.ask(what.op, {"name": what.name}, (what.thing, *what.given))
@@ -145,10 +146,10 @@ class Peer:
             except Exception as error:
                 self.carrier.gate.looked(what, error)
                 raise
-        self.carrier.gate.looked(what, result)
             finally:
                 if self.carrier.gate.draws(what.places, drew=self.surroundings.has_drawn()):
                     self.surroundings.part()
+        self.carrier.gate.looked(what, result)
         return self.effects.given_back(result)
 
     def used(self, thing: Any) -> Role:
@@ -364,12 +365,12 @@ def _all_of(managers: Iterable[contextlib.AbstractContextManager[Any]]) -> Itera
         yield
 
 
-def _unknown(_frame: Packet) -> Any:
-    raise UnsupportedError("something unknown")
-
 def _too_deep(_frame: Packet) -> Any:
     raise RecursionError("maximum recursion depth exceeded")
 
+
+def _unknown(_frame: Packet) -> Any:
+    raise UnsupportedError("something unknown")
 
 
 def _named(pairs: Any) -> dict[str, Any]:

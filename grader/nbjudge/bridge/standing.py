@@ -86,11 +86,14 @@ class Gate(Protocol):
     def may_run(self, places: tuple[str, ...], said: str) -> bool:
         """Is this text of a thing's, which runs as code, what the released answer has there?"""
 
+    def may_raise(self, home: str, places: tuple[str, ...]) -> bool:
+        """May an error there be of this class of a library's, and not only of Python's nearest?"""
+
     def looked(self, asked: Sought, result: Any) -> None:
         """What was asked of a thing, and what came."""
 
-    def may_raise(self, home: str, places: tuple[str, ...]) -> bool:
-        """May an error there be of this class of a library's, and not only of Python's nearest?"""
+    def asking(self, asked: Sought) -> None:
+        """This is about to be asked of a thing."""
 
     def came(self, places: tuple[str, ...], value: Any) -> None:
         """What the other side has brought of itself: into an argument, to a function of ours, as a gradient."""
@@ -121,19 +124,26 @@ class Everything:
     def named(self, name: str, kind: type) -> None:
         """Nobody wants to know."""
 
-    def refuse(self, standing: Stand) -> NoReturn:
-        """Raises `Refused`."""
-        raise Refused(standing.sentence, waits=standing.waits)
     def draws(self, places: tuple[str, ...], *, drew: bool) -> bool:  # noqa: ARG002 - a gate's signature
         """Nobody wants to know."""
         return drew
 
+    def refuse(self, standing: Stand) -> NoReturn:
+        """Raises `Refused`."""
+        raise Refused(standing.sentence, waits=standing.waits)
 
     def may_run(self, places: tuple[str, ...], said: str) -> bool:  # noqa: ARG002 - a gate's signature
         """None is run on this side."""
         return False
 
+    def may_raise(self, home: str, places: tuple[str, ...]) -> bool:  # noqa: ARG002 - a gate's signature
+        """None is."""
+        return False
+
     def looked(self, asked: Sought, result: Any) -> None:
+        """Nobody wants to know."""
+
+    def asking(self, asked: Sought) -> None:
         """Nobody wants to know."""
 
     def came(self, places: tuple[str, ...], value: Any) -> None:
@@ -143,10 +153,6 @@ class Everything:
 _ROLES: Mapping[str, Role] = {
     "function": Role.CALLABLE,
     "object": Role.OBJECT,
-    def may_raise(self, home: str, places: tuple[str, ...]) -> bool:  # noqa: ARG002 - a gate's signature
-        """None is."""
-        return False
-
     "class": Role.OBJECT,
     "iterator": Role.ITERATOR,
     "library": Role.OBJECT,

@@ -47,6 +47,8 @@ class Places:
         self._gave: dict[str, set[str]] = {}  # by place: what the values lacked, or that one was whole
         self._ran: set[str] = set()  # places whose examples have run
         self._held: set[str] = set()  # checks that were made
+        self._found: dict[int, bool | None] = {}  # in an object, by going through it; by id() of a question
+        self._hashes: dict[int, tuple[Any, Any]] = {}  # that were said first, by id() of a thing that is kept alive
         self.refused: Stand | None = None
         self._known: Known | None = None
         self._recording = False
@@ -68,6 +70,8 @@ class Places:
             self._gave,
             self._ran,
             self._held,
+            self._hashes,
+            self._found,
         ):
             kept.clear()
         self.data, self.refused = False, None
@@ -101,10 +105,12 @@ class Places:
         """As what a thing stands that has come from these places."""
         kinds = nature.classes[:1] if nature.form == "class" else nature.classes
         names = tuple(sorted({name for kind in kinds for name in self.classes.get(kind, ())}))
-        self._note(places, _roles(nature, asked=bool(names)))
+        self._note(places, _roles(nature, names))
         role = self._role(nature, places, asked=bool(names))
         if role is Role.STRANGER:
             return self._stranger(nature, places)
+        if not names and nature.form == "object":
+            names = tuple(sorted(found.removeprefix(OF) for found in self._roles(places) or () if found.startswith(OF)))
         if role is Role.OBJECT and names:
             whole = nature.form == "class"
             return Stand(role, names if whole else tuple(f"<{name}>" for name in names), of_class=whole)
@@ -125,8 +131,12 @@ class Places:
             if asked:
                 return Role.OBJECT
             return Role.CALLABLE if nature.calls and any(map(_is_asked_for, places)) else Role.STRANGER
+        of_asked = nature.form == "object" and any(role.startswith(OF) for role in roles)
         if nature.form != "function" and (
-            ("object" in roles and asked) or "own" in roles or {f"object {home}" for home in nature.homes} & roles
+            ("object" in roles and asked)
+            or of_asked
+            or "own" in roles
+            or {f"object {home}" for home in nature.homes} & roles
         ):
             return Role.OBJECT
         return Role.CALLABLE if nature.calls and "call" in roles else Role.STRANGER
@@ -180,6 +190,13 @@ class Places:
             if "absent" in roles and "data file" not in roles:
                 self.vouch(f"not given by the reference: {place}")
 
+    def asking(self, asked: Sought) -> None:
+        """Before an object is told what is looked for in it, which the reference's isn't: is it there?"""
+        if (asked.op, asked.name) != ("special", "__contains__") or self._known is None:
+            return
+        if not any(role.startswith("word ") for role in self._roles(asked.places) or ()):
+            self._found[id(asked)] = is_found(next(iter(_arguments(asked)), None), asked.thing)
+
     def looked(self, asked: Sought, result: Any) -> None:
         """What was asked of a thing of the student's, and what came."""
         if isinstance(result, BaseException):
@@ -198,7 +215,7 @@ class Places:
         if not (_is_compared(asked) or is_data(result) or _is_tensor(result)):
             return
         if (given := self._word(asked, result)) is not None:
-            self._say(asked, given)
+            self._say(asked, given, result)
             self.worded.append(result)
         elif not (asked.name in SHOWN or (asked.op == "attribute" and asked.name.startswith("__"))):
             self.data = self.data or is_data(result)
@@ -249,13 +266,24 @@ class Places:
             return True
         return "data bool" in roles if roles is not None else not self._recording and type(result) is int
 
-    def _say(self, asked: Sought, given: str) -> None:
+    def _say(self, asked: Sought, given: str, result: Any) -> None:
         kind = asked.thing if isinstance(asked.thing, type) else type(asked.thing)
         word = f"{asked.name[:80] or 'a call'} of {type.__getattribute__(kind, '__name__')[:80]}"
         self.words.add(word)
         self._note(asked.places, {f"word {given}"})
-        if not self._recording and f"word {given}" not in (self._roles(asked.places) or ()):
+        expected = self._recording or f"word {given}" in (self._roles(asked.places) or ())
+        if not expected and not self._is_as_python_says(asked, result):
             self.surprises.add(word)
+
+    def _is_as_python_says(self, asked: Sought, result: Any) -> bool:
+        """Does it say what Python would of an object without this method? Then it is as good as one without."""
+        thing, other = asked.thing, next(iter(_arguments(asked)), None)
+        if asked.name == "__hash__":  # which has to stay the same
+            return type(result) is int and self._hashes.setdefault(id(thing), (thing, result))[1] == result
+        if asked.name == "__contains__":
+            return isinstance(result, bool) and result is self._found.get(id(asked))
+        plain = {"__bool__": True, "__eq__": thing is other, "__ne__": thing is not other}
+        return asked.name in plain and result is plain[asked.name]
 
     def replaceable(self, names: Iterable[str]) -> frozenset[str]:
         """Of the course's own files, those that the reference's answers replace; while it is graded itself, all."""
@@ -272,6 +300,12 @@ class Places:
         self._ran.update(places)
         return self._recording or role in (self._roles(places) or ())
 
+    def may_raise(self, home: str, places: tuple[str, ...]) -> bool:
+        """Is an error of this class of a library's what the released answer raises at one of these places?"""
+        role = f"raises {home}"
+        self._note(places, {role})
+        return self._recording or role in (self._roles(places) or ())
+
     def is_score(self, *, shown: bool) -> bool:
         """Is the question's last expression a score? It is where the reference's was; `shown`: this one is a number."""
         if shown:
@@ -285,16 +319,29 @@ class Places:
         for place, lacked in self._gave.items():
             if COMPLETE not in lacked and COMPLETE in (self._roles((place,)) or ()):
                 self.vouch(f"{LACKING[min(lacked)]}: {place}")
+        checks = {place for place, roles in (self._known or {}).items() if HELD in roles}
         for place, roles in (self._known or {}).items():
             if HELD in roles and place not in self._held and not is_of_another_case(place, self._held, checks):
                 self.vouch(f"a check that wasn't made: {place.partition(':')[0]}")
             if place not in self._ran and any(role.startswith("runs ") for role in roles):
                 self.vouch(f"no examples: {place}")
 
+    def draws(self, places: tuple[str, ...], *, drew: bool) -> bool:
+        """Does the reference draw there? So a test's own numbers are the same, whatever an answer does."""
+        self._note(places, {"draws"} if drew else set())
+        return drew if self._known is None else "draws" in (self._roles(places) or ())
+
     def held(self, place: str) -> None:
         """The test has made this check, and it held."""
         self._note((place,), {HELD})
         self._held.add(place)
+
+    def paired(self, place: str, length: int, *, through: bool) -> None:
+        """A `zip` of the test's is over. Where the reference's came to the end of what is as long, this one has to."""
+        self._note((place,), {f"{'through' if through else 'not through'} {length}"})
+        roles = self._roles((place,)) or frozenset()
+        if not through and f"through {length}" in roles and f"not through {length}" not in roles:
+            self.vouch(f"checks that weren't made: {place.partition(':')[0]}")
 
     def vouch(self, word: str) -> None:
         """The verdict is this word of the student's."""
@@ -347,20 +394,8 @@ class Places:
 
     def _gives(self, place: str) -> bool:
         """Has the reference an iterator there, which has given something?"""
-    def draws(self, places: tuple[str, ...], *, drew: bool) -> bool:
-        """Does the reference draw there? So a test's own numbers are the same, whatever an answer does."""
-        self._note(places, {"draws"} if drew else set())
-        return drew if self._known is None else "draws" in (self._roles(places) or ())
-
         roles = self._roles((place,)) or frozenset()
         return "iterator" in roles and f"{place}[]" in (self._known or {})
-
-    def paired(self, place: str, length: int, *, through: bool) -> None:
-        """A `zip` of the test's is over. Where the reference's came to the end of what is as long, this one has to."""
-        self._note((place,), {f"{'through' if through else 'not through'} {length}"})
-        roles = self._roles((place,)) or frozenset()
-        if not through and f"through {length}" in roles and f"not through {length}" not in roles:
-            self.vouch(f"checks that weren't made: {place.partition(':')[0]}")
 
     def _note(self, places: Iterable[str], roles: set[str]) -> None:
         for place in places if self._recording else ():
@@ -368,12 +403,14 @@ class Places:
                 self.seen.setdefault(place, set()).update(roles)
 
 
-def _roles(nature: Nature, *, asked: bool) -> set[str]:
+def _roles(nature: Nature, names: Iterable[str]) -> set[str]:
+    """Of an object, also which `names` its class was asked for by: another class of an answer's may do its work."""
     roles = {"call"} if nature.calls else set()
     roles |= {"library"} if nature.form == "library" else set()
     if nature.form == "object":
         roles |= {"object"} | {f"object {home}" for home in nature.homes}
-        roles |= {"own"} if nature.ours and not asked and not nature.calls else set()
+        roles |= {f"{OF}{name}" for name in names}
+        roles |= {"own"} if nature.ours and not names and not nature.calls else set()
     return roles | ({"iterator"} if nature.form == "iterator" else set())
 
 

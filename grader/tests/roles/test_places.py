@@ -121,9 +121,16 @@ def test_points_that_rest_on_words_alone_say_so(test: str, claims: Any, alone: b
 
 def test_a_word_that_the_reference_answer_did_not_give_makes_points_rest_on_it(zygote: Zygote) -> None:
     plain = "class Vector:\n    def __init__(self, x): self.x = x"
-    test = check("v = Vector(1)\nassert v.x == 1 and v in [v, 3] and 3 != v")
+    test = check("v = Vector(1)\nassert v.x == 1 and (v == Vector(1)) in (True, False)")
     assert not only(run(zygote, answer(plain), test, beside=plain)).alone
     assert only(run(zygote, answer(VECTOR), test, beside=plain)).alone
+
+
+def test_but_not_one_that_python_would_say_of_any_object(zygote: Zygote) -> None:
+    plain = "class Vector:\n    def __init__(self, x): self.x = x"
+    test = check("v = Vector(1)\nassert v.x == 1 and v in [v, 3] and 3 != v and v == v and v")
+    outcome = only(run(zygote, answer(VECTOR), test, beside=plain))
+    assert (outcome.kind, outcome.alone, bool(outcome.claims)) == (Ending.PASSED, False, True)
 
 
 @pytest.mark.parametrize(
