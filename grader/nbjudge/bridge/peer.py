@@ -20,6 +20,7 @@ from nbjudge.bridge.around.shared_names import MOST, SharedNames
 from nbjudge.bridge.around.surroundings import Surroundings
 from nbjudge.bridge.carry import Carrier, Plain, Yours
 from nbjudge.bridge.effects import Effects
+from nbjudge.bridge.floor import Floor
 from nbjudge.bridge.raised import Attempted, RemoteError
 from nbjudge.bridge.standing import USES, Role, Sought, Stand, step
 from nbjudge.bridge.values import Body, Crossing, UnsupportedError
@@ -58,6 +59,7 @@ class Peer:
     def __init__(self, pipe: Pipe, side: int) -> None:
         self.pipe = pipe
         self.side = side
+        self.floor = Floor()
         self.answers: dict[str, Answer] = {
             "call": self._answer_call,
             "sync": lambda _frame: None,
@@ -99,10 +101,14 @@ class Peer:
             WireError: it sent something that isn't a packet of ours.
             UnsupportedError: `value`, or the answer, can't be carried.
         """
-        with self._pinned(), self.files.asking() if self.files else contextlib.nullcontext():
-            problem = self._send_question(op, said or {}, value)
-            while "op" in (packet := self.pipe.receive()).header:
-                self.answer(packet)
+        with self.floor, self._pinned(), self.files.asking() if self.files else contextlib.nullcontext():
+            question = self.floor.begin()
+            try:
+                problem = self._send_question(op, said or {}, value)
+                while "op" in (packet := self.pipe.receive()).header:
+                    self.answer(packet)
+            finally:
+                self.floor.end(question)
             with self.carrier.beside("~"):
                 self._take_over(packet)
             if problem is not None:
@@ -133,12 +139,12 @@ class Peer:
         places = standing.under(step("call" if by else op, name))
         if op not in ("call", "special", "method"):
             return self._sought(Sought(op, thing, name, given, places))
-        with self.effects.passing(self.effects.called(op, thing, name), *given) as (args, named):
+        with self.floor, self.effects.passing(self.effects.called(op, thing, name), *given) as (args, named):
             return self._sought(Sought(op, thing, name, (args, tuple(named.items())), places))
 
     def _sought(self, what: Sought) -> Any:
         self.carrier.gate.asking(what)
-        with self.carrier.at(what.places):
+        with self.floor, self.carrier.at(what.places):
             try:
                 result = self.ask(what.op, {"name": what.name}, (what.thing, *what.given))
             except (EOFError, GraderError):
@@ -271,9 +277,13 @@ class Peer:
     def answer(self, packet: Packet) -> None:
         """Answer one request: its result, or the exception that it raised."""
         self._depth += 1
+        question = self.floor.begin()
         try:
-            self._reply(*self._result_of(packet))
+            kind, result = self._result_of(packet)
+            self.floor.take(self.floor.leave(), question)
+            self._reply(kind, result)
         finally:
+            self.floor.end(question)
             self._depth -= 1
 
     def _result_of(self, packet: Packet) -> tuple[str, Any]:
@@ -294,7 +304,11 @@ class Peer:
         self.carrier.containers.drop(packet.header.get("unshared"))
         handler = self.answers.get(text(packet.header, "op"), _unknown) if self._depth <= DEPTH else _too_deep
         with self.surroundings.entered(packet.header):
-            return handler(packet)
+            held = self.floor.leave()
+            try:
+                return handler(packet)
+            finally:
+                self.floor.take(held)
 
     def _reply(self, kind: str, result: Any) -> None:
         draft, changes = self._draft(), list[Any]()

@@ -75,9 +75,10 @@ def see_own_modules(path: list[str]) -> None:
 
 def _answer(peer: Peer) -> bool:
     try:
-        packet = peer.pipe.receive()
-        if "op" in packet.header:  # else an answer that an interrupt was quicker than: nobody waits for it any more
-            peer.answer(packet)
+        with peer.floor:
+            packet = peer.pipe.receive()
+            if "op" in packet.header:  # else an answer that an interrupt was quicker than: nobody waits for it any more
+                peer.answer(packet)
     except EOFError:
         return False
     return True
