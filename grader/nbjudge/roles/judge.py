@@ -15,6 +15,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
+from nbjudge.bridge.around.replaced import Announced
 from nbjudge.bridge.standing import Refused
 from nbjudge.bridge.values import UnsupportedError
 from nbjudge.errors import StudentGone
@@ -111,7 +112,7 @@ class Judge:
         self._passes_on: dict[str, bool] = {}
         self._ways = self._syntax()
         self._transform, kernel.shell.transform_cell = kernel.shell.transform_cell, self._transformed
-        kernel.shell.ast_transformers.append(Marked(witness.places))
+        kernel.shell.ast_transformers += [Marked(witness.places), Announced(witness.peer.replaced.note)]
 
     def read(self, source: str, found: Mapping[str, Any] | None) -> None:
         """Take over what the owner has found in a test cell, once for a class."""

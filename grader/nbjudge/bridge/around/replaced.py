@@ -1,11 +1,13 @@
 """What a test has put in place of Python's own, or of a module's, functions: the student's process uses it meanwhile.
 
 A function of the test's is lent as ever, by a number that can be called; of `sys.stdin` its `readline`. What is put
-back here is put back there.
+back here is put back there. A module's function is looked at from the first time that a patch or an assignment of the
+test's is about to replace it.
 """
 
 from __future__ import annotations
 
+import ast
 import builtins
 import io
 import itertools
@@ -18,6 +20,7 @@ from unittest import mock
 
 from nbjudge.errors import WireError
 
+NOTED = "_nbjudge_replaced"  # what is called before such an assignment; among the builtins, so no name of a test's
 STDIN = "sys.stdin"
 LISTENED_TO = frozenset({"sys.stdout", "sys.stderr"})  # what is printed comes back as text
 
@@ -83,6 +86,17 @@ class Replaced:
             self._watched[where] = (module, name, vars(module).get(name))
             self._stands = None
 
+    def note(self, root: Any, *path: str) -> None:
+        """A test is about to bind or delete what stands at this path; it counts where that is a function of a module's.
+
+        Only modules are gone through: anything else may be the student's, and would be asked.
+        """
+        *inner, name = path
+        for step in inner:
+            root = vars(root).get(step) if isinstance(root, types.ModuleType) else None
+        if isinstance(root, types.ModuleType) and root.__name__ != "__main__" and callable(vars(root).get(name)):
+            self._note(root, name)
+
     def begin(self) -> None:
         """A new question: whatever is replaced is told again."""
         self._told.clear()
@@ -145,3 +159,36 @@ class Replaced:
         """A new question: all is as it was."""
         for where in list(self._here):
             self._put_back(where)
+
+
+class Announced(ast.NodeTransformer):
+    """Has each assignment to, and each deletion of, a name's attribute said before, to `note`.
+
+    >>> tree = Announced(print).visit(ast.parse("np.linalg.inv = None"))
+    >>> print(ast.unparse(tree))
+    _nbjudge_replaced(np, 'linalg', 'inv')
+    np.linalg.inv = None
+    """
+
+    def __init__(self, note: Callable[..., None]) -> None:
+        setattr(builtins, NOTED, note)
+
+    def visit_Assign(self, node: ast.Assign) -> list[ast.stmt]:
+        """`np.linalg.inv = None`."""
+        return [*_announced(node, node.targets), node]
+
+    def visit_Delete(self, node: ast.Delete) -> list[ast.stmt]:
+        """`del np.linalg.inv`."""
+        return [*_announced(node, node.targets), node]
+
+
+def _announced(node: ast.stmt, targets: Sequence[ast.expr]) -> Iterator[ast.stmt]:
+    parts = (part for target in targets for part in getattr(target, "elts", [target]))
+    for part in parts:
+        path, root = list[ast.expr](), part
+        while isinstance(root, ast.Attribute):
+            path.insert(0, ast.Constant(root.attr))
+            root = root.value
+        if path and isinstance(root, ast.Name):
+            said = ast.Call(ast.Name(NOTED, ast.Load()), [ast.Name(root.id, ast.Load()), *path], [])
+            yield ast.fix_missing_locations(ast.copy_location(ast.Expr(said), node))
