@@ -182,6 +182,13 @@ ONE_PROCESS = {  # answer, tests, right?
         "with Quiet(ValueError): check(-1)\nassert check(1) == 1",
         "try:\n    with Quiet(KeyError): check(-1)\nexcept ValueError: pass\nelse: assert False",
     ),
+    "a module's function taken away": (
+        "import numpy as np\ndef solved(a, b): return np.linalg.solve(a, b)",
+        "import numpy as np\nkept = np.linalg.solve\nnp.linalg.solve = None\n"
+        "try:\n    solved(np.eye(2), np.ones(2))\nexcept TypeError:\n    pass\nelse:\n    raise AssertionError\n"
+        "finally:\n    np.linalg.solve = kept",
+        "assert (solved(np.eye(2), np.ones(2)) == 1).all()",
+    ),
     "a large number": (
         "def factorial(n): return n * factorial(n - 1) if n else 1",
         "import math\nassert factorial(900) == math.factorial(900)",
