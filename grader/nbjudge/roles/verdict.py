@@ -120,9 +120,10 @@ def of_exception(error: BaseException, source: str, filename: str) -> Ruling:
 
 
 def unsupported(what: str) -> str:
-    """The sentence for a value that the grader can't carry from one process to the other."""
+    """The sentence for a value that the grader can't carry from one process to the other, whichever has it."""
     return (
-        f"The answer is, or contains, {what}. The grader can't carry that to the tests, so this question isn't graded."
+        f"The test and the answer would exchange {what}. The grader can't carry that from one to the other, so this "
+        "question isn't graded."
     )
 
 
