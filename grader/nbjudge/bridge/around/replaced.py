@@ -93,8 +93,8 @@ class Replaced:
         """
         *inner, name = path
         for step in inner:
-            root = vars(root).get(step) if isinstance(root, types.ModuleType) else None
-        if isinstance(root, types.ModuleType) and root.__name__ != "__main__" and callable(vars(root).get(name)):
+            root = vars(root).get(step) if _is_module(root) else None
+        if _is_module(root) and root.__name__ != "__main__" and callable(vars(root).get(name)):
             self._note(root, name)
 
     def begin(self) -> None:
@@ -159,6 +159,10 @@ class Replaced:
         """A new question: all is as it was."""
         for where in list(self._here):
             self._put_back(where)
+
+
+def _is_module(thing: Any) -> bool:
+    return issubclass(type(thing), types.ModuleType)  # `isinstance` would ask a student's object for its class
 
 
 class Announced(ast.NodeTransformer):
