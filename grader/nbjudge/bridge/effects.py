@@ -17,7 +17,7 @@ from typing import Any
 from nbjudge.bridge.around.parts import Part
 from nbjudge.bridge.values import generators, streams
 from nbjudge.bridge.values.arrays import is_mixed
-from nbjudge.bridge.values.packages import pictures
+from nbjudge.bridge.values.packages import pictures, symbols
 from nbjudge.bridge.values.records import is_record
 
 GRAD = ".grad"  # what part of an argument changes: its gradient
@@ -247,6 +247,8 @@ def _refill(value: Any, items: Any) -> None:
         generators.put(value, items)
     elif pictures.is_picture(value):
         pictures.put(value, items)
+    elif symbols.is_matrix(value):
+        symbols.put(value, items)
     elif streams.is_stream(value):
         streams.put(value, items)
     else:
@@ -262,7 +264,13 @@ def _array_clone(value: Any) -> Any:
 
 
 def _is_copied(value: Any) -> bool:
-    return _is_array(value) or _is_frame(value) or pictures.is_picture(value) or streams.is_stream(value)
+    return (
+        _is_array(value)
+        or _is_frame(value)
+        or pictures.is_picture(value)
+        or symbols.is_matrix(value)
+        or streams.is_stream(value)
+    )
 
 
 def _is_array(value: Any) -> bool:

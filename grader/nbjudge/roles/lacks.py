@@ -14,6 +14,7 @@ from typing import Any
 
 from nbjudge.bridge.objects import RemoteClass, RemoteObject
 from nbjudge.bridge.values.packages.pictures import is_picture
+from nbjudge.bridge.values.packages.symbols import is_matrix
 from nbjudge.bridge.values.streams import content, is_read, is_stream
 from nbjudge.bridge.values.table import ROUNDING, kind_of
 
@@ -34,7 +35,7 @@ def parts_of(value: Any) -> list[Any] | None:
         return [*value.values()]
     if getattr(getattr(value, "dtype", None), "kind", "") in ("O", "V") and hasattr(value, "tolist"):
         return _flat(value.tolist())
-    return [*value] if isinstance(value, list | tuple | set | frozenset | deque) else None
+    return [*value] if isinstance(value, list | tuple | set | frozenset | deque) or is_matrix(value) else None
 
 
 def is_found(item: Any, thing: Any) -> bool | None:

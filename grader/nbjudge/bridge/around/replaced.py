@@ -168,10 +168,12 @@ def _is_module(thing: Any) -> bool:
 class Announced(ast.NodeTransformer):
     """Has each assignment to, and each deletion of, a name's attribute said before, to `note`.
 
-    >>> tree = Announced(print).visit(ast.parse("np.linalg.inv = None"))
+    >>> tree = Announced(print).visit(ast.parse("np.linalg.inv = None\\nsetattr(random, 'random', f)"))
     >>> print(ast.unparse(tree))
     _nbjudge_replaced(np, 'linalg', 'inv')
     np.linalg.inv = None
+    _nbjudge_replaced(random, 'random')
+    setattr(random, 'random', f)
     """
 
     def __init__(self, note: Callable[..., None]) -> None:
@@ -184,6 +186,14 @@ class Announced(ast.NodeTransformer):
     def visit_Delete(self, node: ast.Delete) -> list[ast.stmt]:
         """`del np.linalg.inv`."""
         return [*_announced(node, node.targets), node]
+
+    def visit_Expr(self, node: ast.Expr) -> Any:
+        """`setattr(np.linalg, "inv", None)`."""
+        self.generic_visit(node)
+        match node.value:
+            case ast.Call(ast.Name("setattr" | "delattr"), [owner, ast.Constant(str(name)), *_]):
+                return [*_announced(node, [ast.Attribute(owner, name, ast.Store())]), node]
+        return node
 
 
 def _announced(node: ast.stmt, targets: Sequence[ast.expr]) -> Iterator[ast.stmt]:

@@ -1,1 +1,1 @@
-"""The values of packages that a course may have, and that may be missing: pandas' and Pillow's."""
+"""The values of packages that a course may have, and that may be missing: pandas', Pillow's and SymPy's."""

@@ -1,0 +1,233 @@
+"""SymPy's expressions and matrices, as lists of their parts. Never as text that is evaluated; SymPy may be missing.
+
+What comes is built by this process's own SymPy without being worked out, from classes that SymPy gives by name. No sign
+in a symbol's name could call something: `lambdify` and `sympify` make code of it.
+"""
+
+from __future__ import annotations
+
+import importlib
+import re
+import sys
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from nbjudge.bridge.values.scalars import WHOLE_BITS
+from nbjudge.bridge.values.shared import InPlace, share
+from nbjudge.bridge.values.table import Decoder, Encoder, Tree, UnsupportedError, ValueKind, known, whole_numbers
+from nbjudge.errors import WireError
+from nbjudge.wire import listed, text, whole
+
+MOST = 1 << 14  # parts of one expression, items of one matrix
+PRECISION_BITS = 1 << 14
+NAME = re.compile(r"[\w\\{}^', ]{1,200}|[+-]")  # the last are sides of a limit
+WHOLE = ("Integer", "Rational", "Float", "Symbol", "Dummy", "Constant")  # said without parts
+TRUTHS = {"BooleanTrue": "true", "BooleanFalse": "false"}
+
+
+def _sympy() -> Any:
+    return importlib.import_module("sympy")
+
+
+def _class(name: str) -> type | None:
+    """SymPy's class of this name."""
+    home = "sympy.functions.elementary.piecewise" if name == "ExprCondPair" else "sympy"  # the one that lies deeper
+    found = vars(importlib.import_module(home)).get(name)
+    return found if isinstance(found, type) and issubclass(found, _sympy().Basic) else None
+
+
+def _is_symbolic(value: Any) -> bool:
+    return "sympy" in sys.modules and issubclass(type(value), _sympy().Basic) and _kind(value) is not None
+
+
+def _kind(value: Any) -> str | None:
+    """As what a part is said: an atom, a constant, an undefined function's value, or an object of SymPy's class."""
+    here, sympy = type(value), _sympy()
+    if issubclass(here, sympy.Rational):
+        return "Integer" if issubclass(here, sympy.Integer) else "Rational"
+    if getattr(sympy.S, TRUTHS.get(here.__name__, here.__name__), None) is value:
+        return "Constant"
+    if isinstance(here, type(sympy.Function("f"))):
+        return "Undefined"
+    return here.__name__ if _class(here.__name__) is here else None
+
+
+# ---------------------------------------------------------------------- said
+
+
+def _said(value: Any, encode: Encoder) -> Any:
+    """Its parts, each after those that it is made of; what has an odd part isn't data."""
+    parts: list[list[Any]] = []
+    at: dict[int, int] = {}
+    waiting = [value]
+    while waiting:
+        one = waiting[-1]
+        kind = _kind(one) if issubclass(type(one), _sympy().Basic) else None
+        if kind is None:
+            return encode.other(value, encode)
+        inner = () if kind in WHOLE else one.args
+        missing = [part for part in inner if id(part) not in at]
+        if missing:
+            waiting += missing
+            continue
+        waiting.pop()
+        if id(one) not in at:
+            at[id(one)] = len(parts)
+            parts.append([kind, *_content(kind, one), *(at[id(part)] for part in inner)])
+        if len(parts) + len(waiting) > MOST:
+            raise UnsupportedError(f"an expression of more than {MOST} parts")
+    return {"t": "symbolic", "v": parts}
+
+
+def _content(kind: str, value: Any) -> list[Any]:
+    if kind in ("Integer", "Rational"):
+        return [_bounded(value.p), *([_bounded(value.q)] if kind == "Rational" else [])]
+    if kind == "Float":
+        return [*map(int, value._mpf_), value._prec]
+    if kind in ("Symbol", "Dummy"):
+        given = getattr(value, "_assumptions_orig", value.assumptions0)  # before SymPy 1.13 all that follows from them
+        index = [value.dummy_index] if kind == "Dummy" else []
+        return [_named(value.name), {name: flag for name, flag in given.items() if flag is not None}, *index]
+    if kind == "Constant":
+        return [TRUTHS.get(type(value).__name__, type(value).__name__)]
+    return [_named(type(value).__name__)] if kind == "Undefined" else []
+
+
+def _bounded(number: int) -> int:
+    if int(number).bit_length() > WHOLE_BITS:
+        raise UnsupportedError(f"a whole number of more than {WHOLE_BITS} bits")
+    return int(number)
+
+
+def _named(name: str) -> str:
+    if not NAME.fullmatch(name):
+        raise UnsupportedError("a symbol whose name isn't made of letters, digits and what LaTeX needs")
+    return name
+
+
+# ---------------------------------------------------------------------- heard
+
+
+def _heard(tree: Tree, _decode: Decoder) -> Any:
+    made: list[Any] = []
+    for part in listed(tree, "v", MOST):
+        if type(part) is not list or not part or type(part[0]) is not str:
+            raise WireError("An expression isn't made of parts.")
+        kind, *said = part
+        try:
+            made.append(_MAKERS.get(kind, _of_class)(kind, said, made))
+        except WireError:
+            raise
+        except Exception:  # whatever SymPy says of parts that don't fit
+            raise WireError("An expression's part isn't one of SymPy's.") from None
+    if not made or not all(issubclass(type(one), _sympy().Basic) for one in made):
+        raise WireError("An expression has no parts.")
+    return made[-1]
+
+
+def _number(kind: str, said: list[Any], _made: list[Any]) -> Any:
+    if any(type(one) is not int or abs(one).bit_length() > WHOLE_BITS for one in said):
+        raise WireError("A number of an expression isn't one.")
+    sympy = _sympy()
+    if kind != "Float":
+        return getattr(sympy, kind)(*said)
+    *mpf, precision = said
+    if len(mpf) != 4 or not 0 < precision < PRECISION_BITS or abs(mpf[2]) > PRECISION_BITS:
+        raise WireError("A number of an expression is no Float.")
+    return sympy.Float(tuple(mpf), precision=precision)
+
+
+def _symbol(kind: str, said: list[Any], _made: list[Any]) -> Any:
+    name, given, *index = said
+    flags = type(given) is dict and all(NAME.fullmatch(key) and type(flag) is bool for key, flag in given.items())
+    if type(name) is not str or not NAME.fullmatch(name) or not flags:
+        raise WireError("A symbol has an odd name.")
+    if kind == "Symbol":
+        return _sympy().Symbol(name, **given)
+    return _sympy().Dummy(name, dummy_index=whole({"index": index[0]}, "index", 0, 1 << 64), **given)
+
+
+def _constant(_kind: str, said: list[Any], _made: list[Any]) -> Any:
+    return getattr(_sympy().S, text({"name": said[0]}, "name", 80))
+
+
+def _undefined(_kind: str, said: list[Any], made: list[Any]) -> Any:
+    name, *inner = said
+    if type(name) is not str or not NAME.fullmatch(name):
+        raise WireError("A function has an odd name.")
+    return _sympy().Function(name)(*_among(inner, made))
+
+
+def _of_class(kind: str, said: list[Any], made: list[Any]) -> Any:
+    found, inner = _class(kind), _among(said, made)
+    if found is None:
+        raise WireError("An expression's part is of no class of SymPy's.")
+    worked_out = (_sympy().Add, _sympy().Mul, _sympy().Pow, _sympy().Function, _sympy().Rel)
+    return found(*inner, evaluate=False) if issubclass(found, worked_out) else found(*inner)
+
+
+def _among(places: list[Any], made: list[Any]) -> list[Any]:
+    if any(type(place) is not int or not 0 <= place < len(made) for place in places):
+        raise WireError("An expression's part isn't there.")
+    return [made[place] for place in places]
+
+
+_MAKERS: Mapping[str, Callable[[str, list[Any], list[Any]], Any]] = {
+    **dict.fromkeys(("Integer", "Rational", "Float"), _number),
+    **dict.fromkeys(("Symbol", "Dummy"), _symbol),
+    "Constant": _constant,
+    "Undefined": _undefined,
+}
+
+
+def _lacks(value: Any) -> bool:
+    """Is it NaN or infinite, or a number that would be once it is worked out?"""
+    constants = _sympy().S
+    missing = (constants.NaN, constants.Infinity, constants.NegativeInfinity, constants.ComplexInfinity)
+    return bool(value.has(*missing) or (getattr(value, "is_number", False) and value.evalf(2).has(*missing)))
+
+
+def _unreal(value: Any) -> bool:
+    return bool(getattr(value, "is_number", False) and value.has(_sympy().I))
+
+
+known(ValueKind("symbolic", (), _said, _heard, takes=_is_symbolic, lacks=_lacks, unreal=_unreal))
+
+# ---------------------------------------------------------------------- matrices, which both sides may change in place
+
+
+def is_matrix(value: Any) -> bool:
+    """A matrix of SymPy's that can be changed."""
+    return "sympy" in sys.modules and type(value) is _sympy().Matrix
+
+
+def _matrix_said(value: Any, encode: Encoder) -> dict[str, Any]:
+    items = value.flat()
+    if len(items) > MOST:
+        raise UnsupportedError(f"a matrix of more than {MOST} items")
+    return {"shape": list(value.shape), "v": [encode(item) for item in items]}
+
+
+def _matrix_fill(value: Any, tree: Tree, decode: Decoder) -> Any:
+    said = tree.get("v")
+    if not isinstance(said, dict):
+        raise WireError("A matrix isn't an object.")
+    shape, items = whole_numbers(said, "shape"), [decode(item) for item in listed(said, "v", MOST)]
+    right = len(shape) == 2 and len(items) == shape[0] * shape[1]
+    if not right or not all(issubclass(type(item), _sympy().Basic) for item in items):
+        raise WireError("A matrix isn't made of expressions.")
+    made = _sympy().Matrix(*shape, items)
+    return made if value is None else put(value, made)
+
+
+def put(value: Any, state: Any) -> Any:
+    """Give a matrix the size and items of another."""
+    vars(value).update(vars(state.copy()))
+    return value
+
+
+def _matrix_looks(value: Any) -> bytes:
+    return repr((value.shape, [_sympy().srepr(item) for item in value.flat()])).encode()
+
+
+share("symbolic matrix", (), InPlace(_matrix_said, _matrix_fill, _matrix_looks), is_matrix)

@@ -1,0 +1,60 @@
+"""An answer that is an expression of SymPy's counts as data: tests compare it with their own SymPy."""
+
+from __future__ import annotations
+
+import pytest
+
+from nbjudge.model import Ending
+from nbjudge.process.zygote import Zygote
+from nbjudge_tests.trials import answer, check, only, run
+
+pytest.importorskip("sympy")
+
+RIGHT = "import sympy as sp\ndef slope(f, x): return sp.diff(f, x)"
+GIVEN = "import sympy as sp\nx, y = sp.symbols('x y')\n"
+
+
+@pytest.mark.parametrize(
+    "test",
+    [
+        "assert slope(x**2, x) == 2 * x",
+        "assert sp.simplify(slope(sp.sin(x) * y, x) - y * sp.cos(x)) == 0",
+        "assert sp.lambdify(x, slope(x**3, x))(2) == 12",
+        "assert float(slope(x**3, x).subs(x, 2)) == 12",
+        "assert slope(sp.Matrix([x**2, x]), x) == sp.Matrix([2 * x, 1])",
+    ],
+)
+def test_a_question_about_expressions_has_a_verdict(test: str, zygote: Zygote) -> None:
+    said = only(run(zygote, answer(RIGHT), check(GIVEN + test), beside=RIGHT))
+    assert (said.kind, said.points) == (Ending.PASSED, 1)
+    wrong = only(run(zygote, answer(RIGHT.replace("sp.diff(f, x)", "f")), check(GIVEN + test), beside=RIGHT))
+    assert (wrong.kind, wrong.points) == (Ending.FAILED, 0)
+
+
+INVERTED = f"{GIVEN}assert not abs(float(slope(3 * x, x)) - 3) > 1e-6"
+EMPTY = f"{GIVEN}assert all(item == 1 for item in slope(sp.Matrix([x, x]), x))"
+NOTHING = {
+    "nan": ("return sp.nan", INVERTED),
+    "nan, once it is worked out": (
+        "hole = sp.Pow(0, -1, evaluate=False)\n"
+        "    return sp.Add(hole, sp.Mul(-1, hole, evaluate=False), evaluate=False)",
+        INVERTED,
+    ),
+    "an empty matrix": ("return sp.zeros(0, 1)", EMPTY),
+    "an object that equals everything": (
+        "return type('Own', (sp.Symbol,), {'__eq__': lambda *_: True, '__hash__': lambda _: 1})('x')",
+        f"{GIVEN}assert slope(x**2, x) == 2 * x",
+    ),
+    "a name that is code": (
+        "return sp.Symbol('__import__(\"builtins\").__dict__.update(abs=lambda _: 0)')",
+        f"{GIVEN}assert sp.lambdify(x, slope(x**2, x))(2) is None or True",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", NOTHING)
+def test_no_expression_pays_that_deserves_nothing(name: str, zygote: Zygote) -> None:
+    body, test = NOTHING[name]
+    cheat = f"import sympy as sp\ndef slope(f, x):\n    {body}"
+    said = only(run(zygote, answer(cheat), check(test), beside=RIGHT))
+    assert said.alone or not said.points  # what rests on a word waits for a person
