@@ -181,10 +181,13 @@ _MAKERS: Mapping[str, Callable[[str, list[Any], list[Any]], Any]] = {
 
 
 def _lacks(value: Any) -> bool:
-    """Is it NaN or infinite, or a number that would be once it is worked out?"""
+    """Is it NaN or infinite, or a number that is, or that nobody knows, once it is worked out?"""
     constants = _sympy().S
     missing = (constants.NaN, constants.Infinity, constants.NegativeInfinity, constants.ComplexInfinity)
-    return bool(value.has(*missing) or (getattr(value, "is_number", False) and value.evalf(2).has(*missing)))
+    try:
+        return bool(value.has(*missing) or (getattr(value, "is_number", False) and value.evalf(2).has(*missing)))
+    except Exception:  # whatever SymPy finds impossible
+        return True
 
 
 def _unreal(value: Any) -> bool:
