@@ -11,11 +11,19 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 
-from nbjudge.bridge.values.table import Decoder, Encoder, Tree, UnsupportedError, ValueKind, known, parts_of
+from nbjudge.bridge.values.table import (
+    WHOLE_BITS,
+    Decoder,
+    Encoder,
+    Tree,
+    UnsupportedError,
+    ValueKind,
+    known,
+    parts_of,
+)
 from nbjudge.errors import WireError
 from nbjudge.wire import listed, text
 
-WHOLE_BITS = 14_000  # as many as Python reads from 4,300 digits
 TEXT_CHARS = 4 << 20
 DIGITS = 5000
 _DECIMAL = re.compile(r"-?(\d+(\.\d+)?(E[+-]\d{1,6})?|Infinity|s?NaN\d*)")

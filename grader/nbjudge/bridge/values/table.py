@@ -17,6 +17,7 @@ from nbjudge.wire import listed, text
 DEPTH = 24
 ITEMS = 16 << 20  # numbers in one array or tensor
 DIMENSIONS = 16
+WHOLE_BITS = 14_000  # of a whole number, as many as Python reads from 4,300 digits
 ROUNDING = 1e-6  # of a number's size: a smaller imaginary part is left of computing with complex numbers
 STORAGE_BYTES = 64 << 20
 SHARED_BYTES = 96 << 20  # of all that one packet brings; twice that still fits into a packet

@@ -12,9 +12,17 @@ import sys
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from nbjudge.bridge.values.scalars import WHOLE_BITS
 from nbjudge.bridge.values.shared import InPlace, share
-from nbjudge.bridge.values.table import Decoder, Encoder, Tree, UnsupportedError, ValueKind, known, whole_numbers
+from nbjudge.bridge.values.table import (
+    WHOLE_BITS,
+    Decoder,
+    Encoder,
+    Tree,
+    UnsupportedError,
+    ValueKind,
+    known,
+    whole_numbers,
+)
 from nbjudge.errors import WireError
 from nbjudge.wire import listed, text, whole
 
