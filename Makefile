@@ -137,7 +137,7 @@ test-courses: build/courses/.installed  ## COURSES="FOLDER …" of somebody's no
 	build/courses/bin/python -m tools.strangers $(COURSES) $(COURSES_ARGS)
 build/courses/.installed: grader/pyproject.toml
 	test -x build/courses/bin/python || $(PYTHON) -m venv build/courses
-	build/courses/bin/python -m pip install --quiet $(PIP_ARGS) -e ./grader pandas scipy seaborn scikit-learn ipywidgets pytest
+	build/courses/bin/python -m pip install --quiet $(PIP_ARGS) -e ./grader pandas scipy seaborn scikit-learn sympy ipywidgets pytest
 	@touch $@
 
 clean:  ## all that was made, the environment too
