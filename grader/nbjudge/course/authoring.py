@@ -141,7 +141,7 @@ def _of_points(points: Any) -> Iterator[Said]:
 def _of_regions(text: str, marks: Mapping[str, Any]) -> Iterator[Said]:
     """What is to be cut out of the release has a beginning and an end, and stands in a cell of its kind."""
     for begin, end, mark, kind, called in REGIONS:
-        opened = 0
+        opened, closed = 0, False  # closed: by the last line that isn't blank
         for line, written in enumerate(text.splitlines(), start=1):
             if begin in written:
                 if opened:
@@ -150,9 +150,12 @@ def _of_regions(text: str, marks: Mapping[str, Any]) -> Iterator[Said]:
                     yield line, f"{begin!r} stands in a cell that isn't {kind}", f"mark the cell as {called}", True
                 opened = line
             elif end in written:
-                if not opened:
+                if closed and not opened:  # nothing stands between the two: nbgrader cuts all that it should
+                    yield line, f"{end!r} stands twice", "take one of them away", False
+                elif not opened:
                     yield line, f"{end!r} without {begin!r}", f"write `### {begin}` before it", True
                 opened = 0
+            closed = end in written or (closed and not written.strip())
         if opened:
             yield opened, f"{begin!r} without {end!r}", f"write `### {end}` where it ends", True
 

@@ -133,6 +133,13 @@ def test_points_as_older_versions_of_nbgrader_wrote_them() -> None:
     assert of_source("ps1", marked(grade=True, solution=False, locked=True, grade_id="q", points="0.5")) == []
 
 
+def test_an_end_that_stands_twice_stops_nothing_where_nothing_stands_between() -> None:
+    (one,) = of_source("ps1", master(ANSWER + "\n\n### END SOLUTION"))
+    assert (one.line, one.what, one.stops) == (6, "'END SOLUTION' stands twice", False)
+    (one,) = of_source("ps1", master(ANSWER + "\nprint(double(2))\n### END SOLUTION"))
+    assert (one.line, one.what, one.stops) == (6, "'END SOLUTION' without 'BEGIN SOLUTION'", True)
+
+
 def test_a_broken_example_may_be_given() -> None:
     (one,) = of_source("ps1", master(ANSWER, TEST, new_code_cell("mend this:")))
     assert not one.stops
