@@ -16,6 +16,8 @@ from seegrad.words.symptoms import ELSEWHERE, FORMS, HELD, LARGE, POSITIVE, SHAP
 
 TOLERANCE: Mapping[torch.dtype, float] = {torch.float64: 1e-9}  # of the largest number; 1e-4 for all other dtypes
 
+OUTSTANDING = 20.0  # times what the other numbers of a gradient are
+
 
 @dataclass(frozen=True, slots=True)
 class Live:
@@ -40,6 +42,19 @@ def between(values: torch.Tensor) -> Live:
 def scattered(values: torch.Tensor) -> Live:
     """The same, a view on every second number of its memory: neither a leaf nor contiguous."""
     return Live(values, "scattered")
+
+
+def weights(want: torch.Tensor) -> torch.Tensor:
+    """The gradient that a result is handed: of either sign, and one number of it is large, lest a limit go unseen.
+
+    >>> bool(weights(torch.zeros(5)).abs().max() >= 10)
+    True
+    """
+    drawn = torch.rand(want.shape, dtype=want.dtype) * 5 + 0.5
+    drawn = torch.where(torch.rand(want.shape) < 0.5, -drawn, drawn)
+    if drawn.numel():
+        drawn.view(-1)[torch.randint(drawn.numel(), ())] *= OUTSTANDING
+    return drawn
 
 
 def numbers(

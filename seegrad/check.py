@@ -26,7 +26,7 @@ from __future__ import annotations
 
 import html
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -178,6 +178,17 @@ class Expectation:
         if type(self.came) is not kind:
             self._fail(kind.__name__, "wrong", suggests)
 
+    def letters(self, allowed: str) -> None:
+        """Some of these letters in an order, as one text without anything between. Nothing at all isn't answered yet.
+
+        >>> expect("steps", "BA").letters("ABC")
+        """
+        wanted = _('capital letters from {first} to {last} with nothing between, such as "{last}{first}"')
+        wanted = wanted.format(first=allowed[0], last=allowed[-1])
+        replace(self, came=None if self.came == "" else self.came)._answered(wanted)
+        if type(self.came) is not str or not set(self.came) <= set(allowed):
+            self._fail(wanted, "wrong", None)
+
     def tensors(self, count: int) -> list[torch.Tensor]:
         """The tensors of a tuple or a list, which has to hold so many and nothing else.
 
@@ -246,12 +257,14 @@ class Expectation:
     def differentiable(self, suggests: Suggests = None) -> None:
         """The gradient of the function that came agrees with a finite difference, for every given input.
 
+        Of several results each is weighed, by numbers that a failure tells: `(f(x) * c).sum()`.
+
         Symptoms: raised, cut (no gradient where there should be one), wrong. Inputs: float64 tensors, few numbers.
         """
         inputs = [tensor.detach().clone().requires_grad_() for tensor in self.given.values()]
         try:
             out = self.came(*inputs)
-            weight = torch.rand_like(out.detach()) + 0.5
+            weight = _weights(out.detach())
             found = _gradients(out, inputs, weight)
             again = self.came(*inputs)
         except Exception as error:  # the student's: whatever it is, it is the answer that came
@@ -260,10 +273,11 @@ class Expectation:
             raise failure(self.asked, tensor_text(again), tensor_text(out), self.given, notes=[_(AGAIN)])
         if out.dtype != inputs[0].dtype:
             raise failure(self.asked, tensor_text(out), str(inputs[0].dtype), self.given, notes=[_(DTYPE)])
+        weighed = self._weighed(weight)
         for name, gradient, tensor in zip(self.given, found, inputs, strict=True):
             want = _difference(self.came, inputs, tensor, weight)
             if gradient is None and bool(want.abs().max() > 1e-6):
-                raise self._failure(
+                raise weighed._failure(
                     _("no gradient: the graph is cut"), tensor_text(want), "cut", suggests, name, [_(CUT)]
                 )
             if gradient is not None and not torch.allclose(gradient, want, rtol=1e-3, atol=1e-5):
@@ -271,9 +285,16 @@ class Expectation:
                 if torch.allclose(gradient, coarse, rtol=0.1, atol=0.02):
                     raise failure(self.asked, tensor_text(out), str(out.dtype), self.given, notes=[_(COARSE)])
                 told = difference(gradient, want, self.given)
-                raise self._failure(
+                raise weighed._failure(
                     tensor_text(gradient), tensor_text(want), "wrong", suggests, name, [told] if told else []
                 )
+
+    def _weighed(self, weight: torch.Tensor) -> Expectation:
+        """The same of a sum that anybody can compute anew, where several results were weighed."""
+        if weight.numel() == 1:
+            return self
+        name = next(name for name in ("c", "k", "weights") if name not in self.given)
+        return replace(self, asked=f"({self.asked} * {name}).sum()", given={**self.given, name: weight})
 
     def _answered(self, expected: str) -> None:
         if self.came is None:
@@ -396,6 +417,12 @@ def _gradients(
     """What autograd says of `(out * weight).sum()`: None for an input that no graph leads to."""
     total = (out * weight).sum()
     return torch.autograd.grad(total, inputs, allow_unused=True) if total.requires_grad else (None,) * len(inputs)
+
+
+def _weights(out: torch.Tensor) -> torch.Tensor:
+    """Another one for each of several results, which no answer foresees; eighths, which are short to write."""
+    drawn = torch.randint_like(out, 4, 13) / 8
+    return drawn if out.numel() > 1 else torch.ones_like(out)
 
 
 def _difference(

@@ -33,6 +33,7 @@ from seegrad.arguments import (
     scattered,
     share_memory,
     unless_zero,
+    weights,
     with_numbers,
 )
 from seegrad.capture.probes.torch_private import version
@@ -366,8 +367,7 @@ class _Seen:
         self, start: str, came: torch.Tensor, want: torch.Tensor, result: str = "", *, more: bool = False
     ) -> None:
         """One backward; through a result in a sum, beside a neighbour that is handed the same gradient."""
-        weight = torch.rand(want.shape, dtype=want.dtype) * 5 + 0.5
-        weight = torch.where(torch.rand(want.shape) < 0.5, -weight, weight)
+        weight = weights(want)
         root, neighbour = self.beside.get(result, (None, None))
         total = came if neighbour is None else came + neighbour
         asked = f"{start}.sum().backward()"

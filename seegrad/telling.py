@@ -21,7 +21,7 @@ FACTOR = marked("Each number is {factor} times what was expected.")
 ROUNDED = marked("These are the expected numbers, rounded.")
 UNSIGNED = marked("These are the expected numbers without their signs.")
 OFFSET = marked("Each number differs from what was expected by the same {offset}.")
-LIMITED = marked("These are the expected numbers, but none is above {limit} or below −{limit}.")
+LIMITED = marked("These are the expected numbers cut off at {limit} and −{limit}.")
 NOTHING = marked("0 came in {count} of {all} places where another number was expected.")
 BEHIND = marked("Right are the first {count} of {all} numbers only; for the others 0 came.")
 WHERE = marked("Wrong just where {which} is {most} or less; right where it is {least} or more.")
@@ -96,7 +96,7 @@ def all_alike(came: torch.Tensor, want: torch.Tensor) -> str:
     """What has been done to all of the right numbers alike; nothing where no such thing explains what came.
 
     >>> all_alike(torch.tensor([3.0, -3.0, 1.0]), torch.tensor([5.0, -9.0, 1.0]))
-    'These are the expected numbers, but none is above 3 or below −3.'
+    'These are the expected numbers cut off at 3 and −3.'
     """
     near = 1e-4 * float(want.abs().max()) if want.numel() else 0.0
     if came.numel() < 2 or came.isinf().any() or want.isinf().any() or not (came.count_nonzero() and near):

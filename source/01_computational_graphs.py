@@ -361,9 +361,7 @@ lines = "FABCDE"
 # %% grade_id="order_test" kind="test" points=15
 from seegrad.check import expect
 
-expect("type(lines).__name__", type(lines).__name__).equals("str")
-for letter in lines:
-    expect("lines", letter).one_of("ABCDEFGHIJ")
+expect("lines", lines).letters("ABCDEFGHIJ")
 ### BEGIN HIDDEN TESTS
 import torch
 from seegrad.check import perform

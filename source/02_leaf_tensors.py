@@ -516,9 +516,7 @@ steps = "ABCD"
 import torch
 from seegrad.check import expect
 
-expect("steps", steps or None).of_type(str)
-for letter in steps:
-    expect("steps", letter).one_of("ABCDEFGH")
+expect("steps", steps).letters("ABCDEFGH")
 ### BEGIN HIDDEN TESTS
 import re
 

@@ -540,9 +540,7 @@ steps = "ABCDEFG"
 import torch
 from seegrad.check import expect
 
-expect("steps", steps or None).of_type(str)
-for letter in steps:
-    expect("steps", letter).one_of("ABCDEFGHIJ")
+expect("steps", steps).letters("ABCDEFGHIJ")
 ### BEGIN HIDDEN TESTS
 from seegrad.check import perform
 

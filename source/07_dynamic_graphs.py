@@ -256,9 +256,7 @@ steps = "BCDFHI"
 import torch
 from seegrad.check import expect
 
-expect("steps", steps or None).of_type(str)
-for letter in steps:
-    expect("steps", letter).one_of("ABCDEFGHI")
+expect("steps", steps).letters("ABCDEFGHI")
 ### BEGIN HIDDEN TESTS
 from seegrad.check import perform
 

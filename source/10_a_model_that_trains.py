@@ -557,9 +557,10 @@ def descended(weights, top, rows, targets, rate, rounds, *, inside=True, adds=Fa
     return recounted
 
 
-def stack(*widths, rows, rate, rounds, dtype=torch.float32, scale=1.0):
+def stack(*widths, rows, rate, rounds, dtype=torch.float32, scale=1.0, turned=False):
     kind = {"low": -1.0, "high": 1.0, "dtype": dtype}
-    made = [numbers(a, b, **kind) for a, b in zip(widths, widths[1:], strict=False)]
+    sizes = list(zip(widths, widths[1:], strict=False))
+    made = [numbers(b, a, **kind).t() if turned else numbers(a, b, **kind) for a, b in sizes]
     inputs = {"x": numbers(rows, widths[0], dtype=dtype) * scale, "y": numbers(rows, widths[-1], dtype=dtype)}
     return {"inner": made[:-1], "outer": made[-1], **inputs, "rate": rate, "steps": rounds}
 
@@ -574,6 +575,7 @@ promised(
     stack(1, 4, 4, 4, 2, rows=2, rate=0.3, rounds=4, dtype=F64),
     stack(2, 2, 1, rows=3, rate=0.1, rounds=0),
     stack(2, 3, 1, rows=4, rate=0.01, rounds=1, scale=20.0),
+    stack(3, 2, 2, rows=3, rate=0.1, rounds=2, dtype=F64, turned=True),
     suggests={"unmoved": "optimiser", "unmoved inner": "optimiser", "history": "item"},
     beliefs={
         "M09": lambda *given: descended(*given, adds=True),

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ast
 import math
 import pickle
+import re
 
 import pytest
 import torch
@@ -185,8 +187,23 @@ def test_the_finite_difference_agrees_with_torch(function: object) -> None:
 def test_a_function_of_two_inputs_is_checked_in_both() -> None:
     inputs = {"x": torch.rand(3, dtype=torch.float64) + 0.5, "y": torch.rand(3, dtype=torch.float64) + 0.5}
     expect("f(x, y)", lambda x, y: x * y.log(), **inputs).differentiable()
-    with pytest.raises(CheckFailed, match="∂/∂y of f"):
+    with pytest.raises(CheckFailed, match=re.escape("∂/∂y of (f(x, y) * c).sum() with")):
         expect("f(x, y)", lambda x, y: x * y.detach().log(), **inputs).differentiable()
+
+
+def test_the_gradient_that_is_expected_can_be_computed_anew_from_what_is_told() -> None:
+    x = torch.tensor([0.5, 2.0, 3.0], dtype=torch.float64)
+    with pytest.raises(CheckFailed) as failed:
+        expect("f(x)", lambda x: x * x.detach(), x=x).differentiable()
+    (asked, _, expected, *_) = failed.value.lines
+    told = torch.tensor(ast.literal_eval(asked.partition("c = ")[2]), dtype=torch.float64)
+    want = torch.tensor(ast.literal_eval(expected.removeprefix("Expected").partition("]")[0].strip() + "]"))
+    torch.testing.assert_close(2 * x * told, want.double(), rtol=1e-3, atol=0)
+
+
+def test_one_result_is_not_weighed() -> None:
+    with pytest.raises(CheckFailed, match=re.escape("∂/∂x of f(x) with x = [0.5, 2]")):
+        expect("f(x)", lambda x: x.detach().sum(), x=torch.tensor([0.5, 2.0], dtype=torch.float64)).differentiable()
 
 
 def test_a_constant_has_no_gradient_and_that_is_right() -> None:

@@ -12,6 +12,18 @@ from seegrad.picture.sketch.parts import Card, Pill, Pin, Wire, at
 from seegrad.words.languages import _
 
 NAME_LONGEST = 20
+SIGN_LONGEST = 12
+SIGNS = {
+    "Add": "+", "Sub": "−", "Mul": "×", "Div": "÷", "Neg": "−x", "Pow": "xⁿ", "Exp": "exp", "Log": "log", "Sum": "Σ",
+    "Mean": "mean", "Sigmoid": "σ", "Tanh": "tanh", "Relu": "relu", "Mm": "@", "Mv": "@", "Dot": "@", "Bmm": "@",
+    "Addmm": "@+", "T": "ᵀ", "Transpose": "ᵀ", "Permute": "ᵀ", "Sqrt": "√", "Abs": "|x|", "Select": "[i]",
+    "Slice": "[:]", "Index": "[…]", "CopySlices": "[…]=", "Copy": "copy", "Clone": "clone", "View": "view",
+    "AsStrided": "view", "UnsafeView": "view", "ToCopy": "to", "NativeBatchNorm": "batch norm",
+    "NativeLayerNorm": "layer norm", "Getitem": "[…]", "Matmul": "@", "Truediv": "÷", "Rsub": "−", "Radd": "+",
+    "Rmul": "×", "Rpow": "xⁿ", "Rtruediv": "÷", "Rdiv": "÷", "Eq": "==", "Ne": "≠", "Lt": "<", "Le": "≤", "Gt": ">",
+    "Ge": "≥",
+}  # fmt: skip
+NUMBER = re.compile(r"(Backward)?\d*$")
 CUTS = frozenset({"detach", "data", "storage"})  # ways to another name through which no gradient comes back
 
 
@@ -108,7 +120,7 @@ class Desk:
         if parent and parent.name and not ref.parameter:
             return parent.name + alias_label(ref)
         frame = self.recording.frames[ref.frame] if ref.frame < len(self.recording.frames) else None
-        made = f"({frame.op})" if frame and ref.id in frame.outputs and frame.op else ""
+        made = f"({_spoken(frame.op)})" if frame and ref.id in frame.outputs and frame.op else ""
         of_leaf = gradient_name(self.recording, ref)  # of a long path its end: a card is no wider for it
         return made or ".".join(of_leaf.split(".")[-2:]) or _("(unnamed)")
 
@@ -191,3 +203,29 @@ def shorten(text: str, longest: int) -> str:
         return text
     half = (longest - 1) // 2
     return f"{text[: longest - 1 - half]}…{text[-half:]}"
+
+
+def sign(name: str) -> str:
+    """The sign for a Node's or an op's name.
+
+    >>> sign("MulBackward0"), sign("mul"), sign("NllLossBackward0"), sign("zero_"), sign("__getitem__")
+    ('×', '×', 'nllloss', 'zero_', '[…]')
+    """
+    base = _spoken(NUMBER.sub("", name.rsplit("::", 1)[-1]))
+    return shorten(SIGNS.get(base) or SIGNS.get(base.capitalize()) or base.lower(), SIGN_LONGEST)
+
+
+def _spoken(op: str) -> str:
+    """A method of Python's own by its operator: nobody has written its name."""
+    bare = op.strip("_") if op.startswith("__") else ""
+    return (SIGNS.get(bare.capitalize()) or bare) if bare else op
+
+
+def op_sign(op: str) -> str:
+    """What an in-place op is called: its name, `[…] =` for an indexed assignment.
+
+    >>> op_sign("add_"), op_sign("__setitem__"), op_sign("__iadd__")
+    ('add_', '[…] =', '+=')
+    """
+    signs = {"setitem": "[…] =", "iadd": "+=", "isub": "−=", "imul": "×=", "itruediv": "÷=", "copy_slices": "[…] ="}
+    return shorten(signs.get(op.strip("_")) or op, 20)

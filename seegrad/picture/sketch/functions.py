@@ -2,25 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
 from typing import Literal
 
 from seegrad.model.recording import Frame, Node, SavedTensor, Write
-from seegrad.picture.sketch.desk import Desk, shorten
+from seegrad.picture.sketch.desk import Desk, op_sign, shorten, sign
 from seegrad.picture.sketch.parts import Pill, Pin, Wire
 
 NODE_LONGEST = 30
-SIGN_LONGEST = 12
 SLICES = "CopySlices"  # a write through a view: torch makes this Node for the base and a new one for the view
-SIGNS = {
-    "Add": "+", "Sub": "−", "Mul": "×", "Div": "÷", "Neg": "−x", "Pow": "xⁿ", "Exp": "exp", "Log": "log", "Sum": "Σ",
-    "Mean": "mean", "Sigmoid": "σ", "Tanh": "tanh", "Relu": "relu", "Mm": "@", "Mv": "@", "Dot": "@", "Bmm": "@",
-    "Addmm": "@+", "T": "ᵀ", "Transpose": "ᵀ", "Permute": "ᵀ", "Sqrt": "√", "Abs": "|x|", "Select": "[i]",
-    "Slice": "[:]", "Index": "[…]", "CopySlices": "[…]=", "Copy": "copy", "Clone": "clone", "View": "view",
-    "AsStrided": "view",
-}  # fmt: skip
-NUMBER = re.compile(r"(Backward)?\d*$")
 
 
 def put_functions(desk: Desk, frame: Frame, nodes: list[Node]) -> None:
@@ -206,7 +196,7 @@ def put_results(desk: Desk, frame: Frame) -> None:
 
 
 def _put_op(desk: Desk, frame: Frame, made: list[int], sources: list[str]) -> None:
-    symbol = sign(frame.op.capitalize())
+    symbol = sign(frame.op)
     pill = Pill(
         f"o{frame.index}", "op", shorten(frame.op, NODE_LONGEST), symbol, frame.index, off=not frame.grad_enabled
     )
@@ -246,23 +236,3 @@ def _put_write(desk: Desk, frame: Frame, write: Write, others: tuple[str, ...]) 
         desk.put(Wire(other, pill.id, frame.index, "in"))
     desk.put(Wire(old, pill.id, frame.index, "in", writes=True))
     desk.put(Wire(pill.id, new, frame.index, "out", writes=True))
-
-
-def sign(name: str) -> str:
-    """The sign for a Node's or an op's name.
-
-    >>> sign("MulBackward0"), sign("mul"), sign("NllLossBackward0"), sign("zero_")
-    ('×', '×', 'nllloss', 'zero_')
-    """
-    base = NUMBER.sub("", name.rsplit("::", 1)[-1])
-    return shorten(SIGNS.get(base) or SIGNS.get(base.capitalize()) or base.lower(), SIGN_LONGEST)
-
-
-def op_sign(op: str) -> str:
-    """What an in-place op is called: its name, `[…] =` for an indexed assignment.
-
-    >>> op_sign("add_"), op_sign("__setitem__"), op_sign("__iadd__")
-    ('add_', '[…] =', '+=')
-    """
-    signs = {"setitem": "[…] =", "iadd": "+=", "isub": "−=", "imul": "×=", "itruediv": "÷=", "copy_slices": "[…] ="}
-    return shorten(signs.get(op.strip("_")) or op, 20)
