@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import inspect
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from types import CodeType, FrameType, FunctionType
 
 import torch
@@ -98,11 +98,26 @@ def bound(source: Source, texts: Iterable[Text], name: str, fits: Callable[[ast.
         lines = [
             each.lineno
             for each in ast.walk(tree)
-            if isinstance(each, ast.Assign) and name in map(called, each.targets) and fits(each.value)
+            for target, value in _given(each)
+            if called(target) == name and fits(value)
         ]
         if lines:
             return source.at(file, min(lines))
     return None
+
+
+def _given(statement: ast.AST) -> Iterator[tuple[ast.expr, ast.expr]]:
+    """(what is given a value, the value): `a = b = x` is two, so is `a, b = x, y`."""
+    match statement:
+        case ast.Assign(targets=targets, value=value):
+            for target in targets:
+                match target, value:
+                    case ast.Tuple(elts=names), ast.Tuple(elts=values) if len(names) == len(values):
+                        yield from zip(names, values, strict=True)
+                    case _:
+                        yield target, value
+        case ast.AnnAssign(target=target, value=ast.expr() as value):
+            yield target, value
 
 
 def call_of(source: Source, texts: Iterable[Text], name: str, method: str) -> Place | None:

@@ -27,6 +27,12 @@ MEANT_AS_COPY = re.compile(
 )
 """What a second name says where a copy was meant."""
 
+ITSELF = frozenset(
+    {"to", "cpu", "cuda", "xpu", "train", "eval", "float", "double", "half", "bfloat16", "type", "requires_grad_"}
+    | {"apply", "share_memory"}
+)
+"""Methods of a module that hand back that module."""
+
 Named = list[tuple[str, Any]]
 
 
@@ -170,12 +176,14 @@ def _last(name: str) -> str:
 
 
 def _hands_on(value: ast.expr) -> bool:
-    """`target = policy`, `teacher = copy.copy(student)`."""
+    """`target = policy`, `teacher = copy.copy(student)`, `target = policy.to(device).eval()`."""
     match value:
         case ast.Name() | ast.Attribute():
             return True
         case ast.Call(func=ast.Attribute(attr="copy") | ast.Name(id="copy")):
             return True
+        case ast.Call(func=ast.Attribute(value=owner, attr=method)) if method in ITSELF:
+            return _hands_on(owner)
     return False
 
 

@@ -184,6 +184,41 @@ def c_target_network_is_the_policy():
 
 
 @program("one_module_twice")
+def c_one_network_moved_twice():
+    """`.to()` of a module hands back that module (easy-rl#140)."""
+
+    class Learner:
+        def __init__(self, network, device):
+            self.online, self.target_q = network.to(device), network.to(device).eval()  # culprit
+            self.opt = torch.optim.SGD(self.online.parameters(), lr=0.05)
+
+        def learn(self, state, after):
+            with torch.no_grad():
+                wanted = 0.8 * self.target_q(after).amax(1)
+            self.opt.zero_grad()
+            F.mse_loss(self.online(state).amax(1), wanted).backward()
+            self.opt.step()
+
+    learner = Learner(Net(out=2), torch.device("cpu"))
+    for _ in range(3):
+        learner.learn(torch.randn(6, 4), torch.randn(6, 4))
+
+
+@program("one_module_twice")
+def c_teacher_by_an_annotated_name():
+    student = Net()
+    teacher: nn.Module = student.float()  # culprit
+    opt = torch.optim.SGD(student.parameters(), lr=0.1)
+    for x, y in loader(3):
+        with torch.no_grad():
+            wanted = teacher(x).softmax(1)
+        opt.zero_grad()
+        out = student(x)
+        (F.cross_entropy(out, wanted) + F.cross_entropy(out, y)).backward()
+        opt.step()
+
+
+@program("one_module_twice")
 def c_best_model_is_the_model():
     model = Net()
     best_model = model  # culprit
@@ -305,6 +340,29 @@ def e_best_state_copied():
         if val_loss < best_loss:
             best_loss, best_state = val_loss, {k: v.clone() for k, v in model.state_dict().items()}
     model.load_state_dict(best_state)
+
+
+@program()
+def e_target_network_moved_after_the_copy():
+    policy = Net(out=2).to("cpu")
+    target_net, shadow = copy.deepcopy(policy).to("cpu"), Net(out=2).to("cpu").eval()
+    opt = torch.optim.Adam(policy.parameters(), lr=1e-3)
+    for _ in range(3):
+        with torch.no_grad():
+            wanted = torch.min(target_net(torch.randn(5, 4)), shadow(torch.randn(5, 4))).amax(1)
+        opt.zero_grad()
+        F.mse_loss(policy(torch.randn(5, 4)).amax(1), wanted).backward()
+        opt.step()
+
+
+@program()
+def e_one_model_moved_where_it_stays():
+    """Two names that promise no copy, and the same module moved again."""
+    model = Net()
+    network = model.to("cpu")
+    network = network.train().float()
+    opt = torch.optim.Adam(model.parameters(), lr=1e-3)
+    train(network, opt, loader(3))
 
 
 @program()

@@ -76,6 +76,14 @@ MENDS: dict[str, tuple[Wanted, list[tuple[str, str]]]] = {
         lambda held: held["agent"].target_net is not held["agent"].policy_net,
         [("self.target_net = self.policy_net", "self.target_net = copy.deepcopy(self.policy_net)")],
     ),
+    "c_one_network_moved_twice": (
+        apart(lambda held: held["learner"].online, lambda held: held["learner"].target_q),
+        [("network.to(device).eval()", "copy.deepcopy(network).to(device).eval()")],
+    ),
+    "c_teacher_by_an_annotated_name": (
+        apart(lambda held: held["teacher"], lambda held: held["student"]),
+        [("student.float()", "copy.deepcopy(student).float()")],
+    ),
     "c_best_model_is_the_model": (
         lambda held: held["best_model"] is held["model"],
         [
