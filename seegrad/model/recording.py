@@ -132,6 +132,7 @@ class Node:
     outputs: tuple[TensorId, ...] = ()
     leaf: TensorId | None = None
     inplace: bool = False
+    axis: int | None = None  # of a softmax: the dimension along which it normalises, as torch was given it
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ import warnings
 import weakref
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import AbstractContextManager
+from functools import cache
 from operator import attrgetter, methodcaller
 from types import CodeType, FrameType
 from typing import Any
@@ -445,6 +446,11 @@ def is_read(node: Any, attr: str) -> bool:
     return not (attr.startswith("running_") and getattr(node, "_saved_training", False) is True)
 
 
+def axis_of(node: Any) -> int | None:
+    """The dimension along which a softmax has normalised; a negative one is 2**64 too large."""
+    return getattr(node, "_saved_dim", None)
+
+
 def version_asked_of_torch(node: Any, attr: str, saved: Any, data: torch.Tensor) -> int | None:
     """The version torch expects, asked through torch's own check; for Nodes that are met after they were made."""
     now = version(data)
@@ -481,20 +487,14 @@ def escaped(tensor: torch.Tensor) -> bool:
         return False
 
 
-_WRITTEN: dict[str, tuple[int, ...]] = {}
-
-
+@cache
 def written_arguments(name: str) -> tuple[int, ...]:
     """Positions of the arguments that torch's schema says the op `name` writes; empty where there's no such op.
 
     >>> written_arguments("zero_"), written_arguments("sigmoid")
     ((0,), ())
     """
-    if name not in _WRITTEN:
-        packet = getattr(torch.ops.aten, name, None) if name.isidentifier() and not name.startswith("__") else None
-        overload = getattr(packet, packet.overloads()[0]) if packet is not None else None
-        arguments = overload._schema.arguments if overload is not None else ()
-        _WRITTEN[name] = tuple(
-            i for i, each in enumerate(arguments) if each.alias_info is not None and each.alias_info.is_write
-        )
-    return _WRITTEN[name]
+    packet = getattr(torch.ops.aten, name, None) if name.isidentifier() and not name.startswith("__") else None
+    overload = getattr(packet, packet.overloads()[0]) if packet is not None else None
+    arguments = overload._schema.arguments if overload is not None else ()
+    return tuple(i for i, each in enumerate(arguments) if each.alias_info is not None and each.alias_info.is_write)

@@ -96,7 +96,7 @@ def bound(source: Source, texts: Iterable[Text], name: str, fits: Callable[[ast.
     """The first line that gives the variable or attribute of that name a value that fits."""
     for file, tree in texts:
         lines = [
-            each.lineno
+            target.lineno
             for each in ast.walk(tree)
             for target, value in _given(each)
             if called(target) == name and fits(value)

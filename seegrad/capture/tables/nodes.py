@@ -43,7 +43,11 @@ class NodeKind(NamedTuple):
     op: str
     slots: tuple[tuple[str, str], ...]
     custom: bool
+    along: bool = False  # it normalises along a dimension
 
+
+ALONG = frozenset({"softmax", "log_softmax"})
+"""Ops that do."""
 
 ADDS = NodeKind(-1, "AccumulateGrad", "accumulate_grad", (), custom=False)
 """Of what adds into a leaf."""
@@ -78,6 +82,7 @@ class NodeDraft:
     outputs: tuple[int, ...] = field(default=(), init=False)
     leaf: int | None = field(default=None, init=False)
     inplace: bool = field(default=False, init=False)
+    axis: int | None = field(default=None, init=False)  # along which it normalises
     kept: tuple[Kept, ...] = field(default=(), init=False)
     looked_at: Sequence[Saved] = field(default=(), init=False)  # once somebody asks for more than plain numbers
     depth: int = field(default=1, init=False)  # levels of the graph from this Node on, as far as they're known
@@ -153,7 +158,9 @@ class Nodes:
         kind = self._named.get(name)
         if kind is None:
             short, slots = _short(name), _torch.saved_slots(node)
-            kind = self._named[name] = NodeKind(len(self._kinds), short, op_of(short), slots, _torch.is_custom(node))
+            op, custom = op_of(short), _torch.is_custom(node)
+            along = op in ALONG and not custom
+            kind = self._named[name] = NodeKind(len(self._kinds), short, op, slots, custom, along)
             self._kinds.append(kind)
             if is_named_by_type(node):
                 self._of_type[type(node)] = kind
@@ -339,6 +346,9 @@ class Nodes:
 
     def _keep(self, draft: NodeDraft, node: Any, made: Sequence[torch.Tensor], birth: Birth) -> None:
         """Note what the Node keeps."""
+        if draft.kind.along:
+            axis = _torch.axis_of(node)
+            draft.axis = axis if axis is None or axis < _torch.NO_NUMBER // 2 else axis - _torch.NO_NUMBER - 1
         found: list[tuple[Kept, torch.Tensor]] = []
         known, everywhere, late = self._tensors.draft, len(draft.behind), birth.late
         for attr, data, torch_saved in _torch.saved_tensors(node, draft.kind.slots):

@@ -177,13 +177,13 @@ def _last(name: str) -> str:
 
 def _hands_on(value: ast.expr) -> bool:
     """`target = policy`, `teacher = copy.copy(student)`, `target = policy.to(device).eval()`."""
+    while isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute) and value.func.attr in ITSELF:
+        value = value.func.value
     match value:
         case ast.Name() | ast.Attribute():
             return True
         case ast.Call(func=ast.Attribute(attr="copy") | ast.Name(id="copy")):
             return True
-        case ast.Call(func=ast.Attribute(value=owner, attr=method)) if method in ITSELF:
-            return _hands_on(owner)
     return False
 
 

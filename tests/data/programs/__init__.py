@@ -83,6 +83,8 @@ SEVERITIES = {
     "recomputed_otherwise": "wrong",
     "ratio_is_one": "note",
     "penalty_unused": "note",
+    "broadcast_crosswise": "note",
+    "softmax_of_one": "note",
 }
 
 
@@ -143,6 +145,7 @@ def programs() -> dict[str, Program]:
         reported_steps,
         schedules,
         seeds,
+        shapes,
         silent,
         slopes,
         unstepped,
