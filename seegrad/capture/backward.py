@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 
+from seegrad.capture.functions import returned_on
 from seegrad.capture.gradients import Arrivals, Edit, Edits
 from seegrad.capture.probes import torch_private as _torch
 from seegrad.capture.probes.variables import tensors_in
@@ -357,7 +358,10 @@ class BackwardRun:
             if tensor is not None:
                 frame.show(saved.tensor, frame.see(tensor), _torch.version(tensor))
         bound = self._state.bound(user)
-        tables.raised(RaisedError(type(error).__name__, text_of(error), self._place, frame.index, failing, bound))
+        own = next(iter(self._writers.get(failing, ())), None) if failing in self._custom else None
+        inside = returned_on(self._state.source, own.function()) if own is not None else None
+        kind, text = type(error).__name__, text_of(error)
+        tables.raised(RaisedError(kind, text, self._place, frame.index, failing, bound, inside))
         self._end([node for node in self._ran if node != failing])
 
     def done(self, result: Any) -> None:

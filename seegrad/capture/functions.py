@@ -13,7 +13,7 @@ import inspect
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from types import FrameType
+from types import CodeType, FrameType
 from typing import Any
 
 import torch
@@ -33,6 +33,8 @@ LARGEST = 1_000_000
 STEP = 1e-6
 NEAR, SMALL = 1e-4, 1e-7
 """How far a slope may be off: in proportion, and in all."""
+
+RETURNS = frozenset(dis.opmap[name] for name in ("RETURN_VALUE", "RETURN_CONST") if name in dis.opmap)
 
 SMOOTH = 1e-3
 """How far the slopes to the two sides may differ."""
@@ -141,11 +143,26 @@ def unread_check(source: Source, function: Any, frame: int, applied: Place) -> F
 def _backward_of(source: Source, function: Any) -> Place | None:
     """The line `def backward`."""
     code = getattr(inspect.unwrap(function.backward), "__code__", None)
-    if code is None:
-        return None
+    return None if code is None else _defined(source, code)
+
+
+def _defined(source: Source, code: CodeType) -> Place | None:
     last = max((line for *_, line in code.co_lines() if line is not None), default=code.co_firstlineno)
     lines = (source.at(code.co_filename, line) for line in range(code.co_firstlineno, last + 1))
     return next((place for place in lines if place.code.lstrip().startswith("def ")), None)
+
+
+def returned_on(source: Source, backward: Any) -> Place | None:
+    """The line on which a backward returns; where there are several, the one that defines it."""
+    code = getattr(inspect.unwrap(backward), "__code__", None)
+    if code is None:
+        return None
+    lines = {line for first, end, line in code.co_lines() for at in range(first, end, 2) if code.co_code[at] in RETURNS}
+    return (
+        source.at(code.co_filename, min(lines) or 0)
+        if len(lines) == 1 and None not in lines
+        else _defined(source, code)
+    )
 
 
 def _application(frame: FrameType) -> tuple[Any, tuple[Any, ...]] | None:

@@ -384,7 +384,9 @@ class Flow:
         Not in the forward of a custom Function whose result has one: its backward answers for what is in there.
         """
         behind = self.behind(roots, self._walked if walked is None else walked)
-        whole = {self._made[tensor].applied for tensor in behind if tensor in self._made and self._has_graph(tensor)}
+        tensors, made = self._recording.tensors, self._made
+        results = (tensor for tensor in behind if tensor in made and not tensors[tensor].is_leaf)  # no view of a leaf
+        whole = {made[tensor].applied for tensor in results if self._has_graph(tensor)}
         found = [cut for tensor in behind if (cut := self._cut_at(tensor)) is not None]
         found = [cut for cut in found if cut.frame.applied is None or cut.frame.applied not in whole]
         return found + [cut for tensor in behind if (cut := self._came_back(tensor)) is not None]

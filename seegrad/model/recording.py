@@ -355,6 +355,7 @@ class RaisedError:
     """An error that left the block, as torch or Python raised it. `node` is the Node that was running.
 
     `bound`: of a backward call, variable → the line that gave it what it holds, in the functions under way.
+    `inside`: where a custom Function's Node was running, the line on which its backward returns.
     """
 
     kind: str
@@ -363,6 +364,7 @@ class RaisedError:
     frame: FrameId
     node: NodeId | None = None
     bound: tuple[tuple[str, Place], ...] = ()
+    inside: Place | None = None
 
 
 EARLIER = marked(

@@ -9,7 +9,7 @@ from __future__ import annotations
 from itertools import chain
 
 from seegrad.capture.tables import Tables
-from seegrad.capture.tables.frames import SwitchDraft
+from seegrad.capture.tables.frames import GradientUseDraft, SwitchDraft
 
 PATIENCE = 2_000
 """Frames that may come together before any is forgotten: all that a lesson or one training step makes."""
@@ -57,10 +57,9 @@ def forget(tables: Tables, horizon: int) -> None:
     nodes = _nodes(tables, frames, living)
     writes = _writes(tables, frames, nodes)
     tensors = _tensors(tables, frames, nodes, writes, living)
-    tables.switches = _switches(tables, horizon)
+    tables.switches, tables.uses = _switches(tables, horizon), _uses(tables, horizon)
     frames |= _needed_frames(tables, nodes, writes, tensors)
     tables.hooks.forget(tensors)
-    tables.uses = [use for use in tables.uses if use.frame >= horizon]
     tables.nodes.forget(nodes)
     tables.tensors.forget(tensors)
     tables.frames.keep(frames)
@@ -130,13 +129,24 @@ def _switches(tables: Tables, horizon: int) -> list[SwitchDraft]:
     return [each for each in tables.switches if each.frame >= horizon or last[each.kind, each.on, each.place] is each]
 
 
+def _uses(tables: Tables, horizon: int) -> list[GradientUseDraft]:
+    """The new ones, and of the old steps each line's last, where none of its leaves is stepped any more.
+
+    A model that was trained before and is used now has been held by an optimiser.
+    """
+    new = [use for use in tables.uses if use.frame >= horizon]
+    stepped = {leaf for use in new if use.kind == "stepped" for leaf, _ in use.tensors}
+    last = {use.place: use for use in tables.uses if use.kind == "stepped" and use.frame < horizon}
+    return [*(use for use in last.values() if stepped.isdisjoint(leaf for leaf, _ in use.tensors)), *new]
+
+
 def _needed_frames(tables: Tables, nodes: set[int], writes: set[int], tensors: set[int]) -> set[int]:
     """The Frames in which what is kept was made, written, hooked, and last run."""
     needed = {tables.tensors.drafts[number].frame for number in tensors}
     needed |= {tables.writes.drafts[number].frame for number in writes}
     needed |= {hook.frame for hook in tables.hooks.drafts.values() if hook.tensor in tensors}
     needed |= {tables.nodes.drafts[number].frame for number in nodes}
-    needed |= {switch.frame for switch in tables.switches}
+    needed |= {switch.frame for switch in tables.switches} | {use.frame for use in tables.uses}
     needed |= {each.frame for each in tables.collected} | {each.frame for each in tables.shared}
     needed |= {each.frame for each in tables.checks} | {each.frame for each in tables.recomputed}
     needed |= {frame for node, frame in tables.frames.last_runs().items() if node in nodes}

@@ -1,14 +1,16 @@
-"""Custom Functions whose backward gives another slope than their forward has: by its code, by central differences."""
+"""Custom Functions whose backward gives another slope than their forward has, or not what torch can take."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
+from seegrad.diagnose.evidence import birthplace, errors_with
 from seegrad.diagnose.finding import DiagnosisKind, Finding, finder
 from seegrad.diagnose.numbers.known import KnownNumbers
-from seegrad.model.recording import Diagnosis, FunctionCheck, Place, Recording
+from seegrad.model.recording import Diagnosis, FunctionCheck, Place, RaisedError, Recording
 from seegrad.words.languages import marked
-from seegrad.words.phrases import Word
+from seegrad.words.phrases import Word, plural
 
 DISAGREES = DiagnosisKind("backward_disagrees", "note", marked("backward disagrees with forward"))
 ANOTHER_SLOPE = marked(
@@ -61,3 +63,67 @@ def _matters(recording: Recording, check: FunctionCheck) -> bool:
         if not_one and any(each is None or not each.is_zero for each in handed):
             return True
     return False
+
+
+# -- torch has raised: what a backward hands back doesn't fit the arguments of its forward
+
+RETURNS = DiagnosisKind("backward_returns", "error", marked("backward returns what doesn't fit"))
+CORES = {
+    r"incorrect number of gradients \(expected (?P<expected>\d+), got (?P<got>\d+)\)": "count",
+    r"invalid gradient at index (?P<index>\d+) - got (?P<got>\[[\d, ]*\]) but expected shape compatible with "
+    r"(?P<expected>\[[\d, ]*\])": "shape",
+    r"gradient different than None at position (?P<index>\d+)": "no_tensor",
+    r"expected Variable(?: or None)? \(got (?P<got>\w+)\)": "number",
+}
+"""What torch's error says → what is wrong."""
+
+WRONG = {
+    "count": marked(
+        "Torch wants {expected} of {culprit}, one for each argument of the forward of `{function}`, and gets {got}."
+    ),
+    "shape": marked(
+        "The gradient that {culprit} returns at place {index} has shape {got}; that argument of the forward of "
+        "`{function}` has {expected}."
+    ),
+    "no_tensor": marked(
+        "{Culprit} returns a gradient at place {index}, and that argument of the forward of `{function}` is no tensor."
+    ),
+    "number": marked("{Culprit} returns a `{got}` among its gradients; torch takes tensors and `None`."),
+}
+ONE_FOR_EACH = marked(
+    "Return one value for each argument of forward, in their order: `None` for what is no tensor or needs no gradient."
+)
+OF_THAT_SHAPE = marked(
+    "Give it that shape: where forward has broadcast, the gradient is summed; where it has summed, it is expanded."
+)
+
+
+@finder(order=12)
+def find_returns(recording: Recording) -> Iterator[Diagnosis]:
+    """One for each such error; the victim is the line that used the Function."""
+    for error in errors_with(
+        recording, "number of gradients", "invalid gradient", "different than None", "expected Var"
+    ):
+        for core, how in CORES.items():
+            found = re.search(core, error.text)
+            if found is not None and error.inside is not None and error.node is not None:
+                yield _describe_returns(recording, error, how, found.groupdict())
+
+
+def _describe_returns(recording: Recording, error: RaisedError, how: str, said: dict[str, str]) -> Diagnosis:
+    node = recording.nodes[error.node or 0]
+    finding = Finding(
+        recording=recording,
+        kind=RETURNS,
+        frame=error.frame,
+        culprit=error.inside,
+        victim=birthplace(recording, node),
+        node=node,
+    )
+    function = node.name.removesuffix("Backward")
+    facts: dict[str, Word] = {"how": how, "function": function, **said}
+    if how == "count":
+        facts |= {key: plural("{count} gradient", "{count} gradients", int(said[key])) for key in ("expected", "got")}
+    if how == "shape":  # torch counts these from 0
+        facts["index"] = str(int(said["index"]) + 1)
+    return finding.told(WRONG[how], OF_THAT_SHAPE if how == "shape" else ONE_FOR_EACH, facts)

@@ -112,13 +112,24 @@ class _Weights:
         target = next(each for each in frame.inputs if not self._has_graph(each))
         estimate = next(each for each in frame.inputs if self._has_graph(each))
         leaves = {each for each in reach(self._recording, (estimate,)) if self._recording.tensors[each].parameter}
-        own = any(taker.op in SQUARES for _, taker in self._becomes(frame))
         source = self._source(target)
+        own = self._is_squared(frame) or any(map(self._is_squared, self._alike(source, leaves)))
         for error in () if own else self._errors:
             targets = {self._source(each) for each in error.inputs}
             if source in targets and not leaves.isdisjoint(reach(self._recording, error.inputs)):
                 own = True
         return sorted(leaves) if own else []
+
+    def _is_squared(self, difference: Frame) -> bool:
+        return any(taker.op in SQUARES for _, taker in self._becomes(difference))
+
+    def _alike(self, source: int, leaves: set[int]) -> Iterator[Frame]:
+        """The differences from the same target that were written out again: `(R - V(s)).pow(2)`."""
+        for frame in self.differences():
+            if any(self._source(each) == source for each in frame.inputs if not self._has_graph(each)):
+                estimate = tuple(each for each in frame.inputs if self._has_graph(each))
+                if not leaves.isdisjoint(reach(self._recording, estimate)):
+                    yield frame
 
     def _source(self, tensor: int) -> int:
         return ancestors(self._recording, tensor)[-1][0]

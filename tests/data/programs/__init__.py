@@ -83,6 +83,7 @@ SEVERITIES = {
     "recomputed_otherwise": "wrong",
     "ratio_is_one": "note",
     "penalty_unused": "note",
+    "backward_returns": "error",
     "broadcast_crosswise": "note",
     "softmax_of_one": "note",
 }

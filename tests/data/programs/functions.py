@@ -370,3 +370,125 @@ def f_grad_of_each_output():
     features = net(x)  # victim
     rows = [torch.autograd.grad(out, x)[0] for out in features[0]]  # culprit
     return torch.stack(rows)
+
+
+class Adapted(nn.Module):
+    """A frozen layer with a small one beside it that learns."""
+
+    def __init__(self, width):
+        super().__init__()
+        self.base = nn.Linear(width, width).requires_grad_(False)
+        self.down, self.up = nn.Parameter(torch.randn(2, width)), nn.Parameter(torch.zeros(width, 2))
+
+    def forward(self, x):
+        return self.base(x) + x @ self.down.t() @ self.up.t()
+
+
+@program("graph_cut", severity="error")
+def f_adapters_in_a_checkpoint_that_nothing_enters():
+    """transformers#23170: the frozen embedding's result needs no gradient, so the checkpoint's has none."""
+    table = nn.Embedding(6, 4)
+    table.weight.requires_grad = False
+    layers, head = nn.ModuleList([Adapted(4), Adapted(4)]), nn.Linear(4, 6).requires_grad_(False)
+    opt = torch.optim.SGD([each for each in layers.parameters() if each.requires_grad], lr=0.1)
+    words = torch.randint(0, 6, (3, 5))
+    h = table(words)
+    for layer in layers:
+        h = checkpoint(layer, h, use_reentrant=True)  # culprit
+    loss = head(h).logsumexp(-1).mean()
+    opt.zero_grad()
+    loss.backward()  # victim
+    opt.step()
+
+
+@program()
+def f_adapters_in_a_checkpoint_that_is_part_of_the_graph():
+    table = nn.Embedding(6, 4)
+    table.weight.requires_grad = False
+    layers = nn.ModuleList([Adapted(4), Adapted(4)])
+    opt = torch.optim.SGD([each for each in layers.parameters() if each.requires_grad], lr=0.1)
+    for _ in range(2):
+        h = table(torch.randint(0, 6, (3, 5)))
+        for layer in layers:
+            h = checkpoint(layer, h, use_reentrant=False)
+        opt.zero_grad()
+        h.logsumexp(-1).mean().backward()
+        opt.step()
+
+
+# -- what a backward returns doesn't fit
+
+
+class Rounded(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, levels):
+        return (x * levels).round() / levels
+
+    @staticmethod
+    def backward(ctx, grad):
+        return grad
+
+
+class Averaged(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.rows = x.shape[0]
+        return x.mean(0)
+
+    @staticmethod
+    def backward(ctx, grad):
+        return grad / ctx.rows
+
+
+class Powered(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, power):
+        ctx.save_for_backward(x)
+        ctx.power = power
+        return x**power
+
+    @staticmethod
+    def backward(ctx, grad):
+        (x,) = ctx.saved_tensors
+        return grad * ctx.power * x ** (ctx.power - 1), grad * x.log()
+
+
+@program("backward_returns")
+def f_gradient_for_the_first_argument_alone():
+    """1zb/pytorch-image-comp-rnn#4."""
+    layer = nn.Linear(3, 4)
+    codes = Rounded.apply(torch.tanh(layer(torch.randn(5, 3))), 8)  # victim
+    codes.pow(2).mean().backward()
+
+
+@program("backward_returns")
+def f_gradient_of_what_was_summed():
+    layer = nn.Linear(3, 4)
+    middle = Averaged.apply(layer(torch.randn(5, 3)))  # victim
+    middle.pow(2).sum().backward()
+
+
+@program("backward_returns")
+def f_gradient_for_a_number():
+    x = torch.rand(4, requires_grad=True)
+    Powered.apply(x, 3).sum().backward()  # victim
+
+
+@program()
+def f_gradients_that_fit():
+    class Right(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x, scale, levels):
+            ctx.save_for_backward(x, scale)
+            return (x * levels).round() / levels * scale
+
+        @staticmethod
+        def backward(ctx, grad):
+            x, scale = ctx.saved_tensors
+            if not ctx.needs_input_grad[1]:
+                return grad * scale, None, None, None
+            return grad * scale, (grad * x).sum(0), None
+
+    layer, scale = nn.Linear(3, 4), nn.Parameter(torch.ones(4))
+    Right.apply(layer(torch.randn(5, 3)), scale, 8).mean().backward()
+    Right.apply(layer(torch.randn(5, 3)), torch.ones(4), 8).mean().backward()

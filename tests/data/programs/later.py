@@ -332,3 +332,44 @@ def v_weights_kept_as_clones():
         weights.append([p.data.clone() for p in net.parameters()])
     for p, first, last in zip(net.parameters(), weights[0], weights[-1], strict=True):
         p.data.copy_((first + last) / 2)
+
+
+class Critic(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.Sequential(nn.Linear(4, 6), nn.Tanh(), nn.Linear(6, 1))
+
+    def forward(self, x):
+        return self.layers(x).squeeze(1)
+
+
+@program("weight_learns_too")
+def w_the_difference_is_written_out_twice():
+    """encode-attend-navigate-pytorch#3: one for the policy, one for the critic; neither is detached."""
+    policy, critic = nn.Linear(4, 3), Critic()
+    opt = torch.optim.Adam([*policy.parameters(), *critic.parameters()], lr=0.01)
+    for _ in range(2):
+        state, gain = torch.randn(8, 4), torch.randn(8)
+        chosen = torch.distributions.Categorical(logits=policy(state))
+        log_prob = chosen.log_prob(chosen.sample())
+        actor_loss = -(log_prob * (gain - critic(state))).mean()  # culprit
+        critic_loss = (gain - critic(state)).square().mean()
+        opt.zero_grad()
+        (actor_loss + critic_loss).backward()  # victim
+        opt.step()
+
+
+@program()
+def x_the_difference_is_written_out_twice_and_one_is_a_number():
+    policy, critic, scale = nn.Linear(4, 3), Critic(), nn.Linear(4, 1)
+    opt = torch.optim.Adam([*policy.parameters(), *critic.parameters(), *scale.parameters()], lr=0.01)
+    for _ in range(2):
+        state, gain = torch.randn(8, 4), torch.randn(8)
+        chosen = torch.distributions.Categorical(logits=policy(state))
+        log_prob = chosen.log_prob(chosen.sample())
+        actor_loss = -(log_prob * (gain - critic(state).detach())).mean()
+        critic_loss = (gain - critic(state)).square().mean()
+        certain = (scale(state).squeeze(1) * (gain - state.sum(1))).mean()
+        opt.zero_grad()
+        (actor_loss + critic_loss + 0.1 * certain).backward()
+        opt.step()

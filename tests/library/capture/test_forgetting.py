@@ -197,3 +197,27 @@ def test_what_is_held_of_large_tensors_that_are_gone_is_let_go_after_so_much_mem
         numbers.number(torch.empty(2**18).untyped_storage())
         assert numbers.held <= held + 1
     assert numbers.number(kept.untyped_storage()) == 0
+
+
+def test_a_model_that_was_trained_long_ago_has_been_held_by_an_optimiser() -> None:
+    """Its last loss lives on, with the graph; the steps of its optimiser are told of as long."""
+    torch.manual_seed(0)
+    teacher, student = torch.nn.Linear(4, 2), torch.nn.Linear(4, 2)
+    with seegrad.record() as rec:
+        optimizer = torch.optim.SGD(teacher.parameters(), lr=0.1)
+        for _ in range(60):
+            teachers_loss = teacher(torch.randn(3, 4)).pow(2).mean()
+            optimizer.zero_grad()
+            teachers_loss.backward()
+            optimizer.step()
+        own = torch.optim.SGD(student.parameters(), lr=0.1)
+        for _ in range(120):
+            x = torch.randn(3, 4)
+            with torch.no_grad():
+                wanted = teacher(x)
+            own.zero_grad()
+            (student(x) - wanted).pow(2).mean().backward()
+            own.step()
+    assert not rec.diagnoses
+    held = {rec.recording.tensors[leaf].name for use in rec.recording.uses for leaf, _ in use.tensors}
+    assert {"teacher.weight", "student.weight"} <= held

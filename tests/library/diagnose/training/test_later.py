@@ -52,6 +52,9 @@ MENDS = {
     "w_both_players_are_switched_off_by_the_first": [
         ("set_requires_grad([disc])\n", "set_requires_grad([disc], True)\n")
     ],
+    "w_the_difference_is_written_out_twice": [
+        ("log_prob * (gain - critic(state))", "log_prob * (gain - critic(state).detach())")
+    ],
 }
 
 

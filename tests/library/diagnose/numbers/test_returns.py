@@ -1,0 +1,69 @@
+"""What a custom Function's backward returns and torch can't take: the line is named, and what is advised ends it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+
+import seegrad
+from seegrad.model.recording import Diagnosis
+from tests.data.programs import programs
+from tests.library.recorded import seen
+
+LINES = {
+    "f_gradient_for_the_first_argument_alone": ("return grad", "wants 2 gradients", "gets 1 gradient"),
+    "f_gradient_of_what_was_summed": ("return grad / ctx.rows", "at place 1 has shape [4]", "`Averaged` has [5, 4]"),
+    "f_gradient_for_a_number": (
+        "return grad * ctx.power * x ** (ctx.power - 1), grad * x.log()",
+        "a gradient at place 2",
+        "`Powered` is no tensor",
+    ),
+}
+"""Program → the line that is named, and what is said of it."""
+
+
+def test_every_program_is_here() -> None:
+    assert {name for name, each in programs().items() if each.kind == "backward_returns"} == LINES.keys()
+
+
+@pytest.mark.parametrize("name", LINES)
+def test_the_line_that_returns_is_named(name: str) -> None:
+    (found,) = seen(name).recording.diagnoses
+    code, *said = LINES[name]
+    assert found.culprit is not None
+    assert found.culprit.code.strip() == code
+    assert all(each in found.message() for each in said)
+
+
+def told(handed_back: Any, *, twice: bool = False) -> tuple[Diagnosis, ...]:
+    class Given(torch.autograd.Function):
+        @staticmethod
+        def forward(_ctx: Any, x: torch.Tensor, _by: float) -> torch.Tensor:
+            return x.sum(0)
+
+        @staticmethod
+        def backward(_ctx: Any, grad: torch.Tensor) -> Any:
+            if twice and grad.dim() > 9:
+                return grad
+            return handed_back(grad)
+
+    with seegrad.record() as rec:
+        try:
+            Given.apply(torch.ones(2, 3, requires_grad=True), 2.0).sum().backward()
+        except RuntimeError:
+            assert rec.recording is not None
+    return rec.diagnoses
+
+
+def test_what_is_advised_ends_it() -> None:
+    assert [dict(each.arguments)["how"] for each in told(lambda grad: (grad, None))] == ["shape"]
+    assert not told(lambda grad: (grad.expand(2, 3), None))
+    assert [dict(each.arguments)["how"] for each in told(lambda _grad: (1.0, None))] == ["number"]
+
+
+def test_where_several_lines_return_the_one_that_defines_it_is_named() -> None:
+    (found,) = told(lambda grad: grad, twice=True)
+    assert found.culprit is not None
+    assert found.culprit.code.strip().startswith("def backward")
