@@ -118,7 +118,7 @@ class Tables:
             versions=versions,
             errors=tuple([frozen(RaisedError, each, ids) for each in self.errors]),
             hooks=tuple([frozen(Hook, draft, ids) for draft in hooks.values()]),
-            uses=tuple([frozen(GradientUse, draft, ids) for draft in self.uses]),
+            uses=tuple([frozen(GradientUse, draft, ids) for draft in self.uses if draft.frame in ids["frame"]]),
             extremes=tuple([frozen(Extremes, each, ids) for each in self.extremes if each.frame in ids["frame"]]),
             switches=tuple([frozen(Switch, draft, ids) for draft in self.switches]),
             collected=tuple([frozen(Collected, each, ids) for each in self.collected]),

@@ -59,6 +59,7 @@ def forget(tables: Tables, horizon: int) -> None:
     tensors = _tensors(tables, frames, nodes, writes, living)
     tables.switches, tables.uses = _switches(tables, horizon), _uses(tables, horizon)
     frames |= _needed_frames(tables, nodes, writes, tensors)
+    tables.frames.outlive(nodes, tensors, frames)
     tables.hooks.forget(tensors)
     tables.nodes.forget(nodes)
     tables.tensors.forget(tensors)

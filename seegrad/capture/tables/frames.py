@@ -277,6 +277,13 @@ class Frames:
         for number in [number for number in self.ran if number >= since]:
             self._write_out(number)
 
+    def outlive(self, nodes: Set[int], tensors: Set[int], numbers: Set[int]) -> None:
+        """Write out the short ones among these Frames that speak of another Node, or tensor, which is to be forgotten."""
+        for number in [number for number in self.ran if number in numbers]:
+            _, _, node, *given = self.ran[number]
+            if node not in nodes or not tensors.issuperset(given):
+                self._write_out(number)
+
     def _write_out(self, number: int) -> None:
         backward, at, node, *tensors = self.ran.pop(number)
         lap, (name, is_leaf, shapes) = list(self._laps)[at], self._told(node, tensors)

@@ -309,7 +309,8 @@ def find_dropped(recording: Recording) -> Iterator[Diagnosis]:
     ends, switched = _Ends(recording), last_switches(recording)
     groups: dict[Place, list[int]] = {}
     for leaf in idle:
-        place = ends.dropped(leaf) if leaf not in switched and recording.tensors[leaf].requires_grad else None
+        wanted = leaf not in switched and recording.tensors[leaf].requires_grad
+        place = ends.dropped(leaf, idle[leaf][-1].frame) if wanted else None
         if place is not None and LIBRARIES.isdisjoint(PurePath(place.file).parts):
             groups.setdefault(place, []).append(leaf)
     cut = behind_cuts(recording) if groups else set()
@@ -340,9 +341,12 @@ class _Ends:
                 found = self._above.setdefault(target, []) if leaf is None else self._users.setdefault(leaf, [])
                 found.append(node.id)
 
-    def dropped(self, leaf: int) -> Place | None:
-        """The line of the first such result; None where a backward came by, or anything was done with one of them."""
-        waiting = list(self._users.get(leaf, ()))
+    def dropped(self, leaf: int, until: int) -> Place | None:
+        """The line of the first such result; None where a backward came by, or anything was done with one of them.
+
+        What is computed behind the last step, to report of the leaf, isn't asked.
+        """
+        waiting = [each for each in self._users.get(leaf, ()) if self._recording.nodes[each].frame < until]
         seen, ends = set(waiting), list[int]()
         for number in waiting:  # grows while it's read
             above = self._above.get(number, [])

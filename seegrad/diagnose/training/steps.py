@@ -310,6 +310,10 @@ NOT_STEPPED = {
         "{Culprit} made {leaves}, but the optimiser still holds what was in their place before: the backward call on "
         "{backward} computes a gradient for them, the step on {victim} leaves them as they are."
     ),
+    "copied": marked(
+        "{Culprit} makes a copy, and the backward call on {backward} computes gradients for the copy, {leaves}: the "
+        "optimiser holds what was copied, and the step on {victim} finds no gradient there."
+    ),
     "left_out": marked(
         "{Culprit} makes the optimiser without {leaves}: the backward call on {backward} computes a gradient for them, "
         "the step on {victim} leaves them as they are."
@@ -343,7 +347,13 @@ HOLD_IT = marked(
     "`nn.ModuleList`), and an optimiser knows only what `parameters()` held when it was made. If not, switch their "
     "`requires_grad` off."
 )
+KEEP_THE_WAY = marked(
+    "If what was copied is to learn by it (MAML), keep the way back: compute `p - rate * gradient` as new tensors, "
+    "without `.data`, and call the model with them by `torch.func.functional_call`; if the copy is to learn, give its "
+    "parameters to the optimiser."
+)
 HOLD = {
+    "copied": KEEP_THE_WAY,
     "wrapped": MAKE_IT_LAST,
     "thawed": ADD_IT,
     "hidden": REGISTER,
@@ -369,7 +379,8 @@ def find_held_by_nobody(recording: Recording) -> Iterator[Diagnosis]:
     if replaced:  # what stood there before has no gradient to step with any more
         steps = [use for use in recording.uses if use.kind == "stepped"]
     last = max((use.frame for use in steps), default=-1)
-    if not any(recording.tensors[leaf].parameter for leaf in held):  # what is trained is an input
+    stepped = {leaf for use in recording.uses if use.kind == "stepped" for leaf in leaves_of(use)}
+    if not any(recording.tensors[leaf].parameter for leaf in held | stepped):  # what is trained is an input
         held |= {ref.id for ref in recording.tensors if ref.parameter}
     for frame in recording.frames[: last + 1]:
         leaf = leaf_of(recording, frame)
@@ -408,7 +419,8 @@ def _how(recording: Recording, leaf: int) -> tuple[str, Place | None, str, str]:
     if "hidden" in shared:
         return "hidden", shared["hidden"].place, "", shared["hidden"].name
     if stands_in:
-        return "replaced", made or made_at(recording, leaf), "", ""
+        stands = made or made_at(recording, leaf)
+        return ("copied" if stands and "copy(" in stands.code else "replaced"), stands, "", ""
     if "left_out" in shared:
         return "left_out", shared["left_out"].place, "", shared["left_out"].other
     return ("made" if made else "before"), made, "", ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import gc
 import itertools
 import weakref
@@ -221,3 +222,42 @@ def test_a_model_that_was_trained_long_ago_has_been_held_by_an_optimiser() -> No
     assert not rec.diagnoses
     held = {rec.recording.tensors[leaf].name for use in rec.recording.uses for leaf, _ in use.tensors}
     assert {"teacher.weight", "student.weight"} <= held
+
+
+def test_what_was_cleared_before_something_was_forgotten_is_no_stumbling_block() -> None:
+    """Zeros in place are told of at the next step: by then the Frame they came in may be gone."""
+    torch.manual_seed(0)
+    model = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.Tanh(), torch.nn.Linear(4, 1))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    with seegrad.record() as rec:
+        for many in (1, 40):
+            optimizer.zero_grad(set_to_none=False)
+            for _ in range(many):
+                model(torch.randn(3, 4)).pow(2).mean().backward()
+            optimizer.step()
+    assert rec.recording.frames
+    assert all(use.frame < len(rec.recording.frames) for use in rec.recording.uses)
+    assert not rec.diagnoses
+
+
+def test_a_tensor_met_in_a_backward_outlives_the_node_that_ran_there() -> None:
+    """Steps of a copy: gradients that are asked for live on in it, their graph doesn't."""
+    torch.manual_seed(0)
+    model = torch.nn.Sequential(torch.nn.Linear(2, 24), torch.nn.Tanh(), torch.nn.Linear(24, 24))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    with seegrad.record() as rec:
+        for _ in range(12):
+            total = torch.zeros(())
+            for _ in range(3):
+                fast = copy.deepcopy(model)
+                for _ in range(2):
+                    loss = fast(torch.randn(5, 2)).pow(2).mean()
+                    gradients = torch.autograd.grad(loss, list(fast.parameters()), create_graph=True)
+                    for parameter, gradient in zip(fast.parameters(), gradients, strict=True):
+                        parameter.data -= 0.1 * gradient
+                total = total + fast(torch.randn(5, 2)).pow(2).mean()
+            optimizer.zero_grad()
+            total.backward()
+            optimizer.step()
+    assert rec.recording.frames
+    assert all(0 <= number < many for _what, number, many in numbers(rec.recording))
