@@ -248,6 +248,8 @@ class Capture(TorchFunctionMode):
             if call.kind == "clear" and args[1] is None:
                 quietly(self._state.uses.cleared, args[0], user_frame(frame))
                 return call_as(frame, func, args, kwargs)
+            if call.kind == "clear":
+                quietly(self._state.uses.replaced, args[0])
             way = way_in(frame, self._block)
             user = way[0][-1] if way[0] else None
             if call.kind != "op":

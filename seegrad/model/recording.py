@@ -310,10 +310,10 @@ class Shared:
     `module`: `name` and `other` are one module, or share all Parameters. `repeated`: the list `name` holds one module
     `other` times. `snapshot`: the list or dict `name` holds Parameters themselves. `hidden`: the list or dict `name`
     holds modules, whose Parameters no optimiser in sight was given; `left_out`: nor those of the module `other`, when
-    that line made the optimiser `name`.
+    that line made the optimiser `name`. `evaluated`: the module `name` was stepped in training mode, then in the other.
     """
 
-    kind: Literal["module", "repeated", "snapshot", "hidden", "left_out"]
+    kind: Literal["module", "repeated", "snapshot", "hidden", "left_out", "evaluated"]
     name: str
     other: str
     frame: FrameId

@@ -120,14 +120,13 @@ def _given(statement: ast.AST) -> Iterator[tuple[ast.expr, ast.expr]]:
             yield target, value
 
 
-def call_of(source: Source, texts: Iterable[Text], name: str, method: str) -> Place | None:
-    """The first line that calls a method of what has that name."""
+def call_of(source: Source, texts: Iterable[Text], name: str | None, method: str) -> Place | None:
+    """The first line that calls a method of what has that name; None: of anything."""
     for file, tree in texts:
         for each in ast.walk(tree):
             match each:
-                case ast.Call(func=ast.Attribute(value=owner, attr=attribute)) if (attribute, called(owner)) == (
-                    method,
-                    name,
+                case ast.Call(func=ast.Attribute(value=owner, attr=attribute)) if attribute == method and (
+                    name is None or called(owner) == name
                 ):
                     return source.at(file, each.lineno)
     return None

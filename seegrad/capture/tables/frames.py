@@ -278,10 +278,10 @@ class Frames:
             self._write_out(number)
 
     def outlive(self, nodes: Set[int], tensors: Set[int], numbers: Set[int]) -> None:
-        """Write out the short ones among these Frames that speak of another Node, or tensor, which is to be forgotten."""
+        """Write out the short ones among these Frames that speak of another Node, or tensor: it is to be forgotten."""
         for number in [number for number in self.ran if number in numbers]:
             _, _, node, *given = self.ran[number]
-            if node not in nodes or not tensors.issuperset(given):
+            if node not in nodes or not all(each in tensors for each in given):
                 self._write_out(number)
 
     def _write_out(self, number: int) -> None:

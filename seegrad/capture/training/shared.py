@@ -17,9 +17,9 @@ import torch
 
 from seegrad.capture.probes.places import Source
 from seegrad.capture.probes.variables import MAX_ITEMS, attributes, is_a, tensors_in, variables
-from seegrad.capture.probes.written import bound, texts
+from seegrad.capture.probes.written import bound, call_of, texts
 from seegrad.capture.tables import Tables
-from seegrad.model.recording import Shared
+from seegrad.model.recording import Place, Shared
 
 MEANT_AS_COPY = re.compile(
     r"(?:^|_)(?:target|tgt|teacher|old|prev|previous|best|ema|average|avg|swa|shadow|ref|reference|frozen|snapshot|backup|"
@@ -33,6 +33,10 @@ ITSELF = frozenset(
 )
 """Methods of a module that hand back that module."""
 
+DROPOUTS = torch.nn.Dropout, torch.nn.Dropout1d, torch.nn.Dropout2d, torch.nn.Dropout3d, torch.nn.AlphaDropout
+NORMS = torch.nn.BatchNorm1d, torch.nn.BatchNorm2d, torch.nn.BatchNorm3d, torch.nn.SyncBatchNorm
+"""Modules that compute something else in evaluation mode."""
+
 Named = list[tuple[str, Any]]
 
 
@@ -42,6 +46,7 @@ class SharedThings:
     def __init__(self, tables: Tables, source: Source) -> None:
         self._tables, self._source = tables, source
         self._told: set[str] = set()
+        self._trained: set[tuple[int, int]] = set()  # optimiser and module that it has stepped in training mode
 
     def look(self, optimiser: torch.optim.Optimizer, frames: Sequence[FrameType]) -> None:
         """The optimiser is about to step."""
@@ -50,6 +55,7 @@ class SharedThings:
             held = dict(variables(frame))
             found = [*held.items(), *attributes(held).items()]
             self._snapshots(found, leaves, frames)
+            self._evaluated(found, optimiser, leaves, frames)
             modules = list(_modules(found))
             self._two_names(modules, leaves, frames)
             self._repeated(modules, leaves, frames)
@@ -80,6 +86,21 @@ class SharedThings:
             held = tensors_in(value) if type(value) in (list, tuple, dict) else []
             if held and all(id(each) in leaves for each in held):
                 self._tell("snapshot", name, "", held, frames, None)
+
+    def _evaluated(
+        self, found: Named, optimiser: torch.optim.Optimizer, leaves: set[int], frames: Sequence[FrameType]
+    ) -> None:
+        """A module that is stepped in evaluation mode, and was in training mode at a look before."""
+        for name, module in found:
+            if not is_a(module, torch.nn.Module) or not _trains(module, leaves):
+                continue
+            key = id(optimiser), id(module)
+            if module.training:
+                self._trained.add(key)
+            elif key in self._trained and any(map(_differs_by_mode, torch.nn.Module.modules(module))):
+                looked_through = texts(self._source, frames, module)
+                ways = (call_of(self._source, looked_through, owner, "eval") for owner in (_last(name), None))
+                self._told_at("evaluated", name, next(filter(None, ways), None), list(_parameters(module)))
 
     def _left_out(self, optimiser: torch.optim.Optimizer, frames: Sequence[FrameType]) -> None:
         """Parameters with a gradient that no optimiser in sight holds: of a plain list's modules, or given to none."""
@@ -117,11 +138,18 @@ class SharedThings:
         ways = (SHARES[kind], _is_empty) if kind == "hidden" else (SHARES[kind],)  # an empty list may be filled later
         looked_through = ((text, way) for text in texts(self._source, frames, module) for way in ways)
         places = (bound(self._source, [text], _last(name), way) for text, way in looked_through)
-        place = next(filter(None, places), None)
+        self._add(kind, name, other, next(filter(None, places), None), tensors)
+
+    def _told_at(self, kind: str, name: str, place: Place | None, tensors: Sequence[torch.Tensor]) -> None:
+        if f"{kind} {_last(name)}" not in self._told:
+            self._told.add(f"{kind} {_last(name)}")
+            self._add(kind, name, "", place, tensors)
+
+    def _add(self, kind: str, name: str, other: str, place: Place | None, tensors: Sequence[torch.Tensor]) -> None:
         if place is None:  # a list of an optimiser's own, or a name that was given elsewhere
             return
         numbers = tuple(number for each in tensors if (number := self._tables.tensors.find(each)) is not None)
-        self._tables.shared.append(Shared(kind, name, other, self._tables.frames.now, place, numbers))  # type: ignore[arg-type]  # one of SHARES
+        self._tables.shared.append(Shared(kind, name, other, self._tables.frames.now, place, numbers))  # type: ignore[arg-type]  # one of SHARES, or evaluated
 
 
 def _modules(found: Named) -> Iterator[tuple[str, torch.nn.Module]]:
@@ -157,6 +185,13 @@ def _any_waits(modules: Iterable[torch.nn.Module], given: set[int]) -> bool:
 
 def _trains(module: torch.nn.Module, leaves: set[int]) -> bool:
     return any(id(each) in leaves for each in torch.nn.Module.parameters(module))
+
+
+def _differs_by_mode(module: torch.nn.Module) -> bool:
+    """Does it compute something else in evaluation mode?"""
+    if isinstance(module, DROPOUTS):
+        return module.p > 0
+    return isinstance(module, NORMS)
 
 
 def _is_one(first: torch.nn.Module, second: torch.nn.Module) -> bool:

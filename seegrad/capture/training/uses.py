@@ -121,7 +121,14 @@ class GradientUses:
         number = self._tables.tensors.find(leaf)
         if number is not None and leaf.grad is not None:
             self._used.pop(_storage(leaf.grad) or 0, None)
+            self._tell_zeroed([(number, leaf)])
             self._clear((self._now, self._source.place(user)), (number, _version(leaf)))
+
+    def replaced(self, leaf: torch.Tensor) -> None:
+        """Another gradient is about to take its place: no step will find the zeros that were written into this one."""
+        number = self._tables.tensors.find(leaf) if self._zeroed else None
+        if number is not None and leaf.grad is not None:
+            self._tell_zeroed([(number, leaf)])
 
     def read(self, leaf: torch.Tensor, caller: FrameType) -> None:
         """A gradient is about to be looked at: by the user's own code it may be put to use."""

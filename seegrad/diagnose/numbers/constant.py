@@ -231,10 +231,17 @@ class _Lap:
         """Terms without a history that were computed of leaves."""
         for term in self._each_line:
             ref = self._recording.tensors[term.tensor]
-            if len(self._terms) > 1 and not ref.requires_grad:
+            if len(self._terms) > 1 and not ref.requires_grad and not self._is_rebuilt(term):
                 for cut, leaves in list(self._cuts((term.tensor,)))[:1]:
                     if cut.why != "left" or _goes_on(cut.frame.place):
                         yield self._found(cut, leaves, TERM)
+
+    def _is_rebuilt(self, term: Term) -> bool:
+        """Is it made of copied numbers of what nothing else trains? That cut is told, not what weighs the term."""
+        cuts = [each for each in self._flow.cuts((term.tensor,), set()) if each.frame.index > self._since]
+        behind = (self._flow.behind(each.given, set()) for each in cuts if each.frame.op in ENTERING)
+        leaves = [{leaf for leaf in found if is_trained(self._recording, leaf)} for found in behind]
+        return any(found and self._trained.isdisjoint(found) for found in leaves)
 
     def _found(self, cut: Cut, leaves: tuple[int, ...], said: str, step: Place | None = None) -> Missed:
         why, given, op = cause(self._recording, cut), label(self._recording, cut.given[0]), cut.frame.op

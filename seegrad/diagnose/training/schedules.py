@@ -1,10 +1,11 @@
-"""Steps in the wrong order: a schedule that goes on before the optimiser does, a clip while gradients are scaled."""
+"""Out of order: a schedule ahead of its optimiser, a clip of scaled gradients, an evaluation that never ends."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 from seegrad.diagnose.finding import DiagnosisKind, Finding, finder
+from seegrad.diagnose.training.freezes import trained_step
 from seegrad.diagnose.training.steps import leaves_of
 from seegrad.model.recording import Diagnosis, GradientUse, Place, Recording
 from seegrad.words.languages import marked
@@ -23,6 +24,15 @@ STILL_SCALED = marked(
 )
 UNSCALE_FIRST = marked(
     "If the limit is meant for the gradients themselves, call `scaler.unscale_(optimizer)` before you clip."
+)
+
+EVALUATED = DiagnosisKind("trained_in_evaluation", "note", marked("trained in evaluation mode"))
+NEVER_BACK = marked(
+    "{Culprit} puts `{name}` into evaluation mode, and it is still there when the step on {victim} trains it: without "
+    "dropout, with batch statistics that stand still."
+)
+PUT_IT_BACK = marked(
+    "If it is to train as before, call `{name}.train()` after the evaluation, or at the top of each epoch."
 )
 
 
@@ -44,6 +54,24 @@ def find_scaled(recording: Recording) -> Iterator[Diagnosis]:
             if clip.place not in told:
                 told.add(clip.place)
                 yield from _told(recording, SCALED, clip, use, STILL_SCALED, UNSCALE_FIRST)
+
+
+@finder(order=35)
+def find_evaluated(recording: Recording) -> Iterator[Diagnosis]:
+    """A note for each module that was stepped in training mode, and later in the other."""
+    for each in recording.shared:
+        step = trained_step(recording, each.tensors, each.frame) if each.kind == "evaluated" else None
+        if step is not None:
+            finding = Finding(
+                recording=recording,
+                kind=EVALUATED,
+                frame=step.frame,
+                culprit=each.place,
+                victim=step.place,
+                tensor=each.tensors[0],
+                name=each.name,
+            )
+            yield finding.told(NEVER_BACK, PUT_IT_BACK, {})
 
 
 def _next(recording: Recording, at: int, kind: str) -> GradientUse | None:

@@ -7,6 +7,7 @@ thaw.
 
 from __future__ import annotations
 
+import copy
 from collections import defaultdict
 from dataclasses import dataclass
 
@@ -372,4 +373,154 @@ def x_the_difference_is_written_out_twice_and_one_is_a_number():
         certain = (scale(state).squeeze(1) * (gain - state.sum(1))).mean()
         opt.zero_grad()
         (actor_loss + critic_loss + 0.1 * certain).backward()
+        opt.step()
+
+
+@program("no_optimiser_holds_it")
+def w_a_copy_learns_in_place_of_the_model():
+    """Truxify#13118: the inner steps of MAML are made in a copy, and nothing leads back to what was copied."""
+    model = Critic()
+    opt = torch.optim.Adam(model.parameters(), lr=0.01)
+    for _ in range(3):
+        x, y = torch.randn(6, 4), torch.randn(6)
+        fast = copy.deepcopy(model)  # culprit
+        for gradient, p in zip(
+            torch.autograd.grad(F.mse_loss(fast(x), y), list(fast.parameters())), fast.parameters(), strict=True
+        ):
+            p.data.sub_(gradient, alpha=0.1)
+        opt.zero_grad()
+        F.mse_loss(fast(x), y).backward()
+        opt.step()  # victim
+
+
+@program()
+def x_a_copy_hands_its_gradients_on():
+    """First-order MAML, Reptile; and the report of how far it went, behind the last step."""
+    model = Critic()
+    before = [p.detach().clone() for p in model.parameters()]
+    opt = torch.optim.Adam(model.parameters(), lr=0.01)
+    for _ in range(3):
+        x, y = torch.randn(6, 4), torch.randn(6)
+        fast = copy.deepcopy(model)
+        inner = torch.optim.SGD(fast.parameters(), lr=0.1)
+        for _ in range(2):
+            inner.zero_grad()
+            F.mse_loss(fast(x), y).backward()
+            inner.step()
+        for p, q in zip(model.parameters(), fast.parameters(), strict=True):
+            p.grad = q.grad.clone()
+        opt.step()
+    return max((p - q).abs().max().item() for p, q in zip(model.parameters(), before, strict=True))
+
+
+@program()
+def x_the_new_weights_are_computed():
+    model = Critic()
+    opt = torch.optim.Adam(model.parameters(), lr=0.01)
+    for _ in range(3):
+        x, y = torch.randn(6, 4), torch.randn(6)
+        weights = dict(model.named_parameters())
+        inner = F.mse_loss(torch.func.functional_call(model, weights, (x,)), y)
+        gradients = torch.autograd.grad(inner, list(weights.values()), create_graph=True)
+        fast = {name: p - 0.1 * g for (name, p), g in zip(weights.items(), gradients, strict=True)}
+        opt.zero_grad()
+        F.mse_loss(torch.func.functional_call(model, fast, (x,)), y).backward()
+        opt.step()
+
+
+# -- evaluation, and training again
+
+
+class Dropped(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.Sequential(nn.Linear(4, 6), nn.BatchNorm1d(6), nn.ReLU(), nn.Dropout(0.2), nn.Linear(6, 3))
+
+    def forward(self, x):
+        return self.layers(x)
+
+
+def learn_from(net, opt, many=3):
+    for x, y in data(many):
+        opt.zero_grad()
+        F.cross_entropy(net(x), y).backward()
+        opt.step()
+
+
+@program("trained_in_evaluation")
+def w_an_evaluation_without_a_way_back():
+    """ncsn#2, coRNN#1: the first epoch trains, all others train in evaluation mode."""
+
+    class Runner:
+        def __init__(self):
+            self.net = Dropped()
+            self.opt = torch.optim.Adam(self.net.parameters(), lr=0.01)
+
+        def score(self):
+            self.net.eval()  # culprit
+            with torch.no_grad():
+                return sum(F.cross_entropy(self.net(x), y).item() for x, y in data(1))
+
+        def fit(self):
+            self.net.train()
+            for _ in range(4):
+                learn_from(self.net, self.opt)
+                self.score()
+
+    Runner().fit()
+
+
+@program()
+def x_evaluations_that_end():
+    """Back in training mode each epoch; batch statistics frozen alone; a second phase with an optimiser of its own."""
+    net = Dropped()
+    opt = torch.optim.Adam(net.parameters(), lr=0.01)
+    for epoch in range(4):
+        net.train()
+        if epoch > 1:
+            net.layers[1].eval()
+        learn_from(net, opt)
+        net.eval()
+        with torch.no_grad():
+            sum(F.cross_entropy(net(x), y).item() for x, y in data(1))
+    learn_from(net, torch.optim.SGD(net.layers[4].parameters(), lr=0.1))
+
+
+@program()
+def x_gradients_of_two_losses_are_weighed():
+    """Zeros in place, and another gradient in the place of the old one: the other player's loss is cleared away."""
+    judge, maker = nn.Linear(3, 1), nn.Linear(2, 3)
+    by_judge, by_maker = (torch.optim.SGD(each.parameters(), lr=0.1) for each in (judge, maker))
+    for _ in range(3):
+        made = maker(torch.randn(5, 2))
+        by_judge.zero_grad(set_to_none=False)
+        judge(torch.randn(5, 3)).mean().backward()
+        real = [p.grad.clone() for p in judge.parameters()]
+        by_judge.zero_grad(set_to_none=False)
+        judge(made.detach()).mean().neg().backward()
+        for p, g in zip(judge.parameters(), real, strict=True):
+            p.grad = 0.5 * p.grad + 2 * g
+        by_judge.step()
+        by_maker.zero_grad()
+        judge(made).mean().neg().backward()
+        by_maker.step()
+
+
+@program("graph_cut", severity="note")
+def w_log_probs_rebuilt_of_a_memory():
+    """DeepReinforcementLearning_Pytorch#1; the advantage that weighs them is right to be a number."""
+    policy, critic = nn.Linear(4, 2), Critic()
+    opt = torch.optim.Adam([*policy.parameters(), *critic.parameters()], lr=0.01)
+    for _ in range(2):
+        memory, gains = [], torch.randn(5)
+        states = torch.randn(5, 4)
+        for state in states:
+            chosen = torch.distributions.Categorical(logits=policy(state))
+            memory.append(chosen.log_prob(chosen.sample()))
+        log_probs = torch.tensor(memory)  # culprit
+        values = critic(states)
+        advantage = gains - values.detach()
+        loss = (gains - values).pow(2).mean() - (log_probs * advantage).mean()
+        opt.zero_grad()
+        loss.backward()
         opt.step()

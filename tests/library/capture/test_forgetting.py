@@ -240,24 +240,32 @@ def test_what_was_cleared_before_something_was_forgotten_is_no_stumbling_block()
     assert not rec.diagnoses
 
 
-def test_a_tensor_met_in_a_backward_outlives_the_node_that_ran_there() -> None:
-    """Steps of a copy: gradients that are asked for live on in it, their graph doesn't."""
+def test_a_short_frame_outlives_the_node_that_ran_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Copies that are stepped by hand: what is met while gradients are asked for lives on, the graph doesn't."""
+    monkeypatch.setattr(capture_forget, "PATIENCE", 300)
     torch.manual_seed(0)
-    model = torch.nn.Sequential(torch.nn.Linear(2, 24), torch.nn.Tanh(), torch.nn.Linear(24, 24))
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    model = torch.nn.Sequential(torch.nn.Linear(2, 24), torch.nn.Tanh(), torch.nn.Linear(24, 1))
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.1)
+
+    def adapted() -> torch.nn.Module:
+        fast = copy.deepcopy(model)
+        for _ in range(2):
+            loss = fast(torch.randn(5, 2)).pow(2).mean()
+            gradients = torch.autograd.grad(loss, list(fast.parameters()), create_graph=True)
+            for parameter, gradient in zip(fast.parameters(), gradients, strict=True):
+                parameter.data -= 0.1 * gradient
+        return fast
+
+    def step() -> None:
+        total = torch.zeros(())
+        for _ in range(3):
+            total = total + adapted()(torch.randn(5, 2)).pow(2).mean()
+        optimizer.zero_grad()
+        total.backward()
+        optimizer.step()
+
     with seegrad.record() as rec:
-        for _ in range(12):
-            total = torch.zeros(())
-            for _ in range(3):
-                fast = copy.deepcopy(model)
-                for _ in range(2):
-                    loss = fast(torch.randn(5, 2)).pow(2).mean()
-                    gradients = torch.autograd.grad(loss, list(fast.parameters()), create_graph=True)
-                    for parameter, gradient in zip(fast.parameters(), gradients, strict=True):
-                        parameter.data -= 0.1 * gradient
-                total = total + fast(torch.randn(5, 2)).pow(2).mean()
-            optimizer.zero_grad()
-            total.backward()
-            optimizer.step()
+        for _ in range(4):
+            step()
     assert rec.recording.frames
     assert all(0 <= number < many for _what, number, many in numbers(rec.recording))

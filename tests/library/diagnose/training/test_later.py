@@ -55,6 +55,17 @@ MENDS = {
     "w_the_difference_is_written_out_twice": [
         ("log_prob * (gain - critic(state))", "log_prob * (gain - critic(state).detach())")
     ],
+    "w_an_evaluation_without_a_way_back": [
+        ("            for _ in range(4):\n", "            for _ in range(4):\n                self.net.train()\n")
+    ],
+    "w_log_probs_rebuilt_of_a_memory": [("torch.tensor(memory)", "torch.stack(memory)")],
+    "w_a_copy_learns_in_place_of_the_model": [
+        (
+            "opt = torch.optim.Adam(model.parameters(), lr=0.01)",
+            "fast = copy.deepcopy(model)\n    opt = torch.optim.Adam(fast.parameters(), lr=0.01)",
+        ),
+        ("        fast = copy.deepcopy(model)\n", ""),
+    ],
 }
 
 
@@ -66,6 +77,10 @@ def test_every_broken_program_is_mended() -> None:
 @pytest.mark.parametrize("name", MENDS)
 def test_the_mend_is_right(name: str) -> None:
     assert programs()[name].kind not in mended(name, *MENDS[name]).kinds
+
+
+def test_what_weighs_a_rebuilt_term_is_not_blamed() -> None:
+    assert [each.kind for each in seen("w_log_probs_rebuilt_of_a_memory").recording.diagnoses] == ["graph_cut"]
 
 
 @pytest.mark.parametrize("name", RIGHT)
