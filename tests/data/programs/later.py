@@ -524,3 +524,64 @@ def w_log_probs_rebuilt_of_a_memory():
         opt.zero_grad()
         loss.backward()
         opt.step()
+
+
+# -- a generator of Parameters, gone through twice
+
+
+def clip_by_hand(params, most):
+    total = torch.zeros(())
+    for p in params:
+        total += (p.grad**2).sum()
+    if total.sqrt() > most:
+        for p in params:
+            p.grad.mul_(most / total.sqrt())
+
+
+@program("used_up")
+def w_a_generator_is_clipped_by_hand():
+    """Dive-into-DL-PyTorch#101: the norm is right, and nothing is scaled."""
+    model = Critic()
+    opt = torch.optim.SGD(model.parameters(), lr=0.1)
+    for _ in range(2):
+        opt.zero_grad()
+        (10 * model(torch.randn(5, 4))).pow(2).mean().backward()
+        clip_by_hand(model.parameters(), 0.01)  # culprit
+        opt.step()
+
+
+@program("used_up")
+def w_the_optimiser_has_used_them_up():
+    model = Critic()
+    trained = filter(lambda p: p.requires_grad, model.parameters())  # culprit
+    opt = torch.optim.Adam(trained, lr=0.01)
+    for _ in range(2):
+        opt.zero_grad()
+        model(torch.randn(5, 4)).pow(2).mean().backward()
+        torch.nn.utils.clip_grad_norm_(trained, 1.0)  # victim
+        opt.step()
+
+
+@program()
+def x_generators_are_gone_through_once():
+    """A list, one made anew each time, one that is rebound, one of two branches."""
+    model = Critic()
+    trained, each = list(model.parameters()), model.named_parameters()
+    weights = {name: p.detach().clone() for name, p in each}
+    decayed = (p for p in model.parameters() if p.dim() > 0)
+    if len(weights) > 100:
+        for p in decayed:
+            p.requires_grad_(False)
+    else:
+        opt = torch.optim.AdamW(decayed, lr=0.01)
+    decayed_too = model.parameters()
+    decayed_too = [p for p in decayed_too if p.dim() > 1]
+    for _ in range(2):
+        opt.zero_grad()
+        (10 * model(torch.randn(5, 4))).pow(2).mean().backward()
+        clip_by_hand(trained, 0.01)
+        clip_by_hand([*model.parameters()], 0.1)
+        torch.nn.utils.clip_grad_norm_(decayed_too, 1.0)
+        for p in decayed_too:
+            p.grad.add_(0.001)
+        opt.step()

@@ -1,0 +1,1 @@
+"""What the program's own text shows, once the Recording says that it ran."""
