@@ -118,7 +118,7 @@ class Capture(TorchFunctionMode):
             functions=check_functions,
             values=values,
         )
-        self._recomputed = Recomputations(self._state.tables, quietly)
+        self._recomputed = Recomputations(self._state.tables, self._state.source, quietly)
         self._calls: dict[Callable[..., Any], Call] = {}
         self._block: FrameType | None = None
         self._steps: dict[int | None, Step] = {}  # under way

@@ -10,7 +10,8 @@ from __future__ import annotations
 import sys
 import weakref
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from types import FrameType
 from typing import Any
 
 import torch
@@ -19,10 +20,10 @@ from torch.overrides import TorchFunctionMode
 
 from seegrad.capture.op import EMPTY, RUNNING_STATISTICS, call_of
 from seegrad.capture.probes import torch_private as _torch
-from seegrad.capture.probes.places import call_as, caller
+from seegrad.capture.probes.places import Source, call_as, caller, user_frame
 from seegrad.capture.probes.variables import tensors_in
 from seegrad.capture.tables import Tables
-from seegrad.model.recording import Recomputed
+from seegrad.model.recording import Place, Recomputed
 
 MOST_STEPS = 10_000
 """Calls of one checkpoint that are compared."""
@@ -51,6 +52,8 @@ class RunStep:
     shapes: tuple[tuple[object, ...], ...]  # with the dtype
     sums: tuple[tuple[float, float], ...]
     has_graph: bool
+    place: Place | None = None  # of the second run
+    reads: tuple[int, ...] = ()  # the tensors known before that it was given then
 
     def differs(self, other: RunStep) -> bool:
         """Are the numbers others?"""
@@ -63,8 +66,8 @@ class RunStep:
 class Recomputations:
     """The checkpoints whose graphs live, with all calls of their first run."""
 
-    def __init__(self, tables: Tables, quietly: Callable[..., Any]) -> None:
-        self._tables, self._quietly = tables, quietly
+    def __init__(self, tables: Tables, source: Source, quietly: Callable[..., Any]) -> None:
+        self._tables, self.source, self._quietly = tables, source, quietly
         self._first = weakref.WeakKeyDictionary[Any, list[RunStep]]()
 
     def ran(self, op: str, frame: int, result: Any) -> None:
@@ -115,11 +118,22 @@ class Recomputations:
         graph, other = ([step for step in steps if step.has_graph] for steps in (first, again))
         for step, its in zip(graph, other, strict=False):
             if (step.op, step.shapes) != (its.op, its.shapes):
-                return [Recomputed(step.frame, step.op, its.op, "shape" if step.op == its.op else "op")]
+                how = "shape" if step.op == its.op else "op"
+                return [Recomputed(step.frame, step.op, its.op, how, self._left(first, its))]  # type: ignore[arg-type]  # one of them
             if step.differs(its):
                 cause = self._cause(step, its, first, again)
                 return [Recomputed(cause.frame, cause.op, cause.op, "numbers")]
         return []
+
+    def _left(self, first: Sequence[RunStep], its: RunStep) -> Place | None:
+        """The line that reads in the second run what was made in the first."""
+        frames, drafts = {step.frame for step in first}, self._tables.tensors.drafts
+        return its.place if any(number in drafts and drafts[number].frame in frames for number in its.reads) else None
+
+    def known(self, tensors: Sequence[torch.Tensor]) -> tuple[int, ...]:
+        """Those that the first run, or anything else, has shown."""
+        found = (self._tables.tensors.find(each) for each in tensors)
+        return tuple(number for number in found if number is not None)
 
     def _cause(self, step: RunStep, its: RunStep, first: Sequence[RunStep], again: Sequence[RunStep]) -> RunStep:
         """The first call without a graph that differs and leads to that one; itself where there's none."""
@@ -171,7 +185,7 @@ class SecondRun:
         """Run it again."""
         steps: list[RunStep] = []
         try:
-            with SecondRunMode(steps, self._quietly):
+            with SecondRunMode(steps, self._recomputations, self._quietly):
                 return self.function(*args)
         finally:  # torch ends it by an error of its own, as soon as it has what it needs
             self._quietly(self._recomputations.compare, self._checkpoint(), steps)
@@ -212,9 +226,9 @@ class SavedTwice:
 class SecondRunMode(TorchFunctionMode):
     """Notes each call of torch."""
 
-    def __init__(self, steps: list[RunStep], quietly: Callable[..., Any]) -> None:
+    def __init__(self, steps: list[RunStep], recomputations: Recomputations, quietly: Callable[..., Any]) -> None:
         super().__init__()
-        self._steps, self._quietly = steps, quietly
+        self._steps, self._recomputations, self._quietly = steps, recomputations, quietly
 
     def __torch_function__(
         self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
@@ -222,10 +236,12 @@ class SecondRunMode(TorchFunctionMode):
         frame = caller(sys._getframe(1))
         result = call_as(frame, func, args, kwargs or {})
         if frame.f_code.co_filename not in OWN_CODE:
-            self._quietly(self._ran, func, result)
+            self._quietly(self._ran, func, args, frame, result)
         return result
 
-    def _ran(self, func: Callable[..., Any], result: Any) -> None:
+    def _ran(self, func: Callable[..., Any], args: tuple[Any, ...], frame: FrameType, result: Any) -> None:
         call = call_of(func)
         if call.kind in RECORDED and call.name not in EMPTY and len(self._steps) < MOST_STEPS:
-            self._steps.append(_step(call.name, -1, tensors_in(result)))
+            place, reads = self._recomputations.source.place(user_frame(frame)), tensors_in(args)
+            step = _step(call.name, -1, tensors_in(result))
+            self._steps.append(replace(step, place=place, reads=self._recomputations.known(reads)))

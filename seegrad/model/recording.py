@@ -342,12 +342,16 @@ class FunctionCheck:
 
 @dataclass(frozen=True, slots=True)
 class Recomputed:
-    """A checkpoint's second run differed from its first, in Frame `frame`: by the op, the shape or the numbers."""
+    """A checkpoint's second run differed from its first, in Frame `frame`: by the op, the shape or the numbers.
+
+    `left`: the line of the second run that read what the first has left behind, where another op came by that.
+    """
 
     frame: FrameId
     op: str
     again: str
     how: Literal["op", "shape", "numbers"]
+    left: Place | None = None
 
 
 @dataclass(frozen=True, slots=True)

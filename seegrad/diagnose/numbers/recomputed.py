@@ -31,12 +31,20 @@ OTHER_SHAPE = marked(
     "{Culprit} gives a result of another shape or dtype when the checkpoint runs it again for the backward call on "
     "{victim}."
 )
+LEFT_BEHIND = marked(
+    "{Culprit} reads what the first run of the checkpoint has left behind, when that runs again for the backward call "
+    "on {victim}: it calls `{again}`, where the forward has called `{op}` on {first}."
+)
 SAME_DRAW = marked(
     "Leave `preserve_rng_state=True` and draw by torch's own generator, or draw before the checkpoint and hand it in."
 )
 SAME_STATE = marked(
     "What the line reads has changed between the two runs: hand it to the checkpointed function as an argument, and "
     "let that function change nothing outside of it (a counter, a switch, a cache)."
+)
+LEAVE_NOTHING = marked(
+    "Let the checkpointed function leave nothing outside of itself: hand it no cache while it is checkpointed, "
+    "`use_cache=False`, or what was in it before, to be read alone."
 )
 CORES = ("torch.utils.checkpoint",)
 
@@ -61,10 +69,12 @@ def _describe(recording: Recording, each: Recomputed, frame: Frame, error: Raise
         recording=recording,
         kind=DIFFERS if error is None else RAISED,
         frame=shown.index,
-        culprit=frame.place,
+        culprit=(each.left if each.how == "op" else None) or frame.place,
         victim=shown.place,
         tensor=frame.outputs[0] if frame.outputs else None,
     )
     said = {"numbers": NUMBERS, "op": OTHER_OP, "shape": OTHER_SHAPE}[each.how]
     facts: dict[str, Word] = {"op": each.op, "again": each.again, "how": each.how}
+    if each.left is not None and each.how == "op":
+        return finding.told(LEFT_BEHIND, LEAVE_NOTHING, facts, first=finding.line(frame.place))
     return finding.told(said, SAME_DRAW if each.op in RANDOM else SAME_STATE, facts)

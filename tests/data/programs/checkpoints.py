@@ -166,3 +166,43 @@ def c_halves_that_are_turned_and_joined():
         optimizer.zero_grad()
         h.exp().sum().backward()
         optimizer.step()
+
+
+# -- what the first run leaves behind (pytorch#155171: a cache of keys under a checkpoint)
+
+
+class Cached(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.key, self.value = nn.Linear(4, 4), nn.Linear(4, 4)
+
+    def forward(self, x, cache):
+        keys, values = self.key(x), self.value(x)
+        if cache:
+            keys, values = torch.cat([cache["keys"], keys], 1), torch.cat([cache["values"], values], 1)
+        if cache is not None:
+            cache.update(keys=keys, values=values)
+        return (x @ keys.transpose(1, 2)).softmax(-1) @ values
+
+
+@program("recomputed_otherwise", severity="error")
+def c_cache_that_the_first_run_has_filled():
+    layers = nn.ModuleList([Cached(), Cached()])
+    caches = [{} for _ in layers]
+    x = torch.randn(2, 3, 4)
+    for layer, cache in zip(layers, caches, strict=True):
+        x = checkpoint(layer, x, cache, use_reentrant=False)
+    x.pow(2).mean().backward()
+
+
+@program()
+def e_cache_of_earlier_words_that_is_only_read():
+    layers = nn.ModuleList([Cached(), Cached()])
+    x = torch.randn(2, 3, 4)
+    with torch.no_grad():
+        caches = [{} for _ in layers]
+        for layer, cache in zip(layers, caches, strict=True):
+            layer(torch.randn(2, 2, 4), cache)
+    for layer, cache in zip(layers, caches, strict=True):
+        x = checkpoint(lambda x, layer=layer, cache=cache: layer(x, dict(cache)), x, use_reentrant=False)
+    x.pow(2).mean().backward()

@@ -17,6 +17,7 @@ MENDS = {
     "c_mask_drawn_by_a_generator_of_its_own": [(", generator=self.generator", "")],
     "c_counter_that_warms_up": [("            self.calls += 1\n", "")],
     "c_another_branch_the_second_time": [("first, self.first = self.first, not self.first", "first = self.first")],
+    "c_cache_that_the_first_run_has_filled": [("caches = [{} for _ in layers]", "caches = [None for _ in layers]")],
     "c_layer_that_is_left_out_the_second_time": [("                self.cache = h.detach()\n", "")],
 }
 """Program → what its advice makes of it."""
@@ -38,6 +39,14 @@ def test_the_mend_ends_it(name: str) -> None:
 @pytest.mark.parametrize("name", [name for name in OWN if name not in BROKEN])
 def test_what_is_the_same_both_times_gets_no_note(name: str) -> None:
     assert not seen(name).recording.diagnoses
+
+
+def test_the_line_that_reads_what_was_left_is_named() -> None:
+    """And what came there in the forward."""
+    (found,) = seen("c_cache_that_the_first_run_has_filled").recording.diagnoses
+    assert found.culprit is not None
+    assert 'torch.cat([cache["keys"], keys], 1)' in found.culprit.code
+    assert "calls `cat`, where the forward has called `transpose`" in found.message()
 
 
 def run(recorded: bool) -> tuple[list[torch.Tensor], torch.Tensor, int]:
