@@ -37,8 +37,8 @@ BY_HOW = {
         "and each backward ends where its own step begins."
     ),
     "within": marked(
-        "{carried} still leads into the step before: cut it there, `{cut}`, after the backward call on line {again}, "
-        "and each backward ends where its own step begins."
+        "{carried} still leads into the step before: cut it there, `{cut}`, at the end of the step, after the backward "
+        "call on line {again}, and each backward ends where its own step begins."
     ),
     "unnamed": marked(
         "What line {made} made in the step before still leads there: "

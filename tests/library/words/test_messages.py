@@ -183,8 +183,8 @@ GOLDEN = {
         "Line 8 (`self.state = 0.5 * torch.tanh(self.state) + current`) hands `self.state` on with its graph: the"
         " backward call on line 14 comes through it to MulBackward0 from line 8, whose saved tensors an earlier "
         "call has freed. `self.state` still leads into the step before: cut it there, `self.state = "
-        "self.state.detach()`, after the backward call on line 14, and each backward ends where its own step "
-        "begins."
+        "self.state.detach()`, at the end of the step, after the backward call on line 14, and each backward ends "
+        "where its own step begins."
     ),
     "d_memory_of_an_episode_not_emptied": (
         "The backward call on line 10 needs what GatherBackward0 from line 7 had saved, but line 10 "
