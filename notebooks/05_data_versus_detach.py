@@ -406,10 +406,10 @@ print("zeros:", not w.any(), " version", w._version)
 # `torch.FloatTensor(10)` and saw zeros. That was luck: such memory isn't initialised.)
 #
 # From chapter 04, section 7, you know how such a write ends when it stands **between** forward and backward. Here is why.
-# The loss is $p^2$, at $p = 2$. **Predict** the outcome, first through `.data`:
+# The loss is $p^2$, at $p = 2$; first through `.data`:
 
 # %%
-# %%see --ask outcome
+# %%see
 p = torch.tensor(2.0, requires_grad=True, device=device)
 loss = p * p
 p.data.mul_(10)
@@ -421,11 +421,10 @@ p.grad
 # %% [markdown]
 # No error, and 40 instead of 4: the product saved `p` at version 0, and finds version 0 beside the new number.
 #
-# Today's way to write a parameter is `torch.no_grad()`, as `torch.nn.init` does. **Predict** the outcome of one at the
-# same place.
+# Today's way to write a parameter is `torch.no_grad()`, as `torch.nn.init` does. At the same place:
 
-# %% tags=["version-dependent"]
-# %%see --ask outcome
+# %% tags=["raises-exception", "version-dependent"]
+# %%see
 p = torch.tensor(2.0, requires_grad=True, device=device)
 loss = p * p
 with torch.no_grad():
