@@ -84,7 +84,6 @@ SEVERITIES = {
     "ratio_is_one": "note",
     "penalty_unused": "note",
     "backward_returns": "error",
-    "used_up": "note",
     "trained_in_evaluation": "note",
     "broadcast_crosswise": "note",
     "softmax_of_one": "note",

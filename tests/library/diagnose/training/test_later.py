@@ -59,10 +59,6 @@ MENDS = {
         ("            for _ in range(4):\n", "            for _ in range(4):\n                self.net.train()\n")
     ],
     "w_log_probs_rebuilt_of_a_memory": [("torch.tensor(memory)", "torch.stack(memory)")],
-    "w_a_generator_is_clipped_by_hand": [("(model.parameters(), 0.01)", "(list(model.parameters()), 0.01)")],
-    "w_the_optimiser_has_used_them_up": [
-        ("filter(lambda p: p.requires_grad, model.parameters())", "list(model.parameters())")
-    ],
     "w_a_copy_learns_in_place_of_the_model": [
         (
             "opt = torch.optim.Adam(model.parameters(), lr=0.01)",

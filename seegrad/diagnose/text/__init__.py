@@ -1,1 +1,0 @@
-"""What the program's own text shows, once the Recording says that it ran."""
