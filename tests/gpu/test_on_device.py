@@ -35,6 +35,7 @@ ENDS_THE_PROCESS = frozenset(
     {
         *("w_hook_that_raises", "w_hook_that_interrupts", "w_own_exception_class", "o_a_hook_that_raises"),
         *("w_pickled", "w_saved_and_loaded", "c_layer_that_is_left_out_the_second_time"),
+        "c_cache_that_the_first_run_has_filled",
     }
 )
 """Where a device is written in Python, torch survives no error that a hook raises in the engine's thread, and can't

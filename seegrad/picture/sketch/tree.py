@@ -9,11 +9,12 @@ import re
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from graphlib import CycleError, TopologicalSorter
 from itertools import chain, groupby
 
 from seegrad.model.recording import Place, Recording
 from seegrad.picture.sketch.desk import NAME_LONGEST, shorten
-from seegrad.picture.sketch.parts import Pill, Sketch
+from seegrad.picture.sketch.parts import Pill, Sketch, Wire
 from seegrad.words.languages import _, counted
 
 LEVEL = 36  # things that are seen at once: more of them are grouped, in a level once more
@@ -69,23 +70,52 @@ class Group:
 
 
 def grow(recording: Recording, parts: Sketch, room: Room) -> Group:
-    """The tree of groups, outermost first."""
-    pills = {pill.id: pill for pill in parts.pills}
-    order = sorted(pills.values(), key=lambda pill: pill.born)
+    """The tree of groups, outermost first.
+
+    What stands between the writes of a chore may need what they wrote, and they what it made: where lines would run in
+    a circle by that, the writes stand for themselves.
+    """
+    order = sorted(parts.pills, key=lambda pill: pill.born)
     chores = _chores(recording, parts, order)
+    root = _grown(recording, parts, room, order, chores)
+    if chores and _runs_in_a_circle(root, parts.wires):
+        root = _grown(recording, parts, room, order, {})
+    _number(root)
+    return root
+
+
+def _grown(recording: Recording, parts: Sketch, room: Room, order: Sequence[Pill], chores: dict[str, Group]) -> Group:
     root = _by_module(recording, order, chores, room)
     _dissolve(root, _users_of_leaves(parts) if room.homes else frozenset())
     if not room.deep:
-        _open_bulk(root, len(pills) - len(chores), room.most)
+        _open_bulk(root, len(order) - len(chores), room.most)
     _call_by_name(root, _variables(recording, parts))
+    pills = {pill.id: pill for pill in order}
     waiting = [root]
     while waiting:
         group = waiting.pop()
         if len(group.items) > _most(group, room):
             _split(group, recording, pills, room)
         waiting.extend(group.groups())
-    _number(root)
     return root
+
+
+def _runs_in_a_circle(root: Group, wires: Sequence[Wire]) -> bool:
+    """Would a line lead from one of its groups back to it?"""
+    owner: dict[str, str] = {}
+    for number, group in enumerate(root.groups()):
+        for inner in group.outermost_first():
+            owner |= {item: f"group {number}" for item in inner.items if isinstance(item, str)}
+    before: dict[str, set[str]] = {}
+    for wire in wires:
+        source, target = owner.get(wire.source, wire.source), owner.get(wire.target, wire.target)
+        if source != target:
+            before.setdefault(target, set()).add(source)
+    try:
+        TopologicalSorter(before).prepare()
+    except CycleError:
+        return True
+    return False
 
 
 def _most(group: Group, room: Room) -> int:

@@ -22,6 +22,7 @@ from seegrad.picture import ROOMS, draw, still
 from seegrad.picture.sketch import Level, Sketch, collapse, sketch
 from seegrad.picture.sketch.tree import LEVEL, STRETCH, Room
 from seegrad.words.phrases import phrase
+from tests.library.recorded import seen
 
 
 def story(modules: list[str], *, lines: list[int] | None = None, shared: bool = False) -> Recording:
@@ -330,3 +331,9 @@ def test_a_group_without_room_is_grouped_until_pairs_are_left(count: int) -> Non
         inner = {frozenset(pill.id for pill in level.sketch.pills) for level in found[1:]}
         room = replace(room, crowded=room.crowded | inner)
     assert max(map(len, inner)) <= 2
+
+
+def test_what_stands_between_the_writes_of_an_update_leads_to_them_and_from_them() -> None:
+    """Stood all writes together, they would lead to the rest and it to them: no order of columns has both."""
+    recording = seen("q_normalised_gradient_of_zero").recording
+    assert draw(recording).frames

@@ -43,7 +43,7 @@ LATIN = re.compile(r"[A-Za-z_][A-Za-z_0-9.]*")
 ALLOWED = {  # torch's own words, which Chinese sentences keep; see locale/TERMS.md
     "torch", "autograd", "numpy", "backward", "retain_graph", "no_grad", "detach", "grad", ".grad", "Function", "None",
     "AccumulateGrad", "seegrad", "forward", "Python", "pack", "CPU", "saved", "float()", ".item()",
-    "inference", "tensor", "traceback", "autograd.grad", "NaN", "hook", "B", "KiB", "MiB", "GiB",
+    "inference", "tensor", "traceback", "autograd.grad", "NaN", "hook", "B", "KiB", "MiB", "GiB", "softmax", "dropout",
 }  # fmt: skip
 
 
@@ -277,7 +277,8 @@ def words_of(recording: seegrad.Recording) -> set[str]:
     found = {ref.name or "" for ref in recording.tensors} | {node.name for node in recording.nodes}
     found |= {frame.op for frame in recording.frames} | {error.kind for error in recording.errors}
     found |= {frame.place.code for frame in recording.frames if frame.place is not None}
-    text = " ".join(found) + " ".join(f" {name}.grad {name}.data {name}.detach" for name in found)
+    ends = {name.rpartition(".")[2] for name in found}  # of a path a card says the end alone
+    text = " ".join(found) + " ".join(f" {name}.grad {name}.data {name}.detach" for name in found | ends)
     return set(LATIN.findall(text)) | ALLOWED | {f"v{number}" for number in range(100)} | {"v"}
 
 
