@@ -19,6 +19,7 @@ from nbjudge.bridge.values import generators, streams
 from nbjudge.bridge.values.arrays import is_mixed
 from nbjudge.bridge.values.packages import pictures, symbols
 from nbjudge.bridge.values.records import is_record
+from nbjudge.bridge.values.table import package_of
 
 GRAD = ".grad"  # what part of an argument changes: its gradient
 LATER = "after the call"  # something that isn't an argument of a call that is going on; behind where it first was one
@@ -278,4 +279,4 @@ def _is_array(value: Any) -> bool:
 
 
 def _is_frame(value: Any) -> bool:
-    return type(value).__module__.partition(".")[0] == "pandas" and type(value).__name__ in ("DataFrame", "Series")
+    return package_of(type(value)) == "pandas" and type(value).__name__ in ("DataFrame", "Series")

@@ -16,7 +16,7 @@ from nbjudge.bridge.objects import RemoteClass, RemoteObject
 from nbjudge.bridge.values.packages.pictures import is_picture
 from nbjudge.bridge.values.packages.symbols import is_matrix
 from nbjudge.bridge.values.streams import content, is_read, is_stream
-from nbjudge.bridge.values.table import ROUNDING, kind_of
+from nbjudge.bridge.values.table import ROUNDING, kind_of, package_of
 
 PARTS = 1 << 12  # containers in one value that are looked through
 PLAIN = (Number, str, bytes, bytearray, range, type(None), list, tuple, dict, set, frozenset, deque)
@@ -130,7 +130,7 @@ def _shape(value: Any) -> tuple[int, ...] | None:
         return tuple(value.size)
     return (
         tuple(value.shape)
-        if type(value).__module__.partition(".")[0] in ("numpy", "pandas", "torch") and hasattr(value, "shape")
+        if package_of(type(value)) in ("numpy", "pandas", "torch") and hasattr(value, "shape")
         else None
     )
 
@@ -163,7 +163,7 @@ def _is_missing(value: Any) -> bool:
         return not cmath.isfinite(value)
     if _shape(value) is None:
         return False
-    if type(value).__module__.partition(".")[0] == "pandas":
+    if package_of(type(value)) == "pandas":
         return _is_missing_of_pandas(value)
     numpy, letter = sys.modules["numpy"], getattr(getattr(value, "dtype", None), "kind", "O")
     if letter in "fc":

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from nbjudge.bridge.values.packages.symbols import _heard
+from nbjudge.errors import WireError
 from nbjudge.model import Ending
 from nbjudge.process.zygote import Zygote
 from nbjudge_tests.trials import answer, check, only, run
@@ -22,6 +24,7 @@ GIVEN = "import sympy as sp\nx, y = sp.symbols('x y')\n"
         "assert sp.lambdify(x, slope(x**3, x))(2) == 12",
         "assert float(slope(x**3, x).subs(x, 2)) == 12",
         "assert slope(sp.Matrix([x**2, x]), x) == sp.Matrix([2 * x, 1])",
+        "f = sp.Function('f'); assert slope(x * f(x), x) == f(x) + x * f(x).diff(x)",
     ],
 )
 def test_a_question_about_expressions_has_a_verdict(test: str, zygote: Zygote) -> None:
@@ -49,6 +52,10 @@ NOTHING = {
         "return sp.Symbol('__import__(\"builtins\").__dict__.update(abs=lambda _: 0)')",
         f"{GIVEN}assert sp.lambdify(x, slope(x**2, x))(2) is None or True",
     ),
+    "a function that runs text": (
+        "return sp.Function('eval')(sp.Function('bytes')(sp.Tuple(*b'6 + 6')))",
+        f"{GIVEN}assert sp.lambdify(x, slope(x**3, x))(2) == 12",
+    ),
 }
 
 
@@ -58,3 +65,16 @@ def test_no_expression_pays_that_deserves_nothing(name: str, zygote: Zygote) -> 
     cheat = f"import sympy as sp\ndef slope(f, x):\n    {body}"
     said = only(run(zygote, answer(cheat), check(test), beside=RIGHT))
     assert said.alone or not said.points  # what rests on a word waits for a person
+
+
+def test_an_answer_that_is_a_function_without_a_definition_is_looked_at(zygote: Zygote) -> None:
+    """Its class is of no module."""
+    right = "import sympy as sp\ndef slope(f, x): return sp.Function('f')(x)"
+    said = only(run(zygote, answer(right), check(f"{GIVEN}assert str(slope(x, x)) == 'f(x)'"), beside=right))
+    assert (said.kind, said.points) == (Ending.PASSED, 1)
+
+
+def test_a_function_without_a_definition_is_called_by_no_name_that_code_could_find() -> None:
+    """Said by a process that doesn't care what it may say."""
+    with pytest.raises(WireError, match="odd name"):
+        _heard({"t": "symbolic", "v": [["Integer", 3], ["Undefined", "open", 0]]}, lambda tree: tree)

@@ -142,6 +142,15 @@ OtherValue: TypeAlias = Callable[[Any, Encoder], Any]
 OtherTree: TypeAlias = Callable[[Tree, Decoder], Any]
 
 
+def package_of(kind: type) -> str:
+    """The package that a class is of; some know none, as the functions without a definition that SymPy makes.
+
+    >>> package_of(type("f", (), {"__module__": None})), package_of(UnsupportedError)
+    ('', 'nbjudge')
+    """
+    return (kind.__module__ or "").partition(".")[0]
+
+
 @dataclass(frozen=True, slots=True)
 class ValueKind:
     """One kind of value. `encode` gives the whole tree, or a scalar of JSON's; `decode` trusts nothing in it."""

@@ -10,7 +10,17 @@ from typing import Any
 
 from nbjudge.bridge.values import arrays
 from nbjudge.bridge.values.shared import Containers, Copies, InPlace, share
-from nbjudge.bridge.values.table import Crossing, Decoder, Encoder, Tree, UnsupportedError, ValueKind, key, known
+from nbjudge.bridge.values.table import (
+    Crossing,
+    Decoder,
+    Encoder,
+    Tree,
+    UnsupportedError,
+    ValueKind,
+    key,
+    known,
+    package_of,
+)
 from nbjudge.errors import WireError
 from nbjudge.wire import listed, text
 
@@ -36,13 +46,13 @@ def _is(*names: str) -> Callable[[Any], bool]:
         if "pandas" not in sys.modules:
             return False
         bases = type(value).__mro__
-        return any(base.__name__ in names and base.__module__.partition(".")[0] == "pandas" for base in bases)
+        return any(base.__name__ in names and package_of(base) == "pandas" for base in bases)
 
     return takes
 
 
 def _is_plain(item: Any) -> bool:
-    return arrays.is_number(item) or (type(item).__name__ in PLAIN and type(item).__module__.partition(".")[0] in HOMES)
+    return arrays.is_number(item) or (type(item).__name__ in PLAIN and package_of(type(item)) in HOMES)
 
 
 def _is_numeric(dtype: str) -> bool:

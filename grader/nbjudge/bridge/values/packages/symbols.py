@@ -1,7 +1,8 @@
 """SymPy's expressions and matrices, as lists of their parts. Never as text that is evaluated; SymPy may be missing.
 
-What comes is built by this process's own SymPy without being worked out, from classes that SymPy gives by name. No sign
-in a symbol's name could call something: `lambdify` and `sympify` make code of it.
+What comes is built by this process's own SymPy without being worked out, from classes that SymPy gives by name.
+`lambdify` and `sympify` make code of it. So no sign in a symbol's name could call something; and a function without a
+definition, which that code calls by its name, has a name by which nothing runs text: `eval(bytes((54, 43, 54)))` would.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ from nbjudge.wire import listed, text, whole
 MOST = 1 << 14  # parts of one expression, items of one matrix
 PRECISION_BITS = 1 << 14
 NAME = re.compile(r"[\w\\{}^', ]{1,200}|[+-]")  # the last are sides of a limit
+FUNCTION = re.compile(r"[a-zA-DF-HJ-MPRT-Z](_?\d{1,3})?|theta|phi|rho|omega|sigma|tau|eta|xi|mu|nu")  # not SymPy's own
 WHOLE = ("Integer", "Rational", "Float", "Symbol", "Dummy", "Constant")  # said without parts
 TRUTHS = {"BooleanTrue": "true", "BooleanFalse": "false"}
 
@@ -98,7 +100,9 @@ def _content(kind: str, value: Any) -> list[Any]:
         return [_named(value.name), {name: flag for name, flag in given.items() if flag is not None}, *index]
     if kind == "Constant":
         return [TRUTHS.get(type(value).__name__, type(value).__name__)]
-    return [_named(type(value).__name__)] if kind == "Undefined" else []
+    if kind == "Undefined" and not FUNCTION.fullmatch(type(value).__name__):
+        raise UnsupportedError("a function without a definition whose name isn't one letter, with a number or without")
+    return [type(value).__name__] if kind == "Undefined" else []
 
 
 def _bounded(number: int) -> int:
@@ -161,7 +165,7 @@ def _constant(_kind: str, said: list[Any], _made: list[Any]) -> Any:
 
 def _undefined(_kind: str, said: list[Any], made: list[Any]) -> Any:
     name, *inner = said
-    if type(name) is not str or not NAME.fullmatch(name):
+    if type(name) is not str or not FUNCTION.fullmatch(name):
         raise WireError("A function has an odd name.")
     return _sympy().Function(name)(*_among(inner, made))
 
