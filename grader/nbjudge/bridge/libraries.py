@@ -8,6 +8,7 @@ import sys
 import types
 from typing import Any
 
+from nbjudge.bridge.values.table import is_data
 from nbjudge.errors import WireError
 
 MODULES = (
@@ -91,9 +92,7 @@ def home_of(kind: type) -> str | None:
     return f"{module}.{name}"[:200] if found is kind and kind is not types.SimpleNamespace else None
 
 
-BY_VALUE = frozenset(
-    {"builtins", "numpy", "pandas", "torch", "decimal", "fractions", "datetime", "collections", "pathlib", "uuid"}
-)
+BY_VALUE = frozenset({"builtins", "numpy", "pandas", "torch", "collections", "pathlib"})
 """Libraries whose classes' objects are data, or have stand-ins of their own."""
 
 
@@ -102,14 +101,15 @@ def known_class(home: Any) -> type | None:
 
     None for what crosses by value: nothing over there can stand for it.
 
-    >>> known_class("builtins.float")
+    >>> known_class("builtins.float"), known_class("decimal.Decimal")
+    (None, None)
     >>> known_class("functools.partial"), known_class("functools.nothing"), known_class("not.loaded")
     (<class 'functools.partial'>, None, None)
     """
     module, _, name = home.rpartition(".") if type(home) is str else ("", "", "")
     loaded = sys.modules.get(module) if module.partition(".")[0] not in BY_VALUE else None
     found = vars(loaded).get(name) if loaded is not None else None
-    return found if isinstance(found, type) and home_of(found) == home else None
+    return found if isinstance(found, type) and home_of(found) == home and not is_data(found) else None
 
 
 def known_error(home: str) -> type | None:

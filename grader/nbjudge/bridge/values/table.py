@@ -174,7 +174,13 @@ _named: dict[str, ValueKind] = {}
 
 
 def known(kind: ValueKind) -> ValueKind:
-    """Enter a kind into the table."""
+    """Enter a kind into the table.
+
+    Raises:
+        ValueError: one of that name, or of one of its types, is there already.
+    """
+    if kind.name in _named or not _by_type.keys().isdisjoint(kind.types):
+        raise ValueError(f"{kind.name}, or one of its types, crosses already.")
     _named[kind.name] = kind
     _by_type.update(dict.fromkeys(kind.types, kind))
     if kind.takes is not None:
@@ -191,6 +197,11 @@ def kind_of(value: Any) -> ValueKind | None:
         if kind.takes is not None and kind.takes(value):
             return kind
     return next((_by_type[base] for base in here.__mro__ if base in _by_type and _by_type[base].subclasses), None)
+
+
+def is_data(kind: type) -> bool:
+    """Do the objects of a class cross by value?"""
+    return kind in _by_type
 
 
 def is_value(value: Any) -> bool:
