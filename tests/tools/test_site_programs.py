@@ -7,7 +7,7 @@ import io
 import re
 import tomllib
 import warnings
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 import pytest
@@ -19,13 +19,21 @@ from tools.course.masters import BookError
 from tools.site.flipped import program_html
 from tools.site.programs import FOLDER, MOST_FLIPPED, FlippedProgram, read_program, read_programs, titles
 from tools.site.recorded import play, plays, severity_of
-from tools.site.sources import FLIPS
+from tools.site.sources import FLIPS, documents
 
 ROOT = Path(__file__).parents[2]
 PROGRAMS = read_programs(ROOT)
 ERRORS = sorted((ROOT / "docs" / "site" / "en" / "errors").glob("[!i]*.md"))
 EMBEDDED = re.compile(r"^:::\{flip\} (\w+)$", re.MULTILINE)
 BULLET = re.compile(r"^- `([^`]+)`(?:: |：)", re.MULTILINE)
+
+
+def test_the_index_leads_to_each_document() -> None:
+    """Sphinx warns of one that no list has, and the site isn't built."""
+    text = (ROOT / "docs" / "site" / "en" / "index.md").read_text(encoding="utf-8")
+    lists = "\n".join(re.findall(r"^:::\{toctree\}\n(.*?)^:::$", text, re.MULTILINE | re.DOTALL)).split()
+    left = [name for _, name in documents(ROOT) if not any(PurePosixPath(name).match(each) for each in lists)]
+    assert left == []
 
 
 @pytest.mark.parametrize("name", one_in(9, sorted(PROGRAMS)))
