@@ -20,6 +20,7 @@ pytestmark = [pytest.mark.browser, pytest.mark.whole]
 ROOT = Path(__file__).parents[2]
 MOST_BYTES = 60_000_000
 MOST_FIRST_BYTES = 300_000
+WIDTHS_PX = (360, 1280, 1920)
 OPEN = "document.querySelectorAll('details').forEach((each) => { each.open = true; })"  # answers that wait
 ELSEWHERE = ("https://", "http://", "mailto:", "data:")
 
@@ -119,13 +120,15 @@ def test_each_choice_of_each_program_is_there(site: Path, tab: Page) -> None:
 def test_axe_finds_nothing_on_any_page(site: Path, tab: Page) -> None:
     found = []
     for number, page in enumerate(pages(site)):
-        theme, width_px = ("light", "dark")[number % 2], (360, 1280, 1920)[number % 3]
+        theme, width_px = ("light", "dark")[number % 2], WIDTHS_PX[number % 3]
         tab.emulate_media(color_scheme="dark" if theme == "dark" else "light")
         tab.set_viewport_size({"width": width_px, "height": 900})
         tab.goto(page.as_uri())
         found += [f"{page.relative_to(site)} ({theme}, {width_px} px): {each}" for each in axe(tab)]
-        if tab.evaluate("document.documentElement.scrollWidth") > width_px:
-            found.append(f"{page.relative_to(site)} is wider than {width_px} px")
+        for wide_px in WIDTHS_PX:
+            tab.set_viewport_size({"width": wide_px, "height": 900})
+            if tab.evaluate("document.documentElement.scrollWidth") > wide_px:
+                found.append(f"{page.relative_to(site)} is wider than {wide_px} px")
     assert found == []
 
 

@@ -12,6 +12,7 @@ import nbformat
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from markdown_it import MarkdownIt
 
 from nbjudge_tests.classroom.commands import nbgrader
 from nbjudge_tests.classroom.small import configure
@@ -64,6 +65,16 @@ def test_every_chapter_and_every_assignment_is_in_chinese() -> None:
     assert {path.stem for path in masters} == set(NAMES)
     assert len(PAIRS) == len(masters)
     assert not [pair for pair in PAIRS if not pair[1].exists()]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_emphasis_ends_where_it_should(name: str) -> None:
+    """Between Chinese marks and letters without a space, `*…。*` is no emphasis: its stars would be read."""
+    parser = MarkdownIt("commonmark")
+    cells = [cell for pair in notebooks(name) for cell in nbformat.read(pair[1], as_version=4).cells]
+    texts = [re.sub(r"\$[^$]*\$", "", cell.source) for cell in cells if cell.cell_type == "markdown"]
+    inline = [part for text in texts for block in parser.parse(text) for part in block.children or ()]
+    assert [part.content for part in inline if part.type == "text" and "*" in part.content] == []
 
 
 def unspoken(cell: Any) -> dict[str, Any]:
