@@ -97,7 +97,7 @@ def find_cleared_each(recording: Recording) -> Iterator[Diagnosis]:
     steps = Counter[Place | None]()
     for round_ in rounds(recording):
         calls, lines = _one_a_call(round_), _cleared_between(round_)
-        steps[round_.step.place] += 1
+        steps[round_.step.place] += round_.adds_to is not None or bool(lines)  # of the first, a part may be forgotten
         if len(lines) == 1 and not _made_use_of(recording, round_, calls):
             found.setdefault((lines.pop(), round_.step.place), []).append((round_, calls))
     for (culprit, victim), each in found.items():
@@ -136,9 +136,9 @@ def _cleared_between(round_: Round) -> set[Place | None]:
 
 
 def _made_use_of(recording: Recording, round_: Round, calls: list[Frame]) -> bool:
-    """Does the user's code look at the gradients, or write to the leaves, before the step?"""
+    """Does the user's code look at the gradients that are cleared, or write to the leaves, before the last call?"""
     storages = {recording.tensors[leaf].storage for leaf in round_.leaves}
-    since = range(calls[0].index, round_.step.frame + 1)
+    since = range(calls[0].index, calls[-1].index)
     read = any(use.kind == "read" and use.frame in since for use in round_.between)
     return read or any(write.storage in storages and write.frame in since for write in recording.writes)
 

@@ -1,0 +1,208 @@
+"""Parameters that get gradients and that no optimiser holds: never registered, replaced, copied, left out, thawed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from seegrad.diagnose.evidence import made_at
+from seegrad.diagnose.finding import DiagnosisKind, Finding, finder
+from seegrad.diagnose.training.steps import leaf_of, leaves_of, names
+from seegrad.model.recording import Diagnosis, Frame, GradientUse, Place, Recording
+from seegrad.words.languages import marked
+from seegrad.words.phrases import Word
+
+HELD_BY_NOBODY = DiagnosisKind("no_optimiser_holds_it", "note", marked("no optimiser holds it"))
+NOT_STEPPED = {
+    "before": marked(
+        "The backward call on {culprit} computes a gradient for {leaves}, but no optimiser that steps holds them: the "
+        "step on {victim} leaves them as they are."
+    ),
+    "thawed": marked(
+        "{Culprit} switched {leaves} on, and no optimiser that steps holds them: the backward call on {backward} "
+        "computes a gradient for them, the step on {victim} leaves them as they are."
+    ),
+    "wrapped": marked(
+        "{Culprit} goes on from a Parameter to a result of it, by `{op}`: what is kept is no Parameter, so no module "
+        "and no optimiser knows of it, and the step on {victim} leaves it as it is."
+    ),
+    "hidden": marked(
+        "{Culprit} keeps modules in `{owner}`, a plain list or dict, which doesn't register them: the backward call on "
+        "{backward} computes gradients for their Parameters, the optimiser wasn't given them, and the step on {victim} "
+        "leaves them as they are."
+    ),
+    "replaced": marked(
+        "{Culprit} made {leaves}, but the optimiser still holds what was in their place before: the backward call on "
+        "{backward} computes a gradient for them, the step on {victim} leaves them as they are."
+    ),
+    "copied": marked(
+        "{Culprit} makes a copy, and the backward call on {backward} computes gradients for the copy, {leaves}: the "
+        "optimiser holds what was copied, and the step on {victim} finds no gradient there."
+    ),
+    "left_out": marked(
+        "{Culprit} makes the optimiser without {leaves}: the backward call on {backward} computes a gradient for them, "
+        "the step on {victim} leaves them as they are."
+    ),
+    "made": marked(
+        "{Culprit} made {leaves}, and no optimiser that steps holds them: the backward call on {backward} computes a "
+        "gradient for them, the step on {victim} leaves them as they are."
+    ),
+}
+ADD_IT = marked(
+    "If they are meant to learn, give them to the optimiser when you switch them on: `optimizer.add_param_group(…)`, "
+    "or make it of all parameters from the start."
+)
+REGISTER = marked(
+    "If they are meant to learn, register them: `nn.ModuleList([…])` or `nn.ModuleDict({{…}})` around it, before the "
+    "optimiser is made; a list outside of a module, give to the optimiser yourself."
+)
+MAKE_IT_AFTER = marked(
+    "If they are meant to learn, make the optimiser after that line, or put the new numbers into the old Parameter: "
+    "`with torch.no_grad(): parameter.copy_(…)`."
+)
+GIVE_THEM = marked(
+    "If they are meant to learn, give them to it, `[*model.parameters(), *{owner}.parameters()]`, and make it after "
+    "all modules are in place. If not, switch their `requires_grad` off."
+)
+MAKE_IT_LAST = marked(
+    "If it is meant to learn, make the Parameter of the finished numbers: `nn.Parameter(…)` around the whole."
+)
+HOLD_IT = marked(
+    "If they are meant to learn, give them to the optimiser: modules in a plain list aren't registered (use "
+    "`nn.ModuleList`), and an optimiser knows only what `parameters()` held when it was made. If not, switch their "
+    "`requires_grad` off."
+)
+KEEP_THE_WAY = marked(
+    "If what was copied is to learn by it (MAML), keep the way back: compute `p - rate * gradient` as new tensors, "
+    "without `.data`, and call the model with them by `torch.func.functional_call`; if the copy is to learn, give its "
+    "parameters to the optimiser."
+)
+HOLD = {
+    "copied": KEEP_THE_WAY,
+    "wrapped": MAKE_IT_LAST,
+    "thawed": ADD_IT,
+    "hidden": REGISTER,
+    "left_out": GIVE_THEM,
+    "replaced": MAKE_IT_AFTER,
+}
+
+
+@finder(order=24)
+def find_held_by_nobody(recording: Recording) -> Iterator[Diagnosis]:
+    """One note for all Parameters with a gradient that neither an optimiser nor a line of the block's updates.
+
+    A block that an error has ended might have come to their step.
+    """
+    if recording.error is not None:
+        return
+    steps = [use for use in recording.uses if use.kind == "stepped" and any(now is not None for _, now in use.tensors)]
+    told = ("stepped", "idle")  # of one that is idle by itself; the gradients of one that stepped may come no more
+    held = {leaf for use in recording.uses if use.kind in told for leaf in leaves_of(use)}
+    written = {recording.tensors[write.tensor].storage: write.frame for write in recording.writes}
+    waiting: dict[int, Frame] = {}
+    replaced = replacing(recording)
+    if replaced:  # what stood there before has no gradient to step with any more
+        steps = [use for use in recording.uses if use.kind == "stepped"]
+    last = max((use.frame for use in steps), default=-1)
+    if not any(recording.tensors[leaf].parameter for leaf in held):  # what is trained is an input
+        held |= {ref.id for ref in recording.tensors if ref.parameter}
+    for frame in recording.frames[: last + 1]:
+        leaf = leaf_of(recording, frame)
+        if leaf is not None and leaf not in held and (recording.tensors[leaf].parameter or leaf in replaced):
+            waiting.setdefault(leaf, frame)
+    leaves = [leaf for leaf, came in waiting.items() if written.get(recording.tensors[leaf].storage, 0) < came.index]
+    if leaves:
+        yield _nobody(recording, leaves, waiting[leaves[0]], steps)
+
+
+def _nobody(recording: Recording, leaves: list[int], came: Frame, steps: list[GradientUse]) -> Diagnosis:
+    """The Diagnosis of these; by how they came to be."""
+    how, culprit, op, owner = _how(recording, leaves[0])
+    victim = next(use for use in steps if use.frame >= came.index)
+    finding = Finding(
+        recording=recording,
+        kind=HELD_BY_NOBODY,
+        frame=victim.frame,
+        culprit=culprit or came.place,
+        victim=victim.place,
+        tensor=leaves[0],
+    )
+    facts: dict[str, Word] = {"leaves": names(recording, leaves), "how": how, "op": op}
+    return finding.told(NOT_STEPPED[how], HOLD.get(how, HOLD_IT), facts, backward=finding.line(came.place), owner=owner)
+
+
+def _how(recording: Recording, leaf: int) -> tuple[str, Place | None, str, str]:
+    """How a leaf came to be held by nobody, the line, the op that it was given to, the module that it's of."""
+    wrapped, thawed, made = wrapped_by(recording, leaf), switched_on(recording, leaf), made_by(recording, leaf)
+    shared = {each.kind: each for each in reversed(recording.shared) if leaf in each.tensors}
+    if wrapped is not None:
+        return "wrapped", wrapped.place, wrapped.op, ""
+    stands_in = leaf in replacing(recording)
+    if thawed is not None and (recording.tensors[leaf].parameter or not stands_in):
+        return "thawed", thawed, "", ""
+    if "hidden" in shared:
+        return "hidden", shared["hidden"].place, "", shared["hidden"].name
+    if stands_in:
+        stands = made or made_at(recording, leaf)
+        return ("copied" if stands and "copy(" in stands.code else "replaced"), stands, "", ""
+    if "left_out" in shared:
+        return "left_out", shared["left_out"].place, "", shared["left_out"].other
+    return ("made" if made else "before"), made, "", ""
+
+
+def replacing(recording: Recording) -> dict[int, int]:
+    """Leaf that learns and that no step holds → one that it stands in for, to which no gradient comes any more.
+
+    A Parameter for one of the same shape, but for its length; another tensor for one of its own name.
+    """
+    first, last = dict[int, int](), dict[int, int]()
+    for frame in recording.frames:
+        leaf = leaf_of(recording, frame)
+        if leaf is not None:
+            first.setdefault(leaf, frame.index)
+            last[leaf] = frame.index
+    held = {leaf for use in recording.uses if use.kind == "stepped" for leaf in leaves_of(use)}
+    olds: dict[object, list[int]] = {}
+    for leaf in held:
+        olds.setdefault(_stands_for(recording, leaf), []).append(leaf)
+    found: dict[int, int] = {}
+    for leaf in first.keys() - held:
+        alike = olds.get(_stands_for(recording, leaf), ())
+        old = next((each for each in alike if last.get(each, -1) < first[leaf]), None)
+        if old is not None:
+            found[leaf] = old
+    return found
+
+
+def _stands_for(recording: Recording, leaf: int) -> object:
+    ref = recording.tensors[leaf]
+    return ("Parameter", ref.shape[1:], len(ref.shape)) if ref.parameter else (ref.name, ref.shape)
+
+
+def wrapped_by(recording: Recording, leaf: int) -> Frame | None:
+    """The op whose result is kept in place of the Parameter, which nobody holds: it ran once, for several laps."""
+    uses = [frame for frame in recording.frames if leaf in frame.inputs and frame.phase == "forward"]
+    calls = {frame.backward for frame in recording.frames if leaf_of(recording, frame) == leaf}
+    alone = recording.tensors[leaf].name is None and len(uses) == 1 and len(calls) > 1
+    return uses[0] if alone and uses[0].grad_enabled else None
+
+
+def switched_on(recording: Recording, leaf: int) -> Place | None:
+    """The line that switched the gradient of a leaf on again."""
+    switches = [each for each in recording.switches if each.kind == "tensors" and leaf in each.tensors]
+    return switches[-1].place if switches and switches[-1].on else None
+
+
+def made_by(recording: Recording, leaf: int) -> Place | None:
+    """The line that initialised it, or that made its numbers; None where the first thing seen of it is its use."""
+    first = next((frame for frame in recording.frames if leaf in frame.inputs), None)
+    written = {recording.writes[write].tensor for write in first.writes} if first is not None else ()
+    if first is not None and leaf in written:
+        return first.place
+    storage = recording.tensors[leaf].storage
+    fresh = (frame for frame in recording.frames if any(_is_made(recording, frame, each) for each in frame.outputs))
+    made = next((f for f in fresh if any(recording.tensors[each].storage == storage for each in f.outputs)), None)
+    return made.place if made is not None and recording.tensors[leaf].parameter else None
+
+
+def _is_made(recording: Recording, frame: Frame, tensor: int) -> bool:
+    return recording.tensors[tensor].frame == frame.index and recording.tensors[tensor].alias_of is None
