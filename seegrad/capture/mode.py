@@ -136,6 +136,7 @@ class Capture(TorchFunctionMode):
         with ExitStack() as ends:
             ends.callback(on_swap(self._state.tables.exchanged))
             ends.callback(on_step(self._step_begins, self._step_ends))
+            ends.callback(self._state.assigned.watch(quietly))
             self._end = ends.pop_all().close
         if below:
             _torch.enter_below(self)
@@ -262,8 +263,8 @@ class Capture(TorchFunctionMode):
                 if self._passed(call, frame, user, args, kwargs):
                     return call_as(frame, func, args, kwargs)
             self._settle()
-            if call.inplace:
-                self._writes(call.name, frame, user, args)
+            if call.inplace or frame.f_code.co_filename == CLIPPING:
+                self._writes(call, frame, user, args)
             op = quietly(Op, self._state, call, args, kwargs, frame, way)
             try:
                 result = call_as(frame, func, args, kwargs)
@@ -302,13 +303,16 @@ class Capture(TorchFunctionMode):
             return False
         return True
 
-    def _writes(self, name: str, frame: FrameType, user: FrameType | None, args: tuple[Any, ...]) -> None:
-        """What a write does to gradients, as far as its name and its caller tell."""
-        if name in ZEROING:
+    def _writes(self, call: Call, frame: FrameType, user: FrameType | None, args: tuple[Any, ...]) -> None:
+        """What a write does to gradients, as far as its name and its caller tell; and a clip that finds none."""
+        if call.name in ZEROING:
             quietly(self._state.uses.zeroed, tensors_in(args), user)
         elif frame.f_code.co_filename == CLIPPING:
-            quietly(self._state.uses.clipped, tensors_in(args[:1]), user)
-        elif name == UNSCALING:
+            if call.inplace:
+                quietly(self._state.uses.clipped, tensors_in(args[:1]), user)
+            elif call.name == "tensor":
+                quietly(self._state.uses.clipped_nothing, frame, user)
+        elif call.name == UNSCALING:
             quietly(self._state.uses.unscaled, tensors_in(args[:1]), user)
 
     def _call_of(self, function: Callable[..., Any]) -> Call:

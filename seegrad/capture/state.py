@@ -34,6 +34,7 @@ from seegrad.capture.tables.frames import FrameDraft, Hit
 from seegrad.capture.tables.nodes import Birth
 from seegrad.capture.tables.saved import NOWHERE, Line, Saved, Unseen
 from seegrad.capture.tables.tensors import Tensors
+from seegrad.capture.training.assigned import AssignedParameters
 from seegrad.capture.training.collected import Collections
 from seegrad.capture.training.idle import IdleOptimisers
 from seegrad.capture.training.shared import SharedThings
@@ -64,7 +65,7 @@ class RecordingState:
         self.functions = FunctionChecks(self.tables, source) if functions else None
         self.switches = Switches(self.tables, source, self.meet)
         self._collections = Collections(self.tables, source)
-        self._shared = SharedThings(self.tables, source)
+        self._shared, self.assigned = SharedThings(self.tables, source), AssignedParameters(self.tables, source)
         self._idle = IdleOptimisers(self.tables, source, self.uses.has_stepped)
         self._names = VariableNames()
         self._forgetting = Forgetting(self.tables)
@@ -328,6 +329,7 @@ class RecordingState:
         if self.switches.is_time():
             self.switches.look(self._names.met(), optimiser, self._frames(user))
             self._shared.look(optimiser, self._frames(user))
+            self.assigned.look()
 
     def escaped(self, tensors: Sequence[torch.Tensor]) -> None:
         """Someone outside torch was given these tensors' bytes."""

@@ -203,10 +203,11 @@ def roots_of(recording: Recording, first: Frame) -> tuple[int, ...]:
 
 
 def rewarded(recording: Recording) -> set[int]:
-    """The leaves that got a gradient from any call."""
+    """The leaves that got a gradient from any call; of one that is forgotten, a step that found it may still tell."""
     ran = {frame.running for frame in recording.frames if frame.running is not None}
     asked = {gradient.tensor for frame in recording.frames if frame.phase == "backward" for gradient in frame.gradients}
-    return asked | {leaf for number in ran if (leaf := recording.nodes[number].leaf) is not None}
+    found = {leaf for use in recording.uses for leaf, now in use.tensors if use.kind == "stepped" and now is not None}
+    return asked | found | {leaf for number in ran if (leaf := recording.nodes[number].leaf) is not None}
 
 
 def cause(recording: Recording, cut: Cut | None) -> str:

@@ -311,9 +311,10 @@ class Shared:
     `other` times. `snapshot`: the list or dict `name` holds Parameters themselves. `hidden`: the list or dict `name`
     holds modules, whose Parameters no optimiser in sight was given; `left_out`: nor those of the module `other`, when
     that line made the optimiser `name`. `evaluated`: the module `name` was stepped in training mode, then in the other.
+    `assigned`: a module was given these Parameters in the place of others; there is no name.
     """
 
-    kind: Literal["module", "repeated", "snapshot", "hidden", "left_out", "evaluated"]
+    kind: Literal["module", "repeated", "snapshot", "hidden", "left_out", "evaluated", "assigned"]
     name: str
     other: str
     frame: FrameId

@@ -157,6 +157,16 @@ class GradientUses:
         if held:
             self._tables.uses.append(GradientUseDraft("clipped", self._now, self._source.place(user), held))
 
+    def clipped_nothing(self, frame: FrameType, user: FrameType | None) -> None:
+        """Torch makes the norm of no gradients; told where there was no Parameter either."""
+        caller: FrameType | None = frame
+        while caller is not None and caller.f_code.co_filename == CLIPPING:
+            given = caller.f_locals.get("parameters")
+            if type(given) is list and not given:
+                self._tables.uses.append(GradientUseDraft("clipped", self._now, self._source.place(user), ()))
+                return
+            caller = caller.f_back
+
     def zeroed(self, tensors: Sequence[torch.Tensor], user: FrameType | None) -> None:
         """These become zeros; which of them are gradients, the next step shows."""
         at = self._now, self._source.place(user)

@@ -34,6 +34,10 @@ NOT_STEPPED = {
         "{Culprit} made {leaves}, but the optimiser still holds what was in their place before: the backward call on "
         "{backward} computes a gradient for them, the step on {victim} leaves them as they are."
     ),
+    "assigned": marked(
+        "{Culprit} put {leaves} in the place of others, which the optimiser still holds: the backward call on "
+        "{backward} computes a gradient for the new ones, the step on {victim} leaves them as they are."
+    ),
     "copied": marked(
         "{Culprit} makes a copy, and the backward call on {backward} computes gradients for the copy, {leaves}: the "
         "optimiser holds what was copied, and the step on {victim} finds no gradient there."
@@ -59,6 +63,10 @@ MAKE_IT_AFTER = marked(
     "If they are meant to learn, make the optimiser after that line, or put the new numbers into the old Parameter: "
     "`with torch.no_grad(): parameter.copy_(…)`."
 )
+TAKE_THE_NUMBERS = marked(
+    "If they are meant to learn, make the optimiser after that line, or let the old Parameters take the numbers: "
+    "`load_state_dict(…)` without `assign=True`, or `with torch.no_grad(): parameter.copy_(…)`."
+)
 GIVE_THEM = marked(
     "If they are meant to learn, give them to it, `[*model.parameters(), *{owner}.parameters()]`, and make it after "
     "all modules are in place. If not, switch their `requires_grad` off."
@@ -83,6 +91,7 @@ HOLD = {
     "hidden": REGISTER,
     "left_out": GIVE_THEM,
     "replaced": MAKE_IT_AFTER,
+    "assigned": TAKE_THE_NUMBERS,
 }
 
 
@@ -141,6 +150,8 @@ def _how(recording: Recording, leaf: int) -> tuple[str, Place | None, str, str]:
         return "thawed", thawed, "", ""
     if "hidden" in shared:
         return "hidden", shared["hidden"].place, "", shared["hidden"].name
+    if stands_in and "assigned" in shared:
+        return "assigned", shared["assigned"].place, "", ""
     if stands_in:
         stands = made or made_at(recording, leaf)
         return ("copied" if stands and "copy(" in stands.code else "replaced"), stands, "", ""

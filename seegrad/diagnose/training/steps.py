@@ -290,12 +290,42 @@ STEP_WAS_BEFORE = marked(
 CLIP_BETWEEN = marked("Clip after the backward call and before the step.")
 
 
+CLIPS_NOTHING = DiagnosisKind("clips_nothing", "note", marked("clips nothing"))
+NONE_GIVEN = marked(
+    "{Culprit} clips nothing: it is given no Parameter at all, so the step on {victim} uses the gradients as they are."
+)
+GONE_THROUGH = marked(
+    "An iterator (`parameters()`, `filter(…)`, `itertools.chain(…)`) can be gone through once: if it has found them "
+    "before, make a list of it where it is made, `list(…)`."
+)
+
+
+@finder(order=23)
+def find_clips_of_nothing(recording: Recording) -> Iterator[Diagnosis]:
+    """A note for each line that clips so between a gradient and its step."""
+    told: set[Place | None] = set()
+    for round_ in rounds(recording):
+        for clip in round_.between:
+            empty = clip.kind == "clipped" and not clip.tensors
+            if empty and clip.place not in told and any(came[0].index <= clip.frame for came in round_.came.values()):
+                told.add(clip.place)
+                finding = Finding(
+                    recording=recording,
+                    kind=CLIPS_NOTHING,
+                    frame=round_.step.frame,
+                    culprit=clip.place,
+                    victim=round_.step.place,
+                    tensor=next(iter(round_.came)),
+                )
+                yield finding.told(NONE_GIVEN, GONE_THROUGH, {})
+
+
 @finder(order=23)
 def find_clipped_late(recording: Recording) -> Iterator[Diagnosis]:
     """A note for each line that clips where no gradient came since a step."""
     told: set[Place | None] = set()
     for at, clip in enumerate(recording.uses):
-        if clip.kind != "clipped" or clip.place in told:
+        if clip.kind != "clipped" or not clip.tensors or clip.place in told:
             continue
         leaves = leaves_of(clip)
         before = (use for use in reversed(recording.uses[:at]) if use.kind == "stepped" and leaves & leaves_of(use))
