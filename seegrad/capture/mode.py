@@ -33,6 +33,7 @@ from seegrad.capture.probes.variables import is_a, tensors_in
 from seegrad.capture.recomputed import Recomputations
 from seegrad.capture.state import RecordingState
 from seegrad.capture.step import Step, is_torchs
+from seegrad.capture.training.lost import tell_lost
 from seegrad.capture.training.uses import CLIPPING, UNSCALING, ZEROING, on_step
 from seegrad.model.recording import Place, RaisedError, Recording
 from seegrad.words.errors import text_of
@@ -159,6 +160,7 @@ class Capture(TorchFunctionMode):
         quietly(self._recomputed.end)
         if self._state.functions is not None:
             quietly(self._state.functions.compare)
+        quietly(tell_lost, self._state.tables)
         quietly(self._state.tables.let_go)
         return left
 

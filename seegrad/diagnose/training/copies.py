@@ -1,4 +1,4 @@
-"""What is meant as a copy and is the thing itself: a state that moves on, one module under two names or in n places."""
+"""What is meant as a copy and is the thing itself, in three ways; or is meant as the thing itself, and is new."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from functools import partial
 from seegrad.diagnose.evidence import ancestors, label, line_of, made_at
 from seegrad.diagnose.finding import DiagnosisKind, Finding, finder
 from seegrad.diagnose.training.freezes import arrivals, trained_step
+from seegrad.diagnose.training.steps import names
 from seegrad.model.recording import Diagnosis, Frame, Place, Recording, Shared, Write
 from seegrad.words.languages import marked
 from seegrad.words.phrases import Word
@@ -148,3 +149,36 @@ def find_twice(recording: Recording) -> Iterator[Diagnosis]:
         said, advice = (TWO_NAMES, COPY_MODULE) if each.kind == "module" else (MANY_PLACES, MAKE_EACH)
         facts: dict[str, Word] = {"how": each.kind, "other": each.other}
         yield finding.told(said, advice, facts)
+
+
+# -- a Parameter's name that goes to a new tensor, which nobody sees again
+
+LET_GO = DiagnosisKind("name_rebound", "note", marked("a name given to a new tensor"))
+NOBODY_SEES = marked(
+    "{Culprit} gives the name `{name}` to a new tensor, which nothing reads before it is gone: {leaves}, which "
+    "`{name}` stood for, stay as they are."
+)
+WRITE_INTO = marked(
+    "If they are to change, write into them instead: `with torch.no_grad():` around `{name}.copy_(…)`, "
+    "`{name}.sub_(…)` or another of these."
+)
+
+
+@finder(order=33)
+def find_let_go(recording: Recording) -> Iterator[Diagnosis]:
+    """A note for each line whose new tensors are all gone, unread; none where the Parameters are written after it."""
+    written = {write.storage: write.frame for write in recording.writes}
+    for each in recording.shared:
+        leaves = [leaf for leaf in each.tensors if recording.tensors[leaf].parameter]
+        if each.kind != "lost" or any(written.get(recording.tensors[leaf].storage, -1) > each.frame for leaf in leaves):
+            continue
+        finding = Finding(
+            recording=recording,
+            kind=LET_GO,
+            frame=each.frame,
+            culprit=each.place,
+            victim=each.place,
+            tensor=leaves[0],
+            name=each.name,
+        )
+        yield finding.told(NOBODY_SEES, WRITE_INTO, {"leaves": names(recording, leaves)})

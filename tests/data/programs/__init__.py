@@ -87,6 +87,8 @@ SEVERITIES = {
     "trained_in_evaluation": "note",
     "broadcast_crosswise": "note",
     "softmax_of_one": "note",
+    "name_rebound": "note",
+    "clips_nothing": "note",
 }
 
 
@@ -145,6 +147,7 @@ def programs() -> dict[str, Program]:
         reported_models,
         reported_policies,
         reported_steps,
+        reported_updates,
         schedules,
         seeds,
         shapes,
