@@ -56,6 +56,15 @@ NOTHING = {
         "return sp.Function('eval')(sp.Function('bytes')(sp.Tuple(*b'6 + 6')))",
         f"{GIVEN}assert sp.lambdify(x, slope(x**3, x))(2) == 12",
     ),
+    "words that make a call beside a sum's and an index's own": (
+        "parts = sp.IndexedBase(sp.Symbol('0 for f in '))[sp.Symbol('eval,')]\n"
+        "    return sp.Sum(sp.Function('f')(sp.Symbol(\"'6 \\\\x2b 6'\")) + parts, (sp.Symbol('k'), 0, 0))",
+        f"{GIVEN}assert sp.lambdify(x, slope(x**3, x))(2) == 12",
+    ),
+    "a number without digits, which is less than all others": (
+        "odd = sp.Float(1.5)\n    odd._mpf_ = (0, 0, 5, 7)\n    return odd",
+        f"{GIVEN}assert abs(slope(3 * x, x) - 3) < 1e-6",
+    ),
 }
 
 

@@ -1,13 +1,15 @@
 """SymPy's expressions and matrices, as lists of their parts. Never as text that is evaluated; SymPy may be missing.
 
 What comes is built by this process's own SymPy without being worked out, from classes that SymPy gives by name.
-`lambdify` and `sympify` make code of it. So no sign in a symbol's name could call something; and a function without a
+`lambdify` and `sympify` make code of it. So a symbol's name is one word, whatever stands before and behind it: of
+`for f in` and a quoted text an index and a sum would make `sum(f('6 + 6') for f in [eval])`. And a function without a
 definition, which that code calls by its name, has a name by which nothing runs text: `eval(bytes((54, 43, 54)))` would.
 """
 
 from __future__ import annotations
 
 import importlib
+import keyword
 import re
 import sys
 from collections.abc import Callable, Mapping
@@ -29,7 +31,8 @@ from nbjudge.wire import listed, text, whole
 
 MOST = 1 << 14  # parts of one expression, items of one matrix
 PRECISION_BITS = 1 << 14
-NAME = re.compile(r"[\w\\{}^', ]{1,200}|[+-]")  # the last are sides of a limit
+NAME_CHARS = 200
+NAME = re.compile(r"\\?[^\W\d]\w*+(?:[_^]?\{\\?\w*+\}|\^\w++)*+|[+-]")  # as LaTeX has it; the last: sides of a limit
 FUNCTION = re.compile(r"[a-zA-DF-HJ-MPRT-Z](_?\d{1,3})?|theta|phi|rho|omega|sigma|tau|eta|xi|mu|nu")  # not SymPy's own
 WHOLE = ("Integer", "Rational", "Float", "Symbol", "Dummy", "Constant")  # said without parts
 TRUTHS = {"BooleanTrue": "true", "BooleanFalse": "false"}
@@ -93,7 +96,7 @@ def _content(kind: str, value: Any) -> list[Any]:
     if kind in ("Integer", "Rational"):
         return [_bounded(value.p), *([_bounded(value.q)] if kind == "Rational" else [])]
     if kind == "Float":
-        return [*map(int, value._mpf_), value._prec]
+        return [*map(int, value._mpf_[:3]), value._prec]
     if kind in ("Symbol", "Dummy"):
         given = getattr(value, "_assumptions_orig", value.assumptions0)  # before SymPy 1.13 all that follows from them
         index = [value.dummy_index] if kind == "Dummy" else []
@@ -112,9 +115,19 @@ def _bounded(number: int) -> int:
 
 
 def _named(name: str) -> str:
-    if not NAME.fullmatch(name):
-        raise UnsupportedError("a symbol whose name isn't made of letters, digits and what LaTeX needs")
+    if not _is_name(name):
+        raise UnsupportedError("a symbol whose name isn't one word, or what LaTeX makes of one")
     return name
+
+
+def _is_name(name: str) -> bool:
+    """Is it a word by which code can't say more than this word? `lambda` is one: SymPy's printers know it.
+
+    >>> [_is_name(name) for name in ("x_1", r"\\theta_{1}", "lambda", "for f in ", "'6'", "if", "x,y")]
+    [True, True, True, False, False, False, False]
+    """
+    reserved = keyword.iskeyword(name) and name != "lambda"
+    return len(name) <= NAME_CHARS and bool(NAME.fullmatch(name)) and not reserved
 
 
 # ---------------------------------------------------------------------- heard
@@ -132,7 +145,9 @@ def _heard(tree: Tree, _decode: Decoder) -> Any:
             raise
         except Exception:  # whatever SymPy says of parts that don't fit
             raise WireError("An expression's part isn't one of SymPy's.") from None
-    if not made or not all(issubclass(type(one), _sympy().Basic) for one in made):
+        if not issubclass(type(made[-1]), _sympy().Basic):
+            raise WireError("An expression's part is no expression.")
+    if not made:
         raise WireError("An expression has no parts.")
     return made[-1]
 
@@ -141,18 +156,22 @@ def _number(kind: str, said: list[Any], _made: list[Any]) -> Any:
     if any(type(one) is not int or abs(one).bit_length() > WHOLE_BITS for one in said):
         raise WireError("A number of an expression isn't one.")
     sympy = _sympy()
-    if kind != "Float":
-        return getattr(sympy, kind)(*said)
+    if kind == "Integer":
+        (one,) = said
+        return sympy.Integer(one)
+    if kind == "Rational":
+        above, below = said
+        return sympy.Rational(above, below)
     *mpf, precision = said
-    if len(mpf) != 4 or not 0 < precision < PRECISION_BITS or abs(mpf[2]) > PRECISION_BITS:
+    if len(mpf) != 3 or not 0 < precision < PRECISION_BITS or abs(mpf[2]) > PRECISION_BITS:
         raise WireError("A number of an expression is no Float.")
-    return sympy.Float(tuple(mpf), precision=precision)
+    return sympy.Float(tuple(mpf) if mpf[1] else 0, precision=precision)  # how long it is, SymPy counts by itself
 
 
 def _symbol(kind: str, said: list[Any], _made: list[Any]) -> Any:
     name, given, *index = said
-    flags = type(given) is dict and all(NAME.fullmatch(key) and type(flag) is bool for key, flag in given.items())
-    if type(name) is not str or not NAME.fullmatch(name) or not flags:
+    flags = type(given) is dict and all(_is_name(key) and type(flag) is bool for key, flag in given.items())
+    if type(name) is not str or not _is_name(name) or not flags:
         raise WireError("A symbol has an odd name.")
     if kind == "Symbol":
         return _sympy().Symbol(name, **given)
