@@ -14,7 +14,7 @@ from typing import Any
 
 from nbjudge.bridge.objects import RemoteClass, RemoteObject
 from nbjudge.bridge.values.packages.pictures import is_picture
-from nbjudge.bridge.values.packages.symbols import is_matrix
+from nbjudge.bridge.values.packages.symbols import is_matrix, is_symbolic, items_of, size_of
 from nbjudge.bridge.values.streams import content, is_read, is_stream
 from nbjudge.bridge.values.table import ROUNDING, kind_of, package_of
 
@@ -35,6 +35,8 @@ def parts_of(value: Any) -> list[Any] | None:
         return [*value.values()]
     if getattr(getattr(value, "dtype", None), "kind", "") in ("O", "V") and hasattr(value, "tolist"):
         return _flat(value.tolist())
+    if is_symbolic(value):
+        return items_of(value)
     return [*value] if isinstance(value, list | tuple | set | frozenset | deque) or is_matrix(value) else None
 
 
@@ -119,6 +121,8 @@ def _size(value: Any) -> int | None:
         return int(bool(value))  # a length may be too large for Python's own
     if is_stream(value):
         return len(content(value) or "")
+    if is_symbolic(value):
+        return size_of(value)
     if (shape := _shape(value)) is not None:
         return math.prod(shape)
     return len(value) if isinstance(value, Sized) else None

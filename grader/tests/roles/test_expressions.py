@@ -65,6 +65,23 @@ NOTHING = {
         "odd = sp.Float(1.5)\n    odd._mpf_ = (0, 0, 5, 7)\n    return odd",
         f"{GIVEN}assert abs(slope(3 * x, x) - 3) < 1e-6",
     ),
+    "a number that is another one to each number of digits": (
+        "return sp.cot(sp.Add(sp.Rational(1, 10**9), sp.pi, evaluate=False), evaluate=False)",
+        f"{GIVEN}assert abs(slope(3 * x, x) - 3) < 1e-6\nassert abs(slope(9 * x, x) - 9) < 1e-6",
+    ),
+    "nan, once it is a float": (
+        "x, much = sp.Symbol('x'), sp.Symbol('much', infinite=True)\n"
+        "    return sp.Mul(much, sp.Add(x, -x, evaluate=False), evaluate=False)",
+        INVERTED,
+    ),
+    "a matrix of zeros, none": (
+        "return sp.ZeroMatrix(0, 1)",
+        f"{GIVEN}import numpy as np\nassert np.allclose(slope(sp.Matrix([3 * x]), x), 3)",
+    ),
+    "tuples of SymPy's in which there is nothing": (
+        "return sp.Tuple(sp.Tuple(1), sp.Tuple())",
+        f"{GIVEN}assert all(item == 1 for row in slope(sp.Array([[x, x], [x, x]]), x) for item in row)",
+    ),
 }
 
 
@@ -87,3 +104,30 @@ def test_a_function_without_a_definition_is_called_by_no_name_that_code_could_fi
     """Said by a process that doesn't care what it may say."""
     with pytest.raises(WireError, match="odd name"):
         _heard({"t": "symbolic", "v": [["Integer", 3], ["Undefined", "open", 0]]}, lambda tree: tree)
+
+
+STYLES = {
+    "roots as numbers, where the reference's are known by their place": (
+        "import sympy as sp\ndef slope(f, x): return sp.solve(f, x)",
+        "return sp.Poly(f, x).nroots()",
+        "found = slope(x**5 - x - 1, x); assert max(abs(complex(one) ** 5 - complex(one) - 1) for one in found) < 1e-6",
+    ),
+    "an integral up to infinity that is left as it is": (
+        "import sympy as sp\ndef slope(f, x): return sp.integrate(f, (x, 0, sp.oo))",
+        "return sp.Integral(f, (x, 0, sp.oo))",
+        "assert abs(float(slope(sp.exp(-x), x)) - 1) < 1e-6",
+    ),
+    "real roots written with I": (
+        "import sympy as sp\ndef slope(f, x): return sorted(2 * sp.cos(k * sp.pi / 9) for k in (2, 4, 8))",
+        "return sorted(sp.solve(f, x), key=lambda root: sp.re(root.evalf()))",
+        "assert all(abs(complex(one) ** 3 - 3 * complex(one) + 1) < 1e-6 for one in slope(x**3 - 3 * x + 1, x))",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", STYLES)
+def test_a_right_number_written_in_another_way_keeps_its_points(name: str, zygote: Zygote) -> None:
+    reference, body, test = STYLES[name]
+    honest = f"import sympy as sp\ndef slope(f, x): {body}"
+    said = only(run(zygote, answer(honest), check(GIVEN + test), beside=reference))
+    assert (said.kind, said.points, said.alone) == (Ending.PASSED, 1, False)

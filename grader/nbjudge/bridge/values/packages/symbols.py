@@ -10,13 +10,15 @@ from __future__ import annotations
 
 import importlib
 import keyword
+import math
 import re
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sized
 from typing import Any
 
 from nbjudge.bridge.values.shared import InPlace, share
 from nbjudge.bridge.values.table import (
+    ROUNDING,
     WHOLE_BITS,
     Decoder,
     Encoder,
@@ -31,6 +33,7 @@ from nbjudge.wire import listed, text, whole
 
 MOST = 1 << 14  # parts of one expression, items of one matrix
 PRECISION_BITS = 1 << 14
+DIGITS = (2, 5, 8, 15)  # to which numbers are worked out
 NAME_CHARS = 200
 NAME = re.compile(r"\\?[^\W\d]\w*+(?:[_^]?\{\\?\w*+\}|\^\w++)*+|[+-]")  # as LaTeX has it; the last: sides of a limit
 FUNCTION = re.compile(r"[a-zA-DF-HJ-MPRT-Z](_?\d{1,3})?|theta|phi|rho|omega|sigma|tau|eta|xi|mu|nu")  # not SymPy's own
@@ -49,7 +52,8 @@ def _class(name: str) -> type | None:
     return found if isinstance(found, type) and issubclass(found, _sympy().Basic) else None
 
 
-def _is_symbolic(value: Any) -> bool:
+def is_symbolic(value: Any) -> bool:
+    """An expression of SymPy's, or another thing of its that nobody can change."""
     return "sympy" in sys.modules and issubclass(type(value), _sympy().Basic) and _kind(value) is not None
 
 
@@ -215,17 +219,50 @@ def _lacks(value: Any) -> bool:
     """Is it NaN or infinite, or a number that is, or that nobody knows, once it is worked out?"""
     constants = _sympy().S
     missing = (constants.NaN, constants.Infinity, constants.NegativeInfinity, constants.ComplexInfinity)
+    if isinstance(value, _sympy().Number):
+        return value in missing
     try:
-        return bool(value.has(*missing) or (getattr(value, "is_number", False) and value.evalf(2).has(*missing)))
+        if getattr(value, "is_number", False):
+            return _is_vague([value.evalf(most) for most in DIGITS], missing)
+        return bool(value.has(*missing)) or (isinstance(value, _sympy().Expr) and value.evalf(2).has(*missing))
     except Exception:  # whatever SymPy finds impossible
         return True
 
 
+def _is_vague(numbers: list[Any], missing: tuple[Any, ...]) -> bool:
+    """Does a number miss, or become another one when it is worked out further? SymPy compares by few digits: it would
+    be less than anything, and more.
+    """
+    if any(one.has(*missing) for one in numbers):
+        return True
+    return any((abs(one - numbers[-1]) > abs(numbers[-1]) / 8 + ROUNDING) == True for one in numbers[:-1])  # noqa: E712 - or neither
+
+
 def _unreal(value: Any) -> bool:
-    return bool(getattr(value, "is_number", False) and value.has(_sympy().I))
+    """Is it a number that isn't real, once it is worked out? Those roots of a cubic that are contain `I` too."""
+    if isinstance(value, _sympy().Number) or not getattr(value, "is_number", False):
+        return False
+    try:
+        number = complex(value)
+    except Exception:  # whatever SymPy finds impossible
+        return bool(value.has(_sympy().I))
+    return not abs(number.imag) <= ROUNDING * abs(number)
 
 
-known(ValueKind("symbolic", (), _said, _heard, takes=_is_symbolic, lacks=_lacks, unreal=_unreal))
+def size_of(value: Any) -> int | None:
+    """How many items one of SymPy's collections or matrices has; None of what is none, or where nobody knows."""
+    try:
+        return len(value) if isinstance(value, Sized) else math.prod(map(int, value.shape))
+    except Exception:  # whatever SymPy finds impossible
+        return None
+
+
+def items_of(value: Any) -> list[Any] | None:
+    """What one of SymPy's collections is made of."""
+    return [*value.args] if isinstance(value, Sized) else None
+
+
+known(ValueKind("symbolic", (), _said, _heard, takes=is_symbolic, lacks=_lacks, unreal=_unreal))
 
 # ---------------------------------------------------------------------- matrices, which both sides may change in place
 
