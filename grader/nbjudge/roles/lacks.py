@@ -20,7 +20,6 @@ from nbjudge.bridge.values.table import ROUNDING, kind_of, package_of
 
 PARTS = 1 << 12  # containers in one value that are looked through
 PLAIN = (Number, str, bytes, bytearray, range, type(None), list, tuple, dict, set, frozenset, deque)
-NO_NUMBER = frozenset({"nan", "inf", "infinity"})
 WHOLE = frozenset({int, bool, type(None)})  # which lack nothing, and of which long lists are
 
 
@@ -159,10 +158,8 @@ def _is_missing(value: Any) -> bool:
         return kind.lacks(value)
     if type(value).__name__ in ("NaTType", "NAType"):
         return True
-    if isinstance(value, str):
-        return value.strip().lstrip("+-").lower() in NO_NUMBER  # what `float` reads
-    if isinstance(value, Decimal):
-        return not value.is_finite()
+    if isinstance(value, Decimal | str):
+        return _is_endless(value)
     if isinstance(value, float | complex):
         return not cmath.isfinite(value)
     if _shape(value) is None:
@@ -173,6 +170,18 @@ def _is_missing(value: Any) -> bool:
     if letter in "fc":
         return not bool(numpy.isfinite(value).all())
     return letter in "mM" and bool(numpy.isnat(value).any())
+
+
+def _is_endless(value: Decimal | str) -> bool:
+    """Is it no finite number, or none once it is a float?
+
+    >>> [_is_endless(value) for value in ("1e400", Decimal("1E+400"), Decimal("sNaN"), "1e4", "e", Decimal(3))]
+    [True, True, True, False, False, False]
+    """
+    try:
+        return (isinstance(value, Decimal) and value.is_snan()) or not math.isfinite(float(value))
+    except ValueError:
+        return False
 
 
 def _is_missing_of_pandas(value: Any) -> bool:

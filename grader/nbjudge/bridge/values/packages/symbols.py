@@ -220,7 +220,7 @@ def _lacks(value: Any) -> bool:
     constants = _sympy().S
     missing = (constants.NaN, constants.Infinity, constants.NegativeInfinity, constants.ComplexInfinity)
     if isinstance(value, _sympy().Number):
-        return value in missing
+        return value in missing or (isinstance(value, _sympy().Float) and math.isinf(float(value)))
     try:
         if getattr(value, "is_number", False):
             return _is_vague([value.evalf(most) for most in DIGITS], missing)
@@ -259,7 +259,7 @@ def size_of(value: Any) -> int | None:
 
 def items_of(value: Any) -> list[Any] | None:
     """What one of SymPy's collections is made of."""
-    return [*value.args] if isinstance(value, Sized) else None
+    return [*value.args] if hasattr(value, "__len__") else None
 
 
 known(ValueKind("symbolic", (), _said, _heard, takes=is_symbolic, lacks=_lacks, unreal=_unreal))
