@@ -15,6 +15,7 @@ from typing import Any
 from nbjudge.bridge.objects import RemoteClass, RemoteObject
 from nbjudge.bridge.values.packages.pictures import is_picture
 from nbjudge.bridge.values.packages.symbols import is_matrix, is_symbolic, items_of, size_of
+from nbjudge.bridge.values.records import fields_in
 from nbjudge.bridge.values.streams import content, is_read, is_stream
 from nbjudge.bridge.values.table import ROUNDING, kind_of, package_of
 
@@ -36,6 +37,8 @@ def parts_of(value: Any) -> list[Any] | None:
         return _flat(value.tolist())
     if is_symbolic(value):
         return items_of(value)
+    if fields := fields_in(value):
+        return [part for _, part in fields]
     return [*value] if isinstance(value, list | tuple | set | frozenset | deque) or is_matrix(value) else None
 
 
@@ -185,6 +188,9 @@ def _is_endless(value: Decimal | str) -> bool:
 
 
 def _is_missing_of_pandas(value: Any) -> bool:
+    labels = value.index if type(value).__name__ in ("DataFrame", "Series") else None
+    if labels is not None and _is_missing_of_pandas(labels):
+        return True
     several = type(value).__name__ == "MultiIndex"  # of which pandas itself doesn't say it
     value = value.to_frame() if several else value
     found = sys.modules["pandas"].isna(value)

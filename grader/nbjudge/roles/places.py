@@ -14,6 +14,7 @@ from typing import Any, NoReturn
 
 from nbjudge.bridge.objects import ARITHMETIC, COMPARING, SHOWN
 from nbjudge.bridge.standing import Nature, Refused, Role, Sought, Stand
+from nbjudge.bridge.values.records import fields_in
 from nbjudge.bridge.values.table import kind_of
 from nbjudge.names import HELD
 from nbjudge.roles.lacks import LACKING, is_found, is_theirs, keys_of, lacks_of, looks_of, parts_of
@@ -358,6 +359,13 @@ class Places:
             return
         known = [role.removeprefix("key ") for role in self._roles(places) or () if role.startswith("key ")]
         self._lack(places, lacks_of(value, frozenset(known)), asked)
+        for name, part in fields_in(value):
+            self._note_data(self._members(places, name), part)
+
+    def _members(self, places: tuple[str, ...], name: str) -> tuple[str, ...]:
+        """Where a field of a data class lies; or an attribute, where the reference had an object that was asked for."""
+        kinds = [role.removeprefix(OF) for role in sorted(self._roles(places) or ()) if role.startswith(OF)]
+        return (*(f"{place}.{name}" for place in places), *(f"<{kind}>.{name}" for kind in kinds))
 
     def _lack(self, places: tuple[str, ...], found: set[str], asked: Sought | None = None) -> None:
         """What a value lacks that came from there; nothing, where it's whole."""

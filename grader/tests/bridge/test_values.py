@@ -144,6 +144,7 @@ def test_a_table_s_defaults_and_a_named_zone(lend: Lend) -> None:
         {"t": "array", "id": 1, "v": {"dtype": "datetime64[25s]", "shape": [], "start": 0, "size_bytes": 8}},
         {"t": "DataFrame", "index": 3, "columns": 3, "v": []},
         {"t": "Timestamp", "v": "now"},
+        {"t": "record", "name": "R", "fields": ["__class__"], "options": [True, False, False], "v": [3]},
         {"t": "StringIO", "id": 1, "v": {"closed": 0}},
         {"t": "StringIO", "id": 1, "v": {"closed": False, "at": 0, "text": "a", "ends": "a"}},
         {"t": "StringIO", "id": 1, "v": {"closed": False, "at": -1, "text": "a", "ends": None}},

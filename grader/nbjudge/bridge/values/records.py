@@ -49,6 +49,14 @@ def _written(kind: type) -> bool:
     return any(code is not None and code.co_filename != "<string>" for code in codes)
 
 
+def fields_in(value: Any) -> list[tuple[str, Any]]:
+    """What a data class that is data holds, by name; nothing of anything else."""
+    if not is_record(type(value)):
+        return []
+    names = [field.name for field in dataclasses.fields(value)]
+    return [(name, getattr(value, name)) for name in names if hasattr(value, name)]
+
+
 def _said(value: Any, encode: Encoder) -> Any:
     kind = type(value)
     names = [field.name for field in dataclasses.fields(kind) if hasattr(value, field.name)][:FIELDS]
@@ -83,6 +91,8 @@ def _remember(look: Any, kind: type) -> None:
 
 def _heard(tree: Tree, decode: Decoder) -> Any:
     names = tuple(map(str, listed(tree, "fields", FIELDS)))
+    if any(name.startswith("__") for name in names):  # `__class__`, which would make it something else
+        raise WireError("A data class has impossible fields.")
     items = [decode(item) for item in listed(tree, "v", FIELDS)]
     options = tuple(bool(option) for option in listed(tree, "options", len(_OPTIONS)))
     look = (text(tree, "name"), names, options)
