@@ -220,7 +220,7 @@ def _lacks(value: Any) -> bool:
     constants = _sympy().S
     missing = (constants.NaN, constants.Infinity, constants.NegativeInfinity, constants.ComplexInfinity)
     if isinstance(value, _sympy().Number):
-        return value in missing or (isinstance(value, _sympy().Float) and math.isinf(float(value)))
+        return value in missing or _is_endless(value)
     try:
         if getattr(value, "is_number", False):
             return _is_vague([value.evalf(most) for most in DIGITS], missing)
@@ -229,11 +229,16 @@ def _lacks(value: Any) -> bool:
         return True
 
 
+def _is_endless(number: Any) -> bool:
+    """Would it be infinite as a float of Python's?"""
+    return isinstance(number, _sympy().Float) and math.isinf(float(number))
+
+
 def _is_vague(numbers: list[Any], missing: tuple[Any, ...]) -> bool:
     """Does a number miss, or become another one when it is worked out further? SymPy compares by few digits: it would
     be less than anything, and more.
     """
-    if any(one.has(*missing) for one in numbers):
+    if any(one.has(*missing) for one in numbers) or _is_endless(abs(numbers[-1])):
         return True
     return any((abs(one - numbers[-1]) > abs(numbers[-1]) / 8 + ROUNDING) == True for one in numbers[:-1])  # noqa: E712 - or neither
 
