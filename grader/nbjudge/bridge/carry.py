@@ -91,8 +91,10 @@ class Carrier:
         if isinstance(value, Yours):
             return {"t": "yours", "id": value.number}
         if isinstance(value, Plain):
-            kind = kind_of(value.value) or RECORD
-            return kind.encode(value.value, inner)
+            tree = (kind_of(value.value) or RECORD).encode(value.value, inner)
+            if type(tree) is dict and tree.get("t") == "object":  # it would be asked for as data again
+                raise UnsupportedError(f"a {type(value.value).__name__[:80]} with a part that is no data")
+            return tree
         return self._named(value) or self._ours(value, inner)
 
     def _named(self, value: Any) -> Any:

@@ -35,6 +35,7 @@ def crossed(value: Any) -> Any:
         *(sp.Eq(x, 2), x < y, sp.Piecewise((x, x > 0), (0, True)), sp.solveset(sp.sin(x), x), sp.FiniteSet(1, 2)),
         *(sp.Add(x, x, evaluate=False), sp.cos(0, evaluate=False), sp.Pow(2, 10**9, evaluate=False)),
         *(sp.Matrix([[1, x], [y, 4]]), sp.ImmutableMatrix([[1, 2]]), sp.zeros(0, 2), sp.Poly(x**2 + 1, x)),
+        *(sp.hyper([1], [2], x), sp.meijerg([[1], []], [[1], [0]], x), sp.Tuple(1, x)),
     ],
     ids=str,
 )
@@ -91,8 +92,8 @@ def test_a_number_that_says_wrong_how_long_it_is_is_one_like_others(nothing: tup
     assert not abs(found - 12) < 1e-6
 
 
-def test_an_own_class_of_symbols_is_no_data() -> None:
+def test_an_own_class_of_symbols_is_no_data_nor_one_with_a_name_that_isn_t_said() -> None:
     own = type("Own", (sp.Symbol,), {"__eq__": lambda *_: True, "__hash__": lambda _: 1})("x")
-    for value in (own, own + 1):
+    for value in (own, own + 1, sp.Wild("x"), sp.DeferredVector("x")):
         with pytest.raises(values.UnsupportedError, match="class"):
             values.encode(value, values.Crossing(Containers(0), Copies()))

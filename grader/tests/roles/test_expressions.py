@@ -131,3 +131,11 @@ def test_a_right_number_written_in_another_way_keeps_its_points(name: str, zygot
     honest = f"import sympy as sp\ndef slope(f, x): {body}"
     said = only(run(zygote, answer(honest), check(GIVEN + test), beside=reference))
     assert (said.kind, said.points, said.alone) == (Ending.PASSED, 1, False)
+
+
+def test_an_expression_with_a_part_that_isn_t_carried_is_no_zero(zygote: Zygote) -> None:
+    """The answer was asked for it again and again, as data that it wasn't."""
+    honest = "import sympy as sp\ndef slope(f, x): return sp.diff(f, x) + sp.Trace(sp.MatrixSymbol('A', 2, 2))"
+    said = only(run(zygote, answer(honest), check(f"{GIVEN}assert slope(x**2, x) == 2 * x"), beside=RIGHT))
+    assert said.points is None
+    assert "carry" in said.message

@@ -62,11 +62,14 @@ def _kind(value: Any) -> str | None:
     here, sympy = type(value), _sympy()
     if issubclass(here, sympy.Rational):
         return "Integer" if issubclass(here, sympy.Integer) else "Rational"
+    if issubclass(here, sympy.Tuple):  # `hyper` has its own
+        return "Tuple"
     if getattr(sympy.S, TRUTHS.get(here.__name__, here.__name__), None) is value:
         return "Constant"
     if isinstance(here, type(sympy.Function("f"))):
         return "Undefined"
-    return here.__name__ if _class(here.__name__) is here else None
+    made_of_parts = not issubclass(here, sympy.Atom) or here.__name__ in WHOLE  # a Wild isn't, but has a name
+    return here.__name__ if made_of_parts and _class(here.__name__) is here else None
 
 
 # ---------------------------------------------------------------------- said
