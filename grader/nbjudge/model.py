@@ -143,6 +143,7 @@ class Outcome:
     changed: tuple[str, ...] = ()  # where the answer has changed what the test had passed: `fit.0`, first argument
     hidden: bool = False  # does the message tell of a hidden test?
     reproduce: str = ""  # the failing case as code
+    line: int = 0  # of the test cell, where it failed or waited; 0: not known
     held: bool = True  # does it stay when the answer gets clones of what the reference leaves alone?
     places: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # what a reference answer showed where
 

@@ -276,8 +276,7 @@ class Trial:
         self._flush()
         if in_time:
             return self._outcome(answer.header, grade_id, points)
-        claims = tuple(answer.header["claims"])
-        return Outcome(grade_id, Ending.TIMED_OUT, 0.0, points, _sentence(self._slow()), (), claims)
+        return self._late_outcome(answer.header, grade_id, points)
 
     def _steps(self) -> list[Step]:
         """What to do, one after the other, when a test cell takes too long: it is the student's code, first of all."""
@@ -321,14 +320,21 @@ class Trial:
             return Outcome(grade_id, Ending.CRASHED, 0.0, points, str(self.died), (), claims)
         if fraction is None:
             kind = Ending.BY_HAND if said["waits"] else Ending.GRADER_FAILURE
-            message, hidden = said["message"], said["hidden"]
-            return Outcome(grade_id, kind, None, points, message, (), claims, hidden=hidden, places=places)
+            case = {"hidden": said["hidden"], "line": said["line"]}
+            return Outcome(grade_id, kind, None, points, said["message"], (), claims, places=places, **case)
         kind = Ending.PASSED if fraction == 1.0 else Ending.PARTLY if fraction > 0.0 else Ending.FAILED
         reached = round(fraction * points, 6)
         misconceptions = tuple(said["misconceptions"])
         outcome = Outcome(grade_id, kind, reached, points, said["message"], misconceptions, claims, said["alone"])
-        case = {"hidden": said["hidden"], "reproduce": said["reproduce"]}
+        case = {name: said[name] for name in ("hidden", "reproduce", "line")}
         return replace(outcome, changed=tuple(said["changed"]), held=said["held"], places=places, **case)
+
+    def _late_outcome(self, said: Mapping[str, Any], grade_id: str, points: float) -> Outcome:
+        """A verdict that came after its time: the answer was interrupted first, so its own code may be what hung."""
+        answers = said["name"] == "KeyboardInterrupt" and not self._stopped and not self._late
+        slow = f"the code that this test called took longer than {self._limits.cell_s:g} s" if answers else self._slow()
+        claims = tuple(said["claims"])
+        return Outcome(grade_id, Ending.TIMED_OUT, 0.0, points, _sentence(slow), (), claims, line=said["line"])
 
     def _flush(self) -> None:
         """Show what the student's functions printed during the test; it never scores."""

@@ -5,6 +5,7 @@ Why, question by question: what was asked, came and was expected, and who may ch
 
 from __future__ import annotations
 
+import json
 import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -14,6 +15,7 @@ from tqdm import tqdm
 from nbjudge.course.office.standings import Score, Standing
 from nbjudge.grading.batch import Entry
 from nbjudge.model import Ending, Outcome, Result
+from nbjudge.shown.hidden import marked_lines
 from nbjudge.shown.text import one_line
 
 SCORED_BY_HAND = "scored by hand"
@@ -171,8 +173,9 @@ def explain(standing: Standing, result: Result | None) -> str:
     elif result.refusal is not None:
         lines += [f"Refused: {result.refusal}", ""]
     outcomes = {outcome.grade_id: outcome for outcome in result.outcomes} if result else {}
+    tests = {score.grade_id: _test(score, result) for score in standing.scores}
     for score in sorted(standing.scores, key=lambda score: _place(score, outcomes)):
-        lines += [*_question(score, outcomes.get(score.grade_id)), ""]
+        lines += [*_question(score, outcomes.get(score.grade_id), tests[score.grade_id]), ""]
     if result and (said := list(attention(result))):
         lines += ["Also:", *(f"  {line}" for line in said), ""]
     return "\n".join([*lines, OVERRIDE.format(assignment=standing.assignment, student=standing.student)])
@@ -193,12 +196,31 @@ def _head(standing: Standing) -> Iterator[str]:
         yield f"{standing.penalty:g} points taken off for lateness ({standing.raw_points:g} before)"
 
 
-def _question(score: Score, outcome: Outcome | None) -> Iterator[str]:
+def _test(score: Score, result: Result | None) -> list[tuple[str, bool]]:
+    """Each line of a question's test as it was run, and whether it is hidden: this is the instructor's terminal."""
+    ran = next((one.notebook for one in result.notebooks if one.name == score.notebook), "") if result else ""
+    cells = json.loads(ran or "{}").get("cells", [])
+    found = (one for one in cells if one["metadata"].get("nbgrader", {}).get("grade_id") == score.grade_id)
+    return next((list(marked_lines("".join(one["source"]))) for one in found), [])
+
+
+def _failed_line(outcome: Outcome, test: Sequence[tuple[str, bool]]) -> Iterator[str]:
+    """Where the test failed, or waited for the answer; what a loop had drawn there stands in the case as code."""
+    if not 0 < outcome.line <= len(test):
+        return
+    text, hidden = test[outcome.line - 1]
+    yield f"    line {outcome.line} of the test{', hidden from students' * hidden}: {one_line(text).strip()}"
+    *values, _ = outcome.reproduce.splitlines() or [""]
+    yield from (f"        {one_line(value)}" for value in values)
+
+
+def _question(score: Score, outcome: Outcome | None, test: Sequence[tuple[str, bool]]) -> Iterator[str]:
     kind = outcome.kind if outcome else Ending.BY_HAND if score.auto is None else "scored"
     given = "no score" if score.points is None else f"{score.points:g}"
     yield f"{score.grade_id}  {kind}: {given} of {score.max_points:g}"
     if outcome:
         yield from (f"    {line}" for line in outcome.message.splitlines())
+        yield from _failed_line(outcome, test)
         if outcome.claims:
             yield f"    rests on the student's word: {', '.join(outcome.claims)}"
     if score.manual is not None:

@@ -22,17 +22,17 @@ BRACKETS: dict[type, str] = {list: "[]", tuple: "()", set: "{}", frozenset: "()"
 
 def of_error(
     error: BaseException, source: str, filename: str, namespace: Mapping[str, Any], borrowed: Collection[str]
-) -> tuple[bool, str]:
-    """Whether a hidden line failed, and the case as code: its values, then the line; no value of the student's."""
+) -> tuple[int, bool, str]:
+    """The line that failed, whether it is hidden, and the case as code, without a value of the student's."""
     found = next((one for one in traceback.walk_tb(error.__traceback__) if one[0].f_code.co_filename == filename), None)
     if found is None:
-        return False, ""
+        return 0, False, ""
     frame, line = found
     hidden = line in hidden_lines(source)
     own = vars(error).get("reproduce")
     if isinstance(own, str) and own:
-        return hidden, own[:MOST_CHARS]
-    return hidden, _code(source, line, {**namespace, **frame.f_locals}, borrowed)
+        return line, hidden, own[:MOST_CHARS]
+    return line, hidden, _code(source, line, {**namespace, **frame.f_locals}, borrowed)
 
 
 def of_score(source: str) -> bool:

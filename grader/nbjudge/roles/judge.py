@@ -251,8 +251,8 @@ class Judge:
         if type(error) is NameError and error.name not in self._students and not self.witness.places.is_known:
             return Ruling(None, UNKNOWN.format(name=error.name))
         name = self._filename(source)
-        hidden, code = failing_case.of_error(error, source, name, self.kernel.namespace, self._borrowed)
-        return replace(verdict.of_exception(error, source, name), hidden=hidden, reproduce=code)
+        line, hidden, code = failing_case.of_error(error, source, name, self.kernel.namespace, self._borrowed)
+        return replace(verdict.of_exception(error, source, name), hidden=hidden, reproduce=code, line=line)
 
     def _is_passed_on(self, source: str) -> bool:
         plain = self._transformed(source)

@@ -41,6 +41,7 @@ class Ruling:
     misconceptions: tuple[str, ...] = ()
     hidden: bool = False  # does the message tell of a hidden line?
     reproduce: str = ""  # the failing case as code
+    line: int = 0  # of the test cell, where it failed: for its author alone where it is hidden
     waits: bool = False  # a person has to look; `fraction` is None then
 
 

@@ -51,7 +51,7 @@ def hidden_before(
     """
     asked = False
     for cell in cells:
-        lines = [is_hidden for line, is_hidden in _marked(cell["source"], begin, end) if line.strip()]
+        lines = [is_hidden for line, is_hidden in marked_lines(cell["source"], begin, end) if line.strip()]
         late = asked or (True in lines and False in lines[lines.index(True) :])
         asked = asked or True in lines
         yield asked, late
@@ -62,12 +62,12 @@ def _split_lines(cells: Iterable[Mapping[str, Any]], begin: str, end: str) -> tu
     public: set[str] = set()
     hidden: set[str] = set()
     for cell in cells:
-        for line, is_hidden in _marked(cell["source"], begin, end):
+        for line, is_hidden in marked_lines(cell["source"], begin, end):
             (hidden if is_hidden else public).add(line.strip())
     return public, hidden
 
 
-def _marked(source: str, begin: str, end: str) -> Iterator[tuple[str, bool]]:
+def marked_lines(source: str, begin: str = BEGIN, end: str = END) -> Iterator[tuple[str, bool]]:
     """Each line and whether it is hidden; the delimiters are. An unclosed region hides all that follows."""
     inside = False
     for line in source.split("\n"):
@@ -77,7 +77,7 @@ def _marked(source: str, begin: str, end: str) -> Iterator[tuple[str, bool]]:
 
 
 def _shown_to_student(cell: Mapping[str, Any], secrets: frozenset[str], begin: str, end: str) -> JsonCell:
-    visible = [line for line, is_hidden in _marked(cell["source"], begin, end) if not is_hidden]
+    visible = [line for line, is_hidden in marked_lines(cell["source"], begin, end) if not is_hidden]
     shown = {**cell, "source": "\n".join(visible)}
     if cell["cell_type"] == "code" and secrets:
         shown["outputs"] = [_without(output, secrets) for output in cell["outputs"]]

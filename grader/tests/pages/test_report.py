@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from html.parser import HTMLParser
 from pathlib import Path
@@ -213,6 +214,25 @@ def test_why_tells_question_by_question() -> None:
     ]
     assert "    waits for a person to look at it" in said
     assert said[-1].startswith("To override: formgrader, Manual Grading, ps1")
+
+
+HIDING = """assert primes(3) == [2, 3]
+### BEGIN HIDDEN TESTS
+for most in (7, 30):
+    assert primes(most)[-1] == most - 1
+### END HIDDEN TESTS"""
+
+
+@pytest.mark.parametrize(("line", "hidden"), [(4, True), (1, False)])
+def test_why_names_the_line_of_the_test_that_failed_a_hidden_one_too(line: int, hidden: bool) -> None:
+    text = HIDING.splitlines()[line - 1].strip()
+    case = {"hidden": hidden, "line": line, "reproduce": f"most = 30\n{text}"}
+    told = Outcome("q1", Ending.FAILED, 0.0, 2.0, "A check of this question doesn't hold.", **case)  # type: ignore[arg-type] # the same
+    cells = [{"source": HIDING, "metadata": {"nbgrader": {"grade_id": "q1"}}}]
+    ran = Result("k", "bo", "ps1", None, (Graded("nb", json.dumps({"cells": cells}), (told,)),))
+    said = explain(standing("bo", score("q1", 0.0)), ran).splitlines()
+    assert f"    line {line} of the test{', hidden from students' * hidden}: {text}" in said
+    assert "        most = 30" in said, "which turn of the loop"
 
 
 def test_why_knows_what_a_person_gave_and_what_isn_t_kept() -> None:

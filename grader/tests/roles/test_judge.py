@@ -330,7 +330,8 @@ def test_a_question_that_takes_too_long(zygote: Zygote) -> None:
     limits = Limits(cell_s=3, notebook_s=60)
     result = run(zygote, answer(source), check("f()", "slow"), check("assert g == 3", "next"), limits=limits)
     assert [outcome.kind for outcome in result.outcomes] == [Ending.TIMED_OUT, Ending.PASSED]
-    assert result.outcomes[0].message == "This cell took longer than 3 s."
+    assert result.outcomes[0].message == "The code that this test called took longer than 3 s."
+    assert result.outcomes[0].line == 1
 
 
 def test_a_test_cell_that_never_ends_costs_its_own_points_alone(
@@ -382,6 +383,7 @@ def test_a_failing_case_is_written_down_as_code(zygote: Zygote, name: str, hides
     source = f"### BEGIN HIDDEN TESTS\n{body}\n### END HIDDEN TESTS" if hides else body
     outcome = only(run(zygote, answer("f = lambda x: x"), check(source)))
     assert (outcome.hidden, outcome.reproduce) == (hides, code)
+    assert "assert" in source.splitlines()[outcome.line - 1]
 
 
 DOUBLE = "def double(x): return x + x"
