@@ -77,3 +77,22 @@ def test_the_first_program_of_the_readme_is_diagnosed(tmp_path: Path) -> None:
     script.write_text(block[1] + "\nfor d in rec.diagnoses:\n    print(d.kind, d.severity, d.culprit.code, d.node)\n")
     done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, check=True)
     assert done.stdout.splitlines() == ["silent_corruption wrong c.zero_() SigmoidBackward0"]
+
+
+WRITTEN = {
+    "nbjudge/course/exporters.py": r'default_file = "(.+)"',
+    "nbjudge/__main__.py": r'f"([\w-]+\{options\.name\}\.html)"',
+}
+FOLDERS = ("submitted", "autograded", "feedback", "exchange", ".grader", "work")
+
+
+def test_what_commands_write_of_a_class_is_never_committed_by_accident() -> None:
+    """Names, scores and texts: the files that the grader's commands name themselves, a roster, and folders."""
+    grader = ROOT / "grader"
+    found = {path: re.findall(says, (grader / path).read_text(encoding="utf-8")) for path, says in WRITTEN.items()}
+    assert all(len(set(names)) > 1 for names in found.values()), found
+    names = [name.replace("{options.name}", "05_data_versus_detach") for names in found.values() for name in names]
+    written = {*names, "roster.csv", "gradebook.db", *(f"{folder}/ada/notebook.ipynb" for folder in FOLDERS)}
+    ask = ["git", "check-ignore", "--no-index", *written]
+    ignored = subprocess.run(ask, cwd=ROOT, capture_output=True, text=True, check=False).stdout.split()
+    assert set(ignored) == written
