@@ -79,6 +79,7 @@ def test_the_first_program_of_the_readme_is_diagnosed(tmp_path: Path) -> None:
     assert done.stdout.splitlines() == ["silent_corruption wrong c.zero_() SigmoidBackward0"]
 
 
+FIRST = "00_start_here"
 WRITTEN = {
     "nbjudge/course/exporters.py": r'default_file = "(.+)"',
     "nbjudge/__main__.py": r'f"([\w-]+\{options\.name\}\.html)"',
@@ -96,3 +97,23 @@ def test_what_commands_write_of_a_class_is_never_committed_by_accident() -> None
     ask = ["git", "check-ignore", "--no-index", *written]
     ignored = subprocess.run(ask, cwd=ROOT, capture_output=True, text=True, check=False).stdout.split()
     assert set(ignored) == written
+
+
+def test_a_learner_s_copy_is_ignored_and_leads_where_the_clone_does(tmp_path: Path) -> None:
+    """The README's command, in a folder of the clone's layout: what an assignment there leads to is the copy's own."""
+    command = re.search(
+        r"^mkdir -p (work) && cp -r notebooks release work$", (ROOT / "README.md").read_text(), re.MULTILINE
+    )
+    assert command is not None
+    for lang in ("en", "zh_CN"):
+        for place in (f"notebooks/{lang}/00_start_here.ipynb", f"release/{lang}/01_x/01_x.ipynb"):
+            (tmp_path / place).parent.mkdir(parents=True)
+            (tmp_path / place).touch()
+    subprocess.run(["sh", "-c", command[0]], cwd=tmp_path, check=True)
+    ask = f"from seegrad.learn.course_map import course_map as m; print(m().lang, m().links['{FIRST}'])"
+    for lang in ("en", "zh_CN"):
+        here = tmp_path / "work" / "release" / lang / "01_x"
+        told = subprocess.run([sys.executable, "-c", ask], cwd=here, capture_output=True, text=True, check=True).stdout
+        spoken, link = told.split()
+        assert spoken == lang
+        assert (here / link).resolve() == tmp_path / "work" / "notebooks" / lang / f"{FIRST}.ipynb"

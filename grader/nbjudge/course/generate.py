@@ -17,6 +17,11 @@ from nbjudge.course import privacy
 from nbjudge.course.layout import Course, checked_name
 from nbjudge.errors import CourseError
 
+DIFFERS = (
+    "{name}: in the gradebook; {released} differs from what the source makes ({notebooks}): the source is newer, or "
+    "somebody has written in the release; --force writes it anew, over what was written in it"
+)
+
 
 def generate(converter: Any, course: Course, *, force: bool) -> str:
     """One sentence on what was made. `converter` is nbgrader's own, configured; `force` writes the release anew.
@@ -41,7 +46,7 @@ def _generated(converter: Any, name: str, *, force: bool) -> str:
         _run(converter, name)
         stale = [path.name for path in sorted(Path(folder).rglob("*.ipynb")) if _differs(path, released / path.name)]
     if stale:
-        return f"{name}: in the gradebook; {released} is older than the source ({', '.join(stale)}): --force renews it"
+        return DIFFERS.format(name=name, released=released, notebooks=", ".join(stale))
     return f"{name}: in the gradebook; {released} is up to date"
 
 

@@ -36,7 +36,9 @@ def test_a_release_stays_as_it_is_until_it_is_to_be_renewed(tmp_path: Path, monk
     assert (root / "gradebook.db").is_file()
     added(source, "And one more.")
     assert main(["generate", small.NAME]) == 0
-    assert "older than the source" in capsys.readouterr().out
+    told = capsys.readouterr().out
+    assert "differs from what the source makes" in told
+    assert "over what was written in it" in told
     assert release.read_bytes() == before
     assert main(["generate", small.NAME, "--force"]) == 0
     assert "And one more." in release.read_text()
