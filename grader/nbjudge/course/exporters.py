@@ -29,6 +29,10 @@ READABLE = 0o644
 NO_GRADE = (Stage.NOT_GRADED, Stage.NOT_HANDED_IN)
 CANVAS_IDS = ("ID", "SIS User ID", "SIS Login ID")
 ONE_BY_ONE = """; to export the others, take this one by itself: --assignment '["{name}"]' and the rest likewise"""
+CURE = (
+    "What waits for a person is graded in formgrader, under Manual Grading; --{exporter}.unfinished=True exports what "
+    "is known already"
+)
 Row = Sequence[object]
 
 
@@ -159,6 +163,8 @@ class _ForTeachingPlatform(_Exporter):
                 self.log.warning("%s is left out: %s%s", student.id, said, also)
         for name in found.keys() - set(names):
             self.log.warning("%s is left out: nobody has a score that is final", name)
+        if not self.unfinished and any(by[one.id].state is Stage.WAITS for by in found.values() for one in students):
+            self.log.warning(CURE.format(exporter=type(self).__name__))
         return names, rows
 
     def _warn_of_titles(self, found: dict[str, dict[str, Standing]]) -> None:

@@ -19,7 +19,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from nbgrader.api import Gradebook
 
-from nbjudge.course.exporters import CanvasCsv, GradesCsv, MoodleCsv, table
+from nbjudge.course.exporters import CURE, CanvasCsv, GradesCsv, MoodleCsv, table
 from nbjudge.course.gradebook import Record
 from nbjudge.course.layout import Course
 from nbjudge.model import Result
@@ -94,6 +94,7 @@ def test_canvas_gets_no_row_without_a_score(book: Gradebook, tmp_path: Path, cap
         "ada is left out: small waiting for a person",
         "bo is left out: small not graded",
         "cy is left out: small not handed in",
+        CURE.format(exporter="CanvasCsv"),
     ]
 
 
@@ -148,6 +149,7 @@ def test_a_row_with_a_gap_is_left_out_and_so_is_an_assignment_without_scores(
         "dee is left out: other not handed in; to export the others, take this one by itself: "
         """--assignment '["other"]' and the rest likewise""",
         "later is left out: nobody has a score that is final",
+        CURE.format(exporter="MoodleCsv"),
     ]
 
 
@@ -159,8 +161,13 @@ def said_by(exporter: Any, caplog: pytest.LogCaptureFixture) -> Iterator[None]:
         yield
 
 
-def test_moodle_too_and_unfinished_ones_where_that_is_wanted(book: Gradebook, tmp_path: Path) -> None:
-    MoodleCsv(to=str(tmp_path / "m.csv"), unfinished=True).export(book)
+def test_moodle_too_and_unfinished_ones_where_that_is_wanted(
+    book: Gradebook, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    exporter = MoodleCsv(to=str(tmp_path / "m.csv"), unfinished=True)
+    with said_by(exporter, caplog):
+        exporter.export(book)
+    assert CURE.format(exporter="MoodleCsv") not in caplog.messages, "it was taken"
     header, *rows = read(tmp_path / "m.csv")
     assert header == ["First name", "Last name", "ID number", "Email address", "Assignment: small (Real)"]
     assert {row[2]: row[4] for row in rows} == {"ada": "2.5", "dee": "7"}
