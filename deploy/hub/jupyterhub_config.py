@@ -14,7 +14,10 @@ c = get_config()  # noqa: F821 -- traitlets puts it here
 
 said = tomllib.loads(Path(os.environ.get("HUB_TOML", "hub.toml")).read_text(encoding="utf-8"))
 course, group = said["course"], f"formgrade-{said['course']}"
-home = pwd.getpwnam(said["grader"]).pw_dir
+try:
+    home = pwd.getpwnam(said["grader"]).pw_dir
+except KeyError:
+    sys.exit(f"no account {said['grader']} on this machine: useradd --create-home {said['grader']}")
 programs = Path(sys.executable).parent
 singleuser = str(programs / "jupyterhub-singleuser")
 path = {"PATH": f"{programs}{os.pathsep}{os.environ['PATH']}"}  # nbgrader looks for its own commands there

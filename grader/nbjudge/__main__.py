@@ -354,6 +354,8 @@ def _hub(options: argparse.Namespace) -> int:
 
     hub = hubs.read_hub(Path(options.file))
     laid = [(place, wrong) for place in hubs.places(hub, Path(options.prefix)) if (wrong := hubs.differing(place))]
+    if lacking := hubs.lacking(hub):
+        _say(lacking)
     if options.check:
         _say("\n".join(f"{place.path} {wrong}" for place, wrong in laid) or "All is as it has to be.")
         return SOME_NOT if laid else ALL_GRADED

@@ -73,10 +73,10 @@ def test_a_wrong_call_is_told_how_to(arguments: list[str], capsys: pytest.Captur
 def test_what_is_missing_is_named_with_the_command_that_makes_it(tmp_path: Path) -> None:
     root = small.make(tmp_path / "course")
     said = python(root, "-m", "nbjudge", "autograde", small.NAME, status=2)
-    assert "run `nbgrader generate_assignment" in said
+    assert "run `nbjudge generate NAME`" in said
     assert "Traceback" not in said
     nbgrader(root, "generate_assignment", small.NAME)
-    assert "generate_assignment other" in python(root, "-m", "nbjudge", "autograde", "other", status=2)
+    assert "nbjudge generate other" in python(root, "-m", "nbjudge", "autograde", "other", status=2)
     assert "nobody handed anything in" in python(root, "-m", "nbjudge", "autograde", small.NAME, status=2)
     assert "its name has to be the name of its folder" in python(root, "-m", "nbjudge", "autograde", "../x", status=2)
 

@@ -80,7 +80,7 @@ class Record:
     def _refuse_missing_database(self) -> None:
         url = make_url(self._course.db_url)
         if url.drivername.startswith("sqlite") and not Path(url.database or "").is_file():
-            raise CourseError(f"there is no gradebook at {url.database}; run `nbgrader generate_assignment NAME` first")
+            raise CourseError(f"there is no gradebook at {url.database}; run `nbjudge generate NAME` first")
 
     def assignment(self, name: str, seed: int, limits: Limits | None = None) -> Assignment:
         """What nbgrader's rows say of an assignment. Raises `CourseError` where it was never generated."""
@@ -90,9 +90,7 @@ class Record:
             except MissingEntry:
                 rows = None
             if rows is None or not rows.notebooks:
-                raise CourseError(
-                    f"the gradebook knows no assignment {name!r}; run `nbgrader generate_assignment {name}` first"
-                )
+                raise CourseError(f"the gradebook knows no assignment {name!r}; run `nbjudge generate {name}` first")
             notebooks = tuple(self._notebook(notebook, name) for notebook in rows.notebooks)
             self._session.rollback()
         return Assignment(name, notebooks, seed, limits or Limits(), self._course.own_files(name))

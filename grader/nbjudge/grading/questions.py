@@ -46,7 +46,7 @@ REFERENCE = "the reference answer"  # in place of a student's name; it never get
 VARIANTS = 5  # students that it is handed in by, where questions draw numbers for each
 DRAWS = re.compile(r"\bvariant\(|NBJUDGE_STUDENT")
 ADVICE = (
-    "Mend the test or the answer in {folder}, run `nbgrader generate_assignment {name} --force`, and grade again; "
+    "Mend the test or the answer in {folder}, run `nbjudge generate {name} --force`, and grade again; "
     "--without-reference grades all the same"
 )
 MOST_CELLS = 3

@@ -44,7 +44,7 @@ def demand_generated(course: Course, assignment: Assignment) -> None:
         if changed:
             raise CourseError(
                 f"{folder / notebook.name}.ipynb has changed since the release was generated ({', '.join(changed)}); "
-                f"run `nbgrader generate_assignment {assignment.name} --force` first"
+                f"run `nbjudge generate {assignment.name} --force` first"
             )
 
 

@@ -23,6 +23,7 @@ instructors = ["ines"]
 students = ["ada", "kofi"]
 exchange = "{exchange}"
 """
+DEPLOYED = Path(__file__).parents[3] / "deploy/hub/jupyterhub_config.py"
 as_root = pytest.mark.skipif(os.getuid() != 0, reason="other accounts' files are laid by root")
 
 
@@ -54,7 +55,9 @@ def test_a_wrong_setting_is_named(tmp_path: Path, text: str, said: str) -> None:
 def test_an_account_that_lacks_is_named_with_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = written(tmp_path, GOOD.format(grader="grader-nowhere", exchange=tmp_path / "exchange"))
     assert main(["hub", str(path), "--check"]) == 2
-    assert "useradd --create-home grader-nowhere" in capsys.readouterr().err
+    told = capsys.readouterr().err
+    assert "useradd --create-home grader-nowhere" in told
+    assert "first login: ines, ada, kofi" in told, "all that lack, so that they are made in one go"
 
 
 @pytest.fixture
@@ -76,6 +79,7 @@ def test_what_is_laid_is_as_it_has_to_be(tmp_path: Path, grader: str, capsys: py
     path = written(tmp_path, GOOD.format(grader=grader, exchange=tmp_path / "exchange"))
     command = ["hub", str(path), f"--prefix={prefix}"]
     assert main([*command, "--check"]) == 1
+    assert "first login: ines, ada, kofi" in capsys.readouterr().out
     (home / "course").mkdir()
     (home / "course/gradebook.db").write_text("points")
     (home / "course/gradebook.db").chmod(0o666)
@@ -170,7 +174,14 @@ def test_the_graders_tools_are_off_but_for_the_grader(tmp_path: Path, grader: st
         assert json.loads(done.stdout) == expected
 
 
+def test_the_hub_that_is_deployed_names_the_accounts_that_lack(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = written(tmp_path, GOOD.format(grader="grader-nowhere", exchange=tmp_path / "exchange"))
+    monkeypatch.setenv("HUB_TOML", str(path))
+    with pytest.raises(SystemExit, match="no account grader-nowhere on this machine: useradd --create-home"):
+        PyFileConfigLoader(str(DEPLOYED)).load_config()
+
+
 def test_the_hub_that_is_deployed_listens_on_its_own_machine() -> None:
     """Passwords go over it without encryption: docs/hub.md says what stands before it."""
-    deployed = (Path(__file__).parents[3] / "deploy/hub/jupyterhub_config.py").read_text(encoding="utf-8")
+    deployed = DEPLOYED.read_text(encoding="utf-8")
     assert 'c.JupyterHub.bind_url = "http://127.0.0.1:8000"' in deployed

@@ -71,12 +71,12 @@ def test_data_beside_the_source_belongs_to_the_assignment(course: Course, record
 
 
 def test_an_unknown_assignment_names_the_command_that_is_missing(record: Record) -> None:
-    with pytest.raises(CourseError, match="nbgrader generate_assignment other"):
+    with pytest.raises(CourseError, match="nbjudge generate other"):
         record.assignment("other", 5)
 
 
 def test_a_missing_gradebook_is_not_created(tmp_path: Path) -> None:
-    with pytest.raises(CourseError, match="generate_assignment"):
+    with pytest.raises(CourseError, match="nbjudge generate"):
         Record(Course(tmp_path, f"sqlite:///{tmp_path / 'gradebook.db'}"))
     assert not list(tmp_path.iterdir())
 

@@ -28,6 +28,7 @@ SOLUTIONS = (
     "every student reads what lies around {prefix}, and {clone} has the solutions and hidden tests: "
     "make the environment elsewhere (make hub HUB=/opt/seegrad-hub), and chmod 700 {clone}"
 )
+LACKING = "no account on this machine yet, unless the hub makes it at the first login: {names}"
 NOTE = '"""Written by `nbjudge hub`; what is changed here is written anew."""\n\nc = get_config()  # noqa: F821\n'
 
 
@@ -122,10 +123,31 @@ def home(account: str) -> Path:
         raise CourseError(f"no account {account} on this machine: useradd --create-home {account}") from None
 
 
+def lacking(hub: Hub) -> str:
+    """A sentence on the people who have no account here; empty where everybody has one."""
+    names = [name for name in (*hub.instructors, *hub.students) if not _is_account(name)]
+    return LACKING.format(names=", ".join(names)) if names else ""
+
+
+def _is_account(name: str) -> bool:
+    try:
+        return bool(pwd.getpwnam(name))
+    except KeyError:
+        return False
+
+
+def _graders_home(hub: Hub) -> Path:
+    """Raises CourseError that names all accounts which aren't there: they are made in one go."""
+    try:
+        return home(hub.grader)
+    except CourseError as error:
+        raise CourseError("; ".join(filter(None, (str(error), lacking(hub))))) from None
+
+
 def places(hub: Hub, prefix: Path) -> Iterator[Laid]:
     """All that has to be, outer folders first. `prefix` is the environment that the servers run in."""
     root = "root"
-    course, own = hub.exchange / hub.course, home(hub.grader)
+    course, own = hub.exchange / hub.course, _graders_home(hub)
     yield Laid(hub.exchange, ALL, root)
     yield Laid(course, LISTED, hub.grader)
     yield Laid(course / "inbound", DROP_BOX, hub.grader)
