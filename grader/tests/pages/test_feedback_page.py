@@ -44,6 +44,7 @@ STANDING = Standing(
     penalty=0.5,
 )
 EXERCISES = (("1 · Double", ("double", "double_test")), ("2 · Area", ("area", "area_test")), ("3 · Why", ("why",)))
+PRINTED = "one line of many\n" * 1000
 SHEET = Sheet("nb", STANDING, RESULT, EXERCISES, who="Ada Lovelace", links={"M05": "https://example.org/05.html#six"})
 
 
@@ -66,6 +67,7 @@ def page(sheet: Sheet) -> str:
             "double",
             (
                 new_output("stream", name="stdout", text="\x1b[31mred\x1b[0m <b>text</b>\n" + "long " * 60),
+                new_output("stream", name="stderr", text=PRINTED),
                 new_output("display_data", data={"text/html": table}),
                 new_output("error", ename="E", evalue="e", traceback=["E: <script>window.stolen = 1</script>"]),
             ),
@@ -236,3 +238,17 @@ def test_headings_are_the_exercises_and_links_lead_to_the_questions(tab: Page, t
     assert inside
     assert all(inside)
     assert tab.locator("a[href^=https]").first.get_attribute("href") == "https://example.org/05.html#six"
+
+
+@pytest.mark.browser
+def test_a_long_output_is_a_box_that_keys_scroll_and_is_printed_whole(tab: Page, tmp_path: Path) -> None:
+    visit(tab, tmp_path, page(SHEET))
+    box = tab.locator("pre.long")
+    assert box.inner_text().strip() == PRINTED.strip()
+    assert box.bounding_box()["height"] < 600  # type: ignore[index]  # it is drawn
+    box.focus()
+    tab.keyboard.press("End")
+    tab.wait_for_timeout(500)  # a browser glides there
+    assert box.evaluate("(pre) => pre.scrollTop") > 10_000
+    tab.emulate_media(media="print")
+    assert box.evaluate("(pre) => pre.scrollHeight - pre.clientHeight") == 0
