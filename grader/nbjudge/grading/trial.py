@@ -333,8 +333,14 @@ class Trial:
         """A verdict that came after its time: the answer was interrupted first, so its own code may be what hung."""
         answers = said["name"] == "KeyboardInterrupt" and not self._stopped and not self._late
         slow = f"the code that this test called took longer than {self._limits.cell_s:g} s" if answers else self._slow()
-        claims = tuple(said["claims"])
-        return Outcome(grade_id, Ending.TIMED_OUT, 0.0, points, _sentence(slow), (), claims, line=said["line"])
+        claims, line = tuple(said["claims"]), said["line"]
+        lines = self._cell.source.splitlines()
+        open_line = (
+            f"\n    {lines[line - 1].strip()[:300]}"
+            if answers and 0 < line <= len(lines) and not said["hidden"]
+            else ""
+        )
+        return Outcome(grade_id, Ending.TIMED_OUT, 0.0, points, _sentence(slow) + open_line, (), claims, line=line)
 
     def _flush(self) -> None:
         """Show what the student's functions printed during the test; it never scores."""

@@ -209,7 +209,8 @@ def _failed_line(outcome: Outcome, test: Sequence[tuple[str, bool]]) -> Iterator
     if not 0 < outcome.line <= len(test):
         return
     text, hidden = test[outcome.line - 1]
-    yield f"    line {outcome.line} of the test{', hidden from students' * hidden}: {one_line(text).strip()}"
+    said = "" if text.strip() in outcome.message else f": {one_line(text).strip()}"
+    yield f"    line {outcome.line} of the test{', hidden from students' * hidden}{said}"
     *values, _ = outcome.reproduce.splitlines() or [""]
     yield from (f"        {one_line(value)}" for value in values)
 

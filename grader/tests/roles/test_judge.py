@@ -330,8 +330,15 @@ def test_a_question_that_takes_too_long(zygote: Zygote) -> None:
     limits = Limits(cell_s=3, notebook_s=60)
     result = run(zygote, answer(source), check("f()", "slow"), check("assert g == 3", "next"), limits=limits)
     assert [outcome.kind for outcome in result.outcomes] == [Ending.TIMED_OUT, Ending.PASSED]
-    assert result.outcomes[0].message == "The code that this test called took longer than 3 s."
+    assert result.outcomes[0].message == "The code that this test called took longer than 3 s.\n    f()"
     assert result.outcomes[0].line == 1
+
+
+def test_a_hidden_line_that_takes_too_long_is_known_to_its_author_alone(zygote: Zygote) -> None:
+    hidden = "### BEGIN HIDDEN TESTS\nassert f(77) == 1\n### END HIDDEN TESTS"
+    limits = Limits(cell_s=1, notebook_s=60)
+    outcome = only(run(zygote, answer("def f(x):\n    while True: pass"), check(hidden), limits=limits))
+    assert (outcome.message, outcome.line) == ("The code that this test called took longer than 1 s.", 2)
 
 
 def test_a_test_cell_that_never_ends_costs_its_own_points_alone(
