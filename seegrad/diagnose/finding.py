@@ -14,9 +14,6 @@ from seegrad.words.phrases import Phrase, Word, phrase, say
 MAX_CODE = 60
 LAST = 100
 
-AUGMENTED = re.compile(r"(?<![<>=!])(\*\*|//|[-+*/@%&|^])=(?!=)")
-"""The sign of `x += y` and the like."""
-
 PATH = re.compile(r"[^\W\d][\w.]*")
 """A variable or an attribute."""
 
@@ -127,21 +124,6 @@ class Finding:
     def code(self) -> str:
         """The culprit's line; empty where it isn't known."""
         return self.culprit.code if self.culprit else ""
-
-    def instead(self, op: str, *, whole: bool = False) -> dict[str, str]:
-        """The words `new` and `old`: the culprit out of place, and as it was written; `whole`: no part of a tensor."""
-        name, sign = self.called or "y", AUGMENTED.search(self.code)
-        new, old = f"{name} = {name} + …", f"{name} += …"
-        if sign:
-            left = self.code[: sign.start()].strip()
-            name = left if whole or PATH.fullmatch(left) else name
-            new, old = f"{name} = {name} {sign[1]} …", f"{name} {sign[1]}= …"
-        elif op == "__setitem__":
-            new, old = f"{name} = torch.where(…)", f"{name}[…] = …"
-        elif f".{op}(" in self.code and op.endswith("_"):
-            twin = NO_TWIN.get(op, "{name}.{plain}(…)")
-            new, old = twin.format(name=name, op=op, plain=op[:-1]), f"{name}.{op}(…)"
-        return {"new": new, "old": old}
 
     def _words(self) -> dict[str, Word]:
         culprit = self.line(self.culprit, code=True)

@@ -1,15 +1,18 @@
 """The line to put in place of another, where one line mends what a Diagnosis says: its advice, written out.
 
-Where the advice is to move a line, to add one, or to think, there's none.
+Where the advice is to move a line, to add one, or to think, there's none. What a sentence quotes of such a line,
+shortened, is written here too: it and the mend say the same.
 """
 
 from __future__ import annotations
 
 import ast
+import contextlib
 from collections.abc import Callable, Iterator
+from typing import TypeGuard
 
 from seegrad.diagnose.evidence import ancestors, made_at
-from seegrad.diagnose.finding import NO_TWIN, PATH
+from seegrad.diagnose.finding import NO_TWIN, PATH, Finding
 from seegrad.model.recording import Diagnosis, Mend, Place, Recording
 
 Rewrite = Callable[[str], str | None]
@@ -26,6 +29,18 @@ SIGNS: dict[type[ast.operator], str] = {
 }
 ATOMS = (ast.Name, ast.Constant, ast.Attribute, ast.Call, ast.Subscript)
 """What needs no brackets behind a sign."""
+
+FUNCTIONS = ("torch", "F", "nn.functional", "torch.nn.functional")
+"""Whose functions write to their first argument."""
+
+LEFT_OUT = ast.Constant(...)
+"""What a sentence shows as `…`."""
+
+
+class _Called(ast.Call):
+    """A call of an attribute."""
+
+    func: ast.Attribute
 
 
 def mend_of(recording: Recording, diagnosis: Diagnosis) -> Mend | None:
@@ -97,6 +112,8 @@ def out_of_place(code: str) -> str | None:
     ('h = h.relu()  # in place', 'out = torch.zeros_like(out)', 'h = F.relu(h)')
     >>> out_of_place("y = x.exp_()"), out_of_place("out.data.zero_()")
     ('y = x = x.exp()', 'out = torch.zeros_like(out)')
+    >>> out_of_place("h.clamp_(max=1).mul_(3)")
+    'h = h.clamp(max=1).mul(3)'
     >>> out_of_place("x[0] = 5")
     """
     statement = _parsed(code)
@@ -125,23 +142,29 @@ def computed_first(code: str) -> str | None:
 
 
 def _made_new(code: str, value: ast.expr) -> tuple[str, str] | None:
-    """What a call writes to, and the same call out of place: `x.relu_()`, `torch.relu_(x)`."""
-    if not (isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute) and value.func.attr.endswith("_")):
+    """What a call writes to, and the same call out of place: `x.relu_()`, `torch.relu_(x)`, `x.exp_().mul_(2)`."""
+    if not _is_write(value):
         return None
     owner, op = _text(code, value.func.value), value.func.attr
     given = [_text(code, each) for each in (*value.args, *value.keywords)]
-    if owner in ("torch", "F", "nn.functional", "torch.nn.functional"):
+    if owner in FUNCTIONS:
         first = given[0] if given and PATH.fullmatch(given[0]) else None
         return (first, f"{owner}.{op[:-1]}({', '.join(given)})") if first else None
     name = owner.removesuffix(".data").removesuffix(".detach()")
-    if not PATH.fullmatch(name) or op.startswith("__"):
+    name, new = (name, name) if PATH.fullmatch(name) else _made_new(code, value.func.value) or ("", "")
+    if not name or op.startswith("__"):
         return None
     twin = NO_TWIN.get(op, "")
     if op == "fill_":
-        return name, f"torch.full_like({name}, {', '.join(given)})"
+        return name, f"torch.full_like({new}, {', '.join(given)})"
     if "…" in twin or (twin and given):
         return None
-    return name, twin.format(name=name, op=op) if twin else f"{name}.{op[:-1]}({', '.join(given)})"
+    return name, twin.format(name=new, op=op) if twin else f"{new}.{op[:-1]}({', '.join(given)})"
+
+
+def _is_write(value: ast.AST) -> TypeGuard[_Called]:
+    """A call of a method, or of a module's function, that ends in an underscore."""
+    return isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute) and value.func.attr.endswith("_")
 
 
 def copied(code: str) -> str | None:
@@ -275,6 +298,136 @@ def renamed(method: str, other: str) -> Rewrite:
         return _put(code, call.func, f"{_text(code, call.func.value)}.{other}")
 
     return rewritten
+
+
+# -- the same, as a sentence quotes it
+
+
+def instead(finding: Finding, op: str, *, whole: bool = False) -> dict[str, str]:
+    """The words `new` and `old`: the culprit's write out of place, as its mend writes it, and as it stands.
+
+    `whole`: no part of a tensor is written, so that `x[i]` is one of several.
+    """
+    code, name = finding.code, finding.called
+    if op.endswith("(inplace=True)"):
+        new, old = taken(code) or "", code
+    else:
+        new, old = quoted(code, op, name, whole=whole or "[" in (name or ""))
+    return {"new": new, "old": old}
+
+
+def quoted(code: str, op: str, name: str | None = None, *, whole: bool = False) -> tuple[str, str]:
+    """A line's write by `op` out of place and as it stands, what isn't about that left out; `name`: the tensor's.
+
+    >>> quoted("h.mul_(2)  # twice", "mul_"), quoted("return h.mul_(2)", "mul_"), quoted("if x: h.exp_()", "exp_")
+    (('h = h.mul(…)', 'h.mul_(…)'), ('h.mul(…)', 'h.mul_(…)'), ('h = h.exp()', 'h.exp_()'))
+    >>> quoted("self.h += x * 2", "add_"), quoted("h.clamp_(max=1).mul_(3)", "clamp_")
+    (('self.h = self.h + …', 'self.h += …'), ('h = h.clamp(…).mul(…)', 'h.clamp_(…).mul_(…)'))
+    >>> quoted("torch.nn.functional.relu_(h)", "relu_")
+    ('h = torch.nn.functional.relu(h)', 'torch.nn.functional.relu_(h)')
+    >>> quoted("x[0] = 5", "__setitem__"), quoted("net.h[0][1] += 5", "__iadd__")
+    (('x = torch.where(…)', 'x[…] = …'), ('net.h = torch.where(…)', 'net.h[…] += …'))
+    >>> quoted("h.uniform_(-1, 1)", "uniform_"), quoted("h.mul_(f(", "mul_"), quoted("", "mul_")
+    (('h = torch.rand_like(h)', 'h.uniform_(…)'), ('h = h.mul(…)', 'h.mul_(…)'), ('y = y + …', 'y += …'))
+    >>> quoted("x[0].mul_(2)", "mul_", "x"), quoted("hs[0].mul_(2)", "mul_", "hs[0]")
+    (('x = torch.where(…)', 'x[0].mul_(…)'), ('hs[0] = hs[0].mul(…)', 'hs[0].mul_(…)'))
+    """
+    found = _shortest(code, op)
+    if (
+        isinstance(found, ast.AugAssign | ast.Assign)
+        and isinstance(part := _target(found), ast.Subscript)
+        and not whole
+    ):
+        base = name or _base(part)
+        sign = ast.unparse(found).removeprefix(ast.unparse(part)).strip()
+        return f"{base} = torch.where(…)", _shown(f"{base}[…] {sign}")
+    if isinstance(found, ast.AugAssign):
+        old = ast.unparse(found)
+        return _shown(computed_first(old) or old), _shown(old)
+    if isinstance(found, ast.stmt) and (new := out_of_place(ast.unparse(found))):
+        return _shown(new), _shown(ast.unparse(found))
+    return _by_name(found, op, name or "y")
+
+
+def _by_name(found: ast.AST | None, op: str, name: str) -> tuple[str, str]:
+    """What can be said of a call inside an expression, of one without a twin, and of a line that can't be read."""
+    call = found.value if isinstance(found, ast.Expr | ast.Assign) else found
+    if call is None or not _is_write(call):
+        return f"{name} = {name} + …", f"{name} += …"
+    old, owner = ast.unparse(call), ast.unparse(call.func.value)
+    if call is found and (made := _made_new(old, ast.parse(old, mode="eval").body)):
+        return _shown(made[1]), _shown(old)
+    is_part, name = isinstance(call.func.value, ast.Subscript), owner if PATH.fullmatch(owner) else name
+    twin = "torch.where(…)" if is_part and owner != name else NO_TWIN.get(op, "{name}.{plain}(…)")
+    new = twin.format(name=name, op=op, plain=op.rstrip("_"))
+    return new if call is found else f"{name} = {new}", _shown(old)
+
+
+def _shortest(code: str, op: str) -> ast.AST | None:
+    """The statement that writes by `op`, or its expression where others read what that gives; shortened."""
+    parts = _all(code)
+    simple = [each for each in parts if isinstance(each, ast.stmt) and not hasattr(each, "body")]
+    for each in simple:
+        if isinstance(each, ast.AugAssign):
+            return ast.AugAssign(each.target, each.op, LEFT_OUT)
+        if isinstance(each, ast.Assign) and op == "__setitem__" and isinstance(_target(each), ast.Subscript):
+            return ast.Assign([_target(each)], LEFT_OUT, lineno=1)
+    calls = [each for each in parts if _is_write(each) and _writes_by(each, op)]
+    for call in calls[:1]:
+        whole = (each for each in simple if isinstance(each, ast.Expr | ast.Assign) and each.value is call)
+        _left_out(call)
+        return next(whole, call)
+    return None
+
+
+def _writes_by(call: _Called, op: str) -> bool:
+    """True where the call, or one that it's called on, writes by `op`."""
+    inner = call.func.value
+    return call.func.attr == op or (_is_write(inner) and _writes_by(inner, op))
+
+
+def _left_out(call: _Called) -> None:
+    """Leaves out what the calls of a chain are given, but for what a function writes to."""
+    first = call.args[:1] if ast.unparse(call.func.value) in FUNCTIONS else []
+    call.args, call.keywords = [*first, *([LEFT_OUT] if len(call.args) + len(call.keywords) > len(first) else [])], []
+    if _is_write(call.func.value):
+        _left_out(call.func.value)
+
+
+def taken(code: str) -> str | None:
+    """A call that writes by a keyword or by its module's, and whose result nobody takes: out of place, it's lost.
+
+    >>> taken("F.relu(h, inplace=True)"), taken("self.act(self.h)"), taken("y = self.act(h)"), taken("net(h + 1)")
+    ('h = F.relu(h)', 'self.h = self.act(self.h)', None, None)
+    """
+    statement = _parsed(code)
+    if not isinstance(statement, ast.Expr) or not isinstance(statement.value, ast.Call):
+        return None
+    if new := without_keyword("inplace")(code):
+        return new if new != code else None
+    first = _text(code, statement.value.args[0]) if statement.value.args else ""
+    return f"{first} = {_text(code, statement.value)}" if PATH.fullmatch(first) else None
+
+
+def _target(found: ast.AugAssign | ast.Assign) -> ast.expr:
+    return found.target if isinstance(found, ast.AugAssign) else found.targets[0]
+
+
+def _base(part: ast.expr) -> str:
+    """Of which tensor it's a part."""
+    return _base(part.value) if isinstance(part, ast.Subscript) else ast.unparse(part)
+
+
+def _shown(text: str) -> str:
+    return text.replace("...", "…")
+
+
+def _all(code: str) -> list[ast.AST]:
+    """All that a line says; the head of a block, and of a call on several, counts as one."""
+    for text in (code, f"{code} pass", *(f"{code}{')' * depth}" for depth in (1, 2, 3))):
+        with contextlib.suppress(SyntaxError, ValueError):
+            return list(ast.walk(ast.parse(text)))
+    return []
 
 
 # -- text and its parts

@@ -19,6 +19,7 @@ from seegrad.diagnose.evidence import (
 )
 from seegrad.diagnose.finding import DiagnosisKind, Finding, finder
 from seegrad.diagnose.freed import Carried, carried, earlier_run
+from seegrad.diagnose.mend import instead, taken
 from seegrad.model.recording import (
     EXTERNAL_WRITE,
     Diagnosis,
@@ -84,7 +85,7 @@ def of_write(finding: Finding, said: str, advice: str, facts: dict[str, Word], *
         said,
         advice,
         facts,
-        **finding.instead(str(facts["op"]), whole=bool(facts.get("whole"))),
+        **instead(finding, str(facts["op"]), whole=bool(facts.get("whole"))),
         through=through(finding, facts),
         need=phrase(FOR_GRADIENT, needed=needed) if needed else "",
         copy=copy_of(finding, facts["alias"]),
@@ -184,6 +185,10 @@ EACH_ROUND = marked(
 )
 NOT_IN_PLACE = marked(
     "Build that module or call without `inplace=True`: {node} computes its gradient from the value that it replaced."
+)
+NOT_IN_PLACE_TAKEN = marked(
+    "Build that module or call without `inplace=True` and give its result the name (`{new}`): "
+    "{node} computes its gradient from the value that it replaced."
 )
 OWN_RESULT = {
     "detach": marked(
@@ -342,7 +347,7 @@ def advice(finding: Finding, facts: dict[str, Word]) -> str:
         (facts.get("between"), UPDATED_BETWEEN),
         (facts["trained"] and route in ("self", "detach", "data", "view"), UPDATE_LATER),
         (facts.get("again_round"), EACH_ROUND),
-        (op.endswith("(inplace=True)"), NOT_IN_PLACE),
+        (op.endswith("(inplace=True)"), NOT_IN_PLACE_TAKEN if taken(finding.code) else NOT_IN_PLACE),
         (facts["result"], OWN_RESULT.get(route)),
         (True, BY_WAY.get(way(finding))),
     )

@@ -55,8 +55,7 @@ UPDATE_CHECKED = marked(
     "write it under `with torch.no_grad():` instead of through `.data`, and torch will check the order."
 )
 SEEN_INSTEAD = marked(
-    "Make a new tensor instead, `{name} = {new}`, so that autograd knows of the change, "
-    "or write after the backward call."
+    "Make a new tensor instead, `{new}`, so that autograd knows of the change, or write after the backward call."
 )
 CHECKED_BY_WAY = {
     "data": marked(

@@ -8,6 +8,7 @@ from itertools import islice
 
 from seegrad.diagnose.evidence import ancestors, birthplace, counter, errors_with, label, made_at, maker
 from seegrad.diagnose.finding import DiagnosisKind, Finding, finder
+from seegrad.diagnose.mend import instead
 from seegrad.model.recording import Diagnosis, Frame, Node, Place, RaisedError, Recording, TensorRef, Write
 from seegrad.words.languages import marked
 from seegrad.words.phrases import Word
@@ -200,7 +201,7 @@ def describe_view(recording: Recording, error: RaisedError) -> Diagnosis:
         "made": made.place.line if made and made.place else 0,
         "maker": made.op if made else "",
     }
-    return finding.told(NO_SUCH_VIEW[why], INSTEAD_OF_VIEW[why], facts, **finding.instead(op))
+    return finding.told(NO_SUCH_VIEW[why], INSTEAD_OF_VIEW[why], facts, **instead(finding, op))
 
 
 def cause_of(error: RaisedError, causes: dict[str, str]) -> str:
@@ -253,7 +254,7 @@ def find_overlap(recording: Recording) -> Iterator[Diagnosis]:
         )
         made = maker(recording, tensor)
         facts: dict[str, Word] = {"cause": why, "label": label(recording, tensor), "op": frame.op, "maker": made}
-        yield finding.told(OVERLAPS[why], APART[why], facts, **finding.instead(frame.op))
+        yield finding.told(OVERLAPS[why], APART[why], facts, **instead(finding, frame.op))
 
 
 # -- a custom Function whose `ctx.mark_dirty` doesn't fit what it writes and returns
@@ -360,7 +361,7 @@ def describe_unmarked(recording: Recording, frame: Frame, write: Write, shown: F
         "op": write.op,
         "function": frame.op,
     }
-    return finding.told(MISUSED["unmarked"], MARK_RIGHTLY["unmarked"], facts, **finding.instead(write.op))
+    return finding.told(MISUSED["unmarked"], MARK_RIGHTLY["unmarked"], facts, **instead(finding, write.op))
 
 
 def describe_dirty(recording: Recording, error: RaisedError) -> Diagnosis:

@@ -140,7 +140,7 @@ GOLDEN = {
     "v_gates_of_a_chunk": (
         "Line 4 (`i.sigmoid_()`) writes in place to `i`, one of the views that `chunk` on line 3 returned "
         "together: autograd cannot follow a write to one of them, so torch refuses. Make a new tensor "
-        "(`i.sigmoid(…)`, not `i.sigmoid_(…)`), or take that part alone by its index, `x[…]` or `x.narrow(…)`, "
+        "(`i = i.sigmoid()`, not `i.sigmoid_()`), or take that part alone by its index, `x[…]` or `x.narrow(…)`, "
         "which may be written."
     ),
     "f_tensor_hook_clips_in_place": (
@@ -309,5 +309,5 @@ IN_PLACE = [name for name in dir(torch.Tensor) if re.fullmatch(r"[a-z][a-z0-9_]*
 def test_no_method_is_named_that_torch_lacks(op: str) -> None:
     here = seegrad.Place("a.py", 3, f"w.{op}()")
     found = overwritten(here, here, op, own_result=True)
-    proposed = re.findall(r"\b(?:w|torch)\.(\w+)\(", found.message().replace(f"`w.{op}(…)`", ""))
+    proposed = re.findall(r"\b(?:w|torch)\.(\w+)\(", found.message().replace(f"`w.{op}()`", ""))
     assert [name for name in proposed if not hasattr(torch.Tensor, name) and not hasattr(torch, name)] == []
