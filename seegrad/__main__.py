@@ -2,7 +2,8 @@
 
 The script runs as it would alone: same `sys.argv`, same output, same traceback, same exit status. The diagnoses
 follow on stdout, after the script's own output. `--html FILE` also writes the picture, interactive and offline,
-`--json FILE` what was found, for programs to read, `--save FILE` all that was recorded, for `seegrad.load`.
+`--json FILE` what was found, for programs to read (`-`: to stdout, where nothing else of ours is then said),
+`--save FILE` all that was recorded, for `seegrad.load`. A file that can't be written is told before the script starts.
 `--try-fix FILE` runs the script again with the line that mends the first finding, in a process of its own, and writes
 both pictures. `--check-nan` also finds where the first NaN or infinity began, in tensors of any size. `--auto` says
 nothing unless something goes wrong, then at once. `-m MODULE [args]` runs a module of a package instead, as Python's
@@ -13,6 +14,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import errno
 import os
 import sys
 import time
@@ -35,12 +37,19 @@ from seegrad.words.languages import _, counted
 SLOWER = 3
 """How much longer than the first run the second may take."""
 
+STDOUT = Path("-")
+"""In place of a file: what is to be read by a program goes there, and what is said to a person to stderr."""
+
 
 def main(arguments: list[str]) -> int:
-    """Run the command; the script's own status, or 2 where the script can't be read."""
+    """Run the command; the script's own status, or 2 where it can't be read, or what is asked for not be written."""
     options, here = parser().parse_args(arguments), Path.cwd()
     if options.auto and (options.html or options.json or options.save or options.try_fix):
         parser().error(_("--auto writes its picture where something goes wrong: no --html, --json or --save beside it"))
+    for path in (options.html, options.json, options.save, options.try_fix):
+        if path is not None and (error := unwritable(path)) is not None:
+            cannot_write(path, error)
+            return 2
     try:
         program = module(options.program) if options.module else script(options.program)
     except (OSError, ImportError, UnicodeDecodeError) as error:
@@ -56,23 +65,31 @@ def main(arguments: list[str]) -> int:
         status, recording = run(program, check_nan=options.check_nan)
         took_s = time.monotonic() - began
     with perhaps_unheard():
-        report(recording, here)
-        if options.save is not None:
-            write(options.save, here, lambda path: save(recording, path))
-        if options.html is not None:
-            write(options.html, here, lambda path: write_page(recording, path, Path(program.file).name))
-        if options.json is not None:
-            write(options.json, here, lambda path: path.write_text(as_json(recording), encoding="utf-8"))
-        if options.try_fix is not None:
-            try_fix(recording, options, here, took_s)
+        with contextlib.redirect_stdout(sys.stderr if options.json == STDOUT else sys.stdout):
+            tell(recording, program, options, here, took_s)
+        if options.json == STDOUT:
+            print(as_json(recording), end="")
     return status
+
+
+def tell(recording: Recording, program: Program, options: argparse.Namespace, here: Path, took_s: float) -> None:
+    """Say what was found, and write the files that were asked for."""
+    report(recording, here)
+    if options.save is not None:
+        write(options.save, here, lambda path: save(recording, path))
+    if options.html is not None:
+        write(options.html, here, lambda path: write_page(recording, path, Path(program.file).name))
+    if options.json not in (None, STDOUT):
+        write(options.json, here, lambda path: path.write_text(as_json(recording), encoding="utf-8"))
+    if options.try_fix is not None:
+        try_fix(recording, options, here, took_s)
 
 
 def parser() -> argparse.ArgumentParser:
     """The command line: our options come before the script, everything after it is the script's."""
     found = argparse.ArgumentParser(prog="python -m seegrad", description=(__doc__ or "").split("\n", maxsplit=1)[0])
     found.add_argument("--html", metavar="FILE", type=Path, help=_("write the picture there, interactive and offline"))
-    found.add_argument("--json", metavar="FILE", type=Path, help=_("write what was found there, as JSON"))
+    found.add_argument("--json", metavar="FILE", type=Path, help=_("write what was found there, as JSON; -: stdout"))
     found.add_argument("--save", metavar="FILE", type=Path, help=_("write the recording there, for seegrad.load"))
     found.add_argument(
         "--try-fix", metavar="FILE", type=Path, help=_("run it again with the fix, and write both pictures there")
@@ -191,12 +208,37 @@ def try_fix(recording: Recording, options: argparse.Namespace, here: Path, took_
     write(options.try_fix, here, lambda path: diff(recording, after).page(path, Path(place.file).name, said))
 
 
+def unwritable(path: Path) -> OSError | None:
+    """What writing this file would end in, as far as that is known before.
+
+    >>> unwritable(Path("no/such/page.html")), unwritable(STDOUT)
+    (FileNotFoundError(2, 'No such file or directory'), None)
+    """
+    if path == STDOUT or (path.exists() and not path.is_dir() and os.access(path, os.W_OK)):
+        return None
+    folder = path.absolute().parent
+    if path.is_dir():
+        why = errno.EISDIR
+    elif not folder.exists():
+        why = errno.ENOENT
+    elif not folder.is_dir():
+        why = errno.ENOTDIR
+    else:
+        why = 0 if os.access(folder, os.W_OK) and not path.exists() else errno.EACCES
+    return OSError(why, os.strerror(why)) if why else None
+
+
+def cannot_write(path: Path, error: OSError) -> None:
+    """One sentence, on stderr."""
+    print(_("seegrad: can't write {file}: {error}").format(file=path, error=error), file=sys.stderr)
+
+
 def write(path: Path, here: Path, writing: Callable[[Path], object]) -> None:
     """Write a file, by its path from `here`; where that fails, say so: the script's status stays its own."""
     try:
         writing(here / path)
     except OSError as error:
-        print(_("seegrad: can't write {file}: {error}").format(file=path, error=error), file=sys.stderr)
+        cannot_write(path, error)
     else:
         print(_("written: {file}").format(file=path))
 

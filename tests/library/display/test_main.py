@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -143,11 +144,33 @@ def test_what_was_recorded_is_saved_and_the_page_has_the_script_s_name(script, t
     assert "<title>script.py</title>" in (tmp_path / "page.html").read_text(encoding="utf-8")
 
 
-def test_a_picture_that_cannot_be_written_leaves_the_status_alone(script, tmp_path) -> None:
-    script("import sys; sys.exit(5)")
-    done = python("-m", "seegrad", "--html", "no/such/folder.html", "script.py", folder=tmp_path)
+@pytest.mark.parametrize("option", ["--html", "--json", "--save", "--try-fix"])
+def test_what_cannot_be_written_is_told_before_the_script_runs(script, tmp_path, option: str) -> None:
+    script("print('ran')")
+    for path in ("no/such/folder.html", ".", "script.py/page.html"):
+        done = python("-m", "seegrad", option, path, "script.py", folder=tmp_path)
+        assert (done.returncode, done.stdout) == (2, "")
+        assert done.stderr.startswith(f"seegrad: can't write {path}: [Errno ")
+        assert done.stderr.count("\n") == 1
+
+
+def test_what_can_no_longer_be_written_leaves_the_status_alone(script, tmp_path) -> None:
+    script("import os, sys; os.mkdir('page.html'); sys.exit(5)")
+    done = python("-m", "seegrad", "--html", "page.html", "script.py", folder=tmp_path)
     assert done.returncode == 5
     assert done.stderr.startswith("seegrad: can't write")
+
+
+def test_json_to_stdout_stands_there_alone(script, tmp_path) -> None:
+    script(CORRUPT.replace("print(", "print('own'); ("))
+    options = ("--json", "-", "--save", "all.json", "--try-fix", "both.html")
+    done = python("-m", "seegrad", *options, "script.py", folder=tmp_path)
+    own, found = done.stdout.split("\n", maxsplit=1)
+    assert (done.returncode, own) == (0, "own")
+    assert [each["kind"] for each in json.loads(found)["findings"]] == ["silent_corruption"]
+    assert "── seegrad: 1 finding" in done.stderr
+    assert "written: both.html" in done.stderr
+    assert not (tmp_path / "-").exists()
 
 
 TRAIN = """
