@@ -11,9 +11,11 @@ from playwright.sync_api import Browser, Page
 
 import seegrad
 from seegrad.display.page import page as page_text
+from seegrad.display.page import pair_page
 from seegrad.model.recording import Recording
 from seegrad.quiz import ask
 from tests.browser.test_pictures import findings, needs_axe, visit, without_policy
+from tests.course.assignments.test_answered_on_graph import picked
 from tools.pictures.portraits import PORTRAITS, Portrait, record
 
 pytestmark = pytest.mark.browser
@@ -154,3 +156,32 @@ def test_axe_finds_nothing_where_everything_scrolls(tab: Page, tmp_path: Path) -
     tab.set_viewport_size({"width": 1280, "height": 420})
     visit(tab, tmp_path, without_policy(page_text(portrait("views"))))
     assert findings(tab) == []
+
+
+SMALLEST_PX = """(svg) => Math.min(...[...svg.querySelectorAll("text")].map((text) =>
+    parseFloat(getComputedStyle(text).fontSize) * svg.getBoundingClientRect().width / svg.viewBox.baseVal.width))"""
+
+
+def readable(tab: Page) -> bool:
+    """Is all that is written in the picture at least 11 px high, and what there's no room for to be scrolled to?"""
+    box, smallest_px = tab.locator(".sg-cv"), tab.locator(".sg-cv > svg").evaluate(SMALLEST_PX)
+    over = box.evaluate("(box) => box.scrollWidth > box.clientWidth || box.scrollHeight > box.clientHeight")
+    return smallest_px > 10.99 and (not over or box.get_attribute("tabindex") == "0")
+
+
+@pytest.mark.parametrize("kind", [None, "keeps", "order"])
+def test_a_picture_opens_as_large_as_its_words_need_also_where_it_asks(
+    kind: str | None, tab: Page, tmp_path: Path
+) -> None:
+    recording = chain(3)
+    for width, height in ((1000, 800), (800, 700), (560, 700)):
+        tab.set_viewport_size({"width": width, "height": height})
+        visit(tab, tmp_path, page_text(recording, question=ask(recording, kind) if kind else None))
+        assert readable(tab), (width, height)
+
+
+def test_an_exercise_opens_as_large_as_its_words_need(tab: Page, tmp_path: Path) -> None:
+    tab.set_viewport_size({"width": 880, "height": 800})
+    for each in picked("01_computational_graphs"):
+        visit(tab, tmp_path, pair_page([each.scene], ""))
+        assert readable(tab)

@@ -191,7 +191,7 @@ function start(el: HTMLElement, scene: Scene, host: Host): () => void {
   function arrange() {
     const { width_px, height_px } = levelAt(drawnAt(scene, state().step).scene, state().level);
     root.classList.toggle("high", height_px > HIGH * innerHeight && width_px + BESIDE_PX <= root.clientWidth);
-    size.show(asks());
+    size.show();
   }
 
   /** What the step is about and its line of code, each inside its own box; after everything is written, since it asks for places. */

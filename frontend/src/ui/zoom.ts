@@ -1,4 +1,4 @@
-/** How large the picture is drawn: as large as its numbers need, all of it at once, or as wanted; moved by dragging; all of the screen. */
+/** How large the picture is drawn: as large as its numbers need until all of it at once, or another size, is wanted; moved by dragging; all of the screen. */
 import { h, icon, type IconName, quiet } from "./dom";
 import type { Picture } from "./picture";
 import type { Words } from "./words";
@@ -6,13 +6,12 @@ import type { Words } from "./words";
 const STEP = 1.25;
 const SMALLEST = 0.1;
 const LARGEST = 4;
-const READ = 0.6; // smaller, and what a question is about can't be read
 const DRAG_PX = 4; // less is a click
 
 export interface Zoom {
   buttons: HTMLElement[];
-  /** Draw what has just been put into the box as large as everything; from where a question opens to its answer, all of it. */
-  show(asks: boolean): void;
+  /** Draw what has just been put into the box as large as everything. */
+  show(): void;
   /** `+`, `-`, `0` (all of it), `1` (to read it); false for any other key. */
   key(key: string): boolean;
 }
@@ -21,15 +20,13 @@ export function zoom(pic: Picture, root: () => HTMLElement, w: Words): Zoom {
   const { box } = pic;
   let scale = 1;
   let fitting = false;
-  let asked = false;
-  let least = 0;
   const svg = () => box.firstElementChild as SVGSVGElement | null;
   const sizes = (): [number, number] => [Number(svg()?.getAttribute("width")) || 1, Number(svg()?.getAttribute("height")) || 1];
 
   const fit = (): number => {
     const [width, height] = sizes();
     const most = document.fullscreenElement === root() ? box.clientHeight : parseFloat(getComputedStyle(box).maxHeight);
-    return Math.min(1, Math.max(least, Math.min((box.clientWidth || width) / width, (most - 6 || height) / height)));
+    return Math.min(1, (box.clientWidth || width) / width, (most - 6 || height) / height);
   };
   const show = () => {
     if (fitting) scale = fit();
@@ -45,13 +42,8 @@ export function zoom(pic: Picture, root: () => HTMLElement, w: Words): Zoom {
     show();
     [box.scrollLeft, box.scrollTop] = [left, top];
   };
-  const fitAll = () => { [fitting, least] = [true, 0]; show(); };
-  const all = () => (fitting && !least ? to(1) : fitAll());
-  const ask = (asks: boolean) => {
-    if (asks === asked) return;
-    if (!asks && fitting) scale = 1;
-    [asked, fitting, least] = [asks, asks, asks ? READ : 0];
-  };
+  const fitAll = () => { fitting = true; show(); };
+  const all = () => (fitting ? to(1) : fitAll());
 
   const KEYS: Record<string, () => void> = { "+": () => to(scale * STEP), "=": () => to(scale * STEP), "-": () => to(scale / STEP), 0: fitAll, 1: () => to(1) };
   const full = () => void (document.fullscreenElement ? document.exitFullscreen() : root().requestFullscreen?.().catch(() => {}));
@@ -70,7 +62,7 @@ export function zoom(pic: Picture, root: () => HTMLElement, w: Words): Zoom {
   drag(box, (target) => !pic.partAt(target));
 
   return {
-    show: (asks) => { ask(asks); show(); },
+    show,
     key: (key) => { KEYS[key]?.(); return key in KEYS; },
     buttons: [button("less", w.less, KEYS["-"]!), button("more", w.more, KEYS["+"]!), button("fit", w.fit, all), button("full", w.full, full)],
   };
