@@ -15,12 +15,12 @@ from typing import Any, ClassVar
 
 from seegrad.capture.mode import quietly
 from seegrad.capture.probes.places import Code
-from seegrad.display.findings import heading
+from seegrad.display.findings import heading, near
 from seegrad.display.page import write_page
 from seegrad.model.recording import Diagnosis, Recording
 from seegrad.recorder import record
 from seegrad.words.errors import SeegradError
-from seegrad.words.languages import _
+from seegrad.words.languages import _, counted
 
 LOOKS = (3, 30, 300, 3_000)
 """The backward calls after which the program is looked at while it runs, so that a long one needn't end first."""
@@ -33,8 +33,8 @@ class ProgramWatch:
     """Records this thread from `begin` to `end`, and tells on stderr what is found, each finding once.
 
     An error of torch's gets its explanation as a note where it's raised, so it's there whoever catches it. The picture
-    of what was found is written to `page`. Notes, which may be meant, aren't told, nor what is in `told`. What long
-    programs have left behind is forgotten by `record()` itself: the last laps are there.
+    of what was found is written to `page`. Notes, which may be meant, are counted at the end, and nothing in `told` is
+    told. What long programs have left behind is forgotten by `record()` itself: the last laps are there.
     """
 
     running: ClassVar[ProgramWatch | None] = None
@@ -50,6 +50,7 @@ class ProgramWatch:
         self._record = record(code=code, check_nan=check_nan, listener=self._heard)
         self._page, self._here = page, Path.cwd()
         self._title = Path(code[0]).name if code else None
+        self._command = _command(self._here) if code else ""  # at its end `__main__` has no file any more
         self._laps = self._errors = 0
         self._told = set() if told is None else told
         self._ended = False
@@ -69,6 +70,15 @@ class ProgramWatch:
         self._ended, ProgramWatch.running = True, None
         self._record.__exit__(type(error) if error else None, error, error.__traceback__ if error else None)
         quietly(self._look, error)
+        if error is None or isinstance(error, SystemExit):
+            quietly(self._count)
+
+    def _count(self) -> None:
+        """How many notes a run of the command would tell: what no error and no wrong gradient follows from."""
+        count = sum(each.severity == "note" for each in self._record.recording.diagnoses)
+        if count and self._command:
+            notes = counted("{count} note, which may be meant", "{count} notes, which may be meant", count)
+            _say(_("seegrad: {notes}: {command}").format(notes=notes.format(count=count), command=self._command))
 
     def _heard(self, error: BaseException | None) -> None:
         if error is not None:
@@ -106,6 +116,15 @@ class ProgramWatch:
         with contextlib.suppress(OSError):
             return write_page(recording, self._page, self._title) if self._page is not None else None
         return None
+
+
+def _command(here: Path) -> str:
+    """What tells all that is found in the program that runs; empty where it's neither a file nor a module."""
+    main = sys.modules.get("__main__")
+    spec, file = getattr(main, "__spec__", None), getattr(main, "__file__", None)
+    if spec is not None:
+        return f"python -m seegrad -m {spec.name.removesuffix('.__main__')}"
+    return f"python -m seegrad {near(str(Path(file).absolute()), here)}" if file else ""
 
 
 def watch_this(file: str) -> None:

@@ -37,6 +37,27 @@ def step(a):
 
 step(torch.ones(3, requires_grad=True))
 """
+NOTED = """\
+import sys
+import torch
+
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layers = [torch.nn.Linear(3, 3)]
+        self.out = torch.nn.Linear(3, 1)
+
+    def forward(self, x):
+        return self.out(self.layers[0](x).tanh())
+
+net = Net()
+optimizer = torch.optim.SGD(net.parameters(), 0.1)
+for _ in range(2):
+    optimizer.zero_grad()
+    net(torch.randn(4, 3)).pow(2).mean().backward()
+    optimizer.step()
+sys.exit(3)
+"""
 SPAWNED = """\
 import seegrad.auto
 import torch.multiprocessing
@@ -97,6 +118,16 @@ def test_one_line_of_import_does_the_same_and_a_variable_switches_it_off(tmp_pat
     assert (off.stderr, off.stdout.partition("\n")[0]) == ("", "False")
     assert seen.stdout == off.stdout.replace("False", "True")
     assert "`c.zero_()`" in seen.stderr
+
+
+@pytest.mark.parametrize("command", [("noted.py",), ("-m", "seegrad", "--auto", "noted.py"), ("-m", "noted")])
+def test_notes_are_counted_at_the_end_with_the_command_that_tells_them(tmp_path, command: tuple[str, ...]) -> None:
+    (tmp_path / "noted.py").write_text(NOTED if "--auto" in command else f"import seegrad.auto\n{NOTED}")
+    program = "-m noted" if "-m noted" in " ".join(command) else "noted.py"
+    done = python(*command, folder=tmp_path)
+    assert done.stderr == f"seegrad: 1 note, which may be meant: python -m seegrad {program}\n"
+    assert (done.returncode, done.stdout) == (3, "")
+    assert python(*command, folder=tmp_path, SEEGRAD="0").stderr == (done.stderr if "--auto" in command else "")
 
 
 def test_an_error_that_ends_the_program_has_the_finding_in_its_traceback(tmp_path) -> None:
@@ -215,13 +246,6 @@ def test_findings_are_plain_data_with_a_schema() -> None:
     assert (found["culprit"]["file"], found["culprit"]["code"]) == (__file__, "out.data.zero_()")
     assert found["message"] == rec.diagnoses[0].message()
     assert seegrad.findings(rec.recording, "zh_CN")[0]["title"] != found["title"]
-
-
-def test_a_file_that_cannot_be_written_is_said_and_the_status_stays(tmp_path) -> None:
-    (tmp_path / "train.py").write_text("import sys; sys.exit(7)")
-    done = python("-m", "seegrad", "--json", "gone/found.json", "train.py", folder=tmp_path)
-    assert done.returncode == 7
-    assert "can't write gone/found.json" in done.stderr
 
 
 def test_a_mode_that_is_on_ends_as_if_nobody_watched(capsys, watch) -> None:
