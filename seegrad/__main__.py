@@ -187,7 +187,7 @@ def report(recording: Recording, here: Path) -> None:
 
 def try_fix(recording: Recording, options: argparse.Namespace, here: Path, took_s: float) -> None:
     """Run the script again with the line that mends the first finding that one line mends; say and show the rest."""
-    from seegrad.display.widget import diff  # brings Jupyter's widgets along
+    from seegrad.display.widget import fix_page  # brings Jupyter's widgets along
 
     mended = next((each for each in recording.diagnoses if each.mend), None)
     rerun = None
@@ -203,9 +203,8 @@ def try_fix(recording: Recording, options: argparse.Namespace, here: Path, took_
     except RecordingError as error:
         print(_("seegrad: {error}").format(error=error), file=sys.stderr)
         return
-    said = outcome(mended, after)
-    print(said)
-    write(options.try_fix, here, lambda path: diff(recording, after).page(path, Path(place.file).name, said))
+    print(outcome(mended, after))
+    write(options.try_fix, here, lambda path: fix_page(recording, mended, after, path, Path(place.file).name))
 
 
 def unwritable(path: Path) -> OSError | None:

@@ -10,7 +10,7 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-from seegrad.model.recording import Recording
+from seegrad.model.recording import Mend, Recording
 from seegrad.model.scene import Question, Scene
 from seegrad.picture import draw, table
 from seegrad.words.languages import marked, translate
@@ -36,6 +36,8 @@ h1 {{ max-width: 1208px; margin: 0 auto 10px; font-size: 15px; }}
 .pair > div {{ flex: 1 1 440px; min-width: 0; }}
 .pair h2 {{ margin: 0 0 6px; font-size: 14px; }}
 pre {{ white-space: pre-wrap; }}
+.line :is(del, ins) {{ display: block; padding-left: 8px; border-left: 4px solid #c62828; text-decoration: none; }}
+.line ins {{ border-color: #2e7d32; }}
 @media (prefers-color-scheme: dark) {{ body {{ background: #111; color: #e6e9ee; }} }}
 {css}
 </style>
@@ -87,14 +89,21 @@ def page(
     )
 
 
-def pair_page(scenes: Sequence[Scene], notes: str, title: str | None = None) -> str:
-    """Two pictures side by side below what differs, as one page.
+def pair_page(
+    scenes: Sequence[Scene],
+    notes: str,
+    title: str | None = None,
+    *,
+    names: Sequence[str] = (marked("first"), marked("second")),
+    changed: Mend | None = None,
+) -> str:
+    """Two pictures side by side below what differs, as one page; `changed` is the line that only the second has.
 
     >>> pair_page([draw(Recording()), draw(Recording())], "Nothing differs.").count("data-for")
     3
     """
     lang = scenes[0].lang
-    names = [translate(word, lang) for word in (marked("first"), marked("second"))]
+    names = [translate(word, lang) for word in names]
     sides = "".join(f'<div><h2>{escape(name)}</h2><div id="p{k}"></div></div>' for k, name in enumerate(names))
     inlined = [
         f'<script data-for="p{k}" type="application/json">{inline(scene.to_data())}</script>'
@@ -104,10 +113,19 @@ def pair_page(scenes: Sequence[Scene], notes: str, title: str | None = None) -> 
         lang,
         title or translate(marked("Where two recordings differ"), lang),
         "\n\n".join(table(scene) for scene in scenes),
-        f'<pre>{escape(notes)}</pre><div class="pair">{sides}</div>',
+        f'{_line_changed(changed)}<pre>{escape(notes)}</pre><div class="pair">{sides}</div>',
         "\n".join(inlined),
         SEVERAL,
     )
+
+
+def _line_changed(mend: Mend | None) -> str:
+    """The line as a diff shows it, where one is changed."""
+    if mend is None:
+        return ""
+    place = f"{Path(mend.place.file).name}:{mend.place.line}"
+    before, after = (escape(each.strip()) for each in (mend.place.code, mend.line))
+    return f'<p>{escape(place)}</p>\n<pre class="line"><del>− {before}</del><ins>+ {after}</ins></pre>\n'
 
 
 def _filled(lang: str, title: str, told: str, pictures: str, scenes: str, play: str) -> str:

@@ -29,11 +29,14 @@ from seegrad.picture.still import headline
 from seegrad.quiz import KINDS
 from seegrad.quiz import ask as ask_about
 from seegrad.words.errors import PictureError, QuestionError, RecordingError
-from seegrad.words.languages import _, speaking
+from seegrad.words.languages import _, marked, speaking
 
 SCENE = "application/vnd.seegrad.scene+json"
 WITH_SCENES = "SEEGRAD_SCENES"
 """Where this variable is set the output holds the Scene too: for who makes pages that play it without a kernel."""
+
+SIDES = (marked("as it is"), marked("with the fix"))
+"""Two runs that one line parts."""
 
 URI_SAFE = " =:/;,.'()[]{}+*!@$&-_~?|"
 
@@ -170,11 +173,11 @@ class Comparison(HBox):  # type: ignore[misc]  # ipywidgets ships no types
         """The notes, one a line."""
         return self._text
 
-    def page(self, path: str | Path, title: str | None = None, said: str = "") -> Path:
-        """Write both pictures and the notes, `said` before them, to an HTML file. Raises: OSError when it can't be."""
+    def page(self, path: str | Path, title: str | None = None) -> Path:
+        """Write both pictures and the notes to an HTML file. Raises: OSError when it can't be."""
         target = Path(path)
         scenes = [each._scene for each in self._shown if isinstance(each, Picture)]
-        target.write_text(pair_page(scenes, f"{said}\n\n{self._text}".strip(), title), encoding="utf-8")
+        target.write_text(pair_page(scenes, self._text, title), encoding="utf-8")
         return target
 
     def _said(self) -> str:
@@ -269,11 +272,19 @@ def diff(first: Recording | HasRecording, second: Recording | HasRecording, lang
         return Comparison(pictures, _told(found))
 
 
+def fix_page(before: Recording, mended: Diagnosis, after: Recording, path: Path, title: str) -> None:
+    """Write both pictures, the line that parts them and what it has changed to an HTML file. Raises: OSError."""
+    found = compare(before, after)
+    notes = f"{outcome(mended, after)}\n\n{_told(found, SIDES)}"
+    text = pair_page([draw(each) for each in found], notes, title, names=SIDES, changed=mended.mend)
+    path.write_text(text, encoding="utf-8")
+
+
 def tried(before: Recording, mended: Diagnosis, after: Recording) -> dict[str, Any]:
     """What a line has changed, for the player: a sentence, the notes, both pictures."""
     found = compare(before, after)
     scenes = [draw(each).to_data() for each in found]
-    return {"said": outcome(mended, after), "told": _told(found), "scenes": scenes}
+    return {"said": outcome(mended, after), "told": _told(found, SIDES), "scenes": scenes}
 
 
 def running_shell() -> Any:
@@ -292,11 +303,12 @@ def recording_of(rec: Recording | HasRecording) -> Recording:
     raise RecordingError(said.format(kind=type(rec).__name__))
 
 
-def _told(found: tuple[Recording, Recording]) -> str:
+def _told(found: tuple[Recording, Recording], names: tuple[str, str] = (marked("first"), marked("second"))) -> str:
     """What the first has alone or differently, then what only the second has."""
+    here, there = _(names[0]), _(names[1])
     first, second = (each.diagnoses for each in found)
     alone = [each for each in second if each.kind == ONLY_HERE.name]
-    lines = [(_("first"), each.message()) for each in first] + [(_("second"), each.message()) for each in alone]
+    lines = [(here, each.message()) for each in first] + [(there, each.message()) for each in alone]
     return "\n".join(f"{which}: {said}" for which, said in lines) or _(
         "Nothing differs, as far as it is known: steps, numbers, saved versions, gradients."
     )

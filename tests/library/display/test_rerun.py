@@ -106,6 +106,9 @@ def test_a_script_is_run_again_and_both_pictures_are_one_page(tmp_path: Path) ->
     page = (tmp_path / "both.html").read_text()
     assert re.findall(r'<script data-for="(\w+)"', page) == ["p0", "p1"]
     assert "<title>train.py</title>" in page
+    assert re.findall("<h2>(.+?)</h2>", page) == ["as it is", "with the fix"]
+    assert "<del>− c = out.data</del><ins>+ c = out.detach().clone()</ins>" in page
+    assert "\nas it is: " in page
     (tmp_path / "fine.py").write_text("import torch\na = torch.ones(2, requires_grad=True)\na.sum().backward()\n")
     fine = subprocess.run([*command[:-2], "fine.py"], cwd=tmp_path, capture_output=True, text=True, check=False)
     assert fine.stdout.splitlines()[-1] == "seegrad: no line of this script is known that mends a finding by itself."
