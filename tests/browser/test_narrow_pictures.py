@@ -128,6 +128,21 @@ def test_the_line_that_runs_is_in_sight(tab: Page, tmp_path: Path) -> None:
         assert tab.locator(".sg-cd .cur").count() == 0 or tab.evaluate(BETWEEN, in_sight), key
 
 
+def test_the_line_that_did_it_is_in_sight_and_the_verdict_leads_to_the_others(tab: Page, tmp_path: Path) -> None:
+    written = ["h = w.exp()", *(f"k{k} = {k}" for k in range(30)), "h.mul_(2)", *(f"n{k} = {k}" for k in range(30))]
+    code = "\n".join([*written, "h.sum().backward()"])
+    visit(tab, tmp_path, page_text(record(Portrait("far", "w = torch.ones(2, requires_grad=True)", code))))
+    pane, links = ".sg-cd", tab.locator(".dg .sg-li")
+    assert links.all_inner_texts() == ["Line 32", "line 1"]
+    assert tab.evaluate(BETWEEN, [".sg-cd .bad", pane])
+    links.nth(1).click()
+    assert tab.evaluate(BETWEEN, [".sg-cd li[data-n='1']", pane])
+    assert tab.locator(".sg-cv .sel").count() == 1, "its card is shown"
+    links.nth(0).focus()
+    tab.keyboard.press("Enter")
+    assert tab.evaluate(BETWEEN, [".sg-cd .bad", pane])
+
+
 @pytest.mark.parametrize("kind", [None, "culprit"])
 def test_a_long_line_scrolls_inside_its_pane(kind: str | None, tab: Page, tmp_path: Path) -> None:
     recording = long_program()

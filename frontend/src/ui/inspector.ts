@@ -3,9 +3,9 @@ import { h, quiet } from "./dom";
 import { worst } from "./passes";
 import { sheets } from "../numbers/sheets";
 import { at, drawnAt, type Item, lastWord, type Scene, sheetsAt } from "../state/scene";
-import type { Words } from "./words";
+import { lineIn, type Words } from "./words";
 
-export function inspector(scene: Scene, w: Words, go: (place: number) => void, fix: HTMLElement): { element: HTMLElement; show(step: number, selected: string, veil: string): void } {
+export function inspector(scene: Scene, w: Words, go: (place: number) => void, toLine: (number: number) => void, fix: HTMLElement): { element: HTMLElement; show(step: number, selected: string, veil: string): void } {
   const element = h("div", { class: "sg-in" });
   const walked = sheets(w);
   return {
@@ -15,7 +15,7 @@ export function inspector(scene: Scene, w: Words, go: (place: number) => void, f
       if (!frame) return;
       element.replaceChildren(h("p", {}, ...withCode(frame.text)));
       const diagnosis = lastWord(scene, step);
-      if (diagnosis) element.append(h("p", { class: `dg ${frame.diagnosis && (frame.severity ?? "calm")}` }, ...withCode(diagnosis)), fix);
+      if (diagnosis) element.append(h("p", { class: `dg ${frame.diagnosis && (frame.severity ?? "calm")}` }, ...withCode(diagnosis).flatMap((piece) => (typeof piece === "string" ? withLines(piece, scene, toLine) : [piece]))), fix);
       const drawn = drawnAt(scene, step);
       const found = scene.passes.flatMap((each, k) => (worst(each) ? [button(each.label, k, drawn.place, go)] : []));
       if (found.length) element.append(h("p", { class: "sg-ld" }, h("span", {}, w.foundIn), ...found));
@@ -46,6 +46,14 @@ function ladder(scene: Scene, item: Item, here: number, w: Words, go: (place: nu
 /** Text with `code` between backticks. */
 export function withCode(text: string): (Node | string)[] {
   return text.split("`").map((piece, k) => (k % 2 ? h("code", {}, piece) : piece));
+}
+
+/** Text in which a line of the code that is shown leads there; one of another file has its name beside it. */
+function withLines(text: string, scene: Scene, to: (number: number) => void): (Node | string)[] {
+  return text.split(lineIn(scene.lang)).map((piece, k) => {
+    const number = k % 2 ? Number(piece.match(/\d+/)) : NaN;
+    return scene.code.some(([each]) => each === number) ? quiet(h("button", { type: "button", class: "sg-li", onclick: () => to(number) }, piece)) : piece;
+  });
 }
 
 const VEILED: Record<string, RegExp> = { leaves: /^(requires_grad|grad_fn|\.grad|AccumulateGrad)$/, keeps: /^(\.grad|AccumulateGrad)$/, saves: /save|保存/ };

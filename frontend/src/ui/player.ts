@@ -29,6 +29,7 @@ export interface Host {
 
 const TICK_MS = 1400;
 const LINE_PX = 20; // of the code
+const AROUND_LINES = 3; // above one that a sentence leads to
 const BESIDE_PX = 300; // the words, where they stand beside a high picture
 const HIGH = 0.6; // of the window: a picture higher than that has its words beside it, where there is room
 const KEYS: Record<string, Event> = { ArrowRight: { kind: "by", steps: 1 }, ArrowLeft: { kind: "by", steps: -1 }, Home: { kind: "first" }, End: { kind: "last" } };
@@ -57,6 +58,7 @@ function start(el: HTMLElement, scene: Scene, host: Host): () => void {
   let focus: Focus = "";
   let busy = false;
   let timer = 0;
+  let wanted = { step: -1, line: -1 }; // which line of the code has to be in sight at a step: the culprit, or what was asked for
   let asked = ""; // where and how wide the picture was when it last asked: what is clicked then doesn't move
 
   const answer = (): Answer | null => {
@@ -110,7 +112,7 @@ function start(el: HTMLElement, scene: Scene, host: Host): () => void {
     },
   }) : null;
   const fix = fixPanel(host, w, mount);
-  const info = inspector(scene, w, (place) => send({ kind: "pass", place }), fix.element);
+  const info = inspector(scene, w, (place) => send({ kind: "pass", place }), toLine, fix.element);
   const turn = (to: Focus) => { focus = focus === to || state().selected === "" || (to === "path" && asks()) ? "" : to; draw(); };
   const passes = strip(scene, w, send);
   const find = finder(scene, w, send, turn);
@@ -201,9 +203,29 @@ function start(el: HTMLElement, scene: Scene, host: Host): () => void {
     else if (view !== asked) pic.reveal(state().step === question?.until_step ? pic.parts().filter((part) => labelOf(question, pic.idOf(part))) : undefined);
     asked = view;
     map.follow();
-    const line = code.querySelector<HTMLElement>(".cur");
     [pic.box, code, foot, info.element].forEach(reachable);
-    if (line) code.scrollTop = Math.min(line.offsetTop, Math.max(code.scrollTop, Math.ceil((line.offsetTop + line.offsetHeight - code.clientHeight) / LINE_PX) * LINE_PX)); // no line is cut at the top
+    lineInSight(code.querySelector(".cur"));
+    const { step } = state();
+    if (step !== wanted.step) wanted = { step, line: scene.frames[step]?.culprit ?? -1 };
+    lineInSight(code.children[wanted.line], AROUND_LINES); // where there is no room for both
+  }
+
+  function lineInSight(found: Element | null | undefined, above = 0) {
+    const line = found as HTMLElement | null | undefined;
+    if (line) code.scrollTop = Math.min(line.offsetTop - above * LINE_PX, Math.max(code.scrollTop, Math.ceil((line.offsetTop + line.offsetHeight - code.clientHeight) / LINE_PX) * LINE_PX)); // no line is cut at the top
+  }
+
+  /** A line of the code, with the card of what it has made or written last. */
+  function toLine(number: number) {
+    const { step } = state();
+    const drawn = drawnAt(scene, step);
+    const place = scene.code.findIndex(([each]) => each === number);
+    const ran = scene.frames.slice(0, step + 1).filter((frame) => frame.line === place && /forward|inplace/.test(frame.phase)).at(-1);
+    const card = ran?.on.filter((id) => drawn.scene.items.some((item) => item.id === id)).at(-1);
+    wanted = { step, line: place };
+    if (card) send({ kind: "find", id: card });
+    else inSight();
+    code.children[place]?.animate?.({ outline: ["2px solid", "2px solid transparent"], outlineOffset: ["-2px", "-2px"] }, TICK_MS);
   }
 
   /** A box opens, a chip leads to what it names, anything else is selected. */

@@ -34,3 +34,5 @@ const zh_CN: Words = {
 };
 const tables: Record<string, Words> = { en, zh_CN };
 export const words = (lang: string): Words => tables[lang] ?? en;
+/** A line of the code that is shown, as a sentence names it: one of another file has the file's name beside it. */
+export const lineIn = (lang: string): RegExp => (lang === "zh_CN" ? /((?<![\w\].] )第 \d+ 行)/ : /(\bline \d+\b(?! of ))/i);

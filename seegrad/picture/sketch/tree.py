@@ -406,7 +406,7 @@ def _pass_label(
     items: Sequence[str | Group], number: int, recording: Recording, born: Callable[[str | Group], int]
 ) -> str:
     first, last = (_line(recording, born(item)) for item in (items[0], items[-1]))
-    return _("lines {first}–{last}, pass {number}").format(first=first, last=last, number=number)
+    return _("pass {number} through lines {first}–{last}").format(first=first, last=last, number=number)
 
 
 def _stretch_label(all_items: Sequence[str | Group]) -> Callable[[Sequence[str | Group]], str]:

@@ -78,7 +78,7 @@ def test_the_passes_of_a_training_loop_are_a_box_each() -> None:
                 w -= 0.1 * w.grad
                 w.grad.zero_()
     (outer, *_passes) = collapse(rec.recording, sketch(rec.recording))
-    assert [bundle.label.split(", ")[1] for bundle in outer.sketch.bundles] == [f"pass {k}" for k in range(1, 8)]
+    assert [bundle.label.split(" through ")[0] for bundle in outer.sketch.bundles] == [f"pass {k}" for k in range(1, 8)]
 
 
 def test_each_module_is_a_box_and_what_holds_most_of_it_is_opened() -> None:
@@ -152,7 +152,7 @@ def test_a_shared_weight_has_one_card_and_chips() -> None:
 def test_a_loop_is_grouped_by_its_passes() -> None:
     recording = story([""] * 200, lines=[4 + k % 20 for k in range(200)])
     boxes = [bundle.label for bundle in levels(recording)[""].sketch.bundles]
-    assert boxes == [f"lines 4–23, pass {k}" for k in range(1, 11)]
+    assert boxes == [f"pass {k} through lines 4–23" for k in range(1, 11)]
 
 
 def test_a_box_tells_how_much_of_it_has_run() -> None:
