@@ -21,7 +21,7 @@ from seegrad.capture.tables.frames import MAX_SIDE, FrameDraft, Hit, Lap, Ran, p
 from seegrad.capture.tables.nodes import NodeDraft
 from seegrad.capture.tables.tensors import Source, deref
 from seegrad.capture.unseen import Stealth, Writer, writers_of, writing_line
-from seegrad.model.derivatives import may_break
+from seegrad.model.derivatives import may_break, selects
 from seegrad.model.recording import RaisedError
 from seegrad.words.errors import text_of
 
@@ -123,6 +123,7 @@ class BackwardRun:
         self._strange = bool(tables.hooks.drafts)  # code that isn't torch's runs for some Node
         self._writers: dict[int, tuple[Writer, ...]] = {}  # what the user's code runs for a Node
         self._steep: list[NodeDraft] = []  # all, where one of them may hand on what isn't finite
+        self._selects: list[NodeDraft] = []  # all, where one of them may leave numbers out
         self._given = Edits()
         self._stealth: Stealth | None = None
         self._arrivals = Arrivals(tables)
@@ -174,6 +175,8 @@ class BackwardRun:
         if aftermath.begins(self._number, self._roots, nodes):
             self._steep = nodes
         for node, draft in met:
+            if selects(draft.name):
+                self._selects = self._steep = nodes
             if may_break(draft.name):
                 self._steep = nodes
                 self._handles.append(node.register_hook(partial(quietly, self._handed_steeply, draft.id)))
@@ -417,6 +420,7 @@ class BackwardRun:
         """The lap is over; what these Nodes had saved is gone, unless the graph was to be kept."""
         self._hear()
         if self._state.aftermath is not None and self._steep:
+            self._state.aftermath.selected(self._number, self._selects)
             self._state.aftermath.ended(self._number, self._steep)
         if not self._keeps_graph:
             self._tables.saved.release(ran)

@@ -158,8 +158,9 @@ def _fetch(drafts: Iterable[ExtremesDraft]) -> None:
 # -- without a look at each: what is still to be seen once a NaN or an infinity has shown itself
 #
 # A loss that isn't finite is met before its backward: all that its Nodes have saved is there, and most of what they
-# were given. A gradient that isn't is met at the few Nodes whose slope can be infinite, as it's handed on. A program
-# whose numbers are finite pays one look at each loss, and one at what such Nodes hand on. A device is never waited for.
+# were given. A gradient that isn't is met at the few Nodes whose slope can be infinite, as it's handed on; where the
+# program selects among numbers, by a mask, what was left out shows itself in the smallest leaf. A program whose numbers
+# are finite pays one look at each loss, and one at what such Nodes hand on. A device is never waited for.
 
 MOST = 3
 """Backward calls that are looked at: what comes later follows from them."""
@@ -185,10 +186,10 @@ class Aftermath:
         if all(map(_is_finite, begin)):
             return False
         self._broken = backward
-        self._keep_lap(nodes)
         self._see_writes()
         each = {(draft.tensor, draft.frame): draft for draft in (*self._of_living(), *self._of_graph(nodes))}
         self._tables.extremes += each.values()
+        self._keep_lap(nodes)
         return True
 
     def handed(self, backward: int, node: int, computed: Gradients, given: Gradients) -> None:
@@ -204,16 +205,30 @@ class Aftermath:
             if gradient is not None:
                 self._add(ExtremesDraft(self._tables.frames.now, node=node, slot=slot, backward=backward), gradient)
 
+    def selected(self, backward: int, met: Sequence[NodeDraft]) -> None:
+        """The backward of a loss that selects numbers is over: has what was left out reached the smallest leaf?"""
+        if self.is_over or self._broken == backward:
+            return
+        gradients = [leaf.grad for leaf in self._leaves(met) if leaf.grad is not None]
+        if gradients and not _is_finite(min(gradients, key=torch.Tensor.numel)):
+            self._broken = backward
+            self._see_writes()
+            self._tables.extremes += self._of_living()
+
     def ended(self, backward: int, met: Sequence[NodeDraft]) -> None:
         """The backward is over: which leaves has it reached?"""
         if self._broken != backward:
             return
         self._found += 1
-        self._keep_lap(met)
         for draft in met:
             leaf = None if draft.leaf is None else self._tables.tensors.alive(draft.leaf)
             if leaf is not None and leaf.grad is not None:
                 self._add(ExtremesDraft(self._tables.frames.now, node=draft.id, backward=backward), leaf.grad)
+        self._keep_lap(met)
+
+    def _leaves(self, met: Sequence[NodeDraft]) -> list[torch.Tensor]:
+        alive = (self._tables.tensors.alive(draft.leaf) for draft in met if draft.leaf is not None)
+        return [leaf for leaf in alive if leaf is not None]
 
     def _of_graph(self, nodes: Sequence[NodeDraft]) -> Iterator[ExtremesDraft]:
         """The numbers of what these Nodes keep."""
@@ -249,9 +264,10 @@ class Aftermath:
             self._tables.extremes.append(draft)
 
     def _keep_lap(self, met: Sequence[NodeDraft]) -> None:
-        """The Frames in which these Nodes were made, and those in which they run, aren't forgotten."""
-        now = self._tables.frames.now
-        self._tables.kept |= {draft.frame for draft in met} | set(range(now, now + len(met) + 2))
+        """Not forgotten: the Frames in which these Nodes were made, those in which they run, those of numbers seen."""
+        now, many = self._tables.frames.now, len(met)
+        self._tables.kept |= set(range(now - many, now + many + 2))
+        self._tables.kept |= {draft.frame for draft in (*met, *self._tables.extremes)}
 
 
 def _is_finite(tensor: torch.Tensor) -> bool:

@@ -99,3 +99,19 @@ def may_break(node: str) -> bool:
     (True, False)
     """
     return stem(node) in STEEP or stem(node) in ROWS
+
+
+SELECTS = frozenset({
+    "Gather", "Index", "IndexPut", "IndexSelect", "MaskedFill", "MaskedScatter", "MaskedSelect", "NanToNum", "Nanmean",
+    "Nansum", "Where",
+})  # fmt: skip
+"""Nodes that hand on 0 for the numbers that their op has left out, without the end of their names."""
+
+
+def selects(node: str) -> bool:
+    """True where an op may have left numbers out.
+
+    >>> selects("IndexBackward0"), selects("MulBackward0")
+    (True, False)
+    """
+    return stem(node) in SELECTS

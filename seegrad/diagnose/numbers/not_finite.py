@@ -30,9 +30,14 @@ UNUSED = marked(
     "The gradient of {leaf} isn't finite although the loss on {victim} is: some results of {culprit} aren't used "
     "afterwards, and where the slope of `{op}` isn't finite backward multiplies it with the 0 that arrives: NaN."
 )
+LEFT_OUT = marked(
+    "The gradient of {leaf} isn't finite although the loss on {victim} is: {culprit} computes with the NaN in {label}. "
+    "What is left out only afterwards still takes part in backward, which multiplies it with 0: NaN."
+)
 GROWN = marked(
     "The gradient of {leaf} isn't finite: backward through {culprit} makes it larger than `{dtype}` can hold."
 )
+ENTERED = marked("{Culprit} computes with the NaN in {label}, and it reached {where} on {victim}.")
 UNSEEN = marked(
     "NaN or infinity has reached {where} on {victim}, and what was recorded of the numbers doesn't show where it began."
 )
@@ -89,6 +94,15 @@ MEND = {
         "Keep what goes in away from there: add a small number to it before, as in `torch.sqrt(x + 1e-12)`."
     ),
     "edge": marked("Clamp what goes in to where the slope is finite: `x.clamp(-1 + 1e-6, 1 - 1e-6)`."),
+    "left_out": marked(
+        "Leave those numbers out before this line, of all that it is given (`{name}[mask]`), or put harmless ones in "
+        "their place there, `{name}.nan_to_num()`; to mask or to choose afterwards is too late."
+    ),
+    "entered": marked(
+        "Leave those numbers out before this line, of all that it is given (`{name}[mask]`), or put harmless ones in "
+        "their place there, `{name}.nan_to_num()`; a mask that is multiplied takes nothing out, since 0 times NaN is "
+        "NaN."
+    ),
     "unused": marked(
         "Put a harmless number in before this line wherever the result isn't used, `safe = torch.where(used, x, 1.0)`, "
         "and compute `{op}` of `safe`: to choose afterwards is too late."
@@ -142,11 +156,26 @@ def find_not_finite(recording: Recording) -> Iterator[Diagnosis]:
     scaled = any(frame.op == SCALES for frame in recording.frames)
     arrivals = (each for each in _arrivals(origins) if not (scaled and _why(origins, each.origin) in OVERFLOWS))
     arrival = _clearest(arrivals)
-    later = recording.frames[arrival.frame.index :] if arrival is not None else ()
+    later = _behind(recording, arrival) if arrival is not None else ()
     if arrival is not None and not any(_meets(origins, frame, MENDS) for frame in later):
         asked = any(_meets(origins, frame, ASKS) for frame in later)
-        mild = asked or arrival.harmless or _why(origins, arrival.origin) in ("unseen", "data")
+        mild = asked or arrival.harmless or _why(origins, arrival.origin) in ("unseen", "data", "entered")
         yield _describe(origins, arrival, LOOKED_AT if mild else BROKEN)
+
+
+def _behind(recording: Recording, arrival: Arrival) -> list[Frame]:
+    """The Frames after it; where data is left out too late, without those that ask it while a loss is computed."""
+    later = recording.frames[arrival.frame.index :]
+    if arrival.origin.left_out is None:
+        return list(later)
+    steps = {use.frame for use in recording.uses if use.kind == "stepped"}
+    found, before_backward = list[Frame](), False
+    for frame in reversed(later):
+        before_backward = frame.phase == "backward" or (before_backward and frame.index not in steps)
+        asks_data = not any(recording.tensors[each].requires_grad for each in frame.inputs)
+        if not (before_backward and asks_data and frame.op in ASKS | MENDS):
+            found.append(frame)
+    return found
 
 
 def _clearest(arrivals: Iterator[Arrival]) -> Arrival | None:
@@ -172,7 +201,7 @@ def _arrivals(origins: Origins) -> Iterator[Arrival]:
             span = known.at(root, frames[0].index)
             if span is not None and not span.is_finite:
                 harmless = not broken and bool(spans) and None not in spans
-                yield Arrival(frames[-1], origins.of_tensor(root, frames[0].index), harmless=harmless)
+                yield Arrival(frames[-1], origins.of_loss(root, frames[0]), harmless=harmless)
         for leaf in broken:
             yield Arrival(frames[-1], origins.of_leaf(leaf, backward), leaf.leaf)
 
@@ -216,6 +245,7 @@ def _said(why: str, origin: Origin) -> str:
     if why == "data" and origin.frame is None:
         return CAME_IN
     own = {"unseen": UNSEEN, "steep": STEEP, "edge": STEEP, "unused": UNUSED, "grown": GROWN}
+    own |= {"left_out": LEFT_OUT, "entered": ENTERED}
     return own.get(why, BEGAN)
 
 
@@ -223,7 +253,7 @@ def _given(origin: Origin) -> int | None:
     """The tensor to speak of: the first that went in; for a number that was given from the start, the tensor itself."""
     if origin.frame is None or not origin.frame.inputs:
         return origin.tensor
-    return origin.frame.inputs[0]
+    return origin.frame.inputs[0] if origin.left_out is None else origin.left_out
 
 
 def _span(origins: Origins, origin: Origin, given: int | None) -> Span | None:
@@ -234,6 +264,8 @@ def _why(origins: Origins, origin: Origin) -> str:
     """The reason, by the op, what went in, and what came out."""
     if origin.unseen:
         return "unseen"
+    if origin.left_out is not None:
+        return "entered" if origin.backward is None else "left_out"
     if origin.frame is None or origin.meant or not origin.frame.inputs:
         return "data"
     if origin.node is not None and origin.backward is not None:

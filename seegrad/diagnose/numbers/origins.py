@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from seegrad.diagnose.numbers.known import KnownNumbers, Makers, Span
+from seegrad.diagnose.numbers.left_out import entrance_of
 from seegrad.model.derivatives import ROWS, STEEP, stem
 from seegrad.model.recording import Frame, Node, Recording
 
@@ -41,6 +42,7 @@ class Origin:
     """Where it began: the Frame of a forward op, or that of a Node's making with the Node; `tensor` is the result.
 
     `meant`: an infinity that the program itself has put there. `unseen`: not everything that went in is known.
+    `left_out`: data with NaN that the Frame is given; with `backward`, the loss is without.
     """
 
     frame: Frame | None
@@ -50,6 +52,7 @@ class Origin:
     backward: int | None = None
     meant: bool = False
     unseen: bool = False
+    left_out: int | None = None
 
 
 class Origins:
@@ -85,6 +88,18 @@ class Origins:
                 born = Origin(frame, tensor)
             tensor, until = (nans or broken)[0], frame.index - 1
         return born or Origin(None, tensor)
+
+    def of_loss(self, root: int, first: Frame) -> Origin:
+        """Where the first NaN behind a loss began; `first` is the first Frame of its backward.
+
+        Where that isn't known: where data that holds one came in.
+        """
+        found = self.of_tensor(root, first.index)
+        runs = self.runs(first.backward)
+        entrance = entrance_of(self.recording, self.known, runs) if found.unseen else None
+        if entrance is None:
+            return found
+        return Origin(entrance.frame, next(iter(entrance.frame.outputs), None), left_out=entrance.given)
 
     def _beyond(self, frame: Frame, tensor: int) -> Origin | None:
         """Back through results that nobody looked at, to the one op among their makers that breaks finite numbers.
@@ -149,9 +164,15 @@ class Origins:
         return [self.recording.nodes[f.running] for f in frames if f.backward == backward and f.running is not None]
 
     def of_leaf(self, leaf: Node, backward: int) -> Origin:
-        """Where the gradient of a leaf stopped being finite."""
+        """Where the gradient of a leaf stopped being finite, of a loss that is."""
+        runs = self.runs(backward)
+        entrance = entrance_of(self.recording, self.known, runs, leaf)
+        if entrance is not None:
+            return Origin(
+                entrance.frame, next(iter(entrance.frame.outputs), None), backward=backward, left_out=entrance.given
+            )
         before: dict[int, list[tuple[Node, int]]] = {}
-        for node in self.runs(backward):
+        for node in runs:
             for edge in node.edges:
                 if edge.target is not None:
                     before.setdefault(edge.target, []).append((node, edge.slot))

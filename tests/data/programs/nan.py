@@ -376,7 +376,99 @@ def n_a_missing_value_in_the_table():
     opt.step()
 
 
+# -- missing values, taken out too late
+
+
+@program("not_finite")
+def n_missing_targets_squared_before_the_mask():
+    """Several outputs, of which no row knows all; pytorch#64305, pytorch#55370."""
+
+    class Assays(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.trunk, self.heads = nn.Sequential(nn.Linear(6, 16), nn.Tanh()), nn.Linear(16, 4)
+
+        def forward(self, x):
+            return self.heads(self.trunk(x))
+
+    model, truth = Assays(), torch.randn(6, 4)
+    opt = torch.optim.Adam(model.parameters(), lr=1e-2)
+    for _ in range(3):
+        x = torch.randn(24, 6)
+        y = torch.where(torch.rand(24, 4) < 0.2, torch.nan, x @ truth)
+
+        def loss_of(x=x, y=y):
+            known = ~torch.isnan(y)
+            error = model(x) - y  # culprit
+            squared = error**2
+            return squared[known].mean()
+
+        opt.zero_grad()
+        loss = loss_of()
+        loss.backward()  # victim
+        opt.step()
+
+
+@program("not_finite")
+def n_missing_depths_behind_where():
+    """A function without an infinite slope: nobody looks at its Node, the smallest leaf tells."""
+    model = nn.Sequential(nn.Conv2d(1, 4, 3, padding=1), nn.Tanh(), nn.Conv2d(4, 1, 3, padding=1))
+    images, depth = torch.rand(2, 1, 6, 6), torch.rand(2, 1, 6, 6)
+    depth[depth < 0.3] = float("nan")
+
+    def loss_of():
+        error = F.smooth_l1_loss(model(images), depth, reduction="none")  # culprit
+        return torch.where(depth.isnan(), 0.0, error).mean()
+
+    loss = loss_of()
+    loss.backward()  # victim
+
+
+@program("not_finite", severity="note")
+def n_a_mask_that_is_multiplied():
+    model, x, y = nn.Linear(5, 3), torch.randn(20, 5), torch.randn(20, 3)
+    y[::4, 1] = float("nan")
+
+    def loss_of():
+        known = (~y.isnan()).to(x.dtype)
+        error = (model(x) - y).abs()  # culprit
+        return (error * known).sum() / known.sum()
+
+    loss = loss_of()
+    loss.backward()  # victim
+
+
 # -- right
+
+
+@program()
+def kn_missing_values_are_replaced_before_they_are_masked():
+    """Zeros in their place, or the prediction itself; then a mask that only weighs."""
+    model, x, y = nn.Linear(5, 3), torch.randn(20, 5), torch.randn(20, 3)
+    y[::4, 1] = float("nan")
+    opt = torch.optim.SGD(model.parameters(), lr=0.1)
+    for _ in range(3):
+        known, guess = ~y.isnan(), model(x)
+        weighed = ((guess - y.nan_to_num()).abs() * known).sum() / known.sum()
+        chosen = torch.where(known, (guess - torch.where(known, y, 0.0)) ** 2, 0.0).mean()
+        itself = (guess - torch.where(known, y, guess.detach())).pow(2).mean()
+        opt.zero_grad()
+        (weighed + chosen + itself).backward()
+        opt.step()
+    return model.weight
+
+
+@program()
+def kn_scores_are_masked_with_minus_infinity():
+    """The mask is data and infinite, and is added; a choice comes later."""
+    model, x = nn.Linear(4, 6), torch.randn(8, 4)
+    mask = torch.zeros(8, 6)
+    mask[:, 3:] = float("-inf")
+    for _ in range(2):
+        chances = torch.softmax(model(x) + mask, 1)
+        loss = -torch.where(chances > 0.1, chances, 0.0).sum() + chances[:, :3][chances[:, :3] > 0.2].sum()
+        loss.backward()
+    return model.weight.grad
 
 
 @program(check_nan=True)

@@ -37,6 +37,9 @@ MENDS = {
         'ignore_index=-100, reduction="sum") / (labels != -100).sum().clamp(min=1)',
     ),
     "n_advantages_of_a_last_batch_of_one": ("values.std()", "values.std(correction=0)"),
+    "n_missing_targets_squared_before_the_mask": ("error = model(x) - y", "error = model(x) - y.nan_to_num()"),
+    "n_missing_depths_behind_where": ("model(images), depth, r", "model(images), depth.nan_to_num(), r"),
+    "n_a_mask_that_is_multiplied": ("(model(x) - y).abs()", "(model(x) - y.nan_to_num()).abs()"),
     "n_a_missing_value_in_the_table": ("torch.tensor(rows)", "torch.tensor([r for r in rows if r[1] == r[1]])"),
 }
 """Program → what its line says, and what the advice makes of it."""
