@@ -354,7 +354,7 @@ class BackwardRun:
         tables, failing = self._tables, self._running
         self._tell_unseen()
         frame = self._new_frame("error", self._name)
-        frame.inputs, frame.running = self._roots, failing
+        frame.inputs, frame.running, frame.applied = self._roots, failing, self._state.applying
         frame.wanted = tuple(map(tables.number, self._wanted))
         for saved in tables.nodes.drafts[failing].saved if failing is not None else ():
             tensor = saved.ref()
@@ -364,7 +364,9 @@ class BackwardRun:
         own = next(iter(self._writers.get(failing, ())), None) if failing in self._custom else None
         inside = returned_on(self._state.source, own.function()) if own is not None else None
         kind, text = type(error).__name__, text_of(error)
-        tables.raised(RaisedError(kind, text, self._place, frame.index, failing, bound, inside))
+        line = self._state.source.raised_on(error)
+        line = None if line == self._place else line
+        tables.raised(RaisedError(kind, text, self._place, frame.index, failing, bound, inside, line))
         self._end([node for node in self._ran if node != failing])
 
     def done(self, result: Any) -> None:

@@ -16,6 +16,7 @@ from torch.overrides import TorchFunctionMode
 from seegrad.capture.backward import BackwardRun
 from seegrad.capture.op import Call, Op, call_of
 from seegrad.capture.probes import torch_private as _torch
+from seegrad.capture.probes.copying import Holder, holder
 from seegrad.capture.probes.places import (
     Code,
     Source,
@@ -35,7 +36,7 @@ from seegrad.capture.state import RecordingState
 from seegrad.capture.step import Step, is_torchs
 from seegrad.capture.training.lost import tell_lost
 from seegrad.capture.training.uses import CLIPPING, UNSCALING, ZEROING, on_step
-from seegrad.model.recording import Place, RaisedError, Recording
+from seegrad.model.recording import RaisedError, Recording
 from seegrad.words.errors import text_of
 
 Detail = Literal["default", "content"]
@@ -203,10 +204,7 @@ class Capture(TorchFunctionMode):
             result = call_as(frame, func, args, kwargs)
         except Exception as error:
             quietly(step.settle)
-            op = quietly(Op, self._state, call, args, kwargs, frame, way_in(frame, self._block))
-            if op is not None:
-                quietly(op.failed, error)
-                self._tell(error)
+            self._failed(call, frame, args, kwargs, error)
             raise
         if call.fused:
             step.fused(call.name, args[0])
@@ -222,7 +220,7 @@ class Capture(TorchFunctionMode):
     def _left_by(self, error: BaseException) -> RaisedError | None:
         if isinstance(error, SystemExit | GeneratorExit):
             return None
-        return self._state.left_by(error, _place_of(error, self._source), _users(error), refused(error))
+        return self._state.left_by(error, self._source.raised_on(error), _users(error), refused(error))
 
     # -- each call
 
@@ -242,6 +240,8 @@ class Capture(TorchFunctionMode):
                 step = self._step_of(frame)
                 if step is not None:
                     return self._within(step, call, frame, func, args, kwargs)
+            if call.kind == "copy":
+                return self._copied(call, frame, func, args, kwargs)
             if call.kind == "gradient":
                 quietly(self._state.gradient_read, args[0], frame)
                 return call_as(frame, func, args, kwargs)
@@ -283,6 +283,33 @@ class Capture(TorchFunctionMode):
         except BaseException as error:
             quietly(without_us, error)
             raise
+
+    def _copied(
+        self, call: Call, frame: FrameType, func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Any:
+        """`copy.deepcopy` has come to a tensor: of interest where torch refuses it."""
+        try:
+            return call_as(frame, func, args, kwargs)
+        except RuntimeError as error:
+            user = user_frame(frame)
+            held = quietly(holder, self._source, frame, [] if user is None else [user])
+            self._failed(call, frame, args, kwargs, error, held)
+            raise
+
+    def _failed(
+        self,
+        call: Call,
+        frame: FrameType,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        error: Exception,
+        held: Holder | None = None,
+    ) -> None:
+        """A call has raised at which nobody had looked."""
+        op = quietly(Op, self._state, call, args, kwargs, frame, way_in(frame, self._block))
+        if op is not None:
+            quietly(op.failed, error, held)
+            self._tell(error)
 
     def _settle(self) -> None:
         """Code of the user's runs: what steps under way, or left by an error, have written comes before it."""
@@ -380,14 +407,3 @@ def _users(error: BaseException) -> list[FrameType]:
         found += [step.tb_frame] if user_frame(step.tb_frame) is step.tb_frame else []
         step = step.tb_next
     return found
-
-
-def _place_of(error: BaseException, source: Source) -> Place | None:
-    """The innermost line of the user's code in the error's traceback."""
-    place, step = None, error.__traceback__
-    while step is not None:
-        frame = step.tb_frame
-        if user_frame(frame) is frame:
-            place = source.place_at(frame, step.tb_lineno)
-        step = step.tb_next
-    return place

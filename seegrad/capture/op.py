@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import FrameType
 from typing import Any, Literal
 
 import torch
 
 from seegrad.capture.probes import torch_private as _torch
+from seegrad.capture.probes.copying import Holder
 from seegrad.capture.probes.variables import is_a, tensors_in
 from seegrad.capture.state import RecordingState
 from seegrad.capture.tables.frames import FrameDraft, Hit
@@ -29,7 +30,7 @@ READS = frozenset({
     "__index__", "__complex__", "__repr__", "__str__", "__format__", "__hash__", "__dir__", "item", "tolist",
     "get_device", "has_names", "_is_view", "_use_count",
     "is_grad_enabled", "is_tensor", "is_inference", "is_shared", "is_pinned", "manual_seed",
-    "__deepcopy__", "__reduce_ex__", "__setstate__", "is_nonzero", "get_default_dtype", "set_default_dtype",
+    "__reduce_ex__", "__setstate__", "is_nonzero", "get_default_dtype", "set_default_dtype",
 })
 # fmt: on
 """Calls that make no tensor of the program and write nothing: passed straight on."""
@@ -42,6 +43,9 @@ SILENT = frozenset({
 })
 # fmt: on
 """Of these the calls that never warn: nobody asks who has made them."""
+
+COPY = "__deepcopy__"
+"""Like those, but torch refuses a tensor that was computed."""
 
 ESCAPES = frozenset({"numpy", "__array__", "untyped_storage", "storage", "_typed_storage", "data_ptr", "__dlpack__"})
 """Calls that give the bytes to someone who writes without a version counter."""
@@ -78,7 +82,7 @@ EMPTY = frozenset({"empty", "empty_like", "empty_strided", "new_empty", "new_emp
 
 # -- what it means: its name, its tensors, what it may write
 
-CallKind = Literal["read", "escape", "backward", "gradient", "clear", "hook", "mode", "told", "op"]
+CallKind = Literal["read", "copy", "escape", "backward", "gradient", "clear", "hook", "mode", "told", "op"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +109,8 @@ def call_of(function: Callable[..., Any]) -> Call:
         return Call(name, "gradient")
     if is_property and name == "set grad":
         return Call(name, "clear")
+    if name == COPY:
+        return Call(name, "copy")
     if is_read(name, is_property):
         return Call(name, "read", silent=name in SILENT and not hasattr(function, "__code__"))
     if name == GRAD_MODE:
@@ -410,9 +416,12 @@ class Op:
         tensors.show(frame, number, tensor)
         return number
 
-    def failed(self, error: BaseException) -> None:
-        """The call raised."""
+    def failed(self, error: BaseException, held: Holder | None = None) -> None:
+        """The call raised; `held`: a copy, of what an attribute holds."""
         self._state.last_look(self._user)
         frame = self._tables.frames.new("error", self._call.name, self._place())
         frame.inputs = self._numbers
-        self._tables.raised(RaisedError(type(error).__name__, text_of(error), frame.place, frame.index))
+        said = RaisedError(type(error).__name__, text_of(error), frame.place, frame.index)
+        if held is not None:
+            said = replace(said, held=held.name, among=held.collection, held_on=held.place)
+        self._tables.raised(said)

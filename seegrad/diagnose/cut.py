@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
@@ -23,6 +24,15 @@ NO_GRAPH_AS = {
     ),
     "nothing": marked("{label} has no graph behind it: none of the recorded tensors that led to it requires grad."),
 }
+NO_GRAPH_WITHIN = {
+    "within": marked(
+        "{label} has no graph behind it: {culprit} ran inside a custom Function's forward, where gradients are off."
+    ),
+    "nested": marked(
+        "{Culprit} asks for a gradient while a backward runs that calls it, and gradients are off there: nothing that "
+        "is computed in it has a graph."
+    ),
+}
 NO_GRAPH_FROZEN = marked(
     "{label} has no graph behind it: {culprit} switched the gradients of {leaves_off} off, and no other tensor that "
     "led to it requires grad."
@@ -36,6 +46,9 @@ SHAPES = frozenset(f"{name}_like" for name in ("zeros", "ones", "full", "empty",
     *("new_zeros", "new_ones", "new_full", "new_empty")
 }
 """Ops that look at a tensor's shape and dtype only: no number of its goes into the result, so nothing is cut."""
+
+ASKED = re.compile(r"\bgrad\([^,()]+, *([\w.]+)\b(?!\()")
+"""`grad(energy, x, …)`: for whose gradient somebody asks."""
 
 INTEGERS = ("int", "uint", "bool")
 
@@ -72,6 +85,10 @@ MEND = {
     "function": marked(
         "Let one of the tensors that it is given require grad; `torch.utils.checkpoint` is such a Function, "
         "which `use_reentrant=False` turns into an ordinary part of the graph."
+    ),
+    "within": marked(
+        "Compute it there under `with torch.enable_grad():`, all of it, and of what requires grad: begin with "
+        "`{given} = {given} if {given}.requires_grad else {given}.detach().requires_grad_()`."
     ),
     "switched": marked(
         "Use `with torch.no_grad():` around what needs no gradients, which ends where it stands; or switch them on "
@@ -110,7 +127,9 @@ def find_cut(recording: Recording) -> Iterator[Diagnosis]:
     """Backward was called on a tensor without a graph."""
     for error in errors_with(recording, CORE):
         frame = recording.frames[error.frame]
-        if frame.inputs:
+        if frame.applied is not None or error.raised_on is not None:
+            yield describe_within(recording, frame, error.raised_on)
+        elif frame.inputs:
             flow = Flow(recording)
             for earlier in recording.frames[: error.frame]:
                 flow.remember(earlier)
@@ -270,6 +289,31 @@ def describe_frozen(recording: Recording, off: Switch, shown: Frame) -> Diagnosi
     more = [f"+{len(off.tensors) - MOST_NAMED}"] if len(off.tensors) > MOST_NAMED else []
     facts: dict[str, Word] = {"label": label(recording, loss), "cause": "frozen", "leaves": len(off.tensors)}
     return finding.told(NO_GRAPH_FROZEN, MEND["frozen"], facts, leaves_off=joined([*leaves, *more]))
+
+
+def describe_within(recording: Recording, shown: Frame, nested: Place | None) -> Diagnosis:
+    """The Diagnosis of a gradient that was asked for where torch itself has gradients off.
+
+    `nested`: the line in a custom Function's backward, or in a hook; without it, it was in a Function's forward.
+    """
+    why, made = "within" if nested is None else "nested", None
+    if nested is None and shown.inputs:
+        flow = Flow(recording)
+        for earlier in recording.frames[: shown.index]:
+            flow.remember(earlier)
+        made = next((cut.frame.place for cut in flow.cuts(shown.inputs[:1]) if cut.frame.applied is not None), None)
+    tensor = shown.inputs[0] if shown.inputs and nested is None else None
+    finding = Finding(
+        recording=recording,
+        kind=CUT,
+        frame=shown.index,
+        culprit=nested or made or shown.place,
+        victim=nested or shown.place,
+        tensor=tensor,
+    )
+    asked = ASKED.search(finding.victim.code) if finding.victim is not None else None
+    facts: dict[str, Word] = {"label": label(recording, tensor), "cause": why, "given": asked[1] if asked else "x"}
+    return finding.told(NO_GRAPH_WITHIN[why], MEND["within"], facts)
 
 
 def because(why: str, given: Word, op: str) -> Word:

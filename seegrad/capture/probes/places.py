@@ -342,6 +342,16 @@ class Source:
             known = self._places[file, number] = Place(display_file(file), number, self.line(file, number))
         return known
 
+    def raised_on(self, error: BaseException) -> Place | None:
+        """The innermost line of the user's code in an error's traceback."""
+        place, step = None, error.__traceback__
+        while step is not None:
+            frame = step.tb_frame
+            if user_frame(frame) is frame:
+                place = self.place_at(frame, step.tb_lineno)
+            step = step.tb_next
+        return place
+
     def between(self, before: tuple[str, int] | None, now: tuple[str, int] | None) -> Place | None:
         """The line that most likely wrote bytes after the event on line `before`, up to the event on line `now`."""
         if before is None:

@@ -89,6 +89,8 @@ SEVERITIES = {
     "softmax_of_one": "note",
     "name_rebound": "note",
     "clips_nothing": "note",
+    "result_copied": "error",
+    "scaled_in_half": "error",
 }
 
 
@@ -141,6 +143,7 @@ def programs() -> dict[str, Program]:
         odd,
         people,
         recurrent,
+        refused,
         reported_agents,
         reported_images,
         reported_loops,

@@ -1,0 +1,80 @@
+"""What `copy.deepcopy` is copying: which attribute of which object holds the tensor that it has come to."""
+
+from __future__ import annotations
+
+import ast
+import copy
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from types import FrameType
+from typing import Any
+
+import torch
+
+from seegrad.capture.probes.places import Source, is_users
+from seegrad.capture.probes.variables import is_a
+from seegrad.capture.probes.written import Text, bound, put_into, texts
+from seegrad.model.recording import Place
+
+IN_MODULES = frozenset({"_buffers", "_parameters", "_modules"})
+"""Where a module keeps what has a name of its own."""
+
+KEEPERS = {"weight_norm": ("_g", "_v"), "spectral_norm": ("_orig", "_u"), "prune": ("_orig", "_mask")}
+"""What of torch's own keeps a result in a module's attribute → what it calls the tensors that this is computed of."""
+
+
+@dataclass(frozen=True, slots=True)
+class Holder:
+    """An attribute that holds a result, by itself or in a collection, and the line that puts it there.
+
+    `name` is that of torch's function where one does so, or `prune`.
+    """
+
+    name: str
+    place: Place | None
+    collection: bool
+
+
+def holder(source: Source, frame: FrameType, frames: Sequence[FrameType]) -> Holder | None:
+    """Of the tensor that deepcopy, called from the user's `frames`, copies in `frame`; None where no attribute does."""
+    keys, owner = list[Any](), None
+    step: FrameType | None = frame
+    while step is not None and not is_users(step.f_code.co_filename) and owner is None:
+        if step.f_code.co_filename == copy.__file__:
+            held = step.f_locals
+            keys += [held["key"]] if step.f_code.co_name == "_deepcopy_dict" and "key" in held else []
+            keys += [None] if step.f_code.co_name in ("_deepcopy_list", "_deepcopy_tuple") else []
+            owner = held.get("x") if step.f_code.co_name == "_reconstruct" else None
+        step = step.f_back
+    if len(keys) > 1 and keys[-1] in IN_MODULES:
+        keys.pop()
+    if owner is None or not keys or type(keys[-1]) is not str:
+        return None
+    name, many = keys[-1], len(keys) > 1
+    looked_through = [(file, tree) for file, tree in texts(source, frames, owner) if is_users(file)]
+    keeper = _keeper(owner, name)
+    if keeper is not None:
+        return Holder(keeper, _called_on(source, looked_through, keeper), many)
+    place = put_into(source, looked_through, name) if many else None
+    return Holder(name, place or bound(source, looked_through, name, _may_be_computed), many)
+
+
+def _keeper(owner: Any, name: str) -> str | None:
+    named = dict(owner.named_parameters(recurse=False)) if is_a(owner, torch.nn.Module) else {}
+    named |= dict(owner.named_buffers(recurse=False)) if named else {}
+    return next((each for each, ends in KEEPERS.items() if all(name + end in named for end in ends)), None)
+
+
+def _may_be_computed(value: ast.expr) -> bool:
+    """False for what holds no result for sure: a constant, an empty collection."""
+    return not isinstance(value, ast.Constant | ast.List | ast.Dict)
+
+
+def _called_on(source: Source, looked_through: Iterable[Text], function: str) -> Place | None:
+    """The first line that calls a function of that name."""
+    for file, tree in looked_through:
+        for each in ast.walk(tree):
+            match each:
+                case ast.Call(func=ast.Attribute(attr=called) | ast.Name(id=called)) if called == function:
+                    return source.at(file, each.lineno)
+    return None

@@ -1,0 +1,1 @@
+"""What torch refuses outside of any graph: to unscale halves, to copy results."""
