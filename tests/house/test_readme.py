@@ -84,7 +84,7 @@ WRITTEN = {
     "nbjudge/course/exporters.py": r'default_file = "(.+)"',
     "nbjudge/__main__.py": r'f"([\w-]+\{options\.name\}\.html)"',
 }
-FOLDERS = ("submitted", "autograded", "feedback", "exchange", ".grader", "work")
+FOLDERS = ("submitted", "autograded", "feedback", "exchange", ".grader", "my_work")
 
 
 def test_what_commands_write_of_a_class_is_never_committed_by_accident() -> None:
@@ -102,7 +102,7 @@ def test_what_commands_write_of_a_class_is_never_committed_by_accident() -> None
 def test_a_learner_s_copy_is_ignored_and_leads_where_the_clone_does(tmp_path: Path) -> None:
     """The README's command, in a folder of the clone's layout: what an assignment there leads to is the copy's own."""
     command = re.search(
-        r"^mkdir -p (work) && cp -r notebooks release work$", (ROOT / "README.md").read_text(), re.MULTILINE
+        r"^mkdir -p my_work && cp -r notebooks release my_work$", (ROOT / "README.md").read_text(), re.MULTILINE
     )
     assert command is not None
     for lang in ("en", "zh_CN"):
@@ -112,8 +112,8 @@ def test_a_learner_s_copy_is_ignored_and_leads_where_the_clone_does(tmp_path: Pa
     subprocess.run(["sh", "-c", command[0]], cwd=tmp_path, check=True)
     ask = f"from seegrad.learn.course_map import course_map as m; print(m().lang, m().links['{FIRST}'])"
     for lang in ("en", "zh_CN"):
-        here = tmp_path / "work" / "release" / lang / "01_x"
+        here = tmp_path / "my_work" / "release" / lang / "01_x"
         told = subprocess.run([sys.executable, "-c", ask], cwd=here, capture_output=True, text=True, check=True).stdout
         spoken, link = told.split()
         assert spoken == lang
-        assert (here / link).resolve() == tmp_path / "work" / "notebooks" / lang / f"{FIRST}.ipynb"
+        assert (here / link).resolve() == tmp_path / "my_work" / "notebooks" / lang / f"{FIRST}.ipynb"
