@@ -27,8 +27,9 @@ STEEP = marked(
     "its slope is infinite."
 )
 UNUSED = marked(
-    "The gradient of {leaf} isn't finite although the loss on {victim} is: some results of {culprit} aren't used "
-    "afterwards, and where the slope of `{op}` isn't finite backward multiplies it with the 0 that arrives: NaN."
+    "The gradient of {leaf} isn't finite although the loss on {victim} is: {culprit} takes `{op}` of a number at which "
+    "its slope isn't finite, and the gradient that arrives for it is 0, as for what is left out, clamped or multiplied "
+    "by 0 afterwards. Backward multiplies the two: NaN."
 )
 LEFT_OUT = marked(
     "The gradient of {leaf} isn't finite although the loss on {victim} is: {culprit} computes with the NaN in {label}. "
@@ -104,8 +105,9 @@ MEND = {
         "NaN."
     ),
     "unused": marked(
-        "Put a harmless number in before this line wherever the result isn't used, `safe = torch.where(used, x, 1.0)`, "
-        "and compute `{op}` of `safe`: to choose afterwards is too late."
+        "Keep what goes in away from there, as in `torch.sqrt(x + 1e-12)`; or, if such a result isn't used, put a "
+        "harmless number in for it before this line, `safe = torch.where(used, x, 1.0)`, and compute `{op}` of `safe`: "
+        "to choose afterwards is too late."
     ),
 }
 MEND |= {"zero": MEND["empty"], "grown": MEND["overflow"]}
