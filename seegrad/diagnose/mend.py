@@ -143,23 +143,38 @@ def computed_first(code: str) -> str | None:
 
 def _made_new(code: str, value: ast.expr) -> tuple[str, str] | None:
     """What a call writes to, and the same call out of place: `x.relu_()`, `torch.relu_(x)`, `x.exp_().mul_(2)`."""
-    if not _is_write(value):
-        return None
-    owner, op = _text(code, value.func.value), value.func.attr
-    given = [_text(code, each) for each in (*value.args, *value.keywords)]
+    calls = _chain(value)
+    owner = _text(code, calls[0].func.value) if calls else ""
+    name = new = owner.removesuffix(".data").removesuffix(".detach()")
     if owner in FUNCTIONS:
-        first = given[0] if given and PATH.fullmatch(given[0]) else None
-        return (first, f"{owner}.{op[:-1]}({', '.join(given)})") if first else None
-    name = owner.removesuffix(".data").removesuffix(".detach()")
-    name, new = (name, name) if PATH.fullmatch(name) else _made_new(code, value.func.value) or ("", "")
-    if not name or op.startswith("__"):
-        return None
+        given = _given(code, calls[0])
+        name, new = given[0] if given else "", f"{owner}.{calls.pop(0).func.attr[:-1]}({', '.join(given)})"
+    for call in calls:
+        new = _twin(new, call.func.attr, _given(code, call)) if new else ""
+    return (name, new) if new and PATH.fullmatch(name) else None
+
+
+def _twin(of: str, op: str, given: list[str]) -> str:
+    """What a method gives that doesn't write; empty where there's no such one."""
     twin = NO_TWIN.get(op, "")
     if op == "fill_":
-        return name, f"torch.full_like({new}, {', '.join(given)})"
-    if "…" in twin or (twin and given):
-        return None
-    return name, twin.format(name=new, op=op) if twin else f"{new}.{op[:-1]}({', '.join(given)})"
+        return f"torch.full_like({of}, {', '.join(given)})"
+    if op.startswith("__") or "…" in twin or (twin and given):
+        return ""
+    return twin.format(name=of, op=op) if twin else f"{of}.{op[:-1]}({', '.join(given)})"
+
+
+def _given(code: str, call: ast.Call) -> list[str]:
+    return [_text(code, each) for each in (*call.args, *call.keywords)]
+
+
+def _chain(value: ast.AST) -> list[_Called]:
+    """A call that writes, behind those on whose results it's called."""
+    found: list[_Called] = []
+    while _is_write(value):
+        found.insert(0, value)
+        value = value.func.value
+    return found
 
 
 def _is_write(value: ast.AST) -> TypeGuard[_Called]:
@@ -372,7 +387,7 @@ def _shortest(code: str, op: str) -> ast.AST | None:
             return ast.AugAssign(each.target, each.op, LEFT_OUT)
         if isinstance(each, ast.Assign) and op == "__setitem__" and isinstance(_target(each), ast.Subscript):
             return ast.Assign([_target(each)], LEFT_OUT, lineno=1)
-    calls = [each for each in parts if _is_write(each) and _writes_by(each, op)]
+    calls = [each for each in parts if _is_write(each) and op in [link.func.attr for link in _chain(each)]]
     for call in calls[:1]:
         whole = (each for each in simple if isinstance(each, ast.Expr | ast.Assign) and each.value is call)
         _left_out(call)
@@ -380,18 +395,12 @@ def _shortest(code: str, op: str) -> ast.AST | None:
     return None
 
 
-def _writes_by(call: _Called, op: str) -> bool:
-    """True where the call, or one that it's called on, writes by `op`."""
-    inner = call.func.value
-    return call.func.attr == op or (_is_write(inner) and _writes_by(inner, op))
-
-
-def _left_out(call: _Called) -> None:
+def _left_out(whole: _Called) -> None:
     """Leaves out what the calls of a chain are given, but for what a function writes to."""
-    first = call.args[:1] if ast.unparse(call.func.value) in FUNCTIONS else []
-    call.args, call.keywords = [*first, *([LEFT_OUT] if len(call.args) + len(call.keywords) > len(first) else [])], []
-    if _is_write(call.func.value):
-        _left_out(call.func.value)
+    for call in _chain(whole):
+        first = call.args[:1] if ast.unparse(call.func.value) in FUNCTIONS else []
+        more = len(call.args) + len(call.keywords) > len(first)
+        call.args, call.keywords = [*first, *([LEFT_OUT] if more else [])], []
 
 
 def taken(code: str) -> str | None:
@@ -415,7 +424,9 @@ def _target(found: ast.AugAssign | ast.Assign) -> ast.expr:
 
 def _base(part: ast.expr) -> str:
     """Of which tensor it's a part."""
-    return _base(part.value) if isinstance(part, ast.Subscript) else ast.unparse(part)
+    while isinstance(part, ast.Subscript):
+        part = part.value
+    return ast.unparse(part)
 
 
 def _shown(text: str) -> str:
