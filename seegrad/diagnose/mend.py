@@ -344,9 +344,13 @@ def quoted(code: str, op: str, name: str | None = None, *, whole: bool = False) 
     (('x = torch.where(…)', 'x[…] = …'), ('net.h = torch.where(…)', 'net.h[…] += …'))
     >>> quoted("h.uniform_(-1, 1)", "uniform_"), quoted("h.mul_(f(", "mul_"), quoted("", "mul_")
     (('h = torch.rand_like(h)', 'h.uniform_(…)'), ('h = h.mul(…)', 'h.mul_(…)'), ('y = y + …', 'y += …'))
+    >>> quoted("h = F.relu(h, inplace=True)", "relu")
+    ('h = F.relu(h)', 'h = F.relu(h, inplace=True)')
     >>> quoted("x[0].mul_(2)", "mul_", "x"), quoted("hs[0].mul_(2)", "mul_", "hs[0]")
     (('x = torch.where(…)', 'x[0].mul_(…)'), ('hs[0] = hs[0].mul(…)', 'hs[0].mul_(…)'))
     """
+    if (new := without_keyword("inplace")(code)) and new != code:
+        return new, code
     found = _shortest(code, op)
     if (
         isinstance(found, ast.AugAssign | ast.Assign)
