@@ -11,6 +11,7 @@ from seegrad.diagnose.cut import ENTERING, Cut, Flow, because, cause, line_to_ch
 from seegrad.diagnose.evidence import ancestors, called, is_trained, label
 from seegrad.diagnose.finding import DiagnosisKind, Finding, finder
 from seegrad.diagnose.gradients import reach
+from seegrad.diagnose.numbers.draws import Draw, draws
 from seegrad.diagnose.numbers.known import Makers
 from seegrad.model.recording import Diagnosis, Frame, Place, Recording
 from seegrad.words.languages import marked
@@ -32,6 +33,7 @@ OTHERS = marked(
 NUMBER = marked("a number is taken out of {given}, and numbers have no history")
 REBUILT = marked("`{op}` copies the numbers of {given} without their history")
 DRAWN = marked("`.sample()` draws numbers, which have no history")
+DRAWS_ZERO = marked("`{op}` draws numbers, and hands nothing back to what it draws from")
 
 MEND = {
     "watched": marked(
@@ -48,6 +50,14 @@ MEND = {
     "rebuilt": marked("If {label} is meant to learn from it, join the tensors themselves: `torch.stack([…])`."),
     "left": marked("If {label} is meant to learn from it, stay in torch there: use its function of the same name."),
     "drawn": marked("If {label} is meant to learn from it, draw with `.rsample()`, which keeps the history."),
+    "normal": marked(
+        "If {label} is meant to learn from it, draw apart from it: `mean + std * torch.randn_like(mean)` has a "
+        "gradient for both."
+    ),
+    "chance": marked(
+        "If {label} is meant to learn from it, pass the gradient straight through, `drawn + p - p.detach()`, or weigh "
+        "the `log_prob` of what was drawn by what it led to."
+    ),
 }
 MENDS = dict.fromkeys(("detach", "data", "no_grad", "inside", "function", "set_data"), "watched")
 MENDS |= {"op": "soft", "integer": "soft", "left": "left", "grad": "grad", "leaf": "rebuilt"}
@@ -80,8 +90,21 @@ NAMED = re.compile(r"\s*([A-Za-z_]\w*)\s*[-+*/]?=(?!=)")
 """`penalty = …`, `penalty += …`."""
 
 SAMPLED = re.compile(r"\.sample\(")
-DRAWS, NEAR = frozenset({"normal"}), 10
-"""What such a call ends in, and within how many Frames."""
+KEEPING = frozenset(
+    {
+        "_sample_dirichlet",
+        "_standard_gamma",
+        "cauchy_",
+        "exponential_",
+        "normal",
+        "normal_",
+        "rand",
+        "randn",
+        "uniform_",
+    }
+)
+CHOOSING = frozenset({"bernoulli", "binomial", "floor", "multinomial", "poisson", "remainder"})
+"""Ops of distributions that could keep the history of what they draw, and of those that couldn't."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,8 +145,10 @@ def find_constant_terms(recording: Recording) -> Iterator[Diagnosis]:
             if frame.index >= first.index:
                 break
         held, step = _stepped(recording, frames_of)
-        lap = _Lap(recording, flow, makers, trained & held if held else trained, since, first)
-        for found in (*lap.constants(), *lap.numbers(), *lap.ways(), *lap.for_others(held, step)):
+        wanted = trained & held if held else trained
+        lap = _Lap(recording, flow, makers, wanted, since, first)
+        drawn = (_drawn(recording, each) for each in draws(recording, frames_of, wanted))
+        for found in (*lap.constants(), *lap.numbers(), *lap.ways(), *drawn, *lap.for_others(held, step)):
             if (found.place, found.said) not in told:
                 told.add((found.place, found.said))
                 yield _describe(recording, found, frames_of[-1])
@@ -340,16 +365,24 @@ class _Lap:
         place = cut.frame.place
         if place is None or not SAMPLED.search(place.code):
             return False
-        near = self._recording.frames[cut.frame.index : cut.frame.index + NEAR]
-        return any(frame.op in DRAWS and frame.place == place for frame in near)
+        ops = {frame.op for frame in self._sampling(cut)}
+        return not ops.isdisjoint(KEEPING) and ops.isdisjoint(CHOOSING)
+
+    def _sampling(self, cut: Cut) -> list[Frame]:
+        """The Frames of the call that drew: around the cut, on its line, without gradients."""
+        frames, place, here = self._recording.frames, cut.frame.place, cut.frame.index
+        begin = next((at for at in range(here, 0, -1) if not _is_within(frames[at - 1], place)), 0)
+        end = next((at for at in range(here, len(frames)) if not _is_within(frames[at], place)), len(frames))
+        return list(frames[begin:end])
 
     def _is_scored(self, cut: Cut) -> bool:
         """Does something meet both what was drawn and what it was drawn by: its density, as in a policy gradient?"""
-        frames = self._recording.frames[cut.frame.index : self._first.index]
+        sampling = self._sampling(cut)
+        frames = self._recording.frames[sampling[-1].index + 1 : self._first.index]
         given = {number for tensor in cut.given for number, _ in ancestors(self._recording, tensor)}
-        drawn = {tensor for frame in frames if frame.place == cut.frame.place for tensor in frame.outputs}
+        drawn = {tensor for frame in sampling for tensor in frame.outputs}
         for frame in frames:
-            if frame.place != cut.frame.place and not drawn.isdisjoint(frame.inputs):
+            if not drawn.isdisjoint(frame.inputs):
                 if not given.isdisjoint(frame.inputs):
                     return True
                 drawn.update(frame.outputs)
@@ -366,6 +399,16 @@ class _Lap:
                     mine = tuple(leaf for leaf in leaves if leaf in held)
                     if mine:
                         yield self._found(cut, mine, OTHERS, step)
+
+
+def _drawn(recording: Recording, draw: Draw) -> Missed:
+    frame = recording.frames[draw.node.frame]
+    mend = "normal" if frame.op == "normal" else "chance"
+    return Missed(frame.place, frame, phrase(DRAWS_ZERO, op=frame.op), mend, draw.leaves, WAY)
+
+
+def _is_within(frame: Frame, place: Place | None) -> bool:
+    return frame.place == place and not frame.grad_enabled
 
 
 def _goes_on(place: Place | None) -> bool:

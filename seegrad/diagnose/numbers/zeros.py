@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from seegrad.diagnose.cut import roots_of
 from seegrad.diagnose.evidence import birthplace, label
 from seegrad.diagnose.finding import DiagnosisKind, Finding, finder
+from seegrad.diagnose.numbers.draws import is_draw
 from seegrad.diagnose.numbers.known import KnownNumbers, shows
 from seegrad.model.derivatives import always_zero, stem
 from seegrad.model.recording import Diagnosis, Frame, Node, Recording
@@ -21,6 +22,7 @@ WHY = {
     "step": marked("`{op}` on {culprit} is flat everywhere: it has slope 0 wherever it has one"),
     "saturated": marked("all that `{op}` on {culprit} was given lies where it is flat"),
     "dead": marked("`{op}` on {culprit} gave 0 for the whole batch, and is flat there"),
+    "drawn": marked("`{op}` on {culprit} draws numbers, and hands nothing back to what it draws from"),
     "masked": marked("the mask on {culprit} is 0 everywhere: nothing behind it counts"),
 }
 MEND = {
@@ -35,6 +37,10 @@ MEND = {
     "dead": marked(
         "If {label} is meant to learn through it, use what isn't flat there (`F.leaky_relu`), or begin anew with a "
         "smaller learning rate and biases near 0."
+    ),
+    "drawn": marked(
+        "If {label} is meant to learn through it, draw apart from it, `mean + std * torch.randn_like(mean)`; a choice "
+        "by chance is passed straight through, `drawn + p - p.detach()`."
     ),
     "masked": marked(
         "If something should count there, look at the condition that makes the mask; a batch without anything does no "
@@ -70,7 +76,7 @@ def find_zeros(recording: Recording) -> Iterator[Diagnosis]:
 
     None where a loss is 0 itself, and so has nothing left to learn.
     """
-    steps = any(stem(node.name) in STEPS for node in recording.nodes)
+    steps = any(stem(node.name) in STEPS or is_draw(node) for node in recording.nodes)
     if recording.error is not None or not (steps or shows(recording, {"0"}, gradients=True)):
         return
     known = KnownNumbers(recording)
@@ -86,9 +92,12 @@ def find_zeros(recording: Recording) -> Iterator[Diagnosis]:
                 alive.add(leaf.leaf)
             elif leaf.leaf is not None and flat is not None:
                 zero.setdefault(leaf.leaf, []).append(flat)
+    held = {leaf for use in recording.uses if use.kind == "stepped" for leaf, _ in use.tensors}
     groups: dict[tuple[object, str], tuple[Flat, list[int]]] = {}
     for number, found in zero.items():
         if number not in alive:
+            if found[-1].why == "drawn" and held and number not in held:
+                continue  # an actor, while its critic alone is trained
             place = birthplace(recording, found[-1].node)
             groups.setdefault((place, found[-1].why), (found[-1], []))[1].append(number)
     for flat, leaves in groups.values():
@@ -168,6 +177,8 @@ class _Ways:
         kind = stem(node.name)
         if kind in STEPS and slot in always_zero(node.name):
             return "step"
+        if is_draw(node):
+            return "drawn"
         if self._given_zero(node) is None or not self._handed_zero(node, slot, to):
             return None
         why = BENDS.get(kind)

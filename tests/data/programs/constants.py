@@ -271,6 +271,91 @@ def c_rotation_made_of_numbers():
 # -- right
 
 
+@program("constant_term")
+def c_noise_with_a_spread_of_its_own():
+    """normal(mean, std) in a VAE, pytorch#4620: a draw with a Node, which hands back 0 to both."""
+    encoder, spread, decoder = nn.Linear(8, 3), nn.Linear(8, 3), nn.Linear(3, 8)
+    opt = torch.optim.Adam([*encoder.parameters(), *spread.parameters(), *decoder.parameters()], lr=1e-3)
+    for _ in range(2):
+        x = torch.randn(12, 8)
+
+        def loss_of(x=x):
+            torch.manual_seed(1)
+            mean, std = encoder(x), spread(x).exp()
+            code = torch.normal(mean, std)  # culprit
+            apart = (0.5 * (mean.pow(2) + std.pow(2)) - std.log()).sum(1)
+            return ((decoder(code) - x).pow(2).sum(1) + 0.1 * apart).mean()
+
+        opt.zero_grad()
+        loss = loss_of()
+        loss.backward()  # victim
+        opt.step()
+
+
+@program("constant_term")
+def c_gates_drawn_by_chance():
+    """Stochastic gates with a price: the price closes them, whatever the task would need."""
+    body, gates, head = nn.Linear(6, 5), nn.Parameter(torch.ones(5)), nn.Linear(5, 1)
+    opt = torch.optim.Adam([*body.parameters(), gates, *head.parameters()], lr=1e-2)
+    for _ in range(2):
+        x, y = torch.randn(20, 6), torch.randn(20, 1)
+
+        def loss_of(x=x, y=y):
+            torch.manual_seed(1)
+            p = torch.sigmoid(gates)
+            drawn = torch.bernoulli(p.expand(20, 5))  # culprit
+            return F.mse_loss(head(body(x) * drawn), y) + 0.01 * p.sum()
+
+        opt.zero_grad()
+        loss = loss_of()
+        loss.backward()  # victim
+        opt.step()
+
+
+@program()
+def kc_draws_that_are_scored():
+    """REINFORCE and a critic of the action, in one loss; the same with a distribution, all on one line."""
+    mean, spread, critic = nn.Linear(4, 2), nn.Parameter(torch.zeros(2)), nn.Linear(6, 1)
+    opt = torch.optim.Adam([*mean.parameters(), spread, *critic.parameters()], lr=1e-3)
+    for _ in range(2):
+        x = torch.randn(10, 4)
+        middle, width = mean(x), spread.exp()
+        action = torch.normal(middle, width.expand_as(middle))
+        score = -((action - middle) ** 2 / (2 * width**2) + width.log()).sum(1)
+        value = critic(torch.cat([x, action], 1)).squeeze(1)
+        gain = -(action.detach() - 1).pow(2).sum(1)
+        loss = -(score * (gain - value.detach())).mean() + (value - gain).pow(2).mean()
+        d = Normal(mean(x), spread.exp())
+        again = -(d.log_prob(chosen := d.sample()).sum(1) * -(chosen - 1).pow(2).sum(1)).mean() - d.entropy().mean()
+        opt.zero_grad()
+        (loss + again).backward()
+        opt.step()
+    return spread
+
+
+@program()
+def kc_draws_that_are_data():
+    """Noise on data, on what comes in, straight through, of a memory; a machine that samples by its own weights."""
+    encoder, decoder, weights = nn.Linear(8, 4), nn.Linear(4, 8), nn.Parameter(torch.randn(8, 4))
+    opt = torch.optim.SGD([*encoder.parameters(), *decoder.parameters(), weights], lr=0.01)
+    for _ in range(2):
+        x = torch.randn(10, 8)
+        p = torch.sigmoid(encoder(torch.normal(x, 0.1)))
+        drawn = torch.bernoulli(p)
+        code = drawn + p - p.detach()
+        fit = F.mse_loss(decoder(code), x + torch.normal(0.0, 0.1, x.shape)) + 0.01 * p.sum()
+        with torch.no_grad():
+            negative = torch.normal(p, 0.2)
+        apart = (decoder(negative) - decoder(torch.normal(p, 0.2).detach())).pow(2).mean()
+        hidden = torch.bernoulli(torch.sigmoid(x @ weights))
+        seen = torch.bernoulli(torch.sigmoid(hidden @ weights.T))
+        energy = F.softplus(seen @ weights).mean() - F.softplus(x @ weights).mean()
+        opt.zero_grad()
+        (fit + 0.1 * apart + energy).backward()
+        opt.step()
+    return weights
+
+
 @program()
 def kc_target_of_a_temporal_difference():
     value = nn.Sequential(nn.Linear(4, 16), nn.Tanh(), nn.Linear(16, 1))

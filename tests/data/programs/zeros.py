@@ -103,6 +103,26 @@ def z_nearest_cell_of_a_grid():
     return field.where.weight.grad
 
 
+@program("gradient_is_zero", node="NormalBackward1", tensor="encoder.weight")
+def z_a_code_that_is_drawn():
+    """Noise added by drawing: the decoder learns alone."""
+    encoder, decoder = nn.Linear(9, 3), nn.Linear(3, 9)
+    opt = torch.optim.Adam([*encoder.parameters(), *decoder.parameters()], lr=1e-2)
+    for _ in range(2):
+        x = torch.randn(15, 9)
+
+        def loss_of(x=x):
+            torch.manual_seed(1)
+            mean = encoder(x)
+            code = torch.normal(mean, 0.1)  # culprit
+            return F.mse_loss(decoder(code), x)
+
+        opt.zero_grad()
+        loss = loss_of()
+        loss.backward()  # victim
+        opt.step()
+
+
 # -- saturated
 
 
@@ -221,6 +241,26 @@ def z_a_mask_that_is_all_off():
 
 
 # -- right
+
+
+@program()
+def kz_an_actor_that_waits_for_its_critic():
+    """The critic begins alone, of actions that still hang on the actor, whose own optimiser steps later."""
+    actor, critic = nn.Linear(5, 2), nn.Linear(7, 1)
+    of_actor, of_critic = (torch.optim.SGD(each.parameters(), lr=0.01) for each in (actor, critic))
+    for turn in range(4):
+        x = torch.randn(12, 5)
+        action = torch.normal(actor(x), 0.2)
+        loss = (critic(torch.cat([x, action], 1)) - 1).pow(2).mean()
+        of_critic.zero_grad()
+        loss.backward()
+        of_critic.step()
+        if turn > 1:
+            of_actor.zero_grad()
+            (-critic(torch.cat([x, actor(x)], 1)).mean()).backward()
+            of_actor.step()
+            of_critic.zero_grad()
+    return critic.weight
 
 
 @program(check_nan=True)

@@ -16,6 +16,7 @@ MENDS = {
     "z_quantised_activations": ("torch.round(h * self.levels)", "(h * self.levels)"),
     "z_binarised_weights": ("self.weight.sign()", "self.weight"),
     "z_nearest_cell_of_a_grid": ("position.floor()", "position"),
+    "z_a_code_that_is_drawn": ("torch.normal(mean, 0.1)", "mean + 0.1 * torch.randn_like(mean)"),
     "z_log_std_out_of_its_range": ("torch.clamp(raw, -20.0, 2.0)", "11.0 * torch.tanh(raw / 11) - 9.0"),
     "z_inputs_that_were_never_scaled": ("net[1](hidden)", "net[1](hidden / 1000)"),
     "z_a_layer_that_has_died": ("F.relu(self.first(x))", "F.leaky_relu(self.first(x))"),
