@@ -19,6 +19,8 @@ LINEAR = frozenset({
 
 SCALES = frozenset({"Div", "Mul"})
 MOST_TERMS = 64
+MOST_DRAWS = 16
+"""So many of one backward call are looked at: each walks through the graph once a term."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +42,7 @@ def draws(recording: Recording, frames: list[Frame], trained: Collection[int]) -
     None where what was drawn meets what it was drawn from: its density, as in a policy gradient; straight through.
     """
     runs = [recording.nodes[frame.running] for frame in frames if frame.running is not None]
-    found = [node for node in runs if is_draw(node)]
+    found = [node for node in runs if is_draw(node)][:MOST_DRAWS]
     graph = {node.id: node for node in runs} if found else {}
     for node in found:
         others = _reach(graph, [runs[0]], without=node.id)
