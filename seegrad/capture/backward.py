@@ -150,6 +150,9 @@ class BackwardRun:
             extremes.begin(self._number)
         elif self._begins_here:
             self._look_for_trouble(met, quietly)
+            if self._state.stillness is not None and self._name == "backward":
+                watch = partial(partial, quietly, self._handed_flatly)
+                self._handles += self._state.stillness.begin(met, watch)
         hooks, numbers, lap = self._hooks, self._hook_numbers, tables.frames.lap(self._lap)
         for node, draft in met:
             if extremes is not None:
@@ -184,6 +187,10 @@ class BackwardRun:
     def _handed_steeply(self, node: int, computed: Gradients, given: Gradients) -> None:
         if self._state.aftermath is not None and self._is_ours():
             self._state.aftermath.handed(self._number, node, computed, given)
+
+    def _handed_flatly(self, node: int, computed: Gradients, given: Gradients) -> None:
+        if self._state.stillness is not None and self._is_ours():
+            self._state.stillness.handed(self._number, node, computed, given)
 
     def _watch(self, node: Any, draft: NodeDraft, quietly: Quietly) -> None:
         """A whole Frame when the Node starts; its end is awaited for the sum in `.grad` and for what it had saved."""
@@ -424,6 +431,8 @@ class BackwardRun:
         if self._state.aftermath is not None and self._steep:
             self._state.aftermath.selected(self._number, self._selects)
             self._state.aftermath.ended(self._number, self._steep)
+        if self._state.stillness is not None:
+            self._state.stillness.ended(self._number)
         if not self._keeps_graph:
             self._tables.saved.release(ran)
         self._state.end_backward()

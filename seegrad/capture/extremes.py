@@ -7,8 +7,9 @@ Recording is asked for, or old Frames are to be forgotten: no call waits for it.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 import torch
@@ -18,6 +19,7 @@ from seegrad.capture.probes.numbers import runs_ahead
 from seegrad.capture.tables import Tables
 from seegrad.capture.tables.frames import numeral
 from seegrad.capture.tables.nodes import NodeDraft
+from seegrad.model.derivatives import may_be_flat
 
 Gradients = Sequence[torch.Tensor | None]
 
@@ -33,6 +35,7 @@ class ExtremesDraft:
     backward: int | None = None
     low: str = ""
     high: str = ""
+    always: bool = False
     waiting: torch.Tensor | None = None
 
     @property
@@ -159,11 +162,14 @@ def _fetch(drafts: Iterable[ExtremesDraft]) -> None:
 #
 # A loss that isn't finite is met before its backward: all that its Nodes have saved is there, and most of what they
 # were given. A gradient that isn't is met at the few Nodes whose slope can be infinite, as it's handed on; where the
-# program selects among numbers, by a mask, what was left out shows itself in the smallest leaf. A program whose numbers
+# program selects among numbers, by a mask, what was left out shows itself in a leaf. A program whose numbers
 # are finite pays one look at each loss, and one at what such Nodes hand on. A device is never waited for.
 
 MOST = 3
 """Backward calls that are looked at: what comes later follows from them."""
+
+FURTHEST = 4
+"""Leaves that are furthest from the loss, to which most ways lead: of these the smallest is looked at."""
 
 
 class Aftermath:
@@ -206,10 +212,12 @@ class Aftermath:
                 self._add(ExtremesDraft(self._tables.frames.now, node=node, slot=slot, backward=backward), gradient)
 
     def selected(self, backward: int, met: Sequence[NodeDraft]) -> None:
-        """The backward of a loss that selects numbers is over: has what was left out reached the smallest leaf?"""
+        """The backward of a loss that selects numbers is over: has what was left out come to the furthest leaves?"""
         if self.is_over or self._broken == backward:
             return
-        gradients = [leaf.grad for leaf in self._leaves(met) if leaf.grad is not None]
+        furthest = islice((draft.leaf for draft in reversed(met) if draft.leaf is not None), FURTHEST)
+        leaves = [leaf for number in furthest if (leaf := self._tables.tensors.alive(number)) is not None]
+        gradients = [leaf.grad for leaf in leaves if leaf.grad is not None]
         if gradients and not _is_finite(min(gradients, key=torch.Tensor.numel)):
             self._broken = backward
             self._see_writes()
@@ -225,10 +233,6 @@ class Aftermath:
             if leaf is not None and leaf.grad is not None:
                 self._add(ExtremesDraft(self._tables.frames.now, node=draft.id, backward=backward), leaf.grad)
         self._keep_lap(met)
-
-    def _leaves(self, met: Sequence[NodeDraft]) -> list[torch.Tensor]:
-        alive = (self._tables.tensors.alive(draft.leaf) for draft in met if draft.leaf is not None)
-        return [leaf for leaf in alive if leaf is not None]
 
     def _of_graph(self, nodes: Sequence[NodeDraft]) -> Iterator[ExtremesDraft]:
         """The numbers of what these Nodes keep."""
@@ -277,3 +281,76 @@ def _is_finite(tensor: torch.Tensor) -> bool:
     if math.isfinite(tensor.detach().sum().item()):
         return True
     return bool(tensor.detach().isfinite().all())  # a sum may be too large where no number is
+
+
+# -- leaves that get nothing but 0
+#
+# Each leaf's gradient is looked at after the first backward that reaches it: its first number, and the others only
+# where that is 0. In most programs that is all. A leaf that got nothing but 0 is looked at again each time, until it
+# gets something, and meanwhile what the Nodes hand on that may be flat.
+
+PERSISTENT = 10
+"""Backward calls after which it is noted."""
+
+MOST_LEAVES = 10_000
+"""Leaves that are looked at; later ones are made anew in each step."""
+
+
+class Stillness:
+    """Leaves whose gradient has been 0 from the first, and the Nodes that are given something and hand on 0."""
+
+    def __init__(self, tables: Tables) -> None:
+        self._tables = tables
+        self._known: set[int] = set()
+        self._still: dict[int, int] = {}  # leaf → backward calls
+        self._met: list[NodeDraft] = []
+        self._seen: list[ExtremesDraft] = []  # in this backward
+        self._noted: list[ExtremesDraft] = []  # of those before
+
+    def begin(self, met: Sequence[tuple[Any, NodeDraft]], watch: Callable[[int], Callable[..., Any]]) -> list[Any]:
+        """A backward is about to run through these Nodes: what was registered with them, to be removed behind it."""
+        self._met, self._seen = [draft for _, draft in met if draft.leaf is not None], []
+        if not any(draft.leaf in self._still for draft in self._met):
+            return []
+        return [node.register_hook(watch(draft.id)) for node, draft in met if may_be_flat(draft.name)]
+
+    def handed(self, backward: int, node: int, computed: Gradients, given: Gradients) -> None:
+        """A Node has computed the gradients of its inputs from those it was given."""
+        if all(map(_is_zero, computed)) and not all(map(_is_zero, given)):
+            for slot, gradient in [*((None, each) for each in given), *enumerate(computed)]:
+                draft = ExtremesDraft(self._tables.frames.now, node=node, slot=slot, backward=backward)
+                if gradient is not None and looked_at(draft, gradient):
+                    self._seen.append(draft)
+
+    def ended(self, backward: int) -> None:
+        """It is over: which leaves has it given something?"""
+        still = list[ExtremesDraft]()
+        for draft in self._met:
+            number = draft.leaf
+            if number is None or (number in self._known and number not in self._still):
+                continue
+            leaf = self._tables.tensors.alive(number)
+            if leaf is None or leaf.grad is None or len(self._known) >= MOST_LEAVES:
+                continue
+            self._known.add(number)
+            self._still[number] = self._still.get(number, 0) + 1
+            if not _is_zero(leaf.grad):
+                del self._still[number]
+            elif self._still[number] >= PERSISTENT:
+                now = self._tables.frames.now
+                still.append(ExtremesDraft(now, node=draft.id, backward=backward, low="0", high="0", always=True))
+        self._met = []
+        if still and self._seen:
+            before = set(map(id, self._noted))
+            self._noted = [*self._seen, *still]
+            self._tables.extremes = [each for each in self._tables.extremes if id(each) not in before] + self._noted
+
+
+def _is_zero(tensor: torch.Tensor | None) -> bool:
+    """Nothing but 0, as far as the CPU knows; an empty tensor, too. Most show at their first number that it isn't."""
+    if tensor is None:
+        return True
+    if not _torch.is_readable(tensor) or tensor.layout is not torch.strided or tensor.is_complex():
+        return False
+    numbers = tensor.detach()
+    return not numbers.numel() or (not numbers[(0,) * numbers.dim()].item() and not numbers.any().item())

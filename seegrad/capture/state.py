@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 
-from seegrad.capture.extremes import Aftermath, ExtremesWatch
+from seegrad.capture.extremes import Aftermath, ExtremesWatch, Stillness
 from seegrad.capture.functions import FunctionChecks, unread_check
 from seegrad.capture.probes import torch_private as _torch
 from seegrad.capture.probes.places import Source, user_frame, user_frames
@@ -62,6 +62,7 @@ class RecordingState:
         self.uses = GradientUses(self.tables, source)
         self.extremes = ExtremesWatch(self.tables) if extremes else None
         self.aftermath = None if extremes else Aftermath(self.tables)
+        self.stillness = None if extremes else Stillness(self.tables)
         self.functions = FunctionChecks(self.tables, source) if functions else None
         self.switches = Switches(self.tables, source, self.meet)
         self._collections = Collections(self.tables, source)

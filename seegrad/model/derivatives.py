@@ -92,6 +92,7 @@ def stem(node: str) -> str:
     return node.partition("Backward")[0]
 
 
+@cache
 def may_break(node: str) -> bool:
     """True where a Node may hand on a gradient that isn't finite although it's given a small one.
 
@@ -101,6 +102,23 @@ def may_break(node: str) -> bool:
     return stem(node) in STEEP or stem(node) in ROWS
 
 
+FLAT = frozenset({
+    "Clamp", "ClampMax", "ClampMin", "Hardsigmoid", "Hardswish", "Hardtanh", "Relu", "Sigmoid", "Softshrink", "Tanh",
+    "Threshold",
+})  # fmt: skip
+"""Nodes whose slope may be 0 for all that they are given, without the end of their names."""
+
+
+@cache
+def may_be_flat(node: str) -> bool:
+    """True where a Node may hand on nothing but 0 although it's given something else.
+
+    >>> may_be_flat("ReluBackward0"), may_be_flat("MulBackward0")
+    (True, False)
+    """
+    return stem(node) in FLAT
+
+
 SELECTS = frozenset({
     "Gather", "Index", "IndexPut", "IndexSelect", "MaskedFill", "MaskedScatter", "MaskedSelect", "NanToNum", "Nanmean",
     "Nansum", "Where",
@@ -108,6 +126,7 @@ SELECTS = frozenset({
 """Nodes that hand on 0 for the numbers that their op has left out, without the end of their names."""
 
 
+@cache
 def selects(node: str) -> bool:
     """True where an op may have left numbers out.
 

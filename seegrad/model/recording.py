@@ -262,6 +262,7 @@ class Extremes:
     """The smallest and the largest number of a tensor after Frame `frame`: NaN if one is. Of all with `check_nan`.
 
     Of gradients instead: those that Node `node` was given in that backward call, or what it handed on for input `slot`.
+    `always`: and in each backward call before it that has reached the Node's leaf.
     """
 
     frame: FrameId
@@ -271,6 +272,7 @@ class Extremes:
     node: NodeId | None = None
     slot: int | None = None
     backward: int | None = None
+    always: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,8 +39,9 @@ def frozen(kind: type[Kind], draft: Any, ids: Ids) -> Kind:
     >>> ids = without_gaps(frame=[0, 7], node=[4])
     >>> frozen(Edge, (0, 4, 1), ids), frozen(Edge, (0, 5, 1), ids)
     (Edge(slot=0, target=0, output_nr=1), Edge(slot=0, target=None, output_nr=1))
-    >>> frozen(RaisedError, RaisedError("ValueError", "", None, 7, 4), ids)
-    RaisedError(kind='ValueError', text='', place=None, frame=1, node=0, bound=(), inside=None)
+    >>> error = frozen(RaisedError, RaisedError("ValueError", "", None, 7, 4), ids)
+    >>> error.frame, error.node
+    (1, 0)
     """
     read, numbered = _plan(typing.cast(Hashable, kind))
     values = list(draft if type(draft) is tuple else read(draft))

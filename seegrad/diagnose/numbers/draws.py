@@ -36,6 +36,12 @@ def is_draw(node: Node) -> bool:
     return stem(node.name) in DRAWS and not node.inplace
 
 
+def is_linear(node: Node) -> bool:
+    """Does it hand on what it's given, to one or to several, at most scaled?"""
+    kind = stem(node.name)
+    return kind in LINEAR or (kind in SCALES and len([edge for edge in node.edges if edge.target is not None]) == 1)
+
+
 def draws(recording: Recording, frames: list[Frame], trained: Collection[int]) -> Iterator[Draw]:
     """Of one backward call: those whose leaves learn by another term, of what was drawn from, and of nothing drawn.
 
@@ -95,7 +101,7 @@ def _terms(graph: dict[int, Node], root: Node) -> list[Node]:
     while waiting and len(found) < MOST_TERMS:
         node = waiting.pop()
         parts = _next(graph, node)
-        if stem(node.name) in LINEAR or (stem(node.name) in SCALES and len(parts) == 1):
+        if is_linear(node):
             fresh = [each for each in parts if each.id not in seen]
             seen.update(each.id for each in fresh)
             waiting += fresh

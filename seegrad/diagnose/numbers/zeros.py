@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from seegrad.diagnose.cut import roots_of
 from seegrad.diagnose.evidence import birthplace, label
 from seegrad.diagnose.finding import DiagnosisKind, Finding, finder
-from seegrad.diagnose.numbers.draws import is_draw
+from seegrad.diagnose.numbers.draws import is_draw, is_linear
 from seegrad.diagnose.numbers.known import KnownNumbers, shows
 from seegrad.model.derivatives import always_zero, stem
 from seegrad.model.recording import Diagnosis, Frame, Node, Recording
@@ -60,6 +60,8 @@ BENDS = {
 }
 """Node, without the end of its name → why it may hand on nothing but 0."""
 
+BEND = frozenset({"dead", "saturated"})
+
 
 @dataclass(frozen=True, slots=True)
 class Flat:
@@ -82,12 +84,15 @@ def find_zeros(recording: Recording) -> Iterator[Diagnosis]:
     known = KnownNumbers(recording)
     zero: dict[int, list[Flat]] = {}
     alive: set[int] = set()
+    always = {recording.nodes[each.node].leaf for each in recording.extremes if each.always and each.node is not None}
     for frames in _calls(recording):
         ways = _Ways(recording, known, frames)
         if ways.is_zero_itself():
             return
         for leaf in ways.leaves:
             flat = ways.flat_before(leaf)
+            if leaf.leaf in always and (flat is None or (flat.why in BEND and ways.is_floor(flat.node))):
+                continue  # nobody has kept what the Nodes handed on in that call; or a term of the loss has its fill
             if leaf.leaf is not None and flat is None:
                 alive.add(leaf.leaf)
             elif leaf.leaf is not None and flat is not None:
@@ -132,6 +137,18 @@ class _Ways:
         roots = roots_of(self._recording, self._frames[0])
         spans = [self._known.at(root, self._frames[0].index) for root in roots]
         return any(span is not None and span.is_zero for span in spans)
+
+    def is_floor(self, node: Node) -> bool:
+        """Is its result a term of the loss, which has come to where it ends: a margin that is kept, free bits?"""
+        waiting, seen = [node], {node.id}
+        while waiting:
+            here = waiting.pop()
+            fresh = [each for each, _ in self._before.get(here.id, ()) if each.id not in seen]
+            if not all(is_linear(each) or (here is node and stem(each.name) == "Pow") for each in fresh):
+                return False
+            seen.update(each.id for each in fresh)
+            waiting += fresh
+        return True
 
     def flat_before(self, leaf: Node) -> Flat | None:
         """The Node nearest to the loss behind which only 0 comes to the leaf; None where anything else may come."""

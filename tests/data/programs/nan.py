@@ -411,7 +411,7 @@ def n_missing_targets_squared_before_the_mask():
 
 @program("not_finite")
 def n_missing_depths_behind_where():
-    """A function without an infinite slope: nobody looks at its Node, the smallest leaf tells."""
+    """A function without an infinite slope: nobody looks at its Node, a leaf tells."""
     model = nn.Sequential(nn.Conv2d(1, 4, 3, padding=1), nn.Tanh(), nn.Conv2d(4, 1, 3, padding=1))
     images, depth = torch.rand(2, 1, 6, 6), torch.rand(2, 1, 6, 6)
     depth[depth < 0.3] = float("nan")

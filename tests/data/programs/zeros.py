@@ -204,6 +204,56 @@ def z_a_layer_that_has_died():
         opt.step()
 
 
+@program("gradient_is_zero", node="ClampBackward1", tensor="spread.weight")
+def z_a_spread_that_never_comes_back():
+    """stable-baselines3#620: out of its range from the first step on; seen because it stays so for long."""
+    body, mean, spread = nn.Linear(4, 12), nn.Linear(12, 2), nn.Linear(12, 2)
+    nn.init.constant_(spread.bias, 5.0)
+    nn.init.uniform_(spread.weight, -0.01, 0.01)
+    opt = torch.optim.Adam([*body.parameters(), *mean.parameters(), *spread.parameters()], lr=1e-3)
+    for _ in range(14):
+        x, y = torch.randn(16, 4), torch.randn(16, 2)
+
+        def loss_of(x=x, y=y):
+            h = torch.tanh(body(x))
+            width = spread(h).clamp(-5.0, 2.0)  # culprit
+            return (0.5 * ((y - mean(h)) / width.exp()) ** 2 + width).mean()
+
+        opt.zero_grad()
+        loss = loss_of()
+        loss.backward()  # victim
+        opt.step()
+
+
+@program("gradient_is_zero", node="ReluBackward0")
+def z_a_branch_that_was_dead_from_the_start():
+    """One branch of two: the other learns, so the loss falls."""
+
+    class Two(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.one, self.other, self.out = nn.Linear(6, 8), nn.Linear(6, 8), nn.Linear(16, 3)
+
+        def forward(self, x):
+            first = torch.tanh(self.one(x))
+            second = F.relu(self.other(x))  # culprit
+            return self.out(torch.cat([first, second], 1))
+
+    net = Two()
+    nn.init.constant_(net.other.bias, -40.0)
+    opt = torch.optim.SGD(net.parameters(), lr=0.1)
+    for _ in range(12):
+        x, y = torch.randn(20, 6), torch.randint(0, 3, (20,))
+
+        def loss_of(x=x, y=y):
+            return F.cross_entropy(net(x), y)
+
+        opt.zero_grad()
+        loss = loss_of()
+        loss.backward()  # victim
+        opt.step()
+
+
 # -- masked out
 
 
@@ -241,6 +291,42 @@ def z_a_mask_that_is_all_off():
 
 
 # -- right
+
+
+@program()
+def kz_terms_that_have_their_fill():
+    """Free bits, a margin that is kept, a squared one: nothing comes of them for many steps, as they are meant."""
+    code, prior, near = nn.Linear(6, 3), nn.Linear(6, 3), nn.Linear(6, 3)
+    opt = torch.optim.SGD([*code.parameters(), *prior.parameters(), *near.parameters()], lr=1e-3)
+    for _ in range(14):
+        x = torch.randn(10, 6)
+        kl = (code(x).detach() - prior(x)).pow(2).sum(1) * 1e-3
+        free = kl.clamp(min=1.0).mean()
+        margin = F.relu(near(x).norm(dim=1) - 50.0)
+        loss = code(x).pow(2).mean() + 0.5 * free + margin.mean() + 0.1 * (margin**2).sum() / 10
+        opt.zero_grad()
+        loss.backward()
+        opt.step()
+    return code.weight
+
+
+@program()
+def kz_dead_for_a_while_or_passed_by():
+    """A way around what is dead; a branch that begins at 0 and comes to life; one that is switched off by a weight."""
+    first, second, third = nn.Linear(5, 8), nn.Linear(8, 5), nn.Linear(5, 8)
+    nn.init.constant_(first.bias, -40.0)
+    nn.init.zeros_(second.weight)
+    gate = nn.Parameter(torch.tensor(0.0))
+    opt = torch.optim.Adam([*first.parameters(), *second.parameters(), *third.parameters(), gate], lr=1e-2)
+    for turn in range(16):
+        x = torch.randn(20, 5)
+        h = first(x)
+        out = second(F.relu(h) + 0.1 * h) + gate * third(x)[:, :5]
+        aside = F.relu(third(x)).mean() * float(turn > 12)
+        opt.zero_grad()
+        ((out - x).pow(2).mean() + aside).backward()
+        opt.step()
+    return gate
 
 
 @program()

@@ -18,6 +18,8 @@ MENDS = {
     "z_nearest_cell_of_a_grid": ("position.floor()", "position"),
     "z_a_code_that_is_drawn": ("torch.normal(mean, 0.1)", "mean + 0.1 * torch.randn_like(mean)"),
     "z_log_std_out_of_its_range": ("torch.clamp(raw, -20.0, 2.0)", "11.0 * torch.tanh(raw / 11) - 9.0"),
+    "z_a_spread_that_never_comes_back": (".clamp(-5.0, 2.0)", ".div(4).tanh().mul(3.5).sub(1.5)"),
+    "z_a_branch_that_was_dead_from_the_start": ("F.relu(self.other(x))", "F.leaky_relu(self.other(x))"),
     "z_inputs_that_were_never_scaled": ("net[1](hidden)", "net[1](hidden / 1000)"),
     "z_a_layer_that_has_died": ("F.relu(self.first(x))", "F.leaky_relu(self.first(x))"),
     "z_a_mask_that_is_all_off": ("(overlap < 0.5)", "(overlap / 100 < 0.5)"),
