@@ -35,11 +35,13 @@ ENDS_THE_PROCESS = frozenset(
     {
         *("w_hook_that_raises", "w_hook_that_interrupts", "w_own_exception_class", "o_a_hook_that_raises"),
         *("w_pickled", "w_saved_and_loaded", "c_layer_that_is_left_out_the_second_time"),
-        "c_cache_that_the_first_run_has_filled",
+        *("c_cache_that_the_first_run_has_filled", "v_a_gradient_inside_a_hook"),
+        *("v_a_gradient_inside_a_function_s_backward", "kv_gradients_where_they_are_switched_on_again"),
+        "u_checkpoint_assigned_behind_the_optimiser",
     }
 )
-"""Where a device is written in Python, torch survives no error that a hook raises in the engine's thread, and can't
-make the storage that it reads from a file."""
+"""Where a device is written in Python, torch survives no error that a hook raises in the engine's thread, nor a backward
+within a backward, and can't make the storage that it reads from a file."""
 
 SECONDS = frozenset(
     {
@@ -64,7 +66,8 @@ BYTES_ARE_READ = frozenset(
 NUMBERS_ARE_READ = frozenset(
     {
         *("c_dropout_of_a_generator_that_goes_on", "c_mask_drawn_by_a_generator_of_its_own", "c_counter_that_warms_up"),
-        *("q_colours_that_are_equal", "q_gradients_projected_on_one_of_zero"),
+        *("q_colours_that_are_equal", "q_gradients_projected_on_one_of_zero", "n_missing_depths_behind_where"),
+        *("n_missing_targets_squared_before_the_mask", "q_silent_bands"),
     }
 )
 """Without `check_nan` numbers are looked at on the CPU only: of a device nobody waits for them."""
