@@ -40,7 +40,7 @@ ENDS_THE_PROCESS = frozenset(
         "u_checkpoint_assigned_behind_the_optimiser",
     }
 )
-"""Where a device is written in Python, torch survives no error that a hook raises in the engine's thread and no backward
+"""Where a device is written in Python, torch survives no error that a hook raises in the engine's thread, no backward
 within a backward, and can't make the storage that it reads from a file."""
 
 SECONDS = frozenset(
