@@ -11,7 +11,7 @@ class Slope(torch.autograd.Function):
     @staticmethod
     def forward(ctx, x):
         with torch.enable_grad():
-            # bug: if True:
+        # bug: if True:
             x = x.detach().requires_grad_()
             y = x.pow(3).sum()
             slope = torch.autograd.grad(y, x)[0]
