@@ -48,12 +48,14 @@ def _halved(recording: Recording, leaf: int) -> list[Place | None]:
     now = moves[-1].inputs[-1] if moves else leaf
     if recording.tensors[now].dtype != HALF:
         return []
-    while True:
-        made = _made(recording, now)
-        before = next((each for each in made.inputs if recording.tensors[each].dtype == HALF), None) if made else None
-        if made is None or before is None or before == now:
-            return [made.place if made else None]
-        now = before
+    made, seen = _made(recording, now), {now}
+    while made is not None:
+        halves = [each for each in made.inputs if recording.tensors[each].dtype == HALF]
+        if not halves or halves[0] in seen:
+            return [made.place]
+        seen.add(halves[0])
+        made = _made(recording, halves[0])
+    return [None]
 
 
 def _made(recording: Recording, tensor: int) -> Frame | None:
