@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from seegrad.model.recording import EXTERNAL_WRITE, STEP, Node, Place, RaisedError, Recording, Route, Write
+from seegrad.model.recording import EXTERNAL_WRITE, STEP, Frame, Node, Place, RaisedError, Recording, Route, Write
 from seegrad.words.languages import marked
 from seegrad.words.phrases import Phrase, Word, joined, phrase
 
@@ -144,6 +144,12 @@ def made_at(recording: Recording, tensor: int | None) -> Place | None:
     """The line that made a tensor; None where that was before the recording."""
     frame = recording.frames[recording.tensors[tensor].frame] if tensor is not None else None
     return None if frame is None or frame.phase == "start" else frame.place
+
+
+def ran(recording: Recording, made: Frame) -> Frame | None:
+    """The first Frame of a backward in which what a Frame made ran."""
+    nodes = set(made.nodes)
+    return next((frame for frame in recording.frames[made.index + 1 :] if frame.running in nodes), None)
 
 
 def maker(recording: Recording, tensor: int | None) -> str:

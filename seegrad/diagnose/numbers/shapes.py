@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from seegrad.diagnose.cut import roots_of
-from seegrad.diagnose.evidence import birthplace, label
+from seegrad.diagnose.evidence import birthplace, label, ran
 from seegrad.diagnose.finding import DiagnosisKind, Finding, finder
 from seegrad.diagnose.gradients import reach
 from seegrad.diagnose.numbers.known import Makers
@@ -67,7 +67,7 @@ def find_crosswise(recording: Recording) -> Iterator[Diagnosis]:
         if frame.place in told or not met.isdisjoint(frame.inputs):  # what follows from the same shapes
             met.update(frame.inputs)
             continue
-        shown = tables.ran(frame) if tables.is_mistaken(frame) else None
+        shown = ran(recording, frame) if tables.is_mistaken(frame) else None
         if shown is not None:
             told.add(frame.place)
             met.update(frame.inputs)
@@ -116,14 +116,6 @@ class _Tables:
             f.backward: f for f in reversed(self._recording.frames) if f.phase == "backward" and f.backward is not None
         }
         return {each for frame in calls.values() for each in reach(self._recording, roots_of(self._recording, frame))}
-
-    @cached_property
-    def _runs(self) -> dict[int, Frame]:
-        return {frame.running: frame for frame in reversed(self._recording.frames) if frame.running is not None}
-
-    def ran(self, frame: Frame) -> Frame | None:
-        """The first Frame of a backward in which what it made ran."""
-        return next((self._runs[node] for node in frame.nodes if node in self._runs), None)
 
     def is_mistaken(self, frame: Frame) -> bool:
         """Is it of two things that don't belong crosswise, and does its mean or sum come into a loss?"""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from seegrad.diagnose.evidence import ancestors
+from seegrad.diagnose.evidence import ancestors, ran
 from seegrad.diagnose.finding import DiagnosisKind, Finding, finder
 from seegrad.diagnose.gradients import reach
 from seegrad.diagnose.training.steps import names
@@ -38,7 +38,7 @@ def find_critics(recording: Recording) -> Iterator[Diagnosis]:
     told, weights = set[Place | None](), _Weights(recording)
     for frame in weights.differences():
         weighed = weights.weighed(frame)
-        shown = weights.ran(weighed) if weighed is not None and frame.place not in told else None
+        shown = ran(recording, weighed) if weighed is not None and frame.place not in told else None
         leaves = weights.trained_otherwise(frame) if shown is not None else []
         if weighed is not None and shown is not None and leaves:
             told.add(frame.place)
@@ -61,11 +61,8 @@ class _Weights:
         self._recording = recording
         self._takers: dict[int, list[Frame]] = {}
         self._errors: list[Frame] = []  # that make a loss of an estimate and a target
-        self._ran: dict[int, Frame] = {}
         for frame in recording.frames:
-            if frame.running is not None:
-                self._ran.setdefault(frame.running, frame)
-            elif frame.phase == "forward":
+            if frame.running is None and frame.phase == "forward":
                 self._errors += [frame] if frame.op in LOSSES else []
                 for tensor in frame.inputs:
                     self._takers.setdefault(tensor, []).append(frame)
@@ -102,10 +99,6 @@ class _Weights:
             if taker.op == "mul" and others and estimate not in reach(self._recording, tuple(others)):
                 return taker
         return None
-
-    def ran(self, frame: Frame) -> Frame | None:
-        """The first Frame of a backward in which what it made ran."""
-        return next((self._ran[node] for node in frame.nodes if node in self._ran), None)
 
     def trained_otherwise(self, frame: Frame) -> list[int]:
         """The Parameters of the estimate that have a loss of their own with the same target; none without one."""

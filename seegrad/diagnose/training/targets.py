@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 from functools import cached_property
 
+from seegrad.diagnose.evidence import ran
 from seegrad.diagnose.finding import DiagnosisKind, Finding, finder
 from seegrad.diagnose.gradients import reach
 from seegrad.diagnose.numbers.known import Makers
@@ -61,7 +62,7 @@ def find_targets(recording: Recording) -> Iterator[Diagnosis]:
                 continue
             both = reach(recording, (value,)) & reach(recording, sum_.outputs)
             leaves = sorted(each for each in both if recording.tensors[each].parameter)
-            shown = targets.ran(sum_)
+            shown = ran(recording, sum_)
             if leaves and shown is not None:
                 told.add(sum_.place)
                 bare = targets.detached_in_vain(sum_)
@@ -96,14 +97,6 @@ class _Targets:
             for tensor in frame.inputs:
                 found.setdefault(tensor, set()).add(frame.op)
         return found
-
-    @cached_property
-    def _runs(self) -> dict[int, Frame]:
-        return {frame.running: frame for frame in reversed(self._recording.frames) if frame.running is not None}
-
-    def ran(self, frame: Frame) -> Frame | None:
-        """The first Frame of a backward in which what it made ran."""
-        return next((self._runs[node] for node in frame.nodes if node in self._runs), None)
 
     def compared(self, frame: Frame) -> Iterator[tuple[int, int]]:
         """(value, target), either way round, where both have a history."""
