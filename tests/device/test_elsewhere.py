@@ -52,9 +52,19 @@ else:
 """
 
 
+ENDED_AT_ONCE = """
+import os, sys
+sys.stdout.flush()
+os._exit(0)
+"""
+"""The engine's thread may still let go of the last graph when a backward is over. Were Python to end just then, that
+thread would ask for it in vain, and the process abort: torch's end, and nothing of what is asked here."""
+
+
 def said_by(code: str) -> list[str]:
     """What a process of its own prints: there the device may be registered."""
-    run = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=200)
+    whole = [sys.executable, "-c", code + ENDED_AT_ONCE]
+    run = subprocess.run(whole, cwd=ROOT, capture_output=True, text=True, timeout=200)
     assert run.returncode == 0, run.stderr[-4000:]
     return run.stdout.splitlines()
 
