@@ -31,6 +31,8 @@ class Tally(Protocol):
 class Marked(ast.NodeTransformer):
     """Puts a mark behind each check of a cell, and beside each item that one goes through.
 
+    Whoever compiles it gives what is new its lines, as IPython does (`ast.fix_missing_locations`).
+
     >>> cell = "for x, y in zip(f(), z):\\n    assert all(a for a in x)\\n    if y: assert x\\n    else: assert z"
     >>> print(ast.unparse(Marked(None).visit(ast.parse(cell))))
     for x, y in _nbjudge_pairs('line 1:12', zip)(f(), z):
@@ -71,10 +73,8 @@ class Marked(ast.NodeTransformer):
         if "assert" not in name.lower():
             return self.generic_visit(node)
         self._within(node)
-        node.value = ast.copy_location(
-            self._call(node, node.value), node.value
-        )  # which stays the cell's last expression
-        return ast.fix_missing_locations(node)
+        node.value = ast.copy_location(self._call(node, node.value), node.value)  # stays the cell's last expression
+        return node
 
     def visit_If(self, node: ast.If) -> Any:
         """A check that raises by itself, marked before; or two cases with checks of their own."""
@@ -91,7 +91,7 @@ class Marked(ast.NodeTransformer):
         """`zip`, if that is what it is when it's called."""
         self.generic_visit(node)
         if isinstance(node.func, ast.Name) and node.func.id == "zip" and not node.keywords:
-            node.func = ast.fix_missing_locations(self._call(node, node.func, name=PAIRS))
+            node.func = self._call(node, node.func, name=PAIRS)
         return node
 
     def visit_GeneratorExp(self, node: ast.GeneratorExp) -> Any:
@@ -115,11 +115,10 @@ class Marked(ast.NodeTransformer):
         self.generic_visit(node)
         if self._checks:
             node.elt = ast.copy_location(ast.BoolOp(ast.Or(), [self._call(node), node.elt]), node.elt)
-            ast.fix_missing_locations(node)
         return node
 
     def _mark(self, node: ast.stmt) -> ast.stmt:
-        return ast.fix_missing_locations(ast.copy_location(ast.Expr(self._call(node)), node))
+        return ast.copy_location(ast.Expr(self._call(node)), node)
 
     def _call(self, node: ast.stmt | ast.expr, *given: ast.expr, name: str = MARK) -> ast.Call:
         """The mark for this place, which gives back what it is given."""
