@@ -205,7 +205,7 @@ def test_the_readme_is_true_and_ends_with_a_feedback_page(readme: str, homes) ->
     home, said = homes[readme]
     ran = [block.place for block in blocks(readme) if block.language in RUN and "" not in block.left_out]
     assert set(said) == set(ran)
-    assert said[ran[-1]].splitlines()[-1] == "05_data_versus_detach.html"
+    assert said[ran[-1]].splitlines()[-1] == "feedback/ada/05_data_versus_detach/05_data_versus_detach.html"
     assert (home / "seegrad/feedback/ada/05_data_versus_detach/05_data_versus_detach.html").stat().st_size > 10_000
     assert (home / "seegrad/grades.csv").exists()
 

@@ -20,6 +20,7 @@ pytestmark = [pytest.mark.browser, pytest.mark.whole]
 
 MANY = 16
 TIMEOUT_MS = 60_000
+CDN = "https://unpkg.com"  # where nbconvert's page looks for what plays widgets
 PICTURES = [SILENT.replace("{options}", "").strip() for _ in range(MANY)]
 SEEN = """() => [...document.querySelectorAll('.jp-OutputArea-output')].filter((output) => {
   const drawn = output.querySelector('.sg-cv svg, img[src^="data:image/svg"]');
@@ -84,10 +85,22 @@ def test_nobody_trusts_it(lab: Lab, watched: Watched) -> None:
 def test_as_html(lab: Lab, watched: Watched) -> None:
     page = watched.page
     path = run_and_save(page, lab, "exported.ipynb")
-    command = [sys.executable, "-m", "nbconvert", "--to", "html", path]
-    subprocess.run(command, cwd=lab.root, check=True, capture_output=True)
+    assert f"{CDN}/" in exported(lab, path, "html"), "with the widgets' state nbconvert leaves the picture to a CDN"
+    exported(lab, path, "seegrad")
+    page.goto((lab.root / "exported.html").as_uri())
+    expect(page.locator(".sg-cv svg")).to_have_count(MANY, timeout=TIMEOUT_MS)
+    book = nbformat.read(lab.root / path, as_version=4)
+    del book.metadata["widgets"]
+    nbformat.write(book, lab.root / path)
+    assert CDN not in exported(lab, path, "html")
     page.goto((lab.root / "exported.html").as_uri())
     all_are_there(page)
+
+
+def exported(lab: Lab, path: str, form: str) -> str:
+    command = [sys.executable, "-m", "nbconvert", "--to", form, path]
+    subprocess.run(command, cwd=lab.root, check=True, capture_output=True)
+    return (lab.root / path).with_suffix(".html").read_text(encoding="utf-8")
 
 
 def test_in_notebook_7(lab: Lab, watched: Watched) -> None:
