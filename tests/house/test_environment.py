@@ -89,6 +89,7 @@ def test_the_conda_environment_and_make_install_both_projects_with_their_extras(
 
 def test_an_environment_that_the_shell_has_activated_isn_t_taken_for_make_s_own(monkeypatch) -> None:
     monkeypatch.setenv("VIRTUAL_ENV", "/somewhere/else")
+    monkeypatch.delenv("MAKEFLAGS", raising=False)  # of a make that runs the tests, which would have its folder printed
     command = ["make", "-s", '--eval=shown: ; @echo "[$$VIRTUAL_ENV]"', "shown"]
     assert subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout == "[]\n"
 
