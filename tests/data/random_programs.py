@@ -169,7 +169,8 @@ def as_torch_says(source: Source) -> Account:
         try:
             exec(compile(line, "<line>", "exec"), space)  # noqa: S102  # the program is made above
         except Exception as error:
-            return told(error, number, running, space, {line for _, _, line in counters.values()})
+            written = {line for _, _, line in counters.values()}
+            return told(error, number, running, written, as_it_runs(source))
         finally:
             for handle in handles:
                 handle.remove()
@@ -177,7 +178,7 @@ def as_torch_says(source: Source) -> Account:
         look(space, number)
         count(space, counters, number)
     changed = {line for birth in all_births(space) for line in birth.changed.values()}
-    return Account(None, None, None, frozenset(), gradients(space), frozenset(changed))
+    return Account(None, None, None, frozenset(), as_it_runs(source), frozenset(changed))
 
 
 def nodes_behind(space: dict[str, Any]) -> Iterator[Any]:
@@ -253,7 +254,7 @@ def count(space: dict[str, Any], counters: Counters, line: int) -> None:
 
 
 def told(
-    error: Exception, line: int, running: list[tuple[str, Birth]], space: dict[str, Any], written: set[int]
+    error: Exception, line: int, running: list[tuple[str, Birth]], written: set[int], gradients: tuple[Any, ...]
 ) -> Account:
     """The account of a program that raised; `written` are the lines that were the last to write some storage."""
     _, birth = running[-1] if running else ("", Birth(line))
@@ -270,7 +271,7 @@ def told(
         line,
         birth.line if running else None,
         frozenset(culprits),
-        gradients(space),
+        gradients,
         frozenset(),
     )
 
@@ -282,6 +283,18 @@ def gradients(space: dict[str, Any]) -> tuple[Any, ...]:
         for name, value in sorted(space.items())
         if name[0] == "w" and isinstance(value, torch.Tensor) and value.is_leaf
     )
+
+
+def as_it_runs(source: Source) -> tuple[Any, ...]:
+    """Gradients of a program that nobody looks into.
+
+    Whoever asks a view for its Node, once its base was written, makes torch build another: gradients then add up in
+    another order, and may differ in their last bit.
+    """
+    space: dict[str, Any] = {"torch": torch}
+    with contextlib.suppress(Exception):  # the account has it
+        exec(compile(source.text, "<as it runs>", "exec"), space)  # noqa: S102  # the program is made above
+    return gradients(space)
 
 
 def true_gradients(source: Source) -> tuple[Any, ...]:
