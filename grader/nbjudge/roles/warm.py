@@ -29,6 +29,7 @@ def warm(kernel: Kernel) -> None:
     uses = [partial(_numbers, torch)] if torch else []
     uses += [partial(_modules, torch)] if "torch._dynamo" in sys.modules else []  # for it alone: seconds to import
     uses += [partial(use, kernel) for use in (_cell, _late, _shown, _traceback, _examples)]
+    uses += [partial(_picture, module) for module in [sys.modules.get("seegrad.display.assigned")] if module]
     with _as_it_was(), torch.random.fork_rng(devices=[]) if torch else contextlib.nullcontext():
         for use in uses:
             with contextlib.suppress(Exception):
@@ -97,6 +98,18 @@ def _traceback(kernel: Kernel) -> None:
         fail([1.0])
     except ZeroDivisionError:
         kernel.shell.InteractiveTB.structured_traceback(*sys.exc_info(), tb_offset=0)
+
+
+def _picture(assigned: Any) -> None:
+    """What drawing reads once: torch's formulas, the words, the plan of each record, an empty widget."""
+    picture = assigned.pick(
+        "found", {"one": "line"}, "b = (a * 2).relu()\nb.sum().backward()", "a = torch.ones(2, requires_grad=True)"
+    )
+    try:
+        picture._repr_mimebundle_()
+    finally:
+        picture.layout.close()
+        picture.close()
 
 
 def _examples(_kernel: Kernel) -> None:

@@ -19,6 +19,8 @@ from nbjudge.process.zygote import ENVIRONMENT
 
 SEEN = """
 import json, os, sys, torch
+import seegrad.display.magic
+from ipywidgets.widgets import widget
 from nbjudge.process.kernel import Kernel
 from nbjudge.roles import warm
 
@@ -33,7 +35,7 @@ def trace(part):
             failed.append(f"{part.__name__}: {error!r}")
     return tried
 
-for name in ("_numbers", "_modules", "_cell", "_late", "_shown", "_traceback"):
+for name in ("_numbers", "_modules", "_cell", "_late", "_shown", "_traceback", "_picture"):
     setattr(warm, name, trace(getattr(warm, name)))
 
 def state():
@@ -43,6 +45,7 @@ def state():
         [id(stream) for stream in (sys.stdout, sys.stderr, sys.__stdout__, sys.__stderr__)],
         torch.random.get_rng_state().sum().item(), torch.is_grad_enabled(),
         len(os.listdir("/proc/self/task")), len(os.listdir("/proc/self/fd")),
+        len(widget._instances), sorted(os.environ),
     ]
 
 before = state()
