@@ -74,7 +74,7 @@ def _recorded(program: str, setup: str, last: int | None) -> Recording:
     names: dict[str, Any] = {STOP: BackwardReached}
     exec("import torch\nfrom torch import nn\nfrom torch.nn import functional as F", names)  # noqa: S102  # a course's usual imports
     with names["torch"].random.fork_rng(devices=()), contextlib.redirect_stdout(io.StringIO()):
-        names["torch"].manual_seed(0)
+        names["torch"].default_generator.manual_seed(0)
         exec(compile(setup, f"{FILE}.setup", "exec"), names)  # noqa: S102  # a cell of the assignment, as the program
         steps = compile(_stopping(program, last), FILE, "exec")
         with record(code=(FILE, 1, program)) as rec, contextlib.suppress(BackwardReached):
