@@ -48,7 +48,7 @@ class Forgetting:
 
 def forget(tables: Tables, horizon: int) -> None:
     """Drop what is older than Frame `horizon`, dead, and without fault."""
-    tables.frames.whole(horizon)
+    tables.frames.whole(horizon, tables.kept)
     storages = tables.tensors.forget_dead()
     tables.saved.forget_dead(storages)
     tables.tensors.uninitialised &= storages

@@ -272,9 +272,9 @@ class Frames:
         self.whole(number)
         return self.drafts[number]
 
-    def whole(self, since: int) -> None:
-        """Write out the short Frames from number `since` on."""
-        for number in [number for number in self.ran if number >= since]:
+    def whole(self, since: int, numbers: Set[int] = frozenset()) -> None:
+        """Write out the short Frames from number `since` on, and those of these numbers."""
+        for number in [number for number in self.ran if number >= since or number in numbers]:
             self._write_out(number)
 
     def outlive(self, nodes: Set[int], tensors: Set[int], numbers: Set[int]) -> None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from seegrad.diagnose.numbers.known import KnownNumbers, Makers, Span
 from seegrad.diagnose.numbers.left_out import entrance_of
 from seegrad.model.derivatives import ROWS, STEEP, stem
-from seegrad.model.recording import Frame, Node, Recording
+from seegrad.model.recording import STEP, Frame, Node, Recording
 
 PUT_THERE = frozenset({
     "fill_", "full", "full_like", "masked_fill", "masked_fill_", "new_full", "tensor", "as_tensor", "where",
@@ -82,7 +82,8 @@ class Origins:
                 unseen = any(span is None and self._is_floating(each) for each, span in spans.items())
                 meant = frame.op in PUT_THERE and now is not None and not now.has_nan
                 beyond = self._beyond(frame, tensor) if unseen and not meant else None
-                here = beyond or Origin(frame, tensor, unseen=unseen, meant=meant)
+                stepped = self._of_step(frame, tensor) if frame.op == STEP and beyond is None else None
+                here = beyond or stepped or Origin(frame, tensor, unseen=unseen, meant=meant)
                 return born if born is not None and (meant or unseen) else here
             if not nans and now is not None and now.has_nan and born is None:
                 born = Origin(frame, tensor)
@@ -116,7 +117,7 @@ class Origins:
                 found.append(Origin(each, result))
             if each.op in FRESH or (not known and each.inputs):
                 continue
-            if not each.inputs:
+            if not each.inputs and each.op not in PUT_THERE:
                 return None
             for given in (given for given, span in known.items() if span is None and given not in seen):
                 made = self._makers.maker(given, each.index - 1)
@@ -125,7 +126,10 @@ class Origins:
                 seen.add(given)
                 waiting += [] if made.phase == "backward" else [(made, given)]
         rows = [Origin(each, result) for each, result in waiting if each.op in LEFT_OUT]
-        if not found and any(each.op in PUT_THERE for each, _ in waiting):  # what is left out makes rows of nothing
+        put = [each for each, _ in waiting if each.op in PUT_THERE]
+        if found and not all(each.inputs for each in put):
+            return None
+        if not found and put:  # what is left out makes rows of nothing
             found = rows
         lines = {each.frame.place for each in found if each.frame is not None}
         return found[0] if len(lines) == 1 else None
@@ -145,6 +149,17 @@ class Origins:
     def _is_floating(self, tensor: int) -> bool:
         ref = self.recording.tensors[tensor]
         return "int" not in ref.dtype and ref.dtype != "bool" and 0 not in ref.shape
+
+    def _of_step(self, frame: Frame, tensor: int) -> Origin | None:
+        """An optimiser's step hands on what its gradients hold; None where they are known to be finite."""
+        adds = {node.id: node for node in self.recording.nodes if node.leaf == tensor}
+        runs = [f for f in self.recording.frames[: frame.index] if f.running in adds and f.backward is not None]
+        spans = [(f, self.known.given.get((f.backward or 0, f.running or 0))) for f in runs]
+        for run, span in reversed(spans):
+            if span is not None and not span.is_finite:
+                return self.of_leaf(adds[run.running or 0], run.backward or 0)
+        sure = bool(spans) and spans[-1][1] is not None
+        return None if sure else Origin(frame, tensor, unseen=True)
 
     def _of_gradient(self, frame: Frame, tensor: int) -> Origin:
         """`autograd.grad` has handed it back."""
