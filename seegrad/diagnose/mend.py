@@ -76,6 +76,8 @@ def _ways(recording: Recording, diagnosis: Diagnosis) -> Iterator[tuple[Place | 
             yield culprit, without_call("item")
         case "constant_term", "drawn":
             yield culprit, renamed("sample", "rsample")
+        case "loss_of_probabilities", how if facts.get("alone"):
+            yield culprit, undone(str(facts["op"]), "log_softmax" if how == "logarithm" else "")
         case "graph_cut", "detach" if diagnosis.severity == "error":
             yield culprit, without_call("detach")
         case _:
@@ -291,10 +293,8 @@ def without_call(method: str) -> Rewrite:
     """
 
     def rewritten(code: str) -> str | None:
-        (call, *more) = [*_calls(code, method), None]
-        if call is None or any(more) or call.args or not isinstance(call.func, ast.Attribute):
-            return None
-        return _put(code, call, _text(code, call.func.value))
+        call, owner = _only(code, method)
+        return None if call is None or owner is None or call.args else _put(code, call, _text(code, owner))
 
     return rewritten
 
@@ -307,10 +307,28 @@ def renamed(method: str, other: str) -> Rewrite:
     """
 
     def rewritten(code: str) -> str | None:
-        (call, *more) = [*_calls(code, method), None]
-        if call is None or any(more) or not isinstance(call.func, ast.Attribute):
+        call, owner = _only(code, method)
+        return None if call is None or owner is None else _put(code, call.func, f"{_text(code, owner)}.{other}")
+
+    return rewritten
+
+
+def undone(function: str, other: str = "") -> Rewrite:
+    """What a function was called on, in its place; or `other` of it, where torch has both.
+
+    >>> undone("softmax")("return torch.softmax(z / 2, -1)"), undone("softmax", "log_softmax")("p = z.softmax(1)")
+    ('return (z / 2)', 'p = z.log_softmax(1)')
+    """
+
+    def rewritten(code: str) -> str | None:
+        call, owner = _only(code, function)
+        if call is None or owner is None:
             return None
-        return _put(code, call.func, f"{_text(code, call.func.value)}.{other}")
+        of = next((each for each in call.args if not isinstance(each, ast.Constant | ast.UnaryOp)), owner)
+        torchs, text = _text(code, owner) in FUNCTIONS, _text(code, of)
+        if other:
+            return _put(code, call.func, f"{_text(code, owner)}.{other}") if torchs or of is owner else None
+        return None if torchs and of is owner else _put(code, call, text if isinstance(of, ATOMS) else f"({text})")
 
     return rewritten
 
@@ -352,11 +370,8 @@ def quoted(code: str, op: str, name: str | None = None, *, whole: bool = False) 
     if (new := without_keyword("inplace")(code)) and new != code:
         return new, code
     found = _shortest(code, op)
-    if (
-        isinstance(found, ast.AugAssign | ast.Assign)
-        and isinstance(part := _target(found), ast.Subscript)
-        and not whole
-    ):
+    part = _target(found) if isinstance(found, ast.AugAssign | ast.Assign) else None
+    if found is not None and isinstance(part, ast.Subscript) and not whole:
         base = name or _base(part)
         sign = ast.unparse(found).removeprefix(ast.unparse(part)).strip()
         return f"{base} = torch.where(…)", _shown(f"{base}[…] {sign}")
@@ -450,11 +465,10 @@ def _all(code: str) -> list[ast.AST]:
 
 def _parsed(code: str) -> ast.stmt | None:
     """The only statement of a line that is one by itself."""
-    try:
-        body = ast.parse(code).body
-    except (SyntaxError, ValueError):
-        return None
-    return body[0] if len(body) == 1 else None
+    with contextlib.suppress(SyntaxError, ValueError):
+        (statement,) = ast.parse(code).body
+        return statement
+    return None
 
 
 def _calls(code: str, method: str = "") -> list[ast.Call]:
@@ -464,10 +478,15 @@ def _calls(code: str, method: str = "") -> list[ast.Call]:
     return [each for each in found if not method or _name(each.func) == method]
 
 
+def _only(code: str, method: str) -> tuple[ast.Call | None, ast.expr | None]:
+    """The call of that name, where it is the only one, and what it is called on."""
+    (call, *more) = [*_calls(code, method), None]
+    owner = call.func.value if call is not None and isinstance(call.func, ast.Attribute) else None
+    return (None, None) if any(more) else (call, owner)
+
+
 def _name(function: ast.expr) -> str:
-    return (
-        function.attr if isinstance(function, ast.Attribute) else function.id if isinstance(function, ast.Name) else ""
-    )
+    return str(getattr(function, "attr", getattr(function, "id", "")))
 
 
 def _text(code: str, part: ast.AST) -> str:

@@ -19,7 +19,7 @@ from tests.tiers import one_in
 
 KINDS = {
     *("saved_tensor_modified", "silent_corruption", "leaf_modified", "view_modified", "memory_overlaps"),
-    *("graph_freed", "graph_kept", "graph_cut", "constant_term"),
+    *("graph_freed", "graph_kept", "graph_cut", "constant_term", "loss_of_probabilities"),
 }
 AND_MORE = {"d_split_logits_divided_in_place"}
 """Programs in which something else is wrong, too: a second finding hides behind the first."""
