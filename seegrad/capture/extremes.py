@@ -19,7 +19,8 @@ from seegrad.capture.probes.numbers import runs_ahead
 from seegrad.capture.tables import Tables
 from seegrad.capture.tables.frames import numeral
 from seegrad.capture.tables.nodes import NodeDraft
-from seegrad.model.derivatives import may_be_flat
+from seegrad.model.derivatives import factors, may_be_flat
+from seegrad.model.recording import STEP
 
 Gradients = Sequence[torch.Tensor | None]
 
@@ -287,10 +288,13 @@ def _is_finite(tensor: torch.Tensor) -> bool:
 #
 # Each leaf's gradient is looked at after the first backward that reaches it: its first number, and the others only
 # where that is 0. In most programs that is all. A leaf that got nothing but 0 is looked at again each time, until it
-# gets something, and meanwhile what the Nodes hand on that may be flat.
+# gets something, and meanwhile what the Nodes hand on that may be flat, and products of which it is a factor.
 
 PERSISTENT = 10
 """Backward calls after which it is noted."""
+
+NEAREST = 4
+"""So many Nodes lie at most between a product and the leaf that is its factor: they shape it."""
 
 MOST_LEAVES = 10_000
 """Leaves that are looked at; later ones are made anew in each step."""
@@ -312,11 +316,29 @@ class Stillness:
         self._met, self._seen = [draft for _, draft in met if draft.leaf is not None], []
         if not any(draft.leaf in self._still for draft in self._met):
             return []
-        return [node.register_hook(watch(draft.id)) for node, draft in met if may_be_flat(draft.name)]
+        watched = ((node, draft) for node, draft in met if may_be_flat(draft.name) or self._multiplies(draft))
+        return [node.register_hook(watch(draft.id)) for node, draft in watched]
+
+    def _multiplies(self, draft: NodeDraft) -> bool:
+        """Is it a product, and one of its factors a leaf that got nothing so far?"""
+        slots = factors(draft.name)
+        return bool(slots) and any(self._is_still(target) for slot, target, _ in draft.edges if slot in slots)
+
+    def _is_still(self, node: int | None) -> bool:
+        """Is there such a leaf behind the Node, and nothing between but what shapes it?"""
+        for _ in range(NEAREST):
+            draft = None if node is None else self._tables.nodes.drafts.get(node)
+            if draft is None or draft.leaf is not None:
+                return draft is not None and draft.leaf in self._still
+            behind = [target for _, target, _ in draft.edges if target is not None]
+            node = behind[0] if len(behind) == 1 else None
+        return False
 
     def handed(self, backward: int, node: int, computed: Gradients, given: Gradients) -> None:
         """A Node has computed the gradients of its inputs from those it was given."""
-        if all(map(_is_zero, computed)) and not all(map(_is_zero, given)):
+        slots = factors(self._tables.nodes.drafts[node].name)
+        handed = [computed[slot] for slot in slots if slot < len(computed)] if slots else computed
+        if all(map(_is_zero, handed)) and not all(map(_is_zero, given)):
             for slot, gradient in [*((None, each) for each in given), *enumerate(computed)]:
                 draft = ExtremesDraft(self._tables.frames.now, node=node, slot=slot, backward=backward)
                 if gradient is not None and looked_at(draft, gradient):
@@ -324,7 +346,7 @@ class Stillness:
 
     def ended(self, backward: int) -> None:
         """It is over: which leaves has it given something?"""
-        still = list[ExtremesDraft]()
+        still, fresh = list[ExtremesDraft](), set[int]()
         for draft in self._met:
             number = draft.leaf
             if number is None or (number in self._known and number not in self._still):
@@ -336,14 +358,26 @@ class Stillness:
             self._still[number] = self._still.get(number, 0) + 1
             if not _is_zero(leaf.grad):
                 del self._still[number]
+            elif self._still[number] == 1:
+                fresh.add(number)
             elif self._still[number] >= PERSISTENT:
                 now = self._tables.frames.now
                 still.append(ExtremesDraft(now, node=draft.id, backward=backward, low="0", high="0", always=True))
         self._met = []
+        self._keep_beginnings(fresh)
         if still and self._seen:
             before = set(map(id, self._noted))
             self._noted = [*self._seen, *still]
             self._tables.extremes = [each for each in self._tables.extremes if id(each) not in before] + self._noted
+
+    def _keep_beginnings(self, leaves: set[int]) -> None:
+        """Not forgotten: the Frames that wrote these leaves last, but for steps."""
+        drafts = self._tables.tensors.drafts
+        storages = {drafts[leaf].storage for leaf in leaves if leaf in drafts}
+        if storages:
+            writes = self._tables.writes.drafts.values()
+            last = {each.storage: each.frame for each in writes if each.storage in storages and each.op != STEP}
+            self._tables.kept |= set(last.values())
 
 
 def _is_zero(tensor: torch.Tensor | None) -> bool:

@@ -119,6 +119,23 @@ def may_be_flat(node: str) -> bool:
     return stem(node) in FLAT
 
 
+FACTORS = {
+    **dict.fromkeys(("Bmm", "Convolution", "Dot", "Mm", "Mul", "Mv"), (0, 1)),
+    **dict.fromkeys(("Addmm", "Addmv", "Baddbmm"), (1, 2)),
+}
+"""Product, without the end of its Node's name → its factors' slots: the gradient of each is one with the other."""
+
+
+@cache
+def factors(node: str) -> tuple[int, ...]:
+    """The slots of what a Node's op multiplies; none of another op.
+
+    >>> factors("AddmmBackward0"), factors("AddBackward0")
+    ((1, 2), ())
+    """
+    return FACTORS.get(stem(node), ())
+
+
 SELECTS = frozenset({
     "Gather", "Index", "IndexPut", "IndexSelect", "MaskedFill", "MaskedScatter", "MaskedSelect", "NanToNum", "Nanmean",
     "Nansum", "Where",

@@ -1,4 +1,7 @@
-"""A leaf whose gradient is exactly 0: behind a step, a saturated or dead function, a mask that lets nothing through."""
+"""A leaf whose gradient is exactly 0: behind a step, a saturated or dead function, a mask that lets nothing through.
+
+Or one of two factors that are both 0: the gradient of each is a product with the other.
+"""
 
 from __future__ import annotations
 
@@ -6,12 +9,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from seegrad.diagnose.cut import roots_of
-from seegrad.diagnose.evidence import birthplace, label
+from seegrad.diagnose.evidence import ancestors, birthplace, label
 from seegrad.diagnose.finding import DiagnosisKind, Finding, finder
 from seegrad.diagnose.numbers.draws import is_draw, is_linear
 from seegrad.diagnose.numbers.known import KnownNumbers, shows
-from seegrad.model.derivatives import always_zero, stem
-from seegrad.model.recording import Diagnosis, Frame, Node, Recording
+from seegrad.model.derivatives import always_zero, factors, stem
+from seegrad.model.recording import STEP, Diagnosis, Frame, Node, Place, Recording
 from seegrad.words.languages import marked
 from seegrad.words.phrases import Word, phrase, plural
 
@@ -24,6 +27,14 @@ WHY = {
     "dead": marked("`{op}` on {culprit} gave 0 for the whole batch, and is flat there"),
     "drawn": marked("`{op}` on {culprit} draws numbers, and hands nothing back to what it draws from"),
     "masked": marked("the mask on {culprit} is 0 everywhere: nothing behind it counts"),
+    "factors": marked(
+        "`{op}` on {product} multiplies two factors that are both 0, and the gradient of each is a product with the "
+        "other"
+    ),
+    "zeroed": marked(
+        "`{op}` on {product} multiplies two factors that are both 0, and the gradient of each is a product with the "
+        "other; the last of them became 0 on {culprit}"
+    ),
 }
 MEND = {
     "step": marked(
@@ -46,7 +57,11 @@ MEND = {
         "If something should count there, look at the condition that makes the mask; a batch without anything does no "
         "harm."
     ),
+    "factors": marked(
+        "Begin one of the two at random numbers and only the other at 0: the product is 0 all the same, and both learn."
+    ),
 }
+MEND["zeroed"] = MEND["factors"]
 
 STEPS = frozenset({"Round", "Sign", "Floor", "Ceil", "Trunc"})
 BENDS = {
@@ -61,6 +76,14 @@ BENDS = {
 """Node, without the end of its name → why it may hand on nothing but 0."""
 
 BEND = frozenset({"dead", "saturated"})
+
+ZEROES = frozenset(
+    {"zero_", "zeros", "zeros_like", "new_zeros", "fill_", "full", "constant_", "mul_", "__imul__", "copy_"}
+)
+"""Ops that may have made a factor 0."""
+
+FARTHEST, NEAREST = 64, 4
+"""So many Nodes behind a product are gone through; so many lie at most between one and the leaf that is its factor."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,8 +221,20 @@ class _Ways:
             return "drawn"
         if self._given_zero(node) is None or not self._handed_zero(node, slot, to):
             return None
+        if self._are_both_zero(node):
+            return "factors"
         why = BENDS.get(kind)
         return why if why != "masked" or self._is_masked(node, slot) else None
+
+    def _are_both_zero(self, node: Node) -> bool:
+        """Is it a product that hands on nothing to either factor, each of which is made for itself?"""
+        slots = factors(node.name)
+        edges = [edge for edge in node.edges if edge.slot in slots and edge.target is not None]
+        targets = {edge.target for edge in edges if edge.target is not None}
+        nodes = self._recording.nodes
+        return len(targets) == len(edges) == 2 and all(
+            self._handed_zero(node, edge.slot, nodes[edge.target]) for edge in edges if edge.target is not None
+        )
 
     def _is_masked(self, node: Node, slot: int) -> bool:
         """Is the other factor, or the condition, something that isn't trained?"""
@@ -211,18 +246,58 @@ class _Ways:
         return any(not ref.requires_grad for ref in given if ref.id != own)
 
 
+def _factors_behind(recording: Recording, product: Node) -> set[int]:
+    """The leaves that are factors of a product, or of those behind it."""
+    nodes, waiting, found = recording.nodes, [product], set[int]()
+    for node in waiting:  # grows while it's read
+        targets = [nodes[edge.target] for edge in node.edges if edge.target is not None]
+        waiting += [each for each in targets if each not in waiting and len(waiting) < FARTHEST]
+        for edge in node.edges if factors(node.name) else ():
+            if edge.slot in factors(node.name) and edge.target is not None:
+                found.add(_shaped(recording, nodes[edge.target]))
+    return found - {-1}
+
+
+def _shaped(recording: Recording, node: Node) -> int:
+    """The leaf of which a Node gives a shape or a part; -1 where it is of none alone."""
+    for _ in range(NEAREST):
+        targets = [edge.target for edge in node.edges if edge.target is not None]
+        if node.leaf is not None or len(targets) != 1:
+            break
+        node = recording.nodes[targets[0]]
+    return -1 if node.leaf is None else node.leaf
+
+
+def _zeroed(recording: Recording, leaves: set[int]) -> Place | None:
+    """The line that made the last of these leaves 0, where it is known."""
+    storages = {recording.tensors[each].storage for leaf in leaves for each, _ in ancestors(recording, leaf)}
+    last: dict[int, Frame] = {}
+    for frame in recording.frames:
+        if frame.phase in ("forward", "inplace") and frame.op != STEP:
+            made = (recording.tensors[each].storage for each in frame.outputs)
+            wrote = (recording.writes[each].storage for each in frame.writes)
+            last |= dict.fromkeys(storages.intersection([*made, *wrote]), frame)
+    found = [frame for frame in last.values() if frame.op in ZEROES]
+    return max(found, key=lambda frame: frame.index).place if found else None
+
+
 def _describe(recording: Recording, flat: Flat, leaves: list[int]) -> Diagnosis:
+    product = birthplace(recording, flat.node)
+    behind = _factors_behind(recording, flat.node) if flat.why == "factors" else set[int]()
+    zeroed = _zeroed(recording, behind.intersection(leaves))
     finding = Finding(
         recording=recording,
         kind=ZERO,
         frame=flat.frame.index,
-        culprit=birthplace(recording, flat.node),
+        culprit=zeroed or product,
         victim=flat.frame.place,
         node=flat.node,
         tensor=leaves[0],
     )
     count = len(leaves) - 1
     facts: dict[str, Word] = {"label": label(recording, leaves[0]), "cause": flat.why, "op": flat.node.op}
+    how = "zeroed" if zeroed is not None else flat.why
     more = plural(" (and {count} more leaf)", " (and {count} more leaves)", count) if count else ""
-    why = phrase(WHY[flat.why], op=flat.node.op, culprit=finding.line(finding.culprit, code=True))
-    return finding.told(IS_ZERO, MEND[flat.why], facts, leaves=more, why=why)
+    lines = {"culprit": finding.line(finding.culprit, code=True), "product": finding.line(product, code=True)}
+    why = phrase(WHY[how], op=flat.node.op, **lines)
+    return finding.told(IS_ZERO, MEND[how], facts, leaves=more, why=why)
