@@ -62,8 +62,8 @@ READS = frozenset({"argmax", "argsort", "max", "topk", "detach", "eq", "__eq__"}
 TARGET_FIRST = re.compile(r"\btarget\s*=.*\binput\s*=")
 """Code that names them the other way round."""
 
-FARTHEST = 32
-"""So many tensors back a way is followed."""
+FARTHEST = 512
+"""So many tensors are gone back through: a decoder may stack hundreds."""
 
 
 @dataclass(frozen=True, slots=True)
