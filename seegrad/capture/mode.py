@@ -14,9 +14,9 @@ import torch
 from torch.overrides import TorchFunctionMode
 
 from seegrad.capture.backward import BackwardRun
-from seegrad.capture.op import Call, Op, call_of
+from seegrad.capture.op import COPY, Call, Op, call_of
 from seegrad.capture.probes import torch_private as _torch
-from seegrad.capture.probes.copying import Holder, holder
+from seegrad.capture.probes.copying import Holder, among, holder
 from seegrad.capture.probes.places import (
     Code,
     Source,
@@ -24,6 +24,7 @@ from seegrad.capture.probes.places import (
     caller,
     is_signalled,
     is_users,
+    outside_packages,
     step_behind,
     user_frame,
     way_in,
@@ -50,6 +51,10 @@ RAISE_OWN_ERRORS = "SEEGRAD_RAISE_OWN_ERRORS"
 
 IN_STEPS = frozenset({"op", "gradient", "told"})
 """Kinds of calls by which torch's own code steps an optimiser."""
+
+HANDING_OUT = frozenset({"copy", "escape"})
+REFUSING = frozenset({COPY, "numpy", "__array__"})
+"""Kinds of calls that give a tensor to someone outside torch; those that refuse one with a graph."""
 
 _SAID: set[str] = set()
 """What could not be recorded, as it was said."""
@@ -240,8 +245,8 @@ class Capture(TorchFunctionMode):
                 step = self._step_of(frame)
                 if step is not None:
                     return self._within(step, call, frame, func, args, kwargs)
-            if call.kind == "copy":
-                return self._copied(call, frame, func, args, kwargs)
+            if call.kind in HANDING_OUT:
+                return self._hands_out(call, frame, func, args, kwargs)
             if call.kind == "gradient":
                 quietly(self._state.gradient_read, args[0], frame)
                 return call_as(frame, func, args, kwargs)
@@ -284,17 +289,25 @@ class Capture(TorchFunctionMode):
             quietly(without_us, error)
             raise
 
-    def _copied(
+    def _hands_out(
         self, call: Call, frame: FrameType, func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Any:
-        """`copy.deepcopy` has come to a tensor: of interest where torch refuses it."""
+        """`copy.deepcopy` or numpy has come to a tensor: of interest, too, where torch refuses it for its graph."""
+        if call.kind == "escape":
+            quietly(self._state.escaped, tensors_in(args))
         try:
             return call_as(frame, func, args, kwargs)
         except RuntimeError as error:
-            user = user_frame(frame)
-            held = quietly(holder, self._source, frame, [] if user is None else [user])
-            self._failed(call, frame, args, kwargs, error, held)
+            if call.name in REFUSING:
+                self._failed(call, frame, args, kwargs, error, quietly(self._held, call, frame, args))
             raise
+
+    def _held(self, call: Call, frame: FrameType, args: tuple[Any, ...]) -> Holder | None:
+        """Who holds what was refused."""
+        if call.kind == "escape":
+            return among(args[0], outside_packages(way_in(frame, self._block)[0]))
+        user = user_frame(frame)
+        return holder(self._source, frame, [] if user is None else [user])
 
     def _failed(
         self,
@@ -305,8 +318,10 @@ class Capture(TorchFunctionMode):
         error: Exception,
         held: Holder | None = None,
     ) -> None:
-        """A call has raised at which nobody had looked."""
-        op = quietly(Op, self._state, call, args, kwargs, frame, way_in(frame, self._block))
+        """A call has raised at which nobody had looked. Who hands a tensor to numpy's own code hands it to numpy."""
+        way = way_in(frame, self._block)
+        way = outside_packages(way[0]) if call.kind == "escape" else way[0], way[1]
+        op = quietly(Op, self._state, call, args, kwargs, frame, way)
         if op is not None:
             quietly(op.failed, error, held)
             self._tell(error)
@@ -321,9 +336,7 @@ class Capture(TorchFunctionMode):
         self, call: Call, frame: FrameType, user: FrameType | None, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> bool:
         """Note what is told by the call alone; True where there's no more to it."""
-        if call.kind == "escape":
-            quietly(self._state.escaped, tensors_in(args))
-        elif call.kind == "mode":
+        if call.kind == "mode":
             quietly(self._state.switches.mode, args[0], frame, user)
         elif call.kind == "told":
             quietly(self._state.told, call.name, args, kwargs, user)

@@ -24,6 +24,11 @@ def errors_with(recording: Recording, *cores: str) -> Iterator[RaisedError]:
     return (error for error in (*recording.errors, *rest) if any(core in error.text for core in cores))
 
 
+def is_caught(recording: Recording, error: RaisedError) -> bool:
+    """Has the block caught it, and gone on?"""
+    return error != recording.error and error.frame < len(recording.frames) - 1
+
+
 PRECEDENCE: tuple[Route, ...] = ("data", "detach", "view")
 """Of several routes on one way, the one that explains most."""
 

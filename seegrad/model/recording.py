@@ -365,7 +365,7 @@ class RaisedError:
     `bound`: of a backward call, variable → the line that gave it what it holds, in the functions under way.
     `inside`: where a custom Function's Node was running, the line on which its backward returns.
     `held`: of a copy that torch refused, the attribute that holds the tensor, `among` others in a collection, or
-    torch's function that keeps it there; `held_on`: the line that puts it there.
+    torch's function that keeps it there; `held_on`: the line that puts it there. Of numpy, the list that it's `among`.
     `raised_on`: where a backward call ran code of the user's that raised it (a Function's backward, a hook), its line.
     """
 

@@ -2,7 +2,8 @@
 
 A gradient is that of one number. Of several, say with which weights they count.
 """
-# error: grad can be implicitly created only for scalar outputs
+# kind: not_a_scalar
+# corpus: e_a_loss_for_each_word
 import torch
 
 x = torch.tensor([1.0, 2.0, 3.0], requires_grad=True)

@@ -2,7 +2,8 @@
 
 numpy knows no graph. `detach()` gives the numbers and shares the memory; whoever writes there needs a copy.
 """
-# error: Can't call numpy() on Tensor that requires grad
+# kind: numpy_of_a_result
+# corpus: e_outputs_logged_as_an_array
 import torch
 
 x = torch.tensor([1.0, 2.0, 3.0], requires_grad=True)

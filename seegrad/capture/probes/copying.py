@@ -1,4 +1,4 @@
-"""What `copy.deepcopy` is copying: which attribute of which object holds the tensor that it has come to."""
+"""Who holds what torch has refused: of `copy.deepcopy`, the attribute that it has come to; of numpy, a list."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ KEEPERS = {"weight_norm": ("_g", "_v"), "spectral_norm": ("_orig", "_u"), "prune
 
 @dataclass(frozen=True, slots=True)
 class Holder:
-    """An attribute that holds a result, by itself or in a collection, and the line that puts it there.
+    """An attribute or a variable that holds a result, by itself or in a collection; the line that puts it there.
 
     `name` is that of torch's function where one does so, or `prune`.
     """
@@ -57,6 +57,14 @@ def holder(source: Source, frame: FrameType, frames: Sequence[FrameType]) -> Hol
         return Holder(keeper, _called_on(source, looked_through, keeper), many)
     place = put_into(source, looked_through, name) if many else None
     return Holder(name, place or bound(source, looked_through, name, _may_be_computed), many)
+
+
+def among(tensor: torch.Tensor, frames: Sequence[FrameType]) -> Holder | None:
+    """The list or tuple, a variable of the innermost of these functions, that holds the tensor; None for none."""
+    for name, value in dict(frames[-1].f_locals).items() if frames else ():
+        if type(value) in (list, tuple) and any(each is tensor for each in value):
+            return Holder(name, None, collection=True)
+    return None
 
 
 def _keeper(owner: Any, name: str) -> str | None:

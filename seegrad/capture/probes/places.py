@@ -100,6 +100,12 @@ def way_in(frame: FrameType | None, block: FrameType | None) -> tuple[list[Frame
     return found[::-1], call
 
 
+def outside_packages(frames: list[FrameType]) -> list[FrameType]:
+    """The same without those at the end that run an installed package's code; all, where there's nothing else."""
+    own = [number for number, frame in enumerate(frames) if "-packages" not in frame.f_code.co_filename]
+    return frames[: own[-1] + 1] if own else frames
+
+
 def caller(frame: FrameType) -> FrameType:
     """The frame that called torch, seen from `__torch_function__`'s own caller.
 

@@ -1,1 +1,1 @@
-"""What torch refuses outside of any graph: to unscale halves, to copy results."""
+"""What torch refuses outside of any graph: to unscale halves, to copy results, to begin at many numbers, numpy."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from seegrad.diagnose.evidence import errors_with, label, made_at
+from seegrad.diagnose.evidence import errors_with, is_caught, label, made_at
 from seegrad.diagnose.finding import DiagnosisKind, Finding, finder
 from seegrad.model.recording import Diagnosis, RaisedError, Recording
 from seegrad.words.languages import marked
@@ -57,8 +57,7 @@ def find_copied(recording: Recording) -> Iterator[Diagnosis]:
     """The line that put a result where torch has refused to copy it."""
     for error in errors_with(recording, CORE):
         tensor = next(iter(recording.frames[error.frame].inputs), None)
-        caught = error != recording.error and error.frame < len(recording.frames) - 1  # and the program went on
-        if tensor is not None and not caught:
+        if tensor is not None and not is_caught(recording, error):
             yield _describe(recording, error, tensor)
 
 

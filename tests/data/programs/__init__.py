@@ -92,6 +92,8 @@ SEVERITIES = {
     "clips_nothing": "note",
     "result_copied": "error",
     "scaled_in_half": "error",
+    "not_a_scalar": "error",
+    "numpy_of_a_result": "error",
 }
 
 
@@ -151,6 +153,7 @@ def programs() -> dict[str, Program]:
         reported_losses,
         reported_models,
         reported_policies,
+        reported_refusals,
         reported_steps,
         reported_updates,
         schedules,

@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
-import pytest
+import contextlib
 
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+import seegrad
 from tests.data.programs import programs
 from tests.library.diagnose.training.mended import mended
 from tests.library.recorded import seen
@@ -60,3 +66,24 @@ def test_the_mend_lets_it_run_to_its_end(name: str) -> None:
 @pytest.mark.parametrize("name", [name for name, each in OWN.items() if each.kind is None])
 def test_what_torch_takes_gets_nothing(name: str) -> None:
     assert not seen(name).recording.diagnoses
+
+
+def test_the_line_that_makes_a_loss_keep_each_element_is_named() -> None:
+    with contextlib.suppress(RuntimeError), seegrad.record() as rec:
+        criterion = nn.MSELoss(reduction="none")
+        out = nn.Linear(2, 2)(torch.ones(3, 2))
+        loss = criterion(out, torch.zeros(3, 2))
+        loss.backward()
+    first = rec.diagnoses[0]
+    assert first.kind == "not_a_scalar"
+    assert first.culprit is not None
+    assert "reduction" in first.culprit.code
+
+
+def test_a_leaf_that_an_array_is_made_of_is_named() -> None:
+    with contextlib.suppress(RuntimeError), seegrad.record() as rec:
+        weight = nn.Parameter(torch.ones(3))
+        np.exp(weight)
+    first = rec.diagnoses[0]
+    assert (first.kind, first.tensor) == ("numpy_of_a_result", "weight")
+    assert "`torch.exp(…)`" in first.message("en")

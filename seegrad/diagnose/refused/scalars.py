@@ -1,0 +1,136 @@
+"""Backward from more than one number, without weights for them: which line left the loss so many."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from seegrad.diagnose.evidence import errors_with, is_caught, label
+from seegrad.diagnose.finding import DiagnosisKind, Finding, finder
+from seegrad.diagnose.numbers.known import Makers
+from seegrad.model.recording import Diagnosis, Frame, Place, RaisedError, Recording
+from seegrad.words.languages import marked
+from seegrad.words.phrases import Word
+
+CORE = "implicitly created only for scalar outputs"
+MANY = DiagnosisKind("not_a_scalar", "error", marked("not a scalar"), (marked("more than one number"),))
+
+SAID = {
+    "made": marked(
+        "{Culprit} leaves {label} with {count} numbers, of shape {shape}, and the call on {victim} gives them no "
+        "weights: it can start from a single number alone."
+    ),
+    "term": marked(
+        "{Culprit} makes a term of {label} with {count} numbers, of shape {shape}, and the sum has no fewer; the call "
+        "on {victim} gives them no weights: it can start from a single number alone."
+    ),
+    "none": marked(
+        "{Culprit} keeps the loss of each element by itself, {count} numbers of shape {shape}, and the call on "
+        "{victim} gives them no weights: it can start from a single number alone."
+    ),
+    "asked": marked(
+        "{Culprit} asks for a gradient of {label}, which has {count} numbers, of shape {shape}, and gives them no "
+        "weights: it can start from a single number alone."
+    ),
+}
+ADVICE = {
+    "made": marked(
+        "Make one number of them, there or before that call: by `.mean()`, which doesn't grow with the batch, or by "
+        "`.sum()`, if that is what the loss is to be. Where each has a weight of its own, call `backward(weights)`."
+    ),
+    "none": marked(
+        "Leave `reduction='none'` away, and torch takes the mean, or write `reduction='sum'`; keep it only where each "
+        "element is weighed or masked first, and take `.mean()` or `.sum()` of what that leaves."
+    ),
+    "asked": marked(
+        "Pass `grad_outputs=torch.ones_like({name})`, or ask for the gradient of its `.sum()`, which is the same: "
+        "where each row comes of its own row of the input alone, each gets its own gradient."
+    ),
+}
+ADVICE["term"] = ADVICE["made"]
+
+SUMS = frozenset({"add", "add_", "__iadd__", "sub", "sub_", "__isub__", "rsub", "radd"})
+SCALES = frozenset({"mul", "mul_", "__imul__", "rmul", "div", "div_", "__itruediv__", "true_divide", "neg"})
+LOSSES = re.compile(r"(?:^|_)loss$|^(?:binary_)?cross_entropy(?:_with_logits)?$|^kl_div$")
+"""Functions of torch that take the mean unless they're told not to."""
+
+KEEPS_EACH = re.compile(r"\breduction\s*=\s*[\"']none[\"']|\breduce\s*=\s*False")
+
+
+@dataclass(frozen=True, slots=True)
+class _Source:
+    """The Frame that made so many numbers, which tensor holds them, and how it came to that."""
+
+    frame: Frame
+    tensor: int
+    how: str
+
+
+@finder(order=12)
+def find_not_a_scalar(recording: Recording) -> Iterator[Diagnosis]:
+    """The line that has left the loss, or a term of it, with more than one number."""
+    for error in errors_with(recording, CORE):
+        roots = recording.frames[error.frame].inputs
+        root = next((each for each in roots if _count(recording, each) != 1), None)
+        if root is not None and not is_caught(recording, error):
+            yield _describe(recording, error, root)
+
+
+def _describe(recording: Recording, error: RaisedError, root: int) -> Diagnosis:
+    shown = recording.frames[error.frame]
+    is_training = not shown.wanted or all(recording.tensors[each].parameter for each in shown.wanted)
+    source = _source(recording, root, error.frame) if is_training else None
+    how, tensor = (source.how, source.tensor) if source is not None else ("asked", root)
+    made = source.frame.place if source is not None else error.place
+    finding = Finding(
+        recording=recording,
+        kind=MANY,
+        frame=error.frame,
+        culprit=_kept_by(recording, made) or made if how == "none" else made,
+        victim=error.place,
+        tensor=root,
+    )
+    facts: dict[str, Word] = {
+        "label": label(recording, root),
+        "cause": how,
+        "count": _count(recording, tensor),
+        "shape": str(list(recording.tensors[tensor].shape)),
+    }
+    return finding.told(SAID[how], ADVICE[how], facts)
+
+
+def _count(recording: Recording, tensor: int) -> int:
+    return math.prod(recording.tensors[tensor].shape)
+
+
+def _source(recording: Recording, root: int, until: int) -> _Source | None:
+    """Back from the loss, by sums and factors, to what isn't made of another with as many numbers."""
+    makers, tensor, term, found = Makers(recording), root, False, None
+    while (frame := makers.maker(tensor, until)) is not None:
+        how = "none" if LOSSES.search(frame.op) else "term" if term else "made"
+        found, until = _Source(frame, tensor, how), frame.index - 1
+        many = [each for each in frame.inputs if _count(recording, each) != 1]
+        if frame.op not in SUMS | SCALES:
+            break
+        if len(many) > 1 and frame.op in SUMS:  # `total += each`, in a loop
+            many = [each for each in many if (made := makers.maker(each, until)) and made.place != frame.place]
+        if len(many) != 1 or not _is_computed(recording, makers.maker(many[0], until)):
+            break
+        term |= frame.op in SUMS and len(frame.inputs) > 1
+        tensor = many[0]
+    return found
+
+
+def _is_computed(recording: Recording, made: Frame | None) -> bool:
+    """Of something with a graph, not a plain weight or mask."""
+    return made is not None and any(recording.tensors[each].requires_grad for each in made.outputs)
+
+
+def _kept_by(recording: Recording, called: Place | None) -> Place | None:
+    """The only line of the block's file that says so, where the call itself doesn't: `nn.MSELoss(reduction="none")`."""
+    if called is None or KEEPS_EACH.search(called.code) or called.file != recording.code_file:
+        return None
+    lines = [(line, text) for line, text in recording.code if KEEPS_EACH.search(text)]
+    return Place(called.file, lines[0][0], lines[0][1].strip()) if len(lines) == 1 else None

@@ -1,0 +1,232 @@
+"""What torch refuses to begin, to hand out, to go through twice; rebuilt from reports, beside programs it takes."""
+
+# ruff: noqa: B007  # they stay as people have written them
+
+from __future__ import annotations
+
+import contextlib
+
+import numpy as np
+import torch
+from torch import nn
+from torch.nn import functional as F  # noqa: N812  # torch's own convention
+
+from tests.data.programs import program
+
+# -- backward from more than one number
+
+
+@program("not_a_scalar")
+def e_a_loss_for_each_word():
+    """mindee/doctr#379."""
+
+    class Reader(nn.Module):
+        def __init__(self, hidden=12, letters=5):
+            super().__init__()
+            self.cell, self.out = nn.GRUCell(4, hidden), nn.Linear(hidden, letters)
+
+        def forward(self, features, target=None, lengths=None):
+            h = features.new_zeros(len(features), self.cell.hidden_size)
+            steps = []
+            for t in range(features.shape[1]):
+                h = self.cell(features[:, t], h)
+                steps.append(self.out(h))
+            found = {"logits": torch.stack(steps, 1)}
+            if target is not None:
+                found["loss"] = self.compute_loss(found["logits"], target, lengths)
+            return found
+
+        @staticmethod
+        def compute_loss(logits, target, lengths):
+            each = F.cross_entropy(logits.transpose(1, 2), target, reduction="none")
+            each = each.masked_fill(torch.arange(target.shape[1])[None] >= lengths[:, None], 0.0)
+            of_word = each.sum(1) / lengths.float()
+            return of_word.unsqueeze(1)  # culprit
+
+    model = Reader()
+    opt = torch.optim.Adam(model.parameters(), lr=0.01)
+    for step in range(3):
+        target = torch.randint(0, 5, (8, 6))
+        train_loss = model(torch.randn(8, 6, 4), target, torch.randint(2, 7, (8,)))["loss"]
+        opt.zero_grad()
+        train_loss.backward()  # victim
+        opt.step()
+
+
+@program("not_a_scalar")
+def e_divergence_of_each_picture():
+    """A variational autoencoder: the one term is a mean, the other a number for each picture."""
+
+    class Coder(nn.Module):
+        def __init__(self, size=16, latent=3):
+            super().__init__()
+            self.inner, self.outer = nn.Linear(size, 2 * latent), nn.Linear(latent, size)
+
+        def forward(self, x):
+            mean, log_var = self.inner(x).chunk(2, dim=1)
+            z = mean + torch.randn_like(mean) * (0.5 * log_var).exp()
+            return torch.sigmoid(self.outer(z)), mean, log_var
+
+    def vae_loss(x, again, mean, log_var, beta=0.5):
+        reconstruction = F.binary_cross_entropy(again, x)
+        inside = 1 + log_var - mean**2 - log_var.exp()
+        divergence = inside.sum(dim=1)  # culprit
+        return reconstruction - 0.5 * beta * divergence
+
+    coder = Coder()
+    opt = torch.optim.Adam(coder.parameters(), lr=0.01)
+    for step in range(3):
+        x = torch.rand(10, 16)
+        loss = vae_loss(x, *coder(x))
+        opt.zero_grad()
+        loss.backward()  # victim
+        opt.step()
+
+
+@program("not_a_scalar")
+def e_criterion_that_keeps_each_loss():
+    class Trainer:
+        def __init__(self, net):
+            self.net = net
+            self.criterion = nn.CrossEntropyLoss(reduction="none")
+            self.opt = torch.optim.SGD(net.parameters(), lr=0.1)
+
+        def step(self, x, y):
+            loss = self.criterion(self.net(x), y)  # culprit
+            self.opt.zero_grad()
+            loss.backward()  # victim
+            self.opt.step()
+
+    trainer = Trainer(nn.Sequential(nn.Linear(5, 8), nn.Tanh(), nn.Linear(8, 3)))
+    for step in range(3):
+        trainer.step(torch.randn(12, 5), torch.randint(0, 3, (12,)))
+
+
+@program("not_a_scalar")
+def e_slope_of_all_points_at_once():
+    """A network that solves an equation: `autograd.grad` raises the same."""
+    net = nn.Sequential(nn.Linear(1, 12), nn.Tanh(), nn.Linear(12, 1))
+    opt = torch.optim.Adam(net.parameters(), lr=0.01)
+    for step in range(3):
+        t = torch.rand(20, 1, requires_grad=True)
+        u = net(t)
+        slope = torch.autograd.grad(u, t, create_graph=True)[0]  # culprit, victim
+        loss = (slope + u).pow(2).mean() + (net(torch.zeros(1, 1)) - 1).pow(2).mean()
+        opt.zero_grad()
+        loss.backward()
+        opt.step()
+
+
+@program()
+def e_legal_weights_for_each_loss():
+    """Weighed by hand, by `backward(weights)`, by `grad_outputs`; and a refusal that is caught."""
+    net = nn.Linear(4, 3)
+    opt = torch.optim.SGD(net.parameters(), lr=0.1)
+    for step in range(3):
+        x, y = torch.randn(8, 4), torch.randint(0, 3, (8,))
+        each = F.cross_entropy(net(x), y, reduction="none")
+        opt.zero_grad()
+        each.backward(torch.full((8,), 1 / 8), retain_graph=True)
+        (each * torch.rand(8)).mean().backward()
+        opt.step()
+    t = torch.rand(5, 4, requires_grad=True)
+    u = net(t)
+    torch.autograd.grad(u, t, torch.ones_like(u))
+    again = net(t)
+    try:
+        again.backward()
+    except RuntimeError:
+        again.sum().backward()
+
+
+# -- numpy has no graph
+
+
+@program("numpy_of_a_result")
+def e_layers_summed_by_numpy():
+    """xiaxin1998/DHCN#8."""
+
+    class HyperConv(nn.Module):
+        def __init__(self, layers):
+            super().__init__()
+            self.layers = layers
+
+        def forward(self, adjacency, embedding):
+            items = embedding
+            final = [items]
+            for layer in range(self.layers):
+                items = torch.sparse.mm(adjacency, items)
+                final.append(items)
+            items = np.sum(final, 0)  # culprit
+            return items / (self.layers + 1)
+
+    table, conv = nn.Embedding(9, 5), HyperConv(2)
+    opt = torch.optim.Adam(table.parameters(), lr=0.02)
+    adjacency = torch.eye(9).to_sparse()
+    for step in range(3):
+        sessions = torch.randint(0, 9, (6, 3))
+        items = conv(adjacency, table.weight)
+        scores = items[sessions].mean(1) @ items.t()
+        loss = F.cross_entropy(scores, sessions[:, 0])
+        opt.zero_grad()
+        loss.backward()
+        opt.step()
+
+
+@program("numpy_of_a_result")
+def e_outputs_logged_as_an_array():
+    """What is only looked at: `.numpy()` inside a function that logs."""
+
+    class Log:
+        def __init__(self):
+            self.rows = []
+
+        def add(self, name, tensor):
+            self.rows.append((name, tensor.cpu().numpy().mean()))  # culprit
+
+    net, log = nn.Sequential(nn.Linear(3, 6), nn.ReLU(), nn.Linear(6, 1)), Log()
+    opt = torch.optim.SGD(net.parameters(), lr=0.1)
+    for step in range(3):
+        x = torch.randn(8, 3)
+        out = net(x)  # victim
+        loss = (out - x.sum(1, keepdim=True)).pow(2).mean()
+        opt.zero_grad()
+        loss.backward()
+        opt.step()
+        log.add("out", out)
+
+
+@program("numpy_of_a_result")
+def e_losses_of_all_tasks_as_an_array():
+    heads = nn.ModuleList([nn.Linear(4, 1) for task in range(3)])
+    opt = torch.optim.SGD(heads.parameters(), lr=0.1)
+    for step in range(3):
+        losses = []
+        for head in heads:
+            x = torch.randn(6, 4)
+            losses.append(F.mse_loss(head(x), x[:, :1]))
+        losses = np.array(losses)  # culprit
+        loss = (losses * torch.tensor([1.0, 0.5, 0.5])).sum()
+        opt.zero_grad()
+        loss.backward()
+        opt.step()
+
+
+@program()
+def e_legal_arrays_of_what_is_looked_at():
+    """Detached, under `no_grad`, numbers alone; and a refusal that is caught."""
+    net, seen = nn.Linear(3, 2), []
+    opt = torch.optim.SGD(net.parameters(), lr=0.1)
+    for step in range(3):
+        x = torch.randn(4, 3)
+        out = net(x)
+        loss = out.pow(2).mean()
+        opt.zero_grad()
+        loss.backward()
+        opt.step()
+        seen.append(out.detach().numpy().mean())
+        with contextlib.suppress(RuntimeError):
+            seen.append(np.asarray(out).mean())
+    with torch.no_grad():
+        seen.append(net(torch.ones(1, 3)).numpy().sum())
+    return np.mean(seen) < 100
