@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import dis
-import re
 import sys
 import threading
 import weakref
 from collections.abc import Sequence
 from itertools import chain, pairwise
-from types import CodeType, FrameType
+from types import FrameType
 from typing import Any
 
 import torch
@@ -18,6 +16,7 @@ from seegrad.capture.extremes import Aftermath, ExtremesWatch, Stillness
 from seegrad.capture.functions import FunctionChecks, unread_check
 from seegrad.capture.probes import torch_private as _torch
 from seegrad.capture.probes.places import Source, user_frame, user_frames
+from seegrad.capture.probes.stores import Bound, bound, stored_at
 from seegrad.capture.probes.suspects import Trail, likeliest
 from seegrad.capture.probes.variables import (
     Named,
@@ -346,13 +345,9 @@ class RecordingState:
         at = tables.source(tensor) if tensor.requires_grad and not _torch.is_leaf(tensor) else None
         tables.hooks.add(method, args[1:], frame, place, self.meet(tensor), at, handle)
 
-    def bound(self, user: FrameType | None) -> tuple[tuple[str, Place], ...]:
-        """Variable → the line that gave it what it holds, of the functions under way; the innermost one's counts."""
-        found: dict[str, Place] = {}
-        for frame in reversed(self._frames(user)):
-            for name, line in stores(frame.f_code, frame.f_lasti).items():
-                found.setdefault(name, self.source.place_at(frame, line))
-        return tuple(found.items())
+    def bound(self, user: FrameType | None) -> Bound:
+        """Which lines gave the variables what they hold, of the functions under way."""
+        return bound(self.source, self._frames(user))
 
     # -- for whoever watches one call
 
@@ -399,8 +394,6 @@ class RecordingState:
 
 # -- `nn.Parameter(y)`: a new leaf on the bytes of a result. Nobody sees that call: it is told at the first use
 
-IDENTIFIER = re.compile(r"[^\W\d]\w*")
-
 
 def wraps(tensors: Tensors, tensor: torch.Tensor) -> int | None:
     """The tensor with a graph on whose bytes this leaf was made; None for other tensors and for one that's known."""
@@ -420,38 +413,3 @@ def bound_at(source: Source, tensor: torch.Tensor, frames: list[FrameType]) -> P
                 if line is not None:
                     return source.place_at(frame, line)
     return None
-
-
-def stored_at(code: CodeType, name: str, now: int) -> int | None:
-    """The line of the last store into `name` before the instruction at `now`, or of all where a loop has come round.
-
-    >>> code = compile("p = 1\\nq = 2\\np = 3\\nprint(p)\\n", "example", "exec")
-    >>> stored_at(code, "p", 10**6), stored_at(code, "p", 8), stored_at(code, "head.weight", 10**6)
-    (3, 1, None)
-    """
-    found = stores(code, now)
-    return next((found[part] for part in reversed(IDENTIFIER.findall(name)) if part in found), None)
-
-
-def stores(code: CodeType, now: int) -> dict[str, int]:
-    """Variable or attribute → the line of the last store into it before the instruction at `now`, or of all.
-
-    >>> stores(compile("p = 1\\nq.r = 2\\np = 3\\n", "example", "exec"), 8)
-    {'r': 2, 'p': 1}
-    """
-    before, found = dict[str, int](), dict[str, int]()
-    for each in dis.get_instructions(code):
-        line = each.positions.lineno if each.positions else None
-        if line is not None:
-            (before if each.offset < now else found).update(dict.fromkeys(_stored(each), line))
-    return found | before
-
-
-def _stored(instruction: dis.Instruction) -> tuple[str, ...]:
-    """What an instruction stores into: some store two, or store one and load another."""
-    name, given = instruction.opname, instruction.argval
-    if not name.startswith("STORE_") or name in ("STORE_SUBSCR", "STORE_SLICE"):
-        return ()
-    if isinstance(given, tuple):
-        return tuple(given[: name.count("STORE_FAST")])
-    return (given,) if isinstance(given, str) else ()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from seegrad.diagnose.evidence import birthplace, called, errors_with, label, made_at, owner
@@ -92,6 +92,7 @@ def describe_freed(recording: Recording, error: RaisedError) -> Diagnosis:
     failed = recording.frames[error.frame]
     earlier = earlier_run(recording, error.node, failed)
     way = carried(recording, node.id, failed, earlier) if node and earlier else Carried("again")
+    way = replace(way, given=error.given) if way.how in ("carried", "within") else way
     handed = way.handed_on(recording, error)
     output = node.outputs[0] if node and node.outputs else None
     tensor = way.tensors[0] if way.tensors else output
@@ -147,6 +148,7 @@ class Carried:
     tensors: tuple[int, ...] = ()
     taken: Place | None = None
     op: str = ""  # that took them up
+    given: tuple[tuple[str, str], ...] = ()  # argument → what the caller of its function calls it
 
     def facts(self, recording: Recording) -> dict[str, Word]:
         """What the sentences need of it."""
@@ -190,8 +192,13 @@ class Carried:
             name, made = called(recording, number), made_at(recording, number)
             kept = ATTRIBUTE.match(made.code) if made is not None and self.how == "within" else None
             inner = name is not None and kept is not None and "." not in name
-            found += [kept[1]] if inner and kept is not None else [name] if name else []
+            found += [kept[1]] if inner and kept is not None else [self._outside(name)] if name else []
         return found
+
+    def _outside(self, name: str) -> str:
+        """What outlives the step: a function's argument goes when it returns."""
+        whole = collection(name)
+        return f"{dict(self.given).get(whole, whole)}{name.removeprefix(whole)}"
 
 
 def bound_on(place: Place) -> set[str]:

@@ -362,7 +362,8 @@ class Recomputed:
 class RaisedError:
     """An error that left the block, as torch or Python raised it. `node` is the Node that was running.
 
-    `bound`: of a backward call, variable → the line that gave it what it holds, in the functions under way.
+    `bound`: of a backward call, variable → the line that gave it what it holds, in the functions under way; `given`: of
+    those that one was given, the name that its caller has for it.
     `inside`: where a custom Function's Node was running, the line on which its backward returns.
     `held`: of a copy that torch refused, the attribute that holds the tensor, `among` others in a collection, or
     torch's function that keeps it there; `held_on`: the line that puts it there. Of numpy, the list that it's `among`.
@@ -380,6 +381,7 @@ class RaisedError:
     held: str = ""
     among: bool = False
     held_on: Place | None = None
+    given: tuple[tuple[str, str], ...] = ()
 
 
 EARLIER = marked(

@@ -64,7 +64,14 @@ def find_handed_to_numpy(recording: Recording) -> Iterator[Diagnosis]:
     for error in errors_with(recording, CORE):
         tensor = next(iter(recording.frames[error.frame].inputs), None)
         if tensor is not None and not is_caught(recording, error):
-            yield _describe(recording, error, tensor)
+            yield _describe(recording, error, _unmoved(recording, tensor))
+
+
+def _unmoved(recording: Recording, tensor: int) -> int:
+    """What was moved to the CPU: `out`, of `out.cpu().numpy()`."""
+    made = recording.frames[recording.tensors[tensor].frame]
+    moved = tensor in made.outputs and made.op in ("cpu", "to") and recording.tensors[tensor].name is None
+    return made.inputs[0] if moved and made.inputs else tensor
 
 
 def _describe(recording: Recording, error: RaisedError, tensor: int) -> Diagnosis:

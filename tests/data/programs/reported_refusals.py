@@ -230,3 +230,91 @@ def e_legal_arrays_of_what_is_looked_at():
     with torch.no_grad():
         seen.append(net(torch.ones(1, 3)).numpy().sum())
     return np.mean(seen) < 100
+
+
+# -- a state that a function was given, and hands back with its graph
+
+
+@program("graph_freed")
+def e_state_of_the_search_handed_back():
+    """quark0/darts#56: one stream's state is cut, that of the other isn't; both are called `hidden` somewhere."""
+
+    class Cell(nn.Module):
+        def __init__(self, size=6):
+            super().__init__()
+            self.mix, self.out = nn.Linear(2 * size, size), nn.Linear(size, 3)
+
+        def forward(self, x, hidden):
+            for each in x:
+                hidden = torch.tanh(self.mix(torch.cat([each, hidden], -1)))
+            return self.out(hidden), hidden
+
+    def architect_step(model, optimizer, x, y, hidden):
+        logits, hidden_next = model(x, hidden)
+        loss = F.cross_entropy(logits, y)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        return hidden_next, loss.item()
+
+    model = Cell()
+    opt_w = torch.optim.Adam(model.mix.parameters(), lr=0.01)
+    opt_a = torch.optim.Adam(model.out.parameters(), lr=0.01)
+    for epoch in range(2):
+        hidden, hidden_valid = torch.zeros(4, 6), torch.zeros(2, 6)
+        for i in range(3):
+            x, y = torch.randn(5, 4, 6), torch.randint(0, 3, (4,))
+            xv, yv = torch.randn(5, 2, 6), torch.randint(0, 3, (2,))
+            hidden_valid, _ = architect_step(model, opt_a, xv, yv, hidden_valid)  # culprit
+            logits, hidden = model(x, hidden.detach())
+            opt_w.zero_grad()
+            F.cross_entropy(logits, y).backward()
+            opt_w.step()
+
+
+@program("graph_freed")
+def e_memory_begun_before_the_loop():
+    """A while loop, a loss of the memory itself, and the line that renews it comes after backward."""
+
+    class Writer(nn.Module):
+        def __init__(self, slots=4):
+            super().__init__()
+            self.read, self.erase = nn.Linear(slots, 1), nn.Linear(slots, slots)
+
+        def forward(self, memory, x):
+            return torch.sigmoid(self.erase(memory)) * memory + x
+
+    def learn(writer, optimizer, memory, target):
+        loss = (writer.read(memory) - target).pow(2).mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        return loss.item()
+
+    writer = Writer()
+    optimizer = torch.optim.SGD(writer.parameters(), lr=0.1)
+    state, step = torch.zeros(3, 4), 0
+    while step < 3:
+        x = torch.randn(3, 4)
+        learn(writer, optimizer, state, x[:, :1])
+        state = writer(state, x)  # culprit
+        step += 1
+
+
+@program()
+def e_legal_states_are_cut_by_who_keeps_them():
+    cell = nn.GRUCell(4, 5)
+    opt = torch.optim.SGD(cell.parameters(), lr=0.1)
+
+    def step(x, hidden):
+        hidden_next = cell(x, hidden)
+        loss = hidden_next.pow(2).mean()
+        opt.zero_grad()
+        loss.backward()
+        opt.step()
+        return hidden_next.detach()
+
+    hidden, other = torch.zeros(2, 5), torch.zeros(2, 5)
+    for lap in range(3):
+        other = step(torch.randn(2, 4), other)
+        hidden = step(torch.randn(2, 4), hidden)
