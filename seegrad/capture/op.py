@@ -310,7 +310,7 @@ class Op:
         if self._applied is not None:
             frame.applied = self._applied
         if not self._graph:
-            frame.off = self._state.switches.off
+            frame.off = self._state.switches.off(self._user)
         for tensor in written:
             self._write(frame, tensor)
         if self._storages:

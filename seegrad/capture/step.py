@@ -42,7 +42,7 @@ class Step:
     def __init__(self, state: RecordingState, optimiser: Optimizer, user: FrameType | None) -> None:
         self._state, self._tables = state, state.tables
         self._optimiser = weakref.ref(optimiser)
-        self._place, self._off = state.source.place(user), state.switches.off
+        self._place, self._off = state.source.place(user), state.switches.off(user)
         self._before: list[tuple[torch.Tensor, int | None]] | None = None
         self._fused: dict[int, str] = {}  # address of what a kernel wrote and moved no version → the kernel
         self._arrive(optimiser, user)

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from itertools import islice
 
+from seegrad.diagnose.cut import is_elsewhere
 from seegrad.diagnose.evidence import ancestors, birthplace, counter, errors_with, label, made_at, maker
 from seegrad.diagnose.finding import DiagnosisKind, Finding, finder
 from seegrad.diagnose.mend import instead
@@ -395,9 +396,17 @@ MADE_IN_INFERENCE = {
         "{label} was made in inference mode by {culprit}, so it has no version, "
         "but `{op}` on {victim} has to save it for backward."
     ),
+    "saved_within": marked(
+        "{label} comes from inference mode, which {culprit} switched on around all that ran inside, so it has no "
+        "version, but `{op}` on {victim} has to save it for backward."
+    ),
     "written": marked(
         "{label} was made in inference mode by {culprit}, so it has no version, "
         "and {victim} writes to it in place where versions count."
+    ),
+    "written_within": marked(
+        "{label} comes from inference mode, which {culprit} switched on around all that ran inside, so it has no "
+        "version, and {victim} writes to it in place where versions count."
     ),
 }
 MAKE_ORDINARY = marked(
@@ -408,18 +417,38 @@ MAKE_ORDINARY = marked(
 
 @finder(order=7)
 def find_inference(recording: Recording) -> Iterator[Diagnosis]:
-    """One Diagnosis for each such error: the culprit is the line that made the tensor, the victim torch's refusal."""
+    """One Diagnosis for each such error: the culprit is the line that made the tensor, the victim torch's refusal.
+
+    Where inference mode stands around a call, or a whole function, the culprit is the line that says so.
+    """
     for error in errors_with(recording, *INFERENCE_CORES):
         frame = recording.frames[error.frame]
         tensor = next((number for number in frame.inputs if recording.tensors[number].counter is None), None)
+        made = made_in_inference(recording, tensor)
+        around = made.off if made is not None and is_elsewhere(recording, made) else None
         finding = Finding(
             recording=recording,
             kind=INFERENCE,
             frame=error.frame,
-            culprit=made_at(recording, tensor),
+            culprit=around or (made.place if made is not None else made_at(recording, tensor)),
             victim=error.place,
             tensor=tensor,
         )
         why = cause_of(error, INFERENCE_CORES)
         facts: dict[str, Word] = {"cause": why, "label": label(recording, tensor), "op": frame.op}
-        yield finding.told(MADE_IN_INFERENCE[why], MAKE_ORDINARY, facts)
+        said = MADE_IN_INFERENCE[f"{why}_within" if around is not None else why]
+        yield finding.told(said, MAKE_ORDINARY, facts)
+
+
+def made_in_inference(recording: Recording, tensor: int | None) -> Frame | None:
+    """The Frame that made it there: a view of such a tensor, or a `.detach()`, is one, too, although it's made outside.
+
+    None where that was before the recording.
+    """
+    made, seen = None, set[int]()
+    while tensor is not None and tensor not in seen:
+        seen.add(tensor)
+        made = recording.frames[recording.tensors[tensor].frame]
+        inner = recording.tensors[tensor].alias_of
+        tensor = inner if made.grad_enabled else None
+    return None if made is None or made.phase == "start" or made.grad_enabled else made

@@ -74,9 +74,17 @@ class Switches:
         code = getattr(held.get("func"), "__code__", None)
         return self._source.at(code.co_filename, code.co_firstlineno) if code and is_users(code.co_filename) else None
 
-    @property
-    def off(self) -> Place | None:
-        """The innermost `with`, or decorator, of the user's that is under way."""
+    def off(self, user: FrameType | None) -> Place | None:
+        """The innermost `with`, or decorator, of the user's that is under way; of inference mode a decorator alone.
+
+        That one switches nothing that is seen: what it decorates is found among those that have called `user`.
+        """
+        step = user if torch.is_inference_mode_enabled() else None
+        while step is not None:
+            context = step.f_locals.get("ctx_factory") if step.f_code.co_name == DECORATES else None
+            if type(getattr(context, "__self__", None)) is torch.inference_mode:
+                return self._decorated(step)
+            step = step.f_back
         return self._open[-1] if self._open else None
 
     def backward_begins(self) -> None:

@@ -274,7 +274,7 @@ def e_state_of_the_search_handed_back():
 
 @program("graph_freed")
 def e_memory_begun_before_the_loop():
-    """A while loop, a loss of the memory itself, and the line that renews it comes after backward."""
+    """A while loop, and the line that renews the memory comes after the backward call."""
 
     class Writer(nn.Module):
         def __init__(self, slots=4):
@@ -284,8 +284,8 @@ def e_memory_begun_before_the_loop():
         def forward(self, memory, x):
             return torch.sigmoid(self.erase(memory)) * memory + x
 
-    def learn(writer, optimizer, memory, target):
-        loss = (writer.read(memory) - target).pow(2).mean()
+    def learn(writer, optimizer, memory, x):
+        loss = (writer.read(writer(memory, x)) - x[:, :1]).pow(2).mean()
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
@@ -296,7 +296,7 @@ def e_memory_begun_before_the_loop():
     state, step = torch.zeros(3, 4), 0
     while step < 3:
         x = torch.randn(3, 4)
-        learn(writer, optimizer, state, x[:, :1])
+        learn(writer, optimizer, state, x)
         state = writer(state, x)  # culprit
         step += 1
 
@@ -318,3 +318,71 @@ def e_legal_states_are_cut_by_who_keeps_them():
     for lap in range(3):
         other = step(torch.randn(2, 4), other)
         hidden = step(torch.randn(2, 4), hidden)
+
+
+# -- features that inference mode has made
+
+
+@program("inference_tensor")
+def e_features_extracted_by_a_decorated_method():
+    """facebookresearch/dinov2#472."""
+
+    class Depther:
+        def __init__(self, backbone, head):
+            self.backbone, self.head = backbone, head
+
+        @torch.inference_mode()  # culprit
+        def extract(self, images, size=4):
+            self.backbone.eval()
+            return torch.cat([self.backbone(chunk) for chunk in images.split(size)])
+
+        def fit(self, features, depth, size=4):
+            opt = torch.optim.Adam(self.head.parameters(), lr=0.01)
+            for i in range(0, len(features), size):
+                tokens = features[i : i + size]
+                loss = F.smooth_l1_loss(self.head(tokens), depth[i : i + size])  # victim
+                opt.zero_grad()
+                loss.backward()
+                opt.step()
+
+    depther = Depther(nn.Sequential(nn.Linear(5, 6), nn.GELU()), nn.Linear(6, 1))
+    images = torch.rand(12, 5)
+    depther.fit(depther.extract(images), images.mean(1, keepdim=True))
+
+
+@program("inference_tensor")
+def e_shuffled_views_of_embeddings():
+    """The block ends, and what it has made is transposed and cut up outside of it."""
+    words, head = nn.Embedding(20, 4), nn.Linear(4, 2)
+    opt = torch.optim.SGD(head.parameters(), lr=0.1)
+    with torch.inference_mode():
+        embedded = words(torch.arange(20)).tanh()  # culprit
+    for step in range(2):
+        rows = embedded.t()[:, step * 10 : step * 10 + 10].t()
+        loss = F.cross_entropy(head(rows), torch.randint(0, 2, (10,)))  # victim
+        opt.zero_grad()
+        loss.backward()
+        opt.step()
+
+
+@program()
+def e_legal_features_of_inference_mode_are_copied():
+    """Cloned outside; and made under `no_grad`, by a function that is decorated."""
+
+    @torch.inference_mode()
+    def extract(net, x):
+        return net(x)
+
+    @torch.no_grad()
+    def encode(net, x):
+        return net(x)[:4]
+
+    net, head = nn.Linear(3, 4), nn.Linear(4, 2)
+    opt = torch.optim.SGD(head.parameters(), lr=0.1)
+    for step in range(2):
+        x = torch.randn(8, 3)
+        rows = torch.cat([extract(net, x)[:4].clone(), encode(net, x)])
+        loss = F.cross_entropy(head(rows), torch.randint(0, 2, (8,)))
+        opt.zero_grad()
+        loss.backward()
+        opt.step()
