@@ -6,7 +6,7 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from seegrad.diagnose.evidence import errors_with, is_trained, label
+from seegrad.diagnose.evidence import CASTS, ENTERING, INTEGERS, RESETS, SHAPES, errors_with, is_trained, label
 from seegrad.diagnose.finding import DiagnosisKind, Finding, finder
 from seegrad.model.recording import Diagnosis, Frame, Place, Recording, Route, Switch
 from seegrad.words.languages import marked
@@ -41,16 +41,8 @@ NO_GRADIENT = marked("{label}{leaves} led to the loss but got no gradient, becau
 
 ROUTES: dict[str, Route] = {"detach": "detach", "data": "data", "set_data": "data"}
 CAUSES = {"detach": "detach", "detach_": "detach", "data": "data", "set data": "set_data", "grad": "grad"}
-CASTS = frozenset({"to", "type", "long", "int", "short", "char", "byte", "bool"})
-SHAPES = frozenset(f"{name}_like" for name in ("zeros", "ones", "full", "empty", "rand", "randn", "randint")) | {
-    *("new_zeros", "new_ones", "new_full", "new_empty")
-}
-"""Ops that look at a tensor's shape and dtype only: no number of its goes into the result, so nothing is cut."""
-
 ASKED = re.compile(r"\bgrad\([^,()]+, *([\w.]+)\b(?!\()")
 """`grad(energy, x, …)`: for whose gradient somebody asks."""
-
-INTEGERS = ("int", "uint", "bool")
 
 WHY = {
     "detach": marked("`.detach()` returns {given} without its history"),
@@ -365,9 +357,6 @@ LEAVING = frozenset({"detach", "data", "numpy", "__array__", "tolist", "item"})
 MOVES = frozenset({"cpu", "to", "contiguous", "float", "double", "clone", "squeeze", "reshape", "view", "flatten"})
 """Ops between leaving a graph and leaving torch: `y.detach().cpu().numpy()`."""
 
-ENTERING = frozenset({"tensor", "as_tensor"})
-"""Ops that make a tensor of what came from outside torch."""
-
 
 @dataclass(frozen=True, slots=True)
 class Cut:
@@ -422,7 +411,7 @@ class Flow:
             self._results += [(frame, number) for number in results]
 
     def cuts(self, roots: Iterable[int], walked: set[int] | None = None) -> list[Cut]:
-        """Nearest to `roots` first: where something with a history went in and nothing with one came out.
+        """In the order of `behind`: where something with a history went in and nothing with one came out.
 
         `walked`: what isn't gone over again; left out, all that this Flow was asked for before.
 
@@ -449,30 +438,41 @@ class Flow:
     def behind(self, tensors: Iterable[int], walked: set[int]) -> list[int]:
         """These tensors and all that led to them, nearest first, without those `walked`, to which they're added.
 
-        The way ends at a leaf that requires grad, unless it was computed and made one afterwards.
+        Last come those that led to integers alone, which only choose. The way ends at a leaf that requires grad, unless
+        it was computed and made one afterwards.
         """
-        waiting = [number for number in dict.fromkeys(tensors) if number not in walked]
+        waiting, indices = [number for number in dict.fromkeys(tensors) if number not in walked], list[int]()
         walked.update(waiting)
-        for tensor in waiting:  # grows while it's read
-            trained = is_trained(self._recording, tensor)
-            frame = (self._born if trained else self._made).get(tensor)
-            if frame is None or (trained and self._with_history(frame)):
-                continue
-            fresh = [number for number in dict.fromkeys(frame.inputs) if number not in walked]
-            walked.update(fresh)
-            waiting.extend(fresh)
-        return waiting
+        for queue in (waiting, indices):
+            for tensor in queue:  # grows while it's read
+                trained, frames = is_trained(self._recording, tensor), self._makers(tensor)
+                if trained and any(map(self._with_history, frames)):
+                    continue
+                inputs = dict.fromkeys(number for frame in frames for number in frame.inputs)
+                for number in [each for each in inputs if each not in walked]:
+                    is_index = self._recording.tensors[number].dtype.startswith(INTEGERS)
+                    (indices if is_index else queue).append(number)
+                    walked.add(number)
+        return waiting + indices
 
     def _cut_at(self, tensor: int) -> Cut | None:
         """The Frame that made the tensor, if it dropped a history."""
-        trained = is_trained(self._recording, tensor)
-        frame = (self._born if trained else self._made).get(tensor)
-        if trained and frame is not None and not frame.inputs and frame.op in ENTERING:
-            return self._made_of_numbers(frame)
-        if frame is None or self._has_graph(tensor):
-            return None
-        given = self._with_history(frame)
-        return Cut(frame, given, "leaf" if trained and frame.op not in LEAVING else "") if given else None
+        trained, frames = is_trained(self._recording, tensor), self._makers(tensor)
+        if trained and frames and not frames[0].inputs and frames[0].op in ENTERING:
+            return self._made_of_numbers(frames[0])
+        cuts = ((frame, self._with_history(frame)) for frame in (() if self._has_graph(tensor) else frames))
+        found = (
+            Cut(frame, given, "leaf" if trained and frame.op not in LEAVING else "") for frame, given in cuts if given
+        )
+        return next(found, None)
+
+    def _makers(self, tensor: int) -> list[Frame]:
+        """The Frame that made or wrote it last; and the one that made it, where what was written left some of that."""
+        born, last = self._born.get(tensor), self._made.get(tensor)
+        if last is None or is_trained(self._recording, tensor):
+            return [] if born is None else [born]
+        stays = born is not None and born is not last and tensor in last.inputs and last.op not in RESETS | {"copy_"}
+        return [last, born] if stays and born is not None else [last]
 
     def _made_of_numbers(self, frame: Frame) -> Cut | None:
         """`torch.tensor(y.tolist(), requires_grad=True)`: the last result that nothing else took up is what it's of."""

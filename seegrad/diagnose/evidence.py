@@ -29,6 +29,21 @@ def is_caught(recording: Recording, error: RaisedError) -> bool:
     return error != recording.error and error.frame < len(recording.frames) - 1
 
 
+CASTS = frozenset({"to", "type", "long", "int", "short", "char", "byte", "bool"})
+SHAPES = frozenset(f"{name}_like" for name in ("zeros", "ones", "full", "empty", "rand", "randn", "randint")) | {
+    *("new_zeros", "new_ones", "new_full", "new_empty")
+}
+"""Ops that look at a tensor's shape and dtype only: no number of its goes into the result, so nothing is cut."""
+
+ENTERING = frozenset({"tensor", "as_tensor"})
+"""Ops that make a tensor of what came from outside torch."""
+
+INTEGERS = ("int", "uint", "bool")
+"""How the names of their dtypes begin."""
+
+RESETS = frozenset({"zero_", "fill_", "normal_", "uniform_"})
+"""Ops in place into which none of the numbers goes that were there."""
+
 PRECEDENCE: tuple[Route, ...] = ("data", "detach", "view")
 """Of several routes on one way, the one that explains most."""
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from seegrad.diagnose.evidence import birthplace, called, errors_with, label, made_at, owner
+from seegrad.diagnose.evidence import RESETS, birthplace, called, errors_with, label, made_at, owner
 from seegrad.diagnose.finding import DiagnosisKind, Finding, finder
 from seegrad.model.recording import Collected, Diagnosis, Edge, Frame, Node, Place, RaisedError, Recording
 from seegrad.words.languages import marked
@@ -127,9 +127,6 @@ one that each step writes over in place; `kept`: through one of an earlier step,
 through a sum of all losses; `once`: through a tensor made before the loop, `collected`: joined of what a list holds,
 `wrapped`: of a Parameter that nobody holds.
 """
-
-RESETS = frozenset({"zero_", "fill_", "normal_", "uniform_"})
-"""Ops in place into which none of the numbers goes that were there."""
 
 ITEM = re.compile(r"\[\d+\]$")
 

@@ -155,6 +155,7 @@ def programs() -> dict[str, Program]:
         reported_policies,
         reported_refusals,
         reported_steps,
+        reported_terms,
         reported_updates,
         schedules,
         seeds,
