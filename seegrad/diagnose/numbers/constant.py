@@ -30,6 +30,10 @@ OTHERS = marked(
     "A term of the loss on {victim} reaches nothing that the step on {step} trains: on {culprit}, {why}, so "
     "{label}{leaves} learns nothing from it."
 )
+ENTERS = marked(
+    "{Culprit} takes into the loss on {victim} what was computed of a detached {given}, by which another loss trains "
+    "something else: it reaches nothing that the step on {step} trains, and {label}{leaves} learns nothing from it."
+)
 NUMBER = marked("a number is taken out of {given}, and numbers have no history")
 REBUILT = marked("`{op}` copies the numbers of {given} without their history")
 DRAWN = marked("`.sample()` draws numbers, which have no history")
@@ -59,6 +63,10 @@ MEND = {
         "the `log_prob` of what was drawn by what it led to."
     ),
 }
+MEND["undetached"] = marked(
+    "If {label} is meant to learn from it, give that line what comes of {given} itself, computed once more without the "
+    "`.detach()`; the detached one stays where it is, for the other loss."
+)
 MENDS = dict.fromkeys(("detach", "data", "no_grad", "inside", "function", "set_data"), "watched")
 MENDS |= {"op": "soft", "integer": "soft", "left": "left", "grad": "grad", "leaf": "rebuilt"}
 
@@ -85,6 +93,8 @@ MOST_OF_A_LINE = 4
 
 GIVES_TO = re.compile(r"\s*([A-Za-z_]\w*)\s*(?:[-+*/]?=(?!=)|\.(?:append|extend)\()")
 """`penalty = …`, `penalties.append(…)`."""
+
+DEFINES = re.compile(r"\s*def (\w+)\(")
 
 NAMED = re.compile(r"\s*([A-Za-z_]\w*)\s*[-+*/]?=(?!=)")
 """`penalty = …`, `penalty += …`."""
@@ -397,8 +407,46 @@ class _Lap:
             if reached and held.isdisjoint(reached):
                 for cut, leaves in list(self._cuts((term.tensor,)))[:1]:
                     mine = tuple(leaf for leaf in leaves if leaf in held)
-                    if mine:
+                    entered = self._entered(term, cut) if mine else None
+                    if entered is not None:
+                        place = called_on(self._recording, entered.place, cut.frame.place, self._first.place)
+                        yield Missed(place, cut.frame, "", "undetached", mine, ENTERS, cut.given[0], step)
+                    elif mine:
                         yield self._found(cut, mine, OTHERS, step)
+
+    def _entered(self, term: Term, cut: Cut) -> Frame | None:
+        """The Frame that takes into this term what another call of backward trains by: there the cut is right."""
+        flow, made = Flow(self._recording), set(cut.frame.outputs)
+        for frame in self._recording.frames:
+            flow.remember(frame)
+        others = [each[0] for each in _calls(self._recording) if each[-1].index > cut.frame.index]
+        for other in [each for each in others if each is not self._first][:MOST_OF_A_LINE]:
+            behind = set(flow.behind(roots_of(self._recording, other), set()))
+            if made & behind:
+                return self._into(term, behind, made, flow)
+        return None
+
+    def _into(self, term: Term, others: set[int], made: set[int], flow: Flow) -> Frame | None:
+        """The first on the way back that is no other loss's and takes something that is, and comes of what was made."""
+        for tensor in flow.behind((term.tensor,), set()):
+            frame = self._makers.maker(tensor, term.until) if tensor not in others else None
+            shared = [each for each in frame.inputs if each in others] if frame is not None else []
+            if any(made & set(flow.behind((each,), set())) for each in shared):
+                return frame
+        return None
+
+
+def called_on(recording: Recording, place: Place | None, since: Place | None, until: Place | None) -> Place | None:
+    """The line itself; of one in a function that is given what line `since` has set, the line that gives it."""
+    if place is None or since is None or until is None or {place.file, since.file} != {recording.code_file}:
+        return place
+    head = next((each for each in reversed(recording.code) if each[0] < place.line and DEFINES.match(each[1])), None)
+    name = DEFINES.match(head[1]) if head is not None else None
+    names = "|".join(re.escape(each.strip()) for each in since.code.partition("=")[0].split(","))
+    calls = re.compile(rf"\b{name[1]}\(.*\b(?:{names})\b") if name is not None else None
+    lines = (each for each in recording.code if since.line < each[0] <= until.line)
+    line, text = next((each for each in lines if calls is not None and calls.search(each[1])), (0, ""))
+    return Place(place.file, line, text.strip()) if line else place
 
 
 def _drawn(recording: Recording, draw: Draw) -> Missed:
@@ -436,4 +484,5 @@ def _describe(recording: Recording, found: Missed, shown: Frame) -> Diagnosis:
     more = plural(" (and {count} more leaf)", " (and {count} more leaves)", count) if count else ""
     facts: dict[str, Word] = {"label": label(recording, found.leaves[0]), "cause": found.mend, "op": found.frame.op}
     step = finding.line(found.step) if found.step is not None else ""
-    return finding.told(found.said, MEND[found.mend], facts, leaves=more, why=found.why, step=step)
+    given = label(recording, found.given) if found.given is not None else ""
+    return finding.told(found.said, MEND[found.mend], facts, leaves=more, why=found.why, step=step, given=given)

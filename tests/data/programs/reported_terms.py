@@ -87,3 +87,94 @@ def e_legal_choices_without_a_gradient():
         opt.zero_grad()
         loss.backward()
         opt.step()
+
+
+# -- what is detached for one loss enters another
+
+
+@program("constant_term")
+def e_features_of_the_detached_fake():
+    """rishikksh20/TFGAN#7: the features of the detached fake enter the generator's loss, those beside them don't."""
+
+    class Discriminator(nn.Module):
+        def __init__(self, size=8):
+            super().__init__()
+            self.layers = nn.ModuleList([nn.Linear(size, 6), nn.Linear(6, 6)])
+            self.out = nn.Linear(6, 1)
+
+        def forward(self, x):
+            features = []
+            for layer in self.layers:
+                x = F.leaky_relu(layer(x), 0.2)
+                features.append(x)
+            return features, self.out(x)
+
+    gen, disc = nn.Sequential(nn.Linear(3, 8), nn.Tanh()), Discriminator()
+    optim_g = torch.optim.Adam(gen.parameters(), lr=0.01)
+    optim_d = torch.optim.Adam(disc.parameters(), lr=0.01)
+    for step in range(3):
+        mel, audio = torch.randn(6, 3), torch.randn(6, 8)
+        fake = gen(mel)
+        real_features, real_score = disc(audio)
+        fake_features, fake_score = disc(fake.detach())
+        features_g, score_g = disc(fake)
+
+        adversarial = F.mse_loss(score_g, torch.ones_like(score_g))
+        matching = F.l1_loss(fake_features[0], real_features[0].detach())  # culprit
+        loss_g = 0.1 * adversarial + 25.0 * matching
+        optim_g.zero_grad()
+        loss_g.backward(retain_graph=True)  # victim
+        optim_g.step()
+        loss_d = F.mse_loss(real_score, torch.ones_like(real_score)) + fake_score.pow(2).mean()
+        optim_d.zero_grad()
+        loss_d.backward()
+        optim_d.step()
+
+
+@program("constant_term")
+def e_critic_s_value_in_the_actor_s_loss():
+    """An agent: the critic is to learn of a detached state; its value of that enters the encoder's loss as well."""
+
+    class Agent(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.encoder, self.critic = nn.Linear(4, 5), nn.Linear(5, 1)
+            self.decoder = nn.Linear(5, 4)
+
+    agent = Agent()
+    actor_opt = torch.optim.SGD([*agent.encoder.parameters(), *agent.decoder.parameters()], lr=0.05)
+    critic_opt = torch.optim.SGD(agent.critic.parameters(), lr=0.05)
+    for step in range(3):
+        seen, reward = torch.randn(7, 4), torch.randn(7, 1)
+        state = agent.encoder(seen).tanh()
+        value = agent.critic(state.detach())
+        again = F.mse_loss(agent.decoder(state), seen)
+        bonus = value.mean()  # culprit
+        loss = again - 0.5 * bonus
+        actor_opt.zero_grad()
+        loss.backward(retain_graph=True)  # victim
+        actor_opt.step()
+        critic_loss = (value - reward).pow(2).mean()
+        critic_opt.zero_grad()
+        critic_loss.backward()
+        critic_opt.step()
+
+
+@program()
+def e_legal_a_discriminator_of_two_fakes():
+    """The detached fake trains the discriminator, the other one the generator, features and all."""
+    gen, disc, head = nn.Linear(3, 8), nn.Linear(8, 6), nn.Linear(6, 1)
+    optim_g = torch.optim.Adam(gen.parameters(), lr=0.01)
+    optim_d = torch.optim.Adam([*disc.parameters(), *head.parameters()], lr=0.01)
+    for step in range(3):
+        fake, real = gen(torch.randn(6, 3)), disc(torch.randn(6, 8)).relu()
+        fake_features, fake_features_g = disc(fake.detach()).relu(), disc(fake).relu()
+        matching = F.l1_loss(fake_features_g, real.detach())
+        loss_g = 2.0 * matching - 0.1 * head(fake_features_g).mean()
+        optim_g.zero_grad()
+        loss_g.backward()
+        optim_g.step()
+        loss_d = (head(real) - 1).pow(2).mean() + head(fake_features).pow(2).mean()
+        optim_d.zero_grad()
+        loss_d.backward()
+        optim_d.step()
