@@ -51,6 +51,7 @@ NOT_STEPPED = {
         "gradient for them, the step on {victim} leaves them as they are."
     ),
 }
+NOT_STEPPED["exchanged"] = NOT_STEPPED["assigned"]
 ADD_IT = marked(
     "If they are meant to learn, give them to the optimiser when you switch them on: `optimizer.add_param_group(…)`, "
     "or make it of all parameters from the start."
@@ -92,6 +93,7 @@ HOLD = {
     "left_out": GIVE_THEM,
     "replaced": MAKE_IT_AFTER,
     "assigned": TAKE_THE_NUMBERS,
+    "exchanged": MAKE_IT_AFTER,
 }
 
 
@@ -119,6 +121,9 @@ def find_held_by_nobody(recording: Recording) -> Iterator[Diagnosis]:
         if leaf is not None and leaf not in held and (recording.tensors[leaf].parameter or leaf in replaced):
             waiting.setdefault(leaf, frame)
     leaves = [leaf for leaf, came in waiting.items() if written.get(recording.tensors[leaf].storage, 0) < came.index]
+    came_by = [leaf for each in recording.shared if each.kind == "exchanged" for leaf in each.tensors]
+    if leaves and leaves[0] in came_by:  # the line that put the first ones there
+        leaves.sort(key=lambda leaf: came_by.index(leaf) if leaf in came_by else len(came_by))
     if leaves:
         yield _nobody(recording, leaves, waiting[leaves[0]], steps)
 
@@ -152,6 +157,8 @@ def _how(recording: Recording, leaf: int) -> tuple[str, Place | None, str, str]:
         return "hidden", shared["hidden"].place, "", shared["hidden"].name
     if stands_in and "assigned" in shared:
         return "assigned", shared["assigned"].place, "", ""
+    if stands_in and "exchanged" in shared and "copy(" not in shared["exchanged"].place.code:
+        return "exchanged", shared["exchanged"].place, "", ""
     if stands_in:
         stands = made or made_at(recording, leaf)
         return ("copied" if stands and "copy(" in stands.code else "replaced"), stands, "", ""

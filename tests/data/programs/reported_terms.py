@@ -1,6 +1,6 @@
-"""Values that were cut off from what they came of, by one of several ways; rebuilt from reports."""
+"""Values cut off from what they came of, layers from what trains them; rebuilt from reports."""
 
-# ruff: noqa: B007  # they stay as people have written them
+# ruff: noqa: B007, RUF059  # they stay as people have written them
 
 from __future__ import annotations
 
@@ -178,3 +178,91 @@ def e_legal_a_discriminator_of_two_fakes():
         optim_d.zero_grad()
         loss_d.backward()
         optim_d.step()
+
+
+# -- layers that take the place of others, which the optimiser holds
+
+
+@program("no_optimiser_holds_it")
+def e_layers_pruned_behind_the_optimiser():
+    """microsoft/nni#4521: a little function makes each smaller layer, and the model is given it."""
+
+    def shrink(layer, keep_out=None, keep_in=None):
+        weight, bias = layer.weight.data, layer.bias.data
+        if keep_out is not None:
+            weight, bias = weight[keep_out], bias[keep_out]
+        if keep_in is not None:
+            weight = weight[:, keep_in]
+        new = nn.Linear(weight.size(1), weight.size(0))
+        new.weight.data.copy_(weight)
+        new.bias.data.copy_(bias)
+        return new
+
+    def speed_up(model):
+        keep = model.first.weight.data.abs().sum(1).topk(6).indices
+        model.first = shrink(model.first, keep_out=keep)  # culprit
+        model.second = shrink(model.second, keep_in=keep)
+
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.first, self.second = nn.Linear(5, 12), nn.Linear(12, 3)
+
+        def forward(self, x):
+            return self.second(F.relu(self.first(x)))
+
+    def run(model, optimizer):
+        for batch in range(2):
+            optimizer.zero_grad()
+            loss = F.cross_entropy(model(torch.randn(8, 5)), torch.randint(0, 3, (8,)))
+            loss.backward()
+            optimizer.step()
+
+    model = Net()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9)
+    run(model, optimizer)
+    speed_up(model)
+    run(model, optimizer)
+
+
+@program("no_optimiser_holds_it")
+def e_norms_converted_behind_the_optimiser():
+    """A walk through the model that puts other norms where the old ones were."""
+
+    def group_norm(channels):
+        made = nn.GroupNorm(2, channels)
+        nn.init.ones_(made.weight)
+        return made
+
+    def convert(module):
+        for name, child in list(module.named_children()):
+            if isinstance(child, nn.BatchNorm1d):
+                setattr(module, name, group_norm(child.num_features))  # culprit
+            else:
+                convert(child)
+
+    model = nn.Sequential(nn.Linear(4, 6), nn.Sequential(nn.BatchNorm1d(6), nn.ReLU()), nn.Linear(6, 2))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
+    for stage in range(2):
+        for step in range(2):
+            loss = F.cross_entropy(model(torch.randn(8, 4)), torch.randint(0, 2, (8,)))
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+        convert(model)
+
+
+@program()
+def e_legal_layers_replaced_before_the_optimiser():
+    """And one behind it, whose parameters it's given."""
+    model = nn.Sequential(nn.Linear(4, 6), nn.ReLU(), nn.Linear(6, 2))
+    model[0] = nn.Linear(4, 6, bias=False)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
+    for stage in range(2):
+        for step in range(2):
+            loss = F.cross_entropy(model(torch.randn(8, 4)), torch.randint(0, 2, (8,)))
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+        model[2] = nn.Linear(6, 2)
+        optimizer.add_param_group({"params": list(model[2].parameters())})
