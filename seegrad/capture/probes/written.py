@@ -120,6 +120,22 @@ def _given(statement: ast.AST) -> Iterator[tuple[ast.expr, ast.expr]]:
             yield target, value
 
 
+def with_around(source: Source, frame: FrameType, name: str) -> Place | None:
+    """The innermost `with` around the frame's line that calls something of that name."""
+    file, line = frame.f_code.co_filename, frame.f_lineno
+    if name not in source.text(file):
+        return None
+    blocks = [
+        each
+        for _, tree in under_way(source, [frame])[:1]
+        for each in ast.walk(tree)
+        if isinstance(each, ast.With | ast.AsyncWith) and each.lineno <= line <= (each.end_lineno or 0)
+    ]
+    calls = [(each.lineno, item.context_expr) for each in blocks for item in each.items]
+    found = [line for line, call in calls if isinstance(call, ast.Call) and called(call.func) == name]
+    return source.at(file, max(found)) if found else None
+
+
 def call_of(source: Source, texts: Iterable[Text], name: str | None, method: str) -> Place | None:
     """The first line that calls a method of what has that name; None: of anything."""
     for file, tree in texts:

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Sequence
-from types import FrameType
+from types import CodeType, FrameType
 from typing import Any
 
 import torch
 
 from seegrad.capture.probes.places import Source, is_users
-from seegrad.capture.probes.written import Text, assigned, texts
+from seegrad.capture.probes.written import Text, assigned, texts, with_around
 from seegrad.capture.tables import Tables
 from seegrad.capture.tables.frames import SwitchDraft
 from seegrad.model.recording import Place
@@ -31,6 +31,12 @@ GRAD_MODES = torch.set_grad_enabled.__init__.__code__.co_filename
 DECORATES = "decorate_context"
 """The function of torch's that stands in for one of the user's that is decorated."""
 
+GRADIENTLESS = torch.no_grad, torch.inference_mode
+"""What torch's decorators stand for that switch gradients off."""
+
+INFERENCE = "inference_mode"
+"""Torch tells nobody that this begins or ends."""
+
 UNHEARD = "requires_grad"
 """The attribute of a Module that torch never reads."""
 
@@ -46,6 +52,7 @@ class Switches:
         self._steps = 0
         self._told: set[str] = set()
         self._open: list[Place | None] = []  # the `with` lines of the user's that are under way
+        self._around: dict[tuple[CodeType, int], Place | None] = {}  # line → the `with torch.inference_mode():` around
 
     def mode(self, on: bool, frame: FrameType, user: FrameType | None) -> None:
         """Gradients are about to be switched by `frame`, for all that follows if no `with` or function ends it."""
@@ -75,17 +82,27 @@ class Switches:
         return self._source.at(code.co_filename, code.co_firstlineno) if code and is_users(code.co_filename) else None
 
     def off(self, user: FrameType | None) -> Place | None:
-        """The innermost `with`, or decorator, of the user's that is under way; of inference mode a decorator alone.
+        """The innermost `with`, or decorator, of the user's that is under way."""
+        inference = self._inference(user) if torch.is_inference_mode_enabled() else None
+        return inference or (self._open[-1] if self._open else None)
 
-        That one switches nothing that is seen: what it decorates is found among those that have called `user`.
-        """
-        step = user if torch.is_inference_mode_enabled() else None
-        while step is not None:
-            context = step.f_locals.get("ctx_factory") if step.f_code.co_name == DECORATES else None
-            if type(getattr(context, "__self__", None)) is torch.inference_mode:
-                return self._decorated(step)
-            step = step.f_back
-        return self._open[-1] if self._open else None
+    def _inference(self, frame: FrameType | None) -> Place | None:
+        """The innermost function that is decorated so, or `with` that says so."""
+        while frame is not None:
+            found = self._says_inference(frame) if is_users(frame.f_code.co_filename) else None
+            if found is None and frame.f_code.co_name == DECORATES:
+                by = getattr(frame.f_locals.get("ctx_factory"), "__self__", None)
+                found = self._decorated(frame) if isinstance(by, GRADIENTLESS) else None
+            if found is not None:
+                return found
+            frame = frame.f_back
+        return None
+
+    def _says_inference(self, frame: FrameType) -> Place | None:
+        at = frame.f_code, frame.f_lineno
+        if at not in self._around:
+            self._around[at] = with_around(self._source, frame, INFERENCE)
+        return self._around[at]
 
     def backward_begins(self) -> None:
         """A backward call is made with gradients off: the `with` that is under way reaches too far."""

@@ -156,6 +156,7 @@ def programs() -> dict[str, Program]:
         reported_refusals,
         reported_steps,
         reported_terms,
+        reported_trainers,
         reported_updates,
         schedules,
         seeds,
