@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import ast
+import contextlib
+import re
 from collections.abc import Iterator
-from functools import partial
+from functools import lru_cache, partial
 
 from seegrad.diagnose.evidence import ancestors, label, line_of, made_at
 from seegrad.diagnose.finding import DiagnosisKind, Finding, finder
 from seegrad.diagnose.training.freezes import arrivals, trained_step
-from seegrad.diagnose.training.steps import names
+from seegrad.diagnose.training.steps import leaf_of, leaves_of, names
 from seegrad.model.recording import Diagnosis, Frame, Place, Recording, Shared, Write
 from seegrad.words.languages import marked
 from seegrad.words.phrases import Word
@@ -182,3 +185,94 @@ def find_let_go(recording: Recording) -> Iterator[Diagnosis]:
             name=each.name,
         )
         yield finding.told(NOBODY_SEES, WRITE_INTO, {"leaves": names(recording, leaves)})
+
+
+# -- new numbers for a gradient or a Parameter that nobody takes: `p.grad.clamp(-1, 1)` as a statement of its own
+
+DROPPED = DiagnosisKind("result_dropped", "note", marked("a result that nobody takes"))
+NOBODY_TAKES = {
+    "gradient": marked(
+        "{Culprit} computes new numbers from a gradient, and nobody takes them: `{op}` writes nothing, so {victim} "
+        "goes by the gradient as it was."
+    ),
+    "parameter": marked(
+        "{Culprit} computes new numbers from {label}, and nobody takes them: `{op}` writes nothing, so {label} stays "
+        "as it is."
+    ),
+}
+WRITE_THEM = {
+    "gradient": marked("If the gradient is to change, write into it: `{op}_` instead of `{op}`."),
+    "chain": marked("If the gradient is to change, write the result into it: `.grad.copy_(…)`."),
+    "parameter": marked("If it is to change, write into it, under `with torch.no_grad():`: `{op}_` instead of `{op}`."),
+}
+
+CHANGES = frozenset(
+    {"add", "sub", "subtract", "mul", "multiply", "div", "divide", "true_divide", "addcmul", "addcdiv", "lerp", "neg"}
+    | {"clamp", "clip", "clamp_min", "clamp_max", "nan_to_num", "masked_fill", "renorm"}
+)
+"""Ops of which there is one that writes, `clamp_`; out of place, they are of use by their result alone."""
+
+OF_GRADIENT = re.compile(r"\.grad\b")
+
+
+@finder(order=33)
+def find_dropped(recording: Recording) -> Iterator[Diagnosis]:
+    """A note for each line that is such a call and no more, of a gradient or Parameter that is used afterwards."""
+    told: set[Place | None] = set()
+    for frame in recording.frames:
+        if frame.phase != "forward" or frame.op not in CHANGES or frame.place is None or frame.place in told:
+            continue
+        given = _called_on(frame.place.code, frame.op)
+        found = (_of_gradient(recording, frame, given) or _of_parameter(recording, frame)) if given else None
+        if found is not None:
+            told.add(frame.place)
+            how, leaf, used = found
+            finding = Finding(
+                recording=recording, kind=DROPPED, frame=frame.index, culprit=frame.place, victim=used, tensor=leaf
+            )
+            way = "chain" if "(" in given.replace(".detach()", "") else how  # what is written there is new already
+            facts: dict[str, Word] = {"how": way, "label": label(recording, leaf), "op": frame.op}
+            yield finding.told(NOBODY_TAKES[how], WRITE_THEM[way], facts)
+
+
+@lru_cache(maxsize=4096)
+def _called_on(code: str, op: str) -> str:
+    """What a call of `op` is given, where the call is a statement of its own; empty where there's none.
+
+    >>> _called_on("p.grad.data.clamp(-1, 1)", "clamp"), _called_on("for p in ps: torch.clamp(p.grad, 0)", "clamp")
+    ('p.grad.data', 'p.grad')
+    >>> _called_on("g = g.clamp(0)", "clamp"), _called_on("seen.add(g.clamp(0))", "clamp")
+    ('', '')
+    """
+    with contextlib.suppress(SyntaxError, ValueError):
+        for each in ast.walk(ast.parse(code)) if code.count(f".{op}(") == 1 else ():
+            match each:
+                case ast.Expr(value=ast.Call(func=ast.Attribute(value=owner, attr=name)) as call) if name == op:
+                    given = call.args[0] if call.args and ast.unparse(owner) == "torch" else owner
+                    return "" if "out" in {word.arg for word in call.keywords} else ast.unparse(given)
+    return ""
+
+
+Used = tuple[str, int, Place | None]
+"""Of a gradient or of a Parameter; whose, and the line that goes by it afterwards."""
+
+
+def _of_gradient(recording: Recording, frame: Frame, given: str) -> Used | None:
+    """The line goes on from a `.grad` that was read there, or that its variable was given; the step that follows."""
+    name = re.split(r"\W", given)[0]
+    named = re.compile(rf"\b{name}\b.*(?:=(?!=)|\bin\b).*\.grad\b")
+    before = [use for use in recording.uses if use.kind == "read" and use.frame <= frame.index and use.place]
+    here = [use for use in before if use.place == frame.place] if OF_GRADIENT.search(given) else []
+    reads = here or [use for use in before if use.place and named.search(use.place.code)]
+    leaf = reads[-1].tensors[0][0] if reads else None
+    after = (use for use in recording.uses if use.kind == "stepped" and use.frame >= frame.index)
+    step = next((use for use in after if leaf in leaves_of(use)), None)
+    return ("gradient", leaf, step.place) if leaf is not None and step is not None else None
+
+
+def _of_parameter(recording: Recording, frame: Frame) -> Used | None:
+    """It's a Parameter, or a `.data` of one, to which gradients come later."""
+    leaf = _parameter(recording, frame.inputs[0]) if frame.inputs else None
+    came = (each for each in recording.frames[frame.index :] if leaf is not None and leaf_of(recording, each) == leaf)
+    later = next(came, None)
+    return ("parameter", leaf, later.place) if leaf is not None and later is not None else None

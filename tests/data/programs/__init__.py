@@ -89,6 +89,7 @@ SEVERITIES = {
     "broadcast_crosswise": "note",
     "softmax_of_one": "note",
     "name_rebound": "note",
+    "result_dropped": "note",
     "clips_nothing": "note",
     "result_copied": "error",
     "scaled_in_half": "error",

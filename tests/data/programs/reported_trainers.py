@@ -87,3 +87,95 @@ def u_legal_pseudo_labels_of_inference_mode():
         loss.backward()
         optimizer.step()
     assert 0 <= accuracy <= 1
+
+
+@program("result_dropped")
+def u_gradients_clipped_into_nothing():
+    """pytorch/tutorials#30, with a name for the gradient."""
+
+    class Trainer:
+        def __init__(self, model, limit):
+            self.model, self.limit = model, limit
+            self.optimizer = torch.optim.RMSprop(model.parameters(), lr=1e-2)
+
+        def clip(self):
+            for param in self.model.parameters():
+                gradient = param.grad
+                if gradient is None:
+                    continue
+                gradient.clip(-self.limit, self.limit)  # culprit
+
+        def update(self, x, y):
+            out, _ = self.model(x)
+            loss = F.mse_loss(out[:, -1], y)
+            self.optimizer.zero_grad()
+            loss.backward()
+            self.clip()
+            self.optimizer.step()  # victim
+            return loss.item()
+
+    trainer = Trainer(nn.GRU(3, 4, batch_first=True), 0.01)
+    for step in range(4):
+        trainer.update(torch.randn(8, 5, 3), 20 * torch.randn(8, 4))
+
+
+@program("result_dropped")
+def u_gradients_without_nan_in_a_line():
+    model = nn.Sequential(nn.Linear(4, 8), nn.Tanh(), nn.Linear(8, 1))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for step in range(3):
+        loss = model(torch.randn(16, 4)).pow(2).mean()
+        optimizer.zero_grad()
+        loss.backward()
+        for p in model.parameters():
+            torch.nan_to_num(p.grad, nan=0.0).clamp(-0.01, 0.01)  # culprit
+        optimizer.step()  # victim
+
+
+@program("result_dropped")
+def u_critic_clamped_into_nothing():
+    """A critic whose weights are to stay small (WGAN)."""
+    generator = nn.Sequential(nn.Linear(2, 8), nn.ReLU(), nn.Linear(8, 2))
+    critic = nn.Sequential(nn.Linear(2, 8), nn.LeakyReLU(0.2), nn.Linear(8, 1))
+    optimizer_g = torch.optim.RMSprop(generator.parameters(), lr=5e-3)
+    optimizer_c = torch.optim.RMSprop(critic.parameters(), lr=5e-3)
+    for iteration in range(3):
+        for _ in range(2):
+            real, fake = torch.randn(16, 2) + 2, generator(torch.randn(16, 2)).detach()
+            loss_c = critic(fake).mean() - critic(real).mean()
+            optimizer_c.zero_grad()
+            loss_c.backward()
+            optimizer_c.step()
+            for p in critic.parameters():
+                p.data.clamp(-0.01, 0.01)  # culprit
+        loss_g = -critic(generator(torch.randn(16, 2))).mean()
+        optimizer_g.zero_grad()
+        loss_g.backward()
+        optimizer_g.step()
+
+
+@program()
+def u_legal_gradients_that_are_looked_at():
+    """Norms that are logged, new gradients that are put back, writes, and a set to which something is added."""
+    model = nn.Sequential(nn.Linear(4, 8), nn.Tanh(), nn.Linear(8, 1))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    sizes, log = set(), []
+    for step in range(3):
+        loss = model(torch.randn(16, 4)).pow(2).mean()
+        optimizer.zero_grad()
+        loss.backward()
+        log.append(sum(p.grad.norm().item() ** 2 for p in model.parameters()) ** 0.5)
+        for p in model.parameters():
+            sizes.add(float(p.grad.abs().max().add(1)))
+            log.append(p.grad.clamp(-1, 1).sum().item())
+            clipped = p.grad.clamp(-0.1, 0.1)
+            p.grad = clipped
+            p.grad.mul_(0.5)
+            p.grad.data.clamp_(-1, 1)
+        optimizer.step()
+        with torch.no_grad():
+            for p in model.parameters():
+                p.clamp_(-2, 2)
+                p.data = p.data.clamp(-1, 1)
+    model[0].weight.data.clamp(-1, 1)
+    return sizes, log
