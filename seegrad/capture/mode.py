@@ -247,8 +247,9 @@ class Capture(TorchFunctionMode):
                     return self._within(step, call, frame, func, args, kwargs)
             if call.kind in HANDING_OUT:
                 return self._hands_out(call, frame, func, args, kwargs)
-            if call.kind == "gradient":
-                quietly(self._state.gradient_read, args[0], frame)
+            if call.kind in ("gradient", "leaf"):
+                asked = self._state.gradient_read if call.kind == "gradient" else self._state.made.asked
+                quietly(asked, args[0], frame)
                 return call_as(frame, func, args, kwargs)
             if call.name == "view_as" and _torch.is_of_apply(frame, args):
                 quietly(self._state.applies, user_frame(frame))

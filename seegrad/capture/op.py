@@ -82,7 +82,7 @@ EMPTY = frozenset({"empty", "empty_like", "empty_strided", "new_empty", "new_emp
 
 # -- what it means: its name, its tensors, what it may write
 
-CallKind = Literal["read", "copy", "escape", "backward", "gradient", "clear", "hook", "mode", "told", "op"]
+CallKind = Literal["read", "copy", "escape", "backward", "gradient", "clear", "leaf", "hook", "mode", "told", "op"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +111,8 @@ def call_of(function: Callable[..., Any]) -> Call:
         return Call(name, "clear")
     if name == COPY:
         return Call(name, "copy")
+    if is_property and name == "is_leaf":
+        return Call(name, "leaf")
     if is_read(name, is_property):
         return Call(name, "read", silent=name in SILENT and not hasattr(function, "__code__"))
     if name == GRAD_MODE:

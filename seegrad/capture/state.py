@@ -36,6 +36,7 @@ from seegrad.capture.tables.tensors import Tensors
 from seegrad.capture.training.assigned import AssignedParameters
 from seegrad.capture.training.collected import Collections
 from seegrad.capture.training.idle import IdleOptimisers
+from seegrad.capture.training.made import MadeOptimisers
 from seegrad.capture.training.shared import SharedThings
 from seegrad.capture.training.switches import SWITCHES, Switches
 from seegrad.capture.training.uses import GradientUses
@@ -65,7 +66,8 @@ class RecordingState:
         self.functions = FunctionChecks(self.tables, source) if functions else None
         self.switches = Switches(self.tables, source, self.meet)
         self._collections = Collections(self.tables, source)
-        self._shared, self.assigned = SharedThings(self.tables, source), AssignedParameters(self.tables, source)
+        self.made, self.assigned = MadeOptimisers(source), AssignedParameters(self.tables, source)
+        self._shared = SharedThings(self.tables, source, self.made)
         self._idle = IdleOptimisers(self.tables, source, self.uses.has_stepped)
         self._names = VariableNames()
         self._forgetting = Forgetting(self.tables)

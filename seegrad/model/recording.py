@@ -313,12 +313,14 @@ class Shared:
     `other` times. `snapshot`: the list or dict `name` holds Parameters themselves. `hidden`: the list or dict `name`
     holds modules, whose Parameters no optimiser in sight was given; `left_out`: nor those of the module `other`, when
     that line made the optimiser `name`. `evaluated`: the module `name` was stepped in training mode, then in the other.
+    `partly`: that line made an optimiser of the module `name` alone, and these are the rest of the module `other`.
     `assigned`: a module was given these Parameters in the place of others, `exchanged`: a module that has them in the
     place of another; there is no name. `lost`: `name` stood for these Parameters, was given to what that line computes
     of them, and all of that is gone, unread.
     """
 
-    kind: Literal["module", "repeated", "snapshot", "hidden", "left_out", "evaluated", "assigned", "exchanged", "lost"]
+    kind: Literal["module", "repeated", "snapshot", "hidden", "left_out", "partly", "evaluated",
+                  "assigned", "exchanged", "lost"]  # fmt: skip
     name: str
     other: str
     frame: FrameId

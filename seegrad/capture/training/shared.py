@@ -19,6 +19,7 @@ from seegrad.capture.probes.places import Source
 from seegrad.capture.probes.variables import MAX_ITEMS, attributes, is_a, tensors_in, variables
 from seegrad.capture.probes.written import bound, call_of, texts
 from seegrad.capture.tables import Tables
+from seegrad.capture.training.made import MadeOptimisers, Path, leaves
 from seegrad.model.recording import Place, Shared
 
 MEANT_AS_COPY = re.compile(
@@ -43,8 +44,8 @@ Named = list[tuple[str, Any]]
 class SharedThings:
     """All that were found, each once."""
 
-    def __init__(self, tables: Tables, source: Source) -> None:
-        self._tables, self._source = tables, source
+    def __init__(self, tables: Tables, source: Source, made: MadeOptimisers) -> None:
+        self._tables, self._source, self._made = tables, source, made
         self._told: set[str] = set()
         self._trained: set[tuple[int, int]] = set()  # optimiser and module that it has stepped in training mode
 
@@ -110,7 +111,8 @@ class SharedThings:
         found = [*held.items(), *attributes(held).items()]
         optimisers = {id(each): (name, each) for name, each in found if is_a(each, torch.optim.Optimizer)}
         stepping = optimisers.setdefault(id(optimiser), ("", optimiser))[0]
-        given = {id(leaf) for _, each in optimisers.values() for group in each.param_groups for leaf in group["params"]}
+        known = [*(each for _, each in optimisers.values()), *self._made.places]  # in a dict of the user's, too
+        given = {id(leaf) for each in known for leaf in leaves(each)}
         modules = list(_modules(found))
         owners = dict(modules)
         for name, value in found:
@@ -118,10 +120,25 @@ class SharedThings:
             loose = [leaf for each in items for leaf in _waiting(each, given)]
             if loose and len(loose) == sum(1 for each in items for _ in _parameters(each)):
                 self._tell("hidden", name, "", loose, frames, owners.get(name.rpartition(".")[0]))
-        if stepping and _any_waits((each for _, each in modules), given):
+        if _any_waits((each for _, each in modules), given):
             waiting = {id(leaf): (name, leaf) for name, module in modules for leaf in _waiting(module, given)}
             first, *_ = waiting.values()
-            self._tell("left_out", stepping, first[0], [leaf for _, leaf in waiting.values()], frames, None)
+            loose = [leaf for _, leaf in waiting.values()]
+            if stepping:
+                self._tell("left_out", stepping, first[0], loose, frames, None)
+            self._partly(modules, loose)
+
+    def _partly(self, modules: Named, loose: Sequence[torch.Tensor]) -> None:
+        """Tell of an optimiser that holds a part of the module of which these are the rest."""
+        paths: dict[int, Path] = {}
+        for name, module in modules:
+            for own, leaf in torch.nn.Module.named_parameters(module, recurse=False):
+                paths.setdefault(id(leaf), (*name.split("."), own))
+        found = self._made.beside(paths[id(loose[0])], paths)
+        if found is not None:
+            place, part, whole = found
+            with_it = [each for each in loose if paths[id(each)][: len(whole)] == whole]
+            self._told_at("partly", ".".join(part), place, with_it, ".".join(whole))
 
     def _tell(
         self,
@@ -140,10 +157,12 @@ class SharedThings:
         places = (bound(self._source, [text], _last(name), way) for text, way in looked_through)
         self._add(kind, name, other, next(filter(None, places), None), tensors)
 
-    def _told_at(self, kind: str, name: str, place: Place | None, tensors: Sequence[torch.Tensor]) -> None:
+    def _told_at(
+        self, kind: str, name: str, place: Place | None, tensors: Sequence[torch.Tensor], other: str = ""
+    ) -> None:
         if f"{kind} {_last(name)}" not in self._told:
             self._told.add(f"{kind} {_last(name)}")
-            self._add(kind, name, "", place, tensors)
+            self._add(kind, name, other, place, tensors)
 
     def _add(self, kind: str, name: str, other: str, place: Place | None, tensors: Sequence[torch.Tensor]) -> None:
         if place is None:  # a list of an optimiser's own, or a name that was given elsewhere

@@ -46,6 +46,10 @@ NOT_STEPPED = {
         "{Culprit} makes the optimiser without {leaves}: the backward call on {backward} computes a gradient for them, "
         "the step on {victim} leaves them as they are."
     ),
+    "partly": marked(
+        "{Culprit} makes the optimiser of `{part}` alone, without {leaves}: the backward call on {backward} computes a "
+        "gradient for them, the step on {victim} leaves them as they are."
+    ),
     "made": marked(
         "{Culprit} made {leaves}, and no optimiser that steps holds them: the backward call on {backward} computes a "
         "gradient for them, the step on {victim} leaves them as they are."
@@ -72,6 +76,10 @@ GIVE_THEM = marked(
     "If they are meant to learn, give them to it, `[*model.parameters(), *{owner}.parameters()]`, and make it after "
     "all modules are in place. If not, switch their `requires_grad` off."
 )
+GIVE_THE_WHOLE = marked(
+    "If they are meant to learn, make it of the whole: `{owner}.parameters()`. If not, switch their `requires_grad` "
+    "off."
+)
 MAKE_IT_LAST = marked(
     "If it is meant to learn, make the Parameter of the finished numbers: `nn.Parameter(…)` around the whole."
 )
@@ -91,6 +99,7 @@ HOLD = {
     "thawed": ADD_IT,
     "hidden": REGISTER,
     "left_out": GIVE_THEM,
+    "partly": GIVE_THE_WHOLE,
     "replaced": MAKE_IT_AFTER,
     "assigned": TAKE_THE_NUMBERS,
     "exchanged": MAKE_IT_AFTER,
@@ -140,12 +149,14 @@ def _nobody(recording: Recording, leaves: list[int], came: Frame, steps: list[Gr
         victim=victim.place,
         tensor=leaves[0],
     )
+    part, op = (op, "") if how == "partly" else ("", op)
     facts: dict[str, Word] = {"leaves": names(recording, leaves), "how": how, "op": op}
-    return finding.told(NOT_STEPPED[how], HOLD.get(how, HOLD_IT), facts, backward=finding.line(came.place), owner=owner)
+    advice = HOLD.get(how, HOLD_IT)
+    return finding.told(NOT_STEPPED[how], advice, facts, backward=finding.line(came.place), owner=owner, part=part)
 
 
 def _how(recording: Recording, leaf: int) -> tuple[str, Place | None, str, str]:
-    """How a leaf came to be held by nobody, the line, the op that it was given to, the module that it's of."""
+    """How a leaf came to be held by nobody, the line, what it was given to (or the part held), the module it's of."""
     wrapped, thawed, made = wrapped_by(recording, leaf), switched_on(recording, leaf), made_by(recording, leaf)
     shared = {each.kind: each for each in reversed(recording.shared) if leaf in each.tensors}
     if wrapped is not None:
@@ -164,6 +175,8 @@ def _how(recording: Recording, leaf: int) -> tuple[str, Place | None, str, str]:
         return ("copied" if stands and "copy(" in stands.code else "replaced"), stands, "", ""
     if "left_out" in shared:
         return "left_out", shared["left_out"].place, "", shared["left_out"].other
+    if "partly" in shared:
+        return "partly", shared["partly"].place, shared["partly"].name, shared["partly"].other
     return ("made" if made else "before"), made, "", ""
 
 

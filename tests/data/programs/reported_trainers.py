@@ -179,3 +179,71 @@ def u_legal_gradients_that_are_looked_at():
                 p.data = p.data.clamp(-1, 1)
     model[0].weight.data.clamp(-1, 1)
     return sizes, log
+
+
+@program("no_optimiser_holds_it")
+def u_list_of_optimisers_without_a_head():
+    """zdebruine/MMVAE#39, with a list and a function that makes its optimisers."""
+
+    class Policy(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.trunk = nn.Sequential(nn.Linear(4, 8), nn.Tanh(), nn.Linear(8, 8), nn.Tanh())
+            self.mean, self.spread = nn.Linear(8, 2), nn.Linear(8, 2)
+
+        def forward(self, x):
+            h = self.trunk(x)
+            return self.mean(h), F.softplus(self.spread(h)) + 0.1
+
+    class Agent(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.policy, self.value = Policy(), nn.Sequential(nn.Linear(4, 8), nn.Tanh(), nn.Linear(8, 1))
+
+    def optimisers_of(agent, lr):
+        return [
+            torch.optim.Adam(agent.policy.trunk.parameters(), lr=lr),  # culprit
+            torch.optim.Adam(agent.value.parameters(), lr=lr),
+        ]
+
+    agent = Agent()
+    optimisers = optimisers_of(agent, 1e-2)
+    for step in range(4):
+        x = torch.randn(16, 4)
+        mean, spread = agent.policy(x)
+        actions = (mean + spread * torch.randn_like(mean)).detach()
+        returns = -(actions - x[:, :2]).pow(2).sum(1)
+        value = agent.value(x).squeeze(1)
+        log_prob = torch.distributions.Normal(mean, spread).log_prob(actions).sum(1)
+        loss = -(log_prob * (returns - value.detach())).mean() + (returns - value).pow(2).mean()
+        for each in optimisers:
+            each.zero_grad()
+        loss.backward()
+        for each in optimisers:
+            each.step()  # victim
+
+
+@program()
+def u_legal_optimisers_of_parts_in_a_dict():
+    """Each part has its own, and what is frozen has none."""
+
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.stem, self.body, self.head = nn.Linear(4, 8), nn.Linear(8, 8), nn.Linear(8, 2)
+
+        def forward(self, x):
+            return self.head(torch.tanh(self.body(torch.tanh(self.stem(x)))))
+
+    net = Net()
+    net.stem.requires_grad_(requires_grad=False)
+    optimizers = {
+        name: torch.optim.SGD(part.parameters(), lr=0.1) for name, part in net.named_children() if name != "stem"
+    }
+    for step in range(4):
+        loss = F.cross_entropy(net(torch.randn(16, 4)), torch.randint(0, 2, (16,)))
+        for each in optimizers.values():
+            each.zero_grad()
+        loss.backward()
+        for each in optimizers.values():
+            each.step()

@@ -1,0 +1,78 @@
+"""Optimisers with the lines that made them: each asks of every Parameter that it is given whether it's a leaf."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Iterator
+from types import FrameType
+
+import torch
+from torch.optim.optimizer import Optimizer
+
+from seegrad.capture.probes.places import Source, is_users, user_frame
+from seegrad.model.recording import Place
+
+GIVEN = "add_param_group"
+"""The method of torch's that asks."""
+
+Path = tuple[str, ...]
+"""A module or a Parameter by the names that lead to it: `("model", "encoder", "0", "weight")`."""
+
+
+class MadeOptimisers:
+    """All that were made while the block ran, and live."""
+
+    def __init__(self, source: Source) -> None:
+        self._source = source
+        self.places = weakref.WeakKeyDictionary[Optimizer, Place]()
+
+    def asked(self, _tensor: torch.Tensor, frame: FrameType) -> None:
+        """Somebody asks of a tensor whether it's a leaf."""
+        if frame.f_code.co_name != GIVEN or is_users(frame.f_code.co_filename):
+            return
+        optimiser = frame.f_locals.get("self")
+        if isinstance(optimiser, Optimizer) and not optimiser.param_groups and optimiser not in self.places:
+            user = user_frame(frame)
+            while user is not None and user.f_locals.get("self") is optimiser:  # in a class of the user's
+                user = user_frame(user.f_back)
+            place = self._source.place(user)
+            if place is not None:
+                self.places[optimiser] = place
+
+    def beside(self, leaf: Path, paths: dict[int, Path]) -> tuple[Place, Path, Path] | None:
+        """The line that made the one optimiser that holds the leaf's nearest neighbours: what of theirs, of what whole.
+
+        `paths`: by its `id`, each Parameter that has one.
+        """
+        found: dict[int, list[tuple[Optimizer, set[Path]]]] = {}
+        for optimiser in self.places:
+            held = {paths[id(each)] for each in leaves(optimiser) if id(each) in paths}
+            found.setdefault(max((_common(each, leaf) for each in held), default=0), []).append((optimiser, held))
+        depth = max(found, default=0)
+        if depth == 0 or len(found[depth]) > 1:
+            return None
+        ((optimiser, held),) = found[depth]
+        near = [each for each in held if _common(each, leaf) == depth]
+        return self.places[optimiser], _whole(near[0], depth, held, set(paths.values())), leaf[:depth]
+
+
+def leaves(optimiser: Optimizer) -> Iterator[torch.Tensor]:
+    """All that it holds."""
+    return (leaf for group in optimiser.param_groups for leaf in group["params"])
+
+
+def _common(one: Path, other: Path) -> int:
+    """How many names two paths begin with alike.
+
+    >>> _common(("model", "encoder", "weight"), ("model", "decoder", "weight"))
+    1
+    """
+    return next((at for at, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))
+
+
+def _whole(path: Path, depth: int, held: set[Path], known: set[Path]) -> Path:
+    """The largest module around a Parameter, below that depth, all of whose Parameters are held."""
+    for size in range(depth + 1, len(path)):
+        if all(each in held for each in known if each[:size] == path[:size]):
+            return path[:size]
+    return path
