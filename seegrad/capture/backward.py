@@ -373,8 +373,9 @@ class BackwardRun:
         kind, text = type(error).__name__, text_of(error)
         line = self._state.source.raised_on(error)
         line = None if line == self._place else line
-        lines, names = tuple(bound.lines.items()), tuple(bound.names.items())
-        tables.raised(RaisedError(kind, text, self._place, frame.index, failing, lines, inside, line, given=names))
+        lines, given = tuple(bound.lines.items()), tuple(bound.names.items())
+        told = {"given": given, "remade": self._state.remade(frame.wanted, user)}
+        tables.raised(RaisedError(kind, text, self._place, frame.index, failing, lines, inside, line, **told))
         self._end([node for node in self._ran if node != failing])
 
     def done(self, result: Any) -> None:

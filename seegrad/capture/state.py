@@ -27,6 +27,7 @@ from seegrad.capture.probes.variables import (
     modules,
     variables,
 )
+from seegrad.capture.probes.written import called_at
 from seegrad.capture.tables import Tables
 from seegrad.capture.tables.forget import Forgetting
 from seegrad.capture.tables.frames import FrameDraft, Hit
@@ -350,6 +351,13 @@ class RecordingState:
     def bound(self, user: FrameType | None) -> Bound:
         """Which lines gave the variables what they hold, of the functions under way."""
         return bound(self.source, self._frames(user))
+
+    def remade(self, wanted: Sequence[int], user: FrameType | None) -> tuple[tuple[Place, Place], ...]:
+        """Of these tensors, the line that made it → the line under way that calls the function in which that stands."""
+        drafts, frames = self.tables.tensors.drafts, self.tables.frames.drafts
+        made = [frames[drafts[each].frame].place for each in wanted if drafts[each].frame in frames]
+        lines = {each: called_at(self.source, self._frames(user), each) for each in made if each is not None}
+        return tuple((each, line) for each, line in lines.items() if line is not None)
 
     # -- for whoever watches one call
 

@@ -31,6 +31,10 @@ NOT_REACHED = {
         "The gradient of {label} was asked for on {victim}, but {culprit} has only just made that tensor from {given}: "
         "{root} was computed without it."
     ),
+    "again": marked(
+        "The gradient of {label} was asked for on {victim}, but {culprit} has {label} made anew, by {made}: {root} was "
+        "computed with what an earlier call had made there."
+    ),
     "late": marked(
         "The gradient of {label} was asked for on {victim}, but {label} did not require grad when {root} was computed."
     ),
@@ -42,6 +46,7 @@ REACH = {
     ),
     "cut": marked("Let {root} use {label} without that cut, or pass `allow_unused=True` and get None for it."),
     "fresh": marked("Ask for the gradient of {given}, which {root} did use, and take the same part of the result."),
+    "again": marked("Keep what the earlier call has made, and ask for the gradient of that."),
     "late": marked("Call `{name}.requires_grad_()` before the forward runs."),
 }
 
@@ -97,11 +102,14 @@ def why_unused(recording: Recording, frame: Frame, tensor: int) -> tuple[str, Cu
 def describe_unused(recording: Recording, error: RaisedError, frame: Frame, tensor: int) -> Diagnosis:
     """The culprit is the line that cut the graph or made a new tensor, where there is one; the victim is the call."""
     why, cut = why_unused(recording, frame, tensor)
+    made = cut.frame.place if cut else None
+    called_again = called_twice(recording, error, frame, cut.frame) if cut and why == "fresh" else None
+    why = "again" if called_again is not None else why
     finding = Finding(
         recording=recording,
         kind=UNUSED,
         frame=error.frame,
-        culprit=cut.frame.place if cut else None,
+        culprit=called_again or made,
         victim=error.place,
         tensor=tensor,
     )
@@ -115,7 +123,16 @@ def describe_unused(recording: Recording, error: RaisedError, frame: Frame, tens
         "op": op,
         "reason": reason,
     }
-    return finding.told(NOT_REACHED[why], REACH[why], facts, why=because(reason, given, op))
+    line = finding.line(made)
+    return finding.told(NOT_REACHED[why], REACH[why], facts, why=because(reason, given, op), made=line)
+
+
+def called_twice(recording: Recording, error: RaisedError, frame: Frame, born: Frame) -> Place | None:
+    """The line that called a function again which had made, on the same line, what the graph does lead to."""
+    reached = reach(recording, frame.inputs)
+    before = (each for each in recording.frames[: born.index] if (each.op, each.place) == (born.op, born.place))
+    used = any(not reached.isdisjoint(each.outputs) for each in before)
+    return next((line for made, line in error.remade if made == born.place), None) if used else None
 
 
 # -- `.grad` was read from the result of an op: it's None there, the gradient went to the leaf

@@ -136,6 +136,28 @@ def with_around(source: Source, frame: FrameType, name: str) -> Place | None:
     return source.at(file, max(found)) if found else None
 
 
+def called_at(source: Source, frames: Sequence[FrameType], made: Place) -> Place | None:
+    """The last line so far of the innermost function under way that asks for the function in which `made` stands."""
+    functions = (each for each in nodes(source.text(made.file)) if isinstance(each, ast.FunctionDef))
+    around = [(each.lineno, each.name) for each in functions if each.lineno < made.line <= (each.end_lineno or 0)]
+    name = max(around)[1] if around else ""
+    for frame in reversed(frames if name else ()):
+        lines = [line for line in _asked_for(source, frame, name) if line <= frame.f_lineno]
+        if lines or frame.f_code.co_name == name:
+            return source.at(frame.f_code.co_filename, max(lines)) if lines else None
+    return None
+
+
+def _asked_for(source: Source, frame: FrameType, name: str) -> Iterator[int]:
+    """The lines of the frame's own text, not of functions in it, that call that function or name that property."""
+    bodies = [getattr(tree, "body", []) for _, tree in under_way(source, [frame])[:1]]
+    own = [each for body in bodies for each in body if not isinstance(each, ast.FunctionDef | ast.ClassDef)]
+    for each in (each for part in own for each in ast.walk(part)):
+        match each:
+            case ast.Call(func=ast.Name(id=asked)) | ast.Attribute(attr=asked) if asked == name:
+                yield each.lineno
+
+
 def call_of(source: Source, texts: Iterable[Text], name: str | None, method: str) -> Place | None:
     """The first line that calls a method of what has that name; None: of anything."""
     for file, tree in texts:

@@ -247,3 +247,63 @@ def u_legal_optimisers_of_parts_in_a_dict():
         loss.backward()
         for each in optimizers.values():
             each.step()
+
+
+@program("unused_input")
+def u_labels_softened_twice():
+    """ilia10000/dataset-distillation#3, with a property."""
+
+    class Labels(nn.Module):
+        def __init__(self, count):
+            super().__init__()
+            self.logits = nn.Parameter(torch.randn(count, 3))
+
+        @property
+        def soft(self):
+            return torch.softmax(self.logits, dim=1)
+
+    def inner_loss(net, x, labels):
+        return -(labels.soft * torch.log_softmax(net(x), dim=1)).sum(1).mean()
+
+    def gradient(loss, labels):
+        wanted = [labels.soft]  # culprit
+        return torch.autograd.grad(loss, wanted)[0]  # victim
+
+    net, labels, x = nn.Linear(4, 3), Labels(6), torch.randn(6, 4)
+    loss = inner_loss(net, x, labels)
+    gradient(loss, labels)
+
+
+@program("unused_input")
+def u_positions_moved_again_for_their_force():
+    """A force field whose positions are wrapped into the cell by a function."""
+    cell = torch.tensor([4.0, 4.0, 4.0])
+    free = 3 * torch.randn(5, 3)
+    free.requires_grad_()
+
+    def wrapped():
+        return free - cell * (free / cell).detach().floor()
+
+    def energy(at):
+        distance = (at[:, None] - at[None]).pow(2).sum(-1) + torch.eye(len(at))
+        return distance.rsqrt().sum()
+
+    total = energy(wrapped())
+    at = wrapped()  # culprit
+    (force,) = torch.autograd.grad(total, [at])  # victim
+    assert force.shape == at.shape
+
+
+@program()
+def u_legal_force_of_the_positions_that_were_used():
+    """Made twice, and each time asked for the gradient of its own energy."""
+    free = torch.randn(5, 3, requires_grad=True)
+
+    def positions():
+        return free * 1.5
+
+    for _ in range(2):
+        at = positions()
+        energy = at.pow(2).sum()
+        (force,) = torch.autograd.grad(energy, [at])
+    assert force.shape == at.shape
