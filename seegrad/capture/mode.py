@@ -35,7 +35,7 @@ from seegrad.capture.probes.variables import is_a, tensors_in
 from seegrad.capture.recomputed import Recomputations
 from seegrad.capture.state import RecordingState
 from seegrad.capture.step import Step, is_torchs
-from seegrad.capture.training.lost import tell_lost
+from seegrad.capture.training.lost import tell_kept, tell_lost
 from seegrad.capture.training.uses import CLIPPING, UNSCALING, ZEROING, on_step
 from seegrad.model.recording import RaisedError, Recording
 from seegrad.words.errors import text_of
@@ -167,6 +167,7 @@ class Capture(TorchFunctionMode):
         if self._state.functions is not None:
             quietly(self._state.functions.compare)
         quietly(tell_lost, self._state.tables)
+        quietly(tell_kept, self._state.tables, self._source)
         quietly(self._state.tables.let_go)
         return left
 

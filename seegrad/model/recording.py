@@ -316,11 +316,12 @@ class Shared:
     `partly`: that line made an optimiser of the module `name` alone, and these are the rest of the module `other`.
     `assigned`: a module was given these Parameters in the place of others, `exchanged`: a module that has them in the
     place of another; there is no name. `lost`: `name` stood for these Parameters, was given to what that line computes
-    of them, and all of that is gone, unread.
+    of them, and all of that is gone, unread. `gradient`: that line keeps a `.grad` itself, which Frame `frame` holds
+    against what it was, after it was cleared.
     """
 
     kind: Literal["module", "repeated", "snapshot", "hidden", "left_out", "partly", "evaluated",
-                  "assigned", "exchanged", "lost"]  # fmt: skip
+                  "assigned", "exchanged", "lost", "gradient"]  # fmt: skip
     name: str
     other: str
     frame: FrameId

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import inspect
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from types import CodeType, FrameType, FunctionType
 
@@ -14,6 +15,9 @@ from seegrad.model.recording import Place
 
 Text = tuple[str, ast.AST]
 """A file, and the tree to look through."""
+
+COLLECTIONS = re.compile(r"([\w.]+)\[")
+"""`before` in `grad - before[0]`."""
 
 PUTS = frozenset({"append", "appendleft", "extend", "insert", "add", "update", "setdefault", "put"})
 """Methods that put something into a collection."""
@@ -156,6 +160,37 @@ def _asked_for(source: Source, frame: FrameType, name: str) -> Iterator[int]:
         match each:
             case ast.Call(func=ast.Name(id=asked)) | ast.Attribute(attr=asked) if asked == name:
                 yield each.lineno
+
+
+def stored_at(source: Source, near: Place, name: str) -> Place | None:
+    """The line that keeps a tensor itself which `near` reads: in a collection named there, or what is called `name`.
+
+    The collection's is looked for in the function around `near`, then in its file; the name in that function.
+    """
+    every = nodes(source.text(near.file))
+    functions = [each for each in every if isinstance(each, ast.FunctionDef)]
+    inside = [each for each in functions if each.lineno < near.line <= (each.end_lineno or 0)]
+    around = list(ast.walk(inside[-1])) if inside else every
+    into = {part.rpartition(".")[2] for part in COLLECTIONS.findall(f"{near.code} {name}")}
+    for part, names, collections in ((around, [], into), (every, [], into), (around, [name, "grad"], set[str]())):
+        lines = [each.lineno for each in part if isinstance(each, ast.stmt) and _keeps(each, names, collections)]
+        if lines:
+            return source.at(near.file, min(lines))
+    return None
+
+
+def _keeps(statement: ast.stmt, names: Sequence[str], collections: Iterable[str]) -> bool:
+    """`state["last"] = grad`, `self.last = p.grad.data`, `last.append(grad)`; not `last.append(grad.clone())`."""
+    match statement:
+        case ast.Assign(targets=[ast.Subscript() | ast.Attribute()], value=value):
+            pass
+        case ast.Expr(value=ast.Call(func=ast.Attribute(attr=method), args=[value])) if method in PUTS:
+            pass
+        case _:
+            return False
+    text = ast.unparse(value).removesuffix(".detach()").removesuffix(".data")
+    named = any(text == name or text.endswith(f".{name}") for name in names)
+    return "(" not in text and (named or any(_puts(statement, each) for each in collections))
 
 
 def call_of(source: Source, texts: Iterable[Text], name: str | None, method: str) -> Place | None:

@@ -38,6 +38,33 @@ COPY_STATE = marked(
 )
 COPY_EACH = marked("If the numbers of that moment are meant, keep `.detach().clone()` of each tensor.")
 
+OF_ITS_OWN = marked(
+    "{Culprit} keeps a gradient itself, not a copy of its numbers: {changed} writes the new one to the same memory, so "
+    "{victim} compares it with itself."
+)
+COPY_GRADIENT = marked(
+    "If the gradient of the step before is meant, keep a copy: `.clone()`. What is cleared in place stays where it is."
+)
+
+
+@finder(order=31)
+def find_kept_gradients(recording: Recording) -> Iterator[Diagnosis]:
+    """A note for each line that keeps a gradient's own memory for a comparison in a later step."""
+    for each in recording.shared:
+        if each.kind == "gradient":
+            used = recording.frames[each.frame]
+            before = (frame.place for frame in reversed(recording.frames[: each.frame]) if frame.phase == "backward")
+            finding = Finding(
+                recording=recording,
+                kind=MOVED_ON,
+                frame=each.frame,
+                culprit=each.place,
+                victim=used.place,
+                tensor=each.tensors[0],
+            )
+            facts: dict[str, Word] = {"how": "gradient"}
+            yield finding.told(OF_ITS_OWN, COPY_GRADIENT, facts, changed=finding.line(next(before, None)))
+
 
 @finder(order=31)
 def find_moved_on(recording: Recording) -> Iterator[Diagnosis]:

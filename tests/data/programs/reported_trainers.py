@@ -307,3 +307,80 @@ def u_legal_force_of_the_positions_that_were_used():
         energy = at.pow(2).sum()
         (force,) = torch.autograd.grad(energy, [at])
     assert force.shape == at.shape
+
+
+@program("kept_by_reference")
+def u_last_gradient_of_a_rule_kept_in_a_dict():
+    """shivram1987/diffGrad#2, as a rule that goes by signs (Rprop)."""
+
+    class Signs:
+        def __init__(self, model, rate=1e-2):
+            self.model = model
+            self.rates = {n: torch.full_like(p, rate) for n, p in model.named_parameters()}
+            self.last = {n: torch.zeros_like(p) for n, p in model.named_parameters()}
+
+        @torch.no_grad()
+        def step(self):
+            for name, p in self.model.named_parameters():
+                agree = torch.sign(p.grad * self.last[name])  # victim
+                self.rates[name].mul_(torch.where(agree < 0, 0.5, torch.where(agree > 0, 1.2, 1.0)))
+                p.sub_(self.rates[name] * p.grad.sign())
+                self.last[name] = p.grad.detach()  # culprit
+
+        def clear(self):
+            for p in self.model.parameters():
+                if p.grad is not None:
+                    p.grad.zero_()
+
+    model = nn.Sequential(nn.Linear(3, 8), nn.Tanh(), nn.Linear(8, 1))
+    rule, x = Signs(model), torch.randn(32, 3)
+    y = x.sum(1, keepdim=True)
+    for step in range(4):
+        rule.clear()
+        loss = (model(x) - y).pow(2).mean()
+        loss.backward()
+        rule.step()
+
+
+@program("kept_by_reference")
+def u_how_far_the_gradient_has_turned():
+    """A dict of gradients that are compared with those of the step before: the more they turn, the less is learned."""
+    model = nn.Linear(4, 2)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    before = {}
+    for step in range(4):
+        optimizer.zero_grad(set_to_none=False)
+        loss = model(torch.randn(8, 4)).pow(2).mean()
+        loss.backward()
+        turned = 0.0
+        for n, p in model.named_parameters():
+            if n in before:
+                turned += (p.grad - before[n]).norm().item()  # victim
+            before[n] = p.grad  # culprit
+        optimizer.param_groups[0]["lr"] = 0.1 / (1 + turned)
+        optimizer.step()
+
+
+@program()
+def u_legal_gradients_of_the_step_before():
+    """Copies of what is cleared in place; what is let go needs none; and a gradient that is asked for NaN, squared."""
+
+    def train(set_to_none):
+        model = nn.Linear(4, 2)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        before, turned = [], []
+        for step in range(4):
+            optimizer.zero_grad(set_to_none=set_to_none)
+            loss = model(torch.randn(8, 4)).pow(2).mean()
+            loss.backward()
+            for p in model.parameters():
+                grad = p.grad
+                assert not (grad != grad).any()
+                turned.append((grad * grad).sum().item() + (p.grad.data - p.grad.detach()).sum().item())
+            if before:
+                turned.append(sum((p.grad - b).norm().item() for p, b in zip(model.parameters(), before, strict=True)))
+            before = [p.grad if set_to_none else p.grad.clone() for p in model.parameters()]
+            optimizer.step()
+        return turned
+
+    return train(set_to_none=True), train(set_to_none=False)
