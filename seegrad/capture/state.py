@@ -328,8 +328,12 @@ class RecordingState:
 
     def steps(self, optimiser: torch.optim.Optimizer, user: FrameType | None) -> None:
         """An optimiser is about to step: a moment to look for what no call of torch shows."""
+        first = not self.uses.has_stepped(optimiser)
         self.uses.schedules(optimiser, self._frames(user))
+        if first:
+            self.switches.guards.look(self._frames(user))
         if self.switches.is_time():
+            self.switches.guards.look(self._frames(user))
             self.switches.look(self._names.met(), optimiser, self._frames(user))
             self._shared.look(optimiser, self._frames(user))
             self.assigned.look()

@@ -282,9 +282,10 @@ class Switch:
     `scope`: a backward call was made inside the `with torch.no_grad():` of that line.
     `unheard`: `name` was set, an attribute that torch doesn't read (`model.backbone.requires_grad`): nothing was
     switched for `tensors`.
+    `guarded`: that line asks whether a gradient is on before it is switched, and was to switch these on again.
     """
 
-    kind: Literal["mode", "scope", "tensors", "unheard"]
+    kind: Literal["mode", "scope", "tensors", "unheard", "guarded"]
     on: bool
     frame: FrameId
     place: Place | None

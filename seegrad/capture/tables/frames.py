@@ -349,7 +349,7 @@ class GradientUseDraft:
 class SwitchDraft:
     """A Switch, numbered as capture numbers."""
 
-    kind: Literal["mode", "scope", "tensors", "unheard"]
+    kind: Literal["mode", "scope", "tensors", "unheard", "guarded"]
     on: bool
     frame: int
     place: Place | None

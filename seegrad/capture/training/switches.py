@@ -17,6 +17,7 @@ from seegrad.capture.probes.places import Source, is_users
 from seegrad.capture.probes.written import Text, assigned, texts, with_around
 from seegrad.capture.tables import Tables
 from seegrad.capture.tables.frames import SwitchDraft
+from seegrad.capture.training.guards import GuardedSwitches
 from seegrad.model.recording import Place
 
 GRAD_MODE = "_set_grad_enabled"
@@ -52,6 +53,7 @@ class Switches:
         self._steps = 0
         self._told: set[str] = set()
         self._open: list[Place | None] = []  # the `with` lines of the user's that are under way
+        self.guards = GuardedSwitches(tables, source)
         self._around: dict[tuple[CodeType, int], Place | None] = {}  # line → the `with torch.inference_mode():` around
 
     def mode(self, on: bool, frame: FrameType, user: FrameType | None) -> None:
@@ -113,7 +115,10 @@ class Switches:
         """A tensor's gradient is about to be switched."""
         tensor, *rest = args
         on = bool(rest[0] if rest else kwargs.get("requires_grad", True))
-        self._add(SwitchDraft("tensors", on, self._tables.frames.now, self._source.place(user), [self._meet(tensor)]))
+        number, place = self._meet(tensor), self._source.place(user)
+        self._add(SwitchDraft("tensors", on, self._tables.frames.now, place, [number]))
+        if not on:
+            self.guards.switched_off(number, place, user)
 
     def _add(self, draft: SwitchDraft) -> None:
         """Those that one line switches one after the other are one."""

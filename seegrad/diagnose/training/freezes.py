@@ -198,6 +198,33 @@ THAW = marked(
     "`requires_grad_(True)`."
 )
 
+NOT_SWITCHED_BACK = marked(
+    "{Culprit} passes over what is switched off, so {leaves}, which {off} had switched off, weren't switched on again: "
+    "the step on {victim} leaves them as they are."
+)
+SWITCH_ALL = marked("If they are to learn by then, switch them whatever they are: leave out that `if`.")
+
+
+@finder(order=26)
+def find_guarded(recording: Recording) -> Iterator[Diagnosis]:
+    """A note for each line that keeps a function from switching on again what it has switched off."""
+    off = last_switches(recording)
+    for each in recording.switches:
+        leaves = [leaf for leaf in each.tensors if leaf in off and not off[leaf].on] if each.kind == "guarded" else []
+        used = (frame for frame in recording.frames[each.frame :] if not set(leaves).isdisjoint(frame.inputs))
+        step = next((step for step in steps(recording) if step.frame >= each.frame), None)
+        if leaves and step is not None and next(used, None) is not None:
+            finding = Finding(
+                recording=recording,
+                kind=SILENCED,
+                frame=step.frame,
+                culprit=each.place,
+                victim=step.place,
+                tensor=leaves[0],
+            )
+            facts: dict[str, Word] = {"leaves": names(recording, leaves), "how": "guarded"}
+            yield finding.told(NOT_SWITCHED_BACK, SWITCH_ALL, facts, off=finding.line(off[leaves[0]].place))
+
 
 @finder(order=26)
 def find_silenced(recording: Recording) -> Iterator[Diagnosis]:

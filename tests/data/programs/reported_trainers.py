@@ -384,3 +384,87 @@ def u_legal_gradients_of_the_step_before():
         return turned
 
     return train(set_to_none=True), train(set_to_none=False)
+
+
+def switched(module, on):
+    """As people write it who want to leave alone what is frozen for good."""
+    for p in module.parameters():
+        if not p.requires_grad:
+            continue
+        p.requires_grad_(on)
+
+
+@program("learns_no_more")
+def u_stage_that_was_to_thaw_the_body():
+    """nttcslab/byol-a#7, with a trainer of two stages and an optimiser of all."""
+
+    def switch(module, on):
+        for p in module.parameters():
+            if p.requires_grad is True:  # culprit
+                p.requires_grad_(on)
+
+    class TwoStages:
+        def __init__(self):
+            self.body, self.head = nn.Sequential(nn.Linear(6, 12), nn.ReLU()), nn.Linear(12, 3)
+
+        def fit(self, x, y, steps):
+            leaves = [*self.body.parameters(), *self.head.parameters()]
+            optimizer = torch.optim.SGD(leaves, lr=0.1)
+            for _ in range(steps):
+                loss = F.cross_entropy(self.head(self.body(x)), y)
+                optimizer.zero_grad()
+                loss.backward()
+                optimizer.step()  # victim
+
+        def run(self, x, y):
+            switch(self.body, on=False)
+            self.fit(x, y, 3)
+            switch(self.body, on=True)
+            self.fit(x, y, 3)
+
+    trainer = TwoStages()
+    trainer.run(torch.randn(32, 6), torch.randint(0, 3, (32,)))
+
+
+@program()
+def u_legal_switches_that_ask_first():
+    """A body that is frozen for good by such a function, another that is switched on; and one that asks nothing."""
+
+    def stage(net, steps):
+        optimizer = torch.optim.SGD([p for p in net.parameters() if p.requires_grad], lr=0.1)
+        for _ in range(steps):
+            loss = net(torch.randn(8, 4)).pow(2).mean()
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+
+    def freely(module, on):
+        for p in module.parameters():
+            p.requires_grad_(on)
+
+    net = nn.Sequential(nn.Linear(4, 8), nn.Tanh(), nn.Linear(8, 8), nn.Tanh(), nn.Linear(8, 1))
+    switched(net[4], on=True)
+    switched(net[0], on=False)
+    freely(net[2], on=False)
+    stage(net, 2)
+    switched(net[2], on=True)
+    freely(net[2], on=True)
+    stage(net, 3)
+
+
+@program()
+def u_legal_switch_undone_by_hand():
+    net = nn.Sequential(nn.Linear(4, 8), nn.Tanh(), nn.Linear(8, 1))
+
+    def fit(steps):
+        optimizer = torch.optim.SGD([p for p in net.parameters() if p.requires_grad], lr=0.1)
+        for _ in range(steps):
+            optimizer.zero_grad()
+            net(torch.randn(8, 4)).pow(2).mean().backward()
+            optimizer.step()
+
+    switched(net[0], on=False)
+    fit(2)
+    switched(net[0], on=True)
+    net[0].requires_grad_()
+    fit(3)
