@@ -370,12 +370,11 @@ class BackwardRun:
         bound = self._state.bound(user)
         own = next(iter(self._writers.get(failing, ())), None) if failing in self._custom else None
         inside = returned_on(self._state.source, own.function()) if own is not None else None
-        kind, text = type(error).__name__, text_of(error)
         line = self._state.source.raised_on(error)
-        line = None if line == self._place else line
+        error_of = partial(RaisedError, type(error).__name__, text_of(error), self._place, frame.index, failing)
         lines, given = tuple(bound.lines.items()), tuple(bound.names.items())
-        told = {"given": given, "remade": self._state.remade(frame.wanted, user)}
-        tables.raised(RaisedError(kind, text, self._place, frame.index, failing, lines, inside, line, **told))
+        remade = self._state.remade(frame.wanted, user)
+        tables.raised(error_of(lines, inside, None if line == self._place else line, given=given, remade=remade))
         self._end([node for node in self._ran if node != failing])
 
     def done(self, result: Any) -> None:

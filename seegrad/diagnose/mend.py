@@ -82,8 +82,6 @@ def _ways(recording: Recording, diagnosis: Diagnosis) -> Iterator[tuple[Place | 
             yield culprit, renamed(str(facts["op"]), f"{facts['op']}_")
         case "graph_cut", "detach" if diagnosis.severity == "error":
             yield culprit, without_call("detach")
-        case _:
-            return
 
 
 def _of_write(recording: Recording, diagnosis: Diagnosis) -> Iterator[tuple[Place | None, Rewrite]]:

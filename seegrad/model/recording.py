@@ -368,8 +368,8 @@ class RaisedError:
     """An error that left the block, as torch or Python raised it. `node` is the Node that was running.
 
     `bound`: of a backward call, variable → the line that gave it what it holds, in the functions under way; `given`: of
-    those that one was given, the name that its caller has for it. `remade`: of the tensors whose gradient was asked for,
-    the line that made one → the line in these functions that calls the function in which that stands.
+    those that one was given, the name that its caller has for it. `remade`: of the tensors whose gradient was asked
+    for, the line that made one → the line in these functions that calls the function in which that stands.
     `inside`: where a custom Function's Node was running, the line on which its backward returns.
     `held`: of a copy that torch refused, the attribute that holds the tensor, `among` others in a collection, or
     torch's function that keeps it there; `held_on`: the line that puts it there. Of numpy, the list that it's `among`.
