@@ -25,7 +25,10 @@ from jupyter_client.kernelspec import KernelSpecManager
 
 CPU, GPU = "seegrad-cpu", "seegrad-gpu"
 LAB_SETTINGS = Path("share", "jupyter", "lab", "settings", "overrides.d", "seegrad.json")
-KEEP_STATE = {"@jupyter-widgets/jupyterlab-manager:plugin": {"saveState": True}}
+SETTINGS = {
+    "@jupyter-widgets/jupyterlab-manager:plugin": {"saveState": True},  # as Settings → Save Widget State does
+    "@jupyterlab/apputils-extension:notification": {"fetchNews": "false"},  # its question lay upon the picture
+}
 NO_GPU = "No GPU that torch can use is at hand, so nothing was tested on one: run this on a machine that has it."
 
 
@@ -67,10 +70,10 @@ def install(prefix: Path, device: str | None) -> list[str]:
 
 
 def keep_pictures(prefix: Path) -> None:
-    """Switch on, for this environment, what a user switches on in JupyterLab by Settings → Save Widget State."""
+    """Pictures stay in the notebook, and nothing of JupyterLab's own asks to be read before them."""
     file = prefix / LAB_SETTINGS
     file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_text(json.dumps(KEEP_STATE, indent=1), encoding="utf-8")
+    file.write_text(json.dumps(SETTINGS, indent=1), encoding="utf-8")
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -6,6 +6,7 @@ How people log in is the site's own to say, below: by default with the machine's
 
 import os
 import pwd
+import secrets
 import sys
 import tomllib
 from pathlib import Path
@@ -31,6 +32,16 @@ c.Spawner.cmd = [singleuser]
 c.Spawner.environment = path
 c.Spawner.default_url = "/lab"
 
+
+def kept(name):
+    """A secret of the hub's own that outlives it, in a file beside it."""
+    path = Path(name)
+    if not path.exists():
+        path.touch(mode=0o600)
+        path.write_text(secrets.token_hex(32), encoding="utf-8")
+    return path.read_text(encoding="utf-8")
+
+
 # The grader's server runs as the grader's account and begins with formgrader. Instructors find it under Services.
 # Formgrader is opened as a page of its own: inside JupyterLab it would be a frame, which a hub forbids.
 c.JupyterHub.services = [
@@ -38,6 +49,7 @@ c.JupyterHub.services = [
         "name": course,
         "url": f"http://127.0.0.1:{said.get('port', 9999)}",
         "user": said["grader"],
+        "api_token": kept("grader_token"),
         "cwd": home,
         "oauth_no_confirm": True,
         "environment": path,
@@ -54,7 +66,8 @@ c.JupyterHub.load_roles = [
 ]
 
 # The hub may be stopped, killed and started again while students work and a class is graded: servers go on, and find
-# their way back by what is kept in these two files. Without the second every login ends with the hub.
+# their way back by what is kept in these files, and the grader's token above. Without the second of them every login
+# ends with the hub; without the token the grader's server, which goes on, is nobody the next hub knows.
 c.JupyterHub.cleanup_servers = False
 c.JupyterHub.db_url = "sqlite:///jupyterhub.sqlite"
 c.JupyterHub.cookie_secret_file = "jupyterhub_cookie_secret"  # noqa: S105 -- a file's name

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from types import FrameType
 from typing import Any
@@ -121,11 +121,10 @@ class SharedThings:
             if loose and len(loose) == sum(1 for each in items for _ in _parameters(each)):
                 self._tell("hidden", name, "", loose, frames, owners.get(name.rpartition(".")[0]))
         if _any_waits((each for _, each in modules), given):
-            waiting = {id(leaf): (name, leaf) for name, module in modules for leaf in _waiting(module, given)}
-            first, *_ = waiting.values()
-            loose = [leaf for _, leaf in waiting.values()]
+            waiting = {id(leaf): leaf for _, module in modules for leaf in _waiting(module, given)}
+            loose = list(waiting.values())
             if stepping:
-                self._tell("left_out", stepping, first[0], loose, frames, None)
+                self._tell("left_out", stepping, _whole(modules, loose[0], waiting), loose, frames, None)
             self._partly(modules, loose)
 
     def _partly(self, modules: Named, loose: Sequence[torch.Tensor]) -> None:
@@ -176,6 +175,13 @@ def _modules(found: Named) -> Iterator[tuple[str, torch.nn.Module]]:
     for name, value in found:
         if is_a(value, torch.nn.Module):
             yield from torch.nn.Module.named_modules(value, prefix=name, remove_duplicate=False)
+
+
+def _whole(modules: Named, leaf: torch.Tensor, waiting: Mapping[int, object]) -> str:
+    """The outermost module that has this leaf and none but those that wait, or the one that has it itself."""
+    owners = [(name, {*map(id, _parameters(each))}) for name, each in modules]
+    owners = [(name, those) for name, those in owners if id(leaf) in those]
+    return next((name for name, those in owners if those <= waiting.keys()), owners[-1][0])
 
 
 def _hidden(value: Any) -> list[torch.nn.Module]:

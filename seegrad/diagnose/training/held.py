@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from seegrad.diagnose.evidence import made_at
@@ -93,6 +94,9 @@ KEEP_THE_WAY = marked(
     "without `.data`, and call the model with them by `torch.func.functional_call`; if the copy is to learn, give its "
     "parameters to the optimiser."
 )
+NUMBERED = re.compile(r"\.(\d+)")
+"""`net.0`, a path of torch's; in Python, `net[0]`."""
+
 HOLD = {
     "copied": KEEP_THE_WAY,
     "wrapped": MAKE_IT_LAST,
@@ -150,6 +154,7 @@ def _nobody(recording: Recording, leaves: list[int], came: Frame, steps: list[Gr
         tensor=leaves[0],
     )
     part, op = (op, "") if how == "partly" else ("", op)
+    owner = NUMBERED.sub(r"[\1]", owner)
     facts: dict[str, Word] = {"leaves": names(recording, leaves), "how": how, "op": op}
     advice = HOLD.get(how, HOLD_IT)
     return finding.told(NOT_STEPPED[how], advice, facts, backward=finding.line(came.place), owner=owner, part=part)

@@ -76,6 +76,12 @@ class RunningHub:
                 continue
         self.process.wait(20)
 
+    def kill_alone(self) -> None:
+        """The hub itself: every server goes on, the grader's too."""
+        assert self.process is not None
+        self.process.kill()
+        self.process.wait(20)
+
     def as_grader(self, *command: str) -> str:
         """A command in the course's folder, as the grader's account has it; returns what it printed."""
         account = pwd.getpwnam(self.accounts["grader"])

@@ -199,6 +199,13 @@ def test_a_class_is_graded_though_the_hub_is_killed_in_the_middle(hub: RunningHu
     assert scores(hub) == by_button
 
 
+def test_the_grader_s_server_is_known_to_the_hub_that_comes_after(hub: RunningHub, browser: Browser) -> None:
+    hub.kill_alone()
+    hub.start()
+    with logged_in(browser, hub, "ines", f"{FORMGRADER}/manage_submissions/{ASSIGNMENT}") as page:
+        expect(row_of(page, hub.accounts["ada"])).to_contain_text("needs manual grading")
+
+
 def test_a_free_text_is_scored_and_the_feedback_read_by_its_student(hub: RunningHub, browser: Browser) -> None:
     ada = hub.accounts["ada"]
     before = scores(hub)
