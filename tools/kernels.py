@@ -27,7 +27,10 @@ CPU, GPU = "seegrad-cpu", "seegrad-gpu"
 LAB_SETTINGS = Path("share", "jupyter", "lab", "settings", "overrides.d", "seegrad.json")
 SETTINGS = {
     "@jupyter-widgets/jupyterlab-manager:plugin": {"saveState": True},  # as Settings → Save Widget State does
-    "@jupyterlab/apputils-extension:notification": {"fetchNews": "false"},  # its question lay upon the picture
+    "@jupyterlab/apputils-extension:notification": {  # its question lay upon the picture, and both ask the network
+        "fetchNews": "false",
+        "checkForUpdates": False,
+    },
 }
 NO_GPU = "No GPU that torch can use is at hand, so nothing was tested on one: run this on a machine that has it."
 

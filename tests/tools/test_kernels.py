@@ -54,7 +54,8 @@ def test_widgets_keep_their_state_in_the_notebook(tmp_path: Path) -> None:
     overrides, error = _get_overrides(str(folder))
     assert not error
     assert overrides["@jupyter-widgets/jupyterlab-manager:plugin"] == {"saveState": True}
-    assert overrides["@jupyterlab/apputils-extension:notification"] == {"fetchNews": "false"}
+    quiet = {"fetchNews": "false", "checkForUpdates": False}
+    assert overrides["@jupyterlab/apputils-extension:notification"] == quiet
 
 
 def test_every_chapter_asks_the_kernel_for_its_device() -> None:

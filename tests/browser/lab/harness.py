@@ -19,7 +19,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Locator, Page
 
-from tools.kernels import KEEP_STATE
+from tools.kernels import SETTINGS
 
 ROOT = Path(__file__).parents[3]
 START_TIMEOUT_S = 90
@@ -75,16 +75,8 @@ def wait_until_up(process: subprocess.Popen[bytes], url: str, log: Path) -> None
 
 
 def settle(settings: Path) -> None:
-    """No questions of JupyterLab's own (news, updates), which ask the network; every cell in the page, also below."""
-    wanted = {
-        "apputils-extension/notification": {"fetchNews": "false", "checkForUpdates": False},
-        "notebook-extension/tracker": {"windowingMode": "none"},
-    }
-    for name, values in wanted.items():
-        path = settings / "@jupyterlab" / f"{name}.jupyterlab-settings"
-        path.parent.mkdir(parents=True)
-        path.write_text(json.dumps(values))
-    for plugin, values in KEEP_STATE.items():  # as `make lab` does
+    """As `make lab` sets it: no questions of JupyterLab's own; and every cell in the page, also below."""
+    for plugin, values in {**SETTINGS, "@jupyterlab/notebook-extension:tracker": {"windowingMode": "none"}}.items():
         name, part = plugin.split(":")
         path = settings / name / f"{part}.jupyterlab-settings"
         path.parent.mkdir(parents=True)
