@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
 
 from seegrad.diagnose.evidence import label, ran
 from seegrad.diagnose.finding import DiagnosisKind, Finding, finder
@@ -119,21 +118,12 @@ class _Given:
     def _keeps_history(self, made: Frame) -> bool:
         return any(self._recording.tensors[tensor].requires_grad for tensor in made.outputs)
 
-    @cached_property
-    def _takers(self) -> dict[int, list[Frame]]:
-        """Tensor → the Frames that it was given to."""
-        found: dict[int, list[Frame]] = {}
-        for frame in self._recording.frames:
-            for tensor in frame.inputs if frame.phase in ("forward", "inplace") else ():
-                found.setdefault(tensor, []).append(frame)
-        return found
-
     def is_alone(self, place: Place | None) -> bool:
         """Is nothing done with all that is made on that line but that losses get it, or the largest is chosen?"""
         makes = [frame for frame in self._recording.frames if frame.op in LOGS and frame.place == place]
         waiting = [tensor for frame in makes for tensor in frame.outputs]
         for tensor in waiting:  # grows while it's read
-            for taker in self._takers.get(tensor, ()):
+            for taker in self._makers.takers(tensor):
                 if taker.op in SHAPED | JOINED:
                     waiting += [each for each in taker.outputs if each not in waiting]
                 elif not (taker.op in READS or (taker.op in TAKES and taker.inputs[0] == tensor)):

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Set
+from collections.abc import Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass
+from functools import cached_property
 
 from seegrad.model.recording import Frame, Gradient, Preview, Recording, Summary
 
@@ -129,7 +130,7 @@ def _ends(summary: Summary) -> list[str]:
 
 
 class Makers:
-    """Which Frame made a tensor or wrote its storage last."""
+    """Which Frame made a tensor or wrote its storage last, and which were given it."""
 
     def __init__(self, recording: Recording) -> None:
         self._recording = recording
@@ -147,6 +148,18 @@ class Makers:
         storage = self._recording.tensors[tensor].storage
         found = [*self._made.get(tensor, ()), *self._wrote.get(storage, ())]
         return max((frame for frame in found if frame.index <= until), key=lambda frame: frame.index, default=None)
+
+    def takers(self, tensor: int) -> Sequence[Frame]:
+        """The Frames of the forward that it was given to."""
+        return self._takers.get(tensor, ())
+
+    @cached_property
+    def _takers(self) -> dict[int, list[Frame]]:
+        found: dict[int, list[Frame]] = {}
+        for frame in self._recording.frames:
+            for tensor in frame.inputs if frame.phase in ("forward", "inplace") else ():
+                found.setdefault(tensor, []).append(frame)
+        return found
 
 
 def _one(span: Span | None) -> Iterator[Span]:

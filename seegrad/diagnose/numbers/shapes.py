@@ -101,15 +101,6 @@ class _Tables:
         return Makers(self._recording)
 
     @cached_property
-    def _takers(self) -> dict[int, list[Frame]]:
-        """Tensor → the Frames that it was given to."""
-        found: dict[int, list[Frame]] = {}
-        for frame in self._recording.frames:
-            for tensor in frame.inputs if frame.phase in ("forward", "inplace") else ():
-                found.setdefault(tensor, []).append(frame)
-        return found
-
-    @cached_property
     def _lost(self) -> set[int]:
         """All that led to the losses."""
         calls = {
@@ -141,7 +132,7 @@ class _Tables:
         for tensor in waiting:  # grows while it's read
             if not tensors[tensor].shape and tensor in self._lost:
                 return True
-            for taker in self._takers.get(tensor, ()) if len(waiting) < FARTHEST else ():
+            for taker in self._makers.takers(tensor) if len(waiting) < FARTHEST else ():
                 if taker.op in TOTALS or taker.op in NUMBERWISE:
                     total = taker.op in NUMBERWISE or all(not tensors[each].shape for each in taker.outputs)
                     waiting += [each for each in taker.outputs if total and each not in waiting]
