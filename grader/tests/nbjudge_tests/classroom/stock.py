@@ -112,7 +112,8 @@ def executed(documents: list[tuple[str, Any]], folder: Path) -> Iterator[tuple[s
         book.cells.append(nbformat.v4.new_code_cell(RESET.format(kept=kept)))
         cells = [nbformat.from_dict(copy.deepcopy(cell)) for cell in document["cells"]]
         book.cells += [cell for cell in cells if cell.cell_type == "code"]
-    Execute().preprocess(book, {"metadata": {"path": str(folder)}})
+    patient = Execute(timeout=300, iopub_timeout=60)  # a recursion without an end is long to show
+    patient.preprocess(book, {"metadata": {"path": str(folder)}})
     rest = iter(book.cells)
     next(rest)
     for title, document in documents:
