@@ -417,6 +417,21 @@ def library_functions(lend: Lend) -> Any:
     )
 
 
+def a_leaf_of_the_answer_s_own_gets_a_gradient_though_the_test_names_it_no_more(lend: Lend) -> Any:
+    own, found = torch.ones(2, requires_grad=True), []
+    named, loss_of = lend(lambda: own), lend(lambda x: (own * x).sum())
+    grad = lend(lambda: own.grad is not None and own.grad.tolist())
+    for number in range(3):
+        (number * named()).sum().backward()
+        found.append(grad())
+        kept = loss_of(torch.ones(2))
+        found.append([grad(), grad()])
+        kept.backward()
+        del kept
+        found.append(grad())
+    return found
+
+
 SCENARIOS = scenarios(globals())
 
 
@@ -430,9 +445,17 @@ def test_there_are_many_scenarios() -> None:
     assert len(SCENARIOS) > 30
 
 
-def test_what_is_no_longer_used_is_forgotten_on_both_sides(pair: tuple[Peer, Peer], lend: Lend) -> None:
+def on_a_leaf_of_its_own(x: torch.Tensor) -> torch.Tensor:
+    twin = x.detach().clone().requires_grad_()
+    return (twin * twin).sum()
+
+
+@pytest.mark.parametrize("answer", [lambda x: (x * x).sum(), on_a_leaf_of_its_own], ids=["given", "own"])
+def test_what_is_no_longer_used_is_forgotten_on_both_sides(
+    answer: Callable[[torch.Tensor], torch.Tensor], pair: tuple[Peer, Peer], lend: Lend
+) -> None:
     judge, student = pair
-    f = lend(lambda x: (x * x).sum())
+    f = lend(answer)
     for _ in range(50):
         f(torch.ones(3, requires_grad=True)).backward()
     gc.collect()

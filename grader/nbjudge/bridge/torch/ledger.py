@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import weakref
-from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -20,8 +19,6 @@ from nbjudge.bridge.torch.autograd import Edge, Link, Look, same_counter
 from nbjudge.bridge.torch.records import TensorRecord
 from nbjudge.bridge.torch.storages import Storage
 from nbjudge.errors import WireError
-
-KEPT_LEAVES = 1000
 
 
 class Gone(NamedTuple):
@@ -61,7 +58,7 @@ class Ledger:
     _dead: list[int] = field(default_factory=list)
     _pinned: list[Tensor] = field(default_factory=list)
     _pins: int = 0
-    _leaves: deque[Tensor] = field(default_factory=lambda: deque(maxlen=KEPT_LEAVES))
+    _leaves: list[Tensor] = field(default_factory=list)
 
     # ------------------------------------------------------------------ tensors
 
@@ -77,8 +74,8 @@ class Ledger:
             self._strong[number] = tensor
             return
         self._references[number] = weakref.ref(tensor, lambda _gone: self._mourn(number, key))
-        if foreign and tensor.requires_grad and tensor.is_leaf:
-            self._leaves.append(tensor)  # its gradient may be wanted over there when nothing here names it any more
+        if self._may_get_a_grad(number, tensor):
+            self._leaves.append(tensor)
 
     def release(self, number: int, tensor: Tensor) -> None:
         """It couldn't be told of after all: it isn't shared."""
@@ -99,6 +96,17 @@ class Ledger:
             self._pins -= 1
             if not self._pins:
                 self._pinned = []
+                self._keep_leaves()
+
+    def _keep_leaves(self) -> None:
+        """A leaf that the other side brought in and that lives now does so until the next question is answered, which
+        tells its gradient: over there that may be wanted when nothing here names the leaf any more."""
+        self._leaves.clear()  # first: these have been told
+        if self.weak:
+            self._leaves += [tensor for number, tensor in self.tensors() if self._may_get_a_grad(number, tensor)]
+
+    def _may_get_a_grad(self, number: int, tensor: Tensor) -> bool:
+        return number in self.foreign and tensor.requires_grad and tensor.is_leaf
 
     def _mourn(self, number: int, key: int) -> None:
         self._numbers.pop(key, None)
