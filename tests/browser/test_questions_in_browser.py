@@ -78,6 +78,22 @@ def test_what_keeps_its_gradient_is_hidden_until_it_is_said(recording: Recording
     assert wrong == []
 
 
+@pytest.mark.parametrize("kind", ["outcome", "leaves", "keeps", "saves", "order", "versions"])
+def test_nothing_chosen_is_no_answer(recording: Recording, tab: Page, tmp_path: Path, kind: str) -> None:
+    """What was chosen by chance would be learned by nobody: the way on stays shut, and a sentence says why."""
+    wrong = open_question(tab, tmp_path, recording, kind)
+    check(tab)
+    expect(tab.get_by_role("status").filter(has_text="first")).to_be_visible()
+    expect(tab.locator(".sg-py, .sg-again, .qs")).to_have_count(0)
+    expect(tab.get_by_role("button", name="Next step")).to_be_disabled()
+    expect(tab.locator(".sg")).to_have_attribute("data-asks", "")
+    assert wrong == []
+    if kind in ("leaves", "keeps", "saves"):
+        tab.get_by_label("None of them").check()
+        check(tab)
+        assert not judge(ask(recording, kind), answer(tab)).right
+
+
 def test_what_is_saved_is_said_by_touch(recording: Recording, tab: Page, tmp_path: Path) -> None:
     wrong = open_question(tab, tmp_path, recording, "saves")
     expect(tab.locator(".sg-cv .pins")).to_be_hidden()

@@ -11,6 +11,8 @@ export interface Draft { picked: string[]; typed: Record<string, string>; at?: s
 export interface Kind {
   /** Several things are picked, one choice doesn't replace another. */
   many?: boolean;
+  /** None of them may be the answer, which is then said: nothing chosen is no answer. */
+  none?: boolean;
   /** What they are picked in counts: the picture numbers them. */
   inOrder?: boolean;
   /** Where it isn't "something is picked". */
@@ -39,7 +41,8 @@ type Names = Record<string, string[]>;
 type Numbers = Record<string, number>;
 
 const WHOLE = /^\s*\d+\s*$/;
-const always = () => true; // where none may be the answer
+/** What is picked where it is none of them. */
+export const NONE = "\0none";
 const namesIn = (value: unknown): string[] => (Array.isArray(value) ? value : []);
 
 /** What is too much, then what is missing. */
@@ -53,7 +56,10 @@ function compared(wanted: string[], given: string[]): Marked {
   return Object.fromEntries([...wanted.map((x) => [x, given.includes(x) ? "right" : "missed"]), ...given.filter((x) => !wanted.includes(x)).map((x) => [x, "wrong"])]);
 }
 
-export const toggled = (draft: Draft, label: string): Draft => ({ ...draft, picked: draft.picked.includes(label) ? draft.picked.filter((x) => x !== label) : [...draft.picked, label] });
+export function toggled(draft: Draft, label: string): Draft {
+  const others = draft.picked.filter((x) => x !== label && x !== NONE);
+  return { ...draft, picked: draft.picked.includes(label) ? others : label === NONE ? [NONE] : [...others, label] };
+}
 
 /** What is wrong with an order: its members, all of it, one pair, or the choice among those that were ready. */
 function disorder(wanted: string[], value: unknown, question: Question): string[] {
@@ -85,8 +91,8 @@ export const current = (question: Question, draft: Draft) => (draft.at ?? nodesO
 const KINDS: Record<string, Kind> = {
   entries: { complete: () => false, pick: clicked, isPicked: (question, draft, label) => !!tagOf(question, draft, label), tag: tagOf }, // an exercise's: graded elsewhere
   culprit: { value: (_, draft) => Number(draft.picked[0]) },
-  leaves: { many: true },
-  keeps: { many: true, complete: always },
+  leaves: { many: true, none: true },
+  keeps: { many: true, none: true },
   order: { many: true, inOrder: true, tag: (_, draft, label) => draft.picked.indexOf(label) + 1, mistakes: disorder, marks: inPlace },
   versions: {
     beside: true,
@@ -96,8 +102,9 @@ const KINDS: Record<string, Kind> = {
     marks: (truth: Numbers, given: Numbers) => Object.fromEntries(Object.entries(truth).map(([name, v]) => [name, given[name] === v ? "right" : "wrong"])),
   },
   saves: {
-    many: true, complete: always, stays: true,
+    many: true, none: true, stays: true,
     pick(question, draft, label) {
+      if (label === NONE) return toggled(draft, label);
       if (nodesOf(question).includes(label)) return { ...draft, at: label };
       const pair = [label, `${current(question, draft)} ${label}`].find((each) => question.choices.some((c) => c.key.slice(1) === each));
       return pair ? toggled(draft, pair) : draft;
@@ -129,4 +136,4 @@ export function marksOf(question: Question, answer: Record<string, Value>): Mark
 export const kindOf = (question: Question | null): Kind => KINDS[question?.kind as string] ?? {};
 
 /** What is picked; sorted, unless its order counts. */
-export const chosen = (question: Question, { picked }: Draft) => (kindOf(question).inOrder ? picked : [...picked].sort());
+export const chosen = (question: Question, { picked }: Draft) => (kindOf(question).inOrder ? picked : picked.filter((x) => x !== NONE).sort());

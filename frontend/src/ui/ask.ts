@@ -2,12 +2,17 @@
 import { h, quiet } from "./dom";
 import { withCode } from "./inspector";
 import { SIGNS } from "./picture";
-import { chosen, current, type Draft, kindOf, type Mark, type Marked, pairs, type Value } from "../state/kinds";
-import { type Answer, isComplete, judge, pythonLine } from "../state/quiz";
+import { chosen, current, type Draft, kindOf, type Mark, type Marked, NONE, pairs, type Value } from "../state/kinds";
+import { type Answer, judge, pythonLine } from "../state/quiz";
 import type { Question } from "../state/scene";
 import type { Words } from "./words";
 
-export interface AskPanel { element: HTMLElement; show(draft: Draft, answer: Answer | null, marked: Marked): void }
+export interface AskPanel {
+  element: HTMLElement;
+  show(draft: Draft, answer: Answer | null, marked: Marked): void;
+  /** Nothing was chosen, or not all: say so, and nothing of the answer. */
+  remind?(): void;
+}
 
 interface Moves { pick(label: string): void; type(label: string, text: string): void; commit(): void; again(): void }
 
@@ -19,15 +24,27 @@ export function askPanel(question: Question, w: Words, moves: Moves): AskPanel {
   const verdict = h("div", { class: "sg-qv", role: "status", "aria-live": "polite" });
   const element = h("div", { class: "sg-q", role: "group", "aria-label": question.prompt.replaceAll("`", "") }, prompt, controls, h("div", { class: "sg-qb" }, button, hint), verdict);
   const inputs = (CONTROLS[question.kind] ?? list)(question, w, controls, moves);
+  const none = kindOf(question).none ? noneOf(w, controls, moves) : null;
   return {
     element,
     show(draft, answer, marked) {
       element.classList.toggle("answered", answer !== null);
-      button.disabled = !isComplete(question, draft);
+      none?.(draft, answer && (answer[question.kind] ?? ""), marked);
       inputs(draft, answer && (answer[question.kind] ?? ""), marked);
       if (answer === null) verdict.replaceChildren();
-      else if (!verdict.childElementCount) verdict.append(...verdictOf(question, w, answer, moves, marked));
+      else if (!verdict.querySelector(".sg-py")) verdict.replaceChildren(...verdictOf(question, w, answer, moves, marked));
     },
+    remind() { verdict.replaceChildren(h("p", { class: "sg-qn" }, question.kind === "versions" ? w.fillFirst : none ? w.chooseOrNone : w.chooseFirst)); },
+  };
+}
+
+/** None of them, as a choice of its own. */
+function noneOf(w: Words, controls: HTMLElement, moves: Moves): Update {
+  const input = quiet(h("input", { type: "checkbox", onchange: () => moves.pick(NONE) }));
+  controls.append(h("label", {}, input, ` ${w.none}`));
+  return (draft, given) => {
+    input.checked = given === null ? draft.picked.includes(NONE) : !Object.values(given).flat().length;
+    input.disabled = given !== null;
   };
 }
 

@@ -4,7 +4,7 @@ import { readOff } from "../answer/entries";
 import { answerPanel } from "../answer/panel";
 import { save } from "../export/save";
 import { fixPanel, type Trial } from "../fix/fix";
-import { askPanel } from "./ask";
+import { type AskPanel, askPanel } from "./ask";
 import { h, icon, type IconName, quiet, reachable, watchTheme } from "./dom";
 import { finder, minimap, TALL_PX } from "./find";
 import { inspector } from "./inspector";
@@ -83,7 +83,8 @@ function start(el: HTMLElement, scene: Scene, host: Host): () => void {
     draw();
   };
   const commit = () => {
-    if (!question || answer() || !isComplete(question, draft)) return;
+    if (!question || answer()) return;
+    if (!isComplete(question, draft)) return panel?.remind?.();
     host.set({ answer: answerOf(question, draft), step: state().step });
     send({ kind: "answered" });
   };
@@ -100,7 +101,7 @@ function start(el: HTMLElement, scene: Scene, host: Host): () => void {
   const next = button("next", w.next, { kind: "by", steps: 1 });
   const last = button("last", w.last, { kind: "last" });
   const line = track(scene, w, (step) => send({ kind: "go", step }));
-  const panel = exercise ? answerPanel(question, w, cell, (made) => { draft = made; draw(); }) : question ? askPanel(question, w, {
+  const panel: AskPanel | null = exercise ? answerPanel(question, w, cell, (made) => { draft = made; draw(); }) : question ? askPanel(question, w, {
     pick: (label) => { draft = pick(question, draft, label); draw(); },
     type: (label, text) => { draft = type(draft, label, text); draw(); },
     commit,

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { marksOf } from "../../src/state/kinds";
+import { marksOf, NONE } from "../../src/state/kinds";
 import { answerOf, emptyDraft, isComplete, isEvidence, isPicked, judge, labelOf, mistakes, pick, pythonLine, type } from "../../src/state/quiz";
 import { question } from "../scene";
 
@@ -83,7 +83,7 @@ describe("what each Function saves", () => {
     expect([..."abc"].map((name) => isPicked(saves, second, name))).toEqual([false, true, false]);
   });
   it("becomes an answer that names every Function", () => {
-    expect(isComplete(saves, emptyDraft)).toBe(true);
+    expect(pythonLine(saves, answerOf(saves, pick(saves, first, NONE)))).toBe('q1 = {"saves": {"MulBackward0": [], "AddBackward0": []}}');
     expect(pythonLine(saves, answerOf(saves, first))).toBe('q1 = {"saves": {"MulBackward0": ["a"], "AddBackward0": []}}');
   });
   it("is judged pair by pair", () => {
@@ -125,7 +125,13 @@ describe("the order of backward", () => {
 });
 
 describe("what keeps its gradient", () => {
-  it("may be nothing", () => expect(isComplete(keeps, emptyDraft)).toBe(true));
+  it("may be nothing, which is then said", () => {
+    const none = pick(keeps, pick(keeps, emptyDraft, "b"), NONE);
+    expect(none.picked).toEqual([NONE]);
+    expect(answerOf(keeps, none)).toEqual({ keeps: [] });
+    expect(pick(keeps, none, "b").picked).toEqual(["b"]);
+    expect(pick(keeps, none, NONE).picked).toEqual([]);
+  });
   it("marks what was taken for what it isn't", () => {
     expect(judge(keeps, { keeps: ["a", "b"] }).misconception).toBe("M02");
     expect(marksOf(keeps, { keeps: ["b"] })).toEqual({ a: "missed", b: "wrong" });

@@ -1,6 +1,6 @@
 // @vitest-environment jsdom
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
-import type { Scene } from "../../src/state/scene";
+import type { Question, Scene } from "../../src/state/scene";
 import { play } from "../../src/standalone";
 import entry from "../../src/widget";
 import { BODY, question, scene } from "../scene";
@@ -116,7 +116,8 @@ describe("a question", () => {
   it("locks the rest until the answer is committed", () => {
     start(scene({ question: question() }));
     const check = $<HTMLButtonElement>(".sg-check");
-    expect(check.disabled).toBe(true);
+    check.click();
+    expect($(".sg-qv[role=status]").textContent).toBe("Choose an answer first.");
     expect($(".sg-ct").textContent).toBe("2 / ?");
     key($(".sg-tl input"), "End");
     expect($(".fn").dataset.s).toBe("a");
@@ -128,6 +129,38 @@ describe("a question", () => {
     expect($(".sg-py code").textContent).toBe('q1 = {"outcome": "raise"}');
     expect($(".sg-ct").textContent).toBe("4 / 4");
     expect($(".fn").classList.contains("evidence")).toBe(true);
+  });
+  it("asks for a choice where nothing is chosen, and gives nothing away, whatever it asks", () => {
+    const targets: [string, string][] = [["t0", "a"], ["f1", "Mul"]];
+    const truths = { outcome: '"silent"', culprit: "2", next: '"Mul"', gradient: '"a"', leaves: "[]", keeps: "[]", order: '["Mul"]', saves: '{"Mul": []}', versions: '{"a": 0}' };
+    const nothing: Record<string, Question["veil"]> = { leaves: "leaves", keeps: "keeps", saves: "saves" };
+    for (const lang of ["en", "zh_CN"]) for (const [kind, truth] of Object.entries(truths)) {
+      const end = start(scene({ lang, question: question({ kind, truth, targets, veil: nothing[kind] ?? "" }) }));
+      const before = el.querySelector(".sg-pic")!.outerHTML;
+      $<HTMLButtonElement>(".sg-check").click();
+      key($(".sg-qc input, .sg-check"), "Enter");
+      const said = $(".sg-qv").textContent!;
+      expect(said).toMatch(lang === "en" ? /^(Choose an answer|Fill in every version) first/ : /^请先/);
+      expect($(".sg-qv").getAttribute("role")).toBe("status");
+      expect([$(".sg-ct").textContent, $(".sg").dataset.veil, el.querySelector(".sg-py, .sg-again, .qs")]).toEqual(["2 / ?", nothing[kind] ?? "", null]);
+      expect(el.querySelector(".sg-pic")!.outerHTML).toBe(before);
+      end();
+    }
+  });
+  it("takes none of them for an answer when it is said", () => {
+    start(scene({ question: question({ kind: "keeps", truth: "[]", targets: [["t0", "a"]] }) }));
+    const none = $<HTMLInputElement>(".sg-qc input[type=checkbox]");
+    $<HTMLButtonElement>(".sg-check").click();
+    expect($(".sg-qv").textContent).toContain("tick “None of them”");
+    none.click();
+    expect($(".sg-qv").textContent).toBe("");
+    key($(".leaf"), "Enter");
+    expect(none.checked).toBe(false);
+    none.click();
+    $<HTMLButtonElement>(".sg-check").click();
+    expect($(".sg-qv p").className).toBe("right");
+    expect($(".sg-py code").textContent).toBe('q1 = {"keeps": []}');
+    expect(none.checked && none.disabled).toBe(true);
   });
   it("hides leaves while it asks for them, from readers of the screen too", () => {
     const asked = question({ kind: "leaves", truth: '["a"]', targets: [["t0", "a"]], veil: "leaves" });
