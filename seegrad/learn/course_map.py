@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from html import escape
 from pathlib import Path
@@ -21,12 +21,16 @@ URI_SAFE = " =:/;,.'()[]{}+*!@$&-_~?|"
 
 @dataclass(frozen=True, slots=True)
 class Stop:
-    """One chapter on the map: its name, its title, its column and row, and the chapters it builds on."""
+    """One chapter on the map: its name and title, its column and row, what it asks, what it builds on."""
 
     name: str
     title: str
     column: int
     row: float
+    predictions: int
+    """How many a learner makes in the chapter."""
+    exercises: int
+    """How many of its assignment have a check; one that is answered in words is read by a person."""
     after: tuple[str, ...] = ()
 
     @property
@@ -36,22 +40,21 @@ class Stop:
 
 
 COURSE = (
-    Stop("00_start_here", marked("Start here"), 0, 1),
-    Stop("01_computational_graphs", marked("Computational graphs"), 1, 1, ("00",)),
-    Stop("02_leaf_tensors", marked("Leaf tensors"), 2, 0, ("01",)),
-    Stop("03_retain_grad_and_hooks", marked("retain_grad and hooks"), 3, 0, ("02",)),
-    Stop("04_inplace_and_version", marked("In-place operations and _version"), 2, 2, ("01",)),
-    Stop("05_data_versus_detach", marked(".data versus .detach()"), 3, 2, ("04",)),
-    Stop("06_embedding_clone", marked("Embeddings and clone()"), 4, 2, ("05",)),
-    Stop("07_dynamic_graphs", marked("Dynamic graphs"), 4, 0, ("03",)),
-    Stop("08_clinic", marked("The clinic"), 5, 0, ("06", "07")),
-    Stop("09_own_engine", marked("An engine of your own"), 5, 2, ("06", "07")),
-    Stop("10_a_model_that_trains", marked("A model that trains"), 6, 1, ("08", "09")),
+    Stop("00_start_here", marked("Start here"), 0, 1, 3, 1),
+    Stop("01_computational_graphs", marked("Computational graphs"), 1, 1, 20, 6, ("00",)),
+    Stop("02_leaf_tensors", marked("Leaf tensors"), 2, 0, 7, 6, ("01",)),
+    Stop("03_retain_grad_and_hooks", marked("retain_grad and hooks"), 3, 0, 5, 6, ("02",)),
+    Stop("04_inplace_and_version", marked("In-place operations and _version"), 2, 2, 21, 6, ("01",)),
+    Stop("05_data_versus_detach", marked(".data versus .detach()"), 3, 2, 10, 5, ("04",)),
+    Stop("06_embedding_clone", marked("Embeddings and clone()"), 4, 2, 13, 5, ("05",)),
+    Stop("07_dynamic_graphs", marked("Dynamic graphs"), 4, 0, 22, 6, ("03",)),
+    Stop("08_clinic", marked("The clinic"), 5, 0, 11, 6, ("06", "07")),
+    Stop("09_own_engine", marked("An engine of your own"), 5, 2, 5, 6, ("06", "07")),
+    Stop("10_a_model_that_trains", marked("A model that trains"), 6, 1, 4, 5, ("08", "09")),
 )
 
 CARD_WIDTH_PX, CARD_HEIGHT_PX, GAP_PX, ROW_PX, MARGIN_PX = 146, 112, 24, 70, 14
 TITLE_COLUMNS, TITLE_LINES = 16, 3
-WITHOUT_EXERCISES = frozenset({"00"})
 CHIP_PX = 58
 
 # The page behind the picture is the reader's, light or dark, and an image can't ask which. So nothing is painted behind
@@ -102,7 +105,8 @@ class CourseMap:
             titles = [_(stop.title) for stop in COURSE]
             room = max(map(columns, titles)) + 2
             told = zip(COURSE, titles, strict=True)
-            lines = [f"{stop.number}  {padded(title, room)}{self._done(stop)}".rstrip() for stop, title in told]
+            lines = [f"{stop.number}  {padded(title, room)}{self._said(stop)}".rstrip() for stop, title in told]
+            lines += [_(IN_WORDS)] if self._has_exercises() else []
             met = ", ".join(f"{number} ×{count}" for number, count in sorted(self.progress.misconceptions.items()))
             return "\n".join([*lines, _("Misconceptions met: {numbers}").format(numbers=met)] if met else lines)
 
@@ -114,7 +118,8 @@ class CourseMap:
             image = f'<img alt="{escape(alt)}" style="max-width:none" src="{escape(uri, quote=True)}">'
             window = f'<div style="overflow-x:auto" tabindex="0" role="region" aria-label="{escape(alt)}">{image}</div>'
             chapters = f'<ol start="0">{"".join(map(self._entry, COURSE))}</ol>'
-            return f"<div>{window}{chapters}{self._beliefs()}</div>"
+            words = f"<p>{escape(_(IN_WORDS))}</p>" if self._has_exercises() else ""
+            return f"<div>{window}{chapters}{words}{self._beliefs()}</div>"
 
     def __repr__(self) -> str:
         return self.text()
@@ -127,8 +132,7 @@ class CourseMap:
         link = self.links.get(stop.name)
         named = f'<a href="{escape(link, quote=True)}">{title}</a>' if link else title
         here = _("you are here") if stop.name == self.here else ""
-        state = _(STATES[_state(stop, self._chapter(stop))][1])
-        done = _("; ").join(filter(None, (state, self._done(stop), here)))
+        done = _("; ").join(filter(None, (self._said(stop) or _(NOT_STARTED), here)))
         said = _("{name}: {done}").format(name=named, done=done) if done else named
         return f"<li>{said}</li>"
 
@@ -143,9 +147,14 @@ class CourseMap:
     def _chapter(self, stop: Stop) -> Chapter:
         return self.progress.chapters.get(stop.name, Chapter())
 
-    def _done(self, stop: Stop) -> str:
-        """What was done in a chapter, "" where nothing was."""
-        return _("; ").join(filter(None, _told(self._chapter(stop))))
+    def _said(self, stop: Stop) -> str:
+        """A chapter's state, and how much of it is right; "" where nothing was done."""
+        done = self._chapter(stop)
+        state = _state(stop, done)
+        return "" if state == "new" else _("; ").join((_(STATES[state][1]), *_told(stop, done)))
+
+    def _has_exercises(self) -> bool:
+        return any(self._chapter(stop).exercises for stop in COURSE)
 
     def _card(self, stop: Stop) -> str:
         done = self._chapter(stop)
@@ -158,7 +167,7 @@ class CourseMap:
             text(f"{stop.number} {STATES[state][0]}".strip(), 12, 20, "no"),
             text(_("you are here"), CARD_WIDTH_PX - 9, 19, "do", anchor="end") if stop.name == self.here else "",
             *(text(line, 12, 37 + 14 * k, "ti") for k, line in enumerate(lines)),
-            *(text(line, 12, 89 + 14 * k, "do") for k, line in enumerate(filter(None, _counts(done)))),
+            *(text(line, 12, 89 + 14 * k, "do") for k, line in enumerate(_counts(stop, done))),
             class_=f"{state} here" if stop.name == self.here else state,
             transform=f"translate({x} {y})",
         )
@@ -205,9 +214,10 @@ def _as_html(said: str) -> str:
     return re.sub("`([^`]*)`", r"<code>\1</code>", escape(said))
 
 
+NOT_STARTED = marked("not started")
 State = Literal["new", "begun", "right", "wrong"]
 STATES: dict[State, tuple[str, str]] = {
-    "new": ("", marked("not started")),
+    "new": ("", NOT_STARTED),
     "begun": ("…", marked("in work")),
     "right": ("✓", marked("right")),
     "wrong": ("✗", marked("something was wrong the last time")),
@@ -215,39 +225,44 @@ STATES: dict[State, tuple[str, str]] = {
 """Each state's sign and its words: never told by colour alone."""
 
 
+IN_WORDS = marked("An exercise that is answered in words has no check: a person reads it, and it isn't counted here.")
+
+
 def _state(stop: Stop, done: Chapter) -> State:
-    """Right is a chapter whose exercises were tried too, where it has any, and nothing was wrong the last time."""
+    """Right is a chapter of which all is right: one exercise of six is work begun."""
     tried = [*done.predictions.values(), *done.exercises.values()]
     if not all(each.right for each in tried):
         return "wrong"
-    if done.exercises or (tried and stop.number in WITHOUT_EXERCISES):
+    if all(right >= count for right, count in _rights(stop, done)):
         return "right"
     return "begun" if tried else "new"
 
 
-def _counts(done: Chapter) -> tuple[str, ...]:
-    """The same as `_told`, short enough for a card."""
+def _rights(stop: Stop, done: Chapter) -> Iterator[tuple[int, int]]:
+    """Of the predictions, then of the exercises: how many are right, and how many there are.
+
+    A cell that its reader has changed asks a question of its own: there may be more of them than in the chapter.
+    """
+    for tried, count in ((done.predictions, stop.predictions), (done.exercises, stop.exercises)):
+        yield sum(each.right for each in tried.values()), max(count, len(tried))
+
+
+def _counts(stop: Stop, done: Chapter) -> tuple[str, ...]:
+    """The same as `_told`, short enough for a card; none of a chapter that isn't begun."""
+    said = (_("predictions: {right}/{count}"), _("exercises: {right}/{count}"))
     return tuple(
-        said.format(right=sum(each.right for each in tried.values()), count=len(tried)) if tried else ""
-        for said, tried in (
-            (_("predictions: {right}/{count}"), done.predictions),
-            (_("exercises: {right}/{count}"), done.exercises),
-        )
+        each.format(right=right, count=count)
+        for each, (right, count) in zip(said, _rights(stop, done), strict=True)
+        if done.predictions or done.exercises
     )
 
 
-def _told(done: Chapter) -> tuple[str, str]:
-    """How many predictions and how many exercises, each "" where there is none."""
-    asked, right = len(done.predictions), sum(tried.right for tried in done.predictions.values())
-    passed = sum(tried.right for tried in done.exercises.values())
+def _told(stop: Stop, done: Chapter) -> tuple[str, str]:
+    """How many predictions and how many exercises are right."""
+    (right, asked), (passed, checks) = _rights(stop, done)
     predicted = counted("{right} of {count} prediction right", "{right} of {count} predictions right", asked)
-    checked = counted(
-        "{passed} of {count} exercise passed", "{passed} of {count} exercises passed", len(done.exercises)
-    )
-    return (
-        predicted.format(right=right, count=asked) if asked else "",
-        checked.format(passed=passed, count=len(done.exercises)) if done.exercises else "",
-    )
+    checked = counted("{passed} of {count} exercise passed", "{passed} of {count} exercises passed", checks)
+    return predicted.format(right=right, count=asked), checked.format(passed=passed, count=checks)
 
 
 def _place(stop: Stop) -> tuple[float, float]:

@@ -250,7 +250,10 @@ def some_progress() -> Progress:
 
 
 @pytest.mark.parametrize(
-    ("lang", "said"), [("en", "1 of 2 predictions right; you are here"), ("zh_CN", "2 次预测，对了 1 次；当前位置")]
+    ("lang", "said"), [
+        ("en", "1 of 7 predictions right; 0 of 6 exercises passed; you are here"),
+        ("zh_CN", "7 次预测，对了 1 次；6 道练习，通过 0 道；当前位置"),
+    ],
 )
 def test_the_map_says_in_words_what_it_shows(lang: str, said: str) -> None:
     html = CourseMap(some_progress(), "02_leaf_tensors", lang)._repr_html_()
@@ -325,23 +328,27 @@ def test_what_is_written_is_read_again(tmp_path: Path) -> None:
 def test_a_chapter_s_state_is_what_was_done_last_and_never_told_by_colour_alone() -> None:
     right, wrong = Tried(True), Tried(False, misconception="M11")
     done = {
-        "00_start_here": Chapter({"q": right}),
+        "00_start_here": Chapter({name: right for name in "qrs"}, {"t": right}),
         "01_computational_graphs": Chapter({"q": right, "r": wrong}, {"t": right}),
-        "02_leaf_tensors": Chapter({"q": right}, {"t": right}),
+        "02_leaf_tensors": Chapter({str(k): right for k in range(7)}, {"t": right}),
         "03_retain_grad_and_hooks": Chapter({"q": right}),
         "04_inplace_and_version": Chapter({}, {"t": Tried(False)}),
     }
-    html = CourseMap(Progress(done, {"M11": 1}), lang="en").html()
+    shown = CourseMap(Progress(done, {"M11": 1}), lang="en")
+    html = shown.html()
     states = re.findall(r"</a>: ([^;<]*)", html)
     assert states == [
-        *("right", "something was wrong the last time", "right", "in work", "something was wrong the last time"),
+        *("right", "something was wrong the last time", "in work", "in work", "something was wrong the last time"),
         *["not started"] * 6,
     ]
     svg = unquote(re.findall(r'src="data:image/svg\+xml,([^"]*)"', html)[0])
     assert re.findall(r'class="no"[^>]*>(\d\d ?[✓✗…]?)<', svg) == [
-        *("00 ✓", "01 ✗", "02 ✓", "03 …", "04 ✗"),
+        *("00 ✓", "01 ✗", "02 …", "03 …", "04 ✗"),
         *("05", "06", "07", "08", "09", "10"),
     ]
+    assert "predictions: 7/7" in svg
+    assert "exercises: 1/6" in svg
+    assert shown.text().splitlines()[2].endswith("in work; 7 of 7 predictions right; 1 of 6 exercises passed")
     assert "<li>M11 ×1: <code>x += y</code> and <code>x[0] = y</code> write into the same tensor" in html
 
 
