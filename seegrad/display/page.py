@@ -57,9 +57,8 @@ pre {{ white-space: pre-wrap; }}
 </html>
 """
 ONE = """<script id="scene" type="application/json">{scene}</script>"""
-PLAYED = (
-    """seegrad.play(document.getElementById("picture"), JSON.parse(document.getElementById("scene").textContent));"""
-)
+PLAYED = """const scene = JSON.parse(document.getElementById("scene").textContent);
+seegrad.play(document.getElementById("picture"), scene, seegrad.finding(scene));"""
 SEVERAL = """for (const scene of document.querySelectorAll("script[data-for]"))
   seegrad.play(document.getElementById(scene.dataset.for), JSON.parse(scene.textContent));"""
 

@@ -101,7 +101,7 @@ def _scene_frame(
         message=f"{error.kind}: {error.text}" if error else "",
         diagnosis=together(*dict.fromkeys(diagnosis.message(lang) for diagnosis in here)),
         severity=here[0].severity if here else None,
-        culprit=_line(recording, line_of, here[0].culprit) if here and here[0].severity != "note" else None,
+        culprit=_line(recording, line_of, here[0].culprit) if here else None,
         fix=next((_fix(recording, diagnosis.mend) for diagnosis in here if diagnosis.mend), None),
     )
 

@@ -114,6 +114,12 @@ export function firstLook(scene: Scene | null): number {
   return wrong < 0 ? last : wrong;
 }
 
+/** The newest step at which something is wrong, else the newest with a note, else the last. */
+export function firstFinding(scene: Scene | null): number {
+  const found = (is: (frame: Frame) => boolean) => scene?.frames.map(is).lastIndexOf(true) ?? -1;
+  return [found(isWrong), found((frame) => frame.severity === "note")].find((step) => step >= 0) ?? firstLook(scene);
+}
+
 /** The step of another pass that stands where this one stands in its own; its last for the last. */
 export function sameStep(scene: Scene, step: number, place: number): number {
   const here = drawnAt(scene, step);

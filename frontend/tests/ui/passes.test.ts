@@ -1,7 +1,7 @@
 // @vitest-environment jsdom
 import axe from "axe-core";
 import { expect, test } from "vitest";
-import { drawnAt, firstLook, readScene, sameStep, type Scene } from "../../src/state/scene";
+import { drawnAt, firstFinding, firstLook, readScene, sameStep, type Scene } from "../../src/state/scene";
 import { play } from "../../src/standalone";
 import { BODY, frame, scene } from "../scene";
 
@@ -39,6 +39,12 @@ test("the same step of another pass, its last for the last", () => {
 
 test("a picture begins where something is wrong, else at its end", () => {
   expect([firstLook(looped()), firstLook(looped("error")), firstLook(null)]).toEqual([8, 5, 0]);
+});
+
+test("a page of its own begins at what was found: what is wrong, else a note", () => {
+  const found = (...severities: Scene["frames"][0]["severity"][]) => firstFinding({ ...scene(), frames: severities.map((severity) => ({ ...scene().frames[0]!, severity })) });
+  expect([found(null, "wrong", "note", null), found(null, "note", null), found(null, null)]).toEqual([1, 1, 1]);
+  expect([firstFinding(looped()), firstFinding(looped("error")), firstFinding(null)]).toEqual([8, 5, 0]);
 });
 
 test("Shift and arrows turn to the next pass at the same step, and what is selected stays so", () => {

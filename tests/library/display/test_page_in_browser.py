@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
+from seegrad.__main__ import main
 from seegrad.display.page import page as page_text
 from seegrad.quiz import ask
 from tests.library.recordings import overwritten_alias
@@ -36,7 +37,7 @@ def visit(tab: Page, folder: Path, text: str) -> list[str]:
 
 def test_it_plays_by_keyboard_and_click(tab: Page, tmp_path: Path) -> None:
     wrong = visit(tab, tmp_path, page_text(overwritten_alias("data")))
-    expect(tab.locator(".sg-ct")).to_have_text("8 / 8")
+    expect(tab.locator(".sg-ct")).to_have_text("7 / 8")
     expect(tab.get_by_text("but the numbers changed")).to_be_visible()
     tab.locator(".sg-tl input").focus()
     tab.keyboard.press("Home")
@@ -46,6 +47,45 @@ def test_it_plays_by_keyboard_and_click(tab: Page, tmp_path: Path) -> None:
     tab.locator("[id$='-f1']").click()
     expect(tab.locator(".sg-in caption")).to_contain_text("SigmoidBackward0")
     assert wrong == []
+
+
+CUT = """
+x = torch.randn(4, 3)
+w = torch.randn(3, 1, requires_grad=True)
+b = torch.zeros(1, requires_grad=True)
+for epoch in range(3):
+    h = x @ w
+    h = h.detach() + b
+    loss = (h ** 2).mean()
+    loss.backward()
+    with torch.no_grad():
+        b -= 0.1 * b.grad
+"""
+OVERWRITTEN = """
+a = torch.tensor([1.0, 2.0, 3.0], requires_grad=True)
+out = a.sigmoid()
+out.data.zero_()
+loss = out.sum()
+loss.backward()
+"""
+FOUND = {"a note": (CUT, "cut the graph", 8), "a wrong gradient": (OVERWRITTEN, "the gradient is wrong", 5)}
+
+
+@pytest.mark.parametrize("name", FOUND)
+def test_a_page_opens_where_its_finding_is_seen(browser: Browser, tmp_path: Path, name: str) -> None:
+    """However much the script does after it: what was found, and the line that it is about."""
+    script, said, line = FOUND[name]
+    script = f"import torch\n{script}" + "".join(f"z{k} = torch.ones(2) * {k}\n" for k in range(30))
+    (tmp_path / "script.py").write_text(script, encoding="utf-8")
+    assert main(["--html", str(tmp_path / "page.html"), str(tmp_path / "script.py")]) == 0
+    tab = browser.new_page(viewport={"width": 1280, "height": 800})
+    tab.goto((tmp_path / "page.html").as_uri())
+    expect(tab.locator(".sg-in .dg")).to_contain_text(said)
+    marked = tab.locator(".sg-cd li:is(.bad, .noted)")
+    expect(marked).to_have_attribute("data-n", str(line))
+    expect(tab.locator(".sg-in .dg")).to_be_in_viewport(ratio=1)
+    expect(marked).to_be_in_viewport()
+    tab.close()
 
 
 def test_it_asks_and_then_tells(tab: Page, tmp_path: Path) -> None:
