@@ -16,6 +16,7 @@ import argparse
 import contextlib
 import errno
 import os
+import shlex
 import sys
 import time
 import traceback
@@ -36,6 +37,9 @@ from seegrad.words.languages import _, counted
 
 SLOWER = 3
 """How much longer than the first run the second may take."""
+
+WITH_FILE, ALONE = ("--html", "--json", "--save", "--try-fix"), ("--check-nan", "--auto")
+"""Our options, as they may stand among the script's arguments."""
 
 STDOUT = Path("-")
 """In place of a file: what is to be read by a program goes there, and what is said to a person to stderr."""
@@ -67,6 +71,7 @@ def main(arguments: list[str]) -> int:
     with perhaps_unheard():
         with contextlib.redirect_stdout(sys.stderr if options.json == STDOUT else sys.stdout):
             tell(recording, program, options, here, took_s)
+            tell_misplaced(arguments, options, program)
         if options.json == STDOUT:
             print(as_json(recording), end="")
     return status
@@ -83,6 +88,36 @@ def tell(recording: Recording, program: Program, options: argparse.Namespace, he
         write(options.json, here, lambda path: path.write_text(as_json(recording), encoding="utf-8"))
     if options.try_fix is not None:
         try_fix(recording, options, here, took_s)
+
+
+def tell_misplaced(arguments: list[str], options: argparse.Namespace, program: Program) -> None:
+    """Say which options of ours the script was given, since they stand after it, and the command that means them."""
+    found, rest = misplaced(options.arguments, program.text)
+    ours = arguments[: len(arguments) - len(options.arguments)]
+    if found and ours[-1] != "--":  # which argparse takes out where it follows the script at once
+        said = _("seegrad: {options} stands after {script}, so the script was given it. For seegrad: {command}")
+        command = shlex.join(["python", "-m", "seegrad", *found, *ours, *rest])
+        print(said.format(options=shlex.join(found), script=options.program, command=command))
+
+
+def misplaced(given: list[str], text: str) -> tuple[list[str], list[str]]:
+    """What in a script's arguments looks like ours, and the rest.
+
+    What its text names is the script's own, and so is all after `--`.
+
+    >>> misplaced(["-x", "--html", "page.html", "--save=a", "--", "--auto"], "parser.add_argument('--save')")
+    (['--html', 'page.html'], ['-x', '--save=a', '--', '--auto'])
+    """
+    found: list[str] = []
+    rest: list[str] = []
+    left = list(given)
+    while left and left[0] != "--":
+        name, has_value, _value = left[0].partition("=")
+        is_ours = name in (*WITH_FILE, *ALONE) and name not in text
+        count = 2 if is_ours and name in WITH_FILE and not has_value else 1
+        (found if is_ours else rest).extend(left[:count])
+        del left[:count]
+    return found, rest + left
 
 
 def parser() -> argparse.ArgumentParser:

@@ -7,6 +7,7 @@ import contextlib
 import importlib
 import inspect
 import os
+import shlex
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -119,12 +120,16 @@ class ProgramWatch:
 
 
 def _command(here: Path) -> str:
-    """What tells all that is found in the program that runs; empty where it's neither a file nor a module."""
+    """What tells all that is found in the program that runs, to be copied into a shell; its arguments are part of it.
+
+    Empty where the program is neither a file nor a module.
+    """
     main = sys.modules.get("__main__")
     spec, file = getattr(main, "__spec__", None), getattr(main, "__file__", None)
-    if spec is not None:
-        return f"python -m seegrad -m {spec.name.removesuffix('.__main__')}"
-    return f"python -m seegrad {near(str(Path(file).absolute()), here)}" if file else ""
+    if spec is None and not file:
+        return ""
+    program = ["-m", spec.name.removesuffix(".__main__")] if spec else [near(str(Path(str(file)).absolute()), here)]
+    return shlex.join(["python", "-m", "seegrad", *program, *sys.argv[1:]])
 
 
 def watch_this(file: str) -> None:

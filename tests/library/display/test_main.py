@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -62,7 +63,33 @@ def test_the_script_s_output_comes_first_and_is_its_own(script, tmp_path) -> Non
         "SigmoidBackward0 from line 4 had saved it for the gradient of `a`; the version stayed 0, so torch raised "
         "nothing and the gradient is wrong. Replace `.data` by `.detach()` and torch will raise here instead; to be "
         "right, write to a copy, `c = out.detach().clone()`, or after the backward call.\n"
+        "seegrad: --html y stands after script.py, so the script was given it. For seegrad: "
+        "python -m seegrad --html y script.py -x\n"
     )
+    assert not (tmp_path / "y").exists()
+
+
+@pytest.mark.parametrize(
+    ("given", "text"),
+    [
+        ((), ""),
+        (("--", "--html", "y.html"), ""),
+        (("--save", "model.pt"), "import argparse; argparse.ArgumentParser().add_argument('--save')"),
+    ],
+)
+def test_what_is_the_script_s_own_is_not_called_misplaced(script, tmp_path, given: tuple[str, ...], text: str) -> None:
+    script(text)
+    done = python("-m", "seegrad", "script.py", *given, folder=tmp_path)
+    assert (done.stdout, done.stderr) == ("\n── seegrad: 0 findings in 0 backward calls ──\n", "")
+
+
+def test_the_command_that_puts_an_option_before_the_script_does_what_was_meant(script, tmp_path) -> None:
+    script(CORRUPT)
+    folder = tmp_path / "my folder"
+    folder.mkdir()
+    done = python("-m", "seegrad", "script.py", "--html", "my folder/page.html", folder=tmp_path)
+    command = shlex.split(done.stdout.rpartition("For seegrad: ")[2])
+    assert python(*command[1:], folder=tmp_path).stdout.endswith("written: my folder/page.html\n")
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import subprocess
 import sys
 import threading
@@ -118,6 +119,16 @@ def test_one_line_of_import_does_the_same_and_a_variable_switches_it_off(tmp_pat
     assert (off.stderr, off.stdout.partition("\n")[0]) == ("", "False")
     assert seen.stdout == off.stdout.replace("False", "True")
     assert "`c.zero_()`" in seen.stderr
+
+
+@pytest.mark.parametrize("how", [("noted.py",), ("-m", "seegrad", "--auto", "noted.py"), ("-m", "noted")])
+def test_the_command_that_tells_the_notes_can_be_copied_arguments_and_all(tmp_path: Path, how: tuple[str, ...]) -> None:
+    (tmp_path / "noted.py").write_text(NOTED if "--auto" in how else f"import seegrad.auto\n{NOTED}")
+    said = python(*how, "--name", "two words", "*", folder=tmp_path).stderr
+    command = shlex.split(said.strip().rpartition(": ")[2])
+    assert command[-3:] == ["--name", "two words", "*"]
+    told = python(*command[1:], folder=tmp_path, SEEGRAD="0")
+    assert "note" in told.stdout.partition("── seegrad: ")[2]
 
 
 @pytest.mark.parametrize("command", [("noted.py",), ("-m", "seegrad", "--auto", "noted.py"), ("-m", "noted")])

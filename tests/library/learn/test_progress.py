@@ -250,7 +250,8 @@ def some_progress() -> Progress:
 
 
 @pytest.mark.parametrize(
-    ("lang", "said"), [
+    ("lang", "said"),
+    [
         ("en", "1 of 7 predictions right; 0 of 6 exercises passed; you are here"),
         ("zh_CN", "7 次预测，对了 1 次；6 道练习，通过 0 道；当前位置"),
     ],
@@ -328,7 +329,7 @@ def test_what_is_written_is_read_again(tmp_path: Path) -> None:
 def test_a_chapter_s_state_is_what_was_done_last_and_never_told_by_colour_alone() -> None:
     right, wrong = Tried(True), Tried(False, misconception="M11")
     done = {
-        "00_start_here": Chapter({name: right for name in "qrs"}, {"t": right}),
+        "00_start_here": Chapter(dict.fromkeys("qrs", right), {"t": right}),
         "01_computational_graphs": Chapter({"q": right, "r": wrong}, {"t": right}),
         "02_leaf_tensors": Chapter({str(k): right for k in range(7)}, {"t": right}),
         "03_retain_grad_and_hooks": Chapter({"q": right}),
