@@ -29,6 +29,14 @@ READABLE = 0o644
 NO_GRADE = (Stage.NOT_GRADED, Stage.NOT_HANDED_IN)
 CANVAS_IDS = ("ID", "SIS User ID", "SIS Login ID")
 ONE_BY_ONE = """; to export the others, take this one by itself: --assignment '["{name}"]' and the rest likewise"""
+BY_ID_ALONE = (
+    "no ID of Canvas's own is known of %s: their rows are found by %s alone; `nbjudge roster` reads it from the "
+    "file that Canvas exports"
+)
+NOT_ENROLLED = (
+    "neither name nor e-mail is known of %s: their rows are found by %s alone; `nbjudge roster` reads them from the "
+    "file that Moodle exports"
+)
 CURE = (
     "What waits for a person is graded in formgrader, under Manual Grading; --{exporter}.unfinished=True exports what "
     "is known already"
@@ -193,6 +201,8 @@ class CanvasCsv(_ForTeachingPlatform):
         yield ("Student", *CANVAS_IDS, "Section", *map(self.title, names))
         most = {assignment.name: float(assignment.max_score) for assignment in gradebook.assignments}
         yield ("    Points Possible", *("" for _ in CANVAS_IDS), "", *(most[name] for name in names))
+        if strangers := [student.id for student, _ in complete if not student.lms_user_id]:
+            self.log.warning(BY_ID_ALONE, ", ".join(strangers), self.student_id)
         for student, scores in complete:
             full_name = ", ".join(part for part in (student.last_name, student.first_name) if part) or student.id
             ids = {"ID": student.lms_user_id or "", self.student_id: student.id}
@@ -215,5 +225,8 @@ class MoodleCsv(_ForTeachingPlatform):
         """The names of Moodle's own export, then one column an assignment."""
         names, complete = self.complete(students, found)
         yield ("First name", "Last name", self.student_id, "Email address", *map(self.title, names))
+        known = ("first_name", "last_name", "email")
+        if strangers := [each.id for each, _ in complete if not any(getattr(each, name) for name in known)]:
+            self.log.warning(NOT_ENROLLED, ", ".join(strangers), self.student_id)
         for student, scores in complete:
             yield (student.first_name, student.last_name, student.id, student.email, *scores)

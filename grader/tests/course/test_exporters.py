@@ -19,7 +19,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from nbgrader.api import Gradebook
 
-from nbjudge.course.exporters import CURE, CanvasCsv, GradesCsv, MoodleCsv, table
+from nbjudge.course.exporters import BY_ID_ALONE, CURE, CanvasCsv, GradesCsv, MoodleCsv, table
 from nbjudge.course.gradebook import Record
 from nbjudge.course.layout import Course
 from nbjudge.model import Result
@@ -95,6 +95,7 @@ def test_canvas_gets_no_row_without_a_score(book: Gradebook, tmp_path: Path, cap
         "bo is left out: small not graded",
         "cy is left out: small not handed in",
         CURE.format(exporter="CanvasCsv"),
+        BY_ID_ALONE % ("dee", "SIS Login ID"),
     ]
 
 
