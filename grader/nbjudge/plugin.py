@@ -20,12 +20,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from nbconvert.preprocessors import Preprocessor
-from nbformat.v4 import new_output
 from nbgrader.converters import Autograde, GenerateFeedback
 from nbgrader.converters.base import NbGraderException
 from nbgrader.coursedir import CourseDirectory
-from nbgrader.preprocessors import ClearHiddenTests
 from traitlets import Bool, Dict, Enum, Float, Integer, List, Unicode, default
 from traitlets.config import Config, Configurable
 
@@ -40,16 +37,16 @@ from nbjudge.grading import batch, farm, trial
 from nbjudge.grading.prove import Proof
 from nbjudge.model import Assignment, Limits, Result
 from nbjudge.pages import regrade, screen
-from nbjudge.pages.exported import HIDE, SafePages
-from nbjudge.pages.feedback import Sheet, exercises
+from nbjudge.pages.exported import WEB, SafePages
+from nbjudge.pages.feedback import HideTests, Sheet, exercises, is_made_of, made_of, note_made_of
 from nbjudge.pages.generating import CheckedAssignment
 from nbjudge.pages.validating import VisibleTests
 from nbjudge.shown.hidden import hidden_before
 
 FEEDBACK_STEPS = [
     "nbgrader.preprocessors.GetGrades",
-    "nbjudge.plugin.HideTests",
-    "nbjudge.plugin.HoldBack",
+    "nbjudge.pages.feedback.HideTests",
+    "nbjudge.pages.feedback.HoldBack",
     "nbconvert.preprocessors.CSSHTMLHeaderPreprocessor",
 ]
 TEMPLATES = Path(__file__).parent / "pages" / "templates"
@@ -76,7 +73,7 @@ def install(config: Config) -> None:
     nbgrader.apps.generatefeedbackapp.GenerateFeedback = FeedbackPages
     nbgrader.apps.validateapp.Validator = VisibleTests
     nbgrader.apps.api.GenerateFeedback = FeedbackPages
-    formgrader.HTMLExporter = SafePages
+    formgrader.HTMLExporter, formgrader.web = SafePages, WEB
     CourseDirectory.get_existing_timestamp = _existing_timestamp
     nbgrader.apps.api.NbGraderAPI.get_submitted_timestamp = _submitted_timestamp
     config.GenerateFeedback.preprocessors = FEEDBACK_STEPS
@@ -427,6 +424,27 @@ class FeedbackPages(GenerateFeedback):  # type: ignore[misc] # nbgrader ships no
                 if late:
                     yield str(cell["metadata"].get("nbgrader", {}).get("grade_id"))
 
+    def init_destination(self, assignment_id: str, student_id: str) -> bool:
+        """nbgrader asks for something newer handed in; here a page is made anew where it would say something else."""
+        self._made_of = self._asks_what_is_known(assignment_id, student_id)
+        target = Path(self._format_dest(assignment_id, student_id))
+        if super().init_destination(assignment_id, student_id):
+            return True
+        pages = [target / f"{Path(path).stem}.html" for path in self.notebooks]
+        if student_id in self.coursedir.student_id_exclude.split(",") or is_made_of(target, pages, self._made_of):
+            return False
+        self.log.warning("Updating existing assignment: %s", target)
+        for page in pages:
+            page.unlink(missing_ok=True)
+        return True
+
+    def _asks_what_is_known(self, assignment: str, student: str) -> str:
+        """A short text for all that a student's pages are made of."""
+        sheets = [self.sheet(Path(path).stem, assignment, student).told() for path in self.notebooks]
+        with Record(folders_of(self.coursedir), self.config) as record:
+            said = record.comments(student, assignment)
+        return made_of(self.notebooks, [sheets, said, self.own_page])
+
     def init_assignment(self, assignment_id: str, student_id: str) -> None:
         """nbgrader would copy all that was handed in; a page needs beside it what `release_feedback` reads.
 
@@ -440,6 +458,7 @@ class FeedbackPages(GenerateFeedback):  # type: ignore[misc] # nbgrader ships no
         for name, text in handed_in.items():
             (target / name).unlink(missing_ok=True)
             (target / name).write_text(text, encoding="utf-8")
+        note_made_of(target, self._made_of)
 
 
 def _text(path: Path) -> str:
@@ -457,41 +476,3 @@ def folders_of(coursedir: CourseDirectory) -> Course:
         submitted=coursedir.submitted_directory,
         autograded=coursedir.autograded_directory,
     )
-
-
-class HoldBack(Preprocessor):
-    """What a student may know before the date, in nbgrader's own page too.
-
-    From the first hidden test on, what cells put out may say what it asked: a test cell shows what may be known of it
-    instead, any other one a sentence.
-    """
-
-    enabled = Bool(True).tag(config=True)
-
-    def preprocess(self, notebook: Any, resources: Any) -> tuple[Any, Any]:
-        """nbconvert's hook."""
-        told = resources.get("feedback", {})
-        if not told.get("later"):
-            return notebook, resources
-        asked = hidden_before(notebook.cells, *resources.get(HIDE, ()))
-        for cell, (late, _) in zip(notebook.cells, asked, strict=True):
-            question = told["questions"].get(cell.metadata.get("nbgrader", {}).get("grade_id"), {})
-            said = [told["later"]]
-            if question.get("held"):
-                said = [*question["lines"], *(one["said"] for one in question["suggested"])]
-            if cell.cell_type == "code" and cell.outputs and (late or question.get("held")):
-                cell.outputs = [new_output("stream", text="\n".join(said))]  # type: ignore[no-untyped-call]  # nbformat has no types
-        return notebook, resources
-
-
-class HideTests(ClearHiddenTests):  # type: ignore[misc] # nbgrader ships no types
-    """nbgrader's ClearHiddenTests, for outputs that quote a hidden line too: done where the page is made."""
-
-    display_data_priority: Any = List().tag(
-        config=True
-    )  # the exporter sets it on every step; here nothing is displayed
-
-    def preprocess(self, notebook: Any, resources: Any) -> tuple[Any, Any]:
-        """nbconvert's hook."""
-        resources[HIDE] = (self.begin_test_delimeter, self.end_test_delimeter)
-        return notebook, resources

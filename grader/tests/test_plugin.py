@@ -39,7 +39,7 @@ from nbjudge_tests.classroom.roster import ALERT, adding
 
 HONEST = {"nora": small.NOTHING, "petra": small.PARTLY, "rami": small.RIGHT}
 STOCK = "get_config().CourseDirectory.course_id = 'autograd101'"
-BESIDE = ("timestamp.txt", "submission_secret.txt")  # what nbgrader's release reads
+BESIDE = ("timestamp.txt", "submission_secret.txt", ".made_of")  # what nbgrader's release reads, and we
 FORMGRADER = """
 from nbgrader.apps.nbgraderapp import NbGraderApp
 from nbgrader.apps.api import NbGraderAPI
@@ -277,6 +277,33 @@ def test_hidden_cases_are_held_back_until_the_last_due_date(ours: Path, tmp_path
     with Record(Course(root, f"sqlite:///{root / 'gradebook.db'}", "autograd101")) as record:
         record.extend("rami", small.NAME, datetime(2098, 1, 1))
     assert "is shown after 2098-01-01 00:00 UTC." in feedback("2020-01-01 00:00:00 UTC")
+
+
+@pytest.mark.slow
+def test_a_page_is_made_anew_where_it_would_say_something_else(ours: Path, tmp_path: Path) -> None:
+    """Without --force, and whether or not anything says when it was handed in: a score, a comment, another answer."""
+    root = copied(ours, tmp_path / "course")
+    for path in root.glob(f"*/*/{small.NAME}/timestamp.txt"):
+        path.unlink()
+    page, other = (root / "feedback" / who / small.NAME / "coding.html" for who in ("petra", "rami"))
+
+    def feedback() -> tuple[str, str]:
+        commands.nbgrader(root, "generate_feedback", small.NAME)
+        return page.read_text(encoding="utf-8"), other.read_text(encoding="utf-8")
+
+    first, untouched = feedback()
+    made_at = other.stat().st_mtime_ns
+    with Gradebook(f"sqlite:///{root / 'gradebook.db'}", "autograd101") as book:
+        notebook = book.find_submission_notebook("coding", small.NAME, "petra")
+        notebook.grades[0].manual_score, notebook.grades[0].needs_manual_grade = 0.25, False
+        notebook.comments[0].manual_comment = "Said by a person."
+        book.db.commit()
+    book.engine.dispose()
+    second, same = feedback()
+    assert "Said by a person." in second
+    assert "0.25" in second
+    assert "Said by a person." not in first
+    assert (same, other.stat().st_mtime_ns) == (untouched, made_at)
 
 
 @pytest.mark.slow

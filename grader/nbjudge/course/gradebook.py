@@ -238,6 +238,19 @@ class Record:
 
         return self._read(found)
 
+    def comments(self, student: str, assignment: str) -> list[tuple[str, str, str]]:
+        """What stands beside a student's answers: notebook, cell, a person's comment or nbgrader's own."""
+
+        def found() -> list[tuple[str, str, str]]:
+            try:
+                submission = self._gradebook.find_submission(assignment, student)
+            except MissingEntry:
+                return []
+            rows = ((book.name, one.name, one.comment or "") for book in submission.notebooks for one in book.comments)
+            return sorted(rows)
+
+        return self._read(found)
+
     def platform_ids(self) -> dict[str, str]:
         """student → the id that the learning platform has for them, for those who have one."""
         wanted = select(Student.id, Student.lms_user_id).where(Student.lms_user_id.is_not(None))

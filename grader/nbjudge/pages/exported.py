@@ -12,12 +12,15 @@ import copy
 import functools
 import json
 import threading
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
+from datetime import UTC, datetime
 from html import escape
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 from nbconvert.exporters import HTMLExporter
+from tornado.web import StaticFileHandler
 from traitlets import List
 
 from nbjudge.errors import SandboxError
@@ -33,6 +36,15 @@ FILES_BYTES = 16 << 20  # of the pictures beside a notebook
 SUFFIXES = frozenset({".png", ".jpg", ".jpeg", ".gif", ".webp", ".svg"})
 NO_PAGE = "<!DOCTYPE html><html lang='en'><head><meta charset='utf-8'><title>{title}</title></head><body><p>{said}</p>"
 SAID = "The page of {name} can't be shown: {why}."
+NAMED = """var name = [this.model.get("last_name"), this.model.get("first_name")].filter(Boolean).join(", ")
+            || this.model.get("%s");"""
+MENDED = {
+    "utils.js": ('.attr("href", prefix + path)', '.attr("href", base_url + prefix + path)'),
+    "manage_students.js": ('var name = last_name + ", " + first_name;', NAMED % "id"),
+    "manage_submissions.js": ('var name = last_name + ", " + first_name;', NAMED % "student"),
+}
+"""What formgrader's own scripts say, and what they have to say instead: a link to a folder leads out of any server that
+lies below an address, as a hub's do, and a student without a name is called “None, None”."""
 WITHHELD = "%s: %d pieces are shown as they were typed or not at all; the first: %s"
 
 
@@ -62,6 +74,33 @@ class SafePages(HTMLExporter):
             self.log.warning(WITHHELD, name, len(withheld), withheld[0])
         return packet.body.decode("utf-8", "replace"), resources
 
+
+class MendedScripts(StaticFileHandler):
+    """Formgrader's files as they are, but for the lines of `MENDED`; its methods are tornado's hooks."""
+
+    @classmethod
+    def get_content(
+        cls, abspath: str, start: int | None = None, end: int | None = None
+    ) -> Generator[bytes, None, None]:
+        """The bytes of a file, or a part of them."""
+        yield _mended(Path(abspath))[start:end]
+
+    def get_content_size(self) -> int:
+        """Of all of it."""
+        return len(_mended(Path(str(self.absolute_path))))
+
+    def get_modified_time(self) -> datetime:
+        """Always now: a browser asks whether it has these bytes, not whether nbgrader's file is newer."""
+        return datetime.now(UTC)
+
+
+def _mended(path: Path) -> bytes:
+    before, after = MENDED.get(path.name, ("", ""))
+    return path.read_bytes().replace(before.encode(), after.encode()) if before else path.read_bytes()
+
+
+WEB = SimpleNamespace(StaticFileHandler=MendedScripts)
+"""In the place of formgrader's `tornado.web`, of which it takes this alone."""
 
 HIDE = "nbjudge_hide"  # of the resources: between which two marks a line is hidden
 

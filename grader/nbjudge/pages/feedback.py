@@ -5,6 +5,7 @@ Text of the student's isn't here: the page's template gets it from the notebook,
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -13,8 +14,15 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from nbconvert.preprocessors import Preprocessor
+from nbformat.v4 import new_output
+from nbgrader.preprocessors import ClearHiddenTests
+from traitlets import Bool, List
+
 from nbjudge.course.office.standings import Score, Standing
 from nbjudge.model import Ending, Graded, Outcome, Result
+from nbjudge.pages.exported import HIDE
+from nbjudge.shown.hidden import hidden_before
 
 HEADING = re.compile(r"^#{1,6}\s+(.*?)\s*(?:[(（][^()（）]*\d[^()（）]*[)）])?\s*$", re.MULTILINE)
 FENCED = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
@@ -259,3 +267,70 @@ def exercises(path: Path) -> tuple[tuple[str, tuple[str, ...]], ...]:
         if marks.get("grade") or marks.get("task") or marks.get("solution"):
             found.setdefault(heading, []).append(marks["grade_id"])
     return tuple((name, tuple(asked)) for name, asked in found.items() if name)
+
+
+# --- of what a page is made, so that one can be told from what it would say today ------------------------------------
+
+MADE_OF = ".made_of"
+
+
+def made_of(notebooks: Sequence[str], known: Any) -> str:
+    """The same for the same notebooks, byte for byte, and the same plain data.
+
+    >>> made_of([], ["0 of 100 points"]) == made_of([], ["85 of 100 points"])
+    False
+    """
+    read = [hashlib.sha256(Path(path).read_bytes()).hexdigest() for path in notebooks]
+    return hashlib.sha256(json.dumps([read, known], sort_keys=True, default=str).encode()).hexdigest()
+
+
+def note_made_of(folder: Path, text: str) -> None:
+    """For the pages that are to be made in this folder."""
+    (folder / MADE_OF).write_text(text, encoding="utf-8")
+
+
+def is_made_of(folder: Path, pages: Sequence[Path], text: str) -> bool:
+    """Whether the pages are all there, and made of this."""
+    note = folder / MADE_OF
+    return all(page.is_file() for page in pages) and note.is_file() and note.read_text(encoding="utf-8") == text
+
+
+# --- what a page keeps back ------------------------------------------------------------------------------------------
+
+
+class HoldBack(Preprocessor):
+    """What a student may know before the date, in nbgrader's own page too.
+
+    From the first hidden test on, what cells put out may say what it asked: a test cell shows what may be known of it
+    instead, any other one a sentence.
+    """
+
+    enabled = Bool(True).tag(config=True)
+
+    def preprocess(self, notebook: Any, resources: Any) -> tuple[Any, Any]:
+        """nbconvert's hook."""
+        told = resources.get("feedback", {})
+        if not told.get("later"):
+            return notebook, resources
+        asked = hidden_before(notebook.cells, *resources.get(HIDE, ()))
+        for cell, (late, _) in zip(notebook.cells, asked, strict=True):
+            question = told["questions"].get(cell.metadata.get("nbgrader", {}).get("grade_id"), {})
+            said = [told["later"]]
+            if question.get("held"):
+                said = [*question["lines"], *(one["said"] for one in question["suggested"])]
+            if cell.cell_type == "code" and cell.outputs and (late or question.get("held")):
+                cell.outputs = [new_output("stream", text="\n".join(said))]  # type: ignore[no-untyped-call]  # nbformat has no types
+        return notebook, resources
+
+
+class HideTests(ClearHiddenTests):  # type: ignore[misc] # nbgrader ships no types
+    """nbgrader's ClearHiddenTests, for outputs that quote a hidden line too: done where the page is made."""
+
+    display_data_priority: Any = List().tag(
+        config=True
+    )  # the exporter sets it on every step; here nothing is displayed
+
+    def preprocess(self, notebook: Any, resources: Any) -> tuple[Any, Any]:
+        """nbconvert's hook."""
+        resources[HIDE] = (self.begin_test_delimeter, self.end_test_delimeter)
+        return notebook, resources

@@ -9,9 +9,10 @@ from typing import Any
 
 import nbformat
 import pytest
+from nbgrader.server_extensions.formgrader.handlers import static_path
 
 from nbjudge.pages import exported
-from nbjudge.pages.exported import HIDE, SafePages
+from nbjudge.pages.exported import HIDE, MENDED, MendedScripts, SafePages
 from nbjudge_tests.classroom import bombs
 
 HONEST = nbformat.v4.new_markdown_cell("written by **hand**, $a < b$")
@@ -102,3 +103,19 @@ def test_a_page_that_takes_too_long_says_so_and_the_next_one_is_made(monkeypatch
     assert "t be shown: it took longer than 0.001 s," in made
     monkeypatch.undo()
     assert "written by" in page()
+
+
+@pytest.mark.parametrize("name", MENDED)
+def test_formgrader_s_scripts_say_what_is_mended_once_and_then_no_more(name: str) -> None:
+    """An nbgrader that says it in other words is to be looked at anew."""
+    path = Path(static_path, "js", name)
+    before, after = (text.encode() for text in MENDED[name])
+    (served,) = MendedScripts.get_content(str(path))
+    assert path.read_bytes().count(before) == 1
+    assert (served.count(before), served.count(after)) == (0, 1)
+    assert b"".join(MendedScripts.get_content(str(path), 5, 25)) == served[5:25]
+
+
+def test_all_else_of_formgrader_s_files_is_as_it_was() -> None:
+    path = Path(static_path, "css", "nbgrader.css")
+    assert b"".join(MendedScripts.get_content(str(path))) == path.read_bytes()

@@ -20,8 +20,8 @@ from playwright.sync_api import Page
 from nbjudge.course.office.standings import Score, Standing
 from nbjudge.model import Ending, Graded, Outcome, Result
 from nbjudge.pages.exported import HIDE
-from nbjudge.pages.feedback import WORDS, Sheet, exercises
-from nbjudge.plugin import FeedbackPage, HoldBack
+from nbjudge.pages.feedback import WORDS, HoldBack, Sheet, exercises
+from nbjudge.plugin import FeedbackPage
 from nbjudge_tests.browsers import visit
 from nbjudge_tests.classroom import small
 
