@@ -125,6 +125,7 @@ HUB_PYTHON ?= $(shell /usr/bin/python3 -c 'import ensurepip, sys; sys.exit(sys.v
 HUB ?= $(if $(filter 0,$(shell id -u)),/opt/seegrad-hub,build/hub)
 hub: $(HUB)/.installed  ## JupyterHub with its proxy, the course and the grader, in HUB=/opt/seegrad-hub (gigabytes): docs/hub.md
 	$(HUB)/bin/python -m pip install --quiet $(PIP_ARGS) --no-deps --force-reinstall . ./grader
+	$(HUB)/bin/python -m tools.kernels
 $(HUB)/.installed: deploy/hub/requirements.txt pyproject.toml grader/pyproject.toml constraints.txt
 	test -x $(HUB)/bin/python || $(HUB_PYTHON) -m venv $(HUB)
 	@echo "installing into $(HUB): some minutes without a word"

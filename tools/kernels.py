@@ -66,6 +66,7 @@ def install(prefix: Path, device: str | None) -> list[str]:
     for name, where in made.items():
         with tempfile.TemporaryDirectory(prefix="kernel-") as folder:
             (Path(folder) / "kernel.json").write_text(json.dumps(kernel(where), indent=1), encoding="utf-8")
+            Path(folder).chmod(0o755)  # it is copied with its mode, and a hub's students have to read it
             manager.install_kernel_spec(folder, name, prefix=str(prefix))
     if not device:
         shutil.rmtree(prefix / "share" / "jupyter" / "kernels" / GPU, ignore_errors=True)

@@ -131,6 +131,12 @@ def test_a_release_is_made_by_the_instructor_alone(hub: RunningHub, browser: Bro
         assert "Success" in press(page, row, "assign")
         assert "Success" in press(page, row, "release")
         expect(row).to_contain_text("released")
+        for column, folder in (("name", "source"), ("preview", "release")):
+            with page.context.expect_page() as opened:
+                row.locator(f".{column} a").click()
+            expect(opened.value.locator("body")).to_contain_text(f"{ASSIGNMENT}.ipynb")
+            assert f"/services/autograd101/tree/course/{folder}" in opened.value.url
+            opened.value.close()
     with logged_in(browser, hub, "ada", f"{FORMGRADER}/manage_assignments") as page:
         expect(page.locator("body")).to_contain_text("403")
     source = hub.home("grader") / "course/source"
@@ -155,6 +161,8 @@ def test_a_student_fetches_answers_validates_and_hands_in(hub: RunningHub, brows
         fetched.get_by_role("button", name="Submit").click()
         expect(page.locator("#submitted_assignments_list")).to_contain_text(ASSIGNMENT)
         expect(page.locator(".lm-Menu-item:has-text('Formgrader')")).to_have_count(0)
+        listed = page.request.get(f"{hub.url}/user/{hub.accounts[role]}/api/kernelspecs").json()["kernelspecs"]
+        assert {"python3", "seegrad-cpu"} <= set(listed)
 
 
 def test_the_notebook_runs_in_the_student_s_server_and_shows_the_graph(hub: RunningHub, browser: Browser) -> None:
@@ -185,6 +193,7 @@ def test_a_class_is_graded_though_the_hub_is_killed_in_the_middle(hub: RunningHu
         assert "Success" in press(page, row_of(page, ASSIGNMENT), "collect")
         page.goto(hub.url + graded)
         assert "Success" in press(page, row_of(page, ada), "autograde")
+        expect(row_of(page, ada).locator("td").first).to_have_text(ada)  # the gradebook knows no name
         row_of(page, kofi).locator(".autograde a").click()
         page.wait_for_timeout(2_000)  # it is at work
     hub.kill()
@@ -212,10 +221,11 @@ def test_a_free_text_is_scored_and_the_feedback_read_by_its_student(hub: Running
     with logged_in(browser, hub, "ines", f"{FORMGRADER}/gradebook/{ASSIGNMENT}/{ASSIGNMENT}") as page:
         page.locator("tbody tr a", has_text="Submission").first.click()
         page.wait_for_selector("input.score")
+        page.wait_for_load_state("networkidle")  # formgrader has read the scores: what is typed before is lost
         box = page.locator("input.score").last  # the text's: the questions before it have their scores
         box.fill(str(BY_HAND))
-        box.press("Tab")
-        page.wait_for_timeout(2_000)  # formgrader saves what is left
+        with page.expect_response(lambda answer: "/api/grade/" in answer.url and answer.request.method == "PUT"):
+            box.press("Tab")  # formgrader saves what is left
         page.goto(f"{hub.url}{FORMGRADER}/manage_assignments")
         row = row_of(page, ASSIGNMENT)
         assert "Success" in press(page, row, "generate-feedback")

@@ -57,6 +57,14 @@ def scores(course: Path) -> dict[str, float]:
     return dict(json.loads(done.stdout))
 
 
+def test_a_student_without_a_name_is_called_by_the_id(instructor: Lab, watched: Watched) -> None:
+    page = watched.page
+    page.goto(f"{instructor.url}/lab?token={instructor.token}")
+    for where in (f"manage_submissions/{ASSIGNMENT}", "manage_students"):
+        page.goto(f"{instructor.url}/formgrader/{where}")
+        expect(page.locator("tbody tr td:first-child")).to_have_text(list(STUDENTS))
+
+
 @pytest.mark.whole
 def test_the_button_grades_as_the_command_does(course: Path, instructor: Lab, watched: Watched) -> None:
     page = watched.page
