@@ -29,6 +29,8 @@ def spec(prefix: Path, name: str) -> dict[str, Any]:
 
 def test_the_second_kernel_is_there_only_with_a_gpu(tmp_path: Path) -> None:
     assert kernels.install(tmp_path, "cuda") == ["seegrad-cpu", "seegrad-gpu"]
+    folder = tmp_path / "share" / "jupyter" / "kernels" / "seegrad-cpu"
+    assert folder.stat().st_mode & 0o555 == 0o555, "of an environment that a hub's students share, all read it"
     assert spec(tmp_path, "seegrad-gpu")["env"]["SEEGRAD_DEVICE"] == "cuda"
     assert kernels.install(tmp_path, None) == ["seegrad-cpu"]
     assert not (tmp_path / "share" / "jupyter" / "kernels" / "seegrad-gpu").exists()
