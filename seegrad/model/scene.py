@@ -59,7 +59,8 @@ class SceneFrame:
     """One step: `line` is an index into `Scene.code`, `on` the ids of the items that this step is about.
 
     `message` is torch's own error text in full; `diagnosis` and `severity` are set where a Diagnosis shows, and so is
-    `culprit`, an index into `Scene.code` as well, where a line did the damage, or a note is about it.
+    `culprit`, an index into `Scene.code` as well, where a line did the damage; `noted` where a note, which accuses
+    nobody, is about a line.
     """
 
     phase: Phase
@@ -71,6 +72,7 @@ class SceneFrame:
     diagnosis: str = ""
     severity: Severity | None = None
     culprit: int | None = None
+    noted: int | None = None
     fix: Fix | None = None
 
 

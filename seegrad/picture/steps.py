@@ -92,6 +92,8 @@ def _scene_frame(
 ) -> SceneFrame:
     here = sorted((d for d in recording.diagnoses if d.frame == frame.index), key=lambda d: RANK[d.severity])
     error = recording.error if recording.error is not None and recording.error.frame == frame.index else None
+    told_of = _line(recording, line_of, here[0].culprit) if here else None
+    is_note = bool(here) and here[0].severity == "note"
     return SceneFrame(
         phase=frame.phase,
         title=title(frame),
@@ -101,7 +103,8 @@ def _scene_frame(
         message=f"{error.kind}: {error.text}" if error else "",
         diagnosis=together(*dict.fromkeys(diagnosis.message(lang) for diagnosis in here)),
         severity=here[0].severity if here else None,
-        culprit=_line(recording, line_of, here[0].culprit) if here else None,
+        culprit=None if is_note else told_of,
+        noted=told_of if is_note else None,
         fix=next((_fix(recording, diagnosis.mend) for diagnosis in here if diagnosis.mend), None),
     )
 

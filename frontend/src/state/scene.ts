@@ -12,6 +12,7 @@ export interface Frame {
   diagnosis: string;
   severity: Severity | null;
   culprit?: number | null;
+  noted?: number | null;
   fix?: Fix | null;
 }
 

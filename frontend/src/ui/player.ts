@@ -175,7 +175,7 @@ function start(el: HTMLElement, scene: Scene, host: Host): () => void {
       const pickedLine = open && draft.picked.includes(labelOf(question, target) ?? "\0");
       const mark = marked?.[labelOf(question!, target) ?? "\0"];
       const evidence = given && !mark && question?.evidence.includes(target);
-      element.className = `${k === frame.line ? "cur" : k < (frame.line ?? 0) ? "past" : ""} ${k === culprit ? "bad" : frame.severity === "note" && k === frame.culprit ? "noted" : ""} ${pickedLine ? "picked" : ""} ${evidence ? "evidence" : ""}`;
+      element.className = `${k === frame.line ? "cur" : k < (frame.line ?? 0) ? "past" : ""} ${k === culprit ? "bad" : k === frame.noted ? "noted" : ""} ${pickedLine ? "picked" : ""} ${evidence ? "evidence" : ""}`;
       (element as HTMLElement).dataset.m = mark ? SIGNS[mark] : "";
       if (exercise) (element as HTMLElement).dataset.e = `${kind.tag!(question, draft, labelOf(question, target) ?? "\0")}`;
     });
@@ -207,7 +207,7 @@ function start(el: HTMLElement, scene: Scene, host: Host): () => void {
     [pic.box, code, foot, info.element].forEach(reachable);
     lineInSight(code.querySelector(".cur"));
     const { step } = state();
-    if (step !== wanted.step) wanted = { step, line: scene.frames[step]?.culprit ?? -1 };
+    if (step !== wanted.step) wanted = { step, line: scene.frames[step]?.culprit ?? scene.frames[step]?.noted ?? -1 };
     lineInSight(code.children[wanted.line], AROUND_LINES); // where there is no room for both
   }
 

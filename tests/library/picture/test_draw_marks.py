@@ -132,4 +132,5 @@ def test_a_note_accuses_no_line() -> None:
     names = {"a": leaf(1, 2), "w": leaf(3, 4)}
     with seegrad.record(code=("example.py", 1, code)) as rec:
         exec(compile(code, "example.py", "exec"), names)  # noqa: S102  # our own text, above
-    assert [(f.severity, f.culprit) for f in draw(rec.recording).frames if f.severity] == [("note", None)]
+    told = [(frame.severity, frame.culprit, frame.noted) for frame in draw(rec.recording).frames if frame.severity]
+    assert told == [("note", None, 1)]
