@@ -55,7 +55,7 @@ def test_what_was_done_is_on_the_map(lab: Lab, watched: Watched) -> None:
     assert [tried["misconception"] for tried in here["predictions"].values()] == ["M01"]
     drawn = run_cell(watched.page, 3)
     expect(drawn.locator("ol")).to_contain_text(
-        "1 次预测，对了 0 次；1 道练习，通过 1 道；当前位置", timeout=TIMEOUT_MS
+        "7 个预测，对了 0 个；6 道练习，通过 1 道；当前位置", timeout=TIMEOUT_MS
     )
     expect(drawn.locator("img")).to_be_visible()
     assert watched.foreign_requests == []

@@ -253,7 +253,7 @@ def some_progress() -> Progress:
     ("lang", "said"),
     [
         ("en", "1 of 7 predictions right; 0 of 6 exercises passed; you are here"),
-        ("zh_CN", "7 次预测，对了 1 次；6 道练习，通过 0 道；当前位置"),
+        ("zh_CN", "7 个预测，对了 1 个；6 道练习，通过 0 道；当前位置"),
     ],
 )
 def test_the_map_says_in_words_what_it_shows(lang: str, said: str) -> None:
