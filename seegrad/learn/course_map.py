@@ -118,8 +118,9 @@ class CourseMap:
             image = f'<img alt="{escape(alt)}" style="max-width:none" src="{escape(uri, quote=True)}">'
             window = f'<div style="overflow-x:auto" tabindex="0" role="region" aria-label="{escape(alt)}">{image}</div>'
             chapters = f'<ol start="0">{"".join(map(self._entry, COURSE))}</ol>'
-            words = f"<p>{escape(_(IN_WORDS))}</p>" if self._has_exercises() else ""
-            return f"<div>{window}{chapters}{words}{self._beliefs()}</div>"
+            in_words = escape(_(IN_WORDS))
+            uncounted = f"<p>{in_words}</p>" if self._has_exercises() else ""
+            return f"<div>{window}{chapters}{uncounted}{self._beliefs()}</div>"
 
     def __repr__(self) -> str:
         return self.text()
