@@ -19,7 +19,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from nbgrader.api import Gradebook
 
-from nbjudge.course.exporters import BY_ID_ALONE, CURE, CanvasCsv, GradesCsv, MoodleCsv, table
+from nbjudge.course.exporters import BY_ID_ALONE, CURE, NOT_ENROLLED, CanvasCsv, GradesCsv, MoodleCsv, table
 from nbjudge.course.gradebook import Record
 from nbjudge.course.layout import Course
 from nbjudge.model import Result
@@ -172,6 +172,7 @@ def test_moodle_too_and_unfinished_ones_where_that_is_wanted(
     header, *rows = read(tmp_path / "m.csv")
     assert header == ["First name", "Last name", "ID number", "Email address", "Assignment: small (Real)"]
     assert {row[2]: row[4] for row in rows} == {"ada": "2.5", "dee": "7"}
+    assert NOT_ENROLLED % ("dee", "ID number") in caplog.messages, "ada has a name"
 
 
 def test_one_student_and_one_assignment(book: Gradebook, tmp_path: Path) -> None:
