@@ -6,9 +6,10 @@ import re
 from collections.abc import Iterator
 from dataclasses import replace
 
-from seegrad.diagnose.cut import LOST, Cut, Flow, backward_calls, because, cause
+from seegrad.diagnose.cut import LOST, backward_calls, because, cause
 from seegrad.diagnose.evidence import birthplace, called, errors_with, label, made_at, maker
 from seegrad.diagnose.finding import DiagnosisKind, Finding, finder
+from seegrad.diagnose.history.flow import Cut, Flow
 from seegrad.model.derivatives import always_zero
 from seegrad.model.recording import GRADIENT_READ, Diagnosis, Frame, Node, Place, RaisedError, Recording
 from seegrad.words.languages import marked

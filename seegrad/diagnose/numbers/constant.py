@@ -7,10 +7,11 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from seegrad.diagnose.cut import Cut, Flow, because, cause, line_to_change, roots_of
+from seegrad.diagnose.cut import because, cause, line_to_change, roots_of
 from seegrad.diagnose.evidence import ENTERING, ancestors, called, is_trained, label
 from seegrad.diagnose.finding import DiagnosisKind, Finding, finder
 from seegrad.diagnose.gradients import reach
+from seegrad.diagnose.history.flow import Cut, Flow
 from seegrad.diagnose.numbers.draws import Draw, draws
 from seegrad.diagnose.numbers.known import Makers
 from seegrad.model.recording import Diagnosis, Frame, Place, Recording

@@ -1,0 +1,1 @@
+"""Where the data came from, whether or not autograd followed it."""

@@ -1,0 +1,156 @@
+"""Which Frame made or wrote each tensor last, so that it can be gone back to where a graph ends."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from seegrad.diagnose.evidence import ENTERING, INTEGERS, RESETS, SHAPES, is_trained
+from seegrad.model.recording import Frame, Recording
+
+LEAVING = frozenset({"detach", "data", "numpy", "__array__", "tolist", "item"})
+"""Ops whose result may go on outside torch, as an array, a list or a number."""
+
+MOVES = frozenset({"cpu", "to", "contiguous", "float", "double", "clone", "squeeze", "reshape", "view", "flatten"})
+"""Ops between leaving a graph and leaving torch: `y.detach().cpu().numpy()`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """A Frame at which the graph ends, the tensors with a history that went into it, and why, where that's known."""
+
+    frame: Frame
+    given: tuple[int, ...]
+    why: str = ""
+
+
+class Flow:
+    """Which Frame made or wrote each tensor last, up to the Frame that was remembered last.
+
+    Each tensor is walked over once in the life of a Flow: a long training loop takes linear time.
+    """
+
+    def __init__(self, recording: Recording) -> None:
+        self._recording = recording
+        self._made: dict[int, Frame] = {}
+        self._born: dict[int, Frame] = {}
+        self._taken: set[int] = set()
+        self._left: list[Frame] = []
+        self._moved: dict[int, int] = {}  # what became of a tensor that left → the one that it was moved from
+        self._results: list[tuple[Frame, int]] = []
+        self._walked: set[int] = set()
+        self._walked_to_leaves: set[int] = set()
+        self._entered: list[Frame] = []
+
+    def remember(self, frame: Frame) -> None:
+        """Note what a Frame made, wrote and took."""
+        if frame.phase not in ("forward", "inplace") and frame.op != "grad":
+            return
+        if frame.op in SHAPES:
+            self._taken.update(frame.inputs)
+            return
+        tensors = self._recording.tensors
+        fresh = [number for number in frame.outputs if number not in frame.inputs]
+        self._made.update(dict.fromkeys(fresh, frame))
+        self._born.update(dict.fromkeys(fresh, frame))
+        self._made.update(dict.fromkeys((self._recording.writes[write].tensor for write in frame.writes), frame))
+        if frame.op in ENTERING and not frame.inputs:
+            self._entered.append(frame)
+        if frame.op in LEAVING and any(tensors[number].requires_grad for number in frame.inputs):
+            self._left.append(frame)
+            self._moved.update({number: number for number in frame.outputs})
+        elif frame.op in MOVES and frame.inputs and all(number in self._moved for number in frame.inputs):
+            self._moved.update(dict.fromkeys(fresh, self._moved[frame.inputs[0]]))
+        else:
+            self._taken.update(frame.inputs)
+            self._taken.update(self._moved[number] for number in frame.inputs if number in self._moved)
+            results = [number for number in fresh if tensors[number].requires_grad and not tensors[number].is_leaf]
+            self._results += [(frame, number) for number in results]
+
+    def cuts(self, roots: Iterable[int], walked: set[int] | None = None) -> list[Cut]:
+        """In the order of `behind`: where something with a history went in and nothing with one came out.
+
+        `walked`: what isn't gone over again; left out, all that this Flow was asked for before.
+
+        Not in the forward of a custom Function whose result has one: its backward answers for what is in there.
+        """
+        behind = self.behind(roots, self._walked if walked is None else walked)
+        tensors, made = self._recording.tensors, self._made
+        results = (tensor for tensor in behind if tensor in made and not tensors[tensor].is_leaf)  # no view of a leaf
+        whole = {made[tensor].applied for tensor in results if self._has_graph(tensor)}
+        found = [cut for tensor in behind if (cut := self._cut_at(tensor)) is not None]
+        found = [cut for cut in found if cut.frame.applied is None or cut.frame.applied not in whole]
+        return found + [cut for tensor in behind if (cut := self._came_back(tensor)) is not None]
+
+    def rebuilt(self) -> list[Cut]:
+        """Where the last tensor was made of plain numbers, of a single one that nothing else took up (`y.item()`)."""
+        found = [cut for frame in reversed(self._entered) if (cut := self._made_of_numbers(frame)) is not None]
+        return [replace(cut, why="numbers") for cut in found[:1] if not self._recording.tensors[cut.given[0]].shape]
+
+    def leaves(self, tensors: Iterable[int]) -> list[int]:
+        """The leaves that require grad and lead to these tensors; one that was returned before isn't again."""
+        behind = self.behind(tensors, self._walked_to_leaves)
+        return sorted(number for number in behind if is_trained(self._recording, number))
+
+    def behind(self, tensors: Iterable[int], walked: set[int]) -> list[int]:
+        """These tensors and all that led to them, nearest first, without those `walked`, to which they're added.
+
+        Last come those that led to integers alone, which only choose. The way ends at a leaf that requires grad, unless
+        it was computed and made one afterwards.
+        """
+        waiting, indices = [number for number in dict.fromkeys(tensors) if number not in walked], list[int]()
+        walked.update(waiting)
+        for queue in (waiting, indices):
+            for tensor in queue:  # grows while it's read
+                trained, frames = is_trained(self._recording, tensor), self._makers(tensor)
+                if trained and any(map(self._with_history, frames)):
+                    continue
+                inputs = dict.fromkeys(number for frame in frames for number in frame.inputs)
+                for number in [each for each in inputs if each not in walked]:
+                    is_index = self._recording.tensors[number].dtype.startswith(INTEGERS)
+                    (indices if is_index else queue).append(number)
+                    walked.add(number)
+        return waiting + indices
+
+    def _cut_at(self, tensor: int) -> Cut | None:
+        """The Frame that made the tensor, if it dropped a history."""
+        trained, frames = is_trained(self._recording, tensor), self._makers(tensor)
+        if trained and frames and not frames[0].inputs and frames[0].op in ENTERING:
+            return self._made_of_numbers(frames[0])
+        cuts = ((frame, self._with_history(frame)) for frame in (() if self._has_graph(tensor) else frames))
+        found = (
+            Cut(frame, given, "leaf" if trained and frame.op not in LEAVING else "") for frame, given in cuts if given
+        )
+        return next(found, None)
+
+    def _makers(self, tensor: int) -> list[Frame]:
+        """The Frame that made or wrote it last; and the one that made it, where what was written left some of that."""
+        born, last = self._born.get(tensor), self._made.get(tensor)
+        if last is None or is_trained(self._recording, tensor):
+            return [] if born is None else [born]
+        stays = born is not None and born is not last and tensor in last.inputs and last.op not in RESETS | {"copy_"}
+        return [last, born] if stays and born is not None else [last]
+
+    def _made_of_numbers(self, frame: Frame) -> Cut | None:
+        """`torch.tensor(y.tolist(), requires_grad=True)`: the last result that nothing else took up is what it's of."""
+        earlier = (number for made, number in reversed(self._results) if made.index < frame.index)
+        unused = (number for number in earlier if number not in self._taken)
+        found = next(unused, None)
+        return None if found is None else Cut(frame, (found,), "leaf")
+
+    def _came_back(self, tensor: int) -> Cut | None:
+        """The last Frame from which data may have left torch, for a tensor that came into the program from outside."""
+        ref, frame = self._recording.tensors[tensor], self._made.get(tensor)
+        if (frame is not None and (frame.inputs or frame.op not in ENTERING)) or ref.frame == 0 or ref.requires_grad:
+            return None
+        for left in reversed(self._left):
+            if left.index <= ref.frame and not set(left.outputs) & self._taken:
+                given = self._with_history(left)
+                return Cut(left, given, "left") if given else None
+        return None
+
+    def _has_graph(self, tensor: int) -> bool:
+        return self._recording.tensors[tensor].requires_grad and not is_trained(self._recording, tensor)
+
+    def _with_history(self, frame: Frame) -> tuple[int, ...]:
+        return tuple(number for number in frame.inputs if self._recording.tensors[number].requires_grad)
