@@ -372,9 +372,9 @@ class BackwardRun:
         inside = returned_on(self._state.source, own.function()) if own is not None else None
         line = self._state.source.raised_on(error)
         error_of = partial(RaisedError, type(error).__name__, text_of(error), self._place, frame.index, failing)
+        error_of = partial(error_of, remade=self._state.remade(frame.wanted, user), ways=self._state.ways(failing))
         lines, given = tuple(bound.lines.items()), tuple(bound.names.items())
-        remade = self._state.remade(frame.wanted, user)
-        tables.raised(error_of(lines, inside, None if line == self._place else line, given=given, remade=remade))
+        tables.raised(error_of(lines, inside, None if line == self._place else line, given=given))
         self._end([node for node in self._ran if node != failing])
 
     def done(self, result: Any) -> None:

@@ -44,6 +44,9 @@ from seegrad.capture.training.uses import GradientUses
 from seegrad.model.recording import GRADIENT_READ, Place, RaisedError
 from seegrad.words.errors import text_of
 
+MOST_WAYS = 1_000
+"""Backward calls of which it's remembered how they came about: what an older one has freed, hardly anybody holds."""
+
 
 class RecordingState:
     """A Recording that grows: the tables, and what is known of the moment."""
@@ -73,6 +76,7 @@ class RecordingState:
         self._names = VariableNames()
         self._forgetting = Forgetting(self.tables)
         self._backwards = 0
+        self._ways: dict[int, tuple[Place, ...]] = {}  # of the newest backward calls, the lines under way
         self._block: FrameType | None = None
         self._module: dict[str, Any] = {}  # variables of the last line that ran outside any function
         self._last_line: Line | None = None
@@ -380,10 +384,18 @@ class RecordingState:
         """A backward call begins: its number."""
         self._backwards += 1
         frames = self._frames(user)
+        self._ways[self._backwards - 1] = self.source.way(frames)
+        self._ways.pop(self._backwards - 1 - MOST_WAYS, None)
         self._collections.lap(frames)
         self._idle.lap(frames)
         self.switches.backward_begins()
         return self._backwards - 1
+
+    def ways(self, node: int | None) -> tuple[tuple[Place, ...], ...]:
+        """By which lines the newest backward call came about, and the one before that ran a Node which has failed."""
+        newest, calls = self._backwards - 1, self.tables.frames.calls_of(node) if node is not None else ()
+        before = max((call for call in calls if call != newest), default=newest)
+        return (self._ways[newest], self._ways[before]) if before != newest and before in self._ways else ()
 
     def ask_after(self, op: str, inputs: Sequence[torch.Tensor], user: FrameType | None) -> None:
         """An op that isn't torch's own was given these: where a device may not be waited for, ask what it wrote."""

@@ -32,6 +32,10 @@ RUN_AGAIN = marked(
     "if both really belong to one forward."
 )
 BY_HOW = {
+    "twice": marked(
+        "Both go back from the same loss: leave one of the two calls out; if its gradients are meant to be added "
+        "twice, pass `retain_graph=True` to the first."
+    ),
     "carried": marked(
         "{carried} still leads into the step before: cut it there, `{cut}`, before line {taken} uses it again, "
         "and each backward ends where its own step begins."
@@ -91,7 +95,8 @@ def describe_freed(recording: Recording, error: RaisedError) -> Diagnosis:
     node = recording.nodes[error.node] if error.node is not None else None
     failed = recording.frames[error.frame]
     earlier = earlier_run(recording, error.node, failed)
-    way = carried(recording, node.id, failed, earlier) if node and earlier else Carried("again")
+    freed, again = apart(recording, error, earlier)
+    way = carried(recording, node.id, failed, earlier, freed == again) if node and earlier else Carried("again")
     way = replace(way, given=error.given) if way.how in ("carried", "within") else way
     handed = way.handed_on(recording, error)
     output = node.outputs[0] if node and node.outputs else None
@@ -100,18 +105,34 @@ def describe_freed(recording: Recording, error: RaisedError) -> Diagnosis:
         recording=recording,
         kind=FREED,
         frame=error.frame,
-        culprit=handed or (earlier.place if earlier else None),
+        culprit=handed or freed,
         victim=birthplace(recording, node),
         node=node,
         tensor=tensor,
         name=called(recording, tensor) if tensor is not None else None,
     )
-    facts: dict[str, Word] = {"again": error.place.line if error.place else 0, **way.facts(recording)}
+    facts: dict[str, Word] = {"again": again.line if again else 0, **way.facts(recording)}
+    if way.how == "again" and freed != again and len(error.ways) > 1:
+        facts["how"] = "twice"
     if handed is not None and way.how == "once":
         facts["made"] = handed.line
     said = HANDED_ON if handed else FREED_ALREADY if finding.culprit else FREED_EARLIER
     advice = BY_HOW.get(str(facts["how"]), RUN_AGAIN)
     return finding.told(said, advice, facts, detached=f"{finding.called or '…'}.detach()")
+
+
+def apart(recording: Recording, error: RaisedError, earlier: Frame | None) -> tuple[Place | None, Place | None]:
+    """The lines of the earlier call and of the one that failed, as one reads them who looks for the difference.
+
+    Where one function makes both calls, and what it is given differs, the innermost lines that differ on the way there.
+    """
+    if earlier is None:
+        return None, error.place
+    starts = (root(recording, earlier), root(recording, recording.frames[error.frame]))
+    made = [birthplace(recording, recording.nodes[start]) for start in starts if start is not None]
+    in_it = starts[0] != starts[1] and made[:1] == made[1:]  # it computes what it calls backward on
+    ways = zip(*(reversed(way) for way in error.ways), strict=False) if not in_it else ()
+    return next(((before, now) for now, before in ways if now != before), (earlier.place, error.place))
 
 
 # -- which tensor leads from a new graph into one that an earlier backward has been through
@@ -253,8 +274,8 @@ def earlier_run(recording: Recording, node: int | None, failed: Frame) -> Frame 
     return runs[-1] if runs else None
 
 
-def carried(recording: Recording, failing: int, failed: Frame, earlier: Frame) -> Carried:
-    """How the call of `failed` came to the Node `failing`, which the call of `earlier` had run."""
+def carried(recording: Recording, failing: int, failed: Frame, earlier: Frame, alike: bool) -> Carried:
+    """How the call of `failed` came to the Node `failing`, which that of `earlier` had run; `alike`: on one line."""
     start, call = root(recording, failed), [frame for frame in recording.frames if frame.backward == earlier.backward]
     ran = {frame.running for frame in call if frame.running is not None}
     if start is None or start in ran:
@@ -264,7 +285,7 @@ def carried(recording: Recording, failing: int, failed: Frame, earlier: Frame) -
     links = links_into(recording, start, ran if shared else old, leading_to(recording, failing))
     tensors = tuple(dict.fromkeys(found for link in links if (found := tensor_of(recording, *link)) is not None))
     taking = recording.frames[links[0][0].frame] if links else None
-    how = "shared" if shared else how_it_came(recording, tensors, failed, call[0])
+    how = "shared" if shared else how_it_came(recording, tensors, failed, call[0], alike)
     if how == "carried" and taking is not None:
         how = "reset" if taking.op in RESETS else "within" if is_within(recording, tensors, taking) else how
     return Carried(how, tensors[:MAX_NAMED], *((taking.place, taking.op) if taking is not None else ()))
@@ -318,9 +339,9 @@ def tensor_of(recording: Recording, node: Node, edge: Edge) -> int | None:
     return None if found is None else owner(recording, found)
 
 
-def how_it_came(recording: Recording, tensors: tuple[int, ...], failed: Frame, first: Frame) -> How:
+def how_it_came(recording: Recording, tensors: tuple[int, ...], failed: Frame, first: Frame, alike: bool) -> How:
     """Tell the ways of a new loss apart; `first` is the first Frame of the earlier call."""
-    if failed.place is None or first.place is None or at(failed.place) != at(first.place):
+    if not alike or failed.place is None:
         return "later"
     roots = {recording.tensors[number].name for number in failed.inputs} - {None}
     if roots & {recording.tensors[number].name for number in tensors}:

@@ -18,7 +18,7 @@ from seegrad.diagnose.evidence import (
     route_of,
 )
 from seegrad.diagnose.finding import DiagnosisKind, Finding, finder
-from seegrad.diagnose.freed import Carried, carried, earlier_run
+from seegrad.diagnose.freed import Carried, apart, carried, earlier_run
 from seegrad.diagnose.mend import instead, taken
 from seegrad.model.recording import (
     EXTERNAL_WRITE,
@@ -392,7 +392,10 @@ def way_into(recording: Recording, error: RaisedError) -> Carried:
     """How the call came into the graph of an earlier step, if it did."""
     failed = recording.frames[error.frame]
     earlier = earlier_run(recording, error.node, failed)
-    return carried(recording, error.node, failed, earlier) if earlier and error.node is not None else Carried("again")
+    if earlier is None or error.node is None:
+        return Carried("again")
+    before, now = apart(recording, error, earlier)
+    return carried(recording, error.node, failed, earlier, before == now)
 
 
 def by_text(recording: Recording, error: RaisedError, node: Node) -> Diagnosis:

@@ -374,6 +374,7 @@ class RaisedError:
     `held`: of a copy that torch refused, the attribute that holds the tensor, `among` others in a collection, or
     torch's function that keeps it there; `held_on`: the line that puts it there. Of numpy, the list that it's `among`.
     `raised_on`: where a backward call ran code of the user's that raised it (a Function's backward, a hook), its line.
+    `ways`: the lines under way, outermost first, of the backward call, and of the last one before that ran `node`.
     """
 
     kind: str
@@ -389,6 +390,7 @@ class RaisedError:
     held_on: Place | None = None
     given: tuple[tuple[str, str], ...] = ()
     remade: tuple[tuple[Place, Place], ...] = ()
+    ways: tuple[tuple[Place, ...], ...] = ()
 
 
 EARLIER = marked(

@@ -314,6 +314,10 @@ class Source:
         """Where `frame` is now."""
         return None if frame is None else self._spot(frame)[1]
 
+    def way(self, frames: Sequence[FrameType]) -> tuple[Place, ...]:
+        """Where each of these is now."""
+        return tuple([self._spot(frame)[1] for frame in frames])
+
     def line_of(self, frame: FrameType | None) -> tuple[str, int] | None:
         """The file and the line that `frame` is at."""
         return None if frame is None else self._spot(frame)[2]

@@ -266,6 +266,13 @@ class Frames:
             found[node] = max(number, found.get(node, number))
         return found
 
+    def calls_of(self, node: int) -> set[int]:
+        """The backward calls in which a Node ran."""
+        whole = {draft.backward for draft in self.drafts.values() if draft.running == node}
+        return {each for each in whole if each is not None} | {
+            call for call, _, ran, *_ in self.ran.values() if ran == node
+        }
+
     def of_run(self, node: int) -> FrameDraft:
         """The Frame in which a Node ran last, whole."""
         number = self.last_runs()[node]
