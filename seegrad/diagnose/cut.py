@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from seegrad.diagnose.evidence import CASTS, INTEGERS, errors_with, is_trained, label
 from seegrad.diagnose.finding import DiagnosisKind, Finding, finder
-from seegrad.diagnose.history.flow import Cut, Flow
+from seegrad.diagnose.history.flow import WRITTEN, Cut, Flow
 from seegrad.model.recording import Diagnosis, Frame, Place, Recording, Route, Switch
 from seegrad.words.languages import marked
 from seegrad.words.phrases import Word, joined, phrase, plural
@@ -56,6 +56,7 @@ WHY = {
     "op": marked("`{op}` has no derivative for {given}, so its result does not require grad"),
     "integer": marked("`{op}` turns {given} into integers, which carry no gradient"),
     "leaf": marked("a new leaf was made there of the numbers in {given}, and it knows nothing of their history"),
+    WRITTEN: marked("it writes the numbers of {given} into a tensor, and autograd takes no notice of such a write"),
     "numbers": marked("a new tensor was made there of plain numbers, which have no history"),
     "function": marked(
         "gradients are off inside a custom Function's forward, and none of the tensors that it was given requires grad"
@@ -70,6 +71,10 @@ MEND = {
     "data": marked("Use {given} itself where the gradient should flow; if the cut is meant, write `.detach()`."),
     "set_data": marked(
         "Use {given} itself where the gradient should flow, not a tensor whose `.data` it was put into."
+    ),
+    WRITTEN: marked(
+        "Write into the tensor itself, with gradients on: not through `.data` or `.detach()`, nor under `no_grad`; "
+        "where torch refuses that for a leaf or for what was saved, write into its `.clone()`."
     ),
     "numbers": marked(
         "Collect the tensors themselves and join them (`torch.stack`), "
@@ -157,7 +162,7 @@ def find_lost(recording: Recording) -> Iterator[Diagnosis]:
         for cut in flow.cuts(roots_of(recording, frame)) if frame.index in calls else ():
             found = [leaf for leaf in flow.leaves(cut.given) if leaf not in got and is_known(recording, leaf)]
             why = cause(recording, cut)
-            if why in ("no_grad", "inside") and held:
+            if why in ("no_grad", "inside", WRITTEN) and held:
                 found = [leaf for leaf in found if leaf in held]
             one = cut.frame.off if why == "inside" else why if why in ("no_grad", "switched") else cut.frame.place
             groups.setdefault(one, (cut, []))[1].extend(found)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from seegrad.diagnose.evidence import ENTERING, INTEGERS, RESETS, SHAPES, is_trained
+from seegrad.diagnose.evidence import ENTERING, INTEGERS, RESETS, SHAPES, ancestors, is_trained
 from seegrad.model.recording import Frame, Recording
 
 LEAVING = frozenset({"detach", "data", "numpy", "__array__", "tolist", "item"})
@@ -13,6 +13,12 @@ LEAVING = frozenset({"detach", "data", "numpy", "__array__", "tolist", "item"})
 
 MOVES = frozenset({"cpu", "to", "contiguous", "float", "double", "clone", "squeeze", "reshape", "view", "flatten"})
 """Ops between leaving a graph and leaving torch: `y.detach().cpu().numpy()`."""
+
+WRITTEN = "written"
+"""Why a graph ends where a history was written into a tensor and autograd didn't follow."""
+
+MOST_WRITTEN = 256
+"""So many such writes are looked at of one tensor: a loop makes them on one line."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +47,10 @@ class Flow:
         self._walked: set[int] = set()
         self._walked_to_leaves: set[int] = set()
         self._entered: list[Frame] = []
+        self._written: dict[int, list[tuple[Cut, int | None]]] = {}  # storage → what was written there, who hears of it
+        self._read: dict[int, tuple[int, int]] = {}  # tensor → what it was computed of; so many writes were there then
+        trained = (ref for ref in recording.tensors if is_trained(recording, ref.id))
+        self._trained = {ref.storage for ref in trained}
 
     def remember(self, frame: Frame) -> None:
         """Note what a Frame made, wrote and took."""
@@ -51,6 +61,7 @@ class Flow:
             return
         tensors = self._recording.tensors
         fresh = [number for number in frame.outputs if number not in frame.inputs]
+        self._remember_unheard(frame, fresh)
         self._made.update(dict.fromkeys(fresh, frame))
         self._born.update(dict.fromkeys(fresh, frame))
         self._made.update(dict.fromkeys((self._recording.writes[write].tensor for write in frame.writes), frame))
@@ -67,6 +78,37 @@ class Flow:
             results = [number for number in fresh if tensors[number].requires_grad and not tensors[number].is_leaf]
             self._results += [(frame, number) for number in results]
 
+    def _remember_unheard(self, frame: Frame, fresh: list[int]) -> None:
+        """Note what a Frame read of a storage to which something was written unheard, and what it writes so itself.
+
+        Of a write through `.data` or a detached alias only that alias hears, of one under `no_grad` nobody.
+        """
+        tensors = self._recording.tensors
+        for number in frame.inputs if self._written else ():
+            before = self._written.get(tensors[number].storage)
+            if before is not None:
+                self._read.update(dict.fromkeys(fresh, (number, len(before))))
+        for write in (self._recording.writes[number] for number in frame.writes):
+            given = tuple(number for number in self._put(frame) if tensors[number].requires_grad)
+            hears, storages = self._alias(write.tensor), {write.storage, tensors[write.tensor].storage}
+            if hears is None and (not given or (frame.grad_enabled and write.op != "set data")):
+                continue
+            why = "set_data" if write.op == "set data" else WRITTEN
+            if self._trained.isdisjoint(storages) or not all(is_trained(self._recording, each) for each in given):
+                for found in (self._written.setdefault(storage, []) for storage in storages):
+                    found += [(Cut(frame, given, why), hears)] if len(found) < MOST_WRITTEN else []
+
+    def _alias(self, tensor: int) -> int | None:
+        """The `.data` or `.detach()` that this is, or of which it's a view."""
+        return next((each for each, route in ancestors(self._recording, tensor) if route in ("data", "detach")), None)
+
+    def _put(self, frame: Frame) -> tuple[int, ...]:
+        """What a Frame writes, without that to which it writes."""
+        writes = [self._recording.writes[number] for number in frame.writes]
+        into, storages = {write.tensor for write in writes}, {write.storage for write in writes}
+        tensors = self._recording.tensors
+        return tuple(each for each in frame.inputs if each not in into and tensors[each].storage not in storages)
+
     def cuts(self, roots: Iterable[int], walked: set[int] | None = None) -> list[Cut]:
         """In the order of `behind`: where something with a history went in and nothing with one came out.
 
@@ -80,7 +122,19 @@ class Flow:
         whole = {made[tensor].applied for tensor in results if self._has_graph(tensor)}
         found = [cut for tensor in behind if (cut := self._cut_at(tensor)) is not None]
         found = [cut for cut in found if cut.frame.applied is None or cut.frame.applied not in whole]
+        found += self._written_unheard(behind)
         return found + [cut for tensor in behind if (cut := self._came_back(tensor)) is not None]
+
+    def _written_unheard(self, behind: Iterable[int]) -> list[Cut]:
+        """What was written into what these were computed of, where that doesn't hear of it."""
+        found = {cut.frame.index: cut for tensor in behind for cut in self._unheard_by(tensor) if cut.given}
+        return [found[index] for index in sorted(found)]
+
+    def _unheard_by(self, tensor: int) -> list[Cut]:
+        number, count = self._read.get(tensor, (tensor, 0))
+        whole = {each for each, _ in ancestors(self._recording, number)} if count else set[int]()
+        before = self._written[self._recording.tensors[number].storage][:count] if count else ()
+        return [cut for cut, hears in before if hears not in whole]
 
     def rebuilt(self) -> list[Cut]:
         """Where the last tensor was made of plain numbers, of a single one that nothing else took up (`y.item()`)."""
@@ -106,6 +160,7 @@ class Flow:
                 if trained and any(map(self._with_history, frames)):
                     continue
                 inputs = dict.fromkeys(number for frame in frames for number in frame.inputs)
+                inputs |= dict.fromkeys(number for each in self._unheard_by(tensor) for number in self._put(each.frame))
                 for number in [each for each in inputs if each not in walked]:
                     is_index = self._recording.tensors[number].dtype.startswith(INTEGERS)
                     (indices if is_index else queue).append(number)

@@ -11,7 +11,7 @@ from seegrad.diagnose.cut import because, cause, line_to_change, roots_of
 from seegrad.diagnose.evidence import ENTERING, ancestors, called, is_trained, label
 from seegrad.diagnose.finding import DiagnosisKind, Finding, finder
 from seegrad.diagnose.gradients import reach
-from seegrad.diagnose.history.flow import Cut, Flow
+from seegrad.diagnose.history.flow import WRITTEN, Cut, Flow
 from seegrad.diagnose.numbers.draws import Draw, draws
 from seegrad.diagnose.numbers.known import Makers
 from seegrad.model.recording import Diagnosis, Frame, Place, Recording
@@ -258,7 +258,7 @@ class _Lap:
     def _cuts(self, tensors: tuple[int, ...]) -> Iterator[tuple[Cut, tuple[int, ...]]]:
         """Those made in this lap, with the leaves that others train."""
         for cut in self._flow.cuts(tensors, set()):
-            if cut.frame.index > self._since:
+            if cut.frame.index > self._since and cut.why not in (WRITTEN, "set_data"):
                 leaves = self._leaves(cut.given)
                 if leaves:
                     yield cut, leaves
