@@ -7,8 +7,9 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from seegrad.diagnose.cut import LOST, backward_calls, because, cause
-from seegrad.diagnose.evidence import birthplace, called, errors_with, label, made_at, maker
+from seegrad.diagnose.evidence import birthplace, called, errors_with, is_trained, label, made_at, maker
 from seegrad.diagnose.finding import DiagnosisKind, Finding, finder
+from seegrad.diagnose.history.copied import Copies
 from seegrad.diagnose.history.flow import Cut, Flow
 from seegrad.model.derivatives import always_zero
 from seegrad.model.recording import GRADIENT_READ, Diagnosis, Frame, Node, Place, RaisedError, Recording
@@ -36,6 +37,10 @@ NOT_REACHED = {
         "The gradient of {label} was asked for on {victim}, but {culprit} has {label} made anew, by {made}: {root} was "
         "computed with what an earlier call had made there."
     ),
+    "copied": marked(
+        "The gradient of {label} was asked for on {victim}, but {culprit} has copied its numbers, and no more: {root} "
+        "was computed with the copy, {given}, which knows nothing of {label}."
+    ),
     "late": marked(
         "The gradient of {label} was asked for on {victim}, but {label} did not require grad when {root} was computed."
     ),
@@ -48,6 +53,11 @@ REACH = {
     "cut": marked("Let {root} use {label} without that cut, or pass `allow_unused=True` and get None for it."),
     "fresh": marked("Ask for the gradient of {given}, which {root} did use, and take the same part of the result."),
     "again": marked("Keep what the earlier call has made, and ask for the gradient of that."),
+    "copied": marked(
+        "Keep the way back (MAML): begin with {label} itself, compute `p - rate * gradient` as new tensors, without "
+        "`.data`, and call the model with them by `torch.func.functional_call`; if the gradient at the copy is meant "
+        "(first order), ask for that of {given}."
+    ),
     "late": marked("Call `{name}.requires_grad_()` before the forward runs."),
 }
 
@@ -84,7 +94,7 @@ def reach(recording: Recording, roots: tuple[int, ...]) -> set[int]:
 
 
 def why_unused(recording: Recording, frame: Frame, tensor: int) -> tuple[str, Cut | None]:
-    """Why the graph doesn't lead there: `fresh`, `cut` (and where), `late`, `unused`."""
+    """Why the graph doesn't lead there: `fresh`, `cut` and `copied` (and where), `late`, `unused`."""
     ref = recording.tensors[tensor]
     roots = frame.inputs
     newest = max((recording.tensors[number].frame for number in roots), default=0)
@@ -97,7 +107,10 @@ def why_unused(recording: Recording, frame: Frame, tensor: int) -> tuple[str, Cu
     for cut in flow.cuts(roots):
         if tensor in flow.behind(cut.given, set()):
             return "cut", cut
-    return ("late" if tensor in flow.behind(roots, set()) else "unused"), None
+    if tensor in flow.behind(roots, set()):
+        return "late", None
+    copy = Copies(recording).of(tensor, sorted(each for each in reach(recording, roots) if is_trained(recording, each)))
+    return ("unused", None) if copy is None else ("copied", Cut(copy.frame, (copy.leaf,)))
 
 
 def describe_unused(recording: Recording, error: RaisedError, frame: Frame, tensor: int) -> Diagnosis:
