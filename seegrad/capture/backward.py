@@ -436,7 +436,7 @@ class BackwardRun:
             self._state.stillness.ended(self._number)
         if not self._keeps_graph:
             self._tables.saved.release(ran)
-        self._state.end_backward()
+        self._state.end_backward(ran, self._place if self._name == "backward" else None)
 
 
 def _are_zero(gradients: Gradients) -> bool:

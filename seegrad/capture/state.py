@@ -75,7 +75,7 @@ class RecordingState:
         self._idle = IdleOptimisers(self.tables, source, self.uses.has_stepped)
         self._names = VariableNames()
         self._forgetting = Forgetting(self.tables)
-        self._backwards = 0
+        self._backwards = self._began = 0
         self._ways: dict[int, tuple[Place, ...]] = {}  # of the newest backward calls, the lines under way
         self._block: FrameType | None = None
         self._module: dict[str, Any] = {}  # variables of the last line that ran outside any function
@@ -101,6 +101,7 @@ class RecordingState:
         self.new_event(block, deep=True)
         self._name(*self._names.afresh([*self._frames(block), self._module]))
         self._collections.look([*self._frames(block), self._module])
+        self.uses.windows.settle()
         self._block, self._module = None, {}
 
     def last_look(self, user: FrameType | None) -> None:
@@ -384,6 +385,7 @@ class RecordingState:
         """A backward call begins: its number."""
         self._backwards += 1
         frames = self._frames(user)
+        self._began = self.tables.frames.next
         self._ways[self._backwards - 1] = self.source.way(frames)
         self._ways.pop(self._backwards - 1 - MOST_WAYS, None)
         self._collections.lap(frames)
@@ -413,8 +415,10 @@ class RecordingState:
                 self._written_behind(unseen, place).backward = backward
         return [each.saved for each in answers if each.used]
 
-    def end_backward(self) -> None:
-        """A backward call has returned or raised: a lap is over."""
+    def end_backward(self, ran: Sequence[int], place: Place | None) -> None:
+        """A backward call has returned or raised, after these Nodes: a lap is over; no place for `autograd.grad`."""
+        if place is not None:
+            self.uses.windows.came(ran, self._began, place)
         self._forgetting.lap()
 
 

@@ -318,11 +318,12 @@ class Shared:
     `assigned`: a module was given these Parameters in the place of others, `exchanged`: a module that has them in the
     place of another; there is no name. `lost`: `name` stood for these Parameters, was given to what that line computes
     of them, and all of that is gone, unread. `gradient`: that line keeps a `.grad` itself, which Frame `frame` holds
-    against what it was, after it was cleared.
+    against what it was, after it was cleared. `window`: that line cleared after `name` backward calls, the last one in
+    Frame `frame`, where steps use those of `other`. `frozen`: that line had these off when its loss was computed.
     """
 
     kind: Literal["module", "repeated", "snapshot", "hidden", "left_out", "partly", "evaluated",
-                  "assigned", "exchanged", "lost", "gradient"]  # fmt: skip
+                  "assigned", "exchanged", "lost", "gradient", "window", "frozen"]  # fmt: skip
     name: str
     other: str
     frame: FrameId

@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-from seegrad.capture.probes.places import Source, is_users
+from seegrad.capture.probes.places import Source, is_users, user_frame
 from seegrad.capture.probes.written import Text, assigned, texts, with_around
 from seegrad.capture.tables import Tables
 from seegrad.capture.tables.frames import SwitchDraft
@@ -43,6 +43,9 @@ UNHEARD = "requires_grad"
 
 MISSPELT = re.compile(r"require[ds]?_?grads?_?")
 """What is meant to be `requires_grad` on a Parameter."""
+
+BY_A_FLAG = re.compile(r"\brequires_grad(?: *= *|_\()([A-Za-z_]\w*)\)? *(?:#|;|$)")
+"""Code in which a variable says whether the gradient is to be on."""
 
 
 class Switches:
@@ -116,9 +119,17 @@ class Switches:
         tensor, *rest = args
         on = bool(rest[0] if rest else kwargs.get("requires_grad", True))
         number, place = self._meet(tensor), self._source.place(user)
-        self._add(SwitchDraft("tensors", on, self._tables.frames.now, place, [number]))
+        self._add(SwitchDraft("tensors", on, self._tables.frames.now, self._said_by(place, user), [number]))
         if not on:
             self.guards.switched_off(number, place, user)
+
+    def _said_by(self, place: Place | None, user: FrameType | None) -> Place | None:
+        """The line itself; of `p.requires_grad = flag` in a function that is given the flag, the one that calls it."""
+        flag = BY_A_FLAG.search(place.code) if place is not None else None
+        if flag is None or user is None or flag[1] not in user.f_code.co_varnames[: user.f_code.co_argcount]:
+            return place
+        caller = user_frame(user.f_back)
+        return place if caller is None else self._source.place(caller)
 
     def _add(self, draft: SwitchDraft) -> None:
         """Those that one line switches one after the other are one."""

@@ -24,6 +24,7 @@ from seegrad.capture.probes.variables import attributes, is_a, variables
 from seegrad.capture.probes.written import call_of, texts
 from seegrad.capture.tables import Tables
 from seegrad.capture.tables.frames import GradientUseDraft, Held
+from seegrad.capture.training.windows import Windows
 from seegrad.model.recording import Place
 
 ZEROING = frozenset({"zero_", "_foreach_zero_"})
@@ -82,6 +83,7 @@ class GradientUses:
         ] = {}  # storage of one that was scaled when it was clipped → clip, unscale
         self._schedules: list[tuple[weakref.ref[LRScheduler], int]] = []  # those that were there at the start, how far
         self._scaled = False
+        self.windows = Windows(tables)
         self._first = weakref.WeakSet[Optimizer]()  # those that have stepped: asked at their first step alone
 
     def start(self, frame: FrameType | None) -> None:
@@ -114,6 +116,7 @@ class GradientUses:
         self._tell_clipped(known)
         self._used.update((key, number) for number, leaf in known if (key := _storage(leaf.grad)) is not None)
         held = tuple((number, _version(leaf)) for number, leaf in known)
+        self.windows.stepped(optimiser, known)
         self._tables.uses.append(GradientUseDraft("stepped", self._now, self._source.place(user), held))
 
     def cleared(self, leaf: torch.Tensor, user: FrameType | None) -> None:
@@ -122,6 +125,7 @@ class GradientUses:
         if number is not None and leaf.grad is not None:
             self._used.pop(_storage(leaf.grad) or 0, None)
             self._tell_zeroed([(number, leaf)])
+            self.windows.cleared(number, self._source.place(user))
             self._clear((self._now, self._source.place(user)), (number, _version(leaf)))
 
     def replaced(self, leaf: torch.Tensor) -> None:
@@ -134,6 +138,7 @@ class GradientUses:
         """A gradient is about to be looked at: by the user's own code it may be put to use."""
         number = self._tables.tensors.find(leaf) if is_users(caller.f_code.co_filename) else None
         if number is not None:
+            self.windows.used()
             place, last = self._source.place(caller), self._tables.uses[-1:]
             if not last or (last[0].kind, last[0].place) != ("read", place):
                 self._tables.uses.append(GradientUseDraft("read", self._now, place, ((number, None),)))
@@ -172,7 +177,9 @@ class GradientUses:
         at = self._now, self._source.place(user)
         if len(self._zeroed) > MOST_ZEROED:
             self._zeroed.clear()
-        for key in filter(None, map(_storage, tensors)):
+        keys = list(filter(None, map(_storage, tensors)))
+        self.windows.zeroed(keys, at[1])
+        for key in keys:
             self._zeroed[key] = [*self._zeroed.get(key, ())[-MOST_TIMES:], at]
 
     def unscaled(self, tensors: Sequence[torch.Tensor], user: FrameType | None) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections import Counter
 from collections.abc import Collection, Iterator
 from pathlib import PurePath
 
@@ -11,7 +12,7 @@ from seegrad.diagnose.cut import behind_cuts
 from seegrad.diagnose.evidence import ancestors, is_trained, label
 from seegrad.diagnose.finding import DiagnosisKind, Finding, finder
 from seegrad.diagnose.training.held import made_by, replacing
-from seegrad.diagnose.training.steps import leaf_of, names
+from seegrad.diagnose.training.steps import leaf_of, leaves_of, names
 from seegrad.model.recording import Diagnosis, Frame, GradientUse, Place, Recording, Switch
 from seegrad.words.languages import marked
 from seegrad.words.phrases import Word
@@ -230,17 +231,21 @@ def find_guarded(recording: Recording) -> Iterator[Diagnosis]:
 def find_silenced(recording: Recording) -> Iterator[Diagnosis]:
     """A note for each line of a step all of whose leaves were switched off for good."""
     told: set[Place | None] = set()
-    forever = {leaf for leaf, switch in last_switches(recording).items() if not switch.on}
+    forever = last_switches(recording)
+    again = {leaf for each in recording.switches if each.kind == "tensors" and each.on for leaf in each.tensors}
+    idle = Counter[Place | None]()
+    by_then = {leaf for each in recording.shared if each.kind == "frozen" for leaf in each.tensors}
     for step in steps(recording):
         if (
             step.place in told
             or not step.tensors
-            or not all(leaf in forever and now is None for leaf, now in step.tensors)
+            or not all(now is None and leaf in forever and not forever[leaf].on for leaf, now in step.tensors)
         ):
             continue
         then = last_switches(recording, until=step.frame)
-        off = [then[leaf] for leaf, _ in step.tensors if leaf in then and not then[leaf].on]
-        if len(off) == len(step.tensors):
+        off = [then[leaf] for leaf, _ in step.tensors if leaf in then and then[leaf] is forever[leaf]]
+        idle[step.place] += len(off) == len(step.tensors) and by_then.isdisjoint(leaves_of(step))
+        if idle[step.place] > (not again.isdisjoint(leaves_of(step))):  # in turn with another, it may be on next time
             told.add(step.place)
             leaves = [leaf for leaf, _ in step.tensors]
             finding = Finding(

@@ -1,4 +1,4 @@
-"""docs/training_loop.md: its table names every kind of the room, its example says what it shows."""
+"""docs/training_loop.md: its table names every kind of the two rooms, its example says what it shows."""
 
 from __future__ import annotations
 
@@ -12,17 +12,18 @@ from pathlib import Path
 
 import torch
 
-from seegrad.diagnose import training
+from seegrad.diagnose import lost, training
 from seegrad.diagnose.cut import CUT
 from seegrad.diagnose.finding import DiagnosisKind
 
 PAGE = (Path(__file__).parents[4] / "docs" / "training_loop.md").read_text(encoding="utf-8")
 
 
-def test_the_table_names_each_kind_of_the_room() -> None:
+def test_the_table_names_each_kind_of_the_rooms() -> None:
     modules = [
         importlib.import_module(each.name)
-        for each in pkgutil.iter_modules(training.__path__, "seegrad.diagnose.training.")
+        for room in (training, lost)
+        for each in pkgutil.iter_modules(room.__path__, f"{room.__name__}.")
     ]
     kinds = {each.name for module in modules for each in vars(module).values() if isinstance(each, DiagnosisKind)}
     _head, *told = re.findall(r"\| `(\w+)` \|$", PAGE, re.MULTILINE)

@@ -1,0 +1,155 @@
+"""What comes to an optimiser's gradients from one of its steps to the next: thrown away, or nothing, as all was frozen.
+
+A long loop forgets what it has done, and these come once an epoch: they're noted when they happen.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
+
+import torch
+from torch.optim.optimizer import Optimizer
+
+from seegrad.capture.probes import torch_private as _torch
+from seegrad.capture.tables import Tables
+from seegrad.capture.tables.frames import SwitchDraft
+from seegrad.model.recording import Place, Shared
+
+SEVERAL = 2
+"""Backward calls for one step, times that a window isn't finished: once may be chance."""
+
+MOST_TOLD = 4
+"""So many of a line are noted."""
+
+MOST_LOOKS = 64
+"""So often a step that finds nothing is looked into."""
+
+
+@dataclass(slots=True)
+class _Window:
+    """The backward calls that have come to an optimiser's leaf since its step: their lines, the last one's Frame."""
+
+    lines: list[Place | None] = field(default_factory=list)
+    frame: int = 0
+    full: set[tuple[Place | None, int]] = field(default_factory=set)  # of those that a step has used: line, how many
+    touched: bool = False  # somebody has made use of the gradients, or may have
+
+
+@dataclass(slots=True)
+class _Call:
+    """The newest backward call: where it stands between the Frames, the leaves that it came to."""
+
+    since: int = 0  # the end of the call before
+    begin: int = 0
+    end: int = 0
+    leaves: frozenset[int] = frozenset()
+    place: Place | None = None
+    used: bool = False  # a step has gone by it
+
+
+@dataclass(frozen=True, slots=True)
+class _Silent:
+    """A step behind that call found nothing: what is told of it, unless another goes by that call."""
+
+    call: _Call
+    told: Shared
+
+
+class Windows:
+    """Those of the optimisers that have stepped; each is known by one of its leaves."""
+
+    def __init__(self, tables: Tables) -> None:
+        self._tables = tables
+        self._known = weakref.WeakKeyDictionary[Optimizer, int]()
+        self._windows: dict[int, _Window] = {}
+        self._silent: list[_Silent] = []
+        self._call = _Call()
+        self._thrown: dict[tuple[Place, int, int], list[Shared]] = {}
+        self._looks: dict[Place | None, int] = {}
+
+    def came(self, ran: Sequence[int], begin: int, place: Place | None) -> None:
+        """A backward call has run these Nodes."""
+        self.settle()
+        nodes, now = self._tables.nodes.drafts, self._tables.frames.now
+        found = (nodes[number].leaf for number in ran if number in nodes)
+        leaves = frozenset(leaf for leaf in found if leaf is not None)
+        self._call = _Call(self._call.end, begin, now, leaves, place)
+        for leaf in leaves & self._windows.keys():
+            self._windows[leaf].lines.append(place)
+            self._windows[leaf].frame = now
+
+    def used(self) -> None:
+        """Somebody looks at gradients: they may be put to use."""
+        for window in self._windows.values():
+            window.touched |= bool(window.lines)
+
+    def stepped(self, optimiser: Optimizer, known: Sequence[tuple[int, torch.Tensor]]) -> None:
+        """An optimiser is about to step on these leaves."""
+        first = next((number for number, leaf in known if leaf.grad is not None), None)
+        if first is None:
+            self._find_frozen([number for number, _ in known])
+            return
+        self._call.used |= any(number in self._call.leaves for number, _ in known)
+        mine = self._known.setdefault(optimiser, first)
+        window = self._windows.setdefault(mine, _Window())
+        if window.lines:
+            window.full |= {(line, len(window.lines)) for line in window.lines}
+        self.used()  # of another optimiser's leaves, what this one has used already
+        self._windows[mine] = _Window(full=window.full)
+
+    def zeroed(self, storages: Collection[int], place: Place | None) -> None:
+        """The numbers in these storages are about to become zeros."""
+        for number in [number for number, window in self._windows.items() if window.lines]:
+            leaf = self._tables.tensors.alive(number)
+            if leaf is not None and leaf.grad is not None and _torch.storage_key(leaf.grad) in storages:
+                self.cleared(number, place)
+
+    def cleared(self, leaf: int, place: Place | None) -> None:
+        """A leaf's gradient is about to be thrown away."""
+        window = self._windows.get(leaf)
+        if window is None or not window.lines:
+            return
+        of, count = set(window.lines), len(window.lines)
+        if not window.touched and place is not None and len(of) == len(window.full) == 1:
+            line, whole = next(iter(window.full))
+            if line in of and line != place and count < whole:
+                self._note(
+                    (place, count, whole), Shared("window", str(count), str(whole), window.frame, place, (leaf,))
+                )
+        self._windows[leaf] = _Window(full=window.full)
+
+    def _note(self, what: tuple[Place, int, int], found: Shared) -> None:
+        """Told when it happens again, by as many calls."""
+        self._thrown.setdefault(what, []).append(found)
+        if SEVERAL <= len(self._thrown[what]) <= MOST_TOLD:
+            self._tables.shared.append(found)
+
+    def _find_frozen(self, leaves: list[int]) -> None:
+        """A step finds nothing: was all of it switched off when the loss before it was computed?"""
+        call = self._call
+        looks = self._looks[call.place] = self._looks.get(call.place, 0) + 1
+        read = self._read(set(leaves), call) if looks <= MOST_LOOKS else {}
+        switches = [self._switch(leaf, frame) for leaf, frame in read.items()]
+        off = [each.place for each in switches if each is not None and not each.on and each.place is not None]
+        if off and len(off) == len(read):
+            self._silent.append(_Silent(call, Shared("frozen", "", "", call.end, off[0], tuple(read))))
+
+    def settle(self) -> None:
+        """All steps behind the newest backward call have been made: what no step went by is told of."""
+        for told in (each.told for each in self._silent if not each.call.used):
+            if all((shared.kind, shared.place) != (told.kind, told.place) for shared in self._tables.shared):
+                self._tables.shared.append(told)
+        self._silent.clear()
+
+    def _read(self, leaves: set[int], call: _Call) -> dict[int, int]:
+        """Leaf → the last Frame, of the forward that led to a call, that was given it."""
+        drafts = self._tables.frames.drafts
+        found = ((number, drafts[number]) for number in range(call.since, call.begin) if number in drafts)
+        return {leaf: number for number, each in found if each.phase == "forward" for leaf in leaves & set(each.inputs)}
+
+    def _switch(self, leaf: int, frame: int) -> SwitchDraft | None:
+        """Who had switched it last, by that Frame."""
+        switches = (each for each in reversed(self._tables.switches) if each.kind == "tensors" and each.frame <= frame)
+        return next((each for each in switches if leaf in each.tensors), None)
