@@ -112,7 +112,7 @@ def describe_freed(recording: Recording, error: RaisedError) -> Diagnosis:
         name=called(recording, tensor) if tensor is not None else None,
     )
     facts: dict[str, Word] = {"again": again.line if again else 0, **way.facts(recording)}
-    if way.how == "again" and freed != again and len(error.ways) > 1:
+    if way.how == "again" and earlier is not None and (freed, again) != (earlier.place, error.place):
         facts["how"] = "twice"
     if handed is not None and way.how == "once":
         facts["made"] = handed.line

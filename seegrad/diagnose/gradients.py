@@ -9,7 +9,7 @@ from dataclasses import replace
 from seegrad.diagnose.cut import LOST, backward_calls, because, cause
 from seegrad.diagnose.evidence import birthplace, called, errors_with, is_trained, label, made_at, maker
 from seegrad.diagnose.finding import DiagnosisKind, Finding, finder
-from seegrad.diagnose.history.copied import Copies
+from seegrad.diagnose.history.copied import CopiedNumbers
 from seegrad.diagnose.history.flow import Cut, Flow
 from seegrad.model.derivatives import always_zero
 from seegrad.model.recording import GRADIENT_READ, Diagnosis, Frame, Node, Place, RaisedError, Recording
@@ -109,7 +109,9 @@ def why_unused(recording: Recording, frame: Frame, tensor: int) -> tuple[str, Cu
             return "cut", cut
     if tensor in flow.behind(roots, set()):
         return "late", None
-    copy = Copies(recording).of(tensor, sorted(each for each in reach(recording, roots) if is_trained(recording, each)))
+    copy = CopiedNumbers(recording).of(
+        tensor, sorted(each for each in reach(recording, roots) if is_trained(recording, each))
+    )
     return ("unused", None) if copy is None else ("copied", Cut(copy.frame, (copy.leaf,)))
 
 

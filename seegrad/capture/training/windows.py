@@ -38,7 +38,7 @@ class _Window:
 
 
 @dataclass(slots=True)
-class _Call:
+class _Newest:
     """The newest backward call: where it stands between the Frames, the leaves that it came to."""
 
     since: int = 0  # the end of the call before
@@ -53,7 +53,7 @@ class _Call:
 class _Silent:
     """A step behind that call found nothing: what is told of it, unless another goes by that call."""
 
-    call: _Call
+    call: _Newest
     told: Shared
 
 
@@ -65,7 +65,7 @@ class Windows:
         self._known = weakref.WeakKeyDictionary[Optimizer, int]()
         self._windows: dict[int, _Window] = {}
         self._silent: list[_Silent] = []
-        self._call = _Call()
+        self._call = _Newest()
         self._thrown: dict[tuple[Place, int, int], list[Shared]] = {}
         self._looks: dict[Place | None, int] = {}
 
@@ -75,7 +75,7 @@ class Windows:
         nodes, now = self._tables.nodes.drafts, self._tables.frames.now
         found = (nodes[number].leaf for number in ran if number in nodes)
         leaves = frozenset(leaf for leaf in found if leaf is not None)
-        self._call = _Call(self._call.end, begin, now, leaves, place)
+        self._call = _Newest(self._call.end, begin, now, leaves, place)
         for leaf in leaves & self._windows.keys():
             self._windows[leaf].lines.append(place)
             self._windows[leaf].frame = now
@@ -143,7 +143,7 @@ class Windows:
                 self._tables.shared.append(told)
         self._silent.clear()
 
-    def _read(self, leaves: set[int], call: _Call) -> dict[int, int]:
+    def _read(self, leaves: set[int], call: _Newest) -> dict[int, int]:
         """Leaf → the last Frame, of the forward that led to a call, that was given it."""
         drafts = self._tables.frames.drafts
         found = ((number, drafts[number]) for number in range(call.since, call.begin) if number in drafts)

@@ -8,6 +8,9 @@ from dataclasses import dataclass
 from seegrad.diagnose.evidence import ancestors
 from seegrad.model.recording import Frame, Recording
 
+COPIES = frozenset({"clone", "copy_", "tensor", "as_tensor", "to", "contiguous", "set data"})
+"""Ops whose result holds the numbers that went in."""
+
 MOST_STEPS = 6
 """So many copies of copies are gone back."""
 
@@ -20,7 +23,7 @@ class Copy:
     leaf: int
 
 
-class Copies:
+class CopiedNumbers:
     """Who wrote or made the bytes of each leaf."""
 
     def __init__(self, recording: Recording) -> None:
@@ -39,6 +42,8 @@ class Copies:
 
     def _way(self, tensor: int, leaf: int) -> Frame | None:
         """The Frame on the way from `tensor` to `leaf` that took the tensor's own numbers."""
+        if self._recording.tensors[leaf].storage == self._recording.tensors[tensor].storage:
+            return self._handed_on(tensor, leaf)
         waiting, seen = [leaf], {leaf}
         for _ in range(MOST_STEPS):
             further: list[int] = []
@@ -50,6 +55,11 @@ class Copies:
                 seen.update(wholes)
             waiting = further
         return None
+
+    def _handed_on(self, tensor: int, leaf: int) -> Frame | None:
+        """The last Frame that handed on a tensor's bytes without its history before the leaf on them was seen."""
+        before = reversed(self._recording.frames[: self._recording.tensors[leaf].frame + 1])
+        return next((each for each in before if each.op in ("data", "detach") and tensor in each.inputs), None)
 
     def _makers(self, tensor: int) -> list[Frame]:
         """Those that made or wrote all bytes that it has had, and did no more than copy."""
@@ -65,7 +75,3 @@ class Copies:
         for number in frame.outputs:
             if recording.tensors[number].alias_of is None and number not in frame.inputs:
                 yield recording.tensors[number].storage
-
-
-COPIES = frozenset({"clone", "copy_", "tensor", "as_tensor", "to", "contiguous", "empty_like", "Parameter", "set data"})
-"""Ops whose result holds the numbers that went in."""

@@ -11,7 +11,8 @@ from pathlib import PurePath
 from seegrad.diagnose.cut import behind_cuts
 from seegrad.diagnose.evidence import ancestors, is_trained, label
 from seegrad.diagnose.finding import DiagnosisKind, Finding, finder
-from seegrad.diagnose.training.held import made_by, replacing
+from seegrad.diagnose.history.copied import CopiedNumbers
+from seegrad.diagnose.training.held import KEEP_THE_WAY, made_by, replacing
 from seegrad.diagnose.training.steps import leaf_of, leaves_of, names
 from seegrad.model.recording import Diagnosis, Frame, GradientUse, Place, Recording, Switch
 from seegrad.words.languages import marked
@@ -59,6 +60,11 @@ def last_switches(recording: Recording, *, until: float = math.inf) -> dict[int,
     """Leaf → who switched it last, up to a Frame."""
     switches = (each for each in recording.switches if each.kind == "tensors" and each.frame <= until)
     return {leaf: each for each in switches for leaf in each.tensors}
+
+
+def switched_on_again(recording: Recording) -> set[int]:
+    """The leaves that somebody has switched on."""
+    return {leaf for each in recording.switches if each.kind == "tensors" and each.on for leaf in each.tensors}
 
 
 # -- a freeze that freezes nothing
@@ -232,9 +238,9 @@ def find_silenced(recording: Recording) -> Iterator[Diagnosis]:
     """A note for each line of a step all of whose leaves were switched off for good."""
     told: set[Place | None] = set()
     forever = last_switches(recording)
-    again = {leaf for each in recording.switches if each.kind == "tensors" and each.on for leaf in each.tensors}
+    again = switched_on_again(recording)
     idle = Counter[Place | None]()
-    by_then = {leaf for each in recording.shared if each.kind == "frozen" for leaf in each.tensors}
+    by_then = {leaf for each in recording.shared if each.kind == "frozen" for leaf in each.tensors} & again
     for step in steps(recording):
         if (
             step.place in told
@@ -263,6 +269,10 @@ def find_silenced(recording: Recording) -> Iterator[Diagnosis]:
 # -- held by an optimiser, and no forward computes with it
 
 UNUSED = DiagnosisKind("never_reached", "note", marked("no loss reaches it"))
+COPIED = marked(
+    "{Culprit} copies the numbers of {leaves}, and no more: the losses are computed with the copy, so {leaves}, which "
+    "the optimiser that steps on {victim} holds, get no gradient and stay as they are."
+)
 NOT_COMPUTED_WITH = marked(
     "{Culprit} made {leaves}, and the optimiser that steps on {victim} holds them, but no forward has computed with "
     "them: they get no gradient and stay as they are."
@@ -284,13 +294,20 @@ def find_unused(recording: Recording) -> Iterator[Diagnosis]:
         untouched = leaf not in touched | replaced and leaf not in switched and recording.tensors[leaf].requires_grad
         if made is not None and len(held) > 1 and untouched and LIBRARIES.isdisjoint(PurePath(made.file).parts):
             groups.setdefault(made, []).append(leaf)
+    copied, learning = CopiedNumbers(recording) if groups else None, sorted(arrivals(recording))
     for made, leaves in groups.items():
-        step = idle[leaves[0]][1]
+        step, copy = idle[leaves[0]][1], copied.of(leaves[0], learning) if copied is not None else None
         finding = Finding(
-            recording=recording, kind=UNUSED, frame=step.frame, culprit=made, victim=step.place, tensor=leaves[0]
+            recording=recording,
+            kind=UNUSED,
+            frame=step.frame,
+            culprit=copy.frame.place if copy is not None else made,
+            victim=step.place,
+            tensor=leaves[0],
         )
         facts: dict[str, Word] = {"leaves": names(recording, leaves)}
-        yield finding.told(NOT_COMPUTED_WITH, USE_IT, facts)
+        said, advice = (NOT_COMPUTED_WITH, USE_IT) if copy is None else (COPIED, KEEP_THE_WAY)
+        yield finding.told(said, advice, facts)
 
 
 def _replaced(recording: Recording) -> set[int]:

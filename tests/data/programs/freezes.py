@@ -233,7 +233,7 @@ def f_discriminator_stays_off():
 
     def set_requires_grad(net, flag):
         for p in net.parameters():
-            p.requires_grad = flag  # culprit
+            p.requires_grad = flag
 
     for step in range(3):
         real = torch.randn(4, 3)
@@ -243,7 +243,7 @@ def f_discriminator_stays_off():
             loss_d = bce(disc(real), torch.ones(4, 1)) + bce(disc(fake.detach()), torch.zeros(4, 1))
             loss_d.backward()
             opt_d.step()
-        set_requires_grad(disc, False)
+        set_requires_grad(disc, False)  # culprit
         opt_g.zero_grad()
         loss_g = bce(disc(fake), torch.ones(4, 1))
         loss_g.backward()

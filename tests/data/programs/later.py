@@ -264,7 +264,7 @@ def w_both_players_are_switched_off_by_the_first():
     def set_requires_grad(nets, requires_grad=False):
         for net in nets:
             for param in net.parameters():
-                param.requires_grad = requires_grad  # culprit
+                param.requires_grad = requires_grad
 
     gen, disc = nn.Linear(2, 4), nn.Sequential(nn.Linear(4, 4), nn.ReLU(), nn.Linear(4, 1))
     style = nn.Parameter(torch.zeros(1))
@@ -276,7 +276,7 @@ def w_both_players_are_switched_off_by_the_first():
         opt_g.zero_grad()
         (-disc(fake).mean()).backward()
         opt_g.step()
-        set_requires_grad([disc])
+        set_requires_grad([disc])  # culprit
         opt_d.zero_grad()
         loss_d = disc(fake.detach()).mean() - disc(torch.randn(5, 4)).mean()
         if loss_d.requires_grad:

@@ -242,8 +242,8 @@ def m_domain_critic_off_in_its_penalty():
 
         if i % 2 == 0:
             of_critic.zero_grad()
-            (5 * steepness(encoder(other))).backward()  # victim
-            of_critic.step()
+            (5 * steepness(encoder(other))).backward()
+            of_critic.step()  # victim
 
 
 @program()
