@@ -237,7 +237,7 @@ def find_guarded(recording: Recording) -> Iterator[Diagnosis]:
 def find_silenced(recording: Recording) -> Iterator[Diagnosis]:
     """A note for each line of a step all of whose leaves were switched off for good."""
     told: set[Place | None] = set()
-    forever = last_switches(recording)
+    forever = _off_for_good(recording)
     again = switched_on_again(recording)
     idle = Counter[Place | None]()
     by_then = {leaf for each in recording.shared if each.kind == "frozen" for leaf in each.tensors} & again
@@ -245,11 +245,11 @@ def find_silenced(recording: Recording) -> Iterator[Diagnosis]:
         if (
             step.place in told
             or not step.tensors
-            or not all(now is None and leaf in forever and not forever[leaf].on for leaf, now in step.tensors)
+            or not all(leaf in forever and now is None for leaf, now in step.tensors)
         ):
             continue
         then = last_switches(recording, until=step.frame)
-        off = [then[leaf] for leaf, _ in step.tensors if leaf in then and then[leaf] is forever[leaf]]
+        off = [then[leaf] for leaf, _ in step.tensors if leaf in then and then[leaf] in forever[leaf]]
         idle[step.place] += len(off) == len(step.tensors) and by_then.isdisjoint(leaves_of(step))
         if idle[step.place] > (not again.isdisjoint(leaves_of(step))):  # in turn with another, it may be on next time
             told.add(step.place)
@@ -264,6 +264,17 @@ def find_silenced(recording: Recording) -> Iterator[Diagnosis]:
             )
             facts: dict[str, Word] = {"leaves": names(recording, leaves)}
             yield finding.told(NOTHING_TO_USE, THAW, facts)
+
+
+def _off_for_good(recording: Recording) -> dict[int, list[Switch]]:
+    """Leaf → all that have switched it off since somebody switched it on."""
+    found: dict[int, list[Switch]] = {}
+    for each in (each for each in recording.switches if each.kind == "tensors"):
+        for leaf in each.tensors:
+            found.setdefault(leaf, []).append(each)
+            if each.on:
+                found[leaf].clear()
+    return found
 
 
 # -- held by an optimiser, and no forward computes with it
