@@ -83,7 +83,7 @@ class GradientUses:
         ] = {}  # storage of one that was scaled when it was clipped → clip, unscale
         self._schedules: list[tuple[weakref.ref[LRScheduler], int]] = []  # those that were there at the start, how far
         self._scaled = False
-        self.windows = Windows(tables)
+        self.windows = Windows(tables, source)
         self._first = weakref.WeakSet[Optimizer]()  # those that have stepped: asked at their first step alone
 
     def start(self, frame: FrameType | None) -> None:
@@ -125,7 +125,7 @@ class GradientUses:
         if number is not None and leaf.grad is not None:
             self._used.pop(_storage(leaf.grad) or 0, None)
             self._tell_zeroed([(number, leaf)])
-            self.windows.cleared(number, self._source.place(user))
+            self.windows.cleared(number, user)
             self._clear((self._now, self._source.place(user)), (number, _version(leaf)))
 
     def replaced(self, leaf: torch.Tensor) -> None:
@@ -178,7 +178,7 @@ class GradientUses:
         if len(self._zeroed) > MOST_ZEROED:
             self._zeroed.clear()
         keys = list(filter(None, map(_storage, tensors)))
-        self.windows.zeroed(keys, at[1])
+        self.windows.zeroed(keys, user)
         for key in keys:
             self._zeroed[key] = [*self._zeroed.get(key, ())[-MOST_TIMES:], at]
 

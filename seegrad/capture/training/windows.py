@@ -8,13 +8,15 @@ from __future__ import annotations
 import weakref
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
+from types import FrameType
 
 import torch
 from torch.optim.optimizer import Optimizer
 
 from seegrad.capture.probes import torch_private as _torch
+from seegrad.capture.probes.places import Source
 from seegrad.capture.tables import Tables
-from seegrad.capture.tables.frames import SwitchDraft
+from seegrad.capture.tables.frames import FrameDraft, SwitchDraft
 from seegrad.model.recording import Place, Shared
 
 SEVERAL = 2
@@ -22,6 +24,12 @@ SEVERAL = 2
 
 MOST_TOLD = 4
 """So many of a line are noted."""
+
+CHOOSES = ("if ", "elif ", "else:", "except", "finally")
+"""How the lines begin under which something is done in one case alone."""
+
+HANDS_ON = frozenset({"requires_grad_", "detach", "data", "numel"})
+"""Ops that compute nothing with what they're given."""
 
 MOST_LOOKS = 64
 """So often a step that finds nothing is looked into."""
@@ -60,8 +68,8 @@ class _Silent:
 class Windows:
     """Those of the optimisers that have stepped; each is known by one of its leaves."""
 
-    def __init__(self, tables: Tables) -> None:
-        self._tables = tables
+    def __init__(self, tables: Tables, source: Source) -> None:
+        self._tables, self._source = tables, source
         self._known = weakref.WeakKeyDictionary[Optimizer, int]()
         self._windows: dict[int, _Window] = {}
         self._silent: list[_Silent] = []
@@ -99,26 +107,32 @@ class Windows:
         self.used()  # of another optimiser's leaves, what this one has used already
         self._windows[mine] = _Window(full=window.full)
 
-    def zeroed(self, storages: Collection[int], place: Place | None) -> None:
+    def zeroed(self, storages: Collection[int], user: FrameType | None) -> None:
         """The numbers in these storages are about to become zeros."""
         for number in [number for number, window in self._windows.items() if window.lines]:
             leaf = self._tables.tensors.alive(number)
             if leaf is not None and leaf.grad is not None and _torch.storage_key(leaf.grad) in storages:
-                self.cleared(number, place)
+                self.cleared(number, user)
 
-    def cleared(self, leaf: int, place: Place | None) -> None:
-        """A leaf's gradient is about to be thrown away."""
+    def cleared(self, leaf: int, user: FrameType | None) -> None:
+        """A leaf's gradient is about to be thrown away; where that's done in one case alone, it's on purpose."""
         window = self._windows.get(leaf)
         if window is None or not window.lines:
             return
         of, count = set(window.lines), len(window.lines)
-        if not window.touched and place is not None and len(of) == len(window.full) == 1:
-            line, whole = next(iter(window.full))
-            if line in of and line != place and count < whole:
-                self._note(
-                    (place, count, whole), Shared("window", str(count), str(whole), window.frame, place, (leaf,))
-                )
+        whole, place = max((size for _, size in window.full), default=0), self._source.place(user)
+        in_one_way = len(of) == 1 and of == {line for line, _ in window.full} and not window.touched
+        if in_one_way and count < whole and place is not None and place not in of and not self._is_chosen(user):
+            told = Shared("window", str(count), str(whole), window.frame, place, (leaf,))
+            self._note((place, count, whole), told)
         self._windows[leaf] = _Window(full=window.full)
+
+    def _is_chosen(self, user: FrameType | None) -> bool:
+        """Does its line stand under a condition that isn't one on a count (`if i % 4 == 0:`)?"""
+        lines = self._source.text(user.f_code.co_filename).splitlines()[: user.f_lineno] if user is not None else []
+        depth = _depth(lines[-1]) if lines else 0
+        around = next((each for each in reversed(lines) if each.strip() and _depth(each) < depth), "")
+        return around.lstrip().startswith(CHOOSES) and "%" not in around
 
     def _note(self, what: tuple[Place, int, int], found: Shared) -> None:
         """Told when it happens again, by as many calls."""
@@ -147,9 +161,17 @@ class Windows:
         """Leaf → the last Frame, of the forward that led to a call, that was given it."""
         drafts = self._tables.frames.drafts
         found = ((number, drafts[number]) for number in range(call.since, call.begin) if number in drafts)
-        return {leaf: number for number, each in found if each.phase == "forward" for leaf in leaves & set(each.inputs)}
+        return {leaf: number for number, each in found if _computes(each) for leaf in leaves & set(each.inputs)}
 
     def _switch(self, leaf: int, frame: int) -> SwitchDraft | None:
         """Who had switched it last, by that Frame."""
         switches = (each for each in reversed(self._tables.switches) if each.kind == "tensors" and each.frame <= frame)
         return next((each for each in switches if leaf in each.tensors), None)
+
+
+def _computes(frame: FrameDraft) -> bool:
+    return frame.phase == "forward" and frame.op not in HANDS_ON
+
+
+def _depth(text: str) -> int:
+    return len(text) - len(text.lstrip())

@@ -9,13 +9,10 @@ from seegrad.model.recording import Diagnosis, Place, Recording
 from seegrad.words.languages import marked
 from seegrad.words.phrases import Word
 
-CHOOSES = ("if ", "elif ", "else:", "except", "finally")
-"""How the lines begin under which something is done in one case alone."""
-
 UNFINISHED = DiagnosisKind("unfinished_window", "note", marked("an unfinished window thrown away"))
 NEVER_STEPPED = marked(
-    "{Culprit} throws away the gradients of {count} backward calls on {victim} that no step has used: each step uses "
-    "those of {whole}, and these were fewer."
+    "{Culprit} throws away the gradients of {count} backward calls on {victim} that no step has used: steps use those "
+    "of up to {whole}, and these were fewer."
 )
 STEP_WITH_LESS = marked(
     "If all data is to count, step once more behind the loop where some are left, or let the next epoch go on with "
@@ -25,10 +22,10 @@ STEP_WITH_LESS = marked(
 
 @finder(order=21)
 def find_unfinished(recording: Recording) -> Iterator[Diagnosis]:
-    """A note for each line that clears so again and again; none of one that clears in one case alone, on purpose."""
+    """A note for each line that clears so again and again."""
     told: set[Place] = set()
     for each in recording.shared:
-        if each.kind == "window" and each.place not in told and not _is_chosen(recording, each.place):
+        if each.kind == "window" and each.place not in told:
             told.add(each.place)
             finding = Finding(
                 recording=recording,
@@ -40,18 +37,3 @@ def find_unfinished(recording: Recording) -> Iterator[Diagnosis]:
             )
             facts: dict[str, Word] = {"count": each.name, "whole": each.other}
             yield finding.told(NEVER_STEPPED, STEP_WITH_LESS, facts)
-
-
-def _is_chosen(recording: Recording, place: Place) -> bool:
-    """Does it stand under a condition that isn't one on a count (`if i % 4 == 0:`)?"""
-    lines = dict(recording.code) if place.file == recording.code_file else {}
-    depth = _depth(lines.get(place.line, ""))
-    for line in range(place.line - 1, 0, -1):
-        text = lines.get(line, "")
-        if text.strip() and _depth(text) < depth:
-            return text.lstrip().startswith(CHOOSES) and "%" not in text
-    return False
-
-
-def _depth(text: str) -> int:
-    return len(text) - len(text.lstrip())
