@@ -43,7 +43,8 @@ LATIN = re.compile(r"[A-Za-z_][A-Za-z_0-9.]*")
 ALLOWED = {  # torch's own words, which Chinese sentences keep; see locale/TERMS.md
     "torch", "autograd", "numpy", "backward", "retain_graph", "no_grad", "detach", "grad", ".grad", "Function", "None",
     "AccumulateGrad", "seegrad", "forward", "Python", "pack", "CPU", "saved", "float()", ".item()",
-    "inference", "tensor", "traceback", "autograd.grad", "NaN", "hook", "B", "KiB", "MiB", "GiB", "softmax", "dropout", "MAML",
+    "inference", "tensor", "traceback", "autograd.grad", "NaN", "hook", "B", "KiB", "MiB", "GiB", "softmax", "dropout",
+    "MAML",
 }  # fmt: skip
 
 
