@@ -24,8 +24,14 @@ SEVERITIES = ("error", "wrong", "note")
 def diagnose(recording: Recording) -> tuple[Diagnosis, ...]:
     """What went wrong in a Recording, most important first: torch's errors, wrong gradients, notes; then by time.
 
+    A note that knows no line to change comes after those that do.
+
     >>> diagnose(Recording())
     ()
     """
     found = (replace(each, mend=mend_of(recording, each)) for find in FINDERS for each in find(recording))
-    return tuple(sorted(found, key=lambda each: (SEVERITIES.index(each.severity), each.frame or 0)))
+    return tuple(sorted(found, key=_importance))
+
+
+def _importance(found: Diagnosis) -> tuple[int, bool, int]:
+    return SEVERITIES.index(found.severity), found.severity == "note" and found.culprit is None, found.frame or 0

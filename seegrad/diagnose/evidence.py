@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import ast
+import contextlib
 import re
 from collections.abc import Iterator
+from functools import lru_cache
 
 from seegrad.model.recording import EXTERNAL_WRITE, STEP, Frame, Node, Place, RaisedError, Recording, Route, Write
 from seegrad.words.languages import marked
@@ -193,3 +196,21 @@ def is_trained(recording: Recording, tensor: int) -> bool:
     """True for a leaf that requires grad."""
     ref = recording.tensors[tensor]
     return ref.is_leaf and ref.requires_grad and ref.route != "view"
+
+
+@lru_cache(maxsize=4096)
+def dropped_call(code: str, op: str) -> str:
+    """What a call of `op` is given, where the call is a statement of its own; empty where there's none.
+
+    >>> dropped_call("p.grad.data.clamp(-1, 1)", "clamp"), dropped_call("for p in ps: torch.clamp(p.grad, 0)", "clamp")
+    ('p.grad.data', 'p.grad')
+    >>> dropped_call("g = g.clamp(0)", "clamp"), dropped_call("seen.add(g.clamp(0))", "clamp")
+    ('', '')
+    """
+    with contextlib.suppress(SyntaxError, ValueError):
+        for each in ast.walk(ast.parse(code)) if code.count(f".{op}(") == 1 else ():
+            match each:
+                case ast.Expr(value=ast.Call(func=ast.Attribute(value=owner, attr=name)) as call) if name == op:
+                    given = call.args[0] if call.args and ast.unparse(owner) == "torch" else owner
+                    return "" if "out" in {word.arg for word in call.keywords} else ast.unparse(given)
+    return ""

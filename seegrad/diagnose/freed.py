@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from seegrad.diagnose.evidence import RESETS, birthplace, called, errors_with, label, made_at, owner
+from seegrad.diagnose.evidence import RESETS, birthplace, called, dropped_call, errors_with, label, made_at, owner
 from seegrad.diagnose.finding import DiagnosisKind, Finding, finder
 from seegrad.model.recording import Collected, Diagnosis, Edge, Frame, Node, Place, RaisedError, Recording
 from seegrad.words.languages import marked
@@ -27,6 +27,12 @@ HANDED_ON = marked(
     "{Culprit} hands {carried} on with its graph: the backward call on line {again} comes through it to {node} from "
     "{victim}, whose saved tensors an earlier call has freed."
 )
+LET_GO = marked(
+    "{Culprit} detaches {carried} and nobody takes the result: `.detach()` leaves the tensor itself as it is, so the "
+    "backward call on line {again} comes through it to {node} from {victim}, whose saved tensors an earlier call has "
+    "freed."
+)
+TAKE_IT = marked("Put what `.detach()` returns in its place, `{cut}`, where the next step will take it from.")
 RUN_AGAIN = marked(
     "Run the forward again before each backward, or pass `retain_graph=True` to the first call "
     "if both really belong to one forward."
@@ -98,7 +104,8 @@ def describe_freed(recording: Recording, error: RaisedError) -> Diagnosis:
     freed, again = apart(recording, error, earlier)
     way = carried(recording, node.id, failed, earlier, freed == again) if node and earlier else Carried("again")
     way = replace(way, given=error.given) if way.how in ("carried", "within") else way
-    handed = way.handed_on(recording, error)
+    dropped = dropped_detach(recording, way.tensors, failed)
+    handed = dropped or way.handed_on(recording, error)
     output = node.outputs[0] if node and node.outputs else None
     tensor = way.tensors[0] if way.tensors else output
     finding = Finding(
@@ -114,10 +121,10 @@ def describe_freed(recording: Recording, error: RaisedError) -> Diagnosis:
     facts: dict[str, Word] = {"again": again.line if again else 0, **way.facts(recording)}
     if way.how == "again" and earlier is not None and (freed, again) != (earlier.place, error.place):
         facts["how"] = "twice"
-    if handed is not None and way.how == "once":
+    if handed is not None and way.how == "once" and dropped is None:
         facts["made"] = handed.line
-    said = HANDED_ON if handed else FREED_ALREADY if finding.culprit else FREED_EARLIER
-    advice = BY_HOW.get(str(facts["how"]), RUN_AGAIN)
+    said = LET_GO if dropped else HANDED_ON if handed else FREED_ALREADY if finding.culprit else FREED_EARLIER
+    advice = TAKE_IT if dropped and facts["cut"] else BY_HOW.get(str(facts["how"]), RUN_AGAIN)
     return finding.told(said, advice, facts, detached=f"{finding.called or '…'}.detach()")
 
 
@@ -253,6 +260,30 @@ def cutting(names: list[str]) -> str:
     if len(wholes) < len(names) or names != list(wholes):
         return "; ".join(f"{whole} = tuple(each.detach() for each in {whole})" for whole in wholes)
     return f"{', '.join(names)} = {', '.join(f'{name}.detach()' for name in names)}"
+
+
+REBOUND = re.compile(r"\s*(\w+)\s*=\s*\1\.detach\(\)\s*(?:#|$)")
+"""`h = h.detach()`: of a loop's variable or an argument, it's gone when that is."""
+
+
+def dropped_detach(recording: Recording, tensors: tuple[int, ...], failed: Frame) -> Place | None:
+    """The line that has detached one of these, for nothing: no call was given the result, and it's kept nowhere."""
+    frames = recording.frames[: failed.index]
+    cuts = [
+        frame
+        for frame in frames
+        if frame.op == "detach"
+        and frame.place is not None
+        and frame.inputs[:1]
+        and owner(recording, frame.inputs[0]) in tensors
+    ]
+    cut = {each for frame in cuts for each in frame.outputs}
+    taken = cut.intersection(each for frame in frames for each in frame.inputs) if cut else set[int]()
+    for frame in cuts:
+        code = frame.place.code if frame.place is not None else ""
+        if taken.isdisjoint(frame.outputs) and (dropped_call(code, "detach") or REBOUND.match(code)):
+            return frame.place
+    return None
 
 
 def is_within(recording: Recording, tensors: tuple[int, ...], taking: Frame) -> bool:

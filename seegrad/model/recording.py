@@ -247,11 +247,11 @@ class GradientUse:
 
     `read`: the user's own code looked at some. `scheduled`: before an optimiser's first step, its schedule had gone on
     already. `idle`: an optimiser made on that line holds these leaves and hasn't stepped so far; `uncalled`: that line
-    names its `step` without calling it.
+    names its `step` without calling it. `early`: that line clips these before any has a gradient, and a step used them.
     `tensors`: each leaf, and the version that its gradient then had; None where there was none to step with.
     """
 
-    kind: Literal["cleared", "read", "stepped", "clipped", "unscaled", "scheduled", "idle", "uncalled"]
+    kind: Literal["cleared", "read", "stepped", "clipped", "early", "unscaled", "scheduled", "idle", "uncalled"]
     frame: FrameId
     place: Place | None
     tensors: tuple[tuple[TensorId, int | None], ...]
@@ -320,10 +320,11 @@ class Shared:
     of them, and all of that is gone, unread. `gradient`: that line keeps a `.grad` itself, which Frame `frame` holds
     against what it was, after it was cleared. `window`: that line cleared after `name` backward calls, the last one in
     Frame `frame`, where steps use those of `other`. `frozen`: that line had these off when its loss was computed.
+    `resting`: that line put the module `name` into evaluation mode, the rest is trained and no optimiser holds these.
     """
 
     kind: Literal["module", "repeated", "snapshot", "hidden", "left_out", "partly", "evaluated",
-                  "assigned", "exchanged", "lost", "gradient", "window", "frozen"]  # fmt: skip
+                  "assigned", "exchanged", "lost", "gradient", "window", "frozen", "resting"]  # fmt: skip
     name: str
     other: str
     frame: FrameId

@@ -162,6 +162,27 @@ def _asked_for(source: Source, frame: FrameType, name: str) -> Iterator[int]:
                 yield each.lineno
 
 
+def listed_at(source: Source, call: Place) -> Place:
+    """The line that makes the list which a call is given first; the call's own where that's no variable of one value.
+
+    `params = list(…)`, and below it `Adam(params)`: what is in it, one reads there.
+    """
+    every = nodes(source.text(call.file))
+    around = [each for each in every if isinstance(each, ast.FunctionDef) and _is_in(call.line, each)]
+    part = list(ast.walk(around[-1])) if around else every
+    calls = [each for each in part if isinstance(each, ast.Call) and each.lineno == call.line and each.args]
+    given = next((each.args[0].id for each in calls if isinstance(each.args[0], ast.Name)), "")
+    sets = [(to.lineno, value) for each in part for to, value in _given(each) if given and called(to) == given]
+    grows = any(isinstance(each, ast.stmt) and _puts(each, given) for each in part if given)
+    lists = [line for line, value in sets if line < call.line and isinstance(value, ast.Call | ast.BinOp | ast.List)]
+    place = source.at(call.file, lists[0]) if len(sets) == len(lists) == 1 and not grows else None
+    return place or call
+
+
+def _is_in(line: int, function: ast.FunctionDef) -> bool:
+    return function.lineno < line <= (function.end_lineno or 0)
+
+
 def stored_at(source: Source, near: Place, name: str) -> Place | None:
     """The line that keeps a tensor itself which `near` reads: in a collection named there, or what is called `name`.
 

@@ -346,7 +346,7 @@ Held = tuple[int, int | None]
 class GradientUseDraft:
     """A GradientUse, numbered as capture numbers."""
 
-    kind: Literal["cleared", "read", "stepped", "clipped", "unscaled", "scheduled", "idle", "uncalled"]
+    kind: Literal["cleared", "read", "stepped", "clipped", "early", "unscaled", "scheduled", "idle", "uncalled"]
     frame: int
     place: Place | None
     tensors: tuple[Held, ...]

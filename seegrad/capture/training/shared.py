@@ -17,7 +17,7 @@ import torch
 
 from seegrad.capture.probes.places import Source
 from seegrad.capture.probes.variables import MAX_ITEMS, attributes, is_a, tensors_in, variables
-from seegrad.capture.probes.written import bound, call_of, texts
+from seegrad.capture.probes.written import bound, call_of, listed_at, texts
 from seegrad.capture.tables import Tables
 from seegrad.capture.training.made import MadeOptimisers, Path, leaves
 from seegrad.model.recording import Place, Shared
@@ -114,6 +114,7 @@ class SharedThings:
         known = [*(each for _, each in optimisers.values()), *self._made.places]  # in a dict of the user's, too
         given = {id(leaf) for each in known for leaf in leaves(each)}
         modules = list(_modules(found))
+        given |= self._resting(modules, given, frames)
         owners = dict(modules)
         for name, value in found:
             items = _hidden(value)
@@ -123,9 +124,26 @@ class SharedThings:
         if _any_waits((each for _, each in modules), given):
             waiting = {id(leaf): leaf for _, module in modules for leaf in _waiting(module, given)}
             loose = list(waiting.values())
-            if stepping:
+            if optimiser in self._made.places:
+                place = listed_at(self._source, self._made.places[optimiser])
+                self._told_at("left_out", stepping, place, loose, _whole(modules, loose[0], waiting))
+            elif stepping:
                 self._tell("left_out", stepping, _whole(modules, loose[0], waiting), loose, frames, None)
             self._partly(modules, loose)
+
+    def _resting(self, modules: Named, given: set[int], frames: Sequence[FrameType]) -> set[int]:
+        """Those that wait of modules in evaluation mode, beside some in training mode: who writes so means it."""
+        if not _any_waits((each for _, each in modules), given):
+            return set()
+        own = [(name, each, list(torch.nn.Module.parameters(each, recurse=False))) for name, each in modules]
+        rest = [each for each in own if not each[1].training and any(id(leaf) not in given for leaf in each[2])]
+        learn = any(module.training and any(id(leaf) in given for leaf in held) for _, module, held in own)
+        loose = [leaf for _, _, held in rest for leaf in held if id(leaf) not in given] if learn else []
+        if loose:
+            looked = texts(self._source, frames, rest[0][1])
+            ways = (call_of(self._source, looked, None, method) for method in ("eval", "train"))
+            self._told_at("resting", rest[0][0], next(filter(None, ways), None), loose)
+        return {id(leaf) for leaf in loose}
 
     def _partly(self, modules: Named, loose: Sequence[torch.Tensor]) -> None:
         """Tell of an optimiser that holds a part of the module of which these are the rest."""

@@ -81,6 +81,7 @@ class GradientUses:
         self._clipped: dict[
             int, tuple[At, At]
         ] = {}  # storage of one that was scaled when it was clipped → clip, unscale
+        self._early: dict[int, At] = {}  # leaf → when and where it was to be clipped, and no gradient was there
         self._schedules: list[tuple[weakref.ref[LRScheduler], int]] = []  # those that were there at the start, how far
         self._scaled = False
         self.windows = Windows(tables, source)
@@ -114,6 +115,7 @@ class GradientUses:
         known = [(number, leaf) for number, leaf in numbers if number is not None]
         self._tell_zeroed(known)
         self._tell_clipped(known)
+        self._tell_early(known)
         self._used.update((key, number) for number, leaf in known if (key := _storage(leaf.grad)) is not None)
         held = tuple((number, _version(leaf)) for number, leaf in known)
         self.windows.stepped(optimiser, known)
@@ -138,6 +140,7 @@ class GradientUses:
         """A gradient is about to be looked at: by the user's own code it may be put to use."""
         number = self._tables.tensors.find(leaf) if is_users(caller.f_code.co_filename) else None
         if number is not None:
+            self._early.pop(number, None)  # perhaps it's clipped by hand
             self.windows.used()
             place, last = self._source.place(caller), self._tables.uses[-1:]
             if not last or (last[0].kind, last[0].place) != ("read", place):
@@ -153,6 +156,7 @@ class GradientUses:
         Of the others it's remembered: whether they are scaled, unscaling them shows.
         """
         at = self._now, self._source.place(user)
+        self._early.clear()
         for each in tensors[:MOST_ZEROED]:
             key, version = _storage(each), _torch.version(each)
             if key is not None and version is not None:
@@ -163,12 +167,16 @@ class GradientUses:
             self._tables.uses.append(GradientUseDraft("clipped", self._now, self._source.place(user), held))
 
     def clipped_nothing(self, frame: FrameType, user: FrameType | None) -> None:
-        """Torch makes the norm of no gradients; told where there was no Parameter either."""
+        """Torch makes the norm of no gradients; told where there was no Parameter either, else when they are used."""
         caller: FrameType | None = frame
         while caller is not None and caller.f_code.co_filename == CLIPPING:
             given = caller.f_locals.get("parameters")
-            if type(given) is list and not given:
-                self._tables.uses.append(GradientUseDraft("clipped", self._now, self._source.place(user), ()))
+            if type(given) is list:
+                at = self._now, self._source.place(user)
+                found = (self._tables.tensors.find(each) for each in given[:MOST_ZEROED])
+                self._early.update((number, at) for number in found if number is not None)
+                if not given:
+                    self._tables.uses.append(GradientUseDraft("clipped", *at, ()))
                 return
             caller = caller.f_back
 
@@ -200,6 +208,15 @@ class GradientUses:
             (clip, unscale), held = found[0][0], tuple((number, None) for _, number in found)
             self._tables.uses.append(GradientUseDraft("clipped", *clip, held))
             self._tables.uses.append(GradientUseDraft("unscaled", *unscale, held))
+
+    def _tell_early(self, known: Sequence[tuple[int, torch.Tensor]]) -> None:
+        times: dict[At, list[Held]] = {}
+        for number, leaf in known if self._early else ():
+            at = self._early.pop(number, None)
+            if at is not None and leaf.grad is not None:
+                times.setdefault(at, []).append((number, None))
+        for at, held in times.items():
+            self._tables.uses.append(GradientUseDraft("early", *at, tuple(held)))
 
     def _tell_zeroed(self, known: Sequence[tuple[int, torch.Tensor]]) -> None:
         times: dict[At, list[Held]] = {}

@@ -400,8 +400,11 @@ class _Lap:
         return False
 
     def for_others(self, held: set[int], step: Place | None) -> Iterator[Missed]:
-        """Terms that reach nothing of what is then stepped, cut off from it by a `.detach()` or the like."""
-        if not held or len(self._terms) < 2:
+        """Terms that reach nothing of what is then stepped, cut off from it by a `.detach()` or the like.
+
+        Where no term does, the step holds other leaves than the loss is for: no cut is to blame.
+        """
+        if not held or len(self._terms) < 2 or held.isdisjoint(reach(self._recording, self._roots)):
             return
         for term in self._each_line:
             reached = reach(self._recording, (term.tensor,)) if self._has_graph(term.tensor) else set()

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import ast
-import contextlib
 import re
 from collections.abc import Iterator
-from functools import lru_cache, partial
+from functools import partial
 
-from seegrad.diagnose.evidence import ancestors, label, line_of, made_at
+from seegrad.diagnose.evidence import ancestors, dropped_call, label, line_of, made_at
 from seegrad.diagnose.finding import DiagnosisKind, Finding, finder
 from seegrad.diagnose.training.freezes import arrivals, trained_step
 from seegrad.diagnose.training.steps import leaf_of, leaves_of, names
@@ -249,7 +247,7 @@ def find_dropped(recording: Recording) -> Iterator[Diagnosis]:
     for frame in recording.frames:
         if frame.phase != "forward" or frame.op not in CHANGES or frame.place is None or frame.place in told:
             continue
-        given = _called_on(frame.place.code, frame.op)
+        given = dropped_call(frame.place.code, frame.op)
         found = (_of_gradient(recording, frame, given) or _of_parameter(recording, frame)) if given else None
         if found is not None:
             told.add(frame.place)
@@ -260,24 +258,6 @@ def find_dropped(recording: Recording) -> Iterator[Diagnosis]:
             way = "chain" if "(" in given.replace(".detach()", "") else how  # what is written there is new already
             facts: dict[str, Word] = {"how": way, "label": label(recording, leaf), "op": frame.op}
             yield finding.told(NOBODY_TAKES[how], WRITE_THEM[way], facts)
-
-
-@lru_cache(maxsize=4096)
-def _called_on(code: str, op: str) -> str:
-    """What a call of `op` is given, where the call is a statement of its own; empty where there's none.
-
-    >>> _called_on("p.grad.data.clamp(-1, 1)", "clamp"), _called_on("for p in ps: torch.clamp(p.grad, 0)", "clamp")
-    ('p.grad.data', 'p.grad')
-    >>> _called_on("g = g.clamp(0)", "clamp"), _called_on("seen.add(g.clamp(0))", "clamp")
-    ('', '')
-    """
-    with contextlib.suppress(SyntaxError, ValueError):
-        for each in ast.walk(ast.parse(code)) if code.count(f".{op}(") == 1 else ():
-            match each:
-                case ast.Expr(value=ast.Call(func=ast.Attribute(value=owner, attr=name)) as call) if name == op:
-                    given = call.args[0] if call.args and ast.unparse(owner) == "torch" else owner
-                    return "" if "out" in {word.arg for word in call.keywords} else ast.unparse(given)
-    return ""
 
 
 Used = tuple[str, int, Place | None]

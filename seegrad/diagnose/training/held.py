@@ -44,8 +44,8 @@ NOT_STEPPED = {
         "optimiser holds what was copied, and the step on {victim} finds no gradient there."
     ),
     "left_out": marked(
-        "{Culprit} makes the optimiser without {leaves}: the backward call on {backward} computes a gradient for them, "
-        "the step on {victim} leaves them as they are."
+        "{Culprit} leaves {leaves} out of what the optimiser is given: the backward call on {backward} computes a "
+        "gradient for them, the step on {victim} leaves them as they are."
     ),
     "partly": marked(
         "{Culprit} makes the optimiser of `{part}` alone, without {leaves}: the backward call on {backward} computes a "
@@ -133,6 +133,8 @@ def find_held_by_nobody(recording: Recording) -> Iterator[Diagnosis]:
         leaf = leaf_of(recording, frame)
         if leaf is not None and leaf not in held and (recording.tensors[leaf].parameter or leaf in replaced):
             waiting.setdefault(leaf, frame)
+    resting = {leaf for each in recording.shared if each.kind == "resting" for leaf in each.tensors}
+    waiting = {leaf: came for leaf, came in waiting.items() if leaf not in resting}
     leaves = [leaf for leaf, came in waiting.items() if written.get(recording.tensors[leaf].storage, 0) < came.index]
     came_by = [leaf for each in recording.shared if each.kind == "exchanged" for leaf in each.tensors]
     if leaves and leaves[0] in came_by:  # the line that put the first ones there

@@ -294,6 +294,10 @@ CLIPS_NOTHING = DiagnosisKind("clips_nothing", "note", marked("clips nothing"))
 NONE_GIVEN = marked(
     "{Culprit} clips nothing: it is given no Parameter at all, so the step on {victim} uses the gradients as they are."
 )
+NONE_YET = marked(
+    "{Culprit} clips nothing: none of the Parameters that it's given has a gradient there, the backward call on "
+    "{backward} comes after it, and the step on {victim} uses its gradients as they are."
+)
 GONE_THROUGH = marked(
     "An iterator (`parameters()`, `filter(…)`, `itertools.chain(…)`) can be gone through once: if it has found them "
     "before, make a list of it where it is made, `list(…)`."
@@ -318,6 +322,26 @@ def find_clips_of_nothing(recording: Recording) -> Iterator[Diagnosis]:
                     tensor=next(iter(round_.came)),
                 )
                 yield finding.told(NONE_GIVEN, GONE_THROUGH, {})
+
+
+@finder(order=23)
+def find_clipped_early(recording: Recording) -> Iterator[Diagnosis]:
+    """A note for each line that clips before the gradients come that a step then uses; not if it's late for others."""
+    told = {use.place for use in recording.uses if use.kind == "clipped"}
+    for round_ in rounds(recording):
+        for clip in round_.between:
+            came = [round_.came[leaf][-1] for leaf in sorted(leaves_of(clip) & round_.came.keys())]
+            if clip.kind == "early" and came and clip.place not in told:
+                told.add(clip.place)
+                finding = Finding(
+                    recording=recording,
+                    kind=CLIPS_NOTHING,
+                    frame=round_.step.frame,
+                    culprit=clip.place,
+                    victim=round_.step.place,
+                    tensor=clip.tensors[0][0],
+                )
+                yield finding.told(NONE_YET, CLIP_BETWEEN, {}, backward=finding.line(came[0].place))
 
 
 @finder(order=23)

@@ -96,6 +96,7 @@ SEVERITIES = {
     "scaled_in_half": "error",
     "not_a_scalar": "error",
     "numpy_of_a_result": "error",
+    "flag_of_a_result": "error",
 }
 
 
@@ -151,6 +152,7 @@ def programs() -> dict[str, Program]:
         refused,
         reported_agents,
         reported_images,
+        reported_in_vain,
         reported_loops,
         reported_losses,
         reported_models,
