@@ -39,6 +39,7 @@ from seegrad.capture.training.collected import Collections
 from seegrad.capture.training.idle import IdleOptimisers
 from seegrad.capture.training.made import MadeOptimisers
 from seegrad.capture.training.shared import SharedThings
+from seegrad.capture.training.steps.vain import StepsInVain
 from seegrad.capture.training.switches import SWITCHES, Switches
 from seegrad.capture.training.uses import GradientUses
 from seegrad.model.recording import GRADIENT_READ, Place, RaisedError
@@ -72,6 +73,7 @@ class RecordingState:
         self._collections = Collections(self.tables, source)
         self.made, self.assigned = MadeOptimisers(source), AssignedParameters(self.tables, source)
         self._shared = SharedThings(self.tables, source, self.made)
+        self._vain = StepsInVain(self.tables)
         self._idle = IdleOptimisers(self.tables, source, self.uses.has_stepped)
         self._names = VariableNames()
         self._forgetting = Forgetting(self.tables)
@@ -333,6 +335,7 @@ class RecordingState:
 
     def steps(self, optimiser: torch.optim.Optimizer, user: FrameType | None) -> None:
         """An optimiser is about to step: a moment to look for what no call of torch shows."""
+        self._vain.stepped(optimiser)
         first = not self.uses.has_stepped(optimiser)
         self.uses.schedules(optimiser, self._frames(user))
         if first:

@@ -320,10 +320,11 @@ class Shared:
     of them, and all of that is gone, unread. `gradient`: that line keeps a `.grad` itself, which Frame `frame` holds
     against what it was, after it was cleared. `window`: that line cleared after `name` backward calls, the last one in
     Frame `frame`, where steps use those of `other`. `frozen`: that line had these off when its loss was computed.
+    `vain`: all that an optimiser holds which never found a gradient; Frame `frame` cut the loss off from it.
     """
 
     kind: Literal["module", "repeated", "snapshot", "hidden", "left_out", "partly", "evaluated",
-                  "assigned", "exchanged", "lost", "gradient", "window", "frozen"]  # fmt: skip
+                  "assigned", "exchanged", "lost", "gradient", "window", "frozen", "vain"]  # fmt: skip
     name: str
     other: str
     frame: FrameId

@@ -159,6 +159,7 @@ def programs() -> dict[str, Program]:
         reported_steps,
         reported_terms,
         reported_trainers,
+        reported_unheard,
         reported_updates,
         reported_windows,
         schedules,

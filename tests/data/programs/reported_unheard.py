@@ -1,0 +1,65 @@
+"""What torch accepts and nobody hears of, each in another dress than the report that it was rebuilt from."""
+
+# ruff: noqa: B007  # they stay as people have written them
+
+from __future__ import annotations
+
+import torch
+from torch import nn
+from torch.func import functional_call
+from torch.nn import functional as F  # noqa: N812  # torch's own convention
+
+from tests.data.programs import program
+
+# -- the outer loss has no way to what its optimiser holds
+
+
+@program("graph_cut")
+def m_prior_of_a_thermostat():
+    """A MAML in which each inner step begins anew from numbers."""
+    net = nn.Sequential(nn.Linear(2, 8), nn.Tanh(), nn.Linear(8, 1))
+    outer = torch.optim.Adam(net.parameters(), lr=1e-2)
+
+    def tuned(x, y):
+        fast = dict(net.named_parameters())
+        for turn in range(2):
+            loss = F.mse_loss(functional_call(net, fast, (x,)), y)
+            slopes = torch.autograd.grad(loss, list(fast.values()), create_graph=True)
+            moved = [w.detach() - 0.1 * slope.detach() for w, slope in zip(fast.values(), slopes, strict=True)]  # culprit
+            fast = {name: w.requires_grad_() for name, w in zip(fast, moved, strict=True)}
+        return fast
+
+    for house in range(5):
+        x = torch.rand(12, 2)
+        y = x[:, :1] * (1 + house) - x[:, 1:]
+        fast = tuned(x[:6], y[:6])
+        outer.zero_grad()
+        F.mse_loss(functional_call(net, fast, (x[6:],)), y[6:]).backward()
+        outer.step()  # victim
+
+
+@program()
+def m_legal_inner_steps():
+    """Second order, with the way kept; first order, whose gradients are put into place; a net that isn't trained yet."""
+    net, later = nn.Sequential(nn.Linear(2, 8), nn.Tanh(), nn.Linear(8, 1)), nn.Linear(2, 1)
+    outer = torch.optim.Adam(net.parameters(), lr=1e-2)
+    first_order = torch.optim.SGD(later.parameters(), lr=1e-2)
+
+    def tuned(model, x, y, *, keep):
+        fast = dict(model.named_parameters())
+        loss = F.mse_loss(functional_call(model, fast, (x,)), y)
+        slopes = torch.autograd.grad(loss, list(fast.values()), create_graph=keep)
+        moved = {name: w - 0.1 * slope for (name, w), slope in zip(fast.items(), slopes, strict=True)}
+        return moved if keep else {name: w.detach().requires_grad_() for name, w in moved.items()}
+
+    for house in range(5):
+        x = torch.rand(12, 2)
+        y = x[:, :1] * (1 + house) - x[:, 1:]
+        outer.zero_grad()
+        F.mse_loss(functional_call(net, tuned(net, x[:6], y[:6], keep=True), (x[6:],)), y[6:]).backward()
+        outer.step()
+        fast = tuned(later, x[:6], y[:6], keep=False)
+        F.mse_loss(functional_call(later, fast, (x[6:],)), y[6:]).backward()
+        for own, moved in zip(later.parameters(), fast.values(), strict=True):
+            own.grad = moved.grad
+        first_order.step()
