@@ -39,6 +39,7 @@ from seegrad.capture.training.collected import Collections
 from seegrad.capture.training.idle import IdleOptimisers
 from seegrad.capture.training.made import MadeOptimisers
 from seegrad.capture.training.shared import SharedThings
+from seegrad.capture.training.steps.unheard import UnheardBackwards
 from seegrad.capture.training.steps.vain import StepsInVain
 from seegrad.capture.training.switches import SWITCHES, Switches
 from seegrad.capture.training.uses import GradientUses
@@ -73,7 +74,7 @@ class RecordingState:
         self._collections = Collections(self.tables, source)
         self.made, self.assigned = MadeOptimisers(source), AssignedParameters(self.tables, source)
         self._shared = SharedThings(self.tables, source, self.made)
-        self._vain = StepsInVain(self.tables)
+        self._vain, self._unheard = StepsInVain(self.tables), UnheardBackwards(self.tables, source)
         self._idle = IdleOptimisers(self.tables, source, self.uses.has_stepped)
         self._names = VariableNames()
         self._forgetting = Forgetting(self.tables)
@@ -344,6 +345,7 @@ class RecordingState:
             self.switches.guards.look(self._frames(user))
             self.switches.look(self._names.met(), optimiser, self._frames(user))
             self._shared.look(optimiser, self._frames(user))
+            self._unheard.look(optimiser, self._frames(user))
             self.assigned.look()
 
     def escaped(self, tensors: Sequence[torch.Tensor]) -> None:

@@ -321,10 +321,11 @@ class Shared:
     against what it was, after it was cleared. `window`: that line cleared after `name` backward calls, the last one in
     Frame `frame`, where steps use those of `other`. `frozen`: that line had these off when its loss was computed.
     `vain`: all that an optimiser holds which never found a gradient; Frame `frame` cut the loss off from it.
+    `backward`: the module `name` has a method of that name there, which nobody calls.
     """
 
     kind: Literal["module", "repeated", "snapshot", "hidden", "left_out", "partly", "evaluated",
-                  "assigned", "exchanged", "lost", "gradient", "window", "frozen", "vain"]  # fmt: skip
+                  "assigned", "exchanged", "lost", "gradient", "window", "frozen", "vain", "backward"]  # fmt: skip
     name: str
     other: str
     frame: FrameId

@@ -63,3 +63,85 @@ def m_legal_inner_steps():
         for own, moved in zip(later.parameters(), fast.values(), strict=True):
             own.grad = moved.grad
         first_order.step()
+
+
+# -- a module's method called `backward`
+
+
+@program("backward_never_called")
+def m_rounding_layer_with_a_backward():
+    """A straight-through estimator that is written as a module: its layer in front gets gradients of 0."""
+
+    class Quantiser(nn.Module):
+        def __init__(self, levels):
+            super().__init__()
+            self.levels = levels
+
+        def forward(self, x):
+            return torch.round(x * self.levels) / self.levels + 0.1 * x
+
+        def backward(self, grad):  # culprit
+            return grad.clamp(-1, 1)
+
+    class Codec(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.down, self.up, self.quantise = nn.Linear(6, 3), nn.Linear(3, 6), Quantiser(8)
+
+        def forward(self, x):
+            return self.up(self.quantise(self.down(x).sigmoid()))
+
+    codec = Codec()
+    optimizer = torch.optim.Adam(codec.parameters(), lr=1e-2)
+    for step in range(3):
+        x = torch.randn(16, 6)
+        loss = F.mse_loss(codec(x), x)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()  # victim
+
+
+@program()
+def m_legal_methods_called_backward():
+    """A Function's own, a trainer's that calls the engine, a flow's inverse."""
+
+    class Clipped(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x.view_as(x)
+
+        @staticmethod
+        def backward(ctx, grad):
+            return grad.clamp(-1, 1)
+
+    class Flow(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.scale, self.shift = nn.Parameter(torch.zeros(2)), nn.Parameter(torch.zeros(2))
+
+        def forward(self, x):
+            return Clipped.apply(x) * self.scale.exp() + self.shift, self.scale.sum()
+
+        def backward(self, z):
+            return (z - self.shift) * torch.exp(-self.scale)
+
+    class Trained(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.flow = Flow()
+
+        def forward(self, x):
+            z, volume = self.flow(x)
+            return (z.pow(2).sum(1) / 2 - volume).mean()
+
+        def backward(self, gradient=None):
+            self.loss.backward()
+            return gradient
+
+    model = Trained()
+    optimizer = torch.optim.Adam(model.parameters(), lr=1e-2)
+    for step in range(3):
+        optimizer.zero_grad()
+        model.loss = model(torch.randn(16, 2) * 2 + 1)
+        model.backward()
+        optimizer.step()
