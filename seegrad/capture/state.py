@@ -39,6 +39,7 @@ from seegrad.capture.training.collected import Collections
 from seegrad.capture.training.idle import IdleOptimisers
 from seegrad.capture.training.made import MadeOptimisers
 from seegrad.capture.training.shared import SharedThings
+from seegrad.capture.training.steps.rounded import RoundedSteps
 from seegrad.capture.training.steps.unheard import UnheardBackwards
 from seegrad.capture.training.steps.vain import StepsInVain
 from seegrad.capture.training.switches import SWITCHES, Switches
@@ -74,6 +75,7 @@ class RecordingState:
         self._collections = Collections(self.tables, source)
         self.made, self.assigned = MadeOptimisers(source), AssignedParameters(self.tables, source)
         self._shared = SharedThings(self.tables, source, self.made)
+        self.rounded = RoundedSteps(self.tables)
         self._vain, self._unheard = StepsInVain(self.tables), UnheardBackwards(self.tables, source)
         self._idle = IdleOptimisers(self.tables, source, self.uses.has_stepped)
         self._names = VariableNames()

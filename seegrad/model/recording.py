@@ -321,11 +321,11 @@ class Shared:
     against what it was, after it was cleared. `window`: that line cleared after `name` backward calls, the last one in
     Frame `frame`, where steps use those of `other`. `frozen`: that line had these off when its loss was computed.
     `vain`: all that an optimiser holds which never found a gradient; Frame `frame` cut the loss off from it.
-    `backward`: the module `name` has a method of that name there, which nobody calls.
+    `backward`: the class `name` has a method of that name, which nobody calls. `rounded`: `name` percent stay as they are.
     """
 
     kind: Literal["module", "repeated", "snapshot", "hidden", "left_out", "partly", "evaluated",
-                  "assigned", "exchanged", "lost", "gradient", "window", "frozen", "vain", "backward"]  # fmt: skip
+                  "assigned", "exchanged", "lost", "gradient", "window", "frozen", "vain", "backward", "rounded"]  # fmt: skip
     name: str
     other: str
     frame: FrameId

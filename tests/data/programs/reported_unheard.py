@@ -145,3 +145,43 @@ def m_legal_methods_called_backward():
         model.loss = model(torch.randn(16, 2) * 2 + 1)
         model.backward()
         optimizer.step()
+
+
+# -- steps that 16 bits round away
+
+
+@program("step_rounded_away")
+def m_gauge_kept_in_sixteen_bits():
+    class Gauge(nn.Module):
+        def __init__(self, kind):
+            super().__init__()
+            self.inner = nn.Linear(4, 32, dtype=kind)  # culprit
+            self.out = nn.Linear(32, 1, dtype=kind)
+
+        def forward(self, x):
+            return self.out(self.inner(x).relu())
+
+    gauge = Gauge(torch.bfloat16)
+    optimizer = torch.optim.RMSprop(gauge.parameters(), lr=1e-5)
+    for step in range(6):
+        x = torch.randn(16, 4)
+        loss = F.mse_loss(gauge(x.bfloat16()).float(), x.sum(1, keepdim=True))
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()  # victim
+
+
+@program()
+def m_legal_steps_in_few_bits():
+    """A rate that 16 bits can follow, one that still warms up, a rate of 0; the same small one in float32."""
+    for kind, rate, rise in ((torch.bfloat16, 0.05, 1), (torch.bfloat16, 1e-6, 50), (torch.bfloat16, 0.0, 1),
+                             (torch.float32, 1e-5, 1)):  # fmt: skip
+        model = nn.Linear(4, 3, dtype=kind)
+        optimizer = torch.optim.Adam(model.parameters(), lr=rate)
+        for step in range(5):
+            x = torch.randn(16, 4)
+            loss = F.mse_loss(model(x.to(kind)).float(), x[:, :3])
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            optimizer.param_groups[0]["lr"] *= rise
