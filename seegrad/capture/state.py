@@ -41,6 +41,7 @@ from seegrad.capture.training.made import MadeOptimisers
 from seegrad.capture.training.shared import SharedThings
 from seegrad.capture.training.steps.rounded import RoundedSteps
 from seegrad.capture.training.steps.unheard import UnheardBackwards
+from seegrad.capture.training.steps.untied import TiedParameters
 from seegrad.capture.training.steps.vain import StepsInVain
 from seegrad.capture.training.switches import SWITCHES, Switches
 from seegrad.capture.training.uses import GradientUses
@@ -73,7 +74,8 @@ class RecordingState:
         self.functions = FunctionChecks(self.tables, source) if functions else None
         self.switches = Switches(self.tables, source, self.meet)
         self._collections = Collections(self.tables, source)
-        self.made, self.assigned = MadeOptimisers(source), AssignedParameters(self.tables, source)
+        self._tied = TiedParameters(self.tables)
+        self.made, self.assigned = MadeOptimisers(source), AssignedParameters(self.tables, source, self._tied)
         self._shared = SharedThings(self.tables, source, self.made)
         self.rounded = RoundedSteps(self.tables)
         self._vain, self._unheard = StepsInVain(self.tables), UnheardBackwards(self.tables, source)
@@ -347,6 +349,7 @@ class RecordingState:
             self.switches.guards.look(self._frames(user))
             self.switches.look(self._names.met(), optimiser, self._frames(user))
             self._shared.look(optimiser, self._frames(user))
+            self._tied.look(optimiser)
             self._unheard.look(optimiser, self._frames(user))
             self.assigned.look()
 

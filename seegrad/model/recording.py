@@ -317,15 +317,16 @@ class Shared:
     `partly`: that line made an optimiser of the module `name` alone, and these are the rest of the module `other`.
     `assigned`: a module was given these Parameters in the place of others, `exchanged`: a module that has them in the
     place of another; there is no name. `lost`: `name` stood for these Parameters, was given to what that line computes
-    of them, and all of that is gone, unread. `gradient`: that line keeps a `.grad` itself, which Frame `frame` holds
-    against what it was, after it was cleared. `window`: that line cleared after `name` backward calls, the last one in
-    Frame `frame`, where steps use those of `other`. `frozen`: that line had these off when its loss was computed.
-    `vain`: all that an optimiser holds which never found a gradient; Frame `frame` cut the loss off from it.
-    `backward`: the class `name` has a method of that name, which nobody calls. `rounded`: `name` percent stay as they are.
+    of them, and all of that is gone, unread. `gradient`: that line keeps a `.grad` itself, which Frame `frame` compares
+    after it was cleared. `window`: that line cleared after `name` backward calls, the last in Frame `frame`, steps use
+    `other`. `frozen`: that line had these off when its loss was computed. `vain`: an optimiser never found a gradient
+    for these; Frame `frame` cut. `backward`: the class `name` has a method so called, unheard. `rounded`: `name`
+    percent stay. `untied`: that line made two of one.
     """
 
     kind: Literal["module", "repeated", "snapshot", "hidden", "left_out", "partly", "evaluated",
-                  "assigned", "exchanged", "lost", "gradient", "window", "frozen", "vain", "backward", "rounded"]  # fmt: skip
+                  "assigned", "exchanged", "lost", "gradient", "window", "frozen",
+                  "vain", "backward", "rounded", "untied"]  # fmt: skip
     name: str
     other: str
     frame: FrameId

@@ -62,6 +62,7 @@ SEVERITIES = {
     "cleared_each_backward": "note",
     "unfinished_window": "note",
     "never_stepped": "note",
+    "tie_undone": "note",
     "step_rounded_away": "note",
     "backward_never_called": "note",
     "target_learns_too": "note",

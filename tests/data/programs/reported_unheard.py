@@ -4,6 +4,8 @@
 
 from __future__ import annotations
 
+import copy
+
 import torch
 from torch import nn
 from torch.func import functional_call
@@ -25,7 +27,9 @@ def m_prior_of_a_thermostat():
         for turn in range(2):
             loss = F.mse_loss(functional_call(net, fast, (x,)), y)
             slopes = torch.autograd.grad(loss, list(fast.values()), create_graph=True)
-            moved = [w.detach() - 0.1 * slope.detach() for w, slope in zip(fast.values(), slopes, strict=True)]  # culprit
+            moved = [
+                w.detach() - 0.1 * slope.detach() for w, slope in zip(fast.values(), slopes, strict=True)
+            ]  # culprit
             fast = {name: w.requires_grad_() for name, w in zip(fast, moved, strict=True)}
         return fast
 
@@ -40,7 +44,7 @@ def m_prior_of_a_thermostat():
 
 @program()
 def m_legal_inner_steps():
-    """Second order, with the way kept; first order, whose gradients are put into place; a net that isn't trained yet."""
+    """Second order, with the way kept; first order, whose gradients are put into place."""
     net, later = nn.Sequential(nn.Linear(2, 8), nn.Tanh(), nn.Linear(8, 1)), nn.Linear(2, 1)
     outer = torch.optim.Adam(net.parameters(), lr=1e-2)
     first_order = torch.optim.SGD(later.parameters(), lr=1e-2)
@@ -185,3 +189,62 @@ def m_legal_steps_in_few_bits():
             loss.backward()
             optimizer.step()
             optimizer.param_groups[0]["lr"] *= rise
+
+
+# -- tied, and made two by what makes all anew
+
+
+@program("tie_undone")
+def m_autoencoder_tied_before_it_has_numbers():
+    class Autoencoder(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.inner, self.outer = nn.Linear(6, 6), nn.Linear(6, 6)
+            self.outer.weight = self.inner.weight
+
+        def forward(self, x):
+            return self.outer(self.inner(x).tanh())
+
+    with torch.device("meta"):
+        model = Autoencoder()
+    model = model.to_empty(device="cpu")  # culprit
+    for each in model.parameters():
+        nn.init.uniform_(each, -0.3, 0.3)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for step in range(3):
+        x = torch.randn(8, 6)
+        optimizer.zero_grad()
+        F.mse_loss(model(x), x).backward()
+        optimizer.step()  # victim
+
+
+@program()
+def m_legal_ties():
+    """Tied again behind `to_empty`, untied on purpose, cast and copied while tied."""
+
+    class Autoencoder(nn.Module):
+        def __init__(self, device):
+            super().__init__()
+            self.inner, self.outer = nn.Linear(6, 6, device=device), nn.Linear(6, 6, device=device)
+            self.tie()
+
+        def tie(self):
+            self.outer.weight = self.inner.weight
+            return self
+
+        def forward(self, x):
+            return self.outer(self.inner(x).tanh())
+
+    again = Autoencoder("meta").to_empty(device="cpu").tie()
+    for each in again.parameters():
+        nn.init.uniform_(each, -0.3, 0.3)
+    apart = Autoencoder("cpu")
+    apart.outer.weight = nn.Parameter(apart.inner.weight.detach().clone())
+    moved = copy.deepcopy(Autoencoder("cpu").double().float())
+    for model in (again, apart, moved):
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        for step in range(3):
+            x = torch.randn(8, 6)
+            optimizer.zero_grad()
+            F.mse_loss(model(x), x).backward()
+            optimizer.step()
