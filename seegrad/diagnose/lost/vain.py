@@ -51,6 +51,7 @@ def _describe(recording: Recording, found: Shared) -> Diagnosis:
     facts: dict[str, Word] = {
         "label": label(recording, leaf),
         "cause": why,
+        "how": "in vain",
         "op": found.name,
         "given": named,
         "leaves": len(found.tensors) - 1,

@@ -27,9 +27,7 @@ def m_prior_of_a_thermostat():
         for turn in range(2):
             loss = F.mse_loss(functional_call(net, fast, (x,)), y)
             slopes = torch.autograd.grad(loss, list(fast.values()), create_graph=True)
-            moved = [
-                w.detach() - 0.1 * slope.detach() for w, slope in zip(fast.values(), slopes, strict=True)
-            ]  # culprit
+            moved = [w.detach() - 0.1 * s.detach() for w, s in zip(fast.values(), slopes, strict=True)]  # culprit
             fast = {name: w.requires_grad_() for name, w in zip(fast, moved, strict=True)}
         return fast
 
