@@ -203,9 +203,10 @@ def m_autoencoder_tied_before_it_has_numbers():
         def forward(self, x):
             return self.outer(self.inner(x).tanh())
 
+    here = torch.empty(()).device
     with torch.device("meta"):
         model = Autoencoder()
-    model = model.to_empty(device="cpu")  # culprit
+    model = model.to_empty(device=here)  # culprit
     for each in model.parameters():
         nn.init.uniform_(each, -0.3, 0.3)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
@@ -233,12 +234,12 @@ def m_legal_ties():
         def forward(self, x):
             return self.outer(self.inner(x).tanh())
 
-    again = Autoencoder("meta").to_empty(device="cpu").tie()
+    again = Autoencoder("meta").to_empty(device=torch.empty(()).device).tie()
     for each in again.parameters():
         nn.init.uniform_(each, -0.3, 0.3)
-    apart = Autoencoder("cpu")
+    apart = Autoencoder(None)
     apart.outer.weight = nn.Parameter(apart.inner.weight.detach().clone())
-    moved = copy.deepcopy(Autoencoder("cpu").double().float())
+    moved = copy.deepcopy(Autoencoder(None).double().float())
     for model in (again, apart, moved):
         optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
         for step in range(3):
