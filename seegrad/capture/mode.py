@@ -176,6 +176,8 @@ class Capture(TorchFunctionMode):
         self._steps.pop(id(frame), None)  # of one that raised, whose place in memory this one has got
         quietly(self._state.steps, optimiser, user)
         quietly(self._state.uses.stepped, optimiser, user)
+        if is_torchs(optimiser):
+            quietly(self._state.rounded.begins, optimiser, self._state.source.place(user))
         if self._state.extremes is None and is_torchs(optimiser) and _torch.is_on(self):
             step = quietly(Step, self._state, optimiser, user)
             if step is not None:
@@ -188,8 +190,9 @@ class Capture(TorchFunctionMode):
             self._told_step = told = id(frame), frame.f_code, self._steps.get(step_behind(frame))
         return told[2]
 
-    def _step_ends(self, frame: FrameType) -> None:
+    def _step_ends(self, optimiser: torch.optim.Optimizer, frame: FrameType) -> None:
         self._told_step = None
+        quietly(self._state.rounded.ends, optimiser)
         step = self._steps.pop(id(frame), None)
         if step is not None:
             quietly(step.settle)

@@ -39,6 +39,10 @@ from seegrad.capture.training.collected import Collections
 from seegrad.capture.training.idle import IdleOptimisers
 from seegrad.capture.training.made import MadeOptimisers
 from seegrad.capture.training.shared import SharedThings
+from seegrad.capture.training.steps.rounded import RoundedSteps
+from seegrad.capture.training.steps.unheard import UnheardBackwards
+from seegrad.capture.training.steps.untied import TiedParameters
+from seegrad.capture.training.steps.vain import StepsInVain
 from seegrad.capture.training.switches import SWITCHES, Switches
 from seegrad.capture.training.uses import GradientUses
 from seegrad.model.recording import GRADIENT_READ, Place, RaisedError
@@ -70,8 +74,11 @@ class RecordingState:
         self.functions = FunctionChecks(self.tables, source) if functions else None
         self.switches = Switches(self.tables, source, self.meet)
         self._collections = Collections(self.tables, source)
-        self.made, self.assigned = MadeOptimisers(source), AssignedParameters(self.tables, source)
+        self._tied = TiedParameters(self.tables)
+        self.made, self.assigned = MadeOptimisers(source), AssignedParameters(self.tables, source, self._tied)
         self._shared = SharedThings(self.tables, source, self.made)
+        self.rounded = RoundedSteps(self.tables)
+        self._vain, self._unheard = StepsInVain(self.tables), UnheardBackwards(self.tables, source)
         self._idle = IdleOptimisers(self.tables, source, self.uses.has_stepped)
         self._names = VariableNames()
         self._forgetting = Forgetting(self.tables)
@@ -333,6 +340,7 @@ class RecordingState:
 
     def steps(self, optimiser: torch.optim.Optimizer, user: FrameType | None) -> None:
         """An optimiser is about to step: a moment to look for what no call of torch shows."""
+        self._vain.stepped(optimiser)
         first = not self.uses.has_stepped(optimiser)
         self.uses.schedules(optimiser, self._frames(user))
         if first:
@@ -341,6 +349,8 @@ class RecordingState:
             self.switches.guards.look(self._frames(user))
             self.switches.look(self._names.met(), optimiser, self._frames(user))
             self._shared.look(optimiser, self._frames(user))
+            self._tied.look(optimiser)
+            self._unheard.look(optimiser, self._frames(user))
             self.assigned.look()
 
     def escaped(self, tensors: Sequence[torch.Tensor]) -> None:

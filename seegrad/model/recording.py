@@ -315,16 +315,18 @@ class Shared:
     holds modules, whose Parameters no optimiser in sight was given; `left_out`: nor those of the module `other`, when
     that line made the optimiser `name`. `evaluated`: the module `name` was stepped in training mode, then in the other.
     `partly`: that line made an optimiser of the module `name` alone, and these are the rest of the module `other`.
-    `assigned`: a module was given these Parameters in the place of others, `exchanged`: a module that has them in the
-    place of another; there is no name. `lost`: `name` stood for these Parameters, was given to what that line computes
-    of them, and all of that is gone, unread. `gradient`: that line keeps a `.grad` itself, which Frame `frame` holds
-    against what it was, after it was cleared. `window`: that line cleared after `name` backward calls, the last one in
-    Frame `frame`, where steps use those of `other`. `frozen`: that line had these off when its loss was computed.
-    `resting`: that line put the module `name` into evaluation mode, the rest is trained and no optimiser holds these.
+    `assigned`: a module was given these in the place of others, `exchanged`: a module that has them. `lost`: `name`
+    stood for these Parameters, was given to what that line computes of them, and all of that is gone, unread.
+    `gradient`: that line keeps a `.grad` itself, which Frame `frame` compares after it was cleared. `window`: that line
+    cleared after `name` backward calls, the last in Frame `frame`, steps use `other`. `frozen`: that line had these off
+    when its loss was computed. `vain`: an optimiser never found a gradient for these; Frame `frame` cut. `resting`: it
+    put the module `name` into evaluation mode; no optimiser holds these, the rest is trained. `backward`: the class
+    `name` has a method so called, unheard. `rounded`: `name` percent stay. `untied`: it made two of one.
     """
 
     kind: Literal["module", "repeated", "snapshot", "hidden", "left_out", "partly", "evaluated",
-                  "assigned", "exchanged", "lost", "gradient", "window", "frozen", "resting"]  # fmt: skip
+                  "assigned", "exchanged", "lost", "gradient", "window", "frozen", "resting",
+                  "vain", "backward", "rounded", "untied"]  # fmt: skip
     name: str
     other: str
     frame: FrameId

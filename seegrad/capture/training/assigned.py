@@ -20,6 +20,7 @@ from torch.nn.modules.module import (
 from seegrad.capture.probes.places import Source, user_frame
 from seegrad.capture.probes.torch_private import WeakTensor
 from seegrad.capture.tables import Tables
+from seegrad.capture.training.steps.untied import TiedParameters
 from seegrad.model.recording import Place, Shared
 
 MOST = 10_000
@@ -33,8 +34,8 @@ Kind = Literal["assigned", "exchanged"]
 class AssignedParameters:
     """Those that took another's place, with the line that put them there."""
 
-    def __init__(self, tables: Tables, source: Source) -> None:
-        self._tables, self._source = tables, source
+    def __init__(self, tables: Tables, source: Source, tied: TiedParameters) -> None:
+        self._tables, self._source, self._tied = tables, source, tied
         self._found: list[tuple[WeakTensor, Kind, Place | None]] = []
 
     def watch(self, quietly: Callable[..., object]) -> Callable[[], None]:
@@ -57,6 +58,7 @@ class AssignedParameters:
         """A module is about to hold a Parameter, or another module, under a name."""
         kind: Kind
         if isinstance(new, torch.nn.Parameter):
+            self._tied.given(module, name, new)
             beside = dict[str, object](torch.nn.Module.named_parameters(module, recurse=False))
             kind, parameters = "assigned", [new]
         elif isinstance(new, torch.nn.Module):

@@ -46,7 +46,9 @@ MOST_TIMES = 64
 """So often each."""
 
 
-def on_step(begins: Callable[[Optimizer, FrameType], None], ends: Callable[[FrameType], None]) -> Callable[[], None]:
+def on_step(
+    begins: Callable[[Optimizer, FrameType], None], ends: Callable[[Optimizer, FrameType], None]
+) -> Callable[[], None]:
     """From now on, tell of each optimiser in this thread that is about to step, and when it has; torch's frame too.
 
     What's returned ends it. A step that raises doesn't end. The user's hooks run in between.
@@ -57,9 +59,9 @@ def on_step(begins: Callable[[Optimizer, FrameType], None], ends: Callable[[Fram
         if not torch.compiler.is_compiling() and threading.get_ident() == thread:
             begins(optimiser, sys._getframe(1))
 
-    def after(_optimiser: Optimizer, _args: Any, _kwargs: Any) -> None:
+    def after(optimiser: Optimizer, _args: Any, _kwargs: Any) -> None:
         if not torch.compiler.is_compiling() and threading.get_ident() == thread:
-            ends(sys._getframe(1))
+            ends(optimiser, sys._getframe(1))
 
     handles = register_optimizer_step_pre_hook(before), register_optimizer_step_post_hook(after)
 

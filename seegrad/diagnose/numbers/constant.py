@@ -328,7 +328,8 @@ class _Lap:
         recording = self._recording
         between, lap = recording.frames[self._since : added.index], recording.frames[self._since : self._first.index]
         given = {tensor for frame in lap for tensor in frame.inputs}
-        watched = {frame.inputs[0] for frame in lap if frame.op == "detach" and given.isdisjoint(frame.outputs)}
+        cut = (frame for frame in lap if frame.op == "detach" and given.isdisjoint(frame.outputs))
+        watched = {tensor for frame in cut for tensor in frame.inputs[:1]}  # of what is old, none is known any more
         taken = {tensor for frame in lap for tensor in frame.inputs if frame.op != "detach" or tensor not in watched}
         for frame in between:
             for tensor in frame.outputs:

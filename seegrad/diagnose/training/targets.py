@@ -137,7 +137,8 @@ class _Targets:
         bare = (
             frame
             for frame in self._recording.frames[: target.index]
-            if frame.op == "detach" and frame.inputs[0] in waiting and frame.place and BARE.match(frame.place.code)
+            if frame.op == "detach" and set(frame.inputs[:1]) & set(waiting)
+            if frame.place and BARE.match(frame.place.code)
         )
         return next((frame for frame in bare if not any(each in self._given_to for each in frame.outputs)), None)
 

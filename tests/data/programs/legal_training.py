@@ -394,3 +394,35 @@ def t_optimiser_in_backward():
     for _ in range(3):
         model(torch.ones(2, 3)).sum().backward()
     return [p.detach() for p in model.parameters()]
+
+
+@program()
+def t_backward_by_hand():
+    """Backprop written by hand in a module, beside a head that autograd trains."""
+
+    class Layer(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.weight = nn.Parameter(torch.randn(3, 4) * 0.1)
+
+        def forward(self, x):
+            self.x = x
+            return x @ self.weight.T
+
+        def backward(self, grad_output):
+            self.weight.grad = grad_output.T @ self.x
+            return grad_output @ self.weight
+
+    layer, head = Layer(), nn.Linear(3, 1)
+    optimizer = torch.optim.SGD([*layer.parameters(), *head.parameters()], lr=0.1)
+    for _ in range(3):
+        x = torch.randn(8, 4)
+        with torch.no_grad():
+            inner = layer(x)
+        inner.requires_grad_()
+        loss = (head(inner) - x[:, :1]).pow(2).mean()
+        optimizer.zero_grad()
+        loss.backward()
+        with torch.no_grad():
+            layer.backward(inner.grad)
+        optimizer.step()

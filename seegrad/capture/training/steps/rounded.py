@@ -1,0 +1,130 @@
+"""Parameters of 16 bits that a step leaves as they were: the change is less than half of what they can tell apart.
+
+A few steps are looked at, the first, the second, the fourth …, and of each Parameter its first numbers; on the CPU
+alone, since another device would have to be waited for.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import islice
+
+import torch
+from torch.optim.optimizer import Optimizer
+
+from seegrad.capture.tables import Tables
+from seegrad.model.recording import Place, Shared
+
+HALVES = torch.bfloat16, torch.float16
+MOST_NUMBERS, MOST_LEAVES = 4096, 64
+"""So many numbers of a Parameter are looked at, of so many Parameters."""
+
+IN_A_ROW = 3
+"""Steps, one after the other of those looked at, by a rate that doesn't rise: before, it may be warming up."""
+
+MOST_STAY = 0.5
+"""Such a share of the numbers with a gradient has to stay at each of them."""
+
+
+@dataclass(slots=True)
+class _Looks:
+    """What was seen of an optimiser's steps so far."""
+
+    steps: int = 0
+    rate: float = 0.0  # at the last step looked at
+    stays: int = 0  # steps in a row that left most as it was
+    numbers: tuple[int, int] = (0, 0)  # that stayed in them, of how many
+
+
+@dataclass(frozen=True, slots=True)
+class _UnderWay:
+    """A step that is looked at: the numbers before it."""
+
+    looks: _Looks
+    place: Place | None
+    before: list[tuple[torch.Tensor, torch.Tensor]]
+
+
+class RoundedSteps:
+    """Each optimiser's, until one of its steps has changed most numbers."""
+
+    def __init__(self, tables: Tables) -> None:
+        self._tables = tables
+        self._looks = weakref.WeakKeyDictionary[Optimizer, _Looks]()
+        self._over = weakref.WeakSet[Optimizer]()
+        self._now: _UnderWay | None = None
+
+    def begins(self, optimiser: Optimizer, place: Place | None) -> None:
+        """Torch's own code is about to step."""
+        self._now = None
+        if optimiser in self._over:
+            return
+        looks = self._looks.setdefault(optimiser, _Looks())
+        looks.steps += 1
+        found = [] if looks.steps & (looks.steps - 1) else list(islice(_moving(optimiser), MOST_LEAVES))
+        if not found:
+            return
+        rate = max(each for _, each in found)
+        if rate > looks.rate:
+            looks.stays, looks.numbers = 0, (0, 0)
+        looks.rate = rate
+        self._now = _UnderWay(looks, place, [(leaf, _first(leaf).clone()) for leaf, _ in found])
+
+    def ends(self, optimiser: Optimizer) -> None:
+        """It has stepped."""
+        now, self._now = self._now, None
+        if now is None:
+            return
+        counts = [(leaf, *_counts(leaf, before)) for leaf, before in now.before if leaf.grad is not None]
+        stayed, due = sum(each[1] for each in counts), sum(each[2] for each in counts)
+        leaves = [leaf for leaf, still, _ in counts if still]
+        if not due:
+            return
+        if stayed <= MOST_STAY * due:
+            self._over.add(optimiser)
+            return
+        looks = now.looks
+        looks.stays, looks.numbers = looks.stays + 1, (looks.numbers[0] + stayed, looks.numbers[1] + due)
+        if looks.stays >= IN_A_ROW:
+            self._over.add(optimiser)
+            self._tell(looks, now.place, leaves)
+
+    def _tell(self, looks: _Looks, place: Place | None, leaves: list[torch.Tensor]) -> None:
+        numbers = [number for leaf in leaves if (number := self._tables.tensors.find(leaf)) is not None]
+        percent = str(100 * looks.numbers[0] // looks.numbers[1])
+        halved = self._halved(set(numbers)) or place
+        if numbers and halved is not None:
+            now = self._tables.frames.now
+            self._tables.shared.append(Shared("rounded", percent, f"{looks.rate:g}", now, halved, tuple(numbers)))
+
+    def _halved(self, leaves: set[int]) -> Place | None:
+        """The line that put numbers of 16 bits into the place of others."""
+        writes = (each for each in self._tables.writes.drafts.values() if each.op == "set data")
+        return next((each.place for each in writes if each.tensor in leaves), None)
+
+
+def _moving(optimiser: Optimizer) -> Iterator[tuple[torch.Tensor, float]]:
+    """What the step is to change, of 16 bits and on the CPU, and at what rate."""
+    for group in optimiser.param_groups:
+        for leaf in group["params"]:
+            half = leaf.dtype in HALVES and leaf.device.type == "cpu" and leaf.layout is torch.strided
+            if half and leaf.grad is not None and leaf.grad.layout is torch.strided:
+                rate = float(group.get("lr", 0))
+                if rate:
+                    yield leaf, rate
+
+
+def _first(tensor: torch.Tensor) -> torch.Tensor:
+    """Its first numbers, by rows."""
+    detached = tensor.detach()
+    while detached.dim() > 1 and detached[0].numel() >= MOST_NUMBERS:
+        detached = detached[0]
+    return detached.reshape(-1)[:MOST_NUMBERS]
+
+
+def _counts(leaf: torch.Tensor, before: torch.Tensor) -> tuple[int, int]:
+    """How many of its first numbers stayed, of how many with a gradient."""
+    sloped = _first(leaf.grad) != 0 if leaf.grad is not None else torch.zeros_like(before, dtype=torch.bool)
+    return int((sloped & (_first(leaf) == before)).sum()), int(sloped.sum())

@@ -1,0 +1,104 @@
+"""A module's own method called `backward`: autograd asks torch.autograd.Functions alone for theirs, no module.
+
+It's a mistake where it is written as one writes a Function's: given a gradient, it returns one. A method that calls
+backward itself is a trainer's; one that is called, or handed on, somewhere in the text is hand-written backprop.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+from collections.abc import Iterator, Sequence
+from types import CodeType, FrameType, FunctionType
+
+import torch
+
+from seegrad.capture.probes.places import Source, is_users, nodes
+from seegrad.capture.probes.variables import attributes, is_a, variables
+from seegrad.capture.tables import Tables
+from seegrad.model.recording import Place, Shared
+
+METHOD = "backward"
+ENGINES = frozenset({"accelerator", "fabric", "scaler", "amp", "self.accelerator", "self.fabric", "super()"})
+"""Whose `backward(loss)` starts the engine."""
+
+
+class UnheardBackwards:
+    """Each class is looked at once."""
+
+    def __init__(self, tables: Tables, source: Source) -> None:
+        self._tables, self._source = tables, source
+        self._seen: set[type] = set()
+
+    def look(self, optimiser: torch.optim.Optimizer, frames: Sequence[FrameType]) -> None:
+        """The optimiser is about to step."""
+        leaves = [leaf for group in optimiser.param_groups for leaf in group["params"]]
+        numbers = (self._tables.tensors.find(leaf) for leaf in leaves if leaf.grad is not None)
+        found = tuple(number for number in numbers if number is not None)
+        for kind in self._kinds(frames) if found else ():
+            place = self._unheard(kind, frames)
+            if place is not None:
+                self._tables.shared.append(
+                    Shared("backward", kind.__name__, "", self._tables.frames.now, place, found[:1])
+                )
+
+    def _kinds(self, frames: Sequence[FrameType]) -> Iterator[type]:
+        """The classes, not seen before, of the modules among variables and of their own."""
+        for frame in frames:
+            held = dict(variables(frame))
+            for value in (*held.values(), *attributes(held).values()):
+                for module in torch.nn.Module.modules(value) if is_a(value, torch.nn.Module) else ():
+                    if type(module) not in self._seen:
+                        self._seen.add(type(module))
+                        yield type(module)
+
+    def _unheard(self, kind: type, frames: Sequence[FrameType]) -> Place | None:
+        """The line of the method, where it's written for the engine and nobody calls it."""
+        code = _own(kind)
+        if code is None or code.co_flags & inspect.CO_GENERATOR or not is_users(code.co_filename):
+            return None
+        written = (each for each in nodes(self._source.text(code.co_filename)) if isinstance(each, ast.FunctionDef))
+        method = next((each for each in written if each.name == METHOD and _begins(each) == code.co_firstlineno), None)
+        if method is None or not _gives_back(method):
+            return None
+        files = {code.co_filename, *(frame.f_code.co_filename for frame in frames)}
+        if any(_is_taken_up(nodes(self._source.text(file))) for file in files):
+            return None
+        return self._source.at(code.co_filename, method.lineno)
+
+
+def _own(kind: type) -> CodeType | None:
+    """What was compiled of the method that a class defines beside its `forward`."""
+    own, forward = vars(kind).get(METHOD), vars(kind).get("forward")
+    function = getattr(own, "__func__", own)  # a static one
+    both = isinstance(function, FunctionType) and isinstance(forward, FunctionType)
+    return function.__code__ if both and isinstance(function, FunctionType) else None
+
+
+def _begins(method: ast.FunctionDef) -> int:
+    return min([method.lineno, *(each.lineno for each in method.decorator_list)])
+
+
+def _gives_back(method: ast.FunctionDef) -> bool:
+    """Is it given a gradient, and returns something, and calls no engine itself? A flow's inverse is given a result."""
+    inner, names = list(ast.walk(method)), [each.arg for each in (*method.args.args, method.args.vararg) if each]
+    given = any(name == "ctx" or "grad" in name for name in names)
+    returns = any(isinstance(each, ast.Return) and each.value is not None for each in inner)
+    calls = (each.func for each in inner if isinstance(each, ast.Call))
+    asks = any(isinstance(each, ast.Attribute) and each.attr in ("grad", METHOD) for each in calls)
+    return given and returns and not asks
+
+
+def _names(each: ast.AST) -> bool:
+    return isinstance(each, ast.Attribute) and each.attr == METHOD
+
+
+def _is_taken_up(inner: Sequence[ast.AST]) -> bool:
+    """Does a text call a `backward` of its own, with what comes in, or hand one on: `register_hook(self.backward)`?"""
+    started = set[ast.AST]()
+    for each in inner:
+        match each:
+            case ast.Call(func=ast.Attribute(attr="backward", value=owner) as named, args=given):
+                if not given or ast.unparse(owner) in ENGINES:
+                    started.add(named)
+    return any(_names(each) and each not in started for each in inner)

@@ -1,0 +1,51 @@
+"""Parameters kept in 16 bits, whose steps are rounded away."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from seegrad.diagnose.finding import DiagnosisKind, Finding, finder
+from seegrad.diagnose.training.held import made_by
+from seegrad.diagnose.training.steps import leaves_of, names
+from seegrad.model.recording import Diagnosis, Recording, Shared
+from seegrad.words.languages import marked
+from seegrad.words.phrases import Word
+
+ROUNDED = DiagnosisKind("step_rounded_away", "note", marked("steps rounded away"))
+STAYS = marked(
+    "{Culprit} keeps {leaves} in 16 bits, and the step on {victim} leaves {percent}% of their numbers with a gradient "
+    "exactly as they were, step after step: at a rate of {rate}, the change is less than half of what 16 bits can tell "
+    "apart."
+)
+KEEP_THEM_LONG = marked(
+    "Keep the Parameters in float32 and let only the forward compute in 16 bits: `with torch.autocast(…)`; else use an "
+    "optimiser that keeps a float32 copy, or a larger rate."
+)
+
+
+@finder(order=27)
+def find_rounded(recording: Recording) -> Iterator[Diagnosis]:
+    """A note for each such optimiser."""
+    for each in recording.shared:
+        if each.kind == "rounded":
+            yield _describe(recording, each)
+
+
+def _describe(recording: Recording, found: Shared) -> Diagnosis:
+    mine = (use for use in reversed(recording.uses) if use.kind == "stepped" and set(found.tensors) <= leaves_of(use))
+    step = next(mine, None)
+    made = made_by(recording, found.tensors[0]) if step is not None and step.place == found.place else None
+    finding = Finding(
+        recording=recording,
+        kind=ROUNDED,
+        frame=step.frame if step is not None else found.frame,
+        culprit=made or found.place,
+        victim=step.place if step is not None else None,
+        tensor=found.tensors[0],
+    )
+    facts: dict[str, Word] = {
+        "leaves": names(recording, found.tensors),
+        "percent": found.name,
+        "rate": found.other,
+    }
+    return finding.told(STAYS, KEEP_THEM_LONG, facts)
