@@ -317,11 +317,10 @@ class Shared:
     `partly`: that line made an optimiser of the module `name` alone, and these are the rest of the module `other`.
     `assigned`: a module was given these in the place of others, `exchanged`: a module that has them. `lost`: `name`
     stood for these Parameters, was given to what that line computes of them, and all of that is gone, unread.
-    `gradient`: that line keeps a `.grad` itself, which Frame `frame` compares after it was cleared. `window`: that line
-    cleared after `name` backward calls, the last in Frame `frame`, steps use `other`. `frozen`: that line had these off
-    when its loss was computed. `vain`: an optimiser never found a gradient for these; Frame `frame` cut. `resting`: it
-    put the module `name` into evaluation mode; no optimiser holds these, the rest is trained. `backward`: the class
-    `name` has a method so called, unheard. `rounded`: `name` percent stay. `untied`: it made two of one.
+    `gradient`: that line keeps a `.grad`, which Frame `frame` compares after it was cleared. `window`: it cleared after
+    `name` backward calls, steps use `other`. `frozen`: it had these off when its loss was computed. `vain`: no gradient
+    for an optimiser's; Frame `frame` cut. `resting`: the module `name` is evaluated, the rest trained, these held by
+    none. `backward`: so is a method of `name` called. `rounded`: `name` percent stay. `untied`: it made two of one.
     """
 
     kind: Literal["module", "repeated", "snapshot", "hidden", "left_out", "partly", "evaluated",
