@@ -14,12 +14,12 @@ from seegrad.words.phrases import Word
 ROUNDED = DiagnosisKind("step_rounded_away", "note", marked("steps rounded away"))
 STAYS = marked(
     "{Culprit} keeps {leaves} in 16 bits, and the step on {victim} leaves {percent}% of their numbers with a gradient "
-    "exactly as they were, step after step: at a rate of {rate}, the change is less than half of what 16 bits can tell "
-    "apart."
+    "exactly as they were, step after step: at a rate of `{rate}`, the change is less than half of what 16 bits can "
+    "tell apart."
 )
 KEEP_THEM_LONG = marked(
-    "Keep the Parameters in float32 and let only the forward compute in 16 bits: `with torch.autocast(…)`; else use an "
-    "optimiser that keeps a float32 copy, or a larger rate."
+    "Keep the Parameters in `float32` and let only the forward compute in 16 bits: `with torch.autocast(…)`; else use "
+    "an optimiser that keeps a `float32` copy, or a larger rate."
 )
 
 

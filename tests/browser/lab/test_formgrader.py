@@ -57,6 +57,7 @@ def scores(course: Path) -> dict[str, float]:
     return dict(json.loads(done.stdout))
 
 
+@pytest.mark.whole  # the scripts that are served are read in test_exported
 def test_a_student_without_a_name_is_called_by_the_id(instructor: Lab, watched: Watched) -> None:
     page = watched.page
     page.goto(f"{instructor.url}/lab?token={instructor.token}")
