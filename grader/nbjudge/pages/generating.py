@@ -21,6 +21,7 @@ from nbjudge.errors import CourseError, GraderError
 from nbjudge.model import Assignment
 
 STOPPED = "{count} to be mended in {name}; nothing was released"
+TAKEN_BACK = "{name}: what was released before is taken back, too: the gradebook has the tests of the new source"
 
 
 class CheckedAssignment(GenerateAssignment):  # type: ignore[misc]  # nbgrader ships no types
@@ -29,6 +30,7 @@ class CheckedAssignment(GenerateAssignment):  # type: ignore[misc]  # nbgrader s
     def start(self) -> None:
         """nbgrader's hook."""
         self._made = False
+        before = Path(self._format_dest(self.coursedir.assignment_id, ".")).is_dir()
         self._demand(one for path, document in self._sources() for one in of_source(path.stem, document))
         super().start()
         if self._made and self._keeps_rows():
@@ -36,7 +38,7 @@ class CheckedAssignment(GenerateAssignment):  # type: ignore[misc]  # nbgrader s
                 self._demand(self._of_names())
                 self._try_answers()
             except NbGraderException:
-                self._take_back()
+                self._take_back(before=before)
                 raise
 
     def run_post_convert_hook(self) -> None:
@@ -89,8 +91,10 @@ class CheckedAssignment(GenerateAssignment):  # type: ignore[misc]  # nbgrader s
         except GraderError as error:
             self.log.warning("The instructor's own answers couldn't be tried: %s", error)
 
-    def _take_back(self) -> None:
+    def _take_back(self, *, before: bool) -> None:
         """As nbgrader does with what failed: a release that can't be graded isn't left where it would be handed out."""
+        if before:
+            self.log.error("%s", TAKEN_BACK.format(name=self.coursedir.assignment_id))
         rmtree(self._format_dest(self.coursedir.assignment_id, "."), ignore_errors=True)
 
 

@@ -266,5 +266,7 @@ def test_questions_that_give_points_for_nothing(course: Path, monkeypatch, capsy
     assert "double_test gives 2 of 2 points to 'stub'" in capsys.readouterr().err
     settings.write_text(settings.read_text().replace('prove = "warn"', 'prove = "refuse"'))
     assert main(["generate", small.NAME, "--force"]) == 2
-    assert "double_test gives 2 of 2 points to 'stub'" in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert "double_test gives 2 of 2 points to 'stub'" in said
+    assert f"{small.NAME}: what was released before is taken back, too" in said
     assert not released(course).exists()
