@@ -18,7 +18,7 @@ HANGS = {
     "a power": "assert 10 ** power() != 1",
     "a long product": "assert len(str(7 ** (power() // 100))) > 1",
     "a sum in C": "assert sum(range(power() * 100)) > 1",
-    "a loop": "while power(): pass",
+    "a loop": "while power(): sum(range(10 ** 6))",  # hardly ever is the answer's own code interrupted in it
     "in what the answer calls": "def back(x): return 7 ** (10 ** 9)\nassert apply(back)",
 }
 

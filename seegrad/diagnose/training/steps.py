@@ -313,14 +313,7 @@ def find_clips_of_nothing(recording: Recording) -> Iterator[Diagnosis]:
             empty = clip.kind == "clipped" and not clip.tensors
             if empty and clip.place not in told and any(came[0].index <= clip.frame for came in round_.came.values()):
                 told.add(clip.place)
-                finding = Finding(
-                    recording=recording,
-                    kind=CLIPS_NOTHING,
-                    frame=round_.step.frame,
-                    culprit=clip.place,
-                    victim=round_.step.place,
-                    tensor=next(iter(round_.came)),
-                )
+                finding = _found(recording, clip, round_, next(iter(round_.came)))
                 yield finding.told(NONE_GIVEN, GONE_THROUGH, {})
 
 
@@ -333,15 +326,21 @@ def find_clipped_early(recording: Recording) -> Iterator[Diagnosis]:
             came = [round_.came[leaf][-1] for leaf in sorted(leaves_of(clip) & round_.came.keys())]
             if clip.kind == "early" and came and clip.place not in told:
                 told.add(clip.place)
-                finding = Finding(
-                    recording=recording,
-                    kind=CLIPS_NOTHING,
-                    frame=round_.step.frame,
-                    culprit=clip.place,
-                    victim=round_.step.place,
-                    tensor=clip.tensors[0][0],
-                )
+                finding = _found(recording, clip, round_, clip.tensors[0][0])
                 yield finding.told(NONE_YET, CLIP_BETWEEN, {}, backward=finding.line(came[0].place))
+
+
+def _found(recording: Recording, clip: GradientUse, round_: Round, tensor: int) -> Finding:
+    """A clip that changes nothing of what a step then uses."""
+    step = round_.step
+    return Finding(
+        recording=recording,
+        kind=CLIPS_NOTHING,
+        frame=step.frame,
+        culprit=clip.place,
+        victim=step.place,
+        tensor=tensor,
+    )
 
 
 @finder(order=23)

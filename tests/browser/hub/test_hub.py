@@ -125,6 +125,16 @@ def answer_all(hub: RunningHub, role: str) -> None:
     path.write_text(json.dumps(fetched), encoding="utf-8")
 
 
+def test_an_instructor_finds_formgrader_from_where_the_login_leads(hub: RunningHub, browser: Browser) -> None:
+    with logged_in(browser, hub, "ines", "/hub/spawn") as page:
+        page.click(".lm-MenuBar-item:has-text('File')")
+        with page.context.expect_page() as opened:
+            page.click(".lm-Menu-item:has-text('Hub Control Panel')")
+        opened.value.get_by_role("button", name="Services").or_(opened.value.get_by_text("Services")).first.click()
+        opened.value.get_by_role("link", name="autograd101").click()
+        opened.value.wait_for_url("**/services/autograd101/**")
+
+
 def test_a_release_is_made_by_the_instructor_alone(hub: RunningHub, browser: Browser) -> None:
     with logged_in(browser, hub, "ines", "/services/autograd101/") as page:
         row = row_of(page, ASSIGNMENT)
