@@ -125,6 +125,9 @@ MOVE_WRITE_YET = marked(
     "No backward has run yet, so nothing is wrong so far: if it runs, torch will raise, "
     "so move the write below it or above {victim}."
 )
+BELOW_YET = marked(
+    "No backward has run yet, so nothing is wrong so far: if it runs, torch will raise, so move the write below it."
+)
 LOOPED = {
     "carried": marked(
         "{carried} still leads into an earlier step, which needs the old values: cut it there, `{cut}`, "
@@ -220,6 +223,16 @@ MOVE_WRITE = marked(
     "Moved above {victim}, where {node} saves {label}, it raises nothing, but the program computes something else."
 )
 
+NO_WAY_UP = {
+    "detach": marked("Write to a copy, `{copy}`, or move the write below the backward call."),
+    "view": marked(
+        "A view is the same memory: build the new value without writing into {label} (`torch.cat`, `torch.where`), "
+        "or move the write below the backward call."
+    ),
+    "self": marked("Move the write below the backward call, or keep {label} and give the new value a new name."),
+}
+"""Where the write needs what is computed once the tensor is saved, so that it can't come before that."""
+
 
 @finder(order=1)
 def find_modified(recording: Recording) -> Iterator[Diagnosis]:
@@ -305,7 +318,9 @@ def describe_version(
         "again_round": int(write is not None and ran_before(recording, write, node)),
         "part": int(write is not None and is_part(recording, write, saved)),
     }
-    return raised(finding, facts, error) if error else of_write(finding, OVERWROTE, MOVE_WRITE_YET, facts)
+    if error is not None:
+        return raised(finding, facts, error)
+    return of_write(finding, OVERWROTE, BELOW_YET if needs_what_follows(finding) else MOVE_WRITE_YET, facts)
 
 
 def written(finding: Finding) -> dict[str, Word]:
@@ -349,9 +364,20 @@ def advice(finding: Finding, facts: dict[str, Word]) -> str:
         (facts.get("again_round"), EACH_ROUND),
         (op.endswith("(inplace=True)"), NOT_IN_PLACE_TAKEN if taken(finding.code) else NOT_IN_PLACE),
         (facts["result"], OWN_RESULT.get(route)),
+        (needs_what_follows(finding), NO_WAY_UP.get(way(finding))),
         (True, BY_WAY.get(way(finding))),
     )
     return next((template for holds, template in chosen if holds and template), MOVE_WRITE)
+
+
+def needs_what_follows(finding: Finding) -> bool:
+    """True where what was written is computed of something that isn't there yet when the Node saves the tensor."""
+    recording, write, node = finding.recording, finding.write, finding.node
+    if write is None or node is None:
+        return False
+    given = (recording.tensors[number] for number in recording.frames[write.frame].inputs)
+    born = ((each, recording.frames[each.frame]) for each in given if each.storage != write.storage)
+    return any(frame.index >= node.frame and each.id in frame.outputs for each, frame in born)
 
 
 def is_same_line(recording: Recording, write: Write, node: Node) -> bool:

@@ -311,3 +311,28 @@ def test_no_method_is_named_that_torch_lacks(op: str) -> None:
     found = overwritten(here, here, op, own_result=True)
     proposed = re.findall(r"\b(?:w|torch)\.(\w+)\(", found.message().replace(f"`w.{op}()`", ""))
     assert [name for name in proposed if not hasattr(torch.Tensor, name) and not hasattr(torch, name)] == []
+
+
+def of_what_follows() -> None:
+    h = torch.ones(3, requires_grad=True) * 2
+    r = (h * h).tanh()
+    h += r
+    h.sum().backward()
+
+
+def of_what_was_there() -> None:
+    h = torch.ones(3, requires_grad=True) * 2
+    s = torch.ones(3)
+    r = (h * h).tanh()
+    h += s
+    r.sum().backward()
+
+
+@pytest.mark.parametrize(("program", "goes_up"), [(of_what_follows, False), (of_what_was_there, True)])
+def test_a_write_is_moved_up_only_where_what_it_needs_is_there_by_then(program, goes_up: bool) -> None:
+    """Moved above the line that computes `r`, `h += r` has no `r`."""
+    with seegrad.record() as rec, contextlib.suppress(RuntimeError):
+        program()
+    (found,) = rec.diagnoses
+    assert ("Moved above" in found.message()) is goes_up
+    assert "Move the write below the backward call" in found.message()
