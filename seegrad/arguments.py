@@ -93,6 +93,7 @@ class Arguments:
         self.passed = {name: self._made(name, value) for name, value in case.items()}
         self.tensors = dict(_tensors(self.passed))
         self.before = {path: _before(tensor) for path, tensor in self.tensors.items()}
+        self.added_up = {path: _size(root.grad) for path, root in self.roots.items()}
 
     def renew(self, case: Mapping[str, Any]) -> None:
         """The same tensors, which hold a case's numbers from now on."""
@@ -102,6 +103,7 @@ class Arguments:
                 tensor.copy_(fresh.tensors[path])
         for path, root in self.roots.items():
             root.grad = fresh.roots[path].grad
+        self.added_up = fresh.added_up
         self.before = {path: _before(tensor) for path, tensor in self.tensors.items()}
 
     def changed(self) -> str | None:
@@ -123,7 +125,15 @@ class Arguments:
             for root, grad in before:  # what had arrived before it raised
                 root.grad = grad
             return False
+        self.added_up = {path: max(size, _size(self.roots[path].grad)) for path, size in self.added_up.items()}
         return True
+
+    def added_up_in(self, leaf: torch.Tensor) -> float:
+        """The largest number that a leaf's gradient has been, if it is one of the roots.
+
+        What two backwards add may cancel, and what is left is as exact as the larger of them.
+        """
+        return max((size for path, size in self.added_up.items() if self.roots[path] is leaf), default=0.0)
 
     def take_grads(self, other: Arguments) -> None:
         """The leaves' gradients become those of the other world."""
@@ -381,15 +391,21 @@ def equal(came: torch.Tensor, want: torch.Tensor) -> bool:
     return came.shape == want.shape and came.dtype == want.dtype and torch.equal(came.detach(), want)
 
 
-def close(came: torch.Tensor, want: torch.Tensor) -> bool:
-    """Within the tolerance of the type, measured by the largest number."""
+def close(came: torch.Tensor, want: torch.Tensor, size: float = 0.0) -> bool:
+    """Within the tolerance of the type, measured by the largest number, or by a size that is larger still."""
     if came.shape != want.shape:
         return False
     if came.dtype == want.dtype and torch.equal(came.detach(), want.detach()):
         return True  # as most are, number for number
     here, there = came.detach().to(torch.float64), want.detach().to(torch.float64)
-    bound = TOLERANCE.get(want.dtype, 1e-4) * max(1e-6, float(there.abs().max()) if there.numel() else 0.0)
+    bound = TOLERANCE.get(want.dtype, 1e-4) * max(1e-6, size, _size(there))
     return bool(torch.allclose(here, there, rtol=0.0, atol=bound))
+
+
+def _size(values: torch.Tensor | None) -> float:
+    """The largest finite number's size; 0 where there is none."""
+    finite = torch.empty(0) if values is None else values.detach()[values.detach().isfinite()]
+    return float(finite.abs().max()) if finite.numel() else 0.0
 
 
 def gained(before: torch.Tensor | None, grad: torch.Tensor | None) -> torch.Tensor | None:
@@ -399,11 +415,11 @@ def gained(before: torch.Tensor | None, grad: torch.Tensor | None) -> torch.Tens
     return grad - before
 
 
-def same_grad(came: torch.Tensor | None, want: torch.Tensor | None) -> bool:
+def same_grad(came: torch.Tensor | None, want: torch.Tensor | None, size: float = 0.0) -> bool:
     """Both None, or close to each other."""
     if came is None or want is None:
         return came is None and want is None
-    return close(came, want)
+    return close(came, want, size)
 
 
 def unless_zero(grad: torch.Tensor | None) -> torch.Tensor | None:

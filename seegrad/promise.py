@@ -392,7 +392,7 @@ class _Seen:
         ends = {**self.theirs.roots, **({start: want} if want.is_leaf else {})}
         for name, truly in ends.items():
             here = self.mine.roots.get(name, came)
-            if same_grad(here.grad, truly.grad):
+            if same_grad(here.grad, truly.grad, self.theirs.added_up_in(truly)):
                 continue
             reached = "hooked" if here is came else "gradient"  # a leaf's own gradient is what is handed to it
             symptom = "lost" if here.grad is None else "leaked" if truly.grad is None else reached

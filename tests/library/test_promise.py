@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import itertools
 from collections.abc import Callable
 from typing import Any
 
@@ -461,3 +463,21 @@ def test_what_alone_decides_is_told_and_a_shape_is_not_blamed_for_the_size_of_th
 ) -> None:
     said = refused("f(x)", answer, double, {"x": leaf(numbers(3, low=0.5, high=3))}, {"x": case})
     assert note in str(said), said
+
+
+@pytest.mark.parametrize("wrong", [0.0, 0.001])
+def test_two_backwards_that_cancel_are_as_exact_as_each_of_them(wrong: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is left of them is all rounding, and would look like another number."""
+    drawn = itertools.cycle([1.0, -0.99999])
+    monkeypatch.setattr(
+        "seegrad.promise.weights", lambda want: torch.full_like(want, 0 if want.is_leaf else next(drawn))
+    )
+
+    def in_another_order(x: torch.Tensor) -> torch.Tensor:
+        total = (x * 0.3 * 0.7).sum()
+        total.register_hook(lambda grad: grad * (1 if grad > 0 else 1 + wrong))
+        return total
+
+    refused = pytest.raises(CheckFailed, match="second one") if wrong else contextlib.nullcontext()
+    with refused:
+        promised("total(x)", in_another_order, lambda x: (x * 0.21).sum(), {"x": leaf(torch.tensor([1.0, 3.0]))})
