@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import typing
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Annotated, Literal
 
@@ -17,7 +18,7 @@ from seegrad.words.errors import RecordingError
 from seegrad.words.languages import _, marked, speaking
 from seegrad.words.phrases import Phrase, told
 
-SCHEMA = 1
+SCHEMA = 2
 
 FrameId = Annotated[int, "frame"]
 TensorId = Annotated[int, "tensor"]
@@ -307,30 +308,22 @@ class Collected:
 
 
 @dataclass(frozen=True, slots=True)
-class Shared:
-    """One thing under two names, seen after Frame `frame`; `place` is the line that gave the second.
+class Clue:
+    """What no call of torch says, and a probe has seen in the user's own program: a line, and the tensors it is about.
 
-    `module`: `name` and `other` are one module, or share all Parameters. `repeated`: the list `name` holds one module
-    `other` times. `snapshot`: the list or dict `name` holds Parameters themselves. `hidden`: the list or dict `name`
-    holds modules, whose Parameters no optimiser in sight was given; `left_out`: nor those of the module `other`, when
-    that line made the optimiser `name`. `evaluated`: the module `name` was stepped in training mode, then in the other.
-    `partly`: that line made an optimiser of the module `name` alone, and these are the rest of the module `other`.
-    `assigned`: a module was given these in the place of others, `exchanged`: a module that has them. `lost`: `name`
-    stood for these Parameters, was given to what that line computes of them, and all of that is gone, unread.
-    `gradient`: that line keeps a `.grad`, which Frame `frame` compares after it was cleared. `window`: it cleared after
-    `name` backward calls, steps use `other`. `frozen`: it had these off when its loss was computed. `vain`: no gradient
-    for an optimiser's; Frame `frame` cut. `resting`: the module `name` is evaluated, the rest trained, these held by
-    none. `backward`: so is a method of `name` called. `rounded`: `name` percent stay. `untied`: it made two of one.
+    `kind` is the word under which that probe tells of it and a finder asks for it; `facts`, name → words, are what the
+    finder's sentence says beside. It was seen after Frame `frame`.
     """
 
-    kind: Literal["module", "repeated", "snapshot", "hidden", "left_out", "partly", "evaluated",
-                  "assigned", "exchanged", "lost", "gradient", "window", "frozen", "resting",
-                  "vain", "backward", "rounded", "untied"]  # fmt: skip
-    name: str
-    other: str
+    kind: str
     frame: FrameId
     place: Place
     tensors: tuple[TensorId, ...]
+    facts: tuple[tuple[str, str], ...] = ()
+
+    def fact(self, name: str) -> str:
+        """One of its facts. Raises: KeyError where its probe gave none of that name."""
+        return dict(self.facts)[name]
 
 
 @dataclass(frozen=True, slots=True)
@@ -470,9 +463,13 @@ class Recording:
     extremes: tuple[Extremes, ...] = ()
     switches: tuple[Switch, ...] = ()
     collected: tuple[Collected, ...] = ()
-    shared: tuple[Shared, ...] = ()
+    clues: tuple[Clue, ...] = ()
     checks: tuple[FunctionCheck, ...] = ()
     recomputed: tuple[Recomputed, ...] = ()
+
+    def clues_of(self, *kinds: str) -> Iterator[Clue]:
+        """What the probes have told under these words, in their order."""
+        return (each for each in self.clues if each.kind in kinds)
 
     def to_json(self) -> str:
         """The Recording as JSON, the same bytes every time. `from_json` reads it back.

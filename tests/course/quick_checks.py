@@ -117,7 +117,7 @@ def _given(name: str, exercise: str) -> list[CodeType]:
     for cell in master(name).cells:
         if cell.grade_id == f"{exercise}_test":
             break
-        if cell.cell_type == "code" and cell.kind is None and "seegrad.pick(" not in cell.source:
+        if cell.cell_type == "code" and cell.kind is None and not re.search(r"^(seegrad\.)?pick\(", cell.source, re.M):
             found.append(_compiled(re.sub(r"^%.*$", "", cell.source, flags=re.MULTILINE), f"<{name}>"))
     return found
 

@@ -48,6 +48,14 @@ def test_each_branch_of_the_reference_is_taken_with_each_seed(
     assert {seed: missed for seed in seeds if (missed := untaken(name, reference, seed, tmp_path))} == {}
 
 
+@pytest.mark.parametrize(("name", "exercise"), code_exercises())
+def test_no_picture_is_drawn_for_it(name: str, exercise: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each would take as long as a hundred answers, and thousands are asked."""
+    monkeypatch.setattr("seegrad.pick", lambda *_what, **_more: pytest.fail("a picture"))
+    solution = exercises(name)[exercise][0].source
+    assert refusal(name, Answer(exercise, "reference", solution, right=True), 0) is None
+
+
 def test_a_branch_that_no_number_takes_and_a_line_that_none_reaches_are_found(tmp_path: Path) -> None:
     source = """
 def percent(x):

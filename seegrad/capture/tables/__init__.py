@@ -16,6 +16,7 @@ from seegrad.capture.tables.nodes import Nodes
 from seegrad.capture.tables.saved import SavedTensors
 from seegrad.capture.tables.tensors import Source, Tensors
 from seegrad.model.recording import (
+    Clue,
     Collected,
     Extremes,
     Frame,
@@ -26,7 +27,6 @@ from seegrad.model.recording import (
     RaisedError,
     Recomputed,
     Recording,
-    Shared,
     Switch,
     TensorRef,
     Write,
@@ -49,7 +49,7 @@ class Tables:
         self.kept: set[int] = set()  # Frames that aren't forgotten
         self.switches: list[SwitchDraft] = []
         self.collected: list[Collected] = []
-        self.shared: list[Shared] = []
+        self.clues: list[Clue] = []
         self.checks: list[FunctionCheck] = []
         self.recomputed: list[Recomputed] = []
         self.root: int | None = None  # the tensor that backward was called on last
@@ -122,7 +122,7 @@ class Tables:
             extremes=tuple([frozen(Extremes, each, ids) for each in self.extremes if each.frame in ids["frame"]]),
             switches=tuple([frozen(Switch, draft, ids) for draft in self.switches]),
             collected=tuple([frozen(Collected, each, ids) for each in self.collected]),
-            shared=tuple([frozen(Shared, each, ids) for each in self.shared]),
+            clues=tuple([frozen(Clue, each, ids) for each in self.clues]),
             checks=tuple([frozen(FunctionCheck, each, ids) for each in self.checks if each.frame in ids["frame"]]),
             recomputed=tuple([frozen(Recomputed, each, ids) for each in self.recomputed if each.frame in ids["frame"]]),
         )

@@ -148,7 +148,7 @@ def _needed_frames(tables: Tables, nodes: set[int], writes: set[int], tensors: s
     needed |= {hook.frame for hook in tables.hooks.drafts.values() if hook.tensor in tensors}
     needed |= {tables.nodes.drafts[number].frame for number in nodes}
     needed |= {switch.frame for switch in tables.switches} | {use.frame for use in tables.uses}
-    needed |= {each.frame for each in tables.collected} | {each.frame for each in tables.shared}
+    needed |= {each.frame for each in tables.collected} | {each.frame for each in tables.clues}
     needed |= {each.frame for each in tables.checks} | {each.frame for each in tables.recomputed}
     needed |= {frame for node, frame in tables.frames.last_runs().items() if node in nodes}
     return needed & (tables.frames.drafts.keys() | tables.frames.ran.keys())

@@ -21,7 +21,7 @@ from seegrad.capture.probes.places import Source, user_frame
 from seegrad.capture.probes.torch_private import WeakTensor
 from seegrad.capture.tables import Tables
 from seegrad.capture.training.steps.untied import TiedParameters
-from seegrad.model.recording import Place, Shared
+from seegrad.model.recording import Clue, Place
 
 MOST = 10_000
 """So many are remembered from one look to the next."""
@@ -84,4 +84,4 @@ class AssignedParameters:
                 waiting.append((ref, kind, place))
         self._found = waiting
         for (kind, place), numbers in places.items():
-            self._tables.shared.append(Shared(kind, "", "", self._tables.frames.now, place, tuple(numbers)))
+            self._tables.clues.append(Clue(kind, self._tables.frames.now, place, tuple(numbers)))

@@ -13,7 +13,7 @@ from seegrad.capture.probes.places import Source
 from seegrad.capture.probes.written import stored_at
 from seegrad.capture.tables import Tables
 from seegrad.capture.tables.frames import FrameDraft
-from seegrad.model.recording import Place, Shared
+from seegrad.model.recording import Clue, Place
 
 REBOUND = re.compile(r"\s*(\w+)\s*=(?!=).*\b\1\b")
 """`p = p * 2`: a name that is given to something computed of what it stood for."""
@@ -38,7 +38,7 @@ def tell_lost(tables: Tables) -> None:
         if parameters and not elsewhere and len(living) <= 1 < len(results):
             name = REBOUND.match(place.code)
             said = name[1] if name else ""
-            tables.shared.append(Shared("lost", said, "", frames[-1].index, place, tuple(parameters)))
+            tables.clues.append(Clue("lost", frames[-1].index, place, tuple(parameters), (("name", said),)))
 
 
 def _taken(tables: Tables) -> dict[int, Place | None]:
@@ -88,7 +88,7 @@ def tell_kept(tables: Tables, source: Source) -> None:
             told.add(frame.place)
             name = tables.tensors.drafts[older].name or ""
             place = stored_at(source, frame.place, name) or frame.place
-            tables.shared.append(Shared("gradient", name, "", frame.index, place, (older,)))
+            tables.clues.append(Clue("gradient", frame.index, place, (older,)))
 
 
 def _cleared(tables: Tables) -> dict[int, list[int]]:

@@ -20,7 +20,7 @@ from seegrad.capture.probes.variables import MAX_ITEMS, attributes, is_a, tensor
 from seegrad.capture.probes.written import bound, call_of, listed_at, texts
 from seegrad.capture.tables import Tables
 from seegrad.capture.training.made import MadeOptimisers, Path, leaves
-from seegrad.model.recording import Place, Shared
+from seegrad.model.recording import Clue, Place
 
 MEANT_AS_COPY = re.compile(
     r"(?:^|_)(?:target|tgt|teacher|old|prev|previous|best|ema|average|avg|swa|shadow|ref|reference|frozen|snapshot|backup|"
@@ -42,7 +42,15 @@ Named = list[tuple[str, Any]]
 
 
 class SharedThings:
-    """All that were found, each once."""
+    """All that were found, each once, as clues, whose fact `name` is the variable's.
+
+    `module`: it and `other` are one module, or share all Parameters. `repeated`: a list that holds one module `other`
+    times. `snapshot`: a list or dict that holds Parameters themselves. `hidden`: one that holds modules, whose
+    Parameters no optimiser in sight was given. `left_out`: nor those of `module`, when that line made the optimiser.
+    `partly`: that line made one of `part` alone, and these are the rest of `module`. `evaluated`: a module that was
+    stepped in training mode, then in the other. `resting`: one in evaluation mode beside others that are trained, whose
+    Parameters no optimiser holds.
+    """
 
     def __init__(self, tables: Tables, source: Source, made: MadeOptimisers) -> None:
         self._tables, self._source, self._made = tables, source, made
@@ -70,7 +78,7 @@ class SharedThings:
                 continue
             other = next((each for each, same in found if _last(each) != _last(name) and _is_one(same, module)), None)
             if other is not None and MEANT_AS_COPY.search(_last(other)) is None:
-                self._tell("module", name, other, list(module.parameters()), frames, module)
+                self._tell("module", name, list(module.parameters()), frames, module, other=other)
 
     def _repeated(
         self, found: list[tuple[str, torch.nn.Module]], leaves: set[int], frames: Sequence[FrameType]
@@ -80,13 +88,13 @@ class SharedThings:
                 items = list(module)
                 same = len(items) > 1 and all(each is items[0] for each in items)
                 if same and _trains(items[0], leaves):
-                    self._tell("repeated", name, str(len(items)), list(module.parameters()), frames, module)
+                    self._tell("repeated", name, list(module.parameters()), frames, module, other=str(len(items)))
 
     def _snapshots(self, found: Named, leaves: set[int], frames: Sequence[FrameType]) -> None:
         for name, value in found:
             held = tensors_in(value) if type(value) in (list, tuple, dict) else []
             if held and all(id(each) in leaves for each in held):
-                self._tell("snapshot", name, "", held, frames, None)
+                self._tell("snapshot", name, held, frames, None)
 
     def _evaluated(
         self, found: Named, optimiser: torch.optim.Optimizer, leaves: set[int], frames: Sequence[FrameType]
@@ -120,15 +128,16 @@ class SharedThings:
             items = _hidden(value)
             loose = [leaf for each in items for leaf in _waiting(each, given)]
             if loose and len(loose) == sum(1 for each in items for _ in _parameters(each)):
-                self._tell("hidden", name, "", loose, frames, owners.get(name.rpartition(".")[0]))
+                self._tell("hidden", name, loose, frames, owners.get(name.rpartition(".")[0]))
         if _any_waits((each for _, each in modules), given):
             waiting = {id(leaf): leaf for _, module in modules for leaf in _waiting(module, given)}
             loose = list(waiting.values())
+            whole = _whole(modules, loose[0], waiting)
             if optimiser in self._made.places:
                 place = listed_at(self._source, self._made.places[optimiser])
-                self._told_at("left_out", stepping, place, loose, _whole(modules, loose[0], waiting))
+                self._told_at("left_out", stepping, place, loose, module=whole)
             elif stepping:
-                self._tell("left_out", stepping, _whole(modules, loose[0], waiting), loose, frames, None)
+                self._tell("left_out", stepping, loose, frames, None, module=whole)
             self._partly(modules, loose)
 
     def _resting(self, modules: Named, given: set[int], frames: Sequence[FrameType]) -> set[int]:
@@ -155,37 +164,38 @@ class SharedThings:
         if found is not None:
             place, part, whole = found
             with_it = [each for each in loose if paths[id(each)][: len(whole)] == whole]
-            self._told_at("partly", ".".join(part), place, with_it, ".".join(whole))
+            held = ".".join(part)
+            self._told_at("partly", held, place, with_it, part=held, module=".".join(whole))
 
     def _tell(
         self,
         kind: str,
         name: str,
-        other: str,
         tensors: Sequence[torch.Tensor],
         frames: Sequence[FrameType],
-        module: torch.nn.Module | None,
+        owner: torch.nn.Module | None,
+        **facts: str,
     ) -> None:
         if f"{kind} {_last(name)}" in self._told:
             return
         self._told.add(f"{kind} {_last(name)}")
         ways = (SHARES[kind], _is_empty) if kind == "hidden" else (SHARES[kind],)  # an empty list may be filled later
-        looked_through = ((text, way) for text in texts(self._source, frames, module) for way in ways)
+        looked_through = ((text, way) for text in texts(self._source, frames, owner) for way in ways)
         places = (bound(self._source, [text], _last(name), way) for text, way in looked_through)
-        self._add(kind, name, other, next(filter(None, places), None), tensors)
+        self._add(kind, next(filter(None, places), None), tensors, {"name": name, **facts})
 
     def _told_at(
-        self, kind: str, name: str, place: Place | None, tensors: Sequence[torch.Tensor], other: str = ""
+        self, kind: str, name: str, place: Place | None, tensors: Sequence[torch.Tensor], **facts: str
     ) -> None:
         if f"{kind} {_last(name)}" not in self._told:
             self._told.add(f"{kind} {_last(name)}")
-            self._add(kind, name, other, place, tensors)
+            self._add(kind, place, tensors, {"name": name, **facts})
 
-    def _add(self, kind: str, name: str, other: str, place: Place | None, tensors: Sequence[torch.Tensor]) -> None:
+    def _add(self, kind: str, place: Place | None, tensors: Sequence[torch.Tensor], facts: dict[str, str]) -> None:
         if place is None:  # a list of an optimiser's own, or a name that was given elsewhere
             return
         numbers = tuple(number for each in tensors if (number := self._tables.tensors.find(each)) is not None)
-        self._tables.shared.append(Shared(kind, name, other, self._tables.frames.now, place, numbers))  # type: ignore[arg-type]  # one of SHARES, or evaluated
+        self._tables.clues.append(Clue(kind, self._tables.frames.now, place, numbers, tuple(facts.items())))
 
 
 def _modules(found: Named) -> Iterator[tuple[str, torch.nn.Module]]:

@@ -17,7 +17,7 @@ from seegrad.capture.probes import torch_private as _torch
 from seegrad.capture.probes.places import Source
 from seegrad.capture.tables import Tables
 from seegrad.capture.tables.frames import FrameDraft, SwitchDraft
-from seegrad.model.recording import Place, Shared
+from seegrad.model.recording import Clue, Place
 
 SEVERAL = 2
 """Backward calls for one step, times that a window isn't finished: once may be chance."""
@@ -62,7 +62,7 @@ class _Silent:
     """A step behind that call found nothing: what is told of it, unless another goes by that call."""
 
     call: _Newest
-    told: Shared
+    told: Clue
 
 
 class Windows:
@@ -74,7 +74,7 @@ class Windows:
         self._windows: dict[int, _Window] = {}
         self._silent: list[_Silent] = []
         self._call = _Newest()
-        self._thrown: dict[tuple[Place, int, int], list[Shared]] = {}
+        self._thrown: dict[tuple[Place, int, int], list[Clue]] = {}
         self._looks: dict[Place | None, int] = {}
 
     def came(self, ran: Sequence[int], begin: int, place: Place | None) -> None:
@@ -123,7 +123,7 @@ class Windows:
         whole, place = max((size for _, size in window.full), default=0), self._source.place(user)
         in_one_way = len(of) == 1 and of == {line for line, _ in window.full} and not window.touched
         if in_one_way and count < whole and place is not None and place not in of and not self._is_chosen(user):
-            told = Shared("window", str(count), str(whole), window.frame, place, (leaf,))
+            told = Clue("window", window.frame, place, (leaf,), (("calls", str(count)), ("whole", str(whole))))
             self._note((place, count, whole), told)
         self._windows[leaf] = _Window(full=window.full)
 
@@ -134,11 +134,11 @@ class Windows:
         around = next((each for each in reversed(lines) if each.strip() and _depth(each) < depth), "")
         return around.lstrip().startswith(CHOOSES) and "%" not in around
 
-    def _note(self, what: tuple[Place, int, int], found: Shared) -> None:
+    def _note(self, what: tuple[Place, int, int], found: Clue) -> None:
         """Told when it happens again, by as many calls."""
         self._thrown.setdefault(what, []).append(found)
         if SEVERAL <= len(self._thrown[what]) <= MOST_TOLD:
-            self._tables.shared.append(found)
+            self._tables.clues.append(found)
 
     def _find_frozen(self, leaves: list[int]) -> None:
         """A step finds nothing: was all of it switched off when the loss before it was computed?"""
@@ -148,13 +148,13 @@ class Windows:
         switches = [self._switch(leaf, frame) for leaf, frame in read.items()]
         off = [each.place for each in switches if each is not None and not each.on and each.place is not None]
         if off and len(off) == len(read):
-            self._silent.append(_Silent(call, Shared("frozen", "", "", call.end, off[0], tuple(read))))
+            self._silent.append(_Silent(call, Clue("frozen", call.end, off[0], tuple(read))))
 
     def settle(self) -> None:
         """All steps behind the newest backward call have been made: what no step went by is told of."""
         for told in (each.told for each in self._silent if not each.call.used):
-            if all((shared.kind, shared.place) != (told.kind, told.place) for shared in self._tables.shared):
-                self._tables.shared.append(told)
+            if all((clue.kind, clue.place) != (told.kind, told.place) for clue in self._tables.clues):
+                self._tables.clues.append(told)
         self._silent.clear()
 
     def _read(self, leaves: set[int], call: _Newest) -> dict[int, int]:

@@ -28,8 +28,8 @@ def find_frozen_in_its_loss(recording: Recording) -> Iterator[Diagnosis]:
     What is off for good is told of as that.
     """
     again = switched_on_again(recording)
-    for each in recording.shared:
-        if each.kind == "frozen" and not again.isdisjoint(each.tensors):
+    for each in recording.clues_of("frozen"):
+        if not again.isdisjoint(each.tensors):
             backward, behind = recording.frames[each.frame].place, steps(recording)
             mine = (step for step in behind if step.frame >= each.frame and set(each.tensors) <= leaves_of(step))
             step = next(mine, None)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from seegrad.diagnose.finding import DiagnosisKind, Finding, finder
 from seegrad.diagnose.training.held import made_by
 from seegrad.diagnose.training.steps import leaves_of, names
-from seegrad.model.recording import Diagnosis, Recording, Shared
+from seegrad.model.recording import Clue, Diagnosis, Recording
 from seegrad.words.languages import marked
 from seegrad.words.phrases import Word
 
@@ -26,12 +26,11 @@ KEEP_THEM_LONG = marked(
 @finder(order=27)
 def find_rounded(recording: Recording) -> Iterator[Diagnosis]:
     """A note for each such optimiser."""
-    for each in recording.shared:
-        if each.kind == "rounded":
-            yield _describe(recording, each)
+    for each in recording.clues_of("rounded"):
+        yield _describe(recording, each)
 
 
-def _describe(recording: Recording, found: Shared) -> Diagnosis:
+def _describe(recording: Recording, found: Clue) -> Diagnosis:
     mine = (use for use in reversed(recording.uses) if use.kind == "stepped" and set(found.tensors) <= leaves_of(use))
     step = next(mine, None)
     made = made_by(recording, found.tensors[0]) if step is not None and step.place == found.place else None
@@ -45,7 +44,7 @@ def _describe(recording: Recording, found: Shared) -> Diagnosis:
     )
     facts: dict[str, Word] = {
         "leaves": names(recording, found.tensors),
-        "percent": found.name,
-        "rate": found.other,
+        "percent": found.fact("percent"),
+        "rate": found.fact("rate"),
     }
     return finding.told(STAYS, KEEP_THEM_LONG, facts)

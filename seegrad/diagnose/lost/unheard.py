@@ -23,17 +23,16 @@ MAKE_A_FUNCTION = marked(
 @finder(order=25)
 def find_unheard_backwards(recording: Recording) -> Iterator[Diagnosis]:
     """A note for each such class."""
-    for each in recording.shared:
-        if each.kind == "backward":
-            steps = (use for use in recording.uses if use.kind == "stepped" and use.frame >= each.frame)
-            step = next(steps, None)
-            finding = Finding(
-                recording=recording,
-                kind=UNHEARD,
-                frame=each.frame,
-                culprit=each.place,
-                victim=step.place if step is not None else None,
-                tensor=each.tensors[0],
-            )
-            facts: dict[str, Word] = {"owner": each.name}
-            yield finding.told(OF_A_MODULE, MAKE_A_FUNCTION, facts)
+    for each in recording.clues_of("backward"):
+        steps = (use for use in recording.uses if use.kind == "stepped" and use.frame >= each.frame)
+        step = next(steps, None)
+        finding = Finding(
+            recording=recording,
+            kind=UNHEARD,
+            frame=each.frame,
+            culprit=each.place,
+            victim=step.place if step is not None else None,
+            tensor=each.tensors[0],
+        )
+        facts: dict[str, Word] = {"owner": each.fact("owner")}
+        yield finding.told(OF_A_MODULE, MAKE_A_FUNCTION, facts)

@@ -25,8 +25,8 @@ TIE_AGAIN = marked(
 def find_untied(recording: Recording) -> Iterator[Diagnosis]:
     """A note for each line that did so; the first two of it."""
     told = set[object]()
-    for each in recording.shared:
-        if each.kind == "untied" and each.place not in told:
+    for each in recording.clues_of("untied"):
+        if each.place not in told:
             told.add(each.place)
             steps = (use for use in recording.uses if use.kind == "stepped" and use.frame >= each.frame)
             step = next(steps, None)

@@ -9,7 +9,7 @@ from seegrad.diagnose.evidence import label
 from seegrad.diagnose.finding import Finding, finder
 from seegrad.diagnose.history.flow import Cut
 from seegrad.diagnose.training.steps import leaves_of, names
-from seegrad.model.recording import Diagnosis, Recording, Shared
+from seegrad.model.recording import Clue, Diagnosis, Recording
 from seegrad.words.languages import marked
 from seegrad.words.phrases import Word
 
@@ -27,12 +27,11 @@ KEEP_THE_WAY = marked(
 @finder(order=14)
 def find_in_vain(recording: Recording) -> Iterator[Diagnosis]:
     """A note for each such optimiser, where the cut was found when it stepped."""
-    for each in recording.shared:
-        if each.kind == "vain":
-            yield _describe(recording, each)
+    for each in recording.clues_of("vain"):
+        yield _describe(recording, each)
 
 
-def _describe(recording: Recording, found: Shared) -> Diagnosis:
+def _describe(recording: Recording, found: Clue) -> Diagnosis:
     frame, leaf = recording.frames[found.frame], found.tensors[0]
     given = tuple(each for each in frame.inputs if recording.tensors[each].requires_grad)
     why = cause(recording, Cut(frame, given))
@@ -52,7 +51,7 @@ def _describe(recording: Recording, found: Shared) -> Diagnosis:
         "label": label(recording, leaf),
         "cause": why,
         "how": "in vain",
-        "op": found.name,
+        "op": found.fact("op"),
         "given": named,
         "leaves": len(found.tensors) - 1,
     }

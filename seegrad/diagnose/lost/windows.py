@@ -24,8 +24,8 @@ STEP_WITH_LESS = marked(
 def find_unfinished(recording: Recording) -> Iterator[Diagnosis]:
     """A note for each line that clears so again and again."""
     told: set[Place] = set()
-    for each in recording.shared:
-        if each.kind == "window" and each.place not in told:
+    for each in recording.clues_of("window"):
+        if each.place not in told:
             told.add(each.place)
             finding = Finding(
                 recording=recording,
@@ -35,5 +35,5 @@ def find_unfinished(recording: Recording) -> Iterator[Diagnosis]:
                 victim=recording.frames[each.frame].place,
                 tensor=each.tensors[0],
             )
-            facts: dict[str, Word] = {"count": each.name, "whole": each.other}
+            facts: dict[str, Word] = {"count": each.fact("calls"), "whole": each.fact("whole")}
             yield finding.told(NEVER_STEPPED, STEP_WITH_LESS, facts)

@@ -10,7 +10,7 @@ from seegrad.diagnose.evidence import ancestors, dropped_call, label, line_of, m
 from seegrad.diagnose.finding import DiagnosisKind, Finding, finder
 from seegrad.diagnose.training.freezes import arrivals, trained_step
 from seegrad.diagnose.training.steps import leaf_of, leaves_of, names
-from seegrad.model.recording import Diagnosis, Frame, Place, Recording, Shared, Write
+from seegrad.model.recording import Clue, Diagnosis, Frame, Place, Recording, Write
 from seegrad.words.languages import marked
 from seegrad.words.phrases import Word
 
@@ -48,20 +48,19 @@ COPY_GRADIENT = marked(
 @finder(order=31)
 def find_kept_gradients(recording: Recording) -> Iterator[Diagnosis]:
     """A note for each line that keeps a gradient's own memory for a comparison in a later step."""
-    for each in recording.shared:
-        if each.kind == "gradient":
-            used = recording.frames[each.frame]
-            before = (frame.place for frame in reversed(recording.frames[: each.frame]) if frame.phase == "backward")
-            finding = Finding(
-                recording=recording,
-                kind=MOVED_ON,
-                frame=each.frame,
-                culprit=each.place,
-                victim=used.place,
-                tensor=each.tensors[0],
-            )
-            facts: dict[str, Word] = {"how": "gradient"}
-            yield finding.told(OF_ITS_OWN, COPY_GRADIENT, facts, changed=finding.line(next(before, None)))
+    for each in recording.clues_of("gradient"):
+        used = recording.frames[each.frame]
+        before = (frame.place for frame in reversed(recording.frames[: each.frame]) if frame.phase == "backward")
+        finding = Finding(
+            recording=recording,
+            kind=MOVED_ON,
+            frame=each.frame,
+            culprit=each.place,
+            victim=used.place,
+            tensor=each.tensors[0],
+        )
+        facts: dict[str, Word] = {"how": "gradient"}
+        yield finding.told(OF_ITS_OWN, COPY_GRADIENT, facts, changed=finding.line(next(before, None)))
 
 
 @finder(order=31)
@@ -71,7 +70,7 @@ def find_moved_on(recording: Recording) -> Iterator[Diagnosis]:
     writes: dict[int, list[Write]] = {}
     for write in recording.writes:
         writes.setdefault(write.storage, []).append(write)
-    snapshots = {leaf: each for each in recording.shared if each.kind == "snapshot" for leaf in each.tensors}
+    snapshots = {leaf: each for each in recording.clues_of("snapshot") for leaf in each.tensors}
     for frame in recording.frames:
         found = _read_late(recording, frame, writes) or _with_itself(recording, frame, writes, snapshots)
         if found is not None and found[1] not in told:
@@ -106,7 +105,7 @@ def _read_late(recording: Recording, frame: Frame, writes: dict[int, list[Write]
 
 
 def _with_itself(
-    recording: Recording, frame: Frame, writes: dict[int, list[Write]], snapshots: dict[int, Shared]
+    recording: Recording, frame: Frame, writes: dict[int, list[Write]], snapshots: dict[int, Clue]
 ) -> Moved | None:
     """A Parameter is compared with itself, and one of the two was taken before it was written."""
     if frame.op not in COMPARES or len(frame.inputs) != 2:
@@ -160,10 +159,10 @@ MAKE_EACH = marked(
 def find_twice(recording: Recording) -> Iterator[Diagnosis]:
     """A note for each such module that learns, where the line was found that did it."""
     came = arrivals(recording)
-    for each in recording.shared:
+    for each in recording.clues_of("module", "repeated"):
         leaves = [leaf for leaf in each.tensors if leaf in came]
         step = trained_step(recording, leaves, 0)
-        if each.kind not in ("module", "repeated") or step is None:
+        if step is None:
             continue
         finding = Finding(
             recording=recording,
@@ -172,10 +171,10 @@ def find_twice(recording: Recording) -> Iterator[Diagnosis]:
             culprit=each.place,
             victim=step.place,
             tensor=leaves[0],
-            name=each.name,
+            name=each.fact("name"),
         )
         said, advice = (TWO_NAMES, COPY_MODULE) if each.kind == "module" else (MANY_PLACES, MAKE_EACH)
-        facts: dict[str, Word] = {"how": each.kind, "other": each.other}
+        facts: dict[str, Word] = {"how": each.kind, "other": each.fact("other")}
         yield finding.told(said, advice, facts)
 
 
@@ -196,9 +195,9 @@ WRITE_INTO = marked(
 def find_let_go(recording: Recording) -> Iterator[Diagnosis]:
     """A note for each line whose new tensors are all gone, unread; none where the Parameters are written after it."""
     written = {write.storage: write.frame for write in recording.writes}
-    for each in recording.shared:
+    for each in recording.clues_of("lost"):
         leaves = [leaf for leaf in each.tensors if recording.tensors[leaf].parameter]
-        if each.kind != "lost" or any(written.get(recording.tensors[leaf].storage, -1) > each.frame for leaf in leaves):
+        if any(written.get(recording.tensors[leaf].storage, -1) > each.frame for leaf in leaves):
             continue
         finding = Finding(
             recording=recording,
@@ -207,7 +206,7 @@ def find_let_go(recording: Recording) -> Iterator[Diagnosis]:
             culprit=each.place,
             victim=each.place,
             tensor=leaves[0],
-            name=each.name,
+            name=each.fact("name"),
         )
         yield finding.told(NOBODY_SEES, WRITE_INTO, {"leaves": names(recording, leaves)})
 

@@ -240,7 +240,7 @@ def find_silenced(recording: Recording) -> Iterator[Diagnosis]:
     forever = _off_for_good(recording)
     again = switched_on_again(recording)
     idle = Counter[Place | None]()
-    by_then = {leaf for each in recording.shared if each.kind == "frozen" for leaf in each.tensors} & again
+    by_then = {leaf for each in recording.clues_of("frozen") for leaf in each.tensors} & again
     for step in steps(recording):
         if (
             step.place in told

@@ -133,10 +133,10 @@ def find_held_by_nobody(recording: Recording) -> Iterator[Diagnosis]:
         leaf = leaf_of(recording, frame)
         if leaf is not None and leaf not in held and (recording.tensors[leaf].parameter or leaf in replaced):
             waiting.setdefault(leaf, frame)
-    resting = {leaf for each in recording.shared if each.kind == "resting" for leaf in each.tensors}
+    resting = {leaf for each in recording.clues_of("resting") for leaf in each.tensors}
     waiting = {leaf: came for leaf, came in waiting.items() if leaf not in resting}
     leaves = [leaf for leaf, came in waiting.items() if written.get(recording.tensors[leaf].storage, 0) < came.index]
-    came_by = [leaf for each in recording.shared if each.kind == "exchanged" for leaf in each.tensors]
+    came_by = [leaf for each in recording.clues_of("exchanged") for leaf in each.tensors]
     if leaves and leaves[0] in came_by:  # the line that put the first ones there
         leaves.sort(key=lambda leaf: came_by.index(leaf) if leaf in came_by else len(came_by))
     if leaves:
@@ -165,25 +165,25 @@ def _nobody(recording: Recording, leaves: list[int], came: Frame, steps: list[Gr
 def _how(recording: Recording, leaf: int) -> tuple[str, Place | None, str, str]:
     """How a leaf came to be held by nobody, the line, what it was given to (or the part held), the module it's of."""
     wrapped, thawed, made = wrapped_by(recording, leaf), switched_on(recording, leaf), made_by(recording, leaf)
-    shared = {each.kind: each for each in reversed(recording.shared) if leaf in each.tensors}
+    clues = {each.kind: each for each in reversed(recording.clues) if leaf in each.tensors}
     if wrapped is not None:
         return "wrapped", wrapped.place, wrapped.op, ""
     stands_in = leaf in replacing(recording)
     if thawed is not None and (recording.tensors[leaf].parameter or not stands_in):
         return "thawed", thawed, "", ""
-    if "hidden" in shared:
-        return "hidden", shared["hidden"].place, "", shared["hidden"].name
-    if stands_in and "assigned" in shared:
-        return "assigned", shared["assigned"].place, "", ""
-    if stands_in and "exchanged" in shared and "copy(" not in shared["exchanged"].place.code:
-        return "exchanged", shared["exchanged"].place, "", ""
+    if "hidden" in clues:
+        return "hidden", clues["hidden"].place, "", clues["hidden"].fact("name")
+    if stands_in and "assigned" in clues:
+        return "assigned", clues["assigned"].place, "", ""
+    if stands_in and "exchanged" in clues and "copy(" not in clues["exchanged"].place.code:
+        return "exchanged", clues["exchanged"].place, "", ""
     if stands_in:
         stands = made or made_at(recording, leaf)
         return ("copied" if stands and "copy(" in stands.code else "replaced"), stands, "", ""
-    if "left_out" in shared:
-        return "left_out", shared["left_out"].place, "", shared["left_out"].other
-    if "partly" in shared:
-        return "partly", shared["partly"].place, shared["partly"].name, shared["partly"].other
+    if "left_out" in clues:
+        return "left_out", clues["left_out"].place, "", clues["left_out"].fact("module")
+    if "partly" in clues:
+        return "partly", clues["partly"].place, clues["partly"].fact("part"), clues["partly"].fact("module")
     return ("made" if made else "before"), made, "", ""
 
 

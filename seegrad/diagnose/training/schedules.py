@@ -59,8 +59,8 @@ def find_scaled(recording: Recording) -> Iterator[Diagnosis]:
 @finder(order=35)
 def find_evaluated(recording: Recording) -> Iterator[Diagnosis]:
     """A note for each module that was stepped in training mode, and later in the other."""
-    for each in recording.shared:
-        step = trained_step(recording, each.tensors, each.frame) if each.kind == "evaluated" else None
+    for each in recording.clues_of("evaluated"):
+        step = trained_step(recording, each.tensors, each.frame)
         if step is not None:
             finding = Finding(
                 recording=recording,
@@ -69,7 +69,7 @@ def find_evaluated(recording: Recording) -> Iterator[Diagnosis]:
                 culprit=each.place,
                 victim=step.place,
                 tensor=each.tensors[0],
-                name=each.name,
+                name=each.fact("name"),
             )
             yield finding.told(NEVER_BACK, PUT_IT_BACK, {})
 

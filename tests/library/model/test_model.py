@@ -65,11 +65,11 @@ def test_json_and_back_is_the_same(recording: model.Recording) -> None:
     [
         ("", "it isn't JSON"),
         ("[1, 2]", "schema None"),
-        ('{"schema": 0}', "schema 0"),
-        ('{"schema": 1}', "damaged"),
-        ('{"schema": 1, "recording": []}', "damaged"),
-        ('{"schema": 1, "recording": {"frames": [3]}}', "damaged"),
-        ('{"schema": 1, "recording": {"unknown": 3}}', "damaged"),
+        ('{"schema": 1}', "schema 1"),
+        ('{"schema": 2}', "damaged"),
+        ('{"schema": 2, "recording": []}', "damaged"),
+        ('{"schema": 2, "recording": {"frames": [3]}}', "damaged"),
+        ('{"schema": 2, "recording": {"unknown": 3}}', "damaged"),
     ],
 )
 def test_what_cannot_be_read_is_said_in_a_sentence(text: str, reason: str) -> None:

@@ -15,7 +15,7 @@ import torch
 from torch.optim.optimizer import Optimizer
 
 from seegrad.capture.tables import Tables
-from seegrad.model.recording import Place, Shared
+from seegrad.model.recording import Clue, Place
 
 HALVES = torch.bfloat16, torch.float16
 MOST_NUMBERS, MOST_LEAVES = 4096, 64
@@ -97,7 +97,8 @@ class RoundedSteps:
         halved = self._halved(set(numbers)) or place
         if numbers and halved is not None:
             now = self._tables.frames.now
-            self._tables.shared.append(Shared("rounded", percent, f"{looks.rate:g}", now, halved, tuple(numbers)))
+            facts = ("percent", percent), ("rate", f"{looks.rate:g}")
+            self._tables.clues.append(Clue("rounded", now, halved, tuple(numbers), facts))
 
     def _halved(self, leaves: set[int]) -> Place | None:
         """The line that put numbers of 16 bits into the place of others."""

@@ -16,7 +16,7 @@ import torch
 from seegrad.capture.probes.places import Source, is_users, nodes
 from seegrad.capture.probes.variables import attributes, is_a, variables
 from seegrad.capture.tables import Tables
-from seegrad.model.recording import Place, Shared
+from seegrad.model.recording import Clue, Place
 
 METHOD = "backward"
 ENGINES = frozenset({"accelerator", "fabric", "scaler", "amp", "self.accelerator", "self.fabric", "super()"})
@@ -38,9 +38,8 @@ class UnheardBackwards:
         for kind in self._kinds(frames) if found else ():
             place = self._unheard(kind, frames)
             if place is not None:
-                self._tables.shared.append(
-                    Shared("backward", kind.__name__, "", self._tables.frames.now, place, found[:1])
-                )
+                owner = ("owner", kind.__name__)
+                self._tables.clues.append(Clue("backward", self._tables.frames.now, place, found[:1], (owner,)))
 
     def _kinds(self, frames: Sequence[FrameType]) -> Iterator[type]:
         """The classes, not seen before, of the modules among variables and of their own."""

@@ -14,7 +14,7 @@ from torch.optim.optimizer import Optimizer
 
 from seegrad.capture.probes.torch_private import WeakTensor
 from seegrad.capture.tables import Tables
-from seegrad.model.recording import Place, Shared
+from seegrad.model.recording import Clue, Place
 
 MOST = 10_000
 """So many Parameters are remembered."""
@@ -70,7 +70,7 @@ class TiedParameters:
         numbers = [number for each in (one, other) if (number := self._tables.tensors.find(each)) is not None]
         place = self._made(numbers[-1]) if len(numbers) == 2 else None
         if place is not None:
-            self._tables.shared.append(Shared("untied", "", "", self._tables.frames.now, place, tuple(numbers)))
+            self._tables.clues.append(Clue("untied", self._tables.frames.now, place, tuple(numbers)))
 
     def _made(self, tensor: int) -> Place | None:
         """The line that made its bytes."""

@@ -13,7 +13,7 @@ from torch.optim.optimizer import Optimizer
 
 from seegrad.capture.tables import Tables
 from seegrad.capture.tables.frames import FrameDraft
-from seegrad.model.recording import Shared
+from seegrad.model.recording import Clue
 
 SEVERAL = 3
 """Steps that find nothing: before the first backward call there may be one."""
@@ -49,7 +49,7 @@ class StepsInVain:
         cut = self._cut(root, set(leaves)) if asked and root is not None else None
         if cut is not None and cut.place is not None:
             self._found.add(optimiser)
-            self._tables.shared.append(Shared("vain", cut.op, "", cut.index, cut.place, tuple(leaves)))
+            self._tables.clues.append(Clue("vain", cut.index, cut.place, tuple(leaves), (("op", cut.op),)))
 
     def _cut(self, root: int, leaves: Container[int]) -> FrameDraft | None:
         """The Frame at which the graph ends on the way from a loss back to one of these, the nearest to the loss."""
