@@ -9,6 +9,7 @@ from typing import Literal
 
 from seegrad.diagnose.evidence import RESETS, birthplace, called, dropped_call, errors_with, label, made_at, owner
 from seegrad.diagnose.finding import DiagnosisKind, Finding, finder
+from seegrad.diagnose.gradients import reach
 from seegrad.model.recording import Collected, Diagnosis, Edge, Frame, Node, Place, RaisedError, Recording
 from seegrad.words.languages import marked
 from seegrad.words.phrases import Word, joined
@@ -31,6 +32,11 @@ LET_GO = marked(
     "{Culprit} detaches {carried} and nobody takes the result: `.detach()` leaves the tensor itself as it is, so the "
     "backward call on line {again} comes through it to {node} from {victim}, whose saved tensors an earlier call has "
     "freed."
+)
+STALE = marked(
+    "{Culprit} uses {carried} once more, but line {changed} has meanwhile changed Parameters that it was computed "
+    "with: the backward call on line {again} comes through it to {node} from {victim}, whose saved tensors an earlier "
+    "call has freed."
 )
 TAKE_IT = marked("Put what `.detach()` returns in its place, `{cut}`, where the next step will take it from.")
 RUN_AGAIN = marked(
@@ -82,6 +88,10 @@ BY_HOW = {
         "Both losses lead through {carried}: add them and call backward once; "
         "if only one of them is to train what made it, give the other one `{detached}`."
     ),
+    "stale": marked(
+        "Compute {carried} anew once line {changed} has run, as line {made} did, and go back from that: what it is now "
+        "belongs to the Parameters of before."
+    ),
     "later": marked(
         "Both backward calls lead through {carried}: give the one that is not to train what made it `{detached}`; "
         "if both are, pass `retain_graph=True` to the first."
@@ -104,6 +114,7 @@ def describe_freed(recording: Recording, error: RaisedError) -> Diagnosis:
     freed, again = apart(recording, error, earlier)
     way = carried(recording, node.id, failed, earlier, freed == again) if node and earlier else Carried("again")
     way = replace(way, given=error.given) if way.how in ("carried", "within") else way
+    way = outdated(recording, way, earlier, failed) if way.how == "later" and earlier else way
     dropped = dropped_detach(recording, way.tensors, failed)
     handed = dropped or way.handed_on(recording, error)
     output = node.outputs[0] if node and node.outputs else None
@@ -123,7 +134,8 @@ def describe_freed(recording: Recording, error: RaisedError) -> Diagnosis:
         facts["how"] = "twice"
     if handed is not None and way.how == "once" and dropped is None:
         facts["made"] = handed.line
-    said = LET_GO if dropped else HANDED_ON if handed else FREED_ALREADY if finding.culprit else FREED_EARLIER
+    freely = FREED_ALREADY if finding.culprit else FREED_EARLIER
+    said = LET_GO if dropped else STALE if way.changed else HANDED_ON if handed else freely
     advice = TAKE_IT if dropped and facts["cut"] else BY_HOW.get(str(facts["how"]), RUN_AGAIN)
     return finding.told(said, advice, facts, detached=f"{finding.called or '…'}.detach()")
 
@@ -145,11 +157,12 @@ def apart(recording: Recording, error: RaisedError, earlier: Frame | None) -> tu
 # -- which tensor leads from a new graph into one that an earlier backward has been through
 
 How = Literal[
-    "again", "shared", "later", "carried", "within", "kept", "summed", "once", "collected", "reset", "wrapped"
+    "again", "shared", "later", "stale", "carried", "within", "kept", "summed", "once", "collected", "reset", "wrapped"
 ]
 """How the second backward came into the graph of the first.
 
-`again`: from the same loss. `shared`: two losses of one forward. `later`: a loss made after the first backward.
+`again`: from the same loss. `shared`: two losses of one forward. `later`: a loss made after the first backward,
+`stale`: after a step, too, of an older result.
 In a loop, `carried`: through a tensor that each step makes anew from the last, `within` a module's forward, `reset`:
 one that each step writes over in place; `kept`: through one of an earlier step, beside those of this step; `summed`:
 through a sum of all losses; `once`: through a tensor made before the loop, `collected`: joined of what a list holds,
@@ -174,6 +187,7 @@ class Carried:
     taken: Place | None = None
     op: str = ""  # that took them up
     given: tuple[tuple[str, str], ...] = ()  # argument → what the caller of its function calls it
+    changed: Place | None = None  # the line that has changed what they were computed with, after the first backward
 
     def facts(self, recording: Recording) -> dict[str, Word]:
         """What the sentences need of it."""
@@ -188,6 +202,7 @@ class Carried:
             "taken": self.taken.line if self.taken else 0,
             "made": made.line if made else 0,
             "op": self.op,
+            "changed": self.changed.line if self.changed else 0,
         }
 
     def handed_on(self, recording: Recording, error: RaisedError) -> Place | None:
@@ -197,7 +212,7 @@ class Carried:
         nothing: the line counts that binds it in a function under way, else the one that puts it into an attribute.
         """
         held = joined_of(recording, self.tensors[0]) if self.how == "collected" else None
-        if held is not None or self.how == "reset":
+        if held is not None or self.how in ("reset", "stale"):
             return held.place if held is not None else self.taken
         if self.how in ("once", "wrapped"):
             name = called(recording, self.tensors[0]) if self.tensors else None
@@ -320,6 +335,16 @@ def carried(recording: Recording, failing: int, failed: Frame, earlier: Frame, a
     if how == "carried" and taking is not None:
         how = "reset" if taking.op in RESETS else "within" if is_within(recording, tensors, taking) else how
     return Carried(how, tensors[:MAX_NAMED], *((taking.place, taking.op) if taking is not None else ()))
+
+
+def outdated(recording: Recording, way: Carried, earlier: Frame, failed: Frame) -> Carried:
+    """The same way, `stale` where a Parameter behind its tensors was written between the two calls."""
+    behind = reach(recording, way.tensors)
+    writes = (each for each in recording.writes if earlier.index < each.frame < failed.index)
+    changed = next(
+        (each.place for each in writes if each.tensor in behind and recording.tensors[each.tensor].parameter), None
+    )
+    return way if changed is None or way.taken is None else replace(way, how="stale", changed=changed)
 
 
 def root(recording: Recording, frame: Frame) -> int | None:

@@ -33,6 +33,10 @@ NOT_REACHED = {
         "The gradient of {label} was asked for on {victim}, but {culprit} has only just made that tensor from {given}: "
         "{root} was computed without it."
     ),
+    "beside": marked(
+        "The gradient of {label} was asked for on {victim}, but {culprit} makes {label} of {given}, and {root} was "
+        "computed from {given} itself: {label} lies beside that way."
+    ),
     "again": marked(
         "The gradient of {label} was asked for on {victim}, but {culprit} has {label} made anew, by {made}: {root} was "
         "computed with what an earlier call had made there."
@@ -52,6 +56,10 @@ REACH = {
     ),
     "cut": marked("Let {root} use {label} without that cut, or pass `allow_unused=True` and get None for it."),
     "fresh": marked("Ask for the gradient of {given}, which {root} did use, and take the same part of the result."),
+    "beside": marked(
+        "Compute {root} from {label} (join the parts first, where it takes several), or ask for the gradient of "
+        "{given} and take that part of the result."
+    ),
     "again": marked("Keep what the earlier call has made, and ask for the gradient of that."),
     "copied": marked(
         "Keep the way back (MAML): begin with {label} itself, compute `p - rate * gradient` as new tensors, without "
@@ -94,13 +102,17 @@ def reach(recording: Recording, roots: tuple[int, ...]) -> set[int]:
 
 
 def why_unused(recording: Recording, frame: Frame, tensor: int) -> tuple[str, Cut | None]:
-    """Why the graph doesn't lead there: `fresh`, `cut` and `copied` (and where), `late`, `unused`."""
+    """Why the graph doesn't lead there: `fresh`, `beside`, `cut` and `copied` (and where), `late`, `unused`."""
     ref = recording.tensors[tensor]
     roots = frame.inputs
     newest = max((recording.tensors[number].frame for number in roots), default=0)
+    born = recording.frames[ref.frame]
+    given = tuple(number for number in born.inputs if recording.tensors[number].requires_grad)
     if not ref.is_leaf and ref.frame > newest:
-        born = recording.frames[ref.frame]
-        return "fresh", Cut(born, tuple(number for number in born.inputs if recording.tensors[number].requires_grad))
+        return "fresh", Cut(born, given)
+    shared = tuple(number for number in given if number in reach(recording, roots))
+    if not ref.is_leaf and shared:
+        return "beside", Cut(born, shared)
     flow = Flow(recording)
     for earlier in recording.frames[: frame.index]:
         flow.remember(earlier)

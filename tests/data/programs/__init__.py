@@ -153,6 +153,7 @@ def programs() -> dict[str, Program]:
         people,
         recurrent,
         refused,
+        reported_again,
         reported_agents,
         reported_images,
         reported_in_vain,

@@ -1,0 +1,122 @@
+"""What was computed once and is gone back from after it is out of date, or beside the way that was asked for.
+
+Each stands in another dress than the report that it was rebuilt from.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import nn
+from torch.nn import functional as F  # noqa: N812  # torch's own convention
+
+from tests.data.programs import program
+
+# -- a result of the Parameters of before
+
+
+@program("graph_freed", tensor="guess")
+def n_sharpness_of_a_gauge():
+    """Sharpness-aware: a step up, a second gradient there, a step down; https://github.com/davda54/sam."""
+    net = nn.Sequential(nn.Linear(3, 8), nn.Tanh(), nn.Linear(8, 1))
+    opt = torch.optim.SGD(net.parameters(), lr=0.05)
+
+    @torch.no_grad()
+    def climb(rho):
+        for weight in net.parameters():
+            weight.add_(weight.grad, alpha=rho)
+
+    for _ in range(3):
+        x = torch.rand(16, 3)
+        y = x.sum(1, keepdim=True)
+        guess = net(x)  # victim
+        F.mse_loss(guess, y).backward()
+        climb(0.05)
+        opt.zero_grad()
+        F.mse_loss(guess, y).backward()  # culprit
+        opt.step()
+
+
+@program("graph_freed", tensor="score")
+def n_forger_judged_by_the_score_of_before():
+    """The generator's loss goes by what the critic said before its own step."""
+    forger, critic = nn.Linear(4, 6), nn.Sequential(nn.Linear(6, 8), nn.ReLU(), nn.Linear(8, 1))
+    of_critic = torch.optim.Adam(critic.parameters(), lr=1e-2)
+    of_forger = torch.optim.Adam(forger.parameters(), lr=1e-2)
+    for _ in range(3):
+        forged = forger(torch.rand(8, 4))
+        score = critic(forged)  # victim
+        blame = F.softplus(score).mean() + F.softplus(-critic(torch.rand(8, 6))).mean()
+        of_critic.zero_grad()
+        blame.backward()
+        of_critic.step()
+        praise = F.softplus(-score).mean()  # culprit
+        of_forger.zero_grad()
+        praise.backward()
+        of_forger.step()
+
+
+@program()
+def n_legal_results_made_anew():
+    """The same two, which ask the model again; and two losses of one result, with no step between them."""
+    net = nn.Sequential(nn.Linear(3, 8), nn.Tanh(), nn.Linear(8, 1))
+    opt = torch.optim.SGD(net.parameters(), lr=0.05)
+    for _ in range(3):
+        x = torch.rand(16, 3)
+        y = x.sum(1, keepdim=True)
+        F.mse_loss(net(x), y).backward()
+        with torch.no_grad():
+            for weight in net.parameters():
+                weight.add_(weight.grad, alpha=0.05)
+        opt.zero_grad()
+        F.mse_loss(net(x), y).backward()
+        opt.step()
+        opt.zero_grad()
+        guess = net(x)
+        F.l1_loss(guess, y).backward(retain_graph=True)
+        (0.1 * guess.square().mean()).backward()
+        opt.step()
+
+
+# -- a tensor beside the way: both were made of one
+
+
+@program("unused_input", tensor="t")
+def n_heat_in_a_rod_by_its_columns():
+    """The columns are taken out of the points that the net is given whole."""
+    net = nn.Sequential(nn.Linear(2, 12), nn.Tanh(), nn.Linear(12, 1))
+    opt = torch.optim.Adam(net.parameters(), lr=1e-2)
+    for _ in range(3):
+        points = torch.rand(20, 2, requires_grad=True)
+        s, t = points[:, :1], points[:, 1:]  # culprit
+        heat = net(points)
+        by_time = torch.autograd.grad(heat.sum(), t, create_graph=True)[0]  # victim
+        by_place = torch.autograd.grad(heat.sum(), s, create_graph=True)[0]
+        opt.zero_grad()
+        (by_time - 0.1 * by_place).square().mean().backward()
+        opt.step()
+
+
+@program("unused_input", tensor="scaled")
+def n_saliency_of_a_scaled_picture():
+    """The scaled picture is asked for, the model was given the picture."""
+    model = nn.Sequential(nn.Flatten(), nn.Linear(16, 4))
+    picture = torch.rand(1, 1, 4, 4, requires_grad=True)
+    scaled = picture * 2 - 1  # culprit
+    best = model(picture).max()
+    torch.autograd.grad(best, scaled)  # victim
+
+
+@program()
+def n_legal_derivatives_by_columns():
+    """Joined again before the net; or by the whole, of which a column is taken afterwards."""
+    net = nn.Sequential(nn.Linear(2, 12), nn.Tanh(), nn.Linear(12, 1))
+    opt = torch.optim.Adam(net.parameters(), lr=1e-2)
+    for _ in range(3):
+        points = torch.rand(20, 2, requires_grad=True)
+        s, t = points[:, :1], points[:, 1:]
+        heat = net(torch.cat([s, t], 1))
+        by_time = torch.autograd.grad(heat.sum(), t, create_graph=True)[0]
+        by_both = torch.autograd.grad(net(points).sum(), points, create_graph=True)[0]
+        opt.zero_grad()
+        (by_time - 0.1 * by_both[:, :1]).square().mean().backward()
+        opt.step()
