@@ -115,10 +115,14 @@ export function firstLook(scene: Scene | null): number {
   return wrong < 0 ? last : wrong;
 }
 
-/** The newest step at which something is wrong, else the newest with a note, else the last. */
+/** Where the newest backward with something wrong ends (what it did to the leaves is seen by then), else the newest
+ * other step with something wrong, or with a note, else the last. */
 export function firstFinding(scene: Scene | null): number {
-  const found = (is: (frame: Frame) => boolean) => scene?.frames.map(is).lastIndexOf(true) ?? -1;
-  return [found(isWrong), found((frame) => frame.severity === "note")].find((step) => step >= 0) ?? firstLook(scene);
+  const frames = scene?.frames ?? [];
+  const found = (is: (frame: Frame) => boolean) => frames.map(is).lastIndexOf(true);
+  let step = found(isWrong);
+  while (frames[step]?.phase === "backward" && frames[step + 1]?.phase === "backward") step += 1;
+  return [step, found((frame) => frame.severity === "note")].find((each) => each >= 0) ?? firstLook(scene);
 }
 
 /** The step of another pass that stands where this one stands in its own; its last for the last. */
