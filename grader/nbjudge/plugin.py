@@ -11,6 +11,7 @@ import logging
 import os
 import re
 import secrets
+import shutil
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -425,18 +426,21 @@ class FeedbackPages(GenerateFeedback):  # type: ignore[misc] # nbgrader ships no
                     yield str(cell["metadata"].get("nbgrader", {}).get("grade_id"))
 
     def init_destination(self, assignment_id: str, student_id: str) -> bool:
-        """nbgrader asks for something newer handed in; here a page is made anew where it would say something else."""
+        """nbgrader asks for something newer handed in; here a page is made anew where it would say something else.
+
+        Such pages go before nbgrader looks, which would say that it skips what is then updated.
+        """
         self._made_of = self._asks_what_is_known(assignment_id, student_id)
         target = Path(self._format_dest(assignment_id, student_id))
-        if super().init_destination(assignment_id, student_id):
-            return True
         pages = [target / f"{Path(path).stem}.html" for path in self.notebooks]
-        if student_id in self.coursedir.student_id_exclude.split(",") or is_made_of(target, pages, self._made_of):
-            return False
-        self.log.warning("Updating existing assignment: %s", target)
-        for page in pages:
-            page.unlink(missing_ok=True)
-        return True
+        left_alone = self.force or student_id in self.coursedir.student_id_exclude.split(",")
+        if target.exists() and not left_alone and not is_made_of(target, pages, self._made_of):
+            self.log.warning("Updating existing assignment: %s", target)
+            for page in pages:
+                page.unlink(missing_ok=True)
+            if self.coursedir.notebook_id == "*":  # nbgrader asks then for the folder
+                shutil.rmtree(target)
+        return bool(super().init_destination(assignment_id, student_id))
 
     def _asks_what_is_known(self, assignment: str, student: str) -> str:
         """A short text for all that a student's pages are made of."""

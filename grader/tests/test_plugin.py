@@ -280,15 +280,19 @@ def test_hidden_cases_are_held_back_until_the_last_due_date(ours: Path, tmp_path
 
 
 @pytest.mark.slow
-def test_a_page_is_made_anew_where_it_would_say_something_else(ours: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("arguments", [(), pytest.param(("--notebook", "coding"), marks=pytest.mark.whole)])
+def test_a_page_is_made_anew_where_it_would_say_something_else(
+    ours: Path, tmp_path: Path, arguments: tuple[str, ...]
+) -> None:
     """Without --force, and whether or not anything says when it was handed in: a score, a comment, another answer."""
     root = copied(ours, tmp_path / "course")
     for path in root.glob(f"*/*/{small.NAME}/timestamp.txt"):
         path.unlink()
     page, other = (root / "feedback" / who / small.NAME / "coding.html" for who in ("petra", "rami"))
+    told = list[str]()
 
     def feedback() -> tuple[str, str]:
-        commands.nbgrader(root, "generate_feedback", small.NAME)
+        told.append(commands.nbgrader(root, "generate_feedback", small.NAME, *arguments))
         return page.read_text(encoding="utf-8"), other.read_text(encoding="utf-8")
 
     first, untouched = feedback()
@@ -304,6 +308,8 @@ def test_a_page_is_made_anew_where_it_would_say_something_else(ours: Path, tmp_p
     assert "0.25" in second
     assert "Said by a person." not in first
     assert (same, other.stat().st_mtime_ns) == (untouched, made_at)
+    done = {who: re.findall(rf"(\w+) existing assignment: .*\b{who}\b", told[-1]) for who in ("petra", "rami")}
+    assert done == {"petra": ["Updating"], "rami": ["Skipping"]}
 
 
 @pytest.mark.slow
