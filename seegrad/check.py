@@ -48,7 +48,7 @@ from seegrad.telling import (
 )
 from seegrad.words.beliefs import Suggests, headed, misconceptions_among, numbers_of, suggestions
 from seegrad.words.errors import SeegradError
-from seegrad.words.languages import _, marked
+from seegrad.words.languages import _, counted, marked
 from seegrad.words.symptoms import AROUND, CUT, DTYPE, UNMOVED
 
 MAX_LINES = 6
@@ -196,7 +196,8 @@ class Expectation:
         tensor([1., 1.])
         """
         if not isinstance(self.came, list | tuple) or len(self.came) != count:
-            self._fail(_("a tuple of {count} tensors").format(count=count), "shape", None)
+            wanted = counted("a tuple of {count} tensor", "a tuple of {count} tensors", count).format(count=count)
+            self._fail(wanted, "shape", None)
         for place, one in enumerate(self.came):
             if not isinstance(one, torch.Tensor):
                 asked = f"{self.asked}[{place}]"

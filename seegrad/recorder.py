@@ -166,7 +166,7 @@ class record:  # noqa: N801  # a context manager that is used like a function
         if not self._ended:
             return "<seegrad.record, running>" if self._capture is not None else "<seegrad.record, not entered>"
         found = self.recording
-        return f"<seegrad.record of {len(found.frames)} frames, {len(found.diagnoses)} diagnoses>"
+        return f"<seegrad.record, frames: {len(found.frames)}, diagnoses: {len(found.diagnoses)}>"
 
 
 def save(recording: Recording, path: str | Path) -> Path:

@@ -9,7 +9,7 @@ import torch
 
 from seegrad.capture.probes.torch_private import version
 from seegrad.words.beliefs import headed
-from seegrad.words.languages import _, marked
+from seegrad.words.languages import _, counted, marked
 
 MAX_CHARACTERS = 120
 MAX_ASKED = 240  # characters of the line that has the inputs: two lines of a page
@@ -23,7 +23,6 @@ UNSIGNED = marked("These are the expected numbers without their signs.")
 OFFSET = marked("Each number differs from what was expected by the same {offset}.")
 LIMITED = marked("These are the expected numbers cut off at {limit} and −{limit}.")
 NOTHING = marked("0 came in {count} of {all} places where another number was expected.")
-BEHIND = marked("Right are the first {count} of {all} numbers only; for the others 0 came.")
 WHERE = marked("Wrong just where {which} is {most} or less; right where it is {least} or more.")
 WHERE_NOT = marked("Wrong just where {which} is {least} or more; right where it is {most} or less.")
 SOME = marked("Wrong numbers: {count} of {all}.")
@@ -129,9 +128,19 @@ def _places(came: torch.Tensor, want: torch.Tensor, others: Mapping[str, torch.T
         return ""
     if not came[wrong].any():
         behind = every > 2 and not wrong[: every - count].any()
-        return _(BEHIND).format(count=every - count, all=every) if behind else _(NOTHING).format(count=count, all=every)
+        return _behind(every - count, every) if behind else _(NOTHING).format(count=count, all=every)
     found = [parted for name, other in others.items() if (parted := _parted(name, other, wrong))]
     return found[0][0] if len(found) == 1 else _(SOME).format(count=count, all=every)
+
+
+def _behind(right: int, every: int) -> str:
+    """Zeros from there on."""
+    said = counted(
+        "Of {all} numbers only the first is right; for the rest 0 came.",
+        "Of {all} numbers only the first {count} are right; for the rest 0 came.",
+        right,
+    )
+    return said.format(count=right, all=every)
 
 
 def _parted(name: str, other: torch.Tensor, wrong: torch.Tensor) -> list[str]:

@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, TextIO
 
 from nbjudge.errors import CourseError, GraderError
-from nbjudge.shown.text import printable
+from nbjudge.shown.text import counted, printable
 
 if TYPE_CHECKING:
     from nbjudge.plugin import SandboxedAutograde
@@ -365,7 +365,8 @@ def _hub(options: argparse.Namespace) -> int:
         hubs.put(place)
         _say(f"{place.path}: {wrong.replace(' and ', ', ')}; done")
     course = hubs.home(hub.grader) / hub.directory
-    _say(f"{course}: {hubs.give(course, hub.grader)} files and folders given to {hub.grader} alone")
+    given = counted(hubs.give(course, hub.grader), "file or folder", "files and folders")
+    _say(f"{course}: {given} given to {hub.grader} alone")
     return ALL_GRADED
 
 
@@ -383,7 +384,8 @@ def _passback(options: argparse.Namespace) -> int:
     settings = passback.Passback(parent=converter)
     for one in passback.send(settings, options.name, new, sent) if options.yes else new:
         _say(f"{one.student}  {one.points:g}/{one.most:g}  {'sent' if options.yes else 'would be sent'}")
-    _say("\n".join([*left_out, f"{len(due) - len(new)} are there already.", *([] if options.yes else [NOT_SENT])]))
+    there = counted(len(due) - len(new), "is there already", "are there already")
+    _say("\n".join([*left_out, f"{there}.", *([] if options.yes else [NOT_SENT])]))
     return SOME_NOT if left_out else ALL_GRADED
 
 

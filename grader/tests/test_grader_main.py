@@ -34,7 +34,7 @@ def test_the_table_says_all_that_an_instructor_needs() -> None:
         "student  score  questions                      remark",
         "-----------------------------------------------------",
         "ada      2/6    1 passed, 1 failed, 1 by hand  the process ended with status 9; cell 'x' was put back; "
-        "1 rest on the student's word",
+        "1 question rests on the student's word",
         "carl     –                                     refused: not JSON",
         "",
         "1 graded, 1 refused; 1.2 s of work",

@@ -155,13 +155,13 @@ def test_validate_says_what_it_has_seen_and_what_comes_later(generated: Path, tm
     book.cells = [*book.cells[:4], nbformat.v4.new_code_cell(f"open({str(tmp_path / 'written')!r}, 'w').close()")]
     nbformat.write(book, tmp_path / "double.ipynb")
     said = " ".join(commands.nbgrader(generated, "validate", str(tmp_path / "double.ipynb")).split())
-    assert "The visible tests pass: 1 questions, worth 2 points. Hidden tests, which may ask for more, run when" in said
+    assert "The visible tests pass: 1 question, worth 2 points. Hidden tests, which may ask for more, run when" in said
     assert (tmp_path / "written").exists()  # with the caller's rights, as SECURITY.md says
     book = nbformat.read(generated / "submitted" / "rami" / small.NAME / "writing.ipynb", as_version=4)
     book.cells = [cell for cell in book.cells if cell.metadata.get("nbgrader", {}).get("grade_id") == "why"]
     nbformat.write(book, tmp_path / "why.ipynb")
     said = " ".join(commands.nbgrader(generated, "validate", str(tmp_path / "why.ipynb")).split())
-    assert "1 answers, worth 3 points, are read by a person." in said
+    assert "a person reads 1 answer, worth 3 points." in said
     stub = generated / "submitted" / "nora" / small.NAME / "coding.ipynb"
     assert "VALIDATION FAILED" in commands.nbgrader(generated, "validate", str(stub))
 

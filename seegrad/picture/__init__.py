@@ -46,8 +46,8 @@ def _draw(recording: Recording, question: Question | None, lang: str) -> Scene:
     nodes, steps = len(recording.nodes), len(recording.frames)
     if nodes > MOST_NODES or steps > MOST_STEPS:
         sentence = _(
-            "This graph is too large for a picture: it has {nodes} Functions and {steps} steps, and at most "
-            "{most_nodes} and {most_steps} can be drawn. Record fewer lines, or read the steps below."
+            "This graph is too large for a picture, which holds at most {most_nodes} Functions and {most_steps} steps: "
+            "it has {nodes} and {steps}. Record fewer lines, or read the steps below."
         )
         sentence = sentence.format(nodes=nodes, steps=steps, most_nodes=MOST_NODES, most_steps=MOST_STEPS)
         return _told(recording, sentence, lang)

@@ -71,6 +71,8 @@ def test_parts_are_tensors_before_anything_is_asked_of_them() -> None:
     for came in (None, torch.zeros(2), (torch.zeros(2),)):
         with pytest.raises(CheckFailed, match="Expected   a tuple of 2 tensors"):
             expect("f(x)", came).tensors(2)
+    with pytest.raises(CheckFailed, match=r"Expected   a tuple of 1 tensor$"):
+        expect("f(x)", None).tensors(1)
 
 
 def test_a_number_is_told_as_a_number() -> None:

@@ -406,6 +406,9 @@ def test_a_note_on_wrong_values_says_what_the_values_do_not() -> None:
         "Note       With the absolute value of every number it is right.",
         "Note       0 came in 1 of 3 places where another number was expected.",
     )
+    assert of(lambda x: x * torch.tensor([2.0, 0.0, 0.0]), {"x": leaf(torch.tensor([1.0, -2.0, 3.0]))}) == (
+        "Note       Of 3 numbers only the first is right; for the rest 0 came.",
+    )
     assert of(lambda x: x + 7, x) == ()
     rounded = refused(
         "f(x)", lambda x: (x.float() * 2 / 3).double(), lambda x: x * 2 / 3, {"x": numbers(3, dtype=torch.float64)}

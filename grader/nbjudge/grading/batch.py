@@ -33,7 +33,7 @@ UNUSABLE = "a folder of this name isn't looked at: {why}. Rename it to the stude
 RESERVED = "it is what the course's own answers are called by"
 OURS = "not recorded: the grader failed on this submission: {kind}: {error}"
 NO_STUDENT = "the gradebook has no such student, and this run was asked to create none"
-SPENT = "one attempt too many: {most} were graded, as max_attempts allows, and the last one's grades stay"
+SPENT = "one attempt too many: max_attempts allows {most}, and the grades of the last one graded stay"
 NOT_PROVED = (
     "a question is open to wrong answers; nothing was recorded.\n  {sentences}\n"
     '`c.SandboxedAutograde.prove = "warn"` grades all the same'

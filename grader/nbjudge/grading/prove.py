@@ -16,13 +16,14 @@ from nbjudge.course.naming import Written, naming
 from nbjudge.course.restore import grade_id
 from nbjudge.grading import adversary
 from nbjudge.model import Assignment, Ending, Notebook, Result, SourceCell, Submission
+from nbjudge.shown.text import counted
 
 STUB = "stub"
 KINDS = {STUB: "the release as it is", **adversary.KINDS}
 NOTHING_RIGHT = frozenset({STUB, "none", "nan", "agrees", "liar"})  # any point at all is one too many
 ALLOWED = re.compile(r"^\s*#+ *prove: *([a-z, ]+?) *$", re.MULTILINE)
 REPORT = "_prove_.report()"
-OPEN = "{question} gives {points:g} of {full:g} points to {kind!r}: {said}"
+OPEN = "{question} gives {points:g} of {full} to {kind!r}: {said}"
 CURE = (
     "Strengthen the test; where such an answer deserves the points, say so in the test cell: `# prove: {kind}`. "
     "`nbjudge prove {name}` shows the table."
@@ -71,7 +72,11 @@ class Proof:
         """One for each open question and adversary, and what to do."""
         said = [
             OPEN.format(
-                question=one.question, points=one.points, full=one.max_points, kind=one.kind, said=KINDS[one.kind]
+                question=one.question,
+                points=one.points,
+                full=counted(one.max_points, "point"),
+                kind=one.kind,
+                said=KINDS[one.kind],
             )
             for one in self.open
         ]

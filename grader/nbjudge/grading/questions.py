@@ -239,7 +239,7 @@ def demand_passed(result: Result, assignment: Assignment, course: Course) -> Non
         if all(outcome.kind is Ending.GRADER_FAILURE for outcome in wrong):
             verdict, advice = "got no verdict", f"{AGAIN} {advice}"
         else:
-            verdict = "fail"
+            verdict = "failed"
         raise CourseError(
             f"{len(wrong)} of the tests {verdict} on the reference answer; nothing was recorded.\n{questions}\n{advice}"
         )

@@ -12,6 +12,7 @@ from nbjudge.course.office.roster import Roster
 from nbjudge.errors import CourseError
 from nbjudge.pages.regrade import moves, rows
 from nbjudge.pages.screen import columns
+from nbjudge.shown.text import counted
 
 MINUTES = "%Y-%m-%d %H:%M"
 NOTHING_MOVED = "No score moves."
@@ -83,7 +84,7 @@ def enrolled(record: Record, roster: Roster) -> Iterator[str]:
     """Takes the roster over, and says whom it changed and whom it lacks."""
     known = set(record.students())
     new, changed = record.enrol(roster.students)
-    yield f"{roster.platform}: {len(roster.students)} students, {len(new)} new, {len(changed)} changed"
+    yield f"{roster.platform}: {counted(len(roster.students), 'student')}, {len(new)} new, {len(changed)} changed"
     for title, names in (("new", new), ("changed", changed)):
         if names:
             yield f"{title}: {', '.join(names)}"

@@ -30,9 +30,11 @@ SUGGESTS = re.compile(r"^\s*(?:Suggests|提示|可能)?\s*(M\d\d)\s+(\S.*)$")
 WORDS: Mapping[str, Mapping[str, str]] = {
     "en": {
         "feedback": "Feedback",
-        "of": "{points} of {possible} points",
-        "waits": "Not graded yet, since a person reads it: {names} ({points} points).",
-        "late": "{points} points are taken off for lateness.",
+        "of": "{points} of {possible}",
+        "one point": "{number} point",
+        "many points": "{number} points",
+        "waits": "Not graded yet, since a person reads it: {names} ({points}).",
+        "late": "Taken off for lateness: {points}.",
         "held": "What hidden tests asked is shown after {date} UTC.",
         "hidden": "A hidden test failed. What it asked is shown after {date} UTC.",
         "later": "Hidden tests had run before this; what it said is shown after {date} UTC.",
@@ -63,9 +65,11 @@ WORDS: Mapping[str, Mapping[str, str]] = {
     },
     "zh_CN": {
         "feedback": "反馈",
-        "of": "{points} / {possible} 分",
-        "waits": "尚未评分，需要人工批阅：{names}（{points} 分）。",
-        "late": "因迟交扣 {points} 分。",
+        "of": "{points} / {possible}",
+        "one point": "{number} 分",
+        "many points": "{number} 分",
+        "waits": "尚未评分，需要人工批阅：{names}（{points}）。",
+        "late": "因迟交扣 {points}。",
         "held": "隐藏测试的内容在 {date} UTC 之后显示。",
         "hidden": "有一个隐藏测试没有通过，其内容在 {date} UTC 之后显示。",
         "later": "在此之前已运行过隐藏测试；这里的内容在 {date} UTC 之后显示。",
@@ -159,17 +163,20 @@ class Sheet:
         return [*self.exercises, *([(self.words["other"], other)] if other else [])]
 
     def _of(self, points: float, possible: float) -> str:
-        return self.words["of"].format(points=f"{points:g}", possible=f"{possible:g}")
+        return self.words["of"].format(points=f"{points:g}", possible=self._counted(possible))
+
+    def _counted(self, points: float) -> str:
+        return self.words["one point" if points == 1 else "many points"].format(number=f"{points:g}")
 
     def _notes(self, waiting: Sequence[Score]) -> Iterator[str]:
         if self.result is not None and self.result.refusal is not None:
             yield self.words["refused"].format(why=self.result.refusal)
             return
         if waiting:
-            points = sum(score.max_points for score in waiting)
-            yield self.words["waits"].format(names=", ".join(score.grade_id for score in waiting), points=f"{points:g}")
+            points = self._counted(sum(score.max_points for score in waiting))
+            yield self.words["waits"].format(names=", ".join(score.grade_id for score in waiting), points=points)
         if self.standing.penalty:
-            yield self.words["late"].format(points=f"{self.standing.penalty:g}")
+            yield self.words["late"].format(points=self._counted(self.standing.penalty))
         if self.graded is not None and self.graded.died:
             said = "died" if self.held_until is None else "ended"  # where it ended, a hidden test may have asked
             yield self.words[said].format(why=self.graded.died)

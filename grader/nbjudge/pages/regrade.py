@@ -13,6 +13,7 @@ from nbjudge.errors import CourseError
 from nbjudge.grading.batch import Entry
 from nbjudge.model import Assignment
 from nbjudge.pages.screen import columns
+from nbjudge.shown.text import counted
 
 LATENESS = "lateness"  # in place of a question's name
 
@@ -93,8 +94,9 @@ def _moves(before: Standing | None, after: Standing, said: Mapping[tuple[str, st
 def told(entries: Sequence[Entry]) -> list[str]:
     """What a run has moved, as lines for a terminal or a log; none where nothing moved."""
     found = moved(entries)
+    students = len({move.student for move in found})
     return (
-        [*columns(rows(found)), "", f"{len(found)} scores moved, {len({move.student for move in found})} students"]
+        [*columns(rows(found)), "", f"{counted(len(found), 'score')} moved, {counted(students, 'student')}"]
         if found
         else []
     )

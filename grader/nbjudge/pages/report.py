@@ -16,8 +16,8 @@ from html import escape
 from nbjudge.course.office.standings import Stage, Standing
 from nbjudge.model import Ending, Outcome, Result
 from nbjudge.pages.items import FEWEST, QuestionStatistics, items
-from nbjudge.pages.screen import LATE, attention, explain, suspicion
-from nbjudge.shown.text import printable
+from nbjudge.pages.screen import attention, explain, late, suspicion
+from nbjudge.shown.text import counted, printable
 
 SENTENCE = re.compile(r"^\s*Suggests\s+(M\d\d)\s+(\S.*)$")  # how a check's message puts a misconception right
 POLICY = "default-src 'none'; style-src 'unsafe-inline'"
@@ -119,7 +119,7 @@ def page(assignment: str, standings: Sequence[Standing], results: Mapping[str, R
 def _numbers(standings: Sequence[Standing]) -> str:
     counts = Counter(one.state for one in standings)
     said = ", ".join(f"{counts[state]} {state}" for state in Stage if counts[state]) or "the gradebook has no student"
-    return f"<p>{len(standings)} students: {said}.</p>"
+    return f"<p>{counted(len(standings), 'student')}: {said}.</p>"
 
 
 def _scores(handed_in: Sequence[Standing]) -> str:
@@ -129,11 +129,12 @@ def _scores(handed_in: Sequence[Standing]) -> str:
     points = [one.points for one in scored]
     possible = _possible(scored)
     said = (
-        f"{len(scored)} students, of {possible:g} points: mean {statistics.mean(points):.1f}, "
+        f"{counted(len(scored), 'student')}, of {counted(possible, 'point')}: mean {statistics.mean(points):.1f}, "
         f"median {statistics.median(points):g}, least {min(points):g}, most {max(points):g}"
     )
     waiting = sum(one.state is Stage.WAITS for one in scored)
-    note = f"<p>{waiting} still wait for a person; what that adds isn't in it.</p>" if waiting else ""
+    waits = counted(waiting, "still waits for a person", "still wait for a person")
+    note = f"<p>{waits}; what that adds isn't in it.</p>" if waiting else ""
     return f"<h2>Scores</h2><p>{said}.</p>{note}{_distribution(points, possible, said)}"
 
 
@@ -148,11 +149,11 @@ def _distribution(points: Sequence[float], possible: float, said: str) -> str:
     places = Counter(min(bins - 1, int(reached / width)) for reached in points)
     most = max(places.values())
     bars = "".join(
-        f'<i style="--h:{85 * places[k] / most:.0f}" title="{k * width:g} to {(k + 1) * width:g} points">'
+        f'<i style="--h:{85 * places[k] / most:.0f}" title="{k * width:g} to {counted((k + 1) * width, "point")}">'
         f"{f'<b>{places[k]}</b>' if places[k] else ''}</i>"
         for k in range(bins)
     )
-    ends = f"<span>0</span><span>{possible / 2:g}</span><span>{possible:g} points</span>"
+    ends = f"<span>0</span><span>{possible / 2:g}</span><span>{counted(possible, 'point')}</span>"
     drawn = f'<div class=scores role=img aria-label="{escape(said)}">{bars}</div>'
     return f"{drawn}<div class=ends aria-hidden=true>{ends}</div>"
 
@@ -244,7 +245,7 @@ def _misconceptions(results: Mapping[str, Result], places: Mapping[str, str]) ->
 
 def _belief(name: str, said: str, students: Mapping[str, Sequence[str]], of: int, places: Mapping[str, str]) -> str:
     """The sentence, how many of the class, and who."""
-    count = f"{len(students)} student{'s' * (len(students) != 1)}"
+    count = counted(len(students), "student")
     who = ", ".join(_who(student, asked, places) for student, asked in sorted(students.items()))
     return (
         f"<div class=belief><p>{escape(printable(said))} <small>{escape(name)}, {count}</small></p>"
@@ -287,7 +288,7 @@ def _reasons(one: Standing, result: Result | None) -> Iterator[str]:
         yield "suspicious: its process spoke to the grader as no honest code does"
     yield from attention(result)
     if one.penalty:
-        yield LATE.format(points=one.penalty)
+        yield late(one.penalty)
 
 
 STUDENTS = (

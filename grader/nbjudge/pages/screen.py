@@ -16,10 +16,9 @@ from nbjudge.course.office.standings import Score, Standing
 from nbjudge.grading.batch import Entry
 from nbjudge.model import Ending, Outcome, Result
 from nbjudge.shown.hidden import marked_lines
-from nbjudge.shown.text import one_line
+from nbjudge.shown.text import counted, one_line
 
 SCORED_BY_HAND = "scored by hand"
-LATE = "{points:g} points off for lateness"
 BROKE_RULES = "broke the rules"
 PARTIAL_TROUBLE = (Ending.CRASHED, Ending.TIMED_OUT)
 OVERRIDE = (
@@ -116,7 +115,7 @@ def _remarks(entry: Entry) -> Iterable[str]:
         yield entry.problem
     yield from attention(entry.result)
     if entry.standing and entry.standing.penalty:
-        yield LATE.format(points=entry.standing.penalty)
+        yield late(entry.standing.penalty)
     again = (
         [score.grade_id for score in entry.standing.scores if score.waits and score.manual is not None]
         if entry.standing
@@ -136,7 +135,12 @@ def attention(result: Result) -> Iterable[str]:
         yield from graded.notes
     claims = [outcome for outcome in result.outcomes if outcome.claims]
     if claims:
-        yield f"{len(claims)} rest on the student's word"
+        yield counted(len(claims), "question rests on the student's word", "questions rest on the student's word")
+
+
+def late(penalty: float) -> str:
+    """What a student's lateness has cost."""
+    return f"{counted(penalty, 'point')} off for lateness"
 
 
 def suspicion(result: Result) -> str | None:
@@ -189,11 +193,11 @@ def _place(score: Score, outcomes: dict[str, Outcome]) -> int:
 def _head(standing: Standing) -> Iterator[str]:
     possible = sum(score.max_points for score in standing.scores)
     who = f"{one_line(standing.student)}, {standing.assignment}"
-    yield f"{who}: {standing.points:g} of {possible:g} points, {standing.state}"
+    yield f"{who}: {standing.points:g} of {counted(possible, 'point')}, {standing.state}"
     if standing.timestamp:
         yield f"handed in {standing.timestamp} UTC"
     if standing.penalty:
-        yield f"{standing.penalty:g} points taken off for lateness ({standing.raw_points:g} before)"
+        yield f"{counted(standing.penalty, 'point')} taken off for lateness ({standing.raw_points:g} before)"
 
 
 def _test(score: Score, result: Result | None) -> list[tuple[str, bool]]:

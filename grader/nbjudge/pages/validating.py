@@ -10,11 +10,12 @@ from typing import Any
 from nbgrader import utils
 from nbgrader.validator import Validator
 
+from nbjudge.shown.text import counted
+
 SAID = (
-    "The visible tests pass: {tests} questions, worth {points:g} points. Hidden tests, which may ask for more, run "
-    "when it is graded"
+    "The visible tests pass: {questions}, worth {points}. Hidden tests, which may ask for more, run when it is graded"
 )
-BY_HAND = "; {count} answers, worth {points:g} points, are read by a person"
+BY_HAND = "; a person reads {answers}, worth {points}"
 
 
 class VisibleTests(Validator):  # type: ignore[misc]  # nbgrader ships no types
@@ -31,7 +32,8 @@ class VisibleTests(Validator):  # type: ignore[misc]  # nbgrader ships no types
         if num_failed:
             super()._print_num_failed(num_failed)
             return
-        said = SAID.format(tests=len(self._tests), points=sum(self._tests))
+        said = SAID.format(questions=counted(len(self._tests), "question"), points=counted(sum(self._tests), "point"))
         if self._by_hand:
-            said += BY_HAND.format(count=len(self._by_hand), points=sum(self._by_hand))
+            answers, points = counted(len(self._by_hand), "answer"), counted(sum(self._by_hand), "point")
+            said += BY_HAND.format(answers=answers, points=points)
         self.stream.write(f"{said}.\n")

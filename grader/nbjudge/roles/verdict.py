@@ -16,7 +16,7 @@ from nbjudge.bridge.peer import STUDENT
 from nbjudge.bridge.standing import Stand
 from nbjudge.bridge.values import UnsupportedError
 from nbjudge.bridge.values.table import kind_of
-from nbjudge.shown.text import printable
+from nbjudge.shown.text import counted, printable
 
 LINES = 6
 LINE_CHARS = 300
@@ -80,7 +80,7 @@ def _of_number(value: Any, points: float, *, scores: bool) -> Ruling:
         return Ruling(None, NO_SCORE.format(reached=reached, points=points))
     if reached == points:
         return Ruling(1.0)
-    return Ruling(reached / points, f"{reached:g} of {points:g} points.")
+    return Ruling(reached / points, f"{reached:g} of {counted(points, 'point')}.")
 
 
 def number(value: Any) -> float | None:

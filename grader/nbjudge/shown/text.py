@@ -31,6 +31,15 @@ def one_line(text: str) -> str:
     return printable(text).replace("\n", " ")
 
 
+def counted(number: float, one: str, many: str = "") -> str:
+    """A number with what it counts, as English says it; `many` where an s at the end isn't all that changes.
+
+    >>> counted(1, "point"), counted(0.5, "point"), counted(2, "is there", "are there")
+    ('1 point', '0.5 points', '2 are there')
+    """
+    return f"{number:g} {one if number == 1 else many or f'{one}s'}"
+
+
 def files_named(text: str, names: Iterable[str]) -> list[str]:
     """Those of these files that a text may name, by what stands behind their last slash.
 

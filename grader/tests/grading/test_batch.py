@@ -330,7 +330,7 @@ def test_texts_beyond_the_last_attempt_are_not_graded_and_an_old_one_is(course: 
     for answers in (small.PARTLY, small.NOTHING):
         small.hand_in(course.root, "ada", answers)
         entries = run(course, Counting(), twice)
-    assert str(entries["ada"].problem).startswith("one attempt too many: 2 were graded")
+    assert str(entries["ada"].problem).startswith("one attempt too many: max_attempts allows 2")
     assert entries["bo"].problem is None
     with Record(course) as record:
         assert [(one.student, one.number) for one in record.attempts(small.NAME)] == [
@@ -362,7 +362,7 @@ def test_an_attempt_counts_as_soon_as_any_question_got_a_verdict(course: Course)
     assert str(run(course, again, once)["ada"].problem).startswith("grader failure: said")
     assert again.runs == 0
     small.hand_in(course.root, "ada", small.PARTLY)
-    assert str(run(course, Counting(), once)["ada"].problem).startswith("one attempt too many: 1 were graded")
+    assert str(run(course, Counting(), once)["ada"].problem).startswith("one attempt too many: max_attempts allows 1")
 
 
 def test_where_no_question_got_a_verdict_it_was_no_attempt(course: Course) -> None:

@@ -92,7 +92,7 @@ def test_it_says_what_is_known_and_that_a_person_has_still_to_read() -> None:
     assert told["points"] == "1 of 7 points"
     assert told["notes"] == [
         "Not graded yet, since a person reads it: why (3 points).",
-        "0.5 points are taken off for lateness.",
+        "Taken off for lateness: 0.5 points.",
         "The program ended early: its process ended",
     ]
     assert [(name, one["given"], one["how"]) for name, one in told["questions"].items()] == [
@@ -161,6 +161,16 @@ def test_after_it_a_hidden_case_can_be_run_by_the_student() -> None:
     exec_names: dict[str, Any] = {"area": lambda a, b: abs(a * b)}
     with pytest.raises(AssertionError):
         exec(told["reproduce"], exec_names)  # noqa: S102 -- that it runs is what is claimed
+
+
+def test_one_point_is_one_point() -> None:
+    scores = (replace(STANDING.scores[0], max_points=1.0, waits=True, auto=None),)
+    told = replace(SHEET, standing=replace(STANDING, scores=scores, penalty=1.0)).told()
+    assert told["points"] == "0 of 1 point"
+    assert told["notes"][:2] == [
+        "Not graded yet, since a person reads it: double_test (1 point).",
+        "Taken off for lateness: 1 point.",
+    ]
 
 
 def test_without_a_date_a_hidden_case_is_told_in_words_and_not_as_code() -> None:

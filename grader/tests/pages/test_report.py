@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -87,6 +88,20 @@ def test_the_page_counts_the_class() -> None:
     ]
     assert "Detach shares the version. M05, 1 student" in seen.text
     assert "suspicious" in seen.text
+
+
+def test_a_class_of_one_is_one_student() -> None:
+    one = standing("ada", replace(score("q1", 0.5), max_points=1.0))
+    seen = Tags(page("ps1", [one, replace(one, student="bo", scores=(replace(one.scores[0], waits=True),))], {}))
+    assert "2 students: 1 graded, 1 waiting for a person." in seen.text
+    assert "1 still waits for a person; what that adds isn't in it." in seen.text
+    seen = Tags(page("ps1", [one], {}))
+    assert "1 student: 1 graded." in seen.text
+    assert "1 student, of 1 point: mean 0.5, median 0.5, least 0.5, most 0.5." in seen.text
+    assert explain(replace(one, penalty=1.0), None).splitlines()[:2] == [
+        "ada, ps1: 0 of 1 point, graded",
+        "1 point taken off for lateness (0.5 before)",
+    ]
 
 
 def test_each_name_leads_to_the_reason_for_the_grade() -> None:
@@ -279,7 +294,7 @@ def test_a_mended_test_moves_scores_after_a_backup(tmp_path: Path) -> None:
 
     said = python(root, "-m", "nbjudge", "regrade", small.NAME)
     assert re.search(r"^petra +area_test +0.5 +1 +passed$", said, re.MULTILINE), said
-    assert "1 scores moved, 1 students" in said
+    assert "1 score moved, 1 student" in said
     backup = sorted((root / ".grader" / "backups").glob("gradebook-*.db"))[-1]
     assert auto_score(f"sqlite:///{backup}") == 0.5
     assert auto_score(url) == 1.0

@@ -55,7 +55,7 @@ class Rerun:
             if Path(shared, RECORDED).exists():
                 return load(Path(shared, RECORDED))
             if not ended:
-                said = _("It didn't end within {seconds} seconds, and was stopped.").format(seconds=round(deadline_s))
+                said = _stopped(round(deadline_s))
             elif Path(shared, SAID).exists():
                 said = Path(shared, SAID).read_text(encoding="utf-8")
             else:
@@ -74,6 +74,15 @@ class Rerun:
             stderr=nothing,
             start_new_session=True,
         )
+
+
+def _stopped(seconds: int) -> str:
+    said = counted(
+        "It didn't end within {seconds} second, and was stopped.",
+        "It didn't end within {seconds} seconds, and was stopped.",
+        seconds,
+    )
+    return said.format(seconds=seconds)
 
 
 def _waited_for(process: subprocess.Popen[bytes], deadline_s: float) -> bool:

@@ -15,7 +15,7 @@ import seegrad
 from seegrad.display.page import asset
 from seegrad.model.recording import Edge, Frame, Node, Place, Recording, TensorRef
 from seegrad.model.scene import Scene
-from seegrad.picture import MOST_NODES, MOST_TOLD, draw, still, table
+from seegrad.picture import MOST_NODES, MOST_STEPS, MOST_TOLD, draw, still, table
 from seegrad.picture.sketch import Sketch, at, sketch
 from seegrad.picture.svg.sizes import SizedSketch
 from seegrad.quiz import ask
@@ -373,7 +373,7 @@ def test_nothing_recorded_is_a_sentence() -> None:
 def test_too_large_a_graph_is_a_sentence_with_its_size() -> None:
     recording = chain(MOST_NODES + 1)
     shown = " ".join(words(picture(recording)))
-    assert f"it has {MOST_NODES + 1} Functions" in shown
+    assert f"at most {MOST_NODES} Functions and {MOST_STEPS} steps: it has {MOST_NODES + 1} and " in shown
     assert "Record fewer lines" in shown
 
 
@@ -381,7 +381,7 @@ def test_too_large_a_graph_is_a_sentence_with_its_size() -> None:
 def test_fifty_thousand_nodes_are_a_sentence_and_the_ends_of_the_story() -> None:
     recording = chain(50_000)
     scene = draw(recording)
-    assert "it has 50000 Functions" in " ".join(words(picture(recording)))
+    assert f"it has 50000 and {len(recording.frames)}" in " ".join(words(picture(recording)))
     assert len(scene.frames) < 200
     assert len(scene.to_json()) < 100_000
     left_out = [frame.text for frame in scene.frames if frame.title == "…"]
