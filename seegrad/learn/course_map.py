@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Literal
 from urllib.parse import quote
 
-from seegrad.learn.progress import Chapter, Progress, chapter_here, read_progress
+from seegrad.learn.progress import Chapter, Progress, Tried, chapter_here, read_progress
 from seegrad.picture.svg.elements import clean, el, text
 from seegrad.words.beliefs import MISCONCEPTIONS
 from seegrad.words.languages import _, counted, marked, speaking
@@ -106,7 +106,7 @@ class CourseMap:
             room = max(map(columns, titles)) + 2
             told = zip(COURSE, titles, strict=True)
             lines = [f"{stop.number}  {padded(title, room)}{self._said(stop)}".rstrip() for stop, title in told]
-            lines += [_(IN_WORDS)] if self._has_exercises() else []
+            lines += self._notes()
             met = ", ".join(f"{number} ×{count}" for number, count in sorted(self.progress.misconceptions.items()))
             return "\n".join([*lines, _("Misconceptions met: {numbers}").format(numbers=met)] if met else lines)
 
@@ -118,9 +118,8 @@ class CourseMap:
             image = f'<img alt="{escape(alt)}" style="max-width:none" src="{escape(uri, quote=True)}">'
             window = f'<div style="overflow-x:auto" tabindex="0" role="region" aria-label="{escape(alt)}">{image}</div>'
             chapters = f'<ol start="0">{"".join(map(self._entry, COURSE))}</ol>'
-            in_words = escape(_(IN_WORDS))
-            uncounted = f"<p>{in_words}</p>" if self._has_exercises() else ""
-            return f"<div>{window}{chapters}{uncounted}{self._beliefs()}</div>"
+            notes = "".join(f"<p>{escape(note)}</p>" for note in self._notes())
+            return f"<div>{window}{chapters}{notes}{self._beliefs()}</div>"
 
     def __repr__(self) -> str:
         return self.text()
@@ -154,8 +153,10 @@ class CourseMap:
         state = _state(stop, done)
         return "" if state == "new" else _("; ").join((_(STATES[state][1]), *_told(stop, done)))
 
-    def _has_exercises(self) -> bool:
-        return any(self._chapter(stop).exercises for stop in COURSE)
+    def _notes(self) -> list[str]:
+        """What the list's counts of exercises mean, where some were done."""
+        done = [each for stop in COURSE for each in self._chapter(stop).exercises.values()]
+        return [*([_(ANSWERED)] if any(map(_answered, done)) else []), *([_(IN_WORDS)] if done else [])]
 
     def _card(self, stop: Stop) -> str:
         done = self._chapter(stop)
@@ -220,17 +221,20 @@ State = Literal["new", "begun", "right", "wrong"]
 STATES: dict[State, tuple[str, str]] = {
     "new": ("", NOT_STARTED),
     "begun": ("…", marked("in work")),
-    "right": ("✓", marked("right")),
+    "right": ("✓", marked("done")),
     "wrong": ("✗", marked("something was wrong the last time")),
 }
 """Each state's sign and its words: never told by colour alone."""
 
 
+ANSWERED = marked(
+    "Answered: the check has seen only that the answer may be one. Whether it is right is found out when it is graded."
+)
 IN_WORDS = marked("An exercise that is answered in words has no check: a person reads it, and it isn't counted here.")
 
 
 def _state(stop: Stop, done: Chapter) -> State:
-    """Right is a chapter of which all is right: one exercise of six is work begun."""
+    """Right is a chapter of which all is right, as far as can be told here: one exercise of six is work begun."""
     tried = [*done.predictions.values(), *done.exercises.values()]
     if not all(each.right for each in tried):
         return "wrong"
@@ -258,12 +262,22 @@ def _counts(stop: Stop, done: Chapter) -> tuple[str, ...]:
     )
 
 
-def _told(stop: Stop, done: Chapter) -> tuple[str, str]:
-    """How many predictions and how many exercises are right."""
-    (right, asked), (passed, checks) = _rights(stop, done)
+def _answered(exercise: Tried) -> bool:
+    """Has its check found nothing wrong, and looked at no more than the form of the answer?"""
+    return exercise.right and bool(exercise.form)
+
+
+def _told(stop: Stop, done: Chapter) -> Iterator[str]:
+    """How many predictions are right; how many exercises have passed, and of how many nobody knows yet."""
+    (right, asked), (sound, checks) = _rights(stop, done)
+    answered = sum(map(_answered, done.exercises.values()))
+    passed = sound - answered
     predicted = counted("{right} of {count} prediction right", "{right} of {count} predictions right", asked)
     checked = counted("{passed} of {count} exercise passed", "{passed} of {count} exercises passed", checks)
-    return predicted.format(right=right, count=asked), checked.format(passed=passed, count=checks)
+    yield predicted.format(right=right, count=asked)
+    yield checked.format(passed=passed, count=checks)
+    if answered:
+        yield _("{count} answered").format(count=answered)
 
 
 def _place(stop: Stop) -> tuple[float, float]:

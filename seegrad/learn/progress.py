@@ -22,6 +22,7 @@ from hashlib import sha1
 from pathlib import Path, PurePath
 from typing import Any
 
+from seegrad.learn.checks import form_alone
 from seegrad.model.scene import Question
 from seegrad.quiz import Feedback, judge
 from seegrad.words.beliefs import MISCONCEPTIONS
@@ -41,6 +42,7 @@ class Tried:
 
     A prediction has its question's words and the answer too, as plain JSON; its turn, which counts all answers, None
     where an older seegrad kept it; and its dress, where it was last asked of another program than the chapter's.
+    An exercise whose check sees the form of an answer alone has `form`: what is right then is that it may be one.
     """
 
     right: bool
@@ -50,6 +52,7 @@ class Tried:
     answer: Mapping[str, Any] | None = None
     turn: int | None = None
     dress: str | None = None
+    form: bool | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,11 +110,13 @@ class Progress:
                 chapters[name] = replace(done, predictions={**done.predictions, question: now})
         return replace(self, chapters=chapters)
 
-    def checked(self, chapter: str, exercise: str, right: bool, misconceptions: tuple[str, ...] = ()) -> Progress:
+    def checked(
+        self, chapter: str, exercise: str, right: bool, misconceptions: tuple[str, ...] = (), *, form: bool = False
+    ) -> Progress:
         """With one more run of an exercise's checks; what has passed once stays passed."""
         here = self.chapters.get(chapter, Chapter())
         before = here.exercises.get(exercise, Tried(False, 0))
-        tried = Tried(before.right or right, before.tries + 1, "".join(misconceptions[:1]))
+        tried = Tried(before.right or right, before.tries + 1, "".join(misconceptions[:1]), form=form or None)
         now = replace(here, exercises={**here.exercises, exercise: tried})
         return self._with(chapter, now, misconceptions)
 
@@ -168,6 +173,7 @@ def _tried(value: Any) -> dict[str, Tried]:
             dict(found["answer"]) if isinstance(found.get("answer"), Mapping) else None,
             found["turn"] if _is_count(found.get("turn")) else None,
             str(found["dress"]) if found.get("dress") else None,
+            True if found.get("form") is True else None,
         )
         for name, found in _objects(value)
     }
@@ -263,7 +269,8 @@ def note_cell(result: Any) -> None:
     met = tuple(getattr(_error(result) or _score(result), "misconceptions", ()))
     source = result.info.raw_cell or ""
     exercise = result.info.cell_id or sha1(source.encode(), usedforsecurity=False).hexdigest()[:8]
-    write_progress(read_progress(path).checked(chapter_here(), exercise, passed, met), path)
+    known = read_progress(path)
+    write_progress(known.checked(chapter_here(), exercise, passed, met, form=form_alone(source)), path)
 
 
 def _error(result: Any) -> Any:

@@ -6,19 +6,17 @@ answer that was chosen it says that it may be one, never that it's the right one
 
 from __future__ import annotations
 
-import ast
-from collections.abc import Iterator
 from html import escape
 from typing import Any
 
 from IPython.display import display
 
+from seegrad.learn.checks import expectations, form_alone
 from seegrad.learn.progress import check_passed, notebook
 from seegrad.quiz.subject import listed
 from seegrad.words.languages import _, speaking
 
 CHECKS = "_test"  # how the ids of an assignment's checks end; a chapter that uses `expect` grades nothing
-FORM = {"one_of", "of_type"}
 COMPARES = {"close", "differentiable", "equals", "raises", "version"}
 MOST_NAMED = 2
 GREEN = "color-mix(in srgb,var(--jp-success-color1,#2e7d32) 65%,var(--jp-ui-font-color0,var(--vscode-foreground,#000)))"
@@ -43,30 +41,15 @@ def why(source: str) -> str:
     >>> why('expect("found", found).one_of([1, 2])')
     'each part of your answer is one that may be chosen. Whether it is right is found out when it is graded.'
     """
-    made = list(_expectations(source))
-    if any(method in FORM for _asked, method in made) and not any(method == "close" for _asked, method in made):
+    if form_alone(source):
         return _(
             "each part of your answer is one that may be chosen. Whether it is right is found out when it is graded."
         )
-    asked = list(dict.fromkeys(asked for asked, method in made if asked and method in COMPARES))
+    asked = list(dict.fromkeys(asked for asked, method in expectations(source) if asked and method in COMPARES))
     compared = [each for each in asked if not each.startswith(("type(", "sorted("))][-MOST_NAMED:]
     if not compared:
         return ""
     return _("{names} came out as expected; your work is graded with other numbers too.").format(names=listed(compared))
-
-
-def _expectations(source: str) -> Iterator[tuple[str, str]]:
-    """Of each `expect(asked, …).method(…)` what was asked, where it's plain text, and the method."""
-    try:
-        tree = ast.parse(source)
-    except (SyntaxError, ValueError):  # a cell with a magic: no check of ours
-        return
-    for node in ast.walk(tree):
-        match node:
-            case ast.Call(ast.Attribute(ast.Call(ast.Name("expect"), [ast.Constant(str(asked)), *_rest]), method)):
-                yield asked, method
-            case ast.Call(ast.Attribute(ast.Call(ast.Name("expect")), method)):
-                yield "", method
 
 
 def _green(head: str, said: str) -> str:

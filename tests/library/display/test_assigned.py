@@ -130,6 +130,7 @@ from seegrad.check import expect
 expect("type(found).__name__", type(found).__name__).equals("dict")
 expect(f"found[{1!r}]", 7).one_of(range(9))
 """
+ORDER = 'from seegrad.check import expect\nexpect("steps", "BA").letters("ABC")'
 VALUE = """
 from seegrad.check import expect
 expect("f(x)", x, x=x).close(1.0)
@@ -142,6 +143,7 @@ expect("g(x)", x).equals(1)
     ("cell", "cell_id", "error", "said"),
     [
         (FORM, "predict_test", None, "each part of your answer is one that may be chosen."),
+        (ORDER, "order_test", None, "each part of your answer is one that may be chosen."),
         (VALUE, "write_test", None, "`f(x)`, `g(x)` came out as expected; your work is graded with other numbers too."),
         (VALUE, "write_test", AssertionError("no"), None),
         (VALUE, "5e80790afba2", None, None),

@@ -163,6 +163,37 @@ def test_checks_in_a_cell_are_noted_under_the_cell_s_name(shell: Any, chapter: s
     assert kept(home)["misconceptions"] == {"M09": 2, "M05": 1}
 
 
+@pytest.mark.parametrize(
+    ("lang", "count", "note"),
+    [
+        ("en", "1 of 6 exercises passed; 2 answered", "Whether it is right is found out when it is graded."),
+        ("zh_CN", "6 道练习，通过 1 道；另有 2 道已作答", "对不对，评分时才知道。"),
+    ],
+)
+def test_a_check_of_the_form_alone_is_an_answer_and_not_a_pass(
+    lang: str, count: str, note: str, shell: Any, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What it says below its cell, that nobody knows yet whether the answer is right, the map says too."""
+    monkeypatch.setenv("JPY_SESSION_NAME", "02_leaf_tensors.ipynb")
+    says = "from seegrad.check import expect\nexpect('found', {}).{}"
+    for name, source in (
+        ("find_test", says.format("3", "one_of([1, 3])")),
+        ("order_test", says.format("'BA'", "letters('ABC')")),
+        ("write_test", PASSES),
+    ):
+        shell.run_cell(source, cell_id=name)
+    exercises = kept(home)["chapters"]["02_leaf_tensors"]["exercises"]
+    assert {name: each.get("form") for name, each in exercises.items()} == {
+        "find_test": True,
+        "order_test": True,
+        "write_test": None,
+    }
+    shown = seegrad.course_map(lang)
+    assert count in shown.text()
+    assert note in shown.text()
+    assert note in shown.html()
+
+
 def test_a_cell_that_raises_another_error_hasn_t_passed(shell: Any, chapter: str, home: Path) -> None:
     shell.run_cell("from seegrad.check import expect\nexpect('x', missing).equals(3)", cell_id="x_test")
     assert kept(home)["chapters"][chapter]["exercises"]["x_test"]["right"] is False
@@ -339,7 +370,7 @@ def test_a_chapter_s_state_is_what_was_done_last_and_never_told_by_colour_alone(
     html = shown.html()
     states = re.findall(r"</a>: ([^;<]*)", html)
     assert states == [
-        *("right", "something was wrong the last time", "in work", "in work", "something was wrong the last time"),
+        *("done", "something was wrong the last time", "in work", "in work", "something was wrong the last time"),
         *["not started"] * 6,
     ]
     svg = unquote(re.findall(r'src="data:image/svg\+xml,([^"]*)"', html)[0])
