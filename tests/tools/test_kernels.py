@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import Any
 
 import nbformat
 import pytest
+import torch
 from jupyter_client.kernelspec import KernelSpecManager
 from jupyterlab_server.settings_utils import _get_overrides
 from nbclient import NotebookClient
@@ -35,6 +37,28 @@ def test_the_second_kernel_is_there_only_with_a_gpu(tmp_path: Path) -> None:
     assert kernels.install(tmp_path, None) == ["seegrad-cpu"]
     assert not (tmp_path / "share" / "jupyter" / "kernels" / "seegrad-gpu").exists()
     assert spec(tmp_path, "seegrad-cpu")["env"]["SEEGRAD_DEVICE"] == "cpu"
+
+
+def test_hub_md_names_the_kernels_that_make_hub_installs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As a menu of kernels has them, on a machine of whose GPU torch tells, and on one where it sees none."""
+    text = " ".join((ROOT / "docs" / "hub.md").read_text(encoding="utf-8").split())
+    said = re.search(r"All run on (.*?); `make hub` also installs (.*?) when it is run\.", text)
+    assert said
+    named, installed = (re.findall(r"\*([^*]+)\*", part) for part in said.groups())
+    books = [path for folder in ("notebooks", "release") for path in (ROOT / folder).rglob("*.ipynb")]
+    specs = [nbformat.read(path, as_version=4).metadata.kernelspec.display_name for path in books]
+    assert list(dict.fromkeys(specs)) == named
+    make = ["make", "-n", "hub", f"HUB={tmp_path}"]
+    recipe = subprocess.run(make, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    assert f"{tmp_path}/bin/python -m tools.kernels" in recipe.splitlines()
+    monkeypatch.setattr(sys, "prefix", str(tmp_path))
+    monkeypatch.setattr(torch.accelerator, "current_accelerator", lambda: torch.device("cuda"))
+    for sees_one in (True, False):
+        monkeypatch.setattr(torch.accelerator, "is_available", lambda answer=sees_one: answer)
+        assert kernels.main([]) == 0
+        there = sorted((tmp_path / "share" / "jupyter" / "kernels").iterdir())
+        assert [spec(tmp_path, path.name)["display_name"] for path in there] == installed[: 1 + sees_one]
+    assert f"*{installed[0]}*" in (ROOT / "notebooks" / "00_start_here.py").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("device", ["cpu", "meta"])

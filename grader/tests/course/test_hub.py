@@ -7,14 +7,19 @@ import os
 import pwd
 import subprocess
 import sys
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from nbgrader.api import Gradebook
 from traitlets.config import PyFileConfigLoader
 
 from nbjudge.__main__ import main
 from nbjudge.course.office import hub as hubs
 from nbjudge.errors import CourseError
+from nbjudge_tests.classroom import small
+from nbjudge_tests.classroom.commands import ENVIRONMENT
 
 GOOD = """
 course = "cs1"
@@ -152,6 +157,51 @@ def test_a_student_drops_what_nobody_else_can_read_or_remove(tmp_path: Path, gra
             line.split(), user=student.pw_uid, group=student.pw_gid, extra_groups=[], capture_output=True, check=False
         )
         assert done.returncode == status, (line, done.stderr)
+
+
+@pytest.fixture
+def open_folder() -> Iterator[Path]:
+    """Others come through, also while another pytest on this machine closes the folder that all of them share."""
+    with tempfile.TemporaryDirectory(prefix="hub-", dir="/var/tmp") as made:
+        Path(made).chmod(0o755)
+        yield Path(made)
+
+
+@as_root
+def test_the_grader_s_account_takes_the_class_s_names(open_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As docs/hub.md says, from what a platform exports; a student can neither do that nor read what came of it."""
+    grader, home = "nobody", open_folder / "home"
+    home.mkdir()
+    monkeypatch.setattr(hubs, "home", lambda _: home)
+    page = " ".join((DEPLOYED.parents[2] / "docs" / "hub.md").read_text(encoding="utf-8").split())
+    assert "Once an assignment is generated, `nbjudge roster PARTICIPANTS.csv`, in the course's folder" in page
+    path = written(open_folder, GOOD.format(grader=grader, exchange=open_folder / "exchange"))
+    course = small.make(home / "course")
+    (course / "participants.csv").write_text("First name,Last name,Username\nAda,Lovelace,ada\n", encoding="utf-8")
+    environment = ENVIRONMENT | {"HOME": str(home), "PYTHONPATH": str(Path(__file__).parents[1])}
+    command = ["python", "-B", "-m", "nbjudge_tests.other_user", "become", "command", str(open_folder)]
+    command += ["nbjudge", "roster", "participants.csv"]
+
+    def taken_over() -> subprocess.CompletedProcess[str]:
+        assert main(["hub", str(path), f"--prefix={open_folder / 'env'}"]) == 0
+        return subprocess.run(command, cwd=course, env=environment, capture_output=True, text=True, check=False)
+
+    early = taken_over()
+    assert (early.returncode, "run `nbjudge generate NAME` first" in early.stderr) == (2, True), early.stderr
+    monkeypatch.setenv("PATH", ENVIRONMENT["PATH"])  # nbgrader makes a gradebook by alembic
+    with Gradebook(f"sqlite:///{course / 'gradebook.db'}", "autograd101") as book:
+        book.add_student("ada")
+    book.engine.dispose()
+    done = taken_over()
+    assert "1 student, 0 new, 1 changed" in done.stdout, done.stderr
+    assert (course / "gradebook.db").stat().st_uid == pwd.getpwnam(grader).pw_uid
+    student = pwd.getpwnam("daemon")
+    for tried in (["cat", "gradebook.db"], ["touch", "gradebook.db"], ["cat", "participants.csv"]):
+        attempt = [tried[0], str(course / tried[1])]
+        refused = subprocess.run(
+            attempt, user=student.pw_uid, group=student.pw_gid, extra_groups=[], capture_output=True, check=False
+        )
+        assert refused.returncode == 1
 
 
 @as_root
