@@ -1,7 +1,7 @@
 # Two commands do everything: `make lab` (install, build the course, open JupyterLab) and `make test`.
 PYTHON ?= python3.11
 BIN := .venv/bin
-CHAPTER ?= $(firstword $(wildcard notebooks/en/00_start_here.ipynb) notebooks/en/05_data_versus_detach.ipynb)
+CHAPTER ?= my_work/notebooks/en/00_start_here.ipynb
 LAB_ARGS ?=
 # pip's extra arguments, e.g. PIP_ARGS="--extra-index-url https://download.pytorch.org/whl/cpu" for torch's CPU build
 PIP_ARGS ?=
@@ -50,8 +50,9 @@ frontend/node_modules/.installed: frontend/package-lock.json
 course: install  ## masters → notebooks, release
 	$(BIN)/python -m tools.book build
 
-lab: install frontend  ## JupyterLab on the first chapter; LAB_ARGS=--no-browser in a script
+lab: install frontend  ## JupyterLab on your own copy of the first chapter; LAB_ARGS=--no-browser in a script
 	$(BIN)/python -m tools.book build --missing
+	$(BIN)/python -m tools.my_work
 	$(BIN)/python -m tools.kernels
 	$(BIN)/jupyter lab $(ROOT_ARGS) --ServerApp.root_dir='$(CURDIR)' \
 	  --LabApp.default_url='/lab/tree/$(CHAPTER)' $(LAB_ARGS)

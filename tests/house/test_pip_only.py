@@ -78,7 +78,7 @@ def test_the_way_in_by_pip_is_followed(tmp_path: Path, way: str) -> None:
     }
     for command in install:
         told = run([str(venv / "bin" / "python"), *command.replace('"', "").split()[1:]], place, environment)
-        assert "Successfully installed seegrad" in told
+        assert "pip install" not in command or "Successfully installed seegrad" in told
     program, notebook = lab.removeprefix("jupyter lab "), place / lab.split()[-1]
     assert program.endswith("00_start_here.ipynb")
     assert "4." in run([str(venv / "bin" / "python"), "-m", "jupyterlab", "--version"], tmp_path, environment)

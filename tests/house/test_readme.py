@@ -9,6 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from seegrad.words.languages import LANGUAGES
+from tools.my_work import copy
+
 ROOT = Path(__file__).parents[2]
 DOCUMENTS = [
     *sorted(ROOT.glob("*.md")),
@@ -99,21 +102,71 @@ def test_what_commands_write_of_a_class_is_never_committed_by_accident() -> None
     assert set(ignored) == written
 
 
-def test_a_learner_s_copy_is_ignored_and_leads_where_the_clone_does(tmp_path: Path) -> None:
-    """The README's command, in a folder of the clone's layout: what an assignment there leads to is the copy's own."""
-    command = re.search(
-        r"^mkdir -p my_work && cp -r notebooks release my_work$", (ROOT / "README.md").read_text(), re.MULTILINE
+def a_clone(tmp_path: Path) -> Path:
+    """Of the repository's layout, with two chapters and one assignment in each language."""
+    root = tmp_path / "clone"
+    for lang in LANGUAGES:
+        for place in (
+            f"notebooks/{lang}/{FIRST}.ipynb",
+            f"notebooks/{lang}/01_x.ipynb",
+            f"release/{lang}/01_x/01_x.ipynb",
+        ):
+            (root / place).parent.mkdir(parents=True, exist_ok=True)
+            (root / place).write_text(f"first {place}")
+    (root / ".gitignore").write_bytes((ROOT / ".gitignore").read_bytes())
+    subprocess.run(["git", "init", "--quiet", "."], cwd=root, check=True)
+    return root
+
+
+def test_make_lab_opens_a_learner_s_own_copy() -> None:
+    command = ["make", "-n", "lab", "LAB_ARGS=--no-browser"]
+    said = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    copied, opened = said.find("-m tools.my_work"), said.find("jupyter lab")
+    assert 0 < copied < opened
+    assert f"/lab/tree/my_work/notebooks/en/{FIRST}.ipynb' --no-browser" in said
+    ignored = ["git", "check-ignore", "--no-index", f"my_work/notebooks/en/{FIRST}.ipynb", "my_work/.copied.json"]
+    assert subprocess.run(ignored, cwd=ROOT, capture_output=True, check=False).returncode == 0
+
+
+def test_what_a_learner_changed_stays_and_the_rest_follows_the_course(tmp_path: Path) -> None:
+    """As README says of `my_work`: changed ones stay, others follow, a renamed or deleted one begins anew."""
+    root = a_clone(tmp_path)
+    course = sorted(
+        path.relative_to(root) for part in ("notebooks", "release") for path in (root / part).rglob("*.ipynb")
     )
-    assert command is not None
-    for lang in ("en", "zh_CN"):
-        for place in (f"notebooks/{lang}/00_start_here.ipynb", f"release/{lang}/01_x/01_x.ipynb"):
-            (tmp_path / place).parent.mkdir(parents=True)
-            (tmp_path / place).touch()
-    subprocess.run(["sh", "-c", command[0]], cwd=tmp_path, check=True)
+    changed, other, away, *_ = course
+    mine = root / "my_work"
+    assert copy(root) == []
+    assert {path: (mine / path).read_bytes() for path in course} == {
+        path: (root / path).read_bytes() for path in course
+    }
+    (mine / changed).write_text("mine")
+    (mine / away).unlink()
+    assert copy(root) == [], "nothing is newer"
+    assert (mine / changed).read_text() == "mine"
+    assert (mine / away).read_text() == f"first {away}"
+    for path in course:
+        (root / path).write_text(f"second {path}")
+    assert copy(root) == copy(root) == [changed.as_posix()]
+    assert (mine / changed).read_text() == "mine"
+    assert (mine / other).read_text() == f"second {other}"
+    (mine / changed).rename(mine / "before.ipynb")
+    assert copy(root) == []
+    assert (mine / changed).read_text() == f"second {changed}"
+    (mine / other).write_text("mine")
+    (mine / ".copied.json").write_text("[")
+    assert copy(root) == []
+    assert (mine / other).read_text() == "mine", "without what was noted, too"
+
+
+def test_a_learner_s_copy_leads_where_the_clone_does(tmp_path: Path) -> None:
+    """What an assignment there leads to is the copy's own."""
+    root = a_clone(tmp_path)
+    copy(root)
     ask = f"from seegrad.learn.course_map import course_map as m; print(m().lang, m().links['{FIRST}'])"
-    for lang in ("en", "zh_CN"):
-        here = tmp_path / "my_work" / "release" / lang / "01_x"
+    for lang in LANGUAGES:
+        here = root / "my_work" / "release" / lang / "01_x"
         told = subprocess.run([sys.executable, "-c", ask], cwd=here, capture_output=True, text=True, check=True).stdout
         spoken, link = told.split()
         assert spoken == lang
-        assert (here / link).resolve() == tmp_path / "my_work" / "notebooks" / lang / f"{FIRST}.ipynb"
+        assert (here / link).resolve() == root / "my_work" / "notebooks" / lang / f"{FIRST}.ipynb"
