@@ -65,9 +65,10 @@ c.JupyterHub.load_roles = [
     {"name": group, "groups": [group], "scopes": [f"access:services!service={course}"]},
 ]
 
-# The hub may be stopped, killed and started again while students work and a class is graded: servers go on, and find
-# their way back by what is kept in these files, and the grader's token above. Without the second of them every login
-# ends with the hub; without the token the grader's server, which goes on, is nobody the next hub knows.
+# The hub may be stopped, killed and started again while students work and a class is graded: their servers go on, a
+# killed hub's grader's too, and find their way back by what is kept in these files, and the grader's token above.
+# Without the second of them every login ends with the hub; without the token the grader's server, which goes on, is
+# nobody the next hub knows.
 c.JupyterHub.cleanup_servers = False
 c.JupyterHub.db_url = "sqlite:///jupyterhub.sqlite"
 c.JupyterHub.cookie_secret_file = "jupyterhub_cookie_secret"  # noqa: S105 -- a file's name

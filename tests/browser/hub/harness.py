@@ -47,10 +47,10 @@ class RunningHub:
     def home(self, role: str) -> Path:
         return Path(pwd.getpwnam(self.accounts[role]).pw_dir)
 
-    def start(self) -> None:
+    def start(self, *options: str) -> None:
         """The hub and all it starts; returns once it answers."""
         environment = {**os.environ, "HUB_TOML": str(self.root / "hub.toml")}
-        command = [str(ENVIRONMENT / "bin/jupyterhub"), "-f", str(self.root / "config.py")]
+        command = [str(ENVIRONMENT / "bin/jupyterhub"), "-f", str(self.root / "config.py"), *options]
         with (self.root / "hub.log").open("ab") as log:
             self.process = subprocess.Popen(
                 command, cwd=self.root, env=environment, stdout=log, stderr=subprocess.STDOUT
@@ -81,6 +81,12 @@ class RunningHub:
         assert self.process is not None
         self.process.kill()
         self.process.wait(20)
+
+    def end(self, by: signal.Signals = signal.SIGTERM) -> None:
+        """As an administrator ends it: by `kill` or Ctrl+C."""
+        assert self.process is not None
+        self.process.send_signal(by)
+        self.process.wait(60)
 
     def as_grader(self, *command: str) -> str:
         """A command in the course's folder, as the grader's account has it; returns what it printed."""
