@@ -317,10 +317,9 @@ class Carrier:
         homes |= {f"{base.__module__}.{base.__qualname__}" for base in real}
         if "home" in tree:
             homes.add(text(tree, "home"))
-        calls = any("__call__" in vars(base) for base in classes)
-        return Nature(
-            "object", type.__getattribute__(made, "__name__"), classes, frozenset(homes), calls, "home" not in tree
-        )
+        calls, manages = (any(name in vars(base) for base in classes) for name in ("__call__", "__enter__"))
+        name = type.__getattribute__(made, "__name__")
+        return Nature("object", name, classes, frozenset(homes), calls, "home" not in tree, manages)
 
     def _made_class(self, tree: Mapping[str, Any], inner: Decoder) -> type:
         bases = [self._base(base, inner) for base in listed(tree, "bases", 64)]

@@ -190,8 +190,8 @@ class Effects:
         return made
 
     def called(self, op: str, thing: Any, name: str) -> str:
-        """What a call is known by: the asked name, or the method's."""
-        return self._names.get(id(thing), "") if op == "call" else name
+        """What a call is known by: the asked name, whatever it stands for, or the method's."""
+        return self._names.get(id(thing), "") if op == "call" or name == "__call__" else name
 
     def _cloned(self, given: Mapping[str, Any], kept: frozenset[str]) -> Passed:
         memo: dict[int, Any] = {}

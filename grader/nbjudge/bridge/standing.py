@@ -43,6 +43,7 @@ class Nature:
     homes: frozenset[str] = frozenset()  # the classes of libraries that it is an instance of
     calls: bool = False
     ours: bool = False  # is its class written in the notebook?
+    manages: bool = False  # can it stand in a `with`?
 
 
 @dataclass(slots=True)

@@ -18,7 +18,7 @@ from nbjudge.bridge.values.records import fields_in
 from nbjudge.bridge.values.table import kind_of
 from nbjudge.names import HELD
 from nbjudge.roles.lacks import LACKING, is_found, is_theirs, keys_of, lacks_of, looks_of, parts_of
-from nbjudge.roles.reached import is_of_another_case
+from nbjudge.roles.reached import is_cut_short, is_of_another_case, paired_role
 
 Known = Mapping[str, frozenset[str]]
 MOST = 1 << 12  # places that are remembered of one question
@@ -137,6 +137,7 @@ class Places:
             ("object" in roles and asked)
             or of_asked
             or "own" in roles
+            or (nature.manages and "manager" in roles)
             or {f"object {home}" for home in nature.homes} & roles
         ):
             return Role.OBJECT
@@ -241,7 +242,7 @@ class Places:
     def _left(self, asked: Sought, swallows: Any) -> None:
         """A `with` is over: an error in it that the reference would let through is the test's own failure."""
         kind = asked.given[0][0] if asked.given[0] else None
-        if kind is None or (is_data(swallows) and not swallows):  # what isn't data is true
+        if kind is None or swallows is None or (is_data(swallows) and not swallows):  # what isn't data is true
             return
         role = f"swallows {type.__getattribute__(kind, '__name__')[:80]}"
         self._note(asked.places, {role})
@@ -337,11 +338,10 @@ class Places:
         self._note((place,), {HELD})
         self._held.add(place)
 
-    def paired(self, place: str, length: int, *, through: bool) -> None:
+    def paired(self, place: str, rows: int, length: int | None) -> None:
         """A `zip` of the test's is over. Where the reference's came to the end of what is as long, this one has to."""
-        self._note((place,), {f"{'through' if through else 'not through'} {length}"})
-        roles = self._roles((place,)) or frozenset()
-        if not through and f"through {length}" in roles and f"not through {length}" not in roles:
+        self._note((place,), {paired_role(rows, length)})
+        if is_cut_short(self._roles((place,)) or (), rows, length):
             self.vouch(f"checks that weren't made: {place.partition(':')[0]}")
 
     def vouch(self, word: str) -> None:
@@ -417,7 +417,7 @@ def _roles(nature: Nature, names: Iterable[str]) -> set[str]:
     roles |= {"library"} if nature.form == "library" else set()
     if nature.form == "object":
         roles |= {"object"} | {f"object {home}" for home in nature.homes}
-        roles |= {f"{OF}{name}" for name in names}
+        roles |= {f"{OF}{name}" for name in names} | ({"manager"} if nature.manages else set())
         roles |= {"own"} if nature.ours and not names and not nature.calls else set()
     return roles | ({"iterator"} if nature.form == "iterator" else set())
 

@@ -1,20 +1,24 @@
 """In the judge: which checks of a test were made, and held. Each that the reference answer came to has to be come to.
 
 Whoever gives a test's loop nothing to go through, or ends it, or swallows a failed assertion, passes by what wasn't
-looked at. So does one who gives a `zip` less than the test has laid beside it.
+looked at. So does one who gives a `zip`, or a `map` of several, less than the test has laid beside it.
 """
 
 from __future__ import annotations
 
 import ast
 import builtins
-from collections.abc import Callable, Iterator, Sized
+import itertools
+import operator
+from collections.abc import Callable, Collection, Iterator, Sized
+from types import GeneratorType
 from typing import Any, Protocol
 
 from nbjudge.roles.lacks import is_theirs
 
 MARK = "_nbjudge_held"  # what a check is followed by; among the builtins, so that it is no name of a test's
-PAIRS = "_nbjudge_pairs"  # what a test's `zip` is
+PAIRS = "_nbjudge_pairs"  # what a test's `zip` is, or its `map`
+UNSAID = (GeneratorType, map, filter)  # a test's iterators that don't say how much they give, and give an end
 BRANCH = "|"  # in a place, before the `if` and the branch of it that it lies in
 
 
@@ -24,8 +28,8 @@ class Tally(Protocol):
     def held(self, place: str) -> None:
         """This check has held."""
 
-    def paired(self, place: str, length: int, *, through: bool) -> None:
-        """A `zip` is over; is it through with what stands in this place of it, and has this length?"""
+    def paired(self, place: str, rows: int, length: int | None) -> None:
+        """A `zip` is over after so many rows; what stands in this place of it has this length, if it says so."""
 
 
 class Marked(ast.NodeTransformer):
@@ -54,7 +58,7 @@ class Marked(ast.NodeTransformer):
             return value
 
         def pairs(place: str, made: Any) -> Any:
-            return _pairing(place, told) if made is zip and told is not None else made
+            return _pairing(place, told, made) if told is not None and (made is zip or made is map) else made
 
         setattr(builtins, MARK, mark)
         setattr(builtins, PAIRS, pairs)
@@ -88,9 +92,9 @@ class Marked(ast.NodeTransformer):
         return [self._mark(node), node] if any(isinstance(part, ast.Raise) for part in node.body) else node
 
     def visit_Call(self, node: ast.Call) -> Any:
-        """`zip`, if that is what it is when it's called."""
+        """`zip` or `map`, if that is what it is when it's called."""
         self.generic_visit(node)
-        if isinstance(node.func, ast.Name) and node.func.id == "zip" and not node.keywords:
+        if isinstance(node.func, ast.Name) and node.func.id in ("zip", "map"):
             node.func = self._call(node, node.func, name=PAIRS)
         return node
 
@@ -159,16 +163,44 @@ def _in(places: set[str], branch: str) -> bool:
     return any(branch in place.split(BRANCH)[1:] for place in places)
 
 
-def _pairing(place: str, told: Tally) -> Callable[..., Iterator[Any]]:
-    """A `zip` that tells, when it is over, with which of the things that it was given it has come to the end."""
+def paired_role(rows: int, length: int | None) -> str:
+    """What a `zip` has done with what stands in one place of it."""
+    return f"{'through' if length is None or rows >= length else 'not through'} {rows if length is None else length}"
+
+
+def is_cut_short(roles: Collection[str], rows: int, length: int | None) -> bool:
+    """Is it over before what the reference's `zip`, in these roles, came to the end of?
+
+    Of what doesn't say its length, which is the test's own, as many rows are asked for as the reference's had.
+
+    >>> is_cut_short({"through 3"}, 1, 3), is_cut_short({"through 3"}, 1, 2), is_cut_short({"through 3"}, 1, None)
+    (True, False, True)
+    """
+    if length is None:
+        return rows < min((int(role.split()[-1]) for role in roles if role.startswith("through ")), default=0)
+    return rows < length and f"through {length}" in roles and f"not through {length}" not in roles
+
+
+def _pairing(place: str, told: Tally, made: Any) -> Callable[..., Any]:
+    """A `zip`, or a `map` of several, that tells when it is over how far it has come with what it was given."""
 
     def paired(given: tuple[Any, ...], rows: Iterator[Any]) -> Iterator[Any]:
+        ours = [(number, one) for number, one in enumerate(given) if not is_theirs(one)]
+        lengths = {number: operator.length_hint(one, -1) for number, one in ours if not isinstance(one, Sized)}
         count = 0
         for row in rows:
             count += 1
             yield row
-        for number, one in enumerate(given):
-            if isinstance(one, Sized) and not is_theirs(one):
-                told.paired(f"{place}#{number}", len(one), through=len(one) <= count)
+        for number, one in ours:
+            length = len(one) if isinstance(one, Sized) else lengths[number]
+            if length >= 0 or isinstance(one, UNSAID):
+                told.paired(f"{place}#{number}", count, length if length >= 0 else None)
 
-    return lambda *given: paired(given, zip(*given))  # noqa: B905 - as the test has it
+    def zipped(*given: Any, **strictly: Any) -> Iterator[Any]:
+        return paired(given, zip(*given, **strictly))  # noqa: B905 - as the test has it
+
+    def mapped(function: Any, *given: Any) -> Iterator[Any]:
+        several = len(given) > 1
+        return itertools.starmap(function, paired(given, zip(*given))) if several else map(function, *given)  # noqa: B905 - as `map` does
+
+    return zipped if made is zip else mapped

@@ -174,6 +174,16 @@ CHEATS = {
     ),
 }
 HONEST = {
+    "an object in a function's place": Case(
+        "def f(x):\n    x.append(1)",
+        "class F:\n    def __call__(self, x): x += [1]\nf = F()",
+        "x = []\nf(x)\nassert x == [1]",
+    ),
+    "a function in a class's place": Case(
+        "class f:\n    def __init__(self, x): x.append(1)",
+        "def f(x): x += [1]",
+        "x = []\nf(x)\nassert x == [1]",
+    ),
     "a list that lives on in its object": Case(
         "class Stack:\n    def __init__(self): self._held = []\n    def push(self, x): self._held.append(x)\n"
         "    items = property(lambda self: list(self._held))",
