@@ -173,9 +173,13 @@ class Expectation:
             self._fail(_(" or ").join(map(repr, choices)), "wrong", suggests)
 
     def of_type(self, kind: type, suggests: Suggests = None) -> None:
-        """A value of this type itself. Where nothing came, it isn't answered yet: no misconception."""
+        """A value of this type, no truth value for an int. Where nothing came, it isn't answered yet: no misconception.
+
+        >>> import numpy
+        >>> expect("loss", numpy.float64(0.5)).of_type(float)
+        """
         self._answered(kind.__name__)
-        if type(self.came) is not kind:
+        if not isinstance(self.came, kind) or (isinstance(self.came, bool) and kind is not bool):
             self._fail(kind.__name__, "wrong", suggests)
 
     def letters(self, allowed: str) -> None:

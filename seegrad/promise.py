@@ -163,8 +163,7 @@ class _Promise:
     def hold(self, cases: Sequence[Mapping[str, Any]], calls: int = 1, note: str = "") -> None:
         """All calls of these cases, then what can be seen, then a backward through each."""
         rounds = [case for case in cases for _call in range(calls)]
-        sides = [(Arguments(case), Arguments(case)) for case in cases]
-        sides = [pair for pair in sides for _call in range(calls)]
+        sides = [pair for case in cases for pair in [(Arguments(case), Arguments(case))] * calls]
         seen = [
             _Seen(self, case, mine, theirs, note if len(rounds) > 1 else "", calls - 1 - number % calls)
             for number, (case, (mine, theirs)) in enumerate(zip(rounds, sides, strict=True))
@@ -182,12 +181,14 @@ class _Promise:
         mine, theirs = Arguments(turned), Arguments(turned)
         if any(tensor.requires_grad for tensor in mine.tensors.values()):
             return  # a graph goes through it, perhaps in the answer's process too: nothing is written there
-        _Seen(self, turned, mine, theirs, "").call()
+        first, one = _Seen(self, turned, mine, theirs, ""), _Seen(self, case, mine, theirs, symptoms.RENEWED)
+        first.call()
         mine.renew(case)
         theirs.renew(case)
-        one = _Seen(self, case, mine, theirs, symptoms.RENEWED)
         one.call()
         one.look()
+        first.note = symptoms.REWRITTEN
+        first.read()
         one.go_back()
 
 
@@ -201,6 +202,7 @@ class _Seen:
     theirs: Arguments
     note: str
     behind: int = 0  # calls with the same arguments that came after this one
+    value: Any = None  # what was returned: a caller's list may change with the next call
     came: dict[str, Any] = field(default_factory=dict)
     want: dict[str, Any] = field(default_factory=dict)
     given: dict[str, Any] = field(default_factory=dict)  # as it was before this call
@@ -218,21 +220,18 @@ class _Seen:
         self.beside = {asked: (root, root * 1) for asked, root in roots.items()}  # older than the answer's Nodes
         around = surroundings()
         try:
-            value = self.promise.function(*self.mine.passed.values())
+            self.value = self.promise.function(*self.mine.passed.values())
         except NotImplementedError:
             self._fail("unanswered", _("nothing: not answered yet"), expected_kind(truly))
         except Exception as error:  # the student's: whatever it is, it is the answer that came
             self._raised("raised", said_error(error), _("no error") if truly is None else expected_text(truly))
         for code, (was, now) in put_back(around).items():
             self._fail("around", str(now), str(was), asked=f"{self.promise.asked}; {code}")
-        if truly is None and value is not None:
-            self._fail("returned", shown(value), "None")
-        if (
-            kind_of_result(value) != kind_of_result(truly)
-            or parts(self.promise.asked, value).keys() != self.want.keys()
-        ):
-            self._fail("kind", shown(value), expected_text(truly))
-        self.came = parts(self.promise.asked, value)
+        if truly is None and self.value is not None:
+            self._fail("returned", shown(self.value), "None")
+        self.came = parts(self.promise.asked, self.value)
+        if kind_of_result(self.value) != kind_of_result(truly) or self.came.keys() != self.want.keys():
+            self._fail("kind", shown(self.value), expected_text(truly))
 
     def look(self) -> None:
         """Each argument, then each thing that was returned."""
@@ -240,8 +239,13 @@ class _Seen:
             self._fail("changed", shown(self.mine.passed[name]), shown(self.theirs.passed[name]), name)
         for path, tensor in self.mine.tensors.items():
             self._look_at_argument(path, tensor, self.mine.before[path], self.theirs.tensors[path])
+        self.read()
+
+    def read(self) -> None:
+        """Each thing that was returned, as it is by now."""
+        self.came = parts(self.promise.asked, self.value)
         for asked, want in self.want.items():
-            self._look_at_result(asked, self.came[asked], want)
+            self._look_at_result(asked, self.came.get(asked), want)
 
     def go_back(self) -> None:
         """Backward through what was returned, each argument, once more what one call returned: which gradients come?"""
@@ -354,10 +358,10 @@ class _Seen:
         return lambda _theirs, truly: parts(self.promise.asked, truly).get(asked)
 
     def _look_at_memory(self, asked: str, came: torch.Tensor, want: torch.Tensor) -> None:
-        others = self.mine.tensors | {name: one for name, one in self.came.items() if isinstance(one, torch.Tensor)}
-        truly = {**self.theirs.tensors, **{name: one for name, one in self.want.items() if name in others}}
+        others = {**self.mine.tensors, **self.came}
+        truly = {**self.theirs.tensors, **self.want}
         for name, other in others.items():
-            if name != asked and share_memory(came, other) and not (name in truly and share_memory(want, truly[name])):
+            if name != asked and share_memory(came, other) and not share_memory(want, truly.get(name)):
                 expected = _("{tensor}, in memory of its own").format(tensor=expected_text(want))
                 self._fail("shared", shown(came), expected, name, asked)
 
@@ -427,20 +431,18 @@ class _Seen:
         head = [_(symptoms.NOTES[symptom]).format(name=name)] if symptom in symptoms.NOTES else []
         asked, given, notes = asked or self.promise.asked, dict(self.given), [*self.now, *notes]
         if self.promise.asks_why and symptom != "unanswered":
-            if kept := self._kept(values):
+            if kept := "" if self.note == symptoms.REWRITTEN else self._kept(values):
                 numbers, notes = (), [kept]
-            elif self.note not in (symptoms.OTHER, symptoms.RENEWED) and (
+            elif self.note not in symptoms.OF_TWO and (
                 belief := self.promise.believed(self.case, 2 if self.note else 1)
             ):
                 numbers, notes = (belief,), [*head, *notes, *self._taken(values)]
             elif symptom == "kept" and self._returned_memory_of(name):
                 numbers, notes = (), [*head, _(symptoms.ALIASED).format(name=name)]
             else:
-                again = [_(self.note)] if self.note else []
-                notes = [*head, *again, *notes, *self._more(symptom, values)]
+                notes = [*head, *([_(self.note)] if self.note else []), *notes, *self._more(symptom, values)]
                 asked, given = self._from_the_start(asked)
-        room = MAX_LINES - 3 - bool(numbers)
-        raise failure(asked, came, expected, given, numbers, notes[:room]) from None
+        raise failure(asked, came, expected, given, numbers, notes[: MAX_LINES - 3 - bool(numbers)]) from None
 
     def _from_the_start(self, asked: str) -> tuple[str, dict[str, Any]]:
         """Code and inputs; where one call with these arguments was right, the code makes both."""
@@ -482,10 +484,8 @@ class _Seen:
     def _returned_memory_of(self, name: str) -> bool:
         """Does the answer return a tensor in this argument's memory, where the truth doesn't?"""
         tensor, truly = self.mine.tensors[name], self.theirs.tensors[name]
-        pairs = [(came, self.want[asked]) for asked, came in self.came.items() if isinstance(came, torch.Tensor)]
-        return any(
-            came is not tensor and share_memory(came, tensor) and not share_memory(want, truly) for came, want in pairs
-        )
+        pairs = [(came, self.want[asked]) for asked, came in self.came.items() if came is not tensor]
+        return any(share_memory(came, tensor) and not share_memory(want, truly) for came, want in pairs)
 
     def _taken(self, values: Values | None) -> list[str]:
         """Are they the numbers with one argument in another one's place?"""

@@ -521,7 +521,7 @@ promised(
     {"x": leaf(numbers(3, low=-0.5, high=0.5, holds=(float(part),)))},
     {"x": leaf(numbers(2, 2, low=-0.5, high=0.9, holds=(-float(part) ** 2,), dtype=F64))},
     {"x": between(numbers(5, low=-6.0, high=6.0, holds=(1.25,), dtype=F64))},
-    {"x": leaf(numbers(low=-3e5, high=-2e5))},
+    {"x": leaf(numbers(low=-3e17, high=-2e17))},
     {"x": scattered(numbers(2, 3, low=-40.0, high=0.5, holds=(-39.0,)))},
     {"x": numbers(1, low=1.5, high=90.0, dtype=F64)},
     suggests=SYMPTOMS,

@@ -243,6 +243,21 @@ def test_two_live_calls_are_told_from_one() -> None:
     assert symptoms.SAME in str(caught.value) or symptoms.ALONE in str(caught.value)
 
 
+def test_what_an_earlier_call_returned_stays_what_it_was() -> None:
+    told, buffer = list[float](), torch.zeros(3)
+
+    def in_one_list(x: torch.Tensor) -> list[float]:
+        told[:] = x.tolist()
+        return told
+
+    with pytest.raises(CheckFailed) as caught:
+        promised("f(x)", buffer.copy_, torch.clone, {"x": numbers(3)}, {"x": numbers(3, dtype=torch.float64)})
+    assert symptoms.REWRITTEN in str(caught.value)
+    with pytest.raises(CheckFailed) as caught:
+        promised("f(x)", in_one_list, torch.Tensor.tolist, {"x": leaf(numbers(3))}, {"x": leaf(numbers(3))})
+    assert symptoms.OTHER in str(caught.value)
+
+
 def test_torch_itself_is_put_back_before_anything_is_said() -> None:
     with pytest.raises(CheckFailed) as caught:
         promised("f(x)", switched_off, double, {"x": leaf(numbers(3))})
