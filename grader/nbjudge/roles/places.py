@@ -1,9 +1,8 @@
 """In the judge: what of the student's may stand where, and which of a verdict's grounds are only their word.
 
-Data crosses by value, and the test decides. Anything else stands only in a *role* that the reference answer's thing had
-at that place: to be called, or as an object of a class that was asked for, or of a library's. A *word* is what such an
-object says by an operator, a comparison, its truth, length or hash, or by a method that answers yes or no to a value of
-the test's. A *fact* is what the student's process says of a tensor (`is_leaf`, …).
+Data crosses by value. Anything else stands only in a *role* that the reference's thing had at that place: to be called,
+or as an object of an asked class, or a library's. A *word* is what it says by an operator, a comparison, its truth,
+length or hash, or a method that answers yes or no to the test; a *fact*, what is said of a tensor (`is_leaf`, …).
 """
 
 from __future__ import annotations
@@ -110,8 +109,9 @@ class Places:
         role = self._role(nature, places, asked=bool(names))
         if role is Role.STRANGER:
             return self._stranger(nature, places)
-        if not names and nature.form == "object":
-            names = tuple(sorted(found.removeprefix(OF) for found in self._roles(places) or () if found.startswith(OF)))
+        if nature.form == "object" and (roles := self._roles(places)) is not None:
+            of = tuple(sorted(found.removeprefix(OF) for found in roles if found.startswith(OF)))
+            names = names if names and of else of  # its own class's, where the reference's was of one, too
         if role is Role.OBJECT and names:
             whole = nature.form == "class"
             return Stand(role, names if whole else tuple(f"<{name}>" for name in names), of_class=whole)

@@ -298,7 +298,7 @@ def said(folder: Path, what: str) -> str:
 
 
 def test_a_kind_of_value_is_one_file(tmp_path: Path) -> None:
-    """Without `datetime.py` a date isn't carried; with a file for a path, and no other change, one is."""
+    """Without `datetime.py` a date isn't carried; with a file for an address, and no other change, one is."""
     room = copied(tmp_path)
     what = "__import__('datetime').date(2026, 2, 3)"
     assert said(tmp_path, what) == "2026-02-03"
@@ -306,16 +306,16 @@ def test_a_kind_of_value_is_one_file(tmp_path: Path) -> None:
     assert said(tmp_path, what) == "refused: an object of class date"
     (tmp_path / "datetime.txt").rename(room / "datetime.py")
     assert said(tmp_path, what) == "2026-02-03"
-    what = "__import__('pathlib').PurePosixPath('a/b')"
-    assert said(tmp_path, what) == "refused: an object of class PurePosixPath"
-    (room / "paths.py").write_text(
-        "from pathlib import PurePosixPath\n"
+    what = "__import__('ipaddress').IPv4Address('10.0.0.7')"
+    assert said(tmp_path, what) == "refused: an object of class IPv4Address"
+    (room / "addresses.py").write_text(
+        "from ipaddress import IPv4Address\n"
         "from nbjudge.bridge.values.table import ValueKind, known\n"
         "from nbjudge.wire import text\n"
-        "known(ValueKind('path', (PurePosixPath,), lambda value, encode: {'t': 'path', 'v': str(value)},\n"
-        "    lambda tree, decode: PurePosixPath(text(tree, 'v'))))\n"
+        "known(ValueKind('address', (IPv4Address,), lambda value, encode: {'t': 'address', 'v': str(value)},\n"
+        "    lambda tree, decode: IPv4Address(text(tree, 'v'))))\n"
     )
-    assert said(tmp_path, what) == "a/b"
+    assert said(tmp_path, what) == "10.0.0.7"
 
 
 def test_nobody_names_the_file_of_a_kind() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import binascii
 import math
+import pathlib
 import re
 import uuid
 from decimal import Decimal
@@ -26,6 +27,8 @@ from nbjudge.wire import listed, text
 
 TEXT_CHARS = 4 << 20
 DIGITS = 5000
+PATH_CHARS = 4096  # a system's own bound
+PATHS = {kind.__name__: kind for kind in (pathlib.PurePosixPath, pathlib.PureWindowsPath, type(pathlib.Path()))}
 _DECIMAL = re.compile(r"-?(\d+(\.\d+)?(E[+-]\d{1,6})?|Infinity|s?NaN\d*)")
 
 
@@ -117,6 +120,21 @@ def _uuid(tree: Tree, _decode: Decoder) -> uuid.UUID:
         raise WireError("A UUID isn't one.") from None
 
 
+def _path(value: pathlib.PurePath, _encode: Encoder) -> Any:
+    kind = next(kind for kind in reversed(PATHS.values()) if isinstance(value, kind))
+    said = kind.__str__(value)
+    if len(said) > PATH_CHARS:
+        raise UnsupportedError(f"a path of more than {PATH_CHARS} characters")
+    return {"t": "path", "of": kind.__name__, "v": said}
+
+
+def _path_heard(tree: Tree, _decode: Decoder) -> pathlib.PurePath:
+    kind = PATHS.get(text(tree, "of"))
+    if kind is None:
+        raise WireError("A path is of no known kind.")
+    return kind(text(tree, "v", PATH_CHARS))
+
+
 def _never(_tree: Tree, _decode: Decoder) -> Any:
     raise WireError("JSON says such a value by itself.")
 
@@ -162,6 +180,7 @@ for _kind in (
         subclasses=True,
     ),
     ValueKind("Decimal", (Decimal,), _decimal, _decimal_heard, subclasses=True),
+    ValueKind("path", tuple(PATHS.values()), _path, _path_heard, subclasses=True),
     ValueKind("UUID", (uuid.UUID,), lambda value, _encode: {"t": "UUID", "v": str(value)}, _uuid, subclasses=True),
 ):
     known(_kind)
