@@ -115,7 +115,7 @@ class Carrier:
         if remote.is_function(value) or (self.side == 0 and remote.may_call(value)):
             return self._function(value, inner)
         if self.side == 0 and not remote.may_lend(value):
-            raise UnsupportedError(f"an object of class {type(value).__name__[:80]} of the test's")
+            raise UnsupportedError(f"an object of {_of_the_test(type(value))}")
         tree = {"t": "object", "class": self._class(type(value), inner), "id": self.lent.number_of(value)}
         if self.side == 1:
             tree |= self._looks(value)
@@ -143,7 +143,7 @@ class Carrier:
         if (known := self._named(kind)) is not None and known["t"] == "yours":
             return dict(known)
         if self.side == 0 and not remote.may_lend(kind):
-            raise UnsupportedError(f"the class {kind.__name__[:80]} of the test's")
+            raise UnsupportedError(f"the {_of_the_test(kind)}")
         number = self.lent.number_of(kind)
         for name, (base, _method) in BY_METHOD.items():
             if issubclass(kind, base):
@@ -409,3 +409,9 @@ _HEARD: Mapping[str, Callable[[Carrier, Mapping[str, Any], Decoder], Any]] = {
     "class": Carrier._hear_class,
     "object": Carrier._hear_object,
 }
+
+
+def _of_the_test(kind: type) -> str:
+    """What can't be lent of a class, and what helps."""
+    helps = "write the class into a cell of the release" if kind.__module__ == remote.TESTS else "pass plain data"
+    return f"class {kind.__name__[:80]} of the test's ({helps})"

@@ -15,6 +15,7 @@ import types
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -628,7 +629,7 @@ class Secret:
 
 KEPT: list[Any] = [
     *(Secret, Secret(), nn.Linear(2, 1), torch.optim.SGD(nn.Linear(2, 1).parameters(), lr=0.1)),
-    *(torch.utils.data.DataLoader([1, 2]), io.TextIOWrapper(io.BytesIO())),
+    *(torch.utils.data.DataLoader([1, 2]), io.TextIOWrapper(io.BytesIO()), Mock(**{"get.return_value": 3})),
 ]
 
 
