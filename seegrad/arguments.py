@@ -416,10 +416,10 @@ def gained(before: torch.Tensor | None, grad: torch.Tensor | None) -> torch.Tens
 
 
 def same_grad(came: torch.Tensor | None, want: torch.Tensor | None, size: float = 0.0) -> bool:
-    """Both None, or close to each other."""
+    """Both None, or close to each other and both with a history, or both without."""
     if came is None or want is None:
         return came is None and want is None
-    return close(came, want, size)
+    return came.requires_grad == want.requires_grad and close(came, want, size)
 
 
 def unless_zero(grad: torch.Tensor | None) -> torch.Tensor | None:
@@ -451,6 +451,8 @@ def grad_symptom(came: torch.Tensor | None, want: torch.Tensor | None, before: t
     >>> grad_symptom(None, one, None), grad_symptom(one, None, None), grad_symptom(one, 3 * one, 2 * one)
     ('unfilled', 'backed', 'replaced')
     """
+    if came is not None and want is not None and close(came, want):
+        return "with_history"  # or the other way round
     if same_grad(before, want):
         return "backed" if want is None else "grad"
     if came is None or same_grad(came, before):

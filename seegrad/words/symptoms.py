@@ -39,6 +39,7 @@ NOTES: Mapping[str, str] = {
     "replaced": marked("What stood in `{name}.grad` before is gone: the new gradient was to be added to it."),
     "left": marked("`{name}.grad` should be empty afterwards: nothing emptied it after the last backward."),
     "unfilled": marked("Nothing was written into `{name}.grad`."),
+    "with_history": marked("The numbers in `{name}.grad` are right, its `requires_grad` isn't."),
     "changed": marked("`{name}` should hold what it held."),
     "around": AROUND,
     "neighbour": marked("In backward it writes into the gradient that it is handed. Others are handed the same one."),
