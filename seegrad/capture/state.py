@@ -328,9 +328,9 @@ class RecordingState:
 
     def gradient_read(self, tensor: torch.Tensor, frame: FrameType) -> None:
         """`.grad` was read: a Frame where it's None because backward keeps gradients in leaves alone."""
-        if not self._backwards or tensor.retains_grad:
+        if not self._backwards:
             return
-        if self.tables.tensors.is_leaf(tensor):
+        if tensor.retains_grad or self.tables.tensors.is_leaf(tensor):
             self.uses.read(tensor, frame)
             return
         user = user_frame(frame)

@@ -153,6 +153,7 @@ def find_lost(recording: Recording) -> Iterator[Diagnosis]:
     if recording.error in recording.errors or not without:
         return
     got |= followers(recording, without, got)
+    got |= {leaf for each in recording.clues_of("severed") for leaf in each.tensors}  # told with their own loss
     held = {leaf for use in recording.uses if use.kind == "stepped" for leaf, _ in use.tensors}
     calls = {frames[0].index: frames for frames in backward_calls(recording)}
     flow = Flow(recording)

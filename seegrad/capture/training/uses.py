@@ -6,6 +6,7 @@ say of each optimiser when it steps; a gradient is cleared by setting `.grad`, w
 
 from __future__ import annotations
 
+import re
 import sys
 import threading
 import weakref
@@ -35,6 +36,9 @@ CLIPPING = clip_grad_norm_.__code__.co_filename
 
 UNSCALING = "_amp_foreach_non_finite_check_and_unscale_"
 """What a GradScaler divides gradients with, when it's asked to or when it steps."""
+
+CLEARS = re.compile(r"\.grad(?: is (?:not )?None|(?:\.data|\.detach\(\))?\.(?:zero_|detach_|requires_grad_)\()")
+"""A gradient that is looked at in order to clear it."""
 
 At = tuple[int, Place | None]
 """When and where."""
@@ -141,10 +145,11 @@ class GradientUses:
     def read(self, leaf: torch.Tensor, caller: FrameType) -> None:
         """A gradient is about to be looked at: by the user's own code it may be put to use."""
         number = self._tables.tensors.find(leaf) if is_users(caller.f_code.co_filename) else None
-        if number is not None:
+        place = self._source.place(caller) if number is not None else None
+        if number is not None and not (place is not None and _only_clears(place.code)):
             self._early.pop(number, None)  # perhaps it's clipped by hand
-            self.windows.used()
-            place, last = self._source.place(caller), self._tables.uses[-1:]
+            self.windows.used(number)
+            last = self._tables.uses[-1:]
             if not last or (last[0].kind, last[0].place) != ("read", place):
                 self._tables.uses.append(GradientUseDraft("read", self._now, place, ((number, None),)))
 
@@ -195,6 +200,7 @@ class GradientUses:
     def unscaled(self, tensors: Sequence[torch.Tensor], user: FrameType | None) -> None:
         """A GradScaler divides these; those that have been clipped since they came were scaled then."""
         self._scaled = True
+        self.windows.used()
         at = self._now, self._source.place(user)
         for each in tensors if self._clips else ():
             key = _storage(each)
@@ -252,6 +258,15 @@ def schedulers(frames: Sequence[FrameType]) -> list[tuple[str, LRScheduler]]:
         named = (*held.items(), *attributes(held).items())
         found += [(name, value) for name, value in named if is_a(value, LRScheduler) and hasattr(value, "last_epoch")]
     return found
+
+
+def _only_clears(code: str) -> bool:
+    """Does a line look at gradients for nothing but to clear them?
+
+    >>> _only_clears("if p.grad is not None: p.grad.zero_()"), _only_clears("p.grad.zero_(); log(p.grad)")
+    (True, False)
+    """
+    return CLEARS.search(code) is not None and ".grad" not in CLEARS.sub("", code)
 
 
 def _storage(gradient: torch.Tensor | None) -> int | None:

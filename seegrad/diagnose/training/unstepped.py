@@ -11,8 +11,8 @@ from seegrad.diagnose.evidence import label, made_at
 from seegrad.diagnose.finding import DiagnosisKind, Finding, finder
 from seegrad.diagnose.gradients import reach
 from seegrad.diagnose.training.freezes import trained_step
-from seegrad.diagnose.training.steps import Round, leaf_of, leaves_of, names, rounds
-from seegrad.model.recording import Diagnosis, Frame, GradientUse, Place, Recording
+from seegrad.diagnose.training.steps import Round, leaf_of, leaves_of, names, reached, rounds
+from seegrad.model.recording import Clue, Diagnosis, Frame, GradientUse, Place, Recording
 from seegrad.words.languages import marked
 from seegrad.words.phrases import Word
 
@@ -88,20 +88,33 @@ ONLY_THE_LAST = marked(
     "them: it uses those of the last call alone."
 )
 ONCE_A_STEP = marked("If the step is to use the sum of all, clear once a step: right after it.")
+ONLY_WHAT_FOLLOWS = marked(
+    "{Culprit} throws away all that the backward call on {backward} has computed, before any step has used it, again "
+    "and again: the step on {victim} uses only what comes after."
+)
+KEEP_OR_LEAVE = marked(
+    "If the step is to use that, too, clear once a step: right after it; if it isn't, leave that backward call out."
+)
 
 
 @finder(order=21)
 def find_cleared_each(recording: Recording) -> Iterator[Diagnosis]:
     """A note for each line that clears so before two steps; none where another line makes use of the gradients."""
+    severed = {each.place for each in recording.clues_of("reaches")}  # told as that
+    thrown = (each for each in recording.clues_of("thrown") if recording.frames[each.frame].place not in severed)
+    noted = [each for each in thrown if _step_of(recording, each) is not None]
+    yield from (_thrown(recording, each) for each in noted)
     found: dict[tuple[Place | None, Place | None], list[tuple[Round, list[Frame]]]] = {}
     steps = Counter[Place | None]()
     for round_ in rounds(recording):
-        calls, lines = _one_a_call(round_), _cleared_between(round_)
+        calls, lines = _one_a_call(round_), _cleared_between(recording, round_)
         steps[round_.step.place] += round_.adds_to is not None or bool(lines)  # of the first, a part may be forgotten
         if len(lines) == 1 and not _made_use_of(recording, round_, calls):
             found.setdefault((lines.pop(), round_.step.place), []).append((round_, calls))
+    told = {each.place for each in noted}
     for (culprit, victim), each in found.items():
-        if len(each) >= SEVERAL and len(each) == steps[victim]:  # else a batch was dropped now and then
+        often = len(each) >= SEVERAL and len(each) == steps[victim]  # else a batch was dropped now and then
+        if often and culprit not in told:
             round_, calls = each[0]
             finding = Finding(
                 recording=recording,
@@ -114,6 +127,27 @@ def find_cleared_each(recording: Recording) -> Iterator[Diagnosis]:
             yield finding.told(ONLY_THE_LAST, ONCE_A_STEP, {"count": len(calls)}, backward=finding.line(calls[0].place))
 
 
+def _step_of(recording: Recording, noted: Clue) -> GradientUse | None:
+    steps = (use for use in reversed(recording.uses) if use.kind == "stepped" and noted.tensors[0] in leaves_of(use))
+    return next(steps, None)
+
+
+def _thrown(recording: Recording, noted: Clue) -> Diagnosis:
+    """What was seen while it ran: of a round longer than what is remembered, or of two losses' calls."""
+    step, count = _step_of(recording, noted), noted.fact("calls")
+    finding = Finding(
+        recording=recording,
+        kind=EACH,
+        frame=step.frame if step is not None else noted.frame,
+        culprit=noted.place,
+        victim=step.place if step is not None else None,
+        tensor=noted.tensors[0],
+    )
+    said, advice = (ONLY_THE_LAST, ONCE_A_STEP) if count else (ONLY_WHAT_FOLLOWS, KEEP_OR_LEAVE)
+    backward = finding.line(recording.frames[noted.frame].place)
+    return finding.told(said, advice, {"count": int(count)} if count else {}, backward=backward)
+
+
 def _one_a_call(round_: Round) -> list[Frame]:
     """The first Frame of each backward call that came to a leaf of the step's."""
     first: dict[int | None, Frame] = {}
@@ -122,17 +156,25 @@ def _one_a_call(round_: Round) -> list[Frame]:
     return list(first.values())
 
 
-def _cleared_between(round_: Round) -> set[Place | None]:
+def _cleared_between(recording: Recording, round_: Round) -> set[Place | None]:
     """The lines that clear between backward calls of one line; none where more than the last call's gradients stay."""
     calls, lines = _one_a_call(round_), set[Place | None]()
     if len({frame.place for frame in calls}) != 1:
         return set()
     for earlier, later in pairwise(calls):
         cleared = {use.place for use in round_.cleared if earlier.index <= use.frame < later.index}
+        if cleared and not _all_cleared(recording, round_, earlier, later):
+            return set()
         if not cleared and later is calls[-1]:
             return set()
         lines |= cleared
     return lines
+
+
+def _all_cleared(recording: Recording, round_: Round, earlier: Frame, later: Frame) -> bool:
+    """Is all that a call has computed cleared before the next one comes? Else it may be for another step."""
+    uses = (use for use in round_.between if use.kind == "cleared" and earlier.index <= use.frame < later.index)
+    return reached(recording, earlier.backward) <= {None}.union(*(leaves_of(use) for use in uses))
 
 
 def _made_use_of(recording: Recording, round_: Round, calls: list[Frame]) -> bool:

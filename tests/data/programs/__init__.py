@@ -162,6 +162,7 @@ def programs() -> dict[str, Program]:
         reported_models,
         reported_policies,
         reported_refusals,
+        reported_rounds,
         reported_steps,
         reported_terms,
         reported_trainers,

@@ -46,35 +46,37 @@ class StepsInVain:
     def _search(self, optimiser: Optimizer, leaves: Sequence[int]) -> None:
         frames, root = self._tables.frames.drafts.values(), self._tables.root
         asked = any(not set(leaves).isdisjoint(frame.wanted) for frame in frames)
-        cut = self._cut(root, set(leaves)) if asked and root is not None else None
+        cut = cut_between(self._tables, root, set(leaves)) if asked and root is not None else None
         if cut is not None and cut.place is not None:
             self._found.add(optimiser)
             self._tables.clues.append(Clue("vain", cut.index, cut.place, tuple(leaves), (("op", cut.op),)))
 
-    def _cut(self, root: int, leaves: Container[int]) -> FrameDraft | None:
-        """The Frame at which the graph ends on the way from a loss back to one of these, the nearest to the loss."""
-        makers, drafts = self._makers(), self._tables.tensors.drafts
-        waiting: list[tuple[int, FrameDraft | None]] = [(root, None)]
-        seen = {root}
-        for number, end in waiting:  # grows while it's read
-            if number in leaves:
-                if end is not None:
-                    return end
-                continue
-            cut, frame, draft = end, makers.get(number), drafts[number]
-            inputs = () if frame is None else frame.inputs
-            if (draft.is_leaf or not draft.requires_grad) and any(drafts[each].requires_grad for each in inputs):
-                cut = cut or frame
-            waiting += [(each, cut) for each in inputs if each not in seen]
-            seen.update(inputs)
-        return None
 
-    def _makers(self) -> dict[int, FrameDraft]:
-        """Tensor → the Frame that made it."""
-        found: dict[int, FrameDraft] = {}
-        for frame in self._tables.frames.drafts.values():
-            if frame.phase in ("forward", "inplace"):
-                for number in frame.outputs:
-                    if number not in frame.inputs:
-                        found.setdefault(number, frame)
-        return found
+def cut_between(tables: Tables, root: int, leaves: Container[int]) -> FrameDraft | None:
+    """The Frame at which the graph ends on the way from a loss back to one of these, the nearest to the loss."""
+    makers, drafts = _makers(tables), tables.tensors.drafts
+    waiting: list[tuple[int, FrameDraft | None]] = [(root, None)]
+    seen = {root}
+    for number, end in waiting:  # grows while it's read
+        if number in leaves:
+            if end is not None:
+                return end
+            continue
+        cut, frame, draft = end, makers.get(number), drafts[number]
+        inputs = () if frame is None else frame.inputs
+        if (draft.is_leaf or not draft.requires_grad) and any(drafts[each].requires_grad for each in inputs):
+            cut = cut or frame
+        waiting += [(each, cut) for each in inputs if each not in seen]
+        seen.update(inputs)
+    return None
+
+
+def _makers(tables: Tables) -> dict[int, FrameDraft]:
+    """Tensor → the Frame that made it."""
+    found: dict[int, FrameDraft] = {}
+    for frame in tables.frames.drafts.values():
+        if frame.phase in ("forward", "inplace"):
+            for number in frame.outputs:
+                if number not in frame.inputs:
+                    found.setdefault(number, frame)
+    return found
