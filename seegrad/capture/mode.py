@@ -36,6 +36,7 @@ from seegrad.capture.recomputed import Recomputations
 from seegrad.capture.state import RecordingState
 from seegrad.capture.step import Step, is_torchs
 from seegrad.capture.training.lost import tell_kept, tell_lost
+from seegrad.capture.training.steps.rescaled import SCALES
 from seegrad.capture.training.uses import CLIPPING, UNSCALING, ZEROING, on_step
 from seegrad.model.recording import RaisedError, Recording
 from seegrad.words.errors import text_of
@@ -356,11 +357,13 @@ class Capture(TorchFunctionMode):
             quietly(self._state.uses.zeroed, tensors_in(args), user)
         elif frame.f_code.co_filename == CLIPPING:
             if call.inplace:
-                quietly(self._state.uses.clipped, tensors_in(args[:1]), user)
+                quietly(self._state.uses.clipped, tensors_in(args[:1]), frame, user)
             elif call.name == "tensor":
                 quietly(self._state.uses.clipped_nothing, frame, user)
         elif call.name == UNSCALING:
             quietly(self._state.uses.unscaled, tensors_in(args[:1]), user)
+        elif call.name in SCALES:
+            quietly(self._state.uses.scaled, call.name, args, user)
 
     def _call_of(self, function: Callable[..., Any]) -> Call:
         try:

@@ -21,10 +21,11 @@ from torch.optim.optimizer import Optimizer, register_optimizer_step_post_hook, 
 
 from seegrad.capture.probes import torch_private as _torch
 from seegrad.capture.probes.places import Source, is_users
-from seegrad.capture.probes.variables import attributes, is_a, variables
+from seegrad.capture.probes.variables import attributes, is_a, tensors_in, variables
 from seegrad.capture.probes.written import call_of, texts
 from seegrad.capture.tables import Tables
 from seegrad.capture.tables.frames import GradientUseDraft, Held
+from seegrad.capture.training.steps.rescaled import RescaledClips
 from seegrad.capture.training.windows import Windows
 from seegrad.model.recording import Place
 
@@ -90,7 +91,7 @@ class GradientUses:
         self._early: dict[int, At] = {}  # leaf → when and where it was to be clipped, and no gradient was there
         self._schedules: list[tuple[weakref.ref[LRScheduler], int]] = []  # those that were there at the start, how far
         self._scaled = False
-        self.windows = Windows(tables, source)
+        self.windows, self._rescaled = Windows(tables, source), RescaledClips(tables)
         self._first = weakref.WeakSet[Optimizer]()  # those that have stepped: asked at their first step alone
 
     def start(self, frame: FrameType | None) -> None:
@@ -122,7 +123,9 @@ class GradientUses:
         self._tell_zeroed(known)
         self._tell_clipped(known)
         self._tell_early(known)
-        self._used.update((key, number) for number, leaf in known if (key := _storage(leaf.grad)) is not None)
+        gradients = {key: number for number, leaf in known if (key := _storage(leaf.grad)) is not None}
+        self._rescaled.stepped(gradients)
+        self._used.update(gradients)
         held = tuple((number, _version(leaf)) for number, leaf in known)
         self.windows.stepped(optimiser, known)
         self._tables.uses.append(GradientUseDraft("stepped", self._now, self._source.place(user), held))
@@ -132,6 +135,7 @@ class GradientUses:
         number = self._tables.tensors.find(leaf)
         if number is not None and leaf.grad is not None:
             self._used.pop(_storage(leaf.grad) or 0, None)
+            self._rescaled.forget(_storage(leaf.grad) or 0)
             self._tell_zeroed([(number, leaf)])
             self.windows.cleared(number, user)
             self._clear((self._now, self._source.place(user)), (number, _version(leaf)))
@@ -157,13 +161,19 @@ class GradientUses:
         """Was it seen to step, or does a scaler step for it when it likes?"""
         return optimiser in self._first or self._scaled
 
-    def clipped(self, tensors: Sequence[torch.Tensor], user: FrameType | None) -> None:
+    def scaled(self, op: str, args: tuple[Any, ...], user: FrameType | None) -> None:
+        """The user's code multiplies something: of interest where it is gradients that have been clipped."""
+        if self._rescaled.wait and len(args) > 1:
+            self._rescaled.scaled(op, tensors_in(args[:1]), args[1], (self._now, self._source.place(user)))
+
+    def clipped(self, tensors: Sequence[torch.Tensor], frame: FrameType, user: FrameType | None) -> None:
         """Torch clips these; told of those that a step has used and that nobody has cleared since.
 
         Of the others it's remembered: whether they are scaled, unscaling them shows.
         """
         at = self._now, self._source.place(user)
         self._early.clear()
+        self._rescaled.clipped(tensors[:MOST_ZEROED], frame, at)
         for each in tensors[:MOST_ZEROED]:
             key, version = _storage(each), _torch.version(each)
             if key is not None and version is not None:

@@ -26,6 +26,18 @@ UNSCALE_FIRST = marked(
     "If the limit is meant for the gradients themselves, call `scaler.unscale_(optimizer)` before you clip."
 )
 
+DIVIDED = marked(
+    "{Culprit} clips gradients, and {victim} divides all of them by one number afterwards, before the step: the limit "
+    "holds for what they were before that, not for what the step uses."
+)
+MULTIPLIED = marked(
+    "{Culprit} clips gradients, and {victim} multiplies all of them by one number afterwards, before the step: the "
+    "limit holds for what they were before that, not for what the step uses."
+)
+CLIP_BELOW = marked(
+    "If the limit is meant for what the step uses, clip below that line: bring the gradients to their own scale first."
+)
+
 EVALUATED = DiagnosisKind("trained_in_evaluation", "note", marked("trained in evaluation mode"))
 NEVER_BACK = marked(
     "{Culprit} puts `{name}` into evaluation mode, and it is still there when the step on {victim} trains it: without "
@@ -54,6 +66,21 @@ def find_scaled(recording: Recording) -> Iterator[Diagnosis]:
             if clip.place not in told:
                 told.add(clip.place)
                 yield from _told(recording, SCALED, clip, use, STILL_SCALED, UNSCALE_FIRST)
+
+
+@finder(order=34)
+def find_rescaled(recording: Recording) -> Iterator[Diagnosis]:
+    """A note for each line that clips what is then multiplied by hand."""
+    for clip, then in zip(recording.clues_of("clip"), recording.clues_of("rescaled"), strict=True):
+        finding = Finding(
+            recording=recording,
+            kind=SCALED,
+            frame=then.frame,
+            culprit=clip.place,
+            victim=then.place,
+            tensor=clip.tensors[0],
+        )
+        yield finding.told(DIVIDED if then.fact("how") == "divided" else MULTIPLIED, CLIP_BELOW, {})
 
 
 @finder(order=35)

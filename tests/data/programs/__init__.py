@@ -163,6 +163,7 @@ def programs() -> dict[str, Program]:
         reported_policies,
         reported_refusals,
         reported_rounds,
+        reported_scales,
         reported_steps,
         reported_terms,
         reported_trainers,

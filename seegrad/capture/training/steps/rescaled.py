@@ -1,0 +1,108 @@
+"""Gradients that are clipped and then all multiplied by one number before the step: the limit was for another unit.
+
+A scale that the user has made by hand shows no other way: it is a number, and a method in place.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import takewhile
+from types import FrameType
+from typing import Any
+
+import torch
+
+from seegrad.capture.probes import torch_private as _torch
+from seegrad.capture.tables import Tables
+from seegrad.model.recording import Clue, Place
+
+DIVIDES = frozenset({"div_", "true_divide_", "divide_", "__itruediv__", "_foreach_div_"})
+SCALES = DIVIDES | {"mul_", "multiply_", "__imul__", "_foreach_mul_"}
+"""Calls that may do so."""
+
+LIMITS = "max_norm", "clip_value"
+"""What torch's functions that clip call their limit."""
+
+At = tuple[int, Place | None]
+
+
+@dataclass(slots=True)
+class _Clip:
+    """A gradient after the clip; then what it was multiplied by, and where."""
+
+    version: int
+    at: At
+    by: object = None
+    scaled: At | None = None
+    divided: bool = False
+
+
+class RescaledClips:
+    """Those gradients that were clipped and wait for their step, by their storages."""
+
+    def __init__(self, tables: Tables) -> None:
+        self._tables = tables
+        self._clips: dict[int, _Clip] = {}
+        self._told: set[Place] = set()
+
+    @property
+    def wait(self) -> bool:
+        """Are there any?"""
+        return bool(self._clips)
+
+    def clipped(self, tensors: Sequence[torch.Tensor], frame: FrameType, at: At) -> None:
+        """Torch is about to clip these; to no limit, in order to measure them, isn't one."""
+        if math.isfinite(_limit(frame)):
+            for each in tensors:
+                key, version = _torch.storage_key(each), _torch.version(each)
+                if key is not None and version is not None:
+                    self._clips[key] = _Clip(version + 1, at)
+
+    def scaled(self, op: str, targets: Sequence[torch.Tensor], by: Any, at: At) -> None:
+        """The user's code is about to multiply these; a number that waits on a device is known by itself."""
+        number = by if isinstance(by, int | float) else id(by) if _is_single(by) else None
+        for each in targets if number not in (None, 1) else ():
+            clip = self._clips.get(_torch.storage_key(each) or 0)
+            if clip is not None and self._is_as_clipped(each, clip):
+                clip.by, clip.scaled, clip.divided = (number, at[1]), at, op in DIVIDES
+
+    def _is_as_clipped(self, gradient: torch.Tensor, clip: _Clip) -> bool:
+        """Has nobody written to it since? A `.data` counts its versions anew."""
+        version, storage = _torch.version(gradient), self._tables.tensors.storage_number(gradient)
+        if version != 0 or clip.version == 0:
+            return version == clip.version
+        since = takewhile(lambda write: write.frame > clip.at[0], reversed(self._tables.writes.drafts.values()))
+        return all(write.storage != storage or write.place == clip.at[1] for write in since)
+
+    def stepped(self, held: dict[int, int]) -> None:
+        """An optimiser is about to step with these gradients: storage → leaf."""
+        clips = {leaf: self._clips.pop(key) for key, leaf in held.items() if key in self._clips}
+        found = next(iter(clips.values()), None)
+        if found is None or found.scaled is None or any(each.by != found.by for each in clips.values()):
+            return
+        (frame, clip), (then, scale) = found.at, found.scaled
+        if clip is not None and scale is not None and clip not in self._told:
+            self._told.add(clip)
+            how = "divided" if found.divided else "multiplied"
+            self._tables.clues.append(Clue("clip", frame, clip, tuple(clips)))
+            self._tables.clues.append(Clue("rescaled", then, scale, tuple(clips), (("how", how),)))
+
+    def forget(self, key: int) -> None:
+        """That gradient is cleared: another one may come to lie in its place."""
+        self._clips.pop(key, None)
+
+
+def _limit(frame: FrameType) -> float:
+    """The limit that torch's function was given, from the frame in which it clips."""
+    file, caller = frame.f_code.co_filename, frame
+    while True:
+        given = next((caller.f_locals[name] for name in LIMITS if name in caller.f_locals), None)
+        if given is not None or caller.f_back is None or caller.f_back.f_code.co_filename != file:
+            return float(given) if isinstance(given, int | float) else 0.0
+        caller = caller.f_back
+
+
+def _is_single(value: Any) -> bool:
+    return isinstance(value, torch.Tensor) and value.numel() == 1
