@@ -345,9 +345,10 @@ class RecordingState:
         self.uses.schedules(optimiser, self._frames(user))
         if first:
             self.switches.guards.look(self._frames(user))
-        if self.switches.is_time():
-            self.switches.guards.look(self._frames(user))
+        if (is_time := self.switches.is_time(optimiser)) or self.switches.is_time_to_ask():
             self.switches.look(self._names.met(), optimiser, self._frames(user))
+        if is_time:
+            self.switches.guards.look(self._frames(user))
             self._shared.look(optimiser, self._frames(user))
             self._tied.look(optimiser)
             self._unheard.look(optimiser, self._frames(user))

@@ -7,6 +7,7 @@ attribute that was set on a Module, or one that is misspelt.
 from __future__ import annotations
 
 import re
+import weakref
 from collections.abc import Callable, Iterable, Sequence
 from types import CodeType, FrameType
 from typing import Any
@@ -38,8 +39,14 @@ GRADIENTLESS = torch.no_grad, torch.inference_mode
 INFERENCE = "inference_mode"
 """Torch tells nobody that this begins or ends."""
 
-UNHEARD = "requires_grad"
-"""The attribute of a Module that torch never reads."""
+UNHEARD = "requires_grad", "requires_grad_", "require_grad", "requires_grads"
+"""Attributes of a Module that torch never reads."""
+
+MOST_COUNTED = 32
+"""So many optimisers have their steps counted each by itself: a loop may make one a turn."""
+
+NOW_AND_THEN = 64
+"""Each so many steps it's asked what nobody hears, which costs little: a freeze may come in the midst of a training."""
 
 MISSPELT = re.compile(r"require[ds]?_?grads?_?")
 """What is meant to be `requires_grad` on a Parameter."""
@@ -54,6 +61,8 @@ class Switches:
     def __init__(self, tables: Tables, source: Source, meet: Callable[[torch.Tensor], int]) -> None:
         self._tables, self._source, self._meet = tables, source, meet
         self._steps = 0
+        self._counts = weakref.WeakKeyDictionary[torch.optim.Optimizer, int]()
+        self._counted = 0
         self._told: set[str] = set()
         self._open: list[Place | None] = []  # the `with` lines of the user's that are under way
         self.guards = GuardedSwitches(tables, source)
@@ -142,10 +151,18 @@ class Switches:
 
     # -- what nobody hears
 
-    def is_time(self) -> bool:
-        """True at the first step of an optimiser, the second, the fourth, …"""
+    def is_time(self, optimiser: torch.optim.Optimizer) -> bool:
+        """True at the first step of an optimiser, the second, the fourth, …; and at those of all together."""
         self._steps += 1
-        return self._steps & (self._steps - 1) == 0
+        self._counted += optimiser not in self._counts
+        own = 0
+        if self._counted <= MOST_COUNTED or optimiser in self._counts:
+            own = self._counts[optimiser] = self._counts.get(optimiser, 0) + 1
+        return self._steps & (self._steps - 1) == 0 or (own > 0 and own & (own - 1) == 0)
+
+    def is_time_to_ask(self) -> bool:
+        """True at each so many steps."""
+        return self._steps % NOW_AND_THEN == 0
 
     def look(
         self,
@@ -155,8 +172,10 @@ class Switches:
     ) -> None:
         """Find the attributes that were set in vain on these modules, and on what the optimiser holds."""
         for path, module in modules:
-            if vars(module).get(UNHEARD) is False:
-                self._unheard(f"{path}.{UNHEARD}", list(module.parameters()), texts(self._source, frames, module))
+            for name in (each for each in UNHEARD if vars(module).get(each) is False):
+                learning = [leaf for leaf in torch.nn.Module.parameters(module) if leaf.requires_grad]
+                if learning:
+                    self._unheard(f"{path}.{name}", learning, texts(self._source, frames, module))
         misspelt: dict[str, list[torch.Tensor]] = {}
         for group in optimiser.param_groups:
             for leaf in group["params"]:
@@ -171,8 +190,13 @@ class Switches:
         self._told.add(name)
         *owner, attribute = name.split(".")
         place = assigned(self._source, texts, attribute, owner[-1] if owner else "")
-        numbers = [number for leaf in leaves if (number := self._tables.tensors.find(leaf)) is not None]
-        self._tables.switches.append(SwitchDraft("unheard", False, self._tables.frames.now, place, numbers, name))
+        numbers = {number for leaf in leaves if (number := self._tables.tensors.find(leaf)) is not None}
+        draft = SwitchDraft("unheard", False, self._tables.frames.now, place, sorted(numbers), name)
+        last = self._tables.switches[-1:]
+        if last and _same(last[0]) == _same(draft) and last[0].frame == draft.frame:  # a loop's, module by module
+            last[0].tensors = sorted(numbers.union(last[0].tensors))
+        else:
+            self._tables.switches.append(draft)
 
 
 def _same(draft: SwitchDraft) -> tuple[str, bool, Place | None]:

@@ -145,7 +145,7 @@ def _in_vain(recording: Recording) -> Iterator[Vain]:
 def _changed(
     recording: Recording, how: str, switch: Switch, leaves: list[int], off: Place | None = None
 ) -> Iterator[Vain]:
-    step = trained_step(recording, leaves, switch.frame if how != "unheard" else 0)
+    step = trained_step(recording, leaves, switch.frame)
     if leaves and step is not None:
         yield how, switch, leaves, step, off
 

@@ -160,6 +160,7 @@ def programs() -> dict[str, Program]:
         reported_loops,
         reported_losses,
         reported_models,
+        reported_parts,
         reported_policies,
         reported_refusals,
         reported_rounds,
