@@ -6,14 +6,18 @@ import re
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 
-from seegrad.diagnose.evidence import CASTS, INTEGERS, errors_with, is_trained, label
+from seegrad.diagnose.evidence import CASTS, INTEGERS, errors_with, expression, is_trained, label
 from seegrad.diagnose.finding import DiagnosisKind, Finding, finder
 from seegrad.diagnose.history.flow import WRITTEN, Cut, Flow
+from seegrad.diagnose.history.straight import Straight, straight_through
 from seegrad.model.recording import Diagnosis, Frame, Place, Recording, Route, Switch
 from seegrad.words.languages import marked
 from seegrad.words.phrases import Word, joined, phrase, plural
 
 MOST_NAMED = 3
+KEEPS_OUT = frozenset({"no_grad", "inside", WRITTEN})
+"""Why a graph may end on purpose before what no optimiser holds."""
+
 CORE = "does not require grad and does not have a grad_fn"
 CUT = DiagnosisKind("graph_cut", "error", marked("graph cut"), (marked("the graph is cut here"),))
 LOST = replace(CUT, severity="note")
@@ -40,13 +44,17 @@ NO_GRAPH_FROZEN = marked(
 )
 NO_GRADIENT = marked("{label}{leaves} led to the loss but got no gradient, because {culprit} cut the graph: {why}.")
 
-ROUTES: dict[str, Route] = {"detach": "detach", "data": "data", "set_data": "data"}
+ROUTES: dict[str, Route] = {"detach": "detach", "straight": "detach", "data": "data", "set_data": "data"}
 CAUSES = {"detach": "detach", "detach_": "detach", "data": "data", "set data": "set_data", "grad": "grad"}
 ASKED = re.compile(r"\bgrad\([^,()]+, *([\w.]+)\b(?!\()")
 """`grad(energy, x, …)`: for whose gradient somebody asks."""
 
 WHY = {
     "detach": marked("`.detach()` returns {given} without its history"),
+    "straight": marked(
+        "{given} stands there under `.detach()` alone, as in every straight-through, so the gradient of the result "
+        "goes to {other}"
+    ),
     "data": marked("`.data` returns {given} without its history"),
     "set_data": marked("assigning to `.data` takes the numbers of {given} without their history"),
     "no_grad": marked("`{op}` ran with gradients switched off"),
@@ -68,6 +76,10 @@ WHY = {
 
 MEND = {
     "detach": marked("Use {given} itself where the gradient should flow; keep `.detach()` if the cut is meant."),
+    "straight": marked(
+        "If it is to learn, give it a loss term of its own, computed of {given} itself and not of the "
+        "straight-through's result: `F.mse_loss({given_code}, {other_code}.detach())`."
+    ),
     "data": marked("Use {given} itself where the gradient should flow; if the cut is meant, write `.detach()`."),
     "set_data": marked(
         "Use {given} itself where the gradient should flow, not a tensor whose `.data` it was put into."
@@ -160,10 +172,10 @@ def find_lost(recording: Recording) -> Iterator[Diagnosis]:
     for frame in recording.frames:
         flow.remember(frame)
         groups: dict[Place | str | None, tuple[Cut, list[int]]] = {}
-        for cut in flow.cuts(roots_of(recording, frame)) if frame.index in calls else ():
-            found = [leaf for leaf in flow.leaves(cut.given) if leaf not in got and is_known(recording, leaf)]
+        for cut, behind in flow.claims(roots_of(recording, frame)) if frame.index in calls else ():
+            found = [leaf for leaf in behind if leaf not in got and is_known(recording, leaf)]
             why = cause(recording, cut)
-            if why in ("no_grad", "inside", WRITTEN) and held:
+            if found and held and (why in KEEPS_OUT or straight_through(recording, cut) is not None):
                 found = [leaf for leaf in found if leaf in held]
             one = cut.frame.off if why == "inside" else why if why in ("no_grad", "switched") else cut.frame.place
             groups.setdefault(one, (cut, []))[1].extend(found)
@@ -315,9 +327,9 @@ def describe_within(recording: Recording, shown: Frame, nested: Place | None) ->
     return finding.told(NO_GRAPH_WITHIN[why], MEND["within"], facts)
 
 
-def because(why: str, given: Word, op: str) -> Word:
+def because(why: str, given: Word, op: str, other: Word = "") -> Word:
     """The reason as words; empty where the sentence gives it itself."""
-    return phrase(WHY[why], given=given, op=op) if why in WHY else ""
+    return phrase(WHY[why], given=given, op=op, other=other) if why in WHY else ""
 
 
 def describe_cut(
@@ -326,7 +338,8 @@ def describe_cut(
     """The Diagnosis of one cut: `tensors` are the loss of an error, the leaves of a note."""
     why = cause(recording, cut)
     around = within_no_grad(recording, shown) if why in ("no_grad", "inside") else None
-    why = "around" if around is not None else why
+    straight = straight_through(recording, cut) if cut is not None and kind is LOST else None
+    why = "around" if around is not None else "straight" if straight is not None else why
     finding = Finding(
         recording=recording,
         kind=kind,
@@ -337,6 +350,8 @@ def describe_cut(
         route=ROUTES.get(why, "self"),
     )
     count, given, op = len(tensors) - 1, label(recording, cut.given[0]) if cut else "", cut.frame.op if cut else ""
+    given = label(recording, straight.hidden) if straight is not None else given
+    codes = names_of(recording, straight)
     leaves = plural(" (and {count} more leaf)", " (and {count} more leaves)", count) if count else ""
     facts: dict[str, Word] = {
         "label": label(recording, tensors[0]),
@@ -346,7 +361,15 @@ def describe_cut(
         "leaves": count,
     }
     said = NO_GRADIENT if kind is LOST else NO_GRAPH_AS.get(why, NO_GRAPH)
-    return finding.told(said, MEND[why], facts, leaves=leaves, why=because(why, given, op))
+    other = label(recording, straight.through) if straight is not None else ""
+    return finding.told(said, MEND[why], facts, leaves=leaves, why=because(why, given, op, other), **codes)
+
+
+def names_of(recording: Recording, straight: Straight | None) -> dict[str, Word]:
+    """What is hidden in a straight-through, and what it goes through to, as they would be written."""
+    named = (None, None) if straight is None else (straight.hidden, straight.through)
+    hidden, through = (None if each is None else expression(recording, each) for each in named)
+    return {"given_code": hidden or "z", "other_code": through or "x"}
 
 
 def line_to_change(recording: Recording, cut: Cut, why: str) -> Place | None:

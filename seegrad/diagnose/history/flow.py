@@ -46,6 +46,7 @@ class Flow:
         self._results: list[tuple[Frame, int]] = []
         self._walked: set[int] = set()
         self._walked_to_leaves: set[int] = set()
+        self._walked_in_graphs: set[int] = set()
         self._entered: list[Frame] = []
         self._written: dict[int, list[tuple[Cut, int | None]]] = {}  # storage → what was written there, who hears of it
         self._read: dict[int, tuple[int, int]] = {}  # tensor → what it was computed of; so many writes were there then
@@ -145,6 +146,33 @@ class Flow:
         """The leaves that require grad and lead to these tensors; one that was returned before isn't again."""
         behind = self.behind(tensors, self._walked_to_leaves)
         return sorted(number for number in behind if is_trained(self._recording, number))
+
+    def claims(self, roots: Iterable[int]) -> list[tuple[Cut, list[int]]]:
+        """Each cut with the leaves that it keeps from these roots; what was returned before isn't again.
+
+        A leaf is of the first cut into whose graph it goes: another, nearer to the loss, cuts the way of something else
+        with which it was joined.
+        """
+        cuts, own = self.cuts(roots), dict[int, int]()
+        for at, cut in enumerate(cuts):
+            own.update(dict.fromkeys(self._in_graph(cut.given) - own.keys(), at))
+        found: list[list[int]] = [[] for _ in cuts]
+        for at, cut in enumerate(cuts):
+            for leaf in self.leaves(cut.given):
+                found[own.get(leaf, at)].append(leaf)
+        return list(zip(cuts, map(sorted, found), strict=True))
+
+    def _in_graph(self, tensors: Iterable[int]) -> set[int]:
+        """The leaves to which a gradient of these tensors would go, without those that were walked to before."""
+        waiting = [number for number in tensors if number not in self._walked_in_graphs]
+        self._walked_in_graphs.update(waiting)
+        for tensor in waiting:  # grows while it's read
+            frames = [] if is_trained(self._recording, tensor) else self._makers(tensor)
+            inputs = dict.fromkeys(each for frame in frames for each in self._with_history(frame))
+            fresh = [each for each in inputs if each not in self._walked_in_graphs]
+            self._walked_in_graphs.update(fresh)
+            waiting += fresh
+        return {tensor for tensor in waiting if is_trained(self._recording, tensor)}
 
     def behind(self, tensors: Iterable[int], walked: set[int]) -> list[int]:
         """These tensors and all that led to them, nearest first, without those `walked`, to which they're added.

@@ -157,3 +157,130 @@ def p_module_and_parameters_frozen_after_a_training():
             p.requires_grad = False
             p.grad = None
     fitted(Tagger(trunk, 3), 4, 3)
+
+
+# -- under a detach, where another one is nearer to the loss
+
+
+@program("graph_cut", tensor="model.codes.book.weight", route="detach")
+def p_codebook_loss_of_the_straight_through():
+    """showlab/Olaf-World#8, with tokens of a sound."""
+
+    class Codes(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.book = nn.Embedding(6, 3)
+
+        def forward(self, h):
+            picked = self.book(torch.cdist(h, self.book.weight).argmin(dim=1))
+            return h + (picked - h).detach()  # culprit
+
+    class Coder(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.encoder, self.codes, self.decoder = nn.Linear(5, 3), Codes(), nn.Linear(3, 5)
+
+        def forward(self, sound):
+            h = self.encoder(sound)
+            token = self.codes(h)
+            commit = F.mse_loss(h, token.detach())
+            return F.mse_loss(self.decoder(token), sound) + F.mse_loss(token, h.detach()) + 0.25 * commit
+
+    model = Coder()
+    optimizer = torch.optim.Adam(model.parameters(), lr=1e-2)
+    for turn in range(3):
+        optimizer.zero_grad()
+        loss = model(torch.randn(8, 5))
+        loss.backward()  # victim
+        optimizer.step()
+
+
+@program("graph_cut", tensor="words.weight", route="detach")
+def p_words_without_a_loss_of_their_own():
+    """As above, in a loop of its own, the sum written the other way round."""
+    encoder, words, decoder = nn.Linear(5, 3), nn.Embedding(6, 3), nn.Linear(3, 5)
+    held = [*encoder.parameters(), *words.parameters(), *decoder.parameters()]
+    optimizer = torch.optim.Adam(held, lr=1e-2)
+    for turn in range(3):
+        sound = torch.randn(8, 5)
+        h = encoder(sound)
+        nearest = words(torch.cdist(h, words.weight).argmin(dim=1))
+        out = (nearest - h).detach() + h  # culprit
+        loss = F.mse_loss(decoder(out), sound)
+        optimizer.zero_grad()
+        loss.backward()  # victim
+        optimizer.step()
+
+
+@program("graph_cut", tensor="model.gates", route="detach")
+def p_gate_cut_behind_another_cut():
+    class Gated(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.gates, self.body = nn.Parameter(torch.randn(3)), nn.Linear(4, 3)
+            self.top, self.probe = nn.Linear(3, 2), nn.Linear(3, 2)
+
+        def forward(self, x):
+            gate = torch.sigmoid(self.gates)
+            h = self.body(x) * gate.detach()  # culprit
+            return self.top(h), self.probe(h.detach())
+
+    model = Gated()
+    optimizer = torch.optim.Adam(model.parameters(), lr=1e-2)
+    for turn in range(3):
+        main, side = model(torch.randn(8, 4))
+        labels = torch.randint(0, 2, (8,))
+        loss = F.cross_entropy(side, labels) + F.cross_entropy(main, labels)
+        optimizer.zero_grad()
+        loss.backward()  # victim
+        optimizer.step()
+
+
+@program()
+def p_codebook_that_learns_by_its_own_term():
+    encoder, words, decoder = nn.Linear(5, 3), nn.Embedding(6, 3), nn.Linear(3, 5)
+    held = [*encoder.parameters(), *words.parameters(), *decoder.parameters()]
+    optimizer = torch.optim.Adam(held, lr=1e-2)
+    for turn in range(3):
+        sound = torch.randn(8, 5)
+        h = encoder(sound)
+        nearest = words(torch.cdist(h, words.weight).argmin(dim=1))
+        out = h + (nearest - h).detach()
+        loss = F.mse_loss(decoder(out), sound) + F.mse_loss(nearest, h.detach()) + F.mse_loss(h, nearest.detach())
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+
+
+@program()
+def p_codebook_that_follows_the_mean():
+    encoder, words, decoder = nn.Linear(5, 3), nn.Embedding(6, 3), nn.Linear(3, 5)
+    optimizer = torch.optim.Adam([*encoder.parameters(), *decoder.parameters()], lr=1e-2)
+    for turn in range(3):
+        sound = torch.randn(8, 5)
+        h = encoder(sound)
+        which = torch.cdist(h, words.weight).argmin(dim=1)
+        nearest = words(which)
+        with torch.no_grad():
+            chosen = F.one_hot(which, 6).float()
+            words.weight.mul_(0.99).add_(chosen.t() @ h / (chosen.sum(0)[:, None] + 1), alpha=0.01)
+        out = h + (nearest - h).detach()
+        loss = F.mse_loss(decoder(out), sound) + F.mse_loss(h, nearest.detach())
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+
+
+@program()
+def p_codebook_that_is_fixed():
+    encoder, words, decoder = nn.Linear(5, 3), nn.Embedding(6, 3), nn.Linear(3, 5)
+    optimizer = torch.optim.Adam([*encoder.parameters(), *decoder.parameters()], lr=1e-2)
+    for turn in range(3):
+        sound = torch.randn(8, 5)
+        h = encoder(sound)
+        nearest = words(torch.cdist(h, words.weight).argmin(dim=1))
+        out = h + (nearest - h).detach()
+        loss = F.mse_loss(decoder(out), sound) + F.mse_loss(h, out.detach())
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
