@@ -208,15 +208,18 @@ class Windows:
         """A step finds nothing of the newest call's, which came to what others step: was its loss cut off from it?"""
         call, root = self._call, self._tables.root
         looks = self._severed[call.place] = self._severed.get(call.place, 0) + 1
-        others = frozenset[int]().union(*self._held.values())
-        if looks <= FEW_LOOKS and root is not None and call.leaves and call.leaves <= others:
+        if looks <= FEW_LOOKS and root is not None and call.leaves and call.leaves <= self._all_held():
             cut = cut_between(self._tables, root, set(leaves))
             if cut is not None and cut.place is not None and call.place is not None:
                 drafts = self._tables.tensors.drafts
-                given = next((drafts[each].name for each in cut.inputs if drafts[each].requires_grad), None)
+                known = (drafts[each] for each in cut.inputs if each in drafts)
+                given = next((draft.name for draft in known if draft.requires_grad), None)
                 facts = ("op", cut.op), ("given", given or "")
                 cuts = Clue("severed", cut.index, cut.place, tuple(leaves), facts)
                 self._silent.append(_Silent(call, cuts, Clue("reaches", call.end, call.place, tuple(call.leaves))))
+
+    def _all_held(self) -> frozenset[int]:
+        return frozenset[int]().union(*self._held.values())
 
     def settle(self) -> None:
         """All steps behind the newest backward call have been made: what no step went by is told of."""

@@ -55,7 +55,7 @@ class StepsInVain:
 def cut_between(tables: Tables, root: int, leaves: Container[int]) -> FrameDraft | None:
     """The Frame at which the graph ends on the way from a loss back to one of these, the nearest to the loss."""
     makers, drafts = _makers(tables), tables.tensors.drafts
-    waiting: list[tuple[int, FrameDraft | None]] = [(root, None)]
+    waiting: list[tuple[int, FrameDraft | None]] = [(root, None)] if root in drafts else []
     seen = {root}
     for number, end in waiting:  # grows while it's read
         if number in leaves:
@@ -63,7 +63,7 @@ def cut_between(tables: Tables, root: int, leaves: Container[int]) -> FrameDraft
                 return end
             continue
         cut, frame, draft = end, makers.get(number), drafts[number]
-        inputs = () if frame is None else frame.inputs
+        inputs = () if frame is None else [each for each in frame.inputs if each in drafts]  # what is old is forgotten
         if (draft.is_leaf or not draft.requires_grad) and any(drafts[each].requires_grad for each in inputs):
             cut = cut or frame
         waiting += [(each, cut) for each in inputs if each not in seen]
