@@ -24,7 +24,7 @@ PUT = re.compile(r"\s*\w+((?:\.\w+|\[-?\w+\])+)\s*=(?!=)")
 INDEX = re.compile(r"\[(-?\w+)\]")
 """`model.fc = …`, `net[2] = …`: where a module is put."""
 
-LISTED = ".tolist()"
+LISTED = re.compile(r"\.(?:tolist|numpy|item)\(|\b(?:np|numpy)\.\w+\(|\bfloat\(")
 """Code that makes plain numbers of a tensor."""
 
 HANDS_ON = frozenset({"requires_grad_", "detach", "data", "numel"})
@@ -355,7 +355,7 @@ TAKEN_OUT = marked(
     "{Culprit} takes numbers out of what is computed with {leaves}, and numbers have no history: no loss reaches them, "
     "so the step on {victim}, whose optimiser holds them, leaves them as they are."
 )
-STAY = marked("If they are meant to learn, hand on the tensor itself, before it is compared, rounded or made a list.")
+STAY = marked("If they are to learn, hand on the tensor itself, and compute in torch what is computed of its numbers.")
 
 
 @finder(order=28)
@@ -383,7 +383,7 @@ def find_dropped(recording: Recording) -> Iterator[Diagnosis]:
             recording=recording, kind=UNUSED, frame=step.frame, culprit=place, victim=step.place, tensor=leaves[0]
         )
         facts: dict[str, Word] = {"leaves": names(recording, leaves)}
-        taken_out = LISTED in place.code
+        taken_out = LISTED.search(place.code) is not None
         yield finding.told(TAKEN_OUT if taken_out else DROPPED, STAY if taken_out else TAKE_IT_UP, facts)
 
 
@@ -393,7 +393,8 @@ class _Ends:
     def __init__(self, recording: Recording) -> None:
         self._recording = recording
         self._ran = {frame.running for frame in recording.frames if frame.running is not None}
-        self._taken = {tensor for frame in recording.frames for tensor in frame.inputs}
+        taking = (frame for frame in recording.frames if not set(frame.outputs) & set(frame.inputs) or frame.writes)
+        self._taken = {tensor for frame in taking for tensor in frame.inputs}  # `.cpu()` may hand on the tensor itself
         self._above: dict[int, list[int]] = {}
         self._users: dict[int, list[int]] = {}
         for node in recording.nodes:
@@ -430,7 +431,7 @@ class _Ends:
                 if any(self._recording.tensors[tensor].requires_grad for tensor in frame.outputs):
                     return None
                 last = self._taken.isdisjoint(frame.outputs)
-                if last and (frame.place is None or LISTED not in frame.place.code):
+                if last and (frame.place is None or not LISTED.search(frame.place.code)):
                     return None
                 left = left or (frame.place if last else None)
                 results |= set(frame.outputs)

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import torch
 from torch import nn
 from torch.nn import functional as F  # noqa: N812  # torch's own convention
@@ -284,3 +285,114 @@ def p_codebook_that_is_fixed():
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
+
+
+# -- its numbers alone reach the loss
+
+
+class TwoEnds(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.body, self.embed, self.top = nn.Linear(4, 6), nn.Linear(6, 3), nn.Linear(6, 2)
+
+    def forward(self, x):
+        h = torch.tanh(self.body(x))
+        return self.top(h), self.embed(h)
+
+
+@program("never_reached")
+def p_contrast_computed_in_numpy():
+    """sl-93/SUPERVISED-CONTRASTIVE-LEARNING-FOR-PRE-TRAINED-LANGUAGE-MODEL-FINE-TUNING#2, with the pairs of a batch."""
+
+    def contrast(points):
+        gram = points @ points.T
+        return float((gram.sum() - gram.trace()) / len(points))
+
+    model = TwoEnds()
+    optimizer = torch.optim.Adam(model.parameters(), lr=1e-2)
+    for turn in range(4):
+        logits, points = model(torch.randn(8, 4))
+        apart = contrast(points.detach().numpy())  # culprit
+        loss = F.cross_entropy(logits, torch.randint(0, 2, (8,))) + 0.1 * apart
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()  # victim
+
+
+@program("never_reached")
+def p_spread_computed_in_a_helper():
+    def spread(points):
+        points = points.data.cpu().numpy()  # culprit
+        return float(np.var(points, axis=0).sum())
+
+    model = TwoEnds()
+    optimizer = torch.optim.Adam(model.parameters(), lr=1e-2)
+    for turn in range(4):
+        logits, points = model(torch.randn(8, 4))
+        loss = F.cross_entropy(logits, torch.randint(0, 2, (8,))) - 0.1 * spread(points)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()  # victim
+
+
+@program("never_reached")
+def p_weight_of_a_loss_as_a_number():
+    body, scale, top = nn.Linear(4, 6), nn.Linear(6, 1), nn.Linear(6, 2)
+    held = [*body.parameters(), *scale.parameters(), *top.parameters()]
+    optimizer = torch.optim.SGD(held, lr=0.1)
+    for turn in range(4):
+        h = body(torch.randn(8, 4)).relu()
+        weight = scale(h).sigmoid().mean().item()  # culprit
+        loss = weight * F.cross_entropy(top(h), torch.randint(0, 2, (8,)))
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()  # victim
+
+
+@program()
+def p_probe_that_learns_now_and_then():
+    body, top, probe = nn.Linear(4, 6), nn.Linear(6, 2), nn.Linear(6, 2)
+    main, side = torch.optim.Adam([*body.parameters(), *top.parameters()]), torch.optim.Adam(probe.parameters())
+    seen = []
+    for turn in range(6):
+        x, labels = torch.randn(8, 4), torch.randint(0, 2, (8,))
+        h = body(x).relu()
+        loss = F.cross_entropy(top(h), labels)
+        main.zero_grad()
+        loss.backward()
+        main.step()
+        seen.append(float(probe(h.detach()).detach().cpu().numpy().mean()))
+        if turn % 3 == 2:
+            told = F.cross_entropy(probe(h.detach()), labels)
+            side.zero_grad()
+            told.backward()
+            side.step()
+
+
+@program()
+def p_embedding_frozen_and_looked_at():
+    model = TwoEnds()
+    model.embed.requires_grad_(False)
+    optimizer = torch.optim.Adam(model.parameters(), lr=1e-2)
+    seen = []
+    for turn in range(4):
+        logits, points = model(torch.randn(8, 4))
+        seen.append(points.detach().numpy().var())
+        loss = F.cross_entropy(logits, torch.randint(0, 2, (8,)))
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+
+
+@program()
+def p_numbers_of_what_learns_are_noted():
+    model = TwoEnds()
+    optimizer = torch.optim.Adam(model.parameters(), lr=1e-2)
+    seen = []
+    for turn in range(4):
+        logits, points = model(torch.randn(8, 4))
+        loss = F.cross_entropy(logits, torch.randint(0, 2, (8,))) + points.pow(2).mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        seen.append(points.detach().cpu().numpy().mean())
