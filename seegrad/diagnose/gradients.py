@@ -110,9 +110,10 @@ def why_unused(recording: Recording, frame: Frame, tensor: int) -> tuple[str, Cu
     given = tuple(number for number in born.inputs if recording.tensors[number].requires_grad)
     if not ref.is_leaf and ref.frame > newest:
         return "fresh", Cut(born, given)
-    shared = tuple(number for number in given if number in reach(recording, roots))
+    both = reach(recording, (tensor,)) & reach(recording, roots)
+    shared = [number for number in both if not recording.tensors[number].parameter]
     if not ref.is_leaf and shared:
-        return "beside", Cut(born, shared)
+        return "beside", Cut(born, (max(shared),))
     flow = Flow(recording)
     for earlier in recording.frames[: frame.index]:
         flow.remember(earlier)
