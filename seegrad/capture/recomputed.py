@@ -83,8 +83,9 @@ class Recomputations:
                 if checkpoint.metadata_fn is not None:
                     checkpoint.metadata_fn = SavedTwice(self, checkpoint, self._quietly)
             steps = self._first.get(checkpoint)
-            if steps is not None and len(steps) < MOST_STEPS:
-                steps.append(_step(op, frame, tensors_in(result)))
+            made = tensors_in(result)
+            if steps is not None and made and len(steps) < MOST_STEPS:
+                steps.append(_step(op, frame, made))
 
     def end(self) -> None:
         """Nothing more is to be seen."""
@@ -243,5 +244,6 @@ class SecondRunMode(TorchFunctionMode):
         call = call_of(func)
         if call.kind in RECORDED and call.name not in EMPTY and len(self._steps) < MOST_STEPS:
             place, reads = self._recomputations.source.place(user_frame(frame)), tensors_in(args)
-            step = _step(call.name, -1, tensors_in(result))
-            self._steps.append(replace(step, place=place, reads=self._recomputations.known(reads)))
+            if made := tensors_in(result):  # torch's own first time may make a `torch.device`, and what not
+                step = _step(call.name, -1, made)
+                self._steps.append(replace(step, place=place, reads=self._recomputations.known(reads)))

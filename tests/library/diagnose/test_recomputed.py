@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
 import torch
 from torch.utils.checkpoint import checkpoint
@@ -85,3 +89,17 @@ def test_a_graph_that_outlives_the_recording_computes_again_unwatched() -> None:
     assert layer.weight.grad is not None
     assert torch.equal(layer.weight.grad, expected)
     assert not rec.recording.recomputed
+
+
+FIRST_OF_ALL = """
+from tests.library.recorded import seen
+print(seen("c_mask_drawn_by_a_generator_of_its_own").recording.diagnoses[0].culprit.code)
+"""
+
+
+def test_the_first_checkpoint_of_a_process_is_told_as_any_other() -> None:
+    """Torch does more the first time: it makes a `torch.device` for the second run."""
+    done = subprocess.run(  # our own program
+        [sys.executable, "-c", FIRST_OF_ALL], cwd=Path(__file__).parents[3], capture_output=True, text=True, check=True
+    )
+    assert "torch.rand" in done.stdout
