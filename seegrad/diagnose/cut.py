@@ -157,8 +157,8 @@ def find_lost(recording: Recording) -> Iterator[Diagnosis]:
     """Leaves that led to a loss and got no gradient at all, neither from it nor from any other; one note a line.
 
     What ran under `no_grad` for one loss is told once. None where torch's error ended it all: the rest was to come.
-    None of a leaf that is given the values of a trained one; where optimisers step, nor of one that none of them holds
-    and that `no_grad` keeps out: a teacher.
+    None of a leaf that is given the values of a trained one; where optimisers step, nor of a Parameter that none of
+    them holds (what a probe reads), or of another leaf that `no_grad` keeps out (a teacher).
     """
     got = rewarded(recording)
     without = {ref.id for ref in recording.tensors if is_trained(recording, ref.id)} - got
@@ -175,8 +175,9 @@ def find_lost(recording: Recording) -> Iterator[Diagnosis]:
         for cut, behind in flow.claims(roots_of(recording, frame)) if frame.index in calls else ():
             found = [leaf for leaf in behind if leaf not in got and is_known(recording, leaf)]
             why = cause(recording, cut)
-            if found and held and (why in KEEPS_OUT or straight_through(recording, cut) is not None):
-                found = [leaf for leaf in found if leaf in held]
+            if found and held:
+                kept_out = (leaf for leaf in found if why in KEEPS_OUT or recording.tensors[leaf].parameter)
+                found = sorted(set(found) - (set(kept_out) - held))
             one = cut.frame.off if why == "inside" else why if why in ("no_grad", "switched") else cut.frame.place
             groups.setdefault(one, (cut, []))[1].extend(found)
         for cut, leaves in groups.values():

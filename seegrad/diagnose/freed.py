@@ -7,7 +7,17 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from seegrad.diagnose.evidence import RESETS, birthplace, called, dropped_call, errors_with, label, made_at, owner
+from seegrad.diagnose.evidence import (
+    RESETS,
+    birthplace,
+    called,
+    dropped_call,
+    errors_with,
+    is_trained,
+    label,
+    made_at,
+    owner,
+)
 from seegrad.diagnose.finding import DiagnosisKind, Finding, finder
 from seegrad.diagnose.gradients import reach
 from seegrad.model.recording import Collected, Diagnosis, Edge, Frame, Node, Place, RaisedError, Recording
@@ -89,8 +99,8 @@ BY_HOW = {
         "if only one of them is to train what made it, give the other one `{detached}`."
     ),
     "stale": marked(
-        "Compute {carried} anew once line {changed} has run, as line {made} did, and go back from that: what it is now "
-        "belongs to the Parameters of before."
+        "Compute {carried} anew once line {changed} has run, as line {made} did, together with all that leads to it, "
+        "and go back from that: what it is now belongs to the Parameters of before."
     ),
     "later": marked(
         "Both backward calls lead through {carried}: give the one that is not to train what made it `{detached}`; "
@@ -338,12 +348,11 @@ def carried(recording: Recording, failing: int, failed: Frame, earlier: Frame, a
 
 
 def outdated(recording: Recording, way: Carried, earlier: Frame, failed: Frame) -> Carried:
-    """The same way, `stale` where a Parameter behind its tensors was written between the two calls."""
+    """The same way, `stale` where a leaf behind its tensors, which learns, was written between the two calls."""
     behind = reach(recording, way.tensors)
     writes = (each for each in recording.writes if earlier.index < each.frame < failed.index)
-    changed = next(
-        (each.place for each in writes if each.tensor in behind and recording.tensors[each.tensor].parameter), None
-    )
+    learnt = (each.place for each in writes if each.tensor in behind and is_trained(recording, each.tensor))
+    changed = next(learnt, None)
     return way if changed is None or way.taken is None else replace(way, how="stale", changed=changed)
 
 

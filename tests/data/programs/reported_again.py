@@ -55,6 +55,24 @@ def n_forger_judged_by_the_score_of_before():
         of_forger.step()
 
 
+@program("graph_freed", tensor="guess")
+def n_look_ahead_of_a_line_without_a_module():
+    """The slope and the offset are plain leaves; the second gradient is to be of the numbers ahead."""
+    slope, offset = (torch.zeros(1, requires_grad=True) for _ in range(2))
+    x = torch.rand(16)
+    y = 2 * x + 1
+    for _ in range(3):
+        guess = slope * x + offset  # victim
+        (guess - y).square().mean().backward()
+        with torch.no_grad():
+            slope += 0.1 * slope.grad
+            offset += 0.1 * offset.grad
+        (guess - y).abs().mean().backward()  # culprit
+        with torch.no_grad():
+            slope -= 0.1 * slope.grad
+            offset -= 0.1 * offset.grad
+
+
 @program()
 def n_legal_results_made_anew():
     """The same two, which ask the model again; and two losses of one result, with no step between them."""
