@@ -1,8 +1,8 @@
 """What a question takes along of the process around it, and what comes back of it.
 
-In one process a test that redirects stdout, records warnings or seeds a generator sees what the student's functions
-print, warn and draw. Here they do so in a process of their own: what they print and warn comes back as text with the
-next packet, and generators that a test has seeded start there where they stand here.
+In one process a test that redirects stdout, records warnings or logs, or seeds a generator sees what the student's
+functions print, warn, log and draw. Here they do so in a process of their own: what they print, warn and log comes back
+as text with the next packet, and generators that a test has seeded start there where they stand here.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+from nbjudge.bridge.around.logged import Logged
 from nbjudge.bridge.around.parts import Part
 from nbjudge.bridge.values import UnsupportedError
 from nbjudge.errors import WireError
@@ -60,6 +61,7 @@ class Surroundings:
         self._heard = False  # has the answer drawn meanwhile?
         self._printed: list[list[str]] = []
         self._warned: list[list[Any]] = []
+        self._logged = Logged()
         self._chars = 0
 
     # ------------------------------------------------------------------ in the judge
@@ -70,7 +72,8 @@ class Surroundings:
         self._before = {name: getattr(sys, name) for name in STREAMS} | {"warnings": _recorder()}
 
     def watch(self) -> None:
-        """From here on it is known when a test seeds a generator itself."""
+        """From here on it is known when a test seeds a generator, or makes a handler of logs, itself."""
+        self._logged.watch()
         seeding = [(random, "seed"), (random, "setstate")]
         if (numpy := sys.modules.get("numpy")) is not None:
             seeding += [(numpy.random, "seed"), (numpy.random, "set_state")]
@@ -97,6 +100,7 @@ class Surroundings:
             said["warnings"] = "always"
         elif warnings.filters and warnings.filters[0][0] == "error":
             said["warnings"] = "error"
+        said |= self._logged.told()
         return said | self._stand() if self._seeded else said
 
     def _stand(self) -> dict[str, Any]:
@@ -124,7 +128,7 @@ class Surroundings:
             numpy.random.bytes(4 * BETWEEN)
 
     def hear(self, header: Mapping[str, Any]) -> None:
-        """What the other side has printed and warned of goes where the test listens."""
+        """What the other side has printed, warned of and logged goes where the test listens."""
         if not self._judges or not self._before:
             return
         self._heard = self._heard or header.get("drew") is True
@@ -139,6 +143,7 @@ class Surroundings:
                 getattr(sys, pair[0]).write(pair[1])
         for one in listed(header, "warned", WARNINGS) if "warned" in header else ():
             _warn_again(one)
+        self._logged.hear(header)
 
     # ------------------------------------------------------------------ in the student's process
 
@@ -156,6 +161,7 @@ class Surroundings:
                     stack.enter_context(self._listened(name))
             if "warnings" in header:
                 stack.enter_context(self._warnings(text(header, "warnings")))
+            stack.enter_context(self._logged.listened(header))
             if "seeded" in header:
                 stack.enter_context(self._as_seeded(listed(header, "seeded")))
             yield
@@ -199,7 +205,7 @@ class Surroundings:
             if kept:
                 said[name] = _joined(kept) if name == "printed" else kept[:WARNINGS]
                 kept.clear()
-        return said
+        return said | self._logged.answered()
 
     # ------------------------------------------------------------------ generators
 
