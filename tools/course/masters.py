@@ -224,7 +224,7 @@ def _demand_same(sources: list[str], text: str, path: Path) -> None:
     back = [cell.source.strip() for cell in jupytext.reads(text, fmt=FORMAT).cells]
     if back != sources:
         lost = next((number for number, (was, now) in enumerate(zip(sources, back, strict=False), 1) if was != now), 1)
-        causes = "a line that begins one, such as `# %%`, a long string without its end, or `#!` where the file begins"
+        causes = "a line that means something there (`# %%`, `##+`), a string without its end, or `#!` as its first"
         raise BookError(f"{path}: cell {lost} can't be one cell of a master: it has {causes}. Reword it.")
 
 

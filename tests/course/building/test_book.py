@@ -367,6 +367,7 @@ CELLS = st.tuples(st.sampled_from(["code", "markdown"]), SOURCES)
 @example([("code", '"' * 3), ("code", "1")])
 @example([("code", "a"), ("markdown", "b\n# %%\nc")])
 @example([("markdown", "#!b")])
+@example([("code", "##+")])
 def test_a_notebook_survives_the_way_to_a_master_and_back(tmp_path_factory: Any, drawn: list[tuple[str, str]]) -> None:
     made = nbformat.v4.new_notebook()
     for kind, source in drawn:
@@ -375,7 +376,7 @@ def test_a_notebook_survives_the_way_to_a_master_and_back(tmp_path_factory: Any,
     try:
         text = from_notebook(made, Path("x.ipynb"))
     except BookError:
-        assert any(mark in source for _, source in drawn for mark in ("%%", "#!", '"' * 3, "'" * 3))
+        assert any(mark in source for _, source in drawn for mark in ("%%", "##+", "#!", '"' * 3, "'" * 3))
         return
     path = master_of(tmp_path_factory.mktemp("m"), text)
     back = to_notebook(read_master(path))
