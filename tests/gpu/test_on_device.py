@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-import gc
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -76,13 +75,6 @@ NUMBERS_ARE_READ = frozenset(
 
 UNSEEN_THERE = frozenset({"numpy", "from_numpy", "as_tensor", "memmap", "frombuffer", "ctypes"})
 """Ways to write a tensor's bytes that only the CPU's memory has: a program that speaks of them stays at home."""
-
-
-@pytest.fixture(scope="module", autouse=True)
-def the_collector_sees_all_again() -> Iterator[None]:
-    """`observe` puts what lives out of its sight."""
-    yield
-    gc.unfreeze()
 
 
 def moves(program: Program) -> bool:

@@ -303,7 +303,6 @@ def test_the_gradients_of_a_backward_and_of_grad_are_seen() -> None:
         leaf = torch.ones(2, requires_grad=True)
         leaf.sum().backward()
         (gradient,) = torch.autograd.grad(leaf.exp().sum(), leaf)
-    gc.unfreeze()
     assert onlooker.bits == [f"grad {hashed(leaf.grad)}", f"returned {hashed(gradient)}"]
 
 
@@ -313,7 +312,6 @@ def test_the_living_are_counted_by_kind() -> None:
     kept = [torch.ones(1, requires_grad=True).exp(), torch.nn.Linear(1, 1)]
     kept.append(kept[0].grad_fn)
     found = dict(living())
-    gc.unfreeze()
     assert found == {"Node": 1, "module": 1, "tensor": 4}  # the leaf lives on behind its Node
 
 
@@ -344,10 +342,7 @@ def case_that_leaves_a_traceback() -> type[unittest.TestCase]:
 
 @pytest.mark.parametrize("side", ["plain", "recorded"])
 def test_what_takes_the_collector_two_passes_is_gone(side: str) -> None:
-    try:
-        found = worker.run(case_that_leaves_a_traceback(), "test_left_in_a_variable", side)
-    finally:
-        gc.unfreeze()
+    found = worker.run(case_that_leaves_a_traceback(), "test_left_in_a_variable", side)
     assert (found.outcome, found.alive) == ("passed", ())
 
 

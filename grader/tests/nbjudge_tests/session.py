@@ -38,7 +38,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     items[:] = [item for item in items if item not in late]
 
 
-def pytest_collection_finish() -> None:
-    """What was collected stays to the end: no collector, the suite's own `gc.collect()` least, has to go through it."""
+@pytest.fixture(scope="module", autouse=True)
+def out_of_the_collector_s_sight() -> None:
+    """What lives before a file of tests: no collector, the suite's own `gc.collect()` least, has to go through it."""
     gc.collect()
     gc.freeze()

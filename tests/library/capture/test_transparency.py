@@ -10,7 +10,7 @@ import textwrap
 import traceback
 import warnings
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import cache
 from typing import Any
 
@@ -27,13 +27,6 @@ from tests.tiers import one_in
 @pytest.fixture(autouse=True)
 def own_errors_are_raised(monkeypatch):
     monkeypatch.setenv("SEEGRAD_RAISE_OWN_ERRORS", "1")
-
-
-@pytest.fixture(scope="module", autouse=True)
-def the_collector_sees_all_again() -> Iterator[None]:
-    """`observe` puts what lives out of its sight."""
-    yield
-    gc.unfreeze()
 
 
 @cache
