@@ -49,7 +49,7 @@ def kernel(device: str) -> dict[str, object]:
     """
     return {
         "argv": [sys.executable, "-m", "ipykernel_launcher", "-f", "{connection_file}"],
-        "display_name": f"seegrad ({'CPU' if device == 'cpu' else f'GPU, {device}'})",
+        "display_name": f"seegrad ({'CPU' if device == 'cpu' else 'GPU'})",
         "language": "python",
         "metadata": {"debugger": True},
         "env": {
