@@ -466,6 +466,7 @@ class Recording:
     clues: tuple[Clue, ...] = ()
     checks: tuple[FunctionCheck, ...] = ()
     recomputed: tuple[Recomputed, ...] = ()
+    laps: tuple[FrameId, ...] = ()  # of each old lap of which something is left, the last Frame that is
 
     def clues_of(self, *kinds: str) -> Iterator[Clue]:
         """What the probes have told under these words, in their order."""

@@ -52,6 +52,7 @@ class Tables:
         self.clues: list[Clue] = []
         self.checks: list[FunctionCheck] = []
         self.recomputed: list[Recomputed] = []
+        self.laps: list[int] = []  # old laps: the last Frame of each that isn't forgotten
         self.root: int | None = None  # the tensor that backward was called on last
 
     # -- who is it
@@ -125,6 +126,7 @@ class Tables:
             clues=tuple([frozen(Clue, each, ids) for each in self.clues]),
             checks=tuple([frozen(FunctionCheck, each, ids) for each in self.checks if each.frame in ids["frame"]]),
             recomputed=tuple([frozen(Recomputed, each, ids) for each in self.recomputed if each.frame in ids["frame"]]),
+            laps=tuple([ids["frame"][number] for number in self.laps if number in ids["frame"]]),
         )
 
     def _fetch(self, frames: Iterable[FrameDraft]) -> None:

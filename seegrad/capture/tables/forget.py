@@ -6,6 +6,8 @@ something went wrong; of older Frames only those in which something that still l
 
 from __future__ import annotations
 
+from bisect import bisect_right
+from collections.abc import Collection, Iterable
 from itertools import chain
 
 from seegrad.capture.tables import Tables
@@ -30,10 +32,12 @@ class Forgetting:
     def __init__(self, tables: Tables) -> None:
         self._tables = tables
         self._laps = [0, 0]  # the Frames at which the last lap and the one before it began
+        self._ends: list[int] = []  # the Frames with which backward calls have ended since it was forgotten last
         self.look_at = PATIENCE  # so many Frames: before, there's nothing to do
 
     def lap(self) -> None:
         """A backward call has returned."""
+        self._ends.append(self._tables.frames.now)
         self._laps = [self._laps[-1], self._tables.frames.next]
 
     def look(self) -> None:
@@ -42,12 +46,13 @@ class Forgetting:
         horizon = max(self._laps[0], frames.next - LONGEST_LAP)
         older = sum(1 for number in chain(frames.drafts, frames.ran) if number < horizon)
         if older > len(frames) // WORTH:  # else all of it would be gone through for little
-            forget(self._tables, horizon)
+            forget(self._tables, horizon, self._ends)
+            self._ends = [end for end in self._ends if end >= horizon]
         self.look_at = max(PATIENCE, 2 * len(frames))
 
 
-def forget(tables: Tables, horizon: int) -> None:
-    """Drop what is older than Frame `horizon`, dead, and without fault."""
+def forget(tables: Tables, horizon: int, ends: Iterable[int] = ()) -> None:
+    """Drop what is older than Frame `horizon`, dead, and without fault. `ends`: the last Frames of backward calls."""
     tables.frames.whole(horizon, tables.kept)
     storages = tables.tensors.forget_dead()
     tables.saved.forget_dead(storages)
@@ -57,6 +62,8 @@ def forget(tables: Tables, horizon: int) -> None:
     nodes = _nodes(tables, frames, living)
     writes = _writes(tables, frames, nodes)
     tensors = _tensors(tables, frames, nodes, writes, living)
+    steps = [use.frame for use in tables.uses if use.kind == "stepped"]
+    tables.laps += [end for end in steps or ends if end < horizon]
     tables.switches, tables.uses = _switches(tables, horizon), _uses(tables, horizon)
     frames |= _needed_frames(tables, nodes, writes, tensors)
     tables.frames.outlive(nodes, tensors, frames)
@@ -64,6 +71,7 @@ def forget(tables: Tables, horizon: int) -> None:
     tables.nodes.forget(nodes)
     tables.tensors.forget(tensors)
     tables.frames.keep(frames)
+    tables.laps = _left_of(tables.laps, frames)
     tables.writes.forget(writes)
 
 
@@ -152,3 +160,14 @@ def _needed_frames(tables: Tables, nodes: set[int], writes: set[int], tensors: s
     needed |= {each.frame for each in tables.checks} | {each.frame for each in tables.recomputed}
     needed |= {frame for node, frame in tables.frames.last_runs().items() if node in nodes}
     return needed & (tables.frames.drafts.keys() | tables.frames.ran.keys())
+
+
+def _left_of(laps: Iterable[int], kept: Collection[int]) -> list[int]:
+    """The ends of laps → those of laps of which a Frame is kept, as the last such Frame.
+
+    >>> _left_of([4, 9, 14, 19], {2, 3, 12, 30})
+    [3, 12]
+    """
+    left = sorted(kept)
+    places = [bisect_right(left, end) for end in laps]
+    return sorted({left[place - 1] for place in places if place})

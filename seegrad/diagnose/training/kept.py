@@ -61,7 +61,8 @@ class Laps:
     def borders(self) -> list[int]:
         """The last Frame of each lap."""
         steps = [use.frame for use in self.recording.uses if use.kind == "stepped"]
-        return steps or sorted(frames[0] for frames in self.calls.values())
+        ends = steps or [frames[0] for frames in self.calls.values()]
+        return sorted({*self.recording.laps, *ends})
 
     @cached_property
     def calls(self) -> dict[int, list[int]]:

@@ -269,3 +269,27 @@ def test_a_short_frame_outlives_the_node_that_ran_there(monkeypatch: pytest.Monk
             step()
     assert rec.recording.frames
     assert all(0 <= number < many for _what, number, many in numbers(rec.recording))
+
+
+@pytest.mark.parametrize("how", ["in a list", "in a sum"])
+def test_graphs_that_are_kept_are_told_however_long_the_training_was(how: str) -> None:
+    """The steps between the laps are forgotten, and which results belong to which lap isn't."""
+
+    def told(steps: int) -> list[str]:
+        torch.manual_seed(0)
+        model, total, losses = torch.nn.Linear(4, 1), torch.zeros(()), []
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        with seegrad.record() as rec:
+            for _ in range(steps):
+                loss = model(torch.randn(2, 4)).pow(2).mean()
+                optimizer.zero_grad()
+                loss.backward()
+                optimizer.step()
+                if how == "in a list":
+                    losses.append(loss)
+                else:
+                    total = total + loss
+        return [each.message() for each in rec.diagnoses]
+
+    assert len(told(4)) == 1
+    assert told(4) == told(60) == told(300)

@@ -280,7 +280,7 @@ def words_of(recording: seegrad.Recording) -> set[str]:
     found |= {frame.place.code for frame in recording.frames if frame.place is not None}
     ends = {name.rpartition(".")[2] for name in found}  # of a path a card says the end alone
     text = " ".join(found) + " ".join(f" {name}.grad {name}.data {name}.detach" for name in found | ends)
-    words = set(LATIN.findall(text)) | {"v", *(f"v{number}" for number in range(100))}
+    words = set(LATIN.findall(text)) | {"v", *(f"v{number}" for number in range(1_000))}
     beginnings = {word[: dot.start()] for word in words for dot in re.finditer(r"\.", word)}  # p.grad of p.grad.detach
     return words | beginnings | ALLOWED
 
