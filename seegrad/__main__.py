@@ -41,6 +41,9 @@ SLOWER = 3
 WITH_FILE, ALONE = ("--html", "--json", "--save", "--try-fix"), ("--check-nan", "--auto")
 """Our options, as they may stand among the script's arguments."""
 
+PROGRAMS = (".py", ".pyw", ".ipynb")
+"""What nobody means to be written over: a forgotten file name makes the script an option's."""
+
 STDOUT = Path("-")
 """In place of a file: what is to be read by a program goes there, and what is said to a person to stderr."""
 
@@ -51,7 +54,7 @@ def main(arguments: list[str]) -> int:
     if options.auto and (options.html or options.json or options.save or options.try_fix):
         parser().error(_("--auto writes its picture where something goes wrong: no --html, --json or --save beside it"))
     for path in (options.html, options.json, options.save, options.try_fix):
-        if path is not None and (error := unwritable(path)) is not None:
+        if path is not None and (error := unwritable(path, options.program)) is not None:
             cannot_write(path, error)
             return 2
     try:
@@ -142,7 +145,8 @@ def perhaps_unheard() -> Iterator[None]:
     """Stdout may be closed by now, by the script or by who reads it (`… | head`): then what is printed is lost."""
     try:
         yield
-        sys.stdout.flush()
+        if sys.stdout is not None:  # as where a shell has closed it: `>&-`
+            sys.stdout.flush()
     except BrokenPipeError:
         os.dup2(
             os.open(os.devnull, os.O_WRONLY), sys.__stdout__.fileno() if sys.__stdout__ else 1
@@ -186,7 +190,7 @@ def ended_by(error: BaseException) -> int:
     if isinstance(error, SystemExit):
         return exit_status(error)
     with perhaps_unheard():
-        sys.stdout.flush()
+        pass
     sys.excepthook(type(error), error.with_traceback(users_part(error)), error.__traceback__)
     return 130 if isinstance(error, KeyboardInterrupt) else 1
 
@@ -242,12 +246,16 @@ def try_fix(recording: Recording, options: argparse.Namespace, here: Path, took_
     write(options.try_fix, here, lambda path: fix_page(recording, mended, after, path, Path(place.file).name))
 
 
-def unwritable(path: Path) -> OSError | None:
-    """What writing this file would end in, as far as that is known before.
+def unwritable(path: Path, program: str = "") -> OSError | None:
+    """What writing this file would end in, as far as that is known before; a program is never written over.
 
     >>> unwritable(Path("no/such/page.html")), unwritable(STDOUT)
     (FileNotFoundError(2, 'No such file or directory'), None)
+    >>> print(unwritable(Path("train.py")))
+    it's the name of a program, which would be lost
     """
+    if path.suffix in PROGRAMS or (path.exists() and Path(program).exists() and path.samefile(program)):
+        return OSError(_("it's the name of a program, which would be lost"))
     if path == STDOUT or (path.exists() and not path.is_dir() and os.access(path, os.W_OK)):
         return None
     folder = path.absolute().parent

@@ -255,6 +255,8 @@ class Op:
             self._versions.append(version)
             if draft is None:
                 unmet.append(tensor)
+            elif draft.settled != version and draft.shape != _torch.shape(tensor):
+                tables.tensors.reshaped(draft, tensor)
             if self._graph and (draft is None or draft.may_be_late(version)) and may_have_node(tensor):
                 late.append(tensor)
         strange = bool(unmet) and any(map(tables.tensors.is_new, unmet))

@@ -34,9 +34,11 @@ class Program:
 def script(name: str) -> Program:
     """A script by its path.
 
-    Raises: OSError, UnicodeDecodeError where it can't be read; SyntaxError.
+    Raises: OSError, UnicodeDecodeError where it can't be read; SyntaxError; ImportError for a notebook.
     """
     file = Path(name).absolute()
+    if file.suffix == ".ipynb" and file.exists():
+        raise ImportError(_("it is a notebook, not a script: put `%%see` first in its cells (`%load_ext seegrad`)"))
     return Program(str(file), *_read(file), name, str(file.parent))
 
 

@@ -71,8 +71,7 @@ class ProgramWatch:
         self._ended, ProgramWatch.running = True, None
         self._record.__exit__(type(error) if error else None, error, error.__traceback__ if error else None)
         quietly(self._look, error)
-        if error is None or isinstance(error, SystemExit):
-            quietly(self._count)
+        quietly(self._count)
 
     def _count(self) -> None:
         """How many notes a run of the command would tell: what no error and no wrong gradient follows from."""

@@ -376,6 +376,12 @@ class Tensors:
         self._unplaced.append((draft.storage, number))
         return before
 
+    def reshaped(self, draft: TensorDraft, tensor: torch.Tensor) -> None:
+        """The tensor has got another shape by a call that nobody sees, as `set_`: one that another process has sent."""
+        draft.shape = _torch.shape(tensor)
+        if self.storage_number(tensor) != draft.storage:
+            self.rebound(draft.id, tensor)
+
     def _place(self) -> None:
         """Put those that were met since the last time where they lie: few programs ask."""
         unplaced, self._unplaced = self._unplaced, []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import pickle
 import subprocess
 import sys
 import textwrap
@@ -472,3 +473,14 @@ def test_a_gradient_kept_for_inputs_is_seen_whatever_its_size(size: int) -> None
         (x * x).sum().backward(inputs=[x])
     kept = {rec.recording.tensors[each.tensor].name for frame in rec.frames for each in frame.gradients if each.kept}
     assert kept == {name for name, tensor in (("a", a), ("x", x)) if tensor.grad is not None} == {"x"}
+
+
+def test_a_tensor_that_was_sent_or_stored_has_the_shape_that_it_came_with() -> None:
+    """Torch makes an empty one first, and gives it its storage by a call that nobody sees."""
+    sent = pickle.loads(pickle.dumps(torch.arange(3.0)))  # noqa: S301  # our own
+    with seegrad.record() as rec:
+        come = pickle.loads(pickle.dumps(sent))  # noqa: S301  # our own
+        y = torch.ones(3, 1, requires_grad=True) * 2
+        torch.nn.functional.mse_loss(y, come.unsqueeze(1)).backward()
+    (met,) = {tensor.shape for tensor in rec.recording.tensors if tensor.name == "come"}
+    assert met == (3,)

@@ -181,6 +181,25 @@ def test_what_cannot_be_written_is_told_before_the_script_runs(script, tmp_path,
         assert done.stderr.count("\n") == 1
 
 
+def test_no_program_is_written_over(script, tmp_path) -> None:
+    """A file name that was forgotten makes the script the option's."""
+    text = script("print('ran')").read_text()
+    (tmp_path / "train").write_text(text)
+    for path, program in (("script.py", "script.py"), ("other.py", "script.py"), ("train", "train")):
+        done = python("-m", "seegrad", "--html", path, program, folder=tmp_path)
+        assert (done.returncode, done.stdout) == (2, "")
+        assert done.stderr == f"seegrad: can't write {path}: it's the name of a program, which would be lost\n"
+    assert [(tmp_path / name).read_text() for name in ("script.py", "train")] == [text, text]
+    assert not (tmp_path / "other.py").exists()
+
+
+def test_a_notebook_is_no_script(tmp_path) -> None:
+    (tmp_path / "book.ipynb").write_text('{"cells": null}')
+    done = python("-m", "seegrad", "book.ipynb", folder=tmp_path)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith("seegrad: can't read book.ipynb: it is a notebook, not a script: put `%%see`")
+
+
 def test_what_can_no_longer_be_written_leaves_the_status_alone(script, tmp_path) -> None:
     script("import os, sys; os.mkdir('page.html'); sys.exit(5)")
     done = python("-m", "seegrad", "--html", "page.html", "script.py", folder=tmp_path)
@@ -276,6 +295,18 @@ def test_nobody_listens_any_more(script, tmp_path) -> None:
     command = f"{sys.executable} -m seegrad script.py | true; exit ${{PIPESTATUS[0]}}"
     done = subprocess.run(["bash", "-c", command], cwd=tmp_path, env=QUIET, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize("end", ["", "raise ValueError(3)"])
+def test_a_stdout_that_a_shell_has_closed_changes_no_status(script, tmp_path, end: str) -> None:
+    script(f"{CORRUPT.rsplit('print', 1)[0]}\n{end}\n")
+    commands = [f"{sys.executable} {how} script.py >&-" for how in ("", "-m seegrad", "-m seegrad --auto")]
+    shell = {"cwd": tmp_path, "env": QUIET, "capture_output": True, "text": True, "check": False}
+    done = [subprocess.run(["bash", "-c", each], **shell) for each in commands]  # type: ignore[call-overload]  # one dict
+    assert {each.returncode for each in done} == {1 if end else 0}
+    assert done[0].stderr.splitlines() == [
+        line for line in done[1].stderr.splitlines() if not line.startswith("seegrad: ")
+    ]
 
 
 @pytest.mark.whole

@@ -38,6 +38,18 @@ def step(a):
 
 step(torch.ones(3, requires_grad=True))
 """
+KEPT = """\
+import torch
+net, losses = torch.nn.Linear(3, 1), []
+optimizer = torch.optim.SGD(net.parameters(), 0.1)
+for _ in range(5):
+    loss = net(torch.ones(2, 3)).square().mean()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    losses.append(loss)
+"""
+
 NOTED = """\
 import sys
 import torch
@@ -139,6 +151,13 @@ def test_notes_are_counted_at_the_end_with_the_command_that_tells_them(tmp_path,
     assert done.stderr == f"seegrad: 1 note, which may be meant: python -m seegrad {program}\n"
     assert (done.returncode, done.stdout) == (3, "")
     assert python(*command, folder=tmp_path, SEEGRAD="0").stderr == (done.stderr if "--auto" in command else "")
+
+
+@pytest.mark.parametrize("end", ["raise KeyboardInterrupt", "raise ValueError(3)"])
+def test_notes_are_counted_however_the_program_ends(tmp_path, end: str) -> None:
+    (tmp_path / "noted.py").write_text(f"{KEPT}\n{end}\n")
+    done = python("-m", "seegrad", "--auto", "noted.py", folder=tmp_path)
+    assert done.stderr.startswith("seegrad: 1 note, which may be meant: python -m seegrad noted.py\nTraceback ")
 
 
 def test_an_error_that_ends_the_program_has_the_finding_in_its_traceback(tmp_path) -> None:
