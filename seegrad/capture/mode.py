@@ -263,7 +263,7 @@ class Capture(TorchFunctionMode):
                 quietly(self._state.uses.cleared, args[0], user_frame(frame))
                 return call_as(frame, func, args, kwargs)
             if call.kind == "clear":
-                quietly(self._state.uses.replaced, args[0])
+                quietly(self._state.uses.replaced, args[0], args[1])
             way = way_in(frame, self._block)
             user = way[0][-1] if way[0] else None
             if call.kind != "op":

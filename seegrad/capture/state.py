@@ -13,9 +13,9 @@ from typing import Any
 import torch
 
 from seegrad.capture.extremes import Aftermath, ExtremesWatch, Stillness
-from seegrad.capture.functions import FunctionChecks, unread_check
+from seegrad.capture.functions import FunctionChecks, returned_on, unread_check
 from seegrad.capture.probes import torch_private as _torch
-from seegrad.capture.probes.places import Source, user_frame, user_frames
+from seegrad.capture.probes.places import Source, is_users, user_frame, user_frames
 from seegrad.capture.probes.stores import Bound, bound, stored_at
 from seegrad.capture.probes.suspects import Trail, likeliest
 from seegrad.capture.probes.variables import (
@@ -39,13 +39,14 @@ from seegrad.capture.training.collected import Collections
 from seegrad.capture.training.idle import IdleOptimisers
 from seegrad.capture.training.made import MadeOptimisers
 from seegrad.capture.training.shared import SharedThings
+from seegrad.capture.training.steps.let_go import LetGo
 from seegrad.capture.training.steps.rounded import RoundedSteps
 from seegrad.capture.training.steps.unheard import UnheardBackwards
 from seegrad.capture.training.steps.untied import TiedParameters
 from seegrad.capture.training.steps.vain import StepsInVain
 from seegrad.capture.training.switches import SWITCHES, Switches
 from seegrad.capture.training.uses import GradientUses
-from seegrad.model.recording import GRADIENT_READ, Place, RaisedError
+from seegrad.model.recording import GRADIENT_READ, Clue, Place, RaisedError
 from seegrad.words.errors import text_of
 
 MOST_WAYS = 1_000
@@ -75,7 +76,9 @@ class RecordingState:
         self.switches = Switches(self.tables, source, self.meet)
         self._collections = Collections(self.tables, source)
         self._tied = TiedParameters(self.tables)
-        self.made, self.assigned = MadeOptimisers(source), AssignedParameters(self.tables, source, self._tied)
+        self._let_go = LetGo(self.tables, source)
+        self.made = MadeOptimisers(source)
+        self.assigned = AssignedParameters(self.tables, source, self._tied, self._let_go)
         self._shared = SharedThings(self.tables, source, self.made)
         self.rounded = RoundedSteps(self.tables)
         self._vain, self._unheard = StepsInVain(self.tables), UnheardBackwards(self.tables, source)
@@ -323,6 +326,9 @@ class RecordingState:
             self._functions.add(function)
             check = unread_check(self.source, function, frame.index, line)
             self.tables.checks += [] if check is None else [check]
+            place = returned_on(self.source, function.backward)
+            if place is not None and is_users(place.file):
+                self.tables.clues.append(Clue("function", frame.index, place, (), (("name", name),)))
 
     # -- calls that are no ops
 
@@ -353,6 +359,7 @@ class RecordingState:
             self._tied.look(optimiser)
             self._unheard.look(optimiser, self._frames(user))
             self.assigned.look()
+            self._let_go.look(self._frames(user))
 
     def escaped(self, tensors: Sequence[torch.Tensor]) -> None:
         """Someone outside torch was given these tensors' bytes."""
@@ -366,7 +373,10 @@ class RecordingState:
         frame, place = tables.frames.now, self.source.place(user)
         tables.tensors.settle(tensor)  # torch has put the hook on the Node that made it
         at = tables.source(tensor) if tensor.requires_grad and not _torch.is_leaf(tensor) else None
-        tables.hooks.add(method, args[1:], frame, place, self.meet(tensor), at, handle)
+        number = self.meet(tensor)
+        tables.hooks.add(method, args[1:], frame, place, number, at, handle)
+        if method == "register_hook":
+            self._let_go.hooked(args[1:], number)
 
     def bound(self, user: FrameType | None) -> Bound:
         """Which lines gave the variables what they hold, of the functions under way."""

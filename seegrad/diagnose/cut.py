@@ -10,6 +10,7 @@ from seegrad.diagnose.evidence import CASTS, INTEGERS, errors_with, expression, 
 from seegrad.diagnose.finding import DiagnosisKind, Finding, finder
 from seegrad.diagnose.history.flow import WRITTEN, Cut, Flow
 from seegrad.diagnose.history.straight import Straight, straight_through
+from seegrad.diagnose.training.held import replacing
 from seegrad.model.recording import Diagnosis, Frame, Place, Recording, Route, Switch
 from seegrad.words.languages import marked
 from seegrad.words.phrases import Word, joined, phrase, plural
@@ -17,6 +18,9 @@ from seegrad.words.phrases import Word, joined, phrase, plural
 MOST_NAMED = 3
 KEEPS_OUT = frozenset({"no_grad", "inside", WRITTEN})
 """Why a graph may end on purpose before what no optimiser holds."""
+
+UNASKED = frozenset({"left", "leaf", "numbers"})
+"""Why a graph may end although nobody has asked for that: told before what somebody did."""
 
 CORE = "does not require grad and does not have a grad_fn"
 CUT = DiagnosisKind("graph_cut", "error", marked("graph cut"), (marked("the graph is cut here"),))
@@ -165,24 +169,41 @@ def find_lost(recording: Recording) -> Iterator[Diagnosis]:
     if recording.error in recording.errors or not without:
         return
     got |= followers(recording, without, got)
+    got |= set(replacing(recording).values())  # told with what stands in their place
     got |= {leaf for each in recording.clues_of("severed") for leaf in each.tensors}  # told with their own loss
+    for causes in (UNASKED, frozenset(WHY)):
+        for cut, shown, leaves in lost_by(recording, causes, got):
+            got.update(leaves)
+            yield describe_cut(recording, cut, shown, leaves, LOST)
+
+
+def lost_by(recording: Recording, causes: Collection[str], got: set[int]) -> list[tuple[Cut, Frame, list[int]]]:
+    """The cuts of these kinds, each with the last Frame of the call that shows it and the leaves that it keeps out."""
     held = {leaf for use in recording.uses if use.kind == "stepped" for leaf, _ in use.tensors}
     calls = {frames[0].index: frames for frames in backward_calls(recording)}
-    flow = Flow(recording)
+    flow, lost = Flow(recording), list[tuple[Cut, Frame, list[int]]]()
     for frame in recording.frames:
         flow.remember(frame)
         groups: dict[Place | str | None, tuple[Cut, list[int]]] = {}
-        for cut, behind in flow.claims(roots_of(recording, frame)) if frame.index in calls else ():
+        roots = roots_of(recording, frame) if frame.index in calls else ()
+        for cut, behind in flow.claims(roots, lambda each: cause(recording, each) in causes):
             found = [leaf for leaf in behind if leaf not in got and is_known(recording, leaf)]
             why = cause(recording, cut)
             if found and held:
+                mine = wanted(recording, calls[frame.index], held) if why in KEEPS_OUT else held
                 kept_out = (leaf for leaf in found if why in KEEPS_OUT or recording.tensors[leaf].parameter)
-                found = sorted(set(found) - (set(kept_out) - held))
+                found = sorted(set(found) - (set(kept_out) - mine))
             one = cut.frame.off if why == "inside" else why if why in ("no_grad", "switched") else cut.frame.place
             groups.setdefault(one, (cut, []))[1].extend(found)
-        for cut, leaves in groups.values():
-            if leaves:
-                yield describe_cut(recording, cut, calls[frame.index][-1], leaves, LOST)
+        lost += [(cut, calls[frame.index][-1], leaves) for cut, leaves in groups.values() if leaves]
+    return lost
+
+
+def wanted(recording: Recording, call: list[Frame], held: set[int]) -> set[int]:
+    """What optimisers hold; nothing where a call came to Parameters of which they hold none: they hold other ones."""
+    leaves = {recording.nodes[frame.running].leaf for frame in call if frame.running is not None}
+    came = {leaf for leaf in leaves if leaf is not None and recording.tensors[leaf].parameter}
+    return set() if came and held.isdisjoint(came) else held
 
 
 def behind_cuts(recording: Recording) -> set[int]:

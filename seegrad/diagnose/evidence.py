@@ -163,6 +163,11 @@ def birthplace(recording: Recording, node: Node | None) -> Place | None:
     return None if frame is None or frame.phase == "start" else frame.place
 
 
+def function_of(node: Node) -> str:
+    """The custom Function whose Node it is; empty for one of torch's own, whose name has a number: `MulBackward0`."""
+    return node.name.removesuffix("Backward") if node.name.endswith("Backward") else ""
+
+
 def made_at(recording: Recording, tensor: int | None) -> Place | None:
     """The line that made a tensor; None where that was before the recording."""
     frame = recording.frames[recording.tensors[tensor].frame] if tensor is not None else None

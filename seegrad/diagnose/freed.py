@@ -126,7 +126,7 @@ def describe_freed(recording: Recording, error: RaisedError) -> Diagnosis:
     way = replace(way, given=error.given) if way.how in ("carried", "within") else way
     way = outdated(recording, way, earlier, failed) if way.how == "later" and earlier else way
     dropped = dropped_detach(recording, way.tensors, failed)
-    handed = dropped or way.handed_on(recording, error)
+    handed = dropped or way.handed_on(recording, error) or undetached(recording, way, earlier, failed)
     output = node.outputs[0] if node and node.outputs else None
     tensor = way.tensors[0] if way.tensors else output
     finding = Finding(
@@ -222,11 +222,11 @@ class Carried:
         nothing: the line counts that binds it in a function under way, else the one that puts it into an attribute.
         """
         held = joined_of(recording, self.tensors[0]) if self.how == "collected" else None
-        if held is not None or self.how in ("reset", "stale"):
+        if held is not None or self.how in ("reset", "stale") or self._is_put_in:
             return held.place if held is not None else self.taken
         if self.how in ("once", "wrapped"):
             name = called(recording, self.tensors[0]) if self.tensors else None
-            return set_at(recording, name) or made_at(recording, self.tensors[0]) if self.tensors else None
+            return set_at(recording, name) or first_made(recording, self.tensors[0]) if self.tensors else None
         if self.how not in ("carried", "within"):
             return None
         lines = dict(error.bound)
@@ -234,6 +234,11 @@ class Carried:
         made = made_at(recording, self.tensors[0]) if self.tensors else None
         binds = made is not None and any(part in bound_on(made) for part in parts)
         return next((lines[part] for part in parts if part in lines), made if binds else None)
+
+    @property
+    def _is_put_in(self) -> bool:
+        """Of an earlier step, is it kept in the memory of a tensor: `bank[i] = key`?"""
+        return self.how == "kept" and (self.op == "__setitem__" or self.op.endswith("_"))
 
     def names(self, recording: Recording) -> list[str]:
         """The variables that hold them, as far as they're known; a forward's own are gone when it has returned."""
@@ -354,6 +359,44 @@ def outdated(recording: Recording, way: Carried, earlier: Frame, failed: Frame) 
     learnt = (each.place for each in writes if each.tensor in behind and is_trained(recording, each.tensor))
     changed = next(learnt, None)
     return way if changed is None or way.taken is None else replace(way, how="stale", changed=changed)
+
+
+def first_made(recording: Recording, tensor: int) -> Place | None:
+    """The line that made it; of a variable that was given its own result (`x = x - x.mean()`), the first."""
+    name, seen = called(recording, tensor), {tensor}
+    while name is not None:
+        inputs = recording.frames[recording.tensors[tensor].frame].inputs
+        same = [each for each in behind_on_line(recording, inputs, tensor) if called(recording, each) == name]
+        before = next((each for each in same if each not in seen and recording.tensors[each].requires_grad), None)
+        if before is None:
+            break
+        tensor = before
+        seen.add(tensor)
+    return made_at(recording, tensor)
+
+
+def behind_on_line(recording: Recording, tensors: tuple[int, ...], of: int) -> list[int]:
+    """These, and what the same line has made of others on the way to them."""
+    line, waiting = made_at(recording, of), list(tensors)
+    for each in waiting:  # grows while it's read
+        made = recording.frames[recording.tensors[each].frame]
+        if made.place == line and each in made.outputs:
+            waiting += [number for number in made.inputs if number not in waiting]
+    return waiting
+
+
+def undetached(recording: Recording, way: Carried, earlier: Frame | None, failed: Frame) -> Place | None:
+    """The line that takes up, for the loss of the earlier call, what the step behind that call doesn't train."""
+    if earlier is None or way.how != "later" or not way.tensors:
+        return None
+    behind = {each for each in reach(recording, way.tensors) if is_trained(recording, each)}
+    uses = (each for each in recording.uses if each.kind == "stepped" and earlier.index < each.frame < failed.index)
+    held = [{leaf for leaf, _ in each.tensors} for each in uses]
+    ran = {frame.running for frame in recording.frames if frame.backward == earlier.backward}
+    made = {node.id for node in recording.nodes if not set(way.tensors).isdisjoint(node.outputs)}
+    taking = (node for node in recording.nodes if node.id in ran - made and any(e.target in made for e in node.edges))
+    first = next(taking, None)
+    return birthplace(recording, first) if held and behind and all(behind.isdisjoint(each) for each in held) else None
 
 
 def root(recording: Recording, frame: Frame) -> int | None:

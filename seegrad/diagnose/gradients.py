@@ -48,6 +48,10 @@ NOT_REACHED = {
     "late": marked(
         "The gradient of {label} was asked for on {victim}, but {label} did not require grad when {root} was computed."
     ),
+    "plain": marked(
+        "The gradient of {label} was asked for on {victim}, but {culprit} made {label} without `requires_grad`, and "
+        "{root} was computed with it as it was."
+    ),
 }
 REACH = {
     "unused": marked(
@@ -68,6 +72,7 @@ REACH = {
     ),
     "late": marked("Call `{name}.requires_grad_()` before the forward runs."),
 }
+REACH["plain"] = REACH["late"]
 
 
 @finder(order=11)
@@ -131,7 +136,8 @@ def why_unused(recording: Recording, frame: Frame, tensor: int) -> tuple[str, Cu
 def describe_unused(recording: Recording, error: RaisedError, frame: Frame, tensor: int) -> Diagnosis:
     """The culprit is the line that cut the graph or made a new tensor, where there is one; the victim is the call."""
     why, cut = why_unused(recording, frame, tensor)
-    made = cut.frame.place if cut else None
+    plain = made_at(recording, tensor) if why == "late" else None
+    made, why = (plain, "plain") if plain is not None else (cut.frame.place if cut else None, why)
     called_again = called_twice(recording, error, frame, cut.frame) if cut and why == "fresh" else None
     why = "again" if called_again is not None else why
     finding = Finding(

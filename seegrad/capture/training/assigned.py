@@ -20,6 +20,7 @@ from torch.nn.modules.module import (
 from seegrad.capture.probes.places import Source, user_frame
 from seegrad.capture.probes.torch_private import WeakTensor
 from seegrad.capture.tables import Tables
+from seegrad.capture.training.steps.let_go import LetGo
 from seegrad.capture.training.steps.untied import TiedParameters
 from seegrad.model.recording import Clue, Place
 
@@ -34,8 +35,8 @@ Kind = Literal["assigned", "exchanged"]
 class AssignedParameters:
     """Those that took another's place, with the line that put them there."""
 
-    def __init__(self, tables: Tables, source: Source, tied: TiedParameters) -> None:
-        self._tables, self._source, self._tied = tables, source, tied
+    def __init__(self, tables: Tables, source: Source, tied: TiedParameters, let_go: LetGo) -> None:
+        self._tables, self._source, self._tied, self._let_go = tables, source, tied, let_go
         self._found: list[tuple[WeakTensor, Kind, Place | None]] = []
 
     def watch(self, quietly: Callable[..., object]) -> Callable[[], None]:
@@ -59,6 +60,7 @@ class AssignedParameters:
         kind: Kind
         if isinstance(new, torch.nn.Parameter):
             self._tied.given(module, name, new)
+            self._let_go.given(module, user_frame(sys._getframe(1)))
             beside = dict[str, object](torch.nn.Module.named_parameters(module, recurse=False))
             kind, parameters = "assigned", [new]
         elif isinstance(new, torch.nn.Module):

@@ -25,6 +25,7 @@ from seegrad.capture.probes.variables import attributes, is_a, tensors_in, varia
 from seegrad.capture.probes.written import call_of, texts
 from seegrad.capture.tables import Tables
 from seegrad.capture.tables.frames import GradientUseDraft, Held
+from seegrad.capture.training.steps.masked import MaskedWeights
 from seegrad.capture.training.steps.rescaled import RescaledClips
 from seegrad.capture.training.windows import Windows
 from seegrad.model.recording import Place
@@ -92,6 +93,7 @@ class GradientUses:
         self._schedules: list[tuple[weakref.ref[LRScheduler], int]] = []  # those that were there at the start, how far
         self._scaled = False
         self.windows, self._rescaled = Windows(tables, source), RescaledClips(tables)
+        self.masks = MaskedWeights(tables)
         self._first = weakref.WeakSet[Optimizer]()  # those that have stepped: asked at their first step alone
 
     def start(self, frame: FrameType | None) -> None:
@@ -128,6 +130,7 @@ class GradientUses:
         self._used.update(gradients)
         held = tuple((number, _version(leaf)) for number, leaf in known)
         self.windows.stepped(optimiser, known)
+        self.masks.stepped(known, self._source.place(user))
         self._tables.uses.append(GradientUseDraft("stepped", self._now, self._source.place(user), held))
 
     def cleared(self, leaf: torch.Tensor, user: FrameType | None) -> None:
@@ -140,8 +143,10 @@ class GradientUses:
             self.windows.cleared(number, user)
             self._clear((self._now, self._source.place(user)), (number, _version(leaf)))
 
-    def replaced(self, leaf: torch.Tensor) -> None:
+    def replaced(self, leaf: torch.Tensor, new: torch.Tensor) -> None:
         """Another gradient is about to take its place: no step will find the zeros that were written into this one."""
+        if self._rescaled.wait and leaf.grad is not None:
+            self._rescaled.replaced(leaf.grad, new)
         number = self._tables.tensors.find(leaf) if self._zeroed else None
         if number is not None and leaf.grad is not None:
             self._tell_zeroed([(number, leaf)])
@@ -162,7 +167,9 @@ class GradientUses:
         return optimiser in self._first or self._scaled
 
     def scaled(self, op: str, args: tuple[Any, ...], user: FrameType | None) -> None:
-        """The user's code multiplies something: of interest where it is gradients that have been clipped."""
+        """The user's code multiplies something: of interest where it is clipped gradients, or weights."""
+        if len(args) > 1:
+            self.masks.multiplied(args, self._source.place(user))
         if self._rescaled.wait and len(args) > 1:
             self._rescaled.scaled(op, tensors_in(args[:1]), args[1], (self._now, self._source.place(user)))
 

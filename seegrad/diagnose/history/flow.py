@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
 from seegrad.diagnose.evidence import ENTERING, INTEGERS, RESETS, SHAPES, ancestors, is_trained
@@ -147,13 +147,13 @@ class Flow:
         behind = self.behind(tensors, self._walked_to_leaves)
         return sorted(number for number in behind if is_trained(self._recording, number))
 
-    def claims(self, roots: Iterable[int]) -> list[tuple[Cut, list[int]]]:
-        """Each cut with the leaves that it keeps from these roots; what was returned before isn't again.
+    def claims(self, roots: Iterable[int], fits: Callable[[Cut], bool]) -> list[tuple[Cut, list[int]]]:
+        """Each cut that `fits` with the leaves that it keeps from these roots; what was returned before isn't again.
 
         A leaf is of the first cut into whose graph it goes: another, nearer to the loss, cuts the way of something else
         with which it was joined.
         """
-        cuts, own = self.cuts(roots), dict[int, int]()
+        cuts, own = list(filter(fits, self.cuts(roots))), dict[int, int]()
         for at, cut in enumerate(cuts):
             own.update(dict.fromkeys(self._in_graph(cut.given) - own.keys(), at))
         found: list[list[int]] = [[] for _ in cuts]

@@ -75,6 +75,7 @@ SUMS = frozenset({"add", "add_", "__iadd__", "sub", "sub_", "__isub__", "rsub", 
 SCALES = frozenset(
     {"mul", "mul_", "__imul__", "rmul", "div", "div_", "__itruediv__", "true_divide", "neg", "to", "float"}
 )
+PARTS = frozenset({"__getitem__", "select", "reshape", "view", "squeeze", "unsqueeze"})
 TOTALS = frozenset({"sum", "mean"})
 
 TAKEN = re.compile(r"\.item\(\)|\bfloat\(|\.tolist\(\)|\.numpy\(\)")
@@ -273,11 +274,14 @@ class _Lap:
                         yield self._found(cut, leaves, TERM)
 
     def _is_rebuilt(self, term: Term) -> bool:
-        """Is it made of copied numbers of what nothing else trains? That cut is told, not what weighs the term."""
+        """Is it made of numbers of what nothing trains, copied or held? That cut is told, not what weighs the term."""
         cuts = [each for each in self._flow.cuts((term.tensor,), set()) if each.frame.index > self._since]
-        behind = (self._flow.behind(each.given, set()) for each in cuts if each.frame.op in ENTERING)
-        leaves = [{leaf for leaf in found if is_trained(self._recording, leaf)} for found in behind]
-        return any(found and self._trained.isdisjoint(found) for found in leaves)
+        held = {leaf for use in self._recording.uses if use.kind == "stepped" for leaf, _ in use.tensors}
+        for each in cuts:
+            found = {leaf for leaf in self._flow.behind(each.given, set()) if is_trained(self._recording, leaf)}
+            if found and self._trained.isdisjoint(found) and (each.frame.op in ENTERING or found <= held):
+                return True
+        return False
 
     def _found(self, cut: Cut, leaves: tuple[int, ...], said: str, step: Place | None = None) -> Missed:
         why, given, op = cause(self._recording, cut), label(self._recording, cut.given[0]), cut.frame.op
@@ -351,14 +355,16 @@ class _Lap:
                 yield self._found(cut, leaves, WAY)
 
     def _is_inner_step(self, frame: Frame) -> bool:
-        """Does what it was asked for move by a share of the gradient, on the way to the loss, and nobody chose so?"""
-        moved = {tensor for tensor in frame.wanted if self._recording.tensors[tensor].requires_grad}
-        shares = set(frame.outputs)
-        for each in self._recording.frames[frame.index + 1 : self._first.index]:
-            if each.op in SCALES and not shares.isdisjoint(each.inputs):
-                shares.update(each.outputs)
-            elif each.op in ("sub", "add") and not moved.isdisjoint(each.inputs) and not shares.isdisjoint(each.inputs):
+        """Is it, by a share, added to what it was asked for, or to another result (a residual), and nobody chose so?"""
+        shares, recording = set(frame.outputs), self._recording
+        for each in recording.frames[frame.index + 1 : self._first.index]:
+            others = [tensor for tensor in each.inputs if tensor not in shares]
+            if shares.isdisjoint(each.inputs):
+                continue
+            if each.op in ("sub", "add") and any(recording.tensors[tensor].requires_grad for tensor in others):
                 return any(map(self._has_graph, each.outputs)) and "create_graph" not in self._call_at(frame.place)
+            if each.op in SCALES | PARTS and not any(map(self._has_graph, others)):
+                shares.update(each.outputs)
         return False
 
     def _call_at(self, place: Place | None) -> str:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 
-from seegrad.diagnose.evidence import birthplace, errors_with
+from seegrad.diagnose.evidence import birthplace, errors_with, function_of, label
 from seegrad.diagnose.finding import DiagnosisKind, Finding, finder
 from seegrad.diagnose.numbers.known import KnownNumbers
-from seegrad.model.recording import Diagnosis, FunctionCheck, Place, RaisedError, Recording
+from seegrad.diagnose.training.freezes import idle_steps
+from seegrad.diagnose.training.steps import leaf_of
+from seegrad.model.recording import Diagnosis, Frame, FunctionCheck, Node, Place, RaisedError, Recording
 from seegrad.words.languages import marked
 from seegrad.words.phrases import Word, plural
 
@@ -63,6 +65,69 @@ def _matters(recording: Recording, check: FunctionCheck) -> bool:
         if not_one and any(each is None or not each.is_zero for each in handed):
             return True
     return False
+
+
+# -- None where a gradient is needed
+
+HANDS_NONE = marked(
+    "{Culprit} hands back `None` for {label}{leaves}, which `{function}` was given on {victim}: no gradient comes to "
+    "it, and the step on {step} leaves it as it is."
+)
+RETURN_ONE = marked(
+    "If {label} is meant to learn through it, return its gradient there, at the place that it has among the arguments "
+    "of forward; `None` says that none is needed."
+)
+
+
+@finder(order=12)
+def find_none_returned(recording: Recording) -> Iterator[Diagnosis]:
+    """A note for each Function of the user's behind which a leaf is held and has never got a gradient."""
+    if recording.error is not None:
+        return
+    returns = {each.fact("name"): each.place for each in reversed(tuple(recording.clues_of("function")))}
+    idle = {leaf: held for leaf, held in idle_steps(recording).items() if returns and len(held) > 1}
+    groups: dict[str, tuple[Node, list[int]]] = {}
+    for frame in recording.frames if idle else ():
+        leaf = leaf_of(recording, frame)
+        node = _function_before(recording, frame, returns) if leaf in idle else None
+        if leaf is not None and node is not None:
+            idle.pop(leaf)
+            groups.setdefault(function_of(node), (node, []))[1].append(leaf)
+    for name, (node, leaves) in groups.items():
+        step = idle_steps(recording)[leaves[0]][0]
+        finding = Finding(
+            recording=recording,
+            kind=DISAGREES,
+            frame=step.frame,
+            culprit=returns[name],
+            victim=birthplace(recording, node),
+            node=node,
+            tensor=leaves[0],
+        )
+        count = len(leaves) - 1
+        more = plural(" (and {count} more leaf)", " (and {count} more leaves)", count) if count else ""
+        facts: dict[str, Word] = {"function": name, "label": label(recording, leaves[0])}
+        yield finding.told(HANDS_NONE, RETURN_ONE, facts, leaves=more, step=finding.line(step.place))
+
+
+def _function_before(recording: Recording, arrived: Frame, names: Container[str]) -> Node | None:
+    """Of these Functions, the nearest behind which all ways to a leaf lie, in the call in which that got nothing."""
+    ran = [f.running for f in recording.frames if f.backward == arrived.backward and f.running is not None]
+    before: dict[int, list[Node]] = {}
+    for node in (recording.nodes[number] for number in ran):
+        for edge in node.edges:
+            if edge.target is not None:
+                before.setdefault(edge.target, []).append(node)
+    waiting, found = [arrived.running or 0], list[Node]()
+    for number in waiting:  # grows while it's read
+        for node in before.get(number, ()):
+            if function_of(node) in names:
+                found.append(node)
+            elif not before.get(node.id):
+                return None
+            elif node.id not in waiting:
+                waiting.append(node.id)
+    return found[0] if len({function_of(node) for node in found}) == 1 else None
 
 
 # -- torch has raised: what a backward hands back doesn't fit the arguments of its forward

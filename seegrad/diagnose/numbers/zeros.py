@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from seegrad.diagnose.cut import roots_of
-from seegrad.diagnose.evidence import ancestors, birthplace, label
+from seegrad.diagnose.evidence import ancestors, birthplace, function_of, label
 from seegrad.diagnose.finding import DiagnosisKind, Finding, finder
 from seegrad.diagnose.numbers.draws import is_draw, is_linear
 from seegrad.diagnose.numbers.known import KnownNumbers, shows
@@ -27,6 +27,7 @@ WHY = {
     "dead": marked("`{op}` on {culprit} gave 0 for the whole batch, and is flat there"),
     "drawn": marked("`{op}` on {culprit} draws numbers, and hands nothing back to what it draws from"),
     "masked": marked("the mask on {culprit} is 0 everywhere: nothing behind it counts"),
+    "function": marked("{culprit}, in the backward of `{op}`, hands back nothing but 0"),
     "factors": marked(
         "`{op}` on {product} multiplies two factors that are both 0, and the gradient of each is a product with the "
         "other"
@@ -57,6 +58,7 @@ MEND = {
         "If something should count there, look at the condition that makes the mask; a batch without anything does no "
         "harm."
     ),
+    "function": marked("If {label} is meant to learn through it, mend what that backward computes."),
     "factors": marked(
         "Begin one of the two at random numbers and only the other at 0: the product is 0 all the same, and both learn."
     ),
@@ -214,13 +216,15 @@ class _Ways:
         """Why a Node hands on nothing but 0 although it is given something."""
         if self._given_zero(node) or node.id in self._corrupted:
             return None
-        kind = stem(node.name)
+        kind = "" if function_of(node) else stem(node.name)
         if kind in STEPS and slot in always_zero(node.name):
             return "step"
         if is_draw(node):
             return "drawn"
         if self._given_zero(node) is None or not self._handed_zero(node, slot, to):
             return None
+        if function_of(node):
+            return "function" if _returned_on(self._recording, node) is not None else None
         if self._are_both_zero(node):
             return "factors"
         why = BENDS.get(kind)
@@ -281,6 +285,12 @@ def _zeroed(recording: Recording, leaves: set[int]) -> Place | None:
     return max(found, key=lambda frame: frame.index).place if found else None
 
 
+def _returned_on(recording: Recording, node: Node) -> Place | None:
+    """Where the backward of a custom Function, of the user's, returns."""
+    own = (each for each in recording.clues_of("function") if each.fact("name") == function_of(node))
+    return next((each.place for each in own), None)
+
+
 def _describe(recording: Recording, flat: Flat, leaves: list[int]) -> Diagnosis:
     product = birthplace(recording, flat.node)
     behind = _factors_behind(recording, flat.node) if flat.why == "factors" else set[int]()
@@ -289,15 +299,15 @@ def _describe(recording: Recording, flat: Flat, leaves: list[int]) -> Diagnosis:
         recording=recording,
         kind=ZERO,
         frame=flat.frame.index,
-        culprit=zeroed or product,
+        culprit=zeroed or _returned_on(recording, flat.node) or product,
         victim=flat.frame.place,
         node=flat.node,
         tensor=leaves[0],
     )
-    count = len(leaves) - 1
-    facts: dict[str, Word] = {"label": label(recording, leaves[0]), "cause": flat.why, "op": flat.node.op}
+    count, op = len(leaves) - 1, function_of(flat.node) or flat.node.op
+    facts: dict[str, Word] = {"label": label(recording, leaves[0]), "cause": flat.why, "op": op}
     how = "zeroed" if zeroed is not None else flat.why
     more = plural(" (and {count} more leaf)", " (and {count} more leaves)", count) if count else ""
     lines = {"culprit": finding.line(finding.culprit, code=True), "product": finding.line(product, code=True)}
-    why = phrase(WHY[how], op=flat.node.op, **lines)
+    why = phrase(WHY[how], op=op, **lines)
     return finding.told(IS_ZERO, MEND[how], facts, leaves=more, why=why)

@@ -224,10 +224,12 @@ NOBODY_TAKES = {
         "as it is."
     ),
 }
+NOBODY_TAKES["result"] = NOBODY_TAKES["parameter"]
 WRITE_THEM = {
     "gradient": marked("If the gradient is to change, write into it: `{op}_` instead of `{op}`."),
     "chain": marked("If the gradient is to change, write the result into it: `.grad.copy_(…)`."),
     "parameter": marked("If it is to change, write into it, under `with torch.no_grad():`: `{op}_` instead of `{op}`."),
+    "result": marked("If what follows is to go on from the new numbers, take them up: `{name} = {name}.{op}(…)`."),
 }
 
 CHANGES = frozenset(
@@ -247,14 +249,16 @@ def find_dropped(recording: Recording) -> Iterator[Diagnosis]:
         if frame.phase != "forward" or frame.op not in CHANGES or frame.place is None or frame.place in told:
             continue
         given = dropped_call(frame.place.code, frame.op)
-        found = (_of_gradient(recording, frame, given) or _of_parameter(recording, frame)) if given else None
+        found = _of_gradient(recording, frame, given) or _of_parameter(recording, frame) if given else None
+        found = found or (_of_result(recording, frame) if given else None)
         if found is not None:
             told.add(frame.place)
             how, leaf, used = found
             finding = Finding(
                 recording=recording, kind=DROPPED, frame=frame.index, culprit=frame.place, victim=used, tensor=leaf
             )
-            way = "chain" if "(" in given.replace(".detach()", "") else how  # what is written there is new already
+            chain = how != "result" and "(" in given.replace(".detach()", "")
+            way = "chain" if chain else how  # what is written there is new already
             facts: dict[str, Word] = {"how": way, "label": label(recording, leaf), "op": frame.op}
             yield finding.told(NOBODY_TAKES[how], WRITE_THEM[way], facts)
 
@@ -282,3 +286,14 @@ def _of_parameter(recording: Recording, frame: Frame) -> Used | None:
     came = (each for each in recording.frames[frame.index :] if leaf is not None and leaf_of(recording, each) == leaf)
     later = next(came, None)
     return ("parameter", leaf, later.place) if leaf is not None and later is not None else None
+
+
+def _of_result(recording: Recording, frame: Frame) -> Used | None:
+    """It's a result with a graph, through which a backward call goes later."""
+    tensor = frame.inputs[0] if frame.inputs else None
+    if tensor is None or recording.tensors[tensor].is_leaf or not recording.tensors[tensor].requires_grad:
+        return None
+    nodes = {node.id for node in recording.nodes if tensor in node.outputs}
+    later = (each for each in recording.frames[frame.index :] if each.running in nodes)
+    backward = next(later, None) if nodes else None
+    return None if backward is None else ("result", tensor, backward.place)

@@ -8,7 +8,6 @@ from collections import Counter
 from collections.abc import Collection, Iterator
 from pathlib import PurePath
 
-from seegrad.diagnose.cut import behind_cuts
 from seegrad.diagnose.evidence import ancestors, is_trained, label
 from seegrad.diagnose.finding import DiagnosisKind, Finding, finder
 from seegrad.diagnose.history.copied import CopiedNumbers
@@ -23,9 +22,6 @@ LIBRARIES = {"site-packages", "dist-packages"}
 PUT = re.compile(r"\s*\w+((?:\.\w+|\[-?\w+\])+)\s*=(?!=)")
 INDEX = re.compile(r"\[(-?\w+)\]")
 """`model.fc = …`, `net[2] = …`: where a module is put."""
-
-LISTED = re.compile(r"\.(?:tolist|numpy|item)\(|\b(?:np|numpy)\.\w+\(|\bfloat\(")
-"""Code that makes plain numbers of a tensor."""
 
 HANDS_ON = frozenset({"requires_grad_", "detach", "data", "numel"})
 """Ops that compute nothing with what they're given."""
@@ -296,7 +292,7 @@ def find_unused(recording: Recording) -> Iterator[Diagnosis]:
     """A note for each line of the user's that made such leaves, once two steps have found no gradient in them."""
     if recording.error is not None:
         return
-    idle, replaced = _idle(recording), _replaced(recording) | set(replacing(recording).values())
+    idle, replaced = idle_steps(recording), _replaced(recording) | set(replacing(recording).values())
     touched = {tensor for frame in recording.frames if frame.phase == "forward" for tensor in _computed_with(frame)}
     switched = last_switches(recording)
     groups: dict[Place, list[int]] = {}
@@ -328,7 +324,7 @@ def _replaced(recording: Recording) -> set[int]:
     return {ref.id for ref in recording.tensors for path in paths if ref.parameter and f"{path}." in f".{ref.name}"}
 
 
-def _idle(recording: Recording) -> dict[int, list[GradientUse]]:
+def idle_steps(recording: Recording) -> dict[int, list[GradientUse]]:
     """Leaf → the last steps in a row that hold it and have found no gradient in it."""
     idle: dict[int, list[GradientUse]] = {}
     for step in steps(recording):
@@ -337,105 +333,6 @@ def _idle(recording: Recording) -> dict[int, list[GradientUse]]:
             if now is not None:
                 idle[leaf].clear()
     return idle
-
-
-# -- held by an optimiser, and what is computed with it is dropped
-
-DROPPED = marked(
-    "{Culprit} is the last that is computed with {leaves}, and nothing takes up its result: no loss reaches them, so "
-    "the step on {victim}, whose optimiser holds them, leaves them as they are."
-)
-TAKE_IT_UP = marked(
-    "If they are meant to learn, use that result in what the loss is computed of; if not, leave them out of the "
-    "optimiser."
-)
-
-
-TAKEN_OUT = marked(
-    "{Culprit} takes numbers out of what is computed with {leaves}, and numbers have no history: no loss reaches them, "
-    "so the step on {victim}, whose optimiser holds them, leaves them as they are."
-)
-STAY = marked("If they are to learn, hand on the tensor itself, and compute in torch what is computed of its numbers.")
-
-
-@finder(order=28)
-def find_dropped(recording: Recording) -> Iterator[Diagnosis]:
-    """A note for each line whose results were dropped, once two steps have found no gradient in what they came of.
-
-    What led to a loss up to a line that cuts the graph is told there.
-    """
-    idle = {leaf: held for leaf, held in _idle(recording).items() if len(held) > 1}
-    if recording.error is not None or not idle:
-        return
-    ends, switched = _Ends(recording), last_switches(recording)
-    groups: dict[Place, list[int]] = {}
-    for leaf in idle:
-        wanted = leaf not in switched and recording.tensors[leaf].requires_grad
-        place = ends.dropped(leaf, idle[leaf][-1].frame) if wanted else None
-        if place is not None and LIBRARIES.isdisjoint(PurePath(place.file).parts):
-            groups.setdefault(place, []).append(leaf)
-    cut = behind_cuts(recording) if groups else set()
-    for place, leaves in groups.items():
-        if not cut.isdisjoint(leaves):
-            continue
-        step = idle[leaves[0]][1]
-        finding = Finding(
-            recording=recording, kind=UNUSED, frame=step.frame, culprit=place, victim=step.place, tensor=leaves[0]
-        )
-        facts: dict[str, Word] = {"leaves": names(recording, leaves)}
-        taken_out = LISTED.search(place.code) is not None
-        yield finding.told(TAKEN_OUT if taken_out else DROPPED, STAY if taken_out else TAKE_IT_UP, facts)
-
-
-class _Ends:
-    """What is computed of a leaf, up to the results with which nothing else is computed."""
-
-    def __init__(self, recording: Recording) -> None:
-        self._recording = recording
-        self._ran = {frame.running for frame in recording.frames if frame.running is not None}
-        taking = (frame for frame in recording.frames if not set(frame.outputs) & set(frame.inputs) or frame.writes)
-        self._taken = {tensor for frame in taking for tensor in frame.inputs}  # `.cpu()` may hand on the tensor itself
-        self._above: dict[int, list[int]] = {}
-        self._users: dict[int, list[int]] = {}
-        for node in recording.nodes:
-            for target in {edge.target for edge in node.edges if edge.target is not None}:
-                leaf = recording.nodes[target].leaf
-                found = self._above.setdefault(target, []) if leaf is None else self._users.setdefault(leaf, [])
-                found.append(node.id)
-
-    def dropped(self, leaf: int, until: int) -> Place | None:
-        """The line of the first such result; None where a backward came by, or anything was done with one of them.
-
-        What is computed behind the last step, to report of the leaf, isn't asked.
-        """
-        waiting = [each for each in self._users.get(leaf, ()) if self._recording.nodes[each].frame < until]
-        seen, ends = set(waiting), list[int]()
-        for number in waiting:  # grows while it's read
-            above = self._above.get(number, [])
-            ends += [] if above else [number]
-            fresh = [each for each in above if each not in seen]
-            seen.update(fresh)
-            waiting += fresh
-        results = {tensor for number in ends for tensor in self._recording.nodes[number].outputs}
-        if not results or not self._ran.isdisjoint(seen):
-            return None
-        if self._taken.isdisjoint(results):
-            return self._recording.frames[self._recording.nodes[ends[0]].frame].place
-        return self._left(results)
-
-    def _left(self, results: set[int]) -> Place | None:
-        """The line that takes numbers out of what was computed with these, where nothing else was done with them."""
-        left = None
-        for frame in self._recording.frames:
-            if frame.phase == "forward" and not results.isdisjoint(frame.inputs):
-                if any(self._recording.tensors[tensor].requires_grad for tensor in frame.outputs):
-                    return None
-                last = self._taken.isdisjoint(frame.outputs)
-                if last and (frame.place is None or not LISTED.search(frame.place.code)):
-                    return None
-                left = left or (frame.place if last else None)
-                results |= set(frame.outputs)
-        return left
 
 
 # -- frozen at 0, and something is multiplied by it: what it belongs to never has a say

@@ -56,7 +56,7 @@ NOT_STEPPED = {
         "gradient for them, the step on {victim} leaves them as they are."
     ),
 }
-NOT_STEPPED["exchanged"] = NOT_STEPPED["assigned"]
+NOT_STEPPED["exchanged"], NOT_STEPPED["plain"] = NOT_STEPPED["assigned"], NOT_STEPPED["made"]
 ADD_IT = marked(
     "If they are meant to learn, give them to the optimiser when you switch them on: `optimizer.add_param_group(…)`, "
     "or make it of all parameters from the start."
@@ -94,12 +94,20 @@ KEEP_THE_WAY = marked(
     "without `.data`, and call the model with them by `torch.func.functional_call`; if the copy is to learn, give its "
     "parameters to the optimiser."
 )
+MAKE_IT_A_PARAMETER = marked(
+    "If they are meant to learn, make Parameters of them, `nn.Parameter(…)`: neither a buffer nor a plain tensor is "
+    "among a module's `parameters()`. If not, switch their `requires_grad` off."
+)
 NUMBERED = re.compile(r"\.(\d+)")
 """`net.0`, a path of torch's; in Python, `net[0]`."""
+
+COPIES = frozenset({"clone", "detach", "data", "requires_grad_", "numel"})
+"""Ops that compute nothing with what they're given."""
 
 HOLD = {
     "copied": KEEP_THE_WAY,
     "wrapped": MAKE_IT_LAST,
+    "plain": MAKE_IT_A_PARAMETER,
     "thawed": ADD_IT,
     "hidden": REGISTER,
     "left_out": GIVE_THEM,
@@ -118,20 +126,22 @@ def find_held_by_nobody(recording: Recording) -> Iterator[Diagnosis]:
     """
     if recording.error is not None:
         return
-    steps = [use for use in recording.uses if use.kind == "stepped" and any(now is not None for _, now in use.tensors)]
+    every = [use for use in recording.uses if use.kind == "stepped"]
+    steps = [use for use in every if any(now is not None for _, now in use.tensors)]
     told = ("stepped", "idle")  # of one that is idle by itself; the gradients of one that stepped may come no more
     held = {leaf for use in recording.uses if use.kind in told for leaf in leaves_of(use)}
     written = {recording.tensors[write.tensor].storage: write.frame for write in recording.writes}
     waiting: dict[int, Frame] = {}
     replaced = replacing(recording)
-    if replaced:  # what stood there before has no gradient to step with any more
-        steps = [use for use in recording.uses if use.kind == "stepped"]
+    if replaced or not steps:  # what is held has no gradient to step with any more, or never had one
+        steps = every
     last = max((use.frame for use in steps), default=-1)
     if not any(recording.tensors[leaf].parameter for leaf in held):  # what is trained is an input
         held |= {ref.id for ref in recording.tensors if ref.parameter}
+    meant = replaced.keys() | of_modules(recording)
     for frame in recording.frames[: last + 1]:
         leaf = leaf_of(recording, frame)
-        if leaf is not None and leaf not in held and (recording.tensors[leaf].parameter or leaf in replaced):
+        if leaf is not None and leaf not in held and (recording.tensors[leaf].parameter or leaf in meant):
             waiting.setdefault(leaf, frame)
     resting = {leaf for each in recording.clues_of("resting") for leaf in each.tensors}
     waiting = {leaf: came for leaf, came in waiting.items() if leaf not in resting}
@@ -184,16 +194,20 @@ def _how(recording: Recording, leaf: int) -> tuple[str, Place | None, str, str]:
         return "left_out", clues["left_out"].place, "", clues["left_out"].fact("module")
     if "partly" in clues:
         return "partly", clues["partly"].place, clues["partly"].fact("part"), clues["partly"].fact("module")
+    if not recording.tensors[leaf].parameter:
+        return "plain", made_at(recording, leaf), "", ""
     return ("made" if made else "before"), made, "", ""
 
 
 def replacing(recording: Recording) -> dict[int, int]:
-    """Leaf that learns and that no step holds → one that it stands in for, to which no gradient comes any more.
+    """Leaf that learns and that no step holds → one that it stands in for, with which nothing is computed any more.
 
     A Parameter for one of the same shape, but for its length; another tensor for one of its own name.
     """
-    first, last = dict[int, int](), dict[int, int]()
+    first, last, read = dict[int, int](), dict[int, int](), dict[int, int]()
     for frame in recording.frames:
+        taken = frame.phase == "forward" and frame.op not in COPIES
+        read.update(dict.fromkeys(frame.inputs if taken else (), frame.index))
         leaf = leaf_of(recording, frame)
         if leaf is not None:
             first.setdefault(leaf, frame.index)
@@ -205,10 +219,27 @@ def replacing(recording: Recording) -> dict[int, int]:
     found: dict[int, int] = {}
     for leaf in first.keys() - held:
         alike = olds.get(_stands_for(recording, leaf), ())
-        old = next((each for each in alike if last.get(each, -1) < first[leaf]), None)
+        old = next((each for each in alike if max(last.get(each, -1), read.get(each, -1)) < first[leaf]), None)
         if old is not None:
             found[leaf] = old
     return found
+
+
+def of_modules(recording: Recording) -> set[int]:
+    """The leaves that are no Parameters and that modules have as attributes: a buffer that requires grad.
+
+    Each has got a gradient in several calls, and nobody has asked for it, as one asks for that of data.
+    """
+    asked = {leaf for frame in recording.frames for leaf in frame.wanted}
+    asked |= {leaf for use in recording.uses if use.kind == "read" for leaf in leaves_of(use)}
+    calls: dict[int, set[int | None]] = {}
+    for frame in recording.frames:
+        leaf = leaf_of(recording, frame)
+        if leaf is not None and leaf not in asked and "." in (recording.tensors[leaf].name or ""):
+            calls.setdefault(leaf, set()).add(frame.backward)
+    own = {leaf for leaf, found in calls.items() if len(found) > 1 and not recording.tensors[leaf].parameter}
+    outside = {each for f in recording.frames if f.phase == "forward" and not f.module for each in f.inputs}
+    return own - outside if own else own
 
 
 def _stands_for(recording: Recording, leaf: int) -> object:
@@ -237,6 +268,8 @@ def made_by(recording: Recording, leaf: int) -> Place | None:
     if first is not None and leaf in written:
         return first.place
     storage = recording.tensors[leaf].storage
+    if any(ref.storage == storage and ref.parameter for ref in recording.tensors[:leaf]):
+        return made_at(recording, leaf)  # of another one's numbers: `weight_norm`
     fresh = (frame for frame in recording.frames if any(_is_made(recording, frame, each) for each in frame.outputs))
     made = next((f for f in fresh if any(recording.tensors[each].storage == storage for each in f.outputs)), None)
     return made.place if made is not None and recording.tensors[leaf].parameter else None

@@ -5,11 +5,11 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from seegrad.diagnose.evidence import label
 from seegrad.diagnose.finding import DiagnosisKind, Finding, finder
-from seegrad.model.recording import Diagnosis, Frame, GradientUse, Place, Recording
+from seegrad.model.recording import STEP, Diagnosis, Frame, GradientUse, Place, Recording
 from seegrad.words.languages import marked
 from seegrad.words.phrases import Phrase, Word, joined
 
@@ -177,6 +177,85 @@ def find_never_cleared(recording: Recording) -> Iterator[Diagnosis]:
 def _only_added(then: int | None, now: int | None, came: int, clips: int) -> bool:
     """Has the gradient been written just as often as one came or it was clipped: by nobody who cleared it?"""
     return then is not None and now is not None and came > 0 and now - then == came + clips
+
+
+BY_HAND = 2
+"""So often in a row a loop by hand has to go by such a sum."""
+SUMMED_BY_HAND = marked(
+    "{Culprit} changes {label} by its gradient, and nothing has cleared that since the last time: the backward call on "
+    "{backward} has added to it, so each change goes by the sum of all gradients so far."
+)
+CLEAR_BY_HAND = marked("If each change is to go by its own gradient, clear it afterwards: `{name}.grad = None`.")
+
+
+@finder(order=21)
+def find_never_cleared_by_hand(recording: Recording) -> Iterator[Diagnosis]:
+    """A note for each line of the user's that goes so from one write to a leaf to the next, without an optimiser."""
+    waiting: dict[int, _Update] = {}
+    told: set[Place | None] = set()
+    for frame in recording.frames:
+        leaf = leaf_of(recording, frame)
+        if leaf is not None:
+            waiting.setdefault(leaf, _Update()).came = frame
+        for leaf, gradient in _by_hand(recording, frame, waiting):
+            update = waiting[leaf]
+            if update.sums >= BY_HAND and frame.place not in told and update.came is not None:
+                told.add(frame.place)
+                finding = Finding(
+                    recording=recording,
+                    kind=SUMMED,
+                    frame=frame.index,
+                    culprit=frame.place,
+                    victim=frame.place,
+                    tensor=leaf,
+                )
+                backward = finding.line(update.came.place)
+                yield finding.told(SUMMED_BY_HAND, CLEAR_BY_HAND, {"label": label(recording, leaf)}, backward=backward)
+            waiting[leaf] = _Update(gradient, sums=update.sums)
+
+
+@dataclass(slots=True)
+class _Update:
+    """Of a leaf that is written to by hand: the gradient it went by last, the arrival since, what's computed of it."""
+
+    gradient: int | None = None
+    came: Frame | None = None
+    computed: dict[int, int] = field(default_factory=dict)  # tensor → the gradient that it's computed of
+    sums: int = 0
+
+
+def _by_hand(recording: Recording, frame: Frame, waiting: dict[int, _Update]) -> list[tuple[int, int]]:
+    """The leaves that the Frame writes to by what is computed of their own gradients, with those."""
+    if frame.phase not in ("forward", "inplace") or frame.op == STEP:
+        return []
+    written = {recording.writes[number].storage for number in frame.writes}
+    found = []
+    for leaf, update in waiting.items():
+        tensors = recording.tensors
+        if update.gradient is not None and tensors[update.gradient].storage in written:
+            update.gradient, update.sums = None, 0  # cleared, scaled
+        of = [
+            update.computed.get(each, each)
+            for each in frame.inputs
+            if _is_gradient(recording, frame, each, leaf, update)
+        ]
+        if of and update.came is not None:
+            update.computed.update(
+                dict.fromkeys((*frame.outputs, *frame.inputs[:1]) if written else frame.outputs, of[0])
+            )
+            if tensors[leaf].storage in written:
+                update.sums = update.sums + 1 if update.gradient == of[0] else 0
+                found.append((leaf, of[0]))
+    return found
+
+
+def _is_gradient(recording: Recording, frame: Frame, tensor: int, leaf: int, update: _Update) -> bool:
+    """Is it computed of the leaf's gradient, or that itself: read on that line, of its shape, made by no call?"""
+    ref, code = recording.tensors[tensor], frame.place.code if frame.place is not None else ""
+    if tensor in update.computed:
+        return True
+    made = tensor in recording.frames[ref.frame].outputs
+    return ".grad" in code and not made and not ref.requires_grad and ref.shape == recording.tensors[leaf].shape
 
 
 # -- what another loss has left is used too

@@ -157,6 +157,7 @@ def programs() -> dict[str, Program]:
         reported_agents,
         reported_images,
         reported_in_vain,
+        reported_let_go,
         reported_loops,
         reported_losses,
         reported_models,

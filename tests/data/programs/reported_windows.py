@@ -421,8 +421,8 @@ def m_two_sides_through_one_function():
     of_maker, of_judge = Steps(maker.parameters()), Steps(judge.parameters())
     for step in range(2):
         made = maker(torch.randn(8, 3)).tanh()  # victim
-        against = F.softplus(judge(made)).mean() + F.softplus(-judge(torch.randn(8, 2))).mean()
-        of_judge.back(against)  # culprit
+        against = F.softplus(judge(made)).mean() + F.softplus(-judge(torch.randn(8, 2))).mean()  # culprit
+        of_judge.back(against)
         of_judge.apply()
         of_maker.back(F.softplus(-judge(made)).mean())
         of_maker.apply()

@@ -22,6 +22,9 @@ DIVIDES = frozenset({"div_", "true_divide_", "divide_", "__itruediv__", "_foreac
 SCALES = DIVIDES | {"mul_", "multiply_", "__imul__", "_foreach_mul_"}
 """Calls that may do so."""
 
+OUT_OF_PLACE = frozenset({"div", "true_divide", "divide", "mul", "multiply"})
+"""Those that make a new one."""
+
 LIMITS = "max_norm", "clip_value"
 """What torch's functions that clip call their limit."""
 
@@ -67,6 +70,21 @@ class RescaledClips:
             clip = self._clips.get(_torch.storage_key(each) or 0)
             if clip is not None and self._is_as_clipped(each, clip):
                 clip.by, clip.scaled, clip.divided = (number, at[1]), at, op in DIVIDES
+
+    def replaced(self, gradient: torch.Tensor, new: torch.Tensor) -> None:
+        """Another gradient is about to take the place of this one: `p.grad = p.grad / scale`."""
+        if _torch.storage_key(new) == _torch.storage_key(gradient):  # `p.grad /= scale` sets it again
+            return
+        clip = self._clips.pop(_torch.storage_key(gradient) or 0, None)
+        number, old = self._tables.tensors.find(new), self._tables.tensors.find(gradient)
+        draft = self._tables.tensors.drafts.get(number if number is not None else -1)
+        made = self._tables.frames.drafts.get(draft.frame) if draft is not None else None
+        key, version = _torch.storage_key(new), _torch.version(new)
+        if clip is None or made is None or key is None or version is None or made.inputs != (old,):
+            return
+        if made.op in OUT_OF_PLACE and self._is_as_clipped(gradient, clip):
+            place = (made.index, made.place)
+            self._clips[key] = _Clip(version, clip.at, made.place, place, made.op not in ("mul", "multiply"))
 
     def _is_as_clipped(self, gradient: torch.Tensor, clip: _Clip) -> bool:
         """Has nobody written to it since? A `.data` counts its versions anew."""

@@ -26,8 +26,11 @@ MENDS: dict[str, list[tuple[str, str]]] = {
 }
 """Program → what its advice makes of it."""
 
-TOLD_STILL = {"q_normalised_gradient_of_zero": ["gradient_is_zero"]}
-"""What is true of the program besides: its gate is shut."""
+TOLD_STILL = {
+    "q_normalised_gradient_of_zero": ["gradient_is_zero"],
+    "n_look_ahead_of_a_line_without_a_module": ["gradients_never_cleared"] * 4,
+}
+"""What is true of the program besides: its gate is shut; its loop by hand never clears."""
 
 
 def wrote(mend: list[tuple[str, str]], name: str) -> Mended:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import torch
 
-from seegrad.diagnose import lost, training
+from seegrad.diagnose import lost, training, weights
 from seegrad.diagnose.cut import CUT
 from seegrad.diagnose.finding import DiagnosisKind
 
@@ -22,7 +22,7 @@ PAGE = (Path(__file__).parents[4] / "docs" / "training_loop.md").read_text(encod
 def test_the_table_names_each_kind_of_the_rooms() -> None:
     modules = [
         importlib.import_module(each.name)
-        for room in (training, lost)
+        for room in (training, lost, weights)
         for each in pkgutil.iter_modules(room.__path__, f"{room.__name__}.")
     ]
     kinds = {each.name for module in modules for each in vars(module).values() if isinstance(each, DiagnosisKind)}

@@ -1,0 +1,46 @@
+"""An optimiser that was given only what doesn't require grad, and that nobody has ever switched off."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from seegrad.diagnose.evidence import made_at
+from seegrad.diagnose.finding import Finding, finder
+from seegrad.diagnose.training.freezes import UNUSED, idle_steps
+from seegrad.diagnose.training.steps import names
+from seegrad.model.recording import Diagnosis, Place, Recording
+from seegrad.words.languages import marked
+from seegrad.words.phrases import Word
+
+NEVER_ON = marked(
+    "{Culprit} made {leaves} without `requires_grad`, and the optimiser that steps on {victim} holds nothing else: no "
+    "gradient comes to it, so that step changes nothing."
+)
+SWITCH_ON = marked(
+    "If it is to be trained, let it require grad, `.requires_grad_()`, before anything is computed with it; what is "
+    "computed from it later (`.clone()`) gets a gradient for itself alone."
+)
+
+
+@finder(order=26)
+def find_given(recording: Recording) -> Iterator[Diagnosis]:
+    """A note for each line of a step that has twice found nothing so, while backward calls came to others."""
+    if recording.error is not None:
+        return
+    idle, told = idle_steps(recording), set[Place | None]()
+    switched = {leaf for each in recording.switches if each.kind == "tensors" for leaf in each.tensors}
+    for step in (use for use in recording.uses if use.kind == "stepped" and use.tensors):
+        leaves = [leaf for leaf, now in step.tensors if now is None and not recording.tensors[leaf].requires_grad]
+        never = len(leaves) == len(step.tensors) and switched.isdisjoint(leaves)
+        if never and step.place not in told and all(len(idle.get(leaf, ())) > 1 for leaf in leaves):
+            told.add(step.place)
+            finding = Finding(
+                recording=recording,
+                kind=UNUSED,
+                frame=step.frame,
+                culprit=made_at(recording, leaves[0]),
+                victim=step.place,
+                tensor=leaves[0],
+            )
+            facts: dict[str, Word] = {"leaves": names(recording, leaves)}
+            yield finding.told(NEVER_ON, SWITCH_ON, facts)
