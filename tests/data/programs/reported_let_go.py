@@ -180,7 +180,7 @@ def l_gate_in_a_buffer():
 def l_picture_without_requires_grad():
     look = nn.Conv2d(1, 3, 3).requires_grad_(False)
     shift = torch.zeros(1, 1, 1, 1, requires_grad=True)
-    picture = nn.Parameter(torch.rand(1, 1, 6, 6), requires_grad=False)  # culprit
+    picture = torch.rand(1, 1, 6, 6)  # culprit
     optimizer = torch.optim.Adam([picture], lr=0.1)
     aim = torch.rand(1, 3, 4, 4)
     for step in range(4):
