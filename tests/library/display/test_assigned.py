@@ -159,7 +159,9 @@ def test_a_check_that_passes_says_why(
     monkeypatch.setenv("JPY_SESSION_NAME", "/home/ada/01_x.ipynb")
     info = SimpleNamespace(raw_cell=cell, cell_id=cell_id)
     passed.say_passed(SimpleNamespace(info=info, error_in_exec=error, error_before_exec=None, result=None))
-    assert [each["text/plain"][: len("✓ Passed: ")] for each in shown] == (["✓ Passed: "] if said else [])
+    head = "• Answered: " if cell in (FORM, ORDER) else "✓ Passed: "  # green is only what was compared
+    assert [each["text/plain"][: len(head)] for each in shown] == ([head] if said else [])
+    assert [passed.GREEN in each["text/html"] for each in shown] == ([head == "✓ Passed: "] if said else [])
     assert said is None or said.replace("`", "") in shown[0]["text/plain"]
 
 
