@@ -30,12 +30,10 @@ def say_passed(result: Any) -> None:
     with speaking(None):
         source = result.info.raw_cell or ""
         said, judged = why(source), not form_alone(source)
-        head = f"✓ {_('Passed:')}" if judged else f"• {_('Answered:')}"
+        head = _("✓ Passed:") if judged else _("• Answered:")
     if said:
-        plain = f"{head} {said}"
-        display(
-            {"text/plain": plain.replace("`", ""), "text/html": _line(head, said, GREEN if judged else GREY)}, raw=True
-        )  # type: ignore[no-untyped-call]  # IPython's display has no types
+        data = {"text/plain": f"{head} {said}".replace("`", ""), "text/html": _line(head, said, green=judged)}
+        display(data, raw=True)  # type: ignore[no-untyped-call]  # IPython's display has no types
 
 
 def why(source: str) -> str:
@@ -57,8 +55,9 @@ def why(source: str) -> str:
     return _("{names} came out as expected; your work is graded with other numbers too.").format(names=listed(compared))
 
 
-def _line(head: str, said: str, colour: str) -> str:
+def _line(head: str, said: str, *, green: bool) -> str:
     """A line of HTML, readable on light and dark."""
     words = "".join(f"<code>{escape(part)}</code>" if k % 2 else escape(part) for k, part in enumerate(said.split("`")))
+    colour = GREEN if green else GREY
     style = f"border-left:4px solid {colour};padding:2px 10px;margin:4px 0"
     return f'<p style="{style}"><b style="color:{colour}">{escape(head)}</b> {words}</p>'

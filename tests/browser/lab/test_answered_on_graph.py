@@ -18,7 +18,8 @@ pytestmark = pytest.mark.browser
 TIMEOUT_MS = 30_000
 STUB = "raise NotImplementedError()"
 FORM = (
-    "• Answered: each part of your answer is one that may be chosen. Whether it is right is found out when it is graded."
+    "• Answered: each part of your answer is one that may be chosen. "
+    "Whether it is right is found out when it is graded."
 )
 
 
