@@ -19,6 +19,7 @@ from nbgrader.plugins import ExportPlugin
 from traitlets import Bool, Dict, Enum, Unicode
 
 from nbjudge.course.layout import write_whole
+from nbjudge.course.office.lateness import Lateness
 from nbjudge.course.office.standings import Stage, Standing, standings
 from nbjudge.shown.text import printable
 
@@ -88,7 +89,8 @@ class _Exporter(ExportPlugin):  # type: ignore[misc]  # nbgrader ships no types
         """nbgrader's hook: writes one file, whole or not at all."""
         names = [name for name in self._names(gradebook) if not self.assignment or name in self.assignment]
         class_list = [student for student in gradebook.students if not self.student or student.id in self.student]
-        found = {name: {one.student: one for one in standings(gradebook, name)} for name in names}
+        due = Lateness(self.config)
+        found = {name: {one.student: one for one in standings(gradebook, name, due=due)} for name in names}
         path = Path(self.to or self.default_file)
         self.log.info("Exporting grades to %s", path)
         rows = self.rows(gradebook, sorted(class_list, key=lambda student: str(student.id)), found)

@@ -10,12 +10,12 @@ import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime, timedelta
+from math import isclose
 from pathlib import Path
 from typing import Any, Self, TypeVar
 
 from nbgrader.api import Assignment as AssignmentRow
 from nbgrader.api import BaseCell, Gradebook, InvalidEntry, MissingEntry, Student, SubmittedAssignment
-from nbgrader.preprocessors import AssignLatePenalties
 from sqlalchemy import event, func, select
 from sqlalchemy.engine import Connection, make_url
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
@@ -25,6 +25,7 @@ from nbjudge.course.intake import moment
 from nbjudge.course.layout import Course, held_alone
 from nbjudge.course.naming import naming, written
 from nbjudge.course.office import tables
+from nbjudge.course.office.lateness import Lateness, seconds_late
 from nbjudge.course.office.roster import Enrolled
 from nbjudge.course.office.standings import Standing, standings
 from nbjudge.course.office.tables import Attempt, Reading
@@ -51,8 +52,7 @@ class Record:
             self._session.commit = self._session.flush  # nbgrader commits up to 18 times a submission
             with self._transaction():
                 tables.METADATA.create_all(self._session.connection())
-        self._penalties = AssignLatePenalties(config=config or Config())
-        self._penalties.init_plugin()
+        self._lateness = Lateness(config or Config())
 
     def __enter__(self) -> Self:
         return self
@@ -121,13 +121,15 @@ class Record:
         """student → key of the Result that their grades came from."""
         return self._read(lambda: tables.applied(self._session, assignment))
 
-    def standings(self, assignment: str) -> list[Standing]:
-        """Where every student stands."""
-        return self._read(lambda: list(standings(self._gradebook, assignment)))
+    def standings(self, assignment: str, *, recorded: bool = False) -> list[Standing]:
+        """Where every student stands, by what is due for lateness now, or by what was `recorded` of it last."""
+        due = None if recorded else self._lateness
+        return self._read(lambda: list(standings(self._gradebook, assignment, due=due)))
 
-    def standing(self, student: str, assignment: str) -> Standing | None:
+    def standing(self, student: str, assignment: str, *, recorded: bool = False) -> Standing | None:
         """Where this one stands; None where the gradebook doesn't know them."""
-        return self._read(lambda: next(standings(self._gradebook, assignment, student), None))
+        due = None if recorded else self._lateness
+        return self._read(lambda: next(standings(self._gradebook, assignment, student, due=due), None))
 
     def attempts(self, assignment: str) -> list[Attempt]:
         """What each student has handed in so far, as often as it was another text."""
@@ -166,7 +168,9 @@ class Record:
                     where = (notebook.name, names[grade.cell_id])
                     kept[where] = _read_by(grade, known.get(where, Reading()), _text(result, mine, where[1]))
                 _grade(notebook, mine, names, kept)
-                notebook.late_submission_penalty = self._penalty(submission, notebook, mine)
+                taken_off = self._taken_off(submission, notebook)
+                absent = mine is None or mine.missing
+                notebook.late_submission_penalty = taken_off or None if absent else taken_off  # as nbgrader leaves it
             tables.keep_readings(self._session, *whose, kept)
             tables.apply(self._session, *whose, result.key)
             if content and not result.void:
@@ -272,7 +276,10 @@ class Record:
         if not self.knows_student(student):
             raise CourseError(f"the gradebook knows no student {student!r}; `nbgrader db student list` names them")
         if self.due(assignment) is None:
-            raise CourseError(f"{assignment} has no due date that could be extended; formgrader sets one")
+            raise CourseError(
+                f"{assignment} has no due date that could be extended; formgrader sets one, or "
+                f'`nbgrader db assignment add {assignment} --duedate="2026-12-01 18:00 UTC"`'
+            )
         with _in_our_words(), self._transaction():
             tables.extend(self._session, student, assignment, until)
             try:
@@ -287,22 +294,9 @@ class Record:
 
     def settled(self, result: Result) -> bool:
         """Whether what is taken off for lateness is what due date, extension and nbgrader's plugin say today."""
-        with _in_our_words():
-            try:
-                submission = self._gradebook.find_submission(result.assignment, result.student)
-                recorded = {notebook.name: notebook.late_submission_penalty for notebook in submission.notebooks}
-                self._extend(submission)
-                graded = {notebook.name: notebook for notebook in result.notebooks}
-                return all(
-                    (self._penalty(submission, notebook, graded.get(notebook.name)) or 0.0)
-                    == (recorded[notebook.name] or 0.0)
-                    for notebook in submission.notebooks
-                )
-            except MissingEntry:
-                return False
-            finally:
-                self._session.rollback()
-                self._session.expunge_all()
+        whose = (result.student, result.assignment)
+        now, due = self.standing(*whose, recorded=True), self.standing(*whose)
+        return now is not None and due is not None and now.handed_in and isclose(now.penalty, due.penalty, abs_tol=1e-9)
 
     def _extend(self, submission: Any) -> None:
         """nbgrader's own field, made of our date: the student's time ends then, wherever the due date moves."""
@@ -311,24 +305,12 @@ class Record:
         if until is not None and due is not None:
             submission.extension = max(timedelta(0), until - due)
 
-    def _penalty(self, submission: Any, notebook: Any, graded: Graded | None) -> float | None:
-        """What nbgrader's late plugin takes off of a notebook that was handed in."""
-        return None if graded is None or graded.missing else self._taken_off(submission, notebook)
-
     def _taken_off(self, submission: Any, notebook: Any) -> float | None:
-        """What nbgrader's late plugin says, bounded as nbgrader bounds it."""
-        notebook.late_submission_penalty = None
-        if submission.assignment.duedate is None:
-            return None
+        """What is due of the points that the notebook has now."""
         self._session.flush()
         self._session.refresh(notebook)
-        seconds_late = submission.total_seconds_late
-        if seconds_late <= 0:
-            return None
-        penalty = self._penalties.plugin_inst.late_submission_penalty(
-            submission.student.id, notebook.score, seconds_late
-        )
-        return None if penalty is None else float(self._penalties._check_late_penalty(notebook, penalty))
+        late = seconds_late(submission.timestamp, submission.assignment.duedate, submission.extension, None)
+        return self._lateness.taken_off(submission.student.id, notebook.score, late)
 
     # --- one transaction
 

@@ -233,7 +233,7 @@ class _Run:
     def look(self) -> None:
         """Where everybody stands before anything changes, from which Results, and how often they have tried."""
         self.applied = self.record.applied(self.assignment.name)
-        self.before = {one.student: one for one in self.record.standings(self.assignment.name)}
+        self.before = {one.student: one for one in self.record.standings(self.assignment.name, recorded=True)}
         for attempt in self.record.attempts(self.assignment.name):
             self.attempts.setdefault(attempt.student, []).append(attempt)
 
@@ -317,7 +317,8 @@ class _Run:
         return replace(blank, result=result) if result else blank
 
     def _done(self, entry: Entry) -> None:
-        was, now = self.before.get(entry.student), self.record.standing(entry.student, self.assignment.name)
+        was = self.before.get(entry.student)
+        now = self.record.standing(entry.student, self.assignment.name, recorded=True)
         told = replace(entry, result=_without_texts(entry.result), before=was, standing=now)
         self.entries.append(told)
         self.progress(told, len(self.entries), self.total)

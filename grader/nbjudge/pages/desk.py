@@ -9,9 +9,10 @@ from datetime import UTC, datetime
 from nbjudge.course.gradebook import Record
 from nbjudge.course.office.requests import RegradeRequest
 from nbjudge.course.office.roster import Roster
+from nbjudge.course.office.standings import Stage, Standing
 from nbjudge.errors import CourseError
 from nbjudge.pages.regrade import moves, rows
-from nbjudge.pages.screen import columns
+from nbjudge.pages.screen import columns, late
 from nbjudge.shown.text import counted
 
 MINUTES = "%Y-%m-%d %H:%M"
@@ -51,15 +52,29 @@ def extended(record: Record, student: str, assignment: str, date: datetime | Non
 
 
 def log_of_attempts(record: Record, assignment: str) -> list[str]:
-    """Every text that was graded, and who has more time than the others."""
+    """Every text that was graded, what counts of it all now, and who has more time than the others.
+
+    What the tests gave says neither what a person gives nor what lateness costs: a student's last line has that.
+    """
     record.assignment(assignment, 0)
-    found = [("student", "attempt", "handed in (UTC)", "graded (UTC)", "points")]
-    for one in record.attempts(assignment):
+    counts = {one.student: _counts(one) for one in record.standings(assignment)}
+    found = [("student", "attempt", "handed in (UTC)", "graded (UTC)", "by the tests", "counts now")]
+    attempts = record.attempts(assignment)
+    last = {one.student: one for one in attempts}
+    for one in attempts:
         handed_in = f"{one.handed_in:{MINUTES}}" if one.handed_in else "–"
         points = "refused" if one.points is None else f"{one.points:g}/{one.possible:g}"
-        found.append((one.student, str(one.number), handed_in, f"{one.recorded:{MINUTES}}", points))
+        now = counts.get(one.student, "") if one is last[one.student] else ""
+        found.append((one.student, str(one.number), handed_in, f"{one.recorded:{MINUTES}}", points, now))
     more = [f"{student} has time until {date:{MINUTES}} UTC" for student, date in record.extensions(assignment).items()]
     return [*columns(found), *([""] if more else []), *more]
+
+
+def _counts(one: Standing) -> str:
+    """The points that an export would have, with what lateness has cost."""
+    if one.state is Stage.NOT_GRADED:
+        return str(one.state)
+    return f"{one.points:g}, {late(one.penalty)}" if one.penalty else f"{one.points:g}"
 
 
 def listed(requests: Sequence[RegradeRequest]) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import shutil
 import stat
@@ -17,12 +18,14 @@ from nbgrader.preprocessors import AssignLatePenalties
 from sqlalchemy import text
 from traitlets.config import Config
 
+from nbjudge.course.exporters import GradesCsv
 from nbjudge.course.gradebook import Record
 from nbjudge.course.layout import Course
 from nbjudge.course.office import tables
 from nbjudge.course.office.standings import Stage, Standing
 from nbjudge.errors import CourseError, GradebookError
 from nbjudge.model import Ending, Graded, Outcome, Result, digest
+from nbjudge.pages.desk import log_of_attempts
 from nbjudge_tests.classroom import small
 from nbjudge_tests.classroom.commands import nbgrader
 from nbjudge_tests.databases import Database, Sqlite
@@ -306,6 +309,47 @@ def test_time_given_before_anything_is_handed_in_counts_then(course: Course, rec
     book.engine.dispose()
 
 
+def test_points_that_a_person_gives_later_are_settled_wherever_totals_are_read(course: Course, tmp_path: Path) -> None:
+    """No run comes between formgrader and an export: what is due is asked of the points there are now."""
+    due(course, "2026-02-01 00:00:00 UTC")
+    with Record(course, ZERO) as record:
+        record.write(answered("So.", timestamp=LATE), "one")
+        scored(course, 3.0)
+        one = record.standing("ada", small.NAME)
+        assert one is not None
+        assert (one.raw_points, one.penalty, one.points) == (5.5, 5.5, 0.0)
+        now = record.standing("ada", small.NAME, recorded=True)
+        assert now is not None
+        assert now.penalty == 2.5, "nothing is written by reading"
+        assert log_of_attempts(record, small.NAME)[2].endswith("2.5/7         0, 5.5 points off for lateness")
+        record.extend("ada", small.NAME, datetime(2026, 2, 3))
+        assert [one.points for one in record.standings(small.NAME)] == [5.5]
+        record.extend("ada", small.NAME, None)
+    scored(course, 2.0)
+    assert [row["score"] for row in exported(course, tmp_path / "grades.csv")] == ["0"]
+
+
+def exported(course: Course, path: Path) -> list[dict[str, str]]:
+    with Gradebook(course.db_url, course.course_id) as book:
+        GradesCsv(to=str(path), config=ZERO).export(book)
+    book.engine.dispose()
+    with path.open(newline="", encoding="utf-8") as file:
+        return list(csv.DictReader(file))
+
+
+def test_points_for_what_could_not_be_read_are_late_too(course: Course) -> None:
+    due(course, "2026-02-01 00:00:00 UTC")
+    refused = Result("k2", "ada", small.NAME, LATE, refusal="not JSON")
+    with Record(course, ZERO) as record:
+        record.write(refused)
+        assert record.settled(refused)
+        scored(course, 3.0)
+        assert not record.settled(refused)
+        record.write(refused)
+        assert record.settled(refused)
+        assert [one.points for one in record.standings(small.NAME, recorded=True)] == [0.0]
+
+
 def test_there_is_nothing_to_extend_without_a_due_date(record: Record) -> None:
     record.write(result())
     with pytest.raises(CourseError, match="no due date"):
@@ -327,7 +371,7 @@ def test_standings_are_what_nbgrader_adds_up(course: Course) -> None:
         record.write(answered("So.", timestamp=LATE))
         record.write(replace(result("k2"), student="bo"))
         scored(course, 3.0)
-        found = {one.student: one for one in record.standings(small.NAME)}
+        found = {one.student: one for one in record.standings(small.NAME, recorded=True)}
     with Gradebook(course.db_url, course.course_id) as book:
         for student, one in found.items():
             submission = book.find_submission(small.NAME, student)

@@ -20,6 +20,9 @@ from nbgrader.api import (
 )
 from sqlalchemy import select
 
+from nbjudge.course.office.lateness import Lateness, seconds_late
+from nbjudge.course.office.tables import extensions
+
 
 class Stage(enum.StrEnum):
     """How far the grading of a submission is."""
@@ -80,19 +83,26 @@ class Standing:
         return max(0.0, self.raw_points - self.penalty)
 
 
-def standings(gradebook: Gradebook, assignment: str, student: str | None = None) -> Iterator[Standing]:
-    """Every student that the gradebook knows, by name, or this one."""
-    submitted = {one.student: one for one in _submitted(gradebook, assignment, student)}
+def standings(
+    gradebook: Gradebook, assignment: str, student: str | None = None, *, due: Lateness | None
+) -> Iterator[Standing]:
+    """Every student that the gradebook knows, by name, or this one.
+
+    Of lateness they have what is `due` by the points there are now; without it what was recorded.
+    """
+    submitted = {one.student: one for one in _submitted(gradebook, assignment, student, due)}
     known = select(Student.id) if student is None else select(Student.id).where(Student.id == student)
     for name in sorted(map(str, gradebook.db.execute(known).scalars())):
         yield submitted.get(name) or Standing(name, assignment, handed_in=False)
 
 
-def _submitted(gradebook: Gradebook, assignment: str, student: str | None) -> Iterator[Standing]:
+def _submitted(gradebook: Gradebook, assignment: str, student: str | None, due: Lateness | None) -> Iterator[Standing]:
     wanted = (
         select(
             SubmittedAssignment.student_id,
             SubmittedAssignment.timestamp,
+            Assignment.duedate,
+            SubmittedAssignment.extension,
             Notebook.name,
             SubmittedNotebook.late_submission_penalty,
             BaseCell.name,
@@ -109,11 +119,21 @@ def _submitted(gradebook: Gradebook, assignment: str, student: str | None) -> It
     )
     if student is not None:
         wanted = wanted.where(SubmittedAssignment.student_id == student)
-    for (name, timestamp), found in groupby(gradebook.db.execute(wanted).all(), key=lambda row: tuple(row[:2])):
-        rows = list(found)
-        penalties = {notebook: penalty or 0.0 for _, _, notebook, penalty, *_ in rows}
-        scores = tuple(_score(notebook, cell, *graded) for _, _, notebook, _, cell, *graded in rows if cell)
-        yield Standing(str(name), assignment, scores, sum(penalties.values()), timestamp)
+    longer = extensions(gradebook.db, assignment)
+    for whose, found in groupby(gradebook.db.execute(wanted).all(), key=lambda row: tuple(row[:4])):
+        name, timestamp, duedate, extension = whose
+        rows = [row[4:] for row in found]
+        scores = tuple(_score(notebook, cell, *graded) for notebook, _, cell, *graded in rows if cell)
+        recorded = {notebook: penalty or 0.0 for notebook, penalty, *_ in rows}
+        late = seconds_late(timestamp, duedate, extension, longer.get(name))
+        penalties = recorded if due is None else {one: _due(due, name, scores, one, late) for one in recorded}
+        yield Standing(name, assignment, scores, sum(penalties.values()), timestamp)
+
+
+def _due(due: Lateness, student: str, scores: Sequence[Score], notebook: str, late: float) -> float:
+    """What is to be taken off of one notebook."""
+    points = sum(score.points or 0.0 for score in scores if score.notebook == notebook)
+    return due.taken_off(student, points, late) or 0.0
 
 
 def _score(notebook: str, cell: str, grade: Any, most: float) -> Score:

@@ -7,7 +7,21 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from sqlalchemy import Column, DateTime, Float, Integer, MetaData, String, Table, delete, func, insert, select, update
+from sqlalchemy import (
+    Column,
+    DateTime,
+    Float,
+    Integer,
+    MetaData,
+    String,
+    Table,
+    delete,
+    func,
+    insert,
+    inspect,
+    select,
+    update,
+)
 
 METADATA = MetaData()
 WHOSE = ("student", "assignment")
@@ -104,7 +118,9 @@ def extension(session: Any, student: str, assignment: str) -> datetime | None:
 
 
 def extensions(session: Any, assignment: str) -> dict[str, datetime]:
-    """Everybody's for an assignment."""
+    """Everybody's for an assignment; none where the gradebook has never been opened by us."""
+    if not inspect(session.connection()).has_table(EXTENSIONS.name):
+        return {}
     wanted = select(EXTENSIONS.c.student, EXTENSIONS.c.until).where(EXTENSIONS.c.assignment == assignment)
     return dict(session.execute(wanted).all())
 
