@@ -275,12 +275,15 @@ def _requests(options: argparse.Namespace) -> int:
 def _roster(options: argparse.Namespace) -> int:
     from pathlib import Path
 
-    from nbjudge.course.office.roster import read_roster
+    from nbjudge.course.exporters import id_columns
+    from nbjudge.course.office.roster import demand_somebody, read_roster
     from nbjudge.pages import desk
 
-    roster = read_roster(Path(options.file), options.id)
-    converter = _desk(options)
+    converter, path = _desk(options), Path(options.file)
+    roster = read_roster(path, options.id, id_columns(converter.config))
     with converter.alone() as record:
+        if not options.id:  # a person's word for it
+            demand_somebody(roster, record.handed_in(), path)
         converter.save(print)
         for line in desk.enrolled(record, roster):
             _say(line)

@@ -17,9 +17,11 @@ from typing import Any
 from nbgrader.api import Gradebook
 from nbgrader.plugins import ExportPlugin
 from traitlets import Bool, Dict, Enum, Unicode
+from traitlets.config import Config
 
 from nbjudge.course.layout import write_whole
 from nbjudge.course.office.lateness import Lateness
+from nbjudge.course.office.roster import EXPORTERS
 from nbjudge.course.office.standings import Stage, Standing, standings
 from nbjudge.shown.text import printable
 
@@ -131,6 +133,20 @@ class GradesCsv(_Exporter):
                 yield (assignment.name, *moments, *who, *numbers, float(assignment.max_score), str(one.state))
 
 
+def id_columns(config: Config) -> dict[str, str]:
+    """platform → the column with nbgrader's ids, where the course says which: for its roster, too.
+
+    >>> id_columns(Config({"CanvasCsv": {"student_id": "SIS User ID"}}))
+    {'Canvas': 'SIS User ID'}
+    """
+    exporters = {"CanvasCsv": CanvasCsv, "MoodleCsv": MoodleCsv}
+    return {
+        platform: str(exporters[name](config=config).student_id)
+        for platform, name in EXPORTERS.items()
+        if "student_id" in config.get(name, ())
+    }
+
+
 class _ForTeachingPlatform(_Exporter):
     """A column an assignment, a row a student who has all of its scores: what isn't final isn't in the file.
 
@@ -192,7 +208,7 @@ class CanvasCsv(_ForTeachingPlatform):
     default_file = "canvas.csv"
     section = Unicode("", help="Text of the Section column.").tag(config=True)
     student_id = Enum(
-        CANVAS_IDS, "SIS Login ID", help="The column of Canvas's that nbgrader's student ids belong in."
+        CANVAS_IDS, "SIS Login ID", help="The column of Canvas's that nbgrader's student ids belong in; a roster's too."
     ).tag(config=True)
 
     def rows(
@@ -216,7 +232,9 @@ class MoodleCsv(_ForTeachingPlatform):
 
     default_file = "moodle.csv"
     student_id = Enum(
-        ("ID number", "Username"), "ID number", help="The column of Moodle's that nbgrader's student ids belong in."
+        ("ID number", "Username"),
+        "ID number",
+        help="The column of Moodle's that nbgrader's student ids belong in; a roster's too.",
     ).tag(config=True)
 
     def title(self, name: str) -> str:

@@ -117,6 +117,16 @@ class Record:
         """The ids of all that the gradebook knows."""
         return self._read(lambda: [str(student.id) for student in self._gradebook.students])
 
+    def handed_in(self) -> set[str]:
+        """Who has handed anything in, graded or not yet."""
+
+        def found() -> set[str]:
+            names = [str(one.name) for one in self._gradebook.assignments]
+            graded = map(str, self._session.execute(select(SubmittedAssignment.student_id)).scalars())
+            return {*graded, *(student for name in names for student, _ in self._course.submissions(name))}
+
+        return self._read(found)
+
     def applied(self, assignment: str) -> dict[str, str]:
         """student → key of the Result that their grades came from."""
         return self._read(lambda: tables.applied(self._session, assignment))

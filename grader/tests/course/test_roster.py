@@ -145,6 +145,39 @@ def test_the_command_takes_over_what_is_said_and_keeps_the_rest(root: Path, caps
     assert len(list((root / ".grader" / "backups").iterdir())) == 1
 
 
+def configure(root: Path, line: str) -> None:
+    with (root / "nbgrader_config.py").open("a", encoding="utf-8") as file:
+        file.write(f"{line}\n")
+
+
+def test_the_export_s_column_is_the_roster_s(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    configure(root, 'c.CanvasCsv.student_id = "SIS User ID"')
+    assert main(["roster", str(written(root, CANVAS))]) == 0
+    assert "new: S1, S2, S3" in capsys.readouterr().out
+    configure(root, 'c.MoodleCsv.student_id = "Username"')
+    assert main(["roster", str(written(root, MOODLE))]) == 2
+    assert "no column 'Username'" in capsys.readouterr().err
+
+
+def test_a_roster_that_names_nobody_who_handed_in_brings_no_phantoms(
+    root: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = students(root)
+    for student in ("S1", "S9"):
+        (root / "submitted" / student / small.NAME).mkdir(parents=True)
+    assert main(["roster", str(written(root, CANVAS))]) == 2
+    said = capsys.readouterr().err
+    assert "its students are ada, bo by the column 'SIS Login ID', and S1, S9 handed in" in said
+    assert 'c.CanvasCsv.student_id = "COLUMN"' in said
+    assert "--id COLUMN (the file has Student, ID, SIS User ID, SIS Login ID, Section" in said
+    assert "`nbgrader db student remove ID`" in said
+    assert students(root) == before
+    assert not (root / ".grader" / "backups").exists()
+    assert main(["roster", str(written(root, CANVAS)), "--id", "SIS User ID"]) == 0
+    assert {"S1", "S2", "S3"} <= students(root).keys()
+    assert main(["roster", str(written(root, CANVAS)), "--id", "SIS Login ID"]) == 1, "a person's word for it"
+
+
 @pytest.mark.usefixtures("root")
 def test_more_time_is_said_with_the_class_s_date(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["extend", "ada", small.NAME, "2026-02-03 12:00 +0100"]) == 0

@@ -1,7 +1,8 @@
 """Who takes the course, from the CSV that Canvas or Moodle exports: ids, names, e-mail.
 
 Canvas: *Grades, Export*. Moodle: *Participants, Download as CSV*, or a grade export. nbgrader's student id is the name
-under which students hand in (on a hub, their user name): `id_column` says which column holds it.
+under which students hand in (on a hub, their user name). The column that holds it is the one that an export puts it in:
+`student_id` of the exporters, which `nbjudge.course.exporters.id_columns` reads; `--id` says another for once.
 """
 
 from __future__ import annotations
@@ -9,9 +10,10 @@ from __future__ import annotations
 import csv
 import io
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from nbjudge.course.intake import Unreadable, plain_file
@@ -20,8 +22,16 @@ from nbjudge.errors import CourseError
 from nbjudge.shown.text import printable
 
 CANVAS, MOODLE = "Canvas", "Moodle"
+EXPORTERS = {CANVAS: "CanvasCsv", MOODLE: "MoodleCsv"}  # whose `student_id` names the column
 ID_COLUMNS = {CANVAS: ("SIS Login ID", "SIS User ID", "ID"), MOODLE: ("Username", "ID number", "Email address")}
 FIRST, LAST = ("First name", "Firstname", "Given name"), ("Last name", "Surname", "Lastname")
+NOBODY = (
+    "{path} names nobody who has handed in: its students are {found} by the column {column!r}, and {known} handed in. "
+    "If another column has nbgrader's ids, name it in nbgrader_config.py, for the roster and the exports: "
+    'c.{exporter}.student_id = "COLUMN", or for this once --id COLUMN (the file has {header}). If it is the right one, '
+    "--id {column!r}. A student that a wrong column has brought goes by `nbgrader db student remove ID`"
+)
+MOST_NAMED = 4
 EMAIL = ("Email address", "Email", "E-mail address")
 MOST_BYTES = 64 << 20
 DELIMITERS = ",;\t"
@@ -53,12 +63,17 @@ class Roster:
 
     platform: str
     students: tuple[Enrolled, ...]
+    column: str  # where the ids were
+    header: tuple[str, ...]
     left_out: tuple[str, ...] = ()
     titles: tuple[str, ...] = ()  # Canvas's assignments, with their ids
 
 
-def read_roster(path: Path, id_column: str = "") -> Roster:
-    """Raises `CourseError`: no such file, neither platform's, no such column, an id twice."""
+def read_roster(path: Path, id_column: str = "", columns: Mapping[str, str] = MappingProxyType({})) -> Roster:
+    """The ids stand in `id_column`, else where `columns` says of the platform, else in the first of `ID_COLUMNS`.
+
+    Raises `CourseError`: no such file, neither platform's, no such column, an id twice.
+    """
     header, rows = _rows(path)
     platform = CANVAS if "Student" in header and "ID" in header else MOODLE
     if platform == MOODLE and not set(FIRST) & set(header):
@@ -66,7 +81,7 @@ def read_roster(path: Path, id_column: str = "") -> Roster:
             f"{path} has neither Canvas's columns (Student, ID, SIS Login ID) nor Moodle's (First name, Last name, "
             f"Email address); it has {', '.join(header[:8])}"
         )
-    column = id_column or _first(header, ID_COLUMNS[platform])
+    column = id_column or columns.get(platform) or _first(header, ID_COLUMNS[platform])
     if column not in header:
         raise CourseError(f"{path} has no column {column!r} for the students' ids; it has {', '.join(header[:12])}")
     _demand_single(header, (column, "Student", "ID", *FIRST, *LAST, *EMAIL), path)
@@ -84,7 +99,22 @@ def read_roster(path: Path, id_column: str = "") -> Roster:
     twice = sorted(name for name, count in Counter(one.student for one in students).items() if count > 1)
     if twice:
         raise CourseError(f"{path} has these ids twice in {column!r}: {', '.join(twice)}. Name another column by --id")
-    return Roster(platform, tuple(students), tuple(left_out), _titles(header) if platform == CANVAS else ())
+    titles = _titles(header) if platform == CANVAS else ()
+    return Roster(platform, tuple(students), column, tuple(header), tuple(left_out), titles)
+
+
+def demand_somebody(roster: Roster, handed_in: Collection[str], path: Path) -> None:
+    """Raises `CourseError` where the file names none of those who have handed in: then it's the wrong column."""
+    found = [one.student for one in roster.students]
+    if not found or not handed_in or set(found) & set(handed_in):
+        return
+    exporter = EXPORTERS[roster.platform]
+    said = {"found": _some(found), "known": _some(sorted(handed_in)), "header": ", ".join(roster.header[:12])}
+    raise CourseError(NOBODY.format(path=path, column=roster.column, exporter=exporter, **said))
+
+
+def _some(names: Sequence[str]) -> str:
+    return ", ".join([*names[:MOST_NAMED], *(["…"] if len(names) > MOST_NAMED else [])])
 
 
 Rows = Iterator[tuple[int, Sequence[str]]]
