@@ -245,7 +245,8 @@ def _json(content: bytes, name: str) -> dict[str, Any]:
     except json.JSONDecodeError as error:
         raise Unreadable(
             f"{name!r} is not a notebook: its JSON breaks off or is damaged at line {error.lineno}, "
-            f"column {error.colno}; open it in Jupyter, save it again, and hand that in"
+            f"column {error.colno}. Take the copy that you worked in, or a checkpoint (.ipynb_checkpoints beside it), "
+            "see that Jupyter opens it, and hand that in"
         ) from None
     except (ValueError, RecursionError):
         raise Unreadable(

@@ -39,6 +39,7 @@ WORDS: Mapping[str, Mapping[str, str]] = {
         "hidden": "A hidden test failed. What it asked is shown after {date} UTC.",
         "later": "Hidden tests had run before this; what it said is shown after {date} UTC.",
         "ungraded": "not graded yet",
+        "no grade": "not graded",
         "refused": "This submission could not be graded: {why}",
         "overview": "Overview",
         "exercise": "Exercise",
@@ -74,6 +75,7 @@ WORDS: Mapping[str, Mapping[str, str]] = {
         "hidden": "有一个隐藏测试没有通过，其内容在 {date} UTC 之后显示。",
         "later": "在此之前已运行过隐藏测试；这里的内容在 {date} UTC 之后显示。",
         "ungraded": "尚未评分",
+        "no grade": "未评分",
         "refused": "这份作业无法评分：{why}",
         "overview": "概览",
         "exercise": "练习",
@@ -132,9 +134,15 @@ class Sheet:
         """What the judge said of this notebook, where it is kept."""
         return next((one for one in self.result.notebooks if one.name == self.notebook), None) if self.result else None
 
+    @property
+    def refused(self) -> bool:
+        """Nothing could be read: one sentence says it for all questions but those that a person has scored."""
+        return self.result is not None and self.result.refusal is not None
+
     def told(self) -> dict[str, Any]:
         """For the template."""
-        scores = [score for score in self.standing.scores if score.notebook == self.notebook]
+        every = [score for score in self.standing.scores if score.notebook == self.notebook]
+        scores = [score for score in every if score.points is not None or not self.refused]
         outcomes = {one.grade_id: one for one in self.graded.outcomes} if self.graded else {}
         questions = {score.grade_id: self._question(score, outcomes.get(score.grade_id)) for score in scores}
         waiting = [score for score in scores if score.points is None]
@@ -144,7 +152,7 @@ class Sheet:
             "assignment": self.standing.assignment,
             "notebook": self.notebook,
             "who": self.who,
-            "points": self._of(sum(score.points or 0.0 for score in scores), sum(score.max_points for score in scores)),
+            "points": self._total(every),
             "notes": list(self._notes(waiting)),
             "exercises": [
                 {"name": name, "questions": [one for one in asked if one in questions]}
@@ -162,6 +170,12 @@ class Sheet:
         other = tuple(score.grade_id for score in scores if score.grade_id not in known)
         return [*self.exercises, *([(self.words["other"], other)] if other else [])]
 
+    def _total(self, every: Sequence[Score]) -> str:
+        """Where no question has a score there is no sum: it would be a zero that nobody gave."""
+        if all(score.points is None for score in every):
+            return self.words["no grade" if self.refused else "ungraded"]
+        return self._of(sum(score.points or 0.0 for score in every), sum(score.max_points for score in every))
+
     def _of(self, points: float, possible: float) -> str:
         return self.words["of"].format(points=f"{points:g}", possible=self._counted(possible))
 
@@ -169,9 +183,8 @@ class Sheet:
         return self.words["one point" if points == 1 else "many points"].format(number=f"{points:g}")
 
     def _notes(self, waiting: Sequence[Score]) -> Iterator[str]:
-        if self.result is not None and self.result.refusal is not None:
+        if self.result is not None and self.refused:
             yield self.words["refused"].format(why=self.result.refusal)
-            return
         if waiting:
             points = self._counted(sum(score.max_points for score in waiting))
             yield self.words["waits"].format(names=", ".join(score.grade_id for score in waiting), points=points)
@@ -180,7 +193,7 @@ class Sheet:
         if self.graded is not None and self.graded.died:
             said = "died" if self.held_until is None else "ended"  # where it ended, a hidden test may have asked
             yield self.words[said].format(why=self.graded.died)
-        if self.held_until is not None:
+        if self.held_until is not None and not self.refused:
             yield self._until("held")
 
     def _question(self, score: Score, outcome: Outcome | None) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from tqdm import tqdm
 
-from nbjudge.course.office.standings import Score, Standing
+from nbjudge.course.office.standings import Score, Stage, Standing
 from nbjudge.grading.batch import Entry
 from nbjudge.model import Ending, Outcome, Result
 from nbjudge.shown.hidden import marked_lines
@@ -178,7 +178,9 @@ def explain(standing: Standing, result: Result | None) -> str:
         lines += [f"Refused: {result.refusal}", ""]
     outcomes = {outcome.grade_id: outcome for outcome in result.outcomes} if result else {}
     tests = {score.grade_id: _test(score, result) for score in standing.scores}
-    for score in sorted(standing.scores, key=lambda score: _place(score, outcomes)):
+    refused = result is not None and result.refusal is not None  # said once, for all that a person hasn't scored
+    asked = [score for score in standing.scores if score.points is not None or not refused]
+    for score in sorted(asked, key=lambda score: _place(score, outcomes)):
         lines += [*_question(score, outcomes.get(score.grade_id), tests[score.grade_id]), ""]
     if result and (said := list(attention(result))):
         lines += ["Also:", *(f"  {line}" for line in said), ""]
@@ -193,7 +195,8 @@ def _place(score: Score, outcomes: dict[str, Outcome]) -> int:
 def _head(standing: Standing) -> Iterator[str]:
     possible = sum(score.max_points for score in standing.scores)
     who = f"{one_line(standing.student)}, {standing.assignment}"
-    yield f"{who}: {standing.points:g} of {counted(possible, 'point')}, {standing.state}"
+    reached = f"{standing.points:g} of {counted(possible, 'point')}, {standing.state}"
+    yield f"{who}: {standing.state if standing.state is Stage.NOT_GRADED else reached}"
     if standing.timestamp:
         yield f"handed in {standing.timestamp} UTC"
     if standing.penalty:

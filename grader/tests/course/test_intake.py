@@ -78,6 +78,7 @@ def test_format_3_is_upgraded(folder: Path) -> None:
         (book(CODE)[:-9], "damaged at line 1"),
         (b"\x89PNG\r\n", "not UTF-8"),
         ("", "damaged at line 1"),
+        (book(CODE)[:-9], "Take the copy that you worked in, or a checkpoint (.ipynb_checkpoints beside it)"),
         ("[1, 2]", "a list, not an object"),
         ("{}", "no list of cells"),
         ('{"cells": "none"}', "no list of cells"),

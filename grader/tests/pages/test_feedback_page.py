@@ -166,7 +166,8 @@ def test_after_it_a_hidden_case_can_be_run_by_the_student() -> None:
 def test_one_point_is_one_point() -> None:
     scores = (replace(STANDING.scores[0], max_points=1.0, waits=True, auto=None),)
     told = replace(SHEET, standing=replace(STANDING, scores=scores, penalty=1.0)).told()
-    assert told["points"] == "0 of 1 point"
+    zero = replace(scores[0], auto=0.0, waits=False)
+    assert replace(SHEET, standing=replace(STANDING, scores=(zero,))).told()["points"] == "0 of 1 point"
     assert told["notes"][:2] == [
         "Not graded yet, since a person reads it: double_test (1 point).",
         "Taken off for lateness: 1 point.",
@@ -192,7 +193,20 @@ def test_a_refusal_is_its_reason_and_no_zero() -> None:
     refused = Result("k", "ada", "small", None, refusal="not JSON")
     told = replace(SHEET, standing=replace(STANDING, scores=scores, penalty=0.0), result=refused).told()
     assert told["notes"] == ["This submission could not be graded: not JSON"]
-    assert {one["given"] for one in told["questions"].values()} == {"not graded yet"}
+    assert told["points"] == "not graded"
+    assert not told["questions"], "the reason is said once"
+    seen = text_of(page(replace(SHEET, standing=replace(STANDING, scores=scores, penalty=0.0), result=refused)))
+    assert "points" not in seen
+    assert "yet" not in seen
+    by_hand = (*scores[:2], replace(scores[2], manual=2.0))
+    told = replace(SHEET, standing=replace(STANDING, scores=by_hand, penalty=2.0), result=refused).told()
+    assert (told["points"], list(told["questions"])) == ("2 of 7 points", ["why"])
+    assert told["notes"][1:] == ["Taken off for lateness: 2 points."]
+
+
+def test_a_page_on_which_all_waits_has_no_sum_yet() -> None:
+    waiting = replace(STANDING, scores=STANDING.scores[2:], penalty=0.0)
+    assert replace(SHEET, standing=waiting).told()["points"] == "not graded yet"
 
 
 def test_both_languages_say_everything_with_the_same_gaps() -> None:

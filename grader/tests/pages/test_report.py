@@ -253,7 +253,15 @@ def test_why_names_the_line_of_the_test_that_failed_a_hidden_one_too(line: int, 
 def test_why_knows_what_a_person_gave_and_what_isn_t_kept() -> None:
     assert "    a person gave 1.5; the grader nothing" in explain(STANDINGS[0], RESULTS["ada"])
     assert "not kept any more" in explain(STANDINGS[0], None)
-    assert "Refused: no notebook" in explain(STANDINGS[2], RESULTS[ALERT])
+
+
+def test_why_says_of_a_refused_one_why_and_no_zero() -> None:
+    said = explain(STANDINGS[2], RESULTS[ALERT]).splitlines()
+    assert said[0].endswith(", ps1: not graded")
+    assert said[2] == f"Refused: no notebook {ALERT}"
+    assert not [line for line in said if "q1" in line or "by hand" in line or "waits for a person" in line]
+    by_hand = explain(replace(STANDINGS[2], scores=STANDINGS[0].scores[1:]), RESULTS[ALERT])
+    assert "    a person gave 1.5; the grader nothing" in by_hand
 
 
 # ---------------------------------------------------------------------- regrade
