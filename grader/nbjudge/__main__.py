@@ -26,6 +26,12 @@ ADVICE = """What helps: Linux 6.12 or later, or user namespaces for this user
   sysctl user.max_user_namespaces=10000
   sysctl kernel.apparmor_restrict_unprivileged_userns=0      (Ubuntu 24.04 and later)
 or a container that allows them (see the Dockerfile). --i-trust-these-students grades all the same."""
+NOT_INSTALLED = """nbjudge: nbgrader_config.py doesn't name this grader, so `nbgrader autograde` and formgrader's button
+would run the tests, hidden ones too, in the students' own processes. In the course's folder it needs these lines:
+    from nbjudge.plugin import install
+
+    c = get_config()
+    install(c)"""
 NO_MOVE = "No score moves of what was graded before."
 PATHS = frozenset({"tests", "answers", "reference", "file", "to", "prefix"})
 NOT_SENT = "Nothing was sent; --yes sends it."
@@ -347,7 +353,16 @@ def _generate(options: argparse.Namespace) -> int:
     for name in options.names:
         course = converter_for(name, student="*").course()
         _say(generate(generator_for(name), course, force=options.force))
+    _warn_of_stock_grader()
     return ALL_GRADED
+
+
+def _warn_of_stock_grader() -> None:
+    """After nbgrader's configuration has been read."""
+    from nbjudge.plugin import installed
+
+    if not installed():
+        _say(NOT_INSTALLED, sys.stderr)
 
 
 def _hub(options: argparse.Namespace) -> int:
@@ -434,22 +449,23 @@ def _doctor(_: argparse.Namespace) -> int:
     _say(f"{platform.system()} {platform.release()} on {platform.machine()}, {_user()}\n")
     for wall in walls:
         _say(f"{'holds  ' if wall.holds else 'MISSING'}  {wall.name:<22}  {wall.detail}")
-    _say_who_can_read()
+    _say_of_course()
     missing = minimum(walls)
     _say(f"\nNot enough for untrusted code: {missing}.\n{ADVICE}" if missing else "\nEnough for untrusted code.")
     return COULD_NOT_START if missing else ALL_GRADED
 
 
-def _say_who_can_read() -> None:
-    """In a course: what of it everybody on this machine can read."""
+def _say_of_course() -> None:
+    """In a course: who would grade it, and what of it everybody on this machine can read."""
     from pathlib import Path
 
-    if not Path("nbgrader_config.py").is_file():
-        return
     from nbjudge.course.privacy import exposed
     from nbjudge.plugin import converter_for
 
     course = converter_for("", student="*").course()
+    if not (Path("nbgrader_config.py").is_file() or (course.root / course.source).is_dir()):
+        return
+    _warn_of_stock_grader()
     found = [str(path.relative_to(course.root)) for path in exposed(course)]
     if found:
         _say(f"\nEverybody on this machine can read {', '.join(found)}. Keep the course to yourself:")

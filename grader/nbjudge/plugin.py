@@ -85,6 +85,13 @@ def install(config: Config) -> None:
         config.ExportApp.plugin_class = "nbjudge.course.exporters.GradesCsv"
 
 
+def installed() -> bool:
+    """Whether `nbgrader autograde` is this grader here; ask it when the configuration has been read."""
+    from nbgrader.apps import autogradeapp
+
+    return autogradeapp.Autograde is SandboxedAutograde
+
+
 def _existing_timestamp(_: CourseDirectory, folder: str) -> datetime | None:
     """In place of nbgrader's, which raises for what a student may have written there."""
     return handed_in(Path(folder))

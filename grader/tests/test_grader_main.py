@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from nbjudge.__main__ import main
+from nbjudge.__main__ import NOT_INSTALLED, main
 from nbjudge.grading.batch import Entry
 from nbjudge.model import Ending, Graded, Outcome, Result
 from nbjudge.pages.screen import ProgressBar, table
@@ -86,6 +86,23 @@ def test_the_doctor_names_the_walls(tmp_path: Path) -> None:
     said = python(tmp_path, "-m", "nbjudge", "doctor")
     assert "seccomp" in said
     assert "Enough for untrusted code." in said
+
+
+@pytest.mark.slow
+def test_a_course_that_nbgrader_s_own_grader_would_grade_is_told_the_lines_that_lack(tmp_path: Path) -> None:
+    root = small.make(tmp_path / "course")
+    config = root / "nbgrader_config.py"
+    config.unlink()
+    lines = [line.strip() for line in NOT_INSTALLED.splitlines()[-4:] if line]
+    for command in (["generate", small.NAME], ["doctor"]):
+        said = python(root, "-m", "nbjudge", *command)
+        assert NOT_INSTALLED in said
+    config.write_text("c = get_config()\n", encoding="utf-8")
+    assert NOT_INSTALLED in python(root, "-m", "nbjudge", "doctor")
+    config.write_text("\n".join(lines), encoding="utf-8")
+    for command in (["generate", small.NAME], ["doctor"]):
+        assert "install" not in python(root, "-m", "nbjudge", *command)
+    assert "install" not in python(tmp_path, "-m", "nbjudge", "doctor"), "no course, nothing to grade"
 
 
 def test_a_reader_who_has_read_enough_stops_nothing() -> None:
