@@ -258,13 +258,17 @@ def _raised(result: Result) -> list[str]:
     for graded in result.notebooks:
         tests = {outcome.grade_id for outcome in graded.outcomes}
         for number, cell in enumerate(json.loads(graded.notebook)["cells"] if graded.notebook else (), start=1):
-            errors = [one for one in cell.get("outputs", ()) if one["output_type"] == "error"]
-            if errors and grade_id(cell) not in tests:
-                found.append(f"before that, cell {number} of {graded.name}.ipynb{_how(errors[0])}")
+            how = raised(cell)
+            if how and grade_id(cell) not in tests:
+                found.append(f"before that, cell {number} of {graded.name}.ipynb{how}")
     return found[:MOST_CELLS]
 
 
-def _how(error: Mapping[str, Any]) -> str:
+def raised(cell: Mapping[str, Any]) -> str | None:
+    """How a cell that was run ended in an error, behind its name; None where it didn't."""
+    error = next((one for one in cell.get("outputs", ()) if one["output_type"] == "error"), None)
+    if error is None:
+        return None
     said = f"{error['ename']}: {next(iter(error['evalue'].splitlines()), '')}"
     lines = IN_A_CELL.findall(printable("\n".join(error["traceback"])))
     return f"{f', line {lines[0]},' if lines else ''} raises {said}{NO_NETWORK if OF_THE_NETWORK.search(said) else ''}"

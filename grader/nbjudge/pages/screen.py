@@ -9,11 +9,13 @@ import json
 import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
 
 from tqdm import tqdm
 
 from nbjudge.course.office.standings import Score, Stage, Standing
 from nbjudge.grading.batch import Entry
+from nbjudge.grading.questions import MOST_CELLS, raised
 from nbjudge.model import Ending, Outcome, Result
 from nbjudge.shown.hidden import marked_lines
 from nbjudge.shown.text import counted, one_line
@@ -177,11 +179,11 @@ def explain(standing: Standing, result: Result | None) -> str:
     elif result.refusal is not None:
         lines += [f"Refused: {result.refusal}", ""]
     outcomes = {outcome.grade_id: outcome for outcome in result.outcomes} if result else {}
-    tests = {score.grade_id: _test(score, result) for score in standing.scores}
+    ran = _ran(result)
     refused = result is not None and result.refusal is not None  # said once, for all that a person hasn't scored
     asked = [score for score in standing.scores if score.points is not None or not refused]
     for score in sorted(asked, key=lambda score: _place(score, outcomes)):
-        lines += [*_question(score, outcomes.get(score.grade_id), tests[score.grade_id]), ""]
+        lines += [*_question(score, outcomes.get(score.grade_id), ran.get(score.notebook, [])), ""]
     if result and (said := list(attention(result))):
         lines += ["Also:", *(f"  {line}" for line in said), ""]
     return "\n".join([*lines, OVERRIDE.format(assignment=standing.assignment, student=standing.student)])
@@ -203,12 +205,35 @@ def _head(standing: Standing) -> Iterator[str]:
         yield f"{counted(standing.penalty, 'point')} taken off for lateness ({standing.raw_points:g} before)"
 
 
-def _test(score: Score, result: Result | None) -> list[tuple[str, bool]]:
+JsonCell = dict[str, Any]
+
+
+def _ran(result: Result | None) -> dict[str, list[JsonCell]]:
+    """The cells of each notebook as they were run."""
+    return {one.name: json.loads(one.notebook or "{}").get("cells", []) for one in result.notebooks} if result else {}
+
+
+def _marks(cell: JsonCell) -> dict[str, Any]:
+    return dict(cell["metadata"].get("nbgrader", {}))
+
+
+def _test(score: Score, cells: Sequence[JsonCell]) -> list[tuple[str, bool]]:
     """Each line of a question's test as it was run, and whether it is hidden: this is the instructor's terminal."""
-    ran = next((one.notebook for one in result.notebooks if one.name == score.notebook), "") if result else ""
-    cells = json.loads(ran or "{}").get("cells", [])
-    found = (one for one in cells if one["metadata"].get("nbgrader", {}).get("grade_id") == score.grade_id)
-    return next((list(marked_lines("".join(one["source"]))) for one in found), [])
+    found = (cell for cell in cells if _marks(cell).get("grade_id") == score.grade_id)
+    return next((list(marked_lines("".join(cell["source"]))) for cell in found), [])
+
+
+def _raised(score: Score, cells: Sequence[JsonCell]) -> list[str]:
+    """How the cells since the question before have ended in errors: what the test says may only follow from one."""
+    found: list[str] = []
+    for number, cell in enumerate(cells, start=1):
+        if _marks(cell).get("grade_id") == score.grade_id:
+            return found[:MOST_CELLS]
+        if _marks(cell).get("grade"):
+            found = []
+        elif how := raised(cell):
+            found.append(one_line(f"before that, cell {number}{how}"))
+    return []
 
 
 def _failed_line(outcome: Outcome, test: Sequence[tuple[str, bool]]) -> Iterator[str]:
@@ -222,13 +247,15 @@ def _failed_line(outcome: Outcome, test: Sequence[tuple[str, bool]]) -> Iterator
     yield from (f"        {one_line(value)}" for value in values)
 
 
-def _question(score: Score, outcome: Outcome | None, test: Sequence[tuple[str, bool]]) -> Iterator[str]:
+def _question(score: Score, outcome: Outcome | None, cells: Sequence[JsonCell]) -> Iterator[str]:
     kind = outcome.kind if outcome else Ending.BY_HAND if score.auto is None else "scored"
     given = "no score" if score.points is None else f"{score.points:g}"
     yield f"{score.grade_id}  {kind}: {given} of {score.max_points:g}"
     if outcome:
         yield from (f"    {line}" for line in outcome.message.splitlines())
-        yield from _failed_line(outcome, test)
+        yield from _failed_line(outcome, _test(score, cells))
+        if outcome.kind is not Ending.PASSED:
+            yield from (f"    {line}" for line in _raised(score, cells))
         if outcome.claims:
             yield f"    rests on the student's word: {', '.join(outcome.claims)}"
     if score.manual is not None:

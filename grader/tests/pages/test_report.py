@@ -250,6 +250,34 @@ def test_why_names_the_line_of_the_test_that_failed_a_hidden_one_too(line: int, 
     assert "        most = 30" in said, "which turn of the loop"
 
 
+def test_why_says_both_what_the_test_said_and_how_the_answer_above_it_ended() -> None:
+    """A cell that isn't Python leaves a NameError to its test: the reason stands in the cell."""
+
+    def ran(source: str, name: str = "", ended: str = "", **marks: bool) -> dict[str, object]:
+        error = {
+            "output_type": "error",
+            "ename": ended,
+            "evalue": "invalid\nsyntax",
+            "traceback": ["Cell In[1], line 2"],
+        }
+        meta = {"nbgrader": {"grade_id": name, **marks}} if name else {}
+        return {"source": source, "metadata": meta, "outputs": [error] if ended else []}
+
+    cells = [
+        ran("1 / 0", ended="ZeroDivisionError"),
+        ran("hidden()", "q1", ended="AssertionError", grade=True),
+        ran("found = = 1", "found", ended="SyntaxError", solution=True),
+        ran("assert found", "q2", ended="NameError", grade=True),
+    ]
+    told = [Outcome(name, Ending.FAILED, 0.0, 2.0, "NameError: name 'found' is not defined") for name in ("q1", "q2")]
+    result = Result("k", "bo", "ps1", None, (Graded("nb", json.dumps({"cells": cells}), tuple(told)),))
+    said = explain(standing("bo", score("q1", 0.0), score("q2", 0.0)), result).splitlines()
+    assert [line for line in said if "raises" in line] == [
+        "    before that, cell 1, line 2, raises ZeroDivisionError: invalid",
+        "    before that, cell 3, line 2, raises SyntaxError: invalid",
+    ]
+
+
 def test_why_knows_what_a_person_gave_and_what_isn_t_kept() -> None:
     assert "    a person gave 1.5; the grader nothing" in explain(STANDINGS[0], RESULTS["ada"])
     assert "not kept any more" in explain(STANDINGS[0], None)
