@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -48,6 +48,18 @@ class Kept:
 
     def _place(self, key: str) -> Path:
         return self._folder / f"{key}.json"
+
+
+def is_new(state: Path, name: str, sentences: Sequence[str]) -> bool:
+    """Is anything of this news to who grades assignment `name`? It is kept, so that it is said once."""
+    place, said = state / "said" / f"{name}.json", json.dumps(sentences)
+    with suppress(OSError, ValueError):
+        if place.read_text(encoding="utf-8") == said:
+            return False
+    with writing(place):
+        place.parent.mkdir(mode=0o700, exist_ok=True)
+    write_whole(place, said.encode())
+    return bool(sentences)
 
 
 def publish(result: Result, submission: Submission, assignment: Assignment, course: Course) -> Path:

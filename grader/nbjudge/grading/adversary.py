@@ -6,18 +6,21 @@ answer wouldn't have done: one that behaves like it proves nothing.
 
 from __future__ import annotations
 
+import contextlib
 import functools
+import io
 import itertools
 import json
 import math
+import random
 import sys
 import types
 from collections.abc import Callable, Iterator
 from typing import Any
 
 KINDS = {
-    "zeroed": "makes 0 of every argument, then answers for these",
-    "ones": "makes 1 of every argument, then answers for these",
+    "zeroed": "makes 0 of every argument that can be changed, or where none can of the numbers, then answers for these",
+    "ones": "the same with 1",
     "first": "returns its first argument",
     "none": "returns None",
     "nan": "the right shape, full of NaN",
@@ -37,6 +40,9 @@ KINDS = {
     "even": "the same, beginning with the second",
 }
 TURNS = {"odd": 0, "even": 1}
+FILLS = {"zeroed": 0, "ones": 1}
+ASKS = {*FILLS, "swapped"}  # these answer rightly, and other questions
+Asked = tuple[tuple[Any, ...], dict[str, Any]]  # the arguments of a call
 PROBES = 3  # calls with other arguments, where those of the test show no difference
 UNTOUCHED = {"__init__", "__new__", "__init_subclass__", "__class_getitem__", "__post_init__"}
 LIES = ("eq", "ne", "lt", "le", "gt", "ge", "contains")
@@ -141,9 +147,7 @@ def same(one: Any, other: Any) -> bool:
         return list(one) == list(other) and same(list(one.values()), list(other.values()))
     if isinstance(one, float) and math.isnan(one):
         return math.isnan(other)
-    if vars(object)["__eq__"] is getattr(
-        type(one), "__eq__", None
-    ):  # what has come of it, when it was called or read, is compared instead
+    if vars(object)["__eq__"] is getattr(type(one), "__eq__", None):  # as an iterator
         return True
     try:
         return one is other or bool(one == other)
@@ -162,8 +166,8 @@ def made(value: Any, number: Callable[[Any], Any], otherwise: Callable[[Any], An
     return otherwise(value)
 
 
-def overwrite(value: Any, by: int) -> None:
-    """Put this number into everything that can be changed in place."""
+def overwrite(value: Any, by: int) -> bool:
+    """Put this number into everything that can be changed in place. Was there anything?"""
     if is_tensor(value):
         value.data.fill_(by)
     elif is_array(value) and value.flags.writeable and value.dtype.kind in "biufc":
@@ -172,9 +176,18 @@ def overwrite(value: Any, by: int) -> None:
         for key, item in list(enumerate(value) if type(value) is list else value.items()):
             overwrite(item, by)
             value[key] = type(item)(by) if type(item) in (int, float) else item
-    elif type(value) is tuple:
-        for item in value:
-            overwrite(item, by)
+    else:
+        return type(value) is tuple and True in [overwrite(item, by) for item in value]
+    return True
+
+
+def filled(asked: Asked, by: int) -> Asked:
+    """This number in place of every argument: in place, where one can be changed, so that a test's own are too."""
+    args, kwargs = asked
+    if True in [overwrite(value, by) for value in (*args, *kwargs.values())]:
+        return asked
+    number: Asked = made(asked, lambda item: type(item)(by) if type(item) in (int, float) else item, lambda item: item)
+    return number
 
 
 def varied(value: Any) -> Any:
@@ -285,6 +298,36 @@ def remade(kind: str, value: Any) -> Any:
 # ---------------------------------------------------------------------- answers
 
 
+def chance() -> Callable[[], object]:
+    """What puts the generators of random numbers back to where they are now."""
+    back = [functools.partial(random.setstate, random.getstate())]
+    if numpy := sys.modules.get("numpy.random"):
+        back.append(functools.partial(numpy.set_state, numpy.get_state()))
+    if torch := sys.modules.get("torch"):
+        back.append(functools.partial(torch.set_rng_state, torch.get_rng_state()))
+    return lambda: [restore() for restore in back]
+
+
+class Seen:
+    """What a call with arguments of its own gives, prints and makes of these; nobody else sees any of it."""
+
+    def __init__(self, answer: Callable[..., Any], asked: Asked) -> None:
+        args, kwargs = mine = copied(asked)
+        self.result, self.raised, printed = None, False, io.StringIO()
+        with contextlib.redirect_stdout(printed):
+            try:
+                self.result = answer(*args, **kwargs)
+            except Exception:
+                self.raised = True
+        self.printed = printed.getvalue()
+        self.left = mine if not same(mine, asked) else None
+
+    def agrees(self, other: Seen) -> bool:
+        """The same, as far as one can see; what becomes of arguments counts where this one changes them."""
+        shown = (self.raised, self.printed) == (other.raised, other.printed) and same(self.result, other.result)
+        return shown and (self.left is None or same(self.left, other.left))
+
+
 class Adversary:
     """One kind of wrong answer, in the place of every answer of a notebook."""
 
@@ -292,7 +335,8 @@ class Adversary:
         self.kind = kind
         self.differed = False
         self._values = False  # did a value that isn't called differ?
-        self._right: Any = None  # what the last call should have given
+        self._given: Asked = ((), {})  # what the right answer was last asked with
+        self._right: Any = None  # what it gave
         self._first: dict[str, Any] = {}
         self._probes: dict[str, int] = {}
         self._turn = 0
@@ -355,53 +399,55 @@ class Adversary:
         return old
 
     def _once(self, name: str, real: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """What can't be called twice: an object's method, or a call that is passed something to call or to read."""
-        before, wrong = copied((args, kwargs)), self._answer(name, real, args, kwargs)
-        if self.kind in ("zeroed", "ones"):
-            self.differed |= not same(before, (args, kwargs))
-        elif self.kind == "swapped":
-            self.differed |= not same(args[:2], args[1::-1])
-        else:
-            self.differed |= not same(self._right, wrong)
+        """What can't be called twice: an object's method, a call that is passed something to call or to read."""
+        before, wrong = copied((args, kwargs)), self._answer(name, real, *args, **kwargs)
+        self.differed |= self._altered(before, wrong)
         return wrong
+
+    def _altered(self, before: Asked, wrong: Any) -> bool:
+        """In its last call, did it ask with other arguments, or make something else of the result?"""
+        return not (same(before, self._given) and same(self._right, wrong))
 
     def _compared(self, name: str, real: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         other = varied((args, kwargs))
-        self.differed |= self._differs(name, real, copied(args), copied(kwargs))
+        self.differed = self.differed or self._differs(name, real, (args, kwargs))
         if not self.differed and self._probes.setdefault(name, 0) < PROBES:
             self._probes[name] += 1
-            self.differed = self._differs(name, real, *other)
-        return self._answer(name, real, args, kwargs)
+            self.differed = self._differs(name, real, other)
+        return self._answer(name, real, *args, **kwargs)
 
-    def _differs(self, name: str, real: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
-        """Would it answer otherwise than the right answer, or leave its arguments otherwise?"""
-        mine, named = copied(args), copied(kwargs)
-        untouched = copied((args, kwargs))
-        try:
-            right = real(*args, **kwargs)
-        except Exception:
-            return False
-        self._first.setdefault(name, copied(right))
-        try:
-            wrong = self._answer(name, real, mine, named)
-        except Exception:
-            return True
-        changes = not same(untouched, (args, kwargs))
-        return not same(right, wrong) or (changes and not same((args, kwargs), (mine, named)))
+    def _differs(self, name: str, real: Callable[..., Any], asked: Asked) -> bool:
+        """Would it, by the same chance, answer otherwise than the right answer?
 
-    def _answer(self, name: str, real: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        Where the right answer itself answers otherwise, by a chance that nobody can put back, two calls say nothing.
+        """
+        again = chance()
+        try:
+            right = Seen(real, asked)
+            if right.raised:
+                return False
+            self._first.setdefault(name, copied(right.result))
+            again()
+            wrong = Seen(functools.partial(self._answer, name, real), asked)
+            if right.agrees(wrong):
+                return False
+            altered = self._altered(asked, wrong.result)
+            again()
+            return right.agrees(Seen(real, asked)) or altered
+        finally:
+            again()
+
+    def _answer(self, name: str, real: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
         """The wrong answer; where a right one raises, that error."""
-        if self.kind in ("zeroed", "ones"):
-            for value in (*args, *kwargs.values()):
-                overwrite(value, int(self.kind == "ones"))
-            return real(*args, **kwargs)
-        if self.kind == "swapped":
-            return real(*args[1::-1], *args[2:], **kwargs)
+        args, kwargs = self._asked(args, kwargs)
+        self._given = copied((args, kwargs))
         if self.kind in ("none", "first", "agrees") and is_data((args, kwargs)):
             right = real(*copied(args), **copied(kwargs))  # it raises where the right answer does
         else:
             right = self._called(real, args, kwargs)
         self._right = right
+        if self.kind in ASKS:
+            return right
         if self.kind == "raises":
             self.differed = True
             raise ValueError("wrong")
@@ -410,6 +456,12 @@ class Adversary:
         if self.kind == "constant":
             return copied(self._first.setdefault(name, copied(right)))
         return self._remade(name, right)
+
+    def _asked(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Asked:
+        """The arguments that it asks the right answer with."""
+        if self.kind == "swapped":
+            return (*args[1::-1], *args[2:]), kwargs
+        return filled((args, kwargs), FILLS[self.kind]) if self.kind in FILLS else (args, kwargs)
 
     def _called(self, real: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """The right answer; the silent one keeps its errors to itself."""

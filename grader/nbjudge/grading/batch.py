@@ -18,7 +18,7 @@ from traitlets.config import Config
 
 from nbjudge.course import intake, privacy
 from nbjudge.course.gradebook import Record, alone, held
-from nbjudge.course.kept import Kept, publish, sweep_swaps
+from nbjudge.course.kept import Kept, is_new, publish, sweep_swaps
 from nbjudge.course.layout import MOST_LETTERS, Course, checked_name, unusable
 from nbjudge.course.office.standings import Standing
 from nbjudge.course.office.tables import Attempt
@@ -74,6 +74,7 @@ class Entry:
 
 Progress = Callable[[Entry, int, int], None]  # what was done, how many are done, of how many
 Warn = Callable[[str], None]
+Tell = Callable[[list[str]], None]
 
 
 def autograde(
@@ -87,7 +88,7 @@ def autograde(
 ) -> tuple[Entry, ...]:
     """Grades everything handed in for assignment `name`; one Entry per student, sorted.
 
-    `warn` is told of questions that an adversary passes.
+    `warn` is told of questions that an adversary passes, unless it has been told the same before.
 
     `farm` yields each submission with its Result, in any order. Raises `CourseError`, `GradebookError`, `BusyError`
     or `SandboxError` where it could not start, and nothing was changed then; `StorageError` where the disk gives out:
@@ -104,7 +105,8 @@ def autograde(
         run = _Run(course, assignment, record, options, kept, progress, len(folders))
         run.sweep()
         if options.reference != "none":
-            run.assignment = _tried(course, assignment, options, partial(_judged, farm=farm, kept=kept), warn)
+            tell = partial(_tell, course, name, warn, again=False)
+            run.assignment = _tried(course, assignment, options, partial(_judged, farm=farm, kept=kept), tell)
         run.look()
         with _imports_left_alone():
             run.grade(folders, farm)
@@ -138,7 +140,8 @@ def rehearse(course: Course, name: str, options: RunOptions, farm: Farm, config:
     Call it while you hold the course alone. Raises `CourseError` where the run would.
     """
     with _opened(course, name, options, config) as assignment:
-        _tried(course, assignment, options, partial(_judged, farm=farm, kept=Kept(course.state)), warn)
+        tell = partial(_tell, course, name, warn, again=True)
+        _tried(course, assignment, options, partial(_judged, farm=farm, kept=Kept(course.state)), tell)
 
 
 @contextmanager
@@ -168,13 +171,13 @@ def _shown(course: Course, assignment: Assignment, judged: Farm) -> Assignment:
     return assignment if result.refusal else replace(assignment, places=result.places)
 
 
-def _tried(course: Course, assignment: Assignment, options: RunOptions, judged: Farm, warn: Warn) -> Assignment:
+def _tried(course: Course, assignment: Assignment, options: RunOptions, judged: Farm, tell: Tell) -> Assignment:
     """The assignment as `_measured`; where the course wants them, adversaries have been handed in too."""
     if options.reference == "shows":
         return _shown(course, assignment, judged)
     measured, reference = _measured(course, assignment, judged)
     if options.prove != "off":
-        _demand_proved(prove(reference, measured, lambda asked: judged(asked, measured)), options, warn)
+        _demand_proved(prove(reference, measured, lambda asked: judged(asked, measured)), options, tell)
     return measured
 
 
@@ -195,12 +198,18 @@ def _judged(
         yield submission, result
 
 
-def _demand_proved(found: Proof, options: RunOptions, warn: Warn) -> None:
+def _demand_proved(found: Proof, options: RunOptions, tell: Tell) -> None:
     said = found.sentences()
-    if said and options.prove == "refuse":
+    if found.open and options.prove == "refuse":
         raise CourseError(NOT_PROVED.format(sentences="\n  ".join(said)))
-    for sentence in said:
-        warn(sentence)
+    tell(said)
+
+
+def _tell(course: Course, name: str, warn: Warn, said: list[str], *, again: bool) -> None:
+    """Who generates is told each time; who grades only where it is news."""
+    if is_new(course.state, name, said) or again:
+        for sentence in said:
+            warn(sentence)
 
 
 def _folders(course: Course, name: str, options: RunOptions) -> list[tuple[str, Path]]:

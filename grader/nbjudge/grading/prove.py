@@ -21,13 +21,20 @@ from nbjudge.shown.text import counted
 STUB = "stub"
 KINDS = {STUB: "the release as it is", **adversary.KINDS}
 NOTHING_RIGHT = frozenset({STUB, "none", "nan", "agrees", "liar"})  # any point at all is one too many
-ALLOWED = re.compile(r"^\s*#+ *prove: *([a-z, ]+?) *$", re.MULTILINE)
+ALLOWED = re.compile(r"^\s*#+ *prove:(.*)$", re.MULTILINE)
 REPORT = "_prove_.report()"
 OPEN = "{question} gives {points:g} of {full} to {kind!r}: {said}"
 CURE = (
     "Strengthen the test; where such an answer deserves the points, say so in the test cell: `# prove: {kind}`. "
     "`nbjudge prove {name}` shows the table."
 )
+STRANGE = "{question} says `# prove: {kind}`, which is no adversary; they are {known}"
+WORDS = {
+    "PASSED": "gets points that it shouldn't",
+    "allowed": "the same, and the test cell says that it may",
+    "caught": "doesn't",
+    "same": "did nothing there that the reference doesn't, so it isn't one for that question",
+}
 
 Run = Callable[[Iterable[Submission]], Iterator[tuple[Submission, Result]]]
 
@@ -62,6 +69,7 @@ class Proof:
 
     assignment: str
     tried: tuple[Challenge, ...]
+    strange: tuple[tuple[str, str], ...] = ()  # a question, and a word after its `# prove:` that is no adversary
 
     @property
     def open(self) -> tuple[Challenge, ...]:
@@ -69,7 +77,7 @@ class Proof:
         return tuple(one for one in self.tried if one.open)
 
     def sentences(self) -> list[str]:
-        """One for each open question and adversary, and what to do."""
+        """One for each open question and adversary, and what to do; one for each word that is no adversary."""
         said = [
             OPEN.format(
                 question=one.question,
@@ -80,7 +88,13 @@ class Proof:
             )
             for one in self.open
         ]
-        return [*said, CURE.format(kind=self.open[0].kind, name=self.assignment)] if said else []
+        cure = [CURE.format(kind=one.kind, name=self.assignment) for one in self.open[:1]]
+        known = ", ".join(KINDS)
+        return [
+            *said,
+            *cure,
+            *(STRANGE.format(question=question, kind=kind, known=known) for question, kind in self.strange),
+        ]
 
 
 def prove(reference: Submission, assignment: Assignment, run: Run) -> Proof:
@@ -88,7 +102,13 @@ def prove(reference: Submission, assignment: Assignment, run: Run) -> Proof:
     handed_in = {kind: adversarial(kind, reference, assignment) for kind in KINDS}
     kinds = {submission.student: kind for kind, submission in handed_in.items()}
     found = {kinds[submission.student]: result for submission, result in run(handed_in.values())}
-    return Proof(assignment.name, tuple(one for kind in KINDS for one in _tried(kind, found[kind], assignment)))
+    tried = tuple(one for kind in KINDS for one in _tried(kind, found[kind], assignment))
+    return Proof(assignment.name, tried, tuple(_strange(assignment)))
+
+
+def _strange(assignment: Assignment) -> Iterator[tuple[str, str]]:
+    for row in (row for book in assignment.notebooks for row in book.cells if _is_test(row)):
+        yield from ((row.grade_id, kind) for kind in sorted(allowed_by(row.source) - set(KINDS)))
 
 
 def adversarial(kind: str, reference: Submission, assignment: Assignment) -> Submission:
@@ -174,12 +194,12 @@ def _differed(text: str) -> Mapping[str, bool]:
 
 
 def allowed_by(source: str) -> frozenset[str]:
-    """The adversaries that a test cell says may pass it.
+    """The adversaries that a test cell says may pass it, with commas or spaces between them.
 
-    >>> sorted(allowed_by("# prove: stub, first\\nassert f(1) == 1"))
-    ['first', 'stub']
+    >>> sorted(allowed_by("# prove: stub, first none\\nassert f(1) == 1"))
+    ['first', 'none', 'stub']
     """
-    return frozenset(kind.strip() for found in ALLOWED.findall(source) for kind in found.split(","))
+    return frozenset(kind for found in ALLOWED.findall(source) for kind in found.replace(",", " ").split())
 
 
 # ---------------------------------------------------------------------- as a person reads it
@@ -204,5 +224,5 @@ def _word(one: Challenge | None) -> str:
 
 
 def legend() -> Sequence[str]:
-    """What the columns are."""
-    return [f"{kind}: {said}" for kind, said in KINDS.items()]
+    """What the columns are, and the words in them."""
+    return [f"{kind}: {said}" for kind, said in {**KINDS, **WORDS}.items()]

@@ -12,7 +12,7 @@ import pytest
 from nbjudge.course.naming import naming, written
 from nbjudge.errors import CourseError
 from nbjudge.grading import engine, questions
-from nbjudge.grading.batch import RunOptions, autograde, proof
+from nbjudge.grading.batch import RunOptions, autograde, proof, rehearse
 from nbjudge.grading.farm import grade_all
 from nbjudge.grading.prove import KINDS, Proof, prove, table
 from nbjudge.grading.trial import judge_for, run_notebook
@@ -110,6 +110,24 @@ STRONG = {
 
 # Each question meets every adversary: where not everything is tested some stand for the others. None of these
 # rests on what objects of the student say, since where only a few are graded that would be over a tenth of the points.
+ROLL = Question(
+    "import random\ndef f(n):\n    return [random.randint(1, 6) for _ in range(n)]",
+    "import random\nr = f(1000)\nassert len(r) == 1000 and set(r) == {1, 2, 3, 4, 5, 6}\n"
+    "random.seed(3)\nassert f(5) == [2, 5, 5, 2, 3]",
+)
+OTHERWISE = Question(  # by a chance that nobody can put back
+    "import secrets\ndef f(x):\n    return x + [secrets.token_hex()]",
+    "x = f(['a'])\nassert x[0] == 'a' and len(x[1]) == 64",
+)
+COUNTDOWN = Question(
+    "def f(n):\n    for i in range(n, 0, -1):\n        print(i)",
+    "import contextlib, io\nwith contextlib.redirect_stdout(io.StringIO()) as said:\n    f(3)\n"
+    "assert said.getvalue() == '3\\n2\\n1\\n'",
+)
+DIVIDED = Question(
+    "def f(x, by):\n    x[:] = [item // by for item in x]\n    return x",
+    "x = [4, 6]\ny = f(x, 2)\nassert y == x == sorted(x)",
+)
 WEAK_ONES = [name for name in WEAK if ALL or name in {"zeroed", "none", "constant", "raises", "odd"}]
 STRONG_ONES = [name for name in STRONG if ALL or name in {"a_list", "what_it_is"}]
 
@@ -165,6 +183,35 @@ def test_an_adversary_that_behaves_as_the_reference_isn_t_counted(proofs: Proof)
     assert (first.points, first.differed, first.open) == (2.0, False, False)
 
 
+def word(found: Proof, question: str) -> dict[str, str]:
+    head, *lines = table(found)
+    return next(dict(zip(head, line, strict=True)) for line in lines if line[0] == question)
+
+
+def test_chance_and_what_is_printed_are_part_of_what_an_adversary_does(zygote: Zygote) -> None:
+    asked = {"roll": ROLL, "otherwise": OTHERWISE, "countdown": COUNTDOWN, "divided": DIVIDED}
+    found = proved(zygote, asked)
+    rolled = word(found, "roll")
+    assert {rolled[kind] for kind in ("nan", "infinite", "swapped", "rounded", "silent", "claims")} == {"same"}
+    assert {rolled[kind] for kind in ("zeroed", "ones", "constant", "zeros", "short", "first", "none")} == {"caught"}
+    other = word(found, "otherwise")
+    assert {other[kind] for kind in ("nan", "infinite", "swapped", "rounded", "silent")} == {"same"}
+    assert {other[kind] for kind in ("zeros", "short", "first", "none")} == {"caught"}
+    printed = word(found, "countdown")
+    assert {printed[kind] for kind in ("zeroed", "ones")} == {"caught"}
+    assert {printed[kind] for kind in ("none", "nan", "zeros", "silent", "rounded")} == {"same"}
+    assert word(found, "divided")["zeroed"] == "PASSED", "what can be changed in place is, and then no number besides"
+
+
+def test_a_word_that_is_no_adversary_gets_a_sentence(zygote: Zygote) -> None:
+    weak = WEAK["stub"]
+    marked = Question(weak.reference, f"# prove: stub zeros, liar\n# prove: nought\n{weak.test}", weak.stub)
+    found = proved(zygote, {"q": marked})
+    assert not found.open
+    (sentence,) = found.sentences()
+    assert sentence.startswith("q says `# prove: nought`, which is no adversary; they are stub, zeroed, ones, ")
+
+
 def test_a_question_may_let_an_adversary_pass(zygote: Zygote) -> None:
     weak = WEAK["stub"]
     found = proved(zygote, {"q": Question(weak.reference, f"# prove: stub, zeros, liar\n{weak.test}", weak.stub)})
@@ -200,6 +247,11 @@ def test_a_course_may_refuse_what_isn_t_proved_or_be_warned(course: Path) -> Non
     assert entry.problem is None
     assert [sentence for sentence in warnings if "'constant'" in sentence]
     assert proof(plain, small.NAME, RunOptions(), farm).sentences() == warnings
+    again: list[str] = []
+    autograde(plain, small.NAME, RunOptions(prove="warn"), farm, warn=again.append)
+    assert not again, "it has been said"
+    rehearse(plain, small.NAME, RunOptions(prove="warn"), farm, None, again.append)
+    assert again == warnings, "who generates anew is told again"
 
 
 def test_the_command_prints_the_table(course: Path) -> None:
