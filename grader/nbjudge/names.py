@@ -45,6 +45,7 @@ class Statement:
 
     text: str
     line: int
+    end: int  # its last line
     reads: frozenset[str]  # when it runs
     later: frozenset[str]  # when a function that it defines is called
     inside: frozenset[str]  # by any function in it, a lambda too
@@ -272,6 +273,7 @@ def _statement(node: ast.stmt) -> Statement:
     return Statement(
         text=ast.unparse(module),
         line=node.lineno,
+        end=node.end_lineno or node.lineno,
         reads=reads,
         later=every - reads,
         inside=frozenset(_named_inside(code)),

@@ -8,12 +8,16 @@ from __future__ import annotations
 import ast
 import math
 import traceback
-from collections.abc import Callable, Collection, Mapping
+import types
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
+from nbjudge.names import Statement, statements
 from nbjudge.roles.verdict import hidden_lines
 
 MOST_CHARS = 4000  # of a case that is written down
+MOST_OF_A_VALUE = 300  # characters: of a longer one, the lines that make it say more
+MODULES = ("numpy", "torch")  # whose words `written` uses
 MOST_NUMBERS = 400  # of a tensor or array
 DEEPEST = 6
 PLAIN = (type(None), bool, int, str, bytes, complex, range, slice)
@@ -45,25 +49,65 @@ def of_score(source: str) -> bool:
 
 
 def _code(source: str, line: int, values: Mapping[str, Any], borrowed: Collection[str]) -> str:
-    """The innermost statement at a line, after the values of its names; empty where that would be too long.
+    """The innermost statement at a line, after what it takes to run it; empty where that is hidden or too long.
+
+    It takes short values of its names, and for other names the lines of the cell that make them.
 
     >>> print(_code("for n in (2, 5):\\n    assert double(n) == n + n", 2, {"n": 5, "double": len}, ["double"]))
     n = 5
     assert double(n) == n + n
+    >>> print(_code("x = iter('ab')\\nnext(x)\\nassert next(x) == double(1)", 3, {"x": iter("")}, ["double"]))
+    x = iter('ab')
+    next(x)
+    assert next(x) == double(1)
     """
     statement = _statement(source, line)
     if statement is None:
         return ""
-    read = dict.fromkeys(
-        node.id for node in ast.walk(statement) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)
-    )
-    lines = [
-        f"{name} = {said}"
-        for name in read
-        if name in values and name not in borrowed and (said := written(values[name])) is not None
-    ]
-    code = "\n".join([*lines, ast.unparse(statement)])
-    return code if len(code) <= MOST_CHARS else ""
+    *before, whole = (one for one in statements(source) if one.line <= line)
+    own = frozenset(name for one in (*before, whole) for name in one.binds)
+    read, text = _read(statement), ast.unparse(statement)
+    said = _said(read, {name: value for name, value in values.items() if name in own or name not in borrowed})
+    modules = {name for name in MODULES if any(f"{name}." in value for value in said.values())}
+    wanted = {name for name in (*read, *modules) if name in own and name not in said}
+    if wanted & whole.binds:  # it is made around this statement, or by it
+        wanted, text, said, modules = {*whole.uses} & own, whole.text, {}, set()
+    lines = _making(wanted, before, own, values)
+    from_where = [*lines, *(one for one in (*before, whole) if one.binds & {*said} or one.text == text)]
+    hidden = hidden_lines(source)
+    if line not in hidden and any(hidden.intersection(range(one.line, one.end + 1)) for one in from_where):
+        return ""
+    imports = [f"import {name}" for name in sorted(modules - own - values.keys())]
+    shown = [*imports, *(one.text for one in lines), *(f"{name} = {value}" for name, value in said.items()), text]
+    return code if len(code := "\n".join(shown)) <= MOST_CHARS else ""
+
+
+def _read(statement: ast.stmt) -> Iterable[str]:
+    """The names that it reads, in order."""
+    found = (node for node in ast.walk(statement) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load))
+    return dict.fromkeys(node.id for node in found)
+
+
+def _said(names: Iterable[str], values: Mapping[str, Any]) -> dict[str, str]:
+    """The short values among these."""
+    known = {name: written(values[name]) for name in names if name in values}
+    return {name: text for name, text in known.items() if text is not None and len(text) <= MOST_OF_A_VALUE}
+
+
+def _making(
+    wanted: Collection[str], before: Sequence[Statement], own: Collection[str], values: Mapping[str, Any]
+) -> list[Statement]:
+    """The statements that names come from, and all that has to do with those that can be changed, in order."""
+    names, found = {*wanted}, list[Statement]()
+    for one in reversed(before):
+        if one.binds & names or any(_can_change(values.get(name)) for name in one.uses & names):
+            found.insert(0, one)
+            names |= one.uses & {*own}
+    return found
+
+
+def _can_change(value: Any) -> bool:
+    return not issubclass(type(value), (*PLAIN, float, type, types.ModuleType, types.FunctionType))
 
 
 def _statement(source: str, line: int) -> ast.stmt | None:

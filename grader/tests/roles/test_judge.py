@@ -372,14 +372,35 @@ CASES = {
     ),
     "a tensor": (
         "import torch\nx = torch.ones(2, requires_grad=True)\nassert f(x).sum() == 3",
-        "x = torch.tensor([1.0, 1.0], dtype=torch.float32, requires_grad=True)\nassert f(x).sum() == 3",
+        "import torch\nx = torch.tensor([1.0, 1.0], dtype=torch.float32, requires_grad=True)\nassert f(x).sum() == 3",
     ),
     "an array": (
         "import numpy\nx = numpy.arange(2)\nassert f(x).sum() == 3",
-        "x = numpy.array([0, 1], dtype='int64')\nassert f(x).sum() == 3",
+        "import numpy\nx = numpy.array([0, 1], dtype='int64')\nassert f(x).sum() == 3",
     ),
-    "no plain value": ("x = object\nassert f(1) == x", "assert f(1) == x"),
-    "too much to write down": ("x = 'a' * 5000\nassert f(x) == 1", ""),
+    "no plain value": ("x = object\nassert f(1) == x", "x = object\nassert f(1) == x"),
+    "too much to write down": ("x = 'a' * 5000\nassert f(x) == 1", "x = 'a' * 5000\nassert f(x) == 1"),
+    "too much to show": (f"x = '{'a' * 5000}'\nassert f(x) == 1", ""),
+    "what is printed": (
+        "import contextlib, io\nbuf = io.StringIO()\nother = 3\nwith contextlib.redirect_stdout(buf):\n    f(1)\n"
+        "assert other == 3\nassert buf.getvalue() == '1'",
+        "import contextlib, io\nbuf = io.StringIO()\nwith contextlib.redirect_stdout(buf):\n    f(1)\n"
+        "assert buf.getvalue() == '1'",
+    ),
+    "what a block has opened": (
+        "import contextlib, io\nwith contextlib.redirect_stdout(io.StringIO()) as buf:\n    f(1)\n"
+        "    assert buf.getvalue() == '1'",
+        "import contextlib, io\nwith contextlib.redirect_stdout(io.StringIO()) as buf:\n    f(1)\n"
+        "    assert buf.getvalue() == '1'",
+    ),
+    "a function of the test's": (
+        "want = 7\ndef check(n):\n    assert f(n) == want\ncheck(2)",
+        "want = 7\ndef check(n):\n    assert f(n) == want\ncheck(2)",
+    ),
+    "a long answer": (
+        "r = [f(n) for n in range(1000)]\nassert len(r) == 2",
+        "r = [f(n) for n in range(1000)]\nassert len(r) == 2",
+    ),
 }
 
 
@@ -390,7 +411,17 @@ def test_a_failing_case_is_written_down_as_code(zygote: Zygote, name: str, hides
     source = f"### BEGIN HIDDEN TESTS\n{body}\n### END HIDDEN TESTS" if hides else body
     outcome = only(run(zygote, answer("f = lambda x: x"), check(source)))
     assert (outcome.hidden, outcome.reproduce) == (hides, code)
-    assert "assert" in source.splitlines()[outcome.line - 1]
+    assert {"assert", "check(2)"} & {*source.splitlines()[outcome.line - 1].split()}
+    if code:
+        with pytest.raises(AssertionError):
+            exec(code, {"f": lambda x: x})  # noqa: S102 -- that it runs is what is claimed
+
+
+@pytest.mark.parametrize("made", ["secret = 7421", "secret = object()"])
+def test_no_hidden_line_and_no_value_of_one_helps_to_run_an_open_one(zygote: Zygote, made: str) -> None:
+    source = f"### BEGIN HIDDEN TESTS\n{made}\n### END HIDDEN TESTS\nassert f(1) == secret"
+    outcome = only(run(zygote, answer("f = lambda x: x"), check(source)))
+    assert (outcome.hidden, outcome.reproduce) == (False, "")
 
 
 DOUBLE = "def double(x): return x + x"
