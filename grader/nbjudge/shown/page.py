@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import nbformat
-from jinja2 import pass_context
+from jinja2 import DictLoader, pass_context
 from nbconvert.exporters import HTMLExporter
 from nbconvert.filters import Highlight2HTML, ansi2html
 from traitlets.config import Config
@@ -32,6 +32,10 @@ KEPT_METADATA = ("kernelspec", "language_info")
 LEXER = "ipython3"
 SPENT = "what stands before it took too long"
 CONTAINED = '<div style="contain:content;overflow:auto">{}</div>'  # nothing in it is drawn outside of it
+
+NOBODY_ASKED = {"mathjax.html.j2": "{% macro mathjax(url='') %}{% endmacro %}"}
+"""In the place of nbconvert's own, which loads MathJax from a server elsewhere: that would learn who reads whose work,
+and where there is no such server the page waits. A formula stands as it was typed."""
 
 
 class Pieces:
@@ -82,7 +86,9 @@ def page(asked: Mapping[str, Any], seconds: float) -> tuple[str, list[str]]:
     document = presentable(asked["notebook"], shower)
     if asked.get("hide"):
         document = without_hidden_tests(document, *asked["hide"])
-    exporter = HTMLExporter(config=Config({"HTMLExporter": {**asked["config"], "filters": _filters(pieces)}}))  # type: ignore[no-untyped-call]  # nbconvert has few types
+    config = {**asked["config"], "filters": _filters(pieces)}
+    loaders = [DictLoader(NOBODY_ASKED)]
+    exporter = HTMLExporter(config=Config({"HTMLExporter": config}), extra_loaders=loaders)  # type: ignore[no-untyped-call]  # nbconvert has few types
     exporter._preprocessors = []  # what they do was done, here or by the one who asks
     node = nbformat.from_dict(document)  # type: ignore[no-untyped-call]  # nbformat has no types
     made, _ = exporter.from_notebook_node(node, dict(asked["resources"]))

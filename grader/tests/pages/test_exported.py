@@ -9,13 +9,16 @@ from typing import Any
 
 import nbformat
 import pytest
-from nbgrader.server_extensions.formgrader.handlers import static_path
+from nbgrader.server_extensions.formgrader.handlers import static_path, template_path
+from traitlets.config import Config
 
 from nbjudge.pages import exported
 from nbjudge.pages.exported import HIDE, MENDED, MendedScripts, SafePages
 from nbjudge_tests.classroom import bombs
 
 HONEST = nbformat.v4.new_markdown_cell("written by **hand**, $a < b$")
+
+FORMGRADER_SAYS = {"base_url": "", "index": 0, "total": 1, "nbgrader": {"notebook": "ps1"}}
 
 
 def page(*cells: Any, resources: Any = None) -> str:
@@ -32,6 +35,15 @@ def test_an_honest_page_reads_as_nbconvert_makes_it() -> None:
     assert "step 3" in made
     assert "step 2" not in made
     assert '<span class="ansi-red-fg">red</span> &lt;b&gt;' in made
+
+
+def test_formgrader_s_page_of_a_submission_asks_no_server_elsewhere() -> None:
+    as_formgrader = {"template_name": "formgrade", "extra_template_basedirs": [template_path]}
+    exporter = SafePages(config=Config({"HTMLExporter": as_formgrader}))
+    notebook = nbformat.v4.new_notebook(cells=[HONEST, nbformat.v4.new_code_cell("1")])
+    made, _ = exporter.from_notebook_node(notebook, FORMGRADER_SAYS)
+    assert "written by <strong>hand</strong>, $a &lt; b$" in made
+    assert not re.findall("""<(?:script|link|img|iframe)[^>]*["'(](?:https?:)?//[^>]*>|import [^;]*https?://""", made)
 
 
 @pytest.mark.parametrize("name", bombs.CELLS)
