@@ -42,6 +42,37 @@ def kept(name):
     return path.read_text(encoding="utf-8")
 
 
+STANDS_IN = '''
+"""Becomes the grader's server. Where a killed hub's goes on, stands in for it: ends it when told to, ends with it."""
+
+import os
+import select
+import signal
+import sys
+from pathlib import Path
+
+
+def began(pid):
+    """When this process began; empty where it doesn't run. A number may be another process's by now."""
+    try:
+        said = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return ""
+    return "" if said[0] == "Z" else said[19]
+
+
+note = Path(".grader_server")
+pid, _, when = note.read_text().partition(" ") if note.exists() else ("", "", "")
+if not when or began(pid) != when:
+    note.write_text(f"{os.getpid()} {began(os.getpid())}")
+    os.execvp(sys.argv[1], sys.argv[1:])
+there = os.pidfd_open(int(pid))
+ways = iter([signal.SIGTERM])
+for one in (signal.SIGINT, signal.SIGTERM):  # a hub sends the one, and the other where that took too long
+    signal.signal(one, lambda *_: signal.pidfd_send_signal(there, next(ways, signal.SIGKILL)))
+select.select([there], [], [])  # until it has ended
+'''
+
 # The grader's server runs as the grader's account and begins with formgrader. Instructors find it under Services.
 # Formgrader is opened as a page of its own: inside JupyterLab it would be a frame, which a hub forbids.
 c.JupyterHub.services = [
@@ -54,6 +85,9 @@ c.JupyterHub.services = [
         "oauth_no_confirm": True,
         "environment": path,
         "command": [
+            sys.executable,
+            "-c",
+            STANDS_IN,
             singleuser,
             f"--ServerApp.root_dir={home}",
             "--ServerApp.default_url=/formgrader",
@@ -66,9 +100,9 @@ c.JupyterHub.load_roles = [
 ]
 
 # The hub may be stopped, killed and started again while students work and a class is graded: their servers go on, a
-# killed hub's grader's too, and find their way back by what is kept in these files, and the grader's token above.
-# Without the second of them every login ends with the hub; without the token the grader's server, which goes on, is
-# nobody the next hub knows.
+# killed hub's grader's too, for which the next hub's stands in (by `.grader_server` in its home). They find their way
+# back by what is kept in these files, and the grader's token above. Without the second of them every login ends with
+# the hub; without the token the grader's server, which goes on, is nobody the next hub knows.
 c.JupyterHub.cleanup_servers = False
 c.JupyterHub.db_url = "sqlite:///jupyterhub.sqlite"
 c.JupyterHub.cookie_secret_file = "jupyterhub_cookie_secret"  # noqa: S105 -- a file's name

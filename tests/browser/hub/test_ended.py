@@ -1,6 +1,6 @@
 """What goes on when a hub is ended by a signal, as docs/hub.md says: the deployed settings, on a hub of the test's own.
 
-No account is made: its one student is a folder, and a process that does nothing stands for the grader's server.
+No account is made: its one student is a folder, and a process that does nothing is started as the grader's server is.
 """
 
 from __future__ import annotations
@@ -35,7 +35,8 @@ c.Spawner.args = ["--allow-root"]
 c.JupyterHub.bind_url = "http://127.0.0.1:{port}"
 c.JupyterHub.hub_port = {hub_port}
 c.ConfigurableHTTPProxy.api_url = "http://127.0.0.1:{api_port}"
-c.JupyterHub.services = [{{"name": course, "api_token": {token!r}, "command": ["sleep", "1000"]}}]
+command = [*c.JupyterHub.services[0]["command"][:3], "sleep", "1000"]
+c.JupyterHub.services = [{{"name": course, "api_token": {token!r}, "command": command, "cwd": {folder!r}}}]
 c.JupyterHub.load_roles = [{{"name": "test", "services": [course], "scopes": ["admin:users", "admin:servers"]}}]
 """
 
@@ -72,7 +73,13 @@ def a_hub(folder: Path) -> RunningHub:
     deployed = str(ROOT / "deploy/hub/jupyterhub_config.py")
     home = str(folder / "homes/{username}")
     said = CONFIG.format(
-        deployed=deployed, home=home, port=port, hub_port=hub_port, api_port=api_port, token=hub.password
+        deployed=deployed,
+        home=home,
+        port=port,
+        hub_port=hub_port,
+        api_port=api_port,
+        token=hub.password,
+        folder=str(folder),
     )
     (folder / "config.py").write_text(said)
     return hub
@@ -107,4 +114,42 @@ def test_students_servers_outlive_the_hub_unless_it_is_told_to_take_them_along(
     finally:
         if alive(server):
             os.kill(server, signal.SIGKILL)
+        hub.kill()
+
+
+def started(hub: RunningHub) -> int:
+    """Waits until there is the process that is, or stands in for, the grader's server."""
+    assert hub.process is not None
+    deadline = time.monotonic() + TIMEOUT_S
+    while not (found := processes(hub.process.pid, "sleep 1000")):
+        assert time.monotonic() < deadline, (hub.root / "hub.log").read_text()[-3000:]
+        time.sleep(0.2)
+    return found[0]
+
+
+@pytest.mark.parametrize("killed", [1, 2])
+def test_a_killed_hub_s_grader_s_server_is_the_next_one_s_until_that_is_ended(killed: int, tmp_path: Path) -> None:
+    page = " ".join((ROOT / "docs/hub.md").read_text(encoding="utf-8").split())
+    assert "and takes over, with what it is grading; a SIGTERM to that hub ends it as its own" in page
+    hub = a_hub(tmp_path)
+    hub.start()
+    server = started(hub)
+    strays = [server]
+    try:
+        for _ in range(killed):
+            assert hub.process is not None
+            strays += processes(hub.process.pid, "configurable-http-proxy")
+            hub.kill_alone()
+            hub.start()
+            assert started(hub) != server, "one that stands in"
+            strays.append(started(hub))
+        time.sleep(3)  # one that can't start would have ended by now
+        assert alive(server)
+        hub.end()
+        assert int((tmp_path / ".grader_server").read_text().split()[0]) == server
+        assert not alive(server)
+        assert "exited with status" not in (tmp_path / "hub.log").read_text()
+    finally:
+        for pid in filter(alive, strays):
+            os.kill(pid, signal.SIGKILL)
         hub.kill()

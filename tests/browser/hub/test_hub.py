@@ -219,10 +219,12 @@ def test_a_class_is_graded_though_the_hub_is_killed_in_the_middle(hub: RunningHu
 
 
 def test_the_grader_s_server_is_known_to_the_hub_that_comes_after(hub: RunningHub, browser: Browser) -> None:
+    before = len((hub.root / "hub.log").read_text())
     hub.kill_alone()
     hub.start()
     with logged_in(browser, hub, "ines", f"{FORMGRADER}/manage_submissions/{ASSIGNMENT}") as page:
         expect(row_of(page, hub.accounts["ada"])).to_contain_text("needs manual grading")
+    assert "exited with status" not in (hub.root / "hub.log").read_text()[before:], "its own can't have the port"
 
 
 def test_a_free_text_is_scored_and_the_feedback_read_by_its_student(hub: RunningHub, browser: Browser) -> None:
