@@ -178,14 +178,18 @@ def l_gate_in_a_buffer():
 
 @program("never_reached")
 def l_picture_without_requires_grad():
-    look = nn.Conv2d(1, 3, 3).requires_grad_(False)
+    class Canvas(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.picture = torch.rand(1, 1, 6, 6)  # culprit
+
+    look, canvas = nn.Conv2d(1, 3, 3).requires_grad_(False), Canvas()
     shift = torch.zeros(1, 1, 1, 1, requires_grad=True)
-    picture = torch.rand(1, 1, 6, 6)  # culprit
-    optimizer = torch.optim.Adam([picture], lr=0.1)
+    optimizer = torch.optim.Adam([canvas.picture], lr=0.1)
     aim = torch.rand(1, 3, 4, 4)
     for step in range(4):
         optimizer.zero_grad()
-        F.mse_loss(look(picture + shift), aim).backward()
+        F.mse_loss(look(canvas.picture + shift), aim).backward()
         optimizer.step()  # victim
 
 
