@@ -168,6 +168,21 @@ def function_of(node: Node) -> str:
     return node.name.removesuffix("Backward") if node.name.endswith("Backward") else ""
 
 
+DEFINES = re.compile(r"\s*(?:async )?def (\w+)\(")
+
+
+def function_around(recording: Recording, place: Place | None) -> str:
+    """The name of the function in whose text a line of the block's file stands; empty outside of any."""
+    above = [text for line, text in recording.code if place is not None and line <= place.line]
+    deep, name = len(above[-1]) - len(above[-1].lstrip()) if above else 0, None
+    for text in reversed(above if place is not None and place.file == recording.code_file else []):
+        if text.strip() and len(text) - len(text.lstrip()) < deep:
+            deep, name = len(text) - len(text.lstrip()), DEFINES.match(text)
+            if name is not None:
+                return name[1]
+    return ""
+
+
 def made_at(recording: Recording, tensor: int | None) -> Place | None:
     """The line that made a tensor; None where that was before the recording."""
     frame = recording.frames[recording.tensors[tensor].frame] if tensor is not None else None

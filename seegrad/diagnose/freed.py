@@ -13,6 +13,7 @@ from seegrad.diagnose.evidence import (
     called,
     dropped_call,
     errors_with,
+    function_around,
     is_trained,
     label,
     made_at,
@@ -366,12 +367,11 @@ def first_made(recording: Recording, tensor: int) -> Place | None:
     name, seen = called(recording, tensor), {tensor}
     while name is not None:
         inputs = recording.frames[recording.tensors[tensor].frame].inputs
-        same = [each for each in behind_on_line(recording, inputs, tensor) if called(recording, each) == name]
-        before = next((each for each in same if each not in seen and recording.tensors[each].requires_grad), None)
+        same = (each for each in behind_on_line(recording, inputs, tensor) if called(recording, each) == name)
+        before = next((each for each in same if recording.tensors[each].requires_grad and each not in seen), None)
         if before is None:
             break
-        tensor = before
-        seen.add(tensor)
+        seen.add(tensor := before)
     return made_at(recording, tensor)
 
 
@@ -395,8 +395,9 @@ def undetached(recording: Recording, way: Carried, earlier: Frame | None, failed
     ran = {frame.running for frame in recording.frames if frame.backward == earlier.backward}
     made = {node.id for node in recording.nodes if not set(way.tensors).isdisjoint(node.outputs)}
     taking = (node for node in recording.nodes if node.id in ran - made and any(e.target in made for e in node.edges))
-    first = next(taking, None)
-    return birthplace(recording, first) if held and behind and all(behind.isdisjoint(each) for each in held) else None
+    place = birthplace(recording, next(taking, None))
+    apart = held and behind and all(behind.isdisjoint(each) for each in held)
+    return place if apart and function_around(recording, place) != "forward" else None
 
 
 def root(recording: Recording, frame: Frame) -> int | None:

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from seegrad.diagnose.cut import because, cause, line_to_change, roots_of
+from seegrad.diagnose.cut import because, cause, line_to_change, rewarded, roots_of
 from seegrad.diagnose.evidence import ENTERING, ancestors, called, is_trained, label
 from seegrad.diagnose.finding import DiagnosisKind, Finding, finder
 from seegrad.diagnose.gradients import reach
@@ -276,10 +276,11 @@ class _Lap:
     def _is_rebuilt(self, term: Term) -> bool:
         """Is it made of numbers of what nothing trains, copied or held? That cut is told, not what weighs the term."""
         cuts = [each for each in self._flow.cuts((term.tensor,), set()) if each.frame.index > self._since]
-        held = {leaf for use in self._recording.uses if use.kind == "stepped" for leaf, _ in use.tensors}
+        uses = (use for use in self._recording.uses if use.kind == "stepped")
+        idle = {leaf for use in uses for leaf, _ in use.tensors} - rewarded(self._recording)
         for each in cuts:
             found = {leaf for leaf in self._flow.behind(each.given, set()) if is_trained(self._recording, leaf)}
-            if found and self._trained.isdisjoint(found) and (each.frame.op in ENTERING or found <= held):
+            if found and self._trained.isdisjoint(found) and (each.frame.op in ENTERING or found <= idle):
                 return True
         return False
 
