@@ -68,7 +68,7 @@ NUMBERS_ARE_READ = frozenset(
         *("c_dropout_of_a_generator_that_goes_on", "c_mask_drawn_by_a_generator_of_its_own", "c_counter_that_warms_up"),
         *("q_colours_that_are_equal", "q_gradients_projected_on_one_of_zero", "n_missing_depths_behind_where"),
         *("n_missing_targets_squared_before_the_mask", "q_silent_bands", "j_nodes_without_neighbours"),
-        "j_choices_of_those_that_are_done",
+        *("j_choices_of_those_that_are_done", "l_pruned_once_and_trained_on"),
     }
 )
 """Without `check_nan` numbers are looked at on the CPU only: of a device nobody waits for them."""

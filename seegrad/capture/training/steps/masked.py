@@ -1,6 +1,6 @@
 """A mask that was multiplied into weights, and steps behind it that move them away from its zeros again.
 
-Whether they have is asked once, after two steps: a look at numbers waits for the device.
+Whether they have is asked once, after two steps, and on the CPU alone: a look at numbers waits for a device.
 """
 
 from __future__ import annotations
@@ -43,7 +43,8 @@ class MaskedWeights:
         target, by = args[0], args[1]
         if not is_a(target, torch.Tensor) or not is_a(by, torch.Tensor) or place is None or by.requires_grad:
             return
-        leaf = self._parameter(target) if by.shape == target.shape and 1 < by.numel() <= LARGEST else None
+        here = by.device.type == target.device.type == "cpu"  # elsewhere a look at its numbers would wait
+        leaf = self._parameter(target) if here and 1 < by.numel() <= LARGEST else None
         if leaf is not None:
             self._masks[leaf] = _Mask(by.detach().clone(), place)
 
@@ -74,4 +75,4 @@ def _is_left(leaf: torch.Tensor, mask: torch.Tensor) -> bool:
     """Is it a mask of zeros and ones, and does the leaf hold other numbers where its zeros are?"""
     zeros = mask == 0
     whole = bool((zeros | (mask == 1)).all()) and bool(zeros.any())
-    return whole and leaf.shape == mask.shape and bool((leaf.detach()[zeros] != 0).any())
+    return whole and bool(((leaf.detach() != 0) & zeros).any())
