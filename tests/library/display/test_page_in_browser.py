@@ -60,6 +60,7 @@ for epoch in range(3):
     loss.backward()
     with torch.no_grad():
         b -= 0.1 * b.grad
+        b.grad = None
 """
 OVERWRITTEN = """
 a = torch.tensor([1.0, 2.0, 3.0], requires_grad=True)
