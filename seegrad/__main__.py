@@ -190,7 +190,7 @@ def ended_by(error: BaseException) -> int:
     if isinstance(error, SystemExit):
         return exit_status(error)
     with perhaps_unheard():
-        pass
+        pass  # what the script has printed comes first: the way out flushes it
     sys.excepthook(type(error), error.with_traceback(users_part(error)), error.__traceback__)
     return 130 if isinstance(error, KeyboardInterrupt) else 1
 
