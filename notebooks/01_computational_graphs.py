@@ -723,4 +723,6 @@ z.sum().backward()
 # - The second is fine: `sin` saved `y`, and nobody saved `z`.
 # - The third raises: `exp` saved `z` itself.
 #
-# **Now the assignment:** open `release/en/01_computational_graphs`. Seven exercises, about 65 minutes.
+# **Now the assignment:** open
+# [`01_computational_graphs`](../../release/en/01_computational_graphs/01_computational_graphs.ipynb).
+# Seven exercises, about 65 minutes.

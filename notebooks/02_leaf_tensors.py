@@ -812,4 +812,5 @@ loss.backward()
 # - Second: `w` alone. `mean` is a leaf too, since under `no_grad` nobody notes who made it, but it doesn't ask.
 # - Third: `w` and `p`. `memory` was a leaf until it was written.
 #
-# **Now the assignment:** open `release/en/02_leaf_tensors`. Seven exercises, about 55 minutes.
+# **Now the assignment:** open [`02_leaf_tensors`](../../release/en/02_leaf_tensors/02_leaf_tensors.ipynb).
+# Seven exercises, about 55 minutes.

@@ -807,4 +807,6 @@ loss.backward()
 #
 # Wrong once? **Change** the program until you can say beforehand what it does.
 #
-# **Now the assignment:** open `release/en/03_retain_grad_and_hooks`. Seven exercises, about 60 minutes.
+# **Now the assignment:** open
+# [`03_retain_grad_and_hooks`](../../release/en/03_retain_grad_and_hooks/03_retain_grad_and_hooks.ipynb).
+# Seven exercises, about 60 minutes.

@@ -954,4 +954,6 @@ loss.backward()
 #
 # Wrong once? The picture names the misconception. **Change** the program until you can say beforehand what it does.
 #
-# **Now the assignment:** open `release/en/04_inplace_and_version`. Seven exercises, about 65 minutes.
+# **Now the assignment:** open
+# [`04_inplace_and_version`](../../release/en/04_inplace_and_version/04_inplace_and_version.ipynb).
+# Seven exercises, about 65 minutes.

@@ -580,4 +580,6 @@ z.sum().backward()
 #
 # Wrong once? The picture names the misconception. **Change** the program until you can say beforehand what it does.
 #
-# **Now the assignment:** open `release/en/05_data_versus_detach`. Six exercises, about 45 minutes.
+# **Now the assignment:** open
+# [`05_data_versus_detach`](../../release/en/05_data_versus_detach/05_data_versus_detach.ipynb).
+# Six exercises, about 45 minutes.

@@ -623,4 +623,5 @@ score.backward()
 # - The second raises: `pow` saved the weight, and the lookup visited it. No row was too long; the version moved.
 # - The third is fine: `out` is a copy of the row, and nobody writes to it.
 #
-# **Now the assignment:** open `release/en/06_embedding_clone`. Six exercises, about 45 minutes.
+# **Now the assignment:** open [`06_embedding_clone`](../../release/en/06_embedding_clone/06_embedding_clone.ipynb).
+# Six exercises, about 45 minutes.

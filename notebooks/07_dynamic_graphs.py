@@ -921,4 +921,5 @@ b = a.cumsum(0)
 # - The third is fine: the shared Node is `cumsum`, and it saves no tensor. `b * b` was freed, and nobody asks for it
 #   again.
 #
-# **Now the assignment:** open `release/en/07_dynamic_graphs`. Seven exercises, about 60 minutes.
+# **Now the assignment:** open [`07_dynamic_graphs`](../../release/en/07_dynamic_graphs/07_dynamic_graphs.ipynb).
+# Seven exercises, about 60 minutes.

@@ -763,4 +763,5 @@ for x in torch.tensor([[1.0, -1.0], [0.5, 2.0]], device=device):
 # | a result in the optimiser | scale or move first, then `requires_grad_()` |
 # | a cut too early | `detach` at the one place that must not learn |
 #
-# **Now the assignment:** open `release/en/08_clinic`. Four more patients are waiting, about 70 minutes.
+# **Now the assignment:** open [`08_clinic`](../../release/en/08_clinic/08_clinic.ipynb).
+# Four more patients are waiting, about 70 minutes.

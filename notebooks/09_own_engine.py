@@ -767,4 +767,5 @@ print(a.grad, b.grad)
 # | `grad +=` at a leaf | `AccumulateGrad` |
 # | `line` of a write | nothing: that is what `%%see` is for |
 #
-# **Now the assignment:** open `release/en/09_own_engine`. You write the engine's parts yourself, about 75 minutes.
+# **Now the assignment:** open [`09_own_engine`](../../release/en/09_own_engine/09_own_engine.ipynb).
+# You write the engine's parts yourself, about 75 minutes.

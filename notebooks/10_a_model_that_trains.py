@@ -642,5 +642,6 @@ print(before.item(), copied.item(), w.grad.item())
 #
 # For a script: `python -m seegrad train.py`.
 #
-# **Now the assignment:** open `release/en/10_a_model_that_trains`. You write a loop for a model of letters and treat two
-# trainings that go wrong, about 70 minutes.
+# **Now the assignment:** open
+# [`10_a_model_that_trains`](../../release/en/10_a_model_that_trains/10_a_model_that_trains.ipynb).
+# You write a loop for a model of letters and treat two trainings that go wrong, about 70 minutes.

@@ -111,6 +111,16 @@ def test_a_misconception_has_one_sentence_in_all_chapters(lang: str) -> None:
     assert sorted(number for number, _ in said) == [f"M{number:02}" for number in range(1, 13)], sorted(said)
 
 
+@pytest.mark.parametrize("lang", LANGUAGES)
+def test_a_chapter_ends_with_a_link_to_its_assignment(lang: str) -> None:
+    """By the way from its own file, so that it leads there in a clone, in `my_work` and in the kit."""
+    for path in sorted((ROOT / "notebooks" / lang).glob("*.ipynb")):
+        found = [path.parent / to for text in prose(path)[-1:] for to in re.findall(r"\]\((\.\.[^)]*)\)", text)]
+        meant = ROOT / "release" / lang / path.stem / path.name
+        assert [one.resolve() for one in found] == ([meant] if meant.parent.exists() else []), path
+        assert all(one.exists() for one in found), path
+
+
 def test_a_pointer_to_nothing_is_found() -> None:
     said = (
         "Chapter 03, section 2, “Two backward calls” and “Culprit and victim”; section 40. "
