@@ -42,7 +42,7 @@ def find_dropped(recording: Recording) -> Iterator[Diagnosis]:
     What led to a loss up to a line that cuts the graph is told there.
     """
     idle = {leaf: held for leaf, held in idle_steps(recording).items() if len(held) > 1}
-    if recording.error is not None or not idle:
+    if not idle:
         return
     ends, switched = _Ends(recording), last_switches(recording)
     groups: dict[Place, list[int]] = {}

@@ -25,8 +25,6 @@ SWITCH_ON = marked(
 @finder(order=26)
 def find_given(recording: Recording) -> Iterator[Diagnosis]:
     """A note for each line of a step that has twice found nothing so, while backward calls came to others."""
-    if recording.error is not None:
-        return
     idle, told = idle_steps(recording), set[Place | None]()
     switched = {leaf for each in recording.switches if each.kind == "tensors" for leaf in each.tensors}
     for step in (use for use in recording.uses if use.kind == "stepped" and use.tensors):

@@ -144,8 +144,6 @@ class Missed:
 @finder(order=13)
 def find_constant_terms(recording: Recording) -> Iterator[Diagnosis]:
     """A note for each line that makes a term of a loss constant: of leaves that other terms and the next step train."""
-    if recording.error is not None:
-        return
     calls, told = _calls(recording), set[tuple[Place | None, str]]()
     ran = [recording.nodes[f.running].leaf for frames in calls for f in frames if f.running is not None]
     trained = {leaf for leaf in ran if leaf is not None}

@@ -82,8 +82,6 @@ RETURN_ONE = marked(
 @finder(order=12)
 def find_none_returned(recording: Recording) -> Iterator[Diagnosis]:
     """A note for each Function of the user's behind which a leaf is held and has never got a gradient."""
-    if recording.error is not None:
-        return
     returns = {each.fact("name"): each.place for each in reversed(tuple(recording.clues_of("function")))}
     idle = {leaf: held for leaf, held in idle_steps(recording).items() if returns and len(held) > 1}
     groups: dict[str, tuple[Node, list[int]]] = {}

@@ -104,7 +104,7 @@ def find_zeros(recording: Recording) -> Iterator[Diagnosis]:
     None where a loss is 0 itself, and so has nothing left to learn.
     """
     steps = any(stem(node.name) in STEPS or is_draw(node) for node in recording.nodes)
-    if recording.error is not None or not (steps or shows(recording, {"0"}, gradients=True)):
+    if not (steps or shows(recording, {"0"}, gradients=True)):
         return
     known = KnownNumbers(recording)
     zero: dict[int, list[Flat]] = {}

@@ -290,8 +290,6 @@ USE_IT = marked("If they are meant to learn, use them in the forward; if not, le
 @finder(order=27)
 def find_unused(recording: Recording) -> Iterator[Diagnosis]:
     """A note for each line of the user's that made such leaves, once two steps have found no gradient in them."""
-    if recording.error is not None:
-        return
     idle, replaced = idle_steps(recording), _replaced(recording) | set(replacing(recording).values())
     touched = {tensor for frame in recording.frames if frame.phase == "forward" for tensor in _computed_with(frame)}
     switched = last_switches(recording)
@@ -354,7 +352,7 @@ LEAVE_ON = marked(
 @finder(order=26)
 def find_frozen_at_zero(recording: Recording) -> Iterator[Diagnosis]:
     """A note for each line that froze such Parameters, where other Parameters are stepped."""
-    if recording.error is not None or not steps(recording):
+    if not steps(recording):
         return
     told: set[Switch] = set()
     off = {leaf: each for leaf, each in last_switches(recording).items() if not each.on}

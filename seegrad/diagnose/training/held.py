@@ -122,10 +122,8 @@ HOLD = {
 def find_held_by_nobody(recording: Recording) -> Iterator[Diagnosis]:
     """One note for all Parameters with a gradient that neither an optimiser nor a line of the block's updates.
 
-    A block that an error has ended might have come to their step.
+    A block that an error has ended, or Ctrl-C, might have come to their step: one line has to have stepped twice since.
     """
-    if recording.error is not None:
-        return
     every = [use for use in recording.uses if use.kind == "stepped"]
     steps = [use for use in every if any(now is not None for _, now in use.tensors)]
     told = ("stepped", "idle")  # of one that is idle by itself; the gradients of one that stepped may come no more
@@ -146,11 +144,19 @@ def find_held_by_nobody(recording: Recording) -> Iterator[Diagnosis]:
     resting = {leaf for each in recording.clues_of("resting") for leaf in each.tensors}
     waiting = {leaf: came for leaf, came in waiting.items() if leaf not in resting}
     leaves = [leaf for leaf, came in waiting.items() if written.get(recording.tensors[leaf].storage, 0) < came.index]
+    if recording.error is not None:
+        leaves = [leaf for leaf in leaves if _passed_twice(steps, waiting[leaf])]
     came_by = [leaf for each in recording.clues_of("exchanged") for leaf in each.tensors]
     if leaves and leaves[0] in came_by:  # the line that put the first ones there
         leaves.sort(key=lambda leaf: came_by.index(leaf) if leaf in came_by else len(came_by))
     if leaves:
         yield _nobody(recording, leaves, waiting[leaves[0]], steps)
+
+
+def _passed_twice(steps: list[GradientUse], came: Frame) -> bool:
+    """Has one line stepped twice since a gradient came?"""
+    places = [use.place for use in steps if use.frame >= came.index]
+    return len(places) > len(set(places))
 
 
 def _nobody(recording: Recording, leaves: list[int], came: Frame, steps: list[GradientUse]) -> Diagnosis:

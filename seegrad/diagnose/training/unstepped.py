@@ -204,8 +204,6 @@ ADD_IT = marked(
 @finder(order=28)
 def find_penalties(recording: Recording) -> Iterator[Diagnosis]:
     """A note for each line that asks so for gradients, where nothing that is computed of any of them is ever used."""
-    if recording.error is not None:
-        return
     lines: dict[Place | None, list[Frame]] = {}
     for frame in recording.frames:
         if (frame.op, frame.phase) == ("grad", "backward") and frame.grad_enabled and frame.outputs:

@@ -1,0 +1,55 @@
+"""A training that Ctrl-C ends, or an error after it, is told what a training that has ended is told."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+import seegrad
+from tests.data.programs import programs
+from tests.library.recorded import seen
+from tests.tiers import one_in
+
+MIGHT_HAVE_COME = {
+    "never_stepped": "the step of an accumulation",
+    "no_optimiser_holds_it": "the line that updates them, where one step was all",
+    "graph_kept": "the backward of a sum, or of all that a list holds",
+}
+"""Kinds of which the end may be a part: what the rest of the program might have done."""
+
+
+@pytest.mark.filterwarnings("ignore")  # a program's own warnings are torch's affair
+@pytest.mark.parametrize("name", one_in(7, sorted(name for name in programs() if programs()[name].kind)))
+def test_ctrl_c_hides_nothing(name: str) -> None:
+    program, plain = programs()[name], seen(name)
+    if plain.raised is not None or program.kind in MIGHT_HAVE_COME:
+        pytest.skip("It never comes to its end, or its end is a part of what is told.")
+    torch.manual_seed(0)
+    rec = seegrad.record(detail=program.detail, check_nan=program.check_nan, check_functions=program.check_functions)
+    with pytest.raises(KeyboardInterrupt), rec:
+        program.run()
+        raise KeyboardInterrupt
+    told, expected = (recording.diagnoses[0] for recording in (rec.recording, plain.recording))
+    assert (told.kind, told.culprit, told.message()) == (expected.kind, expected.culprit, expected.message())
+
+
+def test_what_two_steps_have_passed_by_is_held_by_nobody() -> None:
+    held, left = (torch.nn.Linear(2, 2) for _ in range(2))
+    optimizer = torch.optim.SGD(held.parameters(), lr=0.1)
+    with pytest.raises(OSError), seegrad.record() as rec:
+        for _ in range(2):
+            optimizer.zero_grad()
+            left(held(torch.ones(2))).sum().backward()
+            optimizer.step()
+        raise OSError
+    assert [each.kind for each in rec.diagnoses] == ["no_optimiser_holds_it"]
+
+
+def test_after_one_step_the_rest_might_have_come() -> None:
+    held, left = (torch.nn.Linear(2, 2) for _ in range(2))
+    optimizer = torch.optim.SGD(held.parameters(), lr=0.1)
+    with pytest.raises(OSError), seegrad.record() as rec:
+        left(held(torch.ones(2))).sum().backward()
+        optimizer.step()
+        raise OSError
+    assert not rec.diagnoses
