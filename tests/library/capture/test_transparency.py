@@ -36,7 +36,7 @@ def alone(run: Callable[[], Any]) -> Observation:
     return observe(run, None)
 
 
-@pytest.mark.parametrize("name", programs())
+@pytest.mark.parametrize("name", one_in(3, programs()))
 def test_the_clinic_s_programs_show_the_same(name: str) -> None:
     run = programs()[name].run
     expected = alone(run)
@@ -50,7 +50,7 @@ def test_whole_programs_show_the_same(name: str) -> None:
     assert observe(run, "default") == expected
 
 
-@pytest.mark.parametrize("name", one_in(6, [*programs(), *wholes()]))
+@pytest.mark.parametrize("name", one_in(15, [*programs(), *wholes()]))
 def test_all_the_more_where_contents_are_kept(name: str) -> None:
     run = programs()[name].run if name in programs() else wholes()[name]
     expected = alone(run)

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from seegrad.__main__ import main
 from seegrad.recorder import load
 from tests.course.chapters.nbval_runs import LESS_SEEN
 from tests.tiers import one_in
@@ -39,6 +40,18 @@ def python(*command: str, folder: Path) -> subprocess.CompletedProcess[str]:
         check=False,
         input="41\nx\n",
     )
+
+
+@pytest.fixture
+def here(tmp_path, monkeypatch, capsys):
+    """The command in this process, which saves what a process takes: for what is ours alone, not Python's."""
+    monkeypatch.chdir(tmp_path)
+
+    def command(*arguments: str) -> subprocess.CompletedProcess[str]:
+        status = main(list(arguments))
+        return subprocess.CompletedProcess(arguments, status, *capsys.readouterr())
+
+    return command
 
 
 @pytest.fixture
@@ -77,19 +90,19 @@ def test_the_script_s_output_comes_first_and_is_its_own(script, tmp_path) -> Non
         (("--save", "model.pt"), "import argparse; argparse.ArgumentParser().add_argument('--save')"),
     ],
 )
-def test_what_is_the_script_s_own_is_not_called_misplaced(script, tmp_path, given: tuple[str, ...], text: str) -> None:
+def test_what_is_the_script_s_own_is_not_called_misplaced(script, here, given: tuple[str, ...], text: str) -> None:
     script(text)
-    done = python("-m", "seegrad", "script.py", *given, folder=tmp_path)
+    done = here("script.py", *given)
     assert (done.stdout, done.stderr) == ("\n── seegrad: 0 findings in 0 backward calls ──\n", "")
 
 
-def test_the_command_that_puts_an_option_before_the_script_does_what_was_meant(script, tmp_path) -> None:
+def test_the_command_that_puts_an_option_before_the_script_does_what_was_meant(script, here, tmp_path) -> None:
     script(CORRUPT)
     folder = tmp_path / "my folder"
     folder.mkdir()
-    done = python("-m", "seegrad", "script.py", "--html", "my folder/page.html", folder=tmp_path)
+    done = here("script.py", "--html", "my folder/page.html")
     command = shlex.split(done.stdout.rpartition("For seegrad: ")[2])
-    assert python(*command[1:], folder=tmp_path).stdout.endswith("written: my folder/page.html\n")
+    assert here(*command[3:]).stdout.endswith("written: my folder/page.html\n")
 
 
 @pytest.mark.parametrize(
@@ -144,19 +157,19 @@ def test_the_explanation_follows_the_traceback(script, tmp_path) -> None:
 @pytest.mark.parametrize(
     ("options", "said"), [((), []), (("--check-nan",), ["stdout"]), (("--auto", "--check-nan"), ["stderr"])]
 )
-def test_check_nan_looks_at_each_tensor(script, tmp_path, options: tuple[str, ...], said: list[str]) -> None:
+def test_check_nan_looks_at_each_tensor(script, here, options: tuple[str, ...], said: list[str]) -> None:
     """Which op float16 overflowed in, a graph doesn't tell that kept neither what went in nor what came out."""
     script(
         "import torch\nw = torch.linspace(0, 1, 100).requires_grad_()\n"
         "(w.half() * 60_000 * 2).float().log_softmax(0)[3].sum().backward()\n"
     )
-    seen = python("-m", "seegrad", *options, "script.py", folder=tmp_path)
+    seen = here(*options, "script.py")
     assert [where for where in ("stdout", "stderr") if "script.py:3: WRONG GRADIENT" in getattr(seen, where)] == said
 
 
-def test_html_holds_the_picture_and_asks_no_network(script, tmp_path) -> None:
+def test_html_holds_the_picture_and_asks_no_network(script, here, tmp_path) -> None:
     script(CORRUPT)
-    done = python("-m", "seegrad", "--html", "out.html", "script.py", folder=tmp_path)
+    done = here("--html", "out.html", "script.py")
     assert done.returncode == 0, done.stderr
     text = (tmp_path / "out.html").read_text(encoding="utf-8")
     assert "SigmoidBackward0" in text
@@ -164,38 +177,38 @@ def test_html_holds_the_picture_and_asks_no_network(script, tmp_path) -> None:
     assert 'href="http' not in text
 
 
-def test_what_was_recorded_is_saved_and_the_page_has_the_script_s_name(script, tmp_path) -> None:
+def test_what_was_recorded_is_saved_and_the_page_has_the_script_s_name(script, here, tmp_path) -> None:
     script(CORRUPT)
-    python("-m", "seegrad", "--save", "all.json", "--html", "page.html", "script.py", folder=tmp_path)
+    here("--save", "all.json", "--html", "page.html", "script.py")
     assert [each.culprit.line for each in load(tmp_path / "all.json").diagnoses if each.culprit] == [6]
     assert "<title>script.py</title>" in (tmp_path / "page.html").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("option", ["--html", "--json", "--save", "--try-fix"])
-def test_what_cannot_be_written_is_told_before_the_script_runs(script, tmp_path, option: str) -> None:
+def test_what_cannot_be_written_is_told_before_the_script_runs(script, here, option: str) -> None:
     script("print('ran')")
     for path in ("no/such/folder.html", ".", "script.py/page.html"):
-        done = python("-m", "seegrad", option, path, "script.py", folder=tmp_path)
+        done = here(option, path, "script.py")
         assert (done.returncode, done.stdout) == (2, "")
         assert done.stderr.startswith(f"seegrad: can't write {path}: [Errno ")
         assert done.stderr.count("\n") == 1
 
 
-def test_no_program_is_written_over(script, tmp_path) -> None:
+def test_no_program_is_written_over(script, here, tmp_path) -> None:
     """A file name that was forgotten makes the script the option's."""
     text = script("print('ran')").read_text()
     (tmp_path / "train").write_text(text)
     for path, program in (("script.py", "script.py"), ("other.py", "script.py"), ("train", "train")):
-        done = python("-m", "seegrad", "--html", path, program, folder=tmp_path)
+        done = here("--html", path, program)
         assert (done.returncode, done.stdout) == (2, "")
         assert done.stderr == f"seegrad: can't write {path}: it's the name of a program, which would be lost\n"
     assert [(tmp_path / name).read_text() for name in ("script.py", "train")] == [text, text]
     assert not (tmp_path / "other.py").exists()
 
 
-def test_a_notebook_is_no_script(tmp_path) -> None:
+def test_a_notebook_is_no_script(here, tmp_path) -> None:
     (tmp_path / "book.ipynb").write_text('{"cells": null}')
-    done = python("-m", "seegrad", "book.ipynb", folder=tmp_path)
+    done = here("book.ipynb")
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.startswith("seegrad: can't read book.ipynb: it is a notebook, not a script: put `%%see`")
 
@@ -310,13 +323,13 @@ def test_a_stdout_that_a_shell_has_closed_changes_no_status(script, tmp_path, en
 
 
 @pytest.mark.whole
-def test_a_module_that_is_not_there(tmp_path) -> None:
-    done = python("-m", "seegrad", "-m", "nowhere.train", folder=tmp_path)
+def test_a_module_that_is_not_there(here) -> None:
+    done = here("-m", "nowhere.train")
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.startswith("seegrad: can't read nowhere.train: ")
 
 
-def test_a_script_that_is_not_there(tmp_path) -> None:
-    done = python("-m", "seegrad", "missing.py", folder=tmp_path)
+def test_a_script_that_is_not_there(here) -> None:
+    done = here("missing.py")
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.startswith("seegrad: can't read missing.py")

@@ -17,6 +17,7 @@ import seegrad
 from seegrad.display.findings import as_json
 from seegrad.display.watch import MOST_EXPLAINED, ProgramWatch, page_of
 from tests.course.chapters.nbval_runs import LESS_SEEN
+from tests.tiers import first_of
 
 QUIET = os.environ | {"PYTHONWARNINGS": LESS_SEEN}
 SILENT = """\
@@ -133,7 +134,7 @@ def test_one_line_of_import_does_the_same_and_a_variable_switches_it_off(tmp_pat
     assert "`c.zero_()`" in seen.stderr
 
 
-@pytest.mark.parametrize("how", [("noted.py",), ("-m", "seegrad", "--auto", "noted.py"), ("-m", "noted")])
+@pytest.mark.parametrize("how", first_of([("-m", "noted"), ("noted.py",), ("-m", "seegrad", "--auto", "noted.py")]))
 def test_the_command_that_tells_the_notes_can_be_copied_arguments_and_all(tmp_path: Path, how: tuple[str, ...]) -> None:
     (tmp_path / "noted.py").write_text(NOTED if "--auto" in how else f"import seegrad.auto\n{NOTED}")
     said = python(*how, "--name", "two words", "*", folder=tmp_path).stderr

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Callable
+
 import pytest
 import torch
 
@@ -18,38 +21,38 @@ MIGHT_HAVE_COME = {
 """Kinds of which the end may be a part: what the rest of the program might have done."""
 
 
+def interrupted(run: Callable[[], object], **options: object) -> seegrad.Recording:
+    """What is recorded of a program that Ctrl-C ends where it has done its work."""
+    torch.manual_seed(0)
+    rec = seegrad.record(**options)  # type: ignore[arg-type]  # a program's own
+    with contextlib.suppress(KeyboardInterrupt), rec:
+        run()
+        raise KeyboardInterrupt
+    return rec.recording
+
+
 @pytest.mark.filterwarnings("ignore")  # a program's own warnings are torch's affair
 @pytest.mark.parametrize("name", one_in(7, sorted(name for name in programs() if programs()[name].kind)))
 def test_ctrl_c_hides_nothing(name: str) -> None:
     program, plain = programs()[name], seen(name)
     if plain.raised is not None or program.kind in MIGHT_HAVE_COME:
         pytest.skip("It never comes to its end, or its end is a part of what is told.")
-    torch.manual_seed(0)
-    rec = seegrad.record(detail=program.detail, check_nan=program.check_nan, check_functions=program.check_functions)
-    with pytest.raises(KeyboardInterrupt), rec:
-        program.run()
-        raise KeyboardInterrupt
-    told, expected = (recording.diagnoses[0] for recording in (rec.recording, plain.recording))
+    ended = interrupted(
+        program.run, detail=program.detail, check_nan=program.check_nan, check_functions=program.check_functions
+    )
+    told, expected = ended.diagnoses[0], plain.recording.diagnoses[0]
     assert (told.kind, told.culprit, told.message()) == (expected.kind, expected.culprit, expected.message())
 
 
-def test_what_two_steps_have_passed_by_is_held_by_nobody() -> None:
+@pytest.mark.parametrize(("steps", "told"), [(2, ["no_optimiser_holds_it"]), (1, [])])
+def test_after_one_step_the_line_that_updates_them_might_have_come(steps: int, told: list[str]) -> None:
     held, left = (torch.nn.Linear(2, 2) for _ in range(2))
     optimizer = torch.optim.SGD(held.parameters(), lr=0.1)
-    with pytest.raises(OSError), seegrad.record() as rec:
-        for _ in range(2):
+
+    def train() -> None:
+        for _ in range(steps):
             optimizer.zero_grad()
             left(held(torch.ones(2))).sum().backward()
             optimizer.step()
-        raise OSError
-    assert [each.kind for each in rec.diagnoses] == ["no_optimiser_holds_it"]
 
-
-def test_after_one_step_the_rest_might_have_come() -> None:
-    held, left = (torch.nn.Linear(2, 2) for _ in range(2))
-    optimizer = torch.optim.SGD(held.parameters(), lr=0.1)
-    with pytest.raises(OSError), seegrad.record() as rec:
-        left(held(torch.ones(2))).sum().backward()
-        optimizer.step()
-        raise OSError
-    assert not rec.diagnoses
+    assert [each.kind for each in interrupted(train).diagnoses] == told
