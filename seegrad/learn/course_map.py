@@ -21,7 +21,7 @@ URI_SAFE = " =:/;,.'()[]{}+*!@$&-_~?|"
 
 @dataclass(frozen=True, slots=True)
 class Stop:
-    """One chapter on the map: its name and title, its column and row, what it asks, what it builds on."""
+    """One chapter on the map: name and title, column and row (a card is two high), what it asks, what it builds on."""
 
     name: str
     title: str
@@ -40,19 +40,20 @@ class Stop:
 
 
 COURSE = (
-    Stop("00_start_here", marked("Start here"), 0, 1, 3, 1),
-    Stop("01_computational_graphs", marked("Computational graphs"), 1, 1, 20, 6, ("00",)),
-    Stop("02_leaf_tensors", marked("Leaf tensors"), 2, 0, 7, 6, ("01",)),
-    Stop("03_retain_grad_and_hooks", marked("retain_grad and hooks"), 3, 0, 5, 6, ("02",)),
-    Stop("04_inplace_and_version", marked("In-place operations and _version"), 2, 2, 21, 6, ("01",)),
-    Stop("05_data_versus_detach", marked(".data versus .detach()"), 3, 2, 10, 5, ("04",)),
-    Stop("06_embedding_clone", marked("Embeddings and clone()"), 4, 2, 13, 5, ("05",)),
-    Stop("07_dynamic_graphs", marked("Dynamic graphs"), 4, 0, 22, 6, ("03",)),
-    Stop("08_clinic", marked("The clinic"), 5, 0, 11, 6, ("06", "07")),
-    Stop("09_own_engine", marked("An engine of your own"), 5, 2, 5, 6, ("06", "07")),
-    Stop("10_a_model_that_trains", marked("A model that trains"), 6, 1, 4, 5, ("08", "09")),
+    Stop("00_start_here", marked("Start here"), 0, 0, 3, 1),
+    Stop("01_computational_graphs", marked("Computational graphs"), 0, 2, 20, 6, ("00",)),
+    Stop("02_leaf_tensors", marked("Leaf tensors"), 1, 0, 7, 6, ("01",)),
+    Stop("03_retain_grad_and_hooks", marked("retain_grad and hooks"), 2, 0, 5, 6, ("02",)),
+    Stop("04_inplace_and_version", marked("In-place operations and _version"), 1, 2, 21, 6, ("01",)),
+    Stop("05_data_versus_detach", marked(".data versus .detach()"), 2, 2, 10, 5, ("04",)),
+    Stop("06_embedding_clone", marked("Embeddings and clone()"), 3, 2, 13, 5, ("05",)),
+    Stop("07_dynamic_graphs", marked("Dynamic graphs"), 3, 0, 22, 6, ("03",)),
+    Stop("08_clinic", marked("The clinic"), 4, 0, 11, 6, ("06", "07")),
+    Stop("09_own_engine", marked("An engine of your own"), 4, 2, 5, 6, ("06", "07")),
+    Stop("10_a_model_that_trains", marked("A model that trains"), 4, 4, 4, 5, ("08", "09")),
 )
 
+# Five cards stand in what a window of 1,280 px leaves of a cell in JupyterLab, its sidebar open: 870 px.
 CARD_WIDTH_PX, CARD_HEIGHT_PX, GAP_PX, ROW_PX, MARGIN_PX = 146, 112, 24, 70, 14
 TITLE_COLUMNS, TITLE_LINES = 16, 3
 CHIP_PX = 58
@@ -82,9 +83,10 @@ class CourseMap:
     def svg(self) -> str:
         """The picture: a card for each chapter, and the misconceptions below."""
         with speaking(self.lang):
-            width = 2 * MARGIN_PX + 7 * CARD_WIDTH_PX + 6 * GAP_PX
+            across, rows = 1 + max(stop.column for stop in COURSE), max(stop.row for stop in COURSE)
+            width = 2 * MARGIN_PX + across * (CARD_WIDTH_PX + GAP_PX) - GAP_PX
             met = self.progress.misconceptions
-            height = 2 * MARGIN_PX + 2 * ROW_PX + CARD_HEIGHT_PX + (46 if met else 0)
+            height = 2 * MARGIN_PX + rows * ROW_PX + CARD_HEIGHT_PX + (46 if met else 0)
             return el(
                 "svg",
                 el("title", clean(_("Map of the course"))),
@@ -285,13 +287,18 @@ def _place(stop: Stop) -> tuple[float, float]:
 
 
 def _way(stop: Stop) -> str:
-    """The lines that lead to a chapter."""
-    places = {each.number: _place(each) for each in COURSE}
-    x, y = _place(stop)
-    there = y + CARD_HEIGHT_PX / 2
-    lines = []
-    for number in stop.after:
-        left, top = places[number][0] + CARD_WIDTH_PX, places[number][1] + CARD_HEIGHT_PX / 2
-        middle = (left + x) / 2
-        lines.append(el("path", class_="e", d=f"M{left} {top}C{middle} {top} {middle} {there} {x} {there}"))
-    return "".join(lines)
+    """The lines that lead to a chapter: from the left, from above, or past what stands above."""
+    stops = {each.number: each for each in COURSE}
+    return "".join(el("path", class_="e", d=_line(stops[number], stop)) for number in stop.after)
+
+
+def _line(before: Stop, stop: Stop) -> str:
+    (left, top), (x, y) = _place(before), _place(stop)
+    if before.column == stop.column and stop.row - before.row == 2:
+        return f"M{x + CARD_WIDTH_PX / 2} {top + CARD_HEIGHT_PX}V{y}"
+    there, top, left = y + CARD_HEIGHT_PX / 2, top + CARD_HEIGHT_PX / 2, left + CARD_WIDTH_PX
+    if before.column == stop.column:
+        right = left + 1.2 * MARGIN_PX
+        return f"M{left} {top}C{right} {top} {right} {there} {left} {there}"
+    middle = (left + x) / 2
+    return f"M{left} {top}C{middle} {top} {middle} {there} {x} {there}"

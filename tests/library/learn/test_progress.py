@@ -324,6 +324,17 @@ def contrast(one: str, other: str) -> float:
     return (high + 0.05) / (low + 0.05)
 
 
+@pytest.mark.parametrize("lang", ["en", "zh_CN"])
+def test_nothing_is_cut_in_a_cell_of_a_small_window(lang: str) -> None:
+    """JupyterLab leaves a cell 870 of 1,280 px, its sidebar open."""
+    drawn = ElementTree.fromstring(CourseMap(some_progress(), "02_leaf_tensors", lang).svg())  # noqa: S314  # our own picture
+    places = [each.get("transform", "") for each in drawn.iter("{http://www.w3.org/2000/svg}g")]
+    lefts = [float(x) for place in places for x in re.findall(r"translate\((\S+) ", place)]
+    assert max(lefts) < float(drawn.get("width", "0")) <= 870
+    cards = [(stop.column, stop.row) for stop in COURSE]
+    assert len(set(cards)) == len(cards)
+
+
 def test_the_map_can_be_read_on_a_light_page_and_on_a_dark_one() -> None:
     """An image doesn't see the page's theme: letters stand on grounds of their own, lines are seen on both pages."""
     drawn = ElementTree.fromstring(CourseMap(some_progress(), "02_leaf_tensors").svg())  # noqa: S314  # our own picture
