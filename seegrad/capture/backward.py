@@ -21,7 +21,6 @@ from seegrad.capture.tables.frames import MAX_SIDE, FrameDraft, Hit, Lap, Ran, p
 from seegrad.capture.tables.nodes import NodeDraft
 from seegrad.capture.tables.tensors import Source, deref
 from seegrad.capture.unseen import Stealth, Writer, writers_of, writing_line
-from seegrad.model.derivatives import may_break, selects
 from seegrad.model.recording import RaisedError
 from seegrad.words.errors import text_of
 
@@ -52,12 +51,12 @@ class Shortcut:
     """
 
     def __init__(self, tables: Tables, arrivals: Arrivals, wanted: Sequence[torch.Tensor]) -> None:
-        self._tables, self._arrivals, self._drafts = tables, arrivals, tables.tensors.drafts
+        self._tables, self._concerned, self._drafts = tables, arrivals.nodes, tables.tensors.drafts
         self._wanted = {tables.tensors.find(tensor) for tensor in wanted}  # torch has them retain their gradient
 
     def gradients(self, node: NodeDraft) -> Short | None:
         """What arrives at a Node; None where more than that may be seen."""
-        if self._arrivals.concern(node) or (node.looked_at and node.suspect()):
+        if node.id in self._concerned or (node.looked_at and node.suspect()):
             return None
         if node.leaf is not None:
             return self._of_leaf(node.leaf)
@@ -153,21 +152,27 @@ class BackwardRun:
             if self._state.stillness is not None and self._name == "backward":
                 watch = partial(partial, quietly, self._handed_flatly)
                 self._handles += self._state.stillness.begin(met, watch)
-        hooks, numbers, lap = self._hooks, self._hook_numbers, tables.frames.lap(self._lap)
+        told = hooked or extremes is not None
+        hooks, numbers, lap = self._hooks, self._hook_numbers, (self._number, tables.frames.lap(self._lap))
         for node, draft in met:
-            if extremes is not None:
-                self._handles.append(node.register_hook(partial(quietly, self._handed_on, draft.id)))
-            if hooked and self._arrivals.fed_by(draft):
-                self._handles.append(node.register_hook(partial(quietly, self._handed_back, draft)))
+            if told:
+                self._tell_handed(node, draft, quietly)
             gradients = None if shortcut is None else shortcut.gradients(draft)
             if gradients is None:
                 self._watch(node, draft, quietly)
                 continue
             given, shown = gradients
             number = draft.id
-            handle = node.register_prehook(partial(note, number, (self._number, lap, number, *given), shown))
+            handle = node.register_prehook(partial(note, number, (*lap, number, *given), shown))
             hooks.append(handle.hooks_dict_ref())
             numbers.append(handle.id)
+
+    def _tell_handed(self, node: Any, draft: NodeDraft, quietly: Quietly) -> None:
+        """What the Node hands back is asked for: by who looks at all numbers, or for a hook on what it's handed to."""
+        if self._state.extremes is not None:
+            self._handles.append(node.register_hook(partial(quietly, self._handed_on, draft.id)))
+        if self._arrivals.fed_by(draft):
+            self._handles.append(node.register_hook(partial(quietly, self._handed_back, draft)))
 
     def _look_for_trouble(self, met: list[tuple[Any, NodeDraft]], quietly: Quietly) -> None:
         """Has the loss a number that isn't finite? Will a steep Node hand on one?"""
@@ -178,9 +183,10 @@ class BackwardRun:
         if aftermath.begins(self._number, self._roots, nodes):
             self._steep = nodes
         for node, draft in met:
-            if selects(draft.name):
+            kind = draft.kind
+            if kind.selects:
                 self._selects = self._steep = nodes
-            if may_break(draft.name):
+            if kind.steep:
                 self._steep = nodes
                 self._handles.append(node.register_hook(partial(quietly, self._handed_steeply, draft.id)))
 
@@ -236,13 +242,13 @@ class BackwardRun:
 
     def _note_writers(self, node: Any, draft: NodeDraft) -> None:
         """Remember what the user's code may run for this Node."""
-        if draft.custom:
-            self._custom.add(draft.id)
         number = draft.leaf if draft.leaf is not None else next(iter(draft.outputs), None)
-        known = self._tables.tensors.drafts.get(number) if number is not None else None
+        known = None if number is None else self._tables.tensors.drafts.get(number)
         tensor = None if known is None else deref(known.ref)
         if draft.leaf is not None and (tensor is None or not _torch.has_hooks(tensor)):
             return
+        if draft.custom:
+            self._custom.add(draft.id)
         self._strange |= draft.id in self._custom or (tensor is not None and _torch.has_hooks(tensor))
         writers = tuple(writers_of(node, tensor))
         if writers:

@@ -82,11 +82,7 @@ class Arrivals:
             at = hook.at or tables.nodes.accumulator(hook.tensor)
             if at is not None:
                 self._hooks.setdefault(at, []).append(hook)
-        self._nodes = {node for node, _ in self._hooks}
-
-    def concern(self, node: NodeDraft) -> bool:
-        """True for a Node whose gradient a hook is given."""
-        return node.id in self._nodes
+        self.nodes = {node for node, _ in self._hooks}  # whose gradients a hook is given
 
     def fed_by(self, node: NodeDraft) -> bool:
         """True for a Node that hands back a gradient which a hook is given."""
@@ -113,7 +109,7 @@ class Arrivals:
 
     def start(self, node: NodeDraft, frame: int, gradients: Sequence[Gradient], leaf: torch.Tensor | None) -> None:
         """A Node starts: the hooks on its gradients have run."""
-        if node.id not in self._nodes:
+        if node.id not in self.nodes:
             return
         for output, gradient in enumerate(gradients):
             source = node.id, output

@@ -35,6 +35,7 @@ from seegrad.capture.probes.variables import is_a, tensors_in
 from seegrad.capture.recomputed import Recomputations
 from seegrad.capture.state import RecordingState
 from seegrad.capture.step import Step, is_torchs
+from seegrad.capture.tables.frames import PLAIN
 from seegrad.capture.training.lost import tell_kept, tell_lost
 from seegrad.capture.training.steps.rescaled import SCALES
 from seegrad.capture.training.uses import CLIPPING, UNSCALING, ZEROING, on_step
@@ -188,7 +189,8 @@ class Capture(TorchFunctionMode):
         """The step that makes a call from that frame by torch's own code alone: as a rule the one before it, too."""
         told = self._told_step
         if told is None or told[0] != id(frame) or told[1] is not frame.f_code:
-            self._told_step = told = id(frame), frame.f_code, self._steps.get(step_behind(frame))
+            step = None if _torch.bypassed() else self._steps.get(step_behind(frame))
+            self._told_step = told = id(frame), frame.f_code, step
         return told[2]
 
     def _step_ends(self, optimiser: torch.optim.Optimizer, frame: FrameType) -> None:
@@ -241,15 +243,15 @@ class Capture(TorchFunctionMode):
             return func(*args, **(kwargs or {}))
         try:
             call, kwargs = self._call_of(func), kwargs or {}
-            if call.silent and not types:
+            if call.silent and (not types or (len(types) == 1 and types[0] in PLAIN)):
                 return func(*args, **kwargs)
             frame = caller(sys._getframe(1))
-            if call.kind == "read" or _torch.bypassed():
-                return call_as(frame, func, args, kwargs)
             if self._steps and call.kind in IN_STEPS:
                 step = self._step_of(frame)
                 if step is not None:
                     return self._within(step, call, frame, func, args, kwargs)
+            if call.kind == "read" or _torch.bypassed():
+                return call_as(frame, func, args, kwargs)
             if call.kind in HANDING_OUT:
                 return self._hands_out(call, frame, func, args, kwargs)
             if call.kind in ("gradient", "leaf"):

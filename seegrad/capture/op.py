@@ -246,18 +246,19 @@ class Op:
         self._option = kwargs.get("inplace") is True
         self._inputs = inputs = tensors_in((*args, *kwargs.values()))
         self._targets = may_write(call, args, kwargs) if call.writes or "out" in kwargs else []
-        self._graph = torch.is_grad_enabled()
-        self._versions: list[int | None] = []
-        drafts, unmet, late = [], [], []
-        for tensor in inputs:
-            draft, version = tables.tensors.draft(tensor), _torch.version(tensor)
-            drafts.append(draft)
-            self._versions.append(version)
+        self._graph = graph = torch.is_grad_enabled()
+        self._versions = list(map(_torch.version, inputs))
+        drafts = list(map(tables.tensors.draft, inputs))
+        late, unmet = [], []
+        for tensor, draft, version in zip(inputs, drafts, self._versions, strict=True):
             if draft is None:
                 unmet.append(tensor)
-            elif draft.settled != version and draft.shape != _torch.shape(tensor):
+            elif draft.settled == version:
+                if draft.source is not None or not draft.may_be_late(version):
+                    continue
+            elif draft.shape != _torch.shape(tensor):
                 tables.tensors.reshaped(draft, tensor)
-            if self._graph and (draft is None or draft.may_be_late(version)) and may_have_node(tensor):
+            if graph and may_have_node(tensor):
                 late.append(tensor)
         strange = bool(unmet) and any(map(tables.tensors.is_new, unmet))
         state.new_event(user, frames=frames, direct=user is frame, deep=strange)

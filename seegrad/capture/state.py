@@ -450,7 +450,7 @@ def wraps(tensors: Tensors, tensor: torch.Tensor) -> int | None:
     """The tensor with a graph on whose bytes this leaf was made; None for other tensors and for one that's known."""
     if not tensor.requires_grad or tensors.existed_at_start(tensor) or not tensors.is_leaf(tensor):
         return None
-    results = tensors.results_on(tensors.storage_number(tensor)) if tensors.find(tensor) is None else ()
+    results = tensors.results_beside(tensor) if tensors.draft(tensor) is None else ()
     return results[-1] if results else None
 
 

@@ -43,7 +43,8 @@ class Step:
         self._state, self._tables = state, state.tables
         self._optimiser = weakref.ref(optimiser)
         self._place, self._off = state.source.place(user), state.switches.off(user)
-        self._before: list[tuple[torch.Tensor, int | None]] | None = None
+        self._before: list[tuple[torch.Tensor, int | None]] = []
+        self.waits = True  # code of the user's has run since the last look
         self._fused: dict[int, str] = {}  # address of what a kernel wrote and moved no version → the kernel
         self._arrive(optimiser, user)
         self.look()
@@ -56,15 +57,11 @@ class Step:
         self._state.new_event(user, deep=any(map(tensors.is_new, unmet)))
         self._state.meet_wrapped(unmet, user)
 
-    @property
-    def waits(self) -> bool:
-        """True where code of the user's has run since the last look."""
-        return self._before is None
-
     def look(self) -> None:
         """Torch's code begins, or goes on: what it may write, as it is now."""
         optimiser = self._optimiser()
         if optimiser is not None:
+            self.waits = False
             self._before = [(tensor, _torch.version(tensor)) for tensor in self._writable(optimiser)]
             for tensor, _ in self._before:
                 self._tables.saved.keep(self._tables.tensors.storage_number(tensor))
@@ -87,9 +84,9 @@ class Step:
 
     def settle(self) -> None:
         """Code of the user's is about to run, or the step is over: a Frame for what was written, if anything was."""
-        before, self._before = self._before, None
+        before, self._before, self.waits = self._before, [], True
         fused, self._fused = self._fused, {}
-        written = [each for each in before or () if self._is_written(*each, fused)]
+        written = [each for each in before if self._is_written(*each, fused)]
         if not written:
             return
         state, tensors = self._state, self._tables.tensors

@@ -90,10 +90,11 @@ def way_in(frame: FrameType | None, block: FrameType | None) -> tuple[list[Frame
     call = None
     while frame is not None:
         code = frame.f_code
-        if is_users(code.co_filename) and code.co_name != STAND_IN and not _passes_on(frame, code):
-            found.append(frame)
-            if frame is block or len(found) == MAX_DEPTH:
-                break
+        if is_users(code.co_filename):
+            if code.co_name != STAND_IN and not _passes_on(frame, code):
+                found.append(frame)
+                if frame is block or len(found) == MAX_DEPTH:
+                    break
         elif call is None and code is MODULE_CALL:
             call = frame
         frame = frame.f_back
@@ -146,28 +147,29 @@ MOST_SPOTS = 4096
 Spot = tuple[CodeType, Place, tuple[str, int]]
 """An instruction of this code; its Place; its file and line. While the code is here, nobody else gets its address."""
 
-_STAND_INS: dict[tuple[int, int], tuple[CodeType, CodeType]] = {}
-"""By the code's address and the instruction's: the code, which keeps its address while it's here, and its stand-in.
+_STAND_INS: dict[tuple[int, int], tuple[CodeType, CodeType, FunctionType | None]] = {}
+"""By the code's address and the instruction's: the code, which keeps its address while it's here, and its stand-in;
+of torch's own code, which stays, as a function.
 
 To ask a frame for its line, Python reads the table of lines from the function's beginning.
 """
 
 
-def _stand_in(frame: FrameType) -> CodeType:
-    code, at = frame.f_code, frame.f_lasti
-    known = _STAND_INS.get((id(code), at))
-    if known is None:
-        if len(_STAND_INS) >= MOST_SPOTS:
-            _STAND_INS.clear()
-        line = frame.f_lineno or 1
-        made = _CALL.replace(co_filename=code.co_filename, co_firstlineno=line, co_name=STAND_IN)
-        known = _STAND_INS[id(code), at] = code, made
-    return known[1]
+def _stand_in(frame: FrameType) -> tuple[CodeType, CodeType, FunctionType | None]:
+    code = frame.f_code
+    if len(_STAND_INS) >= MOST_SPOTS:
+        _STAND_INS.clear()
+    line = frame.f_lineno or 1
+    made = _CALL.replace(co_filename=code.co_filename, co_firstlineno=line, co_name=STAND_IN)
+    function = FunctionType(made, frame.f_globals) if code.co_filename.startswith(_TORCH) else None
+    known = _STAND_INS[id(code), frame.f_lasti] = code, made, function
+    return known
 
 
 def call_as(frame: FrameType, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """`function(*args, **kwargs)` as though `frame` had made the call."""
-    return FunctionType(_stand_in(frame), frame.f_globals)(function, args, kwargs)
+    _, made, known = _STAND_INS.get((id(frame.f_code), frame.f_lasti)) or _stand_in(frame)
+    return (known or FunctionType(made, frame.f_globals))(function, args, kwargs)
 
 
 # -- our own frames taken out of what the user reads: tracebacks, and the stacks that anomaly mode keeps and prints

@@ -7,7 +7,7 @@ import dis
 import inspect
 import sys
 import weakref
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from itertools import chain
 from types import CodeType, FrameType, FunctionType, MemberDescriptorType, ModuleType, UnionType
@@ -19,6 +19,9 @@ from seegrad.capture.probes import torch_private as _torch
 
 OWN_REFERENCES = 3
 """References to a frame's copy of its variables that are the frame's, ours, and the question's own."""
+
+COPIES = sys.version_info < (3, 13)
+"""A function's `f_locals` is a copy, which the frame keeps."""
 
 MAX_ITEMS = 64
 """Longest list or dict of the user that is searched for tensors."""
@@ -38,8 +41,16 @@ Space = FrameType | dict[str, Any]
 
 def plain_tensors(frame: FrameType) -> list[tuple[str, torch.Tensor]]:
     """(name, tensor) for the variables that are tensors. Of a module's variables, those that its code speaks of."""
-    space: Space = spoken_of(frame) if frame.f_code.co_name == "<module>" else frame
-    return [each for each in variables(space) if issubclass(type(each[1]), torch.Tensor)]
+    if frame.f_code.co_name != "<module>":
+        return variables_of(frame, _tensors_among)
+    held, code = frame.f_globals.get, frame.f_code
+    found = [(name, value) for name in code.co_names if issubclass(type(value := held(name)), torch.Tensor)]
+    return [each for each in found if each[0][:1] != "_"]
+
+
+def _tensors_among(space: Mapping[str, Any]) -> list[tuple[str, torch.Tensor]]:
+    found = [each for each in list(space.items()) if issubclass(type(each[1]), torch.Tensor)]
+    return [each for each in found if each[0][:1] != "_"]
 
 
 def spoken_of(frame: FrameType) -> dict[str, Any]:
@@ -123,18 +134,18 @@ def variables(space: Space) -> list[tuple[str, Any]]:
     return visible(space) if isinstance(space, dict) else variables_of(space)
 
 
-def variables_of(frame: FrameType) -> list[tuple[str, Any]]:
-    """The frame's variables. Reading them leaves nothing behind that would keep their values alive.
+def variables_of(frame: FrameType, pick: Callable[[Mapping[str, Any]], list[Any]] | None = None) -> list[tuple[str, Any]]:
+    """The frame's variables, or those that `pick` takes. Reading them leaves nothing behind that would keep their values.
 
     Before Python 3.13 a function's `f_locals` is a copy that the frame keeps: it's emptied again, unless the
     user's code holds it too. A function that calls `locals()` is not read: it would see that copy change.
     """
-    is_function = frame.f_code.co_flags & inspect.CO_OPTIMIZED
-    if sys.version_info < (3, 13) and is_function and "locals" in frame.f_code.co_names and asks_locals(frame.f_code):
+    code = frame.f_code
+    is_copy = COPIES and code.co_flags & inspect.CO_OPTIMIZED
+    if is_copy and "locals" in code.co_names and asks_locals(code):
         return []
     space = frame.f_locals
-    found = visible(space)
-    is_copy = sys.version_info < (3, 13) and is_function
+    found = visible(space) if pick is None else pick(space)
     if is_copy and sys.getrefcount(space) <= OWN_REFERENCES:
         space.clear()
     return found

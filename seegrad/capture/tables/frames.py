@@ -56,7 +56,7 @@ def preview(tensor: torch.Tensor) -> Numbers:
     >>> preview(torch.zeros(5)) is None
     True
     """
-    if not is_shown(tensor):
+    if is_big(tensor) or not _has_few(tensor):
         return None
     if not tensor.numel():
         return ()
@@ -79,9 +79,13 @@ def is_big(tensor: torch.Tensor) -> bool:
 
 def is_shown(tensor: torch.Tensor) -> bool:
     """True for a small tensor whose numbers can be read, now or later."""
-    if is_big(tensor) or not _torch.has_numbers(tensor) or tensor.dim() > 2 or tensor.numel() > MAX_SIDE**2:
+    return not is_big(tensor) and _has_few(tensor)
+
+
+def _has_few(tensor: torch.Tensor) -> bool:
+    if not _torch.has_numbers(tensor) or tensor.dim() > 2 or tensor.numel() > MAX_SIDE**2:
         return False
-    return max(_torch.shape(tensor), default=0) <= MAX_SIDE and (tensor.device.type == "cpu" or runs_ahead(tensor))
+    return max(tensor.shape, default=0) <= MAX_SIDE and (tensor.device.type == "cpu" or runs_ahead(tensor))
 
 
 @dataclass(slots=True)

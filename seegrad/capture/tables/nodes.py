@@ -15,6 +15,7 @@ from seegrad.capture.probes.places import clean_stack
 from seegrad.capture.tables.depth import SHALLOW, take_along
 from seegrad.capture.tables.saved import Kept, Saved, SavedTensors
 from seegrad.capture.tables.tensors import Source, TensorDraft, Tensors, deref
+from seegrad.model.derivatives import may_break, selects
 
 Key = int
 """What a Node is known by: torch's number and its name's, in one. What adds into a leaf has no number: by the leaf's.
@@ -44,6 +45,8 @@ class NodeKind(NamedTuple):
     slots: tuple[tuple[str, str], ...]
     custom: bool
     along: bool = False  # it normalises along a dimension
+    steep: bool = False  # it may hand on what isn't finite
+    selects: bool = False  # it may leave numbers out
 
 
 ALONG = frozenset({"softmax", "log_softmax"})
@@ -159,8 +162,9 @@ class Nodes:
         if kind is None:
             short, slots = _short(name), _torch.saved_slots(node)
             op, custom = op_of(short), _torch.is_custom(node)
-            along = op in ALONG and not custom
-            kind = self._named[name] = NodeKind(len(self._kinds), short, op, slots, custom, along)
+            along, steep = op in ALONG and not custom, may_break(short)
+            kind = NodeKind(len(self._kinds), short, op, slots, custom, along, steep, selects(short))
+            self._named[name] = kind
             self._kinds.append(kind)
             if is_named_by_type(node):
                 self._of_type[type(node)] = kind
@@ -256,7 +260,7 @@ class Nodes:
             found[number] = node, draft
             if draft.behind:
                 for (each, _), (key, _) in zip(node.next_functions, draft.behind, strict=True):
-                    if key is not None and (behind := numbers.get(key)) not in found:
+                    if key in numbers and (behind := numbers[key]) not in found:
                         waiting.append((each, behind))
         return list(found.values())
 

@@ -362,10 +362,8 @@ class SavedTensors:
 
     def release(self, nodes: Iterable[int]) -> None:
         """These Nodes are gone, or backward has freed what they kept."""
-        gone: list[Saved] = []
-        for node in nodes:
-            if self._unplaced.pop(node, None) is None:
-                gone += self._by_node.pop(node, ())
+        born, placed = self._unplaced.pop, self._by_node.pop
+        gone = [saved for node in nodes if born(node, None) is None for saved in placed(node, ())]
         for storage in {saved.storage for saved in gone}:
             _sift(self._by_storage, storage, lambda saved: saved.node in self._by_node)
         for saved in gone:

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 
 from seegrad.capture.probes import torch_private as _torch
-from seegrad.capture.tables.frames import PLAIN, FrameDraft, Numbers, is_big, preview
+from seegrad.capture.tables.frames import PLAIN, FrameDraft, Numbers, preview
 from seegrad.capture.tables.spans import Spans
 from seegrad.model.recording import Route
 
@@ -118,18 +118,18 @@ class StorageNumbers:
 
     def number(self, storage: torch.UntypedStorage | None) -> int:
         """The storage's number; a layout without one (None) gets a new one each time."""
-        number = None if storage is None else self._numbers.get(_torch.address(storage))
-        if number is None:
-            number, self.count = self.count, self.count + 1
-            if storage is not None:
-                self._numbers[_torch.weak_address(storage)] = number
-                try:
-                    size = storage.nbytes()
-                    self._fresh_bytes += size if type(size) is int else 0
-                except RuntimeError:  # symbolic shapes
-                    pass
-                if self._fresh_bytes > FRESH_BYTES + HELD_BYTES * len(self._numbers):
-                    self.forget_dead()
+        if storage is not None and (known := self._numbers.get(_torch.address(storage))) is not None:
+            return known
+        number, self.count = self.count, self.count + 1
+        if storage is not None:
+            self._numbers[_torch.weak_address(storage)] = number
+            try:
+                size = storage.nbytes()
+                self._fresh_bytes += size if type(size) is int else 0
+            except RuntimeError:  # symbolic shapes
+                pass
+            if self._fresh_bytes > FRESH_BYTES and self._fresh_bytes > FRESH_BYTES + HELD_BYTES * len(self._numbers):
+                self.forget_dead()
         return number
 
     @property
@@ -249,8 +249,11 @@ class Tensors:
     def _lives(self, number: int) -> bool:
         return self.alive(number) is not None
 
-    def results_on(self, storage: int) -> list[int]:
-        """Numbers of the tensors with a graph that were seen on a storage, gone or not."""
+    def results_beside(self, tensor: torch.Tensor) -> list[int]:
+        """Numbers of results that were seen on the tensor's storage, gone or not."""
+        before, storage = self._storages.count, self.storage_number(tensor)
+        if self._storages.count != before:  # it is seen for the first time
+            return []
         drafts = map(self.drafts.get, self._seen_on(storage))
         return [each.id for each in drafts if each is not None and each.requires_grad and not each.is_leaf]
 
@@ -319,8 +322,9 @@ class Tensors:
         base = _torch.base(tensor)
         if base is not None:  # which is nobody's view: of a view of a view, torch names the tensor at the bottom
             sources = (*sources, self.see(base, frame))
-        before, storage = self._storages.count, self.storage_number(tensor)
-        source = self._aliased(storage, sources) if sources and self._storages.count == before else None
+        storages = self._storages
+        before, storage = storages.count, storages.number(_torch.storage(tensor))
+        source = self._aliased(storage, sources) if sources and storages.count == before else None
         key, version, graph, kind, on, shape, span = features(tensor)
         leaf = not graph or ((made or base is None or version == 0 or self.applied) and _torch.is_leaf(tensor))
         if version is None:
@@ -330,12 +334,11 @@ class Tensors:
         else:
             counter, self._counter_count = self._counter_count, self._counter_count + 1
         number, foreseen = self._next, self._foreseen.get(key)
-        if foreseen is None or deref(foreseen[0]) is not tensor:
-            draft = TensorDraft(
-                number, shape, kind, on, leaf, graph, storage, counter, span, frame, _torch.WeakTensor(tensor)
-            )
-        else:
-            draft = TensorDraft(number, shape, kind, on, leaf, graph, storage, counter, span, frame, foreseen[0])
+        if foreseen is not None and deref(foreseen[0]) is not tensor:
+            foreseen = None
+        ref = _torch.WeakTensor(tensor) if foreseen is None else foreseen[0]
+        draft = TensorDraft(number, shape, kind, on, leaf, graph, storage, counter, span, frame, ref)
+        if foreseen is not None:
             draft.name = foreseen[1]
         if source is not None:
             draft.alias_of, draft.route = source.id, route
@@ -361,10 +364,11 @@ class Tensors:
 
     def show(self, frame: FrameDraft, number: int, tensor: torch.Tensor) -> None:
         """The tensor's numbers and version after this Frame."""
-        hidden = is_big(tensor) or self.drafts[number].storage in self.uninitialised
-        numbers: Numbers = None if hidden else preview(tensor)
-        if numbers is None and frame.look is not None and self.drafts[number].storage not in self.uninitialised:
-            numbers = frame.look(tensor)
+        numbers: Numbers = None
+        if not self.uninitialised or self.drafts[number].storage not in self.uninitialised:
+            numbers = preview(tensor)
+            if numbers is None and frame.look is not None:
+                numbers = frame.look(tensor)
         frame.show(number, numbers, _torch.version(tensor))
 
     def rebound(self, number: int, tensor: torch.Tensor) -> tuple[int, int]:

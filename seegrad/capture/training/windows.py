@@ -99,10 +99,10 @@ class Windows:
         """A backward call has run these Nodes."""
         self.settle()
         nodes, now = self._tables.nodes.drafts, self._tables.frames.now
-        found = (nodes[number].leaf for number in ran if number in nodes)
-        leaves = frozenset(leaf for leaf in found if leaf is not None)
+        drafts = [nodes[number] for number in ran if number in nodes]
+        leaves = frozenset([draft.leaf for draft in drafts if draft.leaf is not None])
         self._call = _Newest(self._call.end, begin, now, leaves, place)
-        hooked = any(nodes[number].name.startswith(HOOKED) for number in ran if number in nodes)
+        hooked = any(name.startswith(HOOKED) for name in {draft.kind.name for draft in drafts})
         for leaf in leaves & self._windows.keys():
             window = self._windows[leaf]
             window.lines.append(place)
