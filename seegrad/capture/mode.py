@@ -245,33 +245,34 @@ class Capture(TorchFunctionMode):
             call, kwargs = self._call_of(func), kwargs or {}
             if call.silent and (not types or (len(types) == 1 and types[0] in PLAIN)):
                 return func(*args, **kwargs)
-            frame = caller(sys._getframe(1))
-            if self._steps and call.kind in IN_STEPS:
+            frame, kind = caller(sys._getframe(1)), call.kind
+            if self._steps and kind in IN_STEPS:
                 step = self._step_of(frame)
                 if step is not None:
                     return self._within(step, call, frame, func, args, kwargs)
-            if call.kind == "read" or _torch.bypassed():
+            if kind == "read" or _torch.bypassed():
                 return call_as(frame, func, args, kwargs)
-            if call.kind in HANDING_OUT:
+            if kind == "op":
+                if call.name == "view_as" and _torch.is_of_apply(frame, args):
+                    quietly(self._state.applies, user_frame(frame))
+                    return call_as(frame, func, args, kwargs)
+            elif kind in HANDING_OUT:
                 return self._hands_out(call, frame, func, args, kwargs)
-            if call.kind in ("gradient", "leaf"):
-                asked = self._state.gradient_read if call.kind == "gradient" else self._state.made.asked
+            elif kind == "gradient" or kind == "leaf":
+                asked = self._state.gradient_read if kind == "gradient" else self._state.made.asked
                 quietly(asked, args[0], frame)
                 return call_as(frame, func, args, kwargs)
-            if call.name == "view_as" and _torch.is_of_apply(frame, args):
-                quietly(self._state.applies, user_frame(frame))
-                return call_as(frame, func, args, kwargs)
-            if call.kind == "clear" and args[1] is None:
+            elif kind == "clear" and args[1] is None:
                 quietly(self._state.uses.cleared, args[0], user_frame(frame))
                 return call_as(frame, func, args, kwargs)
-            if call.kind == "clear":
+            elif kind == "clear":
                 quietly(self._state.uses.replaced, args[0], args[1])
             way = way_in(frame, self._block)
             user = way[0][-1] if way[0] else None
-            if call.kind != "op":
-                if call.kind == "backward":  # called from here: what an error's traceback is mended by
+            if kind != "op":
+                if kind == "backward":  # called from here: what an error's traceback is mended by
                     return self._backward(call.name, frame, user, func, args, kwargs)
-                if call.kind == "hook":
+                if kind == "hook":
                     handle = call_as(frame, func, args, kwargs)
                     quietly(self._state.hooked, call.name, args, user, handle)
                     return handle

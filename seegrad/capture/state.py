@@ -20,6 +20,7 @@ from seegrad.capture.probes.stores import Bound, bound, stored_at
 from seegrad.capture.probes.suspects import Trail, likeliest
 from seegrad.capture.probes.variables import (
     Named,
+    Reach,
     VariableNames,
     attributes,
     held_tensors,
@@ -347,19 +348,23 @@ class RecordingState:
     def steps(self, optimiser: torch.optim.Optimizer, user: FrameType | None) -> None:
         """An optimiser is about to step: a moment to look for what no call of torch shows."""
         self._vain.stepped(optimiser)
-        first = not self.uses.has_stepped(optimiser)
-        self.uses.schedules(optimiser, self._frames(user))
-        if first:
-            self.switches.guards.look(self._frames(user))
-        if (is_time := self.switches.is_time(optimiser)) or self.switches.is_time_to_ask():
-            self.switches.look(self._names.met(), optimiser, self._frames(user))
+        first, is_time = not self.uses.has_stepped(optimiser), self.switches.is_time(optimiser)
+        is_time_to_ask = is_time or self.switches.is_time_to_ask()
+        if self.uses.has_met(optimiser) and not is_time_to_ask:
+            return
+        frames = self._frames(user)
+        reach = Reach(frames)
+        self.uses.schedules(optimiser, reach)
+        if first or is_time:
+            self.switches.guards.look(frames)
+        if is_time_to_ask:
+            self.switches.look(self._names.met(), optimiser, frames)
         if is_time:
-            self.switches.guards.look(self._frames(user))
-            self._shared.look(optimiser, self._frames(user))
+            self._shared.look(optimiser, reach)
             self._tied.look(optimiser)
-            self._unheard.look(optimiser, self._frames(user))
+            self._unheard.look(optimiser, reach)
             self.assigned.look()
-            self._let_go.look(self._frames(user))
+            self._let_go.look(frames)
 
     def escaped(self, tensors: Sequence[torch.Tensor]) -> None:
         """Someone outside torch was given these tensors' bytes."""

@@ -33,6 +33,8 @@ MAX_DEPTH = 32
 STAND_IN = "<recorded call>"
 """Name of the stand-in's code: what `record` takes out of tracebacks again."""
 
+DEFINITIONS = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
+
 ATTEMPTS = 5
 """How often a text is parsed that another thread's parsing has disturbed."""
 
@@ -300,6 +302,8 @@ class Source:
         self._places: dict[tuple[str, int], Place] = {}
         self._spots: dict[tuple[int, int], Spot] = {}  # by the code's address and the instruction's
         self.given = bool(self._lines)  # by hand
+        self._whole = "\n" * (self._first - 1) + "\n".join(self._lines)
+        self._texts: dict[str, tuple[list[str], str]] = {}  # of files, put together once from the lines that Python keeps
 
     def is_given(self, file: str) -> bool:
         """True for the file whose code was given by hand."""
@@ -376,8 +380,12 @@ class Source:
     def text(self, file: str) -> str:
         """All of a file, each line where its number says."""
         if file == self._file:
-            return "\n" * (self._first - 1) + "\n".join(self._lines)
-        return "".join(linecache.getlines(file))
+            return self._whole
+        lines = linecache.getlines(file)
+        known = self._texts.get(file)
+        if known is None or known[0] is not lines:
+            known = self._texts[file] = lines, "".join(lines)
+        return known[1]
 
     def block(self, frame: FrameType | None) -> tuple[tuple[int, str], ...]:
         """The lines to show: the hand-given code, or the body of the `with` that `frame` is entering."""
@@ -450,6 +458,12 @@ def loop_around(text: str, first: int, last: int) -> tuple[int, int]:
 def nodes(text: str) -> tuple[ast.AST, ...]:
     """Every node of a program's tree; none of what doesn't parse."""
     return tuple(_nodes(text))
+
+
+@lru_cache(maxsize=4)
+def definitions(text: str) -> tuple[ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef, ...]:
+    """Its functions and classes."""
+    return tuple([each for each in nodes(text) if isinstance(each, DEFINITIONS)])
 
 
 def _nodes(text: str) -> Iterator[ast.AST]:

@@ -108,6 +108,35 @@ def attributes(space: dict[str, Any]) -> dict[str, Any]:
     return found
 
 
+class Reach:
+    """What functions under way hold at one moment, read once for all who look then. Not kept: it holds the values."""
+
+    def __init__(self, frames: Sequence[FrameType]) -> None:
+        self.frames = frames
+        self._found: dict[int, tuple[dict[str, Any], dict[str, Any]]] = {}
+
+    def of(self, frame: FrameType) -> list[tuple[str, Any]]:
+        """(name, value) for its variables, then for what objects among them hold."""
+        held, inside = self._read(frame)
+        return [*held.items(), *inside.items()]
+
+    def together(self) -> list[tuple[str, Any]]:
+        """The same of all: of two variables of one name the inner one."""
+        if len(self.frames) == 1:
+            return self.of(self.frames[0])
+        held: dict[str, Any] = {}
+        for frame in self.frames:
+            held |= self._read(frame)[0]
+        return [*held.items(), *attributes(held).items()]
+
+    def _read(self, frame: FrameType) -> tuple[dict[str, Any], dict[str, Any]]:
+        known = self._found.get(id(frame))
+        if known is None:
+            held = dict(variables(frame))
+            known = self._found[id(frame)] = held, attributes(held)
+        return known
+
+
 def _is_object(value: Any) -> bool:
     """True for an object with attributes of its own: neither a tensor, a class, a function nor a Python module."""
     return not is_a(value, torch.Tensor | type | ModuleType | FunctionType)

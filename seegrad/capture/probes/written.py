@@ -10,7 +10,7 @@ from types import CodeType, FrameType, FunctionType
 
 import torch
 
-from seegrad.capture.probes.places import Source, nodes
+from seegrad.capture.probes.places import Source, definitions, nodes
 from seegrad.model.recording import Place
 
 Text = tuple[str, ast.AST]
@@ -57,7 +57,7 @@ def _class_around(source: Source, code: CodeType) -> list[Text]:
     first = code.co_firstlineno
     classes = [
         each
-        for each in nodes(source.text(code.co_filename))
+        for each in definitions(source.text(code.co_filename))
         if isinstance(each, ast.ClassDef) and each.lineno < first <= (each.end_lineno or 0)
     ]
     return [(code.co_filename, each) for each in sorted(classes, key=lambda each: each.lineno)[-1:]]
@@ -68,7 +68,7 @@ def _function(source: Source, frame: FrameType) -> list[Text]:
     code = frame.f_code
     return [
         (code.co_filename, each)
-        for each in nodes(source.text(code.co_filename))
+        for each in definitions(source.text(code.co_filename))
         if isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef)
         and min([each.lineno, *(decorator.lineno for decorator in each.decorator_list)]) == code.co_firstlineno
     ]
@@ -167,7 +167,7 @@ def with_around(source: Source, frame: FrameType, name: str) -> Place | None:
 
 def called_at(source: Source, frames: Sequence[FrameType], made: Place) -> Place | None:
     """The last line so far of the innermost function under way that asks for the function in which `made` stands."""
-    functions = (each for each in nodes(source.text(made.file)) if isinstance(each, ast.FunctionDef))
+    functions = (each for each in definitions(source.text(made.file)) if isinstance(each, ast.FunctionDef))
     around = [(each.lineno, each.name) for each in functions if each.lineno < made.line <= (each.end_lineno or 0)]
     name = max(around)[1] if around else ""
     for frame in reversed(frames if name else ()):

@@ -16,7 +16,7 @@ from torch.optim.lr_scheduler import LRScheduler
 from torch.optim.optimizer import Optimizer
 
 from seegrad.capture.probes.places import Source
-from seegrad.capture.probes.variables import attributes, is_a, variables
+from seegrad.capture.probes.variables import Reach, is_a
 from seegrad.capture.probes.written import Text, bound, called, named_only, under_way
 from seegrad.capture.tables import Tables
 from seegrad.capture.tables.frames import GradientUseDraft
@@ -43,9 +43,9 @@ class IdleOptimisers:
 
     def _look(self, frames: Sequence[FrameType]) -> None:
         found: dict[str, Any] = {}
+        reach = Reach(frames)
         for frame in frames:
-            held = dict(variables(frame))
-            found |= held | attributes(held)
+            found |= dict(reach.of(frame))
         optimisers = {name: each for name, each in found.items() if is_a(each, Optimizer)}
         waiting = {id(each): name for name, each in optimisers.items() if not each.state}
         waiting = {key: name for key, name in waiting.items() if not self._has_stepped(optimisers[name])}

@@ -16,7 +16,7 @@ from typing import Any
 import torch
 
 from seegrad.capture.probes.places import Source
-from seegrad.capture.probes.variables import MAX_ITEMS, attributes, is_a, tensors_in, variables
+from seegrad.capture.probes.variables import MAX_ITEMS, Reach, is_a, tensors_in
 from seegrad.capture.probes.written import bound, call_of, listed_at, texts
 from seegrad.capture.tables import Tables
 from seegrad.capture.training.made import MadeOptimisers, Path, leaves
@@ -57,18 +57,18 @@ class SharedThings:
         self._told: set[str] = set()
         self._trained: set[tuple[int, int]] = set()  # optimiser and module that it has stepped in training mode
 
-    def look(self, optimiser: torch.optim.Optimizer, frames: Sequence[FrameType]) -> None:
+    def look(self, optimiser: torch.optim.Optimizer, reach: Reach) -> None:
         """The optimiser is about to step."""
         leaves = {id(leaf) for group in optimiser.param_groups for leaf in group["params"]}
+        frames = reach.frames
         for frame in frames:
-            held = dict(variables(frame))
-            found = [*held.items(), *attributes(held).items()]
+            found = reach.of(frame)
             self._snapshots(found, leaves, frames)
             self._evaluated(found, optimiser, leaves, frames)
             modules = list(_modules(found))
             self._two_names(modules, leaves, frames)
             self._repeated(modules, leaves, frames)
-        self._left_out(optimiser, frames)
+        self._left_out(optimiser, reach.together(), frames)
 
     def _two_names(
         self, found: list[tuple[str, torch.nn.Module]], leaves: set[int], frames: Sequence[FrameType]
@@ -111,12 +111,8 @@ class SharedThings:
                 ways = (call_of(self._source, looked_through, owner, "eval") for owner in (_last(name), None))
                 self._told_at("evaluated", name, next(filter(None, ways), None), list(_parameters(module)))
 
-    def _left_out(self, optimiser: torch.optim.Optimizer, frames: Sequence[FrameType]) -> None:
+    def _left_out(self, optimiser: torch.optim.Optimizer, found: Named, frames: Sequence[FrameType]) -> None:
         """Parameters with a gradient that no optimiser in sight holds: of a plain list's modules, or given to none."""
-        held: dict[str, Any] = {}
-        for frame in frames:
-            held |= dict(variables(frame))
-        found = [*held.items(), *attributes(held).items()]
         optimisers = {id(each): (name, each) for name, each in found if is_a(each, torch.optim.Optimizer)}
         stepping = optimisers.setdefault(id(optimiser), ("", optimiser))[0]
         known = [*(each for _, each in optimisers.values()), *self._made.places]  # in a dict of the user's, too

@@ -21,7 +21,7 @@ from torch.optim.optimizer import Optimizer, register_optimizer_step_post_hook, 
 
 from seegrad.capture.probes import torch_private as _torch
 from seegrad.capture.probes.places import Source, is_users
-from seegrad.capture.probes.variables import attributes, is_a, tensors_in, variables
+from seegrad.capture.probes.variables import Reach, is_a, tensors_in
 from seegrad.capture.probes.written import call_of, texts
 from seegrad.capture.tables import Tables
 from seegrad.capture.tables.frames import GradientUseDraft, Held
@@ -98,19 +98,19 @@ class GradientUses:
 
     def start(self, frame: FrameType | None) -> None:
         """The block begins: how far the schedules are."""
-        found = (each for _, each in schedulers([] if frame is None else [frame]))
+        found = (each for _, each in schedulers(Reach([] if frame is None else [frame])))
         self._schedules = [(weakref.ref(each), each.last_epoch) for each in found]
 
-    def schedules(self, optimiser: Optimizer, frames: Sequence[FrameType]) -> None:
+    def schedules(self, optimiser: Optimizer, reach: Reach) -> None:
         """Before an optimiser's first step: has its schedule gone on already?"""
-        if optimiser in self._first:
+        if self.has_met(optimiser):
             return
         self._first.add(optimiser)
-        for name, each in schedulers(frames):
+        for name, each in schedulers(reach):
             began = next((epoch for ref, epoch in self._schedules if ref() is each), None)
             early = each.last_epoch == 1 and (began == 0 or (began is None and not optimiser.state))
             if each.optimizer is optimiser and early:
-                place = call_of(self._source, texts(self._source, frames, None), name.rpartition(".")[2], "step")
+                place = call_of(self._source, texts(self._source, reach.frames, None), name.rpartition(".")[2], "step")
                 leaves = [leaf for group in optimiser.param_groups for leaf in group["params"]]
                 numbers = [(self._tables.tensors.find(leaf), None) for leaf in leaves]
                 held = tuple((number, None) for number, _ in numbers if number is not None)
@@ -165,6 +165,10 @@ class GradientUses:
     def has_stepped(self, optimiser: Optimizer) -> bool:
         """Was it seen to step, or does a scaler step for it when it likes?"""
         return optimiser in self._first or self._scaled
+
+    def has_met(self, optimiser: Optimizer) -> bool:
+        """Was it seen to step?"""
+        return optimiser in self._first
 
     def scaled(self, op: str, args: tuple[Any, ...], user: FrameType | None) -> None:
         """The user's code multiplies something: of interest where it is clipped gradients, or weights."""
@@ -264,17 +268,13 @@ class GradientUses:
             self._tables.uses.append(GradientUseDraft("cleared", *at, (held,)))
 
 
-def schedulers(frames: Sequence[FrameType]) -> list[tuple[str, LRScheduler]]:
+def schedulers(reach: Reach) -> list[tuple[str, LRScheduler]]:
     """(name, schedule) for those among the user's variables, and among what the user's objects hold.
 
     A `ChainedScheduler` doesn't count its epochs itself.
     """
-    found: list[tuple[str, LRScheduler]] = []
-    for frame in frames:
-        held = dict(variables(frame))
-        named = (*held.items(), *attributes(held).items())
-        found += [(name, value) for name, value in named if is_a(value, LRScheduler) and hasattr(value, "last_epoch")]
-    return found
+    named = (each for frame in reach.frames for each in reach.of(frame))
+    return [(name, value) for name, value in named if is_a(value, LRScheduler) and hasattr(value, "last_epoch")]
 
 
 def _only_clears(code: str) -> bool:

@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-from seegrad.capture.probes.places import Source, is_users, nodes
+from seegrad.capture.probes.places import Source, definitions, is_users, nodes
 from seegrad.capture.probes.written import under_way
 from seegrad.capture.tables import Tables
 from seegrad.model.recording import Clue
@@ -85,7 +85,7 @@ class LetGo:
         if not isinstance(function, FunctionType) or not is_users(function.__code__.co_filename):
             return
         file, first = function.__code__.co_filename, function.__code__.co_firstlineno
-        written = (each for each in nodes(self._source.text(file)) if isinstance(each, ast.FunctionDef))
+        written = (each for each in definitions(self._source.text(file)) if isinstance(each, ast.FunctionDef))
         found = next((each for each in written if each.lineno == first and each.args.args), None)
         line = None if found is None else _lost_in(found)
         place = None if line is None else self._source.at(file, line)

@@ -13,8 +13,8 @@ from types import CodeType, FrameType, FunctionType
 
 import torch
 
-from seegrad.capture.probes.places import Source, is_users, nodes
-from seegrad.capture.probes.variables import attributes, is_a, variables
+from seegrad.capture.probes.places import Source, definitions, is_users, nodes
+from seegrad.capture.probes.variables import Reach, is_a
 from seegrad.capture.tables import Tables
 from seegrad.model.recording import Clue, Place
 
@@ -30,22 +30,21 @@ class UnheardBackwards:
         self._tables, self._source = tables, source
         self._seen: set[type] = set()
 
-    def look(self, optimiser: torch.optim.Optimizer, frames: Sequence[FrameType]) -> None:
+    def look(self, optimiser: torch.optim.Optimizer, reach: Reach) -> None:
         """The optimiser is about to step."""
         leaves = [leaf for group in optimiser.param_groups for leaf in group["params"]]
         numbers = (self._tables.tensors.find(leaf) for leaf in leaves if leaf.grad is not None)
         found = tuple(number for number in numbers if number is not None)
-        for kind in self._kinds(frames) if found else ():
-            place = self._unheard(kind, frames)
+        for kind in self._kinds(reach) if found else ():
+            place = self._unheard(kind, reach.frames)
             if place is not None:
                 owner = ("owner", kind.__name__)
                 self._tables.clues.append(Clue("backward", self._tables.frames.now, place, found[:1], (owner,)))
 
-    def _kinds(self, frames: Sequence[FrameType]) -> Iterator[type]:
+    def _kinds(self, reach: Reach) -> Iterator[type]:
         """The classes, not seen before, of the modules among variables and of their own."""
-        for frame in frames:
-            held = dict(variables(frame))
-            for value in (*held.values(), *attributes(held).values()):
+        for frame in reach.frames:
+            for _, value in reach.of(frame):
                 for module in torch.nn.Module.modules(value) if is_a(value, torch.nn.Module) else ():
                     if type(module) not in self._seen:
                         self._seen.add(type(module))
@@ -56,7 +55,7 @@ class UnheardBackwards:
         code = _own(kind)
         if code is None or code.co_flags & inspect.CO_GENERATOR or not is_users(code.co_filename):
             return None
-        written = (each for each in nodes(self._source.text(code.co_filename)) if isinstance(each, ast.FunctionDef))
+        written = (each for each in definitions(self._source.text(code.co_filename)) if isinstance(each, ast.FunctionDef))
         method = next((each for each in written if each.name == METHOD and _begins(each) == code.co_firstlineno), None)
         if method is None or not _gives_back(method):
             return None
