@@ -152,11 +152,12 @@ class BackwardRun:
             if self._state.stillness is not None and self._name == "backward":
                 watch = partial(partial, quietly, self._handed_flatly)
                 self._handles += self._state.stillness.begin(met, watch)
-        told = hooked or extremes is not None
         hooks, numbers, lap = self._hooks, self._hook_numbers, (self._number, tables.frames.lap(self._lap))
         for node, draft in met:
-            if told:
-                self._tell_handed(node, draft, quietly)
+            if extremes is not None:
+                self._handles.append(node.register_hook(partial(quietly, self._handed_on, draft.id)))
+            if hooked and self._arrivals.fed_by(draft):
+                self._handles.append(node.register_hook(partial(quietly, self._handed_back, draft)))
             gradients = None if shortcut is None else shortcut.gradients(draft)
             if gradients is None:
                 self._watch(node, draft, quietly)
@@ -166,13 +167,6 @@ class BackwardRun:
             handle = node.register_prehook(partial(note, number, (*lap, number, *given), shown))
             hooks.append(handle.hooks_dict_ref())
             numbers.append(handle.id)
-
-    def _tell_handed(self, node: Any, draft: NodeDraft, quietly: Quietly) -> None:
-        """What the Node hands back is asked for: by who looks at all numbers, or for a hook on what it's handed to."""
-        if self._state.extremes is not None:
-            self._handles.append(node.register_hook(partial(quietly, self._handed_on, draft.id)))
-        if self._arrivals.fed_by(draft):
-            self._handles.append(node.register_hook(partial(quietly, self._handed_back, draft)))
 
     def _look_for_trouble(self, met: list[tuple[Any, NodeDraft]], quietly: Quietly) -> None:
         """Has the loss a number that isn't finite? Will a steep Node hand on one?"""

@@ -303,7 +303,9 @@ class Source:
         self._spots: dict[tuple[int, int], Spot] = {}  # by the code's address and the instruction's
         self.given = bool(self._lines)  # by hand
         self._whole = "\n" * (self._first - 1) + "\n".join(self._lines)
-        self._texts: dict[str, tuple[list[str], str]] = {}  # of files, put together once from the lines that Python keeps
+        self._texts: dict[
+            str, tuple[list[str], str]
+        ] = {}  # of files, put together once from the lines that Python keeps
 
     def is_given(self, file: str) -> bool:
         """True for the file whose code was given by hand."""

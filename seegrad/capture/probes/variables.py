@@ -44,8 +44,8 @@ def plain_tensors(frame: FrameType) -> list[tuple[str, torch.Tensor]]:
     if frame.f_code.co_name != "<module>":
         return variables_of(frame, _tensors_among)
     held, code = frame.f_globals.get, frame.f_code
-    found = [(name, value) for name in code.co_names if issubclass(type(value := held(name)), torch.Tensor)]
-    return [each for each in found if each[0][:1] != "_"]
+    found = [(name, value) for name in code.co_names if (value := held(name)) is not None]
+    return [each for each in found if issubclass(type(each[1]), torch.Tensor) and each[0][:1] != "_"]
 
 
 def _tensors_among(space: Mapping[str, Any]) -> list[tuple[str, torch.Tensor]]:
@@ -163,8 +163,10 @@ def variables(space: Space) -> list[tuple[str, Any]]:
     return visible(space) if isinstance(space, dict) else variables_of(space)
 
 
-def variables_of(frame: FrameType, pick: Callable[[Mapping[str, Any]], list[Any]] | None = None) -> list[tuple[str, Any]]:
-    """The frame's variables, or those that `pick` takes. Reading them leaves nothing behind that would keep their values.
+def variables_of(
+    frame: FrameType, pick: Callable[[Mapping[str, Any]], list[Any]] | None = None
+) -> list[tuple[str, Any]]:
+    """The frame's variables, or those that `pick` takes. Reading them leaves nothing that would keep their values.
 
     Before Python 3.13 a function's `f_locals` is a copy that the frame keeps: it's emptied again, unless the
     user's code holds it too. A function that calls `locals()` is not read: it would see that copy change.

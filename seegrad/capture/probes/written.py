@@ -23,9 +23,14 @@ PUTS = frozenset({"append", "appendleft", "extend", "insert", "add", "update", "
 """Methods that put something into a collection."""
 
 
-def texts(source: Source, frames: Sequence[FrameType], module: torch.nn.Module | None) -> list[Text]:
-    """(file, tree) to look through: the functions under way, the innermost first, the module's class, whole files."""
+def texts(source: Source, frames: Sequence[FrameType], module: torch.nn.Module | None, word: str = "") -> list[Text]:
+    """(file, tree) to look through: the functions under way, the innermost first, the module's class, whole files.
+
+    Of files in which the word stands: to parse one costs as much as a thousand calls of torch that are recorded.
+    """
+    frames = [frame for frame in frames if word in source.text(frame.f_code.co_filename)]
     codes = _codes(type(module)) if module is not None else []
+    codes = [code for code in codes if word in source.text(code.co_filename)]
     own = {id(tree): (file, tree) for code in codes for file, tree in _class_around(source, code)}
     files = dict.fromkeys(code.co_filename for code in (*(frame.f_code for frame in reversed(frames)), *codes))
     wholes = [(file, each) for file in files for each in nodes(source.text(file))[:1]]

@@ -31,6 +31,8 @@ def numeral(value: complex | float | int | bool) -> str:
     >>> [numeral(x) for x in (0.7310586, 1024.0, 1e-9, 123456.0, True, 7, 1 - 2j, -0.0)]
     ['0.731', '1024', '1e-09', '1.23e+05', 'True', '7', '1-2j', '0']
     """
+    if type(value) is float:
+        return _real(value)
     if isinstance(value, bool | int):
         return str(value)
     if isinstance(value, complex):

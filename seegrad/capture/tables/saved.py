@@ -253,8 +253,9 @@ class SavedTensors:
 
     def changed_behind(self) -> list[Unseen]:
         """Watched saved tensors whose bytes changed since the last look, with no write seen. One a storage."""
+        self.place()
         found: dict[int, Unseen] = {}
-        for storage in self._watched:
+        for storage in [each for each in self._watched if each in self._by_storage]:  # on most nothing is saved
             if self.every and not is_due(self.event - self._watched[storage]):
                 continue
             self._looks.forget([storage])

@@ -83,7 +83,7 @@ class Collections:
 
     def _tell(self, name: str, held: Sequence[tuple[int, int]], frames: Sequence[FrameType]) -> None:
         self._told.add(name)
-        place = put_into(self._source, texts(self._source, frames, None), name)
+        place = put_into(self._source, texts(self._source, frames, None, name.rpartition(".")[2]), name)
         numbers = tuple(number for number, _ in held[:MOST])
         self._tables.collected.append(Collected(name, self._tables.frames.now, place, numbers))
 

@@ -176,7 +176,7 @@ class SharedThings:
             return
         self._told.add(f"{kind} {_last(name)}")
         ways = (SHARES[kind], _is_empty) if kind == "hidden" else (SHARES[kind],)  # an empty list may be filled later
-        looked_through = ((text, way) for text in texts(self._source, frames, owner) for way in ways)
+        looked_through = ((text, way) for text in texts(self._source, frames, owner, _last(name)) for way in ways)
         places = (bound(self._source, [text], _last(name), way) for text, way in looked_through)
         self._add(kind, next(filter(None, places), None), tensors, {"name": name, **facts})
 

@@ -175,14 +175,14 @@ class Switches:
             for name in (each for each in UNHEARD if vars(module).get(each) is False):
                 learning = [leaf for leaf in torch.nn.Module.parameters(module) if leaf.requires_grad]
                 if learning:
-                    self._unheard(f"{path}.{name}", learning, texts(self._source, frames, module))
+                    self._unheard(f"{path}.{name}", learning, texts(self._source, frames, module, name))
         misspelt: dict[str, list[torch.Tensor]] = {}
         for group in optimiser.param_groups:
             for leaf in group["params"]:
                 for name in (each for each in vars(leaf) if MISSPELT.fullmatch(each) and vars(leaf)[each] is False):
                     misspelt.setdefault(name, []).append(leaf)
         for name, leaves in misspelt.items():
-            self._unheard(name, leaves, texts(self._source, frames, None))
+            self._unheard(name, leaves, texts(self._source, frames, None, name))
 
     def _unheard(self, name: str, leaves: Sequence[torch.Tensor], texts: Iterable[Text]) -> None:
         if name in self._told:

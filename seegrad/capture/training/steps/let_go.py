@@ -27,6 +27,10 @@ CHANGES = frozenset({"clamp", "clip", "mul", "div", "add", "sub", "masked_fill",
 Functions = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Lambda
 
 
+NAMED = frozenset({"backward", "zero_grad", "requires_grad"})
+"""What a statement that does nothing names: see `_does_nothing`."""
+
+
 class LetGo:
     """Both are told once for each line."""
 
@@ -63,6 +67,8 @@ class LetGo:
             first, file = frame.f_code.co_firstlineno, frame.f_code.co_filename
             if (file, first) not in self._read:
                 self._read.add((file, first))
+                if NAMED.isdisjoint(frame.f_code.co_names):  # its text needn't be parsed
+                    continue
                 for _, tree in under_way(self._source, [frame])[:1]:
                     body = tree.body if isinstance(tree, ast.Module | ast.FunctionDef) else []
                     yield from ((file, each) for each in _own(body) if isinstance(each, ast.Expr))

@@ -55,7 +55,9 @@ class UnheardBackwards:
         code = _own(kind)
         if code is None or code.co_flags & inspect.CO_GENERATOR or not is_users(code.co_filename):
             return None
-        written = (each for each in definitions(self._source.text(code.co_filename)) if isinstance(each, ast.FunctionDef))
+        written = (
+            each for each in definitions(self._source.text(code.co_filename)) if isinstance(each, ast.FunctionDef)
+        )
         method = next((each for each in written if each.name == METHOD and _begins(each) == code.co_firstlineno), None)
         if method is None or not _gives_back(method):
             return None
