@@ -296,6 +296,9 @@ PERSISTENT = 10
 NEAREST = 4
 """So many Nodes lie at most between a product and the leaf that is its factor: they shape it."""
 
+SPREAD = 64
+"""So many numbers of a large tensor are asked before all."""
+
 MOST_LEAVES = 10_000
 """Leaves that are looked at; later ones are made anew in each step."""
 
@@ -381,10 +384,21 @@ class Stillness:
 
 
 def _is_zero(tensor: torch.Tensor | None) -> bool:
-    """Nothing but 0, as far as the CPU knows; an empty tensor, too. Most show at their first number that it isn't."""
+    """Nothing but 0, as far as the CPU knows; an empty tensor, too. Most show at their first number that it isn't.
+
+    Where a unit is dead, so is a row, maybe the first: of a large tensor some numbers all over it are asked before all.
+    """
     if tensor is None:
         return True
     if not _torch.is_readable(tensor) or tensor.layout is not torch.strided or tensor.is_complex():
         return False
     numbers = tensor.detach()
-    return not numbers.numel() or (not numbers[(0,) * numbers.dim()].item() and not numbers.any().item())
+    if not numbers.numel():
+        return True
+    if numbers[(0,) * numbers.dim()].item():
+        return False
+    if numbers.numel() > SPREAD**2 and numbers.is_contiguous():
+        every = numbers.numel() // SPREAD | 1  # odd: of a matrix it takes more than one column
+        if numbers.view(-1)[::every].any().item():
+            return False
+    return not numbers.any().item()
