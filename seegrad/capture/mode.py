@@ -252,20 +252,19 @@ class Capture(TorchFunctionMode):
                     return self._within(step, call, frame, func, args, kwargs)
             if kind == "read" or _torch.bypassed():
                 return call_as(frame, func, args, kwargs)
-            if kind == "op":
-                if call.name == "view_as" and _torch.is_of_apply(frame, args):
-                    quietly(self._state.applies, user_frame(frame))
-                    return call_as(frame, func, args, kwargs)
-            elif kind in HANDING_OUT:
+            if kind in HANDING_OUT:
                 return self._hands_out(call, frame, func, args, kwargs)
-            elif kind == "gradient" or kind == "leaf":
+            if call.name == "view_as" and _torch.is_of_apply(frame, args):
+                quietly(self._state.applies, user_frame(frame))
+                return call_as(frame, func, args, kwargs)
+            if kind in ("gradient", "leaf"):
                 asked = self._state.gradient_read if kind == "gradient" else self._state.made.asked
                 quietly(asked, args[0], frame)
                 return call_as(frame, func, args, kwargs)
-            elif kind == "clear" and args[1] is None:
-                quietly(self._state.uses.cleared, args[0], user_frame(frame))
-                return call_as(frame, func, args, kwargs)
-            elif kind == "clear":
+            if kind == "clear":
+                if args[1] is None:
+                    quietly(self._state.uses.cleared, args[0], user_frame(frame))
+                    return call_as(frame, func, args, kwargs)
                 quietly(self._state.uses.replaced, args[0], args[1])
             way = way_in(frame, self._block)
             user = way[0][-1] if way[0] else None
