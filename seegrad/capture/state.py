@@ -42,6 +42,7 @@ from seegrad.capture.training.made import MadeOptimisers
 from seegrad.capture.training.shared import SharedThings
 from seegrad.capture.training.steps.let_go import LetGo
 from seegrad.capture.training.steps.rounded import RoundedSteps
+from seegrad.capture.training.steps.run_out import RunOut
 from seegrad.capture.training.steps.unheard import UnheardBackwards
 from seegrad.capture.training.steps.untied import TiedParameters
 from seegrad.capture.training.steps.vain import StepsInVain
@@ -81,7 +82,7 @@ class RecordingState:
         self.made = MadeOptimisers(source)
         self.assigned = AssignedParameters(self.tables, source, self._tied, self._let_go)
         self._shared = SharedThings(self.tables, source, self.made)
-        self.rounded = RoundedSteps(self.tables)
+        self.rounded, self._run_out = RoundedSteps(self.tables), RunOut(self.tables, source)
         self._vain, self._unheard = StepsInVain(self.tables), UnheardBackwards(self.tables, source)
         self._idle = IdleOptimisers(self.tables, source, self.uses.has_stepped)
         self._names = VariableNames()
@@ -348,6 +349,8 @@ class RecordingState:
     def steps(self, optimiser: torch.optim.Optimizer, user: FrameType | None) -> None:
         """An optimiser is about to step: a moment to look for what no call of torch shows."""
         self._vain.stepped(optimiser)
+        if self._run_out.steps(optimiser):
+            self._run_out.tell(optimiser, Reach(self._frames(user)))
         first, is_time = not self.uses.has_stepped(optimiser), self.switches.is_time(optimiser)
         is_time_to_ask = is_time or self.switches.is_time_to_ask()
         if self.uses.has_met(optimiser) and not is_time_to_ask:

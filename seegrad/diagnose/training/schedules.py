@@ -1,4 +1,4 @@
-"""Out of order: a schedule ahead of its optimiser, a clip of scaled gradients, an evaluation that never ends."""
+"""Out of order: a schedule ahead of optimiser or epochs, a clip of scaled gradients, an evaluation without end."""
 
 from __future__ import annotations
 
@@ -16,6 +16,16 @@ ONE_AHEAD = marked(
     "later one comes a call too early."
 )
 STEP_FIRST = marked("Call `optimizer.step()` first, and `scheduler.step()` after it.")
+
+RUN_OUT = DiagnosisKind("rate_run_out", "note", marked("the rate has run out"))
+NEXT_TO_NOTHING = marked(
+    "{Culprit} has brought the rate from `{first}` down to `{rate}`: of the first {steps} steps on {victim}, the last "
+    "{small} changed next to nothing."
+)
+ONCE_AN_EPOCH = marked(
+    "A schedule that counts epochs goes on once an epoch, after its last batch; one that counts batches is told how "
+    "many there are."
+)
 
 SCALED = DiagnosisKind("clipped_while_scaled", "note", marked("clipped while scaled"))
 STILL_SCALED = marked(
@@ -48,12 +58,32 @@ PUT_IT_BACK = marked(
 )
 
 
+RATES = ("first", "rate", "steps", "small")
+
+
 @finder(order=33)
 def find_early(recording: Recording) -> Iterator[Diagnosis]:
     """A note for each schedule that was ahead at its optimiser's first step."""
     for at, use in enumerate(recording.uses):
         if use.kind == "scheduled":
             yield from _told(recording, EARLY, use, _next(recording, at, "stepped"), ONE_AHEAD, STEP_FIRST)
+
+
+@finder(order=34)
+def find_run_out(recording: Recording) -> Iterator[Diagnosis]:
+    """A note for each schedule whose rate was next to nothing for most of the steps so far."""
+    for each in recording.clues_of("run_out"):
+        stepped = (use for use in recording.uses if use.kind == "stepped" and set(each.tensors) & leaves_of(use))
+        step = next(stepped, None)
+        finding = Finding(
+            recording=recording,
+            kind=RUN_OUT,
+            frame=each.frame,
+            culprit=each.place,
+            victim=step.place if step is not None else None,
+            tensor=each.tensors[0],
+        )
+        yield finding.told(NEXT_TO_NOTHING, ONCE_AN_EPOCH, {name: each.fact(name) for name in RATES})
 
 
 @finder(order=34)

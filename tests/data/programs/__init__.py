@@ -79,6 +79,7 @@ SEVERITIES = {
     "kept_by_reference": "note",
     "one_module_twice": "note",
     "scheduled_before_step": "note",
+    "rate_run_out": "note",
     "clipped_while_scaled": "note",
     "constant_term": "note",
     "backward_disagrees": "note",

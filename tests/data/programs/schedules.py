@@ -23,6 +23,69 @@ def loader(many=3, rows=5):
         yield torch.randn(rows, 4), torch.randint(0, 3, (rows,))
 
 
+# -- a schedule of epochs that goes on after each batch
+
+
+@program("rate_run_out")
+def s_rate_of_epochs_moved_by_batches():
+    model = mlp()
+    optimizer = torch.optim.Adam(model.parameters(), lr=1e-2)
+    scheduler = lr_scheduler.StepLR(optimizer, step_size=2, gamma=0.2)
+    for _epoch in range(6):
+        for x, y in loader(10):
+            optimizer.zero_grad()
+            F.cross_entropy(model(x), y).backward()
+            optimizer.step()  # victim
+            scheduler.step()  # culprit
+
+
+@program("rate_run_out")
+def s_cosine_counts_epochs_in_a_trainer():
+    class Trainer:
+        def __init__(self, epochs):
+            self.net = mlp()
+            self.opt = torch.optim.SGD(self.net.parameters(), lr=0.1)
+            self.sched = lr_scheduler.LambdaLR(self.opt, lambda epoch: max(0.0, 1 - epoch / epochs) ** 2)
+            self.epochs = epochs
+
+        def fit(self):
+            for _ in range(self.epochs):
+                self.epoch()
+
+        def epoch(self):
+            for x, y in loader(6):
+                loss = F.cross_entropy(self.net(x), y)
+                self.opt.zero_grad()
+                loss.backward()
+                self.opt.step()  # victim
+                self.sched.step()  # culprit
+
+    Trainer(8).fit()
+
+
+@program()
+def s_legal_rates_that_come_down():
+    """By epochs, to nothing at the very end, in cycles, after a warm-up, by a plateau."""
+    for make, by_batch in (
+        (lambda opt: lr_scheduler.ExponentialLR(opt, gamma=0.2), False),
+        (lambda opt: lr_scheduler.CosineAnnealingLR(opt, T_max=50), True),
+        (lambda opt: lr_scheduler.CosineAnnealingWarmRestarts(opt, T_0=5), True),
+        (lambda opt: lr_scheduler.OneCycleLR(opt, max_lr=0.1, total_steps=50), True),
+    ):
+        model = mlp()
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        scheduler = make(optimizer)
+        for _ in range(5):
+            for x, y in loader(10):
+                optimizer.zero_grad()
+                F.cross_entropy(model(x), y).backward()
+                optimizer.step()
+                if by_batch:
+                    scheduler.step()
+            if not by_batch:
+                scheduler.step()
+
+
 # -- the scheduler before the optimiser
 
 

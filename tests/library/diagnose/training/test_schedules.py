@@ -47,6 +47,14 @@ UNSCALED = {
         ("        scaler.unscale_(opt_e)\n", "        scaler.unscale_(opt_e)\n        scaler.unscale_(opt_d)\n")
     ],
 }
+ONCE_AN_EPOCH = {
+    "s_rate_of_epochs_moved_by_batches": [
+        ("            scheduler.step()\n", "            pass\n        scheduler.step()\n"),
+    ],
+    "s_cosine_counts_epochs_in_a_trainer": [
+        ("                self.sched.step()\n", "                pass\n            self.sched.step()\n"),
+    ],
+}
 SCALER = 'GradScaler("cpu"'
 
 
@@ -60,7 +68,7 @@ def weights(held: dict[str, object]) -> list[torch.Tensor]:
 
 def test_every_broken_program_is_mended() -> None:
     broken = {name for name, each in programs().items() if each.kind and each.run.__module__.endswith(".schedules")}
-    assert broken == LATER.keys() | UNSCALED.keys()
+    assert broken == LATER.keys() | UNSCALED.keys() | ONCE_AN_EPOCH.keys()
 
 
 @pytest.mark.parametrize("name", LATER)
@@ -68,6 +76,28 @@ def test_the_schedule_begins_at_its_beginning(name: str) -> None:
     after = mended(name, *LATER[name])
     assert not after.kinds
     assert after.held.get("rates", [0.01])[0] == pytest.approx(0.01)
+
+
+@pytest.mark.parametrize("name", ONCE_AN_EPOCH)
+def test_once_an_epoch_there_is_a_rate_to_the_end(name: str) -> None:
+    assert [each.kind for each in seen(name).recording.diagnoses] == ["rate_run_out"]
+    assert not mended(name, *ONCE_AN_EPOCH[name]).kinds
+
+
+def test_the_steps_that_changed_next_to_nothing_are_counted() -> None:
+    model = torch.nn.Linear(2, 1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.5)
+    scheduler = lr_scheduler.ExponentialLR(optimizer, gamma=0.1)
+    with seegrad.record() as rec:
+        for _ in range(30):
+            optimizer.zero_grad()
+            model(torch.ones(1, 2)).sum().backward()
+            optimizer.step()
+            scheduler.step()
+    (found,) = rec.diagnoses
+    assert "from `0.5` down to" in found.message("en")
+    assert "of the first 24 steps" in found.message("en")
+    assert "the last 20 changed next to nothing" in found.message("en")
 
 
 @pytest.mark.parametrize("name", UNSCALED)
