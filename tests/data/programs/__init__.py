@@ -78,6 +78,7 @@ SEVERITIES = {
     "graph_kept": "note",
     "kept_by_reference": "note",
     "one_module_twice": "note",
+    "weights_of_another_shape": "error",
     "scheduled_before_step": "note",
     "rate_run_out": "note",
     "clipped_while_scaled": "note",

@@ -13,6 +13,60 @@ from torch.nn import functional as F  # noqa: N812  # torch's own convention
 
 from tests.data.programs import program
 
+# -- weights that backward starts with
+
+
+@program("weights_of_another_shape")
+def e_one_hot_for_a_sum():
+    """A map of what counts for a class, which is picked by a product and given to the call once more."""
+
+    class Explained(nn.Module):
+        def __init__(self, classes=4):
+            super().__init__()
+            self.body, self.head = nn.Conv2d(1, 6, 3, padding=1), nn.Linear(6, classes)
+
+        def forward(self, x):
+            self.maps = self.body(x).relu()
+            self.maps.retain_grad()
+            return self.head(self.maps.mean((2, 3)))
+
+        def relevance(self, x, target):
+            scores = self(x)
+            one_hot = F.one_hot(target, scores.shape[1]).float()
+            picked = (scores * one_hot).sum()
+            picked.backward(one_hot)  # culprit, victim
+            return (self.maps.grad.mean((2, 3), keepdim=True) * self.maps).sum(1).relu()
+
+    torch.manual_seed(0)
+    model = Explained()
+    model.relevance(torch.randn(5, 1, 8, 8), torch.randint(0, 4, (5,)))
+
+
+@program("weights_of_another_shape")
+def e_weights_in_a_column():
+    """A loss for each example, and what the examples weigh as a sampler hands it out: a column."""
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(3, 8), nn.Tanh(), nn.Linear(8, 3))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for _ in range(3):
+        x, y, weights = torch.randn(6, 3), torch.randint(0, 3, (6,)), torch.rand(6, 1)
+        losses = F.cross_entropy(model(x), y, reduction="none")
+        optimizer.zero_grad()
+        losses.backward(weights)  # culprit, victim
+        optimizer.step()
+
+
+@program()
+def e_legal_weights_of_the_same_shape():
+    torch.manual_seed(0)
+    model = nn.Linear(3, 3)
+    x, y = torch.randn(6, 3), torch.randint(0, 3, (6,))
+    F.cross_entropy(model(x), y, reduction="none").backward(torch.rand(6))
+    F.cross_entropy(model(x), y).backward(torch.tensor(0.5))
+    scores = model(x)
+    torch.autograd.backward([scores.sum(), scores], [None, torch.ones_like(scores)])
+
+
 # -- backward from more than one number
 
 
