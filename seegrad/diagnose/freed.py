@@ -13,7 +13,6 @@ from seegrad.diagnose.evidence import (
     called,
     dropped_call,
     errors_with,
-    function_around,
     is_trained,
     label,
     made_at,
@@ -21,6 +20,7 @@ from seegrad.diagnose.evidence import (
 )
 from seegrad.diagnose.finding import DiagnosisKind, Finding, finder
 from seegrad.diagnose.gradients import reach
+from seegrad.diagnose.history.taken import of_the_other, undetached
 from seegrad.model.recording import Collected, Diagnosis, Edge, Frame, Node, Place, RaisedError, Recording
 from seegrad.words.languages import marked
 from seegrad.words.phrases import Word, joined
@@ -127,7 +127,7 @@ def describe_freed(recording: Recording, error: RaisedError) -> Diagnosis:
     way = replace(way, given=error.given) if way.how in ("carried", "within") else way
     way = outdated(recording, way, earlier, failed) if way.how == "later" and earlier else way
     dropped = dropped_detach(recording, way.tensors, failed)
-    handed = dropped or way.handed_on(recording, error) or undetached(recording, way, earlier, failed)
+    handed = dropped or way.handed_on(recording, error) or not_to_train(recording, way, earlier, failed)
     output = node.outputs[0] if node and node.outputs else None
     tensor = way.tensors[0] if way.tensors else output
     finding = Finding(
@@ -182,8 +182,8 @@ through a sum of all losses; `once`: through a tensor made before the loop, `col
 
 ITEM = re.compile(r"\[\d+\]$")
 
-ATTRIBUTE = re.compile(r"(self(?:\.\w+)+)\s*=(?!=)")
-"""`self.weight = …`: what a module's forward keeps."""
+ATTRIBUTE = re.compile(r"(?:[\w.]+\s*,\s*)*?(self(?:\.\w+)+)\s*(?:,[\w.,\s]+)?=(?!=)")
+"""`self.weight = …`, `_, self.weight = …`: what a module's forward keeps."""
 
 MAX_NAMED = 3
 """Tensors that are named, where several lead into the old graph."""
@@ -385,19 +385,13 @@ def behind_on_line(recording: Recording, tensors: tuple[int, ...], of: int) -> l
     return waiting
 
 
-def undetached(recording: Recording, way: Carried, earlier: Frame | None, failed: Frame) -> Place | None:
-    """The line that takes up, for the loss of the earlier call, what the step behind that call doesn't train."""
-    if earlier is None or way.how != "later" or not way.tensors:
+def not_to_train(recording: Recording, way: Carried, earlier: Frame | None, failed: Frame) -> Place | None:
+    """The line that takes up, for one of the two losses, what only the other one is to train."""
+    if earlier is None or not way.tensors:
         return None
-    behind = {each for each in reach(recording, way.tensors) if is_trained(recording, each)}
-    uses = (each for each in recording.uses if each.kind == "stepped" and earlier.index < each.frame < failed.index)
-    held = [{leaf for leaf, _ in each.tensors} for each in uses]
-    ran = {frame.running for frame in recording.frames if frame.backward == earlier.backward}
-    made = {node.id for node in recording.nodes if not set(way.tensors).isdisjoint(node.outputs)}
-    taking = (node for node in recording.nodes if node.id in ran - made and any(e.target in made for e in node.edges))
-    place = birthplace(recording, next(taking, None))
-    apart = held and behind and all(behind.isdisjoint(each) for each in held)
-    return place if apart and function_around(recording, place) != "forward" else None
+    if way.how == "shared":
+        return of_the_other(recording, way.tensors, root(recording, earlier), root(recording, failed))
+    return undetached(recording, way.tensors, earlier, failed) if way.how == "later" else None
 
 
 def root(recording: Recording, frame: Frame) -> int | None:

@@ -45,6 +45,10 @@ NOT_REACHED = {
         "The gradient of {label} was asked for on {victim}, but {culprit} has copied its numbers, and no more: {root} "
         "was computed with the copy, {given}, which knows nothing of {label}."
     ),
+    "instead": marked(
+        "The gradient of {label} was asked for on {victim}, but {culprit} computes {root} with {given}, of which "
+        "{label} was made, and not with {label} itself."
+    ),
     "late": marked(
         "The gradient of {label} was asked for on {victim}, but {label} did not require grad when {root} was computed."
     ),
@@ -70,6 +74,10 @@ REACH = {
         "`.data`, and call the model with them by `torch.func.functional_call`; if the gradient at the copy is meant "
         "(first order), ask for that of {given}."
     ),
+    "instead": marked(
+        "Give {label} to what computes it: a module takes other weights than its own by "
+        "`torch.func.functional_call`, or by an argument of its forward that is meant for them."
+    ),
     "late": marked("Call `{name}.requires_grad_()` before the forward runs."),
 }
 REACH["plain"] = REACH["late"]
@@ -83,6 +91,38 @@ def find_unused(recording: Recording) -> Iterator[Diagnosis]:
         tensor = next(iter(unreached(recording, frame)), None)
         if tensor is not None:
             yield describe_unused(recording, error, frame, tensor)
+        elif not frame.wanted and error.raised_on is not None:
+            yield _inside(recording, error)
+
+
+INSIDE = {
+    "": marked(
+        "{Culprit} runs within the backward call on {victim}, and asks for the gradient of a tensor that doesn't "
+        "require grad."
+    ),
+    "off": marked(
+        "{Culprit} runs within the backward call on {victim}, and asks for the gradient of a tensor that doesn't "
+        "require grad: {off} has switched that of {leaf} off."
+    ),
+}
+ASK_FOR_THE_REST = marked(
+    "Ask there only for those that require grad, `[t for t in tensors if t.requires_grad]`, and return None for the "
+    "others; or leave them switched on, and out of the optimiser."
+)
+
+
+def _inside(recording: Recording, error: RaisedError) -> Diagnosis:
+    """A Function's backward asks: what for isn't known, only what was switched off before."""
+    switches = (
+        each for each in reversed(recording.switches) if each.kind == "tensors" and not each.on and each.tensors
+    )
+    off = next(switches, None)
+    finding = Finding(recording=recording, kind=UNUSED, frame=error.frame, culprit=error.raised_on, victim=error.place)
+    how = "" if off is None else "off"
+    leaf: Word = label(recording, off.tensors[0]) if off is not None else ""
+    return finding.told(
+        INSIDE[how], ASK_FOR_THE_REST, {"how": "inside"}, off=finding.line(off.place if off else None), leaf=leaf
+    )
 
 
 def unreached(recording: Recording, frame: Frame) -> list[int]:
@@ -130,7 +170,23 @@ def why_unused(recording: Recording, frame: Frame, tensor: int) -> tuple[str, Cu
     copy = CopiedNumbers(recording).of(
         tensor, sorted(each for each in reach(recording, roots) if is_trained(recording, each))
     )
-    return ("unused", None) if copy is None else ("copied", Cut(copy.frame, (copy.leaf,)))
+    if copy is not None:
+        return "copied", Cut(copy.frame, (copy.leaf,))
+    own = [each for each in sorted(both) if recording.tensors[each].shape == ref.shape]
+    return ("instead", Cut(born, (own[0],))) if own and not ref.is_leaf else ("unused", None)
+
+
+def _taken_on(recording: Recording, error: RaisedError, root: int, given: int) -> Place | None:
+    """The line, of the functions under way, that binds what is computed first of `given` on the way to `root`."""
+    bound = {name: place for name, place in error.bound if place.line}
+    waiting, found = [root], made_at(recording, root)
+    for number in waiting:  # grows while it's read
+        name, made = recording.tensors[number].name, recording.frames[recording.tensors[number].frame]
+        found = bound.get(name, found) if name is not None and number != given else found
+        inputs = made.inputs if number in made.outputs else ()
+        fresh = (each for each in inputs if recording.tensors[each].requires_grad and not is_trained(recording, each))
+        waiting += [each for each in fresh if each not in waiting]
+    return found
 
 
 def describe_unused(recording: Recording, error: RaisedError, frame: Frame, tensor: int) -> Diagnosis:
@@ -140,6 +196,8 @@ def describe_unused(recording: Recording, error: RaisedError, frame: Frame, tens
     made, why = (plain, "plain") if plain is not None else (cut.frame.place if cut else None, why)
     called_again = called_twice(recording, error, frame, cut.frame) if cut and why == "fresh" else None
     why = "again" if called_again is not None else why
+    if why == "instead" and cut is not None:
+        made = _taken_on(recording, error, frame.inputs[0], cut.given[0])
     finding = Finding(
         recording=recording,
         kind=UNUSED,

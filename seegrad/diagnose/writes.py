@@ -102,6 +102,9 @@ VIEW_CORES = {
 }
 """Stable part of torch's message → why the view may not be written."""
 
+HOOKED = "BackwardHookFunction"
+"""Torch's own Function, through which it returns what a module with a backward hook has computed."""
+
 BASE_CORE = "its base or another view of its base has been modified"
 VIEW = DiagnosisKind("view_modified", "error", marked("view modified"))
 
@@ -151,7 +154,8 @@ INSTEAD_OF_VIEW = {
 def find_view(recording: Recording) -> Iterator[Diagnosis]:
     """One Diagnosis for each such error."""
     for error in errors_with(recording, *VIEW_CORES):
-        yield describe_view(recording, error)
+        if maker(recording, next(iter(recording.frames[error.frame].inputs), None)) != HOOKED:
+            yield describe_view(recording, error)
 
 
 def last_made(recording: Recording, tensor: int | None, before: int) -> Frame | None:

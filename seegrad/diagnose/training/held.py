@@ -187,8 +187,6 @@ def _how(recording: Recording, leaf: int) -> tuple[str, Place | None, str, str]:
     stands_in = leaf in replacing(recording)
     if thawed is not None and (recording.tensors[leaf].parameter or not stands_in):
         return "thawed", thawed, "", ""
-    if "hidden" in clues:
-        return "hidden", clues["hidden"].place, "", clues["hidden"].fact("name")
     if stands_in and "assigned" in clues:
         return "assigned", clues["assigned"].place, "", ""
     if stands_in and "exchanged" in clues and "copy(" not in clues["exchanged"].place.code:
@@ -196,6 +194,8 @@ def _how(recording: Recording, leaf: int) -> tuple[str, Place | None, str, str]:
     if stands_in:
         stands = made or made_at(recording, leaf)
         return ("copied" if stands and "copy(" in stands.code else "replaced"), stands, "", ""
+    if "hidden" in clues:
+        return "hidden", clues["hidden"].place, "", clues["hidden"].fact("name")
     if "left_out" in clues:
         return "left_out", clues["left_out"].place, "", clues["left_out"].fact("module")
     if "partly" in clues:

@@ -102,6 +102,7 @@ SEVERITIES = {
     "not_a_scalar": "error",
     "numpy_of_a_result": "error",
     "flag_of_a_result": "error",
+    "no_derivative": "error",
 }
 
 
@@ -157,6 +158,7 @@ def programs() -> dict[str, Program]:
         refused,
         reported_again,
         reported_agents,
+        reported_derivatives,
         reported_images,
         reported_in_vain,
         reported_let_go,

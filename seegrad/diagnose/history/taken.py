@@ -1,0 +1,63 @@
+"""Which line takes up, for a loss, what that loss isn't to train: the one that a `.detach()` belongs on."""
+
+from __future__ import annotations
+
+import re
+
+from seegrad.diagnose.evidence import birthplace, function_around, is_trained
+from seegrad.diagnose.gradients import reach
+from seegrad.model.recording import Frame, Node, Place, Recording
+
+
+def undetached(recording: Recording, tensors: tuple[int, ...], earlier: Frame, failed: Frame) -> Place | None:
+    """The line that takes up, for the loss of the earlier call, what the step behind that call doesn't train."""
+    behind = _trained(recording, tensors)
+    uses = (each for each in recording.uses if each.kind == "stepped" and earlier.index < each.frame < failed.index)
+    held = [{leaf for leaf, _ in each.tensors} for each in uses]
+    ran = {frame.running for frame in recording.frames if frame.backward == earlier.backward if frame.running}
+    apart = held and behind and all(behind.isdisjoint(each) for each in held)
+    return _taking(recording, tensors, [recording.nodes[each] for each in sorted(ran)]) if apart else None
+
+
+def of_the_other(recording: Recording, tensors: tuple[int, ...], one: int | None, other: int | None) -> Place | None:
+    """The line that takes up, for one of two losses that share these, what only the other one is to train.
+
+    The other one reaches nothing but what made them, as far as known optimisers hold it; this one reaches more.
+    """
+    behind = _trained(recording, tensors)
+    if one is None or other is None or not behind:
+        return None
+    held = [{leaf for leaf, _ in each.tensors} for each in recording.uses if each.kind in ("stepped", "idle")]
+    mine = next((each for each in held if behind <= each), behind)
+    foreign = set[int]().union(*held) - mine or {node.leaf for node in recording.nodes if node.leaf is not None} - mine
+    guilty = [nodes for nodes in (_nodes(recording, one), _nodes(recording, other)) if foreign & _leaves(nodes)]
+    return _taking(recording, tensors, guilty[0]) if len(guilty) == 1 else None
+
+
+def _taking(recording: Recording, tensors: tuple[int, ...], among: list[Node]) -> Place | None:
+    """The line whose Node leads into what made these, and is none of that itself; in a forward, if it names them."""
+    made = {node.id for node in recording.nodes if not set(tensors).isdisjoint(node.outputs)}
+    taking = (node for node in among if node.id not in made and any(edge.target in made for edge in node.edges))
+    place = birthplace(recording, next(taking, None))
+    words = set(re.findall(r"[\w.]+", place.code)) if place is not None else set[str]()
+    named = not words.isdisjoint(name for each in tensors if (name := recording.tensors[each].name) is not None)
+    return place if named or function_around(recording, place) != "forward" else None
+
+
+def _trained(recording: Recording, tensors: tuple[int, ...]) -> set[int]:
+    return {each for each in reach(recording, tensors) if is_trained(recording, each)}
+
+
+def _nodes(recording: Recording, root: int) -> list[Node]:
+    """The Node at which a backward call begins, and all that it leads to."""
+    seen, waiting = {root}, [root]
+    for number in waiting:  # grows while it's read
+        for edge in recording.nodes[number].edges:
+            if edge.target is not None and edge.target not in seen:
+                seen.add(edge.target)
+                waiting.append(edge.target)
+    return [recording.nodes[each] for each in sorted(seen)]
+
+
+def _leaves(nodes: list[Node]) -> set[int]:
+    return {node.leaf for node in nodes if node.leaf is not None}

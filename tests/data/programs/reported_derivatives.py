@@ -1,0 +1,263 @@
+"""Gradients of gradients, modules' hooks, two losses of one pass; rebuilt from reports, beside one that torch takes."""
+
+# ruff: noqa: B007  # they stay as people have written them
+
+from __future__ import annotations
+
+import torch
+from torch import nn
+from torch.autograd.function import once_differentiable
+from torch.nn import functional as F  # noqa: N812  # torch's own convention
+
+from tests.data.programs import program
+
+
+@program("no_derivative")
+def m_code_of_a_field_that_goes_back_once():
+    """NVlabs/tiny-cuda-nn#50."""
+
+    class Waves(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x, rates):
+            ctx.save_for_backward(x, rates)
+            return (x.unsqueeze(-1) * rates).sin().flatten(1)
+
+        @staticmethod
+        @once_differentiable  # culprit
+        def backward(ctx, grad):
+            x, rates = ctx.saved_tensors
+            slopes = (x.unsqueeze(-1) * rates).cos() * rates
+            return (grad.view(*x.shape, -1) * slopes).sum(-1), None
+
+    rates = 2.0 ** torch.arange(3)
+    net = nn.Sequential(nn.Linear(6, 8), nn.Softplus(), nn.Linear(8, 1))
+    opt = torch.optim.Adam(net.parameters(), lr=0.01)
+    for step in range(2):
+        x = torch.rand(16, 2, requires_grad=True)
+        (normal,) = torch.autograd.grad(net(Waves.apply(x, rates)).sum(), x, create_graph=True)
+        loss = (normal.norm(dim=1) - 1).pow(2).mean()
+        opt.zero_grad()
+        loss.backward()  # victim
+        opt.step()
+
+
+@program(None)
+def m_code_that_goes_back_once_and_is_asked_once():
+    """The same mark, where nobody asks for a gradient of a gradient."""
+
+    class Waves(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            ctx.save_for_backward(x)
+            return x.sin()
+
+        @staticmethod
+        @once_differentiable
+        def backward(ctx, grad):
+            return grad * ctx.saved_tensors[0].cos()
+
+    net = nn.Linear(2, 2)
+    opt = torch.optim.SGD(net.parameters(), lr=0.1)
+    for step in range(3):
+        loss = Waves.apply(net(torch.rand(4, 2))).pow(2).mean()
+        opt.zero_grad()
+        loss.backward()
+        opt.step()
+    return net.weight
+
+
+@program("no_derivative")
+def m_weights_of_the_classes_that_learn():
+    """Two criteria in one, the weight of each class a Parameter: `cross_entropy` has no derivative by that."""
+    net = nn.Linear(4, 3)
+    balance = nn.Parameter(torch.ones(3))
+    opt = torch.optim.SGD([*net.parameters(), balance], lr=0.1)
+    for step in range(2):
+        weights = balance.softmax(0) * 3  # culprit
+        y = torch.randint(0, 3, (8,))
+        loss = F.cross_entropy(net(torch.rand(8, 4)), y, weight=weights)  # victim
+        opt.zero_grad()
+        loss.backward()
+        opt.step()
+
+
+@program("unused_input")
+def m_frozen_block_in_a_checkpoint_of_its_own():
+    """openai/guided-diffusion's checkpoint, with an adapter: it asks for the gradients of all parameters."""
+
+    class Again(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, run, x, *params):
+            ctx.run, ctx.x, ctx.params = run, x, list(params)
+            with torch.no_grad():
+                return run(x)
+
+        @staticmethod
+        def backward(ctx, grad):
+            x = ctx.x.detach().requires_grad_()
+            with torch.enable_grad():
+                y = ctx.run(x)
+            found = torch.autograd.grad(y, [x, *ctx.params], grad)  # culprit
+            return None, *found
+
+    block, adapter = nn.Linear(4, 4), nn.Linear(2, 4)
+    block.requires_grad_(False)
+    opt = torch.optim.Adam(adapter.parameters(), lr=0.01)
+    for step in range(2):
+        loss = Again.apply(block, adapter(torch.rand(8, 2)), *block.parameters()).pow(2).mean()
+        opt.zero_grad()
+        loss.backward()  # victim
+        opt.step()
+
+
+@program("unused_input")
+def m_second_step_from_the_weights_of_the_first():
+    """tristandeleu/pytorch-maml: the inner loop never gives the model what it has adapted."""
+
+    class Line(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.weight, self.bias = nn.Parameter(torch.rand(1, 1)), nn.Parameter(torch.zeros(1))
+
+        def forward(self, x, params=None):
+            params = dict(self.named_parameters()) if params is None else params
+            return F.linear(x, params["weight"], params["bias"])
+
+    def update(loss, params, rate=0.1):
+        grads = torch.autograd.grad(loss, params.values(), create_graph=True)  # victim
+        return {name: p - rate * g for (name, p), g in zip(params.items(), grads, strict=True)}
+
+    def adapt(model, x, y, steps=2):
+        params = dict(model.named_parameters())
+        for _ in range(steps):
+            guess = model(x)  # culprit
+            params = update(F.mse_loss(guess, y), params)
+        return params
+
+    model = Line()
+    opt = torch.optim.Adam(model.parameters(), lr=0.01)
+    for task in range(2):
+        x = torch.rand(8, 1)
+        loss = F.mse_loss(model(x, adapt(model, x, 2 * x)), 2 * x)
+        opt.zero_grad()
+        loss.backward()
+        opt.step()
+
+
+@program("view_modified")
+def m_hook_before_a_relu_in_place():
+    """jacobgil/pytorch-grad-cam, on a layer with `ReLU(inplace=True)` behind it."""
+
+    class Cam:
+        def __init__(self, layer):
+            self.gradients = []
+            layer.register_full_backward_hook(self.keep)  # culprit
+
+        def keep(self, module, grad_input, grad_output):
+            self.gradients.append(grad_output[0].detach())
+
+    model = nn.Sequential(nn.Conv2d(1, 4, 3), nn.BatchNorm2d(4), nn.ReLU(inplace=True), nn.Flatten(), nn.Linear(16, 2))
+    Cam(model[1])
+    model(torch.rand(3, 1, 4, 4)).sum().backward()  # victim
+
+
+@program("backward_returns")
+def m_hook_of_a_classifier_behind_a_detach():
+    """A gradient that is to be reversed, of a module whose input has no graph."""
+
+    def turn_round(module, grad_input, grad_output):
+        return (-0.1 * grad_output[0] @ module.weight,)
+
+    encoder, accent = nn.Linear(6, 4), nn.Linear(4, 2)
+    accent.register_full_backward_hook(turn_round)  # culprit
+    opt = torch.optim.Adam([*encoder.parameters(), *accent.parameters()], lr=0.01)
+    for step in range(2):
+        code = encoder(torch.rand(8, 6))
+        loss = code.pow(2).mean() + F.cross_entropy(accent(code.detach()), torch.randint(0, 2, (8,)))
+        opt.zero_grad()
+        loss.backward()  # victim
+        opt.step()
+
+
+@program("graph_freed")
+def m_weight_kept_from_the_epoch_before():
+    """benedekrozemberczki/pytorch_geometric_temporal#305: a weight that a recurrent cell makes anew from the last."""
+
+    class Evolving(nn.Module):
+        def __init__(self, size=4):
+            super().__init__()
+            self.first = nn.Parameter(torch.rand(1, size, size))
+            self.cell, self.weight = nn.GRU(size, size), None
+
+        def forward(self, x):
+            last = self.first if self.weight is None else self.weight
+            _, self.weight = self.cell(last, last)  # culprit, victim
+            return x @ self.weight.squeeze(0)
+
+    model = Evolving()
+    opt = torch.optim.Adam(model.parameters(), lr=0.01)
+    for epoch in range(2):
+        cost = 0
+        for x in (torch.rand(8, 4), torch.rand(8, 4)):
+            cost = cost + model(x).pow(2).mean()
+        opt.zero_grad()
+        cost.backward()
+        opt.step()
+
+
+@program("graph_freed")
+def m_target_from_the_pass_that_trains_the_actor():
+    """pytorch/rl: both losses of TD3 come out of one pass of the actor."""
+    actor, critic = nn.Sequential(nn.Linear(2, 1), nn.Tanh()), nn.Linear(3, 1)
+    later = nn.Linear(3, 1).requires_grad_(False)
+    actor_opt = torch.optim.Adam(actor.parameters(), lr=0.01)
+    critic_opt = torch.optim.Adam(critic.parameters(), lr=0.01)
+    for step in range(2):
+        seen, seen_next = torch.rand(8, 2), torch.rand(8, 2)
+        actions = actor(torch.stack([seen, seen_next]))  # victim
+        critic.requires_grad_(False)
+        loss_actor = -critic(torch.cat([seen, actions[0]], -1)).mean()
+        critic.requires_grad_(True)
+        next_action = (actions[1] + 0.1 * torch.randn(8, 1)).clamp(-1, 1)  # culprit
+        target = 0.9 * later(torch.cat([seen_next, next_action], -1))
+        loss_critic = (critic(torch.cat([seen, torch.rand(8, 1)], -1)) - target).pow(2).mean()
+        actor_opt.zero_grad()
+        loss_actor.backward()
+        critic_opt.zero_grad()
+        loss_critic.backward()
+        actor_opt.step()
+        critic_opt.step()
+
+
+@program("no_optimiser_holds_it")
+def m_range_of_a_quantiser_set_anew():
+    """openvinotoolkit/nncf: the controller, which keeps its quantisers in a list, replaces the scale at the start."""
+
+    class Quantiser(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.scale = nn.Parameter(torch.ones(1))
+
+        def start_at(self, largest):
+            self.scale = nn.Parameter(torch.full((1,), float(largest)))  # culprit
+
+        def forward(self, x):
+            return self.scale * torch.tanh(x / self.scale)
+
+    class Controller:
+        def __init__(self, model):
+            self.quantisers = [each for each in model.modules() if isinstance(each, Quantiser)]
+
+        def start(self):
+            for each in self.quantisers:
+                each.start_at(2.0)
+
+    model = nn.Sequential(nn.Linear(4, 4), Quantiser(), nn.Linear(4, 1), Quantiser())
+    control = Controller(model)
+    opt = torch.optim.Adam(model.parameters(), lr=0.01)
+    control.start()
+    for step in range(3):
+        loss = (model(torch.rand(8, 4)) - 1).pow(2).mean()
+        opt.zero_grad()
+        loss.backward()
+        opt.step()  # victim
