@@ -106,7 +106,7 @@ INSIDE = {
     ),
 }
 ASK_FOR_THE_REST = marked(
-    "Ask there only for those that require grad, `[t for t in tensors if t.requires_grad]`, and return None for the "
+    "Ask there only for those that require grad, `[t for t in tensors if t.requires_grad]`, and return `None` for the "
     "others; or leave them switched on, and out of the optimiser."
 )
 

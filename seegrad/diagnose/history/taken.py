@@ -14,7 +14,7 @@ def undetached(recording: Recording, tensors: tuple[int, ...], earlier: Frame, f
     behind = _trained(recording, tensors)
     uses = (each for each in recording.uses if each.kind == "stepped" and earlier.index < each.frame < failed.index)
     held = [{leaf for leaf, _ in each.tensors} for each in uses]
-    ran = {frame.running for frame in recording.frames if frame.backward == earlier.backward if frame.running}
+    ran = {each.running for each in recording.frames if each.backward == earlier.backward and each.running is not None}
     apart = held and behind and all(behind.isdisjoint(each) for each in held)
     return _taking(recording, tensors, [recording.nodes[each] for each in sorted(ran)]) if apart else None
 

@@ -29,7 +29,7 @@ NO_INPUT = marked(
 )
 LET_IT_REQUIRE = marked(
     "Give that module its input with its graph, without `.detach()`, or hook one whose input has a graph; a hook that "
-    "only looks returns None."
+    "only looks returns `None`."
 )
 
 

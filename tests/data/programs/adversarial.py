@@ -106,8 +106,8 @@ def g_actor_and_critic_share_the_advantage():
     advantage = returns - value
     log_prob = F.log_softmax(actor(states), dim=-1)[:, 0]
     critic_loss = advantage.pow(2).mean()
-    actor_loss = -(log_prob * advantage).mean()
-    critic_loss.backward()  # culprit
+    actor_loss = -(log_prob * advantage).mean()  # culprit
+    critic_loss.backward()
     actor_loss.backward()
 
 

@@ -110,9 +110,10 @@ GOLDEN = {
         "is not to train what made it `fake.detach()`; if both are, pass `retain_graph=True` to the first."
     ),
     "g_actor_and_critic_share_the_advantage": (
-        "The backward call on line 10 needs what AddmmBackward0 from line 4 had saved, but line 9 "
-        "(`critic_loss.backward()`) has freed it already. Both losses lead through `advantage`: add them and call "
-        "backward once; if only one of them is to train what made it, give the other one `advantage.detach()`."
+        "Line 8 (`actor_loss = -(log_prob * advantage).mean()`) hands `advantage` on with its graph: the backward call "
+        "on line 10 comes through it to AddmmBackward0 from line 4, whose saved tensors an earlier call has freed. "
+        "Both losses lead through `advantage`: add them and call backward once; if only one of them is to train what "
+        "made it, give the other one `advantage.detach()`."
     ),
     "g_discriminator_stepped_before_the_generator_s_backward": (
         "Line 8 (`opt_d.step()`) updated `discriminator.2.weight`: `discriminator.2.weight` is now at version 2, "
