@@ -397,6 +397,7 @@ class Capture(TorchFunctionMode):
             if run is not None:
                 quietly(self._state.last_look, user)
                 quietly(run.failed, error, user)
+                quietly(self._state.refused, error, user)
                 self._tell(error)
             raise
         finally:

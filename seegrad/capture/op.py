@@ -427,6 +427,7 @@ class Op:
         frame = self._tables.frames.new("error", self._call.name, self._place())
         frame.inputs = self._numbers
         said = RaisedError(type(error).__name__, text_of(error), frame.place, frame.index)
+        self._state.refused(error, self._user)
         if held is not None:
             said = replace(said, held=held.name, among=held.collection, held_on=held.place)
         self._tables.raised(said)

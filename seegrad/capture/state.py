@@ -16,6 +16,7 @@ from seegrad.capture.extremes import Aftermath, ExtremesWatch, Stillness
 from seegrad.capture.functions import FunctionChecks, returned_on, unread_check
 from seegrad.capture.probes import torch_private as _torch
 from seegrad.capture.probes.places import Source, is_users, user_frame, user_frames
+from seegrad.capture.probes.refusals import said_of_refused
 from seegrad.capture.probes.stores import Bound, bound, stored_at
 from seegrad.capture.probes.suspects import Trail, likeliest
 from seegrad.capture.probes.variables import (
@@ -50,6 +51,9 @@ from seegrad.capture.training.switches import SWITCHES, Switches
 from seegrad.capture.training.uses import GradientUses
 from seegrad.model.recording import GRADIENT_READ, Clue, Place, RaisedError
 from seegrad.words.errors import text_of
+
+SAID_ELSEWHERE = ("once_differentiable", "where no input requires gradient", "created inside a custom Function")
+"""Cores of such errors."""
 
 MOST_WAYS = 1_000
 """Backward calls of which it's remembered how they came about: what an older one has freed, hardly anybody holds."""
@@ -389,6 +393,12 @@ class RecordingState:
     def bound(self, user: FrameType | None) -> Bound:
         """Which lines gave the variables what they hold, of the functions under way."""
         return bound(self.source, self._frames(user))
+
+    def refused(self, error: BaseException, user: FrameType | None) -> None:
+        """Torch has refused something for a reason that stands in the user's text."""
+        if any(core in text_of(error) for core in SAID_ELSEWHERE):
+            frames, now = self._frames(user), self.tables.frames.now
+            self.tables.clues += said_of_refused(self.source, frames, now)
 
     def remade(self, wanted: Sequence[int], user: FrameType | None) -> tuple[tuple[Place, Place], ...]:
         """Of these tensors, the line that made it → the line under way that calls the function in which that stands."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
 from seegrad.diagnose.evidence import birthplace, errors_with, function_of, label, made_at
@@ -78,14 +77,8 @@ def _once(recording: Recording, error: RaisedError) -> Diagnosis:
 
 
 def _mark(recording: Recording, function: str) -> Place | None:
-    """The line of the block's file that marks the backward of a Function."""
-    inside = False
-    for line, text in recording.code:
-        if text.lstrip().startswith("class "):
-            inside = re.match(rf"\s*class {re.escape(function)}\b", text) is not None
-        if inside and text.strip().startswith("@") and "once_differentiable" in text:
-            return Place(recording.code_file, line, text.strip())
-    return None
+    """The line that marks the backward of a Function."""
+    return next((each.place for each in recording.clues_of("once") if each.fact("owner") == function), None)
 
 
 def _missing(recording: Recording, error: RaisedError) -> Diagnosis:

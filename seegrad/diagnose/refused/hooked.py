@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
 from seegrad.diagnose.evidence import errors_with, label, maker
@@ -14,7 +13,6 @@ from seegrad.words.languages import marked
 from seegrad.words.phrases import Word
 
 NO_INPUT_CORE = "Modules where no input requires gradient"
-REGISTERS = re.compile(r"\.register_(?:full_)?backward_(?:pre_)?hook\(")
 WRITTEN = marked(
     "{Culprit} puts a backward hook on a module, so torch returns {label} through a Function of its own, as a view: "
     "the in-place op on {victim} writes to it, which would pass by the hook, so torch refuses."
@@ -35,9 +33,8 @@ LET_IT_REQUIRE = marked(
 
 @finder(order=4)
 def find_hooked(recording: Recording) -> Iterator[Diagnosis]:
-    """One for each such error, where one line of the block's file puts such a hook on."""
-    lines = [(line, text) for line, text in recording.code if REGISTERS.search(text)]
-    place = Place(recording.code_file, lines[0][0], lines[0][1].strip()) if lines else None
+    """One for each such error, with the first line that puts such a hook on."""
+    place = next((each.place for each in recording.clues_of("registers")), None)
     for error in errors_with(recording, "created inside a custom Function", NO_INPUT_CORE):
         yield from _describe(recording, error, place)
 

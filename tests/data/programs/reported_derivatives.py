@@ -11,10 +11,8 @@ from torch.nn import functional as F  # noqa: N812  # torch's own convention
 
 from tests.data.programs import program
 
-ELSEWHERE = "the line is looked for in the text of the file that is recorded, and a test records another one"
 
-
-@program("no_derivative", missed=ELSEWHERE)
+@program("no_derivative")
 def m_code_of_a_field_that_goes_back_once():
     """NVlabs/tiny-cuda-nn#50."""
 
@@ -146,7 +144,7 @@ def m_second_step_from_the_weights_of_the_first():
         opt.step()
 
 
-@program("view_modified", missed=ELSEWHERE)
+@program("view_modified")
 def m_hook_before_a_relu_in_place():
     """jacobgil/pytorch-grad-cam, on a layer with `ReLU(inplace=True)` behind it."""
 
@@ -163,7 +161,7 @@ def m_hook_before_a_relu_in_place():
     model(torch.rand(3, 1, 4, 4)).sum().backward()  # victim
 
 
-@program("backward_returns", missed=ELSEWHERE)
+@program("backward_returns")
 def m_hook_of_a_classifier_behind_a_detach():
     """A gradient that is to be reversed, of a module whose input has no graph."""
 
@@ -231,7 +229,7 @@ def m_target_from_the_pass_that_trains_the_actor():
         critic_opt.step()
 
 
-@program("no_optimiser_holds_it", missed=ELSEWHERE)
+@program("no_optimiser_holds_it")
 def m_range_of_a_quantiser_set_anew():
     """openvinotoolkit/nncf: the controller, which keeps its quantisers in a list, replaces the scale at the start."""
 
@@ -239,9 +237,6 @@ def m_range_of_a_quantiser_set_anew():
         def __init__(self):
             super().__init__()
             self.scale = nn.Parameter(torch.ones(1))
-
-        def start_at(self, largest):
-            self.scale = nn.Parameter(torch.full((1,), float(largest)))  # culprit
 
         def forward(self, x):
             return self.scale * torch.tanh(x / self.scale)
@@ -252,11 +247,13 @@ def m_range_of_a_quantiser_set_anew():
 
         def start(self):
             for each in self.quantisers:
-                each.start_at(2.0)
+                each.scale = nn.Parameter(torch.full((1,), 2.0))  # culprit
 
     model = nn.Sequential(nn.Linear(4, 4), Quantiser(), nn.Linear(4, 1), Quantiser())
     control = Controller(model)
     opt = torch.optim.Adam(model.parameters(), lr=0.01)
+    with torch.no_grad():
+        model(torch.rand(8, 4))
     control.start()
     for step in range(3):
         loss = (model(torch.rand(8, 4)) - 1).pow(2).mean()
