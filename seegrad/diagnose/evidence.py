@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import contextlib
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import lru_cache
 
 from seegrad.model.recording import EXTERNAL_WRITE, STEP, Frame, Node, Place, RaisedError, Recording, Route, Write
@@ -60,6 +60,17 @@ def ancestors(recording: Recording, tensor: int) -> list[tuple[int, Route]]:
         way.append((number, ref.route))
         number = ref.alias_of
     return way
+
+
+def nodes_behind(recording: Recording, nodes: Iterable[int]) -> set[int]:
+    """These Nodes, and all that they lead to."""
+    seen = set(nodes)
+    waiting = list(seen)
+    for number in waiting:  # grows while it's read
+        found = {edge.target for edge in recording.nodes[number].edges if edge.target is not None} - seen
+        seen |= found
+        waiting += found
+    return seen
 
 
 ASSIGNED = re.compile(r"((?:[\w.]+\s*,\s*)*[\w.]+)\s*=(?!=)\s*(?![\[({])")

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from seegrad.diagnose.cut import LOST, backward_calls, because, cause
-from seegrad.diagnose.evidence import birthplace, called, errors_with, is_trained, label, made_at, maker
+from seegrad.diagnose.evidence import birthplace, called, errors_with, is_trained, label, made_at, maker, nodes_behind
 from seegrad.diagnose.finding import DiagnosisKind, Finding, finder
 from seegrad.diagnose.history.copied import CopiedNumbers
 from seegrad.diagnose.history.flow import Cut, Flow
@@ -134,16 +134,9 @@ def unreached(recording: Recording, frame: Frame) -> list[int]:
 def reach(recording: Recording, roots: tuple[int, ...]) -> set[int]:
     """The tensors that the Nodes behind `roots` made, and the leaves they add into."""
     makers = {number: node.id for node in recording.nodes for number in node.outputs}
-    waiting = [makers[number] for number in roots if number in makers]
-    seen, found = set(waiting), set(roots)
-    while waiting:
-        node = recording.nodes[waiting.pop()]
-        found.update(node.outputs if node.leaf is None else (node.leaf,))
-        for edge in node.edges:
-            if edge.target is not None and edge.target not in seen:
-                seen.add(edge.target)
-                waiting.append(edge.target)
-    return found
+    behind = nodes_behind(recording, [makers[number] for number in roots if number in makers])
+    nodes = (recording.nodes[each] for each in behind)
+    return set(roots).union(*(node.outputs if node.leaf is None else (node.leaf,) for node in nodes))
 
 
 def why_unused(recording: Recording, frame: Frame, tensor: int) -> tuple[str, Cut | None]:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 
-from seegrad.diagnose.evidence import birthplace, function_around, is_trained
+from seegrad.diagnose.evidence import birthplace, function_around, is_trained, nodes_behind
 from seegrad.diagnose.gradients import reach
-from seegrad.model.recording import Frame, Node, Place, Recording
+from seegrad.model.recording import Frame, Place, Recording
 
 
 def undetached(recording: Recording, tensors: tuple[int, ...], earlier: Frame, failed: Frame) -> Place | None:
@@ -16,7 +16,7 @@ def undetached(recording: Recording, tensors: tuple[int, ...], earlier: Frame, f
     held = [{leaf for leaf, _ in each.tensors} for each in uses]
     ran = {each.running for each in recording.frames if each.backward == earlier.backward and each.running is not None}
     apart = held and behind and all(behind.isdisjoint(each) for each in held)
-    return _taking(recording, tensors, [recording.nodes[each] for each in sorted(ran)]) if apart else None
+    return _taking(recording, tensors, ran) if apart else None
 
 
 def of_the_other(recording: Recording, tensors: tuple[int, ...], one: int | None, other: int | None) -> Place | None:
@@ -30,14 +30,16 @@ def of_the_other(recording: Recording, tensors: tuple[int, ...], one: int | None
     held = [{leaf for leaf, _ in each.tensors} for each in recording.uses if each.kind in ("stepped", "idle")]
     mine = next((each for each in held if behind <= each), behind)
     foreign = set[int]().union(*held) - mine or {node.leaf for node in recording.nodes if node.leaf is not None} - mine
-    guilty = [nodes for nodes in (_nodes(recording, one), _nodes(recording, other)) if foreign & _leaves(nodes)]
+    ways = [nodes_behind(recording, [root]) for root in (one, other)]
+    guilty = [way for way in ways if foreign & _leaves(recording, way)]
     return _taking(recording, tensors, guilty[0]) if len(guilty) == 1 else None
 
 
-def _taking(recording: Recording, tensors: tuple[int, ...], among: list[Node]) -> Place | None:
+def _taking(recording: Recording, tensors: tuple[int, ...], among: set[int]) -> Place | None:
     """The line whose Node leads into what made these, and is none of that itself; in a forward, if it names them."""
     made = {node.id for node in recording.nodes if not set(tensors).isdisjoint(node.outputs)}
-    taking = (node for node in among if node.id not in made and any(edge.target in made for edge in node.edges))
+    others = (recording.nodes[each] for each in sorted(among - made))
+    taking = (node for node in others if any(edge.target in made for edge in node.edges))
     place = birthplace(recording, next(taking, None))
     words = set(re.findall(r"[\w.]+", place.code)) if place is not None else set[str]()
     named = not words.isdisjoint(name for each in tensors if (name := recording.tensors[each].name) is not None)
@@ -48,16 +50,5 @@ def _trained(recording: Recording, tensors: tuple[int, ...]) -> set[int]:
     return {each for each in reach(recording, tensors) if is_trained(recording, each)}
 
 
-def _nodes(recording: Recording, root: int) -> list[Node]:
-    """The Node at which a backward call begins, and all that it leads to."""
-    seen, waiting = {root}, [root]
-    for number in waiting:  # grows while it's read
-        for edge in recording.nodes[number].edges:
-            if edge.target is not None and edge.target not in seen:
-                seen.add(edge.target)
-                waiting.append(edge.target)
-    return [recording.nodes[each] for each in sorted(seen)]
-
-
-def _leaves(nodes: list[Node]) -> set[int]:
-    return {node.leaf for node in nodes if node.leaf is not None}
+def _leaves(recording: Recording, nodes: set[int]) -> set[int]:
+    return {leaf for each in nodes if (leaf := recording.nodes[each].leaf) is not None}

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
-from seegrad.diagnose.evidence import label, made_at
+from seegrad.diagnose.evidence import label, made_at, nodes_behind
 from seegrad.diagnose.finding import DiagnosisKind, Finding, finder
 from seegrad.diagnose.freed import at, tensor_of
 from seegrad.model.recording import Diagnosis, Edge, Node, Place, Recording
@@ -90,14 +90,7 @@ class Laps:
 
     def behind(self, nodes: Iterable[int]) -> set[int]:
         """These Nodes and all that they lead to."""
-        waiting = list(dict.fromkeys(nodes))
-        found = set(waiting)
-        while waiting:
-            for edge in self.recording.nodes[waiting.pop()].edges:
-                if edge.target is not None and edge.target not in found:
-                    found.add(edge.target)
-                    waiting.append(edge.target)
-        return found
+        return nodes_behind(self.recording, nodes)
 
     def parameters(self, behind: Collection[int]) -> set[int]:
         """The Parameters that these Nodes lead to."""

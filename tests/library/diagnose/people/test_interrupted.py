@@ -35,11 +35,13 @@ def interrupted(run: Callable[[], object], **options: object) -> seegrad.Recordi
 @pytest.mark.parametrize("name", one_in(7, sorted(name for name in programs() if programs()[name].kind)))
 def test_ctrl_c_hides_nothing(name: str) -> None:
     program, plain = programs()[name], seen(name)
-    if plain.raised is not None or program.kind in MIGHT_HAVE_COME:
-        pytest.skip("It never comes to its end, or its end is a part of what is told.")
+    if plain.raised is not None:
+        pytest.skip("It never comes to its end.")
     ended = interrupted(
         program.run, detail=program.detail, check_nan=program.check_nan, check_functions=program.check_functions
     )
+    if program.kind in MIGHT_HAVE_COME and not ended.diagnoses:
+        return
     told, expected = ended.diagnoses[0], plain.recording.diagnoses[0]
     assert (told.kind, told.culprit, told.message()) == (expected.kind, expected.culprit, expected.message())
 
