@@ -16,13 +16,17 @@ import argparse
 import contextlib
 import errno
 import os
+import platform
 import shlex
+import signal
 import sys
 import time
 import traceback
 from collections.abc import Callable, Iterator
+from importlib import metadata
 from pathlib import Path
 from types import TracebackType
+from typing import Any
 
 from seegrad.capture.probes.places import is_users
 from seegrad.display.findings import as_json, heading, near
@@ -43,6 +47,9 @@ WITH_FILE, ALONE = ("--html", "--json", "--save", "--try-fix"), ("--check-nan", 
 
 PROGRAMS = (".py", ".pyw", ".ipynb")
 """What nobody means to be written over: a forgotten file name makes the script an option's."""
+
+INTERRUPTED = -signal.SIGINT
+"""In place of a status: Ctrl-C has ended the script, and Python ends by the signal itself then."""
 
 STDOUT = Path("-")
 """In place of a file: what is to be read by a program goes there, and what is said to a person to stderr."""
@@ -125,19 +132,56 @@ def misplaced(given: list[str], text: str) -> tuple[list[str], list[str]]:
 
 def parser() -> argparse.ArgumentParser:
     """The command line: our options come before the script, everything after it is the script's."""
-    found = argparse.ArgumentParser(prog="python -m seegrad", description=(__doc__ or "").split("\n", maxsplit=1)[0])
-    found.add_argument("--html", metavar="FILE", type=Path, help=_("write the picture there, interactive and offline"))
-    found.add_argument("--json", metavar="FILE", type=Path, help=_("write what was found there, as JSON; -: stdout"))
-    found.add_argument("--save", metavar="FILE", type=Path, help=_("write the recording there, for seegrad.load"))
-    found.add_argument(
-        "--try-fix", metavar="FILE", type=Path, help=_("run it again with the fix, and write both pictures there")
+    found = argparse.ArgumentParser(
+        prog="python -m seegrad",
+        description=_("Run a script, then say what its gradients went through."),
+        formatter_class=InWords,
+        add_help=False,
     )
-    found.add_argument("--check-nan", action="store_true", help=_("find where the first NaN or infinity began"))
-    found.add_argument("--auto", action="store_true", help=_("say nothing unless something goes wrong"))
-    found.add_argument("-m", dest="module", action="store_true", help=_("what follows is a module, not a file"))
-    found.add_argument("program", metavar="SCRIPT.py")
-    found.add_argument("arguments", nargs=argparse.REMAINDER, metavar="...", help=_("the script's own arguments"))
+    run = found.add_argument_group(_("what to run"))
+    run.add_argument("-m", dest="module", action="store_true", help=_("what follows is a module, not a file"))
+    run.add_argument("program", metavar="SCRIPT.py")
+    run.add_argument("arguments", nargs=argparse.REMAINDER, metavar="...", help=_("the script's own arguments"))
+    option = found.add_argument_group(_("options")).add_argument
+    option("--html", metavar="FILE", type=Path, help=_("write the picture there, interactive and offline"))
+    option("--json", metavar="FILE", type=Path, help=_("write what was found there, as JSON; -: stdout"))
+    option("--save", metavar="FILE", type=Path, help=_("write the recording there, for seegrad.load"))
+    option("--try-fix", metavar="FILE", type=Path, help=_("run it again with the fix, and write both pictures there"))
+    option("--check-nan", action="store_true", help=_("find where the first NaN or infinity began"))
+    option("--auto", action="store_true", help=_("say nothing unless something goes wrong"))
+    option("-h", "--help", action="help", help=_("say this, and do nothing else"))
+    option("--version", action="version", version=versions(), help=_("say which version this is"))
     return found
+
+
+class InWords(argparse.HelpFormatter):
+    """The one word of a help that argparse alone says, in the reader's language."""
+
+    def add_usage(self, usage: str | None, actions: Any, groups: Any, prefix: str | None = None) -> None:
+        """Said before the command."""
+        super().add_usage(usage, actions, groups, prefix or _("usage: "))
+
+
+def versions() -> str:
+    """Ours and torch's, which decide together what can be found.
+
+    >>> versions()  # doctest: +ELLIPSIS
+    'seegrad 0..., torch 2..., Python 3...'
+    """
+    packages = ", ".join(f"{each} {version_of(each)}" for each in ("seegrad", "torch"))
+    return f"{packages}, Python {platform.python_version()}"
+
+
+def version_of(package: str) -> str:
+    """As it was installed; `?` for one that only lies on the path.
+
+    >>> version_of("no such package")
+    '?'
+    """
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return "?"
 
 
 @contextlib.contextmanager
@@ -147,10 +191,12 @@ def perhaps_unheard() -> Iterator[None]:
         yield
         if sys.stdout is not None:  # as where a shell has closed it: `>&-`
             sys.stdout.flush()
-    except BrokenPipeError:
+    except OSError as error:
         os.dup2(
             os.open(os.devnull, os.O_WRONLY), sys.__stdout__.fileno() if sys.__stdout__ else 1
         )  # Python's own advice
+        if not isinstance(error, BrokenPipeError):  # a full disk, that is
+            cannot_write(Path("stdout"), error)
     except ValueError:
         if not sys.stdout.closed:
             raise
@@ -192,7 +238,7 @@ def ended_by(error: BaseException) -> int:
     with perhaps_unheard():
         pass  # what the script has printed comes first: the way out flushes it
     sys.excepthook(type(error), error.with_traceback(users_part(error)), error.__traceback__)
-    return 130 if isinstance(error, KeyboardInterrupt) else 1
+    return INTERRUPTED if isinstance(error, KeyboardInterrupt) else 1
 
 
 def users_part(error: BaseException) -> TracebackType | None:
@@ -208,7 +254,7 @@ def exit_status(leaving: SystemExit) -> int:
     if leaving.code is None:
         return 0
     if isinstance(leaving.code, int):
-        return leaving.code
+        return leaving.code & 0xFF
     print(leaving.code, file=sys.stderr)
     return 1
 
@@ -234,6 +280,8 @@ def try_fix(recording: Recording, options: argparse.Namespace, here: Path, took_
         rerun = of_script(recording, mended.mend, str(here), options.arguments, check_nan=options.check_nan)
     if mended is None or mended.mend is None or rerun is None:
         print(_("seegrad: no line of this script is known that mends a finding by itself."))
+        if recording.diagnoses:
+            print(_("seegrad: what each finding says has to be done by hand; then run the script again."))
         return
     place = mended.mend.place
     print(f"{near(place.file, here)}:{place.line}:\n  - {place.code}\n  + {mended.mend.line}", flush=True)
@@ -287,7 +335,11 @@ def write(path: Path, here: Path, writing: Callable[[Path], object]) -> None:
 
 def command() -> int:
     """`seegrad SCRIPT.py`, which is installed with the package."""
-    return main(sys.argv[1:])
+    status = main(sys.argv[1:])
+    if status == INTERRUPTED:
+        sys.excepthook = lambda *_: None  # its traceback has been printed
+        raise KeyboardInterrupt  # so Python ends by the signal, and a shell's loop with it
+    return status
 
 
 if __name__ == "__main__":

@@ -47,6 +47,8 @@ def module(name: str) -> Program:
 
     Raises: ImportError where there's none with a source file; OSError, UnicodeDecodeError, SyntaxError.
     """
+    if name.endswith(".py"):
+        raise ImportError(_("after `-m` a module is named as an import names it; for a file, leave `-m` out"))
     here = str(Path.cwd())
     sys.path[:1] = [here]
     spec = find_spec(name)

@@ -302,13 +302,13 @@ def test_a_kind_of_value_is_one_file(tmp_path: Path) -> None:
     room = copied(tmp_path)
     what = "__import__('datetime').date(2026, 2, 3)"
     assert said(tmp_path, what) == "2026-02-03"
-    (room / "datetime.py").rename(tmp_path / "datetime.txt")
+    (room / "standard" / "datetime.py").rename(tmp_path / "datetime.txt")
     assert said(tmp_path, what) == "refused: an object of class date"
-    (tmp_path / "datetime.txt").rename(room / "datetime.py")
+    (tmp_path / "datetime.txt").rename(room / "standard" / "datetime.py")
     assert said(tmp_path, what) == "2026-02-03"
     what = "__import__('ipaddress').IPv4Address('10.0.0.7')"
     assert said(tmp_path, what) == "refused: an object of class IPv4Address"
-    (room / "addresses.py").write_text(
+    (room / "standard" / "addresses.py").write_text(
         "from ipaddress import IPv4Address\n"
         "from nbjudge.bridge.values.table import ValueKind, known\n"
         "from nbjudge.wire import text\n"
@@ -321,8 +321,9 @@ def test_a_kind_of_value_is_one_file(tmp_path: Path) -> None:
 def test_nobody_names_the_file_of_a_kind() -> None:
     room = Path(nbjudge.__file__).parent
     texts = [path.read_text(encoding="utf-8") for path in room.rglob("*.py")]
-    for kind in ("datetime", "collections", "frames", "scalars"):
-        assert not [text for text in texts if f"values.{kind}" in text or f"values import {kind}" in text]
+    for kind in ("standard.datetime", "standard.collections", "packages.frames", "scalars"):
+        folder, _dot, name = f"values.{kind}".rpartition(".")
+        assert not [text for text in texts if f"{folder}.{name}" in text or f"{folder} import {name}" in text]
 
 
 @pytest.mark.parametrize("room", ["peer", "carry", "values", "handles", "raised", "objects", "around.surroundings"])

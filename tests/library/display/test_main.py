@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
+import re
 import shlex
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+import torch
 
 from seegrad.__main__ import main
 from seegrad.recorder import load
@@ -116,6 +119,8 @@ def test_the_command_that_puts_an_option_before_the_script_does_what_was_meant(s
             "1 / 0",
             "def f():\n    raise KeyError('x')\n\ntry:\n    1 / 0\nexcept ZeroDivisionError as e:\n    f()",
             "print('no torch at all')",
+            "raise KeyboardInterrupt",
+            "import sys; sys.exit(-3)",
             "def f(:",
             "import atexit\natexit.register(lambda: print('bye'))",
             "import __main__\nx = 3\nprint(__main__.x)",
@@ -310,6 +315,17 @@ def test_nobody_listens_any_more(script, tmp_path) -> None:
     assert (done.returncode, done.stderr) == (0, "")
 
 
+def test_a_full_disk_costs_what_is_said_and_nothing_else(script, tmp_path) -> None:
+    script(CORRUPT.rsplit("print", 1)[0])
+    with Path("/dev/full").open("w") as full:
+        command = [sys.executable, "-m", "seegrad", "script.py"]
+        done = subprocess.run(
+            command, cwd=tmp_path, env=QUIET, stdout=full, stderr=subprocess.PIPE, text=True, check=False
+        )
+    assert done.returncode == 0
+    assert done.stderr == f"seegrad: can't write stdout: {OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))}\n"
+
+
 @pytest.mark.parametrize("end", ["", "raise ValueError(3)"])
 def test_a_stdout_that_a_shell_has_closed_changes_no_status(script, tmp_path, end: str) -> None:
     script(f"{CORRUPT.rsplit('print', 1)[0]}\n{end}\n")
@@ -320,6 +336,28 @@ def test_a_stdout_that_a_shell_has_closed_changes_no_status(script, tmp_path, en
     assert done[0].stderr.splitlines() == [
         line for line in done[1].stderr.splitlines() if not line.startswith("seegrad: ")
     ]
+
+
+def test_the_command_line_is_said_in_the_reader_s_language(capsys, monkeypatch) -> None:
+    monkeypatch.setenv("SEEGRAD_LANG", "zh")
+    with pytest.raises(SystemExit) as left:
+        main(["--help"])
+    lines = capsys.readouterr().out.splitlines()
+    assert left.value.code == 0
+    assert lines[0].startswith("用法：python -m seegrad ")
+    assert all(re.search("[一-鿿]", line) for line in lines if line.startswith("  -") and len(line) > 20)
+
+
+def test_the_version_says_torch_s_too(capsys) -> None:
+    with pytest.raises(SystemExit):
+        main(["--version"])
+    assert torch.__version__.split("+")[0] in capsys.readouterr().out
+
+
+def test_a_file_that_is_named_as_a_module(here) -> None:
+    done = here("-m", "train.py")
+    assert done.returncode == 2
+    assert "for a file, leave `-m` out" in done.stderr
 
 
 @pytest.mark.whole
