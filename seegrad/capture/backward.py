@@ -293,9 +293,7 @@ class BackwardRun:
             self._ran.append(node.id)
             if self._strange:
                 self._tables.saved.disturbed()
-            changed = [saved.index for saved in node.looked_at if self._tables.saved.changed(saved)]
-            if changed and _are_zero(gradients):
-                changed = []
+            changed = [saved.index for saved in self._tables.saved.misread(node, gradients, self._lap.grad_enabled)]
             if changed:
                 frame.corrupted = tuple(i for i in changed if _matters(node, i))
             if node.id in self._awaited:
@@ -437,12 +435,6 @@ class BackwardRun:
         if not self._keeps_graph:
             self._tables.saved.release(ran)
         self._state.end_backward(ran, self._place if self._name == "backward" else None)
-
-
-def _are_zero(gradients: Gradients) -> bool:
-    """True where nothing but 0 arrives: whatever was saved, the result is right. Only the CPU is asked."""
-    given = [gradient for gradient in gradients if gradient is not None]
-    return all(_torch.is_readable(each) and not each.any() for each in given)
 
 
 def _matters(node: NodeDraft, index: int) -> bool:

@@ -18,6 +18,7 @@ class Formula:
     inputs: tuple[str, ...]
     serves: dict[str, tuple[int, ...]]
     zeros: tuple[int, ...] = ()
+    pointwise: bool = False
 
 
 @cache
@@ -33,6 +34,7 @@ def formulas() -> dict[str, Formula]:
             tuple(entry["inputs"]),
             {attr: tuple(slots) for attr, slots in entry["serves"].items()},
             tuple(entry.get("zeros", ())),
+            entry.get("pointwise", False),
         )
         for name, entry in json.loads(text).items()
     }
@@ -100,6 +102,32 @@ def may_break(node: str) -> bool:
     (True, False)
     """
     return stem(node) in STEEP or stem(node) in ROWS
+
+
+ROWS_OF, COLUMNS_OF = (-1,), (-2,)
+MEETS = {
+    **dict.fromkeys([("MmBackward0", "self"), ("BmmBackward0", "self"), ("AddmmBackward0", "mat1")], ROWS_OF),
+    **dict.fromkeys([("MmBackward0", "mat2"), ("BmmBackward0", "mat2"), ("AddmmBackward0", "mat2")], COLUMNS_OF),
+}
+"""Products of matrices: along which dimension of the gradient a saved number meets all that there is."""
+
+STEEP_AT_0 = frozenset({"Div", "Exp", "Exp2", "Expm1", "Log", "Log10", "Log2", "Pow", "Reciprocal", "Rsqrt", "Sqrt"})
+"""Steep Nodes whose slope is finite where what they saved is finite and not 0."""
+
+
+@cache
+def meets(node: str, attr: str) -> tuple[int, ...] | None:
+    """Dimensions of the gradient along which a number of the saved `attr` meets all; none: it meets its own alone.
+
+    Where it meets nothing but 0, its value doesn't matter. None where that isn't known, or the slope may be infinite.
+
+    >>> meets("SinBackward0", "self"), meets("MmBackward0", "self"), meets("AsinBackward0", "self")
+    ((), (-1,), None)
+    """
+    formula = formulas().get(node)
+    if formula is not None and formula.pointwise and stem(node) not in STEEP - STEEP_AT_0:
+        return ()
+    return MEETS.get((node, attr))
 
 
 FLAT = frozenset({

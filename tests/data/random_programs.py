@@ -269,7 +269,9 @@ def told(
     if "modified by an inplace operation" in text:
         culprits = set(birth.moved.values())
     elif "a second time" in text:
-        culprits = set(birth.runs[-1:])
+        first = max(birth.runs, default=line)
+        since = [number for number in written if first < number < line]  # what it was computed with may be another now:
+        culprits = {first, *range(min(since, default=line) + 1, line)}  # then it's to be computed anew, further down
     elif "another view of its base has been modified" in text:
         culprits = written
     return Account(

@@ -41,6 +41,8 @@ def merge(entry: Entry, info: Any) -> None:
     """Add one op's formulas to the Node that several ops may share."""
     inputs = [argument.name for argument in info.args_with_derivatives]
     entry["inputs"] = entry["inputs"] or inputs
+    if "pointwise" in info.func.tags:
+        entry["pointwise"] = True
     zeros = set(entry.get("zeros", ()))
     for derivative in info.derivatives:
         slots = [inputs.index(name) for name in derivative.var_names if name in inputs]

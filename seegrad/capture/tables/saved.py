@@ -18,7 +18,7 @@ import torch
 from seegrad.capture.probes import torch_private as _torch
 from seegrad.capture.tables import content
 from seegrad.capture.tables.content import Content, Fingerprint, Looks
-from seegrad.model.derivatives import reads_sign_only, serves
+from seegrad.model.derivatives import may_break, meets, reads_sign_only, serves
 from seegrad.model.recording import EXTERNAL_WRITE, Place
 
 logger = logging.getLogger("seegrad")
@@ -45,6 +45,9 @@ def is_due(age: int) -> bool:
     """
     return age < OFTEN or age % (1 << (age // OFTEN).bit_length()) == 0
 
+
+Gradients = Sequence[torch.Tensor | None]
+"""What a Node is given, or hands on."""
 
 Kept = tuple[str, int, int | None, int, int, int, int, bool]
 """What a Node keeps, as long as nobody asks for more: attribute, tensor, version, storage, its bytes there (start and
@@ -128,6 +131,7 @@ class Keeper(Protocol):
     """A Node that keeps something."""
 
     id: int
+    looked_at: Sequence[Saved]
 
     @property
     def saved(self) -> Sequence[Saved]:
@@ -349,6 +353,13 @@ class SavedTensors:
             return True
         return not content.same(saved.original.sgn(), tensor.detach().sgn())
 
+    def misread(self, node: Keeper, gradients: Gradients, creates_graph: bool) -> list[Saved]:
+        """What the Node is to read and isn't what it saved; unless it multiplies that by 0, and 0 is right."""
+        found = [saved for saved in node.looked_at if self.changed(saved)]
+        if not found or creates_graph:  # the gradient's own slope reads it, whatever it is multiplied by
+            return found
+        return [] if _are_zero(gradients) else [saved for saved in found if _is_reached(saved, gradients)]
+
     def answers(self) -> list[Inquiry]:
         """What the devices were asked and say yes to. Waits for them."""
         asked, self._asked = self._asked, []
@@ -389,6 +400,37 @@ def _memory(saved: Saved) -> Iterator[torch.Tensor]:
     tensor = saved.ref()
     if tensor is not None and (saved.original is None or not _torch.is_freed(tensor)):
         yield tensor
+
+
+def _are_zero(gradients: Gradients) -> bool:
+    """True where nothing but 0 arrives: whatever was saved, the result is right. Only the CPU is asked."""
+    given = [gradient for gradient in gradients if gradient is not None]
+    return all(_torch.is_readable(each) and not each.any() for each in given)
+
+
+def _is_reached(saved: Saved, gradients: Gradients) -> bool:
+    """False where 0 alone arrives at all that has changed there."""
+    dimensions, gradient = meets(saved.name, saved.attr), gradients[0] if len(gradients) == 1 else None
+    if dimensions is None or gradient is None:
+        return True
+    return any(_is_met(saved, tensor.detach(), gradient.detach(), dimensions) for tensor in _memory(saved))
+
+
+def _is_met(saved: Saved, now: torch.Tensor, gradient: torch.Tensor, dimensions: tuple[int, ...]) -> bool:
+    """True where a number that differs meets a gradient other than 0, or one that 0 makes no 0 of: 0 · ∞, 0 / 0."""
+    before = saved.original
+    if not isinstance(before, torch.Tensor) or before.shape != now.shape:
+        return True
+    if not content.answers_at_once(now) or not _torch.is_readable(gradient):
+        return True
+    matters = gradient.ne(0)
+    if dimensions:
+        matters = matters.any(dimensions, keepdim=True)
+    for each in (before, now):
+        matters = matters | ~each.isfinite()
+        if may_break(saved.name):
+            matters = matters | each.eq(0)
+    return bool(((before != now) & matters).any())
 
 
 def _sift(table: Any, key: int, keep: Callable[[Saved], bool]) -> None:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import linecache
+from collections.abc import Callable
 
 import pytest
 import torch
-from hypothesis import HealthCheck, event, given, settings
+from hypothesis import HealthCheck, event, example, given, settings
 
 import seegrad
 from seegrad.capture.probes import torch_private as _torch
@@ -94,7 +95,27 @@ def judge_error(kind: str, errors: list[Diagnosis], torch_says: Account) -> None
         assert found.victim.line == torch_says.victim
 
 
+LEAF = "w0 = torch.tensor([[0.0, 0.862], [1.091, 0.567]], dtype=torch.float64, requires_grad=True)\n"
+END = "loss = (v2 * 0.7).sum()\nloss.backward()\n"
+FOUND = [
+    "v1 = w0 @ w0\nv2 = v1 * v1\nv2[0] = 0.8\nv1.data[0] -= 0.7\n",  # what has changed meets a gradient of 0 alone
+    "v1 = w0.sin()\nv2 = v1[0]\nwith torch.no_grad(): v1 = w0.data\nv1[:, 0] *= 2\n",
+    "v1 = w0 @ w0\nv2 = v1 / (v1.square() + 1)\nv2[0] = 0.8\nv1.data[0] -= 0.7\n",
+    "v1 = w0 @ w0\nv2 = v1 @ v1\nv2[0] = 0.8\nv1.data[0] -= 0.7\n",  # as a factor of columns it's met
+    f"v2 = w0.sigmoid()\n{END}with torch.no_grad(): w0.mul_(1.7)\n",  # freed, and of older numbers
+]
+"""What newly drawn programs have shown."""
+
+
+def drawn_before(test: Callable[..., None]) -> Callable[..., None]:
+    """Those beside the newly drawn."""
+    for lines in FOUND:
+        test = example(source=Source(f"{LEAF}{lines}{END}", kinked=False))(test)
+    return test
+
+
 @ORACLE
+@drawn_before
 @given(source=sources())
 @settings(
     max_examples=300 if ALL else 60, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture]
@@ -104,6 +125,7 @@ def test_random_programs_are_judged_as_torch_judges_them(source: Source) -> None
 
 
 @ORACLE
+@drawn_before
 @given(source=sources())
 @settings(
     max_examples=60 if ALL else 12, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture]
