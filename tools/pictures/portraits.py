@@ -222,7 +222,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments.folder.mkdir(parents=True, exist_ok=True)
     portraits = {portrait.name: portrait for portrait in (*PORTRAITS, SOFTMAX, *TRAINED.values(), OPEN)}
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=chromium, args=CHROMIUM_ARGS)
+        browser = playwright.chromium.launch(
+            executable_path=chromium, args=CHROMIUM_ARGS, ignore_default_args=["--hide-scrollbars"]
+        )  # what there is to scroll to is to be seen
         for file in arguments.files or FOR_README:
             name, theme = FOR_README[file]
             print(f"wrote {photograph(browser, portraits[name], theme, arguments.folder / f'{file}.png')}")

@@ -4,7 +4,7 @@ import type { Event } from "../state/machine";
 import { drawnAt, type Pass, type Scene, type Severity } from "../state/scene";
 import type { Words } from "./words";
 
-const LOWEST = 14; // per cent: a loss of 0 is seen too
+const LOWEST = 6; // per cent: a loss of 0 is seen too
 
 export interface Strip { element: HTMLElement; show(step: number): void }
 
@@ -18,11 +18,11 @@ export function strip(scene: Scene, w: Words, send: (event: Event) => void): Str
   if (!passes.length) return { element, show() {} };
   const losses = passes.map(({ loss }) => (loss ? Number(loss) : NaN));
   const finite = losses.filter(Number.isFinite);
-  const most = Math.max(...finite);
-  const least = Math.min(...finite);
+  const most = Math.max(0, ...finite);
+  const least = Math.min(0, ...finite); // a bar twice as high is a loss twice as high
   const bars = passes.map((pass, k) => {
     const loss = losses[k]!;
-    const height = Number.isFinite(loss) && most > least ? LOWEST + ((100 - LOWEST) * (loss - least)) / (most - least) : pass.number ? 100 : LOWEST;
+    const height = Number.isFinite(loss) ? Math.max(LOWEST, (100 * (loss - least)) / (most - least || 1)) : pass.number ? 100 : LOWEST;
     const finding = worst(pass);
     const broken = pass.loss && !Number.isFinite(loss);
     return h("i", { class: `${finding ?? ""} ${broken ? "error" : ""} ${pass.number ? "" : "out"}`, style: `--h:${height.toFixed(1)}%` }, finding || broken ? h("b", {}, finding === "note" ? "i" : "!") : "");

@@ -32,6 +32,17 @@ test("a step belongs to the pass that it lies in", () => {
   expect([0, 2, 3, 8].map((step) => [drawnAt(data, step).place, drawnAt(data, step).step])).toEqual([[0, 0], [0, 2], [1, 0], [2, 2]]);
 });
 
+test("a bar is as high as its loss", () => {
+  const heights = (...losses: string[]) => {
+    const data = looped();
+    data.passes.forEach((pass, k) => (pass.loss = losses[k]!));
+    return [...mounted(data).root.querySelectorAll<HTMLElement>(".sg-pb i")].map((bar) => bar.style.getPropertyValue("--h"));
+  };
+  expect(heights("10.5", "9", "8")).toEqual(["100.0%", "85.7%", "76.2%"]);
+  expect(heights("-1", "1", "nan")).toEqual(["6.0%", "100.0%", "100.0%"]);
+  expect(heights("0", "0", "0")).toEqual(["6.0%", "6.0%", "6.0%"]);
+});
+
 test("the same step of another pass, its last for the last", () => {
   const data = looped();
   expect([sameStep(data, 1, 2), sameStep(data, 2, 0), sameStep(data, 4, 9)]).toEqual([7, 2, 4]);

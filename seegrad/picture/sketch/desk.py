@@ -24,6 +24,7 @@ SIGNS = {
     "Ge": "≥",
 }  # fmt: skip
 NUMBER = re.compile(r"(Backward)?\d*$")
+HUMP = re.compile(r"(?<=[a-z])(?=[A-Z])")  # where the function's own name has `_`
 CUTS = frozenset({"detach", "data", "storage"})  # ways to another name through which no gradient comes back
 
 
@@ -209,10 +210,10 @@ def sign(name: str) -> str:
     """The sign for a Node's or an op's name.
 
     >>> sign("MulBackward0"), sign("mul"), sign("NllLossBackward0"), sign("zero_"), sign("__getitem__")
-    ('×', '×', 'nllloss', 'zero_', '[…]')
+    ('×', '×', 'nll_loss', 'zero_', '[…]')
     """
     base = _spoken(NUMBER.sub("", name.rsplit("::", 1)[-1]))
-    return shorten(SIGNS.get(base) or SIGNS.get(base.capitalize()) or base.lower(), SIGN_LONGEST)
+    return shorten(SIGNS.get(base) or SIGNS.get(base.capitalize()) or HUMP.sub("_", base).lower(), SIGN_LONGEST)
 
 
 def _spoken(op: str) -> str:

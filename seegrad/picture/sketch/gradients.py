@@ -95,7 +95,7 @@ def _lit_wires(recording: Recording, desk: Desk, frame: Frame) -> list[tuple[str
     node = desk.nodes.get(frame.running) if frame.running is not None else None
     if node is not None and node.leaf is not None:
         leaving = [desk.wires[k] for k in desk.leaving.get(desk.card_at(node.leaf, frame.index), ())]
-        return [(wire.source, wire.target) for wire in leaving if _has_run(desk, wire.target)]
+        return [(wire.source, wire.target) for wire in leaving if _runs_in(desk, wire.target, frame)]
     raised = recording.error is not None and recording.error.node == frame.running
     lit = []
     for wire in (desk.wires[k] for k in (*desk.leaving.get(pill, ()), *desk.arriving.get(pill, ()))):
@@ -106,8 +106,9 @@ def _lit_wires(recording: Recording, desk: Desk, frame: Frame) -> list[tuple[str
     return lit
 
 
-def _has_run(desk: Desk, pill: str) -> bool:
-    return pill in desk.pills and bool(desk.pills[pill].runs)
+def _runs_in(desk: Desk, pill: str, frame: Frame) -> bool:
+    """Has it run in the same backward call? One that ran in another has sent nothing now."""
+    return pill in desk.pills and any(lap == (frame.backward or 0) + 1 for _, lap in desk.pills[pill].laps)
 
 
 def _about(desk: Desk, frame: Frame, cards: list[str]) -> tuple[str, ...]:

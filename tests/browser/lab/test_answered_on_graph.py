@@ -143,7 +143,7 @@ def test_in_chinese_and_what_is_written_by_hand_is_read(lab: Lab, watched: Watch
     expect(again.get_by_label("detach", exact=True)).to_have_value('"raises"')
     run(page, graded(page, "find"))
     run(page, graded(page, "find_test"))
-    expect(graded(page, "find_test").locator(".jp-OutputArea-output p")).to_contain_text("✓ 通过：")
+    expect(graded(page, "find_test").locator(".jp-OutputArea-output p")).to_contain_text("• 已作答：")
     assert watched.foreign_requests == []
 
 

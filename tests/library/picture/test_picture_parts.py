@@ -144,6 +144,9 @@ def test_double_backward_draws_the_graph_of_the_gradient() -> None:
     assert len(made) == 3
     sources = {wire.target: wire.source for wire in parts.wires}
     assert sources[card(parts, "g").id] in made
+    last = max(step for step, _, _ in parts.flows)
+    (arrow,) = [target for step, source, target in parts.flows if (step, source) == (last, the_leaf(parts).id)]
+    assert arrow in made  # the power itself ran in the first call alone
     assert {"∂ ×", "∂ xⁿ"} <= set(said(svg(recording), "fn"))
     assert len(having(svg(recording), "lg-second")) == 1
     assert not having(svg(three_uses()), "lg-second")
