@@ -194,6 +194,41 @@ def function_around(recording: Recording, place: Place | None) -> str:
     return ""
 
 
+WRITTEN = re.compile(r"\s*(?:(?:torch|F|nn\.functional|torch\.nn\.functional)\.\w+_\()?([A-Za-z_]\w*)\b(?!\s*=[^=])")
+"""The name that begins a line which writes in place: `x += 1`, `x.data.div_(2)`, `F.relu_(x)`."""
+
+
+def is_unread_after(recording: Recording, place: Place | None) -> bool:
+    """Would a new value under the name that a line writes be read by nobody: does its function end without using it?
+
+    Then the line writes for who has handed the tensor in, and only writing reaches them.
+    """
+    name = WRITTEN.match(place.code) if place is not None else None
+    function = _function_at(recording, place) if name is not None else None
+    if place is None or name is None or function is None:
+        return False
+    around = [node for node in ast.walk(function) if isinstance(node, ast.For | ast.AsyncFor | ast.While)]
+    again = [node for node in around if node.lineno <= place.line <= (node.end_lineno or 0)]
+    first = min((node.lineno for node in again), default=place.line + 1)
+    names = (node for node in ast.walk(function) if isinstance(node, ast.Name) and node.id == name[1])
+    reads = {node.lineno for node in names if isinstance(node.ctx, ast.Load)} - {place.line}
+    return not any(line >= first for line in reads)
+
+
+def _function_at(recording: Recording, place: Place | None) -> ast.FunctionDef | ast.AsyncFunctionDef | None:
+    """The function in whose text a line of the block's file stands, the inmost; None outside of any."""
+    if place is None or place.file != recording.code_file or not recording.code:
+        return None
+    lines = "\n" * (recording.code[0][0] - 1) + "\n".join(text for _, text in recording.code)
+    with contextlib.suppress(SyntaxError, ValueError):
+        found = (
+            node for node in ast.walk(ast.parse(lines)) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        )
+        holds = [node for node in found if node.lineno < place.line <= (node.end_lineno or 0)]
+        return max(holds, key=lambda node: node.lineno, default=None)
+    return None
+
+
 def made_at(recording: Recording, tensor: int | None) -> Place | None:
     """The line that made a tensor; None where that was before the recording."""
     frame = recording.frames[recording.tensors[tensor].frame] if tensor is not None else None

@@ -1,7 +1,6 @@
 """The line to put in place of another, where one line mends what a Diagnosis says: its advice, written out.
 
-Where the advice is to move a line, to add one, or to think, there's none. What a sentence quotes of such a line,
-shortened, is written here too: it and the mend say the same.
+Where the advice is to move a line, to add one, or to think, there's none. What a sentence quotes of it is made here, too.
 """
 
 from __future__ import annotations
@@ -11,7 +10,7 @@ import contextlib
 from collections.abc import Callable, Iterator
 from typing import TypeGuard
 
-from seegrad.diagnose.evidence import ancestors, made_at
+from seegrad.diagnose.evidence import ancestors, is_unread_after, made_at
 from seegrad.diagnose.finding import NO_TWIN, PATH, Finding
 from seegrad.model.recording import Diagnosis, Mend, Place, Recording
 
@@ -91,15 +90,16 @@ def _of_write(recording: Recording, diagnosis: Diagnosis) -> Iterator[tuple[Plac
     is_view = written is not None and recording.tensors[written].route == "view"
     if facts.get("trained") or facts.get("part") or facts.get("again_round") or is_view:
         return
+    new = out_of_place if not is_unread_after(recording, diagnosis.culprit) else lambda _code: None
     if str(facts.get("op")).endswith("(inplace=True)"):
         yield diagnosis.culprit, without_keyword("inplace")
     elif diagnosis.route in ("data", "detach"):
         alias = (each for each, route in ancestors(recording, written or 0) if route == diagnosis.route)
         yield made_at(recording, next(alias, written)), copied
         if diagnosis.route == "data" and facts.get("op") not in NO_TWIN:  # what holds constants only has no history
-            yield diagnosis.culprit, out_of_place
+            yield diagnosis.culprit, new
     elif diagnosis.route == "self" and diagnosis.raised:
-        yield diagnosis.culprit, out_of_place
+        yield diagnosis.culprit, new
 
 
 # -- one line, rewritten; None where it isn't such a line

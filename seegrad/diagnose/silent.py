@@ -5,7 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from seegrad.diagnose.evidence import birthplace, label, line_of, needed_for, owner, route_of
+from seegrad.diagnose.evidence import (
+    birthplace,
+    function_around,
+    is_unread_after,
+    label,
+    line_of,
+    needed_for,
+    owner,
+    route_of,
+)
 from seegrad.diagnose.finding import DiagnosisKind, Finding, finder
 from seegrad.diagnose.saved import is_trained_leaf, of_write, way, written
 from seegrad.model.recording import Diagnosis, Frame, Node, Place, Recording, SavedTensor, Write
@@ -56,6 +65,10 @@ UPDATE_CHECKED = marked(
 )
 SEEN_INSTEAD = marked(
     "Make a new tensor instead, `{new}`, so that autograd knows of the change, or write after the backward call."
+)
+HANDED_BACK = marked(
+    "Make a new tensor instead, `{new}`, hand it back with `return`, and take it up where `{function}` is called, "
+    "so that autograd knows of the change; or write after the backward call."
 )
 CHECKED_BY_WAY = {
     "data": marked(
@@ -152,7 +165,8 @@ def advice(finding: Finding, facts: dict[str, Word]) -> str:
     if finding.route == "data" and facts["trained"]:
         return UPDATE_CHECKED
     if finding.route == "data" and f".data.{facts['op']}(" in finding.code:
-        return SEEN_INSTEAD
+        facts["function"] = function_around(finding.recording, finding.culprit)
+        return HANDED_BACK if is_unread_after(finding.recording, finding.culprit) else SEEN_INSTEAD
     return CHECKED_BY_WAY.get(way(finding), LET_COUNT)
 
 

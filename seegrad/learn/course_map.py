@@ -40,7 +40,7 @@ class Stop:
 
 
 COURSE = (
-    Stop("00_start_here", marked("Start here"), 0, 0, 3, 1),
+    Stop("00_start_here", marked("Start here"), 0, 0, 3, 0),
     Stop("01_computational_graphs", marked("Computational graphs"), 0, 2, 20, 6, ("00",)),
     Stop("02_leaf_tensors", marked("Leaf tensors"), 1, 0, 7, 6, ("01",)),
     Stop("03_retain_grad_and_hooks", marked("retain_grad and hooks"), 2, 0, 5, 6, ("02",)),
@@ -117,7 +117,7 @@ class CourseMap:
         with speaking(self.lang):
             uri = "data:image/svg+xml," + quote(self.svg(), safe=URI_SAFE)
             alt = _("Map of the course. The list below says the same.")
-            image = f'<img alt="{escape(alt)}" style="max-width:none" src="{escape(uri, quote=True)}">'
+            image = f'<img alt="{escape(alt)}" style="{FITS}" src="{escape(uri, quote=True)}">'
             window = f'<div style="overflow-x:auto" tabindex="0" role="region" aria-label="{escape(alt)}">{image}</div>'
             chapters = f'<ol start="0">{"".join(map(self._entry, COURSE))}</ol>'
             notes = "".join(f"<p>{escape(note)}</p>" for note in self._notes())
@@ -217,6 +217,9 @@ def _as_html(said: str) -> str:
     """A sentence with `code` in it."""
     return re.sub("`([^`]*)`", r"<code>\1</code>", escape(said))
 
+
+FITS = "max-width:max(100%,720px);height:auto"
+"""As wide as the cell, never so small that it can't be read: then it scrolls."""
 
 NOT_STARTED = marked("not started")
 State = Literal["new", "begun", "right", "wrong"]

@@ -33,6 +33,8 @@ FILE = ".seegrad_progress.json"
 BESIDE = ".predictions.json"
 """Where seegrad 0.1 kept answers, beside the notebook: taken over with the next answer, and left as it is."""
 CHAPTER = re.compile(r"\d\d_\w+")
+SHOWN = "00_start_here"
+"""The chapter without an assignment: its one check shows how an exercise answers, by an answer that is wrong."""
 CHECKED = re.compile(r"\bseegrad\.check\b")  # what a cell that checks an exercise imports from
 
 
@@ -264,7 +266,7 @@ def check_passed(result: Any) -> bool | None:
 def note_cell(result: Any) -> None:
     """IPython ran a cell: if it checks an exercise, keep whether it passed. Registered by `%load_ext seegrad`."""
     path, passed = progress_file(), check_passed(result)
-    if path is None or passed is None:
+    if path is None or passed is None or chapter_here() == SHOWN:
         return
     met = tuple(getattr(_error(result) or _score(result), "misconceptions", ()))
     source = result.info.raw_cell or ""

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections import defaultdict
 
-from seegrad.model.recording import GRADIENT_READ, Frame, Node, Recording, SavedTensor, TensorRef
+from seegrad.model.recording import GRADIENT_READ, STEP, Frame, Node, Recording, SavedTensor, TensorRef, Write
 from seegrad.picture.sketch.desk import gradient_name
 from seegrad.words.languages import _, closed, marked, together
+
+NAMED = 2
+"""So many of what one step has written are named."""
 
 HUSHED = ("counters", "damage")  # veils under which no version is told: they would tell how it ends
 WRITTEN_OUT = ("tensor", "as_tensor")  # ops that only take over the user's numbers: their names say nothing
@@ -60,9 +63,9 @@ class Narrator:
             read = self.name(next(iter(frame.inputs), None))
             return _("{name}.grad was read: backward keeps no gradient there.").format(name=read)
         known = [k for k in frame.writes if k in self.writes]
-        writes = [self._write(frame, k) for k in known if self.writes[k].frame == frame.index]  # others are told there
+        here = [self.writes[k] for k in known if self.writes[k].frame == frame.index]  # others are told there
         made = self._made(frame)
-        return together(made, *writes) or _("{op} ran; it made no tensor.").format(op=frame.op)
+        return together(made, *self._written(frame, here)) or _("{op} ran; it made no tensor.").format(op=frame.op)
 
     def name(self, tensor: int | None) -> str:
         """The user's name, or a description."""
@@ -164,8 +167,18 @@ class Narrator:
             text = _("{name} shares the bytes of {parent}, and autograd doesn't know it.")
         return text.format(name=self.name(ref.id), parent=parent)
 
-    def _write(self, frame: Frame, write_id: int) -> str:
-        write = self.writes[write_id]
+    def _written(self, frame: Frame, writes: list[Write]) -> list[str]:
+        """A sentence each; one for all that an optimiser's step has moved alike."""
+        moves = {(write.version_before, write.version_after) for write in writes}
+        alike = len(writes) > NAMED and len(moves) == 1 and frame.op == STEP and self.veil not in HUSHED
+        if not alike:
+            return [self._write(frame, write) for write in writes]
+        ((before, after),) = moves
+        names = ", ".join(self.name(write.tensor) for write in writes[:NAMED])
+        said = _("{names} and {count} more are overwritten in place: the version of each goes {before} → {after}.")
+        return [said.format(names=names, count=len(writes) - NAMED, before=before, after=after)]
+
+    def _write(self, frame: Frame, write: Write) -> str:
         name, before, after = self.name(write.tensor), write.version_before, write.version_after
         if self.veil in HUSHED:
             said = _("{name} is overwritten in place.")

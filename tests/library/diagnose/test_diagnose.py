@@ -7,6 +7,7 @@ import os
 from dataclasses import dataclass
 from unittest import mock
 
+import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -169,3 +170,34 @@ def test_one_line_that_hits_many_is_one_diagnosis() -> None:
     (only,) = rec.diagnoses
     assert dict(only.arguments)["others"] == 3
     assert only.message().count("3 more Nodes") == 1
+
+
+HELPER = """import torch
+def scale(h):
+    h{write}
+    {more}
+w = torch.ones(2, requires_grad=True)
+h = w.exp()
+scale(h)
+h.sum().backward()
+"""
+
+
+@pytest.mark.parametrize(
+    ("write", "more", "line"),
+    [
+        (".data.div_(2)", "", None),
+        (".data.div_(2)", "print(h)", "h = h.div(2)"),
+        (".mul_(2)", "", None),
+        (" *= 2", "return h", "h = h * 2"),
+    ],
+)
+def test_a_name_that_nobody_reads_after_is_not_given_a_new_value(write: str, more: str, line: str | None) -> None:
+    """The caller's tensor has to be another one: only what its function hands back, or still uses, can be."""
+    text = HELPER.format(write=write, more=more)
+    with contextlib.suppress(RuntimeError), seegrad.record(code=("helper.py", 1, text)) as rec:
+        exec(compile(text, "helper.py", "exec"), {})  # noqa: S102  # the program above
+    (found,) = rec.diagnoses
+    assert (found.mend and found.mend.line) == line
+    if found.kind == "silent_corruption":
+        assert ("take it up where `scale` is called" in found.message()) == (line is None)

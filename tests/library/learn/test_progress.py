@@ -206,6 +206,12 @@ def test_other_cells_aren_t_noted(shell: Any, chapter: str, home: Path) -> None:
     assert not (home / FILE).exists()
 
 
+def test_what_shows_how_an_exercise_answers_is_none(shell: Any, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("JPY_SESSION_NAME", "notebooks/en/00_start_here.ipynb")
+    shell.run_cell(FAILS, cell_id="one")
+    assert not (home / FILE).exists()
+
+
 def test_loading_twice_notes_once(shell: Any, chapter: str, home: Path) -> None:
     shell.run_cell("%reload_ext seegrad")
     shell.run_cell(PASSES, cell_id="one_test")
@@ -396,9 +402,9 @@ def test_a_chapter_s_state_is_what_was_done_last_and_never_told_by_colour_alone(
 
 
 def test_the_map_is_drawn_at_its_size_and_no_line_meets_another() -> None:
-    """Titles of three lines stand above the counts; a narrow page scrolls the map instead of shrinking it."""
+    """Titles of three lines stand above the counts; a narrow page scrolls the map instead of shrinking it away."""
     shown = CourseMap(some_progress(), "04_inplace_and_version", "en")
-    assert "max-width:none" in shown.html()
+    assert "max-width:max(100%,720px)" in shown.html()
     assert "overflow-x:auto" in shown.html()
     svg = "{http://www.w3.org/2000/svg}"
     for card in ElementTree.fromstring(shown.svg()).iter(f"{svg}g"):  # noqa: S314  # our own picture

@@ -134,6 +134,16 @@ def test_how_it_ends_isn_t_told_before_by_versions(kind: str) -> None:
     assert not [text for text in told if "counter" in text]
 
 
+def test_a_step_that_moves_many_alike_is_told_in_one_sentence() -> None:
+    model = torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.Linear(2, 1))
+    with seegrad.record() as rec:
+        model(torch.ones(1, 2)).sum().backward()
+        torch.optim.SGD(model.parameters(), lr=0.1).step()
+    moved = "the version of each goes 1 → 2."  # 1: they were initialised in place
+    said = f"model.0.weight, model.0.bias and 2 more are overwritten in place: {moved}"
+    assert draw(rec.recording).frames[-1].text == said
+
+
 def test_the_raising_case_shows_torch_s_error_in_full() -> None:
     recording = raising()
     assert recording.error is not None
