@@ -14,6 +14,7 @@ The standard library is all that it needs: where pip alone has installed the cou
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
@@ -37,14 +38,14 @@ def copy(root: Path = ROOT) -> list[str]:
     copied = _copied(folder / RECORD)
     for path in _course(root):
         name, content = path.relative_to(root).as_posix(), path.read_bytes()
-        mine = folder / name
-        there = mine.read_bytes() if mine.exists() else None
-        if there is None or (there != content and _known(there) == copied.get(name)):
+        mine, course = folder / name, _known(content)
+        have = _known(mine.read_bytes()) if mine.exists() else None
+        if have is None or (have != course and have == copied.get(name)):
             _write(mine, content)
-        elif there != content:
-            stays += [name] if copied.get(name, _known(content)) != _known(content) else []
+        elif have != course:
+            stays += [name] if copied.get(name, course) != course else []
             continue
-        copied[name] = _known(content)
+        copied[name] = course
     _write(folder / RECORD, json.dumps(copied, indent=1, sort_keys=True).encode())
     return stays
 
@@ -67,6 +68,9 @@ def _copied(record: Path) -> dict[str, str]:
 
 
 def _known(content: bytes) -> str:
+    """What tells files apart; of a notebook its cells do: to open one writes beside them which Python it was."""
+    with contextlib.suppress(ValueError, KeyError, TypeError):
+        content = json.dumps(json.loads(content)["cells"], sort_keys=True).encode()
     return hashlib.sha256(content).hexdigest()
 
 

@@ -1,6 +1,6 @@
 """The line to put in place of another, where one line mends what a Diagnosis says: its advice, written out.
 
-Where the advice is to move a line, to add one, or to think, there's none. What a sentence quotes of it is made here, too.
+Where the advice is to move a line, to add one, or to think, there's none. A sentence's quotes of it are made here.
 """
 
 from __future__ import annotations

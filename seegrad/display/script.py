@@ -32,13 +32,15 @@ class Program:
 
 
 def script(name: str) -> Program:
-    """A script by its path.
+    """A script by its path, or a folder with a `__main__.py`.
 
     Raises: OSError, UnicodeDecodeError where it can't be read; SyntaxError; ImportError for a notebook.
     """
     file = Path(name).absolute()
     if file.suffix == ".ipynb" and file.exists():
         raise ImportError(_("it is a notebook, not a script: put `%%see` first in its cells (`%load_ext seegrad`)"))
+    if file.is_dir() and (main := file / "__main__.py").exists():
+        return Program(str(main), *_read(main), name, str(file))
     return Program(str(file), *_read(file), name, str(file.parent))
 
 

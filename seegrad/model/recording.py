@@ -491,6 +491,8 @@ class Recording:
         if not isinstance(data, dict) or data.get("schema") != SCHEMA:
             found = data.get("schema") if isinstance(data, dict) else None
             said = _("This Recording has schema {found}, seegrad reads {known}. Record it again.")
+            if isinstance(data, dict) and "findings" in data:  # what `--json` writes, where `--save` was meant
+                said = _("This isn't a Recording: it's what was found in one. `--save` writes the Recording.")
             raise RecordingError(said.format(found=repr(found), known=SCHEMA))
         try:
             return typing.cast(Recording, as_kind(cls, data["recording"]))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
 import sys
@@ -157,6 +158,24 @@ def test_what_a_learner_changed_stays_and_the_rest_follows_the_course(tmp_path: 
     (mine / ".copied.json").write_text("[")
     assert copy(root) == []
     assert (mine / other).read_text() == "mine", "without what was noted, too"
+
+
+def test_a_notebook_that_was_only_opened_follows_the_course(tmp_path: Path) -> None:
+    """JupyterLab writes the kernel's Python beside the cells, and a block for widgets, without anybody's doing."""
+    root = a_clone(tmp_path)
+    opened, answered = sorted(path.relative_to(root) for path in (root / "notebooks").rglob("*.ipynb"))[:2]
+    for path in (opened, answered):
+        (root / path).write_text(json.dumps({"cells": [{"source": "1"}], "metadata": {}}))
+    copy(root)
+    mine = root / "my_work"
+    (mine / opened).write_text(json.dumps({"cells": [{"source": "1"}], "metadata": {"widgets": {}}}, indent=1))
+    (mine / answered).write_text(json.dumps({"cells": [{"source": "2"}], "metadata": {}}))
+    assert copy(root) == []
+    assert "widgets" in (mine / opened).read_text(), "nothing is newer"
+    for path in (opened, answered):
+        (root / path).write_text(json.dumps({"cells": [{"source": "3"}], "metadata": {}}))
+    assert copy(root) == [answered.as_posix()]
+    assert json.loads((mine / opened).read_text())["cells"] == [{"source": "3"}]
 
 
 def test_a_learner_s_copy_leads_where_the_clone_does(tmp_path: Path) -> None:

@@ -40,7 +40,7 @@ def why(source: str) -> str:
     """Why a check passes, of its own source; "" where it compares nothing.
 
     >>> why('expect("f(x)", f(x), x=x).close(x * 2)')
-    '`f(x)` came out as expected; your work is graded with other numbers too.'
+    '`f(x)` came out as expected. Grading asks more than this cell, with other numbers too.'
     >>> why('expect("found", found).one_of([1, 2])')
     'each part of your answer is one that may be chosen. Whether it is right is found out when it is graded.'
     """
@@ -52,7 +52,9 @@ def why(source: str) -> str:
     compared = [each for each in asked if not each.startswith(("type(", "sorted("))][-MOST_NAMED:]
     if not compared:
         return ""
-    return _("{names} came out as expected; your work is graded with other numbers too.").format(names=listed(compared))
+    return _("{names} came out as expected. Grading asks more than this cell, with other numbers too.").format(
+        names=listed(compared)
+    )
 
 
 def _line(head: str, said: str, *, green: bool) -> str:

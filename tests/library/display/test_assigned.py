@@ -144,7 +144,12 @@ expect("g(x)", x).equals(1)
     [
         (FORM, "predict_test", None, "each part of your answer is one that may be chosen."),
         (ORDER, "order_test", None, "each part of your answer is one that may be chosen."),
-        (VALUE, "write_test", None, "`f(x)`, `g(x)` came out as expected; your work is graded with other numbers too."),
+        (
+            VALUE,
+            "write_test",
+            None,
+            "`f(x)`, `g(x)` came out as expected. Grading asks more than this cell, with other numbers too.",
+        ),
         (VALUE, "write_test", AssertionError("no"), None),
         (VALUE, "5e80790afba2", None, None),
         ("x = 1", "write_test", None, None),

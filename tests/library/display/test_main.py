@@ -16,6 +16,7 @@ import torch
 
 from seegrad.__main__ import main
 from seegrad.recorder import load
+from seegrad.words.errors import RecordingError
 from tests.course.chapters.nbval_runs import LESS_SEEN
 from tests.tiers import one_in
 
@@ -225,6 +226,13 @@ def test_what_can_no_longer_be_written_leaves_the_status_alone(script, tmp_path)
     assert done.stderr.startswith("seegrad: can't write")
 
 
+def test_what_was_found_is_no_recording(script, here, tmp_path) -> None:
+    script(CORRUPT)
+    here("--json", "found.json", "script.py")
+    with pytest.raises(RecordingError, match="what was found in one"):
+        load(tmp_path / "found.json")
+
+
 def test_json_to_stdout_stands_there_alone(script, tmp_path) -> None:
     script(CORRUPT.replace("print(", "print('own'); ("))
     options = ("--json", "-", "--save", "all.json", "--try-fix", "both.html")
@@ -293,6 +301,15 @@ def test_a_package_runs_its_main(tmp_path) -> None:
 
 
 @pytest.mark.whole
+def test_a_folder_with_a_main_runs_as_python_runs_it(tmp_path) -> None:
+    tmp_path.joinpath("tool").mkdir()
+    tmp_path.joinpath("tool", "part.py").write_text("HERE = 3")
+    text = "import sys, part\nprint(sys.argv, sys.path[0], __file__, __name__, part.HERE)\nsys.exit(9)"
+    tmp_path.joinpath("tool", "__main__.py").write_text(text)
+    alone, seen = (python(*command, "tool", "-x", folder=tmp_path) for command in ([], ["-m", "seegrad"]))
+    assert (seen.returncode, seen.stdout.splitlines()[0]) == (alone.returncode, alone.stdout.splitlines()[0])
+
+
 def test_workers_of_a_data_loader_find_the_script(script, tmp_path) -> None:
     script(
         "import torch\nfrom torch.utils.data import DataLoader\n"
