@@ -124,8 +124,10 @@ class _Drawer:
         layout = sized.layout(PAGE_PX if opened else PAGE_PX + SCROLLS_PX)
         signed = not all(card.is_finite for card in self.level.sketch.cards)
         width, top = max(layout.width_px, NARROWEST_PX), MARGIN_PX + (SIGN_UP_PX if signed else 4)
-        body, _ = self._drawn(sized, layout, (MARGIN_PX + (width - layout.width_px) / 2, top))
-        height = layout.height_px + top + MARGIN_PX + (BADGE_PX if sized.alone else 0)
+        body, boxes = self._drawn(sized, layout, (MARGIN_PX + (width - layout.width_px) / 2, top))
+        hanging = [card for card in self.level.sketch.cards if card.accumulates is not None or card.hooks]
+        lowest = max((boxes[card.id].bottom for card in hanging if card.id in boxes), default=0.0)
+        height = max(layout.height_px + top + (BADGE_PX if sized.alone else 0), lowest + BADGE_PX) + MARGIN_PX
         legend, legend_px = draw_legend(seen, MARGIN_PX, height + LEGEND_PX, width, self.steps)
         return _defs() + body + legend, (round(width + 2 * MARGIN_PX, 1), round(height, 1)), legend_px
 
