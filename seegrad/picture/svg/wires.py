@@ -257,11 +257,12 @@ def draw_tags(sketch: Sketch, boxes: dict[str, Box]) -> str:
 def _tag(mark: Mark, box: Box) -> str:
     width = max(map(columns, mark.lines)) * NUMBER_PX + 14
     height = 6 + 13 * len(mark.lines)
-    lines = [text(line, 0, 4 + 13 * k, "", anchor="middle") for k, line in enumerate(mark.lines)]
+    aside = max(0.0, width / 2 + 1 - box.middle)  # a part at the picture's edge has no room for half of its tag
+    lines = [text(line, aside, 4 + 13 * k, "", anchor="middle") for k, line in enumerate(mark.lines)]
     tag = el(
         "g",
         el("path", class_="tip", d="M-6 -8l6 -6 6 6z"),
-        el("rect", x=-width / 2, y=-9, width=width, height=height, rx=5),
+        el("rect", x=aside - width / 2, y=-9, width=width, height=height, rx=5),
         *lines,
         class_=f"clash {mark.severity}",
         transform=f"translate({box.middle:.1f} {box.bottom + 17:.1f})",
