@@ -36,7 +36,7 @@ from seegrad.capture.recomputed import Recomputations
 from seegrad.capture.state import RecordingState
 from seegrad.capture.step import Step, is_torchs
 from seegrad.capture.tables.frames import PLAIN
-from seegrad.capture.training.lost import tell_kept, tell_lost
+from seegrad.capture.training.lost import tell_kept, tell_lost, tell_numbers, tell_unread
 from seegrad.capture.training.steps.rescaled import SCALES
 from seegrad.capture.training.uses import CLIPPING, UNSCALING, ZEROING, on_step
 from seegrad.model.recording import RaisedError, Recording
@@ -169,6 +169,8 @@ class Capture(TorchFunctionMode):
         if self._state.functions is not None:
             quietly(self._state.functions.compare)
         quietly(tell_lost, self._state.tables)
+        quietly(tell_unread, self._state.tables, self._source)
+        quietly(tell_numbers, self._state.tables, self._source)
         quietly(tell_kept, self._state.tables, self._source)
         quietly(self._state.tables.let_go)
         return left

@@ -1,15 +1,17 @@
 """What only the end of the block shows: what nobody has seen again, and what was kept and isn't what it was.
 
 A loop's name for a Parameter that is given to a new tensor, `p = p - rate * p.grad`: while that lives, a list or a dict
-may hold it. A gradient's own memory, kept from one step to the next: the backward call has written there since.
+may hold it. Numbers of Parameters, or a term of a loss, under a name that the function around it never reads. A
+gradient's own memory, kept from one step to the next: the backward call has written there since.
 """
 
 from __future__ import annotations
 
+import ast
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
-from seegrad.capture.probes.places import Source
+from seegrad.capture.probes.places import Source, nodes
 from seegrad.capture.probes.written import stored_at
 from seegrad.capture.tables import Tables
 from seegrad.capture.tables.frames import FrameDraft
@@ -67,6 +69,168 @@ def _parameter(tables: Tables, tensor: int) -> int | None:
     while draft is not None and not draft.parameter and draft.alias_of is not None:
         draft = tables.tensors.drafts.get(draft.alias_of)
     return draft.id if draft is not None and draft.parameter else None
+
+
+# -- under a name that nothing reads
+
+CHANGES = ARITHMETIC | {f"{op}_" for op in ARITHMETIC} | {"rmul", "radd", "rsub", "__imul__", "__iadd__", "__isub__"}
+
+SEES_ALL = frozenset({"locals", "vars", "globals", "eval", "exec"})
+"""What reads names that it doesn't write."""
+
+Scope = ast.FunctionDef | ast.AsyncFunctionDef | ast.Module
+
+
+def tell_unread(tables: Tables, source: Source) -> None:
+    """Tell of the lines whose result only such a name has: new numbers of Parameters, or one number with a graph."""
+    places: dict[Place, tuple[int, list[int], list[int]]] = {}
+    for frame in tables.frames.drafts.values():
+        given = frame.inputs if frame.op in CHANGES else ()
+        found = [number for each in given if (number := _parameter(tables, each)) is not None]
+        terms = [each for each in frame.outputs if _is_term(tables, each)]
+        if frame.place is not None and frame.phase in ("forward", "inplace") and (found or terms):
+            places[frame.place] = (frame.index, [*places.get(frame.place, (0, [], []))[1], *found], terms)
+    for place, (index, parameters, terms) in places.items():
+        name = _unread(source, place) if parameters or terms else ""
+        told = tuple(dict.fromkeys(parameters)) if parameters and not terms else tuple(terms)
+        if name and told:
+            facts = ("name", name), ("how", "term" if terms else "numbers")
+            tables.clues.append(Clue("unread", index, place, told, facts))
+
+
+def _is_term(tables: Tables, tensor: int) -> bool:
+    """One number that came of leaves, with its history: as a loss is made of."""
+    draft = tables.tensors.drafts.get(tensor)
+    return draft is not None and draft.requires_grad and not draft.is_leaf and not draft.shape
+
+
+def _unread(source: Source, place: Place) -> str:
+    """The name that a line gives its result, or whose copy it writes to; empty where anything may read that."""
+    around = [each for each in nodes(source.text(place.file)) if _holds(each, place.line)]
+    scope = next((each for each in reversed(around) if isinstance(each, Scope)), None)
+    statement = next((each for each in reversed(around) if isinstance(each, ast.stmt)), None)
+    loops = any(isinstance(each, ast.For | ast.While) for each in around)
+    if scope is None or statement is None or (isinstance(scope, ast.Module) and not loops):
+        return ""  # another cell, or who imports it, may read what a file has made at last
+    match statement:
+        case ast.Assign(targets=[ast.Name(id=name)]) if name.strip("_"):
+            return name if not list(_reads(scope, name)) else ""
+        case ast.Expr(value=ast.Call() as call):
+            name = _written_name(call)
+            return name if name and _is_only_written(scope, name) else ""
+    return ""
+
+
+def _holds(each: ast.AST, line: int) -> bool:
+    if isinstance(each, ast.Module):
+        return True
+    return isinstance(each, ast.stmt) and each.lineno <= line <= (each.end_lineno or 0)
+
+
+def _reads(scope: ast.AST, name: str) -> Iterator[ast.AST]:
+    """Whatever may read a name in a function, or elsewhere if it isn't the function's own."""
+    for each in ast.walk(scope):
+        match each:
+            case ast.Name(id=read, ctx=ast.Load()) if read == name or read in SEES_ALL:
+                yield each
+            case ast.AugAssign(target=ast.Name(id=read)) if read == name:
+                yield each
+            case ast.Global(names=others) | ast.Nonlocal(names=others) if name in others:
+                yield each
+
+
+def _written_name(call: ast.expr) -> str:
+    """`average` of `average.mul_(decay).add_(p, alpha=rate)`: all that is called of it writes."""
+    while isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute):
+        if not call.func.attr.endswith("_") or call.func.attr.startswith("_"):
+            return ""
+        call = call.func.value
+    return call.id if isinstance(call, ast.Name) else ""
+
+
+def _is_only_written(scope: ast.AST, name: str) -> bool:
+    """Is it always a fresh copy, and does nothing but statements of its own that write to it read its name?"""
+    every = list(ast.walk(scope))
+    sets = [
+        each for each in every if isinstance(each, ast.Name) and each.id == name and isinstance(each.ctx, ast.Store)
+    ]
+    copies = [each for each in every if isinstance(each, ast.Assign) and _copies(each, name)]
+    writes = [each for each in every if isinstance(each, ast.Expr) and _written_name(each.value) == name]
+    return bool(copies) and len(sets) == len(copies) and len(list(_reads(scope, name))) == len(writes)
+
+
+def _copies(statement: ast.Assign, name: str) -> bool:
+    match statement:
+        case ast.Assign(targets=[ast.Name(id=given)], value=ast.Call(func=ast.Attribute(attr="clone"))):
+            return given == name
+    return False
+
+
+# -- numbers taken out of a result, by which something is multiplied
+
+TAKES_OUT = re.compile(r"\.item\(\)|\bfloat\(|\.tolist\(\)|\.numpy\(\)")
+PRODUCTS = ast.Mult | ast.Div | ast.MatMult
+
+
+def tell_numbers(tables: Tables, source: Source) -> None:
+    """Tell of the lines that take numbers out of a result with a history, with the lines that multiply by them."""
+    lines: dict[Place, str] = {}
+    taken: dict[int, Place | None] | None = None
+    for frame in tables.frames.drafts.values():
+        place = frame.place
+        if place is None or frame.phase != "forward" or TAKES_OUT.search(place.code) is None:
+            continue
+        for number in frame.outputs:
+            draft = tables.tensors.drafts.get(number)
+            if draft is None or not draft.requires_grad or draft.is_leaf:
+                continue
+            taken = _taken(tables) if taken is None else taken
+            if number not in taken:
+                lines[place] = lines[place] if place in lines else _multiplied(source, place)
+                if lines[place]:
+                    told = (("lines", lines[place]),)
+                    tables.clues.append(Clue("number", frame.index, place, (number,), told))
+
+
+def _multiplied(source: Source, place: Place) -> str:
+    """The lines with products of what that line sets or returns, in its function; where it returns it, in its file."""
+    every = nodes(source.text(place.file))
+    around = [each for each in every if _holds(each, place.line)]
+    scope = next((each for each in reversed(around) if isinstance(each, Scope)), None)
+    statement = next((each for each in reversed(around) if isinstance(each, ast.stmt)), None)
+    match statement, scope:
+        case ast.Assign(targets=[ast.Name(id=name)]), ast.AST() as within:
+            part = [each for each in ast.walk(within) if getattr(each, "lineno", 0) > place.line]
+            sets = [each for each in part if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store)]
+            if any(each.id == name for each in sets):
+                return ""  # something else by then
+            names = {name, *_loop_names(within, name)}
+        case ast.Return(), ast.FunctionDef(name=name):
+            part, names = list(every), {name}
+        case _:
+            return ""
+    products = [each for each in part if isinstance(each, ast.BinOp) and isinstance(each.op, PRODUCTS)]
+    found = {each.lineno for each in products for side in (each.left, each.right) if _stands_for(side) in names}
+    return " ".join(map(str, sorted(found)))
+
+
+def _loop_names(scope: ast.AST, name: str) -> Iterator[str]:
+    """`w` of `for w, expert in zip(weights, experts)`."""
+    for each in ast.walk(scope):
+        if isinstance(each, ast.For | ast.comprehension):
+            targets = each.target.elts if isinstance(each.target, ast.Tuple) else [each.target]
+            zipped = isinstance(each.iter, ast.Call) and isinstance(each.iter.func, ast.Name)
+            over = each.iter.args if isinstance(each.iter, ast.Call) and zipped else [each.iter]
+            over = [each.iter, *over] if len(over) != len(targets) else over
+            held = (to for to, of in zip(targets, over, strict=False) if isinstance(of, ast.Name) and of.id == name)
+            yield from (to.id for to in held if isinstance(to, ast.Name))
+
+
+def _stands_for(side: ast.expr) -> str:
+    """The name, or the function that is called or asked for as a property: `weights[i]`, `self.weight()`."""
+    while isinstance(side, ast.Subscript | ast.Call):
+        side = side.value if isinstance(side, ast.Subscript) else side.func
+    return side.id if isinstance(side, ast.Name) else side.attr if isinstance(side, ast.Attribute) else ""
 
 
 # -- a gradient's own memory

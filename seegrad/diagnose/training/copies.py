@@ -229,6 +229,10 @@ WRITE_THEM = {
     "gradient": marked("If the gradient is to change, write into it: `{op}_` instead of `{op}`."),
     "chain": marked("If the gradient is to change, write the result into it: `.grad.copy_(…)`."),
     "parameter": marked("If it is to change, write into it, under `with torch.no_grad():`: `{op}_` instead of `{op}`."),
+    "parameters": marked(
+        "If it is to change, let each call of the row write, under `with torch.no_grad():`, `….mul_(…).add_(…)`; or "
+        "write what comes out into it, `….copy_(…)`."
+    ),
     "result": marked("If what follows is to go on from the new numbers, take them up: `{name} = {name}.{op}(…)`."),
 }
 
@@ -237,6 +241,8 @@ CHANGES = frozenset(
     | {"clamp", "clip", "clamp_min", "clamp_max", "nan_to_num", "masked_fill", "renorm"}
 )
 """Ops of which there is one that writes, `clamp_`; out of place, they are of use by their result alone."""
+
+CHAINS = {"gradient": "chain", "parameter": "parameters"}
 
 OF_GRADIENT = re.compile(r"\.grad\b")
 
@@ -258,7 +264,7 @@ def find_dropped(recording: Recording) -> Iterator[Diagnosis]:
                 recording=recording, kind=DROPPED, frame=frame.index, culprit=frame.place, victim=used, tensor=leaf
             )
             chain = how != "result" and "(" in given.replace(".detach()", "")
-            way = "chain" if chain else how  # what is written there is new already
+            way = CHAINS[how] if chain else how  # what is written there is new already
             facts: dict[str, Word] = {"how": way, "label": label(recording, leaf), "op": frame.op}
             yield finding.told(NOBODY_TAKES[how], WRITE_THEM[way], facts)
 
@@ -281,9 +287,16 @@ def _of_gradient(recording: Recording, frame: Frame, given: str) -> Used | None:
 
 
 def _of_parameter(recording: Recording, frame: Frame) -> Used | None:
-    """It's a Parameter, or a `.data` of one, to which gradients come later."""
-    leaf = _parameter(recording, frame.inputs[0]) if frame.inputs else None
-    came = (each for each in recording.frames[frame.index :] if leaf is not None and leaf_of(recording, each) == leaf)
+    """It's a Parameter, or a `.data` of one, to which gradients come later, or that is computed with."""
+    first = frame
+    for each in reversed(recording.frames[: frame.index]):  # the calls before it in its row
+        if each.place != frame.place:
+            break
+        first = each if set(each.outputs) & set(first.inputs[:1]) and each.op in CHANGES else first
+    leaf = _parameter(recording, first.inputs[0]) if first.inputs else None
+    after = recording.frames[frame.index + 1 :] if leaf is not None else ()
+    elsewhere = (each for each in after if each.place != frame.place)
+    came = (each for each in elsewhere if leaf_of(recording, each) == leaf or (leaf in each.inputs and each.module))
     later = next(came, None)
     return ("parameter", leaf, later.place) if leaf is not None and later is not None else None
 
