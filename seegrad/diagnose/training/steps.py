@@ -118,7 +118,7 @@ def find_thrown_away(recording: Recording) -> Iterator[Diagnosis]:
     told: set[Place | None] = set()
     used = {leaf for round_ in rounds(recording) for leaf in round_.fresh}
     for round_ in rounds(recording):
-        if not round_.came or not used.isdisjoint(round_.came):
+        if not round_.came or not used.isdisjoint(round_.came) or _moved_since(recording, round_):
             continue
         guilty, last = round_.cleared[-1:], max(frames[-1].index for frames in round_.came.values())
         if guilty and guilty[0].place not in told:
@@ -133,6 +133,14 @@ def find_thrown_away(recording: Recording) -> Iterator[Diagnosis]:
                 tensor=next(iter(round_.came)),
             )
             yield finding.told(NOTHING_LEFT, CLEAR_ELSEWHERE, {}, backward=finding.line(backward))
+
+
+def _moved_since(recording: Recording, round_: Round) -> bool:
+    """Has a step moved one of the leaves since its gradient came: the step before, by its closure?"""
+    storages = {recording.tensors[leaf].storage for leaf in round_.came}
+    first = min(frames[0].index for frames in round_.came.values())
+    steps = (frame for frame in recording.frames[first : round_.step.frame + 1] if frame.op == STEP)
+    return any(recording.writes[write].storage in storages for frame in steps for write in frame.writes)
 
 
 # -- never cleared: each step uses the sum of all gradients so far
