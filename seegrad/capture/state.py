@@ -55,6 +55,9 @@ from seegrad.words.errors import text_of
 SAID_ELSEWHERE = ("once_differentiable", "where no input requires gradient", "created inside a custom Function")
 """Cores of such errors."""
 
+LOOKS_AT_HOOKS = frozenset({1, 4})
+"""Backward calls at which those of modules are looked at."""
+
 MOST_WAYS = 1_000
 """Backward calls of which it's remembered how they came about: what an older one has freed, hardly anybody holds."""
 
@@ -429,6 +432,8 @@ class RecordingState:
         self._ways.pop(self._backwards - 1 - MOST_WAYS, None)
         self._collections.lap(frames)
         self._idle.lap(frames)
+        if self._backwards in LOOKS_AT_HOOKS:
+            self._let_go.of_modules(Reach(frames))
         self.switches.backward_begins()
         return self._backwards - 1
 

@@ -26,6 +26,12 @@ NOT_RETURNED = marked(
 RETURN_IT = marked("If the gradient is to change, let the hook return the new one: `return {given}`.")
 
 
+HOOK_RETURNS_NOTHING = marked(
+    "{Culprit} computes something new in a hook of a module, and the hook returns nothing: the module goes on with "
+    "what it had, and so does the backward call on {victim}."
+)
+RETURN_NEW = marked("If the module is to go on with the new one, let the hook return it: `return …`.")
+
 ONLY_NAMES = marked(
     "{Culprit} does nothing: it names `{given}` and doesn't call it, so the step on {victim} goes on without it."
 )
@@ -50,6 +56,24 @@ def find_idle_statements(recording: Recording) -> Iterator[Diagnosis]:
             said, advice = (ONLY_COMPARES, SET_IT) if compares else (ONLY_NAMES, CALL_IT)
             facts: dict[str, Word] = {"how": "compared" if compares else "named"}
             yield finding.told(said, advice, facts, given=name)
+
+
+@finder(order=32)
+def find_hooks_without_result(recording: Recording) -> Iterator[Diagnosis]:
+    """A note for each hook of a module that computes something new and returns nothing."""
+    for each in recording.clues_of("hook"):
+        after = (frame for frame in recording.frames[each.frame :] if frame.phase == "backward")
+        backward = next(after, None)
+        if backward is not None:
+            finding = Finding(
+                recording=recording,
+                kind=DROPPED,
+                frame=backward.index,
+                culprit=each.place,
+                victim=backward.place,
+                name=each.fact("name") or None,
+            )
+            yield finding.told(HOOK_RETURNS_NOTHING, RETURN_NEW, {"how": "module's hook"})
 
 
 @finder(order=32)

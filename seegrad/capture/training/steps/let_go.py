@@ -1,6 +1,6 @@
 """What the user's text lets go at once: a module made by a statement of its own, a hook's new gradient.
 
-And statements that do nothing: `loss.backward`, `p.requires_grad == False`.
+What a module's hook computes, too. And statements that do nothing: `loss.backward`, `p.requires_grad == False`.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import Any
 import torch
 
 from seegrad.capture.probes.places import Source, definitions, is_users, nodes
+from seegrad.capture.probes.variables import Reach, is_a
 from seegrad.capture.probes.written import under_way
 from seegrad.capture.tables import Tables
 from seegrad.model.recording import Clue
@@ -23,6 +24,30 @@ MOST = 10_000
 
 CHANGES = frozenset({"clamp", "clip", "mul", "div", "add", "sub", "masked_fill", "nan_to_num", "neg", "clamp_min"})
 """Methods that are of use by their result alone."""
+
+PURE = CHANGES | {
+    *(
+        "relu",
+        "sigmoid",
+        "tanh",
+        "softmax",
+        "log_softmax",
+        "normalize",
+        "layer_norm",
+        "dropout",
+        "where",
+        "sign",
+        "abs",
+    ),
+    *("round", "sqrt", "square", "pow", "exp", "log", "float", "half", "to", "roll", "flip"),
+    *("zeros_like", "ones_like", "rand_like", "randn_like", "full_like"),
+}
+"""Methods and functions that compute something new and do nothing else."""
+
+HOLDS = frozenset({"tuple", "list", "len", "min", "max", "float", "int", "range", "zip"})
+TORCHS = frozenset({"torch", "F", "functional", "nn"})
+HOOKS = ("_forward_pre_hooks", "_forward_hooks", "_backward_pre_hooks", "_backward_hooks")
+"""Where a module keeps its hooks."""
 
 Functions = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Lambda
 
@@ -39,6 +64,7 @@ class LetGo:
         self._made: list[tuple[weakref.ref[torch.nn.Module], str, int]] = []
         self._told: set[tuple[str, int]] = set()
         self._read: set[tuple[str, int]] = set()  # functions
+        self._read_hooks: set[tuple[str, int]] = set()
 
     def given(self, module: torch.nn.Module, user: FrameType | None) -> None:
         """A module is given a Parameter of its own while that line runs."""
@@ -85,14 +111,42 @@ class LetGo:
                 return not any(isinstance(each, ast.Call) for each in args)  # a module made for what is called
         return False
 
+    def of_modules(self, reach: Reach) -> None:
+        """Tell of the hooks that users have put on modules, which compute something new and return nothing."""
+        values = (value for frame in reach.frames for _, value in reach.of(frame))
+        owners = [each for each in values if is_a(each, torch.nn.Module)]
+        modules = {id(each): each for owner in owners for each in torch.nn.Module.modules(owner)}
+        for module in modules.values():
+            for hook in (each for table in HOOKS for each in vars(module).get(table, {}).values()):
+                self._of_module(hook)
+
+    def _of_module(self, hook: Any) -> None:
+        function = hook if isinstance(hook, FunctionType) else vars(type(hook)).get("__call__")
+        function = getattr(hook, "__func__", function)  # a method
+        if not isinstance(function, FunctionType) or not is_users(function.__code__.co_filename):
+            return
+        file, first = function.__code__.co_filename, function.__code__.co_firstlineno
+        if (file, first) in self._read_hooks:
+            return
+        self._read_hooks.add((file, first))
+        found = self._written(file, first)
+        line, given = (None, "") if found is None else _new_and_gone(found)
+        if line is not None:
+            facts = (("name", given),)
+            self._tables.clues.append(Clue("hook", self._tables.frames.now, self._source.at(file, line), (), facts))
+
+    def _written(self, file: str, first: int) -> ast.FunctionDef | None:
+        written = (each for each in definitions(self._source.text(file)) if isinstance(each, ast.FunctionDef))
+        at = (each for each in written if each.args.args and _begins(each) == first)
+        return next(at, None)
+
     def hooked(self, hook: Sequence[Any], tensor: int) -> None:
         """The user has put a hook on a tensor: does it compute a new gradient, and return nothing?"""
         function = hook[0] if hook else None
         if not isinstance(function, FunctionType) or not is_users(function.__code__.co_filename):
             return
         file, first = function.__code__.co_filename, function.__code__.co_firstlineno
-        written = (each for each in definitions(self._source.text(file)) if isinstance(each, ast.FunctionDef))
-        found = next((each for each in written if each.lineno == first and each.args.args), None)
+        found = self._written(file, first)
         line = None if found is None else _lost_in(found)
         place = None if line is None else self._source.at(file, line)
         if found is not None and place is not None and (file, place.line) not in self._told:
@@ -120,6 +174,59 @@ def _lost_in(function: ast.FunctionDef) -> int | None:
     last = max(lines, default=0)
     taken = any(isinstance(each, ast.Name) and each.id == name and each.lineno > last for each in own)
     return last if lines and not taken else None
+
+
+def _begins(function: ast.FunctionDef) -> int:
+    return min([function.lineno, *(each.lineno for each in function.decorator_list)])
+
+
+def _new_and_gone(function: ast.FunctionDef) -> tuple[int | None, str]:
+    """The last line that computes something of what a module's hook is given, which nothing reads; the name for it.
+
+    None where the hook returns something, hands a name of its own on, or where that line may do more.
+    """
+    own = list(_own(function.body))
+    outside = any(isinstance(each, ast.Global | ast.Nonlocal | Functions) for each in own)
+    if outside or any(isinstance(each, ast.Return | ast.Yield) and each.value is not None for each in own):
+        return None, ""
+    given = {each.arg for each in function.args.args if each.arg != "self"}
+    found: tuple[int | None, str] = None, ""
+    for each in sorted((each for each in own if isinstance(each, ast.stmt)), key=lambda each: each.lineno):
+        match each:
+            case ast.Assign(targets=[ast.Name(id=name)], value=value) if given & _named(value):
+                gone = not any(_is_read(other, name, each.lineno) for other in own)
+                found = (each.lineno, name) if gone and _is_pure(value) else found
+                given.add(name)
+            case ast.Expr(value=ast.Call() as call) if given & _named(call) and _is_pure(call):
+                found = each.lineno, ""
+    return found
+
+
+def _named(value: ast.AST) -> set[str]:
+    return {each.id for each in ast.walk(value) if isinstance(each, ast.Name)}
+
+
+def _is_read(each: ast.AST, name: str, line: int) -> bool:
+    return isinstance(each, ast.Name) and each.id == name and isinstance(each.ctx, ast.Load) and each.lineno > line
+
+
+def _is_pure(value: ast.AST) -> bool:
+    """Is it arithmetic, or calls of torch that compute something new, and nothing else?"""
+    calls = [each.func for each in ast.walk(value) if isinstance(each, ast.Call)]
+    torchs = [each for each in calls if isinstance(each, ast.Attribute) and each.attr in PURE]
+    holds = [each for each in calls if isinstance(each, ast.Name) and each.id in HOLDS]
+    more = [each for each in calls if isinstance(each, ast.Attribute) and each not in torchs and _is_torchs(each)]
+    computes = torchs or more or any(isinstance(each, ast.BinOp) for each in ast.walk(value))
+    return bool(computes) and len(torchs) + len(holds) + len(more) == len(calls)
+
+
+def _is_torchs(function: ast.Attribute) -> bool:
+    """`F.gelu`, `torch.nn.functional.gelu`: not in place, and nothing that saves or prints."""
+    root: ast.expr = function
+    while isinstance(root, ast.Attribute):
+        root = root.value
+    by_itself = function.attr.endswith("_") or function.attr in ("save", "load", "manual_seed")
+    return isinstance(root, ast.Name) and root.id in TORCHS and not by_itself
 
 
 def _own(body: Sequence[ast.AST]) -> Iterator[ast.AST]:
