@@ -293,6 +293,9 @@ def _is_finite(tensor: torch.Tensor) -> bool:
 PERSISTENT = 10
 """Backward calls after which it is noted."""
 
+CERTAIN = 3
+"""After so many where it's a factor of a product whose other one is 0, too: neither ever gets anything."""
+
 NEAREST = 4
 """So many Nodes lie at most between a product and the leaf that is its factor: they shape it."""
 
@@ -312,11 +315,13 @@ class Stillness:
         self._still: dict[int, int] = {}  # leaf → backward calls
         self._met: list[NodeDraft] = []
         self._seen: list[ExtremesDraft] = []  # in this backward
+        self._factors: set[int] = set()  # leaves of products in this backward whose factors are both 0
         self._noted: list[ExtremesDraft] = []  # of those before
 
     def begin(self, met: Sequence[tuple[Any, NodeDraft]], watch: Callable[[int], Callable[..., Any]]) -> list[Any]:
         """A backward is about to run through these Nodes: what was registered with them, to be removed behind it."""
         self._met, self._seen = [draft for _, draft in met if draft.leaf is not None], []
+        self._factors = set()
         if not any(draft.leaf in self._still for draft in self._met):
             return []
         watched = ((node, draft) for node, draft in met if may_be_flat(draft.name) or self._multiplies(draft))
@@ -329,19 +334,31 @@ class Stillness:
 
     def _is_still(self, node: int | None) -> bool:
         """Is there such a leaf behind the Node, and nothing between but what shapes it?"""
+        return self._leaf_behind(node) in self._still
+
+    def _leaf_behind(self, node: int | None, *, beside: bool = False) -> int:
+        """The leaf that a Node hands on to, with nothing between but what shapes it; -1 where there is none.
+
+        `beside`: or by which one more product scales what other leaves made.
+        """
         for _ in range(NEAREST):
             draft = None if node is None else self._tables.nodes.drafts.get(node)
             if draft is None or draft.leaf is not None:
-                return draft is not None and draft.leaf in self._still
+                return -1 if draft is None or draft.leaf is None else draft.leaf
             behind = [target for _, target, _ in draft.edges if target is not None]
+            if beside and factors(draft.name):
+                return max(map(self._leaf_behind, behind), default=-1)
             node = behind[0] if len(behind) == 1 else None
-        return False
+        return -1
 
     def handed(self, backward: int, node: int, computed: Gradients, given: Gradients) -> None:
         """A Node has computed the gradients of its inputs from those it was given."""
         slots = factors(self._tables.nodes.drafts[node].name)
         handed = [computed[slot] for slot in slots if slot < len(computed)] if slots else computed
         if all(map(_is_zero, handed)) and not all(map(_is_zero, given)):
+            edges = [target for slot, target, _ in self._tables.nodes.drafts[node].edges if slot in slots]
+            behind = {self._leaf_behind(target, beside=True) for target in edges if target is not None}
+            self._factors |= behind if len(behind) == 2 else set()
             for slot, gradient in [*((None, each) for each in given), *enumerate(computed)]:
                 draft = ExtremesDraft(self._tables.frames.now, node=node, slot=slot, backward=backward)
                 if gradient is not None and looked_at(draft, gradient):
@@ -363,7 +380,7 @@ class Stillness:
                 del self._still[number]
             elif self._still[number] == 1:
                 fresh.add(number)
-            elif self._still[number] >= PERSISTENT:
+            elif self._still[number] >= (CERTAIN if number in self._factors else PERSISTENT):
                 now = self._tables.frames.now
                 still.append(ExtremesDraft(now, node=draft.id, backward=backward, low="0", high="0", always=True))
         self._met = []

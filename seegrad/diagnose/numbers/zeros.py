@@ -5,6 +5,7 @@ Or one of two factors that are both 0: the gradient of each is a product with th
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -36,6 +37,10 @@ WHY = {
         "`{op}` on {product} multiplies two factors that are both 0, and the gradient of each is a product with the "
         "other; the last of them became 0 on {culprit}"
     ),
+    "begun": marked(
+        "`{op}` on {product} multiplies two factors that are both 0, and the gradient of each is a product with the "
+        "other; {label}, which could be anything as long as the other one is 0, became 0 on {culprit}"
+    ),
 }
 MEND = {
     "step": marked(
@@ -63,7 +68,7 @@ MEND = {
         "Begin one of the two at random numbers and only the other at 0: the product is 0 all the same, and both learn."
     ),
 }
-MEND["zeroed"] = MEND["factors"]
+MEND["zeroed"] = MEND["begun"] = MEND["factors"]
 
 STEPS = frozenset({"Round", "Sign", "Floor", "Ceil", "Trunc"})
 BENDS = {
@@ -262,11 +267,43 @@ def _factors_behind(recording: Recording, product: Node) -> set[int]:
     return found - {-1}
 
 
+def _may_be_random(recording: Recording, product: Node, leaves: set[int]) -> int | None:
+    """Of the two factors, the one that is to begin at random where one is a gate, or scales what data went through.
+
+    A gate is one number, and begins at 0; so does the last of several layers, behind which all comes out as 0.
+    """
+    whole = [_shaped(recording, node) for node in _factors_of(recording, product)]
+    gates = [leaf for leaf in whole if leaf in leaves and math.prod(recording.tensors[leaf].shape) == 1]
+    if len(gates) == 1 and set(whole) <= leaves:
+        return next(iter(set(whole) - set(gates)))
+    inner = next((node for node in _factors_of(recording, product) if _shaped(recording, node) == -1), None)
+    inner = None if inner is None else _product_behind(recording, inner)
+    scales = [_shaped(recording, node) for node in _factors_of(recording, inner)] if inner is not None else []
+    found = leaves.intersection(scales)
+    return next(iter(found)) if len(found) == 1 and leaves.intersection(whole) else None
+
+
+def _factors_of(recording: Recording, product: Node) -> list[Node]:
+    """The Nodes that hand on to each factor."""
+    slots = factors(product.name)
+    return [recording.nodes[each.target] for each in product.edges if each.slot in slots and each.target is not None]
+
+
+def _product_behind(recording: Recording, node: Node) -> Node | None:
+    """The nearest product behind a Node, where nothing joins others to it on the way."""
+    for _ in range(NEAREST):
+        targets = [each.target for each in node.edges if each.target is not None]
+        if factors(node.name) or len(targets) != 1:
+            break
+        node = recording.nodes[targets[0]]
+    return node if factors(node.name) else None
+
+
 def _shaped(recording: Recording, node: Node) -> int:
     """The leaf of which a Node gives a shape or a part; -1 where it is of none alone."""
     for _ in range(NEAREST):
         targets = [edge.target for edge in node.edges if edge.target is not None]
-        if node.leaf is not None or len(targets) != 1:
+        if node.leaf is not None or len(targets) != 1 or factors(node.name):
             break
         node = recording.nodes[targets[0]]
     return -1 if node.leaf is None else node.leaf
@@ -278,7 +315,8 @@ def _zeroed(recording: Recording, leaves: set[int]) -> Place | None:
     last: dict[int, Frame] = {}
     for frame in recording.frames:
         if frame.phase in ("forward", "inplace") and frame.op != STEP:
-            made = (recording.tensors[each].storage for each in frame.outputs)
+            fresh = (recording.tensors[each] for each in frame.outputs)
+            made = (ref.storage for ref in fresh if ref.frame == frame.index and ref.alias_of is None)
             wrote = (recording.writes[each].storage for each in frame.writes)
             last |= dict.fromkeys(storages.intersection([*made, *wrote]), frame)
     found = [frame for frame in last.values() if frame.op in ZEROES]
@@ -294,7 +332,10 @@ def _returned_on(recording: Recording, node: Node) -> Place | None:
 def _describe(recording: Recording, flat: Flat, leaves: list[int]) -> Diagnosis:
     product = birthplace(recording, flat.node)
     behind = _factors_behind(recording, flat.node) if flat.why == "factors" else set[int]()
-    zeroed = _zeroed(recording, behind.intersection(leaves))
+    behind &= set(leaves)
+    chosen = _may_be_random(recording, flat.node, behind)
+    zeroed = _zeroed(recording, behind if chosen is None else {chosen})
+    first = leaves[0] if chosen is None else chosen
     finding = Finding(
         recording=recording,
         kind=ZERO,
@@ -302,12 +343,12 @@ def _describe(recording: Recording, flat: Flat, leaves: list[int]) -> Diagnosis:
         culprit=zeroed or _returned_on(recording, flat.node) or product,
         victim=flat.frame.place,
         node=flat.node,
-        tensor=leaves[0],
+        tensor=first,
     )
     count, op = len(leaves) - 1, function_of(flat.node) or flat.node.op
-    facts: dict[str, Word] = {"label": label(recording, leaves[0]), "cause": flat.why, "op": op}
-    how = "zeroed" if zeroed is not None else flat.why
+    facts: dict[str, Word] = {"label": label(recording, first), "cause": flat.why, "op": op}
+    how = flat.why if zeroed is None else "zeroed" if chosen is None else "begun"
     more = plural(" (and {count} more leaf)", " (and {count} more leaves)", count) if count else ""
     lines = {"culprit": finding.line(finding.culprit, code=True), "product": finding.line(product, code=True)}
-    why = phrase(WHY[how], op=op, **lines)
+    why = phrase(WHY[how], op=op, label=label(recording, first), **lines)
     return finding.told(IS_ZERO, MEND[how], facts, leaves=more, why=why)
