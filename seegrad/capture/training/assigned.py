@@ -37,7 +37,7 @@ class AssignedParameters:
 
     def __init__(self, tables: Tables, source: Source, tied: TiedParameters, let_go: LetGo) -> None:
         self._tables, self._source, self._tied, self._let_go = tables, source, tied, let_go
-        self._found: list[tuple[WeakTensor, Kind, Place | None]] = []
+        self._found: list[tuple[WeakTensor, Kind, Place | None, WeakTensor | None]] = []
 
     def watch(self, quietly: Callable[..., object]) -> Callable[[], None]:
         """From now on, in this thread; what's returned ends it."""
@@ -71,19 +71,22 @@ class AssignedParameters:
         old = beside.get(name)
         if old is not None and old is not new and len(self._found) < MOST:
             place = self._source.place(user_frame(sys._getframe(1)))
-            self._found += [(WeakTensor(each), kind, place) for each in parameters]
+            before = WeakTensor(old) if isinstance(old, torch.Tensor) else None
+            self._found += [(WeakTensor(each), kind, place, before) for each in parameters]
 
     def look(self) -> None:
-        """Tell of those that calls have shown by now, the ones of a line together."""
-        places: dict[tuple[Kind, Place], list[int]] = {}
+        """Tell of those that calls have shown by now, the ones of a line together; does anyone hold the old ones?"""
+        places: dict[tuple[Kind, Place, bool], list[int]] = {}
         waiting = []
-        for ref, kind, place in self._found:
+        for ref, kind, place, old in self._found:
             parameter = ref()
             number = None if parameter is None else self._tables.tensors.find(parameter)
             if number is not None and place is not None:
-                places.setdefault((kind, place), []).append(number)
+                held = old is not None and old() is not None
+                places.setdefault((kind, place, held), []).append(number)
             elif parameter is not None:
-                waiting.append((ref, kind, place))
+                waiting.append((ref, kind, place, old))
         self._found = waiting
-        for (kind, place), numbers in places.items():
-            self._tables.clues.append(Clue(kind, self._tables.frames.now, place, tuple(numbers)))
+        for (kind, place, held), numbers in places.items():
+            facts = (("held", str(int(held))),)
+            self._tables.clues.append(Clue(kind, self._tables.frames.now, place, tuple(numbers), facts))
