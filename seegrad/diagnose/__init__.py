@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib
 import pkgutil
 from dataclasses import replace
+from functools import partial
 
 from seegrad.diagnose.finding import ORDER
 from seegrad.diagnose.mend import mend_of
@@ -20,18 +21,32 @@ for _module in pkgutil.walk_packages(__path__, f"{__name__}."):
 FINDERS = tuple(sorted(ORDER, key=lambda find: (ORDER[find], find.__module__)))
 SEVERITIES = ("error", "wrong", "note")
 
+TOO_FAR = frozenset(
+    {"clipped_after_step", "clips_nothing", "clipped_while_scaled", "gradients_never_cleared", "foreign_gradients"}
+)
+"""Kinds of notes on steps that go farther than was meant, by which numbers may grow until they overflow."""
+
+GROWN = frozenset({"overflow", "grown", "power", "half", "infinite", "unseen"})
+"""Causes of a NaN that are no mistake of the line's own: what it was given had grown."""
+
 
 def diagnose(recording: Recording) -> tuple[Diagnosis, ...]:
     """What went wrong in a Recording, most important first: torch's errors, wrong gradients, notes; then by time.
 
-    A note that knows no line to change comes after those that do.
+    A note that knows no line to change comes after those that do; so does a NaN to which steps have grown that another
+    note is about: it follows from them.
 
     >>> diagnose(Recording())
     ()
     """
-    found = (replace(each, mend=mend_of(recording, each)) for find in FINDERS for each in find(recording))
-    return tuple(sorted(found, key=_importance))
+    found = [replace(each, mend=mend_of(recording, each)) for find in FINDERS for each in find(recording)]
+    amiss = min((each.frame or 0 for each in found if each.kind in TOO_FAR and each.culprit), default=None)
+    return tuple(sorted(found, key=partial(_importance, amiss)))
 
 
-def _importance(found: Diagnosis) -> tuple[int, bool, int]:
-    return SEVERITIES.index(found.severity), found.severity == "note" and found.culprit is None, found.frame or 0
+def _importance(amiss: int | None, found: Diagnosis) -> tuple[int, bool, int]:
+    """`amiss`: the first Frame in which steps show that go too far."""
+    severity, frame = found.severity, found.frame or 0
+    if amiss is not None and frame > amiss and found.kind == "not_finite" and dict(found.arguments)["cause"] in GROWN:
+        severity = "note"
+    return SEVERITIES.index(severity), severity == "note" and found.culprit is None, frame

@@ -41,8 +41,9 @@ TAKES = {
     "multilabel_soft_margin_loss": ("twice", "logsigmoid"),
     "nll_loss": ("logarithm", ""),
     "kl_div": ("logarithm", ""),
+    "log_softmax": ("twice", "softmax"),
 }
-"""Loss → what is amiss where it is given probabilities, and what it applies itself."""
+"""Loss, or its first half → what is amiss where it is given probabilities, and what it applies itself."""
 
 LOGS = {"softmax": "log_softmax", "sigmoid": "F.logsigmoid"}
 """Op that makes probabilities → the one that makes their logarithms."""
@@ -113,7 +114,9 @@ class _Given:
                 waiting += [(each, made.index - 1) for each in made.inputs]
             else:
                 return None
-        return found[0] if len({made.place for made in found}) == 1 else None
+        once = len({made.place for made in found}) == 1
+        by_itself = loss.op == "log_softmax" and any(made.op != "softmax" for made in found)  # of a gate, say
+        return found[0] if once and not by_itself else None
 
     def _keeps_history(self, made: Frame) -> bool:
         return any(self._recording.tensors[tensor].requires_grad for tensor in made.outputs)

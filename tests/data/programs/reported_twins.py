@@ -1,0 +1,190 @@
+"""Twins of what is silently wrong, and are right: averages, hooks, closures, numbers that scale, adapters."""
+
+from __future__ import annotations
+
+import copy
+
+import torch
+from torch import nn
+from torch.nn import functional as F  # noqa: N812  # torch's own convention
+
+from tests.data.programs import program
+
+
+@program()
+def s_legal_targets_and_averages():
+    """Names that are read, copies that are put back, distances that are only looked at."""
+    net = nn.Sequential(nn.Linear(5, 8), nn.Tanh(), nn.Linear(8, 1))
+    target = copy.deepcopy(net)
+    kept = {name: p.detach().clone() for name, p in net.named_parameters()}
+    optimizer = torch.optim.Adam(net.parameters(), lr=1e-2)
+
+    def follow(tau):
+        with torch.no_grad():
+            for p, held in zip(net.parameters(), target.parameters(), strict=True):
+                new = tau * p.data + (1 - tau) * held.data
+                held.copy_(new)
+
+    def average(decay):
+        for name, p in net.named_parameters():
+            fresh = kept[name].clone()
+            fresh.mul_(decay).add_(p.data, alpha=1 - decay)
+            kept[name] = fresh
+
+    def drift():
+        total = 0.0
+        for p, held in zip(net.parameters(), target.parameters(), strict=True):
+            apart = p.data - held.data
+            total += apart.norm().item()
+        return total
+
+    for _ in range(5):
+        x = torch.randn(8, 5)
+        with torch.no_grad():
+            wanted = target(x)
+        loss = (net(x) - wanted - 0.1).pow(2).mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        follow(0.05)
+        average(0.9)
+    return drift()
+
+
+@program()
+def s_legal_hooks_that_look_write_or_return():
+    """Hooks that note something down, write in place, check, or return what they made."""
+    net = nn.Sequential(nn.Linear(4, 16), nn.ReLU(), nn.Linear(16, 2))
+    seen = {}
+
+    class Means:
+        def __init__(self):
+            self.all = []
+
+        def __call__(self, module, given, result):
+            mean = result.detach().mean()
+            self.all.append(mean.item())
+
+    def keep(name):
+        def hook(module, given, result):
+            seen[name] = result.detach()
+
+        return hook
+
+    def bound(module, given, result):
+        result = result.clamp_(-3, 3)
+
+    def check(module, grad_input, grad_output):
+        size = sum(each.norm() ** 2 for each in grad_input if each is not None)
+        assert size < 1e6
+
+    net[0].register_forward_hook(Means())
+    net[0].register_forward_hook(keep("first"))
+    net[0].register_forward_hook(lambda module, given, result: result + 0.1)
+    net[2].register_forward_hook(bound)
+    net[2].register_forward_pre_hook(lambda module, given: (given[0] * 2,))
+    net[1].register_full_backward_hook(check)
+    optimizer = torch.optim.Adam(net.parameters(), lr=1e-2)
+    for _ in range(4):
+        loss = F.cross_entropy(net(torch.randn(8, 4)), torch.randint(0, 2, (8,)))
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+
+
+@program()
+def s_legal_closures():
+    """Cleared in the closure and outside of it; batches added up in one; cleared by hand."""
+    net = nn.Sequential(nn.Linear(2, 8), nn.Tanh(), nn.Linear(8, 1))
+    x = torch.randn(40, 2)
+    y = x.prod(1, keepdim=True)
+    optimizer = torch.optim.LBFGS(net.parameters(), lr=0.5, max_iter=6, line_search_fn="strong_wolfe")
+
+    def in_batches():
+        optimizer.zero_grad()
+        total = 0.0
+        for at in range(0, 40, 10):
+            loss = (net(x[at : at + 10]) - y[at : at + 10]).pow(2).mean() / 4
+            loss.backward()
+            total += loss.item()
+        return total
+
+    for _ in range(3):
+        optimizer.zero_grad()
+        optimizer.step(in_batches)
+    by_hand = torch.optim.LBFGS(net.parameters(), lr=0.1, max_iter=4)
+
+    def closure():
+        for p in net.parameters():
+            p.grad = None
+        loss = (net(x) - y).pow(2).mean()
+        loss.backward()
+        return loss
+
+    for _ in range(3):
+        by_hand.step(closure)
+        by_hand.zero_grad()
+
+
+@program()
+def s_legal_numbers_that_scale():
+    """The step of a quantiser, the balance of two losses, a temperature: plain numbers that are meant so."""
+
+    class Quantised(nn.Linear):
+        def forward(self, x):
+            size = self.weight.abs().max().item() / 127
+            return F.linear(x, self.weight + (torch.round(self.weight / size) * size - self.weight).detach(), self.bias)
+
+    class Gated(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.first, self.last, self.gate = Quantised(6, 16), nn.Linear(16, 3), nn.Linear(6, 3)
+
+        def forward(self, x):
+            gate = torch.softmax(self.gate(x), -1)
+            self.used = gate.mean(0).tolist()
+            return self.last(torch.relu(self.first(x))) * gate
+
+    net, log = Gated(), []
+    optimizer = torch.optim.Adam(net.parameters(), lr=1e-2)
+    for lap in range(4):
+        out = net(torch.randn(16, 6))
+        fit, size = F.cross_entropy(out, torch.randint(0, 3, (16,))), out.pow(2).mean()
+        balance = (fit / (size + 1e-6)).item()
+        log.append(torch.sigmoid(out).mean().item())
+        loss = fit + 0.01 * balance * size + 1e-3 / (1 + lap) * size
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+
+
+@program()
+def s_legal_adapters_and_gates():
+    """One half of an adapter at 0, a gate at 0 before a layer that isn't, a head made anew before the optimiser."""
+
+    class Adapter(nn.Module):
+        def __init__(self, base, rank=4):
+            super().__init__()
+            self.base = base.requires_grad_(False)
+            self.down = nn.Parameter(torch.randn(rank, base.in_features) * 0.1)
+            self.up = nn.Parameter(torch.zeros(base.out_features, rank))
+
+        def forward(self, x):
+            return self.base(x) + x @ self.down.t() @ self.up.t()
+
+    class Gated(nn.Module):
+        def __init__(self, size):
+            super().__init__()
+            self.inner, self.alpha = nn.Linear(size, size), nn.Parameter(torch.zeros(1))
+
+        def forward(self, x):
+            return x + self.alpha * torch.tanh(self.inner(x))
+
+    net = nn.Sequential(Adapter(nn.Linear(6, 8)), Gated(8), nn.Linear(8, 2))
+    net[2].weight = nn.Parameter(torch.zeros(2, 8))
+    optimizer = torch.optim.SGD([p for p in net.parameters() if p.requires_grad], lr=0.1)
+    for _ in range(6):
+        loss = F.cross_entropy(net(torch.randn(8, 6)), torch.randint(0, 2, (8,)))
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
