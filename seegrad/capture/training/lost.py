@@ -84,18 +84,28 @@ Scope = ast.FunctionDef | ast.AsyncFunctionDef | ast.Module
 def tell_unread(tables: Tables, source: Source) -> None:
     """Tell of the lines whose result only such a name has: new numbers of Parameters, or one number with a graph."""
     places: dict[Place, tuple[int, list[int], list[int]]] = {}
+    last: dict[Place, FrameDraft] = {}
     for frame in tables.frames.drafts.values():
+        last |= {frame.place: frame} if frame.place is not None else {}
         given = frame.inputs if frame.op in CHANGES else ()
         found = [number for each in given if (number := _parameter(tables, each)) is not None]
         terms = [each for each in frame.outputs if _is_term(tables, each)]
         if frame.place is not None and frame.phase in ("forward", "inplace") and (found or terms):
             places[frame.place] = (frame.index, [*places.get(frame.place, (0, [], []))[1], *found], terms)
     for place, (index, parameters, terms) in places.items():
+        parameters = parameters if _is_like(tables, last[place], parameters) else []
         name = _unread(source, place) if parameters or terms else ""
         told = tuple(dict.fromkeys(parameters)) if parameters and not terms else tuple(terms)
         if name and told:
             facts = ("name", name), ("how", "term" if terms else "numbers")
             tables.clues.append(Clue("unread", index, place, told, facts))
+
+
+def _is_like(tables: Tables, last: FrameDraft, parameters: Sequence[int]) -> bool:
+    """Is what comes out in the end of the shape of one of them: new numbers for it, not a figure about it?"""
+    drafts = tables.tensors.drafts
+    shapes = {tuple(drafts[each].shape) for each in parameters if each in drafts}
+    return any(tuple(drafts[each].shape) in shapes for each in last.outputs if each in drafts)
 
 
 def _is_term(tables: Tables, tensor: int) -> bool:

@@ -360,3 +360,22 @@ def s_likelihood_by_hand_of_probabilities():
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
+
+
+@program("result_dropped")
+def s_best_weights_loaded_before_the_score():
+    """The best weights so far are the first ones, and each epoch goes back to them before it is scored."""
+    model = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 1))
+    best, lowest = copy.deepcopy(model.state_dict()), float("inf")
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
+    x = torch.randn(32, 4)
+    y = x.sum(1, keepdim=True)
+    for _ in range(4):
+        for at in (0, 16):
+            loss = F.mse_loss(model(x[at : at + 16]), y[at : at + 16])
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+        model.load_state_dict(best)  # culprit
+        with torch.no_grad():
+            lowest = min(lowest, F.mse_loss(model(x), y).item())

@@ -188,3 +188,47 @@ def s_legal_adapters_and_gates():
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
+
+
+@program()
+def s_legal_weights_that_go_back():
+    """An average that is tried and taken back, folds that begin anew once they are scored, a start that moves on."""
+    net = nn.Sequential(nn.Linear(4, 8), nn.Tanh(), nn.Linear(8, 1))
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.05)
+    x = torch.randn(32, 4)
+    y = x.sum(1, keepdim=True)
+    scores = []
+
+    def train():
+        for _ in range(2):
+            loss = F.mse_loss(net(x), y)
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+
+    def score():
+        with torch.no_grad():
+            scores.append(F.mse_loss(net(x), y).item())
+
+    average = {name: p.data.clone() for name, p in net.named_parameters()}
+    for _ in range(3):
+        train()
+        for name, p in net.named_parameters():
+            average[name].mul_(0.9).add_(p.data, alpha=0.1)
+        own = {name: p.data.clone() for name, p in net.named_parameters()}
+        for name, p in net.named_parameters():
+            p.data.copy_(average[name])
+        score()
+        for name, p in net.named_parameters():
+            p.data.copy_(own[name])
+    start = copy.deepcopy(net.state_dict())
+    for _ in range(3):
+        net.load_state_dict(start)
+        train()
+        score()
+    for _ in range(3):
+        train()
+        learned = {name: value.clone() for name, value in net.state_dict().items()}
+        net.load_state_dict(start)
+        start = {name: start[name] + 0.1 * (learned[name] - start[name]) for name in start}
+    return scores
