@@ -143,8 +143,15 @@ class Flow:
         return [replace(cut, why="numbers") for cut in found[:1] if not self._recording.tensors[cut.given[0]].shape]
 
     def leaves(self, tensors: Iterable[int]) -> list[int]:
-        """The leaves that require grad and lead to these tensors; one that was returned before isn't again."""
+        """The leaves that require grad and lead to these tensors; one that was returned before isn't again.
+
+        Behind one that was computed, and made a leaf (an inner step of MAML), stands what it was computed of.
+        """
         behind = self.behind(tensors, self._walked_to_leaves)
+        for tensor in behind:  # grows while it's read
+            made = self._makers(tensor) if is_trained(self._recording, tensor) else ()
+            given = [each for frame in made for each in self._with_history(frame)]
+            behind += self.behind(given, self._walked_to_leaves) if given else ()
         return sorted(number for number in behind if is_trained(self._recording, number))
 
     def claims(self, roots: Iterable[int], fits: Callable[[Cut], bool]) -> list[tuple[Cut, list[int]]]:

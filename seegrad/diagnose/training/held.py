@@ -187,7 +187,7 @@ def _how(recording: Recording, leaf: int) -> tuple[str, Place | None, str, str]:
     stands_in = leaf in replacing(recording)
     if thawed is not None and (recording.tensors[leaf].parameter or not stands_in):
         return "thawed", thawed, "", ""
-    if "assigned" in clues and (stands_in or clues["assigned"].fact("held") == "1"):
+    if "assigned" in clues and (stands_in or ("held", "1") in clues["assigned"].facts):
         return "assigned", clues["assigned"].place, "", ""
     if stands_in and "exchanged" in clues and "copy(" not in clues["exchanged"].place.code:
         return "exchanged", clues["exchanged"].place, "", ""

@@ -379,3 +379,25 @@ def s_best_weights_loaded_before_the_score():
         model.load_state_dict(best)  # culprit
         with torch.no_grad():
             lowest = min(lowest, F.mse_loss(model(x), y).item())
+
+
+@program("graph_cut")
+def s_inner_steps_by_data():
+    """Two inner steps of MAML, each of which makes leaves of what it computed."""
+    model = nn.Linear(4, 2)
+    outer = torch.optim.SGD(model.parameters(), lr=0.1)
+
+    def loss_of(weights, x, y):
+        return F.cross_entropy(torch.func.functional_call(model, weights, (x,)), y)
+
+    for _ in range(3):
+        fast = {name: p.clone() for name, p in model.named_parameters()}
+        for _ in range(2):
+            inner = loss_of(fast, torch.randn(8, 4), torch.randint(0, 2, (8,)))
+            slopes = torch.autograd.grad(inner, fast.values(), create_graph=True)
+            moved = zip(fast.items(), slopes, strict=True)
+            fast = {name: (p - 0.1 * slope).data.requires_grad_() for (name, p), slope in moved}  # culprit
+        loss = loss_of(fast, torch.randn(8, 4), torch.randint(0, 2, (8,)))
+        outer.zero_grad()
+        loss.backward()
+        outer.step()

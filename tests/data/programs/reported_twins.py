@@ -232,3 +232,19 @@ def s_legal_weights_that_go_back():
         net.load_state_dict(start)
         start = {name: start[name] + 0.1 * (learned[name] - start[name]) for name in start}
     return scores
+
+
+@program()
+def s_legal_states_that_begin_anew():
+    """Windows of a recurrent net, each from leaves of the state before; the net learns by the last window alone."""
+    cell, head = nn.GRUCell(3, 5), nn.Linear(5, 1)
+    optimizer = torch.optim.SGD([*cell.parameters(), *head.parameters()], lr=0.1)
+    state = torch.zeros(4, 5)
+    for _ in range(4):
+        state = state.detach().requires_grad_()
+        for _ in range(3):
+            state = cell(torch.randn(4, 3), state)
+        loss = head(state).pow(2).mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
