@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from seegrad.diagnose.evidence import label
 from seegrad.diagnose.finding import Finding, finder
 from seegrad.diagnose.gradients import reach
+from seegrad.diagnose.lost.dropped import find_dropped
 from seegrad.diagnose.numbers.constant import CONSTANT, MEND, NUMBER, WAY, find_constant_terms
 from seegrad.diagnose.numbers.known import Makers
 from seegrad.model.recording import Diagnosis, Frame, Place, Recording
@@ -27,7 +28,7 @@ DEEPEST = 5
 @finder(order=13)
 def find_scaled_by_numbers(recording: Recording) -> Iterator[Diagnosis]:
     """A note for each line that takes such a number out, by which another line multiplies what a loss comes of."""
-    told: set[Place] | None = None  # at first, the lines that are told of as terms
+    told: set[Place] | None = None
     makers = Makers(recording)
     for each in recording.clues_of("number"):
         made, lines = recording.frames[each.frame], set(map(int, each.fact("lines").split()))
@@ -35,12 +36,16 @@ def find_scaled_by_numbers(recording: Recording) -> Iterator[Diagnosis]:
         came = {recording.nodes[frame.running].leaf for frame in frames if frame.running is not None}
         leaves = sorted(leaf for leaf in reach(recording, each.tensors) if leaf in came)
         if leaves and any(_scales(recording, frame, each.place.file, lines) for frame in _behind(recording, frames)):
-            told = (
-                {found.culprit for found in find_constant_terms(recording) if found.culprit} if told is None else told
-            )
+            told = _told(recording) if told is None else told
             if each.place not in told:
                 told.add(each.place)
                 yield _describe(recording, made, each.tensors[0], leaves, frames[-1])
+
+
+def _told(recording: Recording) -> set[Place]:
+    """The lines that are told of already: as terms, or as the last that is computed with what never learns."""
+    found = (*find_constant_terms(recording), *find_dropped(recording))
+    return {each.culprit for each in found if each.culprit is not None}
 
 
 def _next_call(recording: Recording, made: Frame) -> list[Frame]:
@@ -87,5 +92,5 @@ def _describe(recording: Recording, made: Frame, tensor: int, leaves: Sequence[i
     )
     count, given = len(leaves) - 1, label(recording, tensor)
     more = plural(" (and {count} more leaf)", " (and {count} more leaves)", count) if count else ""
-    facts: dict[str, Word] = {"label": label(recording, leaves[0]), "cause": "number", "op": made.op}
+    facts: dict[str, Word] = {"label": label(recording, leaves[0]), "cause": "weight", "op": made.op}
     return finding.told(WAY, MEND["number"], facts, leaves=more, why=phrase(NUMBER, given=given), given=given)
