@@ -127,6 +127,12 @@ ASKS = frozenset({"isfinite", "isnan", "isinf"})
 MENDS = frozenset({"nan_to_num", "nan_to_num_"})
 """Ops that take them away."""
 
+SUMS = frozenset({
+    "add", "addmm", "baddbmm", "bmm", "dot", "einsum", "iadd", "imul", "linear", "matmul", "mm", "mul", "multiply",
+    "mv", "radd", "rmul", "square", "sub", "sum",
+})  # fmt: skip
+"""Ops that have a finite value at all finite numbers: of none but too large ones they make an infinity."""
+
 OVERFLOWS = frozenset({"overflow", "half", "grown"})
 SCALES = "_amp_update_scale_"
 """A GradScaler leaves a step out where the scaled gradients overflow."""
@@ -150,19 +156,34 @@ class Arrival:
 def find_not_finite(recording: Recording) -> Iterator[Diagnosis]:
     """One Diagnosis, of the first backward call that was reached: what comes later follows from it.
 
-    None where the program cleans the numbers up, or where a GradScaler leaves out the step because of an overflow.
+    None where the program cleans the numbers up, or where the step is left out because of an overflow.
     """
     if not shows(recording, {"nan", "inf", "-inf"}):
         return
     origins = Origins(recording)
     scaled = any(frame.op == SCALES for frame in recording.frames)
-    arrivals = (each for each in _arrivals(origins) if not (scaled and _why(origins, each.origin) in OVERFLOWS))
-    arrival = _clearest(arrivals)
+    arrivals = list(_arrivals(origins))
+    skipped = {
+        each.frame.index
+        for each in arrivals
+        if (scaled or _has_passed(origins, each)) and _why(origins, each.origin) in OVERFLOWS
+    }
+    arrival = _clearest(each for each in arrivals if each.frame.index not in skipped)
     later = _behind(recording, arrival) if arrival is not None else ()
     if arrival is not None and not any(_meets(origins, frame, MENDS) for frame in later):
         asked = any(_meets(origins, frame, ASKS) for frame in later)
         mild = asked or arrival.harmless or _why(origins, arrival.origin) in ("unseen", "data", "entered")
         yield _describe(origins, arrival, LOOKED_AT if mild else BROKEN)
+
+
+def _has_passed(origins: Origins, arrival: Arrival) -> bool:
+    """Does the last call bring finite gradients to the same leaves? Then no step has used these: they'd hold NaN."""
+    calls = [frame.backward for frame in origins.recording.frames if frame.backward is not None]
+    first, last = arrival.frame.backward, max(calls)
+    leaves = {node.leaf for node in origins.runs(first or 0) if node.leaf is not None}
+    again = [node for node in origins.runs(last) if node.leaf in leaves] if last != first else []
+    spans = [span for node in again if (span := origins.known.given.get((last, node.id))) is not None]
+    return bool(spans) and all(span.is_finite for span in spans)
 
 
 def _behind(recording: Recording, arrival: Arrival) -> list[Frame]:
@@ -288,6 +309,7 @@ def _why(origins: Origins, origin: Origin) -> str:
         (has_nan, "domain"),
         (dtype == "float16", "half"),
         (op in POWERS, "power"),
+        (op.strip("_") in SUMS, "overflow"),
         (not any(span is not None and max(-span.low, span.high) > LARGE for span in spans), "domain"),
     )
     return next((why for holds, why in reasons if holds), "overflow")

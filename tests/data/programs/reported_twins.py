@@ -248,3 +248,23 @@ def s_legal_states_that_begin_anew():
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
+
+
+@program()
+def s_legal_scale_by_hand():
+    """A loss scaled up as far as it goes: where that is too far the step is left out, and the scale goes down."""
+    net = nn.Sequential(nn.Linear(3, 16), nn.Tanh(), nn.Linear(16, 1))
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.01)
+    scale, left_out = 2.0**127, 0
+    for _ in range(6):
+        x = torch.randn(16, 3)
+        loss = F.mse_loss(net(x), 3 * x.sum(1, keepdim=True))
+        optimizer.zero_grad()
+        (loss * scale).backward()
+        if all(p.grad.isfinite().all() for p in net.parameters()):
+            for p in net.parameters():
+                p.grad.div_(scale)
+            optimizer.step()
+        else:
+            scale, left_out = scale / 16, left_out + 1
+    return left_out, loss.item()
