@@ -91,6 +91,7 @@ c.JupyterHub.services = [
             singleuser,
             f"--ServerApp.root_dir={home}",
             "--ServerApp.default_url=/formgrader",
+            "--ServerApp.answer_yes=True",  # a hub ends it by Ctrl+C, which else asks a terminal, for half a minute
         ],
     }
 ]

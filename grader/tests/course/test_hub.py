@@ -103,6 +103,18 @@ def test_what_is_laid_is_as_it_has_to_be(tmp_path: Path, grader: str, capsys: py
 
 
 @as_root
+def test_a_course_with_two_names_is_refused(tmp_path: Path, grader: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """What the course's own file says is read last: released under the one name, nobody finds it under the other."""
+    path = written(tmp_path, GOOD.format(grader=grader, exchange=tmp_path / "exchange"))
+    own = tmp_path / "home/course/nbgrader_config.py"
+    own.parent.mkdir()
+    for said, status in (("cs1", 0), ("another", 2)):
+        own.write_text(f'c.CourseDirectory.course_id = "{said}"\n')
+        assert main(["hub", str(path), f"--prefix={tmp_path / 'env'}"]) == status
+    assert "course_id = 'another', and 'cs1'" in capsys.readouterr().err
+
+
+@as_root
 def test_students_read_neither_each_other_s_work_nor_the_clone(
     tmp_path: Path, grader: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -175,7 +187,8 @@ def test_the_grader_s_account_takes_the_class_s_names(open_folder: Path, monkeyp
     monkeypatch.setattr(hubs, "home", lambda _: home)
     page = " ".join((DEPLOYED.parents[2] / "docs" / "hub.md").read_text(encoding="utf-8").split())
     assert "Once an assignment is generated, `nbjudge roster PARTICIPANTS.csv`, in the course's folder" in page
-    path = written(open_folder, GOOD.format(grader=grader, exchange=open_folder / "exchange"))
+    settings = GOOD.replace("cs1", "autograd101")  # as the course's own file calls it
+    path = written(open_folder, settings.format(grader=grader, exchange=open_folder / "exchange"))
     course = small.make(home / "course")
     (course / "participants.csv").write_text("First name,Last name,Username\nAda,Lovelace,ada\n", encoding="utf-8")
     environment = ENVIRONMENT | {"HOME": str(home), "PYTHONPATH": str(Path(__file__).parents[1])}

@@ -266,5 +266,5 @@ def s_legal_scale_by_hand():
                 p.grad.div_(scale)
             optimizer.step()
         else:
-            scale, left_out = scale / 16, left_out + 1
+            scale, left_out = scale / 2**20, left_out + 1
     return left_out, loss.item()

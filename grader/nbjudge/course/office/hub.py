@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import pwd
+import re
 import stat
 import tomllib
 from collections.abc import Iterator, Mapping
@@ -29,6 +30,11 @@ SOLUTIONS = (
     "make the environment elsewhere (make hub HUB=/opt/seegrad-hub), and chmod 700 {clone}"
 )
 LACKING = "no account on this machine yet, unless the hub makes it at the first login: {names}"
+OTHERWISE = (
+    "{file} says course_id = {said!r}, and {course!r} is the course of the hub: what is released under one name "
+    "nobody finds under the other. Make them one"
+)
+SAYS_COURSE = re.compile(r"^\s*c\.CourseDirectory\.course_id\s*=\s*[\"'](.+?)[\"']", re.MULTILINE)
 NOTE = '"""Written by `nbjudge hub`; what is changed here is written anew."""\n\nc = get_config()  # noqa: F821\n'
 
 
@@ -160,9 +166,17 @@ def places(hub: Hub, prefix: Path) -> Iterator[Laid]:
             yield Laid(Path(pwd.getpwnam(account).pw_dir), OWN, account)
     if (clone := _solutions(prefix)) is not None:
         raise CourseError(SOLUTIONS.format(prefix=prefix, clone=clone))
+    _demand_one_name(own / hub.directory / "nbgrader_config.py", hub.course)
     etc = prefix / "etc/jupyter"
     yield from _configuration(etc, root, everybody(hub), graders_own=False)
     yield from _configuration(own / ".jupyter", hub.grader, graders(own / hub.directory), graders_own=True)
+
+
+def _demand_one_name(file: Path, course: str) -> None:
+    """The course's own settings are read last: raises CourseError where they call it otherwise."""
+    said = SAYS_COURSE.findall(file.read_text(encoding="utf-8", errors="replace")) if file.is_file() else []
+    if said and said[-1] != course:
+        raise CourseError(OTHERWISE.format(file=file, said=said[-1], course=course))
 
 
 def _configuration(folder: Path, owner: str, settings: str, *, graders_own: bool) -> Iterator[Laid]:
