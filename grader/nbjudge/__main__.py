@@ -222,11 +222,15 @@ def _prove(options: argparse.Namespace) -> int:
 
 
 def _regrade(options: argparse.Namespace) -> int:
+    from functools import partial
+
     from nbjudge.pages import regrade
+    from nbjudge.pages.generating import as_generated
 
     converter = _converter(options)
     with converter.record() as record:
-        regrade.demand_generated(converter.course(), record.assignment(options.name, 0))
+        asked, made = record.assignment(options.name, 0), partial(as_generated, parent=converter)
+    regrade.demand_generated(converter.course(), asked, made)
     return _grade(converter, options)
 
 

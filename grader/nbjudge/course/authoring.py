@@ -73,9 +73,7 @@ def of_source(notebook: str, document: Mapping[str, Any]) -> list[Remark]:
         said += _of_regions(text, marked)
         if python and cell["cell_type"] == "code" and not any(one[3] for one in said):
             said += _of_python(text, marked)
-        found += [
-            Remark(notebook, _called(number, marked), line, what, cure, stops) for line, what, cure, stops in said
-        ]
+        found += [Remark(notebook, called(number, marked), line, what, cure, stops) for line, what, cure, stops in said]
     return found
 
 
@@ -87,7 +85,8 @@ def _is_python(document: Mapping[str, Any]) -> bool:
     return str(kernel.get("language", "python") or "python").lower() == "python"
 
 
-def _called(number: int, marks: Mapping[str, Any]) -> str:
+def called(number: int, marks: Mapping[str, Any]) -> str:
+    """A cell as an author finds it: by its grade_id, else by its place."""
     name = marks.get("grade_id")
     return f"cell {name!r}" if isinstance(name, str) and name else f"cell {number}"
 
@@ -211,7 +210,7 @@ def _of_borrowed(notebook: Notebook, cells: Sequence[Mapping[str, Any]]) -> Iter
                 continue
             seen.add((number, name))
             what, line = BORROWED.format(name=name, test=f"cell {only[name]!r}"), _line_of(name, _text(cell), one.line)
-            yield Remark(notebook.name, _called(number, _marks(cell)), line, what, BORROWED_CURE, stops=False)
+            yield Remark(notebook.name, called(number, _marks(cell)), line, what, BORROWED_CURE, stops=False)
 
 
 def _line_of(name: str, text: str, first: int) -> int:
@@ -255,11 +254,9 @@ def _of_computed(notebook: Notebook, cells: Sequence[Mapping[str, Any]]) -> Iter
         for one in every:
             for name in sorted(one.binds & theirs & reader.keys()):
                 if _computes(one.text, notebook.naming.classes):
-                    what, called = (
-                        COMPUTED.format(name=name, test=f"cell {reader[name]!r}"),
-                        _called(number, _marks(cell)),
-                    )
-                    yield Remark(notebook.name, called, one.line, what, COMPUTED_CURE, stops=False)
+                    what = COMPUTED.format(name=name, test=f"cell {reader[name]!r}")
+                    where = called(number, _marks(cell))
+                    yield Remark(notebook.name, where, one.line, what, COMPUTED_CURE, stops=False)
 
 
 def _computes(text: str, classes: Collection[str]) -> bool:

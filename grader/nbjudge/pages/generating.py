@@ -12,16 +12,26 @@ from shutil import rmtree
 from typing import Any
 
 import nbformat
+import nbgrader
 from nbgrader.converters import GenerateAssignment
 from nbgrader.converters.base import NbGraderException
-from nbgrader.preprocessors import SaveCells
+from nbgrader.preprocessors import IncludeHeaderFooter, InstantiateTests, SaveCells
 
-from nbjudge.course.authoring import Remark, of_names, of_source
+from nbjudge.course.authoring import Remark, called, of_names, of_source
 from nbjudge.errors import CourseError, GraderError
 from nbjudge.model import Assignment
 
 STOPPED = "{count} to be mended in {name}; nothing was released"
 TAKEN_BACK = "{name}: what was released before is taken back, too: the gradebook has the tests of the new source"
+TEMPLATES = Path(nbgrader.__file__).parent / "docs" / "source" / "user_guide" / "autotests.yml"
+NO_TEMPLATES = (
+    "{said!r} is made into tests by {file}, which lies neither beside the notebook nor in the folder of the course"
+)
+COPY_TEMPLATES = "copy nbgrader's own: cp {templates} {folder}/"
+NOT_MADE = (
+    "the tests of {path} can't be made again, to see whether the gradebook has them: {error}; run "
+    "`nbjudge generate {name} --force`, which says more"
+)
 
 
 class CheckedAssignment(GenerateAssignment):  # type: ignore[misc]  # nbgrader ships no types
@@ -31,7 +41,7 @@ class CheckedAssignment(GenerateAssignment):  # type: ignore[misc]  # nbgrader s
         """nbgrader's hook."""
         self._made = False
         before = Path(self._format_dest(self.coursedir.assignment_id, ".")).is_dir()
-        self._demand(one for path, document in self._sources() for one in of_source(path.stem, document))
+        self._demand(self._of_sources())
         super().start()
         if self._made and self._keeps_rows():
             try:
@@ -65,6 +75,24 @@ class CheckedAssignment(GenerateAssignment):  # type: ignore[misc]  # nbgrader s
         folder = Path(self._format_source(self.coursedir.assignment_id, "."))
         for path in sorted(folder.glob(f"{self.coursedir.notebook_id}.ipynb")):
             yield path, _read(path)
+
+    def _of_sources(self) -> Iterator[Remark]:
+        for path, document in self._sources():
+            yield from of_source(path.stem, document)
+            yield from self._of_autotests(path, document)
+
+    def _of_autotests(self, path: Path, document: Mapping[str, Any]) -> Iterator[Remark]:
+        """nbgrader makes tests of these lines by a file of templates, and ends in a traceback where there is none."""
+        step = InstantiateTests(parent=self)
+        said, name = step.autotest_delimiter, step.autotest_filename
+        if any(folder.joinpath(name).is_file() for folder in (path.parent, Path())):
+            return
+        for number, cell in enumerate(document["cells"], start=1):
+            lines = cell["source"].splitlines() if cell["cell_type"] == "code" else []
+            if asking := [line for line, text in enumerate(lines, start=1) if said in text]:
+                what, cure = NO_TEMPLATES.format(said=said, file=name), _copy(path.parent)
+                yield Remark(path.stem, called(number, cell["metadata"].get("nbgrader", {})), asking[0], what, cure)
+                return
 
     def _of_names(self) -> Iterator[Remark]:
         documents = {path.stem: document for path, document in self._sources()}
@@ -104,3 +132,24 @@ def _read(path: Path) -> Mapping[str, Any]:
     except Exception as error:  # whatever nbformat finds odd
         raise NbGraderException(f"{path} isn't a notebook: {error}") from error
     return found
+
+
+def _copy(folder: Path) -> str:
+    templates = TEMPLATES if TEMPLATES.is_file() else "autotests.yml, which its documentation has,"
+    return COPY_TEMPLATES.format(templates=templates, folder=folder)
+
+
+def as_generated(path: Path, parent: Any) -> Mapping[str, Any]:
+    """A source with the tests that generating makes of its lines `### AUTOTEST …`, which runs the author's own answers.
+
+    `parent` has the course's configuration. Raises `CourseError` where they can't be made.
+    """
+    document, resources = _read(path), {"metadata": {"path": str(path.parent)}}
+    try:
+        for step in (IncludeHeaderFooter, InstantiateTests):
+            document, resources = step(parent=parent).preprocess(document, resources)
+    except Exception as error:  # whatever the author's code raises
+        first = next(iter(str(error).splitlines()), "")
+        why = f"{type(error).__name__}: {first}"
+        raise CourseError(NOT_MADE.format(path=path, error=why, name=path.parent.name)) from error
+    return document

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from nbjudge.course.layout import Course
 from nbjudge.course.office.standings import Standing
 from nbjudge.errors import CourseError
 from nbjudge.grading.batch import Entry
-from nbjudge.model import Assignment
+from nbjudge.model import Assignment, Notebook
 from nbjudge.pages.screen import columns
 from nbjudge.shown.text import counted
 
@@ -30,32 +31,41 @@ class Move:
     stays: float | None = None
 
 
-def demand_generated(course: Course, assignment: Assignment) -> None:
-    """Raises `CourseError` where the source has tests that the gradebook doesn't know yet."""
+def demand_generated(course: Course, assignment: Assignment, made: Callable[[Path], Mapping[str, Any]]) -> None:
+    """Raises `CourseError` where the source has tests that the gradebook doesn't know yet.
+
+    `made` is what generating makes of a source, which is asked only where a cell isn't the gradebook's as it stands:
+    lines `### AUTOTEST …` are tests there.
+    """
     folder = course.folder(course.source, ".", assignment.name)
     for notebook in assignment.notebooks:
-        written = dict(_sources(folder / f"{notebook.name}.ipynb"))
-        changed = [
-            cell.grade_id
-            for cell in notebook.cells
-            if cell.grade
-            and not cell.solution
-            and written.get(cell.grade_id, cell.source).strip() != cell.source.strip()
-        ]
-        if changed:
+        path = folder / f"{notebook.name}.ipynb"
+        if _changed(notebook, _read(path)) and (changed := _changed(notebook, made(path))):
             raise CourseError(
                 f"{folder / notebook.name}.ipynb has changed since the release was generated ({', '.join(changed)}); "
                 f"run `nbjudge generate {assignment.name} --force` first"
             )
 
 
-def _sources(path: Path) -> Iterator[tuple[str, str]]:
+def _changed(notebook: Notebook, document: Mapping[str, Any]) -> list[str]:
+    written = dict(_sources(document))
+    tests = [cell for cell in notebook.cells if cell.grade and not cell.solution]
+    return [one.grade_id for one in tests if written.get(one.grade_id, one.source).strip() != one.source.strip()]
+
+
+def _read(path: Path) -> Mapping[str, Any]:
     try:
-        cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
-        for cell in cells:
+        return dict(json.loads(path.read_text(encoding="utf-8")))
+    except (OSError, ValueError, TypeError):
+        return {}
+
+
+def _sources(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    try:
+        for cell in document["cells"]:
             if grade_id := cell["metadata"].get("nbgrader", {}).get("grade_id"):
                 yield grade_id, "".join(cell["source"])
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+    except (KeyError, TypeError, AttributeError):
         return
 
 

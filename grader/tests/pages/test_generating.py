@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +14,9 @@ from nbjudge.__main__ import main
 from nbjudge.course.authoring import of_names, of_source
 from nbjudge.course.naming import Written, naming
 from nbjudge.model import Notebook
+from nbjudge.pages.generating import TEMPLATES
 from nbjudge_tests.classroom import small
-from nbjudge_tests.classroom.commands import nbgrader
+from nbjudge_tests.classroom.commands import nbgrader, python
 
 ANSWER = "def double(x):\n    ### BEGIN SOLUTION\n    return 2 * x\n    ### END SOLUTION"
 TEST = "assert double(2) == 4"
@@ -270,3 +272,21 @@ def test_questions_that_give_points_for_nothing(course: Path, monkeypatch, capsy
     assert "double_test gives 2 of 2 points to 'stub'" in said
     assert f"{small.NAME}: what was released before is taken back, too" in said
     assert not released(course).exists()
+
+
+@pytest.mark.slow
+def test_regrade_knows_what_generating_has_made_of_autotests(course: Path) -> None:
+    """Without nbgrader's file of templates one sentence says so; a changed line is a changed test."""
+    folder = course / "source" / small.NAME
+    write(course, master(ANSWER, "# tests\n### AUTOTEST double(3)\n### HASHED AUTOTEST double(4)"))
+    said = python(course, "-m", "nbjudge", "generate", small.NAME, status=2)
+    assert "ps1.ipynb, cell 'double_test', line 2: 'AUTOTEST' is made into tests by autotests.yml, which lies" in said
+    assert f"Copy nbgrader's own: cp {TEMPLATES} {folder}/." in said
+    assert "Traceback" not in said
+    shutil.copy(TEMPLATES, folder)
+    python(course, "-m", "nbjudge", "generate", small.NAME)
+    small.hand_in(course, "ada", {"double": "def double(x):\n    return x + x"})
+    assert "1 graded" in python(course, "-m", "nbjudge", "regrade", small.NAME)
+    write(course, master(ANSWER, "# tests\n### AUTOTEST double(3)\n### HASHED AUTOTEST double(5)"))
+    said = python(course, "-m", "nbjudge", "regrade", small.NAME, status=2)
+    assert "has changed since the release was generated (double_test)" in said
