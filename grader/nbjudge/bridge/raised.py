@@ -16,6 +16,7 @@ from nbjudge.wire import listed, text
 REASON_CHARS = 2000
 PARTS = 64
 NOTES = "__notes__"
+SAID = "_said_"  # in an error made here: its text over there
 MADE_OF = "_made_of_"  # in a class made here: the one that the other side knows, for an error that is passed back
 
 
@@ -42,7 +43,7 @@ def described(error: BaseException, encode: Callable[[Any], Any], *, classes: bo
     if known or name_in_library(kind):
         tree["class"] = encode(kind)
     if known:
-        attributes = [pair for pair in vars(error).items() if pair[0] != "_said_"][:PARTS]
+        attributes = [pair for pair in vars(error).items() if pair[0] != SAID][:PARTS]
         tree["vars"] = [[str(name)[:200], encode(Attempted(item))] for name, item in attributes]
     if error.__cause__ is not None:
         tree["cause"] = encode(Attempted(error.__cause__))
@@ -87,10 +88,15 @@ def made(tree: Any, decode: Callable[[Any], Any], kinds: Kinds) -> BaseException
         item = decode(pair[1])
         if not isinstance(item, UnsupportedError) and (not pair[0].startswith("__") or pair[0] == NOTES):
             own[pair[0]] = item
-    error.__dict__.update(own | {"_said_": reason})
+    error.__dict__.update(own | {SAID: reason})
     cause = decode(tree["cause"]) if "cause" in tree else None
     error.__cause__ = cause if isinstance(cause, Exception) else None
     return error
+
+
+def is_told(error: BaseException) -> bool:
+    """Is it one that the other side has described, and not one of this side's own?"""
+    return SAID in vars(error)
 
 
 def _constructed(kind: type[Exception], args: tuple[Any, ...], name: str) -> Exception:
@@ -112,7 +118,7 @@ def _own_class(kind: Any, name: str, bases: list[Any]) -> type[Exception]:
     base = kind if _is_plain_exception(kind) else next(filter(None, map(builtin_exception, bases)), RemoteError)
     members: Mapping[str, Any] = {
         "__module__": STUDENT,
-        "__str__": lambda self: str(self.__dict__.get("_said_", "")),
+        "__str__": lambda self: str(self.__dict__.get(SAID, "")),
         MADE_OF: base,
     }
     return type(name if name.isidentifier() else "RemoteError", (base,), dict(members))

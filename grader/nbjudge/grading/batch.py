@@ -328,7 +328,10 @@ class _Run:
     def _done(self, entry: Entry) -> None:
         was = self.before.get(entry.student)
         now = self.record.standing(entry.student, self.assignment.name, recorded=True)
-        told = replace(entry, result=_without_texts(entry.result), before=was, standing=now)
+        said = entry.problem
+        if said is not None and said == problem(entry.result):
+            said = problem(entry.result, now)
+        told = replace(entry, result=_without_texts(entry.result), problem=said, before=was, standing=now)
         self.entries.append(told)
         self.progress(told, len(self.entries), self.total)
 
@@ -352,12 +355,11 @@ def _left_alone(submission: Submission, why: str) -> Entry:
     return Entry(submission.student, blank, why)
 
 
-def problem(result: Result) -> str | None:
-    """Why the submission isn't graded as a whole, or None."""
+def problem(result: Result, standing: Standing | None = None) -> str | None:
+    """Why the submission isn't graded as a whole, or None: what a person has scored since is graded."""
     if result.refusal is not None:
         return f"refused: {result.refusal}"
-    if result.failed_by_us:
-        failed = [outcome for outcome in result.outcomes if outcome.points is None and outcome.message]
-        said = f"grader failure: {failed[0].message if failed else 'no verdict'}"
+    if failed := questions.not_judged(result, standing):
+        said = f"grader failure: {next((one.message for one in failed if one.message), 'no verdict')}"
         return said if result.void else f"{said} (the other questions are graded; --force judges it again)"
     return None

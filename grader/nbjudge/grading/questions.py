@@ -14,6 +14,7 @@ from typing import Any
 
 from nbjudge.course import intake
 from nbjudge.course.layout import Course
+from nbjudge.course.office.standings import Standing
 from nbjudge.course.restore import grade_id
 from nbjudge.errors import CourseError
 from nbjudge.model import (
@@ -54,6 +55,17 @@ IN_A_CELL = re.compile(r"^Cell .*, line (\d+)$", re.MULTILINE)  # as IPython say
 OF_THE_NETWORK = re.compile(r"name resolution|Name or service not known|Network is unreachable|urlopen error")
 NO_NETWORK = ". There is no network here: put what it downloads beside the notebook"
 AGAIN = "If a process of the grader was killed, the same command goes on from here. If it says this again:"
+
+
+def not_judged(result: Result, standing: Standing | None) -> list[Outcome]:
+    """Where the grader itself has failed, and no person has given a score since."""
+    scored = {(one.notebook, one.grade_id) for one in standing.scores if one.manual is not None} if standing else set()
+    return [
+        outcome
+        for graded in result.notebooks
+        for outcome in graded.outcomes
+        if outcome.kind is Ending.GRADER_FAILURE and (graded.name, outcome.grade_id) not in scored
+    ]
 
 
 def carrying_points(notebook: Notebook) -> list[SourceCell]:

@@ -144,7 +144,8 @@ def _names(kernel: Kernel, peer: Peer, packet: Packet) -> tuple[Any, ...]:
     peer.names.watch(found, listed(packet.header, "heard"), listed(packet.header, "told"))
     wanted = [name for name in listed(packet.header, "names") if name in found]
     classes = [name for name in listed(packet.header, "classes") if isinstance(found.get(name), type)]
-    told = sorted(dict.fromkeys([*classes, *wanted]), key=lambda name: not isinstance(found[name], type))
+    told = [*dict.fromkeys([*classes, *wanted])]
+    told.sort(key=lambda name: not isinstance(found[name], type))  # a list's own: answers may have bound `sorted`
     kinds = [found[name] for name in told if isinstance(found[name], type)]
     peer.carrier.asked = tuple(kind for kind in kinds if home_of(kind) is None)
     return tuple((name, Attempted(found[name])) for name in told)

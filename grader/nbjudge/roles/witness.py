@@ -9,12 +9,19 @@ from typing import Any, NoReturn, TypeVar
 from nbjudge.bridge.around import looks
 from nbjudge.bridge.around.files import Files
 from nbjudge.bridge.peer import Peer
+from nbjudge.bridge.raised import is_told
 from nbjudge.bridge.values import Crossing, UnsupportedError
 from nbjudge.errors import StudentGone, WireError
 from nbjudge.roles.places import Known, Places
+from nbjudge.roles.verdict import clipped
 from nbjudge.wire import Pipe
 
 GONE = "the student's process ended during this question"
+BROKEN = "the student's process broke the rules of the conversation: {why}"
+OF_THE_CONVERSATION = {
+    "names": "asked for its names",
+    "sync": "told what the test has changed",
+}  # no code of an answer's
 T = TypeVar("T")
 
 
@@ -95,15 +102,15 @@ class Witness:
         raise UnsupportedError(what)
 
     def _break(self, why: str) -> None:
-        self.gone = f"the student's process broke the rules of the conversation: {why}"
+        self.gone = BROKEN.format(why=why)
         raise StudentGone(self.gone)
 
     def _guarded(self, ask: Callable[..., T]) -> Callable[..., T]:
-        def guarded(*args: Any, **kwargs: Any) -> T:
+        def guarded(op: str, *args: Any, **kwargs: Any) -> T:
             if self.gone is not None:
                 raise StudentGone(self.gone)
             try:
-                return ask(*args, **kwargs)
+                return ask(op, *args, **kwargs)
             except UnsupportedError as error:
                 self.unsupported = self.unsupported or str(error)
                 raise
@@ -113,6 +120,11 @@ class Witness:
             except WireError as error:
                 self._break(str(error))
                 raise
+            except (Exception, SystemExit) as error:
+                if op not in OF_THE_CONVERSATION or not is_told(error):
+                    raise
+                why = f"{OF_THE_CONVERSATION[op]}, it raised {type(error).__name__}: {error}"
+                raise StudentGone(clipped(BROKEN.format(why=why))) from None  # it may answer the next question
 
         return guarded
 

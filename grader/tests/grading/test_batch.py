@@ -365,6 +365,17 @@ def test_an_attempt_counts_as_soon_as_any_question_got_a_verdict(course: Course)
     assert str(run(course, Counting(), once)["ada"].problem).startswith("one attempt too many: max_attempts allows 1")
 
 
+def test_a_failure_of_the_grader_s_is_none_any_more_once_a_person_has_scored_the_question(course: Course) -> None:
+    assert str(run(course, FailingOnce())["ada"].problem).startswith("grader failure: said")
+    with Gradebook(course.db_url) as book:
+        (lost,) = [one for one in book.find_submission(small.NAME, "ada").notebooks if one.name == "coding"]
+        next(one for one in lost.grades if one.auto_score is None).manual_score = 1.0
+        book.db.commit()
+    again = run(course, FailingOnce())
+    assert (again["ada"].problem, again["ada"].unchanged) == (None, True)
+    assert str(again["bo"].problem).startswith("grader failure: said")
+
+
 def test_where_no_question_got_a_verdict_it_was_no_attempt(course: Course) -> None:
     once = replace(ONE, max_attempts=1)
     run(course, Counting(Ending.GRADER_FAILURE), once)

@@ -493,3 +493,28 @@ def test_a_step_of_a_generator_may_leave_a_mode_that_its_next_one_puts_back(zygo
     right = "import torch\ndef f(x):\n    with torch.no_grad():\n        for one in x:\n            yield one * 2"
     test = check("import torch\nassert [one.item() for one in f(torch.ones(3, requires_grad=True))] == [2.0, 2.0, 2.0]")
     assert judged(zygote, answer(right), test).kind is Ending.PASSED
+
+
+# ---------------------------------------------------------------------- a process that answers by no rules
+
+F = "def f(x): return x"
+ROLE = "import sys\nrole = sys.modules['nbjudge.roles.student']\nrole.{name} = lambda *a, **k: {{}}[1]"
+
+
+def test_a_builtin_that_an_answer_has_patched_is_asked_for_no_names(zygote: Zygote) -> None:
+    cells = (answer(f"{F}\nimport builtins\nbuiltins.sorted = lambda *a, **k: [1]"), check("assert f(2) == 2"))
+    assert judged(zygote, *cells, reference=F).kind is Ending.PASSED
+
+
+def test_an_error_in_place_of_names_is_the_student_s_process_and_no_failure_of_ours(zygote: Zygote) -> None:
+    cells = (
+        answer(f"{F}\n{ROLE.format(name='home_of')}\nclass C: pass"),
+        check("assert C() and f(2) == 2", "first"),
+        check("assert 1 + 1 == 2", "second"),
+        answer("role.home_of = lambda kind: None"),
+        check("assert C() and f(2) == 2", "third"),
+    )
+    first, second, third = run(zygote, *cells, reference=f"{F}\nclass C: pass").outcomes
+    said = "the student's process broke the rules of the conversation: asked for its names, it raised KeyError: 1"
+    assert (first.kind, first.points, first.message) == (Ending.FAILED, 0.0, said)
+    assert [second.kind, third.kind] == [Ending.PASSED, Ending.PASSED]
