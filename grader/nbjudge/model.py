@@ -38,6 +38,7 @@ class Ending(enum.StrEnum):
     PARTLY = "partly"
     NOT_ANSWERED = "not answered"
     CRASHED = "crashed"
+    NOT_REACHED = "not reached"  # the program had ended in an earlier question
     TIMED_OUT = "timed out"
     REFUSED = "refused"
     GRADER_FAILURE = "grader failure"

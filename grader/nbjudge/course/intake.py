@@ -23,6 +23,7 @@ from nbjudge.model import Limits, Submission
 
 MAX_FILES = 1000
 TIMESTAMP_BYTES = 256
+OFFSET = re.compile(r"\s+(?=[+-]\d\d:?\d\d$)")
 YEARS = range(1970, 9999)  # of a moment that means the same in every time zone
 IGNORED = (".ipynb_checkpoints", "*.pyc", "__pycache__", "feedback", ".DS_Store")
 CELL_TYPES = frozenset({"code", "markdown", "raw"})
@@ -79,11 +80,11 @@ def _read(folder: Path, student: str, assignment: str, limits: Limits) -> Submis
 def moment(timestamp: str | None) -> datetime | None:
     """When it was handed in, UTC; None where nothing or nothing readable says so.
 
-    >>> moment("2026-02-03 13:00+01:00"), moment("garbage")
+    >>> moment("2026-02-03 13:00 +0100"), moment("garbage")
     (datetime.datetime(2026, 2, 3, 12, 0), None)
     """
-    try:
-        found: datetime | None = parse_utc(timestamp) if timestamp else None
+    try:  # nbgrader takes an offset behind a blank for seconds, or for nothing
+        found: datetime | None = parse_utc(OFFSET.sub("", timestamp)) if timestamp else None
     except Exception:  # whatever a parser raises on a text that somebody else has chosen: it can't be read
         return None
     return found if found and found.year in YEARS else None

@@ -28,7 +28,7 @@ from nbjudge.model import Assignment, Ending, Executed, Graded, Limits, Notebook
 
 REPAIRS = 10  # of a notebook's metadata that are told one by one
 TOO_MUCH = "[The outputs of this notebook are more than is kept.]\n"
-ENGINE_VERSION = 8  # raise it when the same submission may get another score than before
+ENGINE_VERSION = 9  # raise it when the same submission may get another score than before
 
 
 @lru_cache(maxsize=1)

@@ -42,7 +42,7 @@ ONLY_BY_A_CHANGE = (
     "This passes only because the answer changes what the test passes to it ({places}), which the reference answer "
     "leaves alone. With arguments of its own it doesn't pass: a person has to look."
 )
-MEANS_NO_ANSWER = frozenset({Ending.FAILED, Ending.CRASHED})
+MEANS_NO_ANSWER = frozenset({Ending.FAILED, Ending.CRASHED, Ending.NOT_REACHED})
 REFERENCE = "the reference answer"  # in place of a student's name; it never gets into the gradebook
 VARIANTS = 5  # students that it is handed in by, where questions draw numbers for each
 DRAWS = re.compile(r"\bvariant\(|NBJUDGE_STUDENT")
@@ -269,11 +269,17 @@ def _raised(result: Result) -> list[str]:
     found = []
     for graded in result.notebooks:
         tests = {outcome.grade_id for outcome in graded.outcomes}
-        for number, cell in enumerate(json.loads(graded.notebook)["cells"] if graded.notebook else (), start=1):
+        for number, cell in counted_cells(json.loads(graded.notebook)["cells"] if graded.notebook else ()):
             how = raised(cell)
             if how and grade_id(cell) not in tests:
-                found.append(f"before that, cell {number} of {graded.name}.ipynb{how}")
+                found.append(f"before that, code cell {number} of {graded.name}.ipynb{how}")
     return found[:MOST_CELLS]
+
+
+def counted_cells(cells: Iterable[Mapping[str, Any]]) -> Iterator[tuple[int, Mapping[str, Any]]]:
+    """Code cells with the number that Jupyter shows beside them, and that is said where a process has ended."""
+    for number, cell in enumerate((one for one in cells if one.get("cell_type", "code") == "code"), start=1):
+        yield cell.get("execution_count") or number, cell
 
 
 def raised(cell: Mapping[str, Any]) -> str | None:

@@ -156,6 +156,7 @@ class Trial:
         self._deadline = time.monotonic() + limits.notebook_s
         self._late = False  # the notebook's time is over
         self._stopped = False  # the judge of the last question, by an interrupt: it may wait for an answer no more
+        self._by_an_answer = False  # is the process over by a cell whose question is still to come?
         self._count = 0
         self._naming = notebook.metadata.get("naming", {})
         self._whose = text_of(notebook.metadata.get("student"))  # by whose numbers a question that draws them is asked
@@ -248,8 +249,7 @@ class Trial:
         marks = cell.metadata["nbgrader"]
         grade_id, points = str(marks["grade_id"]), float(marks.get("points") or 0.0)
         if self._over():
-            kind = Ending.TIMED_OUT if self._late else Ending.CRASHED
-            return Outcome(grade_id, kind, 0.0, points, str(self.died))
+            return Outcome(grade_id, self._unasked(), 0.0, points, str(self.died))
         asked = {"op": "test", "code": cell.source, "grade_id": grade_id, "seed": self._seed, "points": points}
         asked["renewed"] = list(self._renewed.get(grade_id, ()))
         for statement in self._setup.pop(grade_id, ()):
@@ -277,6 +277,13 @@ class Trial:
         if in_time:
             return self._outcome(answer.header, grade_id, points)
         return self._late_outcome(answer.header, grade_id, points)
+
+    def _unasked(self) -> Ending:
+        """How a question ended whose test could not begin: of the first one it is the answer that ended the program."""
+        if self._late:
+            return Ending.TIMED_OUT
+        mine, self._by_an_answer = self._by_an_answer, False
+        return Ending.CRASHED if mine else Ending.NOT_REACHED
 
     def _steps(self) -> list[Step]:
         """What to do, one after the other, when a test cell takes too long: it is the student's code, first of all."""
@@ -424,6 +431,7 @@ class Trial:
         return f"this cell took longer than {self._limits.cell_s:g} s"
 
     def _bury(self, why: str) -> None:
+        self._by_an_answer = self._by_an_answer or (self.died is None and not is_test(self._cell))
         self.died = self.died or f"The notebook's process was over in code cell {self._count}: {why.rstrip('.')}."
         self._student.kill()
         self._student.gone = True

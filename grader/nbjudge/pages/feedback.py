@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -27,6 +27,7 @@ from nbjudge.shown.hidden import hidden_before
 HEADING = re.compile(r"^#{1,6}\s+(.*?)\s*(?:[(（][^()（）]*\d[^()（）]*[)）])?\s*$", re.MULTILINE)
 FENCED = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
 SUGGESTS = re.compile(r"^\s*(?:Suggests|提示|可能)?\s*(M\d\d)\s+(\S.*)$")
+LOST = Ending.GRADER_FAILURE
 WORDS: Mapping[str, Mapping[str, str]] = {
     "en": {
         "feedback": "Feedback",
@@ -34,7 +35,8 @@ WORDS: Mapping[str, Mapping[str, str]] = {
         "one point": "{number} point",
         "many points": "{number} points",
         "waits": "Not graded yet, since a person reads it: {names} ({points}).",
-        "late": "Taken off for lateness: {points}.",
+        "lost": "Not graded yet, since the grader itself couldn't judge it: {names} ({points}). A person will look.",
+        "late": "Taken off for lateness: {points}. Before that it was {before}.",
         "held": "What hidden tests asked is shown after {date} UTC.",
         "hidden": "A hidden test failed. What it asked is shown after {date} UTC.",
         "later": "Hidden tests had run before this; what it said is shown after {date} UTC.",
@@ -58,6 +60,7 @@ WORDS: Mapping[str, Mapping[str, str]] = {
         "partly": "partly right",
         "not answered": "not answered",
         "crashed": "ended the program",
+        "not reached": "not reached",
         "timed out": "took too long",
         "refused_question": "refused",
         "scored": "scored by a person",
@@ -70,7 +73,8 @@ WORDS: Mapping[str, Mapping[str, str]] = {
         "one point": "{number} 分",
         "many points": "{number} 分",
         "waits": "尚未评分，需要人工批阅：{names}（{points}）。",
-        "late": "因迟交扣 {points}。",
+        "lost": "尚未评分，因为评分程序自身未能判断：{names}（{points}）。会有人工查看。",
+        "late": "因迟交扣 {points}，扣分前为 {before}。",
         "held": "隐藏测试的内容在 {date} UTC 之后显示。",
         "hidden": "有一个隐藏测试没有通过，其内容在 {date} UTC 之后显示。",
         "later": "在此之前已运行过隐藏测试；这里的内容在 {date} UTC 之后显示。",
@@ -94,6 +98,7 @@ WORDS: Mapping[str, Mapping[str, str]] = {
         "partly": "部分正确",
         "not answered": "未作答",
         "crashed": "程序中止",
+        "not reached": "未运行到",
         "timed out": "超时",
         "refused_question": "无法评分",
         "scored": "人工评分",
@@ -153,7 +158,7 @@ class Sheet:
             "notebook": self.notebook,
             "who": self.who,
             "points": self._total(every),
-            "notes": list(self._notes(waiting)),
+            "notes": list(self._notes(every, waiting, {name for name, one in outcomes.items() if one.kind is LOST})),
             "exercises": [
                 {"name": name, "questions": [one for one in asked if one in questions]}
                 for name, asked in self._sections(scores)
@@ -174,7 +179,16 @@ class Sheet:
         """Where no question has a score there is no sum: it would be a zero that nobody gave."""
         if all(score.points is None for score in every):
             return self.words["no grade" if self.refused else "ungraded"]
-        return self._of(sum(score.points or 0.0 for score in every), sum(score.max_points for score in every))
+        return self._sum(every, self._penalty)
+
+    @property
+    def _penalty(self) -> float:
+        """What lateness takes off of this notebook."""
+        return self.standing.penalties.get(self.notebook, 0.0)
+
+    def _sum(self, every: Sequence[Score], taken_off: float = 0.0) -> str:
+        points = max(0.0, sum(score.points or 0.0 for score in every) - taken_off)
+        return self._of(points, sum(score.max_points for score in every))
 
     def _of(self, points: float, possible: float) -> str:
         return self.words["of"].format(points=f"{points:g}", possible=self._counted(possible))
@@ -182,14 +196,18 @@ class Sheet:
     def _counted(self, points: float) -> str:
         return self.words["one point" if points == 1 else "many points"].format(number=f"{points:g}")
 
-    def _notes(self, waiting: Sequence[Score]) -> Iterator[str]:
+    def _notes(self, every: Sequence[Score], waiting: Sequence[Score], lost: Collection[str]) -> Iterator[str]:
         if self.result is not None and self.refused:
             yield self.words["refused"].format(why=self.result.refusal)
-        if waiting:
-            points = self._counted(sum(score.max_points for score in waiting))
-            yield self.words["waits"].format(names=", ".join(score.grade_id for score in waiting), points=points)
-        if self.standing.penalty:
-            yield self.words["late"].format(points=self._counted(self.standing.penalty))
+        for why, some in (
+            ("waits", [score for score in waiting if score.grade_id not in lost]),
+            ("lost", [score for score in waiting if score.grade_id in lost]),
+        ):
+            if some:
+                points = self._counted(sum(score.max_points for score in some))
+                yield self.words[why].format(names=", ".join(score.grade_id for score in some), points=points)
+        if self._penalty:
+            yield self.words["late"].format(points=self._counted(self._penalty), before=self._sum(every))
         if self.graded is not None and self.graded.died:
             said = "died" if self.held_until is None else "ended"  # where it ended, a hidden test may have asked
             yield self.words[said].format(why=self.graded.died)

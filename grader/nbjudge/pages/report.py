@@ -14,9 +14,10 @@ from dataclasses import dataclass
 from html import escape
 
 from nbjudge.course.office.standings import Stage, Standing
+from nbjudge.grading.questions import not_judged
 from nbjudge.model import Ending, Outcome, Result
 from nbjudge.pages.items import FEWEST, QuestionStatistics, items
-from nbjudge.pages.screen import attention, explain, late, suspicion
+from nbjudge.pages.screen import SCORED_BY_HAND, attention, explain, late, suspicion
 from nbjudge.shown.text import counted, printable
 
 SENTENCE = re.compile(r"^\s*Suggests\s+(M\d\d)\s+(\S.*)$")  # how a check's message puts a misconception right
@@ -24,7 +25,7 @@ POLICY = "default-src 'none'; style-src 'unsafe-inline'"
 MOST_BINS = 20
 NEITHER = "too few students", "nobody differs"
 """Why a figure is missing."""
-KINDS: Mapping[Ending, tuple[str, str]] = {  # ground and letters; a pattern and its number too: never by colour alone
+KINDS: Mapping[str, tuple[str, str]] = {  # ground and letters; a pattern and its number too: never by colour alone
     Ending.PASSED: ("#2f855a", "#fff"),
     Ending.PARTLY: ("#9ae6b4", "#1a202c"),
     Ending.FAILED: ("#b7410e", "#fff"),
@@ -32,9 +33,12 @@ KINDS: Mapping[Ending, tuple[str, str]] = {  # ground and letters; a pattern and
     Ending.CRASHED: ("#742a2a", "#fff"),
     Ending.TIMED_OUT: ("#553c9a", "#fff"),
     Ending.REFUSED: ("#4a5568", "#fff"),
-    Ending.GRADER_FAILURE: ("#000", "#fff"),
+    Ending.NOT_REACHED: ("#a0aec0", "#1a202c"),
+    Ending.GRADER_FAILURE: ("#b83280", "#fff"),
+    SCORED_BY_HAND: ("#2b6cb0", "#fff"),
     Ending.BY_HAND: ("#bee3f8", "#1a202c"),
 }
+WAITING = "waiting for a person"  # what a bar calls answers that a person has yet to read
 STYLE = """
 :root { color-scheme: light dark; --fg: #1a202c; --bg: #fff; --mut: #4a5568; --bd: #d5dbe2; --sub: #f3f5f8;
   --lk: #1f5aa8; --bar: #2b6cb0 }
@@ -45,6 +49,7 @@ body { font: 15px/1.5 system-ui, sans-serif; color: var(--fg); background: var(-
 h1, h2 { line-height: 1.25 } h2 { margin-top: 2.5rem } a { color: var(--lk) } .none, small { color: var(--mut) }
 table { border-collapse: collapse; width: 100%; display: block; overflow-x: auto } thead, tbody { display: flex;
   flex-direction: column; min-width: max-content }
+.wraps > * { min-width: 0 }
 tr { display: grid; grid-template-columns: var(--cols); gap: 0 14px; border-bottom: 1px solid var(--bd); padding:
   3px 0;
   break-inside: avoid } th, td { text-align: left; padding: 2px 0; font-weight: 400; overflow-wrap: anywhere }
@@ -57,6 +62,7 @@ th:has(input:checked)::after { content: " \u25be" } td.number { font-variant-num
 .scores b { position: absolute; bottom: 100%; width: 100%; text-align: center; font: 600 12px/16px system-ui }
 .ends { display: flex; justify-content: space-between; max-width: 46rem; font-size: 12px; color: var(--mut) }
 .stack { display: flex; min-width: 220px; height: 20px; gap: 1px }
+.stack i, .key i { box-shadow: inset 0 0 0 1px var(--mut) }
 .stack i { min-width: 20px; font: 600 12px/20px system-ui; text-align: center; border-radius: 2px }
 .key { display: flex; flex-wrap: wrap; gap: 4px 16px; font-size: 13px } .key i { display: inline-block; width: 16px;
   height: 12px; margin-right: 5px; vertical-align: -1px; border-radius: 2px }
@@ -98,7 +104,7 @@ def page(assignment: str, standings: Sequence[Standing], results: Mapping[str, R
     body = (
         _numbers(standings),
         _scores(handed_in),
-        _questions(list(results.values()), items(handed_in)),
+        _questions(results, handed_in),
         _misconceptions(results, places),
         _looked_at(handed_in, results, places),
         _students(standings, places),
@@ -168,12 +174,14 @@ QUESTIONS = (
 )
 
 
-def _questions(results: Iterable[Result], told: Sequence[QuestionStatistics]) -> str:
+def _questions(results: Mapping[str, Result], handed_in: Sequence[Standing]) -> str:
     """How each question ended, how hard it was, how well it discriminates; of a small class its size alone."""
-    counts: dict[str, Counter[Ending]] = defaultdict(Counter)
-    for result in results:
-        for outcome in result.outcomes:
-            counts[outcome.grade_id][outcome.kind] += 1
+    counts: dict[str, Counter[str]] = defaultdict(Counter)
+    for one in handed_in:
+        for name, kind in _endings(one, results.get(one.student)):
+            counts[name][kind] += 1
+    order = {name: place for place, name in enumerate(counts)}  # as the notebooks have them
+    told = sorted(items(handed_in), key=lambda one: order.get(one.grade_id, len(order)))
     several = len({one.notebook for one in told}) > 1
     rows = [
         _question(f"{one.notebook}: {one.grade_id}" * several or one.grade_id, one, counts[one.grade_id])
@@ -184,7 +192,7 @@ def _questions(results: Iterable[Result], told: Sequence[QuestionStatistics]) ->
     if not rows:
         return "<h2>Questions</h2><p class=none>No result is kept.</p>"
     met = [kind for kind in KINDS if any(kinds[kind] for kinds in counts.values())]
-    key = "".join(f"<span><i style='background:{KINDS[kind][0]}'></i>{kind}</span>" for kind in met)
+    key = "".join(f"<span><i style='background:{KINDS[kind][0]}'></i>{_called(kind)}</span>" for kind in met)
     said = (
         "Difficulty is the share of a question's points that was reached: 1 is the easiest. Discrimination is the "
         "correlation of that share with the share of all other points: near 0 the question doesn't tell who knows "
@@ -193,10 +201,25 @@ def _questions(results: Iterable[Result], told: Sequence[QuestionStatistics]) ->
     return f"<h2>Questions</h2>{_table('q', QUESTIONS, rows)}<p class=key>{key}</p><p><small>{said}</small></p>"
 
 
-def _question(name: str, told: QuestionStatistics | None, kinds: Counter[Ending]) -> list[Cell]:
+def _endings(one: Standing, result: Result | None) -> Iterator[tuple[str, str]]:
+    """Each question and how it ended; one that the judge left to a person may have been scored since."""
+    scored = {(each.notebook, each.grade_id) for each in one.scores if each.manual is not None and not each.waits}
+    for graded in result.notebooks if result else ():
+        for outcome in graded.outcomes:
+            by_hand = outcome.points is None and (graded.name, outcome.grade_id) in scored
+            yield outcome.grade_id, SCORED_BY_HAND if by_hand else outcome.kind
+
+
+def _called(kind: str) -> str:
+    return WAITING if kind == Ending.BY_HAND else str(kind)
+
+
+def _question(name: str, told: QuestionStatistics | None, kinds: Counter[str]) -> list[Cell]:
     students = told.students if told else kinds.total()
     share = kinds[Ending.PASSED] / kinds.total() if kinds.total() else 0.0
-    passed = "by hand" if kinds[Ending.BY_HAND] else f"{share:.0%}" if kinds.total() else "\u2013"
+    passed = (
+        "by hand" if kinds[Ending.BY_HAND] or kinds[SCORED_BY_HAND] else f"{share:.0%}" if kinds.total() else "\u2013"
+    )
     difficulty, discrimination = (told.difficulty, told.discrimination) if told else (None, None)
     why = NEITHER[difficulty is not None] if told else "\u2013"
     return [
@@ -214,11 +237,11 @@ def _last(figure: float | None) -> float:
     return 2.0 if figure is None else figure
 
 
-def _stack(kinds: Counter[Ending]) -> str:
+def _stack(kinds: Counter[str]) -> str:
     """One bar, a piece an ending, each with its number."""
-    said = ", ".join(f"{kinds[kind]} {kind}" for kind in Ending if kinds[kind])
+    said = ", ".join(f"{kinds[kind]} {_called(kind)}" for kind in KINDS if kinds[kind])
     pieces = "".join(
-        f'<i style="flex:{kinds[kind]};background:{ground};color:{ink}" title="{kind}">{kinds[kind]}</i>'
+        f'<i style="flex:{kinds[kind]};background:{ground};color:{ink}" title="{_called(kind)}">{kinds[kind]}</i>'
         for kind, (ground, ink) in KINDS.items()
         if kinds[kind]
     )
@@ -264,7 +287,7 @@ def _failures(results: Mapping[str, Result]) -> Iterator[tuple[str, Outcome]]:
                 yield student, outcome
 
 
-WATCHED = (Column("student", "minmax(130px, 1fr)"), Column("why", "minmax(220px, 3fr)"))
+WATCHED = (Column("student", "minmax(0, 1fr)"), Column("why", "minmax(0, 3fr)"))
 
 
 def _looked_at(handed_in: Sequence[Standing], results: Mapping[str, Result], places: Mapping[str, str]) -> str:
@@ -275,7 +298,7 @@ def _looked_at(handed_in: Sequence[Standing], results: Mapping[str, Result], pla
     ]
     if not rows:
         return "<h2>To be looked at</h2><p class=none>Nobody.</p>"
-    return f"<h2>To be looked at</h2>{_table('w', WATCHED, rows)}"
+    return f"<h2>To be looked at</h2>{_table('w', WATCHED, rows, wraps=True)}"
 
 
 def _reasons(one: Standing, result: Result | None) -> Iterator[str]:
@@ -284,6 +307,8 @@ def _reasons(one: Standing, result: Result | None) -> Iterator[str]:
         return
     if result.refusal is not None:
         yield f"refused: {result.refusal}"
+    for lost in not_judged(result, one):
+        yield f"grader failure, {lost.grade_id}: {next(iter(lost.message.splitlines()), 'no verdict')}"
     if suspicion(result):
         yield "suspicious: its process spoke to the grader as no honest code does"
     yield from attention(result)
@@ -337,8 +362,11 @@ def _linked(student: str, places: Mapping[str, str]) -> str:
     return f'<a href="#{places[student]}">{shown}</a>' if student in places else shown
 
 
-def _table(name: str, columns: Sequence[Column], rows: Sequence[Sequence[Cell]]) -> str:
-    """A table whose rows go by the column that is chosen; in their own order until one is."""
+def _table(name: str, columns: Sequence[Column], rows: Sequence[Sequence[Cell]], *, wraps: bool = False) -> str:
+    """A table whose rows go by the column that is chosen; in their own order until one is.
+
+    One that `wraps` is as wide as the page, whatever its texts.
+    """
     ranks = [_ranks([row[k][1] for row in rows]) for k in range(len(columns))]
     head = "".join(f"<th role=columnheader scope=col>{_head(name, k, column)}</th>" for k, column in enumerate(columns))
     body = "".join(
@@ -346,9 +374,10 @@ def _table(name: str, columns: Sequence[Column], rows: Sequence[Sequence[Cell]])
         f"{_cells(columns, row)}</tr>\n"
         for n, row in enumerate(rows)
     )
-    widths = " ".join(column.width for column in columns)
+    widths, kind = " ".join(column.width for column in columns), "t wraps" if wraps else "t"
+    called = f'aria-label="{escape(columns[0].head)}s"'
     return (
-        f'<table role=table class=t tabindex=0 aria-label="{escape(columns[0].head)}s" style="--cols:{widths}">'
+        f'<table role=table class="{kind}" tabindex=0 {called} style="--cols:{widths}">'
         f"<thead role=rowgroup><tr role=row>{head}</tr></thead><tbody role=rowgroup>\n{body}</tbody></table>"
     )
 

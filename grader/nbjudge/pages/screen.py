@@ -8,21 +8,21 @@ from __future__ import annotations
 import json
 import sys
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from tqdm import tqdm
 
 from nbjudge.course.office.standings import Score, Stage, Standing
 from nbjudge.grading.batch import Entry
-from nbjudge.grading.questions import MOST_CELLS, raised
+from nbjudge.grading.questions import MOST_CELLS, counted_cells, raised
 from nbjudge.model import Ending, Outcome, Result
 from nbjudge.shown.hidden import marked_lines
 from nbjudge.shown.text import counted, one_line
 
 SCORED_BY_HAND = "scored by hand"
 BROKE_RULES = "broke the rules"
-PARTIAL_TROUBLE = (Ending.CRASHED, Ending.TIMED_OUT)
+PARTIAL_TROUBLE = (Ending.CRASHED, Ending.TIMED_OUT)  # what is never reached comes after one of them
 OVERRIDE = (
     "To override: formgrader, Manual Grading, {assignment}, the notebook, {student}. A score entered there counts "
     "instead of the grader's, and stays when the submission is graded again."
@@ -202,7 +202,7 @@ def _head(standing: Standing) -> Iterator[str]:
     if standing.timestamp:
         yield f"handed in {standing.timestamp} UTC"
     if standing.penalty:
-        yield f"{counted(standing.penalty, 'point')} taken off for lateness ({standing.raw_points:g} before)"
+        yield f"{standing.penalty:g} of {counted(standing.raw_points, 'point')} taken off for lateness"
 
 
 JsonCell = dict[str, Any]
@@ -213,7 +213,7 @@ def _ran(result: Result | None) -> dict[str, list[JsonCell]]:
     return {one.name: json.loads(one.notebook or "{}").get("cells", []) for one in result.notebooks} if result else {}
 
 
-def _marks(cell: JsonCell) -> dict[str, Any]:
+def _marks(cell: Mapping[str, Any]) -> dict[str, Any]:
     return dict(cell["metadata"].get("nbgrader", {}))
 
 
@@ -226,13 +226,13 @@ def _test(score: Score, cells: Sequence[JsonCell]) -> list[tuple[str, bool]]:
 def _raised(score: Score, cells: Sequence[JsonCell]) -> list[str]:
     """How the cells since the question before have ended in errors: what the test says may only follow from one."""
     found: list[str] = []
-    for number, cell in enumerate(cells, start=1):
+    for number, cell in counted_cells(cells):
         if _marks(cell).get("grade_id") == score.grade_id:
             return found[:MOST_CELLS]
         if _marks(cell).get("grade"):
             found = []
         elif how := raised(cell):
-            found.append(one_line(f"before that, cell {number}{how}"))
+            found.append(one_line(f"before that, code cell {number}{how}"))
     return []
 
 

@@ -60,6 +60,9 @@ def _code(source: str, line: int, values: Mapping[str, Any], borrowed: Collectio
     x = iter('ab')
     next(x)
     assert next(x) == double(1)
+    >>> print(_code("n = 0\\nn += 1\\nn += double(1)", 3, {"n": 1, "double": len}, ["double"]))
+    n = 1
+    n += double(1)
     """
     statement = _statement(source, line)
     if statement is None:
@@ -83,9 +86,10 @@ def _code(source: str, line: int, values: Mapping[str, Any], borrowed: Collectio
 
 
 def _read(statement: ast.stmt) -> Iterable[str]:
-    """The names that it reads, in order."""
-    found = (node for node in ast.walk(statement) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load))
-    return dict.fromkeys(node.id for node in found)
+    """The names that it reads, in order; `score += 1` reads what it changes."""
+    added = [node.target for node in ast.walk(statement) if isinstance(node, ast.AugAssign)]
+    found = (node for node in ast.walk(statement) if isinstance(node, ast.Name))
+    return dict.fromkeys(node.id for node in found if isinstance(node.ctx, ast.Load) or node in added)
 
 
 def _said(names: Iterable[str], values: Mapping[str, Any]) -> dict[str, str]:

@@ -18,10 +18,7 @@ from nbjudge.wire import Pipe
 
 GONE = "the student's process ended during this question"
 BROKEN = "the student's process broke the rules of the conversation: {why}"
-OF_THE_CONVERSATION = {
-    "names": "asked for its names",
-    "sync": "told what the test has changed",
-}  # no code of an answer's
+OF_THE_CONVERSATION = {"names": "asked for its names", "sync": "told what the test has changed"}  # runs no answer
 T = TypeVar("T")
 
 

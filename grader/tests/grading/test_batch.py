@@ -10,6 +10,7 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import nullcontext
 from dataclasses import replace
+from datetime import datetime
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -341,6 +342,16 @@ def test_texts_beyond_the_last_attempt_are_not_graded_and_an_old_one_is(course: 
     small.hand_in(course.root, "ada", small.RIGHT)  # what was graded may be graded again
     assert run(course, Counting(), twice)["ada"].problem is None
     assert run(course, Counting())["ada"].unchanged
+
+
+def test_when_it_was_handed_in_may_be_told_after_the_first_run(course: Course) -> None:
+    (course.root / "submitted" / "ada" / small.NAME / "timestamp.txt").unlink(missing_ok=True)
+    run(course, Counting())
+    (course.root / "submitted" / "ada" / small.NAME / "timestamp.txt").write_text("2026-02-02 11:00:00 +0100")
+    run(course, Counting())
+    with Record(course) as record:
+        (told,) = [one for one in record.attempts(small.NAME) if one.student == "ada"]
+    assert (told.number, told.handed_in) == (1, datetime(2026, 2, 2, 10))
 
 
 class FailingOnce(Counting):

@@ -42,6 +42,7 @@ STANDING = Standing(
         Score("nb", "why", None, None, 0.0, 3.0, waits=True),
     ),
     penalty=0.5,
+    penalties={"nb": 0.5},
 )
 EXERCISES = (("1 · Double", ("double", "double_test")), ("2 · Area", ("area", "area_test")), ("3 · Why", ("why",)))
 PRINTED = "one line of many\n" * 1000
@@ -89,10 +90,10 @@ def text_of(made: str) -> str:
 
 def test_it_says_what_is_known_and_that_a_person_has_still_to_read() -> None:
     told = SHEET.told()
-    assert told["points"] == "1 of 7 points"
+    assert told["points"] == "0.5 of 7 points"
     assert told["notes"] == [
         "Not graded yet, since a person reads it: why (3 points).",
-        "Taken off for lateness: 0.5 points.",
+        "Taken off for lateness: 0.5 points. Before that it was 1 of 7 points.",
         "The program ended early: its process ended",
     ]
     assert [(name, one["given"], one["how"]) for name, one in told["questions"].items()] == [
@@ -101,6 +102,29 @@ def test_it_says_what_is_known_and_that_a_person_has_still_to_read() -> None:
         ("why", "not graded yet", "not graded yet"),
     ]
     assert [(one["name"], one["questions"]) for one in told["beliefs"]] == [("M05", ["area_test"])]
+
+
+def test_late_points_are_those_of_this_notebook_and_the_headline_is_what_is_left() -> None:
+    scores = (
+        Score("nb", "double_test", 17.0, None, 0.0, 50.0, waits=False),
+        Score("b", "q", 9.0, None, 0.0, 9.0, False),
+    )
+    late = replace(STANDING, scores=scores, penalty=14.1, penalties={"nb": 5.1, "b": 9.0})
+    told = replace(SHEET, standing=late, result=None).told()
+    assert (told["points"], told["notes"]) == (
+        "11.9 of 50 points",
+        ["Taken off for lateness: 5.1 points. Before that it was 17 of 50 points."],
+    )
+
+
+def test_what_the_grader_could_not_judge_waits_for_no_reader() -> None:
+    lost = replace(FAILED, kind=Ending.GRADER_FAILURE, points=None)
+    result = replace(RESULT, notebooks=(replace(RESULT.notebooks[0], outcomes=(SHOWN, lost, WRITTEN)),))
+    scores = (STANDING.scores[0], replace(STANDING.scores[1], auto=None, waits=True), STANDING.scores[2])
+    assert replace(SHEET, result=result, standing=replace(STANDING, scores=scores)).told()["notes"][:2] == [
+        "Not graded yet, since a person reads it: why (3 points).",
+        "Not graded yet, since the grader itself couldn't judge it: area_test (2 points). A person will look.",
+    ]
 
 
 def test_until_the_date_nothing_is_told_of_a_hidden_test_and_all_of_an_open_one() -> None:
@@ -165,12 +189,12 @@ def test_after_it_a_hidden_case_can_be_run_by_the_student() -> None:
 
 def test_one_point_is_one_point() -> None:
     scores = (replace(STANDING.scores[0], max_points=1.0, waits=True, auto=None),)
-    told = replace(SHEET, standing=replace(STANDING, scores=scores, penalty=1.0)).told()
+    told = replace(SHEET, standing=replace(STANDING, scores=scores, penalties={"nb": 1.0})).told()
     zero = replace(scores[0], auto=0.0, waits=False)
     assert replace(SHEET, standing=replace(STANDING, scores=(zero,))).told()["points"] == "0 of 1 point"
     assert told["notes"][:2] == [
         "Not graded yet, since a person reads it: double_test (1 point).",
-        "Taken off for lateness: 1 point.",
+        "Taken off for lateness: 1 point. Before that it was 0 of 1 point.",
     ]
 
 
@@ -191,17 +215,17 @@ def test_a_person_s_score_takes_the_grader_s_place() -> None:
 def test_a_refusal_is_its_reason_and_no_zero() -> None:
     scores = tuple(replace(score, auto=None, waits=True) for score in STANDING.scores)
     refused = Result("k", "ada", "small", None, refusal="not JSON")
-    told = replace(SHEET, standing=replace(STANDING, scores=scores, penalty=0.0), result=refused).told()
+    told = replace(SHEET, standing=replace(STANDING, scores=scores, penalties={}), result=refused).told()
     assert told["notes"] == ["This submission could not be graded: not JSON"]
     assert told["points"] == "not graded"
     assert not told["questions"], "the reason is said once"
-    seen = text_of(page(replace(SHEET, standing=replace(STANDING, scores=scores, penalty=0.0), result=refused)))
+    seen = text_of(page(replace(SHEET, standing=replace(STANDING, scores=scores, penalties={}), result=refused)))
     assert "points" not in seen
     assert "yet" not in seen
     by_hand = (*scores[:2], replace(scores[2], manual=2.0))
-    told = replace(SHEET, standing=replace(STANDING, scores=by_hand, penalty=2.0), result=refused).told()
-    assert (told["points"], list(told["questions"])) == ("2 of 7 points", ["why"])
-    assert told["notes"][1:] == ["Taken off for lateness: 2 points."]
+    told = replace(SHEET, standing=replace(STANDING, scores=by_hand, penalties={"nb": 2.0}), result=refused).told()
+    assert (told["points"], list(told["questions"])) == ("0 of 7 points", ["why"])
+    assert told["notes"][1:] == ["Taken off for lateness: 2 points. Before that it was 2 of 7 points."]
 
 
 def test_a_page_on_which_all_waits_has_no_sum_yet() -> None:

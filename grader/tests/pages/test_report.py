@@ -18,7 +18,7 @@ from nbjudge.grading.batch import Entry
 from nbjudge.model import Ending, Graded, Outcome, Result
 from nbjudge.pages.items import FEWEST, QuestionStatistics, items
 from nbjudge.pages.regrade import moves, rows
-from nbjudge.pages.report import page
+from nbjudge.pages.report import KINDS, page
 from nbjudge.pages.screen import columns, explain, summary
 from nbjudge_tests.classroom import small
 from nbjudge_tests.classroom.commands import nbgrader, python
@@ -84,10 +84,54 @@ def test_the_page_counts_the_class() -> None:
     assert seen.pictures == [
         "2 students, of 4 points: mean 1.8, median 1.75, least 0, most 3.5",
         "1 passed, 1 failed",
-        "2 by hand",
+        "1 scored by hand, 1 waiting for a person",
     ]
     assert "Detach shares the version. M05, 1 student" in seen.text
     assert "suspicious" in seen.text
+
+
+def test_a_failure_of_the_grader_s_is_to_be_looked_at_until_a_person_has_scored_it() -> None:
+    lost = Outcome("q1", Ending.GRADER_FAILURE, None, 2.0, "The judge itself failed: KeyError: 1\nmore")
+    ran = {"ada": result("ada", lost)}
+    assert (
+        "grader failure, q1: The judge itself failed: KeyError: 1"
+        in page("ps1", [standing("ada", score("q1", None, waits=True))], ran).partition("<h2>Students")[0]
+    )
+    scored = Tags(page("ps1", [standing("ada", score("q1", None, 1.0))], ran))
+    assert "To be looked atNobody." in scored.text
+    assert scored.pictures[-1] == "1 scored by hand"
+
+
+def test_questions_stand_as_the_notebook_has_them() -> None:
+    """The gradebook promises no order."""
+    ran = {"ada": result("ada", *(replace(PASSED, grade_id=name) for name in ("b", "c", "a")))}
+    text = page("ps1", [standing("ada", *(score(name, 2.0) for name in "abc"))], ran)
+    assert re.findall(r'data-head="question">(\w)<', text) == ["b", "c", "a"]
+
+
+@pytest.mark.parametrize("ground", ["#ffffff", "#14171c"])
+def test_a_failure_s_colour_is_seen_on_both_grounds(ground: str) -> None:
+    """Contrast as WCAG has it, which asks for 3 of what isn't text."""
+
+    def luminance(colour: str) -> float:
+        parts = [int(colour[k : k + 2], 16) / 255 for k in (1, 3, 5)]
+        linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
+        return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+    lights = sorted(luminance(colour) + 0.05 for colour in (ground, KINDS[Ending.GRADER_FAILURE][0]))
+    assert lights[1] / lights[0] >= 3
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("width", [1280, 700])
+def test_a_long_reason_is_wrapped(width: int, browser: Browser, tmp_path: Path) -> None:
+    refused = Result("k", "bo", "ps1", None, refusal=f"no notebook {'of this name ' * 40}{'x' * 300}")
+    (tmp_path / "report.html").write_text(page("ps1", [STANDINGS[1]], {"bo": refused}), encoding="utf-8")
+    shown = browser.new_page(viewport={"width": width, "height": 900})
+    shown.goto((tmp_path / "report.html").as_uri())
+    widths = "one => one.scrollWidth - one.clientWidth"
+    assert shown.evaluate(f"[document.documentElement, document.querySelector('.wraps')].map({widths})") == [0, 0]
+    shown.close()
 
 
 def test_a_class_of_one_is_one_student() -> None:
@@ -98,9 +142,9 @@ def test_a_class_of_one_is_one_student() -> None:
     seen = Tags(page("ps1", [one], {}))
     assert "1 student: 1 graded." in seen.text
     assert "1 student, of 1 point: mean 0.5, median 0.5, least 0.5, most 0.5." in seen.text
-    assert explain(replace(one, penalty=1.0), None).splitlines()[:2] == [
+    assert explain(replace(one, penalty=0.5), None).splitlines()[:2] == [
         "ada, ps1: 0 of 1 point, graded",
-        "1 point taken off for lateness (0.5 before)",
+        "0.5 of 0.5 points taken off for lateness",
     ]
 
 
@@ -135,7 +179,7 @@ def test_the_pictures_are_drawn(browser: Browser, tmp_path: Path) -> None:
     shown.goto((tmp_path / "report.html").as_uri())
     heights = shown.evaluate("[...document.querySelectorAll('.scores i')].map(bar => bar.clientHeight)")
     assert sorted(heights)[-2:] == [heights[0], heights[3]], "one student each: 0 and 3.5 of 4 points"
-    assert shown.locator(".stack i").all_inner_texts() == ["1", "1", "2"]
+    assert shown.locator(".stack i").all_inner_texts() == ["1", "1", "1", "1"]
     assert shown.evaluate("window.stolen") is None
     shown.close()
 
@@ -220,7 +264,7 @@ def test_why_tells_question_by_question() -> None:
     said = explain(STANDINGS[1], RESULTS["bo"]).splitlines()
     assert said[:2] == [
         "bo, ps1: 0 of 4 points, waiting for a person",
-        "0.5 points taken off for lateness (0 before)",
+        "0.5 of 0 points taken off for lateness",
     ]
     assert said[3:9] == [
         "q1  failed: 0 of 2",
@@ -273,8 +317,8 @@ def test_why_says_both_what_the_test_said_and_how_the_answer_above_it_ended() ->
     result = Result("k", "bo", "ps1", None, (Graded("nb", json.dumps({"cells": cells}), tuple(told)),))
     said = explain(standing("bo", score("q1", 0.0), score("q2", 0.0)), result).splitlines()
     assert [line for line in said if "raises" in line] == [
-        "    before that, cell 1, line 2, raises ZeroDivisionError: invalid",
-        "    before that, cell 3, line 2, raises SyntaxError: invalid",
+        "    before that, code cell 1, line 2, raises ZeroDivisionError: invalid",
+        "    before that, code cell 3, line 2, raises SyntaxError: invalid",
     ]
 
 

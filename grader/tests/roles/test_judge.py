@@ -325,6 +325,14 @@ def test_a_test_that_swallows_the_end_of_the_student_is_a_crash(zygote: Zygote) 
     assert (outcome.kind, outcome.points) == (Ending.CRASHED, 0.0)
 
 
+@pytest.mark.parametrize("answered", ["import os; os._exit(0)", "import os\ndef f(): os._exit(0)"])
+def test_what_comes_after_the_question_that_ended_the_program_is_not_reached(answered: str, zygote: Zygote) -> None:
+    later = [check("assert f() == 1", name) for name in ("first", "second", "third")]
+    ended = run(zygote, answer(answered), *later, reference="def f(): return 1")
+    assert [one.kind for one in ended.outcomes] == [Ending.CRASHED, Ending.NOT_REACHED, Ending.NOT_REACHED]
+    assert {one.points for one in ended.outcomes} == {0.0}
+
+
 def test_a_question_that_takes_too_long(zygote: Zygote) -> None:
     source = "import time\ndef f(): time.sleep(60)\ng = 3"
     limits = Limits(cell_s=3, notebook_s=60)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Any
 
@@ -62,6 +62,7 @@ class Standing:
     penalty: float = 0.0
     timestamp: Any = None
     handed_in: bool = True
+    penalties: Mapping[str, float] = field(default_factory=dict)  # notebook → its part of the penalty
 
     @property
     def state(self) -> Stage:
@@ -127,7 +128,7 @@ def _submitted(gradebook: Gradebook, assignment: str, student: str | None, due: 
         recorded = {notebook: penalty or 0.0 for notebook, penalty, *_ in rows}
         late = seconds_late(timestamp, duedate, extension, longer.get(name))
         penalties = recorded if due is None else {one: _due(due, name, scores, one, late) for one in recorded}
-        yield Standing(name, assignment, scores, sum(penalties.values()), timestamp)
+        yield Standing(name, assignment, scores, sum(penalties.values()), timestamp, penalties=penalties)
 
 
 def _due(due: Lateness, student: str, scores: Sequence[Score], notebook: str, late: float) -> float:

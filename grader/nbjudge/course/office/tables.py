@@ -142,10 +142,14 @@ def attempts(session: Any, assignment: str) -> Iterator[Attempt]:
 def attempted(
     session: Any, student: str, assignment: str, content: str, when: datetime | None, points: tuple[Any, Any]
 ) -> None:
-    """A text was graded: a new one is one attempt more, a known one has its points anew."""
+    """A text was graded: a new one is one attempt more, a known one has its points anew.
+
+    When it was handed in may be told later, by a `timestamp.txt` that somebody lays beside it.
+    """
     theirs = _of(ATTEMPTS, student, assignment)
     score = {"points": points[0], "possible": points[1]}
-    known = session.execute(update(ATTEMPTS).where(*theirs, ATTEMPTS.c.content == content).values(**score))
+    since = {"handed_in": func.coalesce(ATTEMPTS.c.handed_in, when)}
+    known = session.execute(update(ATTEMPTS).where(*theirs, ATTEMPTS.c.content == content).values(**score, **since))
     if known.rowcount:
         return
     last = session.execute(select(func.max(ATTEMPTS.c.number)).where(*theirs)).scalar() or 0
