@@ -4,6 +4,7 @@
 
     GraderError                  everything below; catch this one
     ├── CourseError              the course is broken: no such assignment, not generated, a bad test cell
+    │   └── ReferenceFailed      its own answers can't be read, or don't pass: who grades may do so all the same
     ├── SandboxError             this machine can't confine untrusted code as the configuration demands
     ├── ZygoteGone               a warm process of ours died; another one may live
     ├── WireError                a process sent something that isn't a frame of ours
@@ -28,6 +29,10 @@ class GraderError(Exception):
 
 class CourseError(GraderError):
     """The course is broken, not a submission. Nothing was graded."""
+
+
+class ReferenceFailed(CourseError):
+    """The course's own answers can't be read, or don't pass."""
 
 
 class SandboxError(GraderError):

@@ -22,7 +22,7 @@ from nbjudge.course.kept import Kept, is_new, publish, sweep_swaps
 from nbjudge.course.layout import MOST_LETTERS, Course, checked_name, unusable
 from nbjudge.course.office.standings import Standing
 from nbjudge.course.office.tables import Attempt
-from nbjudge.errors import CourseError, DiskFull, GradebookError, StorageError
+from nbjudge.errors import CourseError, DiskFull, GradebookError, ReferenceFailed, StorageError
 from nbjudge.grading import engine, questions
 from nbjudge.grading.farm import Farm
 from nbjudge.grading.prove import Proof, prove
@@ -32,6 +32,7 @@ T = TypeVar("T")
 UNUSABLE = "a folder of this name isn't looked at: {why}. Rename it to the student's id"
 RESERVED = "it is what the course's own answers are called by"
 OURS = "not recorded: the grader failed on this submission: {kind}: {error}"
+ALL_THE_SAME = "--without-reference grades all the same"
 NO_STUDENT = "the gradebook has no such student, and this run was asked to create none"
 SPENT = "one attempt too many: max_attempts allows {most}, and the grades of the last one graded stay"
 NOT_PROVED = (
@@ -106,7 +107,10 @@ def autograde(
         run.sweep()
         if options.reference != "none":
             tell = partial(_tell, course, name, warn, again=False)
-            run.assignment = _tried(course, assignment, options, partial(_judged, farm=farm, kept=kept), tell)
+            try:
+                run.assignment = _tried(course, assignment, options, partial(_judged, farm=farm, kept=kept), tell)
+            except ReferenceFailed as error:
+                raise ReferenceFailed(f"{error}; {ALL_THE_SAME}") from error
         run.look()
         with _imports_left_alone():
             run.grade(folders, farm)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -16,7 +17,7 @@ from nbjudge.course import intake
 from nbjudge.course.layout import Course
 from nbjudge.course.office.standings import Standing
 from nbjudge.course.restore import grade_id
-from nbjudge.errors import CourseError
+from nbjudge.errors import CourseError, ReferenceFailed
 from nbjudge.model import (
     Assignment,
     Effects,
@@ -46,10 +47,9 @@ MEANS_NO_ANSWER = frozenset({Ending.FAILED, Ending.CRASHED, Ending.NOT_REACHED})
 REFERENCE = "the reference answer"  # in place of a student's name; it never gets into the gradebook
 VARIANTS = 5  # students that it is handed in by, where questions draw numbers for each
 DRAWS = re.compile(r"\bvariant\(|NBJUDGE_STUDENT")
-ADVICE = (
-    "Mend the test or the answer in {folder}, run `nbjudge generate {name} --force`, and grade again; "
-    "--without-reference grades all the same"
-)
+ADVICE = "Mend the test or the answer in {folder}, and run `nbjudge generate {name} --force`"
+MISSING = re.compile(r"No module named '([\w.]+)'")
+INSTALL = "Install {what} where nbjudge runs ({python} -m pip install …), then run the same command again."
 MOST_CELLS = 3
 IN_A_CELL = re.compile(r"^Cell .*, line (\d+)$", re.MULTILINE)  # as IPython says where an error was raised
 OF_THE_NETWORK = re.compile(r"name resolution|Name or service not known|Network is unreachable|urlopen error")
@@ -191,14 +191,13 @@ def unchanged(document: Mapping[str, Any], notebook: Notebook) -> set[str]:
 def reference(course: Course, assignment: Assignment) -> Submission:
     """The source notebooks, as if a student had handed them in.
 
-    Raises `CourseError` where a notebook of the assignment has no readable source.
+    Raises `CourseError` where a notebook of the assignment has no readable source: `ReferenceFailed` where it has none.
     """
     folder = course.folder(course.source, ".", assignment.name)
     lost = [name for book in assignment.notebooks if not (folder / (name := f"{book.name}.ipynb")).is_file()]
     if lost:
-        raise CourseError(
-            f"the source {folder / lost[0]} is missing, so nobody knows whether the tests are right. Put it back; "
-            f"--without-reference grades all the same"
+        raise ReferenceFailed(
+            f"the source {folder / lost[0]} is missing, so nobody knows whether the tests are right. Put it back"
         )
     read = intake.read(folder.resolve(), REFERENCE, assignment.name, assignment.limits)
     if read.refusal:
@@ -246,13 +245,23 @@ def demand_passed(result: Result, assignment: Assignment, course: Course) -> Non
     wrong = [outcome for outcome in result.outcomes if outcome.grade_id in tests and outcome.kind is not Ending.PASSED]
     if wrong:
         folder = course.folder(course.source, ".", result.assignment)
-        questions = "\n".join(f"  {said}" for said in [*map(_said, wrong), *_raised(result)])
+        places = {
+            one.grade_id: f"{graded.name}.ipynb" + (f", line {one.line}" if one.line else "")
+            for graded in result.notebooks
+            for one in graded.outcomes
+        }
+        said = [f"{one.grade_id} ({places[one.grade_id]}): {_said(one)}" for one in wrong]
+        questions = "\n".join(f"  {one}" for one in [*said, *_raised(result)])
+        kind: type[CourseError] = ReferenceFailed
         advice = ADVICE.format(folder=folder, name=result.assignment)
-        if all(outcome.kind is Ending.GRADER_FAILURE for outcome in wrong):
+        if missing := dict.fromkeys(name.partition(".")[0] for name in MISSING.findall(questions)):
+            what, verdict, kind = " and ".join(missing), "got no verdict", CourseError
+            advice = INSTALL.format(what=what, python=sys.executable)
+        elif all(outcome.kind is Ending.GRADER_FAILURE for outcome in wrong):
             verdict, advice = "got no verdict", f"{AGAIN} {advice}"
         else:
             verdict = "failed"
-        raise CourseError(
+        raise kind(
             f"{len(wrong)} of the tests {verdict} on the reference answer; nothing was recorded.\n{questions}\n{advice}"
         )
 
@@ -261,7 +270,7 @@ def _said(outcome: Outcome) -> str:
     reached = "no verdict" if outcome.points is None else f"{outcome.points:g} of {outcome.max_points:g}"
     first, *more = outcome.message.splitlines() or ["no message"]
     first += f" {more[0].strip()}" if first.endswith(":") and more else ""
-    return f"{outcome.grade_id}: {outcome.kind}, {reached}: {first}"
+    return f"{outcome.kind}, {reached}: {first}"
 
 
 def _raised(result: Result) -> list[str]:

@@ -25,7 +25,7 @@ from nbjudge.course.kept import Kept
 from nbjudge.course.layout import Course, held_alone
 from nbjudge.errors import BusyError, CourseError, GradebookError
 from nbjudge.grading import batch
-from nbjudge.grading.batch import Entry, Farm, RunOptions, autograde
+from nbjudge.grading.batch import Entry, Farm, RunOptions, autograde, proof
 from nbjudge.grading.farm import grade_all
 from nbjudge.model import Assignment, Ending, Executed, Outcome
 from nbjudge.pages.regrade import moved, rows
@@ -407,9 +407,13 @@ def fails(document: Mapping[str, Any], _files: Mapping[str, bytes], _assignment:
 
 def test_a_test_that_fails_on_the_reference_answer_is_named_and_nothing_is_recorded(course: Course) -> None:
     failing = partial(grade_all, open_judge=lambda _: nullcontext(fails), workers=1)
-    with pytest.raises(CourseError, match="double_test: failed, 0 of 2: Got 5\n") as raised:
+    with pytest.raises(CourseError, match=r"double_test \(coding.ipynb\): failed, 0 of 2: Got 5\n") as raised:
         autograde(course, small.NAME, RunOptions(), failing)
     assert "2 of the tests fail" in str(raised.value)
+    assert str(raised.value).endswith("; --without-reference grades all the same")
+    with pytest.raises(CourseError, match="double_test") as raised:
+        proof(course, small.NAME, RunOptions(), failing)
+    assert "--without-reference" not in str(raised.value), "which no other command takes"
     with Record(course) as record:
         assert not record.applied(small.NAME)
     assert not (course.root / "autograded").exists()
@@ -419,6 +423,20 @@ def test_a_grader_that_failed_on_the_reference_answer_doesn_t_blame_the_test(cou
     with pytest.raises(CourseError, match=r"(?s)2 of the tests got no verdict .*the same command goes on") as raised:
         run(course, Counting(Ending.GRADER_FAILURE), RunOptions())
     assert "fail on" not in str(raised.value)
+
+
+def test_a_module_that_is_missing_here_is_to_be_installed_here(course: Course) -> None:
+    def lacks(document: Mapping[str, Any], _files: Mapping[str, bytes], _assignment: Assignment) -> Executed:
+        why = "The instructor's cell fails: ModuleNotFoundError: No module named 'torch.nn'"
+        lost = Outcome("double_test", Ending.GRADER_FAILURE, None, 1.0, why)
+        return Executed(document, (lost,) if any(map(name_of_test, document["cells"])) else ())
+
+    lacking = partial(grade_all, open_judge=lambda _: nullcontext(lacks), workers=1)
+    with pytest.raises(CourseError, match="double_test") as raised:
+        autograde(course, small.NAME, RunOptions(), lacking)
+    said = str(raised.value)
+    assert f"Install torch where nbjudge runs ({sys.executable} -m pip install …)" in said
+    assert "killed" not in said
 
 
 def test_the_reference_answer_is_judged_once_and_is_nobody_s_grade(course: Course) -> None:

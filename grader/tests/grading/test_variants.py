@@ -128,7 +128,7 @@ def test_a_reference_that_holds_for_one_student_only_is_the_author_s_error(tmp_p
     root = course(tmp_path / "course", f"product = {7 * number_of('the reference answer')}")
     said = nbgrader(root, "generate_assignment", NAME, status=1)
     assert "1 of the tests failed on the reference answer" in said
-    assert f"product_test: failed, 0 of 2: AssertionError: {7 * number_of('the reference answer')} isn't 7 *" in said
+    assert f"): failed, 0 of 2: AssertionError: {7 * number_of('the reference answer')} isn't 7 *" in said
 
 
 @pytest.mark.parametrize("variable", ["NBJUDGE_STUDENT", "JUPYTERHUB_USER"])

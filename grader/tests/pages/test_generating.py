@@ -252,8 +252,9 @@ def test_the_author_s_own_answers_are_tried(course: Path, monkeypatch, capsys) -
     monkeypatch.chdir(course)
     assert main(["generate", small.NAME]) == 2
     said = capsys.readouterr().err
-    assert "double_test: failed, 0 of 2: This doesn't hold: assert double(2) == 5\n" in said
-    assert "before that, cell 1 of ps1.ipynb, line 2, raises URLError: <urlopen error" in said
+    assert "double_test (ps1.ipynb, line 1): failed, 0 of 2: This doesn't hold: assert double(2) == 5\n" in said
+    assert "before that, code cell 1 of ps1.ipynb, line 2, raises URLError: <urlopen error" in said
+    assert "--without-reference" not in said, "which generate doesn't take"
     assert "There is no network here: put what it downloads beside the notebook" in said
     assert not released(course).exists()
 
