@@ -34,6 +34,7 @@ would run the tests, hidden ones too, in the students' own processes. In the cou
     install(c)"""
 NO_MOVE = "No score moves of what was graded before."
 PATHS = frozenset({"tests", "answers", "reference", "file", "to", "prefix"})
+CANT_SEND = "Nothing was sent, and nothing can be yet: {lack}."
 NOT_SENT = "Nothing was sent; --yes sends it."
 ALL_GRADED, SOME_NOT, COULD_NOT_START = 0, 1, 2
 
@@ -166,7 +167,8 @@ def _add_desk(commands: Any) -> None:
 def _add_run_options(command: argparse.ArgumentParser) -> None:
     flag: dict[str, Any] = {"action": "store_true"}
     command.add_argument("name", help="the assignment")
-    command.add_argument("--student", default="*", help="only this student (a pattern may be given)")
+    only = "only this student, or those of a pattern; several times: each of them"
+    command.add_argument("--student", action="append", default=[], metavar="STUDENT", help=only)
     command.add_argument("--force", **flag, help="grade again what is unchanged")
     command.add_argument("--workers", type=int, default=0, help="submissions at once; default: one per core")
     command.add_argument("--dask", default="", metavar="ADDRESS", help="grade on a Dask cluster: tcp://HOST:8786")
@@ -208,7 +210,9 @@ def _converter(options: argparse.Namespace) -> SandboxedAutograde:
         **({"check_reference": False} if options.without_reference else {}),
         **({"backup": False} if options.no_backup else {}),
     }
-    return converter_for(options.name, student=options.student, force=options.force, **asked)
+    converter = converter_for(options.name, student="*", force=options.force, **asked)
+    converter.students = tuple(options.student)
+    return converter
 
 
 def _prove(options: argparse.Namespace) -> int:
@@ -407,7 +411,8 @@ def _passback(options: argparse.Namespace) -> int:
     for one in passback.send(settings, options.name, new, sent) if options.yes else new:
         _say(f"{one.student}  {one.points:g}/{one.most:g}  {'sent' if options.yes else 'would be sent'}")
     there = counted(len(due) - len(new), "is there already", "are there already")
-    _say("\n".join([*left_out, f"{there}.", *([] if options.yes else [NOT_SENT])]))
+    unsent = [] if options.yes else [NOT_SENT if not (lack := settings.lacking()) else CANT_SEND.format(lack=lack)]
+    _say("\n".join([*left_out, f"{there}.", *unsent]))
     return SOME_NOT if left_out else ALL_GRADED
 
 
@@ -439,10 +444,10 @@ def _judge(options: argparse.Namespace) -> int:
 
 
 def _settings(_: argparse.Namespace) -> int:
-    from nbjudge.plugin import SandboxedAutograde, own_settings
+    from nbjudge.plugin import own_settings
 
-    for name, trait in own_settings().items():
-        _say(f"c.{SandboxedAutograde.__name__}.{name} = {trait.default_value!r}\n    {trait.help}")
+    for name, trait in own_settings():
+        _say(f"{name} = {trait.default()!r}\n    {trait.help}")
     return ALL_GRADED
 
 

@@ -27,11 +27,13 @@ from nbgrader.coursedir import CourseDirectory
 from traitlets import Bool, Dict, Enum, Float, Integer, List, Unicode, default
 from traitlets.config import Config, Configurable
 
+from nbjudge.course.exporters import CanvasCsv, GradesCsv, MoodleCsv
 from nbjudge.course.gradebook import Record, alone, held
 from nbjudge.course.intake import handed_in
 from nbjudge.course.kept import Kept
 from nbjudge.course.layout import Course
 from nbjudge.course.office.backups import back_up
+from nbjudge.course.office.passback import Passback
 from nbjudge.course.office.standings import Standing
 from nbjudge.errors import BusyError, ClusterError, CourseError, GraderError
 from nbjudge.grading import batch, farm, trial
@@ -176,6 +178,7 @@ class SandboxedAutograde(Limited, Autograde):  # type: ignore[misc] # nbgrader s
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.warnings: list[str] = []
+        self.students: tuple[str, ...] = ()  # patterns, in place of nbgrader's one
 
     def start(self) -> None:
         """Grades what `--assignment` and `--student` name; `NbGraderException` where something isn't graded."""
@@ -218,7 +221,7 @@ class SandboxedAutograde(Limited, Autograde):  # type: ignore[misc] # nbgrader s
 
     def _options(self, *, new_seed: bool, say: Callable[[str], object] | None = None) -> batch.RunOptions:
         return batch.RunOptions(
-            students=self.coursedir.student_id,
+            students=self.students or (self.coursedir.student_id,),
             excluded=frozenset(name for name in self.coursedir.student_id_exclude.split(",") if name),
             force=self.force,
             create_students=self.create_student,
@@ -343,11 +346,12 @@ def generator_for(assignment: str) -> Any:
     return TriedAssignment(coursedir=app.coursedir, parent=app)
 
 
-def own_settings() -> dict[str, Any]:
-    """The traits that nbgrader's own Autograde doesn't have, by name."""
-    inherited = Autograde.class_traits(config=True)
-    ours = SandboxedAutograde.class_traits(config=True)
-    return {name: trait for name, trait in sorted(ours.items()) if name not in inherited}
+def own_settings() -> Iterator[tuple[str, Any]]:
+    """The traits that nbgrader doesn't have, each by the name that `nbgrader_config.py` sets it by."""
+    for kind in (SandboxedAutograde, FeedbackPages, GradesCsv, CanvasCsv, MoodleCsv, Passback):
+        for name, trait in sorted(kind.class_traits(config=True).items()):
+            if trait.this_class.__module__.partition(".")[0] == __package__:
+                yield f"c.{kind.__name__}.{name}", trait
 
 
 def course_of(coursedir: CourseDirectory, converter: Autograde) -> Course:

@@ -105,6 +105,22 @@ def test_a_course_that_nbgrader_s_own_grader_would_grade_is_told_the_lines_that_
     assert "install" not in python(tmp_path, "-m", "nbjudge", "doctor"), "no course, nothing to grade"
 
 
+def test_all_settings_are_told_with_their_defaults(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["settings"]) == 0
+    said = capsys.readouterr().out
+    for line in (
+        "c.SandboxedAutograde.max_cell_s = 30.0",
+        "c.SandboxedAutograde.preload = []",
+        "c.FeedbackPages.hold_back = True",
+        "c.CanvasCsv.titles = {}",
+        "c.MoodleCsv.unfinished = False",
+        "c.Passback.client_id = ''",
+    ):
+        assert f"{line}\n" in said
+    assert "Undefined" not in said
+    assert "= <" not in said, "an object of Python's says nothing"
+
+
 def test_a_reader_who_has_read_enough_stops_nothing() -> None:
     read, write = os.pipe()
     os.close(read)  # as `| head` leaves it

@@ -36,6 +36,11 @@ BY_ID_ALONE = (
     "no ID of Canvas's own is known of %s: their rows are found by %s alone; `nbjudge roster` reads it from the "
     "file that Canvas exports"
 )
+NUMBERED = re.compile(r"\(\d+\)\s*$")
+NO_NUMBER = (
+    "the column %r has no number of Canvas's, which takes it for a new assignment; where there is one already, "
+    "nbgrader_config.py needs c.CanvasCsv.titles = {%r: 'Title (12345)'}, as `nbjudge roster` tells it"
+)
 NOT_ENROLLED = (
     "neither name nor e-mail is known of %s: their rows are found by %s alone; `nbjudge roster` reads them from the "
     "file that Moodle exports"
@@ -160,6 +165,8 @@ class _ForTeachingPlatform(_Exporter):
         help="What an assignment is called over there, with its id where it has one: {'small': 'Small (12345)'}.",
     ).tag(config=True)
 
+    numbered = False  # does the platform know an assignment by a number behind its title?
+
     def points(self, one: Standing) -> float | None:
         """What to put into a cell."""
         if one.state in NO_GRADE or (one.state is Stage.WAITS and not self.unfinished):
@@ -176,6 +183,9 @@ class _ForTeachingPlatform(_Exporter):
         """The assignments in which somebody has a score, and the students who have one in each of them."""
         self._warn_of_titles(found)
         names = [name for name, by in found.items() if any(self.points(by[one.id]) is not None for one in students)]
+        for name in names if self.numbered else ():
+            if not NUMBERED.search(self.title(name)):
+                self.log.warning(NO_NUMBER, self.title(name), name)
         rows: list[tuple[Any, list[float]]] = []
         for student in students if names else ():
             points = [self.points(found[name][student.id]) for name in names]
@@ -206,6 +216,7 @@ class CanvasCsv(_ForTeachingPlatform):
     """
 
     default_file = "canvas.csv"
+    numbered = True
     section = Unicode("", help="Text of the Section column.").tag(config=True)
     student_id = Enum(
         CANVAS_IDS, "SIS Login ID", help="The column of Canvas's that nbgrader's student ids belong in; a roster's too."

@@ -13,7 +13,7 @@ import os
 import secrets
 import socket
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from fnmatch import fnmatch
@@ -57,14 +57,14 @@ class Course:
             path.mkdir(mode=0o700, exist_ok=True)
         return path
 
-    def submissions(self, assignment: str, students: str = "*") -> Iterator[tuple[str, Path]]:
-        """(student, folder) of everything handed in for `assignment`, by name; `students` is a pattern."""
+    def submissions(self, assignment: str, students: Collection[str] = ("*",)) -> Iterator[tuple[str, Path]]:
+        """(student, folder) of everything handed in for `assignment`, by name; `students` are patterns."""
         names = {"nbgrader_step": self.submitted, "student_id": "*", "assignment_id": glob.escape(assignment)}
         marker = Path(self.structure.format(nbgrader_step="", student_id="*", assignment_id=assignment)).parts
         depth = len(marker) - marker.index("*")
         for path in sorted(self.root.glob(self.structure.format(**names))):
             student = path.parts[-depth]
-            if not student.startswith(".") and fnmatch(student, students):
+            if not student.startswith(".") and any(fnmatch(student, one) for one in students):
                 yield student, path
 
     def own_files(self, assignment: str) -> dict[str, bytes]:

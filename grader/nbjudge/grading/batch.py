@@ -10,6 +10,7 @@ import gc
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from fnmatch import fnmatch
 from functools import partial
 from pathlib import Path
 from typing import TypeVar
@@ -32,6 +33,7 @@ T = TypeVar("T")
 UNUSABLE = "a folder of this name isn't looked at: {why}. Rename it to the student's id"
 RESERVED = "it is what the course's own answers are called by"
 OURS = "not recorded: the grader failed on this submission: {kind}: {error}"
+NOBODY = "nobody handed anything in: no folder matches {folder}"
 ALL_THE_SAME = "--without-reference grades all the same"
 NO_STUDENT = "the gradebook has no such student, and this run was asked to create none"
 SPENT = "one attempt too many: max_attempts allows {most}, and the grades of the last one graded stay"
@@ -45,7 +47,7 @@ NOT_PROVED = (
 class RunOptions:
     """What a person may ask of one run."""
 
-    students: str = "*"  # a pattern of student ids
+    students: tuple[str, ...] = ("*",)  # patterns of student ids
     excluded: frozenset[str] = frozenset()
     force: bool = False  # run and record again what is unchanged
     create_students: bool = True
@@ -217,14 +219,13 @@ def _tell(course: Course, name: str, warn: Warn, said: list[str], *, again: bool
 
 
 def _folders(course: Course, name: str, options: RunOptions) -> list[tuple[str, Path]]:
-    found = [
-        (student, folder)
-        for student, folder in course.submissions(name, options.students)
-        if student not in options.excluded
-    ]
+    handed_in = list(course.submissions(name, options.students))
+    for pattern in options.students:
+        if not any(fnmatch(student, pattern) for student, _ in handed_in):
+            raise CourseError(NOBODY.format(folder=course.folder(course.submitted, pattern, name)))
+    found = [(student, folder) for student, folder in handed_in if student not in options.excluded]
     if not found:
-        pattern = course.folder(course.submitted, options.students, name)
-        raise CourseError(f"nobody handed anything in: no folder matches {pattern}")
+        raise CourseError("nobody is left to be graded: who handed in is excluded")
     return found
 
 

@@ -19,7 +19,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from nbgrader.api import Gradebook
 
-from nbjudge.course.exporters import BY_ID_ALONE, CURE, NOT_ENROLLED, CanvasCsv, GradesCsv, MoodleCsv, table
+from nbjudge.course.exporters import BY_ID_ALONE, CURE, NO_NUMBER, NOT_ENROLLED, CanvasCsv, GradesCsv, MoodleCsv, table
 from nbjudge.course.gradebook import Record
 from nbjudge.course.layout import Course
 from nbjudge.model import Result
@@ -91,6 +91,7 @@ def test_canvas_gets_no_row_without_a_score(book: Gradebook, tmp_path: Path, cap
         ["dee", "", "", "dee", "Autumn", "7"],
     ]
     assert caplog.messages == [
+        NO_NUMBER % ("small", "small"),
         "ada is left out: small waiting for a person",
         "bo is left out: small not graded",
         "cy is left out: small not handed in",
@@ -111,6 +112,7 @@ def test_canvas_s_titles_and_ids(book: Gradebook, tmp_path: Path, caplog: pytest
         ["dee", "", "dee", "", "", "7"],
     ]
     assert "titles names 'smal', which is no assignment that is exported" in caplog.messages
+    assert not [said for said in caplog.messages if "no number of Canvas's" in said]
 
 
 def test_a_row_with_a_gap_is_left_out_and_so_is_an_assignment_without_scores(

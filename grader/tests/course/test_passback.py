@@ -171,6 +171,16 @@ def test_a_setting_that_would_give_grades_away_is_named(
         list(send(settings, "ps1", [ADA], Sent(tmp_path, "ps1")))
 
 
+def test_all_that_lacks_is_named_before_anything_is_sent(settings: Passback) -> None:
+    assert settings.lacking() == ""
+    settings.token_url = ""
+    assert settings.lacking() == "c.Passback.token_url is not set in nbgrader_config.py"
+    assert Passback().lacking() == (
+        "c.Passback.client_id, c.Passback.token_url, c.Passback.lineitems and c.Passback.key_file are not set in "
+        "nbgrader_config.py"
+    )
+
+
 def test_a_key_that_others_can_read_is_refused(settings: Passback, tmp_path: Path) -> None:
     Path(settings.key_file).chmod(0o644)
     with pytest.raises(CourseError, match="chmod 600"):

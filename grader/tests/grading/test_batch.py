@@ -139,12 +139,15 @@ def test_a_course_may_be_in_a_folder_with_brackets(course: Course) -> None:
 
 
 def test_only_the_named_student(course: Course) -> None:
-    assert set(run(course, Counting(), replace(ONE, students="a*"))) == {"ada"}
+    assert set(run(course, Counting(), replace(ONE, students=("a*",)))) == {"ada"}
+    assert set(run(course, Counting(), replace(ONE, students=("a*", "cy")))) == {"ada", "cy"}
+    with pytest.raises(CourseError, match=r"no folder matches .*/nobody/"):
+        run(course, Counting(), replace(ONE, students=("ada", "nobody")))
     assert set(run(course, Counting(), replace(ONE, excluded=frozenset({"ada"})))) == {"bo", "cy"}
 
 
 def test_students_are_created_only_where_that_is_wanted(course: Course) -> None:
-    entry = run(course, Counting(), replace(ONE, students="ada", create_students=False))["ada"]
+    entry = run(course, Counting(), replace(ONE, students=("ada",), create_students=False))["ada"]
     assert "no such student" in str(entry.problem)
     with Record(course) as record:
         assert not record.knows_student("ada")

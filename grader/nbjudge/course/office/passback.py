@@ -27,6 +27,7 @@ SCOPES: Any = (
     "https://purl.imsglobal.org/spec/lti-ags/scope/lineitem",
     "https://purl.imsglobal.org/spec/lti-ags/scope/score",
 )
+NEEDED = ("client_id", "token_url", "lineitems", "key_file")
 LOCAL = frozenset({"127.0.0.1", "::1", "localhost"})
 
 
@@ -51,11 +52,19 @@ class Passback(Configurable):
     audience = Unicode(help="The token's audience, where it isn't `token_url`.").tag(config=True)
     timeout_s = Float(30.0, help="How long one answer of the platform may take.").tag(config=True)
 
+    def lacking(self) -> str:
+        """A clause on the settings without which nothing can be sent; empty where all are there."""
+        names = [f"c.Passback.{name}" for name in NEEDED if not getattr(self, name)]
+        if not names:
+            return ""
+        *first, last = names
+        said = f"{', '.join(first)} and {last} are" if first else f"{last} is"
+        return f"{said} not set in nbgrader_config.py"
+
     def key(self) -> str:
         """The private key; raises CourseError for settings that lack, an open key file, an address without https."""
-        for name in ("client_id", "token_url", "lineitems", "key_file"):
-            if not getattr(self, name):
-                raise CourseError(f"c.Passback.{name} is not set in nbgrader_config.py")
+        if lacking := self.lacking():
+            raise CourseError(lacking)
         for address in (self.token_url, self.lineitems):
             parts = urlsplit(address)
             if parts.scheme != "https" and parts.hostname not in LOCAL:
