@@ -365,7 +365,9 @@ def test_what_the_platform_doesn_t_have_yet_is_shown_and_nothing_is_sent_unasked
     assert "carl is left out: not graded" in shown
     assert "Nothing was sent" in shown
     asked = python(root, "-m", "nbjudge", "passback", small.NAME, "--yes", status=2)
-    assert "c.Passback.client_id is not set" in asked
+    assert (
+        "c.Passback.client_id, c.Passback.token_url, c.Passback.lineitems and c.Passback.key_file are not set" in asked
+    )
     assert "would be sent" not in asked
 
 

@@ -60,7 +60,7 @@ def endings(verdict: single.Verdict) -> list[str]:
         ("square = lambda x: x + x", ["failed", "failed"]),
         ("def square(x)", ["failed", "failed"]),
         ("", ["not answered", "not answered"]),
-        ("import os\nos._exit(0)", ["crashed", "crashed"]),
+        ("import os\nos._exit(0)", ["crashed", "not reached"]),
         ("class A:\n    __eq__ = lambda *_: True\ndef square(x):\n    return A()", ["by hand", "by hand"]),
     ],
 )
