@@ -49,7 +49,10 @@ VARIANTS = 5  # students that it is handed in by, where questions draw numbers f
 DRAWS = re.compile(r"\bvariant\(|NBJUDGE_STUDENT")
 ADVICE = "Mend the test or the answer in {folder}, and run `nbjudge generate {name} --force`"
 MISSING = re.compile(r"No module named '([\w.]+)'")
-INSTALL = "Install {what} where nbjudge runs ({python} -m pip install …), then run the same command again."
+INSTALL = (
+    "Install {what} where nbjudge runs ({python} -m pip install …), or lay a module of the course's own beside the "
+    "notebook; then run the same command again"
+)
 MOST_CELLS = 3
 IN_A_CELL = re.compile(r"^Cell .*, line (\d+)$", re.MULTILINE)  # as IPython says where an error was raised
 OF_THE_NETWORK = re.compile(r"name resolution|Name or service not known|Network is unreachable|urlopen error")
