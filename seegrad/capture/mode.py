@@ -416,14 +416,20 @@ class Capture(TorchFunctionMode):
 
 
 def refused(error: BaseException) -> torch.Tensor | None:
-    """The tensor that an optimiser has just refused: its error doesn't say which."""
+    """The tensor that an optimiser has just refused, or whose sparse gradient: its error doesn't say which."""
     step = error.__traceback__
     while step is not None and step.tb_next is not None:
         step = step.tb_next
-    if step is None or step.tb_frame.f_code.co_name != "add_param_group" or is_users(step.tb_frame.f_code.co_filename):
+    if step is None or is_users(step.tb_frame.f_code.co_filename):
         return None
-    found = step.tb_frame.f_locals.get("param")
-    return found if is_a(found, torch.Tensor) else None
+    held = step.tb_frame.f_locals
+    if step.tb_frame.f_code.co_name == "add_param_group":
+        found = held.get("param")
+        return found if is_a(found, torch.Tensor) else None
+    own = str(step.tb_frame.f_globals.get("__name__")).startswith("torch.optim.")
+    leaf: Any = held.get("p") if own else None
+    is_sparse = is_a(leaf, torch.Tensor) and leaf.grad is not None and leaf.grad.is_sparse
+    return leaf if is_sparse else None
 
 
 def _users(error: BaseException) -> list[FrameType]:

@@ -11,6 +11,7 @@ import sys
 import weakref
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from types import FrameType
 from typing import Any
 
@@ -21,6 +22,7 @@ from torch.overrides import TorchFunctionMode
 from seegrad.capture.op import EMPTY, RUNNING_STATISTICS, call_of
 from seegrad.capture.probes import torch_private as _torch
 from seegrad.capture.probes.places import Source, call_as, caller, user_frame
+from seegrad.capture.probes.refusals import decided_by, drawn_by
 from seegrad.capture.probes.variables import tensors_in
 from seegrad.capture.tables import Tables
 from seegrad.model.recording import Place, Recomputed
@@ -94,11 +96,11 @@ class Recomputations:
             if isinstance(checkpoint.metadata_fn, SavedTwice):
                 checkpoint.metadata_fn = checkpoint.metadata_fn.function
 
-    def compare(self, checkpoint: Any, again: Sequence[RunStep]) -> None:
-        """A checkpoint has run again: tell of the first call that differs, if one does."""
+    def compare(self, checkpoint: Any, again: Sequence[RunStep], *, is_whole: bool) -> None:
+        """A checkpoint has run again, `is_whole`: to its end. Tell of the first call that differs, if one does."""
         first = self._first.pop(checkpoint, None)
         if first is not None:
-            found = self._difference(first, again)
+            found = self._difference(first, again, is_whole=is_whole)
             self._tables.recomputed += found
             if isinstance(checkpoint.metadata_fn, SavedTwice):
                 checkpoint.metadata_fn.is_told = bool(found)
@@ -115,16 +117,30 @@ class Recomputations:
             return True
         return False
 
-    def _difference(self, first: Sequence[RunStep], again: Sequence[RunStep]) -> list[Recomputed]:
+    def _difference(self, first: Sequence[RunStep], again: Sequence[RunStep], *, is_whole: bool) -> list[Recomputed]:
         graph, other = ([step for step in steps if step.has_graph] for steps in (first, again))
         for step, its in zip(graph, other, strict=False):
             if (step.op, step.shapes) != (its.op, its.shapes):
                 how = "shape" if step.op == its.op else "op"
-                return [Recomputed(step.frame, step.op, its.op, how, self._left(first, its))]  # type: ignore[arg-type]  # one of them
+                left = self._left(first, its)
+                drawn = self._drawn(step, its) if how == "op" else None
+                return [Recomputed(step.frame, step.op, its.op, how, left, drawn)]  # type: ignore[arg-type]  # one of them
             if step.differs(its):
                 cause = self._cause(step, its, first, again)
-                return [Recomputed(cause.frame, cause.op, cause.op, "numbers")]
+                return [Recomputed(cause.frame, cause.op, cause.op, "numbers", None, self._drawn(cause))]
+        if is_whole and len(other) < len(graph):
+            missing = graph[len(other)]
+            place = self._tables.frames.drafts[missing.frame].place
+            decided = decided_by(self.source, place) if place is not None else None
+            return [Recomputed(missing.frame, missing.op, "", "fewer", decided, self._drawn(missing))]
         return []
+
+    def _drawn(self, *steps: RunStep) -> Place | None:
+        """The line that draws, of what decides whether these are reached."""
+        drafts = self._tables.frames.drafts
+        places = [drafts[step.frame].place if step.frame in drafts else step.place for step in steps]
+        found = (drawn_by(self.source, place) for place in places if place is not None)
+        return next((place for place in found if place is not None), None)
 
     def _left(self, first: Sequence[RunStep], its: RunStep) -> Place | None:
         """The line that reads in the second run what was made in the first."""
@@ -184,12 +200,15 @@ class SecondRun:
 
     def __call__(self, *args: Any) -> Any:
         """Run it again."""
-        steps: list[RunStep] = []
+        steps, is_whole = list[RunStep](), False
         try:
             with SecondRunMode(steps, self._recomputations, self._quietly):
-                return self.function(*args)
+                result = self.function(*args)
+            is_whole = True
+            return result
         finally:  # torch ends it by an error of its own, as soon as it has what it needs
-            self._quietly(self._recomputations.compare, self._checkpoint(), steps)
+            compare = partial(self._recomputations.compare, is_whole=is_whole)
+            self._quietly(compare, self._checkpoint(), steps)
 
 
 class SavedTwice:

@@ -32,6 +32,9 @@ NO_GRAPH_AS = {
         "{label} has no graph behind it: {given} left torch on {culprit}, and what comes back has no history."
     ),
     "nothing": marked("{label} has no graph behind it: none of the recorded tensors that led to it requires grad."),
+    "early": marked(
+        "{label} has no graph behind it: {culprit} has {given} require grad, but `{op}` had computed with it before."
+    ),
 }
 NO_GRAPH_WITHIN = {
     "within": marked(
@@ -45,6 +48,10 @@ NO_GRAPH_WITHIN = {
 NO_GRAPH_FROZEN = marked(
     "{label} has no graph behind it: {culprit} switched the gradients of {leaves_off} off, and no other tensor that "
     "led to it requires grad."
+)
+NO_GRADIENT_EARLY = marked(
+    "{label}{leaves} led to the loss but got no gradient: {culprit} has {given} require grad, but `{op}` had computed "
+    "with it before."
 )
 NO_GRADIENT = marked("{label}{leaves} led to the loss but got no gradient, because {culprit} cut the graph: {why}.")
 
@@ -66,6 +73,7 @@ WHY = {
     "switched": marked("it switched gradients off for all that follows"),
     "around": marked("gradients are off for all that runs before it ends, the backward call too"),
     "op": marked("`{op}` has no derivative for {given}, so its result does not require grad"),
+    "early": marked("{given} didn't require grad yet when `{op}` computed with it"),
     "integer": marked("`{op}` turns {given} into integers, which carry no gradient"),
     "leaf": marked("a new leaf was made there of the numbers in {given}, and it knows nothing of their history"),
     WRITTEN: marked("it writes the numbers of {given} into a tensor, and autograd takes no notice of such a write"),
@@ -121,6 +129,7 @@ MEND = {
         "Use an op that has a derivative (a soft version instead of a choice or a comparison), "
         "or call `.detach()` to say that the cut is meant."
     ),
+    "early": marked("Have {given} require grad before the first line that computes with it."),
     "integer": marked(
         "Compute with the numbers before they are rounded, and keep the integers for counting and indexing alone."
     ),
@@ -189,6 +198,9 @@ def lost_by(recording: Recording, causes: Collection[str], got: set[int]) -> lis
         for cut, behind in flow.claims(roots, lambda each: cause(recording, each) in causes):
             found = [leaf for leaf in behind if leaf not in got and is_known(recording, leaf)]
             why = cause(recording, cut)
+            on = switched_on(recording, cut) if why == "early" else None
+            if on is not None and on.frame >= frame.index:
+                continue  # it isn't this loss from which it was to learn
             if found and held:
                 mine = wanted(recording, calls[frame.index], held) if why in KEEPS_OUT else held
                 kept_out = (leaf for leaf in found if why in KEEPS_OUT or recording.tensors[leaf].parameter)
@@ -277,6 +289,8 @@ def cause(recording: Recording, cut: Cut | None) -> str:
         if switched_off(recording, cut.frame) is not None:
             return "switched"
         return "inside" if is_elsewhere(recording, cut.frame) else "no_grad"
+    if switched_on(recording, cut) is not None:
+        return "early"
     return "integer" if op in CASTS and all(ref.dtype.startswith(INTEGERS) for ref in made) else "op"
 
 
@@ -284,6 +298,12 @@ def switched_off(recording: Recording, frame: Frame) -> Place | None:
     """The line that had switched gradients off for all that follows, before a Frame."""
     before = [each for each in recording.switches if each.kind == "mode" and each.frame < frame.index]
     return before[-1].place if before and not before[-1].on else None
+
+
+def switched_on(recording: Recording, cut: Cut) -> Switch | None:
+    """Who had what went into a Frame require grad, all of it, only after that."""
+    on = (each for each in recording.switches if each.kind == "tensors" and each.on and each.frame >= cut.frame.index)
+    return next((each for each in on if set(cut.given) <= set(each.tensors)), None)
 
 
 def is_elsewhere(recording: Recording, frame: Frame) -> bool:
@@ -382,7 +402,8 @@ def describe_cut(
         "given": given,
         "leaves": count,
     }
-    said = NO_GRADIENT if kind is LOST else NO_GRAPH_AS.get(why, NO_GRAPH)
+    lost = NO_GRADIENT_EARLY if why == "early" else NO_GRADIENT
+    said = lost if kind is LOST else NO_GRAPH_AS.get(why, NO_GRAPH)
     other = label(recording, straight.through) if straight is not None else ""
     return finding.told(said, MEND[why], facts, leaves=leaves, why=because(why, given, op, other), **codes)
 
@@ -398,4 +419,6 @@ def line_to_change(recording: Recording, cut: Cut, why: str) -> Place | None:
     """The line that cut; of many that ran with gradients off for good, the one that switched them off."""
     if why == "inside":
         return cut.frame.off
+    if why == "early" and (on := switched_on(recording, cut)) is not None:
+        return on.place
     return switched_off(recording, cut.frame) if why == "switched" else cut.frame.applied or cut.frame.place

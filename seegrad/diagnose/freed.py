@@ -20,6 +20,7 @@ from seegrad.diagnose.evidence import (
 )
 from seegrad.diagnose.finding import DiagnosisKind, Finding, finder
 from seegrad.diagnose.gradients import reach
+from seegrad.diagnose.history.once import bound_outside, first_made, set_at
 from seegrad.diagnose.history.taken import of_the_other, undetached
 from seegrad.model.recording import Collected, Diagnosis, Edge, Frame, Node, Place, RaisedError, Recording
 from seegrad.words.languages import marked
@@ -227,7 +228,9 @@ class Carried:
             return held.place if held is not None else self.taken
         if self.how in ("once", "wrapped"):
             name = called(recording, self.tensors[0]) if self.tensors else None
-            return set_at(recording, name) or first_made(recording, self.tensors[0]) if self.tensors else None
+            made = first_made(recording, self.tensors[0]) if self.tensors else None
+            outside = bound_outside(error, name, made) if self.how == "once" else None
+            return set_at(recording, name) or outside or made
         if self.how not in ("carried", "within"):
             return None
         lines = dict(error.bound)
@@ -261,15 +264,6 @@ def bound_on(place: Place) -> set[str]:
     """The variables and attributes that a line binds, by their last names: `out, self.hidden = …`."""
     targets, sign, _ = place.code.partition("=")
     return {part.strip().rpartition(".")[2] for part in targets.split(",")} if sign else set()
-
-
-def set_at(recording: Recording, name: str | None) -> Place | None:
-    """The line of the block's file that gives an attribute its value: `self.target = net(x)`."""
-    if name is None or not name.startswith("self."):
-        return None
-    sets = re.compile(rf"\s*{re.escape(name)}\s*=(?!=)(?!\s*None\b)")
-    line, text = next((each for each in recording.code if sets.match(each[1])), (0, ""))
-    return Place(recording.code_file, line, text.strip()) if line else None
 
 
 def collection(name: str) -> str:
@@ -360,29 +354,6 @@ def outdated(recording: Recording, way: Carried, earlier: Frame, failed: Frame) 
     learnt = (each.place for each in writes if each.tensor in behind and is_trained(recording, each.tensor))
     changed = next(learnt, None)
     return way if changed is None or way.taken is None else replace(way, how="stale", changed=changed)
-
-
-def first_made(recording: Recording, tensor: int) -> Place | None:
-    """The line that made it; of a variable that was given its own result (`x = x - x.mean()`), the first."""
-    name, seen = called(recording, tensor), {tensor}
-    while name is not None:
-        inputs = recording.frames[recording.tensors[tensor].frame].inputs
-        same = (each for each in behind_on_line(recording, inputs, tensor) if called(recording, each) == name)
-        before = next((each for each in same if recording.tensors[each].requires_grad and each not in seen), None)
-        if before is None:
-            break
-        seen.add(tensor := before)
-    return made_at(recording, tensor)
-
-
-def behind_on_line(recording: Recording, tensors: tuple[int, ...], of: int) -> list[int]:
-    """These, and what the same line has made of others on the way to them."""
-    line, waiting = made_at(recording, of), list(tensors)
-    for each in waiting:  # grows while it's read
-        made = recording.frames[recording.tensors[each].frame]
-        if made.place == line and each in made.outputs:
-            waiting += [number for number in made.inputs if number not in waiting]
-    return waiting
 
 
 def not_to_train(recording: Recording, way: Carried, earlier: Frame | None, failed: Frame) -> Place | None:

@@ -12,7 +12,7 @@ from seegrad.diagnose.finding import DiagnosisKind, Finding, finder
 from seegrad.diagnose.history.copied import CopiedNumbers
 from seegrad.diagnose.history.flow import Cut, Flow
 from seegrad.model.derivatives import always_zero
-from seegrad.model.recording import GRADIENT_READ, Diagnosis, Frame, Node, Place, RaisedError, Recording
+from seegrad.model.recording import GRADIENT_READ, Diagnosis, Frame, Node, Place, RaisedError, Recording, Switch
 from seegrad.words.languages import marked
 from seegrad.words.phrases import Word
 
@@ -52,6 +52,10 @@ NOT_REACHED = {
     "late": marked(
         "The gradient of {label} was asked for on {victim}, but {label} did not require grad when {root} was computed."
     ),
+    "early": marked(
+        "The gradient of {label} was asked for on {victim}, but {culprit} has it require grad only after {made} has "
+        "computed with it: {root} knows nothing of it."
+    ),
     "plain": marked(
         "The gradient of {label} was asked for on {victim}, but {culprit} made {label} without `requires_grad`, and "
         "{root} was computed with it as it was."
@@ -81,6 +85,7 @@ REACH = {
     "late": marked("Call `{name}.requires_grad_()` before the forward runs."),
 }
 REACH["plain"] = REACH["late"]
+REACH["early"] = marked("Let {culprit} run before {made}: what is computed before it has no graph.")
 
 
 @finder(order=11)
@@ -182,11 +187,22 @@ def _taken_on(recording: Recording, error: RaisedError, root: int, given: int) -
     return found
 
 
+def _late_switch(recording: Recording, asked: Frame, tensor: int) -> tuple[Switch, Place | None] | None:
+    """Who had it require grad, and the line that had computed with it before; None where nobody did so too late."""
+    on = [each for each in recording.switches if each.kind == "tensors" and each.on and each.frame < asked.index]
+    switch = next((each for each in reversed(on) if tensor in each.tensors), None)
+    before = recording.frames[: switch.frame + 1] if switch is not None else ()
+    used = next((each for each in before if each.phase == "forward" and tensor in each.inputs and each.outputs), None)
+    return None if switch is None or used is None else (switch, used.place)
+
+
 def describe_unused(recording: Recording, error: RaisedError, frame: Frame, tensor: int) -> Diagnosis:
     """The culprit is the line that cut the graph or made a new tensor, where there is one; the victim is the call."""
     why, cut = why_unused(recording, frame, tensor)
     plain = made_at(recording, tensor) if why == "late" else None
+    early = _late_switch(recording, frame, tensor) if why in ("cut", "late") else None
     made, why = (plain, "plain") if plain is not None else (cut.frame.place if cut else None, why)
+    why, made = ("early", early[1]) if early is not None else (why, made)
     called_again = called_twice(recording, error, frame, cut.frame) if cut and why == "fresh" else None
     why = "again" if called_again is not None else why
     if why == "instead" and cut is not None:
@@ -195,7 +211,7 @@ def describe_unused(recording: Recording, error: RaisedError, frame: Frame, tens
         recording=recording,
         kind=UNUSED,
         frame=error.frame,
-        culprit=called_again or made,
+        culprit=called_again or (early[0].place if early is not None else made),
         victim=error.place,
         tensor=tensor,
     )

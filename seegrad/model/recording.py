@@ -280,9 +280,8 @@ class Extremes:
 class Switch:
     """Gradients were switched off or on after Frame `frame`: for all that follows (`mode`), or for these tensors.
 
-    `scope`: a backward call was made inside the `with torch.no_grad():` of that line.
-    `unheard`: `name` was set, an attribute that torch doesn't read (`model.backbone.requires_grad`): nothing was
-    switched for `tensors`.
+    `scope`: a backward call was made inside the `with torch.no_grad():` of that line. `unheard`: `name` was set, an
+    attribute that torch doesn't read (`model.backbone.requires_grad`): nothing was switched for `tensors`.
     `guarded`: that line asks whether a gradient is on before it is switched, and was to switch these on again.
     """
 
@@ -347,16 +346,17 @@ class FunctionCheck:
 
 @dataclass(frozen=True, slots=True)
 class Recomputed:
-    """A checkpoint's second run differed from its first, in Frame `frame`: by the op, the shape or the numbers.
+    """A checkpoint's second run differed from its first, in Frame `frame`; `fewer`: it ended without that.
 
-    `left`: the line of the second run that read what the first has left behind, where another op came by that.
+    `left`: its line that read what the first has left behind, or decides for `fewer`. `drawn`: what draws for that.
     """
 
     frame: FrameId
     op: str
     again: str
-    how: Literal["op", "shape", "numbers"]
+    how: Literal["op", "shape", "numbers", "fewer"]
     left: Place | None = None
+    drawn: Place | None = None
 
 
 @dataclass(frozen=True, slots=True)

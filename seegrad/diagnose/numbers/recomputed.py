@@ -35,6 +35,23 @@ LEFT_BEHIND = marked(
     "{Culprit} reads what the first run of the checkpoint has left behind, when that runs again for the backward call "
     "on {victim}: it calls `{again}`, where the forward has called `{op}` on {first}."
 )
+OTHER_WAY = {
+    "op": marked(
+        "{Culprit} decides otherwise when the checkpoint runs again for the backward call on {victim}: where the "
+        "forward calls `{op}` on {first}, that run calls `{again}`."
+    ),
+    "fewer": marked(
+        "{Culprit} decides otherwise when the checkpoint runs again for the backward call on {victim}: the forward "
+        "alone calls `{op}` on {first}."
+    ),
+}
+FEWER = marked(
+    "{Culprit} calls `{op}` in the forward, and not when the checkpoint runs again for the backward call on {victim}."
+)
+DRAW_BY_TORCH = marked(
+    "A checkpoint puts back the state of torch's own generators alone, not that of Python's `random`, nor numpy's: "
+    "draw by torch, as `torch.rand(()).item()` does, or draw before the checkpoint and hand it in."
+)
 SAME_DRAW = marked(
     "Leave `preserve_rng_state=True` and draw by torch's own generator, or draw before the checkpoint and hand it in."
 )
@@ -55,6 +72,8 @@ def find_recomputed(recording: Recording) -> Iterator[Diagnosis]:
     told = set[tuple[int, str]]()
     error = next(errors_with(recording, *CORES), None)
     for each in recording.recomputed:
+        if each.how == "fewer" and error is None:
+            continue  # what saves nothing may be missing
         frame = recording.frames[each.frame]
         key = (frame.place.line if frame.place is not None else 0, each.op)
         if key not in told:
@@ -65,16 +84,22 @@ def find_recomputed(recording: Recording) -> Iterator[Diagnosis]:
 def _describe(recording: Recording, each: Recomputed, frame: Frame, error: RaisedError | None) -> Diagnosis:
     later = (f for f in recording.frames[frame.index :] if f.phase in ("backward", "error") and f.backward is not None)
     shown = recording.frames[error.frame] if error is not None else next(later, frame)
+    branch = each.drawn or (each.left if each.how == "fewer" else None)
+    branch = branch if each.how in OTHER_WAY and branch != frame.place else None
     finding = Finding(
         recording=recording,
         kind=DIFFERS if error is None else RAISED,
         frame=shown.index,
-        culprit=(each.left if each.how == "op" else None) or frame.place,
+        culprit=branch or (each.left if each.how == "op" else None) or frame.place,
         victim=shown.place,
         tensor=frame.outputs[0] if frame.outputs else None,
     )
-    said = {"numbers": NUMBERS, "op": OTHER_OP, "shape": OTHER_SHAPE}[each.how]
     facts: dict[str, Word] = {"op": each.op, "again": each.again, "how": each.how}
+    if branch is not None:
+        advice = DRAW_BY_TORCH if each.drawn else SAME_STATE
+        return finding.told(OTHER_WAY[each.how], advice, facts, first=finding.line(frame.place))
     if each.left is not None and each.how == "op":
         return finding.told(LEFT_BEHIND, LEAVE_NOTHING, facts, first=finding.line(frame.place))
-    return finding.told(said, SAME_DRAW if each.op in RANDOM else SAME_STATE, facts)
+    said = {"numbers": NUMBERS, "op": OTHER_OP, "shape": OTHER_SHAPE, "fewer": FEWER}[each.how]
+    advice = DRAW_BY_TORCH if each.drawn else SAME_DRAW if each.op in RANDOM else SAME_STATE
+    return finding.told(said, advice, facts)

@@ -103,6 +103,8 @@ SEVERITIES = {
     "numpy_of_a_result": "error",
     "flag_of_a_result": "error",
     "no_derivative": "error",
+    "sparse_gradient": "error",
+    "two_dtypes": "error",
 }
 
 
@@ -168,6 +170,7 @@ def programs() -> dict[str, Program]:
         reported_parts,
         reported_policies,
         reported_refusals,
+        reported_refused,
         reported_rounds,
         reported_scales,
         reported_silent,

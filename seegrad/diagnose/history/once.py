@@ -1,0 +1,47 @@
+"""What is computed once and used again in every step: the line to change, so that it is computed anew."""
+
+from __future__ import annotations
+
+import re
+
+from seegrad.diagnose.evidence import called, made_at
+from seegrad.model.recording import Place, RaisedError, Recording
+
+
+def set_at(recording: Recording, name: str | None) -> Place | None:
+    """The line of the block's file that gives an attribute its value: `self.target = net(x)`."""
+    if name is None or not name.startswith("self."):
+        return None
+    sets = re.compile(rf"\s*{re.escape(name)}\s*=(?!=)(?!\s*None\b)")
+    line, text = next((each for each in recording.code if sets.match(each[1])), (0, ""))
+    return Place(recording.code_file, line, text.strip()) if line else None
+
+
+def first_made(recording: Recording, tensor: int) -> Place | None:
+    """The line that made it; of a variable that was given its own result (`x = x - x.mean()`), the first."""
+    name, seen = called(recording, tensor), {tensor}
+    while name is not None:
+        inputs = recording.frames[recording.tensors[tensor].frame].inputs
+        same = (each for each in behind_on_line(recording, inputs, tensor) if called(recording, each) == name)
+        before = next((each for each in same if recording.tensors[each].requires_grad and each not in seen), None)
+        if before is None:
+            break
+        seen.add(tensor := before)
+    return made_at(recording, tensor)
+
+
+def behind_on_line(recording: Recording, tensors: tuple[int, ...], of: int) -> list[int]:
+    """These, and what the same line has made of others on the way to them."""
+    line, waiting = made_at(recording, of), list(tensors)
+    for each in waiting:  # grows while it's read
+        made = recording.frames[recording.tensors[each].frame]
+        if made.place == line and each in made.outputs:
+            waiting += [number for number in made.inputs if number not in waiting]
+    return waiting
+
+
+def bound_outside(error: RaisedError, name: str | None, made: Place | None) -> Place | None:
+    """The line of a function under way that binds a variable to what was made in one that has returned."""
+    bound = dict(error.bound).get(name or "")
+    binds = made is not None and re.match(rf"[^=]*\b{re.escape(name or '')}\b[^=]*=(?!=)", made.code)
+    return None if binds else bound
