@@ -20,9 +20,9 @@ SAID = marked(
     "its forward has saved, is `{kept}`, and the gradient comes as `{given}`, which the result was."
 )
 ADVICE = marked(
-    "If autocast chose the dtype of the result: a Function's own backward runs outside of it, unless its forward is "
-    "marked `@torch.amp.custom_fwd(device_type=…)` and its backward `@torch.amp.custom_bwd(device_type=…)`. Or bring "
-    "them to one dtype there: `{inner}.to(grad_output.dtype)`."
+    "If `torch.autocast` chose the dtype of the result: a Function's own backward runs outside of it, unless its "
+    "forward is marked `@torch.amp.custom_fwd(device_type=…)` and its backward "
+    "`@torch.amp.custom_bwd(device_type=…)`. Or bring them to one dtype there: `{inner}.to(grad_output.dtype)`."
 )
 
 
