@@ -385,19 +385,23 @@ class Stillness:
                 still.append(ExtremesDraft(now, node=draft.id, backward=backward, low="0", high="0", always=True))
         self._met = []
         self._keep_beginnings(fresh)
-        if still and self._seen:
+        if still and (self._seen or all(each.always for each in self._noted)):
             before = set(map(id, self._noted))
             self._noted = [*self._seen, *still]
             self._tables.extremes = [each for each in self._tables.extremes if id(each) not in before] + self._noted
 
     def _keep_beginnings(self, leaves: set[int]) -> None:
-        """Not forgotten: the Frames that wrote these leaves last, but for steps."""
+        """Not forgotten: the Frames that made these leaves' bytes, and those that wrote them last, but for steps."""
         drafts = self._tables.tensors.drafts
         storages = {drafts[leaf].storage for leaf in leaves if leaf in drafts}
         if storages:
             writes = self._tables.writes.drafts.values()
             last = {each.storage: each.frame for each in writes if each.storage in storages and each.op != STEP}
-            self._tables.kept |= set(last.values())
+            made: dict[int, int] = {}
+            for each in drafts.values():
+                if each.storage in storages:
+                    made[each.storage] = min(each.frame, made.get(each.storage, each.frame))
+            self._tables.kept |= {*last.values(), *made.values()}
 
 
 def _is_zero(tensor: torch.Tensor | None) -> bool:

@@ -15,7 +15,7 @@ from seegrad.diagnose.finding import DiagnosisKind, Finding, finder
 from seegrad.diagnose.numbers.draws import is_draw, is_linear
 from seegrad.diagnose.numbers.known import KnownNumbers, shows
 from seegrad.model.derivatives import always_zero, factors, stem
-from seegrad.model.recording import STEP, Diagnosis, Frame, Node, Place, Recording
+from seegrad.model.recording import STEP, Diagnosis, Edge, Frame, Node, Place, Recording
 from seegrad.words.languages import marked
 from seegrad.words.phrases import Word, phrase, plural
 
@@ -28,6 +28,10 @@ WHY = {
     "dead": marked("`{op}` on {culprit} gave 0 for the whole batch, and is flat there"),
     "drawn": marked("`{op}` on {culprit} draws numbers, and hands nothing back to what it draws from"),
     "masked": marked("the mask on {culprit} is 0 everywhere: nothing behind it counts"),
+    "cancelled": marked(
+        "`{op}` on {culprit} takes a tensor away and adds the same one, both with their graph: what comes back to it "
+        "by the two ways cancels"
+    ),
     "function": marked("{culprit}, in the backward of `{op}`, hands back nothing but 0"),
     "factors": marked(
         "`{op}` on {product} multiplies two factors that are both 0, and the gradient of each is a product with the "
@@ -64,6 +68,10 @@ MEND = {
         "harm."
     ),
     "function": marked("If {label} is meant to learn through it, mend what that backward computes."),
+    "cancelled": marked(
+        "If {label} is meant to learn through it (straight-through), take the difference out of the graph: "
+        "`x + (q - x).detach()`."
+    ),
     "factors": marked(
         "Begin one of the two at random numbers and only the other at 0: the product is 0 all the same, and both learn."
     ),
@@ -253,6 +261,64 @@ class _Ways:
             return True
         own = node.inputs[slot] if slot < len(node.inputs) else None
         return any(not ref.requires_grad for ref in given if ref.id != own)
+
+
+# -- two ways that cancel: `x + (q - x)`, without a `.detach()`
+
+
+@finder(order=19)
+def find_cancelled(recording: Recording) -> Iterator[Diagnosis]:
+    """A note for each line by which a tensor is added as often as taken away, where leaves behind it never got more."""
+    always = {each.node for each in recording.extremes if each.always and each.node is not None}
+    found: dict[object, tuple[Flat, set[int]]] = {}
+    for node in recording.nodes if always else ():
+        for target in _cancelled_by(recording, node):
+            behind = (recording.nodes[each].leaf for each in _behind(recording, target) & always)
+            leaves = {leaf for leaf in behind if leaf is not None}
+            if leaves:
+                flat = Flat(node, "cancelled", _last_run(recording, always))
+                found.setdefault(birthplace(recording, node), (flat, set()))[1].update(leaves)
+    for flat, held in found.values():
+        yield _describe(recording, flat, sorted(held))
+
+
+def _cancelled_by(recording: Recording, node: Node) -> Iterator[int]:
+    """The Nodes whose result a sum of two takes in once with a plus and once with a minus."""
+    for edge, sign in _signs(node):
+        inner = recording.nodes[edge.target] if edge.target is not None else None
+        for other, second in _signs(inner) if inner is not None else ():
+            again = any(
+                each is not edge
+                and (each.target, each.output_nr) == (other.target, other.output_nr)
+                and first == -sign * second
+                for each, first in _signs(node)
+            )
+            if again and other.target is not None:
+                yield other.target
+
+
+def _signs(node: Node) -> Iterator[tuple[Edge, int]]:
+    """The ways back of a sum or a difference, each with the sign by which the gradient goes there."""
+    kind = stem(node.name)
+    minus = {"Add": None, "Sub": 1, "Rsub": 0}.get(kind, -1)
+    if minus != -1:
+        yield from ((edge, -1 if edge.slot == minus else 1) for edge in node.edges)
+
+
+def _behind(recording: Recording, node: int) -> set[int]:
+    """A Node, and all to which it hands on."""
+    waiting, seen = [node], {node}
+    for number in waiting:  # grows while it's read
+        fresh = {each.target for each in recording.nodes[number].edges if each.target is not None} - seen
+        waiting += fresh
+        seen |= fresh
+    return seen
+
+
+def _last_run(recording: Recording, nodes: set[int]) -> Frame:
+    """The last Frame of the backward in which one of these ran."""
+    ran = (frame for frame in reversed(recording.frames) if frame.running in nodes)
+    return next(ran, recording.frames[-1])
 
 
 def _factors_behind(recording: Recording, product: Node) -> set[int]:

@@ -185,6 +185,10 @@ NOBODY_SEES = marked(
     "{Culprit} gives the name `{name}` to a new tensor, which nothing reads before it is gone: {leaves}, which "
     "`{name}` stood for, stay as they are."
 )
+SOME_STAY = marked(
+    "{Culprit} gives the name `{name}` to a new tensor, which nothing reads before it is gone: by this line nothing "
+    "changes, and {leaves} stay as they are."
+)
 WRITE_INTO = marked(
     "If they are to change, write into them instead: `with torch.no_grad():` around `{name}.copy_(…)`, "
     "`{name}.sub_(…)` or another of these."
@@ -193,11 +197,15 @@ WRITE_INTO = marked(
 
 @finder(order=33)
 def find_let_go(recording: Recording) -> Iterator[Diagnosis]:
-    """A note for each line whose new tensors are all gone, unread; none where the Parameters are written after it."""
+    """A note for each line whose new tensors are all gone, unread; none where all Parameters are written after it.
+
+    Of those it is computed of some may be trained and others, an average of them, written by nothing else.
+    """
     written = {write.storage: write.frame for write in recording.writes}
     for each in recording.clues_of("lost"):
-        leaves = [leaf for leaf in each.tensors if recording.tensors[leaf].parameter]
-        if any(written.get(recording.tensors[leaf].storage, -1) > each.frame for leaf in leaves):
+        every = [leaf for leaf in each.tensors if recording.tensors[leaf].parameter]
+        leaves = [leaf for leaf in every if written.get(recording.tensors[leaf].storage, -1) <= each.frame]
+        if not leaves or (len(leaves) < len(every) and any(recording.tensors[leaf].requires_grad for leaf in leaves)):
             continue
         finding = Finding(
             recording=recording,
@@ -208,7 +216,8 @@ def find_let_go(recording: Recording) -> Iterator[Diagnosis]:
             tensor=leaves[0],
             name=each.fact("name"),
         )
-        yield finding.told(NOBODY_SEES, WRITE_INTO, {"leaves": names(recording, leaves)})
+        said = NOBODY_SEES if len(leaves) == len(every) else SOME_STAY
+        yield finding.told(said, WRITE_INTO, {"leaves": names(recording, leaves)})
 
 
 # -- new numbers for a gradient or a Parameter that nobody takes: `p.grad.clamp(-1, 1)` as a statement of its own

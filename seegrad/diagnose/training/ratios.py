@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -28,6 +29,20 @@ RANDOM = frozenset({
 })  # fmt: skip
 """Ops that give other numbers, or may do so, when they run again."""
 
+PLAIN = frozenset({
+    "linear", "matmul", "mm", "addmm", "conv1d", "conv2d", "embedding", "relu", "tanh", "sigmoid", "gelu", "silu",
+    "elu", "softplus", "exp", "log", "log1p", "neg", "softmax", "log_softmax", "logsumexp", "layer_norm", "squeeze",
+    "unsqueeze", "flatten", "view", "reshape", "gather", "sum", "mean", "expand", "expand_as",
+    "broadcast_tensors", "long", "float", "isfinite",
+})  # fmt: skip
+"""Ops that give the same numbers of the same tensors, by whatever else they are asked with here."""
+
+TWO = frozenset({"add", "sub", "rsub", "mul", "div", "true_divide", "pow", "__getitem__", "getitem"})
+"""Ops that give the same numbers where both operands are tensors; else the other is a number that isn't known."""
+
+COMPUTES = re.compile(r"[-+*/[]|\b(?:add|sub|mul|div|pow)\(")
+"""Such an op on a line itself; on one without, a function of torch's does it, always by the same number."""
+
 SEVERAL = 2
 """In so many steps it has to be so: in the first one the old policy is the new one."""
 
@@ -35,6 +50,11 @@ ONE = DiagnosisKind("ratio_is_one", "note", marked("the ratio is always 1"))
 SAME_POLICY = marked(
     "{Culprit} computes {old} anew for each step, of the same numbers and the same Parameters as what it is compared "
     "with on {victim}: no step lies in between, so the ratio of the two is always 1."
+)
+CANCELS = marked(
+    "{Culprit} computes {old} anew for each step, of the same numbers and the same Parameters as what it is compared "
+    "with on {victim}, and with its graph: the ratio of the two is always 1, and what comes back by the one cancels "
+    "what comes back by the other."
 )
 ONCE = marked(
     "If it is meant to be what the policy was before these steps (PPO), compute it once, before their loop, or keep it "
@@ -51,7 +71,7 @@ def find_ratios(recording: Recording) -> Iterator[Diagnosis]:
         found.setdefault(frame.place, []).append(pairs.equal(frame))
     for each in found.values():
         equal = [pair for pair in each if pair is not None]
-        same = pairs.same_data(equal) if len(equal) == len(each) else []
+        same = pairs.cancelling(equal) or pairs.same_data(equal) if len(equal) == len(each) else []
         for pair in same[-1:]:
             finding = Finding(
                 recording=recording,
@@ -62,7 +82,7 @@ def find_ratios(recording: Recording) -> Iterator[Diagnosis]:
                 tensor=pair.old,
             )
             facts: dict[str, Word] = {"old": label(recording, pair.old)}
-            yield finding.told(SAME_POLICY, ONCE, facts)
+            yield finding.told(CANCELS if pair.both else SAME_POLICY, ONCE, facts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +94,7 @@ class _Pair:
     place: Place | None
     lap: int
     sources: frozenset[int]
+    both: bool  # have a graph
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,10 +123,10 @@ class _Pairs:
         return {tensor for frame in self._recording.frames if frame.op == "exp" for tensor in frame.inputs}
 
     def compared(self) -> Iterator[Frame]:
-        """`exp(new - old)`, `new / old`."""
+        """`exp(new - old)`, `new / old`: what is old has no graph, or both have one."""
         for frame in self._recording.frames if len(self._steps) >= SEVERAL else ():
             graph = sum(self._recording.tensors[tensor].requires_grad for tensor in frame.inputs)
-            if frame.phase == "forward" and len(frame.inputs) == 2 and graph == 1:
+            if frame.phase == "forward" and len(frame.inputs) == 2 and graph:
                 differs = frame.op in DIFFERENCES and not self._exponents.isdisjoint(frame.outputs)
                 if differs or frame.op in RATIOS:
                     yield frame
@@ -114,7 +135,7 @@ class _Pairs:
         """Are the two computed apart, by the same ops, of the same, since the step before?"""
         laps = [step for step in self._steps if step < frame.index]
         since, refs = laps[-1] if laps else -1, self._recording.tensors
-        new, old = sorted(frame.inputs, key=lambda tensor: not refs[tensor].requires_grad)
+        new, old = sorted(frame.inputs, key=lambda tensor: not refs[tensor].requires_grad)  # stable: `new - old`
         made = self._makers.maker(old, frame.index - 1)
         if made is None or made.index <= since:
             return None
@@ -125,8 +146,19 @@ class _Pairs:
         alike = ops == self._ops(after.frames - before.frames) and before.sources == after.sources
         if not apart or not alike or not RANDOM.isdisjoint(ops):
             return None
+        both = refs[old].requires_grad
+        if both and not all(map(self._is_plain, before.frames ^ after.frames)):
+            return None
         place = made.off if is_elsewhere(self._recording, made) else made.place
-        return _Pair(frame, old, place, len(laps), before.sources)
+        return _Pair(frame, old, place, len(laps), before.sources, both)
+
+    def _is_plain(self, index: int) -> bool:
+        """Does it give the same whenever it's given the same tensors: no index, no factor that may be another?"""
+        frame = self._recording.frames[index]
+        if frame.op in PLAIN | ALIASES:
+            return True
+        own = frame.place is None or COMPUTES.search(frame.place.code) is not None
+        return frame.op in TWO and (len(frame.inputs) == 2 or not own)
 
     def _way(self, tensor: int, until: int, since: int) -> _Way:
         waiting = [(tensor, until)]
@@ -146,6 +178,11 @@ class _Pairs:
 
     def _ops(self, frames: frozenset[int]) -> Counter[str]:
         return Counter(op for index in frames if (op := self._recording.frames[index].op) not in ALIASES)
+
+    def cancelling(self, pairs: list[_Pair]) -> list[_Pair]:
+        """All of them where both have a graph, several steps long: with whichever data, nothing comes back."""
+        several = len({pair.lap for pair in pairs}) >= SEVERAL
+        return pairs if several and all(pair.both for pair in pairs) else []
 
     def same_data(self, pairs: list[_Pair]) -> list[_Pair]:
         """Those of several steps that are computed of the same tensors, which nobody but a step has written between."""

@@ -180,6 +180,7 @@ def programs() -> dict[str, Program]:
         reported_twins,
         reported_unheard,
         reported_updates,
+        reported_ways,
         reported_windows,
         schedules,
         seeds,

@@ -268,3 +268,117 @@ def s_legal_scale_by_hand():
         else:
             scale, left_out = scale / 2**20, left_out + 1
     return left_out, loss.item()
+
+
+def w_legal_straight_through_and_residuals():
+    """Rounded numbers passed straight; a residual whose block learns; a step towards another by a share."""
+    net, block = nn.Linear(4, 4), nn.Linear(4, 4)
+    optimizer = torch.optim.SGD([*net.parameters(), *block.parameters()], lr=0.05)
+    for _ in range(14):
+        x = net(torch.randn(8, 4))
+        rounded = x + (torch.round(x) - x).detach()
+        learned = x + (block(x) - x)
+        nearer = x + 0.5 * (rounded - x)
+        loss = (rounded + learned + nearer - 1).pow(2).mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+
+
+@program()
+def w_legal_difference_of_two_looks():
+    """Two looks of one net at the same: at other classes, at other temperatures; a ratio to the detached itself."""
+    net = nn.Sequential(nn.Linear(5, 8), nn.Tanh(), nn.Linear(8, 3))
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.01)
+    x = torch.randn(16, 5)
+
+    def at(heat):
+        return F.log_softmax(net(x) / heat, dim=1)
+
+    def score(kind):
+        return net(x)[:, kind]
+
+    for _ in range(4):
+        softer = torch.exp(at(1.0) - at(2.0))
+        margin = torch.exp(score(0) - score(1))
+        log = at(1.0)[:, 0]
+        once = torch.exp(log - log.detach())
+        loss = softer.mean() + margin.mean() - (once * torch.randn(16)).mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+
+
+@program()
+def w_legal_averages_that_are_looked_at():
+    """A mixture of two nets is scored and let go; the average itself is written by another line."""
+    net = nn.Linear(4, 2)
+    average = copy.deepcopy(net).requires_grad_(False)
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+    far = []
+    for _ in range(4):
+        loss = F.cross_entropy(net(torch.randn(8, 4)), torch.randint(0, 2, (8,)))
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        with torch.no_grad():
+            for p, kept in zip(net.parameters(), average.parameters(), strict=True):
+                kept.mul_(0.9).add_(p, alpha=0.1)
+            for p, kept in zip(net.parameters(), average.parameters(), strict=True):
+                kept = 0.5 * kept + 0.5 * p
+                far.append(kept.norm().item())
+    return far
+
+
+@program()
+def w_legal_zero_on_one_side_alone():
+    """One of two low-rank factors begins at 0; a gate at 0 before a block that is at random numbers."""
+    base = nn.Linear(6, 3).requires_grad_(False)
+    down, up, gate = nn.Parameter(torch.randn(2, 6)), nn.Parameter(torch.zeros(3, 2)), nn.Parameter(torch.zeros(1))
+    block = nn.Linear(3, 3)
+    optimizer = torch.optim.Adam([down, up, gate, *block.parameters()], lr=0.05)
+    for _ in range(14):
+        x = torch.randn(16, 6)
+        h = base(x) + x @ down.t() @ up.t()
+        loss = F.mse_loss(h + gate * block(h), torch.randn(16, 3))
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+
+
+@program()
+def w_legal_mixture_of_two_nets_that_is_called():
+    """Numbers between a net's and its average's, under a loop's name that a dict takes up."""
+    net = nn.Linear(4, 2)
+    average = copy.deepcopy(net).requires_grad_(False)
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+    scores = []
+    for _ in range(4):
+        x, y = torch.randn(8, 4), torch.randint(0, 2, (8,))
+        loss = F.cross_entropy(net(x), y)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        with torch.no_grad():
+            between = {}
+            for (name, p), kept in zip(net.named_parameters(), average.parameters(), strict=True):
+                kept = 0.5 * kept + 0.5 * p
+                between[name] = kept
+            scores.append(F.cross_entropy(torch.func.functional_call(net, between, (x,)), y).item())
+    return scores
+
+
+@program()
+def w_legal_old_policy_that_is_a_copy():
+    """The ratio to a copy of the policy from before these steps, which has Parameters of its own."""
+    policy = nn.Sequential(nn.Linear(5, 8), nn.Tanh(), nn.Linear(8, 3))
+    optimizer = torch.optim.Adam(policy.parameters(), lr=1e-2)
+    calls, sent, gain = torch.randn(32, 5), torch.randint(0, 3, (32,)), torch.randn(32)
+    old = copy.deepcopy(policy)
+    for _ in range(4):
+        new_log = torch.distributions.Categorical(logits=policy(calls)).log_prob(sent)
+        old_log = torch.distributions.Categorical(logits=old(calls)).log_prob(sent).detach()
+        loss = -((new_log - old_log).exp() * gain).mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()

@@ -1,0 +1,118 @@
+"""What comes back by two ways and cancels, and averages that stay, rebuilt from reports with keys fixed before."""
+
+from __future__ import annotations
+
+import copy
+
+import torch
+from torch import nn
+from torch.nn import functional as F  # noqa: N812  # torch's own convention
+
+from tests.data.programs import program
+
+
+@program("gradient_is_zero")
+def w_codes_passed_straight_without_a_detach():
+    """A quantised autoencoder of sounds: the codes' gradient is to go on to the encoder."""
+
+    class Codes(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.book = nn.Parameter(torch.randn(8, 4))
+
+        def forward(self, z):
+            nearest = torch.cdist(z.detach(), self.book.detach()).argmin(1)
+            code = self.book[nearest]
+            return z + (code - z), code  # culprit
+
+    encoder, codes, decoder = nn.Linear(12, 4), Codes(), nn.Linear(4, 12)
+    modules = nn.ModuleList([encoder, codes, decoder])
+    optimizer = torch.optim.Adam(modules.parameters(), lr=1e-2)
+    sound = torch.sin(torch.linspace(0, 6, 12) * torch.rand(32, 1) * 3)
+    for _ in range(14):
+        passed, code = codes(encoder(sound))
+        loss = F.mse_loss(decoder(passed), sound) + code.pow(2).mean()
+        optimizer.zero_grad()
+        loss.backward()  # victim
+        optimizer.step()
+
+
+@program("ratio_is_one")
+def w_old_density_from_the_new_policy():
+    """Where to send an ambulance: each part of a day's calls is another one, so no data come twice."""
+    policy = nn.Sequential(nn.Linear(5, 16), nn.Tanh(), nn.Linear(16, 3))
+    optimizer = torch.optim.Adam(policy.parameters(), lr=1e-2)
+    calls = torch.randn(48, 5)
+    with torch.no_grad():
+        sent = torch.distributions.Categorical(logits=policy(calls)).sample()
+    gain = torch.randn(48)
+    for _ in range(3):
+        for part in torch.randperm(48).split(16):
+            here, way = calls[part], sent[part]
+            now = torch.distributions.Categorical(logits=policy(here))
+            new = now.log_prob(way)
+            old = torch.distributions.Categorical(logits=policy(here)).log_prob(way)  # culprit
+            ratio = torch.exp(new - old)  # victim
+            capped = ratio.clamp(0.8, 1.2)
+            loss = -torch.min(ratio * gain[part], capped * gain[part]).mean() - 0.01 * now.entropy().mean()
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+
+
+@program("name_rebound")
+def w_teacher_s_average_in_a_method():
+    """A teacher of a segmenter, behind its student by an average that is computed and let go."""
+
+    class Pair(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.student = nn.Conv2d(1, 2, 3, padding=1)
+            self.teacher = copy.deepcopy(self.student).requires_grad_(False)
+
+        @torch.no_grad()
+        def follow(self):
+            for mine, its in zip(self.student.parameters(), self.teacher.parameters(), strict=True):
+                its = 0.9 * its + 0.1 * mine  # culprit
+
+        def forward(self, x):
+            self.follow()
+            with torch.no_grad():
+                soft = self.teacher(x).softmax(1)
+            return F.kl_div(self.student(x + 0.1 * torch.randn_like(x)).log_softmax(1), soft, reduction="batchmean")
+
+    pair = Pair()
+    optimizer = torch.optim.SGD(pair.student.parameters(), lr=0.1)
+    for _ in range(4):
+        loss = pair(torch.randn(4, 1, 6, 6))
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+
+
+@program("gradient_is_zero")
+def w_zero_factors_behind_a_long_training():
+    """A lookup of tastes, whose correction for a town is added once the others have learned."""
+
+    class Correction(nn.Module):
+        def __init__(self, base):
+            super().__init__()
+            self.base = base.requires_grad_(False)
+            self.down = nn.Parameter(torch.zeros(2, 8))  # culprit
+            self.up = nn.Parameter(torch.zeros(3, 2))
+
+        def forward(self, x):
+            return self.base(x) + x @ self.down.t() @ self.up.t()
+
+    def train(net, laps):
+        optimizer = torch.optim.AdamW([p for p in net.parameters() if p.requires_grad], lr=1e-2)
+        for _ in range(laps):
+            loss = F.mse_loss(net(torch.randn(16, 8)), torch.randn(16, 3))
+            optimizer.zero_grad()
+            loss.backward()  # victim
+            optimizer.step()
+
+    base = nn.Linear(8, 3)
+    train(base, 20)
+    corrected = Correction(base)
+    train(corrected, 170)
