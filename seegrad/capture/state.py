@@ -41,6 +41,7 @@ from seegrad.capture.training.collected import Collections
 from seegrad.capture.training.idle import IdleOptimisers
 from seegrad.capture.training.made import MadeOptimisers
 from seegrad.capture.training.shared import SharedThings
+from seegrad.capture.training.steps.anew import WrittenResults
 from seegrad.capture.training.steps.let_go import LetGo
 from seegrad.capture.training.steps.rounded import RoundedSteps
 from seegrad.capture.training.steps.run_out import RunOut
@@ -90,6 +91,7 @@ class RecordingState:
         self.assigned = AssignedParameters(self.tables, source, self._tied, self._let_go)
         self._shared = SharedThings(self.tables, source, self.made)
         self.rounded, self._run_out = RoundedSteps(self.tables), RunOut(self.tables, source)
+        self._anew = WrittenResults(self.tables)
         self._vain, self._unheard = StepsInVain(self.tables), UnheardBackwards(self.tables, source)
         self._idle = IdleOptimisers(self.tables, source, self.uses.has_stepped)
         self._names = VariableNames()
@@ -275,6 +277,7 @@ class RecordingState:
     def write(self, frame: FrameDraft, hit: Hit) -> int:
         """A Write was made: its number."""
         number = self.tables.write(frame, hit)
+        self._anew.wrote(frame, hit.tensor)
         if self.applying is not None:
             self._inside += (number,)
         return number
@@ -356,6 +359,7 @@ class RecordingState:
     def steps(self, optimiser: torch.optim.Optimizer, user: FrameType | None) -> None:
         """An optimiser is about to step: a moment to look for what no call of torch shows."""
         self._vain.stepped(optimiser)
+        self._anew.stepped()
         if self._run_out.steps(optimiser):
             self._run_out.tell(optimiser, Reach(self._frames(user)))
         first, is_time = not self.uses.has_stepped(optimiser), self.switches.is_time(optimiser)

@@ -7,6 +7,7 @@ import copy
 import torch
 from torch import nn
 from torch.nn import functional as F  # noqa: N812  # torch's own convention
+from torch.nn.utils import prune
 
 from tests.data.programs import program
 
@@ -270,6 +271,7 @@ def s_legal_scale_by_hand():
     return left_out, loss.item()
 
 
+@program()
 def w_legal_straight_through_and_residuals():
     """Rounded numbers passed straight; a residual whose block learns; a step towards another by a share."""
     net, block = nn.Linear(4, 4), nn.Linear(4, 4)
@@ -382,3 +384,45 @@ def w_legal_old_policy_that_is_a_copy():
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
+
+
+@program()
+def w_legal_pruned_weight_that_is_rewound():
+    """The Parameter behind a pruned weight goes back; what the module holds is brought up to it, too, and used."""
+    net = nn.Linear(4, 3)
+    begin = net.weight.detach().clone()
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+    prune.l1_unstructured(net, "weight", amount=0.3)
+    for _ in range(3):
+        with torch.no_grad():
+            net.weight_orig.copy_(begin)
+        for _ in range(2):
+            loss = net(torch.randn(8, 4)).pow(2).mean()
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+        with torch.no_grad():
+            net.weight.clamp_(-1, 1)
+            begin = 0.5 * (begin + net.weight)
+
+
+@program()
+def w_legal_results_that_are_written_and_shown():
+    """Results whose numbers are bounded before they are shown, held by an object until the next ones come."""
+
+    class Screen:
+        shown = None
+
+    screen, scale = Screen(), nn.Parameter(torch.ones(6))
+    optimizer = torch.optim.SGD([scale], lr=0.1)
+    seen = []
+    for _ in range(4):
+        screen.shown = scale * torch.randn(6)
+        loss = (screen.shown - 1).pow(2).mean()
+        optimizer.zero_grad()
+        loss.backward()
+        with torch.no_grad():
+            screen.shown.clamp_(0, 1)
+        seen.append(screen.shown.sum().item())
+        optimizer.step()
+    return seen

@@ -7,6 +7,7 @@ import copy
 import torch
 from torch import nn
 from torch.nn import functional as F  # noqa: N812  # torch's own convention
+from torch.nn.utils import parametrize
 
 from tests.data.programs import program
 
@@ -116,3 +117,28 @@ def w_zero_factors_behind_a_long_training():
     train(base, 20)
     corrected = Correction(base)
     train(corrected, 170)
+
+
+@program("result_dropped")
+def w_taps_reset_behind_their_parametrization():
+    """Taps of a filter for heartbeats, of which some are held at 0; each fold is to begin at the same numbers."""
+
+    class Held(nn.Module):
+        def __init__(self, mask):
+            super().__init__()
+            self.register_buffer("mask", mask)
+
+        def forward(self, taps):
+            return taps * self.mask
+
+    taps = nn.Conv1d(1, 2, 5)
+    begin = taps.weight.detach().clone()
+    parametrize.register_parametrization(taps, "weight", Held((torch.rand(2, 1, 5) > 0.4).float()))
+    for _ in range(2):
+        taps.weight.data.copy_(begin)  # culprit, victim
+        optimizer = torch.optim.SGD(taps.parameters(), lr=0.1)
+        for _ in range(3):
+            loss = taps(torch.randn(4, 1, 20)).pow(2).mean()
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()

@@ -1,0 +1,61 @@
+"""Writes into a result that a module computes anew before each use: a pruned weight, a parametrised one.
+
+Without a gradient nobody writes into a result of Parameters but to change what the module holds; whoever computes it
+anew then goes by the Parameter, which stays as it is. Asked once, at the next step of an optimiser.
+"""
+
+from __future__ import annotations
+
+import re
+
+from seegrad.capture.tables import Tables
+from seegrad.capture.tables.frames import FrameDraft
+from seegrad.model.recording import Clue
+
+MOST = 1_000
+"""So many writes are remembered up to the next step."""
+
+ATTRIBUTE = re.compile(r"\w\.\w+(?:\[[^\]]*\])?(?:\.data)?(?:\.\w+_\(|\s*(?:\[[^\]]*\]\s*)?[-+*/]?=[^=])|_\(\s*\w+\.\w")
+"""`m.weight.copy_(`, `m.weight.data.mul_(`, `m.weight *=`, `init.normal_(m.weight`: what an object holds is written."""
+
+
+class WrittenResults:
+    """Those since the last step."""
+
+    def __init__(self, tables: Tables) -> None:
+        self._tables = tables
+        self._waiting: list[tuple[int, int]] = []  # Frame, tensor
+
+    def wrote(self, frame: FrameDraft, tensor: int) -> None:
+        """A call has written that tensor."""
+        draft, hidden = self._tables.tensors.drafts[tensor], not frame.grad_enabled
+        while draft.alias_of is not None and draft.route in ("data", "detach"):
+            draft, hidden = self._tables.tensors.drafts[draft.alias_of], True
+        if hidden and draft.requires_grad and not draft.is_leaf and len(self._waiting) < MOST:
+            self._waiting.append((frame.index, draft.id))
+
+    def stepped(self) -> None:
+        """An optimiser is about to step: tell of what was written, is gone, and has been computed anew."""
+        waiting, self._waiting = self._waiting, []
+        for at, tensor in waiting:
+            leaves = self._computed_anew(at, tensor) if self._tables.tensors.alive(tensor) is None else ()
+            frame = self._tables.frames.drafts.get(at)
+            if leaves and frame is not None and frame.place is not None and ATTRIBUTE.search(frame.place.code):
+                self._tables.clues.append(Clue("anew", at, frame.place, leaves, (("op", frame.op),)))
+
+    def _computed_anew(self, at: int, tensor: int) -> tuple[int, ...]:
+        """The Parameters of which a later call of the same kind made such a tensor, where nothing has read this one."""
+        drafts, frames = self._tables.tensors.drafts, self._tables.frames.drafts
+        ref = drafts.get(tensor)
+        made = next((each for each in frames.values() if tensor in each.outputs and tensor not in each.inputs), None)
+        if ref is None or made is None or made.index >= at:
+            return ()
+        own = [drafts[each] for each in made.inputs if each in drafts]
+        leaves = tuple(each.id for each in own if each.parameter and each.shape == ref.shape)
+        again = False
+        for each in (frames[number] for number in sorted(frames) if number > at):
+            if each.phase == "forward" and any(drafts[one].storage == ref.storage for one in each.inputs):
+                return ()
+            fresh = [one for one in each.outputs if one in drafts and drafts[one].shape == ref.shape]
+            again |= bool(fresh) and each.op == made.op and set(leaves) <= set(each.inputs)
+        return leaves if again and len(own) == len(made.inputs) else ()
