@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from seegrad.diagnose.evidence import label
 from seegrad.diagnose.finding import Finding, finder
 from seegrad.diagnose.training.copies import DROPPED
-from seegrad.model.recording import Diagnosis, Recording
+from seegrad.model.recording import Clue, Diagnosis, Frame, Recording
 from seegrad.words.languages import marked
 from seegrad.words.phrases import Word
 
@@ -62,8 +62,7 @@ def find_idle_statements(recording: Recording) -> Iterator[Diagnosis]:
 def find_hooks_without_result(recording: Recording) -> Iterator[Diagnosis]:
     """A note for each hook of a module that computes something new and returns nothing."""
     for each in recording.clues_of("hook"):
-        after = (frame for frame in recording.frames[each.frame :] if frame.phase == "backward")
-        backward = next(after, None)
+        backward = _next_backward(recording, each)
         if backward is not None:
             finding = Finding(
                 recording=recording,
@@ -87,8 +86,7 @@ def find_let_go(recording: Recording) -> Iterator[Diagnosis]:
             )
             yield finding.told(GONE, TAKE_IT, {"how": "module"})
     for each in recording.clues_of("unreturned"):
-        after = (frame for frame in recording.frames[each.frame :] if frame.phase == "backward")
-        backward = next(after, None)
+        backward = _next_backward(recording, each)
         if backward is not None:
             finding = Finding(
                 recording=recording,
@@ -100,3 +98,8 @@ def find_let_go(recording: Recording) -> Iterator[Diagnosis]:
             )
             facts: dict[str, Word] = {"how": "hook", "label": label(recording, each.tensors[0])}
             yield finding.told(NOT_RETURNED, RETURN_IT, facts, given=each.fact("name"))
+
+
+def _next_backward(recording: Recording, clue: Clue) -> Frame | None:
+    """The first Frame of a backward call after it."""
+    return next((frame for frame in recording.frames[clue.frame :] if frame.phase == "backward"), None)

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from seegrad.diagnose.cut import roots_of
-from seegrad.diagnose.evidence import ancestors, birthplace, function_of, label
+from seegrad.diagnose.evidence import ancestors, birthplace, function_of, label, nodes_behind
 from seegrad.diagnose.finding import DiagnosisKind, Finding, finder
 from seegrad.diagnose.numbers.draws import is_draw, is_linear
 from seegrad.diagnose.numbers.known import KnownNumbers, shows
@@ -273,7 +273,7 @@ def find_cancelled(recording: Recording) -> Iterator[Diagnosis]:
     found: dict[object, tuple[Flat, set[int]]] = {}
     for node in recording.nodes if always else ():
         for target in _cancelled_by(recording, node):
-            behind = (recording.nodes[each].leaf for each in _behind(recording, target) & always)
+            behind = (recording.nodes[each].leaf for each in nodes_behind(recording, [target]) & always)
             leaves = {leaf for leaf in behind if leaf is not None}
             if leaves:
                 flat = Flat(node, "cancelled", _last_run(recording, always))
@@ -303,16 +303,6 @@ def _signs(node: Node) -> Iterator[tuple[Edge, int]]:
     minus = {"Add": None, "Sub": 1, "Rsub": 0}.get(kind, -1)
     if minus != -1:
         yield from ((edge, -1 if edge.slot == minus else 1) for edge in node.edges)
-
-
-def _behind(recording: Recording, node: int) -> set[int]:
-    """A Node, and all to which it hands on."""
-    waiting, seen = [node], {node}
-    for number in waiting:  # grows while it's read
-        fresh = {each.target for each in recording.nodes[number].edges if each.target is not None} - seen
-        waiting += fresh
-        seen |= fresh
-    return seen
 
 
 def _last_run(recording: Recording, nodes: set[int]) -> Frame:
