@@ -29,6 +29,12 @@ def own_errors_are_raised(monkeypatch):
     monkeypatch.setenv("SEEGRAD_RAISE_OWN_ERRORS", "1")
 
 
+@pytest.fixture(autouse=True, scope="module")
+def torch_has_compiled() -> None:
+    """From the first `torch.compile` on optimisers step through a frame more: no program is to be the first."""
+    torch.compile(lambda: None, backend="eager")()
+
+
 @cache
 def alone(run: Callable[[], Any]) -> Observation:
     """What a program shows without a recorder; its second run, when torch's own caches are warm."""
