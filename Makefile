@@ -5,6 +5,20 @@ CHAPTER ?= my_work/notebooks/en/00_start_here.ipynb
 LAB_ARGS ?=
 # pip's extra arguments, e.g. PIP_ARGS="--extra-index-url https://download.pytorch.org/whl/cpu" for torch's CPU build
 PIP_ARGS ?=
+# uv installs, in a third of pip's time and with bars on a terminal; where it can't, pip does. What the shell says to pip
+# of an index holds for both. $(call pip_install,ENVIRONMENT,WHAT)
+define pip_install
+  @{ $(1)/bin/python -m pip install --quiet $(PIP_ARGS) -c constraints.txt uv && \
+    $(1)/bin/uv pip install $(QUIETLY) --python $(1)/bin/python --compile-bytecode --index-strategy unsafe-best-match $(PIP_ARGS) $(2); \
+  } || $(1)/bin/python -m pip install --quiet $(PIP_ARGS) $(2)
+endef
+BOTH_PROJECTS := -c constraints.txt -e '.[lab,test]' -e './grader[cluster,passback,test]'
+QUIETLY = $(if $(shell test -t 2 && echo bars),,--quiet)
+BLANK := $() $()
+COMMA := ,
+export UV_FIND_LINKS ?= $(subst $(BLANK),$(COMMA),$(PIP_FIND_LINKS))
+export UV_DEFAULT_INDEX ?= $(PIP_INDEX_URL)
+export UV_INDEX ?= $(PIP_EXTRA_INDEX_URL)
 # test files run side by side in so many processes: one more than the cores, since many wait for a kernel or a browser;
 # PYTEST_ARGS="--pdb -n 0" in one
 WORKERS ?= 3
@@ -34,8 +48,8 @@ install: .venv/.installed  ## Python packages into .venv
 .venv/.installed: pyproject.toml grader/pyproject.toml constraints.txt
 	@command -v $(PYTHON) >/dev/null || { echo "seegrad needs $(PYTHON): install Python 3.11, or say make PYTHON=python3"; exit 1; }
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
-	@echo "installing Python packages into .venv: some minutes without a word"
-	$(BIN)/python -m pip install --quiet $(PIP_ARGS) -c constraints.txt -e '.[lab,test]' -e './grader[cluster,passback,test]'
+	@echo "installing Python packages into .venv: half a minute, some where torch is far away"
+	$(call pip_install,.venv,$(BOTH_PROJECTS))
 	@touch $@
 
 system:  ## Chromium, by the system's package manager, where it is missing
@@ -87,7 +101,7 @@ test-all: tools hub  ## everything: every case, newly drawn examples, every chap
 	$(BIN)/python -m tools.book --check
 
 tools: install
-	$(BIN)/python -m pip install --quiet $(PIP_ARGS) -c constraints.txt -e '.[release]' -e './grader[launchers]'
+	$(call pip_install,.venv,-c constraints.txt -e '.[release]' -e './grader[launchers]')
 
 site: install frontend  ## docs, chapters, gallery, errors in two languages, for any static host: build/site
 	$(BIN)/python -m tools.site
@@ -100,7 +114,7 @@ grade: install  ## a class of twelve, from submitted/ to CSV and feedback
 	$(BIN)/python -m tools.evidence.demo_class build/course
 
 bench: install  ## measurements, printed as ratios; the peers are installed too
-	$(BIN)/python -m pip install --quiet $(PIP_ARGS) -c constraints.txt -e '.[bench]'
+	$(call pip_install,.venv,-c constraints.txt -e '.[bench]')
 	for name in $(BENCHMARKS); do echo "== $$name"; $(BIN)/python -m benchmarks.$$name || exit 1; done
 
 test-torch: install  ## the library's tests on other torches, some by VERSIONS="2.9 2.15" (gigabytes)
@@ -118,7 +132,7 @@ test-libraries: build/libraries/.installed  ## programs on real libraries, in bu
 	build/libraries/bin/python -m pytest -q --confcutdir=tests/libraries -n $(WORKERS) $(PYTEST_ARGS) tests/libraries
 build/libraries/.installed: tests/libraries/requirements.txt pyproject.toml constraints.txt
 	test -x build/libraries/bin/python || $(PYTHON) -m venv build/libraries
-	build/libraries/bin/python -m pip install --quiet $(PIP_ARGS) -c constraints.txt -r tests/libraries/requirements.txt -e .
+	$(call pip_install,build/libraries,-c constraints.txt -r tests/libraries/requirements.txt -e .)
 	@touch $@
 
 # its servers run in other accounts: a Python that these can reach, where the machine has one
@@ -129,8 +143,8 @@ hub: $(HUB)/.installed  ## JupyterHub with its proxy, the course and the grader,
 	$(HUB)/bin/python -m tools.kernels
 $(HUB)/.installed: deploy/hub/requirements.txt pyproject.toml grader/pyproject.toml constraints.txt
 	test -x $(HUB)/bin/python || $(HUB_PYTHON) -m venv $(HUB)
-	@echo "installing into $(HUB): some minutes without a word"
-	$(HUB)/bin/python -m pip install --quiet $(PIP_ARGS) -c constraints.txt '.[lab]' ./grader -r deploy/hub/requirements.txt
+	@echo "installing into $(HUB): a minute, some where torch is far away"
+	$(call pip_install,$(HUB),-c constraints.txt '.[lab]' ./grader -r deploy/hub/requirements.txt)
 	npm install --loglevel=error --no-fund --prefix $(HUB)/proxy configurable-http-proxy@5
 	@touch $@
 
@@ -139,7 +153,7 @@ test-courses: build/courses/.installed  ## COURSES="FOLDER …" of somebody's no
 	build/courses/bin/python -m tools.strangers $(COURSES) $(COURSES_ARGS)
 build/courses/.installed: grader/pyproject.toml
 	test -x build/courses/bin/python || $(PYTHON) -m venv build/courses
-	build/courses/bin/python -m pip install --quiet $(PIP_ARGS) -e ./grader pandas scipy seaborn scikit-learn sympy ipywidgets pytest
+	$(call pip_install,build/courses,-e ./grader pandas scipy seaborn scikit-learn sympy ipywidgets pytest)
 	@touch $@
 
 clean:  ## all that was made, the environment too

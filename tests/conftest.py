@@ -10,7 +10,12 @@ from nbjudge_tests.session import pytest_configure
 
 __all__ = ["pytest_configure"]
 
-ONE_PROCESS = ("/browser/lab/", "/library/diagnose/")
+ONE_PROCESS = {
+    "/browser/lab/": "lab",
+    "/library/diagnose/": "corpus",
+    "/library/words/test_languages.py": "corpus",
+    "/library/words/test_messages.py": "corpus",
+}
 NOTHING_SHARED = "/course/test_exercises_hold.py"  # fifty seeds of each exercise: an hour on one core
 
 
@@ -25,6 +30,6 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
             file = nodeid.partition("::")[0]
             if NOTHING_SHARED in file:
                 return nodeid
-            return next((part for part in ONE_PROCESS if part in file), file)
+            return next((shared for part, shared in ONE_PROCESS.items() if part in file), file)
 
     return ByFile(config, log) if config.getvalue("dist") == "loadfile" else None
