@@ -12,6 +12,7 @@ import argparse
 import datetime
 import os
 import platform
+import statistics
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -86,7 +87,7 @@ def linear(scales: Sequence[int], rounds: int = 3) -> Table:
         (
             side.name,
             *(
-                f"{1e6 * sorted(each.seconds)[rounds // 2] / ops:.1f} µs"
+                each.stopped or f"{1e6 * statistics.median(each.seconds) / ops:.1f} µs"
                 for each, ops in zip(line, scales, strict=True)
             ),
         )

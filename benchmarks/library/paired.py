@@ -20,7 +20,7 @@ import torch
 from benchmarks.library.programs import NotInstalled, Workload
 from benchmarks.library.sides import PLAIN, Side
 
-PATIENCE_S = 20
+PATIENCE_S = 60
 """A side that takes longer than that for one run, in CPU time, is not asked again."""
 TICK_S = 1e-6
 """A run that the clock saw nothing of took at most that, about."""
