@@ -379,7 +379,10 @@ def _hub(options: argparse.Namespace) -> int:
     from nbjudge.course.office import hub as hubs
 
     hub = hubs.read_hub(Path(options.file))
-    laid = [(place, wrong) for place in hubs.places(hub, Path(options.prefix)) if (wrong := hubs.differing(place))]
+    try:
+        laid = [(place, wrong) for place in hubs.places(hub, Path(options.prefix)) if (wrong := hubs.differing(place))]
+    except PermissionError as error:
+        raise CourseError(f"{error.filename} is closed to you: sudo nbjudge hub FILE --check") from None
     if lacking := hubs.lacking(hub):
         _say(lacking)
     if options.check:

@@ -180,6 +180,26 @@ def open_folder() -> Iterator[Path]:
 
 
 @as_root
+def test_who_may_not_look_hears_who_may(
+    open_folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    home = open_folder / "home"
+    home.mkdir()
+    monkeypatch.setattr(hubs, "home", lambda _: home)
+    path = written(open_folder, GOOD.format(grader="nobody", exchange=open_folder / "exchange"))
+    path.chmod(0o644)
+    command = ["hub", str(path), f"--prefix={open_folder / 'env'}"]
+    assert main(command) == 0
+    os.seteuid(pwd.getpwnam("daemon").pw_uid)
+    try:
+        assert main([*command, "--check"]) == 2
+    finally:
+        os.seteuid(0)
+    assert f"{home}/course" in (said := capsys.readouterr().err)
+    assert "is closed to you: sudo nbjudge hub FILE" in said
+
+
+@as_root
 def test_the_grader_s_account_takes_the_class_s_names(open_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As docs/hub.md says, from what a platform exports; a student can neither do that nor read what came of it."""
     grader, home = "nobody", open_folder / "home"

@@ -16,7 +16,7 @@ from nbjudge.model import Ending, Limits, Outcome
 from nbjudge.process.zygote import Zygote
 from nbjudge_tests.trials import LIMITS, answer, check, only, run
 
-SOON = Limits(cell_s=8, notebook_s=30)
+SOON = Limits(cell_s=4, notebook_s=30)
 FOLDER = Path(__file__).parents[1] / "data" / "places"
 # `yes = true` puts this in front of an answer: an object that agrees with everything.
 YES = """
