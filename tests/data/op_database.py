@@ -8,7 +8,6 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import torch
-from torch.testing._internal.common_methods_invocations import op_db
 from torch.utils._pytree import tree_leaves, tree_map
 
 import seegrad
@@ -20,9 +19,16 @@ NOT_REPEATABLE = frozenset({"empty", "empty_like", "empty_strided", "new_empty",
 Bits = list[Any]
 
 
+def op_db() -> list[Any]:
+    """Torch's own list. Its import takes five seconds, and pytest imports this module wherever it collects tests."""
+    from torch.testing._internal import common_methods_invocations
+
+    return list(common_methods_invocations.op_db)
+
+
 def names() -> list[str]:
     """Every op that computes with float64, its variant behind a dot."""
-    return [full_name(op) for op in op_db if op.name not in NOT_REPEATABLE and DTYPE in op.supported_dtypes("cpu")]
+    return [full_name(op) for op in op_db() if op.name not in NOT_REPEATABLE and DTYPE in op.supported_dtypes("cpu")]
 
 
 def full_name(op: Any) -> str:
@@ -32,7 +38,7 @@ def full_name(op: Any) -> str:
 
 def samples(name: str) -> Iterator[tuple[Any, Any]]:
     """(op, sample) for each sample input of an op."""
-    op = next(each for each in op_db if full_name(each) == name)
+    op = next(each for each in op_db() if full_name(each) == name)
     torch.manual_seed(0)
     for sample in op.sample_inputs("cpu", DTYPE, requires_grad=op.supports_autograd):
         yield op, sample

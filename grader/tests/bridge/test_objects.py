@@ -627,19 +627,24 @@ class Secret:
         return 3
 
 
-KEPT: list[Any] = [
-    *(Secret, Secret(), nn.Linear(2, 1), torch.optim.SGD(nn.Linear(2, 1).parameters(), lr=0.1)),
-    *(torch.utils.data.DataLoader([1, 2]), io.TextIOWrapper(io.BytesIO()), Mock(**{"get.return_value": 3})),
-]
+KEPT: dict[str, Callable[[], Any]] = {
+    "a class": lambda: Secret,
+    "its instance": lambda: Secret(),
+    "a module": lambda: nn.Linear(2, 1),
+    "an optimizer": lambda: torch.optim.SGD(nn.Linear(2, 1).parameters(), lr=0.1),
+    "a loader": lambda: torch.utils.data.DataLoader([1, 2]),
+    "a file": lambda: io.TextIOWrapper(io.BytesIO()),
+    "a mock": lambda: Mock(**{"get.return_value": 3}),
+}
 
 
-@pytest.mark.parametrize("thing", KEPT, ids=lambda thing: type(thing).__name__)
+@pytest.mark.parametrize("made", KEPT.values(), ids=KEPT)
 def test_of_a_test_s_own_things_only_data_functions_and_iterators_are_lent(
-    thing: Any, lend: Lend, monkeypatch: pytest.MonkeyPatch
+    made: Callable[[], Any], lend: Lend, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("nbjudge.bridge.objects.TESTS", __name__)
     with pytest.raises(UnsupportedError, match="of the test's"):
-        lend(lambda given: given)(thing)
+        lend(lambda given: given)(made())
 
 
 @pytest.mark.parametrize(

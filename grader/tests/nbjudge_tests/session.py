@@ -33,9 +33,12 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave out what takes minutes, unless all is tested."""
-    late = [] if ALL else [item for item in items if item.get_closest_marker("whole")]
+    sooner: list[pytest.Item] = []
+    late: list[pytest.Item] = []
+    for item in items:
+        (late if item.get_closest_marker("whole") and not ALL else sooner).append(item)
     config.hook.pytest_deselected(items=late)
-    items[:] = [item for item in items if item not in late]
+    items[:] = sooner
 
 
 @pytest.fixture(scope="module", autouse=True)
