@@ -92,7 +92,10 @@ def test_format_3_is_upgraded(folder: Path) -> None:
         (json.dumps({"cells": [{"cell_type": "code", "source": ""}] * 1001}), "1001 cells"),
         (json.dumps({"cells": [{"cell_type": "code", "source": "x" * 1_000_001}]}), "cell 1 of 'ps1.ipynb' is longer"),
         ('{"cells": [], "metadata": [' + "[], " * 600_000 + "[]]}", "too many parts; clear all outputs"),
-        ('{"cells": [], "metadata": {' + ", ".join(f'"{n}": 0' for n in range(600_000)) + "}}", "too many parts; clear all outputs"),
+        (
+            '{"cells": [], "metadata": {' + ", ".join(f'"{n}": 0' for n in range(600_000)) + "}}",
+            "too many parts; clear all outputs",
+        ),
     ],
 )
 def test_what_is_no_notebook_is_refused_with_its_reason(folder: Path, content: str | bytes, reason: str) -> None:

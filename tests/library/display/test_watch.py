@@ -134,7 +134,8 @@ def test_one_line_of_import_does_the_same_and_a_variable_switches_it_off(tmp_pat
     assert "`c.zero_()`" in seen.stderr
 
 
-@pytest.mark.parametrize("how", first_of([("-m", "noted"), ("noted.py",), ("-m", "seegrad", "--auto", "noted.py")]))
+@pytest.mark.whole
+@pytest.mark.parametrize("how", [("-m", "noted"), ("noted.py",), ("-m", "seegrad", "--auto", "noted.py")])
 def test_the_command_that_tells_the_notes_can_be_copied_arguments_and_all(tmp_path: Path, how: tuple[str, ...]) -> None:
     (tmp_path / "noted.py").write_text(NOTED if "--auto" in how else f"import seegrad.auto\n{NOTED}")
     said = python(*how, "--name", "two words", "*", folder=tmp_path).stderr
@@ -144,7 +145,7 @@ def test_the_command_that_tells_the_notes_can_be_copied_arguments_and_all(tmp_pa
     assert "note" in told.stdout.partition("── seegrad: ")[2]
 
 
-@pytest.mark.parametrize("command", [("noted.py",), ("-m", "seegrad", "--auto", "noted.py"), ("-m", "noted")])
+@pytest.mark.parametrize("command", first_of([("noted.py",), ("-m", "seegrad", "--auto", "noted.py"), ("-m", "noted")]))
 def test_notes_are_counted_at_the_end_with_the_command_that_tells_them(tmp_path, command: tuple[str, ...]) -> None:
     (tmp_path / "noted.py").write_text(NOTED if "--auto" in command else f"import seegrad.auto\n{NOTED}")
     program = "-m noted" if "-m noted" in " ".join(command) else "noted.py"
