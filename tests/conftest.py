@@ -16,6 +16,8 @@ ONE_PROCESS = {
     "/library/words/test_languages.py": "corpus",
     "/library/words/test_messages.py": "corpus",
 }
+LONGEST = "/library/diagnose/"
+"""What takes longest in one process comes first, so that none ends alone."""
 NOTHING_SHARED = "/course/test_exercises_hold.py"  # fifty seeds of each exercise: an hour on one core
 
 
@@ -33,3 +35,9 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
             return next((shared for part, shared in ONE_PROCESS.items() if part in file), file)
 
     return ByFile(config, log) if config.getvalue("dist") == "loadfile" else None
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The longest first, the others as they lie in `testpaths`."""
+    items.sort(key=lambda item: LONGEST not in item.nodeid)

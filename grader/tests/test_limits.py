@@ -35,7 +35,10 @@ BURN = FAMILY + "for _ in range(4): child(lambda: [None for _ in iter(int, 1)])\
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("source", "limits", "what"),
-    [(HOARD, Limits(memory_bytes=MEMORY_BYTES), "1024 MB of memory"), (BURN, Limits(cpu_s=4), "4 s of CPU time")],
+    [
+        (HOARD, Limits(memory_bytes=MEMORY_BYTES), "1024 MB of memory"),
+        pytest.param(BURN, Limits(cpu_s=4), "4 s of CPU time", marks=pytest.mark.whole),
+    ],
 )
 def test_a_family_of_processes_is_held_to_the_limit_of_one(source: str, limits: Limits, what: str) -> None:
     with Zygote(["json"], limits=limits) as zygote:

@@ -312,8 +312,8 @@ def test_a_page_is_made_anew_where_it_would_say_something_else(
     assert done == {"petra": ["Updating"], "rami": ["Skipping"]}
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("own_page", [True, pytest.param(False, marks=pytest.mark.whole)])
+@pytest.mark.whole
+@pytest.mark.parametrize("own_page", [True, False])
 def test_what_an_answer_says_after_a_hidden_test_is_held_back_too(ours: Path, tmp_path: Path, own_page: bool) -> None:
     root = copied(ours, tmp_path / "course")
     for due, told in (("2099-01-01 00:00:00 UTC", False), ("2020-01-01 00:00:00 UTC", True)):

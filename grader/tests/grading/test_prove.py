@@ -254,6 +254,7 @@ def test_a_course_may_refuse_what_isn_t_proved_or_be_warned(course: Path) -> Non
     assert again == warnings, "who generates anew is told again"
 
 
+@pytest.mark.whole
 def test_the_command_prints_the_table(course: Path) -> None:
     said = python(course, "-m", "nbjudge", "prove", small.NAME, status=1)
     head, _, double, area, *_ = said.splitlines()

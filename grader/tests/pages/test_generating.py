@@ -275,7 +275,7 @@ def test_questions_that_give_points_for_nothing(course: Path, monkeypatch, capsy
     assert not released(course).exists()
 
 
-@pytest.mark.slow
+@pytest.mark.whole
 def test_regrade_knows_what_generating_has_made_of_autotests(course: Path) -> None:
     """Without nbgrader's file of templates one sentence says so; a changed line is a changed test."""
     folder = course / "source" / small.NAME

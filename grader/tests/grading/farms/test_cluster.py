@@ -157,6 +157,7 @@ def test_a_worker_with_another_torch_is_refused_by_name(course: Path, alone: Row
     assert rows(course) == alone
 
 
+@pytest.mark.whole  # Dask tries for fifteen seconds
 def test_no_scheduler_is_told_in_a_sentence(course: Path) -> None:
     said = python(course, "-m", "nbjudge", "autograde", small.NAME, "--dask", "tcp://127.0.0.1:1", status=2)
     assert "no Dask scheduler answers at tcp://127.0.0.1:1" in said
