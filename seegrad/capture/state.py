@@ -136,12 +136,15 @@ class RecordingState:
         self._rename({number: name for number, name in found.items() if drafts[number].name not in known})
 
     def _rename(self, names: dict[int, str]) -> None:
-        """Call these so, and with them all that their lines have made under the same names as they."""
+        """Call these so, and with them what their lines have made under the same names, where that is one new name."""
         drafts, frames = self.tables.tensors.drafts, self.tables.frames.drafts
-        places = {number: frame.place for number, each in drafts.items() if (frame := frames.get(each.frame))}
-        new = {(places[number], drafts[number].name): name for number, name in names.items() if number in places}
-        for number, place in places.items():
-            drafts[number].name = new.get((place, drafts[number].name), drafts[number].name)
+        made = {number: (frame.place, each.name) for number, each in drafts.items() if (frame := frames.get(each.frame))}
+        new: dict[tuple[Place | None, str | None], set[str]] = {}
+        for number in names.keys() & made.keys():
+            new.setdefault(made[number], set()).add(names[number])
+        for number, key in made.items():
+            if number in names or len(new.get(key, ())) == 1:
+                drafts[number].name = names.get(number) or next(iter(new[key]))
 
     def left_by(
         self, error: BaseException, place: Place | None, frames: Sequence[FrameType], refused: torch.Tensor | None
