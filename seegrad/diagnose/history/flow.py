@@ -40,6 +40,7 @@ class Flow:
         self._recording = recording
         self._made: dict[int, Frame] = {}
         self._born: dict[int, Frame] = {}
+        self._at: dict[int, list[int]] = {}  # storage → the tensors that were made there
         self._taken: set[int] = set()
         self._left: list[Frame] = []
         self._moved: dict[int, int] = {}  # what became of a tensor that left → the one that it was moved from
@@ -65,6 +66,8 @@ class Flow:
         self._remember_unheard(frame, fresh)
         self._made.update(dict.fromkeys(fresh, frame))
         self._born.update(dict.fromkeys(fresh, frame))
+        for number in fresh:
+            self._at.setdefault(tensors[number].storage, []).append(number)
         self._made.update(dict.fromkeys((self._recording.writes[write].tensor for write in frame.writes), frame))
         if frame.op in ENTERING and not frame.inputs:
             self._entered.append(frame)
@@ -215,11 +218,18 @@ class Flow:
 
     def _makers(self, tensor: int) -> list[Frame]:
         """The Frame that made or wrote it last; and the one that made it, where what was written left some of that."""
-        born, last = self._born.get(tensor), self._made.get(tensor)
+        born, last = self._born.get(self._wrapped_in(tensor)), self._made.get(tensor)
         if last is None or is_trained(self._recording, tensor):
             return [] if born is None else [born]
         stays = born is not None and born is not last and tensor in last.inputs and last.op not in RESETS | {"copy_"}
         return [last, born] if stays and born is not None else [last]
+
+    def _wrapped_in(self, tensor: int) -> int:
+        """What a leaf has in it that no call has made: `Variable(loss, requires_grad=True)` takes its storage."""
+        ref = self._recording.tensors[tensor]
+        if tensor in self._born or ref.frame == 0 or not ref.requires_grad or not ref.is_leaf:
+            return tensor
+        return next((each for each in reversed(self._at.get(ref.storage, ())) if each < tensor), tensor)
 
     def _made_of_numbers(self, frame: Frame) -> Cut | None:
         """`torch.tensor(y.tolist(), requires_grad=True)`: the last result that nothing else took up is what it's of."""
