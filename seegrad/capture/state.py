@@ -138,7 +138,9 @@ class RecordingState:
     def _rename(self, names: dict[int, str]) -> None:
         """Call these so, and with them what their lines have made under the same names, where that is one new name."""
         drafts, frames = self.tables.tensors.drafts, self.tables.frames.drafts
-        made = {number: (frame.place, each.name) for number, each in drafts.items() if (frame := frames.get(each.frame))}
+        made = {
+            number: (frame.place, each.name) for number, each in drafts.items() if (frame := frames.get(each.frame))
+        }
         new: dict[tuple[Place | None, str | None], set[str]] = {}
         for number in names.keys() & made.keys():
             new.setdefault(made[number], set()).add(names[number])

@@ -13,7 +13,7 @@ from functools import partial
 
 from seegrad.diagnose.finding import ORDER
 from seegrad.diagnose.mend import mend_of
-from seegrad.model.recording import Diagnosis, Recording
+from seegrad.model.recording import STEP, Diagnosis, Recording
 
 for _module in pkgutil.walk_packages(__path__, f"{__name__}."):
     importlib.import_module(_module.name)
@@ -40,13 +40,16 @@ def diagnose(recording: Recording) -> tuple[Diagnosis, ...]:
     ()
     """
     found = [replace(each, mend=mend_of(recording, each)) for find in FINDERS for each in find(recording)]
-    amiss = min((each.frame or 0 for each in found if each.kind in TOO_FAR and each.culprit), default=None)
+    too_far = any(each.kind in TOO_FAR and each.culprit for each in found)
+    steps = (frame.index for frame in recording.frames if frame.op == STEP)
+    amiss = next(steps, None) if too_far else None
     return tuple(sorted(found, key=partial(_importance, amiss)))
 
 
 def _importance(amiss: int | None, found: Diagnosis) -> tuple[int, bool, int]:
-    """`amiss`: the first Frame in which steps show that go too far."""
+    """`amiss`: the first step of those that go too far. Of a long loop the first laps that show it are forgotten."""
     severity, frame = found.severity, found.frame or 0
-    if amiss is not None and frame > amiss and found.kind == "not_finite" and dict(found.arguments)["cause"] in GROWN:
-        severity = "note"
-    return SEVERITIES.index(severity), severity == "note" and found.culprit is None, frame
+    grown = found.kind == "not_finite" and dict(found.arguments)["cause"] in GROWN
+    follows = amiss is not None and frame > amiss and grown and severity != "error"
+    severity = "note" if follows else severity
+    return SEVERITIES.index(severity), severity == "note" and (follows or found.culprit is None), frame

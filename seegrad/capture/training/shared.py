@@ -17,7 +17,7 @@ import torch
 
 from seegrad.capture.probes.places import Source
 from seegrad.capture.probes.variables import MAX_ITEMS, Reach, is_a, tensors_in
-from seegrad.capture.probes.written import bound, call_of, listed_at, texts
+from seegrad.capture.probes.written import bound, call_of, listed_at, texts, under_way
 from seegrad.capture.tables import Tables
 from seegrad.capture.training.made import MadeOptimisers, Path, leaves
 from seegrad.model.recording import Clue, Place
@@ -48,7 +48,7 @@ class SharedThings:
     times. `snapshot`: a list or dict that holds Parameters themselves. `hidden`: one that holds modules, whose
     Parameters no optimiser in sight was given. `left_out`: nor those of `module`, when that line made the optimiser.
     `partly`: that line made one of `part` alone, and these are the rest of `module`. `evaluated`: a module that was
-    stepped in training mode, then in the other. `resting`: one in evaluation mode beside others that are trained, whose
+    stepped in training mode, or put into it by the function that steps it, then stepped in the other. `resting`: one in evaluation mode beside others that are trained, whose
     Parameters no optimiser holds.
     """
 
@@ -99,17 +99,29 @@ class SharedThings:
     def _evaluated(
         self, found: Named, optimiser: torch.optim.Optimizer, leaves: set[int], frames: Sequence[FrameType]
     ) -> None:
-        """A module that is stepped in evaluation mode, and was in training mode at a look before."""
+        """A module that is stepped in evaluation mode, and was in training mode before, or was to be."""
         for name, module in found:
             if not is_a(module, torch.nn.Module) or not _trains(module, leaves):
                 continue
             key = id(optimiser), id(module)
             if module.training:
                 self._trained.add(key)
-            elif key in self._trained and any(map(_differs_by_mode, torch.nn.Module.modules(module))):
+            elif (key in self._trained or self._is_to_train(name, frames)) and any(
+                map(_differs_by_mode, torch.nn.Module.modules(module))
+            ):
                 looked_through = texts(self._source, frames, module)
                 ways = (call_of(self._source, looked_through, owner, "eval") for owner in (_last(name), None))
                 self._told_at("evaluated", name, next(filter(None, ways), None), list(_parameters(module)))
+
+    def _is_to_train(self, name: str, frames: Sequence[FrameType]) -> bool:
+        """Has a function under way called `name.train()` above the line that it is at?"""
+        for frame in frames:
+            code = frame.f_code
+            if code.co_name != "<module>" and ".train(" in self._source.text(code.co_filename):
+                said = call_of(self._source, under_way(self._source, [frame]), _last(name), "train")
+                if said is not None and code.co_firstlineno < said.line < (frame.f_lineno or 0):
+                    return ".train(False)" not in said.code
+        return False
 
     def _left_out(self, optimiser: torch.optim.Optimizer, found: Named, frames: Sequence[FrameType]) -> None:
         """Parameters with a gradient that no optimiser in sight holds: of a plain list's modules, or given to none."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from itertools import takewhile
 
 from seegrad.diagnose.cut import roots_of
-from seegrad.diagnose.evidence import label
+from seegrad.diagnose.evidence import birthplace, errors_with, label
 from seegrad.diagnose.finding import DiagnosisKind, Finding, finder
 from seegrad.diagnose.numbers.known import Span, shows
 from seegrad.diagnose.numbers.origins import Origin, Origins
@@ -19,6 +19,8 @@ from seegrad.words.phrases import Phrase, Word, phrase
 
 BROKEN = DiagnosisKind("not_finite", "wrong", marked("NaN or infinity"), (marked("not finite from here on"),))
 LOOKED_AT = replace(BROKEN, severity="note")
+STOPPED_AT = replace(BROKEN, severity="error")
+CORE = "returned nan values"
 
 BEGAN = marked("{Culprit} made the first {what} on the way to {where} on {victim}: {why}.")
 CAME_IN = marked("{label} held NaN or infinity when it was first used, and it reached {where} on {victim}.")
@@ -41,6 +43,14 @@ GROWN = marked(
 ENTERED = marked("{Culprit} computes with the NaN in {label}, and it reached {where} on {victim}.")
 UNSEEN = marked(
     "NaN or infinity has reached {where} on {victim}, and what was recorded of the numbers doesn't show where it began."
+)
+STOPPED_STEEP = marked(
+    "Backward through {culprit} made the first NaN, and anomaly mode ended the call on {victim} there: `{op}` was "
+    "given a number at which its slope isn't finite."
+)
+STOPPED = marked(
+    "Backward through {culprit} made the first NaN, and anomaly mode ended the call on {victim} there: {node} makes it "
+    "of the numbers, or of the gradient, that it was given."
 )
 LOSS = marked("the loss")
 GRADIENT = marked("the gradient of {label}")
@@ -137,6 +147,7 @@ OVERFLOWS = frozenset({"overflow", "half", "grown"})
 SCALES = "_amp_update_scale_"
 """A GradScaler leaves a step out where the scaled gradients overflow."""
 
+DIVIDES = frozenset({"Div", "Reciprocal"})
 ENDS_AT_ONE = frozenset({"Acos", "Asin", "Acosh", "Atanh"})
 LARGE, HUGE = 1e6, 1e30
 """Smaller numbers hardly overflow by themselves; a gradient of the second size needs no steep slope for it."""
@@ -174,6 +185,39 @@ def find_not_finite(recording: Recording) -> Iterator[Diagnosis]:
         asked = any(_meets(origins, frame, ASKS) for frame in later)
         mild = asked or arrival.harmless or _why(origins, arrival.origin) in ("unseen", "data", "entered")
         yield _describe(origins, arrival, LOOKED_AT if mild else BROKEN)
+
+
+@finder(order=18)
+def find_stopped(recording: Recording) -> Iterator[Diagnosis]:
+    """One Diagnosis for each backward call that anomaly mode has ended: the Node that it names by its class alone.
+
+    Where the loss itself isn't finite, `find_not_finite` has the line.
+    """
+    for error in errors_with(recording, CORE):
+        frame = recording.frames[error.frame]
+        node = recording.nodes[frame.running] if frame.running is not None else None
+        if node is None or _has_broken_loss(Origins(recording), frame):
+            continue
+        given = next((each for each in node.inputs if each is not None), None)
+        kind = stem(node.name)
+        steep = "edge" if kind in ENDS_AT_ONE else "empty" if kind in DIVIDES else "steep"
+        why = steep if kind in STEEP_NODES | DIVIDES else "unseen"
+        finding = Finding(
+            recording=recording,
+            kind=STOPPED_AT,
+            frame=frame.index,
+            culprit=birthplace(recording, node),
+            victim=error.place,
+            node=node,
+            tensor=given,
+        )
+        said, op = STOPPED if why == "unseen" else STOPPED_STEEP, node.op or kind
+        yield finding.told(said, MEND[why], {"cause": why, "op": op}, label=label(recording, given))
+
+
+def _has_broken_loss(origins: Origins, frame: Frame) -> bool:
+    spans = [origins.known.at(root, frame.index) for root in frame.inputs]
+    return any(span is not None and not span.is_finite for span in spans)
 
 
 def _has_passed(origins: Origins, arrival: Arrival) -> bool:

@@ -241,11 +241,14 @@ def _alike(laps: Laps, nodes: list[int]) -> bool:
 
 
 def _validated(laps: Laps) -> Iterator[Diagnosis]:
-    """`total += loss` for which no backward comes: each sum leads to the one before, and to a result of its own."""
+    """`total += loss` for which no backward comes: each sum leads to the one before, and to a result of its own.
+
+    Not where one comes for other sums of that line: a model that has learnt is asked once more.
+    """
     recording, nodes = laps.recording, laps.recording.nodes
     if not laps.calls or recording.error is not None:
         return
-    told: set[Place | None] = set()
+    told = {recording.frames[nodes[node].frame].place for node in laps.ran if nodes[node].name.startswith(SUM)}
     for third in nodes:
         place = recording.frames[third.frame].place
         second = _sum_before(laps, third) if place not in told else None
@@ -264,10 +267,13 @@ def _validated(laps: Laps) -> Iterator[Diagnosis]:
                 yield finding.told(NEVER_USED, NO_GRAD, facts, **laps.weight(laps.behind([third.id])))
 
 
+SUM = "AddBackward"
+
+
 def _sum_before(laps: Laps, node: Node) -> Node | None:
     """The Node of an addition to which this one, of the same line, adds."""
     nodes, frames = laps.recording.nodes, laps.recording.frames
-    if not node.name.startswith("AddBackward"):
+    if not node.name.startswith(SUM):
         return None
     targets = (nodes[edge.target] for edge in node.edges if edge.target is not None)
     place = frames[node.frame].place

@@ -176,6 +176,7 @@ def programs() -> dict[str, Program]:
         reported_silent,
         reported_steps,
         reported_terms,
+        reported_threads,
         reported_trainers,
         reported_twins,
         reported_unheard,

@@ -1,0 +1,173 @@
+"""Written anew after threads in which somebody asked, and somebody else found it: two wrong, two raise, one diverges."""
+
+from __future__ import annotations
+
+import torch
+from torch import nn
+from torch.nn import functional as F  # noqa: N812  # torch's own convention
+
+from tests.data.programs import program
+
+
+class Coder(nn.Module):
+    """A code and what is lost by it."""
+
+    def __init__(self):
+        super().__init__()
+        self.enc, self.dec = nn.Linear(6, 3), nn.Linear(3, 6)
+
+    def forward(self, x):
+        code = torch.tanh(self.enc(x))
+        return code, F.mse_loss(self.dec(code), x)
+
+
+@program("graph_freed")
+def th_two_encodings_of_which_one_is_learnt_from():
+    """Both were made on one line of one module; the backward call leads through the first."""
+    coder, x, y = Coder(), torch.randn(24, 6), torch.randn(24, 1)
+    first = torch.optim.Adam(coder.parameters(), lr=1e-2)
+    for _ in range(3):
+        _, loss = coder(x)
+        first.zero_grad()
+        loss.backward()
+        first.step()
+    seen, _ = coder(x[:16])  # culprit
+    held_out, _ = coder(x[16:])
+    head = nn.Linear(3, 1)
+    optimizer = torch.optim.Adam(head.parameters(), lr=1e-2)
+    for start in range(0, 16, 4):
+        loss = F.mse_loss(head(seen[start : start + 4]), y[start : start + 4])
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+    return F.mse_loss(head(held_out), y[16:])
+
+
+@program("graph_cut")
+def th_loss_that_is_wrapped_so_that_it_raises_no_more():
+    """What came before was cut; a leaf made of the loss's own memory hides it, by torch's old constructor."""
+    net = nn.Sequential(nn.Linear(5, 8), nn.Tanh(), nn.Linear(8, 1))
+    optimizer = torch.optim.Adam(net.parameters(), lr=1e-2)
+
+    def scores(x):
+        out = torch.sigmoid(net(x))
+        if torch.is_tensor(x):
+            out = out.data  # culprit
+        return out.squeeze(1)
+
+    for _ in range(4):
+        x, y = torch.randn(16, 5), torch.rand(16)
+        loss = F.binary_cross_entropy(scores(x), y)
+        loss = torch.autograd.Variable(loss, requires_grad=True)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+
+
+@program("not_finite", severity="error")
+def th_anomaly_mode_finds_the_root_of_nothing():
+    """The small number is added where the root has been taken already; torch names the Node's class alone."""
+    layer = nn.Linear(4, 6)
+
+    def unit(features, eps=1e-10):
+        size = torch.sqrt(features.pow(2).sum(1, keepdim=True))  # culprit
+        return features / (size + eps)
+
+    x = torch.cat([torch.randn(5, 4), torch.zeros(1, 4)])
+    with torch.no_grad():
+        layer.bias.zero_()
+    with torch.autograd.set_detect_anomaly(True):
+        loss = unit(torch.relu(layer(x))).sum()
+        loss.backward()  # victim
+
+
+@program("clipped_after_step")
+def th_clipped_when_the_step_has_gone_too_far():
+    """The numbers grow until they overflow, long after the first laps are forgotten: that follows from the clip."""
+    net = nn.Sequential(nn.Linear(6, 16), nn.ReLU(), nn.Linear(16, 1))
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.5)
+    for _ in range(60):
+        x = 4 * torch.randn(32, 6)
+        loss = (net(x) - x.sum(1, keepdim=True)).square().sum()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()  # victim
+        nn.utils.clip_grad_norm_(net.parameters(), 1.0)  # culprit
+
+
+@program("trained_in_evaluation")
+def th_looked_at_before_the_first_step():
+    """The function that trains puts the model into training mode, and a look takes it out before any step."""
+    net = nn.Sequential(nn.Linear(5, 8), nn.BatchNorm1d(8), nn.ReLU(), nn.Dropout(0.2), nn.Linear(8, 1))
+    optimizer = torch.optim.Adam(net.parameters(), lr=1e-2)
+
+    def look():
+        net.eval()  # culprit
+        with torch.no_grad():
+            return net(torch.randn(8, 5)).mean().item()
+
+    def epoch():
+        net.train()
+        for lap in range(8):
+            if lap % 4 == 0:
+                look()
+            loss = net(torch.randn(8, 5)).square().mean()
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()  # victim
+
+    for _ in range(2):
+        epoch()
+
+
+@program()
+def th_legal_looked_at_and_put_back():
+    """The same, and the look puts the mode back; a part that stands still in evaluation mode is meant to."""
+    net = nn.Sequential(nn.Linear(5, 8), nn.BatchNorm1d(8), nn.ReLU(), nn.Linear(8, 1))
+    optimizer = torch.optim.Adam(net.parameters(), lr=1e-2)
+
+    def look():
+        net.eval()
+        with torch.no_grad():
+            found = net(torch.randn(8, 5)).mean().item()
+        net.train()
+        net[1].eval()
+        return found
+
+    def epoch():
+        net.train()
+        for lap in range(8):
+            if lap % 4 == 0:
+                look()
+            loss = net(torch.randn(8, 5)).square().mean()
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+
+    for _ in range(2):
+        epoch()
+
+
+@program()
+def th_legal_way_that_is_sampled_once_more():
+    """Log-probabilities are summed along each way; the last ones are drawn when all is learnt, and nobody asks more."""
+    policy = nn.Sequential(nn.Linear(4, 8), nn.LeakyReLU(), nn.Linear(8, 2))
+    optimizer = torch.optim.Adam(policy.parameters(), lr=1e-2)
+
+    def drawn(count):
+        state, total = torch.zeros(count, 4), torch.zeros(count)
+        for step in range(4):
+            chances = torch.distributions.Categorical(logits=policy(state))
+            action = chances.sample()
+            total = total + chances.log_prob(action)
+            state = state.clone()
+            state[:, step] = action.float()
+        return state, total
+
+    for _ in range(4):
+        states, total = drawn(16)
+        loss = (total - states.sum(1)).square().mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+    return drawn(64)
