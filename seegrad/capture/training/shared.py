@@ -48,8 +48,8 @@ class SharedThings:
     times. `snapshot`: a list or dict that holds Parameters themselves. `hidden`: one that holds modules, whose
     Parameters no optimiser in sight was given. `left_out`: nor those of `module`, when that line made the optimiser.
     `partly`: that line made one of `part` alone, and these are the rest of `module`. `evaluated`: a module that was
-    stepped in training mode, or put into it by the function that steps it, then stepped in the other. `resting`: one in evaluation mode beside others that are trained, whose
-    Parameters no optimiser holds.
+    stepped in training mode, or put into it by the function that steps it, then stepped in the other. `resting`: one
+    in evaluation mode beside others that are trained, whose Parameters no optimiser holds.
     """
 
     def __init__(self, tables: Tables, source: Source, made: MadeOptimisers) -> None:
@@ -114,13 +114,16 @@ class SharedThings:
                 self._told_at("evaluated", name, next(filter(None, ways), None), list(_parameters(module)))
 
     def _is_to_train(self, name: str, frames: Sequence[FrameType]) -> bool:
-        """Has a function under way called `name.train()` above the line that it is at?"""
+        """Has a function under way called `name.train()` above the line that it is at, and `name.eval()` nowhere?"""
         for frame in frames:
             code = frame.f_code
-            if code.co_name != "<module>" and ".train(" in self._source.text(code.co_filename):
-                said = call_of(self._source, under_way(self._source, [frame]), _last(name), "train")
-                if said is not None and code.co_firstlineno < said.line < (frame.f_lineno or 0):
-                    return ".train(False)" not in said.code
+            if code.co_name == "<module>" or ".train()" not in self._source.text(code.co_filename):
+                continue
+            written = under_way(self._source, [frame])
+            calls = (call_of(self._source, written, _last(name), method) for method in ("train", "eval"))
+            train, out = (each.line if each is not None else 0 for each in calls)
+            if code.co_firstlineno < train < (frame.f_lineno or 0):
+                return not train < out < (frame.f_lineno or 0)
         return False
 
     def _left_out(self, optimiser: torch.optim.Optimizer, found: Named, frames: Sequence[FrameType]) -> None:

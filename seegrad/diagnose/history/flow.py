@@ -225,9 +225,15 @@ class Flow:
         return [last, born] if stays and born is not None else [last]
 
     def _wrapped_in(self, tensor: int) -> int:
-        """What a leaf has in it that no call has made: `Variable(loss, requires_grad=True)` takes its storage."""
+        """What a number has in it that no call has made: `Variable(loss, requires_grad=True)` takes its storage."""
         ref = self._recording.tensors[tensor]
-        if tensor in self._born or ref.frame == 0 or not ref.requires_grad or not ref.is_leaf:
+        if (
+            tensor in self._born
+            or ref.frame == 0
+            or ref.shape
+            or ref.parameter
+            or not (ref.is_leaf and ref.requires_grad)
+        ):
             return tensor
         return next((each for each in reversed(self._at.get(ref.storage, ())) if each < tensor), tensor)
 

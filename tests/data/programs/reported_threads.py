@@ -1,4 +1,4 @@
-"""Written anew after threads in which somebody asked, and somebody else found it: two wrong, two raise, one diverges."""
+"""Written anew after threads in which somebody asked and somebody else found it; and two that are right."""
 
 from __future__ import annotations
 
