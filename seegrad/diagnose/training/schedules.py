@@ -22,6 +22,11 @@ NEXT_TO_NOTHING = marked(
     "{Culprit} has brought the rate from `{first}` down to `{rate}`: of the first {steps} steps on {victim}, the last "
     "{small} changed next to nothing."
 )
+BY_NOTHING = marked(
+    "{Culprit} makes a schedule that multiplies the rate by 0, `{first}`, when its turn comes: of the first {steps} "
+    "steps on {victim}, the last {small} changed nothing."
+)
+STAY = marked("`gamma` is a factor: 1 leaves the rate as it is.")
 ONCE_AN_EPOCH = marked(
     "A schedule that counts epochs goes on once an epoch, after its last batch; one that counts batches is told how "
     "many there are."
@@ -83,7 +88,8 @@ def find_run_out(recording: Recording) -> Iterator[Diagnosis]:
             victim=step.place if step is not None else None,
             tensor=each.tensors[0],
         )
-        yield finding.told(NEXT_TO_NOTHING, ONCE_AN_EPOCH, {name: each.fact(name) for name in RATES})
+        said, advice = (BY_NOTHING, STAY) if each.fact("how") == "factor" else (NEXT_TO_NOTHING, ONCE_AN_EPOCH)
+        yield finding.told(said, advice, {name: each.fact(name) for name in RATES})
 
 
 @finder(order=34)

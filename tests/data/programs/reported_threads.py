@@ -120,6 +120,25 @@ def th_looked_at_before_the_first_step():
         epoch()
 
 
+@program("rate_run_out")
+def th_schedule_that_is_switched_off_by_a_factor():
+    """Without a schedule the factor should be 1; it was 0, and nothing is learnt from the tenth lap on."""
+    net = nn.Linear(4, 1)
+    optimizer = torch.optim.Adam(net.parameters(), lr=1e-2)
+    if net.bias is None:
+        scheduler = torch.optim.lr_scheduler.StepLR(optimizer, step_size=10, gamma=0.5)
+    else:
+        scheduler = torch.optim.lr_scheduler.StepLR(optimizer, step_size=10, gamma=0)  # culprit
+    for _ in range(40):
+        for _ in range(2):
+            x = torch.randn(8, 4)
+            loss = (net(x) - x.sum(1, keepdim=True)).square().mean()
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()  # victim
+        scheduler.step()
+
+
 @program()
 def th_legal_looked_at_and_put_back():
     """The same, and the look puts the mode back; a part that stands still in evaluation mode is meant to."""

@@ -5,6 +5,7 @@ One that is meant to go on once an epoch, and goes on after each batch, does tha
 
 from __future__ import annotations
 
+import ast
 import weakref
 from dataclasses import dataclass
 
@@ -12,7 +13,7 @@ from torch.optim.optimizer import Optimizer
 
 from seegrad.capture.probes.places import Source
 from seegrad.capture.probes.variables import Reach
-from seegrad.capture.probes.written import call_of, texts
+from seegrad.capture.probes.written import bound, call_of, texts
 from seegrad.capture.tables import Tables
 from seegrad.capture.training.uses import schedulers
 from seegrad.model.recording import Clue
@@ -59,17 +60,26 @@ class RunOut:
         return has_run_out
 
     def tell(self, optimiser: Optimizer, reach: Reach) -> None:
-        """The line that calls its schedule, and how many steps were in vain so far."""
+        """The line that calls its schedule, or gives it a factor of 0, and how many steps were in vain so far."""
         rates = self._rates[optimiser]
-        name = next((name for name, each in schedulers(reach) if each.optimizer is optimiser), None)
-        if name is None:  # somebody has set the rate by hand
+        found = next(((name, each) for name, each in schedulers(reach) if each.optimizer is optimiser), None)
+        if found is None:  # somebody has set the rate by hand
             return
-        place = call_of(self._source, texts(self._source, reach.frames, None), name.rpartition(".")[2], "step")
+        name, written = found[0].rpartition(".")[2], texts(self._source, reach.frames, None)
+        made = bound(self._source, written, name, _by_nothing) if getattr(found[1], "gamma", None) == 0 else None
+        place = made or call_of(self._source, written, name, "step")
         leaves = [leaf for group in optimiser.param_groups for leaf in group["params"]]
         numbers = tuple(number for leaf in leaves if (number := self._tables.tensors.find(leaf)) is not None)
         if place is not None and numbers:
             facts = (
                 *(("first", f"{rates.largest:g}"), ("rate", f"{rates.now:.1g}")),
                 *(("small", str(rates.small)), ("steps", str(rates.steps))),
+                ("how", "factor" if made else "spent"),
             )
             self._tables.clues.append(Clue("run_out", self._tables.frames.now, place, numbers, facts))
+
+
+def _by_nothing(value: ast.expr) -> bool:
+    """`StepLR(optimizer, 10, gamma=0)`."""
+    words = value.keywords if isinstance(value, ast.Call) else []
+    return any(word.arg == "gamma" and isinstance(word.value, ast.Constant) and not word.value.value for word in words)
