@@ -87,13 +87,13 @@ def _gradients(names: dict[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def numbers(tensor: torch.Tensor) -> str:
-    """The numbers, to four digits.
+    """The numbers, to four digits; of a sparse tensor also those that it leaves out.
 
     >>> numbers(torch.tensor([[1.0, 0.33333], [2e-9, torch.nan]]))
     '[[1, 0.3333], [2e-09, nan]]'
     """
-    rows = tensor.detach().tolist()
-    return _told(rows)
+    whole = tensor.detach()
+    return _told((whole if whole.layout == torch.strided else whole.to_dense()).tolist())
 
 
 def _told(value: Any) -> str:
