@@ -112,6 +112,7 @@ def test_the_line_is_known_without_a_look_at_each_number(name: str) -> None:
         assert (found.severity, found.culprit and found.culprit.line) == (program.severity, program.line("culprit"))
 
 
+@pytest.mark.slow
 def test_the_line_is_still_known_at_the_end_of_a_long_loop() -> None:
     (found,) = [each for each in recorded(True, 50, steps=700).diagnoses if each.kind == "not_finite"]
     assert found.culprit
@@ -145,6 +146,7 @@ def test_of_finite_numbers_nothing_is_kept_unless_it_is_asked_for() -> None:
     assert finite(True).extremes
 
 
+@pytest.mark.slow
 def test_the_line_is_still_known_without_a_look_at_the_end_of_a_long_loop() -> None:
     """The weights are NaN from the second step on; the first is forgotten long before, but for this."""
     (found,) = [each for each in recorded(False, 50, steps=700).diagnoses if each.kind == "not_finite"]

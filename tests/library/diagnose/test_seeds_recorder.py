@@ -44,11 +44,13 @@ def test_a_diagnosis_says_that_torch_raised_only_if_it_did(program: Program) -> 
         assert [each for each in recording.diagnoses if each.raised]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", one_in(8, programs()))
 def test_recording_twice_gives_the_same_recording(name: str) -> None:
     assert recorded_anew(name).recording.to_json() == seen(name).recording.to_json()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", one_in(8, programs()))
 def test_a_recording_goes_through_json(name: str) -> None:
     recording = seen(name).recording
