@@ -10,7 +10,7 @@ import ast
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
-from types import FrameType
+from types import CodeType, FrameType
 from typing import Any
 
 import torch
@@ -56,6 +56,7 @@ class SharedThings:
         self._tables, self._source, self._made = tables, source, made
         self._told: set[str] = set()
         self._trained: set[tuple[int, int]] = set()  # optimiser and module that it has stepped in training mode
+        self._modes: dict[tuple[CodeType, str, int], bool | None] = {}
 
     def look(self, optimiser: torch.optim.Optimizer, reach: Reach) -> None:
         """The optimiser is about to step."""
@@ -115,16 +116,20 @@ class SharedThings:
 
     def _is_to_train(self, name: str, frames: Sequence[FrameType]) -> bool:
         """Has a function under way called `name.train()` above the line that it is at, and `name.eval()` nowhere?"""
-        for frame in frames:
-            code = frame.f_code
-            if code.co_name == "<module>" or ".train()" not in self._source.text(code.co_filename):
-                continue
-            written = under_way(self._source, [frame])
-            calls = (call_of(self._source, written, _last(name), method) for method in ("train", "eval"))
+        inner = (frame for frame in frames if frame.f_code.co_name != "<module>")
+        said = (self._puts_in_training(_last(name), frame) for frame in inner)
+        return next((each for each in said if each is not None), False)
+
+    def _puts_in_training(self, name: str, frame: FrameType) -> bool | None:
+        """None where its function says nothing of that mode above the line that it is at. Asked at each step."""
+        code, until = frame.f_code, frame.f_lineno or 0
+        key = code, name, until
+        if key not in self._modes:
+            written = under_way(self._source, [frame]) if ".train()" in self._source.text(code.co_filename) else []
+            calls = (call_of(self._source, written, name, method) for method in ("train", "eval"))
             train, out = (each.line if each is not None else 0 for each in calls)
-            if code.co_firstlineno < train < (frame.f_lineno or 0):
-                return not train < out < (frame.f_lineno or 0)
-        return False
+            self._modes[key] = not train < out < until if code.co_firstlineno < train < until else None
+        return self._modes[key]
 
     def _left_out(self, optimiser: torch.optim.Optimizer, found: Named, frames: Sequence[FrameType]) -> None:
         """Parameters with a gradient that no optimiser in sight holds: of a plain list's modules, or given to none."""
