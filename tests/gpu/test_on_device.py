@@ -39,7 +39,7 @@ ENDS_THE_PROCESS = frozenset(
         *("v_a_gradient_inside_a_function_s_backward", "kv_gradients_where_they_are_switched_on_again"),
         *("u_checkpoint_assigned_behind_the_optimiser", "m_hook_of_a_classifier_behind_a_detach"),
         *("m_frozen_block_in_a_checkpoint_of_its_own", "a_layers_of_an_encoder_dropped_by_python"),
-        "a_contrast_of_a_patch_drawn_by_numpy",
+        *("a_contrast_of_a_patch_drawn_by_numpy", "a_refinement_that_ends_once_it_was_seen"),
     }
 )
 """Where a device is written in Python, torch survives no error that a hook raises in the engine's thread, no backward
